@@ -1,7 +1,7 @@
 # The commands of the house. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-k8s images bench bench-service lint setup clean
+.PHONY: help demo foreign test test-k8s images release bench bench-service docs lint setup clean
 
 help: ## List the commands
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 16
@@ -22,6 +22,10 @@ images: ## Set up, build for release, make the images: an OCI layout, bills of m
 	@scripts/setup.sh images
 	@scripts/images.sh
 
+release: ## VERSION=X.Y.Z [KEY=PEM]: make images, programs, the chart and checksums twice, compare, sign and verify them
+	@scripts/setup.sh images
+	@scripts/release.sh "$(VERSION)" "$(KEY)"
+
 bench: ## Set up, build for release, print speed ratios against peers run in the same loop
 	@scripts/setup.sh bench
 	@scripts/bench.sh
@@ -29,6 +33,13 @@ bench: ## Set up, build for release, print speed ratios against peers run in the
 bench-service: ## Set up, build for release, print what a call costs beside its script: latency, throughput, ratios to bare runs
 	@scripts/setup.sh bench
 	@scripts/bench-service.sh
+
+docs: ## Make the book of all pages in target/book; mdbook is built once
+	@scripts/docs.sh
+
+foreign: ## Build ckb-debugger for WASI and ARM, and compare what it says under emulators; fetches compilers for them
+	@scripts/setup.sh foreign
+	@scripts/foreign.sh
 
 lint: ## Set up, then formatting, clippy, house rules, docs, licences, shell scripts
 	@scripts/setup.sh test

@@ -1,10 +1,11 @@
-//! Compiles the proto files with a compiler in Rust (no protoc needed) and keeps their descriptors for reflection.
+//! Compiles the proto files with a compiler in Rust (no protoc needed) and keeps their descriptors for
+//! reflection.
 
 use std::{env, fs, path::PathBuf};
 
 use protox::prost::Message;
 
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     "antares/v1/admin.proto",
     "antares/v1/common.proto",
     "antares/v1/compiler.proto",
@@ -12,6 +13,7 @@ const FILES: [&str; 8] = [
     "antares/v1/profile.proto",
     "antares/v1/runner.proto",
     "antares/v1/store.proto",
+    "antares/v1/usage.proto",
     "keda/externalscaler.proto",
 ];
 

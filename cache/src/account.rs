@@ -1,13 +1,26 @@
-//! The account of what is stored: bytes charged, order of use, leases. In memory, rebuilt from the manifests at open.
+//! The account of what is stored: bytes charged, order of use, leases. In memory, rebuilt from the manifests
+//! at open.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use crate::{
     entry::{EntryId, Owner, Space},
-    keep::Listed,
     stats::PerSpace,
     store::{Removal, Stored, Touch},
 };
+
+/// An entry as `Cache::list` tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its key.
+    pub key: [u8; 32],
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Whether it is kept from eviction.
+    pub is_pinned: bool,
+    /// Whether it was read since it was stored.
+    pub was_read: bool,
+}
 
 /// One stored entry.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +35,8 @@ struct Line {
     owner: Option<Owner>,
 }
 
-/// In a place of the order of use: the entry was read since it was stored. Whoever stores much shall not push out what is used,
-/// so all that was never read goes first.
+/// In a place of the order of use: the entry was read since it was stored. Whoever stores much shall not push
+/// out what is used, so all that was never read goes first.
 const READ: u64 = 1 << 63;
 
 /// One part in so many of a space stays for entries that were not read yet, so that a new one has time to be.
@@ -138,9 +151,9 @@ impl Account {
         touches
     }
 
-    /// Strikes lines of `space` that are not leased until `bytes` less are charged, at most `limit` of them: those never read
-    /// before the least recently read, unless they are little; in each group the oldest first. An owner that has more than its
-    /// share pays first, down to its share.
+    /// Strikes lines of `space` that are not leased until `bytes` less are charged, at most `limit` of them:
+    /// those never read before the least recently read, unless they are little; in each group the oldest
+    /// first. An owner that has more than its share pays first, down to its share.
     pub(crate) fn evict(&mut self, space: Space, bytes: u64, limit: usize) -> Vec<Removal> {
         if let Some((owner, surplus)) = self.payer(space) {
             let removals = self.evict_of(space, Some(owner), bytes.min(surplus), limit);
@@ -151,8 +164,8 @@ impl Account {
         self.evict_of(space, None, bytes, limit)
     }
 
-    /// The owner that has most of `space`, if that is more than its share, and how much more. A share is that of a peer, and
-    /// the same part of what a peer has for each of its tenants.
+    /// The owner that has most of `space`, if that is more than its share, and how much more. A share is that
+    /// of a peer, and the same part of what a peer has for each of its tenants.
     fn payer(&self, space: Space) -> Option<(Owner, u64)> {
         let held = || {
             self.held.iter().filter(|((of, _), _)| *of == space).map(|((_, owner), bytes)| (*owner, *bytes))

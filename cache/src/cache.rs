@@ -2,9 +2,8 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::SyncSender,
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU64},
     },
     time::{Duration, Instant},
 };
@@ -13,17 +12,20 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     account::Account,
+    chore::{Chore, channel},
     config::CacheConfig,
     entry::{EntryId, Owner, Space},
     error::{CacheError, StoreError},
     failures::{FailureBook, is_valid},
-    layout::{How, Layout, Opened},
-    lock::{DirLock, claim},
+    inner::{Inner, Live, Writer, load, locked},
+    layout::Layout,
+    lock::claim,
     manifest::{Failure, FailureRecord, Manifest},
-    recover::{RETRY_PAUSE, close},
+    opening::{How, Opened, open_or_replace, replace},
+    recover::RETRY_PAUSE,
     stats::{CacheState, CacheStats, Counters, add, count},
-    store::{BlobStore, Damage, Removal, Stored},
-    upkeep::{self, Chore},
+    store::{BlobStore, Damage, Removal, Stored, close},
+    upkeep,
 };
 
 /// Moves in the order of use that one write carries to disk.
@@ -67,60 +69,19 @@ pub struct Lease {
     id: EntryId,
 }
 
-/// The store in use.
-pub(crate) struct Live {
-    pub(crate) store: Option<Arc<dyn BlobStore>>,
-    /// Number of the store's directory; tells stores apart.
-    pub(crate) number: u64,
-    pub(crate) state: CacheState,
-}
-
-/// What only the one writer at a time touches.
-#[derive(Default)]
-pub(crate) struct Writer {
-    pub(crate) failures: FailureBook,
-    /// When to try again to open a store, while there is none, or to rebuild one that is in doubt.
-    pub(crate) retry_at: Option<Instant>,
-    writes: u64,
-}
-
-/// Fields in the order in which they close: the lock of the directory goes last.
-pub(crate) struct Inner {
-    pub(crate) chores: SyncSender<Chore>,
-    pub(crate) live: RwLock<Live>,
-    pub(crate) account: Mutex<Account>,
-    pub(crate) writer: Mutex<Writer>,
-    pub(crate) counters: Counters,
-    /// The volume is short of space: files are rebuilt although they are small.
-    pub(crate) is_short: AtomicBool,
-    /// The volume had too little space at the start, and nothing was seen to change that.
-    pub(crate) began_short: AtomicBool,
-    /// Number of a store of which a sync failed, 0 for none. It is read, and nothing is stored until a rebuild has written it anew.
-    pub(crate) doubted: AtomicU64,
-    /// When its files are inspected next.
-    pub(crate) inspect_at: Mutex<Option<Instant>>,
-    /// Its state as last told in the log.
-    pub(crate) told: Mutex<CacheState>,
-    /// What the files took on disk after the last rebuild.
-    pub(crate) rebuilt_bytes: AtomicU64,
-    pub(crate) layout: Layout,
-    pub(crate) config: CacheConfig,
-    pub(crate) open_time: Duration,
-    pub(crate) lock: DirLock,
-}
-
 impl Cache {
-    /// Opens the cache in `config.dir`, or makes it. A store that cannot be used is set aside and an empty one opened.
+    /// Opens the cache in `config.dir`, or makes it. A store that cannot be used is set aside and an empty
+    /// one opened.
     ///
     /// # Errors
-    /// A senseless configuration, a directory in use by another process or on an unfit file system, or a directory in
-    /// which not even an empty store can be made.
+    /// A senseless configuration, a directory in use by another process or on an unfit file system, or a
+    /// directory in which not even an empty store can be made.
     pub fn open(config: CacheConfig) -> Result<Self, CacheError> {
         let started = Instant::now();
         config.check()?;
         let lock = claim(&config)?;
         let layout = Layout::new(&config);
-        let mut opened = layout.open()?;
+        let mut opened = open_or_replace(&layout)?;
         let mut account = Account::default();
         let mut failures = FailureBook::default();
         let counters = Counters::default();
@@ -129,7 +90,7 @@ impl Cache {
             account = Account::default();
             failures = FailureBook::default();
             close(opened.store);
-            opened = layout.replace(opened.number)?;
+            opened = replace(&layout, opened.number)?;
             load(&*opened.store, &mut account, &mut failures)
                 .map_err(|source| CacheError::Open { dir: config.dir.clone(), source })?;
         }
@@ -137,7 +98,7 @@ impl Cache {
         add(&counters.quarantines, u64::from(opened.how == How::Replaced));
         let Opened { store, number, .. } = opened;
         let doubted = if layout.is_in_doubt(number) { number } else { 0 };
-        let (chores, pending) = upkeep::channel();
+        let (chores, pending) = channel();
         let inner = Arc::new(Inner {
             chores,
             live: RwLock::new(Live { store: Some(store), number, state }),
@@ -250,7 +211,8 @@ impl Cache {
         Ok(record.filter(|record| is_valid(record, now)).map(|record| record.failure))
     }
 
-    /// The state now. Looks at the directory and at the volume, and logs a change; has the files inspected every ten seconds.
+    /// The state now. Looks at the directory and at the volume, and logs a change; has the files inspected
+    /// every ten seconds.
     #[must_use]
     pub fn state(&self) -> CacheState {
         self.inner.ask_inspection();
@@ -263,8 +225,8 @@ impl Cache {
         self.inner.stats()
     }
 
-    /// Looks at the store's files; false if they are damaged, and then what still verifies is in a new store. Runs by itself for a cache
-    /// whose [`Cache::state`] is asked for.
+    /// Looks at the store's files; false if they are damaged, and then what still verifies is in a new store.
+    /// Runs by itself for a cache whose [`Cache::state`] is asked for.
     pub fn inspect(&self) -> bool {
         self.inner.inspect()
     }
@@ -274,8 +236,8 @@ impl Cache {
         upkeep::sweep(&self.inner)
     }
 
-    /// Copies the live entries into a new directory and removes the old one. Runs by itself when the files have grown
-    /// out of proportion. True when it was done.
+    /// Copies the live entries into a new directory and removes the old one. Runs by itself when the files
+    /// have grown out of proportion. True when it was done.
     pub fn rebuild(&self) -> bool {
         upkeep::rebuild(&self.inner)
     }
@@ -373,8 +335,8 @@ impl Inner {
         }
     }
 
-    /// Reads once more with the writer kept out: an entry that was evicted under the first read is merely absent; one
-    /// that is still in the account and does not verify is damaged, and dropped.
+    /// Reads once more with the writer kept out: an entry that was evicted under the first read is merely
+    /// absent; one that is still in the account and does not verify is damaged, and dropped.
     fn get_again(&self, id: EntryId) -> Option<Vec<u8>> {
         let mut writer = locked(&self.writer);
         if !locked(&self.account).contains(id) {
@@ -448,11 +410,6 @@ impl Inner {
         }
     }
 
-    /// Whether what was written to store `number` may not reach the disk.
-    pub(crate) fn is_doubted(&self, number: u64) -> bool {
-        self.doubted.load(Ordering::Relaxed) == number
-    }
-
     /// Has a store that is in doubt written anew, if that was not tried just now.
     fn ask_anew(&self, writer: &mut Writer) {
         let now = Instant::now();
@@ -461,39 +418,4 @@ impl Inner {
             self.ask(Chore::Rebuild);
         }
     }
-
-    /// The open store and the number of its directory.
-    pub(crate) fn store(&self) -> Option<(Arc<dyn BlobStore>, u64)> {
-        let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
-        Some((Arc::clone(live.store.as_ref()?), live.number))
-    }
-
-    /// Asks the upkeep thread for a chore; one that is asked for already is enough.
-    pub(crate) fn ask(&self, chore: Chore) {
-        // A full queue holds the same chore, or the next write asks again.
-        let _ = self.chores.try_send(chore);
-    }
-}
-
-/// Takes over what a store has into the account and the book.
-pub(crate) fn load(
-    store: &dyn BlobStore,
-    account: &mut Account,
-    failures: &mut FailureBook,
-) -> Result<(), StoreError> {
-    account.reload(&store.entries()?);
-    account.reload_pins(store.pinned()?);
-    failures.reload(&store.failures()?);
-    // The total on disk is for people and tests; the account is what counts. They differ only after a crash between
-    // two transactions of one eviction.
-    let written = store.total_bytes()?;
-    if written != account.charged_bytes() {
-        tracing::info!(written, counted = account.charged_bytes(), "the total of the cache is counted anew");
-    }
-    Ok(())
-}
-
-/// Locks; a panic of another holder leaves nothing half done that the next one could trip over.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -24,9 +24,9 @@ pub const DEFAULT_BUDGET_BYTES: u64 = 2 << 30;
 pub struct CacheConfig {
     /// Directory of this cache alone; made when absent. One process at a time may use it.
     pub dir: PathBuf,
-    /// Disk, in bytes, that the cache may use. Each byte stored is charged as the three bytes that it comes to take in
-    /// files of sled. Plan the volume at twice this, which is the hard limit (or 16 MiB): a rebuild writes the live
-    /// entries once more. Default 2 GiB.
+    /// Disk, in bytes, that the cache may use. Each byte stored is charged as the three bytes that it comes
+    /// to take in files of sled. Plan the volume at twice this, which is the hard limit (or 16 MiB): a
+    /// rebuild writes the live entries once more. Default 2 GiB.
     pub budget_bytes: u64,
     /// Eviction starts when live bytes would pass this percentage of the budget. Default 90.
     pub high_watermark_percent: u8,
@@ -38,7 +38,8 @@ pub struct CacheConfig {
     pub free_bytes_min: u64,
     /// Memory for sled's page cache, in bytes. Default 32 MiB.
     pub page_cache_bytes: u64,
-    /// Disk use, in bytes, under which being large for the live entries is no reason for a rebuild. Default 64 MiB.
+    /// Disk use, in bytes, under which being large for the live entries is no reason for a rebuild. Default
+    /// 64 MiB.
     pub rebuild_bytes_min: u64,
     /// Remembered compile failures at most. Default 10,000.
     pub failures_max: usize,
@@ -46,7 +47,8 @@ pub struct CacheConfig {
     pub lock_wait: Duration,
     /// How long sled may take to open before its files go to quarantine. Default 30 s.
     pub open_timeout: Duration,
-    /// Accept network, FUSE and overlay file systems, whose locks and syncs cannot be relied on. Default false.
+    /// Accept network, FUSE and overlay file systems, whose locks and syncs cannot be relied on. Default
+    /// false.
     pub allow_any_filesystem: bool,
     /// The clock for the lifetimes of failures. Default [`SystemClock`].
     pub clock: Arc<dyn Clock>,

@@ -11,8 +11,8 @@ pub enum Space {
     Artifact,
 }
 
-/// Who had an entry stored, as far as its share of the cache is concerned. Kept in memory alone: what is found at the start belongs
-/// to nobody.
+/// Who had an entry stored, as far as its share of the cache is concerned. Kept in memory alone: what is
+/// found at the start belongs to nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
     /// A number of the peer.
@@ -24,7 +24,8 @@ pub struct Owner {
 /// Bytes of an [`EntryId`] on disk: one for the space, 32 for the key.
 pub(crate) const ENTRY_ID_BYTES: usize = 33;
 
-/// Space and key of one entry; its bytes are the key in the `manifest` tree and the prefix in the `chunk` tree.
+/// Space and key of one entry; its bytes are the key in the `manifest` tree and the prefix in the `chunk`
+/// tree.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct EntryId {
     pub(crate) space: Space,

@@ -2,8 +2,8 @@
 
 use std::{io, path::PathBuf};
 
-/// Why a cache could not be opened, or a call was wrong. Trouble of the store in a running cache is never an error:
-/// reads miss, writes are rejected, and the counters tell.
+/// Why a cache could not be opened, or a call was wrong. Trouble of the store in a running cache is never an
+/// error: reads miss, writes are rejected, and the counters tell.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// A configuration value makes no sense.
@@ -67,8 +67,8 @@ pub enum StoreError {
     /// The operating system failed a read or a write.
     #[error("input or output failed: {0}")]
     Io(io::Error),
-    /// The operating system failed to sync. What was written may never reach the disk, whatever later syncs say: Linux takes it for
-    /// written.
+    /// The operating system failed to sync. What was written may never reach the disk, whatever later syncs
+    /// say: Linux takes it for written.
     #[error("a sync failed: {0}")]
     Unsynced(io::Error),
     /// The store found its own files damaged.

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::manifest::FailureRecord;
 
-/// Seconds by which a record may lie in the future before the clock is taken to have jumped back and the record to be
-/// void: clocks of machines are set by small steps all the time.
+/// Seconds by which a record may lie in the future before the clock is taken to have jumped back and the
+/// record to be void: clocks of machines are set by small steps all the time.
 const CLOCK_SLACK_SECONDS: u64 = 60;
 
 /// Keys of the remembered failures by expiry.
@@ -36,7 +36,8 @@ impl FailureBook {
         self.order.remove(&(expires_at, key))
     }
 
-    /// Takes a key that has expired at `now`, or, when there are more than `entries_max`, the one that expires first.
+    /// Takes a key that has expired at `now`, or, when there are more than `entries_max`, the one that
+    /// expires first.
     pub(crate) fn pop_due(&mut self, now: u64, entries_max: usize) -> Option<[u8; 32]> {
         let &(expires_at, key) = self.order.first()?;
         if expires_at > now && self.order.len() <= entries_max {
@@ -51,8 +52,8 @@ impl FailureBook {
     }
 }
 
-/// Whether a record still counts at `now`, in seconds since 1970. A record from the future does not: after a jump of
-/// the clock its lifetime means nothing.
+/// Whether a record still counts at `now`, in seconds since 1970. A record from the future does not: after a
+/// jump of the clock its lifetime means nothing.
 pub(crate) fn is_valid(record: &FailureRecord, now: u64) -> bool {
     now < record.expires_at && record.created_at <= now.saturating_add(CLOCK_SLACK_SECONDS)
 }

@@ -1,5 +1,5 @@
-//! Bytes on their way in: on the volume of the store and not in memory, in a file without a name that ends with its handle. So
-//! nothing of them is there after the process, however it ends.
+//! Bytes on their way in: on the volume of the store and not in memory, in a file without a name that ends
+//! with its handle. So nothing of them is there after the process, however it ends.
 
 use std::{
     fs::File,
@@ -29,7 +29,8 @@ impl Cache {
         Ok(Incoming { file, hash: Sha256::new(), bytes: 0 })
     }
 
-    /// Whether `bytes` more leave the volume what it must have free. A file system that does not answer has room.
+    /// Whether `bytes` more leave the volume what it must have free. A file system that does not answer has
+    /// room.
     #[must_use]
     pub fn has_free(&self, bytes: u64) -> bool {
         self.inner.free_bytes() >= self.inner.config.free_bytes_min.saturating_add(bytes)

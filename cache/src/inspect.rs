@@ -12,9 +12,9 @@ use std::{
 use rustix::io::Errno;
 
 use crate::{
-    cache::{Inner, locked},
+    chore::Chore,
     error::StoreError,
-    upkeep::Chore,
+    inner::{Inner, locked},
 };
 
 /// Time between two inspections.
@@ -40,7 +40,8 @@ impl Inner {
         }
     }
 
-    /// Whether the files of the store are what sled writes, or there is no store. Sees to a store whose files are not.
+    /// Whether the files of the store are what sled writes, or there is no store. Sees to a store whose files
+    /// are not.
     pub(crate) fn inspect(&self) -> bool {
         let Some((store, number)) = self.store() else { return true };
         drop(store);

@@ -1,27 +1,16 @@
 //! What an operator does to single entries: look at them, remove them, keep them from eviction.
 
 use crate::{
-    cache::{Cache, Inner, locked},
+    account::Listed,
+    cache::Cache,
     entry::{EntryId, Space},
     error::StoreError,
+    inner::{Inner, locked},
     store::{BlobStore, Removal},
 };
 
 /// One part in so many of the budget can be pinned; the rest is for what is used.
 const PINNED_PARTS: u64 = 2;
-
-/// An entry as [`Cache::list`] tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// Its key.
-    pub key: [u8; 32],
-    /// Payload bytes.
-    pub bytes: u64,
-    /// Whether it is kept from eviction.
-    pub is_pinned: bool,
-    /// Whether it was read since it was stored.
-    pub was_read: bool,
-}
 
 /// What became of a pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +71,8 @@ impl Cache {
 }
 
 impl Inner {
-    /// Makes a change with the other writers kept out. None if there is no store, or it failed and was seen to.
+    /// Makes a change with the other writers kept out. None if there is no store, or it failed and was seen
+    /// to.
     fn change<T>(&self, change: impl FnOnce(&Self, &dyn BlobStore) -> Result<T, StoreError>) -> Option<T> {
         let mut writer = locked(&self.writer);
         self.revive(&mut writer);

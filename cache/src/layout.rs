@@ -1,4 +1,4 @@
-//! The directory of a cache, and how a store in it is opened without trusting it.
+//! The directory of a cache, and the stores in it.
 //!
 //! ```text
 //! LOCK             held by the process that uses the directory
@@ -22,7 +22,6 @@ use std::{
 use crate::{
     config::CacheConfig,
     error::{CacheError, StoreError},
-    salvage::salvage,
     sled_store::SledStore,
     store::BlobStore,
 };
@@ -32,27 +31,6 @@ const READY_FILE: &str = "READY";
 const DOUBT_FILE: &str = "DOUBT";
 const STORE_PREFIX: &str = "store-";
 const QUARANTINE_PREFIX: &str = "quarantine-";
-/// Opens of one store that may end with the death of the process before the store is set aside. One alone may be a
-/// kill at a bad moment; so many are the store's fault.
-const OPEN_TRIES_MAX: u32 = 3;
-
-/// An open store and where it is.
-pub(crate) struct Opened {
-    pub(crate) store: Arc<dyn BlobStore>,
-    pub(crate) number: u64,
-    pub(crate) how: How,
-}
-
-/// How an open store came to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
-    /// There was none.
-    Made,
-    /// It was there.
-    Found,
-    /// It was there, could not be used, and an empty one took its place.
-    Replaced,
-}
 
 /// The directory of one cache.
 pub(crate) struct Layout {
@@ -66,59 +44,13 @@ impl Layout {
         Self { config: config.clone(), last_number: AtomicU64::new(0) }
     }
 
+    /// The configuration that it was made with.
+    pub(crate) fn config(&self) -> &CacheConfig {
+        &self.config
+    }
+
     pub(crate) fn store_path(&self, number: u64) -> PathBuf {
         self.config.dir.join(format!("{STORE_PREFIX}{number:06}"))
-    }
-
-    /// Opens the youngest complete store; sets it aside and makes one of what it can save when that fails for a reason
-    /// that lies in its files.
-    pub(crate) fn open(&self) -> Result<Opened, CacheError> {
-        let Some(number) = self.choose()? else {
-            return self.make(How::Made);
-        };
-        let tries = self.tries_before(number) + 1;
-        let failure = if tries > OPEN_TRIES_MAX {
-            StoreError::Damaged { detail: format!("{OPEN_TRIES_MAX} opens in a row did not come back") }
-        } else {
-            match self.open_store(number, tries)? {
-                Ok(store) => return Ok(Opened { store, number, how: How::Found }),
-                // A full disk or a missing permission is no fault of the files.
-                Err(StoreError::Io(source)) if !is_damage(&source) => {
-                    return Err(self.not_open(StoreError::Io(source)));
-                }
-                Err(failure @ StoreError::Unsynced(_)) => {
-                    self.doubt(number);
-                    return Err(self.not_open(failure));
-                }
-                Err(failure) => failure,
-            }
-        };
-        tracing::error!(store = number, error = %failure, "the cache could not be opened");
-        self.replace(number)
-    }
-
-    /// Sets store `number` aside and opens one with what verifies in its files in its place.
-    pub(crate) fn replace(&self, number: u64) -> Result<Opened, CacheError> {
-        let kept = salvage(self, &self.config, number, None).unwrap_or_else(|error| {
-            tracing::error!(%error, "nothing can be saved of a damaged store");
-            0
-        });
-        self.quarantine(number)?;
-        match self.choose()? {
-            Some(number) if kept > 0 => {
-                let opened = self.open_store(number, 1)?;
-                let store = opened.map_err(|source| self.not_open(source))?;
-                Ok(Opened { store, number, how: How::Replaced })
-            }
-            _ => self.make(How::Replaced),
-        }
-    }
-
-    /// Makes and opens an empty store.
-    pub(crate) fn make(&self, how: How) -> Result<Opened, CacheError> {
-        let (store, number) = self.begin()?;
-        self.complete(number)?;
-        Ok(Opened { store, number, how })
     }
 
     /// Makes an empty store that does not count until [`Layout::complete`].
@@ -130,11 +62,12 @@ impl Layout {
         Ok((store, number))
     }
 
-    fn not_open(&self, source: StoreError) -> CacheError {
+    pub(crate) fn not_open(&self, source: StoreError) -> CacheError {
         CacheError::Open { dir: self.config.dir.clone(), source }
     }
 
-    /// Marks a store as complete: from now on it is the one that [`Layout::open`] takes. One that cannot be marked is removed.
+    /// Marks a store as complete: from now on it is the one that an open takes. One that cannot be marked is
+    /// removed.
     pub(crate) fn complete(&self, number: u64) -> Result<(), CacheError> {
         // Half marked it would be taken at the next open, in place of the one that is in use until then.
         self.mark_ready(number).inspect_err(|_| drop(self.discard(number)))
@@ -152,8 +85,8 @@ impl Layout {
         sync(&self.config.dir)
     }
 
-    /// Notes that a sync of store `number` failed, for the next process. It need not survive a power loss: what is read then is what
-    /// the disk has.
+    /// Notes that a sync of store `number` failed, for the next process. It need not survive a power loss:
+    /// what is read then is what the disk has.
     pub(crate) fn doubt(&self, number: u64) {
         if let Err(error) = File::create(self.store_path(number).join(DOUBT_FILE)) {
             tracing::error!(%error, store = number, "that a sync failed is not noted for the next start");
@@ -211,7 +144,7 @@ impl Layout {
     }
 
     /// The youngest complete store; all others are removed.
-    fn choose(&self) -> Result<Option<u64>, CacheError> {
+    pub(crate) fn choose(&self) -> Result<Option<u64>, CacheError> {
         let numbers: Vec<u64> =
             self.names()?.iter().filter_map(|name| name.strip_prefix(STORE_PREFIX)?.parse().ok()).collect();
         self.last_number.fetch_max(numbers.iter().copied().max().unwrap_or(0), Ordering::Relaxed);
@@ -231,7 +164,7 @@ impl Layout {
     }
 
     /// Tries to open store `number` that did not come back.
-    fn tries_before(&self, number: u64) -> u32 {
+    pub(crate) fn tries_before(&self, number: u64) -> u32 {
         let text = fs::read_to_string(self.config.dir.join(MARKER_FILE)).unwrap_or_default();
         let mut words = text.split_whitespace().map(|word| word.parse::<u64>().ok());
         match (words.next().flatten(), words.next().flatten()) {
@@ -241,7 +174,7 @@ impl Layout {
     }
 
     /// Opens a store on a thread of its own, so that neither its panic nor its hang is ours.
-    fn open_store(
+    pub(crate) fn open_store(
         &self,
         number: u64,
         tries: u32,
@@ -262,17 +195,6 @@ impl Layout {
         remove_file(&marker)?;
         Ok(result)
     }
-}
-
-/// Whether an error of the operating system tells of damaged files: sled passes short reads and odd contents as such.
-fn is_damage(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::UnexpectedEof
-            | io::ErrorKind::InvalidData
-            | io::ErrorKind::InvalidInput
-            | io::ErrorKind::NotFound
-    )
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {

@@ -1,25 +1,29 @@
 //! The content-addressed artifact store on sled: verified on read, size accounted, safe to throw away.
 //!
-//! sled is an index and a store of small chunks that may be lost at any time; the hash of the content is the truth. So
-//! a [`Cache`] that is open never fails a caller because of its store: a read that cannot be verified is a miss, a
-//! write that cannot be made durable is rejected with the bytes still in the caller's hands, and both are counted.
+//! sled is an index and a store of small chunks that may be lost at any time; the hash of the content is the
+//! truth. So a [`Cache`] that is open never fails a caller because of its store: a read that cannot be
+//! verified is a miss, a write that cannot be made durable is rejected with the bytes still in the caller's
+//! hands, and both are counted.
 //!
 //! All calls block on the disk: call them from a thread that may block.
 #![forbid(unsafe_code)]
 
 mod account;
 mod cache;
+mod chore;
 mod config;
 mod entry;
 mod error;
 mod failures;
 mod incoming;
+mod inner;
 mod inspect;
 mod keep;
 mod layout;
 mod lock;
 mod manifest;
 mod mark;
+mod opening;
 mod recover;
 mod room;
 mod salvage;
@@ -27,13 +31,15 @@ mod scan;
 mod sled_store;
 mod stats;
 mod store;
+mod telling;
 mod upkeep;
 
+pub use account::Listed;
 pub use cache::{Cache, Lease, Put, Rejection};
 pub use config::{CacheConfig, Clock, DEFAULT_BUDGET_BYTES, SystemClock};
 pub use entry::{Owner, Space};
 pub use error::{CacheError, StoreError};
 pub use incoming::Incoming;
-pub use keep::{Listed, Pinned};
+pub use keep::Pinned;
 pub use manifest::Failure;
 pub use stats::{CacheState, CacheStats, PerSpace};

@@ -1,16 +1,16 @@
 //! The on-disk forms: the manifest of an entry, the frame of a chunk, the record of a failure.
 //!
-//! All integers are little-endian. Every form has a CRC-32, so that a damaged one is told from a good one before any of
-//! its numbers is used. Manifests and chunks begin with the store's mark and say what they belong to: they are found in
-//! the files of a store that nothing can open any more.
+//! All integers are little-endian. Every form has a CRC-32, so that a damaged one is told from a good one
+//! before any of its numbers is used. Manifests and chunks begin with the store's mark and say what they
+//! belong to: they are found in the files of a store that nothing can open any more.
 
 use crate::{
     entry::{ENTRY_ID_BYTES, EntryId},
     mark::{MARK_BYTES, Mark},
 };
 
-/// Bytes of a chunk value on disk. Sixteen of them fill a leaf of sled to about 70 KiB, well below the 128 KiB at which
-/// sled moves a page into a blob file that it never takes back.
+/// Bytes of a chunk value on disk. Sixteen of them fill a leaf of sled to about 70 KiB, well below the 128
+/// KiB at which sled moves a page into a blob file that it never takes back.
 pub(crate) const CHUNK_VALUE_BYTES: usize = 4096 - 64;
 const CRC_BYTES: usize = 4;
 /// What stands before every frame: the mark, the kind, the entry.
@@ -36,8 +36,9 @@ const FAILURE_HEADER_BYTES: usize = 1 + 8 + 8 + 2 + 2;
 /// Our own bytes per chunk and per entry beside the payload: keys, frames, tree pages.
 const CHUNK_OVERHEAD_BYTES: u64 = 64;
 const ENTRY_OVERHEAD_BYTES: u64 = 512;
-/// Bytes of disk charged for a byte stored: the amplification of sled 0.34.7, measured with random entries up to 400 kB.
-/// Fresh files take 1.75; after long use with evictions it is 2.6 (72 MiB for 28 MiB) to 2.9 (38 MiB for 13 MiB).
+/// Bytes of disk charged for a byte stored: the amplification of sled 0.34.7, measured with random entries up
+/// to 400 kB. Fresh files take 1.75; after long use with evictions it is 2.6 (72 MiB for 28 MiB) to 2.9 (38
+/// MiB for 13 MiB).
 const AMPLIFICATION: u64 = 3;
 
 /// What is written last and read first: how long an entry is, in how many chunks, and its digest.
@@ -94,8 +95,8 @@ impl Manifest {
         seal(out)
     }
 
-    /// Reads a manifest back, and what it is of; `None` for damage, a foreign store or version, and numbers that
-    /// contradict each other.
+    /// Reads a manifest back, and what it is of; `None` for damage, a foreign store or version, and numbers
+    /// that contradict each other.
     pub(crate) fn decode(mark: Mark, bytes: &[u8]) -> Option<(EntryId, Self)> {
         let mut fields = Fields(unseal(bytes)?);
         let (kind, id) = fields.frame_head(mark)?;
@@ -126,8 +127,8 @@ fn charged_bytes(total_bytes: u64, chunks: u64) -> u64 {
     total_bytes.saturating_add(overhead).saturating_mul(AMPLIFICATION)
 }
 
-/// Key of chunk `index` in the `chunk` tree. The prefix is the entry, not the content: two entries never share a
-/// chunk, so removing one needs no reference counts.
+/// Key of chunk `index` in the `chunk` tree. The prefix is the entry, not the content: two entries never
+/// share a chunk, so removing one needs no reference counts.
 pub(crate) fn chunk_key(id: EntryId, index: u32) -> [u8; CHUNK_KEY_BYTES] {
     let mut key = [0; CHUNK_KEY_BYTES];
     key[..ENTRY_ID_BYTES].copy_from_slice(&id.to_bytes());
@@ -145,7 +146,8 @@ pub(crate) fn parse_chunk_key(key: &[u8]) -> Option<(EntryId, u32)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk<'a> {
     pub(crate) id: EntryId,
-    /// Start of the digest of the whole entry: chunks of what was stored earlier under the same key are others.
+    /// Start of the digest of the whole entry: chunks of what was stored earlier under the same key are
+    /// others.
     pub(crate) digest: [u8; 8],
     pub(crate) index: u32,
     pub(crate) payload: &'a [u8],

@@ -1,4 +1,5 @@
-//! The mark of a store: random bytes before everything it writes, by which its frames are found in damaged files.
+//! The mark of a store: random bytes before everything it writes, by which its frames are found in damaged
+//! files.
 //!
 //! Nobody who can have bytes stored knows it: what looks like a frame inside of an upload is none.
 

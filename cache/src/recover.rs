@@ -1,31 +1,28 @@
-//! What happens when the store under a running cache fails: close it, and open it again or an empty one in its place.
+//! What happens when the store under a running cache fails: close it, and open it again or an empty one in
+//! its place.
 
 use std::{
     collections::HashMap,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, PoisonError, atomic::Ordering},
-    thread,
+    sync::{PoisonError, atomic::Ordering},
     time::{Duration, Instant},
 };
 
 use crate::{
-    cache::{Inner, Live, Writer, load, locked},
     entry::EntryId,
     error::{CacheError, StoreError},
-    layout::How,
+    inner::{Inner, Live, Writer, load, locked},
+    opening::{How, open_or_replace},
     salvage::{Known, salvage},
     stats::{CacheState, add, count},
-    store::BlobStore,
+    store::close,
 };
 
 /// Pause between two tries to open a store, while there is none, or to rebuild one that is in doubt.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// How long the closing of a store waits for reads on it to end.
-const CLOSE_WAIT: Duration = Duration::from_secs(5);
-const CLOSE_POLL: Duration = Duration::from_millis(1);
 
 impl Inner {
-    /// Sees to store `number`, whose call ended in `failure`. A store that has been replaced meanwhile is let be.
+    /// Sees to store `number`, whose call ended in `failure`. A store that has been replaced meanwhile is let
+    /// be.
     pub(crate) fn recover(&self, writer: &mut Writer, number: u64, failure: &StoreError) {
         count(&self.counters.store_errors);
         let store = {
@@ -86,7 +83,7 @@ impl Inner {
     }
 
     fn reopen(&self, writer: &mut Writer) -> Result<(), CacheError> {
-        let opened = self.layout.open()?;
+        let opened = open_or_replace(&self.layout)?;
         let loaded = load(&*opened.store, &mut locked(&self.account), &mut writer.failures);
         if let Err(source) = loaded {
             close(opened.store);
@@ -114,17 +111,5 @@ impl Inner {
             tracing::error!(%error, store = number, "the store could not be set aside and is removed");
             drop(self.layout.discard(number));
         }
-    }
-}
-
-/// Closes a store once the reads on it have ended. One that is still read after a while closes with its last reader.
-pub(crate) fn close(store: Arc<dyn BlobStore>) {
-    let deadline = Instant::now() + CLOSE_WAIT;
-    while Arc::strong_count(&store) > 1 && Instant::now() < deadline {
-        thread::sleep(CLOSE_POLL);
-    }
-    // sled flushes as it closes, and may panic as it does so.
-    if catch_unwind(AssertUnwindSafe(|| drop(store))).is_err() {
-        tracing::error!("the store of the cache panicked as it closed");
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::{PoisonError, atomic::Ordering};
 
 use crate::{
-    cache::{Inner, locked},
+    chore::Chore,
     entry::Space,
     error::StoreError,
+    inner::{Inner, locked},
     stats::{CacheState, add},
     store::BlobStore,
-    upkeep::Chore,
 };
 
 /// Entries evicted between two looks at the result.
@@ -26,8 +26,8 @@ impl Inner {
         Ok(total_bytes().saturating_add(charge) <= self.config.budget_bytes)
     }
 
-    /// Makes room on a full volume for the next try, if what the volume lacks is not more than the cache can give: evicts as much,
-    /// once until the rebuild has given it back.
+    /// Makes room on a full volume for the next try, if what the volume lacks is not more than the cache can
+    /// give: evicts as much, once until the rebuild has given it back.
     pub(crate) fn relieve(&self, store: &dyn BlobStore, bytes: u64) {
         let wanted = self.config.free_bytes_min.saturating_add(bytes);
         let lack = wanted.saturating_sub(self.free_bytes());
@@ -39,8 +39,8 @@ impl Inner {
         }
     }
 
-    /// Evicts some entries, `bytes` at most and one: of the space that has more than its half of what is stored, so that scripts
-    /// that are uploaded do not push out native code. Gives how many.
+    /// Evicts some entries, `bytes` at most and one: of the space that has more than its half of what is
+    /// stored, so that scripts that are uploaded do not push out native code. Gives how many.
     fn evict(&self, store: &dyn BlobStore, bytes: u64) -> Result<usize, StoreError> {
         let (removals, total_bytes) = {
             let mut account = locked(&self.account);
@@ -64,8 +64,8 @@ impl Inner {
         Ok(removals.len())
     }
 
-    /// Whether `bytes` more would leave the file system too little, or bring the directory over its hard limit. What was
-    /// set aside goes first; files that are too large are rebuilt.
+    /// Whether `bytes` more would leave the file system too little, or bring the directory over its hard
+    /// limit. What was set aside goes first; files that are too large are rebuilt.
     pub(crate) fn is_disk_full(&self, bytes: u64) -> bool {
         if self.free_bytes() < self.config.free_bytes_min.saturating_add(bytes) {
             return true;

@@ -7,13 +7,12 @@ use crate::{
     entry::EntryId,
     error::{CacheError, StoreError},
     layout::Layout,
-    recover::close,
     scan::Remains,
-    store::{BlobStore, Stored},
+    store::{BlobStore, Stored, close},
 };
 
-/// What is known of a store's entries beside its files: those of a store that was open are in the account. Of one that
-/// cannot be opened nothing is known, and what was removed shortly before may come back.
+/// What is known of a store's entries beside its files: those of a store that was open are in the account. Of
+/// one that cannot be opened nothing is known, and what was removed shortly before may come back.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// Places in the order of use.
@@ -22,7 +21,7 @@ pub(crate) struct Known {
     pub(crate) pinned: Vec<EntryId>,
 }
 
-/// Copies what verifies in the files of store `number` into a new store, which the next [`Layout::open`] takes. Returns
+/// Copies what verifies in the files of store `number` into a new store, which the next open takes. Returns
 /// the number of entries kept; it may take as long as an open.
 pub(crate) fn salvage(
     layout: &Layout,

@@ -1,4 +1,5 @@
-//! What stands in the files of a store, read without sled: frames are found by the store's mark, whatever surrounds them.
+//! What stands in the files of a store, read without sled: frames are found by the store's mark, whatever
+//! surrounds them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -31,7 +32,8 @@ pub(crate) struct Remains {
 }
 
 impl Remains {
-    /// Looks through the file of the store in `path`, at most until `deadline`; nothing to find without its mark.
+    /// Looks through the file of the store in `path`, at most until `deadline`; nothing to find without its
+    /// mark.
     pub(crate) fn of(path: &Path, deadline: Instant) -> io::Result<Option<Self>> {
         let Some(mark) = Mark::read(path) else { return Ok(None) };
         let file = File::open(path.join("db"))?;

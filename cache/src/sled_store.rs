@@ -1,7 +1,9 @@
-//! The store on sled 0.34.7, with what keeps it safe: small values, one order of writes, no trust in what it reads.
+//! The store on sled 0.34.7, with what keeps it safe: small values, one order of writes, no trust in what it
+//! reads.
 //!
-//! Trees: `chunk` (entry id and index -> framed payload), `manifest` (entry id -> manifest), `lru` (tick and entry id ->
-//! nothing), `meta` (format version, total), `neg` (key -> failure). No sled type leaves this file.
+//! Trees: `chunk` (entry id and index -> framed payload), `manifest` (entry id -> manifest), `lru` (tick and
+//! entry id -> nothing), `meta` (format version, total), `neg` (key -> failure). No sled type leaves this
+//! file.
 
 use std::{
     collections::HashMap,
@@ -107,15 +109,16 @@ impl SledStore {
         }
     }
 
-    /// Makes what was written survive a power loss. sled's own flush is `sync_file_range`, which keeps neither the length of a file nor
-    /// what is in the disk's cache.
+    /// Makes what was written survive a power loss. sled's own flush is `sync_file_range`, which keeps
+    /// neither the length of a file nor what is in the disk's cache.
     fn sync(&self) -> Result<(), StoreError> {
         let flushed = self.db.flush();
         self.file.sync_data().map_err(StoreError::Unsynced)?;
         flushed.map(drop).map_err(Into::into)
     }
 
-    /// Runs a call that writes. sled forgets to wake who waits for a write that fails meanwhile, and then the call would never end.
+    /// Runs a call that writes. sled forgets to wake who waits for a write that fails meanwhile, and then the
+    /// call would never end.
     fn writing<T>(&self, call: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
         let (under_way, end) = mpsc::channel::<()>();
         let wake = move || {
@@ -281,7 +284,8 @@ impl BlobStore for SledStore {
             self.commit(stored, total_bytes)?;
             self.sync()
         })
-        // A sync that failed within sled's flush is told to the next one too, and looks there like any other failure.
+        // A sync that failed within sled's flush is told to the next one too, and looks there like any other
+        // failure.
         .or_else(|failure| {
             self.file.sync_data().map_err(StoreError::Unsynced)?;
             Err(failure)
@@ -420,7 +424,8 @@ impl BlobStore for SledStore {
     }
 }
 
-/// Removes what a crash left of a snapshot that was being written: sled takes it for the youngest one and gives up.
+/// Removes what a crash left of a snapshot that was being written: sled takes it for the youngest one and
+/// gives up.
 fn remove_unfinished_snapshots(path: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
@@ -437,8 +442,8 @@ fn remove_unfinished_snapshots(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens sled's files. Threads of sled may hold the lock on them for a moment after a store is closed; no other process
-/// can, because the directory is ours.
+/// Opens sled's files. Threads of sled may hold the lock on them for a moment after a store is closed; no
+/// other process can, because the directory is ours.
 fn open_database(path: &Path, page_cache_bytes: u64) -> Result<Db, StoreError> {
     let deadline = Instant::now() + FILE_LOCK_WAIT;
     loop {

@@ -1,10 +1,22 @@
-//! What the cache asks of the store under it. The policy (budget, eviction, leases, recovery) knows only this trait.
+//! What the cache asks of the store under it. The policy (budget, eviction, leases, recovery) knows only this
+//! trait.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use crate::{
     entry::EntryId,
     error::StoreError,
     manifest::{FailureRecord, Manifest},
 };
+
+/// How long the closing of a store waits for reads on it to end.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+const CLOSE_POLL: Duration = Duration::from_millis(1);
 
 /// Why the bytes of an entry cannot be handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,16 +71,18 @@ pub(crate) enum Orphan {
     NoMore,
 }
 
-/// A place for bytes that may be thrown away at any time. Writers are serialised by the caller; readers are not.
+/// A place for bytes that may be thrown away at any time. Writers are serialised by the caller; readers are
+/// not.
 pub(crate) trait BlobStore: Send + Sync {
     /// All entries whose manifest decodes; others are removed on the way.
     fn entries(&self) -> Result<Vec<Stored>, StoreError>;
 
-    /// Stores an entry: chunks, flush, then manifest, order of use and total in one transaction, flush. When this
-    /// returns, the entry survives a crash; when it fails, no manifest names the chunks.
+    /// Stores an entry: chunks, flush, then manifest, order of use and total in one transaction, flush. When
+    /// this returns, the entry survives a crash; when it fails, no manifest names the chunks.
     fn insert(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError>;
 
-    /// Stores an entry like `insert`, without making it durable: for a copy that does not count before a `flush`.
+    /// Stores an entry like `insert`, without making it durable: for a copy that does not count before a
+    /// `flush`.
     fn import(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError>;
 
     /// Bytes of an entry, verified in full, or what is wrong with them. Allocates at most `bytes_max`.
@@ -127,5 +141,18 @@ impl Damage {
             Self::Chunk => "chunk damaged",
             Self::Digest => "digest wrong",
         }
+    }
+}
+
+/// Closes a store once the reads on it have ended. One that is still read after a while closes with its last
+/// reader.
+pub(crate) fn close(store: Arc<dyn BlobStore>) {
+    let deadline = Instant::now() + CLOSE_WAIT;
+    while Arc::strong_count(&store) > 1 && Instant::now() < deadline {
+        thread::sleep(CLOSE_POLL);
+    }
+    // sled flushes as it closes, and may panic as it does so.
+    if catch_unwind(AssertUnwindSafe(|| drop(store))).is_err() {
+        tracing::error!("the store of the cache panicked as it closed");
     }
 }

@@ -3,46 +3,26 @@
 use std::{
     collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc, MutexGuard, PoisonError, Weak,
-        atomic::Ordering,
-        mpsc::{Receiver, SyncSender, sync_channel},
-    },
+    sync::{Arc, MutexGuard, PoisonError, Weak, atomic::Ordering, mpsc::Receiver},
     thread,
 };
 
 use sha2::{Digest, Sha256};
 
 use crate::{
-    cache::{Inner, Live, Writer, locked},
+    chore::Chore,
     entry::EntryId,
     error::{CacheError, StoreError},
+    inner::{Inner, Live, Writer, locked},
     manifest::Manifest,
-    recover::close,
     stats::{add, count, read},
-    store::{BlobStore, Orphan, Removal, Stored},
+    store::{BlobStore, Orphan, Removal, Stored, close},
 };
 
 /// Chunks removed while writers wait.
 const SWEEP_GROUP: usize = 256;
 /// Entries copied while writers wait, at the end of a rebuild.
 const FINAL_COPIES_MAX: usize = 16;
-
-/// Something to be done beside the calls of callers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Chore {
-    /// Remove chunks without a manifest.
-    Sweep,
-    /// Copy the live entries into a new directory.
-    Rebuild,
-    /// Look at the files.
-    Inspect,
-}
-
-/// The queue of chores. It is short: a chore that finds no place is asked for again by the next write.
-pub(crate) fn channel() -> (SyncSender<Chore>, Receiver<Chore>) {
-    sync_channel(3)
-}
 
 /// Starts the thread that does the chores; it ends when the cache is dropped.
 pub(crate) fn start(inner: &Arc<Inner>, pending: Receiver<Chore>) -> Result<(), CacheError> {
@@ -68,8 +48,8 @@ pub(crate) fn start(inner: &Arc<Inner>, pending: Receiver<Chore>) -> Result<(), 
         .map_err(CacheError::io("start the upkeep thread of", &inner.config.dir))
 }
 
-/// Whether the files of store `number` have grown out of proportion: for what is in them, or for the budget: with a
-/// quarter above it, the copy that a rebuild writes still fits into twice the budget.
+/// Whether the files of store `number` have grown out of proportion: for what is in them, or for the budget:
+/// with a quarter above it, the copy that a rebuild writes still fits into twice the budget.
 pub(crate) fn wants_rebuild(inner: &Inner, number: u64) -> bool {
     let disk_bytes = inner.layout.store_disk_bytes(number);
     let charged_bytes = locked(&inner.account).charged_bytes();
@@ -89,7 +69,8 @@ fn still_wanted(inner: &Inner) -> bool {
     inner.store().is_some_and(|(_, number)| inner.is_doubted(number) || wants_rebuild(inner, number))
 }
 
-/// Removes chunks that no manifest claims, a group at a time, so that writers get their turn. Returns how many.
+/// Removes chunks that no manifest claims, a group at a time, so that writers get their turn. Returns how
+/// many.
 pub(crate) fn sweep(inner: &Inner) -> u64 {
     let mut swept = 0;
     let mut after: Option<EntryId> = None;
@@ -132,8 +113,8 @@ fn sweep_group(inner: &Inner, store: &dyn BlobStore, after: Option<EntryId>) -> 
     }
 }
 
-/// Copies the live entries into a new directory, swaps, and removes the old one. Reads go on all the time, writes too
-/// but for the last few copies. True when the swap was made.
+/// Copies the live entries into a new directory, swaps, and removes the old one. Reads go on all the time,
+/// writes too but for the last few copies. True when the swap was made.
 pub(crate) fn rebuild(inner: &Inner) -> bool {
     copy_and_swap(inner).unwrap_or_else(|error| {
         tracing::error!(%error, "the cache could not be rebuilt and goes on with its large files");
@@ -162,7 +143,8 @@ fn copy_and_swap(inner: &Inner) -> Result<bool, CacheError> {
     Ok(true)
 }
 
-/// Copies everything, the last few entries with the writers kept out; they are kept out still when this returns.
+/// Copies everything, the last few entries with the writers kept out; they are kept out still when this
+/// returns.
 fn copy_all<'a>(
     inner: &'a Inner,
     old: &dyn BlobStore,

@@ -1,4 +1,5 @@
-//! What a cache promises when its disk does not behave: flipped bits, lost and cut files, kills at any moment.
+//! What a cache promises when its disk does not behave: flipped bits, lost and cut files, kills at any
+//! moment.
 
 use std::{
     fs,
@@ -98,8 +99,8 @@ fn copy_of(original: &Path) -> TempDir {
     copy
 }
 
-/// Opens a damaged cache and uses it: never wrong bytes, never a failure, and whole again after the entries are put
-/// once more. Returns how many entries had survived.
+/// Opens a damaged cache and uses it: never wrong bytes, never a failure, and whole again after the entries
+/// are put once more. Returns how many entries had survived.
 #[track_caller]
 fn survives(dir: &Path, what: &str) -> u64 {
     let started = Instant::now();
@@ -323,7 +324,8 @@ fn what_was_acknowledged_survives_kills_at_any_moment() {
         let kill = Kill::random(&mut random, round);
         let name = "what_was_acknowledged_survives_kills_at_any_moment";
         stored.extend(killed_child(name, dir.path(), 1 << 40, first, &kill));
-        // The entry under way when the kill came may or may not be there; the next child must be able to put it.
+        // The entry under way when the kill came may or may not be there; the next child must be able to put
+        // it.
         let started = Instant::now();
         let cache = Cache::open(config(dir.path(), 1 << 40)).expect("the cache opens");
         assert!(started.elapsed() < Duration::from_secs(5), "opening took {:?}", started.elapsed());
@@ -357,7 +359,8 @@ fn kills_during_eviction_and_rebuild_leave_a_cache_that_adds_up() {
         let name = "kills_during_eviction_and_rebuild_leave_a_cache_that_adds_up";
         let stored = killed_child(name, dir.path(), BUDGET, next, &kill);
         let last = stored.last().copied();
-        // The entry under way when the kill came may be there, acknowledged or not: the next child starts behind it.
+        // The entry under way when the kill came may be there, acknowledged or not: the next child starts
+        // behind it.
         next = last.map_or(next + 1, |last| last + 2);
         let cache = Cache::open(config(dir.path(), BUDGET)).expect("the cache opens");
         assert!(last.is_none_or(|last| present(&cache, last)), "the youngest is never evicted");

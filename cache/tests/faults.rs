@@ -82,8 +82,8 @@ impl Kept {
     }
 }
 
-/// One round: the disk fails from operation `first` of `kinds` on, `count` times, while entries are stored. False if it did not come to
-/// that: there are fewer operations.
+/// One round: the disk fails from operation `first` of `kinds` on, `count` times, while entries are stored.
+/// False if it did not come to that: there are fewer operations.
 fn round(disk: &Disk, folder: &Path, (kinds, errno): (u64, u64), first: u64, count: u64) -> bool {
     let what = format!("error {errno} at operation {first} of kinds {kinds}, {count} times");
     disk.behave(kinds);
@@ -251,8 +251,9 @@ fn a_process_without_descriptors_keeps_its_store() {
     });
 }
 
-/// What a sync that failed had to write is not on the disk, and no later sync brings it there: Linux takes it for written. So nothing is
-/// acknowledged, that it is there already neither, before all of it was written anew.
+/// What a sync that failed had to write is not on the disk, and no later sync brings it there: Linux takes it
+/// for written. So nothing is acknowledged, that it is there already neither, before all of it was written
+/// anew.
 #[test]
 fn after_a_sync_that_fails_nothing_is_acknowledged_before_all_is_written_anew() {
     under_the_disk(
@@ -288,7 +289,8 @@ fn after_a_sync_that_fails_nothing_is_acknowledged_before_all_is_written_anew() 
     );
 }
 
-/// sled panics as it closes a store that cannot be synced: that is not the caller's affair, nor that of the thread that rebuilds.
+/// sled panics as it closes a store that cannot be synced: that is not the caller's affair, nor that of the
+/// thread that rebuilds.
 #[test]
 fn a_rebuild_that_fails_anywhere_leaves_the_store_in_use() {
     under_the_disk("a_rebuild_that_fails_anywhere_leaves_the_store_in_use", |disk, folder| {

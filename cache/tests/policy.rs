@@ -1,4 +1,5 @@
-//! What a cache promises while its disk behaves: put and get, budget, leases, failures, locks, clocks, many threads.
+//! What a cache promises while its disk behaves: put and get, budget, leases, failures, locks, clocks, many
+//! threads.
 
 use std::{
     fs,

@@ -1,4 +1,5 @@
-//! What a cache promises when the power goes: at every moment of what it writes, whatever the disk had not been told to keep.
+//! What a cache promises when the power goes: at every moment of what it writes, whatever the disk had not
+//! been told to keep.
 
 #![allow(clippy::print_stdout, reason = "tests")]
 

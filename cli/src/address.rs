@@ -1,4 +1,5 @@
-//! The address of a server, as people write it. What is not understood is refused: nothing is left out that a user meant.
+//! The address of a server, as people write it. What is not understood is refused: nothing is left out that a
+//! user meant.
 
 use anyhow::anyhow;
 use tonic::transport::Uri;
@@ -8,13 +9,18 @@ use crate::failure::Failure;
 /// The port of a server that is named without one: where `antares serve` listens by default.
 const PORT_DEFAULT: u16 = 50051;
 
-/// `http://host:port` for `http://host:port`, `host:port`, and the same without a port; `https://host:port` likewise.
+/// `http://host:port` for `http://host:port`, `host:port`, and the same without a port; `https://host:port`
+/// likewise. `unix:///path` is a socket of this machine.
 pub(crate) fn parse(text: &str) -> Result<String, Failure> {
     let wrong = |problem: &str| Failure::Usage(anyhow!("{text:?} is no address of a server: {problem}"));
     let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
     match scheme {
         "http" | "https" => {}
-        _ => return Err(wrong("only http:// and https:// are spoken")),
+        "unix" if rest.starts_with('/') => return Ok(text.to_owned()),
+        "unix" => {
+            return Err(wrong("the path of a socket begins with /, such as unix:///run/antares/admin.sock"));
+        }
+        _ => return Err(wrong("only http://, https:// and unix:// are spoken")),
     }
     let uri: Uri = format!("{scheme}://{rest}").parse().map_err(|_| wrong("it must be http://HOST:PORT"))?;
     let Some(authority) = uri.authority() else { return Err(wrong("it has no host")) };
@@ -50,12 +56,14 @@ mod tests {
             ("https://host:7/", "https://host:7"),
             ("[::1]", "http://[::1]:50051"),
             ("[::1]:7", "http://[::1]:7"),
+            ("unix:///run/admin.sock", "unix:///run/admin.sock"),
         ] {
             assert_eq!(parse(text).ok().as_deref(), Some(expected), "{text}");
         }
         for text in [
             "",
             "ftp://host:1",
+            "unix://run/admin.sock",
             "HTTPS://host:1",
             "http://user@host:1",
             "http://user:word@host:1",

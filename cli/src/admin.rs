@@ -6,7 +6,7 @@ use antares_proto::v1::{self, admin_service_client::AdminServiceClient};
 use clap::{Args, Subcommand};
 
 use crate::{
-    args::ServerArgs,
+    args::servers::ServerArgs,
     failure::Failure,
     output,
     remote::{Server, call},
@@ -52,8 +52,8 @@ pub(crate) fn admin(args: &AdminArgs) -> Result<ExitCode, Failure> {
             output::print(b"draining\n")?;
         }
         AdminCommand::Revoke { name, server } => {
-            server.server()?.revoke(name)?;
-            output::print(format!("{name}  revoked\n").as_bytes())?;
+            let answer = server.server()?.revoke(name)?;
+            output::print(revoked(name, &answer).as_bytes())?;
         }
         AdminCommand::LogFilter { filter, server } => {
             let previous = server.server()?.set_log_filter(filter)?;
@@ -63,6 +63,23 @@ pub(crate) fn admin(args: &AdminArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What was revoked and what belongs to it, a line each.
+fn revoked(name: &str, answer: &v1::RevokeResponse) -> String {
+    let mut text = format!("{name}  revoked\n");
+    let script = output::printable(&answer.script_sha256);
+    match answer.kind() {
+        v1::RevokedKind::Unspecified | v1::RevokedKind::Key => return text,
+        v1::RevokedKind::NotStored => return text + "nothing of it is stored here\n",
+        v1::RevokedKind::Script => {}
+        v1::RevokedKind::Library => text += &format!("{script}  its script goes on: revoke it too\n"),
+    }
+    for library in answer.library_sha256.iter().filter(|library| *library != name) {
+        let state = if answer.kind() == v1::RevokedKind::Script { "stopped with it" } else { "goes on" };
+        text += &format!("{}  {state}\n", output::printable(library));
+    }
+    text
+}
+
 impl Server {
     fn drain(&self) -> Result<(), Failure> {
         self.ask(async |channel| {
@@ -70,10 +87,10 @@ impl Server {
         })
     }
 
-    fn revoke(&self, name: &str) -> Result<(), Failure> {
+    fn revoke(&self, name: &str) -> Result<v1::RevokeResponse, Failure> {
         self.ask(async |channel| {
             let asked = call(v1::RevokeRequest { name: name.to_owned() });
-            AdminServiceClient::new(channel).revoke(asked).await.map(drop)
+            AdminServiceClient::new(channel).revoke(asked).await.map(tonic::Response::into_inner)
         })
     }
 

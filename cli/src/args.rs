@@ -3,27 +3,64 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use antares_abi::{CompileOptions, Isa, Tier};
-use antares_profile_view::Format;
 use clap::{
-    Args, CommandFactory as _, Parser, Subcommand, ValueEnum,
+    Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
     value_parser,
 };
 
 #[cfg(feature = "server")]
-pub(crate) use crate::args::servers::{KeptArgs, ListArgs, ServerArgs, StatArgs, TopArgs, UploadArgs};
+pub(crate) use crate::args::code::server_of;
 pub(crate) use crate::args::{
+    cell::CellName,
+    code::CodeArgs,
+    coverage::CoverageArgs,
     credentials::CredentialArgs,
+    debug::DebugArgs,
+    diagnosis::DiagnosisArgs,
+    doctor::DoctorArgs,
     explain::{ExplainArgs, Shown},
+    lock::LockArgs,
+    optimise::OptimiseArgs,
+    percent::Percent,
+    profile::{DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand, TargetArgs},
+    size::SizeArgs,
+    snapshot::SnapshotArgs,
+    verify::{GroupKind, VerifyArgs},
 };
+#[cfg(feature = "server")]
+pub(crate) use crate::args::{
+    of_chain::{DumpArgs, ReplayArgs},
+    servers::{HealthArgs, KeptArgs, ListArgs, ServerArgs, StatArgs, TopArgs, UploadArgs},
+};
+use number::number;
+
 use crate::{
-    behind, failure::Failure, limits::DEADLINE_MS_MAX, output, profile::Percent, verify::CellName, version,
+    color::ColorChoice, failure::Failure, groups::grouped, limits::DEADLINE_MS_MAX, output, version,
 };
 
-mod credentials;
+mod cell;
+pub(crate) mod code;
+mod coverage;
+pub(crate) mod credentials;
+mod debug;
+pub(crate) mod diagnosis;
+mod doctor;
 mod explain;
+pub(crate) mod lock;
+mod number;
 #[cfg(feature = "server")]
-mod servers;
+pub(crate) mod of_chain;
+mod optimise;
+pub(crate) mod percent;
+mod profile;
+#[cfg(feature = "server")]
+pub(crate) mod servers;
+mod size;
+mod snapshot;
+#[cfg(feature = "server")]
+pub(crate) mod verdict;
+mod verify;
 
 /// Compile CKB-VM scripts ahead of time and run them behind a fence.
 #[derive(Debug, Parser)]
@@ -32,6 +69,22 @@ pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// Whether reports for people have colour
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: ColorChoice,
+}
+
+impl Cli {
+    /// The words of this process.
+    pub(crate) fn of_process() -> Self {
+        // The list of commands is for those who have not named one yet.
+        let first = std::env::args_os().nth(1).filter(|word| !word.as_encoded_bytes().starts_with(b"-"));
+        let is_named = first.is_some_and(|word| word != "help");
+        let command = if is_named { Self::command() } else { grouped(Self::command()) };
+        let found = command.get_matches();
+        // Cannot fail: they were matched with its own words.
+        Self::from_arg_matches(&found).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// What to do.
@@ -42,35 +95,82 @@ pub(crate) enum Command {
     Serve(antares_serve::Options),
     /// Run a script and report how it ended
     ///
-    /// Exit status: 0 the script exited 0; 1 it exited otherwise or ended in an error; 2 wrong usage or unreadable
-    /// input; 3 Antares failed.
+    /// Exit status: 0 the script exited 0; 1 it exited otherwise or ended in an error; 2 wrong usage or
+    /// unreadable input; 3 Antares failed.
     Run(RunArgs),
     /// Run the scripts of a transaction and report whether they accept it
     ///
-    /// Exit status: 0 all scripts accept it; 1 one does not, or a limit was passed; 2 wrong usage, or the transaction is
-    /// unreadable, malformed or incomplete; 3 Antares failed.
+    /// Exit status: 0 all scripts accept it; 1 one does not, or a limit was passed; 2 wrong usage, or the
+    /// transaction is unreadable, malformed or incomplete; 3 Antares failed.
     Verify(VerifyArgs),
+    /// Write a transaction of a CKB node's chain with all that its scripts may look at
+    ///
+    /// Exit status: 0 it was written; 2 wrong usage, or the node does not know the transaction or a cell of
+    /// it; 3 the node cannot be asked, or gives something else than it was asked for.
+    #[cfg(feature = "server")]
+    Dump(DumpArgs),
+    /// Verify all scripts of blocks of a CKB node's chain, and compare cycles and verdicts
+    ///
+    /// Exit status: 0 all are the node's; 1 one is not; 2 wrong usage; 3 the node cannot be asked, or gives
+    /// something else than it was asked for, or Antares failed.
+    #[cfg(feature = "server")]
+    Replay(ReplayArgs),
     /// Run a script, or the scripts of a transaction, and tell where the cycles went
     ///
-    /// Exit status: 0 the profile was made, however the script ended; 1 a diff found more cycles than allowed; 2 wrong
-    /// usage or unreadable input; 3 Antares failed.
+    /// Exit status: 0 the profile was made, however the script ended; 1 a diff found more cycles than
+    /// allowed; 2 wrong usage or unreadable input; 3 Antares failed.
     #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
     Profile(ProfileArgs),
     /// Profile a script or a transaction, and tell what could take fewer cycles
     Insights(InsightsArgs),
+    /// Debug a script, or a script of a transaction, with gdb: forwards and backwards
+    ///
+    /// Exit status: 0 gdb was served and has left; 2 wrong usage or unreadable input; 3 Antares failed. With
+    /// --gdb: gdb's.
+    Debug(DebugArgs),
+    /// Do what the program ckb-debugger does: the same options, output and exit statuses
+    #[command(disable_help_flag = true)]
+    Debugger {
+        /// The words of ckb-debugger
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Keep cycles, endings and sizes of a folder of scripts and transactions in a file, and tell what has
+    /// changed
+    ///
+    /// Exit status: 0 the file was written, or nothing has changed; 1 something has; 2 wrong usage or
+    /// unreadable input; 3 Antares failed.
+    Snapshot(SnapshotArgs),
+    /// Run scripts and transactions, and tell which lines, functions and branches of their sources ran
+    ///
+    /// Exit status: 0 everything was run, however it ended; 1 fewer lines ran than --fail-under asks for;
+    /// 2 wrong usage, unreadable input, or no lines; 3 Antares failed.
+    Coverage(CoverageArgs),
+    /// Rewrite a script so that it costs fewer cycles, with a proof of each change
+    ///
+    /// Exit status: 0 the script was written; 2 wrong usage, unreadable input, or no solver; 3 Antares
+    /// failed.
+    Optimise(OptimiseArgs),
+    /// Tell what takes the bytes of a script, and write it in fewer
+    Size(SizeArgs),
     /// Compile a script to a shared object
     Compile(CompileArgs),
     /// Show what the compiler makes of a script, stage by stage
     Explain(ExplainArgs),
     /// Tell which layers of the fence this machine can put around workers
     ///
-    /// Exit status: 0 all required layers stand; 1 one is missing; 2 the configuration is of no use; 3 a worker could not be
-    /// started at all.
+    /// Exit status: 0 all required layers stand; 1 one is missing; 2 the configuration is of no use; 3 a
+    /// worker could not be started at all.
     Doctor(DoctorArgs),
     /// Print a shell's completions of this command
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Write manual pages of all commands
+    Man {
+        /// Where to
+        folder: PathBuf,
     },
     /// Store scripts on a server
     #[cfg(feature = "server")]
@@ -80,7 +180,7 @@ pub(crate) enum Command {
     Ls(ListArgs),
     /// Remove scripts and what was compiled of them from a server's store
     ///
-    /// Like pin and unpin: for operators: whoever has the role admin; without authentication, on the server's loopback network.
+    /// Like pin and unpin: for operators: whoever has the role admin, or opens the server's admin.socket.
     /// Exit status: 0 all were there; 1 one was not; 3 the server cannot be asked, or refuses.
     #[cfg(feature = "server")]
     Rm(KeptArgs),
@@ -99,7 +199,7 @@ pub(crate) enum Command {
     ///
     /// Exit status: 0 all of them do; 1 one does not; 3 the server cannot be asked.
     #[cfg(feature = "server")]
-    Health(ServerArgs),
+    Health(HealthArgs),
     /// Tell versions, limits and the fence of a server
     #[cfg(feature = "server")]
     Capabilities(ServerArgs),
@@ -113,21 +213,31 @@ pub(crate) enum Command {
     Admin(crate::admin::AdminArgs),
     /// Have a server compile scripts before somebody needs them
     ///
-    /// Exit status: 0 all are compiled; 1 one cannot be, or is not stored there; 2 wrong usage or unreadable input; 3 the server
-    /// cannot be asked.
+    /// Exit status: 0 all are compiled; 1 one cannot be, or is not stored there; 2 wrong usage or unreadable
+    /// input; 3 the server cannot be asked.
     #[cfg(feature = "server")]
     Warm(crate::warm::WarmArgs),
+    /// What tenants used of servers, added up: calls, runs, cycles, compiles, bytes
+    #[cfg(feature = "server")]
+    Usage(crate::usage::UsageArgs),
+    /// Say what a load needs: pods, processors, memory, and the times that calls then take
+    Capacity(crate::capacity::CapacityArgs),
     /// Look at the tier that servers share, and clean it
     ///
-    /// Exit status: 0 it was done; 1 an entry is not there, or a script cannot be compiled; 2 wrong usage; 3 the tier or the
-    /// server cannot be asked.
+    /// Exit status: 0 it was done; 1 an entry is not there, or a script cannot be compiled; 2 wrong usage; 3
+    /// the tier or the server cannot be asked.
     #[cfg(feature = "server")]
     Cache(crate::bucket::CacheArgs),
     /// Make, list, change and revoke the keys that sign native code
     #[cfg(feature = "server")]
     Keys(crate::keys::KeysArgs),
+    /// Check what a server has signed about a transaction
+    ///
+    /// Exit status: 0 it is as it was signed; 1 it is not; 2 wrong usage or unreadable input.
+    #[cfg(feature = "server")]
+    Verdict(verdict::VerdictArgs),
     /// Make full code for later runs, as the scripts on standard input say
-    #[command(name = behind::COMMAND, hide = true)]
+    #[command(name = code::COMMAND, hide = true)]
     CompileBehind {
         /// Where it is kept
         folder: PathBuf,
@@ -163,24 +273,14 @@ impl MachineArgs {
     }
 }
 
-/// Where native code comes from, without a server.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct CodeArgs {
-    /// Without --server: wait for the full compile instead of running the baseline's code meanwhile
-    #[arg(long, conflicts_with = "server")]
-    pub full: bool,
-    /// Without --server: keep no native code on this machine, and look for none
-    #[arg(long, conflicts_with = "server")]
-    pub no_cache: bool,
-}
-
 /// Words of `antares run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The script.
     #[command(flatten)]
     pub script: ScriptArgs,
-    /// Cycle limit, syscalls included, such as 70000000 or 70M [default: 3500000000, with --server the server's]
+    /// Cycle limit, syscalls included, such as 70000000 or 70M [default: 3500000000, with --server the
+    /// server's]
     #[arg(long, value_name = "N", value_parser = number)]
     pub max_cycles: Option<u64>,
     /// End with status 1 if the run takes other than so many cycles
@@ -202,163 +302,14 @@ pub(crate) struct RunArgs {
     /// With --server: have it run again in the interpreter, by another worker, and compared
     #[arg(long)]
     pub recheck: bool,
+    #[command(flatten)]
+    pub lock: LockArgs,
+    #[command(flatten)]
+    pub diagnosis: DiagnosisArgs,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
     /// Arguments of the script, as it sees them
-    #[arg(last = true, value_name = "ARG")]
-    pub args: Vec<OsString>,
-}
-
-/// Words of `antares verify`.
-#[derive(Debug, Args)]
-pub(crate) struct VerifyArgs {
-    /// The transaction with the cells it uses: ckb-debugger's JSON, with its templates if it is a file; - for standard
-    /// input
-    #[arg(long, value_name = "FILE")]
-    pub tx: PathBuf,
-    /// Run one script group alone: the lock or the type script of the cell that --cell names
-    #[arg(long, value_enum, value_name = "lock|type", requires = "cell", hide_possible_values = true)]
-    pub group: Option<GroupKind>,
-    /// A cell of the group to run alone
-    #[arg(long, value_name = "input.N|output.N", requires = "group")]
-    pub cell: Option<CellName>,
-    /// Newest VM version that is active: the one of scripts that are named by type hash [default: 2]
-    #[arg(long, value_name = "0|1|2", value_parser = value_parser!(u32).range(0..=2))]
-    pub script_version: Option<u32>,
-    /// Judge by the rules of the main network in this epoch [default: all hard forks are active]
-    #[arg(long, value_name = "N", conflicts_with = "script_version")]
-    pub mainnet_epoch: Option<u64>,
-    /// Cycle limit of all groups together [default: 3500000000, with --server the server's]
-    #[arg(long, value_name = "N", value_parser = number)]
-    pub max_cycles: Option<u64>,
-    /// Which tiers may run the scripts
-    #[arg(long, value_parser = tiers(), default_value_t)]
-    pub tier: Tier,
-    #[command(flatten)]
-    pub code: CodeArgs,
-    /// Wall time of the verification, milliseconds, without compiles [default: 60000, with --server the server's]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
-    pub deadline_ms: Option<u64>,
-    /// Verify on this server instead of on this machine, for example http://127.0.0.1:50051
-    #[arg(long, value_name = "URL")]
-    pub server: Option<String>,
-    #[command(flatten)]
-    pub credentials: CredentialArgs,
-    /// With --server: have it run again in the interpreter, by another worker, and compared
-    #[arg(long)]
-    pub recheck: bool,
-    /// Print one JSON object instead of text
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Which script of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum GroupKind {
-    /// The lock script
-    Lock,
-    /// The type script
-    Type,
-}
-
-/// Words of `antares profile`.
-#[derive(Debug, Args)]
-pub(crate) struct ProfileArgs {
-    /// Something else than making a profile.
-    #[command(subcommand)]
-    pub command: Option<ProfileCommand>,
-    /// What to profile.
-    #[command(flatten)]
-    pub target: TargetArgs,
-    /// Count every instruction [the default, and so far the only way]
-    #[arg(long)]
-    pub exact: bool,
-    /// Also write the profile in this format: antares, pprof, folded, speedscope, callgrind, lcov, otlp, llvm-sample, html
-    /// [default: by the name of the file]
-    #[arg(long, value_name = "FORMAT")]
-    pub format: Option<Format>,
-    /// Where to write it, - for standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// With the format html: show the differences from this profile, a file in the format antares
-    #[arg(long, value_name = "FILE")]
-    pub before: Option<PathBuf>,
-    /// Functions in the table
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub top: usize,
-}
-
-/// Words of `antares insights`.
-#[derive(Debug, Args)]
-pub(crate) struct InsightsArgs {
-    /// What to look at.
-    #[command(flatten)]
-    pub target: TargetArgs,
-    /// Findings, at most
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub top: usize,
-}
-
-/// What to profile: a script, or a transaction.
-#[derive(Debug, Args)]
-pub(crate) struct TargetArgs {
-    /// The script: a RISC-V RV64 ELF file, - for standard input, or a profile in the format antares; with --server also its
-    /// SHA-256
-    #[arg(required_unless_present_any = ["tx", "server"], conflicts_with = "tx")]
-    pub elf: Option<PathBuf>,
-    /// The transaction with the cells it uses, as for `antares verify`
-    #[arg(long, value_name = "FILE")]
-    pub tx: Option<PathBuf>,
-    /// Run nothing: take what this server has seen of all runs, of the script or of everything
-    #[arg(long, value_name = "URL", conflicts_with_all = ["tx", "max_cycles", "deadline_ms", "isa", "args"])]
-    pub server: Option<String>,
-    #[command(flatten)]
-    pub credentials: CredentialArgs,
-    /// With --server: how far back, milliseconds [default: all that it keeps]
-    #[arg(long, value_name = "N", requires = "server")]
-    pub window_ms: Option<u64>,
-    /// VM version of the script
-    #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
-    pub vm_version: u32,
-    /// Instruction set of the script [default: what the VM version implies]
-    #[arg(long, value_name = "imc[+b][+mop][+a]")]
-    pub isa: Option<Isa>,
-    /// Cycle limit [default: 3500000000]
-    #[arg(long, value_name = "N", value_parser = number)]
-    pub max_cycles: Option<u64>,
-    /// Wall time, milliseconds [default: 60000]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
-    pub deadline_ms: Option<u64>,
-    /// Arguments of the script, as it sees them
-    #[arg(last = true, value_name = "ARG")]
-    pub args: Vec<OsString>,
-}
-
-/// Words behind `antares profile`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum ProfileCommand {
-    /// Compare two profiles, or the profiles of two scripts, function by function, in Markdown
-    Diff(DiffArgs),
-}
-
-/// Words of `antares profile diff`.
-#[derive(Debug, Args)]
-pub(crate) struct DiffArgs {
-    /// Before: a profile in the format antares, or a script, which is profiled
-    pub before: PathBuf,
-    /// After: the same
-    pub after: PathBuf,
-    /// End with status 1 if there are more cycles than before, by more than this share
-    #[arg(long, value_name = "PERCENT")]
-    pub fail_over: Option<Percent>,
-    /// Functions in the table
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub top: usize,
-    /// VM version of scripts
-    #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
-    pub vm_version: u32,
-    /// Arguments of scripts, as they see them
     #[arg(last = true, value_name = "ARG")]
     pub args: Vec<OsString>,
 }
@@ -374,15 +325,6 @@ pub(crate) struct CompileArgs {
     pub output: Option<PathBuf>,
 }
 
-/// Words of `antares doctor`.
-#[derive(Debug, Args)]
-pub(crate) struct DoctorArgs {
-    /// The configuration of the services: what it asks for is tried (without one: what they ask for by default)
-    #[cfg(feature = "server")]
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-}
-
 /// Reads which tiers may run.
 fn tiers() -> impl TypedValueParser<Value = Tier> {
     let names = Tier::ALL.map(|tier| {
@@ -393,28 +335,6 @@ fn tiers() -> impl TypedValueParser<Value = Tier> {
         })
     });
     PossibleValuesParser::new(names).try_map(|name| name.parse::<Tier>())
-}
-
-/// A number, perhaps of thousands (k), millions (M) or milliards (G).
-fn number(text: &str) -> Result<u64, String> {
-    let units = [('k', 1_000), ('M', 1_000_000), ('G', 1_000_000_000)];
-    let unit = units.into_iter().find_map(|(unit, times)| Some((text.strip_suffix(unit)?, times)));
-    let (digits, times) = unit.unwrap_or((text, 1));
-    let number = digits.parse::<u64>().map_err(|error| error.to_string())?;
-    number.checked_mul(times).ok_or_else(|| "number too large to fit in target type".to_owned())
-}
-
-/// The server that is named by the option, or else by `ANTARES_SERVER`; an empty name is none.
-pub(crate) fn server_of(option: Option<&str>) -> Option<String> {
-    let named = option.map(str::to_owned).or_else(|| std::env::var("ANTARES_SERVER").ok());
-    named.filter(|name| !name.is_empty())
-}
-
-impl CodeArgs {
-    /// The server of a command with these options, which are about this machine alone.
-    pub(crate) fn server(self, option: Option<&str>) -> Option<String> {
-        if self.full || self.no_cache { None } else { server_of(option) }
-    }
 }
 
 /// `antares completions`.
@@ -428,18 +348,6 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Result<std::process::E
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_have_units() {
-        for (text, expected) in
-            [("7", 7), ("70M", 70_000_000), ("3k", 3_000), ("2G", 2_000_000_000), ("0", 0)]
-        {
-            assert_eq!(number(text), Ok(expected), "{text}");
-        }
-        for text in ["", "M", "-1", "1.5M", "7 M", "7MB", "7m", "99999999999G", "18446744073709551616"] {
-            assert!(number(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn words_make_sense_together() {

@@ -7,12 +7,19 @@ use antares_proto::v1;
 use anyhow::anyhow;
 
 use crate::{
-    args::{KeptArgs, ListArgs, ServerArgs, StatArgs, TopArgs, UploadArgs, server_of},
+    args::percent::share,
+    args::{HealthArgs, KeptArgs, ListArgs, ServerArgs, StatArgs, TopArgs, UploadArgs, server_of},
     failure::Failure,
-    input, output,
-    remote::Server,
+    input,
+    limits::SCRIPT_BYTES_MAX,
+    output,
+    remote::{Health, Server},
     report::grouped,
     seen::digest,
+    shapes,
+    shapes_of_servers::{
+        HealthShape, RanScript, RanShape, ServiceShape, StatShape, StoredEntry, StoredShape, TopShape,
+    },
 };
 
 impl ServerArgs {
@@ -29,7 +36,7 @@ impl ServerArgs {
 pub(crate) fn upload(args: &UploadArgs) -> Result<ExitCode, Failure> {
     let server = args.server.server()?;
     for path in &args.elf {
-        let elf = input::read_script(path)?;
+        let elf = input::read(path, SCRIPT_BYTES_MAX)?;
         let was = if server.upload(&elf)? { "was stored before" } else { "stored" };
         output::print(format!("{}  {}  {was}\n", Sha256Digest::of(&elf), path.display()).as_bytes())?;
     }
@@ -70,6 +77,14 @@ pub(crate) fn pin(args: &KeptArgs, pinned: bool) -> Result<ExitCode, Failure> {
 
 /// `antares ls --stored`.
 fn list_stored(args: &ListArgs) -> Result<ExitCode, Failure> {
+    if args.json {
+        let stored = args.server.server()?.list_stored(args.artifacts)?.into_iter().map(|entry| {
+            let (size_bytes, pinned, used) = (entry.size_bytes, entry.pinned, entry.used);
+            StoredEntry { key: entry.key.to_string(), size_bytes, pinned, used }
+        });
+        shapes::print(&StoredShape { stored: stored.collect() })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut text = String::new();
     let _ =
         writeln!(text, "{:<64} {:>16}  notes", if args.artifacts { "artifact" } else { "script" }, "bytes");
@@ -92,6 +107,11 @@ pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
     if args.stored {
         return list_stored(args);
     }
+    if args.json {
+        let ran = args.server.server()?.list(args.window_ms)?;
+        shapes::print(&RanShape { scripts: ran.iter().map(RanScript::of).collect() })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut text = String::new();
     let _ = writeln!(text, "{:<64} {:>20} {:>12}", "script", "cycles", "runs");
     for ran in args.server.server()?.list(args.window_ms)? {
@@ -106,17 +126,30 @@ pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
 pub(crate) fn stat(args: &StatArgs) -> Result<ExitCode, Failure> {
     let script = digest(&args.script)?;
     let stat = args.server.server()?.stat(script)?;
+    let ended = if stat.size_bytes.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if args.json {
+        let (size_bytes, (cycles, runs)) = (stat.size_bytes, stat.ran);
+        shapes::print(&StatShape { script: script.to_string(), size_bytes, runs, cycles })?;
+        return Ok(ended);
+    }
     let stored = stat.size_bytes.map_or_else(|| "no".to_owned(), |bytes| format!("{} bytes", grouped(bytes)));
     let (cycles, runs) = (grouped(stat.ran.0), grouped(stat.ran.1));
     let text = format!("script  {script}\nstored  {stored}\nruns    {runs}\ncycles  {cycles}\n");
     output::print(text.as_bytes())?;
-    Ok(if stat.size_bytes.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(ended)
 }
 
 /// `antares health`: status 1 if something does not serve.
-pub(crate) fn health(args: &ServerArgs) -> Result<ExitCode, Failure> {
-    let (text, is_serving) = args.server()?.health()?;
-    output::print(text.as_bytes())?;
+pub(crate) fn health(args: &HealthArgs) -> Result<ExitCode, Failure> {
+    let Health { services, is_serving } = args.server.server()?.health()?;
+    if args.json {
+        let services = services.into_iter().map(|(name, serving)| ServiceShape { name, serving }).collect();
+        shapes::print(&HealthShape { serving: is_serving, services })?;
+    } else {
+        let line =
+            |(name, serves)| format!("{name:<28} {}\n", if serves { "serving" } else { "not serving" });
+        output::print(services.into_iter().map(line).collect::<String>().as_bytes())?;
+    }
     Ok(if is_serving { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -131,6 +164,18 @@ pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
     let script = args.script.as_deref().map(digest).transpose()?.map(|digest| digest.to_string());
     let selection = Some(v1::ProfileSelection { script, window_ms: args.window_ms });
     let request = v1::TopFunctionsRequest { selection, limit: Some(args.top) };
-    output::print(args.server.server()?.top(request)?.as_bytes())?;
+    let answer = args.server.server()?.top(request)?;
+    if args.json {
+        shapes::print(&TopShape::of(&answer))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = format!("{} cycles\n\n", grouped(answer.cycles));
+    let _ = writeln!(text, "{:>14} {:>7}  {:>14} {:>7}  function", "self", "%", "total", "%");
+    for row in answer.functions {
+        let (own, total) = (row.self_cycles, row.total_cycles);
+        let shares = (share(own, answer.cycles), share(total, answer.cycles));
+        let _ = writeln!(text, "{own:>14} {:>7}  {total:>14} {:>7}  {}", shares.0, shares.1, row.name);
+    }
+    output::print(output::printable(&text).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
-//! The full compile behind a command, and the baseline's where it is missing: a process of its own that outlives the command, at
-//! the lowest priority, one at a time for each cache. It writes to the cache and to nothing else; what it does not reach, the next command asks for again.
+//! The full compile behind a command, and the baseline's where it is missing: a process of its own that
+//! outlives the command, at the lowest priority, one at a time for each cache. It writes to the cache and to
+//! nothing else; what it does not reach, the next command asks for again.
 
 use std::{
     env,
@@ -16,11 +17,8 @@ use antares_pool::{Cancel, Sealed, job::Stage};
 use crate::{
     failure::Failure,
     kept::Kept,
-    local::{self, Compiled},
+    workers::{self, Compiled},
 };
-
-/// The hidden command that the process runs.
-pub(crate) const COMMAND: &str = "compile-behind";
 
 /// Version of the VM, instruction set, length of the ELF that follows, and of the hints behind it.
 const HEAD_BYTES: usize = 4 + 1 + 8 + 4;
@@ -56,9 +54,11 @@ pub(crate) fn start(kept: &Kept, wanted: &[Wanted<'_>]) {
         jobs.extend(hints);
     }
     let jobs = Sealed::new("jobs", &jobs).and_then(|jobs| jobs.as_fd().try_clone_to_owned());
-    let (Ok(jobs), Ok(antares)) = (jobs, env::current_exe()) else { return };
+    // This may be ckb-debugger, which is beside it.
+    let antares = env::current_exe().map(|this| this.with_file_name("antares"));
+    let (Ok(jobs), Ok(antares)) = (jobs, antares) else { return };
     let mut command = Command::new(antares);
-    command.arg(COMMAND).arg(kept.folder()).current_dir("/");
+    command.arg(crate::args::code::COMMAND).arg(kept.folder()).current_dir("/");
     command.stdin(Stdio::from(jobs)).stdout(Stdio::null()).stderr(Stdio::null());
     // Nobody waits for it: it ends after this command, and is its own session's.
     drop(command.spawn());
@@ -80,12 +80,12 @@ pub(crate) fn compile(folder: &Path) -> Result<ExitCode, Failure> {
     let mut input = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(ours)?);
     let mut jobs = Vec::new();
     input.rewind().and_then(|()| input.read_to_end(&mut jobs)).map_err(ours)?;
-    let pool = local::start("antares-compile-worker")?;
+    let pool = workers::start("antares-compile-worker")?;
     for wanted in decode(&jobs).iter().filter(|wanted| !is_settled(&kept, wanted)) {
-        let elf = local::seal(wanted.elf)?;
+        let elf = workers::seal(wanted.elf)?;
         let key = wanted.key(CodeTier::Full);
         let source = (wanted.options, &wanted.hints);
-        let compile = |stage| local::compile_in(&pool, &elf, source, stage, &Cancel::new());
+        let compile = |stage| workers::compile_in(&pool, &elf, source, stage, &Cancel::new());
         let put = |key, compiled: Compiled| {
             compiled.output.read().and_then(|library| kept.put(key, &library)).map_err(ours)
         };

@@ -1,5 +1,6 @@
-//! Programs that no cell of a transaction is as a whole, and that were found hot: code that scripts load at run time, slices that exec
-//! or spawn run, code from witnesses. They are kept with the programs that they were met beside, and go along the next time.
+//! Programs that no cell of a transaction is as a whole, and that were found hot: code that scripts load at
+//! run time, slices that exec or spawn run, code from witnesses. They are kept with the programs that they
+//! were met beside, and go along the next time.
 
 use antares_abi::{CompileOptions, Sha256Digest};
 

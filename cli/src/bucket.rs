@@ -14,7 +14,7 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 
 use crate::{
-    args::ServerArgs,
+    args::servers::ServerArgs,
     failure::Failure,
     output,
     remote::warm::Cold,

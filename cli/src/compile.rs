@@ -9,7 +9,7 @@ use antares_abi::{CodeTier, Hints, Sha256Digest};
 use antares_pool::job::Stage;
 use anyhow::{Context as _, anyhow};
 
-use crate::{args::CompileArgs, failure::Failure, input, local, output, report::grouped};
+use crate::{args::CompileArgs, failure::Failure, input, output, report::grouped, workers};
 
 /// Compiles what `args` say.
 pub(crate) fn compile(args: &CompileArgs) -> Result<ExitCode, Failure> {
@@ -17,9 +17,9 @@ pub(crate) fn compile(args: &CompileArgs) -> Result<ExitCode, Failure> {
         Some(path) => path.clone(),
         None => beside(&args.script.elf)?,
     };
-    let elf = local::seal(&input::read_script(&args.script.elf)?)?;
+    let elf = workers::seal(&input::read_script(&args.script.elf)?)?;
     let options = args.script.machine.options();
-    let compiled = local::compile(&elf, (options, &Hints::default()), Stage::Library)?;
+    let compiled = workers::compile(&elf, (options, &Hints::default()), Stage::Library)?;
     let bytes = compiled.output.read().context("cannot read the output").map_err(Failure::Service)?;
     output::write(&path, &bytes)?;
     if !input::is_stdio(&path) {

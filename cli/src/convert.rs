@@ -10,8 +10,8 @@ use antares_proto::v1;
 use anyhow::Context as _;
 
 use crate::{
-    report::{CacheUse, Outcome, Report},
-    run::Request,
+    report::{CacheUse, Outcome, Report, ServerDiagnosis},
+    run_request::Request,
 };
 
 /// How a call names its script.
@@ -43,6 +43,7 @@ pub(crate) fn execute_request(request: &Request, naming: Naming) -> v1::ExecuteR
         sample_salt: None,
         text_args: Vec::new(),
         recheck: request.recheck,
+        diagnosis: request.diagnosis,
     }
 }
 
@@ -78,6 +79,7 @@ pub(crate) fn report(response: v1::ExecuteResponse, artifact: ArtifactKey) -> an
         native_cycles: tiers.native_cycles,
         interpreted_cycles: tiers.interpreted_cycles,
         restarted: text(tiers.restarted),
+        restarted_detail: None,
         compile_ms: timings.compile_ms,
         run_us: timings.run_us,
         artifact,
@@ -86,7 +88,13 @@ pub(crate) fn report(response: v1::ExecuteResponse, artifact: ArtifactKey) -> an
         debug: verdict.debug,
         debug_lines_left_out: verdict.debug_lines_left_out,
         debug_bytes_left_out: verdict.debug_bytes_left_out,
+        told: response.diagnosis.map(told),
     })
+}
+
+/// What the server told of why it failed.
+fn told(diagnosis: v1::Diagnosis) -> ServerDiagnosis {
+    ServerDiagnosis { json: diagnosis.json, missing: diagnosis.missing }
 }
 
 /// Which generator made the native code.

@@ -10,7 +10,7 @@ use tonic::{
     service::Interceptor,
 };
 
-use crate::{args::CredentialArgs, failure::Failure, input};
+use crate::{args::credentials::CredentialArgs, failure::Failure, input};
 
 /// Longest token that is sent, bytes.
 const TOKEN_BYTES_MAX: u64 = 16 << 10;
@@ -84,6 +84,9 @@ pub(crate) fn token(url: &str, args: &CredentialArgs) -> Result<Token, Failure> 
 }
 
 fn is_loopback(url: &str) -> bool {
+    if url.starts_with("unix://") {
+        return true;
+    }
     let uri: Option<tonic::transport::Uri> = url.parse().ok();
     let host = uri.as_ref().and_then(|uri| uri.host()).unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -8,7 +8,7 @@ use antares_runner_svc::{app, embedded};
 #[cfg(feature = "server")]
 use antares_serve::{ConfigError, RawConfig, Role};
 
-use crate::{args::DoctorArgs, failure::Failure, local::failed, output};
+use crate::{args::DoctorArgs, failure::Failure, output, workers::failed};
 
 /// What layers guard that are off unless somebody asks for them, and what they cost.
 const PRICES: [(Layer, &str); 3] = [
@@ -26,7 +26,8 @@ const PRICES: [(Layer, &str); 3] = [
     ),
 ];
 
-/// Starts a zygote of each kind, has it test itself, and prints what stands. Fails with 1 if a required layer is missing.
+/// Starts a zygote of each kind, has it test itself, and prints what stands. Fails with 1 if a required layer
+/// is missing.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let (mut text, mut missing) = (String::new(), Vec::new());
     for (role, config) in pools(args)? {

@@ -11,7 +11,7 @@ use crate::{
     failure::Failure,
     input,
     kept::Kept,
-    local, output,
+    output, workers,
 };
 
 /// Shows what `args` say.
@@ -31,7 +31,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let shown = match wanted {
         Shown::Hash => hash(&elf, options, &hints).into_bytes(),
         Shown::Stage(stage) => {
-            let compiled = local::compile(&local::seal(&elf)?, (options, &hints), stage)?;
+            let compiled = workers::compile(&workers::seal(&elf)?, (options, &hints), stage)?;
             compiled.output.read().context("cannot read the output").map_err(Failure::Service)?
         }
     };

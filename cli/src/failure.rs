@@ -34,8 +34,17 @@ fn chain(error: &anyhow::Error) -> String {
 }
 
 impl Failure {
-    /// Whether the script was refused because the VM would not run it either: it is no ELF that could be loaded, or the version
-    /// has no such instruction set.
+    /// The same, of a file.
+    pub(crate) fn of(self, file: &str) -> Self {
+        match self {
+            Self::Usage(error) => Self::Usage(error.context(file.to_owned())),
+            Self::Service(error) => Self::Service(error.context(file.to_owned())),
+            refused @ Self::Refused { .. } => refused,
+        }
+    }
+
+    /// Whether the script was refused because the VM would not run it either: it is no ELF that could be
+    /// loaded, or the version has no such instruction set.
     pub(crate) fn is_of_the_vm(&self) -> bool {
         matches!(self, Self::Refused { reason, .. } if reason == "elf" || reason == "options")
     }

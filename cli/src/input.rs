@@ -8,24 +8,43 @@ use std::{
 
 use anyhow::{Context, anyhow};
 
-use crate::{failure::Failure, limits::SCRIPT_BYTES_MAX};
+use crate::{
+    failure::Failure,
+    limits::{ELF_BYTES_MAX, SCRIPT_BYTES_MAX},
+    loaded::loaded_part,
+};
+
+/// What an ELF begins with.
+const ELF_MAGIC: &[u8] = b"\x7fELF";
 
 /// Whether `path` means standard input (or output).
 pub(crate) fn is_stdio(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// The bytes of the script at `path`, `-` for standard input.
+/// The bytes of the script at `path`, `-` for standard input. Of one that is longer than a script may be,
+/// what is loaded.
 pub(crate) fn read_script(path: &Path) -> Result<Vec<u8>, Failure> {
-    let elf = read(path, SCRIPT_BYTES_MAX)?;
+    let mut elf = read_elf(path, SCRIPT_BYTES_MAX)?;
+    if elf.len() as u64 > SCRIPT_BYTES_MAX {
+        let part = loaded_part(&elf).filter(|part| part.len() as u64 <= SCRIPT_BYTES_MAX);
+        let part = part.ok_or_else(|| {
+            let why =
+                anyhow!("more than {SCRIPT_BYTES_MAX} bytes of it are loaded, the most that are accepted");
+            Failure::Usage(why.context(format!("cannot take {}", path.display())))
+        })?;
+        let (all, loaded) = (elf.len(), part.len());
+        eprintln!("antares: {} has {all} bytes, {loaded} to load: the rest is left out", path.display());
+        elf = part;
+    }
     if let Some(machine) = other_machine(&elf) {
         eprintln!("antares: {} is an ELF file for {machine}, not for RISC-V", path.display());
     }
     Ok(elf)
 }
 
-/// The machine that an ELF is for, if that is another one than the VM. The VM does not look: it runs what comes, and ends in whatever
-/// error it meets.
+/// The machine that an ELF is for, if that is another one than the VM. The VM does not look: it runs what
+/// comes, and ends in whatever error it meets.
 fn other_machine(elf: &[u8]) -> Option<String> {
     let head = elf.first_chunk::<20>().filter(|head| head.starts_with(b"\x7fELF"))?;
     match u16::from_le_bytes([head[18], head[19]]) {
@@ -41,12 +60,29 @@ fn other_machine(elf: &[u8]) -> Option<String> {
 
 /// At most `bytes_max` bytes at `path`, `-` for standard input.
 pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Failure> {
+    read_with(path, |reader| read_bounded(reader, bytes_max))
+}
+
+/// The same, and more of an ELF, whose debug data may be longer than all that is loaded.
+pub(crate) fn read_elf(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Failure> {
+    read_with(path, |reader| {
+        let mut start = Vec::new();
+        (&mut *reader).take(ELF_MAGIC.len() as u64).read_to_end(&mut start)?;
+        let bytes_max = if start == ELF_MAGIC { ELF_BYTES_MAX } else { bytes_max };
+        read_bounded(start.as_slice().chain(reader), bytes_max)
+    })
+}
+
+fn read_with(
+    path: &Path,
+    read: impl FnOnce(&mut dyn Read) -> anyhow::Result<Vec<u8>>,
+) -> Result<Vec<u8>, Failure> {
     let read = if is_stdio(path) {
-        read_bounded(io::stdin().lock(), bytes_max).context("cannot read standard input")
+        read(&mut io::stdin().lock()).context("cannot read standard input")
     } else {
         File::open(path)
             .map_err(anyhow::Error::from)
-            .and_then(|file| read_bounded(file, bytes_max))
+            .and_then(|mut file| read(&mut file))
             .with_context(|| format!("cannot read {}", path.display()))
     };
     read.map_err(Failure::Usage)

@@ -1,5 +1,6 @@
-//! Native code that is kept on this machine for the next time: a folder of files under their artifact keys, for several
-//! commands at once. All of it may be deleted at any time, and where it cannot be used, nothing is kept.
+//! Native code that is kept on this machine for the next time: a folder of files under their artifact keys,
+//! for several commands at once. All of it may be deleted at any time, and where it cannot be used, nothing
+//! is kept.
 
 use std::{
     env,
@@ -89,7 +90,8 @@ impl Kept {
         self.write(&key.to_string(), key, library)
     }
 
-    /// Where the script with this digest was seen to go, by runs on this machine; none where nothing was seen.
+    /// Where the script with this digest was seen to go, by runs on this machine; none where nothing was
+    /// seen.
     pub(crate) fn hints(&self, elf: Sha256Digest, options: CompileOptions) -> Hints {
         self.round_of_hints(elf, options).1
     }
@@ -112,7 +114,8 @@ impl Kept {
         (u32::from_le_bytes(*round), Hints::from_bytes(hints))
     }
 
-    /// Keeps something of another kind than libraries. That it fails is no matter: what is not kept is found out again.
+    /// Keeps something of another kind than libraries. That it fails is no matter: what is not kept is found
+    /// out again.
     pub(crate) fn put_as(&self, kind: &str, key: ArtifactKey, content: &[u8]) {
         drop(self.write(&name(key, kind), key, content));
     }
@@ -152,7 +155,8 @@ impl Kept {
         Some(file)
     }
 
-    /// Whether a run begins in the interpreter, since the last ones left this library before their end; that is counted.
+    /// Whether a run begins in the interpreter, since the last ones left this library before their end; that
+    /// is counted.
     pub(crate) fn begins_interpreted(&self, library: ArtifactKey) -> bool {
         let Some(bytes) = self.get_as(LEFT, library) else { return false };
         let before = LeftEarly::from_bytes(&bytes);

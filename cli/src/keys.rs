@@ -13,8 +13,8 @@ pub(crate) struct KeysArgs {
     /// What to do.
     #[command(subcommand)]
     command: KeysCommand,
-    /// The folder: `signing.keys` of the server, or `keys` in its cache
-    #[arg(long, value_name = "DIR", global = true, default_value = "antares-data/keys")]
+    /// The folder: `signing.keys` of the server, or what stands beside its `cache.dir`
+    #[arg(long, value_name = "DIR", global = true, default_value = "antares-data-keys")]
     keys: PathBuf,
 }
 

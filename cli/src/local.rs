@@ -5,14 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{CompileOptions, Hints, Isa, LoadedCode, Seen, Sha256Digest};
+use antares_abi::{CompileOptions, Isa, LoadedCode, Seen, Sha256Digest};
 use antares_pool::{
-    Cancel, NativeEnd, Pool, PoolConfig, PoolError, Sealed, Until, Verdict as PoolVerdict,
+    NativeEnd, Pool, Sealed, Verdict as PoolVerdict,
     job::{
-        CompileJob, CompileReport, CompileSummary, HotProgram, LibraryOf, Rules, RunJob, RunReport, Stage,
-        Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyReport,
+        HotProgram, LibraryOf, Rules, RunJob, RunReport, Tier, TransactionForm, VerifyFiles, VerifyJob,
+        VerifyReport,
     },
-    worker_path,
 };
 use antares_transaction::{Environment, Mock, limits::PROGRAMS_MAX, programs};
 use anyhow::{Context as _, anyhow};
@@ -21,67 +20,15 @@ use bytes::Bytes;
 use crate::{
     behind::Wanted,
     failure::Failure,
-    limits::{CYCLES_MAX_DEFAULT, CompileLimits, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX, WORKER_START_MAX},
+    limits::{CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
     meanwhile::{self, First},
     native::{Code, Native, beside},
-    progress,
     report::{Outcome, Report},
-    run::Request,
+    run_request::Request,
     verdict::{self, Interpreted, Verdict},
-    verify,
+    verify_request,
+    workers::{failed, seal, start},
 };
-
-/// What a compile gave.
-#[derive(Debug)]
-pub(crate) struct Compiled {
-    /// Text, object or shared object, by the stage asked for.
-    pub output: Sealed,
-    /// Its figures.
-    pub summary: CompileSummary,
-}
-
-/// Compiles up to `stage` in a jailed worker.
-pub(crate) fn compile(
-    elf: &Sealed,
-    source: (CompileOptions, &Hints),
-    stage: Stage,
-) -> Result<Compiled, Failure> {
-    compile_in(&start("antares-compile-worker")?, elf, source, stage, &Cancel::new())
-}
-
-/// The same in a worker of `pool`, until `cancel` takes it back. A shared object has passed the checks without which nothing is
-/// mapped executable.
-pub(crate) fn compile_in(
-    pool: &Pool,
-    elf: &Sealed,
-    (options, hints): (CompileOptions, &Hints),
-    stage: Stage,
-    cancel: &Cancel,
-) -> Result<Compiled, Failure> {
-    let limits = CompileLimits::default();
-    let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + WORKER_START_MAX;
-    let until = Until::new(deadline, cancel);
-    let job = CompileJob { options, task: stage.into(), hints: hints.clone(), limits };
-    let verdict = progress::while_working("compiling", || pool.compile(&job, elf, until)).map_err(failed)?;
-    let compiled = match verdict {
-        PoolVerdict::Done(compiled) => compiled,
-        PoolVerdict::DeadlineExceeded => {
-            return Err(ours(format!("the compile took over {} ms", limits.wall_ms_max)));
-        }
-        PoolVerdict::SandboxViolation { detail } => {
-            return Err(ours(format!("the compile broke a rule of the fence: {detail}")));
-        }
-        PoolVerdict::WorkerLost { detail } => {
-            return Err(ours(format!("the compile worker was lost: {detail}")));
-        }
-    };
-    match (compiled.report, compiled.output) {
-        (CompileReport::Done(summary), Some(output)) => Ok(Compiled { output, summary }),
-        (CompileReport::Done(_), None) => Err(ours("the compile worker gave no output")),
-        (CompileReport::Refused { reason, detail }, _) => Err(Failure::Refused { reason, detail }),
-        (CompileReport::Failed { detail }, _) => Err(ours(format!("the compile failed: {detail}"))),
-    }
-}
 
 /// Runs a script in a jailed worker, with native code where the tier wants some.
 pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
@@ -137,8 +84,8 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// What a first run says that the interpreter ended, before there was native code or because of its `failure`. If the compile was only
-/// late, the next run waits for it.
+/// What a first run says that the interpreter ended, before there was native code or because of its
+/// `failure`. If the compile was only late, the next run waits for it.
 fn interpreted_first(
     request: &Request,
     (code, elf): (&Code, &Sealed),
@@ -167,17 +114,46 @@ fn report_of(request: &Request, verdict: PoolVerdict<RunReport>) -> Report {
 }
 
 /// Verifies a transaction in a jailed worker, after compiles of its programs where the tier wants them.
-pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
+pub(crate) fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
+    let code = Code::new(request.code);
+    let (pool, programs) = beside(|| start("antares-run-worker"), || programs_for(request, &code));
+    verify_in(&pool?, (&code, programs?), request)
+}
+
+/// Verifies one transaction after the other, with the same pool.
+#[cfg(feature = "server")]
+pub(crate) struct Transactions {
+    code: Code,
+    pool: Pool,
+}
+
+#[cfg(feature = "server")]
+impl Transactions {
+    pub(crate) fn start(code: crate::args::CodeArgs) -> Result<Self, Failure> {
+        Ok(Self { code: Code::new(code), pool: start("antares-run-worker")? })
+    }
+
+    /// As [`verify`].
+    pub(crate) fn verify(&self, request: &verify_request::Request) -> Result<Verdict, Failure> {
+        verify_in(&self.pool, (&self.code, programs_for(request, &self.code)?), request)
+    }
+}
+
+fn programs_for(request: &verify_request::Request, code: &Code) -> Result<Programs, Failure> {
+    match request.tier {
+        Tier::Interpreter => Ok(Programs::default()),
+        Tier::Auto | Tier::Native => code_of_programs(request, code),
+    }
+}
+
+fn verify_in(
+    pool: &Pool,
+    (code, programs): (&Code, Programs),
+    request: &verify_request::Request,
+) -> Result<Verdict, Failure> {
     let transaction = Sealed::new("transaction", &request.json)
         .context("cannot keep the transaction in memory")
         .map_err(Failure::Service)?;
-    let code = Code::new(request.code);
-    let find = || match request.tier {
-        Tier::Interpreter => Ok(Programs::default()),
-        Tier::Auto | Tier::Native => code_of_programs(request, &code),
-    };
-    let (pool, programs) = beside(|| start("antares-run-worker"), find);
-    let (pool, programs) = (pool?, programs?);
     let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
     let job = VerifyJob {
         form: TransactionForm::Json,
@@ -215,8 +191,8 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
             run_us,
             ..
         }) => {
-            let interpreted = hot.iter().map(|program| programs.interpreted(&code, program)).collect();
-            programs.note_ran(&code, &ran);
+            let interpreted = hot.iter().map(|program| programs.interpreted(code, program)).collect();
+            programs.note_ran(code, &ran);
             (found, met) = (seen, hot);
             Verdict { interpreted, ..Verdict::of_worker(outcome, cycles, groups, (read_us, run_us)) }
         }
@@ -227,7 +203,7 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
         PoolVerdict::SandboxViolation { detail } => ended(verdict::Outcome::SandboxViolation, &detail),
         PoolVerdict::WorkerLost { detail } => ended(verdict::Outcome::WorkerLost, &detail),
     };
-    programs.learn(&code, &found, &met);
+    programs.learn(code, &found, &met);
     Ok(verdict)
 }
 
@@ -302,8 +278,8 @@ impl Programs {
         }
     }
 
-    /// Keeps what a run has `found` out about them, by number, and the hot programs that it has `met` beside them; has full code
-    /// made of all.
+    /// Keeps what a run has `found` out about them, by number, and the hot programs that it has `met` beside
+    /// them; has full code made of all.
     fn learn(&self, code: &Code, found: &[(u32, Seen)], met: &[HotProgram]) {
         let known = self.elfs.iter().zip(&self.libraries).zip(0..);
         let known = known.map(|(((elf, options), (_, native)), number)| {
@@ -332,9 +308,9 @@ impl Programs {
     }
 }
 
-/// Native code of the programs that a transaction may run. What the compiler refuses is left to the interpreter, which
-/// names the error if it is run.
-fn code_of_programs(request: &verify::Request, code: &Code) -> Result<Programs, Failure> {
+/// Native code of the programs that a transaction may run. What the compiler refuses is left to the
+/// interpreter, which names the error if it is run.
+fn code_of_programs(request: &verify_request::Request, code: &Code) -> Result<Programs, Failure> {
     let mock = Mock::from_json(&request.json)
         .map_err(|error| Failure::Usage(anyhow!("the transaction cannot be used: {error}")))?;
     let mut found = Programs::default();
@@ -365,7 +341,8 @@ fn code_of_programs(request: &verify::Request, code: &Code) -> Result<Programs, 
     Ok(found)
 }
 
-/// Adds what was met beside the programs in earlier runs. Nobody asked for it: it is no matter if there is no native code of it.
+/// Adds what was met beside the programs in earlier runs. Nobody asked for it: it is no matter if there is no
+/// native code of it.
 fn find_beside(found: &mut Programs, code: &Code) -> Result<(), Failure> {
     let spared = found.spared.iter().map(|(elf, options, _)| (elf, options));
     let met =
@@ -397,10 +374,6 @@ fn find_beside(found: &mut Programs, code: &Code) -> Result<(), Failure> {
 }
 
 /// The bytes as a worker gets them.
-pub(crate) fn seal(elf: &[u8]) -> Result<Sealed, Failure> {
-    Sealed::new("script", elf).context("cannot keep the script in memory").map_err(Failure::Service)
-}
-
 fn tell_left_early() {
     eprintln!(
         "antares: running in the interpreter alone: the last runs left native code early ({LEAVES_EARLY})"
@@ -412,16 +385,4 @@ fn tell_fallback(failure: &Failure) {
         "antares: running in the interpreter alone: {}",
         crate::output::printable(&failure.to_string())
     );
-}
-
-pub(crate) fn start(worker: &str) -> Result<Pool, Failure> {
-    worker_path(worker).and_then(|worker| Pool::start(PoolConfig::new(worker, 1))).map_err(failed)
-}
-
-pub(crate) fn failed(error: PoolError) -> Failure {
-    Failure::Service(error.into())
-}
-
-pub(crate) fn ours(text: impl Into<String>) -> Failure {
-    Failure::Service(anyhow!(text.into()))
 }

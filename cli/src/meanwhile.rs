@@ -1,5 +1,5 @@
-//! The first run of a script whose compile takes long: the interpreter begins, the compile follows, and whoever is done first has it. Every
-//! later run waits for native code.
+//! The first run of a script whose compile takes long: the interpreter begins, the compile follows, and
+//! whoever is done first has it. Every later run waits for native code.
 
 use std::{
     sync::mpsc,
@@ -14,12 +14,12 @@ use antares_pool::{
 
 use crate::{
     failure::Failure,
-    local::{failed, ours, start},
     native::{Code, Native, beside},
+    workers::{failed, ours, start},
 };
 
-/// The interpreter alone has the processor for so long: both at once slow each other down where they share a core, and what ends
-/// before needs no compile now.
+/// The interpreter alone has the processor for so long: both at once slow each other down where they share a
+/// core, and what ends before needs no compile now.
 const HEAD_START: Duration = Duration::from_millis(120);
 
 /// Who was done first.

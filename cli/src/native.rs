@@ -1,4 +1,5 @@
-//! Native code on this machine: what is kept from earlier, else the baseline's at once, and full code for the next time.
+//! Native code on this machine: what is kept from earlier, else the baseline's at once, and full code for the
+//! next time.
 
 use std::{cell::OnceCell, thread};
 
@@ -9,11 +10,11 @@ use antares_pool::{
 };
 
 use crate::{
-    args::CodeArgs,
+    args::code::CodeArgs,
     behind::{self, Wanted},
     failure::Failure,
     kept::Kept,
-    local::{compile_in, ours, start},
+    workers::{compile_in, ours, start},
 };
 
 /// Native code, ready to be loaded.
@@ -83,7 +84,8 @@ impl Code {
         }
     }
 
-    /// Whether a script has no native code yet, its compile takes long, and no run has done without for that reason.
+    /// Whether a script has no native code yet, its compile takes long, and no run has done without for that
+    /// reason.
     pub(crate) fn is_first(&self, elf: &Sealed, options: CompileOptions) -> bool {
         let Some(kept) = self.kept.as_ref().filter(|_| !self.is_full) else { return false };
         let (key, hints) = (
@@ -93,6 +95,15 @@ impl Code {
         let has_code = CodeTier::ALL.into_iter().any(|tier| kept.has(key(tier).with_hints(hints.digest())));
         let is_long = || elf.read().is_ok_and(|elf| executable_bytes(&elf) >= LONG_COMPILE_BYTES);
         !has_code && kept.get_as(MEANWHILE, key(CodeTier::Full)).is_none() && is_long()
+    }
+
+    /// Whether there is native code of a script from a run before.
+    pub(crate) fn has(&self, elf: &[u8], options: CompileOptions) -> bool {
+        let Some(kept) = &self.kept else { return false };
+        let digest = Sha256Digest::of(elf);
+        let hints = self.hints(digest, options).digest();
+        let key = |tier| Sha256Digest::for_artifact(digest, options, tier).with_hints(hints);
+        CodeTier::ALL.into_iter().any(|tier| kept.has(key(tier)))
     }
 
     /// Notes that a first run had no native code.
@@ -163,7 +174,8 @@ impl Code {
         made
     }
 
-    /// The hints for the next compile, after a run of `native` that has `seen` something that it does not know.
+    /// The hints for the next compile, after a run of `native` that has `seen` something that it does not
+    /// know.
     pub(crate) fn learn(
         &self,
         elf: Sha256Digest,
@@ -176,7 +188,8 @@ impl Code {
         kept.hints(elf, options)
     }
 
-    /// Whether a run begins in the interpreter, since the last ones left this native code before their end; that is counted.
+    /// Whether a run begins in the interpreter, since the last ones left this native code before their end;
+    /// that is counted.
     pub(crate) fn leaves_early(&self, native: &Native) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.begins_interpreted(native.key))
     }

@@ -5,22 +5,10 @@ use std::{
     path::Path,
 };
 
+pub(crate) use antares_profile_view::printable;
 use anyhow::{Context, anyhow};
 
 use crate::{failure::Failure, input::is_stdio};
-
-/// `text` without what could command a terminal: scripts and servers choose symbol names, messages and debug lines.
-pub(crate) fn printable(text: &str) -> String {
-    let is_plain = |character: char| !character.is_control() || matches!(character, '\n' | '\t');
-    text.chars().fold(String::with_capacity(text.len()), |mut plain, character| {
-        if is_plain(character) {
-            plain.push(character);
-        } else {
-            plain.extend(character.escape_default());
-        }
-        plain
-    })
-}
 
 /// Writes to standard output. A reader that has gone away (`| head`) is no failure.
 pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
@@ -74,12 +62,6 @@ fn file_permissions() -> std::fs::Permissions {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn control_characters_are_shown_not_obeyed() {
-        assert_eq!(printable("a\tb\nc"), "a\tb\nc");
-        assert_eq!(printable("\u{1b}[2Jx\r"), "\\u{1b}[2Jx\\r");
-    }
 
     #[test]
     fn a_file_is_replaced_whole() {

@@ -1,4 +1,5 @@
-//! A folder that is this user's alone, held open: no name in it leads anywhere else, whatever others do to the way there.
+//! A folder that is this user's alone, held open: no name in it leads anywhere else, whatever others do to
+//! the way there.
 
 use std::{
     env,
@@ -67,7 +68,8 @@ fn is_safe_parent(owner: u32, group: u32, mode: u32) -> bool {
     is_mine_or_roots(owner) && (mode & others == 0 || mode & 0o1000 != 0)
 }
 
-/// Refuses links on the way that others made, and gives the way without links. What is not there yet stays as it is.
+/// Refuses links on the way that others made, and gives the way without links. What is not there yet stays as
+/// it is.
 fn without_links(path: &Path) -> io::Result<PathBuf> {
     let mut seen = PathBuf::new();
     let mut parts = path.components();

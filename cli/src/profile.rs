@@ -1,4 +1,5 @@
-//! `antares profile`: where the cycles of a script or a transaction went, as a table and in the formats of other tools.
+//! `antares profile`: where the cycles of a script or a transaction went, as a table and in the formats of
+//! other tools.
 
 use std::{
     collections::BTreeMap,
@@ -6,59 +7,38 @@ use std::{
     os::unix::ffi::OsStringExt,
     path::Path,
     process::ExitCode,
-    str::FromStr,
     time::{Duration, Instant},
 };
 
 use antares_abi::{CompileOptions, Isa, Sha256Digest};
 use antares_pool::{
-    Verdict as PoolVerdict,
+    Sealed, Verdict as PoolVerdict,
     job::{
-        ProfileJob, ProfileReport, ProfiledReport, Rules, RunJob, RunOutcome, Tier, TransactionForm,
-        VerifyJob, VerifyOutcome, VerifyReport,
+        ProfileJob, ProfileReport, ProfiledReport, Rules, RunJob, RunOutcome, SharedCell, Tier,
+        TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
     },
 };
 use antares_profile::Profile;
-use antares_profile_view::{Format, Programs, View, diff_markdown, read_archive};
+use antares_profile_view::{
+    Format, Programs, View, diff as diff_views, diff_markdown, profile_page, read_archive,
+};
 use antares_transaction::{Environment, Mock, programs};
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 
 use crate::{
-    args::{CredentialArgs, DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand, TargetArgs},
+    args::{CredentialArgs, DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand, TargetArgs, percent::share},
     failure::Failure,
     input,
     limits::{ARCHIVE_BYTES_MAX, CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
-    local, output, verify,
+    output,
+    shapes::{
+        self, ChangeShape, DiffShape, FindingShape, FunctionShape, GroupShape, InsightsShape, ProfileShape,
+    },
+    sources::Folders,
+    verdict::without_dead_link,
+    verify, workers,
 };
-
-/// A share in hundredths of a percent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Percent(u64);
-
-impl FromStr for Percent {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = "must be a share such as 1% or 0.25%";
-        let number = text.strip_suffix('%').unwrap_or(text);
-        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-        if part.len() > 2 || !part.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(wrong);
-        }
-        let whole: u64 = whole.parse().map_err(|_| wrong)?;
-        let part: u64 = format!("{part:0<2}").parse().map_err(|_| wrong)?;
-        whole.checked_mul(100).and_then(|whole| whole.checked_add(part)).map(Self).ok_or(wrong)
-    }
-}
-
-impl Percent {
-    /// Whether `after` is more than `before` by more than this.
-    fn is_passed(self, before: u64, after: u64) -> bool {
-        let allowed = u128::from(before) * (10_000 + u128::from(self.0));
-        u128::from(after) * 10_000 > allowed
-    }
-}
 
 /// A profile, what names its addresses, and how the run ended.
 pub(crate) struct Profiled {
@@ -67,6 +47,10 @@ pub(crate) struct Profiled {
     pub labels: BTreeMap<String, String>,
     /// One line for people.
     pub outcome: String,
+    /// How it ended, in a few words that are always the same; empty if that is not known.
+    pub ending: String,
+    /// Bytes of the script, or of the programs among a transaction's cells.
+    pub size_bytes: u64,
 }
 
 /// Makes a profile or compares two.
@@ -84,13 +68,29 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     if let Some(format) = format {
         let before = args.before.as_deref().map(read_profile).transpose()?;
         let before = before.as_ref().map(|before| View::new(&before.profile, &before.programs));
-        let bytes = format.write(&view, &profiled.labels, before.as_ref());
-        let bytes = bytes.map_err(|error| Failure::Usage(error.into()))?;
+        let here = Folders::of_command();
+        let bytes = match format {
+            // Sources are here, if anywhere.
+            Format::Html => {
+                let source = |file: &str| here.read(file);
+                profile_page(&view, &profiled.labels, before.as_ref(), &source).into_bytes()
+            }
+            format => format
+                .write(&view, &profiled.labels, before.as_ref())
+                .map_err(|error| Failure::Usage(error.into()))?,
+        };
         match args.output.as_deref() {
             Some(path) if !input::is_stdio(path) => output::write(path, &bytes)?,
             _ if format.is_text() => return output::print(&bytes).map(|()| ExitCode::SUCCESS),
             _ => return output::print_binary(&bytes).map(|()| ExitCode::SUCCESS),
         }
+    }
+    if args.json {
+        let rows: Vec<_> = view.top(args.top).into_iter().filter(|row| row.total.cycles > 0).collect();
+        let functions = rows.iter().map(FunctionShape::of).collect();
+        let (outcome, cycles) = (profiled.outcome.as_str(), profiled.profile.sum().cycles);
+        shapes::print(&ProfileShape { outcome, cycles, functions })?;
+        return Ok(ExitCode::SUCCESS);
     }
     output::print(output::printable(&table(&view, &profiled.outcome, args.top)).as_bytes())?;
     Ok(ExitCode::SUCCESS)
@@ -100,9 +100,20 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<ExitCode, Failure> {
 pub(crate) fn insights(args: &InsightsArgs) -> Result<ExitCode, Failure> {
     let profiled = target(&args.target)?;
     let view = View::new(&profiled.profile, &profiled.programs);
-    let mut findings = antares_insights::insights(&view);
-    findings.truncate(args.top);
-    let findings = antares_insights::markdown(&findings, profiled.profile.sum().cycles);
+    let mut groups = antares_insights::groups(&view);
+    groups.truncate(args.top);
+    if args.json {
+        let (outcome, cycles) = (profiled.outcome.as_str(), profiled.profile.sum().cycles);
+        let mut findings = antares_insights::insights(&view);
+        findings.truncate(args.top);
+        let findings = findings.iter().map(FindingShape::of).collect();
+        let groups = groups.iter().map(GroupShape::of).collect();
+        shapes::print(&InsightsShape { outcome, cycles, findings, groups })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let here = Folders::of_command();
+    let source = |file: &str| here.read(file);
+    let findings = antares_insights::markdown(&groups, profiled.profile.sum().cycles, &source);
     output::print(output::printable(&format!("{}\n\n{findings}", profiled.outcome)).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -125,8 +136,14 @@ fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
     };
     let (before, after) = (read(&args.before)?, read(&args.after)?);
     let views = [&before, &after].map(|profiled| View::new(&profiled.profile, &profiled.programs));
-    output::print(output::printable(&diff_markdown(&views[0], &views[1], args.top)).as_bytes())?;
     let (before, after) = (before.profile.sum().cycles, after.profile.sum().cycles);
+    if args.json {
+        let changes = diff_views(&views[0], &views[1]);
+        let functions = changes.iter().take(args.top).map(ChangeShape::of).collect();
+        shapes::print(&DiffShape { before_cycles: before, after_cycles: after, functions })?;
+    } else {
+        output::print(output::printable(&diff_markdown(&views[0], &views[1], args.top)).as_bytes())?;
+    }
     let has_failed = args.fail_over.is_some_and(|share| share.is_passed(before, after));
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -172,8 +189,17 @@ pub(crate) fn target(args: &TargetArgs) -> Result<Profiled, Failure> {
     match (&args.tx, &args.elf) {
         (Some(tx), _) => profile_transaction(tx, args),
         (None, Some(elf)) => {
-            let bytes = input::read(elf, ARCHIVE_BYTES_MAX)?;
-            if bytes.starts_with(b"antarch") { of_archive(&bytes) } else { profile_script(elf, bytes, args) }
+            let bytes = input::read_elf(elf, ARCHIVE_BYTES_MAX)?;
+            if bytes.starts_with(b"antarch") {
+                return of_archive(&bytes);
+            }
+            if bytes.trim_ascii_start().starts_with(b"{") {
+                return match input::is_stdio(elf) {
+                    false => profile_transaction(elf, args),
+                    true => Err(Failure::Usage(anyhow!("this is no script but a transaction: --tx -"))),
+                };
+            }
+            profile_script(elf, bytes, args)
         }
         (None, None) => Err(Failure::Usage(anyhow!("neither a script nor a transaction is given"))),
     }
@@ -186,7 +212,8 @@ fn read_profile(path: &Path) -> Result<Profiled, Failure> {
 fn of_archive(bytes: &[u8]) -> Result<Profiled, Failure> {
     let (profile, programs) = read_archive(bytes).map_err(|error| Failure::Usage(error.into()))?;
     let outcome = format!("{} cycles, from a file", profile.sum().cycles);
-    Ok(Profiled { profile, programs, labels: BTreeMap::new(), outcome })
+    let (labels, ending) = (BTreeMap::new(), String::new());
+    Ok(Profiled { profile, programs, labels, outcome, ending, size_bytes: bytes.len() as u64 })
 }
 
 fn profile_script(path: &Path, elf: Vec<u8>, args: &TargetArgs) -> Result<Profiled, Failure> {
@@ -200,58 +227,125 @@ fn profile_script(path: &Path, elf: Vec<u8>, args: &TargetArgs) -> Result<Profil
         sample_cycles: 0,
         sample_salt: 0,
     };
-    let report = ask(ProfileJob::Run(job), &elf, args)?;
+    let report = ask(&ProfileJob::Run(job), &workers::seal(&elf)?, &[], args)?;
     let ProfiledReport::Run(run) = &report.report else {
         return Err(Failure::Service(anyhow!("the worker answered what it was not asked")));
     };
-    let outcome = match &run.outcome {
+    let ending = match &run.outcome {
         RunOutcome::Exit(code) => format!("exit {code}"),
         RunOutcome::Error { name, detail } => format!("{name} {}", detail.as_deref().unwrap_or_default()),
         RunOutcome::CyclesExceeded => "the cycle limit was passed".to_owned(),
     };
-    let outcome = format!("{} cycles; {}", run.cycles, outcome.trim_end());
+    let ending = ending.trim_end().to_owned();
+    let outcome = format!("{} cycles; {ending}", run.cycles);
     let mut programs = Programs::new();
     programs.add(&elf);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let labels = [("script", name), ("sha256", Sha256Digest::of(&elf).to_string())];
-    finish(report, programs, labels, outcome)
+    let size_bytes = elf.len() as u64;
+    Ok(Profiled { ending, size_bytes, ..finish(report, programs, labels, outcome)? })
 }
 
+/// A script that runs in the place of another one.
+#[derive(Clone, Copy)]
+pub(crate) struct Instead<'a> {
+    pub(crate) of: &'a [u8],
+    pub(crate) elf: &'a [u8],
+}
+
+/// Profiles the transaction at `path`.
 fn profile_transaction(path: &Path, args: &TargetArgs) -> Result<Profiled, Failure> {
     let json = verify::read_transaction(path)?;
+    let mock = read_mock(&json)?;
+    let file = workers::seal(&json)?;
+    profile_mock(path, &mock, &Files { form: TransactionForm::Json, file, cells: Vec::new() }, args)
+}
+
+/// Profiles the transaction at `path` with another script in the cells that have the data of one. They keep
+/// the hash by which others name them, so that nothing that is signed or hashed changes.
+pub(crate) fn transaction_with(
+    path: &Path,
+    instead: Instead<'_>,
+    args: &TargetArgs,
+) -> Result<Profiled, Failure> {
+    let mut mock = read_mock(&verify::read_transaction(path)?)?;
+    let deps = &mock.as_ckb().mock_info.cell_deps;
+    let places: Vec<usize> = (0..deps.len()).filter(|dep| deps[*dep].data == instead.of).collect();
+    let Some(&first) = places.first() else {
+        let text = "no cell dep has this script as its data, so the transaction cannot be run with another \
+                    one in its place";
+        return Err(Failure::Usage(anyhow!("{}: {text}", path.display())));
+    };
+    let data_hash = mock.dep_data_hash(first);
+    for dep in places {
+        mock.replace_data(dep, Bytes::copy_from_slice(instead.elf));
+    }
+    let file = workers::seal(&mock.document(&mut |asked| (*asked == data_hash).then_some(0)))?;
+    let cell = workers::seal(instead.elf)?;
+    profile_mock(
+        path,
+        &mock,
+        &Files { form: TransactionForm::Molecule, file, cells: vec![(data_hash, cell)] },
+        args,
+    )
+}
+
+fn read_mock(json: &[u8]) -> Result<Mock, Failure> {
+    Mock::from_json(json).map_err(|error| Failure::Usage(anyhow!("the transaction cannot be used: {error}")))
+}
+
+/// A transaction for a worker, and data of cells by the hashes that they are known by.
+struct Files {
+    form: TransactionForm,
+    file: Sealed,
+    cells: Vec<([u8; 32], Sealed)>,
+}
+
+fn profile_mock(path: &Path, mock: &Mock, files: &Files, args: &TargetArgs) -> Result<Profiled, Failure> {
     let environment = Environment::default();
-    let mock = Mock::from_json(&json)
-        .map_err(|error| Failure::Usage(anyhow!("the transaction cannot be used: {error}")))?;
     let mut elfs = Programs::new();
-    for program in programs(&mock, &environment) {
+    let mut size_bytes = 0;
+    for program in programs(mock, &environment) {
+        size_bytes += program.elf.len() as u64;
         elfs.add(&program.elf);
     }
     let Environment { vm_1_epoch, vm_2_epoch, epoch } = environment;
+    let shared =
+        |(data_hash, data): &([u8; 32], Sealed)| SharedCell { data_hash: *data_hash, bytes: data.len() };
     let job = VerifyJob {
-        form: TransactionForm::Json,
+        form: files.form,
         rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
         group: None,
         tier: Tier::Interpreter,
         cycles_max: args.max_cycles.unwrap_or(CYCLES_MAX_DEFAULT),
         debug_bytes_max: DEBUG_BYTES_MAX,
-        transaction_bytes: json.len() as u64,
+        transaction_bytes: files.file.len(),
         document: Bytes::new(),
         libraries: Vec::new(),
         library_digests: Vec::new(),
-        cells: Vec::new(),
+        cells: files.cells.iter().map(shared).collect(),
         is_alone: true,
         sample_cycles: 0,
         sample_salt: 0,
     };
-    let report = ask(ProfileJob::Verify(job), &json, args)?;
-    let outcome = match &report.report {
-        ProfiledReport::Verify(VerifyReport::Done { outcome, cycles, .. }) => {
+    let cells: Vec<&Sealed> = files.cells.iter().map(|(_, data)| data).collect();
+    let report = ask(&ProfileJob::Verify(job), &files.file, &cells, args)?;
+    let (outcome, ending) = match &report.report {
+        ProfiledReport::Verify(VerifyReport::Done { outcome, cycles, groups, .. }) => {
             let text = match outcome {
                 VerifyOutcome::Ok => "accepted",
                 VerifyOutcome::Failed => "not accepted",
                 VerifyOutcome::NotRun => "not run",
             };
-            format!("{cycles} cycles; {text}")
+            let failed = groups.iter().find_map(|group| group.error.as_ref());
+            let ending = failed.map_or_else(
+                || text.to_owned(),
+                // A link with the hash of the code would be another one for each build.
+                |error| {
+                    without_dead_link(&format!("{}: {} ", error.source, error.detail)).trim_end().to_owned()
+                },
+            );
+            (format!("{cycles} cycles; {text}"), ending)
         }
         ProfiledReport::Verify(VerifyReport::Refused { detail, .. }) => {
             return Err(Failure::Usage(anyhow!("the transaction cannot be used: {detail}")));
@@ -261,24 +355,31 @@ fn profile_transaction(path: &Path, args: &TargetArgs) -> Result<Profiled, Failu
         }
     };
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    finish(report, elfs, [("transaction", name), ("kind", "transaction".to_owned())], outcome)
+    let labels = [("transaction", name), ("kind", "transaction".to_owned())];
+    Ok(Profiled { ending, size_bytes, ..finish(report, elfs, labels, outcome)? })
 }
 
-/// Has a worker on this machine do `job` with the bytes of a script or a transaction.
-fn ask(job: ProfileJob, bytes: &[u8], args: &TargetArgs) -> Result<ProfileReport, Failure> {
-    let file = local::seal(bytes)?;
-    let pool = local::start("antares-run-worker")?;
+/// Has a worker on this machine do `job` with a script, or a transaction and some of its cells.
+fn ask(
+    job: &ProfileJob,
+    file: &Sealed,
+    cells: &[&Sealed],
+    args: &TargetArgs,
+) -> Result<ProfileReport, Failure> {
+    let pool = workers::start("antares-run-worker")?;
     let deadline = Duration::from_millis(args.deadline_ms.unwrap_or(DEADLINE_MS_DEFAULT));
-    let verdict = pool.profile(&job, &file, Instant::now() + deadline).map_err(local::failed)?;
+    let verdict = pool.profile(job, file, cells, Instant::now() + deadline).map_err(workers::failed)?;
     match verdict {
         PoolVerdict::Done(report) => Ok(report),
         PoolVerdict::DeadlineExceeded => {
-            Err(local::ours(format!("no profile within {} ms: see --deadline-ms", deadline.as_millis())))
+            Err(workers::ours(format!("no profile within {} ms: see --deadline-ms", deadline.as_millis())))
         }
         PoolVerdict::SandboxViolation { detail } => {
-            Err(local::ours(format!("the run broke a rule of the fence: {detail}")))
+            Err(workers::ours(format!("the run broke a rule of the fence: {detail}")))
         }
-        PoolVerdict::WorkerLost { detail } => Err(local::ours(format!("the run worker was lost: {detail}"))),
+        PoolVerdict::WorkerLost { detail } => {
+            Err(workers::ours(format!("the run worker was lost: {detail}")))
+        }
     }
 }
 
@@ -290,7 +391,7 @@ fn finish(
 ) -> Result<Profiled, Failure> {
     if report.mismatch_cycles > 0 {
         let cycles = report.mismatch_cycles;
-        return Err(local::ours(format!(
+        return Err(workers::ours(format!(
             "the profile misses the run by {cycles} cycles: this is a mistake of ours"
         )));
     }
@@ -298,7 +399,7 @@ fn finish(
         .context("the worker answered with no profile")
         .map_err(Failure::Service)?;
     let labels = labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    Ok(Profiled { profile, programs, labels, outcome })
+    Ok(Profiled { profile, programs, labels, outcome, ending: String::new(), size_bytes: 0 })
 }
 
 /// Functions by what they cost.
@@ -314,16 +415,10 @@ fn table(view: &View<'_>, outcome: &str, rows: usize) -> String {
     text
 }
 
-/// `part` of `whole` in percent, rounded to two digits, as on the page.
-pub(crate) fn share(part: u64, whole: u64) -> String {
-    let whole = u128::from(whole.max(1));
-    let hundredths = (u128::from(part) * 10_000 + whole / 2) / whole;
-    format!("{}.{:02}", hundredths / 100, hundredths % 100)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::percent::Percent;
 
     #[test]
     fn shares_are_exact() {

@@ -12,28 +12,28 @@ use antares_proto::v1::{
     self, profile_service_client::ProfileServiceClient, runner_service_client::RunnerServiceClient,
 };
 use antares_serve::TlsClient;
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use tonic::{
     Request as Call, Status,
     service::interceptor::InterceptedService,
     transport::{Channel, Endpoint},
 };
 
-pub(crate) use inventory::call;
+pub(crate) use inventory::{Health, call};
 
 use crate::{
     address,
-    args::CredentialArgs,
+    args::credentials::CredentialArgs,
     convert::{self, Naming},
     credentials::{self, Token},
     failure::Failure,
     limits::{ANSWER_BYTES_MAX, CALL_OVERHEAD_MAX, CONNECT_MAX, CompileLimits, DEADLINE_MS_DEFAULT},
     output, progress,
     report::{Outcome, Report},
-    run::Request,
+    run_request::Request,
     status::{self, Problem},
     verdict::{self, Verdict},
-    verify,
+    verify_request,
 };
 
 /// A connection, on which every call carries the token.
@@ -61,7 +61,7 @@ impl Server {
     }
 
     /// Verifies `request` there.
-    pub(crate) fn verify(&self, request: &verify::Request) -> Result<Verdict, Failure> {
+    pub(crate) fn verify(&self, request: &verify_request::Request) -> Result<Verdict, Failure> {
         let message = format!("verifying on {}", self.url);
         progress::while_working(&message, || runtime()?.block_on(self.verify_connected(request)))
     }
@@ -98,7 +98,7 @@ impl Server {
         Ok(InterceptedService::new(channel, self.token.clone()))
     }
 
-    async fn verify_connected(&self, request: &verify::Request) -> Result<Verdict, Failure> {
+    async fn verify_connected(&self, request: &verify_request::Request) -> Result<Verdict, Failure> {
         let channel = self.connect().await?;
         let message = convert::transaction::verify_request(request);
         match transaction::verify(&channel, message, call_time(request.deadline)).await {
@@ -132,7 +132,8 @@ impl Server {
                     Ok(_) => Naming::Digest,
                     // A runner by itself takes no uploads; it passes on what a call brings along.
                     Err(status) if Problem::of(&status) == Problem::NoSuchCall => Naming::Inline,
-                    // What is no RISC-V ELF is not kept; what the VM says to it is the answer, as without a server.
+                    // What is no RISC-V ELF is not kept; what the VM says to it is the answer, as without a
+                    // server.
                     Err(status) if Problem::of(&status) == Problem::NotAScript => Naming::Inline,
                     Err(status) => return Err(status::failure(&self.url, &status)),
                 };
@@ -160,7 +161,7 @@ impl Server {
     }
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.context("cannot start the network runtime").map_err(Failure::Service)
 }
@@ -199,9 +200,4 @@ fn tell_recheck(is_asked: bool, result: v1::Recheck) {
         v1::Recheck::Unspecified => "there was nothing to compare: no native code ran",
     };
     eprintln!("antares: {result}");
-}
-
-/// For the address in an error that a server sent.
-pub(crate) fn server_error(url: &str, text: &str) -> anyhow::Error {
-    anyhow!("{url} answered: {text}")
 }

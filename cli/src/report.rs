@@ -1,12 +1,17 @@
-//! How a run ended: one shape for runs here and on a server, for JSON and for people, and the exit status of each.
+//! How a run ended: one shape for runs here and on a server, for JSON and for people, and the exit status of
+//! each.
 
 use std::{fmt::Write as _, process::ExitCode};
 
-use antares_abi::{ArtifactKey, CodeTier};
+use antares_abi::{ArtifactKey, CodeTier, Isa};
 use antares_pool::job::{RunOutcome, RunReport};
 use serde::{Serialize, Serializer};
 
-use crate::output::printable;
+use crate::{
+    color::{Mood, paint},
+    output::printable,
+    system_calls::{RunPlace, explain},
+};
 
 /// How a script ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -24,6 +29,15 @@ pub(crate) enum Outcome {
     SandboxViolation,
     /// Its worker died for another reason.
     WorkerLost,
+}
+
+/// What a server told of why a script failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerDiagnosis {
+    /// The diagnosis in JSON; empty if there is none.
+    pub json: String,
+    /// Why there is none.
+    pub missing: String,
 }
 
 /// Where the native code came from.
@@ -60,6 +74,8 @@ pub(crate) struct Report {
     pub interpreted_cycles: u64,
     /// Why native code was left before the end, if it was.
     pub restarted: Option<String>,
+    /// The same in words, where it is so in every run of the script.
+    pub restarted_detail: Option<&'static str>,
     /// Wall time of a compile for this run, milliseconds; 0 if there was none.
     pub compile_ms: u64,
     /// Wall time of the run itself, microseconds.
@@ -78,6 +94,9 @@ pub(crate) struct Report {
     pub debug_lines_left_out: u64,
     /// Bytes of those, with one more for the end of each.
     pub debug_bytes_left_out: u64,
+    /// Why it failed, as far as a server was asked and told.
+    #[serde(skip)]
+    pub told: Option<ServerDiagnosis>,
 }
 
 fn as_text<S: Serializer>(key: &ArtifactKey, serializer: S) -> Result<S::Ok, S::Error> {
@@ -101,6 +120,7 @@ impl Report {
             native_cycles: 0,
             interpreted_cycles: 0,
             restarted: None,
+            restarted_detail: None,
             compile_ms: 0,
             run_us: 0,
             artifact,
@@ -109,6 +129,7 @@ impl Report {
             debug: Vec::new(),
             debug_lines_left_out: 0,
             debug_bytes_left_out: 0,
+            told: None,
         }
     }
 
@@ -151,7 +172,12 @@ impl Report {
             let _ = writeln!(text, "| {}", printable(line.trim_end_matches('\n')));
         }
         text += &left_out(self.debug_lines_left_out, self.debug_bytes_left_out);
-        let _ = writeln!(text, "{}", self.ending());
+        let is_good = (self.outcome, self.exit_code) == (Outcome::Exit, Some(0));
+        let mood = if is_good { Mood::Good } else { Mood::Bad };
+        let _ = writeln!(text, "{}", paint(&self.ending(), mood));
+        if let Some(call) = self.unknown_call() {
+            let _ = writeln!(text, "  {}", explain(call, RunPlace::Alone));
+        }
         if matches!(self.outcome, Outcome::DeadlineExceeded | Outcome::SandboxViolation | Outcome::WorkerLost)
         {
             return text;
@@ -159,9 +185,31 @@ impl Report {
         let _ =
             writeln!(text, "  cycles   {} and {} to load", grouped(self.cycles), grouped(self.load_cycles));
         let _ = writeln!(text, "  tiers    {}", self.tiers());
+        if let Some(detail) = self.restarted_detail {
+            let _ = writeln!(text, "           {detail}");
+        }
         let _ = writeln!(text, "  run      {}", microseconds(self.run_us));
         let _ = writeln!(text, "  compile  {}", self.compile());
         text
+    }
+
+    /// The system call that the script ended at, if it did.
+    fn unknown_call(&self) -> Option<u64> {
+        let is_call = self.error.as_deref() == Some("InvalidEcall");
+        self.error_detail.as_ref().filter(|_| is_call)?.parse().ok()
+    }
+
+    /// Tells the limit that was passed, where it is known.
+    pub(crate) fn name_limit(&mut self, cycles_max: Option<u64>) {
+        if let (Outcome::CyclesExceeded, None, Some(limit)) = (self.outcome, &self.error_detail, cycles_max) {
+            self.error_detail = Some(format!("the limit is {} cycles", grouped(limit)));
+        }
+    }
+
+    /// Tells of native code that was left whether it is in every run of the script, which has the extensions
+    /// `isa`.
+    pub(crate) fn explain_restart(&mut self, isa: Isa) {
+        self.restarted_detail = self.restarted.as_deref().and_then(|reason| always_left(reason, isa));
     }
 
     fn ending(&self) -> String {
@@ -208,6 +256,19 @@ impl Report {
             (CacheUse::Miss, ms) => format!("{ms} ms, stored as {key}…"),
             (CacheUse::None, ms) => format!("{ms} ms"),
         }
+    }
+}
+
+/// Why every run leaves native code, if it does for `reason` in a script with the extensions `isa`.
+fn always_left(reason: &str, isa: Isa) -> Option<&'static str> {
+    match reason {
+        "ecall" => Some(
+            "a system call that a run by itself does not serve: interpreted from the start, in every run",
+        ),
+        "unsupported" if isa.has(Isa::A) => {
+            Some("atomics (+a) have no native code: it is left at the first of them, in every run")
+        }
+        _ => None,
     }
 }
 
@@ -263,7 +324,7 @@ mod tests {
     fn json_has_the_keys_of_the_contract_in_order() {
         let text = serde_json::to_string(&exited(-3)).unwrap();
         let keys = "outcome exit_code error error_detail cycles load_cycles native_cycles interpreted_cycles restarted \
-                    compile_ms run_us artifact cache code_tier debug debug_lines_left_out debug_bytes_left_out";
+                    restarted_detail compile_ms run_us artifact cache code_tier debug debug_lines_left_out debug_bytes_left_out";
         let mut rest = text.as_str();
         for key in keys.split_whitespace() {
             let quoted = format!("\"{key}\":");
@@ -317,6 +378,24 @@ mod tests {
         let lost =
             Report::without_figures(Outcome::WorkerLost, Some("signal 9".to_owned()), Sha256Digest::of(b""));
         assert_eq!(lost.to_text(), "the worker was lost: signal 9\n");
+    }
+
+    #[test]
+    fn what_every_run_leaves_native_code_for_is_said() {
+        let told = |reason: Option<&str>, isa| {
+            let mut report = exited(0);
+            report.restarted = reason.map(str::to_owned);
+            report.explain_restart(isa);
+            let detail = report.restarted_detail.unwrap_or_default();
+            assert!(detail.is_empty() || report.to_text().contains(&format!("\n           {detail}\n")));
+            detail
+        };
+        assert!(told(Some("ecall"), Isa::IMC).contains("system call"));
+        assert!(told(Some("unsupported"), Isa(Isa::IMC.0 | Isa::A.0)).contains("atomics"));
+        for (reason, isa) in [(None, Isa::A), (Some("unsupported"), Isa::IMC), (Some("bad_address"), Isa::A)]
+        {
+            assert_eq!(told(reason, isa), "");
+        }
     }
 
     #[test]

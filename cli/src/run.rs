@@ -2,46 +2,25 @@
 
 use std::{os::unix::ffi::OsStringExt, process::ExitCode, time::Duration};
 
-use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest, Tier};
+use antares_abi::Tier;
 
 use crate::{
-    args::{CodeArgs, CredentialArgs, RunArgs},
+    args::{CredentialArgs, RunArgs},
+    as_lock,
     failure::Failure,
-    input, local, output,
+    input,
+    limits::CYCLES_MAX_DEFAULT,
+    local, output,
     report::Report,
+    run_request::Request,
+    why,
 };
-
-/// One run as asked for, checked.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    /// The script.
-    pub elf: Vec<u8>,
-    /// How its bytes are to be understood.
-    pub options: CompileOptions,
-    /// Which tiers may run it.
-    pub tier: Tier,
-    /// Where native code comes from, on this machine.
-    pub code: CodeArgs,
-    /// Its arguments.
-    pub args: Vec<Vec<u8>>,
-    /// Cycle limit; none for the default of whoever runs it.
-    pub cycles_max: Option<u64>,
-    /// Wall time of the run; none for the default of whoever runs it.
-    pub deadline: Option<Duration>,
-    /// Whether a server is to run it twice and compare.
-    #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "there is no client in this binary"))]
-    pub recheck: bool,
-}
-
-impl Request {
-    /// Key of the artifact of this script under these options.
-    pub(crate) fn artifact(&self) -> ArtifactKey {
-        Sha256Digest::for_artifact(Sha256Digest::of(&self.elf), self.options, CodeTier::Full)
-    }
-}
 
 /// Runs what `args` say.
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
+    if args.lock.as_lock {
+        return as_lock::run(args);
+    }
     let request = Request {
         elf: input::read_script(&args.script.elf)?,
         options: args.script.machine.options(),
@@ -51,16 +30,25 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         cycles_max: args.max_cycles,
         deadline: args.deadline_ms.map(Duration::from_millis),
         recheck: args.recheck,
+        diagnosis: args.diagnosis.is_for_server(args.json),
     };
     let server = args.code.server(args.server.as_deref());
-    let report = match server.as_deref() {
+    let mut report = match server.as_deref() {
         None => args
             .credentials
             .without_server(args.recheck)
             .and_then(|()| run_native_or_explain(&request, local::run)),
         Some(url) => run_there(url, &args.credentials, &request),
     }?;
-    output::print(if args.json { to_json(&report) } else { report.to_text() }.as_bytes())?;
+    let of_here = server.is_none().then_some(CYCLES_MAX_DEFAULT);
+    report.name_limit(request.cycles_max.or(of_here));
+    report.explain_restart(request.options.isa);
+    let found = why::or_note(why::of_run(&request, &report, &args.diagnosis), &args.diagnosis)?;
+    let text = match args.json {
+        true => why::to_json(&report, &found, &args.diagnosis),
+        false => report.to_text() + &why::to_text(&found, report.error.as_deref(), &args.diagnosis),
+    };
+    output::print(text.as_bytes())?;
     Ok(status(&report, args.expect_cycles))
 }
 
@@ -92,8 +80,8 @@ pub(crate) fn no_server(url: &str) -> Failure {
     Failure::Usage(anyhow::anyhow!("cannot reach {url}: this antares was built without the feature `server`"))
 }
 
-/// Runs `request`. A script that the VM cannot even load has no native code, but it has an outcome: the interpreter
-/// names it, without running an instruction.
+/// Runs `request`. A script that the VM cannot even load has no native code, but it has an outcome: the
+/// interpreter names it, without running an instruction.
 fn run_native_or_explain(
     request: &Request,
     run: impl Fn(&Request) -> Result<Report, Failure>,
@@ -110,10 +98,4 @@ fn run_native_or_explain(
     }
     // Status 1 is for scripts that have an outcome; this one has none.
     Err(Failure::Service(anyhow::Error::from(refusal)))
-}
-
-fn to_json(report: &Report) -> String {
-    // Cannot fail: the report has no maps and no types of others.
-    let json = serde_json::to_string(report).unwrap_or_default();
-    json + "\n"
 }

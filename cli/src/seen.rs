@@ -8,10 +8,12 @@ use antares_proto::v1;
 use anyhow::Context as _;
 
 use crate::{
-    args::TargetArgs, failure::Failure, input, limits::ARCHIVE_BYTES_MAX, profile::Profiled, remote::Server,
+    args::TargetArgs, failure::Failure, input, limits::SCRIPT_BYTES_MAX, loaded::loaded_part,
+    profile::Profiled, remote::Server,
 };
 
-/// The profile that the server `url` has of what `args` name: a script by its digest or its file, or everything.
+/// The profile that the server `url` has of what `args` name: a script by its digest or its file, or
+/// everything.
 pub(crate) fn profile(url: &str, args: &TargetArgs) -> Result<Profiled, Failure> {
     let script = args.elf.as_deref().map(digest).transpose()?;
     let selection =
@@ -30,7 +32,7 @@ pub(crate) fn profile(url: &str, args: &TargetArgs) -> Result<Profiled, Failure>
         labels.insert("script".to_owned(), script.to_string());
     }
     let outcome = format!("{} cycles of all runs that {url} has seen", profile.sum().cycles);
-    Ok(Profiled { profile, programs, labels, outcome })
+    Ok(Profiled { profile, programs, labels, outcome, ending: String::new(), size_bytes: 0 })
 }
 
 /// The digest that `name` is, or that of the file which it names.
@@ -38,7 +40,10 @@ pub(crate) fn digest(name: &Path) -> Result<Sha256Digest, Failure> {
     if let Some(digest) = name.to_str().and_then(|text| text.parse().ok()) {
         return Ok(digest);
     }
-    Ok(Sha256Digest::of(&input::read(name, ARCHIVE_BYTES_MAX)?))
+    let bytes = input::read_elf(name, SCRIPT_BYTES_MAX)?;
+    // Of a long one, what is loaded was sent to the server.
+    let part = (bytes.len() as u64 > SCRIPT_BYTES_MAX).then(|| loaded_part(&bytes)).flatten();
+    Ok(Sha256Digest::of(part.as_deref().unwrap_or(&bytes)))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! What the gRPC statuses of a server mean to the command line. The only file that knows them.
 
+use anyhow::anyhow;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::{failure::Failure, remote::server_error};
+use crate::failure::Failure;
 
 /// What the command does something about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,11 @@ impl Problem {
             _ => Self::Other,
         }
     }
+}
+
+/// For the address in an error that a server sent.
+pub(crate) fn server_error(url: &str, text: &str) -> anyhow::Error {
+    anyhow!("{url} answered: {text}")
 }
 
 /// The status as a failure of the command: a refused script is the caller's, everything else the server's.
@@ -81,7 +87,8 @@ pub(crate) fn is_passing(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::ResourceExhausted | Code::Aborted)
 }
 
-/// Whether an upload ended before its end, and another call may go on with it: the connection or the server went away, or time ran out.
+/// Whether an upload ended before its end, and another call may go on with it: the connection or the server
+/// went away, or time ran out.
 pub(crate) fn is_broken_off(status: &Status) -> bool {
     let is_lost = matches!(
         status.code(),

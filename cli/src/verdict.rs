@@ -6,8 +6,10 @@ use antares_pool::job::{self, VerifyOutcome};
 use serde::Serialize;
 
 use crate::{
+    color::{Mood, paint},
     output::printable,
-    report::{grouped, left_out},
+    report::{ServerDiagnosis, grouped, left_out},
+    system_calls::{self, RunPlace},
 };
 
 /// How the verification of a transaction, or of one of its groups, ended.
@@ -98,6 +100,17 @@ pub(crate) struct Interpreted {
     pub why: String,
 }
 
+/// What a server has signed: hex digits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Signed {
+    /// Id of the key.
+    pub key_id: String,
+    /// In the byte form of docs/calling.md.
+    pub statement: String,
+    /// Ed25519.
+    pub signature: String,
+}
+
 /// What `antares verify --json` prints: these keys, in this order. A contract.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Verdict {
@@ -111,16 +124,31 @@ pub(crate) struct Verdict {
     pub error: Option<String>,
     /// Programs without native code that took their time, most cycles first.
     pub interpreted: Vec<Interpreted>,
+    /// What the server has signed, if it was asked to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed: Option<Signed>,
     /// Time to read and check the transaction, and to run its scripts, microseconds.
     #[serde(skip)]
     pub took_us: Option<(u64, u64)>,
+    /// Why it failed, as far as a server was asked and told.
+    #[serde(skip)]
+    pub told: Option<ServerDiagnosis>,
 }
 
 impl Verdict {
     /// A verdict of a verification that left no figures.
     pub(crate) fn without_figures(outcome: Outcome, error: String) -> Self {
         let (groups, interpreted) = (Vec::new(), Vec::new());
-        Self { outcome, cycles: 0, groups, error: Some(error), interpreted, took_us: None }
+        Self {
+            outcome,
+            cycles: 0,
+            groups,
+            error: Some(error),
+            interpreted,
+            signed: None,
+            took_us: None,
+            told: None,
+        }
     }
 
     /// What a worker answered.
@@ -137,7 +165,8 @@ impl Verdict {
             format!("TransactionScriptError {{ source: {}, cause: {} }}", error.source, error.detail)
         });
         let outcome = of_worker(outcome);
-        Self { outcome, cycles, groups, error, interpreted: Vec::new(), took_us: Some(took_us) }
+        let (interpreted, took_us) = (Vec::new(), Some(took_us));
+        Self { outcome, cycles, groups, error, interpreted, signed: None, took_us, told: None }
     }
 
     /// 0: accepted. 1: ended otherwise. 3: the worker was lost, so nothing is known of the transaction.
@@ -149,10 +178,10 @@ impl Verdict {
         })
     }
 
-    /// One object on one line.
-    pub(crate) fn to_json(&self) -> String {
-        // Cannot fail: it has no maps and no types of others.
-        serde_json::to_string(self).unwrap_or_default() + "\n"
+    /// Name of the VM's error that ended it, if one did.
+    pub(crate) fn vm_error(&self) -> Option<&str> {
+        let error = self.groups.iter().find_map(|group| group.error.as_ref())?;
+        error.vm_error.as_deref()
     }
 
     /// The verdict for people: debug lines and result of each group, then the whole.
@@ -173,13 +202,20 @@ impl Verdict {
             Outcome::WorkerLost => "the worker was lost",
             Outcome::Failed | Outcome::NotRun => "failed",
         };
+        let word = paint(word, if self.outcome == Outcome::Ok { Mood::Good } else { Mood::Bad });
         let _ = write!(text, "{word}, {} cycles", grouped(self.cycles));
         if let Some((read_us, run_us)) = self.took_us {
             let _ = write!(text, ", read in {read_us} us, run in {run_us} us");
         }
         text.push('\n');
+        if let Some(signed) = &self.signed {
+            let _ = writeln!(text, "  signed by {}", printable(&signed.key_id));
+        }
         if let Some(error) = &self.error {
-            let _ = writeln!(text, "  {}", printable(error));
+            let _ = writeln!(text, "  {}", printable(&without_dead_link(error)));
+        }
+        if let Some(call) = self.error.as_deref().and_then(system_calls::number_in) {
+            let _ = writeln!(text, "  {}", system_calls::explain(call, RunPlace::Transaction));
         }
         text
     }
@@ -262,6 +298,28 @@ impl Group {
     }
 }
 
+/// Scripts whose error codes have a page: the system scripts, by their type hash.
+const PAGES: [&str; 3] = [
+    "/by-type-hash/9bd7e06f3ecf4be0f2fcd2188b23f1b9fcc88e5d4b65a8637b17723bbda3cce8.html",
+    "/by-type-hash/5c5069eb0857efc65e1bca0c07df34c31663b3622fd3876c876320fc9634e2a8.html",
+    "/by-type-hash/82d76d1b75fe2fd9a27dfbaa65a039221a380d76c926f378d3f81cf3e7e13f2e.html",
+];
+
+/// ckb-script's words without their link to a page on error codes, which scripts of one's own have not.
+pub(crate) fn without_dead_link(error: &str) -> String {
+    let link = error.split_once("see error code ").and_then(|(before, rest)| {
+        let (code, rest) = rest.split_once(" on page ")?;
+        let (page, after) = rest.split_once(' ')?;
+        Some((before, code, page, after))
+    });
+    match link {
+        Some((before, code, page, after)) if !PAGES.iter().any(|known| page.contains(known)) => {
+            format!("{before}error code {code} {after}")
+        }
+        _ => error.to_owned(),
+    }
+}
+
 fn of_worker(outcome: VerifyOutcome) -> Outcome {
     match outcome {
         VerifyOutcome::Ok => Outcome::Ok,
@@ -321,7 +379,20 @@ mod tests {
              source: Inputs[1].Lock, cause: VM Internal Error: ElfBits }}\",\"interpreted\":[{{\"sha256\":\"{hash}\",\"loaded_at\":4096,\"size_bytes\":1200,\
              \"cycles\":2345678,\"why\":\"new\"}}]}}\n"
         );
-        assert_eq!(verdict.to_json(), expected);
+        assert_eq!(serde_json::to_string(&verdict).unwrap() + "\n", expected);
+    }
+
+    #[test]
+    fn links_lead_somewhere() {
+        let text = |page: &str| {
+            format!("X {{ cause: ValidationFailure: see error code 9 on page https://x{page}#9 }}")
+        };
+        assert_eq!(
+            without_dead_link(&text("/by-data-hash/1c.html")),
+            "X { cause: ValidationFailure: error code 9 }"
+        );
+        assert_eq!(without_dead_link(&text(PAGES[0])), text(PAGES[0]));
+        assert_eq!(without_dead_link("no link"), "no link");
     }
 
     #[test]

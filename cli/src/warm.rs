@@ -12,7 +12,7 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, value_parser};
 
 use crate::{
-    args::ServerArgs,
+    args::servers::ServerArgs,
     failure::Failure,
     input, output,
     remote::warm::{Cold, Warmed},

@@ -1,5 +1,5 @@
-//! The contract of docs/cli.md, word for word: forms, JSON keys, exit statuses. Runs the real command with real workers
-//! (`cargo build --workspace` builds them; `make test` does so first).
+//! The contract of docs/cli.md, word for word: forms, JSON keys, exit statuses. Runs the real command with
+//! real workers (`cargo build --workspace` builds them; `make test` does so first).
 #![forbid(unsafe_code)]
 
 use std::{
@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "debug_lines_left_out",
     "debug_bytes_left_out",
     "outcome",
@@ -21,6 +21,7 @@ const KEYS: [&str; 17] = [
     "native_cycles",
     "interpreted_cycles",
     "restarted",
+    "restarted_detail",
     "compile_ms",
     "run_us",
     "artifact",
@@ -50,7 +51,8 @@ fn script(code: &[u32], data: &[u8]) -> Vec<u8> {
     let size = u64::from(HEADERS) + code.len() as u64 * 4 + data.len() as u64;
     let mut elf = Vec::new();
     elf.extend([0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    // Type EXEC, machine RISC-V, version, entry, program headers right behind, no sections, flags: compressed code.
+    // Type EXEC, machine RISC-V, version, entry, program headers right behind, no sections, flags: compressed
+    // code.
     elf.extend([2, 0, 0xf3, 0, 1, 0, 0, 0]);
     elf.extend(u64::from(BASE + HEADERS).to_le_bytes());
     elf.extend(64_u64.to_le_bytes());
@@ -201,6 +203,34 @@ fn tiers_do_what_their_names_say() {
 }
 
 #[test]
+fn what_leaves_native_code_in_every_run_is_said() {
+    // lui a0, 0x100; amoadd.w a1, zero, (a0).
+    let atomic = script(&[0x10_0537, 0x0005_25af, li(A7, 93), li(A0, 0), ECALL], &[]);
+    let isa = ["--vm-version", "2", "--isa", "imc+a"];
+    // lui a7, 1; addi a7, a7, -2044: 2052.
+    let call = script(&[0x18b7, 0x8048_8893, ECALL], &[]);
+    let cases = [
+        (&atomic, &isa[..], (0, "unsupported"), "atomics"),
+        (&call, &[], (1, "ecall"), "a run by itself does not serve"),
+    ];
+    for (elf, args, (expected, reason), words) in cases {
+        for tier in ["auto", "native"] {
+            let args = [&["--tier", tier], args].concat();
+            let (status, value) = run(&args, elf);
+            assert_eq!((status, &value["restarted"]), (expected, &reason.into()), "{value}");
+            let detail = value["restarted_detail"].as_str().expect("a reason in words");
+            assert!(detail.contains(words), "{detail}");
+            let (_, stdout, _) = text(&[&["run", "-"], args.as_slice()].concat(), elf);
+            assert!(stdout.contains(detail), "{stdout}");
+        }
+        let (_, value) = run(&[&["--tier", "interpreter"], args].concat(), elf);
+        assert_eq!((&value["restarted"], &value["restarted_detail"]), (&Value::Null, &Value::Null));
+    }
+    let (_, shown, _) = text(&[&["explain", "-", "--stage", "program"], &isa[..]].concat(), &atomic);
+    assert!(shown.contains("atomics: 1, at each of which native code is left"), "{shown}");
+}
+
+#[test]
 fn vm_errors_are_named_as_in_ckb_vm() {
     // ld a0, -8(x0): beyond the end of memory.
     let load = 0xff80_3503;
@@ -252,7 +282,7 @@ fn text_for_people_is_short() {
     let (status, stdout, _) = text(&["run", "-"], &exits(3));
     assert_eq!(status, 1);
     assert!(stdout.starts_with("exit 3\n"), "{stdout}");
-    assert!(stdout.lines().count() <= 6, "{stdout}");
+    assert!(stdout.lines().count() <= 8, "{stdout}");
 }
 
 #[test]

@@ -21,8 +21,8 @@ fn antares(folder: &Path, words: &[&str]) -> Value {
 
 #[test]
 fn a_script_that_writes_too_much_has_its_verdict() {
-    // lui a0, 0x200; lui a7, 1; addi a7, a7, -1919; lui t1, 17; ecall; addi t1, t1, -1; bnez t1, -8; addi a7, zero, 93; addi a0, zero, 0;
-    // ecall: 69,632 empty lines.
+    // lui a0, 0x200; lui a7, 1; addi a7, a7, -1919; lui t1, 17; ecall; addi t1, t1, -1; bnez t1, -8; addi a7,
+    // zero, 93; addi a0, zero, 0; ecall: 69,632 empty lines.
     let code = [
         0x20_0537,
         0x18b7,

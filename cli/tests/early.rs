@@ -1,5 +1,5 @@
-//! Scripts that always leave native code begin in the interpreter after a few commands, and `antares verify` says what it interpreted and
-//! why, here and on a server.
+//! Scripts that always leave native code begin in the interpreter after a few commands, and `antares verify`
+//! says what it interpreted and why, here and on a server.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
@@ -11,10 +11,11 @@ use std::{fs, path::Path, process::Command};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A folder with the script `lock`, which stores below its code, as native code does not, and takes over a million cycles; and with a
-/// transaction that it is the lock of.
+/// A folder with the script `lock`, which stores below its code, as native code does not, and takes over a
+/// million cycles; and with a transaction that it is the lock of.
 fn folder() -> TempDir {
-    // lui t0, 8; sd zero, 0(t0); lui t1, 146; addi t1, t1, -1; bnez t1, -4; addi a7, zero, 93; addi a0, zero, 0; ecall.
+    // lui t0, 8; sd zero, 0(t0); lui t1, 146; addi t1, t1, -1; bnez t1, -4; addi a7, zero, 93; addi a0, zero,
+    // 0; ecall.
     let code = [0x82b7, 0x2_b023, 0x9_2337, 0xfff3_0313, 0xfe03_1ee3, 0x05d0_0893, 0x513, 0x73_u32];
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("lock"), elf::of(&code)).unwrap();

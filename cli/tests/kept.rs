@@ -1,5 +1,5 @@
-//! Native code that `antares run` and `antares verify` keep on this machine: the baseline's at once, the full compile behind it,
-//! both there the next time; and nothing that anybody does to the folder is an error.
+//! Native code that `antares run` and `antares verify` keep on this machine: the baseline's at once, the full
+//! compile behind it, both there the next time; and nothing that anybody does to the folder is an error.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! The first run of a script whose compile takes long does not wait for it, if the interpreter is done sooner; the second one does.
+//! The first run of a script whose compile takes long does not wait for it, if the interpreter is done
+//! sooner; the second one does.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
@@ -10,7 +11,8 @@ use std::{fs, path::Path, process::Command};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A folder with a script of 160 KB of code, `large`: it ends at once if it has no argument, and goes through all of it else.
+/// A folder with a script of 160 KB of code, `large`: it ends at once if it has no argument, and goes through
+/// all of it else.
 fn folder() -> TempDir {
     // ld t0, 0(sp); bnez t0, code; end: addi a0, zero, 0; addi a7, zero, 93; ecall.
     let end = [0x0000_0513, 0x05d0_0893, 0x73_u32];
@@ -36,7 +38,8 @@ fn antares_run(folder: &Path, script: &str, words: &[&str]) -> (Value, String) {
     (serde_json::from_str(&stdout).unwrap(), stderr)
 }
 
-/// What a run of `large` tells, and whether native code ran all of it; else the interpreter did, and standard error says why.
+/// What a run of `large` tells, and whether native code ran all of it; else the interpreter did, and standard
+/// error says why.
 #[track_caller]
 fn run(folder: &Path, words: &[&str]) -> (Value, bool) {
     let (report, stderr) = antares_run(folder, "large", words);
@@ -60,8 +63,8 @@ fn the_first_run_does_not_wait_and_the_second_does() {
 /// Twice, so that it is seen that nothing is noted for the next run.
 #[test]
 fn a_run_that_has_begun_goes_on_where_the_compile_is_refused() {
-    // bnez a0, +28; lui t1, 2 << 16; addi t1, t1, -1; bnez t1, -4: longer than it takes to refuse it; addi a0, zero, 0;
-    // addi a7, zero, 93; ecall.
+    // bnez a0, +28; lui t1, 2 << 16; addi t1, t1, -1; bnez t1, -4: longer than it takes to refuse it; addi
+    // a0, zero, 0; addi a7, zero, 93; ecall.
     let mut code =
         vec![0x0005_1e63, 0x2000_0337, 0xfff3_0313, 0xfe03_1ee3, 0x0000_0513, 0x05d0_0893, 0x73_u32];
     // beq a0, a1, +4: one block each.

@@ -1,4 +1,5 @@
-//! `antares serve` as a process: its words, its life, and that docs/operations.md tells all of its keys and metrics.
+//! `antares serve` as a process: its words, its life, and that docs/operations.md tells all of its keys and
+//! metrics.
 #![cfg(feature = "server")]
 #![forbid(unsafe_code)]
 
@@ -46,8 +47,11 @@ impl Server {
     fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let config = folder.path().join("antares.toml");
-        fs::write(&config, "[metrics]\naddress = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n")
-            .expect("written");
+        fs::write(
+            &config,
+            "[metrics]\naddress = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n[admin]\nloopback = true\n",
+        )
+        .expect("written");
         let data = folder.path().join("data");
         let paths = [&config, &data].map(|path| path.to_str().expect("text"));
         let mut process =
@@ -416,7 +420,7 @@ fn a_server_can_be_asked_about_itself() {
     assert_eq!(ask(&["rm", digest]).0, Some(1));
     assert_eq!(ask(&["stat", digest]).0, Some(1));
     let (status, text) = ask(&["health"]);
-    assert!(status == Some(0) && text.lines().count() == 7 && !text.contains("not serving"), "{text}");
+    assert!(status == Some(0) && text.lines().count() == 8 && !text.contains("not serving"), "{text}");
     let (status, text) = ask(&["capabilities"]);
     assert!(status == Some(0) && text.contains("llvm") && text.contains("script_bytes_max"), "{text}");
     let (status, text) = ask(&["top", digest]);
@@ -446,5 +450,44 @@ fn failed_calls_are_logged_with_their_particulars() {
     ] {
         assert!(line.contains(part), "{part} is not in {line}");
     }
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_server_tells_why_a_script_failed_as_a_run_here_does() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    // `li a7, 93; li a0, 7; ecall`
+    fs::write(folder.path().join("lock"), script(&[0x05d0_0893, 0x0070_0513, 0x73])).expect("written");
+    let transaction = include_str!("transaction.json").replace("HASH_TYPE", "data1");
+    fs::write(folder.path().join("tx.json"), transaction).expect("written");
+    fs::write(folder.path().join("codes"), "7 = NotToday\n").expect("written");
+    let says = |words: &[&str], there: bool| {
+        let mut command = antares(words);
+        if there {
+            command.args(["--server", &server.grpc]);
+        }
+        let output = command.current_dir(folder.path()).output().expect("antares starts");
+        assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    for words in [&["run", "lock"][..], &["verify", "--tx", "tx.json"]] {
+        let json = |there| -> Value {
+            let words = [words, &["--explain", "--json"]].concat();
+            serde_json::from_str(&says(&words, there)).expect("one object")
+        };
+        assert_eq!(json(true)["diagnosis"], json(false)["diagnosis"]);
+        assert!(json(true)["diagnosis"]["registers"].is_array());
+        let short = says(words, true);
+        assert!(short.contains("why: exit code 7, decided in fn_0x10078"), "{short}");
+        let named = says(&[words, &["--error-codes", "codes"]].concat(), true);
+        assert!(named.contains("why: exit code 7 (NotToday), decided in"), "{named}");
+        assert!(!says(&[words, &["--no-diagnosis"]].concat(), true).contains("why:"));
+        let bare: Value =
+            serde_json::from_str(&says(&[words, &["--json"]].concat(), true)).expect("one object");
+        assert_eq!(bare.get("diagnosis"), None);
+    }
+    let told = "antares_diagnoses_total{result=\"told\"} 8\n";
+    assert!(server.get("/metrics").contains(told), "those that were asked for, and no others");
     assert_eq!(server.stop(), Some(0));
 }

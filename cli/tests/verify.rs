@@ -1,5 +1,5 @@
-//! The contract of `antares verify` in docs/cli.md: forms, JSON keys, exit statuses, with the real command and real workers
-//! (`cargo build --workspace` builds them; `make test` does so first).
+//! The contract of `antares verify` in docs/cli.md: forms, JSON keys, exit statuses, with the real command
+//! and real workers (`cargo build --workspace` builds them; `make test` does so first).
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,8 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A transaction with one input, whose lock is the file `lock`, and a type script on the output that is not there.
+/// A transaction with one input, whose lock is the file `lock`, and a type script on the output that is not
+/// there.
 const TRANSACTION: &str = include_str!("transaction.json");
 
 /// A script that exits with `code`: `addi a7, zero, 93`, `addi a0, zero, code`, `ecall`.

@@ -1,80 +1,20 @@
-//! Now and then a script is compiled a second time, by another worker, and the libraries are compared: builds are reproducible, so a
-//! difference is a worker that lied, a compiler that is not reproducible, or memory that fails.
+//! Now and then a script is compiled a second time, by another worker, and the libraries are compared: builds
+//! are reproducible, so a difference is a worker that lied, a compiler that is not reproducible, or memory
+//! that fails.
 
 use std::sync::Arc;
 
 use antares_abi::Sha256Digest;
 use antares_cache::Space;
-use antares_serve::{Account, Metrics};
-use prometheus::IntCounterVec;
-use tokio::sync::Semaphore;
+use antares_serve::Account;
 
 use crate::{
+    artifact::{Artifact, CompileError},
     blocking::blocking,
-    compiler::{Artifact, CompileError, Shared},
+    compiler::Shared,
     order::Order,
+    recompiles::Found,
 };
-
-/// How a second compile ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
-    Equal,
-    Different,
-    /// Another one had the turn, or it did not come to its end.
-    PassedOver,
-}
-
-impl Found {
-    const ALL: [Self; 3] = [Self::Equal, Self::Different, Self::PassedOver];
-
-    fn of(first: Sha256Digest, second: &Result<Sha256Digest, CompileError>) -> Self {
-        match second {
-            Ok(second) if *second == first => Self::Equal,
-            Ok(_) => Self::Different,
-            Err(_) => Self::PassedOver,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Equal => "equal",
-            Self::Different => "different",
-            Self::PassedOver => "passed_over",
-        }
-    }
-}
-
-/// Which compiles are made again, and what came of it.
-pub(crate) struct Again {
-    /// One in so many; 0 for none.
-    one_in: u64,
-    /// One at a time.
-    turn: Arc<Semaphore>,
-    results: IntCounterVec,
-}
-
-impl Again {
-    pub(crate) fn new(one_in: u64, metrics: &Metrics) -> Self {
-        let results = metrics.counters(
-            "antares_recompiles_total",
-            "Compiles that were made again, by whether the library was the same.",
-            &["result"],
-        );
-        // All there from the start, as zeros.
-        for found in Found::ALL {
-            results.with_label_values(&[found.name()]);
-        }
-        Self { one_in, turn: Arc::new(Semaphore::new(1)), results }
-    }
-
-    fn is_drawn(&self) -> bool {
-        self.one_in > 0 && rand::random::<u64>().is_multiple_of(self.one_in)
-    }
-
-    fn note(&self, found: Found) {
-        self.results.with_label_values(&[found.name()]).inc();
-    }
-}
 
 impl Shared {
     /// Compiles what `order` asked for again, behind its answer, if it was just made and the lot falls on it.
@@ -101,10 +41,11 @@ impl Shared {
 
     async fn second(&self, order: &Order) -> Result<Sha256Digest, CompileError> {
         let elf = self.elf_of(order).await?;
-        self.work(order, elf).await.map(|(summary, _)| summary.sha256)
+        self.work(order, elf).await.map(|worked| worked.summary.sha256)
     }
 
-    /// Takes an artifact out of use that was another one the second time: which of the two is right nobody knows.
+    /// Takes an artifact out of use that was another one the second time: which of the two is right nobody
+    /// knows.
     async fn retire(&self, order: &Order, digests: [Sha256Digest; 2]) {
         let [first, second] = digests;
         tracing::error!(script = %order.script, key = %order.key, %first, %second, "compiled twice, and differently");
@@ -121,18 +62,5 @@ impl Shared {
             cache.remove(Space::Artifact, key.0)
         })
         .await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_compiles_are_compared_by_their_bytes() {
-        let [one, other] = [b"one".as_slice(), b"other"].map(Sha256Digest::of);
-        assert_eq!(Found::of(one, &Ok(one)), Found::Equal);
-        assert_eq!(Found::of(one, &Ok(other)), Found::Different);
-        assert_eq!(Found::of(one, &Err(CompileError::Internal)), Found::PassedOver);
     }
 }

@@ -2,8 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use antares_admin::COST_MODEL;
-use antares_admin::{ADMIN, AdminService, ExternalScalerServer, SCALER, ScalerService, Work};
+use antares_admin::{
+    ADMIN, AdminService, COST_MODEL, ExternalScalerServer, SCALER, ScalerService, Signer, USAGE,
+    UsageService, Work,
+};
 use antares_cache::{Cache, CacheConfig, CacheError};
 use antares_pool::{
     GroupConfig, Layer, Pool, PoolConfig, PoolError, Renewal, Speculation, give_large_blocks_back,
@@ -14,6 +16,7 @@ use antares_proto::{
     v1::{
         admin_service_server::AdminServiceServer, compiler_service_server::CompilerServiceServer,
         operation_service_server::OperationServiceServer, store_service_server::StoreServiceServer,
+        usage_service_server::UsageServiceServer,
     },
 };
 use antares_serve::{App, Config, Health, Metrics, RawSandbox, beat, blocking, keep};
@@ -22,8 +25,9 @@ use antares_trust::{KeyError, Trust};
 use tonic::service::Routes;
 
 use crate::{
+    belonging,
     compiler::{Compiler, QUICK_WORKERS},
-    failing,
+    failing, keys_place,
     operation_service::OperationService,
     service::Service,
     signed::Signing,
@@ -61,6 +65,9 @@ pub enum StartError {
     /// The keys that sign native code.
     #[error("signing.keys")]
     Keys(#[from] KeyError),
+    /// The place of their folder.
+    #[error("signing.keys is empty, and {0}")]
+    KeysPlace(#[source] std::io::Error),
     /// The shared tier.
     #[error("shared.url")]
     Shared(#[from] PlaceError),
@@ -127,11 +134,18 @@ fn cache_config(config: &Config) -> CacheConfig {
 /// The store cannot be opened, or the keys are of no use.
 pub fn build(config: &Config, pool: Pool, metrics: &Metrics) -> Result<Compiler, StartError> {
     let cache = Cache::open(cache_config(config))?;
-    // In the folder of the cache, unless they have one of their own: it is there by now.
-    let trust = Arc::new(Trust::of_folder(config.signing.keys.clone())?);
+    // Its folder is there by now.
+    let keys = keys_place::folder(&config.signing).map_err(StartError::KeysPlace)?;
+    let trust = Arc::new(Trust::of_folder(keys)?);
     let signing = Signing::new(trust, config.signing.valid, metrics);
     let tiers = Tiers::open(config, metrics)?;
     Ok(Compiler::new((cache, tiers), pool, signing, &config.compiler, metrics))
+}
+
+/// For calls that revoke.
+fn signer(compiler: &Compiler) -> Signer {
+    let cache = compiler.cache().clone();
+    Signer { trust: compiler.trust(), belonging: Arc::new(move |digest| belonging::find(&cache, digest)) }
 }
 
 /// Adds the gRPC service of `compiler` to `routes`.
@@ -144,8 +158,14 @@ pub fn add_to(routes: Routes, compiler: &Compiler, config: &Config) -> Routes {
         .max_encoding_message_size(message_bytes_max);
     let store = StoreServiceServer::new(StoreService(compiler.clone()));
     let operations = OperationServiceServer::new(OperationService(compiler.clone()));
-    let admin = AdminServiceServer::new(AdminService::new(Some(compiler.trust())));
-    routes.add_service(service).add_service(store).add_service(operations).add_service(admin)
+    let admin = AdminServiceServer::new(AdminService::new(Some(signer(compiler))));
+    let usage = UsageServiceServer::new(UsageService);
+    routes
+        .add_service(service)
+        .add_service(store)
+        .add_service(operations)
+        .add_service(admin)
+        .add_service(usage)
 }
 
 /// The service alone. Call it within the runtime.
@@ -155,9 +175,10 @@ pub fn app(compiler: &Compiler, config: &Config) -> App {
     let scaler = ScalerService::watch(move || watched.work());
     App {
         routes: add_to(Routes::default(), compiler, config).add_service(ExternalScalerServer::new(scaler)),
-        services: vec![SERVICE, STORE, OPERATIONS, ADMIN, SCALER],
+        services: vec![SERVICE, STORE, OPERATIONS, ADMIN, USAGE, SCALER],
         descriptors: FILE_DESCRIPTOR_SET,
         pages: vec![failing::page(compiler)],
+        tables: Vec::new(),
     }
 }
 
@@ -198,6 +219,7 @@ async fn look_after(compiler: Compiler, health: Health) {
         health.set(OPERATIONS, ready).await;
         // It needs nothing.
         health.set(ADMIN, true).await;
+        health.set(USAGE, true).await;
         health.set(SCALER, true).await;
         health.set_beyond_help("compile workers", compiler.shared.pool.is_beyond_help()).await;
     }
@@ -205,12 +227,14 @@ async fn look_after(compiler: Compiler, health: Health) {
 
 /// What `antares_build_info` says.
 #[must_use]
-pub fn build_facts() -> [(&'static str, &'static str); 4] {
+pub fn build_facts() -> [(&'static str, String); 6] {
     [
-        ("version", env!("CARGO_PKG_VERSION")),
-        ("llvm", antares_abi::LLVM_VERSION),
-        ("target_cpu", antares_abi::TARGET_CPU),
-        ("cost_model", COST_MODEL),
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("revision", option_env!("ANTARES_REVISION").unwrap_or("unknown").to_owned()),
+        ("engine", antares_abi::ENGINE_VERSION.to_string()),
+        ("llvm", antares_abi::LLVM_VERSION.to_owned()),
+        ("target_cpu", antares_abi::TARGET_CPU.to_owned()),
+        ("cost_model", COST_MODEL.to_owned()),
     ]
 }
 

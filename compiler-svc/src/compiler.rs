@@ -1,30 +1,28 @@
-//! The service without gRPC: scripts in, artifacts out, each compiled once and kept. The runner uses it directly where
-//! both run in one process.
+//! The service without gRPC: scripts in, artifacts out, each compiled once and kept. The runner uses it
+//! directly where both run in one process.
 
 use std::sync::Arc;
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
-use antares_cache::{Cache, Put, Space};
-use antares_pool::{LayerStatus, Pool, Sealed, job::CompileSummary, verify_library};
-use antares_serve::{Account, Fault, Flights, Leaving, Metrics, RawCompiler, chain, script_mistake};
-use antares_trust::{Facts, Refusal, Trust};
+use antares_cache::Cache;
+use antares_pool::{LayerStatus, Pool};
+use antares_serve::{Account, Flights, Leaving, Metrics, RawCompiler, chain};
+use antares_trust::Trust;
 use bytes::Bytes;
 use tokio::sync::{Mutex, Semaphore};
-use tracing::Instrument;
 
 use crate::{
-    again::Again,
-    blocking::{Panicked, blocking},
-    failing::FailingCompiles,
-    follow::Followers,
+    artifact::{Artifact, CompileError},
+    failing_compiles::FailingCompiles,
+    followers::Followers,
     metrics::CompilerMetrics,
     operations::Operations,
     order::Order,
-    owned::Owned,
-    signed::{Signing, join, split},
-    tiers::{Origin, Tiers},
+    owned_bytes::Owned,
+    recompiles::Recompiles,
+    signed::Signing,
+    tiers::Tiers,
     uploads::Uploads,
-    work::WorkError,
 };
 
 /// Baseline compiles at once, beside the workers for full ones.
@@ -32,87 +30,6 @@ pub(crate) const QUICK_WORKERS: usize = 1;
 
 /// Times that a caller joins compiles that end by the quotas of others.
 const JOINS_MAX: usize = 16;
-
-/// An artifact and where it came from.
-#[derive(Clone, Debug)]
-pub struct Artifact {
-    /// Its key.
-    pub key: ArtifactKey,
-    /// Which generator made it.
-    pub tier: CodeTier,
-    /// Digest of the hints that it was made with, if there were some.
-    pub hints: Option<Sha256Digest>,
-    /// The shared object, sealed and checked.
-    pub library: Arc<Sealed>,
-    /// What was signed about it.
-    pub manifest: Bytes,
-    /// How it was made, if it was made now and not found in the cache.
-    pub made: Option<CompileSummary>,
-    /// Whether it is in the cache.
-    pub stored: bool,
-}
-
-/// Why there is no artifact. Cloned to everybody who waited for it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CompileError {
-    /// The script is not stored.
-    #[error("script {0} is not stored")]
-    ScriptNotFound(Sha256Digest),
-    /// The script cannot be compiled, now or later.
-    #[error("{reason}: {detail}")]
-    Refused {
-        /// From the closed set of `CompileReport::Refused`, `worker_lost` or `revoked`.
-        reason: String,
-        /// What and where.
-        detail: String,
-    },
-    /// The compile took longer than it may.
-    #[error("the compile took more than {wall_ms_max} ms")]
-    Timeout {
-        /// What it may take.
-        wall_ms_max: u64,
-    },
-    /// No worker came free in time.
-    #[error("no compile worker came free in {queue_ms_max} ms")]
-    Busy {
-        /// How long it waited.
-        queue_ms_max: u64,
-    },
-    /// The worker died.
-    #[error("the compile worker was lost: {detail}")]
-    WorkerLost {
-        /// What is known about it.
-        detail: String,
-    },
-    /// The worker was stopped by the fence.
-    #[error("the compile worker broke a rule of the fence: {detail}")]
-    Violation {
-        /// What is known about it.
-        detail: String,
-    },
-    /// The compiler failed, or what it gave is not a library of ours.
-    #[error("the compiler failed: {detail}")]
-    Failed {
-        /// What is known about it.
-        detail: String,
-    },
-    /// The tenant that asked has used up its quota.
-    #[error("{}", .0.message())]
-    Quota(Fault),
-    /// A fault of ours beside the compiler; the log has the particulars.
-    #[error("internal error")]
-    Internal,
-}
-
-impl CompileError {
-    /// Whether the same compile without hints may go well: it has less to do.
-    pub(crate) fn may_be_of_hints(&self) -> bool {
-        matches!(
-            self,
-            Self::Refused { .. } | Self::Timeout { .. } | Self::WorkerLost { .. } | Self::Failed { .. }
-        )
-    }
-}
 
 /// The compiler service as one tenant has it. Cheap to clone.
 #[derive(Clone)]
@@ -141,7 +58,7 @@ pub(crate) struct Shared {
     pub(crate) uploads: Arc<Uploads>,
     pub(crate) operations: Operations,
     pub(crate) metrics: CompilerMetrics,
-    pub(crate) again: Again,
+    pub(crate) again: Recompiles,
     pub(crate) failing: FailingCompiles,
 }
 
@@ -158,7 +75,7 @@ impl Compiler {
         let workers = usize::try_from(limits.workers_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let shared = Shared {
             metrics: CompilerMetrics::new(metrics),
-            again: Again::new(limits.recompile_one_in, metrics),
+            again: Recompiles::new(limits.recompile_one_in, metrics),
             failing: FailingCompiles::default(),
             cache,
             tiers,
@@ -197,7 +114,8 @@ impl Compiler {
         self.shared.pool.layers()
     }
 
-    /// Whether compiles can be made now, and scripts be kept: the zygote is there, and so is the cache. Looks at the disk.
+    /// Whether compiles can be made now, and scripts be kept: the zygote is there, and so is the cache. Looks
+    /// at the disk.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         let is_well = self.shared.cache.state().is_well();
@@ -222,8 +140,8 @@ impl Compiler {
         }
     }
 
-    /// The full tier's artifact of a script: found in the cache, or compiled and stored. `elf` spares reading the script where the
-    /// caller has its bytes; they must be those of `script`.
+    /// The full tier's artifact of a script: found in the cache, or compiled and stored. `elf` spares reading
+    /// the script where the caller has its bytes; they must be those of `script`.
     ///
     /// # Errors
     /// There is none; the same for all who waited.
@@ -276,163 +194,4 @@ impl Compiler {
         let shared = self.shared.clone();
         self.shared.metrics.export_joins(metrics, move || shared.flights.joined_total());
     }
-}
-
-impl Shared {
-    async fn find_or_make(&self, order: &Order) -> Result<Arc<Artifact>, CompileError> {
-        if let Some(artifact) = self.find(order).await? {
-            return Ok(Arc::new(artifact));
-        }
-        if let Some(error) = self.withheld(order).await? {
-            return Err(error);
-        }
-        order.account.may_compile().map_err(CompileError::Quota)?;
-        let elf = self.elf_of(order).await?;
-        let span =
-            tracing::info_span!("compile", script = %order.script, key = %order.key, tier = %order.tier);
-        let under_way = self.metrics.begin(order.tier);
-        let made = self.make(order, elf).instrument(span).await;
-        under_way.end(&made);
-        match &made {
-            Ok(artifact) => {
-                self.failing.made(order);
-                let compile_ms = artifact.made.map(|made| made.compile_ms);
-                let (bytes, stored) = (artifact.library.len(), artifact.stored);
-                let tier = order.tier.name();
-                tracing::info!(script = %order.script, key = %order.key, tier, compile_ms, bytes, stored, "compiled");
-                if let Some(functions) =
-                    artifact.made.map(|made| made.unproved_functions).filter(|&some| some > 0)
-                {
-                    tracing::error!(script = %order.script, key = %order.key, tier, functions, "the verifier refused the optimized form; compiled from the plain one");
-                }
-                if let Some(blocks) = artifact.made.map(|made| made.refused_orders).filter(|&some| some > 0) {
-                    tracing::error!(script = %order.script, key = %order.key, tier, blocks, "the scheduler's order was refused; these blocks keep LLVM's");
-                }
-            }
-            Err(error) => {
-                self.failing.log(order, error);
-                self.remember(order, error).await;
-            }
-        }
-        made
-    }
-
-    /// The bytes of the script, which may be one.
-    pub(crate) async fn elf_of(&self, order: &Order) -> Result<Bytes, CompileError> {
-        let elf = match &order.elf {
-            Some(elf) => elf.clone(),
-            None => {
-                let found = self.script_bytes(order.script).await?;
-                found.ok_or(CompileError::ScriptNotFound(order.script))?
-            }
-        };
-        match script_mistake(&elf) {
-            Some(mistake) => {
-                Err(CompileError::Refused { reason: "elf".to_owned(), detail: format!("it {mistake}") })
-            }
-            None => Ok(elf),
-        }
-    }
-
-    /// The stored artifact, if there is one and it is a library of ours. Anything else is a miss.
-    pub(crate) async fn find(&self, order: &Order) -> Result<Option<Artifact>, CompileError> {
-        let (key, tier, hints) = (order.key, order.tier, order.hints.digest());
-        let kept = order.kept_key();
-        let found = match tier {
-            // Made again sooner than it is fetched.
-            CodeTier::Baseline => self.here(Space::Artifact, kept).await?.map(|entry| (entry, Origin::Here)),
-            CodeTier::Full => self.look(Space::Artifact, kept).await?,
-        };
-        let Some((entry, origin)) = found else { return Ok(None) };
-        let Some((bytes, manifest)) = split(&entry) else {
-            self.drop_refused(kept, Refusal::Malformed).await;
-            return Ok(None);
-        };
-        let (trusted, script) = (self.signing.trust.keyring(), order.script);
-        let is_believed = origin == Origin::Shared && self.tiers.trusts_writers();
-        let checked = blocking(move || {
-            let library = Sealed::new("antares-library", &bytes).map_err(WorkError::Seal)?;
-            let facts = Facts { key, script, digest: library.digest(), length: library.len() };
-            if is_believed {
-                trusted.verify_unsigned(&manifest, &facts)?;
-            } else {
-                trusted.verify(&manifest, &facts)?;
-            }
-            verify_library(&library, facts.digest)?;
-            Ok::<_, WorkError>((facts, Arc::new(library), manifest))
-        });
-        match checked.await {
-            Ok(Ok((facts, library, manifest))) => {
-                // What others have signed is ours from here on.
-                let (manifest, entry) = if is_believed {
-                    let manifest = self.signing.sign(&facts);
-                    let entry =
-                        join(&library, &manifest).map_err(|error| internal("read a library", &error))?;
-                    (manifest, entry)
-                } else {
-                    (manifest, entry)
-                };
-                if origin == Origin::Shared {
-                    self.fill(Space::Artifact, kept, entry);
-                }
-                Ok(Some(Artifact { key, tier, hints, library, manifest, made: None, stored: true }))
-            }
-            Ok(Err(WorkError::Refused(refusal))) => {
-                self.drop_refused(kept, refusal).await;
-                Ok(None)
-            }
-            Ok(Err(WorkError::Library(error))) => {
-                tracing::error!(%key, error = chain(&error), "a stored artifact is not one of ours");
-                Ok(None)
-            }
-            Ok(Err(error)) if error.is_for_now() => {
-                Err(CompileError::Busy { queue_ms_max: self.limits.queue_ms_max })
-            }
-            Ok(Err(error)) => Err(internal("check a stored artifact", &error)),
-            Err(Panicked) => Err(CompileError::Internal),
-        }
-    }
-
-    /// Makes room for one that is ours.
-    async fn drop_refused(&self, key: ArtifactKey, refusal: Refusal) {
-        self.signing.note(refusal);
-        tracing::error!(%key, reason = refusal.name(), "a stored artifact is refused");
-        self.tiers.forget(Space::Artifact, key.0);
-        let cache = self.cache.clone();
-        // If it stays, the next call refuses it again.
-        let _ = blocking(move || cache.remove(Space::Artifact, key.0)).await;
-    }
-
-    async fn make(&self, order: &Order, elf: Bytes) -> Result<Arc<Artifact>, CompileError> {
-        let (summary, library) = self.work(order, elf).await?;
-        self.signing.allows(&summary.sha256, &order.script)?;
-        let cache = self.cache.clone();
-        let (key, kept, script, digest) = (order.key, order.kept_key(), order.script, summary.sha256);
-        let manifest = self.signing.sign(&Facts { key, script, digest, length: library.len() });
-        let signed = manifest.clone();
-        let library = Arc::new(library);
-        let sealed = library.clone();
-        let kept = blocking(move || {
-            let entry = join(&sealed, &signed)?;
-            let put = cache.put(Space::Artifact, kept.0, &entry);
-            Ok::<_, std::io::Error>((entry, put))
-        });
-        let (entry, put) = match kept.await {
-            Ok(Ok(kept)) => kept,
-            Ok(Err(error)) => return Err(internal("read a library", &error)),
-            Err(Panicked) => return Err(CompileError::Internal),
-        };
-        if order.tier == CodeTier::Full {
-            self.tiers.offer(Space::Artifact, order.kept_key().0, entry);
-        }
-        // A store that cannot take it does not fail the compile: the artifact is handed out all the same.
-        let stored = matches!(put, Ok(Put::Stored | Put::AlreadyThere));
-        let (tier, hints) = (order.tier, order.hints.digest());
-        Ok(Arc::new(Artifact { key, tier, hints, library, manifest, made: Some(summary), stored }))
-    }
-}
-
-pub(crate) fn internal(step: &'static str, error: &dyn std::error::Error) -> CompileError {
-    tracing::error!(step, error = chain(error), "internal error");
-    CompileError::Internal
 }

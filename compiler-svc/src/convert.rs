@@ -6,7 +6,7 @@ use antares_pool::LayerStatus;
 use antares_proto::v1;
 use antares_serve::{Account, Fault, RawCompiler};
 
-use crate::compiler::{Artifact, Compiler};
+use crate::{artifact::Artifact, compiler::Compiler};
 
 /// VM versions that scripts can have.
 pub(crate) const VM_VERSIONS: [u32; 3] = [0, 1, 2];
@@ -83,6 +83,7 @@ pub(crate) fn compiled(artifact: &Artifact) -> v1::CompileResponse {
         }),
         stored: artifact.stored,
         hints_sha256: hints(artifact.hints),
+        charged_ms: u64::try_from(artifact.charged.as_millis()).unwrap_or(u64::MAX),
         code_tier: match artifact.tier {
             CodeTier::Baseline => v1::CodeTier::Baseline.into(),
             CodeTier::Full => v1::CodeTier::Full.into(),

@@ -5,10 +5,7 @@ use antares_proto::v1;
 use antares_serve::Fault;
 use antares_trust::{Facts, Manifest, Refusal};
 
-use crate::{
-    blocking::blocking,
-    compiler::{CompileError, Compiler},
-};
+use crate::{artifact::CompileError, blocking::blocking, compiler::Compiler};
 
 /// What the store and the signer say of the artifact `key`.
 pub(crate) async fn explained(

@@ -1,5 +1,5 @@
-//! Compiles that failed, remembered: they are not tried again before something that decides them has changed, or a time is over
-//! that grows with each failure.
+//! Compiles that failed, remembered: they are not tried again before something that decides them has changed,
+//! or a time is over that grows with each failure.
 
 use std::time::Duration;
 
@@ -7,8 +7,9 @@ use antares_abi::Sha256Digest;
 use antares_serve::chain;
 
 use crate::{
+    artifact::{CompileError, internal},
     blocking::{Panicked, blocking},
-    compiler::{CompileError, Shared, internal},
+    compiler::Shared,
     order::Order,
     work::compile_limits,
 };
@@ -62,8 +63,9 @@ impl Shared {
         Ok(error)
     }
 
-    /// Remembers that a compile failed: a refusal, which a repetition would only repeat, for a fixed time, all else for longer each
-    /// time. What has nothing to do with the script is not remembered, nor is the first worker that it loses.
+    /// Remembers that a compile failed: a refusal, which a repetition would only repeat, for a fixed time,
+    /// all else for longer each time. What has nothing to do with the script is not remembered, nor is the
+    /// first worker that it loses.
     pub(crate) async fn remember(&self, order: &Order, error: &CompileError) {
         let (reason, detail, first_ms) = match error {
             CompileError::Refused { reason, detail } => {
@@ -115,8 +117,8 @@ impl Shared {
         Sha256Digest::of(&[self.failure_key(order).0.as_slice(), b"times"].concat())
     }
 
-    /// Failures are remembered under what decides them: script, hints, engine and processor, as the artifact key has them, and the
-    /// limits. With a change of any of them the same script may pass.
+    /// Failures are remembered under what decides them: script, hints, engine and processor, as the artifact
+    /// key has them, and the limits. With a change of any of them the same script may pass.
     fn failure_key(&self, order: &Order) -> Sha256Digest {
         let limits = compile_limits(&self.limits);
         let mut bytes = order.kept_key().0.to_vec();
@@ -134,7 +136,8 @@ impl Shared {
     }
 }
 
-/// For how long a compile is not tried that has failed so often before, if it was for `first_ms` after the first time, milliseconds.
+/// For how long a compile is not tried that has failed so often before, if it was for `first_ms` after the
+/// first time, milliseconds.
 fn wait_ms(first_ms: u64, before: u32) -> u64 {
     let grown = first_ms.saturating_mul(WAIT_GROWTH.saturating_pow(before));
     grown.min(WAIT_MS_MAX.max(first_ms))

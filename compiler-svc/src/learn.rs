@@ -1,21 +1,20 @@
 //! Hints: what runs of a script have found out and its next compile makes use of.
 //!
-//! They are kept beside the artifacts, each round of them under a key of its own that nobody else can have: so they are verified on
-//! read, count as what they take, and go when there is no room. A script without them is compiled as it was at first. Who shares
-//! native code shares what runners of ours have seen; what a caller says counts for that caller alone. Where each tenant has native
-//! code of its own, what another one's runs have seen is nothing to it.
+//! They are kept beside the artifacts, each round of them under a key of its own that nobody else can have:
+//! so they are verified on read, count as what they take, and go when there is no room. A script without them
+//! is compiled as it was at first. Who shares native code shares what runners of ours have seen; what a
+//! caller says counts for that caller alone. Where each tenant has native code of its own, what another one's
+//! runs have seen is nothing to it.
 
 use antares_abi::{CodeTier, CompileOptions, Hints, Seen, Sha256Digest};
 use antares_cache::{Cache, Put, Space};
 
 use crate::{
-    blocking::blocking,
-    compiler::{CompileError, Compiler},
-    metrics::HintsResult,
-    order::Order,
+    artifact::CompileError, blocking::blocking, compiler::Compiler, metrics::HintsResult, order::Order,
 };
 
-/// Times that the hints of a script may change, for all or for one tenant; one that shows new ones for ever is left alone.
+/// Times that the hints of a script may change, for all or for one tenant; one that shows new ones for ever
+/// is left alone.
 const ROUNDS_MAX: u8 = 8;
 
 /// In place of a round: the last one, in the shared tier.
@@ -31,7 +30,8 @@ pub enum Teacher {
 }
 
 impl Compiler {
-    /// What is known of a script: for all, and by the caller's own word. Nothing where code with that could not be made.
+    /// What is known of a script: for all, and by the caller's own word. Nothing where code with that could
+    /// not be made.
     pub(crate) async fn hints(
         &self,
         script: Sha256Digest,
@@ -59,7 +59,8 @@ impl Compiler {
         Ok(if is_useless { Hints::default() } else { hints })
     }
 
-    /// Takes what a run of the script has seen. Gives the digest of what is known now: the next compile of the caller's has that.
+    /// Takes what a run of the script has seen. Gives the digest of what is known now: the next compile of
+    /// the caller's has that.
     ///
     /// # Errors
     /// The script is not stored, or a fault of ours.
@@ -135,8 +136,8 @@ impl Compiler {
     }
 }
 
-/// What servers with the same shared tier tell each other: the last round of each, under one key. It only decides what the next compile
-/// takes as entries, so it needs no proof.
+/// What servers with the same shared tier tell each other: the last round of each, under one key. It only
+/// decides what the next compile takes as entries, so it needs no proof.
 impl Compiler {
     fn tell_elsewhere(&self, script: Sha256Digest, options: CompileOptions, (round, hints): (u8, &Hints)) {
         let Some(shared) = self.shared.tiers.shared() else { return };

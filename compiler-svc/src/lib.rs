@@ -3,19 +3,28 @@
 
 mod again;
 pub mod app;
+mod artifact;
+mod belonging;
 mod blocking;
 mod compiler;
 mod convert;
 mod explain;
 pub mod failing;
+mod failing_compiles;
 mod failures;
+mod find_or_make;
 mod follow;
+mod followers;
+mod keys_place;
 mod learn;
+mod lookup;
 mod metrics;
 mod operation_service;
 mod operations;
 mod order;
 mod owned;
+mod owned_bytes;
+mod recompiles;
 mod scripts;
 mod service;
 mod signed;
@@ -27,6 +36,7 @@ mod upload;
 mod uploads;
 mod work;
 
-pub use compiler::{Artifact, CompileError, Compiler};
+pub use artifact::{Artifact, CompileError};
+pub use compiler::Compiler;
 pub use learn::Teacher;
 pub use scripts::StoreScriptError;

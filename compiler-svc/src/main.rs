@@ -24,12 +24,12 @@ fn main() -> ExitCode {
 
 fn run(config: &Config) -> anyhow::Result<()> {
     let pool = app::start_pool(config).context("compile workers")?;
-    let host = Host::start(config, "antares-compiler")?;
+    let host = Host::start(config, Role::Compiler)?;
+    let metrics = Metrics::new();
+    metrics.build_info(&app::build_facts());
     for note in antares_pool::surroundings() {
         tracing::warn!(note, "the surroundings weaken a promise");
     }
-    let metrics = Metrics::new();
-    metrics.build_info(&app::build_facts());
     let compiler = app::build(config, pool, &metrics)?;
     let served = {
         let _entered = host.enter();

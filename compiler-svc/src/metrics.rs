@@ -8,7 +8,7 @@ use antares_pool::Pool;
 use antares_serve::{COMPILE_SECONDS, Metrics, RUN_SECONDS, WorkerNumbers, set_gauge, set_total};
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
-use crate::compiler::{Artifact, CompileError};
+use crate::artifact::{Artifact, CompileError};
 
 /// What became of a full compile that was to follow a baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

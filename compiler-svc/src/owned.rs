@@ -1,24 +1,20 @@
 //! Who has uploaded what: a mark for each script of a tenant, kept beside the artifacts.
 //!
-//! Scripts are stored once, whoever uploads them. Where tenants are apart, one sees a script if it has a mark for it; a mark that was
-//! evicted makes the script missing, and the next upload makes it again. The keys of one tenant's marks begin alike, so that they
-//! can be counted after a restart.
+//! Scripts are stored once, whoever uploads them. Where tenants are apart, one sees a script if it has a mark
+//! for it; a mark that was evicted makes the script missing, and the next upload makes it again. The keys of
+//! one tenant's marks begin alike, so that they can be counted after a restart.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
 
 use antares_abi::{ArtifactKey, CodeTier, Sha256Digest};
 use antares_cache::{Cache, Put, Space};
 use antares_serve::{Account, Fault, Leaving};
-
 use bytes::Bytes;
 
 use crate::{
+    artifact::{Artifact, CompileError},
     blocking::blocking,
-    compiler::{Artifact, CompileError, Compiler},
+    compiler::Compiler,
     convert::CompileOrder,
     signed::script_of,
 };
@@ -26,58 +22,8 @@ use crate::{
 /// Bytes of a mark's key that are the tenant's; the rest is the script's.
 const TENANT_BYTES: usize = 16;
 
-/// How often the marks of a tenant that has too much are counted again.
-const RECOUNT: Duration = Duration::from_secs(1);
-
 /// Marks that are listed at once.
 const LISTED_MAX: usize = 1_000;
-
-/// Tenants whose bytes are known at once.
-const COUNTED_MAX: usize = 4_096;
-
-/// Bytes stored, by tenant.
-#[derive(Debug, Default)]
-pub(crate) struct Owned(Mutex<HashMap<[u8; 32], Counted>>);
-
-#[derive(Clone, Copy, Debug)]
-struct Counted {
-    bytes: u64,
-    at: Instant,
-}
-
-impl Owned {
-    fn counted(&self) -> MutexGuard<'_, HashMap<[u8; 32], Counted>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds `more` to what `account` has, unless that is too much.
-    fn take(&self, account: &Account, more: u64) -> Option<Result<(), Fault>> {
-        let mut counted = self.counted();
-        let found = counted.get_mut(&account.holder())?;
-        match account.stored_too_much(found.bytes, more) {
-            Some(_) if found.at.elapsed() >= RECOUNT => None,
-            Some(fault) => Some(Err(fault)),
-            None => {
-                found.bytes = found.bytes.saturating_add(more);
-                Some(Ok(()))
-            }
-        }
-    }
-
-    fn give_back(&self, account: &Account, bytes: u64) {
-        if let Some(found) = self.counted().get_mut(&account.holder()) {
-            found.bytes = found.bytes.saturating_sub(bytes);
-        }
-    }
-
-    fn set(&self, holder: [u8; 32], bytes: u64) {
-        let mut counted = self.counted();
-        if counted.len() >= COUNTED_MAX {
-            counted.clear();
-        }
-        counted.insert(holder, Counted { bytes, at: Instant::now() });
-    }
-}
 
 fn mark_key(holder: [u8; 32], script: Sha256Digest) -> [u8; 32] {
     let mut key = holder;
@@ -140,7 +86,8 @@ impl Compiler {
         self.owns(digest) && self.shared.cache.contains(Space::Script, digest.0)
     }
 
-    /// As [`Compiler::has_script`]; what is found counts as used, so that it is not the next one to be evicted.
+    /// As [`Compiler::has_script`]; what is found counts as used, so that it is not the next one to be
+    /// evicted.
     pub(crate) fn uses_script(&self, digest: Sha256Digest) -> bool {
         self.owns(digest) && self.shared.cache.note_use(Space::Script, digest.0)
     }
@@ -157,7 +104,8 @@ impl Compiler {
         found.ok_or(CompileError::ScriptNotFound(digest))
     }
 
-    /// The bytes of a stored artifact and its manifest, or none. Who loads it verifies the one with the other.
+    /// The bytes of a stored artifact and its manifest, or none. Who loads it verifies the one with the
+    /// other.
     ///
     /// # Errors
     /// [`CompileError::Internal`].
@@ -183,7 +131,8 @@ impl Compiler {
         if elf.is_some() || self.owns(script) { Ok(()) } else { Err(CompileError::ScriptNotFound(script)) }
     }
 
-    /// Makes room in the caller's quota for a script that is new to it. It is given back if it is dropped before it is kept.
+    /// Makes room in the caller's quota for a script that is new to it. It is given back if it is dropped
+    /// before it is kept.
     pub(crate) async fn reserve(&self, script: Sha256Digest, bytes: u64) -> Result<Reserved<'_>, Fault> {
         let account = &self.account;
         let key = mark_key(account.holder(), script);

@@ -1,4 +1,5 @@
-//! Scripts, and data of other cells, as they come in. What is no script is stored all the same, and never compiled.
+//! Scripts, and data of other cells, as they come in. What is no script is stored all the same, and never
+//! compiled.
 
 use antares_abi::Sha256Digest;
 use antares_cache::{CacheError, Owner, Put, Rejection, Space};
@@ -28,7 +29,8 @@ pub enum StoreScriptError {
 }
 
 impl Compiler {
-    /// Stores a script, or data of any other kind, under its digest, on the share of `owner`; true if it was stored before.
+    /// Stores a script, or data of any other kind, under its digest, on the share of `owner`; true if it was
+    /// stored before.
     ///
     /// # Errors
     /// Another digest, or a store that has no room.
@@ -38,12 +40,17 @@ impl Compiler {
         digest: Sha256Digest,
         bytes: Bytes,
     ) -> Result<bool, StoreScriptError> {
-        let reserved = self.reserve(digest, bytes.len() as u64).await.map_err(StoreScriptError::Quota)?;
+        let size = bytes.len() as u64;
+        let reserved = self.reserve(digest, size).await.map_err(StoreScriptError::Quota)?;
         let is_new = reserved.is_new();
         let already_stored = self.put_script(owner, digest, bytes).await?;
         reserved.keep().await;
         // That others have it is not said.
-        Ok(already_stored && !(is_new && self.account.is_apart()))
+        let was_there = already_stored && !(is_new && self.account.is_apart());
+        if !was_there {
+            self.account.stored(size);
+        }
+        Ok(was_there)
     }
 
     async fn put_script(

@@ -242,7 +242,8 @@ impl compiler_service_server::CompilerService for Service {
     }
 }
 
-/// On whose share of the store an upload goes. Names cost nothing: what they say counts within the peer that says it.
+/// On whose share of the store an upload goes. Names cost nothing: what they say counts within the peer that
+/// says it.
 fn owner_of<T>(request: &Request<T>) -> Owner {
     let number = |value: &dyn ToString| {
         let mut hash = DefaultHasher::new();

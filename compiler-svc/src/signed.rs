@@ -13,7 +13,7 @@ use antares_trust::{Facts, Manifest, Refusal, Trust};
 use bytes::Bytes;
 use prometheus::IntCounterVec;
 
-use crate::compiler::CompileError;
+use crate::artifact::CompileError;
 
 /// Why there is no native code of a script whose native code was revoked.
 pub(crate) const REVOKED: &str = "revoked";
@@ -52,7 +52,8 @@ impl Signing {
         signed.unwrap_or_default().into()
     }
 
-    /// Whether native code with this digest may be given to anybody. Compiles are reproducible: what was revoked comes back.
+    /// Whether native code with this digest may be given to anybody. Compiles are reproducible: what was
+    /// revoked comes back.
     pub(crate) fn allows(&self, digest: &Sha256Digest, script: &Sha256Digest) -> Result<(), CompileError> {
         let keyring = self.trust.keyring();
         let detail = if keyring.is_digest_revoked(script) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use antares_serve::Fault;
 
 use crate::{
-    compiler::CompileError, failures::LOST, scripts::StoreScriptError, signed::REVOKED, uploads::UploadError,
+    artifact::CompileError, failures::LOST, scripts::StoreScriptError, signed::REVOKED, uploads::UploadError,
 };
 
 /// How long a caller should wait for a free compile worker or for room in the store.

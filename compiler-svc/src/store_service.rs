@@ -55,7 +55,7 @@ async fn on_store<T: Send + 'static>(
 }
 
 /// Keys of all artifacts that can be made of a script, and of what it has learnt.
-fn artifacts_of(cache: &Cache, script: Sha256Digest) -> impl Iterator<Item = Sha256Digest> {
+pub(crate) fn artifacts_of(cache: &Cache, script: Sha256Digest) -> impl Iterator<Item = Sha256Digest> {
     let isas = ISAS.into_iter().filter_map(|isa| isa.parse().ok());
     let options = isas.flat_map(|isa| VM_VERSIONS.map(|vm_version| CompileOptions { vm_version, isa }));
     options.flat_map(move |options| {
@@ -147,7 +147,7 @@ impl store_service_server::StoreService for StoreService {
 mod tests {
     use antares_cache::CacheConfig;
 
-    use antares_serve::{Peer, RoleProven};
+    use antares_serve::{LoopbackOperators, Peer, RoleProven};
 
     use super::*;
 
@@ -162,6 +162,7 @@ mod tests {
     #[test]
     fn strangers_are_no_operators() {
         let mut request = Request::new(());
+        request.extensions_mut().insert(LoopbackOperators);
         assert!(admitted(&request, StoredKind::Script.into()).is_err());
         for (address, is_operator) in
             [("127.0.0.1:1", true), ("[::1]:1", true), ("[::ffff:127.0.0.1]:1", true), ("10.0.0.1:1", false)]

@@ -108,7 +108,8 @@ impl Parts<'_> {
         Ok(Announced { script, size, offset })
     }
 
-    /// Writes the chunks, which are as many bytes as were announced. What breaks off stays; what is wrong does not.
+    /// Writes the chunks, which are as many bytes as were announced. What breaks off stays; what is wrong
+    /// does not.
     async fn body(&mut self, mut writing: Writing, announced: Announced) -> Result<Arc<Writing>, Status> {
         let Announced { size, offset, .. } = announced;
         let mut came = offset;

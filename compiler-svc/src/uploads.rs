@@ -1,5 +1,6 @@
-//! Uploads that are not complete: their bytes lie on the volume of the store, within a budget over all and a half of it for one
-//! tenant. One that broke off can go on from where it was, until it has lain there for too long or others need its room.
+//! Uploads that are not complete: their bytes lie on the volume of the store, within a budget over all and a
+//! half of it for one tenant. One that broke off can go on from where it was, until it has lain there for too
+//! long or others need its room.
 
 use std::{
     collections::HashMap,
@@ -253,7 +254,8 @@ impl Uploads {
         self.dropped.with_label_values(&[Dropped::Expired.name()]).inc_by(gone.len() as u64);
     }
 
-    /// Drops idle uploads, the oldest first, until `used` fits into `max` for all and a part of it for `holder`.
+    /// Drops idle uploads, the oldest first, until `used` fits into `max` for all and a part of it for
+    /// `holder`.
     fn make_room(
         &self,
         state: &mut State,

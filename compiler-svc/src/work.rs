@@ -13,8 +13,9 @@ use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
+    artifact::{CompileError, internal},
     blocking::{Panicked, blocking},
-    compiler::{CompileError, Shared, internal},
+    compiler::Shared,
     order::Order,
 };
 
@@ -23,11 +24,7 @@ const QUICK_MEMORY_BYTES_MAX: u64 = 1 << 30;
 
 impl Shared {
     /// The compile itself, in a worker; the library has been checked.
-    pub(crate) async fn work(
-        &self,
-        order: &Order,
-        elf: Bytes,
-    ) -> Result<(CompileSummary, Sealed), CompileError> {
+    pub(crate) async fn work(&self, order: &Order, elf: Bytes) -> Result<Worked, CompileError> {
         let queue = Duration::from_millis(self.limits.queue_ms_max);
         let waiting = self.metrics.waits();
         let (slots, stage) = match order.tier {
@@ -56,14 +53,17 @@ impl Shared {
         let worked = blocking(move || {
             let began = Instant::now();
             let worked = compile(&pool, &job, &elf, workers, until);
-            account.compiled(began.elapsed() * u32::try_from(workers).unwrap_or(u32::MAX));
+            let charged = began.elapsed() * u32::try_from(workers).unwrap_or(u32::MAX);
+            account.compiled(charged);
             // Held until the workers are gone, also when nobody waits for them any more.
             drop((slot, spare));
-            worked
+            worked.map(|verdict| (verdict, charged))
         });
-        let worked = worked.await;
-        match worked {
-            Ok(Ok(verdict)) => judged(verdict, limits.wall_ms_max),
+        match worked.await {
+            Ok(Ok((verdict, charged))) => {
+                let (summary, library) = judged(verdict, limits.wall_ms_max)?;
+                Ok(Worked { summary, library, charged })
+            }
             Ok(Err(error)) if error.is_for_now() => {
                 tracing::warn!(error = chain(&error), "no compile worker");
                 Err(busy())
@@ -72,6 +72,14 @@ impl Shared {
             Err(Panicked) => Err(CompileError::Internal),
         }
     }
+}
+
+/// What a compile gave.
+pub(crate) struct Worked {
+    pub(crate) summary: CompileSummary,
+    pub(crate) library: Sealed,
+    /// What its tenant was charged for.
+    pub(crate) charged: Duration,
 }
 
 /// Why a compile got no verdict.

@@ -1,4 +1,5 @@
-//! The wire contract antares.v1, and KEDA's for scalers: proto files and the types generated from them. No logic.
+//! The wire contract antares.v1, and KEDA's for scalers: proto files and the types generated from them. No
+//! logic.
 #![forbid(unsafe_code)]
 
 /// Package `antares.v1`; the proto files carry the documentation.

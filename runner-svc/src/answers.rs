@@ -1,4 +1,5 @@
-//! The two streams of a session: its messages, and its answers, which hold what they take until the caller takes them.
+//! The two streams of a session: its messages, and its answers, which hold what they take until the caller
+//! takes them.
 
 use std::{
     pin::Pin,
@@ -46,7 +47,8 @@ impl<T> Stream for AnswerStream<T> {
     }
 }
 
-/// Has `steps` done until they end, the caller goes away, or the time is over; how that was is the last answer.
+/// Has `steps` done until they end, the caller goes away, or the time is over; how that was is the last
+/// answer.
 pub(crate) async fn serve<T>(
     answers: &Answers<T>,
     deadline: Instant,
@@ -66,7 +68,8 @@ pub(crate) async fn serve<T>(
     }
 }
 
-/// The next message of a session; none at its end. A session that waits for nothing, and whose caller sends nothing, is ended.
+/// The next message of a session; none at its end. A session that waits for nothing, and whose caller sends
+/// nothing, is ended.
 pub(crate) async fn next_message<M>(
     messages: &mut Streaming<M>,
     idle_ms: u64,

@@ -1,4 +1,5 @@
-//! Each script group of a transaction in a worker of its own: a script that takes its worker over cannot answer for the others.
+//! Each script group of a transaction in a worker of its own: a script that takes its worker over cannot
+//! answer for the others.
 
 use antares_pool::{
     NativeEnd, Pool, PoolError, Until, Verdict,
@@ -10,8 +11,8 @@ use antares_pool::{
 use antares_profile::{Profile, Value};
 use antares_transaction::Group;
 
-/// Has the groups of a transaction verified one after another, each in a fresh worker, as one worker would have. Which groups there
-/// are, and which cells they have, no worker says.
+/// Has the groups of a transaction verified one after another, each in a fresh worker, as one worker would
+/// have. Which groups there are, and which cells they have, no worker says.
 pub(crate) fn verify(
     pool: &Pool,
     groups: &[Group],

@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use antares_admin::COST_MODEL;
-use antares_admin::{ADMIN, AdminService, ExternalScalerServer, SCALER, ScalerService, Work};
+use antares_admin::{
+    ADMIN, AdminService, ExternalScalerServer, SCALER, ScalerService, USAGE, UsageService, Work,
+};
 use antares_pool::{
     GroupConfig, Layer, Pool, PoolConfig, PoolError, RUN_DATA_BYTES_MAX, Renewal, Reuse, Speculation,
     give_large_blocks_back, worker_path,
@@ -12,10 +14,11 @@ use antares_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
         admin_service_server::AdminServiceServer, profile_service_server::ProfileServiceServer,
-        runner_service_server::RunnerServiceServer,
+        runner_service_server::RunnerServiceServer, usage_service_server::UsageServiceServer,
     },
 };
 use antares_serve::{App, Config, Health, Metrics, RawRunner, beat, blocking, keep};
+use antares_trust::KeyError;
 use tonic::service::Routes;
 
 use crate::{
@@ -91,7 +94,15 @@ fn reuse(runner: &RawRunner) -> Reuse {
 }
 
 /// Makes the runner.
-pub fn build(config: &Config, pool: Pool, source: Arc<dyn ArtifactSource>, metrics: &Metrics) -> Runner {
+///
+/// # Errors
+/// The keys that sign verdicts are of no use.
+pub fn build(
+    config: &Config,
+    pool: Pool,
+    source: Arc<dyn ArtifactSource>,
+    metrics: &Metrics,
+) -> Result<Runner, KeyError> {
     Runner::new(pool, source, config, metrics)
 }
 
@@ -130,14 +141,17 @@ pub fn app(runner: &Runner, config: &Config) -> App {
     App {
         routes: add_to(Routes::default(), runner, config)
             .add_service(AdminServiceServer::new(AdminService::new(None)))
+            .add_service(UsageServiceServer::new(UsageService))
             .add_service(scaler(runner)),
-        services: vec![SERVICE, PROFILES, ADMIN, SCALER],
+        services: vec![SERVICE, PROFILES, ADMIN, USAGE, SCALER],
         descriptors: FILE_DESCRIPTOR_SET,
         pages: vec![profile_service::page(runner)],
+        tables: vec![profile_service::table(runner)],
     }
 }
 
-/// Sends profiles to where the configuration says, for as long as the runtime lives. Call it within the runtime.
+/// Sends profiles to where the configuration says, for as long as the runtime lives. Call it within the
+/// runtime.
 pub fn push_profiles(runner: &Runner) {
     push::start(runner);
 }
@@ -161,18 +175,21 @@ async fn look_after(runner: Runner, health: Health) {
         // They are in memory.
         health.set(PROFILES, true).await;
         health.set(ADMIN, true).await;
+        health.set(USAGE, true).await;
         health.set(SCALER, true).await;
     }
 }
 
 /// What `antares_build_info` says.
 #[must_use]
-pub fn build_facts() -> [(&'static str, &'static str); 4] {
+pub fn build_facts() -> [(&'static str, String); 6] {
     [
-        ("version", env!("CARGO_PKG_VERSION")),
-        ("llvm", antares_abi::LLVM_VERSION),
-        ("target_cpu", antares_abi::TARGET_CPU),
-        ("cost_model", COST_MODEL),
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("revision", option_env!("ANTARES_REVISION").unwrap_or("unknown").to_owned()),
+        ("engine", antares_abi::ENGINE_VERSION.to_string()),
+        ("llvm", antares_abi::LLVM_VERSION.to_owned()),
+        ("target_cpu", antares_abi::TARGET_CPU.to_owned()),
+        ("cost_model", COST_MODEL.to_owned()),
     ]
 }
 

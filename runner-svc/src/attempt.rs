@@ -1,5 +1,5 @@
-//! A transaction with the native code that there is for it. The first verification does not wait for a long compile: one begins without
-//! that code, and whoever is done first has the answer.
+//! A transaction with the native code that there is for it. The first verification does not wait for a long
+//! compile: one begins without that code, and whoever is done first has the answer.
 
 use std::{
     cmp::Reverse,
@@ -10,10 +10,7 @@ use std::{
 use antares_abi::Sha256Digest;
 use antares_pool::{
     Pool, PoolError, Sealed, StartedRun, Until, Verdict,
-    job::{
-        DOCUMENT_BYTES_MAX, LibraryOf, Rules, SharedCell, TransactionForm, VerifyFiles, VerifyJob,
-        VerifyReport,
-    },
+    job::{DOCUMENT_BYTES_MAX, LibraryOf, Rules, SharedCell, TransactionForm, VerifyJob, VerifyReport},
 };
 use antares_serve::RawRunner;
 use antares_transaction::{Environment, Group, Mock};
@@ -22,10 +19,11 @@ use tracing::Instrument;
 
 use crate::{
     apart,
+    charge::Unfinished,
     ended::ExecuteError,
+    files_beside::FilesBeside,
     hot_cells::HotCell,
     lend::{Lendable, Lent},
-    library::seal,
     meanwhile::Answered,
     native::Native,
     programs::{Candidate, FILES_MAX, FoundProgram, ProgramUse, files},
@@ -33,6 +31,8 @@ use crate::{
     recheck::VerifyAgain,
     runner::Shared,
     sampling::next_salt,
+    seal::seal,
+    signed::Signable,
     source::Fallback,
     verify::VerifyOrder,
 };
@@ -47,6 +47,8 @@ pub(crate) struct Transaction {
     apart: Option<Vec<Group>>,
     sample_cycles: u64,
     sample_salt: u64,
+    /// What there is to sign, if that is wanted.
+    pub(crate) signable: Option<Box<Signable>>,
 }
 
 /// A verification with the native code that was there when it began.
@@ -64,7 +66,8 @@ pub(crate) struct Attempt {
 }
 
 impl Transaction {
-    /// `order` with `mock`, which was read of it: as many of `cells` as there may be files are beside it, the largest.
+    /// `order` with `mock`, which was read of it: as many of `cells` as there may be files are beside it, the
+    /// largest.
     pub(crate) async fn new(
         order: VerifyOrder,
         (mock, mut cells, files): (&Mock, Vec<Arc<HotCell>>, usize),
@@ -81,7 +84,8 @@ impl Transaction {
         let document = Document::new(document.into()).await?;
         let apart = (limits.groups_apart && order.group.is_none()).then_some(groups);
         let sample_salt = order.sample_salt.unwrap_or_else(next_salt);
-        Ok(Self { order, document, cells, apart, sample_cycles: limits.sample_cycles, sample_salt })
+        let sample_cycles = limits.sample_cycles;
+        Ok(Self { order, document, cells, apart, sample_cycles, sample_salt, signable: None })
     }
 
     fn job(&self, libraries: Vec<LibraryOf>) -> VerifyJob {
@@ -133,8 +137,8 @@ impl Transaction {
 }
 
 impl Shared {
-    /// The native code that there is for a transaction; or what there was when a verification began, and its answer, if that came before
-    /// the compiles that take long, or if these came to nothing.
+    /// The native code that there is for a transaction; or what there was when a verification began, and its
+    /// answer, if that came before the compiles that take long, or if these came to nothing.
     pub(crate) async fn attempt_or_answer(
         self: &Arc<Self>,
         transaction: &Transaction,
@@ -153,15 +157,17 @@ impl Shared {
         };
         let mut early = transaction.attempt(natives.found());
         let began = Instant::now();
+        let unfinished = Unfinished::begin(&tenant.account, *cycles_max);
         let run = self.run_attempt(slot, transaction, &early, deadline);
         let run = run.instrument(tracing::info_span!("meanwhile"));
-        let answer = natives.unless_more_come(run).await?;
+        let answer = natives.unless_more_come(run).await;
+        // One that native code overtook had a worker's time all the same.
+        if !matches!(answer, Ok(None)) {
+            unfinished.over();
+        }
+        let answer = answer?;
         let attempt = transaction.attempt(natives.found());
-        let Some(answer) = answer else {
-            // What it had of a worker's time was its caller's all the same.
-            tenant.account.ran_for(began.elapsed(), *cycles_max);
-            return Ok((attempt, None));
-        };
+        let Some(answer) = answer else { return Ok((attempt, None)) };
         natives.keep_later();
         (early.uses, early.without) = (attempt.uses, attempt.without);
         Ok((early, Some(Answered { answer, began })))
@@ -206,37 +212,6 @@ impl Document {
         }
         let file = Some(Arc::new(seal("antares-transaction", bytes).await?));
         Ok(Self { bytes: Bytes::new(), file, length })
-    }
-}
-
-/// The files beside a verification.
-#[derive(Clone, Debug)]
-pub(crate) struct FilesBeside {
-    document: Option<Arc<Sealed>>,
-    libraries: Vec<Arc<Sealed>>,
-    beside: Vec<Arc<Sealed>>,
-    cells: Vec<Arc<HotCell>>,
-}
-
-impl FilesBeside {
-    /// What `work` makes of them.
-    pub(crate) fn lend<T>(&self, work: impl FnOnce(&VerifyFiles<'_>) -> T) -> T {
-        fn all(files: &[Arc<Sealed>]) -> Vec<&Sealed> {
-            files.iter().map(|file| &**file).collect()
-        }
-        let (libraries, beside) = (all(&self.libraries), all(&self.beside));
-        let cells: Vec<&Sealed> = self.cells.iter().map(|cell| &*cell.sealed).collect();
-        work(&VerifyFiles {
-            document: self.document.as_deref(),
-            libraries: &libraries,
-            beside: &beside,
-            cells: &cells,
-        })
-    }
-
-    /// Without native code.
-    pub(crate) fn interpreted(self) -> Self {
-        Self { libraries: Vec::new(), beside: Vec::new(), ..self }
     }
 }
 

@@ -1,17 +1,22 @@
 //! One script with many inputs: prepared once, then lent one worker for all of them.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use antares_abi::{CompileOptions, Sha256Digest};
 use antares_pool::{
-    Pool, Verdict,
-    job::{BatchJob, Tier},
+    Pool, Sealed, Verdict,
+    job::{BatchJob, RunJob, Tier},
 };
 use tokio::time::timeout_at;
 use tracing::Instrument;
 
 use crate::{
-    charge::charge_batch,
+    charge::{Unfinished, charge_batch},
+    diagnose::Failing,
+    diagnosis::Diagnosed,
     ended::{Ended, ExecuteError, Found},
     lend::Lent,
     limits::BATCH_OUTPUT_BYTES_MAX,
@@ -42,6 +47,8 @@ pub(crate) struct Context {
     pub(crate) run_time: Duration,
     /// Whether the caller wants them run again, and compared.
     pub(crate) recheck: bool,
+    /// Whether the caller wants to know why runs failed.
+    pub(crate) diagnosis: bool,
 }
 
 /// The arguments of one run.
@@ -53,6 +60,8 @@ pub(crate) struct BatchExecution {
     pub(crate) script: Sha256Digest,
     /// One for each input; none for those that were not reached.
     pub(crate) results: Vec<Option<Ended>>,
+    /// Why they failed, of as many as that is known of.
+    pub(crate) diagnoses: Vec<Option<Diagnosed>>,
     pub(crate) native: Option<Origin>,
     pub(crate) fallback: Option<Fallback>,
     pub(crate) fetch: Duration,
@@ -66,6 +75,8 @@ pub(crate) struct BatchExecution {
 pub(crate) struct Lot {
     /// One for each input; none for those that were not reached.
     pub(crate) results: Vec<Option<Ended>>,
+    /// Why they failed, of as many as that is known of.
+    pub(crate) diagnoses: Vec<Option<Diagnosed>>,
     native: Option<Origin>,
     fallback: Option<Fallback>,
     /// How long the worker was waited for, and the ways to it and back.
@@ -84,11 +95,12 @@ impl Runner {
         let arrived = Instant::now();
         let steps = async {
             let prepared = self.prepare(&context, deadline).await?;
-            let Lot { results, native, fallback, queue, recheck } =
+            let Lot { results, diagnoses, native, fallback, queue, recheck } =
                 self.run_lot(&context, &prepared, inputs, deadline).await?;
             Ok(BatchExecution {
                 script: prepared.script.digest,
                 results,
+                diagnoses,
                 native,
                 fallback,
                 fetch: prepared.fetch,
@@ -115,6 +127,19 @@ impl Runner {
             .await
     }
 
+    fn job(&self, context: &Context, inputs: Vec<Input>) -> BatchJob {
+        BatchJob {
+            options: context.options,
+            tier: context.tier,
+            inputs,
+            cycles_max: context.cycles_max,
+            debug_bytes_max: context.debug_bytes_max,
+            output_bytes_max: BATCH_OUTPUT_BYTES_MAX,
+            sample_cycles: self.shared.limits.sample_cycles,
+            sample_salt: next_salt(),
+        }
+    }
+
     /// Runs `inputs` in one worker.
     pub(crate) async fn run_lot(
         &self,
@@ -127,16 +152,8 @@ impl Runner {
         account.may_run().map_err(ExecuteError::Quota)?;
         let (slot, queue) = shared.slot(&context.tenant).instrument(tracing::info_span!("queue")).await?;
         let count = inputs.len();
-        let job = BatchJob {
-            options: context.options,
-            tier: context.tier,
-            inputs,
-            cycles_max: context.cycles_max,
-            debug_bytes_max: context.debug_bytes_max,
-            output_bytes_max: BATCH_OUTPUT_BYTES_MAX,
-            sample_cycles: shared.limits.sample_cycles,
-            sample_salt: next_salt(),
-        };
+        let job = self.job(context, inputs);
+        let failing = if context.diagnosis { runs_of(&job, &prepared.script.elf) } else { Vec::default() };
         let native = (prepared.native.clone(), prepared.fallback);
         let (native, fallback) = shared.unless_left_early(account, context.tier, native);
         let (elf, learning) = (prepared.script.elf.clone(), native.clone());
@@ -150,14 +167,11 @@ impl Runner {
             pool.batch(&job, &elf, native.as_ref().map(|native| &*native.library), until)
         };
         let lent = shared.lend(slot, context.run_time, deadline, run);
-        let Lent { mut answer, is_call_s } = lent.instrument(tracing::info_span!("worker")).await?;
-        charge_batch(
-            account,
-            &answer.reports,
-            count,
-            began.elapsed().saturating_sub(queue),
-            context.cycles_max,
-        );
+        let unfinished = Unfinished::begin(account, context.cycles_max.saturating_mul(count as u64));
+        let lent = lent.instrument(tracing::info_span!("worker")).await;
+        unfinished.over();
+        let Lent { mut answer, is_call_s } = lent?;
+        charge_batch(account, &answer.reports, count, began.elapsed(), context.cycles_max);
         let told: u64 = answer.reports.iter().map(|report| report.load_us + report.run_us).sum();
         let way = began.elapsed().saturating_sub(Duration::from_micros(told));
         let mut recheck = None;
@@ -192,6 +206,24 @@ impl Runner {
         }
         shared.metrics.note_queue(queue);
         results.resize(count, None);
-        Ok(Lot { results, native: origin, fallback, queue: queue + way, recheck })
+        let diagnoses = shared.why_batch(&context.tenant, key.as_slice(), failing, &results, deadline).await;
+        Ok(Lot { results, diagnoses, native: origin, fallback, queue: queue + way, recheck })
     }
+}
+
+/// The runs of a batch, each as one of its own.
+fn runs_of(job: &BatchJob, elf: &Arc<Sealed>) -> Vec<Failing> {
+    let run = |args: &Input| {
+        let job = RunJob {
+            options: job.options,
+            tier: Tier::Interpreter,
+            args: args.clone(),
+            cycles_max: job.cycles_max,
+            debug_bytes_max: job.debug_bytes_max,
+            sample_cycles: 0,
+            sample_salt: 0,
+        };
+        Failing { job, elf: elf.clone() }
+    };
+    job.inputs.iter().map(run).collect()
 }

@@ -1,6 +1,6 @@
 //! After a run: what it cost, for its tenant and for traces.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use antares_pool::{
     Verdict,
@@ -8,10 +8,37 @@ use antares_pool::{
 };
 use antares_serve::{Account, fact, past_span};
 
+/// A run that has begun: if nobody waits for its end any more, its time is charged.
+pub(crate) struct Unfinished<'a> {
+    account: &'a Account,
+    began: Instant,
+    cycles_max: u64,
+    is_over: bool,
+}
+
+impl<'a> Unfinished<'a> {
+    pub(crate) fn begin(account: &'a Account, cycles_max: u64) -> Self {
+        Self { account, began: Instant::now(), cycles_max, is_over: false }
+    }
+
+    /// It ended while somebody waited, and is charged as it ended.
+    pub(crate) fn over(mut self) {
+        self.is_over = true;
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.account.ran_for(self.began.elapsed(), self.cycles_max);
+        }
+    }
+}
+
 /// Charges a run: its cycles, or where it told none the time that it had.
 pub(crate) fn charge_run(account: &Account, verdict: &Verdict<RunReport>, time: Duration, cycles_max: u64) {
     match verdict {
-        Verdict::Done(report) => account.ran(report.cycles),
+        Verdict::Done(report) => account.ran(1, report.cycles, time),
         _ => account.ran_for(time, cycles_max),
     }
 }
@@ -24,10 +51,13 @@ pub(crate) fn charge_batch(
     time: Duration,
     cycles_max: u64,
 ) {
-    account.ran(reports.iter().map(|report| report.cycles).fold(0, u64::saturating_add));
-    if reports.len() < count {
-        let told: u64 = reports.iter().map(|report| report.run_us).fold(0, u64::saturating_add);
-        account.ran_for(time.saturating_sub(Duration::from_micros(told)), cycles_max);
+    let cycles = reports.iter().map(|report| report.cycles).fold(0, u64::saturating_add);
+    let is_all = reports.len() >= count;
+    let told: u64 = reports.iter().map(|report| report.run_us).fold(0, u64::saturating_add);
+    let told = if is_all { time } else { time.min(Duration::from_micros(told)) };
+    account.ran(reports.len() as u64, cycles, told);
+    if !is_all {
+        account.ran_for(time.saturating_sub(told), cycles_max);
     }
 }
 
@@ -39,7 +69,7 @@ pub(crate) fn charge_verification(
     cycles_max: u64,
 ) {
     match verdict {
-        Verdict::Done(VerifyReport::Done { cycles, .. }) => account.ran(*cycles),
+        Verdict::Done(VerifyReport::Done { cycles, .. }) => account.ran(1, *cycles, time),
         Verdict::Done(VerifyReport::Refused { .. }) => {}
         _ => account.ran_for(time, cycles_max),
     }

@@ -1,8 +1,8 @@
 //! Several compilers: which one a script goes to, and which one is next.
 //!
-//! Each script has an order of the compilers that is the same on every runner (rendezvous hashing of its digest and their addresses),
-//! so equal scripts meet in one compile wherever they are run. One that is busy or gone is passed over for the next; that
-//! two compile the same script is waste and no mistake.
+//! Each script has an order of the compilers that is the same on every runner (rendezvous hashing of its
+//! digest and their addresses), so equal scripts meet in one compile wherever they are run. One that is busy
+//! or gone is passed over for the next; that two compile the same script is waste and no mistake.
 
 use std::{
     net::SocketAddr,

@@ -1,5 +1,5 @@
-//! The border between wire types and ours. Proto types go no further than this file, `service.rs`, `session.rs` and
-//! `remote.rs`.
+//! The border between wire types and ours. Proto types go no further than this file, `service.rs`,
+//! `session.rs` and `remote.rs`.
 
 pub(crate) mod batch;
 pub(crate) mod transaction;
@@ -18,6 +18,7 @@ use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 use bytes::Bytes;
 
 use crate::{
+    diagnosis::Diagnosed,
     ended::{Ended, Execution, Found},
     limits::SESSION_INPUTS_MAX,
     native::Origin,
@@ -87,7 +88,8 @@ pub(crate) fn order(request: v1::ExecuteRequest, limits: &RawRunner) -> Result<O
         sample_salt: request.sample_salt.unwrap_or_else(next_salt),
     };
     let run_time = Duration::from_millis(run.deadline_ms);
-    Ok(Order { tenant: Tenant::default(), script, job, run_time, recheck: request.recheck })
+    let (recheck, diagnosis) = (request.recheck, request.diagnosis);
+    Ok(Order { tenant: Tenant::default(), script, job, run_time, recheck, diagnosis })
 }
 
 struct Run {
@@ -203,6 +205,17 @@ pub(crate) fn executed(
         script_sha256: execution.script.to_string(),
         sample_salt: execution.sample_salt,
         recheck: recheck(execution.recheck).into(),
+        diagnosis: execution.diagnosis.map(diagnosis),
+    }
+}
+
+/// Why a script failed, or why nobody can tell.
+fn diagnosis(diagnosed: Diagnosed) -> v1::Diagnosis {
+    match diagnosed {
+        Diagnosed::Told { summary, json } => v1::Diagnosis { summary, json, missing: String::new() },
+        Diagnosed::Missing(why) => {
+            v1::Diagnosis { missing: why.name().to_owned(), ..v1::Diagnosis::default() }
+        }
     }
 }
 
@@ -397,6 +410,7 @@ mod tests {
             sample_salt: None,
             text_args: Vec::new(),
             recheck: false,
+            diagnosis: false,
         };
         let expected = [
             "tier",

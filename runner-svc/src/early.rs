@@ -1,5 +1,5 @@
-//! Which native code is left before its end, run after run: its script begins in the interpreter. Other native code of the script, as new
-//! hints give, has another key and begins anew.
+//! Which native code is left before its end, run after run: its script begins in the interpreter. Other
+//! native code of the script, as new hints give, has another key and begins anew.
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -6,6 +6,7 @@ use antares_compiler_svc::app as compiler;
 use antares_pool::{PoolConfig, PoolError};
 use antares_proto::FILE_DESCRIPTOR_SET;
 use antares_serve::{App, Config, ConfigError, Health, Host, HostError, Metrics, RawConfig, Role};
+use antares_trust::KeyError;
 use tonic::service::Routes;
 
 use crate::{app as runner, local::LocalSource};
@@ -19,6 +20,9 @@ pub enum EmbeddedError {
     /// Run workers.
     #[error("run workers")]
     Runner(#[source] PoolError),
+    /// Keys that sign verdicts.
+    #[error("verdict.keys")]
+    Verdicts(#[source] KeyError),
     /// Runtime, logs, listener.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -79,17 +83,18 @@ pub fn start_pools(config: &Config) -> Result<Pools, EmbeddedError> {
 /// Opens the store and puts both services together. Blocks while the store opens.
 ///
 /// # Errors
-/// The store cannot be opened.
+/// The store cannot be opened, or keys are of no use.
 pub fn build(config: &Config, pools: Pools, metrics: &Metrics) -> Result<Both, EmbeddedError> {
     metrics.build_info(&runner::build_facts());
     let compiler = compiler::build(config, pools.compile, metrics)?;
     let source = Arc::new(LocalSource(compiler.clone()));
-    let runner = runner::build(config, pools.run, source, metrics);
+    let runner = runner::build(config, pools.run, source, metrics).map_err(EmbeddedError::Verdicts)?;
     Ok(Both { compiler, runner })
 }
 
 impl Both {
-    /// Both services for one listener, which tells autoscalers of the runner's work. Call it within the runtime.
+    /// Both services for one listener, which tells autoscalers of the runner's work. Call it within the
+    /// runtime.
     #[must_use]
     pub fn app(&self, config: &Config) -> App {
         let routes = compiler::add_to(Routes::default(), &self.compiler, config);
@@ -100,6 +105,7 @@ impl Both {
                 compiler::STORE,
                 compiler::OPERATIONS,
                 antares_admin::ADMIN,
+                antares_admin::USAGE,
                 runner::SERVICE,
                 runner::PROFILES,
                 antares_admin::SCALER,
@@ -109,10 +115,12 @@ impl Both {
                 crate::profile_service::page(&self.runner),
                 antares_compiler_svc::failing::page(&self.compiler),
             ],
+            tables: vec![crate::profile_service::table(&self.runner)],
         }
     }
 
-    /// Tells `health` how both do, and sends profiles where the configuration says. Call it within the runtime.
+    /// Tells `health` how both do, and sends profiles where the configuration says. Call it within the
+    /// runtime.
     pub fn watch_health(&self, health: &Health) {
         compiler::watch_health(self.compiler.clone(), health.clone());
         runner::watch_health(self.runner.clone(), health.clone());
@@ -126,7 +134,7 @@ impl Both {
 /// Something cannot start, or the listener fails.
 pub fn serve(config: &Config) -> Result<(), EmbeddedError> {
     let pools = start_pools(config)?;
-    let host = Host::start(config, "antares")?;
+    let host = Host::start(config, Role::Both)?;
     for note in antares_pool::surroundings() {
         tracing::warn!(note, "the surroundings weaken a promise");
     }

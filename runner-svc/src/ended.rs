@@ -10,6 +10,7 @@ use antares_pool::{
 use antares_serve::Fault;
 
 use crate::{
+    diagnosis::Diagnosed,
     native::Origin,
     source::{Fallback, SourceError},
 };
@@ -40,6 +41,7 @@ pub(crate) struct Execution {
     /// As in the job; none where runs are not sampled.
     pub(crate) sample_salt: Option<u64>,
     pub(crate) recheck: Option<Found>,
+    pub(crate) diagnosis: Option<Diagnosed>,
 }
 
 /// Why there is no verdict.

@@ -1,4 +1,5 @@
-//! One execution, from a checked order to how the script ended: get the script, get native code, wait for a worker, run.
+//! One execution, from a checked order to how the script ended: get the script, get native code, wait for a
+//! worker, run.
 
 use std::{
     sync::Arc,
@@ -9,7 +10,8 @@ use tokio::time::timeout_at;
 use tracing::Instrument;
 
 use crate::{
-    charge::{charge_run, tell_spans},
+    charge::{Unfinished, charge_run, tell_spans},
+    diagnose::Failing,
     ended::{Ended, ExecuteError, Execution},
     meanwhile::Turn,
     native::Native,
@@ -21,7 +23,8 @@ use crate::{
 };
 
 impl Runner {
-    /// Runs `order`. The caller waits until `deadline` at most. One that goes away earlier frees its worker at once.
+    /// Runs `order`. The caller waits until `deadline` at most. One that goes away earlier frees its worker
+    /// at once.
     pub(crate) async fn execute(&self, order: Order, deadline: Instant) -> Result<Execution, ExecuteError> {
         let started = Instant::now();
         let steps = self.shared.clone().steps(order, deadline);
@@ -36,7 +39,7 @@ impl Runner {
 
 impl Shared {
     async fn steps(self: Arc<Self>, order: Order, deadline: Instant) -> Result<Execution, ExecuteError> {
-        let Order { tenant, script, job, run_time, recheck } = order;
+        let Order { tenant, script, job, run_time, recheck, diagnosis } = order;
         tenant.account.may_run().map_err(ExecuteError::Quota)?;
         let sample_salt = (job.sample_cycles > 0).then_some(job.sample_salt);
         let (prepared, answered) = self.prepare_or_run(&tenant, script, &job, (run_time, deadline)).await?;
@@ -48,6 +51,7 @@ impl Shared {
         self.metrics.note_native(origin.as_slice().iter().map(|origin| origin.tier), 1);
         let elf = script.elf;
         let again = || RunAgain { job: job.clone(), elf: elf.clone() };
+        let failing = diagnosis.then(|| Failing { job: job.clone(), elf: elf.clone() });
         let second = keys.and_then(|_| self.recheck.draw(recheck, 1, run_time, again));
         let library = native.as_ref().map(|native| native.library.clone());
         let work = async {
@@ -55,7 +59,10 @@ impl Shared {
             let (lent, began) = match turn {
                 Turn::Worker(slot) => {
                     let began = Instant::now();
-                    (self.run_one(slot, run_time, deadline, job, elf, library).await?, began)
+                    let unfinished = Unfinished::begin(&tenant.account, cycles_max);
+                    let lent = self.run_one(slot, run_time, deadline, job, elf, library).await;
+                    unfinished.over();
+                    (lent?, began)
                 }
                 Turn::Answered(lent, began) => (lent, began),
             };
@@ -78,8 +85,12 @@ impl Shared {
         if let (Some(second), Ended::Reported(first)) = (second, &mut ended) {
             (*first, recheck) = self.recheck(&tenant, keys.as_slice(), second, first.clone()).await;
         }
+        let mut diagnosis = None;
+        if let Some(failing) = failing {
+            diagnosis = self.why_run(&tenant, keys.as_slice(), failing, &ended, deadline).await;
+        }
         let (script, native) = (script.digest, origin);
         let wall = Duration::ZERO;
-        Ok(Execution { script, ended, native, fallback, fetch, queue, wall, sample_salt, recheck })
+        Ok(Execution { script, ended, native, fallback, fetch, queue, wall, sample_salt, recheck, diagnosis })
     }
 }

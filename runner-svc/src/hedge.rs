@@ -1,7 +1,9 @@
-//! Calls to a compiler that take longer than most: made once more, by the next compiler in the script's order.
+//! Calls to a compiler that take longer than most: made once more, by the next compiler in the script's
+//! order.
 //!
-//! Only calls whose repetition changes nothing are made twice. Which ones take long is known from those before; how many may be
-//! made twice is a share of all, so that compilers that are slow because they are busy do not get twice the work.
+//! Only calls whose repetition changes nothing are made twice. Which ones take long is known from those
+//! before; how many may be made twice is a share of all, so that compilers that are slow because they are
+//! busy do not get twice the work.
 
 use std::{
     collections::VecDeque,
@@ -31,7 +33,8 @@ const DELAY_UNKNOWN: Duration = Duration::from_secs(1);
 /// Nothing that is faster than this is waited for in vain.
 const DELAY_MIN: Duration = Duration::from_millis(5);
 
-/// How long a compiler is waited for that is as good as gone, where it may have what another one has not: a script is read in less.
+/// How long a compiler is waited for that is as good as gone, where it may have what another one has not: a
+/// script is read in less.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// Calls that may be made twice in a row, when none was for long.
@@ -42,8 +45,8 @@ const BURST: u64 = 10;
 pub(crate) enum Asked {
     /// The bytes of a script.
     Script,
-    /// Native code, compiled if need be. Only those that were compiled say how long it takes: a compile that takes no longer than
-    /// others is not made by two.
+    /// Native code, compiled if need be. Only those that were compiled say how long it takes: a compile that
+    /// takes no longer than others is not made by two.
     Artifact,
 }
 
@@ -57,7 +60,8 @@ impl Asked {
         }
     }
 
-    /// How long to wait for a compiler that is as good as gone; none for as long as it takes, which for a compile may be long.
+    /// How long to wait for a compiler that is as good as gone; none for as long as it takes, which for a
+    /// compile may be long.
     pub(crate) fn patience(self) -> Option<Duration> {
         match self {
             Self::Script => Some(SILENCE_MAX),
@@ -165,8 +169,9 @@ impl Hedges {
         self.counts.with_label_values(&[asked.name(), result.name()]).inc();
     }
 
-    /// The answer of `first`, which asks all compilers if need be, or where that takes longer than most, of whichever of it and `second`
-    /// comes first. Tells `outrun` when that was the second one, and whether the first one is as good as gone.
+    /// The answer of `first`, which asks all compilers if need be, or where that takes longer than most, of
+    /// whichever of it and `second` comes first. Tells `outrun` when that was the second one, and whether the
+    /// first one is as good as gone.
     pub(crate) async fn race<T>(
         &self,
         asked: Asked,

@@ -1,8 +1,9 @@
-//! Programs that no cell has as a whole (slices that exec or spawn run, code from witnesses, code that scripts load at run time),
-//! found hot by a run: compiled off the path of any call, and remembered with the transactions that they were met in.
+//! Programs that no cell has as a whole (slices that exec or spawn run, code from witnesses, code that
+//! scripts load at run time), found hot by a run: compiled off the path of any call, and remembered with the
+//! transactions that they were met in.
 //!
-//! Which bytes are hot is what a worker says. That is no matter of trust: a library is used for the bytes that it was compiled
-//! from, whoever thought of them.
+//! Which bytes are hot is what a worker says. That is no matter of trust: a library is used for the bytes
+//! that it was compiled from, whoever thought of them.
 
 use std::{
     collections::VecDeque,
@@ -61,7 +62,8 @@ pub(crate) enum Why {
     New,
     /// As many wait to be compiled as may.
     QueueFull,
-    /// It was found before, and did not go along: it came too late, there was no room, or it cannot be entered.
+    /// It was found before, and did not go along: it came too late, there was no room, or it cannot be
+    /// entered.
     PassedOver,
     /// It was found before, and cannot be had.
     Failed(Fallback),
@@ -159,7 +161,8 @@ impl Hot {
 }
 
 impl Met {
-    /// Why a program has no native code that need not be compiled now: it is one of the transaction's, or what there is does not help.
+    /// Why a program has no native code that need not be compiled now: it is one of the transaction's, or
+    /// what there is does not help.
     pub(crate) fn why(&self, digest: Sha256Digest) -> Option<Why> {
         let without = self.without.iter().find_map(|(of, fallback)| (*of == digest).then_some(*fallback));
         let is_settled = without == Some(Fallback::LeavesEarly) || self.digests.contains(&digest);

@@ -1,26 +1,21 @@
-//! Cells that transactions share, kept in sealed memory files with both of their hashes: fetched, hashed and sealed once.
+//! Cells that transactions share, kept in sealed memory files with both of their hashes: fetched, hashed and
+//! sealed once.
 //!
-//! A tenant holds what it has used. When room is needed, who has more than its share (all room, divided by the tenants that
-//! hold something) lets go of what it used longest ago: who brings cells without end moves its own.
+//! Which of them stay: [`HotSet`].
 
-use std::{
-    collections::{BTreeMap, HashMap, hash_map},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use antares_abi::Sha256Digest;
-use antares_pool::Sealed;
+use antares_pool::{Sealed, digest};
 use antares_serve::{Account, Fault, Flights, HeldBytes, Metrics, RequestBytes, set_gauge, set_total};
 use antares_transaction::data_hash;
 use bytes::Bytes;
 
 use crate::{
-    library::seal,
+    hot_set::{Holder, HotCellsStats, HotSet},
+    seal::{seal, seal_known},
     source::{ArtifactSource, SourceError},
 };
-
-/// Bytes that the kernel gives a file at a time.
-const PAGE_BYTES: u64 = 4096;
 
 /// Data of a cell in a sealed memory file, hashed once.
 #[derive(Debug)]
@@ -34,53 +29,12 @@ pub(crate) struct HotCell {
     held: Mutex<Weak<HeldBytes>>,
 }
 
-/// Hot cells by last use, of all tenants together at most so many bytes and files. What is lent out lives on when it leaves.
+/// Hot cells by last use, of all tenants together at most so many bytes and files. What is lent out lives on
+/// when it leaves.
 pub(crate) struct HotCells {
     source: Arc<dyn ArtifactSource>,
     flights: Flights<Sha256Digest, Result<Arc<HotCell>, SourceError>>,
-    bytes_max: u64,
-    /// The least that a cell counts: each takes a descriptor, and there are so many.
-    charge_min: u64,
-    state: Mutex<State>,
-}
-
-/// A tenant, by name.
-type Holder = Arc<str>;
-
-#[derive(Default)]
-struct State {
-    entries: HashMap<Sha256Digest, Entry>,
-    holders: HashMap<Holder, Holds>,
-    /// Those that left while somebody held them.
-    lent: HashMap<Sha256Digest, Weak<HotCell>>,
-    tick: u64,
-    charged: u64,
-    bytes: u64,
-    hits: u64,
-    misses: u64,
-}
-
-struct Entry {
-    cell: Arc<HotCell>,
-    /// When each of its holders used it last.
-    used: HashMap<Holder, u64>,
-}
-
-/// What a tenant holds.
-#[derive(Default)]
-struct Holds {
-    charged: u64,
-    /// Keys by the tick of their last use.
-    order: BTreeMap<u64, Sha256Digest>,
-}
-
-/// Numbers for metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HotCellsStats {
-    pub(crate) bytes: u64,
-    pub(crate) entries: u64,
-    pub(crate) hits: u64,
-    pub(crate) misses: u64,
+    set: Arc<Mutex<HotSet>>,
 }
 
 impl HotCell {
@@ -103,7 +57,10 @@ impl HotCell {
 
     /// Seals and hashes `bytes`, in a thread that may block.
     async fn of(bytes: Bytes) -> Result<Self, SourceError> {
-        let sealed = seal("antares-cell", bytes).await?;
+        Self::of_sealed(seal("antares-cell", bytes).await?).await
+    }
+
+    async fn of_sealed(sealed: Sealed) -> Result<Self, SourceError> {
         match tokio::task::spawn_blocking(move || Self::new(sealed)).await {
             Ok(Ok(cell)) => Ok(cell),
             Ok(Err(error)) => {
@@ -119,8 +76,8 @@ impl HotCell {
 impl HotCells {
     /// None yet, of at most `bytes_max` bytes and `entries_max` files.
     pub(crate) fn new(source: Arc<dyn ArtifactSource>, bytes_max: u64, entries_max: u64) -> Self {
-        let charge_min = bytes_max / entries_max.max(1);
-        Self { source, flights: Flights::default(), bytes_max, charge_min, state: Mutex::default() }
+        let set = HotSet::new(bytes_max, entries_max);
+        Self { source, flights: Flights::default(), set: Arc::new(Mutex::new(set)) }
     }
 
     /// The cell data that was uploaded under `digest`, as `account` sees it.
@@ -154,112 +111,53 @@ impl HotCells {
     /// # Errors
     /// There are no descriptors or no memory left.
     pub(crate) async fn keep(&self, account: &Account, bytes: Bytes) -> Result<Arc<HotCell>, SourceError> {
-        let key = Sha256Digest(account.apart().apply(Sha256Digest::of(&bytes).0));
+        let digest = digest(&bytes);
+        let key = Sha256Digest(account.apart().apply(digest.0));
         if let Some(known) = self.find(account, key) {
             return Ok(known);
         }
-        let cell = Arc::new(HotCell::of(bytes).await?);
+        let sealed = seal_known("antares-cell", bytes, digest).await?;
+        let cell = Arc::new(HotCell::of_sealed(sealed).await?);
         self.put(account, key, cell.clone());
         Ok(cell)
     }
 
+    /// Keeps `cell` where it is, as long as the pin lives, so that who uses it for long holds nothing beside
+    /// the set. None if it is not in the set (any more), or if `account` keeps too much of the set already.
+    pub(crate) fn pin(&self, account: &Account, cell: &HotCell) -> Option<Pin> {
+        let key = Sha256Digest(account.apart().apply(cell.sealed.digest().0));
+        let holder: Holder = Arc::from(account.tenant());
+        self.set().pin(&holder, key, cell).then(|| Pin { set: self.set.clone(), holder, key })
+    }
+
     pub(crate) fn stats(&self) -> HotCellsStats {
-        let state = self.state();
-        let entries = state.entries.len() as u64;
-        HotCellsStats { bytes: state.bytes, entries, hits: state.hits, misses: state.misses }
+        self.set().stats()
     }
 
     fn find(&self, account: &Account, key: Sha256Digest) -> Option<Arc<HotCell>> {
-        let mut state = self.state();
-        let Some(entry) = state.entries.get(&key) else {
-            let lent = state.lent.get(&key).and_then(Weak::upgrade);
-            let counted = if lent.is_some() { &mut state.hits } else { &mut state.misses };
-            *counted += 1;
-            return lent;
-        };
-        let cell = entry.cell.clone();
-        state.hits += 1;
-        let charge = self.charge(&cell);
-        state.hold(&Arc::from(account.tenant()), key, charge);
-        Some(cell)
+        self.set().find(&Arc::from(account.tenant()), key)
     }
 
-    /// Keeps `cell` for `account`. What is larger than everything is not kept.
+    /// Keeps `cell` for `account`, if there is room or can be made.
     fn put(&self, account: &Account, key: Sha256Digest, cell: Arc<HotCell>) {
-        let charge = self.charge(&cell);
-        if charge > self.bytes_max {
-            return;
-        }
-        let mut state = self.state();
-        if let hash_map::Entry::Vacant(place) = state.entries.entry(key) {
-            let bytes = cell.sealed.len();
-            place.insert(Entry { cell, used: HashMap::new() });
-            state.bytes += bytes;
-            state.charged += charge;
-        }
-        let holder = Arc::from(account.tenant());
-        state.hold(&holder, key, charge);
-        while state.charged > self.bytes_max {
-            let Some(gives) = state.who_gives(&holder, self.bytes_max) else { return };
-            state.let_go(&gives, |cell| self.charge(cell));
-        }
+        self.set().put(&Arc::from(account.tenant()), key, cell);
     }
 
-    /// What a cell counts: whole pages and one more, for the records of it.
-    fn charge(&self, cell: &HotCell) -> u64 {
-        (cell.sealed.len().next_multiple_of(PAGE_BYTES) + PAGE_BYTES).max(self.charge_min)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn set(&self) -> MutexGuard<'_, HotSet> {
+        self.set.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    /// Notes that `holder` uses a cell that is there.
-    fn hold(&mut self, holder: &Holder, key: Sha256Digest, charge: u64) {
-        self.tick += 1;
-        let Some(entry) = self.entries.get_mut(&key) else { return };
-        let holds = self.holders.entry(holder.clone()).or_default();
-        match entry.used.insert(holder.clone(), self.tick) {
-            Some(before) => drop(holds.order.remove(&before)),
-            None => holds.charged += charge,
-        }
-        holds.order.insert(self.tick, key);
-    }
+/// Keeps a cell in the set while it lives.
+pub(crate) struct Pin {
+    set: Arc<Mutex<HotSet>>,
+    holder: Holder,
+    key: Sha256Digest,
+}
 
-    /// Who makes room for `holder`: itself, if it has more than its share; else who has most.
-    fn who_gives(&self, holder: &Holder, bytes_max: u64) -> Option<Holder> {
-        let share = bytes_max / self.holders.len().max(1) as u64;
-        if self.holders.get(holder).is_some_and(|holds| holds.charged > share) {
-            return Some(holder.clone());
-        }
-        self.holders.iter().max_by_key(|(_, holds)| holds.charged).map(|(holder, _)| holder.clone())
-    }
-
-    /// Lets `holder` let go of what it used longest ago; what nobody holds any more goes.
-    fn let_go(&mut self, holder: &Holder, charge: impl Fn(&HotCell) -> u64) {
-        let Some(holds) = self.holders.get_mut(holder) else { return };
-        let oldest = holds.order.pop_first();
-        if let Some((_, key)) = oldest
-            && let Some(entry) = self.entries.get_mut(&key)
-        {
-            let charge = charge(&entry.cell);
-            holds.charged -= charge;
-            entry.used.remove(holder);
-            if entry.used.is_empty() {
-                self.charged -= charge;
-                self.bytes -= entry.cell.sealed.len();
-                if Arc::strong_count(&entry.cell) > 1 {
-                    self.lent.retain(|_, cell| cell.strong_count() > 0);
-                    self.lent.insert(key, Arc::downgrade(&entry.cell));
-                }
-                self.entries.remove(&key);
-            }
-        }
-        if holds.order.is_empty() {
-            self.holders.remove(holder);
-        }
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.set.lock().unwrap_or_else(PoisonError::into_inner).unpin(&self.holder, self.key);
     }
 }
 
@@ -341,8 +239,8 @@ mod tests {
     }
 
     fn kept(hot: &HotCells, numbers: std::ops::Range<u8>) -> Vec<u8> {
-        let state = hot.state();
-        numbers.filter(|number| state.entries.contains_key(&Sha256Digest::of(&blob(*number)))).collect()
+        let set = hot.set();
+        numbers.filter(|number| set.has(Sha256Digest::of(&blob(*number)))).collect()
     }
 
     #[tokio::test]
@@ -412,6 +310,39 @@ mod tests {
         assert_eq!(source.0.load(Ordering::Relaxed), 21);
     }
 
+    /// What a long session uses stays, and counts once however many sessions use it; there is room for
+    /// another tenant all the same.
+    #[tokio::test]
+    async fn what_is_pinned_stays_while_it_is() {
+        let hot = hot(&Blobs::default(), 100);
+        let (calm, greedy) = (Account::named("calm"), Account::named("greedy"));
+        let held = [get(&hot, "calm", 0).await, get(&hot, "calm", 1).await, get(&hot, "calm", 2).await];
+        let pin = |cell: &HotCell| hot.pin(&calm, cell);
+        let pins: Vec<_> = held.iter().chain(&held).map(|cell| pin(cell).unwrap()).collect();
+        // Seven eighths of the room for four.
+        let fourth = get(&hot, "calm", 3).await;
+        assert!(pin(&fourth).is_none());
+        // Greedy has its share of what is not pinned, and moves its own.
+        for number in 10..20 {
+            get(&hot, "greedy", number).await;
+        }
+        assert_eq!(kept(&hot, 0..20), [0, 1, 2, 19]);
+        let last = get(&hot, "greedy", 19).await;
+        let own = hot.pin(&greedy, &last).unwrap();
+        // There is no room now: what comes is not kept, nobody has to let go, and who holds it shares it.
+        let beyond = get(&hot, "late", 30).await;
+        assert!(hot.pin(&calm, &beyond).is_none());
+        assert!(Arc::ptr_eq(&beyond, &get(&hot, "late", 30).await));
+        assert_eq!(kept(&hot, 0..31), [0, 1, 2, 19]);
+        drop((own, last));
+        drop((pins, held));
+        for number in 40..44 {
+            get(&hot, "late", number).await;
+        }
+        // A third of the room, as for any of the three.
+        assert_eq!(kept(&hot, 0..44), [1, 2, 19, 43]);
+    }
+
     #[tokio::test]
     async fn who_comes_late_gets_its_share() {
         let hot = hot(&Blobs::default(), 100);
@@ -430,10 +361,7 @@ mod tests {
             get(&hot, if number % 3 == 0 { "a" } else { "b" }, number).await;
         }
         assert_eq!(hot.stats().entries, 2);
-        let state = hot.state();
-        assert_eq!(state.bytes, 120 << 10);
-        assert_eq!(state.charged, 256 << 10);
-        let held: u64 = state.holders.values().map(|holds| holds.charged).sum();
-        assert_eq!(held, 256 << 10);
+        assert_eq!(hot.stats().bytes, 120 << 10);
+        assert_eq!(hot.set().charges(), (256 << 10, 256 << 10));
     }
 }

@@ -1,5 +1,5 @@
-//! What runs find out about scripts: where they went that native code did not know. The source of artifacts gets to know it, and gives
-//! better ones from then on.
+//! What runs find out about scripts: where they went that native code did not know. The source of artifacts
+//! gets to know it, and gives better ones from then on.
 
 use std::{
     collections::{HashMap, VecDeque},

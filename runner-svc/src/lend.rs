@@ -66,7 +66,8 @@ impl Shared {
         Ok((slot, started.elapsed()))
     }
 
-    /// Has `job` done as [`Shared::lend`] does; by a worker that waits for it, if there is one, and at once, if it is short.
+    /// Has `job` done as [`Shared::lend`] does; by a worker that waits for it, if there is one, and at once,
+    /// if it is short.
     pub(crate) async fn run_one(
         &self,
         slot: Slot,
@@ -79,8 +80,8 @@ impl Shared {
         self.lend_to(slot, (run_time, deadline), Run { job, elf, library }).await
     }
 
-    /// Has `work` done for at most a time, as [`Shared::lend`] does; by a worker that waits for it, if there is one, and at once, if it is
-    /// short.
+    /// Has `work` done for at most a time, as [`Shared::lend`] does; by a worker that waits for it, if there
+    /// is one, and at once, if it is short.
     pub(crate) async fn lend_to<W: Lendable>(
         &self,
         slot: Slot,

@@ -1,4 +1,5 @@
-//! What runs teach: where scripts were seen to go, which native code they leave early, which programs are hot; and their samples.
+//! What runs teach: where scripts were seen to go, which native code they leave early, which programs are
+//! hot; and their samples.
 
 use std::sync::Arc;
 
@@ -14,12 +15,12 @@ use crate::{
     ended::Ended,
     hot::{Interpreted, Met, Remembered, Why},
     learn::Subject,
-    library::seal,
     metrics::HotResult,
     native::{Native, Origin},
     prepare::NativeOrNot,
     profiles::{ProfileKey, Told},
     runner::Shared,
+    seal::seal,
     source::Fallback,
 };
 
@@ -60,8 +61,8 @@ impl Shared {
         }
     }
 
-    /// Adds cycles to the profiles, with the samples that there are of them; the second number is how many of them could be
-    /// sampled.
+    /// Adds cycles to the profiles, with the samples that there are of them; the second number is how many of
+    /// them could be sampled.
     pub(crate) fn keep_samples(
         &self,
         tenant: &Arc<str>,
@@ -117,7 +118,8 @@ impl Shared {
         }
     }
 
-    /// Has `programs` compiled some time, if there is room in the queue. Nobody waits for it. Gives what to tell of them.
+    /// Has `programs` compiled some time, if there is room in the queue. Nobody waits for it. Gives what to
+    /// tell of them.
     pub(crate) fn learn(
         self: &Arc<Self>,
         account: &Account,

@@ -1,7 +1,8 @@
 //! Native code of scripts, ready to be loaded: the best that is there at once.
 //!
-//! A script's first runs may have the baseline's code. Whoever runs it again asks the source whether there is better by now; the
-//! full tier's code takes its place for the runs after that, and those under way keep what they have.
+//! A script's first runs may have the baseline's code. Whoever runs it again asks the source whether there is
+//! better by now; the full tier's code takes its place for the runs after that, and those under way keep what
+//! they have.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -9,22 +10,22 @@ use std::{
 };
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
-use antares_pool::{ArtifactError, Sealed, is_exhausted, verify_library};
+use antares_pool::{ArtifactError, Sealed, verify_library};
 use antares_serve::{Account, chain};
 use antares_trust::{Facts, Refusal, Trust};
 use bytes::Bytes;
 use prometheus::IntCounterVec;
 use tokio::time::timeout;
-use tracing::Span;
 
 use crate::{
+    flight::flight,
     learn::Subject,
     meanwhile::Early,
     native::Native,
     ready::Used,
     runner::Shared,
+    seal::seal,
     source::{Fetched, FetchedLibrary, SourceError, Wanted},
-    status::out_of_resources,
 };
 
 /// How long a run that has native code waits for the answer whether there is better.
@@ -139,17 +140,6 @@ impl Shared {
     }
 }
 
-/// What all share who ask for native code of a script at the same time and have `known`. What one tenant may not have, another that
-/// waits for it may.
-pub(crate) fn flight(
-    account: &Account,
-    (script, options): (Sha256Digest, CompileOptions),
-    known: Option<ArtifactKey>,
-) -> (ArtifactKey, Option<ArtifactKey>) {
-    let full = Sha256Digest::for_artifact(script, options, CodeTier::Full);
-    (Sha256Digest(account.apart().apply(full.0)), known)
-}
-
 /// Why a library is of no use.
 #[derive(Debug, thiserror::Error)]
 enum LibraryError {
@@ -197,21 +187,6 @@ async fn take_library(
             tracing::error!(error = chain(&error), "a library was turned down");
             Err(SourceError::Corrupt { detail: chain(&error) })
         }
-        Err(_) => Err(SourceError::Internal),
-    }
-}
-
-/// A sealed memory file with these bytes.
-pub(crate) async fn seal(name: &'static str, bytes: Bytes) -> Result<Sealed, SourceError> {
-    let span = Span::current();
-    let sealed = tokio::task::spawn_blocking(move || span.in_scope(|| Sealed::new(name, &bytes)));
-    match sealed.await {
-        Ok(Ok(sealed)) => Ok(sealed),
-        Ok(Err(error)) => {
-            tracing::error!(error = chain(&error), "a memory file cannot be made");
-            Err(if is_exhausted(&error) { out_of_resources() } else { SourceError::Internal })
-        }
-        // It panicked; the hook has told where.
         Err(_) => Err(SourceError::Internal),
     }
 }

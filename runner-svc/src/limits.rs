@@ -1,5 +1,7 @@
 //! Limits that are no matter of configuration, each with its unit.
 
+use std::time::Duration;
+
 /// What samples stand for beyond their runs and is not counted yet, of a script in a window: so many stacks.
 pub(crate) const PROFILE_CLAIMS_MAX: usize = 4096;
 
@@ -15,17 +17,32 @@ pub(crate) const INPUT_BYTES: u32 = 256;
 /// Answers of a session that wait for its caller to take them.
 pub(crate) const SESSION_ANSWERS_MAX: usize = 16;
 
-/// Transactions of one batch or session that are in progress at once, at least and at most; between them, four for each worker.
+/// Transactions of one batch or session that are in progress at once, at least and at most; between them,
+/// four for each worker.
 pub(crate) const SHARED_TRANSACTIONS_MIN: usize = 16;
 pub(crate) const SHARED_TRANSACTIONS_MAX: usize = 256;
 
-/// Data of a shared cell up to which it goes along with each transaction, bytes; more is kept once, in a file of its own.
+/// Data of a shared cell up to which it goes along with each transaction, bytes; more is kept once, in a file
+/// of its own.
 pub(crate) const SHARED_INLINE_BYTES_MAX: usize = 4 << 10;
 
 /// Bytes of debug output of all runs of a batch together, after which their lines are left out.
 pub(crate) const BATCH_OUTPUT_BYTES_MAX: u64 = 8 << 20;
 
-/// Bytes of each text about a mistake in a transaction. Statuses travel in headers, and the transaction decides the text.
+/// Bytes of a diagnosis, in JSON; a longer one is shortened.
+pub(crate) const DIAGNOSIS_BYTES_MAX: u32 = 256 << 10;
+
+/// Wall time of the second run that a diagnosis takes.
+pub(crate) const DIAGNOSIS_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Diagnoses of one batch, and of the inputs of a session that go to a worker together.
+pub(crate) const DIAGNOSES_OF_BATCH_MAX: usize = 8;
+
+/// Diagnoses that are made at once, at most: each may take a gibibyte.
+pub(crate) const DIAGNOSES_AT_ONCE_MAX: usize = 4;
+
+/// Bytes of each text about a mistake in a transaction. Statuses travel in headers, and the transaction
+/// decides the text.
 pub(crate) const MISTAKE_BYTES_MAX: usize = 600;
 
 /// Libraries that are remembered for having been left.
@@ -49,7 +66,8 @@ pub(crate) const PROFILE_SCRIPTS_MAX: usize = 128;
 /// Tenants in a window that have a profile of their own beside those of scripts; others count together.
 pub(crate) const PROFILE_TENANTS_MAX: usize = 128;
 
-/// Nodes of a script's profile in a window; with more, callers that cost least are folded away. One takes about 100 bytes.
+/// Nodes of a script's profile in a window; with more, callers that cost least are folded away. One takes
+/// about 100 bytes.
 pub(crate) const PROFILE_NODES_MAX: usize = 4096;
 
 /// Nodes of a run's profile that are added: what a folded profile of a window has room for.
@@ -79,12 +97,14 @@ pub(crate) const PROFILE_PROGRAMS_MAX: usize = 32;
 /// Scripts of which it is remembered with which hints they are compiled.
 pub(crate) const LEARNT_SCRIPTS_MAX: usize = 4096;
 
-/// Reports on a script, one after another, that brought nothing new: then no more are sent until it is compiled anew.
+/// Reports on a script, one after another, that brought nothing new: then no more are sent until it is
+/// compiled anew.
 pub(crate) const LEARNT_VAIN_MAX: u32 = 3;
 
-/// Bytes of a transaction, as it was sent, that are read where they arrive: some tens of microseconds. More are read on a thread that may
-/// block.
+/// Bytes of a transaction, as it was sent, that are read where they arrive: some tens of microseconds. More
+/// are read on a thread that may block.
 pub(crate) const READ_AT_ONCE_BYTES: usize = 64 << 10;
 
-/// Bytes of a cell's data from which on it becomes a hot cell when it comes with a call; programs do in any case.
+/// Bytes of a cell's data from which on it becomes a hot cell when it comes with a call; programs do in any
+/// case.
 pub(crate) const SHARED_BYTES_MIN: usize = 16 << 10;

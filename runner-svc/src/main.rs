@@ -24,17 +24,17 @@ fn main() -> ExitCode {
 
 fn run(config: &Config) -> anyhow::Result<()> {
     let pool = app::start_pool(config).context("run workers")?;
-    let host = Host::start(config, "antares-runner")?;
+    let host = Host::start(config, Role::Runner)?;
+    let metrics = Metrics::new();
+    metrics.build_info(&app::build_facts());
     for note in antares_pool::surroundings() {
         tracing::warn!(note, "the surroundings weaken a promise");
     }
-    let metrics = Metrics::new();
-    metrics.build_info(&app::build_facts());
     let source = {
         let _entered = host.enter();
         Arc::new(RemoteSource::new(config, &metrics)?)
     };
-    let runner = app::build(config, pool, source, &metrics);
+    let runner = app::build(config, pool, source, &metrics).context("verdict.keys")?;
     let served = {
         let _entered = host.enter();
         app::app(&runner, config)

@@ -1,7 +1,8 @@
-//! A first run does not wait for a long compile: the interpreter begins meanwhile, and whoever is done first has it.
+//! A first run does not wait for a long compile: the interpreter begins meanwhile, and whoever is done first
+//! has it.
 //!
-//! One caller of a new script gets that; whoever asks while it is compiled waits for its native code. Nobody else's work
-//! is delayed: the interpreter begins only where a worker has nothing to do.
+//! One caller of a new script gets that; whoever asks while it is compiled waits for its native code. Nobody
+//! else's work is delayed: the interpreter begins only where a worker has nothing to do.
 
 use std::{
     pin::pin,
@@ -20,9 +21,10 @@ use tokio::{sync::oneshot, time::timeout};
 use tracing::Instrument;
 
 use crate::{
+    charge::Unfinished,
     ended::ExecuteError,
+    flight::flight,
     lend::Lent,
-    library::flight,
     order::Script,
     prepare::{Loaded, NativeOrNot, Prepared},
     queue::Slot,
@@ -31,8 +33,8 @@ use crate::{
     tenant::Tenant,
 };
 
-/// The interpreter has the processor for so long before a compile begins that nobody else waits for: both at once slow each other down
-/// where they share a core.
+/// The interpreter has the processor for so long before a compile begins that nobody else waits for: both at
+/// once slow each other down where they share a core.
 const HEAD_START: Duration = Duration::from_millis(120);
 
 /// What a worker gave.
@@ -51,8 +53,9 @@ pub(crate) struct Early {
 }
 
 impl Early {
-    /// One of a script that is `elf` where its bytes do not come along; and what tells that it may begin. That is dropped where another
-    /// one is the first, where the compile is short, and where there is native code.
+    /// One of a script that is `elf` where its bytes do not come along; and what tells that it may begin.
+    /// That is dropped where another one is the first, where the compile is short, and where there is native
+    /// code.
     pub(crate) fn new(elf: Option<Arc<Sealed>>) -> (Self, oneshot::Receiver<()>) {
         let (begin, begins) = oneshot::channel();
         (Self { elf, begin }, begins)
@@ -85,14 +88,16 @@ pub(crate) enum Turn<R> {
 }
 
 impl<R> Answered<R> {
-    /// Whether `answer` is one, and no end of a worker or of its time: native code may manage in time what the interpreter does not.
+    /// Whether `answer` is one, and no end of a worker or of its time: native code may manage in time what
+    /// the interpreter does not.
     pub(crate) fn is_one(answer: &Answer<R>) -> bool {
         matches!(answer.answer, Verdict::Done(_) | Verdict::SandboxViolation { .. })
     }
 }
 
 impl Shared {
-    /// Gets a script and its native code, or else the interpreter's answer to `job`, which may take `run_time`.
+    /// Gets a script and its native code, or else the interpreter's answer to `job`, which may take
+    /// `run_time`.
     pub(crate) async fn prepare_or_run(
         self: &Arc<Self>,
         tenant: &Tenant,
@@ -126,8 +131,8 @@ impl Shared {
         tokio::spawn(async move { shared.library(&account, digest, elf.as_ref(), options).await });
     }
 
-    /// Native code of `script`, or why there is none; an answer only if there is none. A run that has begun goes on where no native
-    /// code comes.
+    /// Native code of `script`, or why there is none; an answer only if there is none. A run that has begun
+    /// goes on where no native code comes.
     async fn native_or_answer(
         &self,
         tenant: &Tenant,
@@ -149,6 +154,8 @@ impl Shared {
             return Ok((native.await?, None));
         };
         let began = Instant::now();
+        // What the interpreter had of a worker's time is its caller's also where native code overtakes it.
+        let unfinished = Unfinished::begin(account, job.cycles_max);
         let run = self.run_one(slot, run_time, deadline, job.clone(), script.elf.clone(), None);
         let mut run = pin!(run.instrument(tracing::info_span!("meanwhile")));
         let mut ended = None;
@@ -158,6 +165,7 @@ impl Shared {
             answered = &mut run => match answered {
                 Ok(answer) if Answered::is_one(&answer) => {
                     self.metrics.note_fallback(Fallback::Compiling);
+                    unfinished.over();
                     return Ok(((None, Some(Fallback::Compiling)), Some(Answered { answer, began })));
                 }
                 other => {
@@ -172,10 +180,9 @@ impl Shared {
                 Some(ended) => ended?,
                 None => run.await?,
             };
+            unfinished.over();
             return Ok((found?, Some(Answered { answer, began })));
         }
-        // What the interpreter had of a worker's time was its caller's all the same.
-        account.ran_for(began.elapsed(), job.cycles_max);
         Ok((found?, None))
     }
 

@@ -238,7 +238,8 @@ impl RunnerMetrics {
         self.executions.with_label_values(&[error_name(error)]).inc();
     }
 
-    /// What an execution took beside its run. A compile that it waited for is no overhead, and has a metric of its own.
+    /// What an execution took beside its run. A compile that it waited for is no overhead, and has a metric
+    /// of its own.
     fn note_overhead(&self, execution: &Execution, total: Duration) {
         let is_compiled = execution.native.is_some_and(|origin| origin.made_ms.is_some());
         if let Ended::Reported(report) = &execution.ended
@@ -264,7 +265,8 @@ impl RunnerMetrics {
         }
     }
 
-    /// A run, or a script group of a transaction, that began again in the interpreter, and why. The reason is a worker's word.
+    /// A run, or a script group of a transaction, that began again in the interpreter, and why. The reason is
+    /// a worker's word.
     fn note_restart(&self, reason: Option<&str>) {
         let known = reason.and_then(|reason| LEAVE_REASONS.iter().find(|known| known.name() == reason));
         if reason.is_some() {

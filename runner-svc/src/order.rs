@@ -29,4 +29,6 @@ pub(crate) struct Order {
     pub(crate) run_time: Duration,
     /// Whether the caller wants it run again, and compared.
     pub(crate) recheck: bool,
+    /// Whether the caller wants to know why it failed, if it does.
+    pub(crate) diagnosis: bool,
 }

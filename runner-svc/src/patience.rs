@@ -1,7 +1,8 @@
-//! How long a task looks for the answer to a short run before it hands the waiting over to a thread that may block.
+//! How long a task looks for the answer to a short run before it hands the waiting over to a thread that may
+//! block.
 //!
-//! Handing over and back costs more than most short scripts take, and looking is in vain for long ones: whether it was worth it
-//! lately decides.
+//! Handing over and back costs more than most short scripts take, and looking is in vain for long ones:
+//! whether it was worth it lately decides.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},

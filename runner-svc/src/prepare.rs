@@ -13,12 +13,12 @@ use tracing::Instrument;
 
 use crate::{
     ended::ExecuteError,
-    library::seal,
     meanwhile::Early,
     native::Native,
     order::Script,
     ready::ReadyKey,
     runner::Shared,
+    seal::seal,
     source::{Fallback, SourceError},
 };
 
@@ -117,7 +117,8 @@ impl Shared {
         if tier == Tier::Native {
             return Ok((Some(fetched.await?), None));
         }
-        // Half of what is left is for the run: an interpreter's answer is worth more than a compile without a run.
+        // Half of what is left is for the run: an interpreter's answer is worth more than a compile without a
+        // run.
         let left = deadline.saturating_duration_since(Instant::now());
         let fallback = match tokio::time::timeout(left / 2, fetched).await {
             Ok(Ok(native)) => return Ok((Some(native), None)),

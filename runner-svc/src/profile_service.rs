@@ -7,15 +7,20 @@ use antares_insights::insights;
 use antares_profile::Profile;
 use antares_profile_view::{Format, FormatError, Programs, View, diff, diff_markdown};
 use antares_proto::v1::{self, profile_service_server};
-use antares_serve::{Account, Fault, Page, PageAnswer};
+use antares_serve::{Account, Fault, Page, PageAnswer, StatusTable};
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::{
+    deltas::{READERS_MAX, Reader},
     limits::{PROFILE_PROGRAMS_MAX, PROFILE_ROWS_DEFAULT, PROFILE_ROWS_MAX},
     order::Script,
+    profiles::ProfileKey,
     runner::Runner,
     tenant::tenant,
 };
+
+/// Scripts on the status page.
+const SCRIPTS_TOLD: usize = 10;
 
 /// The gRPC face of a [`Runner`]'s profiles.
 #[derive(Clone)]
@@ -102,13 +107,30 @@ pub(crate) async fn with_programs(
     Named { profile, programs, labels }
 }
 
-/// `/debug/pprof/guest`: a profile as `pprof` reads it. `seconds` is how far back it goes (everything that is kept, if it is
-/// absent), `script` a digest, `tenant` a name; all of them where they are absent.
+/// `/debug/pprof/guest`: a profile as `pprof` reads it. `seconds` is how far back it goes (everything that is
+/// kept, if it is absent), `script` a digest, `tenant` a name; all of them where they are absent. With
+/// `delta`, the name of a reader, it is what was run since that reader last asked.
 pub(crate) fn page(runner: &Runner) -> Page {
     let runner = runner.clone();
     Page::new("/debug/pprof/guest", move |query| {
         let runner = runner.clone();
         async move { answer(&runner, &query).await }
+    })
+}
+
+/// Longest name of a reader, bytes.
+const READER_BYTES_MAX: usize = 64;
+
+/// What took most cycles lately, for the status page.
+pub(crate) fn table(runner: &Runner) -> StatusTable {
+    let runner = runner.clone();
+    StatusTable::new("Scripts, lately", &["script", "tenant", "cycles", "runs"], move || {
+        let row = |(key, cycles, runs): (ProfileKey, u64, u64)| {
+            let script =
+                key.script.map_or_else(|| "(transactions, others)".to_owned(), |script| script.to_string());
+            vec![script, key.tenant.to_string(), cycles.to_string(), runs.to_string()]
+        };
+        runner.shared.profiles.top(SCRIPTS_TOLD).into_iter().map(row).collect()
     })
 }
 
@@ -124,7 +146,25 @@ async fn answer(runner: &Runner, query: &BTreeMap<String, String>) -> PageAnswer
         Some(Err(error)) => return PageAnswer::Invalid(format!("script: {error}")),
     };
     let tenant = query.get("tenant").map(String::as_str);
-    let Some(named) = named(runner, tenant, script, seconds).await else {
+    let named = match query.get("delta") {
+        None => named(runner, tenant, script, seconds).await,
+        Some(_) if seconds.is_some() => {
+            return PageAnswer::Invalid(
+                "seconds: makes no sense with delta, which goes back to the last answer".to_owned(),
+            );
+        }
+        Some(name) if !(1..=READER_BYTES_MAX).contains(&name.len()) => {
+            return PageAnswer::Invalid(format!("delta: must be a name of 1 to {READER_BYTES_MAX} bytes"));
+        }
+        Some(name) => {
+            let reader = Reader { name: name.clone(), tenant: tenant.map(str::to_owned), script };
+            let Some(profile) = runner.shared.profiles.delta(reader) else {
+                return PageAnswer::Invalid(format!("delta: there are {READERS_MAX} readers"));
+            };
+            Some(with_programs(runner, profile, tenant, script).await)
+        }
+    };
+    let Some(named) = named else {
         return PageAnswer::NotFound("nothing was run that fits".to_owned());
     };
     let written = work(move || Format::Pprof.write(&named.view(), &named.labels, None)).await;
@@ -291,6 +331,7 @@ impl profile_service_server::ProfileService for ProfileService {
             advice: finding.advice,
             measured: finding.measured.unwrap_or_default().to_owned(),
             address: finding.address,
+            saves_cycles: finding.saves,
         });
         Ok(Response::new(v1::GetInsightsResponse { insights: insights.collect(), cycles }))
     }

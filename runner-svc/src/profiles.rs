@@ -10,9 +10,12 @@ use antares_abi::Sha256Digest;
 use antares_pool::job::Samples;
 use antares_profile::{NodeId, Profile, Value, limits::NODES_MAX};
 
-use crate::limits::{
-    PROFILE_CLAIMS_MAX, PROFILE_NODES_MAX, PROFILE_PENDING_MAX, PROFILE_RUN_NODES_MAX, PROFILE_SCRIPTS_MAX,
-    PROFILE_TENANTS_MAX, PROFILE_WINDOWS_MAX, PROFILES_NODES_MAX,
+use crate::{
+    deltas::{Deltas, Reader},
+    limits::{
+        PROFILE_CLAIMS_MAX, PROFILE_NODES_MAX, PROFILE_PENDING_MAX, PROFILE_RUN_NODES_MAX,
+        PROFILE_SCRIPTS_MAX, PROFILE_TENANTS_MAX, PROFILE_WINDOWS_MAX, PROFILES_NODES_MAX,
+    },
 };
 
 /// Whose profile it is.
@@ -45,7 +48,7 @@ pub(crate) struct Told<'a> {
 }
 
 /// The samples of a run, decoded.
-struct Sampled {
+pub(crate) struct Sampled {
     profile: Profile,
     claims: Profile,
     unseen: u64,
@@ -99,14 +102,15 @@ struct State {
     /// What was run since the last push.
     pending: BTreeMap<ProfileKey, Entry>,
     unpushed: u64,
+    deltas: Deltas,
 }
 
 /// The tenant under which those count together for whom there is no room. No caller can have this name.
-const OTHER_TENANTS: &str = "[other]";
+pub(crate) const OTHER_TENANTS: &str = "[other]";
 
-/// The entry that a run of `key` counts in. Beyond that many scripts, those of a tenant count together; and beyond that many
-/// tenants, whose names callers make up, these.
-fn entry_of<'a>(entries: &'a mut BTreeMap<ProfileKey, Entry>, key: &ProfileKey) -> &'a mut Entry {
+/// The entry that a run of `key` counts in. Beyond that many scripts, those of a tenant count together; and
+/// beyond that many tenants, whose names callers make up, these.
+pub(crate) fn entry_of<'a>(entries: &'a mut BTreeMap<ProfileKey, Entry>, key: &ProfileKey) -> &'a mut Entry {
     let mut key = key.clone();
     if !entries.contains_key(&key) && entries.len() >= PROFILE_SCRIPTS_MAX {
         key.script = None;
@@ -123,7 +127,7 @@ impl Entry {
     }
 
     /// Adds a run, with the samples that there are of it.
-    fn add(&mut self, sampled: Option<&Sampled>, told: Told<'_>) {
+    pub(crate) fn add(&mut self, sampled: Option<&Sampled>, told: Told<'_>) {
         self.runs += 1;
         match sampled {
             Some(Sampled { profile, claims, unseen }) => {
@@ -170,8 +174,8 @@ impl Entry {
             .collect();
     }
 
-    /// Counts what samples claim, as far as there are cycles that nobody saw: each sample stands for one period, of its own run
-    /// and of those that were too short to be hit.
+    /// Counts what samples claim, as far as there are cycles that nobody saw: each sample stands for one
+    /// period, of its own run and of those that were too short to be hit.
     fn settle(&mut self) {
         while let Some((id, claim)) = self.claims.front_mut() {
             let paid = self.unseen.min(*claim);
@@ -189,8 +193,21 @@ impl Entry {
     }
 }
 
+/// One profile of all entries; none of none.
+fn together(scripts: BTreeMap<ProfileKey, Entry>) -> Option<Profile> {
+    let mut entries = scripts.into_values();
+    let mut all = entries.next()?;
+    for mut entry in entries {
+        all.make_room(NODES_MAX / 2, NODES_MAX);
+        entry.make_room(NODES_MAX / 2, NODES_MAX);
+        all.profile.merge(&entry.profile);
+    }
+    Some(all.profile.canonical())
+}
+
 impl Profiles {
-    /// A store that keeps profiles for `keep`; where `is_pushed`, what was run since [`Self::take_pending`] too.
+    /// A store that keeps profiles for `keep`; where `is_pushed`, what was run since [`Self::take_pending`]
+    /// too.
     pub(crate) fn new(keep: Duration, is_pushed: bool) -> Self {
         let windows = u32::try_from(PROFILE_WINDOWS_MAX).unwrap_or(u32::MAX);
         let window = (keep / windows).max(Duration::from_millis(1));
@@ -210,6 +227,7 @@ impl Profiles {
         let Some(window) = state.windows.back_mut() else { return 0 };
         let sampled = sampled.filter(|_| is_whole);
         entry_of(&mut window.entries, key).add(sampled.as_ref(), told);
+        state.deltas.add(key, sampled.as_ref(), told);
         if self.is_pushed {
             // Tenants have no limit of their own.
             match state.pending.len() < PROFILE_PENDING_MAX || state.pending.contains_key(key) {
@@ -240,14 +258,29 @@ impl Profiles {
                 scripts.entry(key.clone()).or_insert_with(|| Entry::new(Profile::new())).merge(entry);
             }
         });
-        let mut entries = scripts.into_values();
-        let mut all = entries.next()?;
-        for mut entry in entries {
-            all.make_room(NODES_MAX / 2, NODES_MAX);
-            entry.make_room(NODES_MAX / 2, NODES_MAX);
-            all.profile.merge(&entry.profile);
+        together(scripts)
+    }
+
+    /// What was run since `reader` last asked, and all that is kept at its first time. Everything is in one
+    /// of its answers, and nothing in two. None where there are too many readers.
+    pub(crate) fn delta(&self, reader: Reader) -> Option<Profile> {
+        let now = Instant::now();
+        let mut state = self.lock();
+        if let Some(since) = state.deltas.take(&reader, now) {
+            drop(state);
+            return Some(together(since).unwrap_or_default());
         }
-        Some(all.profile.canonical())
+        if !state.deltas.begin(reader.clone(), now, self.keep) {
+            return None;
+        }
+        let mut scripts: BTreeMap<ProfileKey, Entry> = BTreeMap::new();
+        // Within the same lock: no run comes between.
+        let kept = state.windows.iter().flat_map(|window| &window.entries);
+        for (key, entry) in kept.filter(|(key, _)| reader.wants(key)) {
+            scripts.entry(key.clone()).or_insert_with(|| Entry::new(Profile::new())).merge(entry);
+        }
+        drop(state);
+        Some(together(scripts).unwrap_or_default())
     }
 
     /// What was run for `tenant` in the last `window`: cycles and runs by script, most cycles first.
@@ -256,14 +289,25 @@ impl Profiles {
         tenant: &str,
         window: Option<Duration>,
     ) -> Vec<(Option<Sha256Digest>, u64, u64)> {
-        let mut scripts: BTreeMap<ProfileKey, (u64, u64)> = BTreeMap::new();
-        self.visit(Some(tenant), window, |key, entry| {
-            let sums = scripts.entry(key.clone()).or_default();
-            sums.0 = sums.0.saturating_add(entry.profile.sum().cycles);
-            sums.1 = sums.1.saturating_add(entry.runs);
+        let sums = self.sums(Some(tenant), window).into_iter();
+        sums.map(|(key, cycles, runs)| (key.script, cycles, runs)).collect()
+    }
+
+    /// What took most cycles lately, of all tenants: cycles and runs by tenant and script, `most` of them.
+    pub(crate) fn top(&self, most: usize) -> Vec<(ProfileKey, u64, u64)> {
+        let mut top = self.sums(None, None);
+        top.truncate(most);
+        top
+    }
+
+    fn sums(&self, tenant: Option<&str>, window: Option<Duration>) -> Vec<(ProfileKey, u64, u64)> {
+        let mut sums: BTreeMap<ProfileKey, (u64, u64)> = BTreeMap::new();
+        self.visit(tenant, window, |key, entry| {
+            let sum = sums.entry(key.clone()).or_default();
+            sum.0 = sum.0.saturating_add(entry.profile.sum().cycles);
+            sum.1 = sum.1.saturating_add(entry.runs);
         });
-        let mut list: Vec<_> =
-            scripts.into_iter().map(|(key, (cycles, runs))| (key.script, cycles, runs)).collect();
+        let mut list: Vec<_> = sums.into_iter().map(|(key, (cycles, runs))| (key, cycles, runs)).collect();
         list.sort_by_key(|(_, cycles, _)| std::cmp::Reverse(*cycles));
         list
     }

@@ -15,9 +15,9 @@ use tracing::Instrument;
 
 use crate::{
     ended::ExecuteError,
+    flight::flight,
     hot::Remembered,
     lend::Lent,
-    library::flight,
     meanwhile::{Answered, Early},
     native::{Native, Origin},
     runner::Shared,
@@ -96,8 +96,8 @@ impl FoundProgram {
 /// Files beside a verification.
 pub(crate) const FILES_MAX: usize = PROGRAMS_MAX;
 
-/// The libraries of `programs`, and the ELFs that belong to them, as a worker takes them, at most `most` files: cells first, then as many of
-/// the others as there is room for.
+/// The libraries of `programs`, and the ELFs that belong to them, as a worker takes them, at most `most`
+/// files: cells first, then as many of the others as there is room for.
 pub(crate) fn files(
     programs: Vec<FoundProgram>,
     most: usize,
@@ -141,7 +141,8 @@ impl Shared {
         tier: Tier,
         deadline: Instant,
     ) -> Natives {
-        // Half of what is left is for the run: an interpreter's answer is worth more than compiles without a run.
+        // Half of what is left is for the run: an interpreter's answer is worth more than compiles without a
+        // run.
         let left = deadline.saturating_duration_since(Instant::now());
         let until = if tier == Tier::Native { deadline } else { Instant::now() + left / 2 };
         let (began, begin) = mpsc::unbounded_channel();
@@ -301,8 +302,8 @@ impl Natives {
     }
 }
 
-/// Why the interpreter runs a program after this error. What the compiler refuses is left to it in every tier: it names the
-/// error, if the program is run at all.
+/// Why the interpreter runs a program after this error. What the compiler refuses is left to it in every
+/// tier: it names the error, if the program is run at all.
 fn fallback(error: SourceError, tier: Tier) -> Result<Fallback, SourceError> {
     match error.fallback() {
         Some(why) if tier != Tier::Native || why == Fallback::CompileRefused => {

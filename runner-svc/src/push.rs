@@ -1,7 +1,8 @@
 //! Sends profiles to receivers elsewhere: at each interval, what was run since the last one.
 //!
-//! Runs wait for nothing here: they only add to profiles in memory, which are as many and as big as limits say. A receiver that is
-//! away or slow costs profiles, which are counted and not sent again, and nothing else.
+//! Runs wait for nothing here: they only add to profiles in memory, which are as many and as big as limits
+//! say. A receiver that is away or slow costs profiles, which are counted and not sent again, and nothing
+//! else.
 
 mod otlp;
 mod pyroscope;
@@ -97,7 +98,8 @@ async fn push_for_ever(runner: Runner, receivers: Vec<Arc<Receiver>>, settings: 
     }
 }
 
-/// Sends everything that was run since the last time, each profile to all receivers at once: none waits for another.
+/// Sends everything that was run since the last time, each profile to all receivers at once: none waits for
+/// another.
 async fn push_once(runner: &Runner, receivers: &[Arc<Receiver>], window: Window, settings: &ProfilePush) {
     let end = Instant::now() + settings.interval;
     let mut failures = vec![0; receivers.len()];

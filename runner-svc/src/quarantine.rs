@@ -1,5 +1,6 @@
-//! Native code that is not run any more: while it ran, its worker broke a rule of the fence. Its generator is wrong about it, or
-//! somebody got out of its script; either way the script runs in the interpreter, until the service is started anew or the engine is another one.
+//! Native code that is not run any more: while it ran, its worker broke a rule of the fence. Its generator is
+//! wrong about it, or somebody got out of its script; either way the script runs in the interpreter, until
+//! the service is started anew or the engine is another one.
 
 use std::{
     collections::VecDeque,

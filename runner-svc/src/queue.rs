@@ -1,9 +1,10 @@
-//! Who runs next: slots for runs, shared fairly between peers and the tenants of each, with a bounded number of calls that wait.
+//! Who runs next: slots for runs, shared fairly between peers and the tenants of each, with a bounded number
+//! of calls that wait.
 //!
-//! Peers that wait take turns, and so do the tenants of a peer, whatever the number of their calls: names that a caller makes up
-//! buy turns from its own other calls alone. A call that finds the queue full takes the place of the last one of the peer that
-//! has most waiting, if that is more than its own peer has, or else of its own peer's tenant that has most, by the same rule;
-//! otherwise it is refused.
+//! Peers that wait take turns, and so do the tenants of a peer, whatever the number of their calls: names
+//! that a caller makes up buy turns from its own other calls alone. A call that finds the queue full takes
+//! the place of the last one of the peer that has most waiting, if that is more than its own peer has, or
+//! else of its own peer's tenant that has most, by the same rule; otherwise it is refused.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -155,8 +156,8 @@ impl State {
         self.peers.of(&tenant.peer).of(&tenant.name).push_back(waiter);
     }
 
-    /// The next call: the first one of the tenant whose turn it is, of the peer whose turn it is; both then are the last to have
-    /// another.
+    /// The next call: the first one of the tenant whose turn it is, of the peer whose turn it is; both then
+    /// are the last to have another.
     fn pop(&mut self) -> Option<(Tenant, oneshot::Sender<Slot>)> {
         let (peer, (name, waiter)) =
             self.peers.take_turn(|tenants| tenants.take_turn(VecDeque::pop_front))?;

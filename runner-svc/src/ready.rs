@@ -1,5 +1,5 @@
-//! Scripts and libraries that are sealed and checked already, kept in memory by last use, bytes and number: each has a file in
-//! memory, which takes a descriptor and whole pages.
+//! Scripts and libraries that are sealed and checked already, kept in memory by last use, bytes and number:
+//! each has a file in memory, which takes a descriptor and whole pages.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -39,7 +39,8 @@ const PAGE_BYTES: u64 = 4096;
 /// Bytes that a file in memory takes beside its content: the kernel's records of it, and ours.
 const FILE_BYTES: u64 = 4096;
 
-/// Sealed files by last use, at most so many bytes and so many files. What is lent out lives on when it leaves.
+/// Sealed files by last use, at most so many bytes and so many files. What is lent out lives on when it
+/// leaves.
 #[derive(Debug)]
 pub(crate) struct Ready {
     bytes_max: u64,

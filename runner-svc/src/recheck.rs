@@ -1,5 +1,5 @@
-//! A share of native runs, and those for which a caller asks, are run again in the interpreter, by another worker, and compared: code
-//! that is wrong where no fence notices is found, taken out of use, and told of.
+//! A share of native runs, and those for which a caller asks, are run again in the interpreter, by another
+//! worker, and compared: code that is wrong where no fence notices is found, taken out of use, and told of.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,8 +12,8 @@ use prometheus::IntCounterVec;
 use tokio::sync::Semaphore;
 
 use crate::{
-    attempt::FilesBeside,
     ended::{Found, Verified},
+    files_beside::FilesBeside,
 };
 
 /// How much longer than the native run's limit the interpreter may take.
@@ -156,7 +156,8 @@ impl Recheck {
         Self { one_in, places: Arc::new(Semaphore::new(AT_ONCE)), results }
     }
 
-    /// What has to be known to do `runs` native runs again that may take `time` together, if the caller asks or the lot falls on one.
+    /// What has to be known to do `runs` native runs again that may take `time` together, if the caller asks
+    /// or the lot falls on one.
     pub(crate) fn draw<A>(
         &self,
         is_asked: bool,

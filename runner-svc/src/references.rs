@@ -1,4 +1,5 @@
-//! Cells of a transaction whose data is named by the digest of an upload: hot cells take their place. Nothing is copied.
+//! Cells of a transaction whose data is named by the digest of an upload: hot cells take their place. Nothing
+//! is copied.
 
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
@@ -16,7 +17,8 @@ use crate::{
     verify::VerifyOrder,
 };
 
-/// What calls in progress take for data that they name. Those that use a cell at the same time share what is held for it.
+/// What calls in progress take for data that they name. Those that use a cell at the same time share what is
+/// held for it.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     _own: HeldBytes,
@@ -24,8 +26,8 @@ pub(crate) struct Held {
 }
 
 impl Runner {
-    /// Finds the data that the transaction of `order` names. It is held in `room` for as long as the answer lives: what leaves the hot set
-    /// meanwhile stays in memory for it.
+    /// Finds the data that the transaction of `order` names. It is held in `room` for as long as the answer
+    /// lives: what leaves the hot set meanwhile stays in memory for it.
     pub(crate) async fn resolve(
         &self,
         order: &mut VerifyOrder,

@@ -81,8 +81,9 @@ impl RemoteSource {
         request
     }
 
-    /// What the compilers say, in the order of `script`: the first one that answers, or says what the next one would say too. Where
-    /// that takes longer than most calls as `asked`, the next one is asked meanwhile.
+    /// What the compilers say, in the order of `script`: the first one that answers, or says what the next
+    /// one would say too. Where that takes longer than most calls as `asked`, the next one is asked
+    /// meanwhile.
     async fn ask<T, F>(
         &self,
         script: Sha256Digest,
@@ -253,8 +254,9 @@ impl ArtifactSource for RemoteSource {
     }
 }
 
-/// What `members` say, asked one after the other until one answers, or says what the next one would say too. One that is as good as gone
-/// is waited for as long as `patience`, and so is each after one that has answered.
+/// What `members` say, asked one after the other until one answers, or says what the next one would say too.
+/// One that is as good as gone is waited for as long as `patience`, and so is each after one that has
+/// answered.
 async fn in_turn<T, F>(
     members: &[Arc<Member>],
     patience: Option<Duration>,
@@ -281,7 +283,8 @@ where
         if is_last_word(&answer) {
             return answer;
         }
-        // Another one may be there, have it, or have time. What one has said is worth more than that one is gone.
+        // Another one may be there, have it, or have time. What one has said is worth more than that one is
+        // gone.
         if let Err(error) = answer
             && (!is_gone || matches!(worst, SourceError::Unavailable { .. }))
         {

@@ -8,10 +8,12 @@ use std::{
 use antares_abi::{ArtifactKey, Sha256Digest};
 use antares_pool::{LayerStatus, Pool, Sealed};
 use antares_serve::{Config, Flights, Metrics, ProfilePush, RawRunner, chain};
+use antares_trust::KeyError;
 use prometheus::IntCounterVec;
 use tokio::sync::Semaphore;
 
 use crate::{
+    diagnosis::Diagnoses,
     early::Early,
     hot::Hot,
     hot_cells::{HotCells, export_hot_cells},
@@ -23,6 +25,7 @@ use crate::{
     queue::Queue,
     ready::Ready,
     recheck::Recheck,
+    signed::VerdictKeys,
     source::{ArtifactSource, SourceError},
 };
 
@@ -55,13 +58,23 @@ pub(crate) struct Shared {
         Flights<(ArtifactKey, Option<ArtifactKey>), Result<Option<HintedNative>, SourceError>>,
     pub(crate) metrics: RunnerMetrics,
     pub(crate) recheck: Recheck,
+    pub(crate) diagnoses: Diagnoses,
     pub(crate) profiles: Profiles,
     pub(crate) push: Option<ProfilePush>,
+    pub(crate) verdict_keys: VerdictKeys,
 }
 
 impl Runner {
     /// A runner that gets things from `source` and works in `pool`.
-    pub fn new(pool: Pool, source: Arc<dyn ArtifactSource>, config: &Config, metrics: &Metrics) -> Self {
+    ///
+    /// # Errors
+    /// The keys that sign verdicts are of no use.
+    pub fn new(
+        pool: Pool,
+        source: Arc<dyn ArtifactSource>,
+        config: &Config,
+        metrics: &Metrics,
+    ) -> Result<Self, KeyError> {
         let limits = &config.runner;
         let workers = usize::try_from(limits.workers_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let keep = Duration::from_millis(limits.profile_keep_ms);
@@ -81,12 +94,14 @@ impl Runner {
             ),
             profiles: Profiles::new(keep, config.profile_push.is_some()),
             push: config.profile_push.clone(),
+            verdict_keys: VerdictKeys::open(config.verdict_keys.clone())?,
             scripts: Flights::default(),
             learnt: Learnt::default(),
             early: Early::default(),
             libraries: Flights::default(),
             metrics: RunnerMetrics::new(metrics),
             recheck: Recheck::new(limits.recheck_one_in, metrics),
+            diagnoses: Diagnoses::new(limits.workers_max, metrics),
             limits: limits.clone(),
             pool,
             generation: AtomicU64::new(source.trust().map_or(0, |trust| trust.generation())),
@@ -103,7 +118,7 @@ impl Runner {
         shared.metrics.export_profiles(metrics, move || watched.profiles.stats());
         let layers = shared.pool.layers().iter().map(|status| (status.layer.name(), status.active));
         metrics.sandbox_layers("run", layers);
-        Self { shared }
+        Ok(Self { shared })
     }
 
     /// Limits as configured.
@@ -112,7 +127,8 @@ impl Runner {
         &self.shared.limits
     }
 
-    /// Calls that one more caller does well to have in progress now: two for each worker, less those that wait.
+    /// Calls that one more caller does well to have in progress now: two for each worker, less those that
+    /// wait.
     pub(crate) fn recommended_calls(&self) -> u32 {
         let all = self.shared.limits.workers_max.saturating_mul(2);
         let free = all.saturating_sub(self.shared.metrics.queue_depth());
@@ -136,5 +152,6 @@ impl Runner {
         if let Some(Err(error)) = self.shared.source.trust().map(|trust| trust.look()) {
             tracing::error!(error = chain(&error), "changed keys are of no use; the old ones stay in force");
         }
+        self.shared.verdict_keys.look();
     }
 }

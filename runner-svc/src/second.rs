@@ -1,4 +1,5 @@
-//! Second runs: native work is done again in the interpreter, by another worker, and what differs is taken out of use.
+//! Second runs: native work is done again in the interpreter, by another worker, and what differs is taken
+//! out of use.
 
 use std::sync::Arc;
 
@@ -15,8 +16,9 @@ use crate::{
 };
 
 impl Shared {
-    /// Does `second` again and compares with what its first run, by the native code `used`, told: before the answer if the caller asked,
-    /// else behind it. Gives what is to be believed, and for a caller who asked what came of it.
+    /// Does `second` again and compares with what its first run, by the native code `used`, told: before the
+    /// answer if the caller asked, else behind it. Gives what is to be believed, and for a caller who asked
+    /// what came of it.
     pub(crate) async fn recheck<A: Again>(
         self: &Arc<Self>,
         tenant: &Tenant,
@@ -66,28 +68,40 @@ impl Shared {
         let (slot, _) = self.slot(tenant).await.ok()?;
         let Second { work, time, is_asked } = second;
         let began = Instant::now();
-        let mut bill = is_asked.then(|| Bill { account: &tenant.account, began, cycles: None });
+        let mut bill = is_asked.then(|| Bill::begin(&tenant.account));
         let run = move |pool: &Pool, until| work.run(pool, until);
         let told = self.lend(slot, time, (began + time).into(), run).await.ok().and_then(|lent| lent.answer);
         if let Some(bill) = &mut bill {
-            bill.cycles = told.as_ref().map(A::cycles);
+            told.as_ref().map(A::cycles).into_iter().for_each(|cycles| bill.told(cycles));
         }
         told
     }
 }
 
 /// What a second run costs whoever asked for it, also if nobody waits for its end.
-struct Bill<'a> {
+pub(crate) struct Bill<'a> {
     account: &'a Account,
     began: Instant,
     /// None if it told none: then its time counts.
     cycles: Option<u64>,
 }
 
+impl<'a> Bill<'a> {
+    /// Of a run that begins now.
+    pub(crate) fn begin(account: &'a Account) -> Self {
+        Self { account, began: Instant::now(), cycles: None }
+    }
+
+    /// It told so many cycles.
+    pub(crate) fn told(&mut self, cycles: u64) {
+        self.cycles = Some(cycles);
+    }
+}
+
 impl Drop for Bill<'_> {
     fn drop(&mut self) {
         match self.cycles {
-            Some(cycles) => self.account.ran(cycles),
+            Some(cycles) => self.account.ran(1, cycles, self.began.elapsed()),
             None => self.account.ran_for(self.began.elapsed(), u64::MAX),
         }
     }

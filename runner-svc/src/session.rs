@@ -1,5 +1,5 @@
-//! The call `ExecuteSession`: inputs as they come, answers in their order. All of a session lives in one task, which ends when
-//! its caller goes away; its worker then ends with it.
+//! The call `ExecuteSession`: inputs as they come, answers in their order. All of a session lives in one
+//! task, which ends when its caller goes away; its worker then ends with it.
 
 use std::{sync::Arc, time::Instant};
 
@@ -90,10 +90,12 @@ impl Session {
                 better = self.runner.prepare(context, self.deadline).await.ok();
             }
             let prepared = better.as_ref().unwrap_or(prepared);
-            let Lot { results, .. } =
+            let Lot { results, mut diagnoses, .. } =
                 self.noted(self.runner.run_lot(context, prepared, inputs, self.deadline).await)?;
             let count = answerable(&results);
             // All of them are charged before the first waits for its caller.
+            diagnoses.resize(results.len(), None);
+            let results = results.into_iter().zip(diagnoses);
             let held = waiting.drain(..count).zip(results).map(|(one, result)| {
                 let answer = session_result(one.id, result, &self.tenant.account);
                 let bytes = RequestBytes::hold(self.bytes.as_ref(), answer.encoded_len())?;
@@ -140,8 +142,8 @@ impl Session {
     }
 }
 
-/// How many of the inputs of a lot have their answer; the rest goes into another lot. An input that began when others had used
-/// up some of the time gets all of it then.
+/// How many of the inputs of a lot have their answer; the rest goes into another lot. An input that began
+/// when others had used up some of the time gets all of it then.
 fn answerable(results: &[Option<Ended>]) -> usize {
     let count = results.iter().take_while(|result| result.is_some()).count();
     match results[..count].last() {

@@ -186,14 +186,15 @@ pub trait ArtifactSource: Send + Sync + 'static {
     /// Whose native code is taken; none where everything that the source gives is.
     fn trust(&self) -> Option<Arc<Trust>>;
 
-    /// The best artifact of a script that there is at once, compiled if need be; none if that is the one that is at hand, or if only a
-    /// stored one is wanted and there is none. The caller checks it.
+    /// The best artifact of a script that there is at once, compiled if need be; none if that is the one that
+    /// is at hand, or if only a stored one is wanted and there is none. The caller checks it.
     ///
     /// # Errors
     /// There is none.
     async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError>;
 
-    /// Tells what a run of a script has seen. Gives the digest of the hints that the next artifact is made with.
+    /// Tells what a run of a script has seen. Gives the digest of the hints that the next artifact is made
+    /// with.
     ///
     /// # Errors
     /// It is not stored, or the source cannot be reached.

@@ -106,7 +106,8 @@ pub(crate) fn told(script: Sha256Digest, status: Status) -> SourceError {
         (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unimplemented, _) => {
             return SourceError::Unavailable { detail: status.message().to_owned() };
         }
-        // Without a reason it is not an answer of the service but trouble on the way (a connection that broke).
+        // Without a reason it is not an answer of the service but trouble on the way (a connection that
+        // broke).
         (Code::Unknown | Code::Internal, None) => {
             return SourceError::Unavailable { detail: status.message().to_owned() };
         }

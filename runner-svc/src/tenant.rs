@@ -23,7 +23,8 @@ impl Default for Tenant {
 /// The tenant of `request`.
 ///
 /// # Errors
-/// A name that is empty, too long, given twice, or has other characters than letters, digits, `.`, `_` and `-`.
+/// A name that is empty, too long, given twice, or has other characters than letters, digits, `.`, `_` and
+/// `-`.
 pub(crate) fn tenant<T>(request: &Request<T>) -> Result<Tenant, Fault> {
     let (peer, account) = (Peer::of(request), Account::of(request));
     let mut values = request.metadata().get_all(TENANT).iter();

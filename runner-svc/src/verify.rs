@@ -1,22 +1,23 @@
-//! One verification, from a checked order to how the scripts ended: read the transaction, get native code of its programs,
-//! wait for a worker, run.
+//! One verification, from a checked order to how the scripts ended: read the transaction, get native code of
+//! its programs, wait for a worker, run.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use antares_abi::{CompileOptions, Isa, Sha256Digest};
+use antares_abi::{CompileOptions, Isa};
 use antares_pool::job::{CellName, GroupKind, GroupReport, Tier, VerifyReport};
 use antares_serve::{Account, past_span};
-use antares_transaction::{Environment, Mock, groups, is_program, limits::PROGRAMS_MAX, programs};
+use antares_transaction::{Environment, Mock, facts, groups, is_program, limits::PROGRAMS_MAX, programs};
 use bytes::Bytes;
 use tokio::time::timeout_at;
 use tracing::{Instrument, Span};
 
 use crate::{
     attempt::Transaction,
-    charge::charge_verification,
+    charge::{Unfinished, charge_verification},
+    diagnosis::{Budget, Diagnosed},
     ended::{Ended, ExecuteError, Found, Verified},
     hot::{Interpreted, Met},
     hot_cells::HotCell,
@@ -27,6 +28,7 @@ use crate::{
     programs::{Candidate, FILES_MAX, Place, ProgramUse},
     ready::Used,
     runner::{Runner, Shared},
+    signed::Signable,
     tenant::Tenant,
 };
 
@@ -50,6 +52,10 @@ pub(crate) struct VerifyOrder {
     pub(crate) sample_salt: Option<u64>,
     /// Whether the caller wants it run again, and compared.
     pub(crate) recheck: bool,
+    /// Whether the answer is to be signed.
+    pub(crate) sign: bool,
+    /// Whether the caller wants to know why a group failed, if one does.
+    pub(crate) diagnosis: Option<Budget>,
 }
 
 /// A verification that came to an end.
@@ -69,6 +75,9 @@ pub(crate) struct Verification {
     /// What the sample points followed from; none where runs are not sampled.
     pub(crate) sample_salt: Option<u64>,
     pub(crate) recheck: Option<Found>,
+    /// What there is to sign, if that is wanted.
+    pub(crate) signable: Option<Box<Signable>>,
+    pub(crate) diagnosis: Option<Diagnosed>,
 }
 
 impl Runner {
@@ -97,8 +106,7 @@ impl Shared {
         let started = Instant::now();
         let told = self.read(order).instrument(tracing::info_span!("transaction")).await?;
         let Told { transaction, mut candidates } = told;
-        let parse = started.elapsed();
-        let started = Instant::now();
+        let (parse, started) = (started.elapsed(), Instant::now());
         let mut met = met(&candidates);
         candidates.extend(self.hot.find(&met.cells).into_iter().map(Candidate::from));
         let span = tracing::info_span!("artifacts", count = candidates.len());
@@ -115,11 +123,15 @@ impl Shared {
         let again = || transaction.again(&attempt);
         let draw = |()| self.recheck.draw(order.recheck, 1, order.run_time, again);
         let second = (!keys.is_empty()).then_some(()).and_then(draw);
+        let failing = order.diagnosis.as_ref().map(|_| again());
         let work = async {
             let (lent, began) = match turn {
                 Turn::Worker(slot) => {
                     let began = Instant::now();
-                    (self.run_attempt(slot, &transaction, &attempt, deadline).await?, began)
+                    let unfinished = Unfinished::begin(account, order.cycles_max);
+                    let lent = self.run_attempt(slot, &transaction, &attempt, deadline).await;
+                    unfinished.over();
+                    (lent?, began)
                 }
                 Turn::Answered(lent, began) => (lent, began),
             };
@@ -138,12 +150,29 @@ impl Shared {
         if let (Some(second), Ended::Reported(first)) = (second, &mut ended) {
             (*first, recheck) = self.recheck(&order.tenant, &keys, second, first.clone()).await;
         }
+        let mut diagnosis = None;
+        if let (Some(budget), Some(failing)) = (&order.diagnosis, failing) {
+            diagnosis = self.why_group(&order.tenant, &keys, (failing, budget), &ended, deadline).await;
+        }
         let sample_salt = (attempt.job.sample_cycles > 0).then_some(attempt.job.sample_salt);
-        let (programs, wall) = (attempt.uses, arrived.elapsed());
-        Ok(Verification { ended, programs, interpreted, parse, fetch, queue, wall, sample_salt, recheck })
+        let (programs, wall, signable) = (attempt.uses, arrived.elapsed(), transaction.signable);
+        Ok(Verification {
+            ended,
+            programs,
+            interpreted,
+            parse,
+            fetch,
+            queue,
+            wall,
+            sample_salt,
+            recheck,
+            signable,
+            diagnosis,
+        })
     }
 
-    /// Keeps what a worker told beside the verdict, for later. Gives the verdict, and which programs were hot.
+    /// Keeps what a worker told beside the verdict, for later. Gives the verdict, and which programs were
+    /// hot.
     fn take_in(
         self: &Arc<Self>,
         (order, field): (&VerifyOrder, &str),
@@ -181,7 +210,8 @@ impl Shared {
         }
     }
 
-    /// Reads the transaction: whether it can be used, and what is in it. Large data and programs in it become hot cells.
+    /// Reads the transaction: whether it can be used, and what is in it. Large data and programs in it become
+    /// hot cells.
     async fn read(&self, mut order: VerifyOrder) -> Result<Told, ExecuteError> {
         let field = order.source.field();
         let source = std::mem::replace(&mut order.source, Source::Json(Bytes::new()));
@@ -204,12 +234,32 @@ impl Shared {
             problem: error.to_string(),
         })?;
         self.share(&order.tenant.account, &mut mock, &mut cells).await?;
+        let signable = if order.sign { Some(self.signable(&order, &mock).await?) } else { None };
         let groups = groups(&mock);
         let candidates =
             if order.tier == Tier::Interpreter { Vec::new() } else { candidates(&order, &mock, &cells) };
         let beside = FILES_MAX - candidates.len();
-        let transaction = Transaction::new(order, (&mock, cells, beside), groups, &self.limits).await?;
+        let mut transaction = Transaction::new(order, (&mock, cells, beside), groups, &self.limits).await?;
+        transaction.signable = signable;
         Ok(Told { transaction, candidates })
+    }
+
+    /// What a signed verdict on `mock` is about. Data that is not hot is hashed for it.
+    async fn signable(&self, order: &VerifyOrder, mock: &Mock) -> Result<Box<Signable>, ExecuteError> {
+        // The semaphore is never closed.
+        let reading = self.reading.clone().acquire_owned().await.map_err(|_| ExecuteError::Internal)?;
+        let (mock, environment) = (mock.clone(), order.environment);
+        let facts = tokio::task::spawn_blocking(move || {
+            let _reading = reading;
+            facts(&mock, &environment)
+        });
+        Ok(Box::new(Signable {
+            // It panicked; the hook has told where.
+            facts: facts.await.map_err(|_| ExecuteError::Internal)?,
+            environment,
+            cycles_max: order.cycles_max,
+            is_one_group: order.group.is_some(),
+        }))
     }
 
     /// Makes hot cells of the data that is worth it and came with the call.
@@ -254,7 +304,7 @@ fn candidates(order: &VerifyOrder, mock: &Mock, cells: &[Arc<HotCell>]) -> Vec<C
     let mut candidates = Vec::new();
     for program in programs(mock, &order.environment) {
         let hot = cells.iter().find(|cell| cell.data_hash == program.data_hash);
-        let digest = hot.map_or_else(|| Sha256Digest::of(&program.elf), |cell| cell.sealed.digest());
+        let digest = hot.map_or_else(|| antares_pool::digest(&program.elf), |cell| cell.sealed.digest());
         for vm_version in program.vm_versions {
             let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
             let (place, elf) = (Place::Cell(program.data_hash), program.elf.clone());

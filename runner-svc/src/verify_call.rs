@@ -1,4 +1,5 @@
-//! A transaction as a message, from what came to what is answered: the same for a call, a batch and a session.
+//! A transaction as a message, from what came to what is answered: the same for a call, a batch and a
+//! session.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use tracing::{Instrument, field};
 
 use crate::{
     call_log::{signed, tell_error},
-    convert::transaction::{verified, verify_order},
+    convert::transaction::{signed_verdict, verified, verify_order},
     ended::{Ended, ExecuteError},
     metrics::verification_name,
     runner::Runner,
@@ -53,6 +54,7 @@ impl Runner {
         (id, request_id): (String, String),
     ) -> Result<v1::VerifyTransactionResponse, Status> {
         let VerifyCaller { tenant, deadline, room, .. } = caller;
+        self.shared.verdict_keys.check(order.sign)?;
         let mut order = VerifyOrder { tenant: tenant.clone(), ..order };
         let resolved = self.resolve(&mut order, room.as_ref());
         let _held = timeout_at((*deadline).into(), resolved)
@@ -72,7 +74,10 @@ impl Runner {
             result
         };
         let verification = verification.instrument(span).await?;
-        Ok(verified(verification, &tenant.account, id, request_id))
+        let sign = |about| self.shared.verdict_keys.sign(about, &verification.ended);
+        let signed = verification.signable.as_deref().map(sign).transpose()?.flatten();
+        let response = verified(verification, &tenant.account, id, request_id);
+        Ok(v1::VerifyTransactionResponse { signed: signed.map(signed_verdict), ..response })
     }
 
     /// Verifies; again and again, if it may wait for room.

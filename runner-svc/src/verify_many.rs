@@ -13,8 +13,12 @@ use tracing::Instrument as _;
 use crate::{
     call_log::new_id,
     convert::transaction::{dep_parts, shared_result, verify_order},
+    diagnosis::Budget,
     ended::ExecuteError,
-    limits::{SHARED_INLINE_BYTES_MAX, SHARED_TRANSACTIONS_MAX, SHARED_TRANSACTIONS_MIN},
+    hot_cells::Pin,
+    limits::{
+        DIAGNOSES_OF_BATCH_MAX, SHARED_INLINE_BYTES_MAX, SHARED_TRANSACTIONS_MAX, SHARED_TRANSACTIONS_MIN,
+    },
     parts::{DataPart, DepPart, Source},
     runner::Runner,
     verify::VerifyOrder,
@@ -29,6 +33,8 @@ struct Table {
     cell_deps: Vec<DepPart>,
     headers: Vec<Bytes>,
     _held: HeldBytes,
+    /// Of the cells that are hot.
+    _pins: Vec<Pin>,
 }
 
 /// Verifies transactions that share cells.
@@ -36,6 +42,8 @@ pub(crate) struct Many {
     runner: Runner,
     caller: VerifyCaller,
     table: Table,
+    /// Of all of them that fail, so many are told why.
+    diagnoses: Budget,
 }
 
 impl Runner {
@@ -46,14 +54,20 @@ impl Runner {
     }
 
     /// Gets ready for transactions that share `shared`.
-    pub(crate) async fn many(&self, caller: VerifyCaller, shared: v1::VerifyShared) -> Result<Many, Status> {
+    pub(crate) async fn many(
+        &self,
+        caller: VerifyCaller,
+        shared: v1::VerifyShared,
+        diagnoses: Budget,
+    ) -> Result<Many, Status> {
         self.check(&shared)?;
         let table = self.table(&caller.tenant.account, shared, caller.room.as_ref()).await?;
-        Ok(Many { runner: self.clone(), caller, table })
+        Ok(Many { runner: self.clone(), caller, table, diagnoses })
     }
 
     /// Whether the rules for all of them make sense.
     fn check(&self, shared: &v1::VerifyShared) -> Result<(), Fault> {
+        self.shared.verdict_keys.check(shared.sign)?;
         verify_order(with(shared, whole::Transaction::MockJson(Bytes::new())), self.limits()).map(drop)
     }
 
@@ -65,7 +79,7 @@ impl Runner {
     ) -> Result<Table, Status> {
         let held = RequestBytes::hold(room, shared.encoded_len())?;
         let v1::VerifyShared { cell_deps, headers, .. } = shared;
-        let mut cell_deps = dep_parts(cell_deps)?;
+        let (mut cell_deps, mut pins) = (dep_parts(cell_deps)?, Vec::new());
         for DepPart { cell, .. } in &mut cell_deps {
             let found = match &mut cell.data {
                 DataPart::Inline(data) if data.len() > SHARED_INLINE_BYTES_MAX => {
@@ -74,7 +88,11 @@ impl Runner {
                 }
                 DataPart::Stored(digest) => {
                     let found = self.hot_cell(account, *digest).await?;
-                    held.grow(found.bytes.len())?;
+                    // In the hot set it counts there, for all sessions together.
+                    match self.shared.hot_cells.pin(account, &found) {
+                        Some(pin) => pins.push(pin),
+                        None => held.grow(found.bytes.len())?,
+                    }
                     found
                 }
                 DataPart::Inline(_) | DataPart::Hot(_) => continue,
@@ -82,7 +100,7 @@ impl Runner {
             cell.data = DataPart::Hot(found);
         }
         let rules = v1::VerifyShared { cell_deps: Vec::new(), headers: Vec::new(), ..shared };
-        Ok(Table { rules, cell_deps, headers, _held: held })
+        Ok(Table { rules, cell_deps, headers, _held: held, _pins: pins })
     }
 
     /// Verifies all of a batch. The results are in the order of the transactions.
@@ -93,7 +111,8 @@ impl Runner {
     ) -> Result<Vec<v1::SharedTransactionResult>, Status> {
         let v1::VerifyBatchRequest { shared, transactions } = request;
         check_batch(&transactions, self.limits().batch_runs_max)?;
-        let many = Arc::new(self.many(caller, shared.unwrap_or_default()).await?);
+        let diagnoses = Budget::new(DIAGNOSES_OF_BATCH_MAX);
+        let many = Arc::new(self.many(caller, shared.unwrap_or_default(), diagnoses).await?);
         let turns = Arc::new(Semaphore::new(self.shared_transactions_max()));
         let ids: Vec<_> = transactions.iter().map(|transaction| transaction.id).collect();
         let mut results = vec![None; ids.len()];
@@ -129,7 +148,8 @@ impl Many {
     ) -> (v1::SharedTransactionResult, HeldBytes) {
         let id = transaction.id;
         let answered = match self.table.order(transaction, self.runner.limits()) {
-            Ok(order) => {
+            Ok(mut order) => {
+                order.diagnosis = order.diagnosis.map(|_| self.diagnoses.clone());
                 let names = (new_id(), self.table.rules.request_id.clone());
                 self.runner.verify_order(&self.caller, order, names).await
             }
@@ -186,6 +206,8 @@ fn with(shared: &v1::VerifyShared, transaction: whole::Transaction) -> v1::Verif
         tier: shared.tier,
         request_id: shared.request_id.clone(),
         recheck: shared.recheck,
+        sign: shared.sign,
+        diagnosis: shared.diagnosis,
         ..v1::VerifyTransactionRequest::default()
     }
 }
@@ -231,7 +253,7 @@ mod tests {
         let rules = v1::VerifyShared { recheck: true, ..Default::default() };
         let cell_deps = dep_parts((0..3).map(dep).collect()).unwrap();
         let headers = vec![Bytes::from_static(b"header")];
-        Table { rules, cell_deps, headers, _held: HeldBytes::default() }
+        Table { rules, cell_deps, headers, _held: HeldBytes::default(), _pins: Vec::new() }
     }
 
     fn order(transaction: v1::SharedTransaction) -> Result<VerifyOrder, Fault> {

@@ -1,5 +1,5 @@
-//! The call `VerifySession`: transactions as they come, answers as they are there. All of a session lives in one task and those that it
-//! owns, which end when its caller goes away; their workers then end with them.
+//! The call `VerifySession`: transactions as they come, answers as they are there. All of a session lives in
+//! one task and those that it owns, which end when its caller goes away; their workers then end with them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,6 +16,7 @@ use tracing::Instrument as _;
 use crate::{
     answers::{Answers, Held, next_message, no_start, serve},
     convert::transaction::shared_result,
+    diagnosis::Budget,
     ended::ExecuteError,
     limits::SESSION_BYTES_MAX,
     runner::Runner,
@@ -73,7 +74,7 @@ impl VerifySession {
         };
         let request_id = shared.request_id.clone();
         tracing::Span::current().record("request_id", &*request_id);
-        let many = self.runner.many(self.caller.clone(), shared).await?;
+        let many = self.runner.many(self.caller.clone(), shared, Budget::new(usize::MAX)).await?;
         let turns_max = self.runner.shared_transactions_max();
         let started = v1::VerifySessionStarted {
             execution_id: self.id.clone(),

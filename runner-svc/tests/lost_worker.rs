@@ -1,5 +1,5 @@
-//! A run worker that is killed in the middle of its work. In a process of its own: it finds its victim among the children
-//! of this process.
+//! A run worker that is killed in the middle of its work. In a process of its own: it finds its victim among
+//! the children of this process.
 #![forbid(unsafe_code)]
 
 #[path = "grpc/guest.rs"]

@@ -1,5 +1,6 @@
-//! A trace of one call, from the caller's span to the worker's run, as a collector receives it. In a process of its own:
-//! there is one set of traces per process.
+//! A trace of one call, from the caller's span to the worker's run, as a collector receives it. In a process
+//! of its own: there is one set of traces per process.
+#![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
 #[path = "grpc/guest.rs"]
@@ -17,15 +18,24 @@ use opentelemetry_proto::tonic::{
         ExportTraceServiceRequest, ExportTraceServiceResponse,
         trace_service_server::{TraceService, TraceServiceServer},
     },
-    common::v1::any_value::Value,
-    trace::v1::Span,
+    common::v1::{KeyValue, any_value::Value},
+    resource::v1::Resource,
+    trace::v1::{ResourceSpans, Span},
 };
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, async_trait};
 
+/// What came, as it was sent.
 #[derive(Clone, Default)]
-struct Collector(Arc<Mutex<Vec<Span>>>);
+struct Collector(Arc<Mutex<Vec<ResourceSpans>>>);
+
+impl Collector {
+    fn spans(&self) -> Vec<Span> {
+        let sent = self.0.lock().unwrap();
+        sent.iter().flat_map(|one| &one.scope_spans).flat_map(|one| one.spans.clone()).collect()
+    }
+}
 
 #[async_trait]
 impl TraceService for Collector {
@@ -33,18 +43,48 @@ impl TraceService for Collector {
         &self,
         request: Request<ExportTraceServiceRequest>,
     ) -> Result<Response<ExportTraceServiceResponse>, Status> {
-        let resources = request.into_inner().resource_spans.into_iter();
-        let spans = resources.flat_map(|one| one.scope_spans).flat_map(|one| one.spans);
-        self.0.lock().expect("no test panics while it holds it").extend(spans);
+        let sent = request.into_inner().resource_spans;
+        self.0.lock().expect("no test panics while it holds it").extend(sent);
         Ok(Response::new(ExportTraceServiceResponse::default()))
     }
 }
 
+fn value(attributes: &[KeyValue], key: &str) -> Option<Value> {
+    attributes.iter().find(|one| one.key == key)?.value.clone()?.value
+}
+
 fn number(span: &Span, key: &str) -> Option<i64> {
-    let value = span.attributes.iter().find(|one| one.key == key)?.value.clone()?.value?;
-    match value {
+    match value(&span.attributes, key)? {
         Value::IntValue(number) => Some(number),
         _ => None,
+    }
+}
+
+fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
+    match value(attributes, key)? {
+        Value::StringValue(text) => Some(text),
+        _ => None,
+    }
+}
+
+const SCHEMA: &str = "https://opentelemetry.io/schemas/1.44.0";
+
+/// All that was sent says whose it is, and which conventions it follows.
+fn check_origin(collector: &Collector) {
+    let sent = collector.0.lock().unwrap();
+    assert!(!sent.is_empty());
+    for one in sent.iter() {
+        let Resource { attributes, .. } = one.resource.as_ref().unwrap();
+        assert_eq!(text(attributes, "service.name").as_deref(), Some("antares-server"));
+        assert_eq!(text(attributes, "service.version").as_deref(), Some(env!("CARGO_PKG_VERSION")));
+        assert!(text(attributes, "host.name").is_some());
+        assert_eq!(text(attributes, "service.instance.id").map(|id| id.len()), Some(36));
+        assert_eq!(one.schema_url, SCHEMA);
+        for scope in &one.scope_spans {
+            let named = scope.scope.as_ref().map(|scope| (scope.name.as_str(), scope.version.as_str()));
+            assert_eq!(named, Some(("antares", env!("CARGO_PKG_VERSION"))));
+            assert_eq!(scope.schema_url, SCHEMA);
+        }
     }
 }
 
@@ -67,19 +107,20 @@ async fn one_call_is_one_trace_down_to_the_worker_s_run() {
     let mut raw = RawConfig::default();
     raw.trace.endpoint = format!("http://{address}");
     let config = raw.check(Role::Both, &[]).unwrap();
-    let telemetry = Telemetry::start(&config, "antares-test").unwrap();
+    let telemetry = Telemetry::start(&config, Role::Both.service_name()).unwrap();
 
     let node = Node::both(|_| {}).await;
     let mut request = Request::new(inline(&guest::exits(0), v1::Tier::Native));
     let parent = format!("00-{TRACE}-{CALLER}-01");
     request.metadata_mut().insert("traceparent", parent.parse().unwrap());
+    request.metadata_mut().insert("antares-tenant", "acme".parse().unwrap());
     let executed = node.run_client().execute(request).await.unwrap().into_inner();
     tokio::task::spawn_blocking(|| telemetry.stop()).await.unwrap();
-    let spans = collector.0.clone();
-    wait_until("the spans arrive", || async { spans.lock().unwrap().iter().any(|span| span.name == "run") })
-        .await;
+    let arrived = || collector.spans().iter().any(|span| span.name == "run");
+    wait_until("the spans arrive", || async { arrived() }).await;
+    check_origin(&collector);
 
-    let spans = spans.lock().unwrap().clone();
+    let spans = collector.spans();
     let ours: Vec<&Span> = spans.iter().filter(|span| hex(&span.trace_id) == TRACE).collect();
     let find = |name: &str| {
         let names: Vec<&str> = ours.iter().map(|span| span.name.as_str()).collect();
@@ -87,6 +128,9 @@ async fn one_call_is_one_trace_down_to_the_worker_s_run() {
     };
     let rpc = find("antares.v1.RunnerService/Execute");
     assert_eq!(hex(&rpc.parent_span_id), CALLER);
+    assert_eq!(text(&rpc.attributes, "tenant").as_deref(), Some("acme"));
+    assert_eq!(text(&rpc.attributes, "server.address").as_deref(), Some("127.0.0.1"));
+    assert!(number(rpc, "server.port").is_some_and(|port| port > 0));
     let execute = find("execute");
     assert_eq!(execute.parent_span_id, rpc.span_id);
     for name in ["script", "artifact", "queue", "worker"] {

@@ -1,5 +1,5 @@
-//! The baseline generator on IR made by hand, against a model: every operation in every shape of operands, blocks that need more
-//! registers than there are, and each way in which a block can end.
+//! The baseline generator on IR made by hand, against a model: every operation in every shape of operands,
+//! blocks that need more registers than there are, and each way in which a block can end.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,

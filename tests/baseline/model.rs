@@ -1,4 +1,5 @@
-//! What each operation of the IR gives, written apart from all generators, after the words of `antares_lift::ir`.
+//! What each operation of the IR gives, written apart from all generators, after the words of
+//! `antares_lift::ir`.
 
 use antares_ir::{BinaryOp, UnaryOp};
 

@@ -17,7 +17,8 @@ pub(crate) fn script(vm_version: u32) -> CompileOptions {
     CompileOptions { vm_version, isa: Isa::of_version(vm_version) }
 }
 
-/// Compiles `elf` with both generators and compares all tiers with the oracle; the full tier's run is returned, or the compiler's refusal.
+/// Compiles `elf` with both generators and compares all tiers with the oracle; the full tier's run is
+/// returned, or the compiler's refusal.
 #[track_caller]
 pub(crate) fn check(name: &str, elf: &[u8], args: &[&str], options: CompileOptions) -> Result<Equal, String> {
     check_within(name, elf, args, options, CYCLES_MAX)

@@ -1,5 +1,5 @@
-//! What a compile gives does not depend on what was compiled before it, nor on how it was divided; and its time stays in
-//! bounds for functions that no compiler would write.
+//! What a compile gives does not depend on what was compiled before it, nor on how it was divided; and its
+//! time stays in bounds for functions that no compiler would write.
 
 use antares_abi::{CodeTier, Hints, parts_of};
 use antares_compiler::{CompileLimits, Request, Stage, compile_in_parallel};
@@ -23,7 +23,8 @@ fn a_library_is_the_same_every_time() {
     assert!(library() == library());
 }
 
-/// Of the program headers (ELF-64: offset at 32, number at 56, 56 bytes each, kind first, then flags), those that are loaded.
+/// Of the program headers (ELF-64: offset at 32, number at 56, 56 bytes each, kind first, then flags), those
+/// that are loaded.
 #[test]
 fn nothing_in_a_library_is_writable() {
     const LOAD: u32 = 1;
@@ -85,8 +86,8 @@ fn giant(bytes: usize) -> Vec<u8> {
     Elf { entry: 0x1_0000, segments, symbols: None }.to_bytes()
 }
 
-/// A program of `functions` functions that is big enough for `parts_of` four: each prints, and calls the next but the last
-/// by its address. All of it is called twice, so that nothing becomes part of its caller.
+/// A program of `functions` functions that is big enough for `parts_of` four: each prints, and calls the next
+/// but the last by its address. All of it is called twice, so that nothing becomes part of its caller.
 fn in_four_parts(functions: i32) -> Vec<u8> {
     const START: u64 = 0x1_0000;
     const DATA: u64 = 0x10_0000;

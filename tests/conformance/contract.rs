@@ -1,4 +1,5 @@
-//! What scripts may observe of system calls, loading and errors, one statement after the other, against ckb-script.
+//! What scripts may observe of system calls, loading and errors, one statement after the other, against
+//! ckb-script.
 
 use antares_tests::{
     elf::{self, Elf, Segment},

@@ -1,5 +1,5 @@
-//! Scripts as they are written today, in Rust, Lua and JavaScript, whole, stripped and without section headers: equal in all
-//! tiers, and native once runs have taught what recovery could not know.
+//! Scripts as they are written today, in Rust, Lua and JavaScript, whole, stripped and without section
+//! headers: equal in all tiers, and native once runs have taught what recovery could not know.
 
 use std::{
     sync::{
@@ -33,7 +33,8 @@ fn check(machine: &mut Machine, program: &Program, form: Form) -> Result<Learnt>
     // As a panic ends: little of the program has run then.
     ensure!(interpreted.outcome != "Exit(-1)", "panics");
     let learnt = learn(machine, &case, RUNS)?;
-    // The generators share recovery: one full compile for each ELF is enough, and Lua's, which takes long, are made elsewhere.
+    // The generators share recovery: one full compile for each ELF is enough, and Lua's, which takes long,
+    // are made elsewhere.
     let has_full = match program.name.as_str() {
         "ckb-js-vm calls" => form == Form::Whole,
         name => form == Form::Stripped && !name.starts_with("lua"),
@@ -78,7 +79,8 @@ fn todays_scripts_become_native_in_every_form() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Programs of the bench lose nothing with their symbols and section headers: after three runs they are native.
+/// Programs of the bench lose nothing with their symbols and section headers: after three runs they are
+/// native.
 #[test]
 fn guests_become_native_without_symbols() {
     let guests = guests::guests();
@@ -118,7 +120,8 @@ fn row(name: &str, learnt: &Learnt) -> String {
     format!("{name} | {} | {}", shares.collect::<Vec<_>>().join(", "), learnt.hints.len())
 }
 
-/// Panics behind functions that only a table names end as in the interpreter, in code that knows them and in code that does not.
+/// Panics behind functions that only a table names end as in the interpreter, in code that knows them and in
+/// code that does not.
 #[test]
 fn panics_behind_tables_end_alike() {
     let programs = programs(3).unwrap();

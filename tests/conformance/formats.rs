@@ -1,5 +1,5 @@
-//! Profiles in the formats of other tools, read back by those tools: what they add up is the cycles of the run. A tool
-//! that is not there is told and skipped.
+//! Profiles in the formats of other tools, read back by those tools: what they add up is the cycles of the
+//! run. A tool that is not there is told and skipped.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 

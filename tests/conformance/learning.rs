@@ -1,4 +1,5 @@
-//! Scripts that static recovery cannot know: what a run finds out makes the next compile native, and wrong hints change nothing.
+//! Scripts that static recovery cannot know: what a run finds out makes the next compile native, and wrong
+//! hints change nothing.
 
 use antares_abi::{CodeTier, CompileOptions, Hints, LeaveReason};
 use antares_tests::{
@@ -27,7 +28,8 @@ fn run(elf: &[u8], args: &[&str], options: CompileOptions, tier: CodeTier, hints
     compare(&mut Machine::new().unwrap(), &case, Some(&library)).unwrap().unwrap()
 }
 
-/// Runs with what was learnt before, until there is nothing to learn. Gives the last run, and how many learnt something.
+/// Runs with what was learnt before, until there is nothing to learn. Gives the last run, and how many learnt
+/// something.
 fn learn(elf: &[u8], args: &[&str], options: CompileOptions, tier: CodeTier) -> (Equal, usize) {
     let mut hints = Hints::default();
     for round in 0..ROUNDS_MAX {
@@ -87,7 +89,8 @@ fn hints_change_the_library_and_equal_hints_do_not() {
     assert_ne!(output(&hints), output(&Hints::default()));
 }
 
-/// Programs without symbols and without section headers run natively to the end, at the latest after two runs.
+/// Programs without symbols and without section headers run natively to the end, at the latest after two
+/// runs.
 #[test]
 fn stripped_programs_become_native() {
     let programs =
@@ -106,7 +109,8 @@ fn stripped_programs_become_native() {
     }
 }
 
-/// Junk in as many places as hints may name: code without them is what it costs at most, and what a run has found stays.
+/// Junk in as many places as hints may name: code without them is what it costs at most, and what a run has
+/// found stays.
 #[test]
 fn hints_that_make_code_grow_too_much_are_not_used() {
     for name in ["secp256k1-b", "interpreter-imc"] {

@@ -1,4 +1,5 @@
-//! Code that scripts load at run time has native code of its own, entered and left through the machine; results stay ckb-script's.
+//! Code that scripts load at run time has native code of its own, entered and left through the machine;
+//! results stay ckb-script's.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Profiles add up: for programs and transactions of all kinds, the samples of a run are its cycles, as ckb-vm's own
-//! `AsmMachine` counts them, and the same run gives the same profile.
+//! Profiles add up: for programs and transactions of all kinds, the samples of a run are its cycles, as
+//! ckb-vm's own `AsmMachine` counts them, and the same run gives the same profile.
 
 use std::{fs, sync::Arc};
 

@@ -1,4 +1,5 @@
-//! Scripts as others published them, whole and taken apart, in every version and around their number of cycles.
+//! Scripts as others published them, whole and taken apart, in every version and around their number of
+//! cycles.
 //!
 //! Most ask for a system call that only transactions have and end there, equally.
 

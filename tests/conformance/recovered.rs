@@ -1,5 +1,6 @@
-//! Code whose ways are computed: tables of code, unrolled loops that are entered in their middle, links that are made by hand; and code
-//! that lies anywhere in memory. All of it is native from the first run on, in each VM version and tier.
+//! Code whose ways are computed: tables of code, unrolled loops that are entered in their middle, links that
+//! are made by hand; and code that lies anywhere in memory. All of it is native from the first run on, in
+//! each VM version and tier.
 
 use antares_abi::Isa;
 use antares_tests::{
@@ -185,7 +186,8 @@ fn links() -> Vec<(&'static str, &'static str)> {
     ]
 }
 
-/// Whether all is native, in all versions and tiers. In version 0 a jump through its own register goes elsewhere.
+/// Whether all is native, in all versions and tiers. In version 0 a jump through its own register goes
+/// elsewhere.
 #[track_caller]
 fn check_native(name: &str, elf: &[u8]) {
     for version in 1..3 {

@@ -1,5 +1,5 @@
-//! Profiles that are always on: samples add up to the cycles of the run in every tier, change nothing, come out the same each
-//! time, and show the functions that an exact profile shows.
+//! Profiles that are always on: samples add up to the cycles of the run in every tier, change nothing, come
+//! out the same each time, and show the functions that an exact profile shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +16,8 @@ const LIMITS: Limits = Limits { cycles_max: 1 << 32, debug_bytes_max: 1 << 20 };
 /// Runs of each program, with different sample points.
 const SEEDS: u64 = 60;
 
-/// Cycles between samples: shorter than what is always on, so that short programs have enough of them, and longer than
-/// most loops that ask once, at whose end a sample counts for all that came since the one before.
+/// Cycles between samples: shorter than what is always on, so that short programs have enough of them, and
+/// longer than most loops that ask once, at whose end a sample counts for all that came since the one before.
 const PERIOD: u64 = 10_000;
 
 /// Standard deviations by which a share may be off.
@@ -105,7 +105,8 @@ impl Guest {
     }
 }
 
-/// Programs with deep calls, inlined functions, counted loops, jump tables, recursion; how often they do their work.
+/// Programs with deep calls, inlined functions, counted loops, jump tables, recursion; how often they do
+/// their work.
 fn programs() -> [Guest; 6] {
     [
         ("secp256k1-imc", "1"),

@@ -1,5 +1,5 @@
-//! Sampled profiles of transactions: what native code ran adds up, stacks of spawned and exec'd programs stand on the call that
-//! made them, and shares are those of exact profiles.
+//! Sampled profiles of transactions: what native code ran adds up, stacks of spawned and exec'd programs
+//! stand on the call that made them, and shares are those of exact profiles.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,8 +38,8 @@ const DEVIATIONS_MAX: f64 = 5.0;
 /// What a metered block puts off, what coming back in the interpreter hides.
 const SKID: f64 = 0.03;
 
-/// Shares that are compared. A function that does next to nothing and jumps to another at its end has that one's cycles in
-/// samples, whose native code calls, and not in exact profiles.
+/// Shares that are compared. A function that does next to nothing and jumps to another at its end has that
+/// one's cycles in samples, whose native code calls, and not in exact profiles.
 const SHARE_MIN: f64 = 0.01;
 
 /// What counts together: a function of a program, or all that a call made.
@@ -163,7 +163,8 @@ fn verify<E: antares_verifier::Engine>(
     verifier.verify(*selection).unwrap()
 }
 
-/// Compares samples of native code with exact profiles, group by group. Gives how many programs other programs made.
+/// Compares samples of native code with exact profiles, group by group. Gives how many programs other
+/// programs made.
 fn check(name: &str, json: &[u8], selection: &Selection, how: How) -> usize {
     let How { period, seeds, .. } = how;
     let environment = Environment::default();

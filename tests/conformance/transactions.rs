@@ -143,8 +143,8 @@ fn native_code_carries_the_work() {
                 group.kind
             );
             assert_eq!(restarted, None, "{name}");
-            // VMs that are put aside come back in the interpreter, until they call a function; and stay there where they are put
-            // aside again soon, as half of this one's are.
+            // VMs that are put aside come back in the interpreter, until they call a function; and stay there
+            // where they are put aside again soon, as half of this one's are.
             let is_spawning = name == "spawn_cycle_mismatch_tx.json";
             let least = if is_spawning { interpreted_cycles } else { 200 * interpreted_cycles };
             assert!(native_cycles > least, "{name}");

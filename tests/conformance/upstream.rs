@@ -2,7 +2,8 @@
 
 use antares_tests::upstream::{Counts, Machine, Suite};
 
-/// Tests that the published suite has. All pass on the stock machine: the binary `upstream` of this crate shows it.
+/// Tests that the published suite has. All pass on the stock machine: the binary `upstream` of this crate
+/// shows it.
 const UPSTREAM_TESTS: usize = 382;
 
 /// Of them, those that run scripts; the others test system calls on machines of their own.

@@ -1,4 +1,5 @@
-//! Ways in which native code once answered otherwise than ckb-script does: one script for each, in every VM version that runs it.
+//! Ways in which native code once answered otherwise than ckb-script does: one script for each, in every VM
+//! version that runs it.
 
 use std::{
     collections::HashSet,
@@ -71,8 +72,8 @@ fn natively(
     Verifier::new(prepared, limits, engine, StopHandle::new()).verify(Selection::All).unwrap()
 }
 
-/// Runs `code` as a lock, with `others` as further deps, and compares all tiers with ckb-script. Gives the error's words, and how native
-/// code fared.
+/// Runs `code` as a lock, with `others` as further deps, and compares all tiers with ckb-script. Gives the
+/// error's words, and how native code fared.
 #[track_caller]
 pub(crate) fn check(
     code: &[u8],
@@ -127,7 +128,8 @@ fn a_failed_exec_leaves_loaded_code_protected() {
         for how in 0..4 {
             let script = guests::script("EXEC_FAILS", &[&format!("HOW={how}")]).unwrap();
             let (error, _) = check(&script, &[blob()], hash_type);
-            // Version 1 answers a bad index and a bad slice, version 2 a bad source; all else ends the script.
+            // Version 1 answers a bad index and a bad slice, version 2 a bad source; all else ends the
+            // script.
             if (hash_type == ScriptHashType::Data1) == (how != 2) {
                 is(error, "MemWriteOnExecutablePage");
             }

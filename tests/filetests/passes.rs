@@ -1,8 +1,9 @@
 //! Each pass of the optimiser alone: IR in, IR out.
 //!
-//! A file under `passes/` has the name of its pass. Its cases start with `;;; ` and what they show, then comes IR without what is the same
-//! in every module, then `;=>` and the IR after the pass, or `;=> unchanged`. What a pass looks up in the script stands in comments
-//! at the head of a case: `; entry 0x10000`, `; words at 0x1003c: 0x10 0x20` (in executable pages), `; functions at 0x30000: 0x10010`.
+//! A file under `passes/` has the name of its pass. Its cases start with `;;; ` and what they show, then
+//! comes IR without what is the same in every module, then `;=>` and the IR after the pass, or `;=>
+//! unchanged`. What a pass looks up in the script stands in comments at the head of a case: `; entry
+//! 0x10000`, `; words at 0x1003c: 0x10 0x20` (in executable pages), `; functions at 0x30000: 0x10010`.
 //! `BLESS=1` writes what is expected anew.
 
 use std::{collections::BTreeMap, env, fs, panic::catch_unwind, path::PathBuf};

@@ -1,4 +1,5 @@
-//! What a stage shows of an ELF: the compiler's text without what is the same in every library, or a run's outcome.
+//! What a stage shows of an ELF: the compiler's text without what is the same in every library, or a run's
+//! outcome.
 
 use antares_abi::{CodeTier, Hints};
 use antares_baseline::Listing;
@@ -54,8 +55,8 @@ fn functions(module: &str) -> Vec<String> {
     lines
 }
 
-/// The guest's functions of an assembly file (and their thunks, into which small ones are inlined), without directives
-/// and tables.
+/// The guest's functions of an assembly file (and their thunks, into which small ones are inlined), without
+/// directives and tables.
 fn instructions(assembly: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut is_inside = false;
@@ -72,7 +73,8 @@ fn instructions(assembly: &str) -> Vec<String> {
     lines
 }
 
-/// The guest's functions as the baseline generates them. Places inside a function are numbered from its start.
+/// The guest's functions as the baseline generates them. Places inside a function are numbered from its
+/// start.
 fn baseline(case: &Case) -> Result<Vec<String>> {
     let listing = antares_baseline::listing(&case.module(CodeTier::Baseline)?)?;
     let mut lines = Vec::new();

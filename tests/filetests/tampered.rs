@@ -64,7 +64,8 @@ fn a_proof_of_more_than_was_checked_is_noticed() {
 const LOOPS: [&str; 5] =
     ["counted_loop", "counted_loop_of_blocks", "loop_on_vectors", "called_with_numbers", "versioned_loops"];
 
-/// Each loop of the programs, changed: what is said against it must contain one of `expected`. How many there were.
+/// Each loop of the programs, changed: what is said against it must contain one of `expected`. How many there
+/// were.
 #[track_caller]
 fn refused_loops(expected: &[&str], change: impl Fn(&mut Module, usize, usize) -> Option<()>) -> usize {
     let mut changed = 0;
@@ -386,7 +387,8 @@ fn a_search_that_charges_something_else_is_noticed() {
             (noticed, needless) = (noticed + usize::from(is_noticed), needless + usize::from(!is_noticed));
             is_noticed
         };
-        // Each number that the guard and the block in place of the loop compute with, by one more and by 8 more.
+        // Each number that the guard and the block in place of the loop compute with, by one more and by 8
+        // more.
         for (place, by) in [guard, block].into_iter().flat_map(|place| [(place, 1), (place, 8)]) {
             for (index, op) in blocks[place].ops.iter().enumerate() {
                 let Op::Const(number) = op else { continue };

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 #![forbid(unsafe_code)]
 
+mod libraries;
+
 use std::{fs, panic, path::Path};
 
 use antares_tests::{

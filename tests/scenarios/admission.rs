@@ -1,5 +1,5 @@
-//! One client takes all that it can get: connections, calls, bytes of requests. Others get their answers in time, and memory
-//! stays within its budgets. Each client has an address of its own on the loopback network.
+//! One client takes all that it can get: connections, calls, bytes of requests. Others get their answers in
+//! time, and memory stays within its budgets. Each client has an address of its own on the loopback network.
 
 use std::{
     io::Write as _,
@@ -208,7 +208,8 @@ async fn parallel_uploads_leave_no_memory_behind() {
         println!("{stored} of 16 stored; {} KiB resident, {before} before", server.possessions()[3]);
         assert!(stored > 0);
     }
-    // What the store keeps of half a gigabyte that it has just written (130 to 220 MiB as measured), not a gigabyte as before.
+    // What the store keeps of half a gigabyte that it has just written (130 to 220 MiB as measured), not a
+    // gigabyte as before.
     until("memory is given back", || server.possessions()[3] < before + (384 << 10));
 }
 

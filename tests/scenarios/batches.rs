@@ -1,4 +1,5 @@
-//! One script with many inputs, in batches and in sessions: each as if it were alone; and callers that go away.
+//! One script with many inputs, in batches and in sessions: each as if it were alone; and callers that go
+//! away.
 
 use std::time::{Duration, Instant};
 

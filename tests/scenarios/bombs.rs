@@ -1,4 +1,5 @@
-//! Scripts that are costly to compile, a kind each: within the compiler's limits, told once, and no matter to anybody else.
+//! Scripts that are costly to compile, a kind each: within the compiler's limits, told once, and no matter to
+//! anybody else.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,8 @@ use crate::{
 
 /// Wall time of a compile, as configured here.
 const WALL: Duration = Duration::from_secs(20);
-/// What a call may take beside its compile: the queue before it, the run in the interpreter, and a machine that others use.
+/// What a call may take beside its compile: the queue before it, the run in the interpreter, and a machine
+/// that others use.
 const BESIDE: Duration = Duration::from_secs(40);
 /// Memory that the server's own process may have had, bytes.
 const MEMORY_MAX: u64 = 256 << 20;

@@ -84,6 +84,7 @@ fn request(source: v1::script::Source, args: &[&str], tier: v1::Tier) -> v1::Exe
         sample_salt: None,
         text_args: Vec::new(),
         recheck: false,
+        diagnosis: false,
     }
 }
 

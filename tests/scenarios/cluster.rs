@@ -1,5 +1,5 @@
-//! Three compilers and several runners as processes of their own, with one shared tier: equal scripts meet in one compile, and
-//! whoever is killed is missed by nobody.
+//! Three compilers and several runners as processes of their own, with one shared tier: equal scripts meet in
+//! one compile, and whoever is killed is missed by nobody.
 
 use std::{
     path::Path,
@@ -124,10 +124,12 @@ async fn without_routing_there_are_no_more_compiles_than_compilers() {
 /// A compile that takes long enough to be killed.
 const LONG: &str = "sphincs-imc";
 
-/// Clients of which each makes as many calls as its own budget for failures lets it make again, if all are lost at once.
+/// Clients of which each makes as many calls as its own budget for failures lets it make again, if all are
+/// lost at once.
 const CLIENTS_OF_MANY: usize = 40;
 
-/// A thousand calls for one script that is new, by clients that ask again as documented. They are all answered.
+/// A thousand calls for one script that is new, by clients that ask again as documented. They are all
+/// answered.
 async fn a_thousand_calls(runner: &Server, elf: &Bytes) {
     let clients = (0..CLIENTS_OF_MANY).map(|_| {
         let url = format!("http://{}", runner.address);
@@ -372,7 +374,8 @@ async fn another_one_that_stops_for_a_while_loses_nothing() {
     stopped_for_a_while(Maker::Gofakes3).await;
 }
 
-/// Every process is told to end and is started again, one after the other, while calls come all the time: with new scripts too.
+/// Every process is told to end and is started again, one after the other, while calls come all the time:
+/// with new scripts too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_restart_fails_no_call() {
     let tier = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A generator that is wrong once: its library is signed and stored as any other, with all checks of addresses left out. The run
-//! ends as a violation, loudly, and from then on the script is interpreted.
+//! A generator that is wrong once: its library is signed and stored as any other, with all checks of
+//! addresses left out. The run ends as a violation, loudly, and from then on the script is interpreted.
 #![allow(clippy::cast_possible_truncation, reason = "addresses of a small library, on 64 bits")]
 
 use std::os::unix::fs::symlink;
@@ -89,7 +89,7 @@ pub(crate) fn spoil_claiming(
     let mut library = entry[..entry.len() - manifest_bytes(&entry)].to_vec();
     assert!(change(&mut library) > 0);
     let facts = Facts { key, script, digest: Sha256Digest::of(&library), length: library.len() as u64 };
-    let keyring = Keyring::open(&Server::store(data).join("keys")).unwrap();
+    let keyring = Keyring::open(&Server::keys(data)).unwrap();
     let signed = keyring.sign(&facts, u64::from(u32::MAX)).unwrap();
     let mut claimed = Manifest::claimed(&signed).unwrap();
     claim(&mut claimed);

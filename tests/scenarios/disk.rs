@@ -1,5 +1,5 @@
-//! `antares serve` on a disk that is full, fails or is slow, and without descriptors: callers have their answers, with the status that the
-//! documentation says, and all is well again without a restart.
+//! `antares serve` on a disk that is full, fails or is slow, and without descriptors: callers have their
+//! answers, with the status that the documentation says, and all is well again without a restart.
 
 #[allow(dead_code, reason = "each test needs a part of it")]
 #[path = "../../cache/tests/disk/plan.rs"]
@@ -54,7 +54,8 @@ async fn compile(client: &mut Client, elf: &[u8]) -> Result<v1::CompileResponse,
     Ok(client.compiler.compile(request).await?.into_inner())
 }
 
-/// Runs and compiles while the disk has a fault: every script that comes with its call is answered, whatever the store does.
+/// Runs and compiles while the disk has a fault: every script that comes with its call is answered, whatever
+/// the store does.
 async fn goes_on(client: &mut Client, number: u64, what: &str) {
     let elf = variant(number);
     let answer = client.execute(inline(&elf, &["5"], Tier::Native)).await;

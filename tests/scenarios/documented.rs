@@ -1,5 +1,5 @@
-//! The commands of the docs, run as they stand there: those in blocks for a shell, and an example or more of every form of
-//! docs/cli.md, in which each of its options occurs.
+//! The commands of the docs, run as they stand there: those in blocks for a shell, and an example or more of
+//! every form of docs/cli.md, in which each of its options occurs.
 
 use std::{
     collections::BTreeSet,
@@ -9,14 +9,16 @@ use std::{
 };
 
 use antares_abi::Sha256Digest;
+use antares_chain::{Chain, TestNode, exits};
 use antares_pool::worker_path;
 use antares_tests::guests::{self, debugger_examples};
+use ckb_types::packed::OutPoint;
 use tempfile::TempDir;
 
 use crate::server::{Server, until};
 
 /// Beginnings of commands in the docs that are not run here, and why.
-const LEFT_OUT: [(&str, &str); 17] = [
+const LEFT_OUT: &[(&str, &str)] = &[
     ("make ", "chores of the house: setup, lint, test and demo are run for every change, benches by hand"),
     ("scripts/bench", "takes minutes"),
     ("cargo build --release", "what is run here was built by cargo, without --release"),
@@ -34,21 +36,26 @@ const LEFT_OUT: [(&str, &str); 17] = [
         "needs a guest with -g; formats.rs of the conformance tests has that format",
     ),
     ("clang --target", "a compiler of others"),
+    ("curl ", "web.rs calls the same, of a server of its own"),
+    ("riscv64-unknown-elf-gcc", "a compiler of others"),
     ("docs/clients/make.sh", "examples.rs runs all three"),
     ("FOLDER/run", "examples.rs runs all three"),
+    ("clients/make.sh", "packages.rs makes all three"),
+    ("FOLDER/client", "packages.rs runs all three"),
     ("target/release/antares serve", "runs until it is told to stop; it is what the others ask here"),
 ];
 
 /// Options of docs/cli.md without an example here, and why.
-const WITHOUT_EXAMPLE: [(&str, &str); 4] = [
+const WITHOUT_EXAMPLE: [(&str, &str); 5] = [
     ("--tls-ca", "tls.rs and cli.rs of the command line's tests have certificates"),
     ("--tls-cert", "as --tls-ca"),
     ("--tls-key", "as --tls-ca"),
     ("--token-file", "identity.rs has tokens"),
+    ("--address-file", "debug.rs of the command line's tests has a client"),
 ];
 
 /// What is run: statuses that are right, and the words. Capitals stand for what [`Place::fill`] puts there.
-const EXAMPLES: [(&[i32], &str); 66] = [
+const EXAMPLES: &[(&[i32], &str)] = &[
     (&[0], "run SCRIPT -- 0"),
     (&[1], "run SCRIPT -- 7"),
     (&[1], "run SCRIPT --expect-cycles 1 -- 0"),
@@ -57,30 +64,65 @@ const EXAMPLES: [(&[i32], &str); 66] = [
         "run SCRIPT --vm-version 1 --isa imc --max-cycles 70M --tier native --deadline-ms 60000 --full --no-cache --json -- 0",
     ),
     (&[0], "run SCRIPT --server SERVER --recheck -- 0"),
+    // The guest has no argument that says what it shall exit with.
+    (&[0, 1], "run SCRIPT --as-lock --args 0x01 --witness 0x --data @list --vm-version 2 --json"),
+    (&[1], "run SCRIPT --explain --error-codes codes.txt -- 7"),
+    (&[1], "run SCRIPT --no-diagnosis -- 7"),
+    (&[0], "debug SCRIPT --gdb --batch empty --max-cycles 100M --vm-version 2 --break-at-cycles 100 -- 0"),
+    // No machine has this address.
+    (&[2], "debug SCRIPT --listen 192.0.2.1:9999"),
+    (
+        &[0],
+        "debug SCRIPT --as-lock --args 0x01 --witness 0x --data @list --break-on-error --gdb --batch empty",
+    ),
+    (&[0], "debug --tx TX --group lock --cell input.0 --script-version 2 --gdb --batch empty"),
+    (&[0], "debug --tx TX --group lock --cell input.0 --mainnet-epoch 20000 --gdb --batch empty"),
+    (&[0], "verify --tx TX --explain --error-codes codes.txt"),
+    (&[0], "verify --tx TX -vvvv"),
+    (&[0], "verify --tx TX --no-diagnosis"),
     (&[0], "verify --tx TX"),
     (
         &[0],
         "verify --tx TX --group lock --cell input.0 --script-version 2 --max-cycles 100M --tier auto --deadline-ms 60000 --full --no-cache --json",
     ),
     (&[0], "verify --tx TX --mainnet-epoch 20000 --server SERVER --recheck"),
+    (&[0], "verify --tx TX --server SERVER --sign --json"),
+    (&[0], "verdict check answer.json --keys KEYS --tx TX --json"),
+    (&[0], "verify --tx-hash HASH --rpc URL --rpc-cache had"),
+    (&[0], "verify --tx BARE --rpc URL --json"),
+    (&[0], "dump --tx-hash HASH --rpc URL --rpc-cache had -o dumped.json"),
+    (&[0], "dump --tx BARE --rpc URL"),
+    (
+        &[0],
+        "replay --from 0 --to 2 --rpc URL --rpc-cache had --tier auto --full --no-cache --max-cycles 70M --deadline-ms 60000 --json",
+    ),
     (&[0], "profile SCRIPT -o before.antares -- 0"),
     (
         &[0],
         "profile SCRIPT --exact --format folded -o out.folded --top 3 --vm-version 2 --isa imc --max-cycles 1M --deadline-ms 60000 -- 0",
     ),
     (&[0], "profile SCRIPT --before before.antares -o out.html -- 0"),
-    (&[0], "profile --tx TX"),
-    (&[0], "profile --server SERVER"),
+    (&[0], "profile --tx TX --json"),
+    (&[0], "profile --server SERVER --json"),
     (
         &[0],
         "profile SHA256 --server SERVER --window-ms 600000 --format html -o seen.html --before before.antares --top 3",
     ),
-    (&[0], "profile diff before.antares before.antares --fail-over 0% --top 3"),
+    (&[0], "profile diff before.antares before.antares --fail-over 0% --top 3 --json"),
     (&[0], "profile diff SCRIPT SCRIPT --vm-version 2 -- 0"),
+    (
+        &[0],
+        "optimise SCRIPT -o cheaper --vm-version 2 --isa imc+b --all --budget-s 60 --report r.json --solver z3 --second-solver z3 --smt-out asked --no-cache --reads-itself -- 0",
+    ),
+    (&[0], "optimise SCRIPT -o cheaper --profile before.antares"),
+    // The transaction may run another script.
+    (&[0, 2], "optimise SCRIPT -o cheaper --tx TX"),
     (&[0], "insights SCRIPT --top 3 --vm-version 2 --isa imc --max-cycles 1M --deadline-ms 60000 -- 0"),
-    (&[0], "insights --tx TX"),
-    (&[0], "insights --server SERVER"),
+    (&[0], "insights --tx TX --json"),
+    (&[0], "insights --server SERVER --json"),
     (&[0], "insights SHA256 --server SERVER --window-ms 600000 --top 3"),
+    // The tenth number of Fibonacci.
+    (&[254], "debugger --bin OTHER"),
     (&[0], "compile SCRIPT -o out.so --vm-version 2 --isa imc"),
     (&[0], "explain SCRIPT --stage hash"),
     (&[0], "explain SCRIPT --stage image"),
@@ -95,17 +137,26 @@ const EXAMPLES: [(&[i32], &str); 66] = [
     (&[0, 1], "doctor"),
     (&[0, 1], "doctor --config CONFIG"),
     (&[0], "upload SCRIPT OTHER --server SERVER"),
-    (&[0], "ls --window-ms 600000 --server SERVER"),
+    (&[0], "ls --window-ms 600000 --json --server SERVER"),
     (&[0], "ls --stored --artifacts --server SERVER"),
+    (&[0], "ls --stored --json --server SERVER"),
     (&[0], "pin SHA256 --server SERVER"),
     (&[0], "unpin SCRIPT --server SERVER"),
-    (&[0], "stat SHA256 --server SERVER"),
-    (&[0], "top SHA256 --window-ms 600000 --top 3 --server SERVER"),
-    (&[0], "health --server SERVER"),
+    (&[0], "stat SHA256 --json --server SERVER"),
+    (&[0], "top SHA256 --window-ms 600000 --top 3 --json --server SERVER"),
+    (&[0], "health --json --color never --server SERVER"),
     (&[0], "capabilities --server SERVER"),
     (
         &[0],
         "warm SCRIPT SHA256 SCRIPTS --list list --at-once 2 --vm-version 2 --isa imc+b+mop --server SERVER",
+    ),
+    (&[0], "usage --since 2026-01-01 --until 2100-01-01T00 --by day --csv --server SERVER"),
+    (&[0], "usage --tenant (unproven) --by hour --json --server SERVER"),
+    (&[0], "usage --by total --server SERVER"),
+    (&[0], "capacity --rate 3000 --script-ms 40"),
+    (
+        &[0],
+        "capacity --rate 50 --script-ms 1 --beside-us 300 --spread even --pod-cores 2 --busy 60 --new-scripts 0.1 --json",
     ),
     (&[0], "cache ls --artifacts --shared SHARED"),
     (&[0], "cache ls --config CONFIG"),
@@ -125,6 +176,8 @@ const EXAMPLES: [(&[i32], &str); 66] = [
     (&[0], "completions fish"),
     (&[0], "completions powershell"),
     (&[0], "completions zsh"),
+    (&[0], "man pages"),
+    (&[0], "help run"),
     (&[0], "--version"),
     (&[0], "-V"),
     (&[0], "serve --config CONFIG --listen 127.0.0.1:0 --data data --check-config"),
@@ -133,6 +186,17 @@ const EXAMPLES: [(&[i32], &str); 66] = [
     (&[0], "admin revoke SHA256 --server SERVER"),
     // As above: it is the digest of a script.
     (&[1], "rm --artifacts SHA256 --server SERVER"),
+    // The last ones: their file is no script, and `warm` would say so.
+    (&[0], "snapshot SCRIPTS --json"),
+    (&[0], "snapshot SCRIPTS --check --tolerance 0.5%"),
+    (&[0], "snapshot SCRIPTS --file figures.json --max-cycles 70M --deadline-ms 60000"),
+    // 2 where the script has no lines.
+    (
+        &[0, 2],
+        "coverage SCRIPT SCRIPTS --lcov out.info --html out.html --only guest --fail-under 0% --max-cycles 70M --deadline-ms 60000 --json -- 0",
+    ),
+    (&[0], "size SCRIPT --before OTHER --top 3 --vm-version 1 --isa imc --json"),
+    (&[0], "size SCRIPT --shrink -o smaller --json"),
 ];
 
 /// A folder with all that the commands name, and a server.
@@ -142,6 +206,8 @@ struct Place {
     server: Server,
     digest: String,
     transaction: PathBuf,
+    node: TestNode,
+    hash: String,
 }
 
 impl Place {
@@ -150,7 +216,9 @@ impl Place {
         let elf = guests::bytes("exit-imc").unwrap();
         let path = |name: &str| folder.path().join(name);
         let shared = format!("[shared]\nurl = \"file://{}\"\nget_ms_max = 60000\n", path("shared").display());
-        let server = Server::start_with(&data, &shared);
+        let usage = format!("[usage]\ndir = \"{}\"\n", path("usage").display());
+        let verdicts = format!("[verdict]\nkeys = \"{}\"\n", path("verdicts").display());
+        let server = Server::start_with(&data, &format!("{shared}{usage}{verdicts}"));
         fs::write(path("antares.toml"), shared).unwrap();
         fs::create_dir(path("scripts")).unwrap();
         for name in ["script", "guest.elf", "scripts/one"] {
@@ -158,9 +226,13 @@ impl Place {
         }
         fs::write(path("other"), guests::bytes("fib-imc").unwrap()).unwrap();
         fs::write(path("list"), "script\n").unwrap();
+        fs::write(path("codes.txt"), "7 = Seven\n").unwrap();
+        fs::write(path("empty"), "").unwrap();
         let (digest, transaction) =
             (Sha256Digest::of(&elf).to_string(), debugger_examples().unwrap().join("mock_tx.json"));
-        Self { folder, _data: data, server, digest, transaction }
+        let (node, hash, bare) = chain();
+        fs::write(path("bare.json"), bare).unwrap();
+        Self { folder, _data: data, server, digest, transaction, node, hash }
     }
 
     /// The words of `command` with something real for what stands for something.
@@ -172,14 +244,18 @@ impl Place {
         let fill = |(before, word): (&str, &str)| match word {
             "SCRIPT" => at("script"),
             "OTHER" => at("other"),
-            "SCRIPTS" => at("scripts"),
+            "SCRIPTS" | "scripts" => at("scripts"),
             "CONFIG" => at("antares.toml"),
+            "KEYS" => at("verdicts/trusted.json"),
             "SHARED" => format!("file://{}", at("shared")),
             "SERVER" | "127.0.0.1:50051" => self.server.address.clone(),
             "http://127.0.0.1:50051" => format!("http://{}", self.server.address),
             "SHA256" => self.digest.clone(),
             "TX" => transaction(),
             "FILE" if before == "--tx" => transaction(),
+            "BARE" => at("bare.json"),
+            "HASH" => self.hash.clone(),
+            "URL" if before == "--rpc" => self.node.url.clone(),
             "ARG" | "ARG..." => "0".to_owned(),
             // What the repository has.
             word if word.starts_with("docs/") => format!("{}/../{word}", env!("CARGO_MANIFEST_DIR")),
@@ -197,9 +273,23 @@ impl Place {
             .env_remove("ANTARES_SERVER")
             .output()
             .unwrap();
+        if command.contains("--sign") {
+            fs::write(self.folder.path().join("answer.json"), &output.stdout).unwrap();
+        }
         let text = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8_lossy(&text).into_owned())
     }
+}
+
+/// A node with a transaction in a block, by its hash, and one that is in no block.
+fn chain() -> (TestNode, String, String) {
+    let (elf, mut chain) = (exits(0), Chain::new());
+    let cycles = 539;
+    let last = chain.grow(&elf, 1, cycles).pop().unwrap();
+    let code = last.cell_deps().get(0).unwrap().out_point();
+    let next = Chain::spend(OutPoint::new(last.hash(), 0), (code, &elf), b"next");
+    let bare = serde_json::to_string(&ckb_jsonrpc_types::Transaction::from(next.data())).unwrap();
+    (TestNode::start(chain), format!("{:#x}", last.hash()), bare)
 }
 
 /// Every page of the docs: its path from the root, and its text.

@@ -1,5 +1,5 @@
-//! The examples of docs/clients: made as their readers make them, and run against a server that asks who they are and has not got
-//! the script.
+//! The examples of docs/clients: made as their readers make them, and run against a server that asks who they
+//! are and has not got the script.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,5 +1,6 @@
-//! Full compiles that fail: scripts run on the baseline's code, here and on a server, and a compile that failed is not tried again
-//! before something has changed, nor by the next process; the operator is told which and why.
+//! Full compiles that fail: scripts run on the baseline's code, here and on a server, and a compile that
+//! failed is not tried again before something has changed, nor by the next process; the operator is told
+//! which and why.
 
 use std::{fs, os::unix::fs::symlink, process::Command};
 

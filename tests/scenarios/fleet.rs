@@ -1,5 +1,5 @@
-//! The profile that is always on, of many runs: it converges to the exact one, function by function, whether the runs are all
-//! the same or not; and a run can be sampled again as it was.
+//! The profile that is always on, of many runs: it converges to the exact one, function by function, whether
+//! the runs are all the same or not; and a run can be sampled again as it was.
 
 use std::{collections::BTreeMap, fs};
 
@@ -104,7 +104,8 @@ async fn profiles_of_varied_runs_converge() {
     let digest = client.upload(&elf).await.unwrap().sha256;
     let file = folder.path().join("script");
     fs::write(&file, &elf).unwrap();
-    // Lengths on both sides of a period, so that what only short runs do, or only the ends of long ones, would be missed.
+    // Lengths on both sides of a period, so that what only short runs do, or only the ends of long ones,
+    // would be missed.
     let lengths = ["1", "2", "1", "3", "5"];
     let mut whole = Profile::new();
     for length in lengths {
@@ -119,7 +120,8 @@ async fn profiles_of_varied_runs_converge() {
     agree("varied", (&whole, whole.sum().cycles), &live(&server, Some(digest)).await);
 }
 
-/// The programs of the bench, and how often each repeats its work. Those that are not here have tests of their own.
+/// The programs of the bench, and how often each repeats its work. Those that are not here have tests of
+/// their own.
 const REPEATING: [(&str, u64); 25] = [
     ("secp256k1-b", 1),
     ("secp256k1-small-imc", 1),

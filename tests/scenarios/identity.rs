@@ -1,5 +1,5 @@
-//! Who may make which call: every call of the descriptor set against every role, and everything that is refused, with its status and
-//! reason.
+//! Who may make which call: every call of the descriptor set against every role, and everything that is
+//! refused, with its status and reason.
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +34,7 @@ const ISSUER: &str = "https://issuer.test";
 const AUDIENCE: &str = "antares";
 
 /// Every call there is, and who may make it. A new one needs a row here and in `roles.rs`.
-const CALLS: [(&str, Option<&str>); 37] = [
+const CALLS: [(&str, Option<&str>); 38] = [
     ("antares.v1.CompilerService/Upload", Some("upload")),
     ("antares.v1.CompilerService/QueryUpload", Some("upload")),
     ("antares.v1.CompilerService/FindMissing", Some("upload")),
@@ -56,6 +56,7 @@ const CALLS: [(&str, Option<&str>); 37] = [
     ("externalscaler.ExternalScaler/StreamIsActive", Some("scale")),
     ("externalscaler.ExternalScaler/GetMetricSpec", Some("scale")),
     ("externalscaler.ExternalScaler/GetMetrics", Some("scale")),
+    ("antares.v1.UsageService/ListUsage", None),
     ("antares.v1.StoreService/ListStored", Some("admin")),
     ("antares.v1.StoreService/RemoveStored", Some("admin")),
     ("antares.v1.StoreService/PinStored", Some("admin")),
@@ -86,6 +87,18 @@ impl Issuer {
     pub(crate) fn new() -> Self {
         let issuer = Self { folder: tempfile::tempdir().unwrap(), keys: BTreeMap::new() };
         issuer.with("first")
+    }
+
+    /// The set has a new key `id`, in the place of one of this id.
+    pub(crate) fn renew(&mut self, id: &'static str) {
+        self.keys.insert(id, token_key());
+        self.write();
+    }
+
+    /// The set has the key no longer.
+    pub(crate) fn take_back(&mut self, id: &str) {
+        self.keys.remove(id);
+        self.write();
     }
 
     fn with(mut self, id: &'static str) -> Self {

@@ -1,4 +1,5 @@
-//! The main job: secp256k1 verification uploaded, compiled, kept, run; and again from the store, after a restart too.
+//! The main job: secp256k1 verification uploaded, compiled, kept, run; and again from the store, after a
+//! restart too.
 
 use antares_abi::{CompileOptions, Isa};
 use antares_proto::v1::{CacheUse, Tier};

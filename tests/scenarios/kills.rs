@@ -1,4 +1,5 @@
-//! Processes killed with SIGKILL under load: only the owner's call fails, with a clear status, and the next one works.
+//! Processes killed with SIGKILL under load: only the owner's call fails, with a clear status, and the next
+//! one works.
 
 use std::sync::{
     Arc,
@@ -16,7 +17,8 @@ use crate::{
     server::{Server, signal, until},
 };
 
-/// Failed calls after which a caller gives up: a server that is gone fails calls faster than memory can keep them.
+/// Failed calls after which a caller gives up: a server that is gone fails calls faster than memory can keep
+/// them.
 const STATUSES_MAX: usize = 64;
 
 /// Callers of the load.
@@ -24,8 +26,8 @@ const CALLERS: u32 = 2;
 /// Zygotes that are killed.
 const KILLS: u32 = 3;
 
-/// Callers that run a small script again and again until they are told to stop; each gives its count of answers and
-/// the statuses that were none.
+/// Callers that run a small script again and again until they are told to stop; each gives its count of
+/// answers and the statuses that were none.
 struct Load {
     stop: Arc<AtomicBool>,
     /// Calls that have ended.
@@ -116,8 +118,8 @@ async fn a_killed_run_worker_fails_its_own_call() {
 async fn a_killed_compile_worker_fails_no_run() {
     let data = tempfile::tempdir().unwrap();
     let (server, mut client, elf) = ready(&data).await;
-    // Takes seconds to compile in full. Whichever compile is killed, the baseline's or the one that follows it, the other gives
-    // native code.
+    // Takes seconds to compile in full. Whichever compile is killed, the baseline's or the one that follows
+    // it, the other gives native code.
     let large = guests::bytes("secp256k1-imc").unwrap();
     let request = inline(&large, &["1"], Tier::Native);
     let (mut other, owned) = (client.clone(), request.clone());

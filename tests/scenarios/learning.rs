@@ -1,4 +1,5 @@
-//! Scripts that recovery cannot know become native over gRPC, alone and in transactions; whoever lies about them changes nothing.
+//! Scripts that recovery cannot know become native over gRPC, alone and in transactions; whoever lies about
+//! them changes nothing.
 
 use std::time::{Duration, Instant};
 
@@ -139,7 +140,8 @@ async fn lies_and_floods_change_nothing_but_time() {
     run_until_native(&mut client, &elf, cycles).await;
 }
 
-/// What one tenant says of a script that another one runs is not heard, whether or not they share native code.
+/// What one tenant says of a script that another one runs is not heard, whether or not they share native
+/// code.
 #[tokio::test(flavor = "multi_thread")]
 async fn lies_of_another_tenant_change_nothing() {
     let elf = guests::hidden().unwrap();
@@ -189,8 +191,8 @@ async fn learn_for(
     Ok(client.learn(request).await?.into_inner().hints_sha256)
 }
 
-/// Junk of a tenant, as much as a call takes and more often than a script learns: another tenant's code stays what it was, and what a
-/// runner has seen is heard afterwards.
+/// Junk of a tenant, as much as a call takes and more often than a script learns: another tenant's code stays
+/// what it was, and what a runner has seen is heard afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_runners_teach_all() {
     let runner = "[[auth.rules]]\ntoken = \"runner\"\nroles = [\"upload\", \"compile\"]\nany_tenant = true\n";
@@ -241,7 +243,8 @@ async fn native_in_the_end(tenant: &mut Tenant, elf: &[u8], cycles: u64) {
     }
 }
 
-/// A script that stores below its code, which native code leaves to the interpreter: nothing can be learnt of it.
+/// A script that stores below its code, which native code leaves to the interpreter: nothing can be learnt of
+/// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_always_leaves_native_code_begins_in_the_interpreter() {
     let data = tempfile::tempdir().unwrap();
@@ -308,7 +311,8 @@ async fn failing_runs_take_native_code_from_nobody() {
     assert_eq!(native, honest);
 }
 
-/// A lock that runs natively and goes on as another program, which always leaves native code: that one alone does without.
+/// A lock that runs natively and goes on as another program, which always leaves native code: that one alone
+/// does without.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_transaction_what_always_leaves_native_code_begins_in_the_interpreter() {
     let data = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! A way between two processes on which things go wrong: slow, narrow, silent, cut, or open in one direction only.
+//! A way between two processes on which things go wrong: slow, narrow, silent, cut, or open in one direction
+//! only.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Libraries that a lock loads at run time are native from the third run on, over gRPC and in the command line.
+//! Libraries that a lock loads at run time are native from the third run on, over gRPC and in the command
+//! line.
 
 use std::{
     fs,

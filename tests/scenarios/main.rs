@@ -1,24 +1,29 @@
-//! Both services as an operator runs them (`antares serve`), with real clients over gRPC: a Rust client, and strangers
-//! that know nothing but the address; with processes that are killed, and with input that is damaged or too large.
+//! Both services as an operator runs them (`antares serve`), with real clients over gRPC: a Rust client, and
+//! strangers that know nothing but the address; with processes that are killed, and with input that is
+//! damaged or too large.
 //!
 //! The binaries are built by `cargo build --workspace`; a test without them fails and says so.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 #![forbid(unsafe_code)]
 
 mod admission;
+mod backup;
 mod batches;
 mod bombs;
+mod browser;
 mod client;
 mod cluster;
 mod contained;
 mod costs;
 mod damage;
+mod diagnoses;
 mod disk;
 mod documented;
 mod drawn;
 mod examples;
 mod failing;
 mod fleet;
+mod hot_cells;
 mod identity;
 mod journey;
 mod kills;
@@ -32,12 +37,17 @@ mod neighbours;
 mod network;
 mod operators;
 mod overload;
+mod packages;
+mod pages;
+mod replay;
 mod scaling;
 mod second_runs;
 mod server;
+mod shared_cells;
 mod siege;
 mod signing;
 mod soak;
+mod soak_first;
 mod storms;
 mod strangers;
 mod surroundings;
@@ -48,5 +58,8 @@ mod tokens;
 mod transactions;
 mod twice;
 mod uploads;
+mod usage;
+mod verdicts;
 mod verify_sessions;
+mod web;
 mod wire;

@@ -14,7 +14,8 @@ use crate::{
     server::{Server, until},
 };
 
-/// 170 KB of code. With no argument it ends at once; with one it goes through all of them; with two it counts to 600 million before.
+/// 170 KB of code. With no argument it ends at once; with one it goes through all of them; with two it counts
+/// to 600 million before.
 fn large() -> Vec<u8> {
     guests::assemble(
         &[".globl _start\n_start:\nld t0, 0(sp)\nbeqz t0, end\naddi t0, t0, -1\nbeqz t0, code\nli t1, 600000000\n", CODE].concat(),
@@ -116,7 +117,8 @@ async fn native_code_that_is_there_first_runs_and_who_asks_for_it_waits() {
     assert_eq!(server.metric("antares_fallbacks_total{reason=\"compiling\"}"), 0.0);
 }
 
-/// A transaction whose lock counts down from `count` and goes through 170 KB of code; beside it lies a small program.
+/// A transaction whose lock counts down from `count` and goes through 170 KB of code; beside it lies a small
+/// program.
 fn transaction(count: u32) -> Vec<u8> {
     let large = guests::assemble(&format!(".globl _start\n_start:\nli t1, {count}\n{CODE}")).unwrap();
     let small = guests::assemble(".globl _start\n_start:\nli a7, 93\necall\n").unwrap();

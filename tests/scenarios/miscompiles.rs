@@ -1,5 +1,6 @@
-//! Every kind of mistake that a generator could make, in libraries that are otherwise its own: the check refuses the library, its run
-//! is a violation, or the second run finds another answer. None ends as an answer that somebody believes.
+//! Every kind of mistake that a generator could make, in libraries that are otherwise its own: the check
+//! refuses the library, its run is a violation, or the second run finds another answer. None ends as an
+//! answer that somebody believes.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -50,7 +51,8 @@ fn instructions(library: &[u8]) -> Vec<Instruction> {
         .collect()
 }
 
-/// Puts what `mistake` makes of the base register in front of the first call of the host for an ecall: the room is behind the code.
+/// Puts what `mistake` makes of the base register in front of the first call of the host for an ecall: the
+/// room is behind the code.
 fn detour(library: &mut [u8], mistake: impl Fn(u8) -> Vec<u8>) -> usize {
     let field = (HOST_TABLE_OFFSET + offset_of!(HostTable, ecall)) as u64;
     let is_call = |found: &&Instruction| {
@@ -95,7 +97,8 @@ fn stores() -> Vec<Mistake> {
     ]);
     let to_state = fields.map(|(name, field)| Mistake {
         end: match &*name {
-            // The exit code. A call that nobody knows, and more cycles left than there were, are the interpreter's.
+            // The exit code. A call that nobody knows, and more cycles left than there were, are the
+            // interpreter's.
             "x10" => End::Found,
             _ => End::Right,
         },

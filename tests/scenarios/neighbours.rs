@@ -1,4 +1,5 @@
-//! What stands beside the services in a cluster, made by others: nginx before them, servers of S3 behind them.
+//! What stands beside the services in a cluster, made by others: nginx before them, servers of S3 behind
+//! them.
 
 use std::{
     fs,
@@ -55,7 +56,8 @@ impl Proxy {
     }
 }
 
-/// As docs/operations.md says: nginx would leave a runner out for ten seconds after one call that was lost with it.
+/// As docs/operations.md says: nginx would leave a runner out for ten seconds after one call that was lost
+/// with it.
 fn configuration(address: &str, servers: &[String], folder: &str) -> String {
     let servers: String = servers.iter().map(|server| format!("server {server} max_fails=0;\n")).collect();
     format!(

@@ -1,5 +1,6 @@
-//! A cluster on a bad network: ways between caller, runners, compilers and object store that are slow, narrow, cut, half closed or
-//! silent, processes that stop for a while, stores and collectors that hang. It costs time, and nothing else.
+//! A cluster on a bad network: ways between caller, runners, compilers and object store that are slow,
+//! narrow, cut, half closed or silent, processes that stop for a while, stores and collectors that hang. It
+//! costs time, and nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,8 @@ const CALLS: u64 = 4;
 /// Time between two faults of the soak.
 const BETWEEN_FAULTS: Duration = Duration::from_millis(700);
 
-/// A compiler that did not answer is asked last for a second. Which one a new script asks first is by lot again after that.
+/// A compiler that did not answer is asked last for a second. Which one a new script asks first is by lot
+/// again after that.
 const AS_GOOD_AS_GONE: Duration = Duration::from_millis(1_100);
 
 /// How long the soak is, seconds.
@@ -123,7 +125,8 @@ async fn ways(servers: &[Server]) -> Vec<Link> {
     futures_util::future::join_all(servers.iter().map(|server| Link::to(&server.address))).await
 }
 
-/// Each fault on each way in turn, with calls of new scripts meanwhile: a call that is lost on its way is made again, elsewhere.
+/// Each fault on each way in turn, with calls of new scripts meanwhile: a call that is lost on its way is
+/// made again, elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_on_the_way_cost_time_and_nothing_else() {
     let Some(network) = Network::start(Some(Maker::Gofakes3), "", "").await else { return };
@@ -166,7 +169,8 @@ async fn faults_on_the_way_cost_time_and_nothing_else() {
     });
 }
 
-/// A compiler that takes calls and says nothing is waited for as long as calls usually take, and then by none.
+/// A compiler that takes calls and says nothing is waited for as long as calls usually take, and then by
+/// none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_compiler_is_not_waited_for() {
     let network = Network::start(None, "", "").await.unwrap();
@@ -266,7 +270,8 @@ async fn processes_of_a_cluster_that_stop_for_a_while_are_waited_for_or_passed_o
     }
 }
 
-/// One fault after the other, by lot: on a way, or a worker or a zygote is killed, or a server stops for a moment.
+/// One fault after the other, by lot: on a way, or a worker or a zygote is killed, or a server stops for a
+/// moment.
 async fn faults(network: &Network, seconds: u64) -> Vec<Vec<[u64; 5]>> {
     let (mut random, mut looks) = (Random(7), vec![Vec::new(); 4]);
     let end = Instant::now() + Duration::from_secs(seconds);

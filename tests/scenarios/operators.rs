@@ -188,6 +188,55 @@ async fn an_operator_revokes_changes_the_log_and_drains() {
     assert_eq!(server.wait(), Some(0));
 }
 
+/// Standard output of `antares WORDS --server SERVER`, or what it says instead.
+fn said(words: &[&str], server: &str) -> Result<String, String> {
+    let mut command = Command::new(worker_path("antares").unwrap());
+    let output = command.args(words).args(["--server", server]).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_is_who_may_open_the_socket() {
+    let data = tempfile::tempdir().unwrap();
+    let socket = data.path().join("admin.sock");
+    let sections =
+        format!("[admin]\nsocket = {socket:?}\n[listen]\ncalls_max = 1\n[compiler]\nbaseline = false\n");
+    let mut server = Server::start_with(&data, &sections);
+    let at = format!("unix://{}", socket.display());
+    let mut client = Client::connect(&server).await;
+    let elf = guests::bytes("exit-imc").unwrap();
+    client.upload(&elf).await.unwrap();
+    client.compiler.compile(compile(&elf).unwrap()).await.unwrap();
+    let script = Sha256Digest::of(&elf).to_string();
+    // Nobody is one by the network, also not of this machine.
+    let refused = said(&["admin", "revoke", &script], &server.address).unwrap_err();
+    assert!(refused.contains("admin.socket") && refused.contains("admin.loopback"), "{refused}");
+    assert!(said(&["ls", "--stored"], &server.address).is_err());
+    assert!(said(&["ls", "--stored"], &at).unwrap().contains(&script));
+    // While a call holds the only place.
+    let (chunks, stream) = tokio::sync::mpsc::channel(1);
+    let mut holding = client.clone();
+    let held = tokio::spawn(async move {
+        let stream = tokio_stream::wrappers::ReceiverStream::new(stream);
+        holding.compiler.upload(stream).await.map(drop)
+    });
+    until("the only place is taken", || server.metric("antares_calls_in_progress") >= 1.0);
+    let revoked = said(&["admin", "revoke", &script], &at).unwrap();
+    assert!(revoked.starts_with(&format!("{script}  revoked\n")), "{revoked}");
+    assert_eq!(revoked.matches("  stopped with it\n").count(), 1, "{revoked}");
+    drop::<tokio::sync::mpsc::Sender<v1::UploadRequest>>(chunks);
+    drop(held.await.unwrap());
+    let library = revoked.lines().nth(1).unwrap().split("  ").next().unwrap().to_owned();
+    let revoked = said(&["admin", "revoke", &library], &at).unwrap();
+    assert!(revoked.contains(&format!("{script}  its script goes on: revoke it too\n")), "{revoked}");
+    let revoked = said(&["admin", "revoke", &"5".repeat(64)], &at).unwrap();
+    assert!(revoked.ends_with("nothing of it is stored here\n"), "{revoked}");
+    assert_eq!(said(&["admin", "drain"], &at).unwrap(), "draining\n");
+    assert_eq!(server.wait(), Some(0));
+    assert!(!socket.exists());
+}
+
 /// Exit status and output of `antares WORDS`, with the token of a file.
 fn antares(server: &Server, token: &Path, words: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(worker_path("antares").unwrap());

@@ -1,5 +1,5 @@
-//! More than there is room for, and peers that do not do their part: bursts, readers that never read, clients that vanish,
-//! collectors that hang, processes that are stopped for a while.
+//! More than there is room for, and peers that do not do their part: bursts, readers that never read, clients
+//! that vanish, collectors that hang, processes that are stopped for a while.
 
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,8 @@ async fn a_burst_is_refused_with_advice_and_other_tenants_have_their_turns() {
     assert!(server.memory_high() - before < GROWTH_BYTES_MAX);
 }
 
-/// Calls of a tenant that may have one at a time, each with its script: nearly all are answered before their bytes are there.
+/// Calls of a tenant that may have one at a time, each with its script: nearly all are answered before their
+/// bytes are there.
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_refusals_leave_the_connection_to_others() {
     const CALLS: usize = 20_000;
@@ -162,7 +163,8 @@ async fn a_reader_that_never_reads_is_bounded_and_disturbs_nobody() {
     until("its worker is free", || server.metric("antares_workers_busy{role=\"run\"}") < 0.5);
 }
 
-/// Hands bytes on between a client and `server` until `cut`; then neither end hears from the other again, nor that it is gone.
+/// Hands bytes on between a client and `server` until `cut`; then neither end hears from the other again, nor
+/// that it is gone.
 async fn middle(server: String, cut: watch::Receiver<bool>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -162,7 +162,8 @@ fn wanted(running: usize, (target, value): (f64, f64)) -> usize {
     (1..RUNNERS_MAX).find(|count| *count as f64 >= wanted).unwrap_or(RUNNERS_MAX)
 }
 
-/// A load that comes and goes, and runners that follow it. No call fails: who is taken away first answers what it has.
+/// A load that comes and goes, and runners that follow it. No call fails: who is taken away first answers
+/// what it has.
 #[tokio::test(flavor = "multi_thread")]
 async fn runners_come_and_go_with_their_work_and_no_call_fails() {
     let data: Vec<_> = (0..=RUNNERS_MAX).map(|_| tempfile::tempdir().unwrap()).collect();

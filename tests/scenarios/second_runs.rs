@@ -1,5 +1,5 @@
-//! Second runs of batches and transactions, drawn by lot or asked for: wrong native code is found, its answer is not believed by
-//! whoever asked, and whoever asks pays.
+//! Second runs of batches and transactions, drawn by lot or asked for: wrong native code is found, its answer
+//! is not believed by whoever asked, and whoever asks pays.
 
 use antares_proto::v1::{self, Recheck, Tier, verify_transaction_request::Transaction};
 use antares_tests::{guests, transactions::locked_by};
@@ -32,7 +32,8 @@ fn transaction(elf: &[u8], recheck: bool) -> v1::VerifyTransactionRequest {
     v1::VerifyTransactionRequest { transaction, recheck, ..Default::default() }
 }
 
-/// Exit codes of a batch's runs, or of a transaction's groups, or of the one run; and what came of the second.
+/// Exit codes of a batch's runs, or of a transaction's groups, or of the one run; and what came of the
+/// second.
 type Told = (Vec<Option<i32>>, Recheck);
 
 async fn run_told(client: &mut Client, elf: &[u8], recheck: bool) -> Told {

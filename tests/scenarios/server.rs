@@ -27,6 +27,15 @@ pub(crate) struct Server {
     /// `host:port` of gRPC.
     pub(crate) address: String,
     metrics: String,
+    /// `host:port` of gRPC-web and JSON, where they are on.
+    pub(crate) web: Option<String>,
+}
+
+/// Where a server says that it serves.
+struct Addresses {
+    grpc: String,
+    metrics: String,
+    web: Option<String>,
 }
 
 impl Server {
@@ -36,8 +45,8 @@ impl Server {
         Self::start_with(data, "")
     }
 
-    /// As [`Server::start`], with more sections of configuration. Temporary files would be in a folder of their own
-    /// ([`Server::temporary`]).
+    /// As [`Server::start`], with more sections of configuration. Temporary files would be in a folder of
+    /// their own ([`Server::temporary`]).
     #[track_caller]
     pub(crate) fn start_with(data: &TempDir, sections: &str) -> Self {
         Self::start_program("antares", &["serve"], data, sections)
@@ -68,20 +77,24 @@ impl Server {
         Self::start_command(command)
     }
 
-    /// `antares serve` whose standard output is read by the caller, or not at all.
+    /// As [`Server::start_under`], with a standard output that is read by the caller, or not at all.
     #[track_caller]
-    pub(crate) fn start_unread(data: &TempDir, sections: &str) -> (Self, BufReader<ChildStdout>) {
+    pub(crate) fn start_unread(
+        before: &[&str],
+        data: &TempDir,
+        sections: &str,
+    ) -> (Self, BufReader<ChildStdout>) {
         let mut process =
-            Self::command(&[], "antares", &["serve"], "127.0.0.1:0", data, sections).spawn().unwrap();
+            Self::command(before, "antares", &["serve"], "127.0.0.1:0", data, sections).spawn().unwrap();
         let mut log = BufReader::new(process.stdout.take().unwrap());
-        let (address, metrics) = loop {
+        let addresses = loop {
             let mut line = String::new();
             assert!(log.read_line(&mut line).unwrap() > 0, "it ended before it said where it serves");
             if let Some(addresses) = addresses_in(&line) {
                 break addresses;
             }
         };
-        (Self { process, address, metrics }, log)
+        (Self::at(process, addresses), log)
     }
 
     #[track_caller]
@@ -99,8 +112,13 @@ impl Server {
     ) -> Command {
         let program = worker_path(program).expect("cargo build --workspace builds it");
         let config = data.path().join("antares.toml");
-        let always = "[metrics]\naddress = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n";
-        fs::write(&config, format!("{always}{sections}")).unwrap();
+        let metrics = "[metrics]\naddress = \"127.0.0.1:0\"\n";
+        // The last, so that what follows may go on with it.
+        let log = "[log]\nformat = \"json\"\n";
+        // Where nobody is asked who calls, tests are operators.
+        let is_said = ["[admin]", "client_ca", "jwks"].iter().any(|word| sections.contains(word));
+        let admin = if is_said { "" } else { "[admin]\nloopback = true\n" };
+        fs::write(&config, format!("{metrics}{admin}{log}{sections}")).unwrap();
         fs::create_dir_all(Self::temporary(data)).unwrap();
         let first = before.first().map_or(program.as_os_str(), |first| first.as_ref());
         let mut command = Command::new(first);
@@ -136,15 +154,25 @@ impl Server {
                 }
             }
         });
-        let (address, metrics) = addresses.recv_timeout(PATIENCE).expect("the log says where it serves");
-        let server = Self { process, address, metrics };
+        let addresses = addresses.recv_timeout(PATIENCE).expect("the log says where it serves");
+        let server = Self::at(process, addresses);
         until("healthz says that all serves", || server.get("/healthz").starts_with("HTTP/1.1 200"));
         server
+    }
+
+    fn at(process: Child, addresses: Addresses) -> Self {
+        let Addresses { grpc: address, metrics, web } = addresses;
+        Self { process, address, metrics, web }
     }
 
     /// Where the server keeps what it stores.
     pub(crate) fn store(data: &TempDir) -> PathBuf {
         data.path().join("data")
+    }
+
+    /// Where the server keeps its signing keys, and what is revoked.
+    pub(crate) fn keys(data: &TempDir) -> PathBuf {
+        data.path().join("data-keys")
     }
 
     /// Where the server would make temporary files.
@@ -164,24 +192,9 @@ impl Server {
         (zygotes, workers)
     }
 
-    /// Open descriptors, memory files that are mapped, threads, and resident memory in KiB of the server's own process.
+    /// As [`possessions`], of the server's own process.
     pub(crate) fn possessions(&self) -> [u64; 4] {
-        let path = format!("/proc/{}", self.pid());
-        let open = fs::read_dir(format!("{path}/fd")).map_or_else(
-            |error| {
-                println!("skipped: descriptors and maps of a service, which are root's to see: {error}");
-                0
-            },
-            Iterator::count,
-        );
-        let maps = fs::read_to_string(format!("{path}/maps")).unwrap_or_default();
-        let status = fs::read_to_string(format!("{path}/status")).unwrap_or_default();
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
-        };
-        let files = maps.lines().filter(|line| line.contains("/memfd:")).count();
-        [open as u64, files as u64, field("Threads:"), field("VmRSS:")]
+        possessions(self.pid())
     }
 
     /// Whether the process says that it lives.
@@ -275,6 +288,26 @@ fn environment(data: &TempDir) -> Vec<(String, String)> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
+/// Open descriptors, memory files that are mapped, threads, and resident memory in KiB of a process.
+pub(crate) fn possessions(pid: u32) -> [u64; 4] {
+    let path = format!("/proc/{}", pid);
+    let open = fs::read_dir(format!("{path}/fd")).map_or_else(
+        |error| {
+            println!("skipped: descriptors and maps of a service, which are root's to see: {error}");
+            0
+        },
+        Iterator::count,
+    );
+    let maps = fs::read_to_string(format!("{path}/maps")).unwrap_or_default();
+    let status = fs::read_to_string(format!("{path}/status")).unwrap_or_default();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+    };
+    let files = maps.lines().filter(|line| line.contains("/memfd:")).count();
+    [open as u64, files as u64, field("Threads:"), field("VmRSS:")]
+}
+
 /// Sends a signal; that the process is gone already is fine.
 pub(crate) fn signal(signal: &str, pid: u32) {
     let _ = Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status().unwrap();
@@ -312,8 +345,9 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
 }
 
 /// Addresses of gRPC and metrics, if this line of the log tells them.
-fn addresses_in(line: &str) -> Option<(String, String)> {
+fn addresses_in(line: &str) -> Option<Addresses> {
     let value: Value = serde_json::from_str(line).ok()?;
     let fields = value.get("fields").unwrap_or(&value);
-    Some((fields.get("address")?.as_str()?.to_owned(), fields.get("metrics")?.as_str()?.to_owned()))
+    let said = |name| fields.get(name)?.as_str().map(str::to_owned);
+    Some(Addresses { grpc: said("address")?, metrics: said("metrics")?, web: said("web") })
 }

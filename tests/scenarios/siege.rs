@@ -1,5 +1,6 @@
-//! The attacks of one hostile client all at once, for as long as is asked for, while another client makes a trivial call again and
-//! again: nothing ends the process, its memory stays within what the chart gives it, and the other one gets its answers.
+//! The attacks of one hostile client all at once, for as long as is asked for, while another client makes a
+//! trivial call again and again: nothing ends the process, its memory stays within what the chart gives it,
+//! and the other one gets its answers.
 
 use std::{
     fs,
@@ -27,8 +28,8 @@ use crate::{
     server::Server,
 };
 
-/// Resident memory of the service process, bytes: some four times what was measured (234 to 287 MiB), and less than half of what
-/// half-sent bodies alone took before there were budgets (2.6 GB).
+/// Resident memory of the service process, bytes: some four times what was measured (234 to 287 MiB), and
+/// less than half of what half-sent bodies alone took before there were budgets (2.6 GB).
 const MEMORY_MAX: u64 = 1 << 30;
 
 /// What the chart gives a runner pod with its defaults, bytes: the server under siege is a compiler as well.
@@ -182,8 +183,8 @@ async fn besiege(server: &Server, time: Duration) -> Vec<Duration> {
     took
 }
 
-/// Puts the server with its workers into a memory cgroup of its own below `ANTARES_SIEGE_CGROUP`, a folder of the controller, if
-/// that is set; gives where its kills are counted.
+/// Puts the server with its workers into a memory cgroup of its own below `ANTARES_SIEGE_CGROUP`, a folder of
+/// the controller, if that is set; gives where its kills are counted.
 fn enclose(server: &Server) -> Option<PathBuf> {
     let folder = PathBuf::from(std::env::var_os("ANTARES_SIEGE_CGROUP")?).join("antares-siege");
     fs::create_dir_all(&folder).expect("a cgroup");
@@ -231,8 +232,9 @@ async fn a_siege_of_all_attacks_at_once_is_survived() {
     stands(Duration::from_secs(15)).await;
 }
 
-/// `ANTARES_SIEGE_SECONDS` says for how long, 600 without it. Its attackers take processors as well: it wants a machine with four
-/// or more that does nothing else. With `ANTARES_SIEGE_CGROUP`, the folder of a memory controller, it is held within a pod's memory.
+/// `ANTARES_SIEGE_SECONDS` says for how long, 600 without it. Its attackers take processors as well: it wants
+/// a machine with four or more that does nothing else. With `ANTARES_SIEGE_CGROUP`, the folder of a memory
+/// controller, it is held within a pod's memory.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "ten minutes, and a promise about time that holds on an idle machine"]
 async fn under_siege_another_client_s_call_takes_250_ms_at_most() {

@@ -1,5 +1,5 @@
-//! Native code that somebody put into the cache: forged, another's, cut, signed by a key that was revoked, revoked itself. Never run,
-//! compiled again at once, counted by its reason.
+//! Native code that somebody put into the cache: forged, another's, cut, signed by a key that was revoked,
+//! revoked itself. Never run, compiled again at once, counted by its reason.
 
 use std::{path::PathBuf, process::Command};
 
@@ -36,7 +36,7 @@ fn change(data: &TempDir, elf: &[u8], change: impl FnOnce(&Cache, Vec<u8>) -> Ve
 }
 
 fn keys(data: &TempDir, words: &[&str]) -> String {
-    let folder: PathBuf = Server::store(data).join("keys");
+    let folder: PathBuf = Server::keys(data);
     let mut command = Command::new(worker_path("antares").unwrap());
     let output = command.arg("keys").args(words).arg("--keys").arg(folder).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -188,7 +188,8 @@ async fn native_code_that_is_not_for_here_and_now_is_never_run() {
     server.stop();
 }
 
-/// With the digest of the script goes all native code of it, whichever generator made it, also after the entries are put back.
+/// With the digest of the script goes all native code of it, whichever generator made it, also after the
+/// entries are put back.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_a_revoked_script_runs_natively() {
     let (data, elf) = compiled().await;

@@ -1,4 +1,5 @@
-//! Mixed load for a long time, with faults now and then: nothing grows, nothing is wrong, and the server's counts are the callers'.
+//! Mixed load for a long time, with faults now and then: nothing grows, nothing is wrong, and the server's
+//! counts are the callers'.
 
 use std::{
     sync::{
@@ -20,7 +21,7 @@ use crate::{
 };
 
 /// How long, seconds; an hour if it is not set.
-const SECONDS: &str = "ANTARES_SOAK_SECONDS";
+pub(crate) const SECONDS: &str = "ANTARES_SOAK_SECONDS";
 /// Inputs of a batch.
 const BATCH: usize = 64;
 /// Between two looks at the server.
@@ -204,7 +205,8 @@ async fn soak(seconds: u64) {
     let counted = server.metric("antares_executions_total{outcome=\"exit\"}");
     let told = (executed + batched) as f64;
     println!("{counted} executions that exited by the server's count, {told} by the callers'");
-    // What a batch had done when its worker was killed is in its answer too; an answer may be lost with its caller only.
+    // What a batch had done when its worker was killed is in its answer too; an answer may be lost with its
+    // caller only.
     assert!((counted - told).abs() < 0.5, "{counted} {told}");
     flat(&looks);
     until("nobody is busy", || server.metric("antares_workers_busy{role=\"run\"}") < 0.5);

@@ -1,5 +1,5 @@
-//! Workers, zygotes and whole servers killed at random while callers of several tenants work: no wrong answer, no more calls lost
-//! than kills can explain, nothing left behind.
+//! Workers, zygotes and whole servers killed at random while callers of several tenants work: no wrong
+//! answer, no more calls lost than kills can explain, nothing left behind.
 
 use std::{
     collections::BTreeSet,

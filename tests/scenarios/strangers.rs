@@ -1,4 +1,5 @@
-//! Clients of strangers: Python's grpcio and grpcurl. They know the address, and learn the rest by reflection.
+//! Clients of strangers: Python's grpcio and grpcurl. They know the address, and learn the rest by
+//! reflection.
 
 use std::{
     path::{Path, PathBuf},
@@ -86,7 +87,8 @@ fn grpcurl_lists_describes_and_runs() {
     assert_eq!(answer["scriptSha256"], Sha256Digest::of(&elf).to_string());
 }
 
-/// A server that asks for a certificate and a token, and what a stranger needs for it: authority, certificate, key, token.
+/// A server that asks for a certificate and a token, and what a stranger needs for it: authority,
+/// certificate, key, token.
 fn closed(data: &tempfile::TempDir, ours: &Authority, issuer: &Issuer) -> (Server, [String; 4]) {
     let pair = ours.issue("server", "IP:127.0.0.1");
     let ca = ours.certificate();

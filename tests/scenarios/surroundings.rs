@@ -1,5 +1,6 @@
-//! What stands around a service: who reads its output, who started it, whose parent it is, what the kernel refuses it. Some of it needs
-//! root, which makes process-id namespaces and limits of others; elsewhere those tests say why they are skipped.
+//! What stands around a service: who reads its output, who started it, whose parent it is, what the kernel
+//! refuses it. Some of it needs root, which makes process-id namespaces and limits of others; elsewhere those
+//! tests say why they are skipped.
 
 use std::{
     fs::{self, File},
@@ -34,7 +35,7 @@ fn script() -> v1::ExecuteRequest {
     inline(&guests::bytes("exit-imc").unwrap(), &["5"], Tier::Auto)
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
         println!("skipped: needs root, for namespaces and limits of other processes");
@@ -46,7 +47,7 @@ fn is_root() -> bool {
 async fn a_reader_of_the_log_that_stalls_stops_nothing() {
     let data = tempfile::tempdir().unwrap();
     // So much that what may wait is soon full.
-    let (server, mut log) = Server::start_unread(&data, "filter = \"trace\"\n");
+    let (server, mut log) = Server::start_unread(&[], &data, "filter = \"trace\"\n");
     let mut client = Client::connect(&server).await;
     let end = tokio::time::Instant::now() + PATIENCE;
     while server.metric("antares_log_lost_total") == 0.0 {
@@ -71,7 +72,7 @@ async fn a_reader_of_the_log_that_stalls_stops_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_cannot_fill_the_log() {
     let data = tempfile::tempdir().unwrap();
-    let (server, log) = Server::start_unread(&data, "lines_per_second = 1\n");
+    let (server, log) = Server::start_unread(&[], &data, "lines_per_second = 1\n");
     let reader = thread::spawn(move || log.lines().map_while(Result::ok).collect::<Vec<_>>());
     let mut client = Client::connect(&server).await;
     for _ in 0..200 {
@@ -123,11 +124,11 @@ fn a_full_disk_under_the_log_and_the_audit_log_stops_nothing() {
 }
 
 /// The first process of a namespace, which `unshare` does not always take along; killed when it is dropped.
-struct First(u32);
+pub(crate) struct First(pub(crate) u32);
 
 impl First {
     #[track_caller]
-    fn of(server: &Server) -> Self {
+    pub(crate) fn of(server: &Server) -> Self {
         Self(children(server.pid())[0])
     }
 }
@@ -139,7 +140,7 @@ impl Drop for First {
 }
 
 /// Processes that have ended and that nobody has waited for.
-fn zombies(parent: u32) -> usize {
+pub(crate) fn zombies(parent: u32) -> usize {
     let is_zombie = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))

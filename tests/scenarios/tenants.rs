@@ -287,8 +287,8 @@ async fn times(tenant: &mut Tenant, elf: &[u8], count: usize) -> Vec<Duration> {
     times
 }
 
-/// What the flood's sixteen callers, its server and its workers cost on a machine with two processors, whatever quotas say: a thread that
-/// is ready waits for the turns of some others, 3 ms each.
+/// What the flood's sixteen callers, its server and its workers cost on a machine with two processors,
+/// whatever quotas say: a thread that is ready waits for the turns of some others, 3 ms each.
 const TURN_OF_THE_MACHINE: Duration = Duration::from_millis(30);
 
 /// Does all that costs anything, as fast as it is answered, while the gate is open.

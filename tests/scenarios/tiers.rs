@@ -1,4 +1,5 @@
-//! Servers that share a tier: what one has compiled the others have, and what is damaged, forged or gone there costs a compile.
+//! Servers that share a tier: what one has compiled the others have, and what is damaged, forged or gone
+//! there costs a compile.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! Encrypted listeners with certificates of openssl's: who is let in and who is not and is told why, certificates that change under
-//! load, and handshakes that never end.
+//! Encrypted listeners with certificates of openssl's: who is let in and who is not and is told why,
+//! certificates that change under load, and handshakes that never end.
 
 use std::{
     fs,
@@ -222,7 +222,8 @@ fn old_versions_are_refused() {
     }
 }
 
-/// A folder whose certificate is changed as secrets in Kubernetes are: the files are links through a folder that is a link.
+/// A folder whose certificate is changed as secrets in Kubernetes are: the files are links through a folder
+/// that is a link.
 struct Mounted {
     folder: TempDir,
     pair: Pair,

@@ -1,4 +1,5 @@
-//! Tokens that are no good: forged, unfit or for somebody else, each with the status and reason that its sender gets.
+//! Tokens that are no good: forged, unfit or for somebody else, each with the status and reason that its
+//! sender gets.
 
 use antares_tests::authorities::token_key;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};

@@ -1,5 +1,4 @@
-//! Whole transactions over gRPC: cycles and errors of ckb-script with native code carrying the work, mistakes with their
-//! place, and rubbish that disturbs nobody.
+//! Whole transactions over gRPC: ckb-script's cycles and errors, mistakes with their place, and rubbish.
 
 use std::{fs, process::Command};
 
@@ -32,7 +31,7 @@ use crate::{
 /// Share of native cycles that real transactions must have, percent.
 const NATIVE_PERCENT_MIN: u64 = 99;
 
-fn example(name: &str) -> Vec<u8> {
+pub(crate) fn example(name: &str) -> Vec<u8> {
     fs::read(debugger_examples().unwrap().join(name)).unwrap()
 }
 
@@ -89,7 +88,7 @@ async fn real_transactions_run_natively_with_their_cycles() {
             let tiers = || answer.groups.iter().filter_map(|group| group.tiers.as_ref());
             let native: u64 = tiers().map(|tiers| tiers.native_cycles).sum();
             let interpreted: u64 = tiers().map(|tiers| tiers.interpreted_cycles).sum();
-            // VMs that are put aside again soon are interpreted: in this one half of the runs of those that come back.
+            // VMs that are put aside again soon are interpreted: here half of the runs of those that return.
             let percent_min = if name.starts_with("spawn") { 50 } else { NATIVE_PERCENT_MIN };
             assert!(native * 100 > (native + interpreted) * percent_min, "{name}: {native}, {interpreted}");
             assert!(
@@ -336,7 +335,8 @@ async fn a_slice_that_proves_hot_is_native_the_next_time() {
         0x73,
     ];
     let slice = elf(&countdown);
-    // Executes the rest of the second cell dep: exec(index, source, place, offset in the upper half, argc, argv).
+    // Executes the rest of the second cell dep: exec(index, source, place, offset in the upper half, argc,
+    // argv).
     let offset = [li(13, i32::try_from(MARGIN).unwrap()), encode::i(0x13, 1, 13, 13, 32)];
     let execs =
         [[li(10, 1), li(11, 3), li(12, 0)].as_slice(), &offset, &[li(14, 0), li(15, 0), li(17, 2043), 0x73]]

@@ -1,4 +1,5 @@
-//! The same request twice: a request's name is remembered by nobody, and need not be, since equal runs have equal answers.
+//! The same request twice: a request's name is remembered by nobody, and need not be, since equal runs have
+//! equal answers.
 
 use antares_proto::v1::{self, Tier};
 use antares_tests::guests;

@@ -1,4 +1,5 @@
-//! Uploads on their way in: they lie on the volume and not in memory, go on where they broke off, are their tenant's alone, and end.
+//! Uploads on their way in: they lie on the volume and not in memory, go on where they broke off, are their
+//! tenant's alone, and end.
 
 use std::{
     io::{Read as _, Write as _},
@@ -292,12 +293,12 @@ async fn what_is_on_its_way_counts_in_the_quota() {
     open.end().await.unwrap();
 }
 
-/// Growth of the service's resident memory while 16 scripts of 16 MiB, 256 MiB together, are on their way, bytes: a chunk and the
-/// window of a stream for each; 3 and 4 MiB were measured.
+/// Growth of the service's resident memory while 16 scripts of 16 MiB, 256 MiB together, are on their way,
+/// bytes: a chunk and the window of a stream for each; 3 and 4 MiB were measured.
 const UPLOADS_MEMORY_MAX: u64 = 32 << 20;
 
-/// The same until they are stored, one at a time. It is the store's own: its pages stay in memory until they are on the disk, which
-/// takes as long as others keep the disk busy; 164 to 260 MiB were measured.
+/// The same until they are stored, one at a time. It is the store's own: its pages stay in memory until they
+/// are on the disk, which takes as long as others keep the disk busy; 164 to 260 MiB were measured.
 const STORED_MEMORY_MAX: u64 = 384 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -342,7 +343,8 @@ async fn parallel_uploads_are_not_held_in_memory() {
 /// Uploads that are left; more by `ANTARES_LEFT_UPLOADS`.
 const LEFT: u32 = 1_000;
 
-/// Nobody comes back: their bytes, files and names are gone when their time is over, and there is room all the while.
+/// Nobody comes back: their bytes, files and names are gone when their time is over, and there is room all
+/// the while.
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_that_are_left_leave_nothing() {
     let left = std::env::var("ANTARES_LEFT_UPLOADS").ok().and_then(|text| text.parse().ok()).unwrap_or(LEFT);

@@ -1,10 +1,7 @@
-//! Transactions that share cells, in batches and sessions: each has the verdict of a call for it alone, whatever happens to others, to
-//! its session or to its server.
+//! Transactions that share cells, in batches and sessions: each has the verdict of a call for it alone,
+//! whatever happens to others or to its session.
 
-use std::{
-    collections::{HashMap, HashSet},
-    env,
-};
+use std::collections::HashSet;
 
 use antares_proto::v1::{
     self, Tier, VerifyOutcome, shared_transaction, shared_transaction_result::Result as Outcome,
@@ -24,10 +21,6 @@ use crate::{
     transactions::{elf, fields, with_dep, with_lock},
 };
 
-/// Distinct transactions of the session; another number with ANTARES_SESSION_TRANSACTIONS.
-const TRANSACTIONS: u64 = 500;
-/// Calls for single transactions at once.
-const CALLS: usize = 8;
 /// Bytes of a cell that is no program.
 const BLOB_BYTES: usize = 1 << 20;
 
@@ -94,67 +87,8 @@ impl Transactions {
     }
 }
 
-/// What of an answer depends on the transaction alone.
-fn judged(answer: &v1::VerifyTransactionResponse) -> (i32, u64, Vec<(Option<i32>, u64)>) {
-    let groups = answer.groups.iter().map(|group| (group.exit_code, group.cycles)).collect();
-    (answer.outcome, answer.cycles, groups)
-}
-
 fn code(number: u64) -> i32 {
     i32::from(number.to_le_bytes()[0].cast_signed())
-}
-
-/// One verdict for each, none lost, and that of a call for it alone.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_session_of_transactions_outlives_its_servers() {
-    let count = env::var("ANTARES_SESSION_TRANSACTIONS").ok().and_then(|text| text.parse().ok());
-    let count: u64 = count.unwrap_or(TRANSACTIONS);
-    let folders: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
-    let mut servers: Vec<Server> = folders.iter().map(Server::start).collect();
-    let urls = servers.iter().map(|server| format!("http://{}", server.address));
-    let client = antares_client::Client::builder().servers(urls).build().unwrap();
-    let transactions = std::sync::Arc::new(Transactions::new(&lock()));
-    let (sender, inputs) = mpsc::channel(1);
-    let sent = transactions.clone();
-    tokio::spawn(async move {
-        for number in 0..count {
-            sender.send(sent.one(number)).await.unwrap();
-        }
-    });
-    let mut session = client.verify_session(transactions.shared(), ReceiverStream::new(inputs));
-    let mut verdicts = HashMap::new();
-    while let Some(answer) = timeout(PATIENCE, session.next()).await.unwrap() {
-        let answer = answer.unwrap();
-        let before = verdicts.insert(answer.id, judged(&answer.result.unwrap()));
-        assert_eq!(before, None, "{} has two answers", answer.id);
-        let answered = verdicts.len() as u64;
-        if answered == count / 3 || answered == 2 * count / 3 {
-            // Both of them, one after the other, so that it is the session's own, too.
-            for (server, folder) in servers.iter_mut().zip(&folders) {
-                let address = server.address.clone();
-                server.kill();
-                *server = Server::start_again(&address, folder);
-            }
-        }
-    }
-    assert_eq!(verdicts.len() as u64, count);
-    let cycles: HashSet<u64> = verdicts.values().map(|(_, cycles, _)| *cycles).collect();
-    assert_eq!(cycles.len() as u64, count, "each transaction is another one");
-    for first in (0..count).step_by(CALLS) {
-        let calls: Vec<_> = (first..count.min(first + CALLS as u64))
-            .map(|number| {
-                let (client, whole) = (client.clone(), transactions.whole(number));
-                (number, tokio::spawn(async move { client.verify_transaction(whole).await }))
-            })
-            .collect();
-        for (number, call) in calls {
-            let alone = judged(&call.await.unwrap().unwrap());
-            assert_eq!(alone.2[0].0, Some(code(number)), "{number}");
-            assert_eq!(verdicts[&number], alone, "{number}");
-        }
-    }
-    let sent: f64 = servers.iter().map(|server| server.metric("antares_hot_cells")).sum();
-    assert!(sent >= 2.0, "what transactions share is kept");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
-//! Bytes that no client library sends: lengths without bytes, compression that was not agreed on, headers without end, floods of
-//! frames. Each ends with a status or a closed connection; memory stays what it was, and others get their answers.
+//! Bytes that no client library sends: lengths without bytes, compression that was not agreed on, headers
+//! without end, floods of frames. Each ends with a status or a closed connection; memory stays what it was,
+//! and others get their answers.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -166,8 +167,8 @@ impl Wire {
         Self(stream)
     }
 
-    /// Sends the frames that `next` makes, as fast as they are taken. Whether the peer has closed before the last one, or takes
-    /// no more of them.
+    /// Sends the frames that `next` makes, as fast as they are taken. Whether the peer has closed before the
+    /// last one, or takes no more of them.
     fn flood(&mut self, frames: u32, mut next: impl FnMut(u32) -> Vec<u8>) -> bool {
         let mut bytes = Vec::new();
         for index in 0..frames {

@@ -1,4 +1,5 @@
-//! A small assembler: programs as lists of items with labels, which a generator writes and a minimiser takes apart.
+//! A small assembler: programs as lists of items with labels, which a generator writes and a minimiser takes
+//! apart.
 
 pub mod compressed;
 pub mod encode;

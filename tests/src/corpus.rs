@@ -1,5 +1,5 @@
-//! The corpus of today's scripts: programs whose recovery is hard, in the forms in which they are published, and how
-//! they become native by what their runs teach.
+//! The corpus of today's scripts: programs whose recovery is hard, in the forms in which they are published,
+//! and how they become native by what their runs teach.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -108,7 +108,8 @@ pub fn programs(rounds: u32) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// ckb-js-vm, which is published stripped, with each of our programs in JavaScript; none where it cannot be fetched.
+/// ckb-js-vm, which is published stripped, with each of our programs in JavaScript; none where it cannot be
+/// fetched.
 fn javascript() -> Result<Vec<Program>> {
     let Some(elf) = guests::js_vm()? else { return Ok(Vec::new()) };
     let programs = ["calls", "text", "numbers"].into_iter().map(|name| {

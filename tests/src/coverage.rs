@@ -1,4 +1,5 @@
-//! What recovery knows of a program: the share of its executable bytes, and of the addresses that a run of it executes.
+//! What recovery knows of a program: the share of its executable bytes, and of the addresses that a run of it
+//! executes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

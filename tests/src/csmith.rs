@@ -1,5 +1,5 @@
-//! Programs of csmith, a random generator of C, by two compilers in random flags: what compilers make of code that nobody
-//! wrote, compared in all tiers.
+//! Programs of csmith, a random generator of C, by two compilers in random flags: what compilers make of code
+//! that nobody wrote, compared in all tiers.
 //!
 //! The seed of a program decides everything: its C, flags, form, VM version.
 

@@ -56,8 +56,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Runs `case` on the oracle and on `machine`, natively where there is a library, and compares outcome, cycles, debug
-/// output, all of memory, and the registers that are defined.
+/// Runs `case` on the oracle and on `machine`, natively where there is a library, and compares outcome,
+/// cycles, debug output, all of memory, and the registers that are defined.
 ///
 /// # Errors
 ///

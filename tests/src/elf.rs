@@ -80,7 +80,8 @@ impl Elf {
         bytes
     }
 
-    /// Appends symbols, strings and section headers to `body`, whose end is at `at`; gives where the headers are.
+    /// Appends symbols, strings and section headers to `body`, whose end is at `at`; gives where the headers
+    /// are.
     fn section_headers(&self, at: u64, body: &mut Vec<u8>) -> (u64, u16) {
         let Some(symbols) = &self.symbols else { return (0, 0) };
         let mut strings = b"\0.text\0.symtab\0.strtab\0".to_vec();
@@ -207,8 +208,8 @@ impl Cut {
     }
 }
 
-/// Where the file has symbols and their names: sections of types SYMTAB, and the STRTAB that each links to. Those that
-/// segments load are part of the program and stay.
+/// Where the file has symbols and their names: sections of types SYMTAB, and the STRTAB that each links to.
+/// Those that segments load are part of the program and stay.
 fn symbol_tables(elf: &[u8]) -> Vec<Range<usize>> {
     let headers = number(elf, 40, 8).unwrap_or(0) as usize;
     let count = number(elf, 60, 2).unwrap_or(0) as usize;

@@ -1,6 +1,7 @@
 //! What the fuzz targets run: functions of arbitrary bytes that panic when something is wrong.
 //!
-//! `fuzz/` gives them to libFuzzer; the test `fuzz` of this crate runs them over the corpora and random mutations.
+//! `fuzz/` gives them to libFuzzer; the test `fuzz` of this crate runs them over the corpora and random
+//! mutations.
 
 use antares_abi::{CompileOptions, Isa};
 use antares_compiler::{CompileError, CompileLimits, Request, Stage};
@@ -52,8 +53,8 @@ fn compiles(elf: &[u8], options: CompileOptions, stage: Stage) -> Result<(), &'s
     }
 }
 
-/// An ELF: loaded, and its functions recovered. What is refused as an ELF must be refused by ckb-vm, and the other way
-/// round.
+/// An ELF: loaded, and its functions recovered. What is refused as an ELF must be refused by ckb-vm, and the
+/// other way round.
 pub fn program(data: &[u8]) {
     let (options, elf) = options(data);
     let compiled = compiles(elf, options, Stage::Program);
@@ -102,7 +103,8 @@ fn again<M: Message + Default + PartialEq + std::fmt::Debug>(data: &[u8]) {
     assert_eq!(M::decode(written.as_slice()).ok(), Some(message));
 }
 
-/// `seed` with one to eight random changes: flips, numbers that find mistakes, pieces dropped, doubled or moved.
+/// `seed` with one to eight random changes: flips, numbers that find mistakes, pieces dropped, doubled or
+/// moved.
 #[must_use]
 pub fn mutated(seed: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = seed.to_vec();

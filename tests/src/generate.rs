@@ -31,7 +31,8 @@ pub const CONSTANTS: Label = 1;
 pub const SCRATCH: Label = 2;
 /// Start of the code segment; the same for all programs of a batch.
 pub const TEXT: Label = 3;
-/// Start of the registers that the batch's start sets for called programs; the same for all programs of a batch.
+/// Start of the registers that the batch's start sets for called programs; the same for all programs of a
+/// batch.
 pub const REGISTERS: Label = 8;
 /// First label that is a program's own.
 pub const FIRST_OWN: Label = 16;
@@ -49,7 +50,8 @@ pub enum Kind {
     Stream,
     /// Functions that call each other, loops, jump tables, frames.
     Structured,
-    /// As [`Kind::Stream`], a few statements long: many can be compiled in the time that one long program takes.
+    /// As [`Kind::Stream`], a few statements long: many can be compiled in the time that one long program
+    /// takes.
     Short,
     /// Small functions that call each other through several link registers and tamper with them.
     Links,
@@ -163,8 +165,8 @@ pub fn program(seed: u64, settings: Settings) -> Program {
     }
 }
 
-/// Settings for a batch of programs, drawn by `random`: every version with the ISA that it implies most often, other
-/// combinations sometimes.
+/// Settings for a batch of programs, drawn by `random`: every version with the ISA that it implies most
+/// often, other combinations sometimes.
 pub fn draw_options(random: &mut Random) -> CompileOptions {
     let vm_version = [0, 1, 2, 2][random.below(4) as usize];
     let usual = Isa::of_version(vm_version);

@@ -1,4 +1,5 @@
-//! Libraries kept between runs of the tests, so that the corpus is compiled again only when the compiler changed.
+//! Libraries kept between runs of the tests, so that the corpus is compiled again only when the compiler
+//! changed.
 
 use std::{
     collections::BTreeSet,
@@ -14,11 +15,12 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::{crates::target_folder, native};
 
-/// The crate whose sources, with those of ours that it depends on, decide the bytes of a library. The version numbers in its key change
-/// with releases, not with every edit.
+/// The crate whose sources, with those of ours that it depends on, decide the bytes of a library. The version
+/// numbers in its key change with releases, not with every edit.
 const COMPILER: &str = "compiler";
 
-/// The library of `elf`, from the last run if the compiler is the same; the inner error is the reason of a refusal.
+/// The library of `elf`, from the last run if the compiler is the same; the inner error is the reason of a
+/// refusal.
 ///
 /// # Errors
 ///

@@ -21,6 +21,7 @@ pub mod fuzzing;
 )]
 pub mod generate;
 pub mod kept;
+pub mod locks;
 pub mod native;
 pub mod oracle;
 pub mod shapes;

@@ -68,8 +68,8 @@ pub fn library_with(
     }
 }
 
-/// The library of the full tier for `elf`, with most registers passed through the state, as only programs whose functions
-/// pass many are compiled else. The inner error is the reason of a refusal.
+/// The library of the full tier for `elf`, with most registers passed through the state, as only programs
+/// whose functions pass many are compiled else. The inner error is the reason of a refusal.
 ///
 /// # Errors
 ///
@@ -136,7 +136,8 @@ pub fn library_in_parallel(elf: &[u8], options: CompileOptions) -> Result<Output
 ///
 /// # Errors
 ///
-/// It is no library of ours, or has code that no generator of ours makes: that one is kept in the target folder.
+/// It is no library of ours, or has code that no generator of ours makes: that one is kept in the target
+/// folder.
 pub fn load(bytes: &[u8]) -> Result<Library> {
     if let Err(error) = antares_codecheck::check(bytes) {
         let kept = target_folder().join("refused.so");

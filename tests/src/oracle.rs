@@ -1,4 +1,5 @@
-//! The oracle: ckb-vm's stock `AsmMachine` with the two syscalls of this project, written apart from crate `vm`.
+//! The oracle: ckb-vm's stock `AsmMachine` with the two syscalls of this project, written apart from crate
+//! `vm`.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -36,8 +37,8 @@ pub struct Case {
     pub code: Option<Bytes>,
 }
 
-/// System calls of machines for ckb-script, in the forms that need no transaction: loading code, VM version, a pause
-/// here, a pause soon.
+/// System calls of machines for ckb-script, in the forms that need no transaction: loading code, VM version,
+/// a pause here, a pause soon.
 pub const LOADER: [u64; 4] = [2091, 2041, 2178, 2179];
 
 /// Pauses of one run: more would only take time.
@@ -110,8 +111,8 @@ pub struct Run {
     pub time: Duration,
 }
 
-/// Guest memory as a run left it: its frames, without those that were never touched and so are zero. Most programs touch
-/// few, and copying all of memory would take longer than running them.
+/// Guest memory as a run left it: its frames, without those that were never touched and so are zero. Most
+/// programs touch few, and copying all of memory would take longer than running them.
 #[derive(Clone)]
 pub struct Memory(Vec<Option<Box<[u8]>>>);
 
@@ -130,8 +131,8 @@ impl Memory {
         self.0.get(index).and_then(Option::as_deref).unwrap_or(&ZERO_FRAME)
     }
 
-    /// The aligned address around the first byte that differs in `other`, which gives a frame for its number, and the
-    /// eight bytes there of both.
+    /// The aligned address around the first byte that differs in `other`, which gives a frame for its number,
+    /// and the eight bytes there of both.
     #[must_use]
     pub fn difference<'a>(&self, other: impl Fn(usize) -> &'a [u8]) -> Option<(usize, [u8; 8], [u8; 8])> {
         (0..self.0.len()).find_map(|index| {

@@ -1,5 +1,5 @@
-//! Shapes of code of any size, in assembly: for each, compile time must grow as the code does. Their runs end after a few steps, so that
-//! they can be compared.
+//! Shapes of code of any size, in assembly: for each, compile time must grow as the code does. Their runs end
+//! after a few steps, so that they can be compared.
 
 use std::fmt::Write;
 

@@ -1,4 +1,5 @@
-//! Random transactions of many processes: drawn from a seed, run in every tier and by ckb-script itself, compared.
+//! Random transactions of many processes: drawn from a seed, run in every tier and by ckb-script itself,
+//! compared.
 //!
 //! ```text
 //! draw      a seed      -> Scenario: orders for actors, and what surrounds them
@@ -6,8 +7,9 @@
 //! compare   a Scenario  -> what all agree on, or the first difference
 //! Campaign  run         -> a Tally, and the scenarios that differ
 //! ```
-//! All work is done by one guest, the actor (`tests/guests/actor`), which reads its orders when it runs. So a few images
-//! that differ in their segments are compiled once, and tens of thousands of scenarios run on them.
+//! All work is done by one guest, the actor (`tests/guests/actor`), which reads its orders when it runs. So a
+//! few images that differ in their segments are compiled once, and tens of thousands of scenarios run on
+//! them.
 
 mod campaign;
 mod compare;

@@ -25,7 +25,8 @@ pub struct Native {
 }
 
 impl Native {
-    /// With native code of the programs among the cells of `mock`, which are compiled or taken from the last run.
+    /// With native code of the programs among the cells of `mock`, which are compiled or taken from the last
+    /// run.
     ///
     /// # Errors
     ///
@@ -33,7 +34,8 @@ impl Native {
     pub fn new(mock: &Mock, prepared: &Prepared, environment: &Environment, tier: Tier) -> Result<Self> {
         let mut compiled = Vec::new();
         for candidate in programs(mock, environment) {
-            // The very bytes that ckb-script loads, so that a look at the address tells that they are the same.
+            // The very bytes that ckb-script loads, so that a look at the address tells that they are the
+            // same.
             let elf = prepared.find_data(&candidate.data_hash).unwrap_or(candidate.elf);
             for vm_version in candidate.vm_versions {
                 let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };

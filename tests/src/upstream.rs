@@ -1,7 +1,8 @@
 //! ckb-script's own test-suite, from the published source, in a build folder of ours.
 //!
-//! The suite needs what ckb's workspace has beside the crate: its sibling `test-chain-utils` at a relative path, and a
-//! RocksDB store, which is empty in all of its tests. The former is copied, the latter replaced by stand-ins.
+//! The suite needs what ckb's workspace has beside the crate: its sibling `test-chain-utils` at a relative
+//! path, and a RocksDB store, which is empty in all of its tests. The former is copied, the latter replaced
+//! by stand-ins.
 
 mod ours;
 mod patch;
@@ -53,7 +54,8 @@ pub struct Shares {
     pub interpreted_cycles: u64,
     /// Script groups that were run again by the interpreter, by the reason.
     pub restarts: BTreeMap<String, u64>,
-    /// Cycles of those runs by test and reason. What runs on other threads than its test's has no test's name.
+    /// Cycles of those runs by test and reason. What runs on other threads than its test's has no test's
+    /// name.
     pub restarted_tests: BTreeMap<String, u64>,
 }
 
@@ -77,7 +79,8 @@ impl Counts {
 }
 
 impl Suite {
-    /// Writes the suite's build folder. What is there and equal is not written again, so that nothing is built twice.
+    /// Writes the suite's build folder. What is there and equal is not written again, so that nothing is
+    /// built twice.
     ///
     /// # Errors
     ///
@@ -154,7 +157,8 @@ impl Shares {
     }
 }
 
-/// The name and result of a line such as `test verify::tests::x ... ok`. Lines of other threads may come in between.
+/// The name and result of a line such as `test verify::tests::x ... ok`. Lines of other threads may come in
+/// between.
 fn result_line(line: &str) -> Option<(String, bool)> {
     let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
     match result.trim_end() {

@@ -1,7 +1,8 @@
-//! What the patched scheduler of ckb-script calls: sessions whose native code is compiled when a program is first seen.
+//! What the patched scheduler of ckb-script calls: sessions whose native code is compiled when a program is
+//! first seen.
 //!
-//! Environment: `ANTARES_TIER` (auto, native, interpreter), `ANTARES_LIBRARIES` (folder of compiled libraries, for this
-//! compiler alone), `ANTARES_COUNTS` (file that gets a line for each script that ended).
+//! Environment: `ANTARES_TIER` (auto, native, interpreter), `ANTARES_LIBRARIES` (folder of compiled
+//! libraries, for this compiler alone), `ANTARES_COUNTS` (file that gets a line for each script that ended).
 
 use std::{
     collections::HashMap,

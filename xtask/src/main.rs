@@ -1,13 +1,24 @@
-//! Chores of the house that are better in Rust than in a script. `cargo xtask tidy` checks the rules of CONTRIBUTING.md.
+//! Chores of the house that are better in Rust than in a script. `cargo xtask tidy` checks the rules of
+//! CONTRIBUTING.md.
 #![forbid(unsafe_code)]
 
+mod book;
+mod circles;
+mod comments;
 mod finding;
+mod glossary;
+mod imports;
+mod links;
 mod manifests;
 mod mutants;
+mod sentences;
 mod sources;
+mod subjects;
 mod texts;
 mod tree;
 mod types;
+mod walk;
+mod wrap;
 
 use std::process::ExitCode;
 
@@ -19,7 +30,21 @@ use tree::Tree;
 /// A rule or a family of rules.
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 4] = [manifests::check, sources::check, texts::check, types::check];
+const CHECKS: [Check; 13] = [
+    book::check,
+    circles::check,
+    comments::check,
+    glossary::check,
+    links::check,
+    manifests::check,
+    sentences::check,
+    sources::check,
+    subjects::check,
+    texts::check,
+    types::check,
+    walk::check,
+    wrap::check,
+];
 
 fn main() -> anyhow::Result<ExitCode> {
     match std::env::args().nth(1).as_deref() {
@@ -28,8 +53,13 @@ fn main() -> anyhow::Result<ExitCode> {
             mutants::run(&std::env::args().nth(2).unwrap_or_default())?;
             Ok(ExitCode::SUCCESS)
         }
+        Some("wrap") => {
+            wrap::run()?;
+            Ok(ExitCode::SUCCESS)
+        }
         _ => {
             eprintln!("usage: cargo xtask tidy                   check the rules of the house");
+            eprintln!("       cargo xtask wrap                   wrap the prose of all pages");
             eprintln!(
                 "       cargo xtask mutants [NAME|NAME..]  put mistakes into a copy: the tests must find each"
             );

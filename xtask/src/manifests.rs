@@ -5,8 +5,9 @@ use toml::{Table, Value};
 use crate::{finding::Finding, tree::Tree};
 
 /// Our crates and which of ours each may depend on: arrows point one way. `tests` and `bench` see everything.
-/// No crate of a service's process or of the command line reaches `codegen` or `vm`: those live in the workers.
-const OURS: [(&str, &[&str]); 31] = [
+/// No crate of a service's process or of the command line reaches `codegen` or `vm`: those live in the
+/// workers.
+const OURS: &[(&str, &[&str])] = &[
     ("antares-proto", &[]),
     ("antares-abi", &[]),
     ("antares-program", &["antares-abi"]),
@@ -33,15 +34,30 @@ const OURS: [(&str, &[&str]); 31] = [
         ],
     ),
     ("antares-codecheck", &["antares-abi"]),
-    // The data model of profiles, for what it records.
-    ("antares-vm", &["antares-abi", "antares-profile"]),
+    ("antares-evidence", &["antares-abi"]),
+    // The data models of profiles and evidence, for what it records.
+    ("antares-vm", &["antares-abi", "antares-evidence", "antares-profile"]),
     ("antares-profile", &["antares-abi"]),
     ("antares-profile-view", &["antares-abi", "antares-program", "antares-profile"]),
     ("antares-insights", &["antares-abi", "antares-program", "antares-profile", "antares-profile-view"]),
+    (
+        "antares-diagnosis",
+        &["antares-abi", "antares-evidence", "antares-program", "antares-profile", "antares-profile-view"],
+    ),
+    // It sees neither the compiler nor the machine: what it changes is proved by a solver.
+    ("antares-rewrite", &["antares-abi", "antares-program"]),
+    ("antares-size", &["antares-abi", "antares-program", "antares-profile-view"]),
     ("antares-transaction", &[]),
-    ("antares-verifier", &["antares-transaction"]),
+    // It makes mock transactions and runs none.
+    ("antares-node", &[]),
+    ("antares-hosted", &[]),
+    // It serves what a debugger asks, whether in a process of its own or in the debugger's.
+    ("antares-verifier", &["antares-hosted", "antares-transaction"]),
+    ("antares-debug", &["antares-transaction", "antares-verifier", "antares-vm"]),
+    // It sees neither the machine nor the fence: who runs scripts comes from outside.
+    ("antares-debugger", &["antares-abi", "antares-hosted", "antares-profile-view", "antares-transaction"]),
     ("antares-sandbox", &[]),
-    ("antares-pool", &["antares-abi", "antares-sandbox"]),
+    ("antares-pool", &["antares-abi", "antares-hosted", "antares-sandbox"]),
     (
         "antares-compile-worker",
         &["antares-abi", "antares-codecheck", "antares-compiler", "antares-pool", "antares-sandbox"],
@@ -50,8 +66,14 @@ const OURS: [(&str, &[&str]); 31] = [
         "antares-run-worker",
         &[
             "antares-abi",
+            // Names of functions and lines come from bytes of a script: they are looked up in the fence.
+            "antares-diagnosis",
+            "antares-debug",
+            "antares-evidence",
+            "antares-hosted",
             "antares-vm",
             "antares-profile",
+            "antares-profile-view",
             "antares-transaction",
             "antares-verifier",
             "antares-pool",
@@ -61,10 +83,30 @@ const OURS: [(&str, &[&str]); 31] = [
     ("antares-trust", &["antares-abi"]),
     ("antares-cache", &["antares-abi"]),
     ("antares-tier", &["antares-abi", "antares-cache"]),
+    ("antares-usage", &[]),
+    ("antares-capacity", &[]),
     // What scripts may cost by default.
-    ("antares-serve", &["antares-abi"]),
+    ("antares-serve", &["antares-abi", "antares-usage"]),
     ("antares-client", &["antares-proto"]),
-    ("antares-admin", &["antares-abi", "antares-proto", "antares-trust", "antares-serve"]),
+    ("antares-testtool", &[]),
+    // Examples, which see what others see.
+    ("embedding", &[]),
+    ("without-llvm", &[]),
+    // For programs of others: it compiles and runs in their process.
+    (
+        "antares",
+        &[
+            "antares-abi",
+            "antares-codecheck",
+            "antares-compiler",
+            "antares-pool",
+            "antares-profile",
+            "antares-profile-view",
+            "antares-trust",
+            "antares-vm",
+        ],
+    ),
+    ("antares-admin", &["antares-abi", "antares-proto", "antares-trust", "antares-usage", "antares-serve"]),
     (
         "antares-compiler-svc",
         &[
@@ -86,6 +128,9 @@ const OURS: [(&str, &[&str]); 31] = [
             "antares-admin",
             "antares-transaction",
             "antares-proto",
+            // The shape of what its workers tell.
+            "antares-diagnosis",
+            "antares-evidence",
             "antares-insights",
             "antares-pool",
             "antares-profile",
@@ -99,26 +144,50 @@ const OURS: [(&str, &[&str]); 31] = [
         "antares-cli",
         &[
             "antares-abi",
+            "antares-capacity",
+            "antares-debugger",
+            "antares-hosted",
             // The names of its passes.
             "antares-opt",
             "antares-profile",
+            "antares-diagnosis",
+            "antares-evidence",
+            "antares-size",
             "antares-insights",
             "antares-profile-view",
+            "antares-rewrite",
             "antares-transaction",
+            "antares-node",
             "antares-proto",
             "antares-pool",
             "antares-serve",
             "antares-tier",
             "antares-trust",
+            "antares-usage",
             "antares-runner-svc",
+        ],
+    ),
+    // The interpreter alone, for systems without our fence.
+    (
+        "antares-portable",
+        &[
+            "antares-abi",
+            "antares-debugger",
+            "antares-hosted",
+            "antares-insights",
+            "antares-profile",
+            "antares-profile-view",
+            "antares-size",
+            "antares-transaction",
+            "antares-verifier",
         ],
     ),
     ("xtask", &[]),
 ];
 
 /// Members that check others and may depend on any of them.
-const SEE_EVERYTHING: [&str; 5] =
-    ["antares-guests", "antares-tests", "antares-bench", "antares-peers", "antares-fuzz"];
+const SEE_EVERYTHING: [&str; 6] =
+    ["antares-chain", "antares-guests", "antares-tests", "antares-bench", "antares-peers", "antares-fuzz"];
 
 /// Crates of others that only the named ones of ours may know.
 const FENCED: [(&[&str], &[&str]); 8] = [
@@ -126,13 +195,17 @@ const FENCED: [(&[&str], &[&str]); 8] = [
     (&["sled"], &["antares-cache"]),
     (&["object_store"], &["antares-tier"]),
     (&["seccompiler", "landlock"], &["antares-sandbox"]),
-    (&["ckb-vm"], &["antares-program", "antares-vm", "antares-verifier"]),
-    (&["ckb-script", "ckb-chain-spec"], &["antares-verifier"]),
+    (&["ckb-vm"], &["antares-program", "antares-vm", "antares-verifier", "antares-debug", "antares"]),
+    (
+        &["ckb-script", "ckb-chain-spec"],
+        &["antares-verifier", "antares-debug", "antares", "antares-testtool", "embedding"],
+    ),
     (
         &["tokio", "tonic"],
         &[
             "antares-proto",
             "antares-client",
+            "antares-node",
             "antares-tier",
             "antares-admin",
             "antares-serve",

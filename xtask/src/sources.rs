@@ -14,7 +14,7 @@ const LINES_MAX: usize = 800;
 const LONG_FILES: [(&str, &str); 0] = [];
 
 /// Folders of the crates that may contain `unsafe`. All others forbid it.
-const UNSAFE_FOLDERS: [&str; 8] = [
+const UNSAFE_FOLDERS: [&str; 9] = [
     "crates/abi/",
     "crates/codegen/",
     "crates/vm/",
@@ -23,6 +23,7 @@ const UNSAFE_FOLDERS: [&str; 8] = [
     "crates/compile-worker/",
     "crates/run-worker/",
     // Guests: ckb-std's entry point and allocator are macros that expand to it.
+    "templates/rust/",
     "tests/guests/rust/",
 ];
 
@@ -90,7 +91,8 @@ fn check_name(path: &str) -> Option<Finding> {
     Some(Finding::of_file(path, format!("`{empty}` says nothing: name it after what it holds")))
 }
 
-/// In `src` the compiler enforces what the root forbids; tests, benches and build scripts are roots of their own.
+/// In `src` the compiler enforces what the root forbids; tests, benches and build scripts are roots of their
+/// own.
 fn check_unsafe(path: &str, text: &str) -> Vec<Finding> {
     if UNSAFE_FOLDERS.iter().any(|folder| path.starts_with(folder)) {
         return Vec::new();

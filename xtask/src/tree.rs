@@ -8,7 +8,8 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-/// Paths relative to the root, with `/`, and what the files contain; of binary files there are the paths alone.
+/// Paths relative to the root, with `/`, and what the files contain; of binary files there are the paths
+/// alone.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     files: BTreeMap<String, String>,

@@ -1,14 +1,17 @@
-//! A rule about names of types: what two crates make public has two names, so that a reader of one finds the other only where it is.
+//! A rule about names of types: what two crates make public has two names, so that a reader of one finds the
+//! other only where it is.
 
 use std::collections::BTreeMap;
 
 use crate::{finding::Finding, sources::COMPILER_FOLDERS, tree::Tree};
 
-/// Folders that are not compared: the wire's own names, and what nothing else is made of.
-const APART: [&str; 5] = ["proto/", "tests/", "bench/", "fuzz/", "xtask/"];
+/// Folders that are not compared: the wire's own names, what nothing else is made of, and the face for
+/// programs of others, whose readers know no other crate of ours.
+const APART: [&str; 6] = ["proto/", "tests/", "bench/", "fuzz/", "xtask/", "crates/embed/"];
 
-/// Finds types that are public under the same name in two crates. In the compiler's crates forms of one thing follow each other
-/// (`program::Block`, `ir::Block`), and what is in a public module is told apart by that (`job::GroupReport`).
+/// Finds types that are public under the same name in two crates. In the compiler's crates forms of one thing
+/// follow each other (`program::Block`, `ir::Block`), and what is in a public module is told apart by that
+/// (`job::GroupReport`).
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut known: BTreeMap<&str, &str> = BTreeMap::new();
     let mut findings = Vec::new();

@@ -1,7 +1,9 @@
-//! What a power loss leaves of recorded operations on files: what was synced, and of the rest as much as the disk likes.
+//! What a power loss leaves of recorded operations on files: what was synced, and of the rest as much as the
+//! disk likes.
 //!
-//! The rules are those of a file system with a journal of its metadata (ext4, XFS): names and lengths are safe in the order in which they came
-//! about, up to the last sync of any file; bytes are safe by a sync of their file alone. `sync_file_range` makes nothing safe.
+//! The rules are those of a file system with a journal of its metadata (ext4, XFS): names and lengths are
+//! safe in the order in which they came about, up to the last sync of any file; bytes are safe by a sync of
+//! their file alone. `sync_file_range` makes nothing safe.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -40,6 +40,19 @@ pub(crate) struct ListArgs {
     /// How far back, milliseconds [default: all that it keeps]
     #[arg(long, value_name = "N")]
     pub window_ms: Option<u64>,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Words of `antares health`.
+#[derive(Debug, Args)]
+pub(crate) struct HealthArgs {
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Words of `antares rm`, `pin` and `unpin`.
@@ -62,6 +75,9 @@ pub(crate) struct StatArgs {
     pub script: PathBuf,
     #[command(flatten)]
     pub server: ServerArgs,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Words of `antares top`.
@@ -77,4 +93,7 @@ pub(crate) struct TopArgs {
     /// Functions
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: u32,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
 }

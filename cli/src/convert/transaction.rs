@@ -6,10 +6,10 @@ use antares_proto::v1::{self, rules::Rules, script_group::Cell, verify_transacti
 use antares_transaction::Environment;
 use anyhow::{Context as _, bail};
 
-use super::{run_limits, tier};
+use super::{run_limits, tier, told};
 use crate::{
-    verdict::{self, Interpreted, Verdict},
-    verify::Request,
+    verdict::{self, Interpreted, Signed, Verdict},
+    verify_request::Request,
 };
 
 /// The call that verifies what `request` says.
@@ -26,6 +26,8 @@ pub(crate) fn verify_request(request: &Request) -> v1::VerifyTransactionRequest 
         request_id: String::new(),
         sample_salt: None,
         recheck: request.recheck,
+        sign: request.sign,
+        diagnosis: request.diagnosis,
     }
 }
 
@@ -55,9 +57,15 @@ pub(crate) fn verdict(response: v1::VerifyTransactionResponse) -> anyhow::Result
     };
     let timings = response.timings.unwrap_or_default();
     let groups = response.groups.into_iter().map(group_report).collect::<anyhow::Result<_>>()?;
+    let told = response.diagnosis.map(told);
     let interpreted = response.interpreted.into_iter().map(interpreted).collect();
+    let signed = response.signed.map(|signed| Signed {
+        key_id: signed.key_id,
+        statement: hex::encode(&signed.statement),
+        signature: hex::encode(&signed.signature),
+    });
     let verdict = Verdict::of_worker(outcome, response.cycles, groups, (timings.load_us, timings.run_us));
-    Ok(Verdict { interpreted, ..verdict })
+    Ok(Verdict { interpreted, signed, told, ..verdict })
 }
 
 /// Why programs were run by the interpreter, each reason once.

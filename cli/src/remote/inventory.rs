@@ -17,13 +17,11 @@ use crate::{
     failure::Failure,
     limits::CALL_OVERHEAD_MAX,
     output::printable,
-    profile::share,
-    report::grouped,
     status::{self, Problem},
 };
 
 /// Services that a server may have, as its health names them; the first stands for all.
-const SERVICES: [&str; 7] = [
+const SERVICES: [&str; 8] = [
     "",
     "antares.v1.CompilerService",
     "antares.v1.StoreService",
@@ -31,6 +29,7 @@ const SERVICES: [&str; 7] = [
     "antares.v1.AdminService",
     "antares.v1.RunnerService",
     "antares.v1.ProfileService",
+    "antares.v1.UsageService",
 ];
 
 /// What `antares stat` tells of a script.
@@ -46,6 +45,15 @@ pub(crate) fn call<T>(message: T) -> Call<T> {
     let mut call = Call::new(message);
     call.set_timeout(CALL_OVERHEAD_MAX);
     call
+}
+
+/// What a server says of its services.
+#[derive(Debug)]
+pub(crate) struct Health {
+    /// Each service, by name, and whether it serves; `all` is the server as a whole.
+    pub(crate) services: Vec<(&'static str, bool)>,
+    /// Whether all of it does.
+    pub(crate) is_serving: bool,
 }
 
 impl Server {
@@ -87,9 +95,9 @@ impl Server {
     }
 
     /// What each of the server's services says of itself, and whether all of them serve.
-    pub(crate) fn health(&self) -> Result<(String, bool), Failure> {
+    pub(crate) fn health(&self) -> Result<Health, Failure> {
         self.ask(async |channel| {
-            let (mut text, mut is_serving) = (String::new(), false);
+            let (mut services, mut is_serving) = (Vec::new(), false);
             for service in SERVICES {
                 let asked = call(HealthCheckRequest { service: service.to_owned() });
                 let status = match HealthClient::new(channel.clone()).check(asked).await {
@@ -100,10 +108,9 @@ impl Server {
                 };
                 let serves = status == ServingStatus::Serving;
                 is_serving |= serves && service.is_empty();
-                let name = if service.is_empty() { "all" } else { service };
-                let _ = writeln!(text, "{name:<28} {}", if serves { "serving" } else { "not serving" });
+                services.push((if service.is_empty() { "all" } else { service }, serves));
             }
-            Ok((text, is_serving))
+            Ok(Health { services, is_serving })
         })
     }
 
@@ -129,19 +136,11 @@ impl Server {
     }
 
     /// The functions that cost most, of one script or of everything that the server ran.
-    pub(crate) fn top(&self, request: v1::TopFunctionsRequest) -> Result<String, Failure> {
-        let answer = self.ask(async |channel| {
+    pub(crate) fn top(&self, request: v1::TopFunctionsRequest) -> Result<v1::TopFunctionsResponse, Failure> {
+        self.ask(async |channel| {
             let mut client = ProfileServiceClient::new(channel);
             client.top_functions(call(request)).await.map(Response::into_inner)
-        })?;
-        let mut text = format!("{} cycles\n\n", grouped(answer.cycles));
-        let _ = writeln!(text, "{:>14} {:>7}  {:>14} {:>7}  function", "self", "%", "total", "%");
-        for row in answer.functions {
-            let (own, total) = (row.self_cycles, row.total_cycles);
-            let shares = (share(own, answer.cycles), share(total, answer.cycles));
-            let _ = writeln!(text, "{own:>14} {:>7}  {total:>14} {:>7}  {}", shares.0, shares.1, row.name);
-        }
-        Ok(printable(&text))
+        })
     }
 
     /// What kind of server is at this address, where a call met none of its kind.

@@ -70,7 +70,8 @@ async fn bring(channel: &Link, data: &HashMap<String, Bytes>) -> Result<(), Stat
     Ok(())
 }
 
-/// The transaction with its large cells named; none if it has none, or is none: then the server says what is wrong with it.
+/// The transaction with its large cells named; none if it has none, or is none: then the server says what is
+/// wrong with it.
 fn named(json: &[u8]) -> Option<Named> {
     let mock = Mock::from_json(json).ok()?;
     let mock = mock.as_ckb();

@@ -1,4 +1,5 @@
-//! Uploads, which go on where they broke off: a lost connection or a server that restarts costs what was on its way.
+//! Uploads, which go on where they broke off: a lost connection or a server that restarts costs what was on
+//! its way.
 
 use std::time::Duration;
 

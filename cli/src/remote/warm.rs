@@ -85,7 +85,8 @@ async fn compile(channel: &Link, cold: &Cold, options: CompileOptions) -> Result
 }
 
 impl Server {
-    /// Compiles all of `cold`, `at_once` at a time, and tells `each` what became of it. An answer about one script is no failure.
+    /// Compiles all of `cold`, `at_once` at a time, and tells `each` what became of it. An answer about one
+    /// script is no failure.
     pub(crate) fn warm(
         &self,
         cold: Vec<Cold>,

@@ -8,8 +8,9 @@ use sha2::{Digest, Sha256};
 use crate::ABI_VERSION;
 
 /// Version of the code generator; raised with every change that alters generated code.
-pub const ENGINE_VERSION: u32 = 26;
-/// Version of the LLVM that this was built with, to the patch. A compile worker that finds another one does not start.
+pub const ENGINE_VERSION: u32 = 27;
+/// Version of the LLVM that this was built with, to the patch. A compile worker that finds another one does
+/// not start.
 pub const LLVM_VERSION: &str = env!("ANTARES_LLVM_VERSION");
 /// Target triple of generated code.
 pub const TARGET_TRIPLE: &str = "x86_64-unknown-linux-gnu";
@@ -18,12 +19,12 @@ pub const TARGET_CPU: &str = "x86-64-v3";
 /// Target features beyond [`TARGET_CPU`], sorted.
 pub const TARGET_FEATURES: &str = "+adx,+bmi2";
 
-/// Bytes of an ELF from which on it is compiled in 2, 4, 8 and 16 parts: enough for two processors, and few, since some of the
-/// work is done for each.
+/// Bytes of an ELF from which on it is compiled in 2, 4, 8 and 16 parts: enough for two processors, and few,
+/// since some of the work is done for each.
 const PARTS_FROM_ELF_BYTES: [u64; 4] = [20 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-/// In how many parts an ELF of `bytes` is compiled. The parts can be compiled at the same time; linked, they are the same
-/// library however that was done. So their number follows from the ELF alone.
+/// In how many parts an ELF of `bytes` is compiled. The parts can be compiled at the same time; linked, they
+/// are the same library however that was done. So their number follows from the ELF alone.
 #[must_use]
 pub fn parts_of(elf_bytes: u64) -> u32 {
     PARTS_FROM_ELF_BYTES.iter().filter(|from| elf_bytes >= **from).fold(1, |parts, _| parts * 2)
@@ -76,7 +77,8 @@ impl Sha256Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Key of the artifact that compiling the ELF with digest `elf` under `options` with the generator `tier` gives.
+    /// Key of the artifact that compiling the ELF with digest `elf` under `options` with the generator `tier`
+    /// gives.
     #[must_use]
     pub fn for_artifact(elf: Sha256Digest, options: CompileOptions, tier: CodeTier) -> ArtifactKey {
         let mut hash = Sha256::new();

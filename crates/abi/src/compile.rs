@@ -47,8 +47,8 @@ impl Stage {
     }
 }
 
-/// What a script may cost to compile; beyond it the compile is refused, always at the same place. Memory and wall time are enforced
-/// from outside, by whoever runs the compiler.
+/// What a script may cost to compile; beyond it the compile is refused, always at the same place. Memory and
+/// wall time are enforced from outside, by whoever runs the compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompileLimits {
     /// Bytes of executable pages.

@@ -1,4 +1,5 @@
-//! The entry table of a library: from guest addresses to entry thunks, in two steps, because few addresses have one.
+//! The entry table of a library: from guest addresses to entry thunks, in two steps, because few addresses
+//! have one.
 //!
 //! ```text
 //! distance of the address from table_base, in bytes
@@ -25,8 +26,9 @@ pub struct EntryTable<T> {
 }
 
 impl<T: Clone> EntryTable<T> {
-    /// The table for code in `[start, end)` with these thunks; for an address that comes twice, the last one counts.
-    /// Addresses outside are left out, and so is what comes after [`ENTRY_GROUPS_MAX`] groups: it has no native code then.
+    /// The table for code in `[start, end)` with these thunks; for an address that comes twice, the last one
+    /// counts. Addresses outside are left out, and so is what comes after [`ENTRY_GROUPS_MAX`] groups: it has
+    /// no native code then.
     #[must_use]
     pub fn new(start: u64, end: u64, thunks: impl IntoIterator<Item = (u64, T)>) -> Self {
         let pages = end.saturating_sub(start).div_ceil(ENTRY_PAGE_BYTES);

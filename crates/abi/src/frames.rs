@@ -1,18 +1,20 @@
-//! The frame table of a library: which guest functions a place in its code is in, and where its host caller is.
+//! The frame table of a library: which guest functions a place in its code is in, and where its host caller
+//! is.
 //!
 //! It stands behind the end of the shared object, where no loader looks, and only profiles read it:
 //!
 //! ```text
 //! shared object | rows | groups: (start: u32, place: u32) x groups | bytes of the rows: u32 | groups: u32 | magic
 //! ```
-//! A row is for the code from its start, in bytes from the start of the executable segment, to the next row's. Its size is
-//! the distance in bytes from the stack pointer there to the end of the frame, in front of which the return address is; 0
-//! where that is not known. Its chain is the guest functions that the code is in, outermost first: for each the guest address
-//! of the call to the next, or of the function itself.
+//! A row is for the code from its start, in bytes from the start of the executable segment, to the next
+//! row's. Its size is the distance in bytes from the stack pointer there to the end of the frame, in front of
+//! which the return address is; 0 where that is not known. Its chain is the guest functions that the code is
+//! in, outermost first: for each the guest address of the call to the next, or of the function itself.
 //!
-//! Most rows differ little from the one before, so a row says what changes ([`rows`]): inlined functions share the
-//! start of their chains. Each group of up to [`GROUP_ROWS_MAX`] rows is read by itself, from its place among the rows: what
-//! is looked up is found without reading the rest, and nothing is unpacked when a library is loaded.
+//! Most rows differ little from the one before, so a row says what changes ([`rows`]): inlined functions
+//! share the start of their chains. Each group of up to [`GROUP_ROWS_MAX`] rows is read by itself, from its
+//! place among the rows: what is looked up is found without reading the rest, and nothing is unpacked when a
+//! library is loaded.
 
 mod rows;
 
@@ -129,8 +131,8 @@ pub struct FrameTable {
 }
 
 impl FrameTable {
-    /// The table with these rows, in the order of their starts. Rows that change nothing are left out, and so is what does not
-    /// start behind the row before.
+    /// The table with these rows, in the order of their starts. Rows that change nothing are left out, and so
+    /// is what does not start behind the row before.
     #[must_use]
     pub fn new(rows: impl IntoIterator<Item = FrameRow>) -> Self {
         let mut writer = Writer::default();
@@ -155,8 +157,8 @@ impl FrameTable {
     /// Bytes at the end of a library that tell how long its table is.
     pub const TAIL_BYTES: usize = FOOTER_BYTES;
 
-    /// Bytes of the whole table, from the last [`FrameTable::TAIL_BYTES`] bytes of a library of `library_bytes`; none if it
-    /// has no table.
+    /// Bytes of the whole table, from the last [`FrameTable::TAIL_BYTES`] bytes of a library of
+    /// `library_bytes`; none if it has no table.
     #[must_use]
     pub fn length(tail: &[u8], library_bytes: u64) -> Option<usize> {
         let (rows, groups) = counts(tail)?;
@@ -164,8 +166,8 @@ impl FrameTable {
         (bytes <= library_bytes).then_some(usize::try_from(bytes).ok()?)
     }
 
-    /// Reads a table from the bytes that [`FrameTable::length`] counts. Its rows are read when they are looked for;
-    /// [`FrameTable::check`] reads them all.
+    /// Reads a table from the bytes that [`FrameTable::length`] counts. Its rows are read when they are
+    /// looked for; [`FrameTable::check`] reads them all.
     ///
     /// # Errors
     /// [`FrameError::Length`] and [`FrameError::Group`].
@@ -217,8 +219,8 @@ impl FrameTable {
         Ok(rows)
     }
 
-    /// Makes `frame` what the code at `place` is in, in bytes from the start of the executable segment. Not before the first row,
-    /// and not where the table is not as it must be; the answer says so.
+    /// Makes `frame` what the code at `place` is in, in bytes from the start of the executable segment. Not
+    /// before the first row, and not where the table is not as it must be; the answer says so.
     #[must_use]
     pub fn find(&self, place: u32, frame: &mut FrameAt) -> bool {
         let (mut low, mut high) = (0, self.groups);

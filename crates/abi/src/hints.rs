@@ -11,20 +11,22 @@ pub const HINTS_MAX: usize = 4096;
 /// Marks the address of what was called.
 const CALLED: u32 = 1;
 
-/// Among the hints: a computed jump went past what its table lists, and it is not known which one. Nothing is called at address 0.
+/// Among the hints: a computed jump went past what its table lists, and it is not known which one. Nothing is
+/// called at address 0.
 const TABLES_LIE: (u64, bool) = (0, true);
 
-/// Targets of indirect jumps and calls of a script, found while it ran: ascending, even, below the end of guest memory, one of each.
+/// Targets of indirect jumps and calls of a script, found while it ran: ascending, even, below the end of
+/// guest memory, one of each.
 ///
-/// They come from guests and may lie: code from wrong hints takes longer, and gives the same results. A target that was
-/// called begins a function; one that was jumped to may be a place inside of one.
+/// They come from guests and may lie: code from wrong hints takes longer, and gives the same results. A
+/// target that was called begins a function; one that was jumped to may be a place inside of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "Vec<u32>", into = "Vec<u32>")]
 pub struct Hints(Vec<u32>);
 
 impl Hints {
-    /// The hints for these targets: address, and whether it was called. At most [`HINTS_MAX`], the first ones; what is no
-    /// address of code is left out.
+    /// The hints for these targets: address, and whether it was called. At most [`HINTS_MAX`], the first
+    /// ones; what is no address of code is left out.
     pub fn new(targets: impl IntoIterator<Item = (u64, bool)>) -> Self {
         let number = |(address, is_called): (u64, bool)| {
             let is_address = address < GUEST_MEMORY_BYTES && address.is_multiple_of(2);
@@ -68,7 +70,8 @@ impl Hints {
         self.0.iter().map(|number| (u64::from(number & !CALLED), number & CALLED != 0))
     }
 
-    /// These and what a run of code from these has seen. What these have already stays; what native code was left for is an entry.
+    /// These and what a run of code from these has seen. What these have already stays; what native code was
+    /// left for is an entry.
     #[must_use]
     pub fn learn(&self, seen: &Seen) -> Self {
         let is_missed = |address: u64| seen.left == Some(address);

@@ -1,5 +1,5 @@
-//! The contract of generated code and host: state layout, symbol names, versions, artifact keys; and what compiles and runs are asked
-//! for, with their limits, wherever they are made.
+//! The contract of generated code and host: state layout, symbol names, versions, artifact keys; and what
+//! compiles and runs are asked for, with their limits, wherever they are made.
 //!
 //! Generated code (crate `codegen`) and the machine (crate `vm`) never see each other; both see this crate.
 #![forbid(unsafe_code)]

@@ -3,12 +3,14 @@
 //! ```text
 //! "ANTCODE\x01" | address of the first page, u64 | bytes of the pages, u64 | the bytes up to the last one that is no zero
 //! ```
-//! Scripts get such code by a system call and call it by its address. Two pieces with the same file are the same code at the same
-//! address, so native code for one is native code for the other. ckb-vm loads no such file as a program.
+//! Scripts get such code by a system call and call it by its address. Two pieces with the same file are the
+//! same code at the same address, so native code for one is native code for the other. ckb-vm loads no such
+//! file as a program.
 
 use crate::GUEST_MEMORY_BYTES;
 
-/// What such a file begins with. ELF files begin otherwise, and have a class in the fifth byte that these have not.
+/// What such a file begins with. ELF files begin otherwise, and have a class in the fifth byte that these
+/// have not.
 pub const LOADED_CODE_MAGIC: [u8; 8] = *b"ANTCODE\x01";
 
 /// Bytes in front of the code.

@@ -21,7 +21,8 @@ pub enum Tier {
     /// Native code where there is some, ckb-vm's interpreter for the rest.
     #[default]
     Auto,
-    /// As [`Tier::Auto`], but never started without native code: where it is missing or unsuitable, that is an error.
+    /// As [`Tier::Auto`], but never started without native code: where it is missing or unsuitable, that is
+    /// an error.
     Native,
     /// ckb-vm's interpreter alone.
     Interpreter,

@@ -4,9 +4,9 @@
 //! | no access, REACH_BYTES | host's own head | guest memory, 4 MiB | guard, GUARD_BYTES | State | HostTable | no access, REACH_BYTES |
 //!                                            ^ base                                     ^ base + STATE_OFFSET
 //! ```
-//! Generated code gets one pointer, `base`, the host address of guest address 0. Everything else is at a constant
-//! distance from it. What an access reaches whose address is base and 32 bits, with a sign or without, and whose check is wrong, is in this
-//! picture: a code pointer that can be written is not.
+//! Generated code gets one pointer, `base`, the host address of guest address 0. Everything else is at a
+//! constant distance from it. What an access reaches whose address is base and 32 bits, with a sign or
+//! without, and whose check is wrong, is in this picture: a code pointer that can be written is not.
 
 use std::mem::offset_of;
 
@@ -28,8 +28,8 @@ pub const STATE_OFFSET: usize = (4 << 20) + GUARD_BYTES;
 /// Distance in bytes from `base` to [`HostTable`]: the page behind the state's.
 pub const HOST_TABLE_OFFSET: usize = STATE_OFFSET + 4096;
 
-/// The system call, which does not exist, by which a worker ends after native code has touched memory that no guest address can
-/// mean: every filter ends the process for it, and the supervisor hears the number.
+/// The system call, which does not exist, by which a worker ends after native code has touched memory that no
+/// guest address can mean: every filter ends the process for it, and the supervisor hears the number.
 pub const WILD_FAULT_CALL: u32 = 0x5746;
 
 /// The one exported symbol of a library: a [`LibraryHeader`].
@@ -38,8 +38,8 @@ pub const LIBRARY_SYMBOL: &str = "antares_library";
 /// First bytes of a [`LibraryHeader`].
 pub const LIBRARY_MAGIC: [u8; 8] = *b"ANTARES\x01";
 
-/// The first bytes of an instruction that does nothing, `nop dword ptr [base + left + number]`, after a REX prefix if one of its
-/// registers needs one. A SIB byte follows, and 4 bytes with the number.
+/// The first bytes of an instruction that does nothing, `nop dword ptr [base + left + number]`, after a REX
+/// prefix if one of its registers needs one. A SIB byte follows, and 4 bytes with the number.
 pub const METER_MARK: [u8; 3] = [0x0f, 0x1f, 0x84];
 
 /// Beside the number of [`LeaveReason::UnknownTarget`] in a trap: the target is in `pc`.
@@ -51,21 +51,24 @@ pub const PAST_TABLE: u8 = 0x20;
 // The number of a trap is a displacement with a sign: from 0x80 on it would take four bytes instead of one.
 const _: () = assert!(NAMES_TARGET < 0x80 && PAST_TABLE < 0x80 && LeaveReason::StackOverflow as u8 <= 0x1f);
 
-/// What generated code and host exchange. Fields are read and written by generated code through their offsets.
+/// What generated code and host exchange. Fields are read and written by generated code through their
+/// offsets.
 #[repr(C)]
 #[derive(Debug)]
 pub struct State {
     /// Guest registers `x0..x31`, current only while native code is left (entry, ecall, indirect dispatch).
     pub registers: [u64; 32],
-    /// Guest pc: the entry on the way in; at an ecall, the address of the ecall; at an unknown target, the target; after a
-    /// thunk has returned, where the guest returned to.
+    /// Guest pc: the entry on the way in; at an ecall, the address of the ecall; at an unknown target, the
+    /// target; after a thunk has returned, where the guest returned to.
     pub pc: u64,
-    /// Cycles that may still be used; negative means that the limit was passed. Written back at ecalls and exits.
+    /// Cycles that may still be used; negative means that the limit was passed. Written back at ecalls and
+    /// exits.
     pub cycles_left: i64,
     /// Why native code was left: a [`LeaveReason`] as a number, 0 while it runs.
     pub leave_reason: u64,
-    /// 1 if all of `registers` are current, so that the script can go on from them. Written before each ecall and
-    /// before native code is left for an unknown target. [`NAMES_TARGET`] or [`PAST_TABLE`] if only `pc` is.
+    /// 1 if all of `registers` are current, so that the script can go on from them. Written before each ecall
+    /// and before native code is left for an unknown target. [`NAMES_TARGET`] or [`PAST_TABLE`] if only `pc`
+    /// is.
     pub is_complete: u64,
 }
 
@@ -73,28 +76,31 @@ pub struct State {
 #[repr(C)]
 #[derive(Debug)]
 pub struct HostTable {
-    /// Address of the host's `leave`: generated code jumps there with `base` in rax, from any depth; it never returns.
+    /// Address of the host's `leave`: generated code jumps there with `base` in rax, from any depth; it never
+    /// returns.
     pub leave: u64,
     /// Address of the host's `extern "C" fn(base: *mut u8)` for ecalls. It returns if native code goes on.
     /// Guest registers `a0..a7`, `pc` and `cycles_left` are current; `a0` and `cycles_left` are reloaded.
     pub ecall: u64,
-    /// Address of the host's meter. Behind the call stands a [`METER_MARK`]: its registers are those that hold `base` and the
-    /// cycles left, which are below zero; its number is the guest address of the block that was entered. The meter puts the new
-    /// cycles left into their register and changes no other but the flags, or it leaves native code.
+    /// Address of the host's meter. Behind the call stands a [`METER_MARK`]: its registers are those that
+    /// hold `base` and the cycles left, which are below zero; its number is the guest address of the block
+    /// that was entered. The meter puts the new cycles left into their register and changes no other but the
+    /// flags, or it leaves native code.
     pub meter: u64,
-    /// Address of the host's `extern "C" fn(base: *mut u8, target: u64) -> u64`: the entry thunk of another library for a
-    /// guest address, 0 if there is none.
+    /// Address of the host's `extern "C" fn(base: *mut u8, target: u64) -> u64`: the entry thunk of another
+    /// library for a guest address, 0 if there is none.
     pub resolve: u64,
-    /// Address of the host's `extern "C" fn(base: *mut u8, pc: u64, sp: u64) -> u64`, which returns 0, and once more for each
-    /// [`far_jump`](Self::far_jump) to this guest pc with this guest `sp`: then 1, with all that this convention keeps as it was, and
-    /// guest registers and `cycles_left` in the state. Until then native code must call [`unmark`](Self::unmark) in the same frame
-    /// before it gives that up.
+    /// Address of the host's `extern "C" fn(base: *mut u8, pc: u64, sp: u64) -> u64`, which returns 0, and
+    /// once more for each [`far_jump`](Self::far_jump) to this guest pc with this guest `sp`: then 1, with
+    /// all that this convention keeps as it was, and guest registers and `cycles_left` in the state. Until
+    /// then native code must call [`unmark`](Self::unmark) in the same frame before it gives that up.
     pub mark: u64,
-    /// Address of the host's `extern "C" fn(base: *mut u8)`: nobody returns any more to the frame that it is called in.
+    /// Address of the host's `extern "C" fn(base: *mut u8)`: nobody returns any more to the frame that it is
+    /// called in.
     pub unmark: u64,
-    /// Address of the host's `extern "C" fn(base: *mut u8, target: u64)`, which does not return: goes on at the innermost frame that
-    /// is marked with the target and the guest's `sp`, or leaves native code. Guest registers and `cycles_left` are current as
-    /// far as any marked frame reads them.
+    /// Address of the host's `extern "C" fn(base: *mut u8, target: u64)`, which does not return: goes on at
+    /// the innermost frame that is marked with the target and the guest's `sp`, or leaves native code. Guest
+    /// registers and `cycles_left` are current as far as any marked frame reads them.
     pub far_jump: u64,
     /// Where the host keeps its own; nothing for generated code.
     pub host: u64,
@@ -176,21 +182,22 @@ pub struct LibraryHeader {
     pub vm_version: u32,
     /// ISA flags that the code was compiled for.
     pub isa: u32,
-    /// Entries of the directory of the entry table (see [`EntryTable`](crate::EntryTable)): pages of guest code.
+    /// Entries of the directory of the entry table (see [`EntryTable`](crate::EntryTable)): pages of guest
+    /// code.
     pub directory_length: u32,
-    /// Not 0 if every store of the guest is one of the host, even where it changes nothing: then a page that became
-    /// executable can be protected from them. [`STORES_ANYWHERE`] if stores are checked against all of memory: then
-    /// those of the program itself have to be.
+    /// Not 0 if every store of the guest is one of the host, even where it changes nothing: then a page that
+    /// became executable can be protected from them. [`STORES_ANYWHERE`] if stores are checked against all of
+    /// memory: then those of the program itself have to be.
     pub keeps_stores: u32,
     /// Entries of the entry table: a multiple of [`ENTRIES_PER_GROUP`](crate::ENTRIES_PER_GROUP).
     pub table_length: u32,
     /// Guest address that the directory starts at.
     pub table_base: u64,
-    /// Distance in bytes from this header to the entries (`table_length` times i32): each is the distance from the
-    /// table's start to an entry thunk, 0 where there is none.
+    /// Distance in bytes from this header to the entries (`table_length` times i32): each is the distance
+    /// from the table's start to an entry thunk, 0 where there is none.
     ///
-    /// An entry thunk follows `x86_regcallcc` with `base` in rax; it loads guest registers from [`State`], runs the
-    /// guest function, and stores them when that returns.
+    /// An entry thunk follows `x86_regcallcc` with `base` in rax; it loads guest registers from [`State`],
+    /// runs the guest function, and stores them when that returns.
     pub table_offset: i64,
     /// Distance in bytes from this header to the directory (`directory_length` times u16).
     pub directory_offset: i64,

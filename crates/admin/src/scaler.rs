@@ -110,7 +110,8 @@ impl Looks {
 pub struct ScalerService(Arc<Mutex<Looks>>);
 
 impl ScalerService {
-    /// Looks at the process by `read`, four times a second for as long as the runtime lives. Call it within the runtime.
+    /// Looks at the process by `read`, four times a second for as long as the runtime lives. Call it within
+    /// the runtime.
     #[must_use]
     pub fn watch(read: impl Fn() -> Work + Send + 'static) -> Self {
         let service = Self(Arc::default());

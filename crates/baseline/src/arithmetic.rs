@@ -1,14 +1,15 @@
 //! Arithmetic: the host instructions for each operation of the IR.
 //!
-//! The order in each method matters: registers that must be certain ones are claimed first, operands come into registers,
-//! then the operands are released, and only then the result gets its register, which may be an operand's.
+//! The order in each method matters: registers that must be certain ones are claimed first, operands come
+//! into registers, then the operands are released, and only then the result gets its register, which may be
+//! an operand's.
 
 use antares_ir::{BinaryOp, UnaryOp, Value};
 
 use crate::{
     assembler::{Alu, Assembler, Cond, Count, Extend, Gpr, Label, Mem, Rm, Shift, Unary},
     block::BlockEmitter,
-    fitted,
+    fitted::fitted,
 };
 
 impl BlockEmitter<'_, '_, '_> {

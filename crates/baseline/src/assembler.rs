@@ -1,13 +1,13 @@
 //! The assembler: x86-64 instructions as bytes, labels, and the data that instructions point to.
 //!
-//! Only what this crate emits, always on 64 bits unless a method says otherwise. Encodings are those of the Intel 64
-//! manual, volume 2.
+//! Only what this crate emits, always on 64 bits unless a method says otherwise. Encodings are those of the
+//! Intel 64 manual, volume 2.
 
 use antares_abi::FrameRow;
 use antares_program::GuestAddr;
 
 pub(crate) use crate::operand::{Alu, Cond, Count, Extend, Gpr, Mem, Rm, Shift, Unary};
-use crate::{BaselineError, fitted};
+use crate::{error::BaselineError, fitted::fitted};
 
 /// A place in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +111,8 @@ impl Assembler {
         self.code.extend(number.to_le_bytes());
     }
 
-    /// One instruction: prefix (0 for none), REX, opcode, operands. `has_byte` is for byte registers, which need a REX
-    /// byte from the fifth on.
+    /// One instruction: prefix (0 for none), REX, opcode, operands. `has_byte` is for byte registers, which
+    /// need a REX byte from the fifth on.
     fn encode(&mut self, prefix: u8, is_wide: bool, has_byte: bool, opcode: &[u8], reg: u8, rm: Rm) {
         if prefix != 0 {
             self.byte(prefix);
@@ -170,7 +170,8 @@ impl Assembler {
         }
     }
 
-    /// A VEX instruction on 64 bits. `map` is 2 for 0F38 and 3 for 0F3A; `prefix` is 0, 1 (66), 2 (F3) or 3 (F2).
+    /// A VEX instruction on 64 bits. `map` is 2 for 0F38 and 3 for 0F3A; `prefix` is 0, 1 (66), 2 (F3) or 3
+    /// (F2).
     fn vex(&mut self, map: u8, prefix: u8, opcode: u8, reg: Gpr, other: Gpr, rm: Rm) {
         let (index, base) = match rm {
             Rm::Reg(register) => (0, register.high()),
@@ -292,8 +293,8 @@ impl Assembler {
         self.immediate(number);
     }
 
-    /// Both halves of the unsigned product of rdx and `from`; no flags change. With `high` and `low` the same register it
-    /// gets the high half.
+    /// Both halves of the unsigned product of rdx and `from`; no flags change. With `high` and `low` the same
+    /// register it gets the high half.
     pub(crate) fn mulx(&mut self, high: Gpr, low: Gpr, from: impl Into<Rm>) {
         self.vex(2, 3, 0xf6, high, low, from.into());
     }

@@ -7,7 +7,7 @@ use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 use crate::{
     assembler::{Alu, Cond, Gpr, Label, Mem, Shift},
     block::{branch_comparison, compare},
-    fitted,
+    fitted::fitted,
     function::FunctionEmitter,
     values::{Frame, Values},
 };
@@ -142,8 +142,8 @@ impl FunctionEmitter<'_, '_> {
         let slot = self.hold_link(values, link);
         values.finish(self.code);
         self.code.asm.call(function);
-        // The function came back to where the link register pointed; that is our caller, or else nobody's business of
-        // ours.
+        // The function came back to where the link register pointed; that is our caller, or else nobody's
+        // business of ours.
         self.return_if_own(Some(slot));
     }
 

@@ -13,7 +13,8 @@ use crate::{
     values::{Code, Frame, Values},
 };
 
-/// Bytes of a host frame at most: less than the guard below the native stack, which a call then touches, however deep.
+/// Bytes of a host frame at most: less than the guard below the native stack, which a call then touches,
+/// however deep.
 const FRAME_BYTES_MAX: u32 = 32 << 10;
 
 /// Bytes of a return address.
@@ -165,7 +166,8 @@ impl<'m> FunctionEmitter<'_, 'm> {
     fn finish_frame(&mut self) -> Result<(), BaselineError> {
         let mut bytes = self.code.frame.bytes();
         if self.context.module.is_open {
-            // Other libraries, which the function may call, count on a stack pointer that is a multiple of 16 at calls.
+            // Other libraries, which the function may call, count on a stack pointer that is a multiple of 16
+            // at calls.
             bytes = bytes / 16 * 16 + RETURN_BYTES;
         }
         if bytes > FRAME_BYTES_MAX {
@@ -282,8 +284,8 @@ impl<'m> FunctionEmitter<'_, 'm> {
         }
     }
 
-    /// Leaves native code unless `[base + low, base + high)` lies inside the bounds, modulo 2^64 and without a wrap.
-    /// `scratch` is for the difference.
+    /// Leaves native code unless `[base + low, base + high)` lies inside the bounds, modulo 2^64 and without
+    /// a wrap. `scratch` is for the difference.
     pub(crate) fn check_between(
         &mut self,
         bounds: (u64, u64),
@@ -315,8 +317,8 @@ impl<'m> FunctionEmitter<'_, 'm> {
     }
 }
 
-/// What to add to the base of `[base + low, base + high)`, and what the sum may be at most for the range to lie in the
-/// bounds; none if it is too long for them.
+/// What to add to the base of `[base + low, base + high)`, and what the sum may be at most for the range to
+/// lie in the bounds; none if it is too long for them.
 pub(crate) fn span((start, end): (u64, u64), low: i64, high: i64) -> Option<(i64, u64)> {
     let bytes = high.wrapping_sub(low).cast_unsigned();
     let room = end.checked_sub(start)?.checked_sub(bytes)?;

@@ -1,12 +1,13 @@
 //! IR to host code to shared object in one pass: the tier that is there at once.
 //!
-//! The generated code keeps the contract of `antares-abi` to the letter, so whoever runs it need not know which of the two
-//! generators made it. Its shape is the simplest one that is sound:
+//! The generated code keeps the contract of `antares-abi` to the letter, so whoever runs it need not know
+//! which of the two generators made it. Its shape is the simplest one that is sound:
 //!
-//! * Guest registers are always where they are: in the state, or, the six that the program mentions most, in a host register
-//!   of their own. Functions pass nothing and return nothing, so every place with a syscall is one from which anybody can go on.
-//! * A guest function is a host function: `call` and `ret`, with the return address that it was called with in its frame where
-//!   the IR says that it must be compared.
+//! * Guest registers are always where they are: in the state, or, the six that the program mentions most, in
+//!   a host register of their own. Functions pass nothing and return nothing, so every place with a syscall
+//!   is one from which anybody can go on.
+//! * A guest function is a host function: `call` and `ret`, with the return address that it was called with
+//!   in its frame where the IR says that it must be compared.
 //! * Inside a block, values are in the six other host registers (`values.rs`).
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,8 @@ mod arithmetic;
 mod assembler;
 mod block;
 mod control;
+mod error;
+mod fitted;
 mod fold;
 mod function;
 mod library;
@@ -21,6 +24,9 @@ mod operand;
 mod registers;
 mod stubs;
 mod values;
+
+pub use error::BaselineError;
+use fitted::fitted;
 
 use std::ops::Range;
 
@@ -33,27 +39,6 @@ use crate::{
     registers::Pinned,
     values::Code,
 };
-
-/// Why no code was generated. None of these is reached by a module that `antares-lift` verified, within the limits of a
-/// compile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BaselineError {
-    /// More code or data than distances can span.
-    #[error("more than {bytes_max} bytes of code or data")]
-    Size {
-        /// Limit.
-        bytes_max: usize,
-    },
-    /// A function needs more stack than the guard below the stack can catch.
-    #[error("a function needs more than {bytes_max} bytes of stack")]
-    Frame {
-        /// Limit.
-        bytes_max: u32,
-    },
-    /// A jump to a place that does not exist.
-    #[error("a jump to a place that does not exist")]
-    Label,
-}
 
 macro_rules! stubs {
     ($($name:ident),*) => {
@@ -155,9 +140,4 @@ impl<'m> Context<'m> {
 /// The number of a reason in a trap.
 fn number(reason: LeaveReason) -> u8 {
     fitted(reason as u64)
-}
-
-/// `number` in the width that an encoding or a table has for it, where layouts and limits keep it.
-fn fitted<To: TryFrom<From>, From: Copy + std::fmt::Display>(number: From) -> To {
-    To::try_from(number).unwrap_or_else(|_| panic!("{number} does not fit"))
 }

@@ -8,7 +8,7 @@ use antares_program::Reg;
 
 use crate::{
     assembler::{Gpr, Mem},
-    fitted,
+    fitted::fitted,
 };
 
 /// Host address of guest address 0. With [`LEFT`] it is where the host's meter wants it.
@@ -139,7 +139,8 @@ impl Pinned {
     }
 }
 
-/// By block: how often it may run, from the loops around it. A jump back to an earlier block makes a loop of all between.
+/// By block: how often it may run, from the loops around it. A jump back to an earlier block makes a loop of
+/// all between.
 fn weights(function: &Function) -> Vec<u64> {
     let count = function.blocks.len();
     let mut edges = vec![0_i64; count + 1];

@@ -1,4 +1,5 @@
-//! Small pieces of every library: the way in, the ways to the host, indirect calls, division, the carry-less product.
+//! Small pieces of every library: the way in, the ways to the host, indirect calls, division, the carry-less
+//! product.
 
 use antares_abi::{ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, LeaveReason, NAMES_TARGET, PAST_TABLE};
 use antares_program::Reg;
@@ -6,7 +7,7 @@ use antares_program::Reg;
 use crate::{
     Context,
     assembler::{Alu, Assembler, Cond, Extend, Gpr, Mem, Shift, Unary},
-    fitted,
+    fitted::fitted,
     function::RETURN_BYTES,
     number,
     registers::{self, BASE, LEFT, STATE, state_slot},
@@ -65,13 +66,14 @@ fn store_pinned(context: &Context, asm: &mut Assembler) {
     }
 }
 
-/// What the full tier's code, which calls thunks of other libraries, counts on to find as it was. (It keeps vector registers itself.)
+/// What the full tier's code, which calls thunks of other libraries, counts on to find as it was. (It keeps
+/// vector registers itself.)
 const KEPT: [Gpr; 6] = [Gpr::RBX, Gpr::RBP, Gpr::R12, Gpr::R13, Gpr::R14, Gpr::R15];
 /// What that takes on the stack.
 const KEPT_BYTES: u32 = 6 * RETURN_BYTES;
 
-/// From the host or another library, with base in rax: host registers from the state, the function in rcx, and back to the state. The
-/// guest then is where the link register pointed to.
+/// From the host or another library, with base in rax: host registers from the state, the function in rcx,
+/// and back to the state. The guest then is where the link register pointed to.
 fn enter(context: &Context, asm: &mut Assembler) {
     asm.bind(context.stubs.enter);
     for register in KEPT {
@@ -115,7 +117,8 @@ fn ecall(context: &Context, asm: &mut Assembler) {
     asm.ret();
 }
 
-/// Calls a function of the host that takes base and the two registers behind it, and may come back with other registers in the state.
+/// Calls a function of the host that takes base and the two registers behind it, and may come back with other
+/// registers in the state.
 pub(crate) fn call_host(context: &Context, asm: &mut Assembler, function: Mem) {
     asm.store(8, registers::cycles_left(), LEFT);
     store_pinned(context, asm);
@@ -137,8 +140,8 @@ fn far_jump(context: &Context, asm: &mut Assembler) {
     asm.trap(number(LeaveReason::UnknownTarget));
 }
 
-/// Goes to the function at the guest address in rax, which returns to our caller. Without one it leaves native code, or asks
-/// the host for another library's.
+/// Goes to the function at the guest address in rax, which returns to our caller. Without one it leaves
+/// native code, or asks the host for another library's.
 fn dispatch(context: &Context, asm: &mut Assembler) {
     let unknown = if context.module.is_open { asm.label() } else { context.stubs.unknown_callee };
     let (index, table, group) = (Gpr::RCX, Gpr::RDX, Gpr::RSI);
@@ -208,7 +211,8 @@ fn divide(context: &Context, asm: &mut Assembler) {
     asm.ret();
 }
 
-/// Unsigned quotient of rax and rcx in rax, remainder in rdx; uses no other register. Division of words is faster.
+/// Unsigned quotient of rax and rcx in rax, remainder in rdx; uses no other register. Division of words is
+/// faster.
 fn divide_unsigned(context: &Context, asm: &mut Assembler) {
     let (zero, word) = (asm.label(), asm.label());
     asm.bind(context.stubs.divide_unsigned);
@@ -231,8 +235,9 @@ fn divide_unsigned(context: &Context, asm: &mut Assembler) {
     asm.ret();
 }
 
-/// The carry-less product of rax and rdx: low half in rax, high half in rdx. The target need not have an instruction for
-/// it. Bit by bit, from the top: the product so far is doubled, and rax is added where rdx has a bit.
+/// The carry-less product of rax and rdx: low half in rax, high half in rdx. The target need not have an
+/// instruction for it. Bit by bit, from the top: the product so far is doubled, and rax is added where rdx
+/// has a bit.
 fn carryless(context: &Context, asm: &mut Assembler) {
     let (turn, no_bit) = (asm.label(), asm.label());
     let (low, high, bits, count) = (Gpr::RCX, Gpr::RSI, Gpr::RDX, Gpr::RDI);

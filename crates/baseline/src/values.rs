@@ -1,14 +1,16 @@
-//! Where the values of one block are: in host registers, in the state, on the stack, or nowhere because they are constants.
+//! Where the values of one block are: in host registers, in the state, on the stack, or nowhere because they
+//! are constants.
 //!
-//! Values are given to registers in one pass. Each value has at most one register and one place in memory. One that is the
-//! block's last word on a guest register goes to that register's place as soon as nobody needs what was there.
+//! Values are given to registers in one pass. Each value has at most one register and one place in memory.
+//! One that is the block's last word on a guest register goes to that register's place as soon as nobody
+//! needs what was there.
 
 use antares_ir::{Block, Op, Value};
 use antares_program::Reg;
 
 use crate::{
     assembler::{Assembler, Gpr, Mem, Rm},
-    fitted,
+    fitted::fitted,
     registers::{Pinned, TEMPS, state_slot},
 };
 
@@ -105,7 +107,8 @@ pub(crate) struct Values<'a> {
     owners: [Option<Value>; 16],
     /// Host registers that the operation at hand uses.
     locked: u16,
-    /// By guest register: the value that is its entry value, if the block reads it, and whether that came already.
+    /// By guest register: the value that is its entry value, if the block reads it, and whether that came
+    /// already.
     entries: [Option<(Value, bool)>; 32],
     /// Final values that are not yet where they belong.
     pending: Vec<(Reg, Value)>,
@@ -293,7 +296,8 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// One of the operands of the operation at hand was `value`: if it was the last such, its register is free.
+    /// One of the operands of the operation at hand was `value`: if it was the last such, its register is
+    /// free.
     pub(crate) fn release(&mut self, value: Value) {
         let info = &mut self.infos[value.0 as usize];
         info.uses = info.uses.checked_sub(1).expect("each use of a value is counted");
@@ -309,8 +313,9 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// A register for `value`, which the operation at hand gives: the guest register's own if it is a final value and
-    /// nobody needs what is there, else `hint` if that is free. Locked. The operands must have been released.
+    /// A register for `value`, which the operation at hand gives: the guest register's own if it is a final
+    /// value and nobody needs what is there, else `hint` if that is free. Locked. The operands must have been
+    /// released.
     pub(crate) fn result(&mut self, code: &mut Code, value: Value, hint: Option<Gpr>) -> Gpr {
         let is_free = |hint: &Gpr| {
             TEMPS.contains(hint) && self.owners[hint.index()].is_none() && !self.is_locked(*hint)
@@ -337,7 +342,8 @@ impl<'a> Values<'a> {
         self.entries[register.index()].is_none_or(|(_, is_read)| is_read)
     }
 
-    /// `value` is in its register now: if it is final and nobody needs what is in the guest register's place, it goes there.
+    /// `value` is in its register now: if it is final and nobody needs what is in the guest register's place,
+    /// it goes there.
     pub(crate) fn settle(&mut self, code: &mut Code, value: Value) {
         let Some(from) = self.infos[value.0 as usize].register else { return };
         for index in (0..self.pending.len()).rev() {

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use tonic::Status;
 
 use crate::{
+    bring::bring_once,
     call::Link,
-    client::{Naming, bring_once, digest},
+    naming::{Naming, digest},
     status::{reason, takes_no_uploads},
 };
 
@@ -44,7 +45,8 @@ impl Blobs {
         }
     }
 
-    /// How to name the data from now on, if some was missing there for a call that `began` then; the error is that of an upload.
+    /// How to name the data from now on, if some was missing there for a call that `began` then; the error is
+    /// that of an upload.
     pub(crate) async fn bring(
         &self,
         link: &Link,

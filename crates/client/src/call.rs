@@ -10,7 +10,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     Error,
-    client::Inner,
+    inner::Inner,
     retry::{ATTEMPTS_MAX, pause},
     servers::{Lease, Server},
     status::{Advice, is_well, late},

@@ -5,96 +5,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_proto::v1::{
-    self, compiler_service_client::CompilerServiceClient, runner_service_client::RunnerServiceClient,
-    verify_transaction_request::Transaction,
-};
+use antares_proto::v1::{self, verify_transaction_request::Transaction};
 use bytes::Bytes;
-use http::HeaderValue;
-use sha2::{Digest, Sha256};
 use tokio_stream::{Stream, StreamExt as _};
-use tonic::{
-    Response, Status,
-    metadata::{MetadataMap, MetadataValue},
-    transport::Channel,
-};
+use tonic::{Response, Status};
 
 use crate::{
     Builder, Error, Session, VerifySession,
     blobs::Blobs,
+    bring::{bring, runner, upload},
     call::Link,
+    inner::Inner,
     kinds::{Runs, Verifications},
-    retry::Budget,
-    servers::Servers,
+    naming::{Naming, Script},
     session,
-    status::{reason, takes_no_uploads},
-    token::Token,
 };
-
-/// Longest answer, bytes.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// Length of the pieces of an upload, bytes.
-const CHUNK_BYTES: usize = 64 << 10;
-
-/// Scripts of which a server's connection remembers that they were brought.
-const BROUGHT_MAX: usize = 1024;
-
-/// What runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Script {
-    /// An ELF. It is named by digest, and sent where a server has not got it.
-    Elf(Bytes),
-    /// Digest of one that was uploaded, in hex.
-    Stored(String),
-}
-
-impl Script {
-    pub(crate) fn message(&self, naming: Naming, options: Option<v1::ScriptOptions>) -> v1::Script {
-        let source = match (self, naming) {
-            (Self::Elf(elf), Naming::Inline) => v1::script::Source::Elf(elf.clone()),
-            (Self::Elf(elf), Naming::Digest) => v1::script::Source::Sha256(digest(elf)),
-            (Self::Stored(digest), _) => v1::script::Source::Sha256(digest.clone()),
-        };
-        v1::Script { source: Some(source), options }
-    }
-}
-
-/// How an ELF is named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Naming {
-    Digest,
-    Inline,
-}
-
-pub(crate) fn digest(elf: &[u8]) -> String {
-    hex::encode(Sha256::digest(elf))
-}
-
-/// What all clones of a client share.
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) servers: Servers,
-    pub(crate) budget: Budget,
-    token: Token,
-    tenant: Option<HeaderValue>,
-}
-
-impl Inner {
-    pub(crate) fn new(servers: Servers, token: Token, tenant: Option<HeaderValue>) -> Self {
-        Self { servers, token, tenant, budget: Budget::default() }
-    }
-
-    /// Puts token and tenant beside a message.
-    pub(crate) fn sign(&self, metadata: &mut MetadataMap) {
-        if let Some(token) = self.token.now() {
-            metadata.insert("authorization", token);
-        }
-        let tenant = self.tenant.as_ref().and_then(|name| MetadataValue::try_from(name.as_bytes()).ok());
-        if let Some(tenant) = tenant {
-            metadata.insert("antares-tenant", tenant);
-        }
-    }
-}
 
 /// Connections to some servers. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
@@ -115,7 +40,7 @@ impl Client {
     }
 
     #[cfg(test)]
-    pub(crate) fn into_servers(self) -> Servers {
+    pub(crate) fn into_servers(self) -> crate::servers::Servers {
         Arc::into_inner(self.inner).unwrap().servers
     }
 
@@ -150,7 +75,8 @@ impl Client {
         self.inner.call(self.deadline, attempt).await
     }
 
-    /// Runs `script` with each of the inputs. `request` has everything else; of its script only the options count.
+    /// Runs `script` with each of the inputs. `request` has everything else; of its script only the options
+    /// count.
     ///
     /// # Errors
     /// No server gave a verdict.
@@ -175,9 +101,9 @@ impl Client {
         self.inner.call(self.deadline, attempt).await
     }
 
-    /// Runs `script` with inputs as they come, each under a number of the caller's. Answers come in the order of the
-    /// inputs, one for each, whatever happens to servers in the meantime. [`Client::with_deadline`] is for one
-    /// server's part of it: a session has no end but that of its inputs.
+    /// Runs `script` with inputs as they come, each under a number of the caller's. Answers come in the order
+    /// of the inputs, one for each, whatever happens to servers in the meantime. [`Client::with_deadline`] is
+    /// for one server's part of it: a session has no end but that of its inputs.
     #[must_use]
     pub fn session(
         &self,
@@ -190,7 +116,8 @@ impl Client {
         session::begin(self.inner.clone(), self.deadline, runs, inputs)
     }
 
-    /// Verifies a transaction. Data of large cell deps of `fields` is named by digest, and sent where a server has not got it.
+    /// Verifies a transaction. Data of large cell deps of `fields` is named by digest, and sent where a
+    /// server has not got it.
     ///
     /// # Errors
     /// No server gave a verdict. That a transaction is not accepted is no error.
@@ -226,8 +153,9 @@ impl Client {
         self.inner.call(self.deadline, attempt).await
     }
 
-    /// Verifies transactions that share cells, as they come. Answers come as they are there, one for each, whatever happens to
-    /// servers in the meantime; those with an error that may pass are asked for again. For the rest as [`Client::session`].
+    /// Verifies transactions that share cells, as they come. Answers come as they are there, one for each,
+    /// whatever happens to servers in the meantime; those with an error that may pass are asked for again.
+    /// For the rest as [`Client::session`].
     #[must_use]
     pub fn verify_session(
         &self,
@@ -260,10 +188,6 @@ impl Client {
     }
 }
 
-pub(crate) fn runner(channel: &Channel) -> RunnerServiceClient<Channel> {
-    RunnerServiceClient::new(channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
-}
-
 /// Asks by digest first, and brings the script along, one way or the other, where the server has not got it.
 async fn with_script<T, F>(
     link: &Link,
@@ -281,57 +205,4 @@ where
         },
         answer => answer,
     }
-}
-
-/// How to name `script` from now on, if it was missing there for a call that `began` then and can be brought; the error is that
-/// of the upload.
-pub(crate) async fn bring(
-    link: &Link,
-    script: &Script,
-    status: &Status,
-    began: Instant,
-) -> Option<Result<Naming, Status>> {
-    let Script::Elf(elf) = script else { return None };
-    match reason(status)?.as_str() {
-        // A runner without its compiler can still interpret what a call brings along.
-        "SOURCE_UNAVAILABLE" => Some(Ok(Naming::Inline)),
-        "SCRIPT_NOT_FOUND" => Some(bring_once(link, elf, began).await),
-        _ => None,
-    }
-}
-
-/// Uploads `elf`, if no other call has done so since this one began: a server takes few uploads at a time.
-pub(crate) async fn bring_once(link: &Link, elf: &Bytes, began: Instant) -> Result<Naming, Status> {
-    let digest = digest(elf);
-    let mut brought = link.server.brought.lock().await;
-    if let Some((_, naming)) = brought.get(&digest).filter(|(when, _)| *when > began) {
-        return Ok(*naming);
-    }
-    let naming = match upload(link, elf).await {
-        Ok(_) => Naming::Digest,
-        // A runner by itself takes no uploads, or not from everybody; it passes on what a call brings along.
-        Err(status) if takes_no_uploads(&status) => Naming::Inline,
-        // What is no RISC-V ELF is not kept; what the VM says to it is the answer.
-        Err(status) if reason(&status).as_deref() == Some("SCRIPT_INVALID") => Naming::Inline,
-        Err(status) => return Err(status),
-    };
-    if brought.len() >= BROUGHT_MAX {
-        brought.clear();
-    }
-    brought.insert(digest, (Instant::now(), naming));
-    Ok(naming)
-}
-
-async fn upload(link: &Link, elf: &Bytes) -> Result<Response<v1::UploadResponse>, Status> {
-    use v1::upload_request::Part;
-    let header = v1::BlobHeader { sha256: digest(elf), size_bytes: elf.len() as u64, ..Default::default() };
-    let elf = elf.clone();
-    let chunk = move |start: usize| elf.slice(start..elf.len().min(start + CHUNK_BYTES));
-    let length = usize::try_from(header.size_bytes).unwrap_or(usize::MAX);
-    let chunks = (0..length).step_by(CHUNK_BYTES).map(move |start| Part::Chunk(chunk(start)));
-    let parts = std::iter::once(Part::Header(header)).chain(chunks);
-    let parts = parts.map(|part| v1::UploadRequest { part: Some(part) });
-    CompilerServiceClient::new(link.server.channel.clone())
-        .upload(link.request(tokio_stream::iter(parts)))
-        .await
 }

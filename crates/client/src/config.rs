@@ -2,27 +2,18 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use http::{HeaderValue, Uri};
+use http::HeaderValue;
 
-use crate::{Client, Error, client::Inner, servers::Servers, token::Token};
+use crate::{
+    Client, Error,
+    endpoints::{Connecting, TlsFiles, Url},
+    inner::Inner,
+    servers::Servers,
+    token::Token,
+};
 
 /// Longest time of a call unless told otherwise: what servers allow by default.
 const DEADLINE: Duration = Duration::from_secs(300);
-/// Longest wait for a connection.
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
-/// Time between two looks at names and files.
-const RENEW: Duration = Duration::from_secs(10);
-
-/// Files for TLS, PEM. They are looked at every ten seconds; what is renewed in them is used by connections from then on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// Authorities that servers' certificates come from; without it the system's.
-    pub ca: Option<PathBuf>,
-    /// The client's certificate and those above it.
-    pub certificate: Option<PathBuf>,
-    /// Its private key.
-    pub key: Option<PathBuf>,
-}
 
 /// Makes a [`Client`].
 #[derive(Clone, Debug)]
@@ -30,10 +21,8 @@ pub struct Builder {
     servers: Vec<String>,
     token_file: Option<PathBuf>,
     tenant: Option<String>,
-    pub(crate) tls: TlsFiles,
-    pub(crate) deadline: Duration,
-    pub(crate) connect_time_max: Duration,
-    pub(crate) renew: Duration,
+    deadline: Duration,
+    connecting: Connecting,
 }
 
 impl Default for Builder {
@@ -42,17 +31,15 @@ impl Default for Builder {
             servers: Vec::new(),
             token_file: None,
             tenant: None,
-            tls: TlsFiles::default(),
             deadline: DEADLINE,
-            connect_time_max: CONNECT_TIME_MAX,
-            renew: RENEW,
+            connecting: Connecting::default(),
         }
     }
 }
 
 impl Builder {
-    /// Servers by URL, `https://host:port` or `http://host:port`. A host may have many addresses (a headless service): each
-    /// is a server, and they are looked up every ten seconds.
+    /// Servers by URL, `https://host:port` or `http://host:port`. A host may have many addresses (a headless
+    /// service): each is a server, and they are looked up every ten seconds.
     #[must_use]
     pub fn servers<U: Into<String>>(mut self, urls: impl IntoIterator<Item = U>) -> Self {
         self.servers = urls.into_iter().map(Into::into).collect();
@@ -62,7 +49,7 @@ impl Builder {
     /// Whom to believe, and what to show.
     #[must_use]
     pub fn tls(mut self, files: TlsFiles) -> Self {
-        self.tls = files;
+        self.connecting.tls = files;
         self
     }
 
@@ -73,14 +60,16 @@ impl Builder {
         self
     }
 
-    /// Whose calls these are, where servers do not find out by certificate or token: 1 to 64 letters, digits, '.', '_' or '-'.
+    /// Whose calls these are, where servers do not find out by certificate or token: 1 to 64 letters, digits,
+    /// '.', '_' or '-'.
     #[must_use]
     pub fn tenant(mut self, name: impl Into<String>) -> Self {
         self.tenant = Some(name.into());
         self
     }
 
-    /// Longest time of a call, with all its attempts. Default 300 s, which is also what servers allow unless configured otherwise.
+    /// Longest time of a call, with all its attempts. Default 300 s, which is also what servers allow unless
+    /// configured otherwise.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
@@ -90,7 +79,7 @@ impl Builder {
     /// Longest wait for a connection. Default 5 s.
     #[must_use]
     pub fn connect_time_max(mut self, time: Duration) -> Self {
-        self.connect_time_max = time;
+        self.connecting.time_max = time;
         self
     }
 
@@ -111,9 +100,8 @@ impl Builder {
             return Err(Error::TokenInTheOpen { url: url.text.clone() });
         }
         let tenant = self.tenant.as_deref().map(tenant).transpose()?;
-        let deadline = self.deadline;
-        let servers = Servers::new(urls, self)?;
-        Ok(Client::new(Inner::new(servers, token, tenant), deadline))
+        let servers = Servers::new(urls, self.connecting)?;
+        Ok(Client::new(Inner::new(servers, token, tenant), self.deadline))
     }
 }
 
@@ -128,57 +116,9 @@ fn tenant(name: &str) -> Result<HeaderValue, Error> {
     HeaderValue::from_str(name).map_err(|_| wrong())
 }
 
-/// The address of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Url {
-    pub(crate) text: String,
-    pub(crate) uri: Uri,
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) is_tls: bool,
-}
-
-impl Url {
-    fn parse(text: &str) -> Result<Self, Error> {
-        let wrong = |problem: &str| Error::Url { url: text.to_owned(), problem: problem.to_owned() };
-        let uri: Uri = text.parse().map_err(|error: http::uri::InvalidUri| wrong(&error.to_string()))?;
-        let is_tls = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
-            _ => return Err(wrong("no https:// and no http://")),
-        };
-        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
-        if host.is_empty() {
-            return Err(wrong("no host"));
-        }
-        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
-            return Err(wrong("there is something behind the port"));
-        }
-        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        Ok(Self { text: text.to_owned(), uri, host, port, is_tls })
-    }
-
-    /// Whether nobody reads along on the way.
-    fn is_safe(&self) -> bool {
-        let address = self.host.parse::<std::net::IpAddr>();
-        self.is_tls || self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn urls_are_looked_at() {
-        let url = Url::parse("https://[::1]:7").unwrap();
-        assert_eq!((url.host.as_str(), url.port, url.is_tls), ("::1", 7, true));
-        assert_eq!(Url::parse("http://there").unwrap().port, 80);
-        assert_eq!(Url::parse("https://there/").unwrap().port, 443);
-        for wrong in ["", "there:1", "ftp://there", "https://", "http://there/path", "http://there?query"] {
-            assert!(matches!(Url::parse(wrong), Err(Error::Url { .. })), "{wrong}");
-        }
-    }
 
     #[tokio::test]
     async fn what_makes_no_sense_makes_no_client() {

@@ -10,10 +10,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use crate::{
-    Script,
     blobs::Blobs,
+    bring::{bring, runner},
     call::Link,
-    client::{Naming, bring, runner},
+    naming::{Naming, Script},
     session::{Kind, Reply},
     status::of_error,
 };

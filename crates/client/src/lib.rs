@@ -10,22 +10,28 @@
 //! println!("{:?}", answer.verdict);
 //! # Ok(()) }
 //! ```
-//! A call goes to the server that has the fewest calls of this client in progress. All calls of `antares.v1` that this client makes may
-//! be repeated: what a script does depends on its input alone. So a call is made again when the answer carries a RetryInfo (after its
-//! delay), or when the server is gone (on another one); never otherwise, and never for longer than the call's deadline. When
-//! most answers are failures, nothing is repeated but once for a server that is gone, so that clients do not keep a service down
-//! that is coming up again. Scripts, and data of cells of 4 KiB and more, are named by digest, and uploaded where a server has not got them. A
-//! [`Session`] goes on with another server when it loses its own; each of its inputs has one answer.
+//! A call goes to the server that has the fewest calls of this client in progress. All calls of `antares.v1`
+//! that this client makes may be repeated: what a script does depends on its input alone. So a call is made
+//! again when the answer carries a RetryInfo (after its delay), or when the server is gone (on another one);
+//! never otherwise, and never for longer than the call's deadline. When most answers are failures, nothing is
+//! repeated but once for a server that is gone, so that clients do not keep a service down that is coming up
+//! again. Scripts, and data of cells of 4 KiB and more, are named by digest, and uploaded where a server has
+//! not got them. A [`Session`] goes on with another server when it loses its own; each of its inputs has one
+//! answer.
 //!
 //! Generated messages are in [`v1`]; `proto/antares/v1` documents them.
 #![forbid(unsafe_code)]
 
 mod blobs;
+mod bring;
 mod call;
 mod client;
 mod config;
+mod endpoints;
 mod error;
+mod inner;
 mod kinds;
+mod naming;
 mod retry;
 mod servers;
 mod session;
@@ -33,9 +39,11 @@ mod status;
 mod token;
 
 pub use antares_proto::v1;
-pub use client::{Client, Script};
-pub use config::{Builder, TlsFiles};
+pub use client::Client;
+pub use config::Builder;
+pub use endpoints::TlsFiles;
 pub use error::Error;
+pub use naming::Script;
 pub use session::{Answer, Session};
 
 /// Answers of a session of transactions: verdicts, or why there is none.

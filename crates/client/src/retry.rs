@@ -18,7 +18,8 @@ const FAILURE_COSTS: i64 = 1_000;
 /// What an answer brings.
 const ANSWER_BRINGS: i64 = 100;
 
-/// How long to wait before attempt `attempt` (the first is 0): at least `asked`, and not all clients at the same time.
+/// How long to wait before attempt `attempt` (the first is 0): at least `asked`, and not all clients at the
+/// same time.
 pub(crate) fn pause(attempt: u32, asked: Duration) -> Duration {
     let most = BACKOFF.saturating_mul(1 << attempt.min(10)).min(BACKOFF_MAX);
     asked + most.mul_f64(rand::random_range(0.0..1.0))

@@ -17,9 +17,9 @@ use tokio::net::lookup_host;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 use crate::{
-    Error, TlsFiles,
-    client::Naming,
-    config::{Builder, Url},
+    Error,
+    endpoints::{Connecting, TlsFiles, Url},
+    naming::Naming,
 };
 
 /// How long a server that could not be reached comes last.
@@ -76,16 +76,17 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    pub(crate) fn new(urls: Vec<Url>, builder: Builder) -> Result<Self, Error> {
-        let files = Files::read(&builder.tls, &urls)?;
-        let maker = Maker { urls, builder, files };
+    pub(crate) fn new(urls: Vec<Url>, connecting: Connecting) -> Result<Self, Error> {
+        let files = Files::read(&connecting.tls, &urls)?;
+        let maker = Maker { urls, connecting, files };
         let by_name = maker.urls.iter().map(|url| maker.make(url, None));
         let known = Arc::new(ArcSwap::from_pointee(by_name.collect::<Result<_, _>>()?));
         tokio::spawn(renew(Arc::downgrade(&known), maker));
         Ok(Self { known })
     }
 
-    /// The server with the fewest calls in progress, of those that can be reached; another one than `last` if there is one.
+    /// The server with the fewest calls in progress, of those that can be reached; another one than `last` if
+    /// there is one.
     pub(crate) fn pick(&self, last: Option<&str>) -> Lease {
         let known = self.known.load();
         let burden = |server: &&Arc<Server>| {
@@ -138,7 +139,7 @@ impl Files {
 /// Makes servers.
 struct Maker {
     urls: Vec<Url>,
-    builder: Builder,
+    connecting: Connecting,
     files: Files,
 }
 
@@ -154,7 +155,7 @@ impl Maker {
         let endpoint = Endpoint::from_shared(place).map_err(wrong)?;
         let mut endpoint = endpoint
             .origin(url.uri.clone())
-            .connect_timeout(self.builder.connect_time_max)
+            .connect_timeout(self.connecting.time_max)
             .http2_keep_alive_interval(KEEPALIVE)
             .tcp_nodelay(true);
         if url.is_tls {
@@ -171,7 +172,8 @@ impl Maker {
         }))
     }
 
-    /// What there is today: servers of `known` with their connections where they stay the same. None if a name has no address.
+    /// What there is today: servers of `known` with their connections where they stay the same. None if a
+    /// name has no address.
     async fn today(&self, known: &[Arc<Server>]) -> Option<Vec<Arc<Server>>> {
         let mut servers = Vec::new();
         for url in &self.urls {
@@ -193,7 +195,8 @@ impl Maker {
 async fn renew(known: Weak<ArcSwap<Vec<Arc<Server>>>>, mut maker: Maker) {
     loop {
         let Some(held) = known.upgrade().map(|known| known.load_full()) else { return };
-        let files = Files::read(&maker.builder.tls, &maker.urls).ok().filter(|files| *files != maker.files);
+        let files =
+            Files::read(&maker.connecting.tls, &maker.urls).ok().filter(|files| *files != maker.files);
         let are_old = files.is_some();
         let before = files.map(|files| std::mem::replace(&mut maker.files, files));
         match maker.today(if are_old { &[] } else { &held }).await {
@@ -206,7 +209,7 @@ async fn renew(known: Weak<ArcSwap<Vec<Arc<Server>>>>, mut maker: Maker) {
             None => maker.files = before.unwrap_or(maker.files),
         }
         drop(held);
-        tokio::time::sleep(maker.builder.renew).await;
+        tokio::time::sleep(maker.connecting.renew).await;
     }
 }
 

@@ -18,7 +18,7 @@ use tonic::{Status, Streaming};
 use crate::{
     Error,
     call::Link,
-    client::Inner,
+    inner::Inner,
     retry::{ATTEMPTS_MAX, pause},
     status::{Advice, ended_early, is_over, late},
 };

@@ -20,15 +20,18 @@ pub(crate) enum Advice {
 }
 
 impl Advice {
-    /// The rule of the proto files: what carries a RetryInfo is asked again after its delay, and who is gone is not asked.
+    /// The rule of the proto files: what carries a RetryInfo is asked again after its delay, and who is gone
+    /// is not asked.
     pub(crate) fn of(status: &Status) -> Self {
         if let Some(retry) = status.get_details_retry_info() {
             return Self::Wait(retry.retry_delay.unwrap_or_default());
         }
-        // Who is gone, or a proxy or a connection that says something in its stead: every other error of ours has a reason.
+        // Who is gone, or a proxy or a connection that says something in its stead: every other error of ours
+        // has a reason.
         let is_gone = matches!(
             status.code(),
-            // The last is a connection that was ended with ENHANCE_YOUR_CALM, for whatever other calls did on it.
+            // The last is a connection that was ended with ENHANCE_YOUR_CALM, for whatever other calls did on
+            // it.
             Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled | Code::ResourceExhausted
         );
         if is_gone && status.get_details_error_info().is_none() { Self::Elsewhere } else { Self::No }

@@ -1,4 +1,5 @@
-//! Where an instruction goes: directly to the beginning of another one, or by an address that was computed in a known way.
+//! Where an instruction goes: directly to the beginning of another one, or by an address that was computed in
+//! a known way.
 
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
@@ -38,8 +39,8 @@ pub(crate) fn check(index: usize, lines: &Lines, image: &Image<'_>) -> Result<()
     }
 }
 
-/// Whether the register it goes by holds an entry of a table and the table, a function of the host or what that has answered, or the
-/// function that an entry thunk names.
+/// Whether the register it goes by holds an entry of a table and the table, a function of the host or what
+/// that has answered, or the function that an entry thunk names.
 fn is_computed(index: usize, lines: &Lines, image: &Image<'_>) -> bool {
     let target = lines.instructions[index].op0_register();
     match Reader::before(lines, index).value(target, index) {
@@ -49,8 +50,8 @@ fn is_computed(index: usize, lines: &Lines, image: &Image<'_>) -> bool {
     }
 }
 
-/// Whether a call by `target` is the one of the baseline's way in: in a line from a place that is only jumped to, each time right
-/// behind `lea target, [rip + function]`.
+/// Whether a call by `target` is the one of the baseline's way in: in a line from a place that is only jumped
+/// to, each time right behind `lea target, [rip + function]`.
 fn is_entered(index: usize, target: Register, lines: &Lines, image: &Image<'_>) -> bool {
     let mut start = index;
     while start > 0 && index - start < WINDOW && goes_on(&lines.instructions[start - 1]) {

@@ -1,8 +1,9 @@
 //! The instructions that our generators use: by name, by operands, by prefixes.
 //!
-//! What is on the list came from the code of all guests, the bench's programs and generated programs, and what belongs to
-//! it by kind: arithmetic, moves and comparisons of general registers, BMI1, BMI2, ADX, LZCNT, MOVBE, and integer AVX2. Nothing here makes
-//! a system call, reads a clock or a processor's identity, changes a mode, or repeats itself.
+//! What is on the list came from the code of all guests, the bench's programs and generated programs, and
+//! what belongs to it by kind: arithmetic, moves and comparisons of general registers, BMI1, BMI2, ADX,
+//! LZCNT, MOVBE, and integer AVX2. Nothing here makes a system call, reads a clock or a processor's identity,
+//! changes a mode, or repeats itself.
 
 use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 

@@ -1,8 +1,9 @@
-//! Whether the machine code of a library is such as our generators make. Disassembles all of it in a line, from the first byte
-//! that will be executable to the last, and refuses what is not on a list or not in a known shape.
+//! Whether the machine code of a library is such as our generators make. Disassembles all of it in a line,
+//! from the first byte that will be executable to the last, and refuses what is not on a list or not in a
+//! known shape.
 //!
-//! What that proves and what it does not: docs/fence.md. No IO; whoever calls it does so in a jailed process that is not
-//! the compiler's.
+//! What that proves and what it does not: docs/fence.md. No IO; whoever calls it does so in a jailed process
+//! that is not the compiler's.
 #![forbid(unsafe_code)]
 
 mod branches;
@@ -24,7 +25,8 @@ pub struct Checked {
     pub instructions: u64,
 }
 
-/// Disassembles the code of `library`, a shared object whose structure has been checked, and looks at each instruction.
+/// Disassembles the code of `library`, a shared object whose structure has been checked, and looks at each
+/// instruction.
 ///
 /// # Errors
 /// The first thing that is not as our generators make it, with its place.

@@ -1,5 +1,5 @@
-//! What an instruction touches: the native stack by a constant, constants of the library, or guest memory and the state by a base
-//! register.
+//! What an instruction touches: the native stack by a constant, constants of the library, or guest memory and
+//! the state by a base register.
 
 use std::ops::Range;
 

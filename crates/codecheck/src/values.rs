@@ -1,4 +1,5 @@
-//! What a register holds before an instruction, read off the straight line that leads there: as much as tells where a branch goes.
+//! What a register holds before an instruction, read off the straight line that leads there: as much as tells
+//! where a branch goes.
 
 use std::mem::offset_of;
 
@@ -9,7 +10,8 @@ use iced_x86::{
 
 use crate::walk::{Lines, goes_on};
 
-/// Instructions before a branch that may be visited: generators move others between the load of a table's entry and its jump.
+/// Instructions before a branch that may be visited: generators move others between the load of a table's
+/// entry and its jump.
 pub(crate) const WINDOW: usize = 48;
 
 /// Visits of instructions for one branch.
@@ -36,7 +38,8 @@ pub(crate) enum Value {
     Opaque { register: Register, writer: Option<usize> },
     /// An address in the library.
     Address(u64),
-    /// An entry of the table at this value: a distance of 32 bits from there, with its sign in the upper half or with none.
+    /// An entry of the table at this value: a distance of 32 bits from there, with its sign in the upper half
+    /// or with none.
     Entry { table: Box<Value>, is_wide: bool },
     /// Such an entry that was known when the code was made.
     Distance { code: u64, table: u64, is_wide: bool },
@@ -69,7 +72,8 @@ impl Value {
         }
     }
 
-    /// Whether this is an entry of a part of a table that was looked up, or of one whose address is from before the line.
+    /// Whether this is an entry of a part of a table that was looked up, or of one whose address is from
+    /// before the line.
     fn is_entry_of_a_part(&self) -> bool {
         matches!(self, Self::Entry { table, is_wide: true } if matches!(**table, Self::Opaque { .. }))
     }
@@ -82,7 +86,8 @@ pub(crate) fn host_function(instruction: &Instruction) -> Option<usize> {
     (is_in_table && HOST_FUNCTIONS.contains(&place)).then_some(place)
 }
 
-/// Whether it loads what [`host_function`] tells: code that is selected one instruction at a time does so before the call.
+/// Whether it loads what [`host_function`] tells: code that is selected one instruction at a time does so
+/// before the call.
 pub(crate) fn loads_host_function(instruction: &Instruction) -> bool {
     instruction.code() == Code::Mov_r64_rm64
         && instruction.op1_kind() == OpKind::Memory
@@ -137,7 +142,8 @@ impl<'l> Reader<'l> {
         })
     }
 
-    /// What `register` was given by the instruction of this index, if that is one of those that are looked into.
+    /// What `register` was given by the instruction of this index, if that is one of those that are looked
+    /// into.
     fn given(&mut self, register: Register, writer: usize) -> Option<Value> {
         let instruction = self.lines.instructions[writer];
         if is_call(&instruction) {
@@ -207,8 +213,8 @@ impl<'l> Reader<'l> {
         Some(Value::Entry { table: Box::new(table), is_wide })
     }
 
-    /// The place of two of which one is a table and one an entry of it. Where the table is in the target's own register, the entry is believed
-    /// to be of a part of it.
+    /// The place of two of which one is a table and one an entry of it. Where the table is in the target's
+    /// own register, the entry is believed to be of a part of it.
     fn sum(&mut self, [target, other]: [Register; 2], index: usize) -> Option<Value> {
         let (target, other) = (self.value(target, index)?, self.value(other, index)?);
         let is_of_a_part = matches!(target, Value::Address(_)) && other.is_entry_of_a_part();
@@ -220,8 +226,8 @@ impl<'l> Reader<'l> {
         is_place.then_some(Value::Place)
     }
 
-    /// Whether `entry` is one of a table that is named again for its load, and `base` a register from before the line that the same table
-    /// was put into somewhere.
+    /// Whether `entry` is one of a table that is named again for its load, and `base` a register from before
+    /// the line that the same table was put into somewhere.
     fn is_entry_of_earlier(&self, entry: &Value, base: &Value) -> bool {
         let Value::Entry { table, is_wide: true } = entry else { return false };
         match (&**table, base) {
@@ -301,7 +307,8 @@ mod tests {
         assert_eq!(rdx(&[TABLE, ENTRY, spilled[0], spilled[1], spilled[2], SUM]), Value::Place);
     }
 
-    /// `lea rbx, [rip + 8]`, and `ret`, behind which a line begins; `movsxd rdx, [rdx + 4 * rsi]`, `add rdx, rbx`.
+    /// `lea rbx, [rip + 8]`, and `ret`, behind which a line begins; `movsxd rdx, [rdx + 4 * rsi]`, `add rdx,
+    /// rbx`.
     const TABLE_BEFORE: [&[u8]; 2] = [&[0x48, 0x8d, 0x1d, 8, 0, 0, 0], &[0xc3]];
     const ENTRY_INTO_RDX: &[u8] = &[0x48, 0x63, 0x14, 0xb2];
     const SUM_WITH_RBX: &[u8] = &[0x48, 0x01, 0xda];

@@ -63,8 +63,9 @@ pub(crate) fn disassemble(code: &Code<'_>) -> Result<Lines, CodeError> {
     Ok(Lines { instructions, start: code.start, begins, named })
 }
 
-/// Whether processors of both makers read the bytes of `instruction` alike: with an operand-size prefix, AMD's take 16 bits of a
-/// branch's distance and of where it leads (AMD64 Architecture Programmer's Manual, volume 3, "Operand-Size Override Prefix"), Intel's ignore it.
+/// Whether processors of both makers read the bytes of `instruction` alike: with an operand-size prefix,
+/// AMD's take 16 bits of a branch's distance and of where it leads (AMD64 Architecture Programmer's Manual,
+/// volume 3, "Operand-Size Override Prefix"), Intel's ignore it.
 fn is_read_alike(instruction: &Instruction, bytes: &[u8]) -> bool {
     instruction.flow_control() == FlowControl::Next
         || Decoder::with_ip(64, bytes, instruction.ip(), DecoderOptions::AMD).decode() == *instruction

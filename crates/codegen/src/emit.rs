@@ -196,8 +196,8 @@ impl<'c, 'm> Emitter<'c, 'm> {
         self.context.create_enum_attribute(Attribute::get_named_enum_kind_id(name), 0)
     }
 
-    /// What all our functions have in common. Stack probes make sure that deep recursion hits the guard page; without a
-    /// red zone the call in [`Self::meter`] may be anywhere.
+    /// What all our functions have in common. Stack probes make sure that deep recursion hits the guard page;
+    /// without a red zone the call in [`Self::meter`] may be anywhere.
     fn set_up(&self, function: FunctionValue<'c>) {
         function.set_call_conventions(REGCALL);
         for index in 0..function.count_params() {
@@ -292,14 +292,15 @@ impl<'c, 'm> Emitter<'c, 'm> {
         others.chain(functions().filter(|function| function.link == Reg::RA))
     }
 
-    /// Says what passes shall leave alone: LLVM's time grows faster than a function does, and with what is inlined again and again.
+    /// Says what passes shall leave alone: LLVM's time grows faster than a function does, and with what is
+    /// inlined again and again.
     fn bound_time(&self, function: &ir::Function) {
         let names: &[&str] = if giants::is_giant(function) {
             &["optnone", "noinline"]
-        } else if inlining::is_inlined(function, self.calls[function.id.0 as usize]) {
-            &["alwaysinline"]
         } else if self.ends_chain[function.id.0 as usize] {
             &["noinline"]
+        } else if inlining::is_inlined(function, self.calls[function.id.0 as usize]) {
+            &["alwaysinline"]
         } else {
             &[]
         };

@@ -203,15 +203,15 @@ fn rows(
     rows
 }
 
-/// Guest addresses, outermost first: of each piece the call inside of it, which its successor or the line tells, else the
-/// function.
+/// Guest addresses, outermost first: of each piece the call inside of it, which its successor or the line
+/// tells, else the function.
 fn chain(open: &[&Piece], line: u32) -> Vec<u32> {
     let calls = open.iter().skip(1).map(|piece| piece.caller).chain([line]);
     open.iter().zip(calls).map(|(piece, call)| if call == 0 { piece.entry } else { call }).collect()
 }
 
-/// Leaves out the rows without a call: a profile only asks for places that are called from. A row more than needed, because
-/// bytes look like a call and are none, does no harm.
+/// Leaves out the rows without a call: a profile only asks for places that are called from. A row more than
+/// needed, because bytes look like a call and are none, does no harm.
 fn keep_calls(rows: &mut Vec<FrameRow>, code: &[u8]) {
     let mut ends: Vec<usize> = (0..code.len()).filter_map(|at| Some(at + call_bytes(&code[at..])?)).collect();
     ends.sort_unstable();
@@ -256,8 +256,8 @@ mod tests {
 
     #[test]
     fn calls_of_all_forms_are_as_long_as_they_are() {
-        // By the processor's manual: call rel32, *rax, *(rax), *8(rax), *0x100(rax), *(rsp), *8(rsp), *0x100(rsp),
-        // *0x100(,rax,8), *0x100(rip), *r11 and *(r12) behind their prefixes.
+        // By the processor's manual: call rel32, *rax, *(rax), *8(rax), *0x100(rax), *(rsp), *8(rsp),
+        // *0x100(rsp), *0x100(,rax,8), *0x100(rip), *r11 and *(r12) behind their prefixes.
         let calls: [(&[u8], usize); 12] = [
             (&[0xe8, 0, 0, 0, 0], 5),
             (&[0xff, 0xd0], 2),

@@ -1,8 +1,9 @@
 //! IR to LLVM to object to shared object. The only crate that knows LLVM.
 //!
-//! Each guest function becomes one host function in LLVM's `x86_regcallcc`, with guest registers as parameters and
-//! results (see [`antares_ir`]); the first two parameters are `base`, the host address of guest address 0, and the
-//! cycles left. What native code cannot do leaves through a trap with a [`antares_abi::LeaveReason`] as its number.
+//! Each guest function becomes one host function in LLVM's `x86_regcallcc`, with guest registers as
+//! parameters and results (see [`antares_ir`]); the first two parameters are `base`, the host address of
+//! guest address 0, and the cycles left. What native code cannot do leaves through a trap with a
+//! [`antares_abi::LeaveReason`] as its number.
 //!
 //! Guest symbol names never reach the generated code: its symbols are ours, made of addresses.
 
@@ -96,7 +97,8 @@ pub enum Form {
 pub struct Code {
     /// In the form asked for.
     pub bytes: Vec<u8>,
-    /// Blocks that keep LLVM's order of instructions since the scheduler's would not do the same: a mistake of ours.
+    /// Blocks that keep LLVM's order of instructions since the scheduler's would not do the same: a mistake
+    /// of ours.
     pub refused_orders: u64,
 }
 
@@ -132,8 +134,8 @@ impl Share {
     }
 }
 
-/// With this many bytes of executable pages two parts do not emit the same functions any more: what LLVM finds out about functions from
-/// each other is a fifth of the work, and twice done it is too much.
+/// With this many bytes of executable pages two parts do not emit the same functions any more: what LLVM
+/// finds out about functions from each other is a fifth of the work, and twice done it is too much.
 const PAIRS_CODE_BYTES_MAX: u64 = 256 << 10;
 
 /// How parts divide a module.
@@ -159,8 +161,8 @@ impl Division {
 }
 
 impl Part {
-    /// The functions that are emitted for the part. Two parts emit the same ones, so that what LLVM finds out about a function from
-    /// its callers, or by inlining it, is lost in few places.
+    /// The functions that are emitted for the part. Two parts emit the same ones, so that what LLVM finds out
+    /// about a function from its callers, or by inlining it, is lost in few places.
     fn emitted(self, division: Division) -> Share {
         let has_giants = division.has_giants && self.of > 1;
         let of = self.of - u32::from(has_giants);
@@ -182,7 +184,8 @@ impl Part {
 /// Generates code for `part` of `module`.
 ///
 /// # Errors
-/// When we or LLVM fail, and [`CodegenError::Giants`]; any other module that the verifier of `antares-proof` accepts has code.
+/// When we or LLVM fail, and [`CodegenError::Giants`]; any other module that the verifier of `antares-proof`
+/// accepts has code.
 pub fn compile(module: &Module, part: Part, form: Form) -> Result<Code, CodegenError> {
     compile_as(module, Convention::of(&module.functions), part, form)
 }

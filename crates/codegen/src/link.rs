@@ -1,5 +1,5 @@
-//! `link`: object to shared object with lld, in this process: the object comes from a memory file, the library stays in
-//! memory, no path on disk is ever read or made.
+//! `link`: object to shared object with lld, in this process: the object comes from a memory file, the
+//! library stays in memory, no path on disk is ever read or made.
 
 use std::{
     ffi::{CStr, CString, c_char},
@@ -33,12 +33,12 @@ unsafe extern "C" {
     ) -> bool;
 }
 
-/// Links objects into a shared object that needs nothing, runs nothing when it is loaded, and exports one symbol; with its
-/// frame table behind it.
+/// Links objects into a shared object that needs nothing, runs nothing when it is loaded, and exports one
+/// symbol; with its frame table behind it.
 ///
 /// # Errors
-/// [`CodegenError::Link`] with lld's words, [`CodegenError::Frames`] and [`CodegenError::Library`] if the linked debug
-/// information cannot be read, [`CodegenError::File`] if a memory file cannot be made or read.
+/// [`CodegenError::Link`] with lld's words, [`CodegenError::Frames`] and [`CodegenError::Library`] if the
+/// linked debug information cannot be read, [`CodegenError::File`] if a memory file cannot be made or read.
 pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>, CodegenError> {
     let inputs = objects.iter().map(|object| memory_file_of(object)).collect::<Result<Vec<File>, _>>()?;
     let mut arguments = vec![
@@ -69,8 +69,8 @@ pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>, CodegenError> {
     Ok(library)
 }
 
-/// Makes the segment that says where the program headers are one that says nothing: a loader finds them by the file's header, and
-/// nobody shall have to believe another place. The linker always writes one.
+/// Makes the segment that says where the program headers are one that says nothing: a loader finds them by
+/// the file's header, and nobody shall have to believe another place. The linker always writes one.
 fn forget_place_of_headers(library: &mut [u8]) {
     let count = library.get(56..58).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_le_bytes);
     let headers = library.get_mut(FILE_HEADER_BYTES..).unwrap_or_default();
@@ -98,8 +98,8 @@ fn run_alone(arguments: &[String]) -> Result<Vec<u8>, CodegenError> {
     let pointers: Vec<*const c_char> = owned.iter().map(|argument| argument.as_ptr()).collect();
     let mut messages = vec![0_u8; MESSAGE_BYTES_MAX];
     let (mut library, mut size) = (std::ptr::null(), 0);
-    // SAFETY: `pointers` are `len` C strings that live in `owned`; `messages` has `MESSAGE_BYTES_MAX` writable bytes;
-    // the other pointers are to locals; the lock keeps this the only link.
+    // SAFETY: `pointers` are `len` C strings that live in `owned`; `messages` has `MESSAGE_BYTES_MAX`
+    // writable bytes; the other pointers are to locals; the lock keeps this the only link.
     let is_linked = unsafe {
         antares_lld_link(
             pointers.as_ptr(),
@@ -111,7 +111,8 @@ fn run_alone(arguments: &[String]) -> Result<Vec<u8>, CodegenError> {
         )
     };
     if is_linked && !library.is_null() {
-        // SAFETY: after a link that went well, `library` is `size` bytes that stay until this thread's next link.
+        // SAFETY: after a link that went well, `library` is `size` bytes that stay until this thread's next
+        // link.
         return Ok(unsafe { std::slice::from_raw_parts(library, size) }.to_vec());
     }
     let message = CStr::from_bytes_until_nul(&messages).map(|text| text.to_string_lossy().into_owned());

@@ -16,18 +16,18 @@ use inkwell::{
 
 use crate::{CodegenError, Share, emit::STUBS};
 
-/// Passes over all functions together, found by measuring (docs/optimisations.md). What all callers pass, and what follows from it,
-/// is known before anything else is done; then functions are gone that nobody calls.
+/// Passes over all functions together, found by measuring (docs/optimisations.md). What all callers pass, and
+/// what follows from it, is known before anything else is done; then functions are gone that nobody calls.
 const PASSES_TOGETHER: &str = "function(mem2reg,early-cse<memssa>,simplifycfg),\
      ipsccp<no-func-spec>,\
      globaldce,\
      cgscc(inline),\
      globaldce";
 
-/// Passes over each function, once it has what matters of the others. The first GVN comes before instcombine, which
-/// would change products and word arithmetic into forms that do not become `mulx` and `adc`; `reassociate` tears carry
-/// chains apart. Vectors are for loops without checks and meter: a loop that calls the meter cannot become one of vectors;
-/// `indvars` before makes one product of the cycles of all passes.
+/// Passes over each function, once it has what matters of the others. The first GVN comes before instcombine,
+/// which would change products and word arithmetic into forms that do not become `mulx` and `adc`;
+/// `reassociate` tears carry chains apart. Vectors are for loops without checks and meter: a loop that calls
+/// the meter cannot become one of vectors; `indvars` before makes one product of the cycles of all passes.
 const PASSES_ALONE: &str = "function(\
      gvn,instcombine<no-verify-fixpoint>,loop-mssa(licm),correlated-propagation,dse,adce,simplifycfg,\
      loop(indvars),loop-vectorize,simplifycfg)";
@@ -35,17 +35,18 @@ const PASSES_ALONE: &str = "function(\
 /// Passes that take away what is found elsewhere.
 const PASSES_AFTER_SHARING: &str = "elim-avail-extern,globaldce";
 
-/// Passes over functions with vectors, after the others: what one operation was for each element may be one for all.
+/// Passes over functions with vectors, after the others: what one operation was for each element may be one
+/// for all.
 const PASSES_AFTER_VECTORS: &str = "early-cse,instcombine<no-verify-fixpoint>,simplifycfg";
 
-/// What LLVM assumes of processors beside the features that they must have: a sum of three is one `lea`, which most address
-/// checks of two registers start with.
+/// What LLVM assumes of processors beside the features that they must have: a sum of three is one `lea`,
+/// which most address checks of two registers start with.
 const TUNING: &str = "-slow-3ops-lea";
 
 static START: Once = Once::new();
 
-/// LLVM's global options, which lld sets back to their defaults when it links: code is generated under a shared lock,
-/// and linked under an exclusive one that sets them again.
+/// LLVM's global options, which lld sets back to their defaults when it links: code is generated under a
+/// shared lock, and linked under an exclusive one that sets them again.
 static OPTIONS: RwLock<()> = RwLock::new(());
 
 fn start() {
@@ -56,16 +57,17 @@ fn start() {
 }
 
 fn set_options() {
-    // What a loop has added up is a product of its passes, whatever that costs: cycles above all. Most copies are of few
-    // bytes: one vector a pass, and eight bytes at once at the end. What is taken out of a loop of vectors that ends early
-    // is an element by its number, through the stack: an access that the check of machine code does not know.
-    // Such products may be divided in 128 bits, for which there is no function to call.
-    // LLVM takes carries for predictable: as branches, those of bignum code cost four times as much. Inlining what has
-    // one caller gains, and what is tiny (see `emit`); the rest only grows, since guest calls pass what they need in
-    // registers. Few targets are found sooner by comparing than by a table; a table has a place for each even address.
-    // Guest code comes in an order for twice our registers, and loads must be able to pass stores to get a better one.
-    // The processor looks far enough ahead by itself: an order for its latencies only costs registers. Values meet in
-    // loops and at the jumps of interpreters; copies for that are made on the edges that need them.
+    // What a loop has added up is a product of its passes, whatever that costs: cycles above all. Most copies
+    // are of few bytes: one vector a pass, and eight bytes at once at the end. What is taken out of a loop of
+    // vectors that ends early is an element by its number, through the stack: an access that the check of
+    // machine code does not know. Such products may be divided in 128 bits, for which there is no function to
+    // call. LLVM takes carries for predictable: as branches, those of bignum code cost four times as much.
+    // Inlining what has one caller gains, and what is tiny (see `emit`); the rest only grows, since guest
+    // calls pass what they need in registers. Few targets are found sooner by comparing than by a table; a
+    // table has a place for each even address. Guest code comes in an order for twice our registers, and
+    // loads must be able to pass stores to get a better one. The processor looks far enough ahead by itself:
+    // an order for its latencies only costs registers. Values meet in loops and at the jumps of interpreters;
+    // copies for that are made on the edges that need them.
     let arguments = [
         c"antares".as_ptr(),
         c"-disable-lsr".as_ptr(),
@@ -86,8 +88,8 @@ fn set_options() {
         c"-experimental-debug-variable-locations=false".as_ptr(),
     ];
     let count = i32::try_from(arguments.len()).expect("these are few");
-    // SAFETY: LLVM wants `argc` pointers to C strings and no overview; all are given. Nobody else is in LLVM: callers
-    // hold `OPTIONS` alone, or are the first.
+    // SAFETY: LLVM wants `argc` pointers to C strings and no overview; all are given. Nobody else is in LLVM:
+    // callers hold `OPTIONS` alone, or are the first.
     unsafe { llvm_sys::support::LLVMParseCommandLineOptions(count, arguments.as_ptr(), std::ptr::null()) }
 }
 
@@ -116,8 +118,8 @@ pub(crate) fn forget_names(context: &Context) {
     unsafe { llvm_sys::core::LLVMContextSetDiscardValueNames(context.as_ctx_ref(), 1) }
 }
 
-/// The machine that code is generated for; plain code is generated without looking at more than an instruction, in a time
-/// that grows as it does.
+/// The machine that code is generated for; plain code is generated without looking at more than an
+/// instruction, in a time that grows as it does.
 pub(crate) fn target_machine(is_plain: bool) -> Result<TargetMachine, CodegenError> {
     start();
     let triple = TargetTriple::create(TARGET_TRIPLE);
@@ -176,8 +178,8 @@ fn allow_merging(block: BasicBlock) {
     }
 }
 
-/// Marks what is not in `share` as to be found elsewhere; stubs are in each. The shares of a module are about the same work,
-/// and are the same whichever is asked for.
+/// Marks what is not in `share` as to be found elsewhere; stubs are in each. The shares of a module are about
+/// the same work, and are the same whichever is asked for.
 fn leave(module: &Module, share: Share) {
     let size = |function: &FunctionValue| -> usize {
         function.get_basic_block_iter().map(|block| block.get_instructions().count()).sum()
@@ -211,7 +213,8 @@ fn leave(module: &Module, share: Share) {
     }
 }
 
-/// Whether a loop of `function` was made one of vectors: nothing else marks loops, by metadata of the kind `loops`.
+/// Whether a loop of `function` was made one of vectors: nothing else marks loops, by metadata of the kind
+/// `loops`.
 fn has_vectors(function: FunctionValue, loops: u32) -> bool {
     let ends = function.get_basic_block_iter().filter_map(|block| block.get_terminator());
     ends.into_iter().any(|end| end.get_metadata(loops).is_some())

@@ -1,7 +1,9 @@
-//! The scheduler: the order of instructions in blocks of high register pressure, which need many more registers than there are.
+//! The scheduler: the order of instructions in blocks of high register pressure, which need many more
+//! registers than there are.
 //!
-//! Guest code comes in an order for 31 registers, and LLVM keeps what it is given but for small steps. So a block that would be
-//! all spills is put into an order in which fewer values live at once, before host code is made of it.
+//! Guest code comes in an order for 31 registers, and LLVM keeps what it is given but for small steps. So a
+//! block that would be all spills is put into an order in which fewer values live at once, before host code
+//! is made of it.
 
 mod effect;
 mod graph;
@@ -19,24 +21,25 @@ use inkwell::{
 
 use self::{effect::Effect, graph::Graph, loops::ControlFlow, schedule::Schedule};
 
-/// Instructions of a region that are scheduled, at least and at most: fewer have nothing to gain, and time grows faster than
-/// their number.
+/// Instructions of a region that are scheduled, at least and at most: fewer have nothing to gain, and time
+/// grows faster than their number.
 const INSTRUCTIONS: std::ops::RangeInclusive<usize> = 48..=2048;
 
-/// Registers for values: those of the host but for the stack's, for one operand of products, and for one that an operation needs
-/// in between.
+/// Registers for values: those of the host but for the stack's, for one operand of products, and for one that
+/// an operation needs in between.
 const REGISTERS: usize = 13;
 
-/// Loads and stores that another order must save, and the percentage of those before that may be left: registers are
-/// given out anew in all of the function, in its loops too, and what was in luck there may lose.
+/// Loads and stores that another order must save, and the percentage of those before that may be left:
+/// registers are given out anew in all of the function, in its loops too, and what was in luck there may
+/// lose.
 const SAVED_MIN: usize = 20;
 const LEFT_MAX_PERCENT: usize = 80;
 
 /// The part of a block's instructions that may be in sibling loops.
 const SIBLING_LOOPS_PART: usize = 8;
 
-/// Puts the blocks of `module` in order. Gives how many blocks keep the order that they had since another one would not do the
-/// same, which is a mistake of ours.
+/// Puts the blocks of `module` in order. Gives how many blocks keep the order that they had since another one
+/// would not do the same, which is a mistake of ours.
 pub(crate) fn run(module: &Module) -> u64 {
     run_by(ordered, module)
 }
@@ -167,8 +170,8 @@ mod tests {
         assert!(behind.find("add i64").unwrap() < behind.find("store volatile").unwrap(), "{behind}");
     }
 
-    /// As in a program that prints registers as hexadecimal digits and may load code: stores of bytes to one place after another,
-    /// each of a part of the same value, and all volatile.
+    /// As in a program that prints registers as hexadecimal digits and may load code: stores of bytes to one
+    /// place after another, each of a part of the same value, and all volatile.
     #[test]
     fn a_region_of_volatile_stores_has_an_order_that_the_check_takes() {
         let mut code = String::from("define void @f(ptr %p, ptr %q, i64 %v) {\n");

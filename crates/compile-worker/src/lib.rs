@@ -1,6 +1,7 @@
 //! The jailed child around the compiler.
 //!
-//! LLVM and lld are part of what is fenced: a child that they bring down is lost, its zygote and the service are not.
+//! LLVM and lld are part of what is fenced: a child that they bring down is lost, its zygote and the service
+//! are not.
 
 use std::{os::unix::fs::FileExt, time::Instant};
 
@@ -34,8 +35,8 @@ struct CompileWorker {
 }
 
 impl CompileWorker {
-    /// Compiles a script of two instructions, so that children find LLVM and lld initialised; if it fails, no other
-    /// compile would do better.
+    /// Compiles a script of two instructions, so that children find LLVM and lld initialised; if it fails, no
+    /// other compile would do better.
     fn prepare(compile: Compile) -> Result<Self, String> {
         expect_llvm(&antares_compiler::llvm_version())?;
         let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };

@@ -1,4 +1,5 @@
-//! How much more there may be to compile for hints. They may be anybody's word, and may be wrong: too much of them counts as none.
+//! How much more there may be to compile for hints. They may be anybody's word, and may be wrong: too much of
+//! them counts as none.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +8,8 @@ use antares_program::{Image, Program, ProgramError};
 
 use crate::Request;
 
-/// What a function that may be entered from anywhere costs, in instructions: measured with hints all over secp256k1's code, whose
-/// library was 2.6 times as large with 1,024 of them.
+/// What a function that may be entered from anywhere costs, in instructions: measured with hints all over
+/// secp256k1's code, whose library was 2.6 times as large with 1,024 of them.
 const ENTRY: u64 = 40;
 
 /// What code that is found only by hints may cost, in instructions for each of its own.
@@ -17,8 +18,9 @@ const FOUND: u64 = 4;
 /// Instructions that hints may always cost: entries of small scripts.
 const SPARE: u64 = 64 * ENTRY;
 
-/// The program with the hints of `request`, or without them where it would be half as large again for what is known anyway, or over
-/// a limit. All parts of a library decide alike: it depends on nothing but the image and the request.
+/// The program with the hints of `request`, or without them where it would be half as large again for what is
+/// known anyway, or over a limit. All parts of a library decide alike: it depends on nothing but the image
+/// and the request.
 pub(crate) fn recover(image: &Image, request: &Request) -> Result<Program, ProgramError> {
     let without = || antares_program::recover(image, &request.limits, &Hints::default());
     if request.hints.is_empty() {

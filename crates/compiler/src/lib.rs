@@ -43,7 +43,8 @@ pub struct Output {
     pub functions: u64,
     /// Blocks.
     pub blocks: u64,
-    /// Functions of which the verifier refused the optimized form: if there is one, the plain form of all was compiled.
+    /// Functions of which the verifier refused the optimized form: if there is one, the plain form of all was
+    /// compiled.
     pub unproved_functions: u64,
     /// Blocks whose new order of instructions was refused, so that they keep the one that LLVM gave them.
     pub refused_orders: u64,
@@ -115,7 +116,8 @@ impl From<BaselineError> for CompileError {
 /// Compiles `elf` up to the stage asked for.
 ///
 /// # Errors
-/// [`CompileError::Refused`] for input that is malformed or beyond a limit, [`CompileError::Failed`] when we fail.
+/// [`CompileError::Refused`] for input that is malformed or beyond a limit, [`CompileError::Failed`] when we
+/// fail.
 pub fn compile(elf: &[u8], request: &Request) -> Result<Output, CompileError> {
     let output = compile_by(antares_opt::optimize, elf, request)?;
     debug_assert_eq!(output.unproved_functions, 0, "the verifier refuses what was optimised");
@@ -166,11 +168,13 @@ pub const TARGET: Target = Target {
 pub struct Lowered {
     /// Lifted, optimised, verified.
     pub module: Module,
-    /// Functions whose optimised form the verifier refused: if there is one, nothing in the module is optimised.
+    /// Functions whose optimised form the verifier refused: if there is one, nothing in the module is
+    /// optimised.
     pub unproved_functions: u64,
 }
 
-/// The IR that the generator of `tier` takes. What the verifier refuses is our mistake, and is made again with nothing optimised.
+/// The IR that the generator of `tier` takes. What the verifier refuses is our mistake, and is made again
+/// with nothing optimised.
 ///
 /// # Errors
 /// As [`compile`].

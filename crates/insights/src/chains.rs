@@ -1,5 +1,5 @@
-//! What ckb-vm would execute as one instruction where the second uses the result of the first: a sum and its carry, a
-//! difference and its borrow, the halves of a constant.
+//! What ckb-vm would execute as one instruction where the second uses the result of the first: a sum and its
+//! carry, a difference and its borrow, the halves of a constant.
 
 use antares_program::{Block, Function, Instruction, Op};
 
@@ -46,7 +46,9 @@ fn of_function(code: &Code<'_>, function: &Function) -> Vec<Finding> {
             }
         }
         let why = || format!("{why}. Half of these cycles would go");
-        found.extend(first.map(|at| code.finding(rule, at, cycles, why(), advice)));
+        let finding =
+            |at| Finding { saves: Some(cycles / 2), ..code.finding(rule, at, cycles, why(), advice) };
+        found.extend(first.map(finding));
     }
     found
 }

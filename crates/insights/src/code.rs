@@ -22,6 +22,8 @@ pub(crate) struct Code<'a> {
     pub(crate) has_mop: bool,
     /// Version of the VM that ran it.
     pub(crate) vm_version: u32,
+    /// Whether it is one of those that advice was measured on: RSA by Mbed TLS.
+    pub(crate) is_mbedtls: bool,
     costs: BTreeMap<u64, Value>,
 }
 
@@ -44,6 +46,7 @@ impl<'a> Code<'a> {
             place: self.place(at),
             address: Some(at),
             cycles,
+            saves: None,
             why,
             advice: advice.to_owned(),
             measured: None,
@@ -66,15 +69,11 @@ impl<'a> Code<'a> {
                 *cost = cost.plus(node.value);
             }
         }
+        let symbols = view.symbols(program)?;
+        let is_bignum = |name: &str| name.starts_with("mbedtls_mpi_") || name == "mpi_mul_hlp";
+        let is_mbedtls = symbols.functions().any(|(_, _, name)| is_bignum(name));
         let (has_b, has_mop) = (options.isa.has(Isa::B), options.isa.has(Isa::MOP));
-        Some(Self {
-            program: code,
-            symbols: view.symbols(program)?,
-            has_b,
-            has_mop,
-            vm_version: known.vm_version,
-            costs,
-        })
+        Some(Self { program: code, symbols, has_b, has_mop, vm_version: known.vm_version, is_mbedtls, costs })
     }
 
     /// What was spent at `pc`.
@@ -85,6 +84,11 @@ impl<'a> Code<'a> {
     /// What was spent at these instructions.
     pub(crate) fn cycles<'b>(&self, instructions: impl IntoIterator<Item = &'b At>) -> u64 {
         instructions.into_iter().map(|(pc, _)| self.cost(*pc).cycles).fold(0, u64::saturating_add)
+    }
+
+    /// How often the most frequent of these instructions ran.
+    pub(crate) fn passes(&self, found: &Loop) -> u64 {
+        found.instructions.iter().map(|(pc, _)| self.cost(*pc).instructions).max().unwrap_or(0)
     }
 
     /// Name of the function with code of its own that `pc` is in.
@@ -98,8 +102,8 @@ impl<'a> Code<'a> {
         (line.line > 0).then(|| format!("{}:{}", line.file, line.line))
     }
 
-    /// Loops that have no other loop in them and that ran. Loops are told by jumps back to an earlier block of the same
-    /// function, which is how compilers lay them out.
+    /// Loops that have no other loop in them and that ran. Loops are told by jumps back to an earlier block
+    /// of the same function, which is how compilers lay them out.
     pub(crate) fn loops(&self) -> Vec<Loop> {
         let mut loops = Vec::new();
         for function in &self.program.functions {

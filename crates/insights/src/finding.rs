@@ -1,6 +1,4 @@
-//! A finding, and findings as a table.
-
-use std::fmt::Write;
+//! A finding: one rule at one place.
 
 /// What kind of matter a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,44 +69,12 @@ pub struct Finding {
     pub address: Option<u64>,
     /// Cycles that are spent there: what is at stake, not what is saved.
     pub cycles: u64,
+    /// Cycles that would go, as far as that follows from what instructions cost; none where nobody can tell.
+    pub saves: Option<u64>,
     /// Why it is a finding.
     pub why: String,
     /// What to try.
     pub advice: String,
-    /// What that gave where it was measured.
+    /// What that gave where it was measured, on a program of the same kind.
     pub measured: Option<&'static str>,
-}
-
-/// Findings in Markdown, with their share of `cycles`.
-#[must_use]
-pub fn markdown(findings: &[Finding], cycles: u64) -> String {
-    let mut text = String::new();
-    if findings.is_empty() {
-        return "No findings.\n".to_owned();
-    }
-    for (finding, number) in findings.iter().zip(1..) {
-        // Rounded, as in every table.
-        let whole = u128::from(cycles.max(1));
-        let hundredths = (u128::from(finding.cycles) * 10_000 + whole / 2) / whole;
-        let share = format!("{}.{:02} %", hundredths / 100, hundredths % 100);
-        let mut place = finding.place.clone().unwrap_or_default();
-        if let Some(address) = finding.address {
-            let _ = write!(place, "{}{address:#x}", if place.is_empty() { "" } else { ", " });
-        }
-        let place = if place.is_empty() { String::new() } else { format!(" ({place})") };
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            text,
-            "{number}. **{}** in `{}`{place}: {} cycles, {share}",
-            finding.rule.name(),
-            finding.function.replace('`', "'"),
-            finding.cycles
-        );
-        let _ = writeln!(text, "   * why: {}", finding.why);
-        let _ = writeln!(text, "   * try: {}", finding.advice);
-        if let Some(measured) = finding.measured {
-            let _ = writeln!(text, "   * measured: {measured}");
-        }
-    }
-    text
 }

@@ -1,4 +1,5 @@
-//! What ckb-vm would execute as one instruction if it stood side by side: both halves of a product, quotient and remainder.
+//! What ckb-vm would execute as one instruction if it stood side by side: both halves of a product, quotient
+//! and remainder.
 
 use antares_program::{Block, Function, Instruction, Op};
 
@@ -67,7 +68,7 @@ fn of_function(code: &Code<'_>, function: &Function) -> Vec<Finding> {
              first writes none of them: here {apart} pairs are apart, {order} in the other order, {registers} with other \
              registers. Half of these cycles would go"
         );
-        found.push(code.finding(rule, at, cycles, why, advice));
+        found.push(Finding { saves: Some(cycles / 2), ..code.finding(rule, at, cycles, why, advice) });
     }
     found
 }

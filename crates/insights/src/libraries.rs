@@ -1,4 +1,5 @@
-//! Functions that are known to have faster replacements, by name. What a function does is found in `loops.rs`.
+//! Functions that are known to have faster replacements, by name. What a function does is found in
+//! `loops.rs`.
 
 use antares_profile_view::View;
 
@@ -93,7 +94,8 @@ pub const REPLACEMENTS: [Replacement; 7] = [
     },
 ];
 
-/// Findings for the functions of a view that the table knows. What is at stake is what was spent in them alone.
+/// Findings for the functions of a view that the table knows. What is at stake is what was spent in them
+/// alone.
 pub(crate) fn named(view: &View<'_>) -> Vec<Finding> {
     let rows = view.top(antares_profile_view::limits::ROWS_MAX);
     let found = rows.iter().filter_map(|row| {
@@ -107,6 +109,7 @@ pub(crate) fn named(view: &View<'_>) -> Vec<Finding> {
             place: (!row.file.is_empty()).then(|| row.file.clone()),
             address: None,
             cycles: row.own.cycles,
+            saves: None,
             why: format!("{}{}", known.why, caller.unwrap_or_default()),
             advice: known.instead.to_owned(),
             measured: known.measured,

@@ -10,6 +10,10 @@ use crate::{
 /// Instructions of a loop that does one thing to each byte: more is no plain copy any more.
 const BYTE_LOOP_MAX: usize = 12;
 
+/// Cycles of `mulhu`, and of `divu`.
+const HALF_PRODUCT_CYCLES: u64 = 5;
+const DIVISION_CYCLES: u64 = 32;
+
 /// Everything that is found in loops.
 pub(crate) fn findings(code: &Code<'_>) -> Vec<Finding> {
     let mut all = Vec::new();
@@ -72,32 +76,41 @@ fn byte_loop(code: &Code<'_>, found: &Loop) -> Option<Finding> {
         ),
         _ => return None,
     };
-    let per_byte =
-        found.cycles / found.instructions.iter().map(|(pc, _)| code.cost(*pc).instructions).max()?.max(1);
+    let per_byte = found.cycles / code.passes(found).max(1);
     let why = format!("this loop {what} byte by byte, about {per_byte} cycles for each");
     Some(Finding {
-        measured: (stored == 1).then_some(crate::libraries::WORDS_MEASURED),
+        // A pass for eight bytes, and not for one.
+        saves: Some(found.cycles - found.cycles / 8),
+        measured: (stored == 1 && code.is_mbedtls).then_some(crate::libraries::WORDS_MEASURED),
         ..code.finding(Rule::ByteLoop, found.start, found.cycles, why, advice)
     })
 }
 
-/// A multiplication with carry in limbs of 32 bits: loads of 32 bits, products in 64 bits, the upper half by a shift.
+/// A multiplication with carry in limbs of 32 bits: loads of 32 bits, products in 64 bits, the upper half by
+/// a shift.
 fn narrow_limbs(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     let has = |op: Op| found.instructions.iter().filter(|(_, instruction)| instruction.op == op).count();
     let narrow = has(Op::Lwu) + has(Op::Lw);
     let halves =
         found.instructions.iter().filter(|(_, i)| matches!(i.op, Op::Srli | Op::Srai) && i.imm == 32).count();
     let is_it = narrow >= 2 && has(Op::Mul) >= 1 && has(Op::Sw) >= 1 && halves >= 1 && has(Op::Ld) == 0;
+    let advice = match code.is_mbedtls {
+        true => "limbs of 64 bits with products of 128 bits: MBEDTLS_HAVE_INT64 with mbedtls_t_udbl",
+        false => "limbs of 64 bits with products of 128 bits (unsigned __int128)",
+    };
+    // A quarter of the passes, each with the other half of a product.
+    let passes = code.passes(found);
+    let after = (found.cycles / 4).saturating_add(passes / 4 * HALF_PRODUCT_CYCLES);
     (is_it && !found.calls).then(|| Finding {
-        measured: Some(crate::libraries::LIMBS_MEASURED),
+        saves: Some(found.cycles.saturating_sub(after)),
+        measured: code.is_mbedtls.then_some(crate::libraries::LIMBS_MEASURED),
         ..code.finding(Rule::NarrowLimbs,
             found.start,
             found.cycles,
             "this loop multiplies long numbers in limbs of 32 bits: the VM multiplies 64 bits by 64 bits in 5 cycles for \
              each half of the product, a quarter of the passes"
                 .to_owned(),
-            "limbs of 64 bits with products of 128 bits (unsigned __int128): for Mbed TLS MBEDTLS_HAVE_INT64 with \
-             mbedtls_t_udbl",
+            advice,
         )
     })
 }
@@ -116,7 +129,12 @@ fn soft_division(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     (is_it && !touches && !found.calls).then(|| {
         let why = "this loop divides bit by bit".to_owned();
         let advice = "div and divu of the M extension (32 cycles), or a multiplication by the reciprocal";
-        code.finding(Rule::SoftDivision, found.start, found.cycles, why, advice)
+        // A pass for each bit of 64 becomes one division.
+        let after = code.passes(found) / 64 * DIVISION_CYCLES;
+        Finding {
+            saves: Some(found.cycles.saturating_sub(after)),
+            ..code.finding(Rule::SoftDivision, found.start, found.cycles, why, advice)
+        }
     })
 }
 
@@ -141,7 +159,7 @@ fn aliased_loads(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     );
     let advice = "read the value into a local variable before the loop, or store through a pointer of another type \
                   (or a restrict one)";
-    Some(code.finding(Rule::AliasedLoad, *first, cycles, why, advice))
+    Some(Finding { saves: Some(cycles), ..code.finding(Rule::AliasedLoad, *first, cycles, why, advice) })
 }
 
 /// Loads and stores on the stack within a loop that does not call.

@@ -54,8 +54,8 @@ impl Cfg {
         &self.reverse_postorder
     }
 
-    /// Edges `(from, to)` to a block that is still open in a depth-first search from the first block: every cycle that can be reached
-    /// has one. Ascending.
+    /// Edges `(from, to)` to a block that is still open in a depth-first search from the first block: every
+    /// cycle that can be reached has one. Ascending.
     #[must_use]
     pub fn back_edges(&self) -> &[(usize, usize)] {
         &self.back_edges
@@ -103,7 +103,8 @@ pub fn successors(terminator: &Terminator) -> Vec<usize> {
     to
 }
 
-/// A depth-first search from the first block: the blocks, the last that was closed first, and the edges to open ones.
+/// A depth-first search from the first block: the blocks, the last that was closed first, and the edges to
+/// open ones.
 fn search(successors: &[Vec<usize>]) -> (Vec<usize>, Vec<(usize, usize)>) {
     let (mut is_seen, mut is_open) = (vec![false; successors.len()], vec![false; successors.len()]);
     let (mut closed, mut edges) = (Vec::with_capacity(successors.len()), Vec::new());

@@ -8,10 +8,11 @@ pub enum Charge {
     /// When the block is entered, to the function that it is in.
     #[default]
     Entered,
-    /// As many when the block is entered: other blocks charge for it, or it for others. It is balanced before control
-    /// leaves the function.
+    /// As many when the block is entered: other blocks charge for it, or it for others. It is balanced before
+    /// control leaves the function.
     Moved(u64),
-    /// When the bounded loop that it is in has ended: it is a copy of a block of a function that the loop calls.
+    /// When the bounded loop that it is in has ended: it is a copy of a block of a function that the loop
+    /// calls.
     Deferred,
     /// The loop has ended: here the deferred charges are made, to `callee`.
     OfDeferred {

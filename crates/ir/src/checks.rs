@@ -1,7 +1,7 @@
 //! Where checks stand in a block.
 //!
-//! All of a block happens if it is entered, and a check that fails leaves native code for good, so a check may come before any
-//! other operation: what the block reads, and the checks of that, come first.
+//! All of a block happens if it is entered, and a check that fails leaves native code for good, so a check
+//! may come before any other operation: what the block reads, and the checks of that, come first.
 
 use std::collections::HashMap;
 

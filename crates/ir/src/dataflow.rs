@@ -1,9 +1,10 @@
 //! The solver of dataflow problems: what holds at each block, over all paths to it, or from it.
 //!
-//! It ends. What is known at a block only ever changes to what [`Problem::meet`] makes of it and of something else, so it walks down a
-//! chain of the problem's lattice. Either no chain of the lattice is long (sets of registers: 31 steps), or `meet` has to widen: it is
-//! told how often the block changed and how many changes there were in all, and from some number on gives what can change no more.
-//! Each change puts the blocks that follow on the list once, so the steps are at most edges times the longest chain.
+//! It ends. What is known at a block only ever changes to what [`Problem::meet`] makes of it and of something
+//! else, so it walks down a chain of the problem's lattice. Either no chain of the lattice is long (sets of
+//! registers: 31 steps), or `meet` has to widen: it is told how often the block changed and how many changes
+//! there were in all, and from some number on gives what can change no more. Each change puts the blocks that
+//! follow on the list once, so the steps are at most edges times the longest chain.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -39,8 +40,8 @@ pub trait Problem {
     fn meet(&self, block: usize, effort: Effort, known: &Self::Fact, other: &Self::Fact) -> Self::Fact;
 }
 
-/// What holds at each block, if `known` does to begin with (the entry's fact, or that of an earlier solution of an easier problem).
-/// None for a block where nothing is known to begin with and no path leads.
+/// What holds at each block, if `known` does to begin with (the entry's fact, or that of an earlier solution
+/// of an easier problem). None for a block where nothing is known to begin with and no path leads.
 pub fn solve<P: Problem>(
     cfg: &Cfg,
     direction: Direction,

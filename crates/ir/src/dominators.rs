@@ -5,8 +5,8 @@ use crate::Cfg;
 /// The place of a block that no path leads to.
 const UNREACHED: usize = usize::MAX;
 
-/// The dominator tree of a function, made by Cooper, Harvey and Kennedy's "A Simple, Fast Dominance Algorithm": parents only ever
-/// move up, until all blocks agree with those that lead to them.
+/// The dominator tree of a function, made by Cooper, Harvey and Kennedy's "A Simple, Fast Dominance
+/// Algorithm": parents only ever move up, until all blocks agree with those that lead to them.
 #[derive(Debug)]
 pub struct DominatorTree {
     /// By block: its place in reverse postorder.
@@ -24,13 +24,17 @@ impl DominatorTree {
         order.iter().enumerate().for_each(|(place, block)| places[*block] = place);
         let mut tree = Self { places, parents: vec![UNREACHED; order.len()] };
         tree.parents[0] = 0;
-        let mut has_changed = true;
+        // By place: the last block for which somebody was there, and the round.
+        let mut met = vec![(0, 0); order.len()];
+        let (mut has_changed, mut round) = (true, 0);
         while has_changed {
             has_changed = false;
+            round += 1;
             for (place, block) in order.iter().enumerate().skip(1) {
                 let before = cfg.predecessors(*block).iter().map(|block| tree.places[*block]);
                 let known = before.filter(|place| *place != UNREACHED && tree.parents[*place] != UNREACHED);
-                if let Some(parent) = known.reduce(|a, b| tree.common(a, b)) {
+                let mut ways = Ways { parents: &tree.parents, met: &mut met, stamp: (place, round) };
+                if let Some(parent) = known.reduce(|common, other| ways.common(common, other)) {
                     has_changed |= std::mem::replace(&mut tree.parents[place], parent) != parent;
                 }
             }
@@ -38,19 +42,8 @@ impl DominatorTree {
         tree
     }
 
-    /// The place of the closest block that dominates both.
-    fn common(&self, mut a: usize, mut b: usize) -> usize {
-        while a != b {
-            if a < b {
-                b = self.parents[b];
-            } else {
-                a = self.parents[a];
-            }
-        }
-        a
-    }
-
-    /// Whether every path from the entry to `block` passes `dominator`; blocks dominate themselves, and all do one that no path leads to.
+    /// Whether every path from the entry to `block` passes `dominator`; blocks dominate themselves, and all
+    /// do one that no path leads to.
     #[must_use]
     pub fn dominates(&self, dominator: usize, block: usize) -> bool {
         let (wanted, mut place) = (self.places[dominator], self.places[block]);
@@ -61,6 +54,32 @@ impl DominatorTree {
             place = self.parents[place];
         }
         place == wanted
+    }
+}
+
+/// The ways up from all that leads to a block, each of which is gone once: a block that many others lead to
+/// costs what is above them, and not that for each.
+struct Ways<'a> {
+    parents: &'a [usize],
+    met: &'a mut [(usize, usize)],
+    stamp: (usize, usize),
+}
+
+impl Ways<'_> {
+    /// The place of the closest block that dominates `other` and all before it, which have `common`.
+    fn common(&mut self, mut common: usize, mut other: usize) -> usize {
+        while common != other {
+            if common > other {
+                self.met[common] = self.stamp;
+                common = self.parents[common];
+            } else if std::mem::replace(&mut self.met[other], self.stamp) == self.stamp {
+                // Who was met here went on to what was common then, and so would this one.
+                return common;
+            } else {
+                other = self.parents[other];
+            }
+        }
+        common
     }
 }
 
@@ -76,6 +95,29 @@ mod tests {
         dominator == block || !crate::reached(&without, start)[block]
     }
 
+    #[track_caller]
+    fn check(edges: &[Vec<usize>]) {
+        let tree = DominatorTree::of(&Cfg::new(edges.to_vec()));
+        for (a, b) in (0..edges.len()).flat_map(|a| (0..edges.len()).map(move |b| (a, b))) {
+            assert_eq!(tree.dominates(a, b), is_cut_off(edges, a, b), "{a} over {b} in {edges:?}");
+        }
+    }
+
+    #[test]
+    fn drawn_graphs_have_their_dominators() {
+        let mut state = 1_u64;
+        let mut draw = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        for _ in 0..20_000 {
+            let blocks = 2 + draw(9);
+            let edges: Vec<Vec<usize>> =
+                (0..blocks).map(|_| (0..draw(4)).map(|_| draw(blocks)).collect()).collect();
+            check(&edges);
+        }
+    }
+
     #[test]
     fn what_dominates_cannot_be_avoided() {
         let graphs = [
@@ -87,11 +129,6 @@ mod tests {
             vec![vec![1, 2], vec![3], vec![4, 5], vec![4], vec![3, 5], vec![4]],
             vec![vec![0]],
         ];
-        for edges in graphs {
-            let tree = DominatorTree::of(&Cfg::new(edges.clone()));
-            for (a, b) in (0..edges.len()).flat_map(|a| (0..edges.len()).map(move |b| (a, b))) {
-                assert_eq!(tree.dominates(a, b), is_cut_off(&edges, a, b), "{a} over {b} in {edges:?}");
-            }
-        }
+        graphs.iter().for_each(|edges| check(edges));
     }
 }

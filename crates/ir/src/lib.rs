@@ -1,7 +1,7 @@
 //! The intermediate representation: what each block of guest code does, in 64-bit values and guest registers.
 //!
-//! Inside a block every operation gives one value at the most, numbered by its place; between blocks values live in
-//! guest registers: a block reads them ([`Op::Read`]) and writes them at its end ([`Block::writes`]).
+//! Inside a block every operation gives one value at the most, numbered by its place; between blocks values
+//! live in guest registers: a block reads them ([`Op::Read`]) and writes them at its end ([`Block::writes`]).
 #![forbid(unsafe_code)]
 
 mod cfg;
@@ -86,8 +86,8 @@ pub enum Access {
 }
 
 impl Access {
-    /// Where accesses may lie, `[start, end)`, if stores may lie in `writable`. In VM version 0 a load may not touch the
-    /// last byte of memory.
+    /// Where accesses may lie, `[start, end)`, if stores may lie in `writable`. In VM version 0 a load may
+    /// not touch the last byte of memory.
     #[must_use]
     pub fn bounds(self, vm_version: u32, writable: (u64, u64)) -> (u64, u64) {
         match self {
@@ -217,7 +217,8 @@ pub struct Block {
     pub charge: Charge,
     /// Whether the cycle limit is polled when the block is entered.
     pub is_metered: bool,
-    /// Whether it is in a loop that ends within the cycles left: nothing polls in it, and its guard stands for its checks.
+    /// Whether it is in a loop that ends within the cycles left: nothing polls in it, and its guard stands
+    /// for its checks.
     pub is_bounded: bool,
     /// Operations.
     pub ops: Vec<Op>,
@@ -304,7 +305,8 @@ impl Block {
 pub enum SpAfter {
     /// It is what it was before: that is proved.
     Same,
-    /// It should be: who calls the function, tail calls aside, compares it, and leaves native code if it is not.
+    /// It should be: who calls the function, tail calls aside, compares it, and leaves native code if it is
+    /// not.
     Compared,
     /// It is elsewhere: nobody compares it.
     Moved,
@@ -316,8 +318,8 @@ pub enum Returns {
     /// To the caller, once.
     #[default]
     Once,
-    /// To the caller, like `setjmp`, and then again whenever somebody else goes there with the caller's `sp`. All registers may have
-    /// changed then.
+    /// To the caller, like `setjmp`, and then again whenever somebody else goes there with the caller's `sp`.
+    /// All registers may have changed then.
     Again,
     /// Like `longjmp`, to whom a function returned again; to the caller only if that is who it goes to.
     Far,
@@ -373,8 +375,8 @@ impl Function {
         self.blocks.iter().any(|block| block.terminator.link().is_some())
     }
 
-    /// The guest address that a call at the end of `block` counts for in a profile: one inside of the instruction that calls,
-    /// as far as that is known.
+    /// The guest address that a call at the end of `block` counts for in a profile: one inside of the
+    /// instruction that calls, as far as that is known.
     #[must_use]
     pub fn caller(&self, block: &Block) -> GuestAddr {
         match &block.terminator {
@@ -397,8 +399,8 @@ pub struct Module {
     pub code_end: u64,
     /// Where stores are native, `[start, end)`.
     pub writable: (u64, u64),
-    /// Whether there may be other libraries beside this one: whoever is found by its address may be theirs, and may be called by
-    /// them, so that all registers are at hand there.
+    /// Whether there may be other libraries beside this one: whoever is found by its address may be theirs,
+    /// and may be called by them, so that all registers are at hand there.
     pub is_open: bool,
     /// Whether every store happens, even one that changes nothing: pages that become executable refuse them.
     pub keeps_stores: bool,

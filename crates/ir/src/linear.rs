@@ -12,7 +12,8 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// `value` of `ops`, followed through sums as long as the distance is no more than `offset_max` either way.
+    /// `value` of `ops`, followed through sums as long as the distance is no more than `offset_max` either
+    /// way.
     #[must_use]
     pub fn of(ops: &[Op], value: Value, offset_max: i64) -> Self {
         let (mut root, mut offset) = (value, 0_i64);

@@ -1,4 +1,5 @@
-//! The loops of a function. A loop is what leads to a back edge without passing the block that the edge goes to, its header.
+//! The loops of a function. A loop is what leads to a back edge without passing the block that the edge goes
+//! to, its header.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +72,8 @@ const ITERATIONS: u64 = 8;
 /// No block weighs more, so that sums fit.
 const FREQUENCY_MAX: u64 = 1 << 40;
 
-/// By block: about how often it runs, if the entry does [`ENTRY_FREQUENCY`] times: loops more, what is behind branches less.
+/// By block: about how often it runs, if the entry does [`ENTRY_FREQUENCY`] times: loops more, what is behind
+/// branches less.
 #[must_use]
 pub fn frequencies(cfg: &Cfg) -> Vec<u64> {
     let mut frequencies = vec![0_u64; cfg.blocks()];

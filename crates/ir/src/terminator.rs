@@ -27,8 +27,8 @@ pub enum Terminator {
         /// Where to go on.
         to: BlockId,
     },
-    /// Goes to another function for good. If `link` is given it must equal the function's own return address when that
-    /// one returns.
+    /// Goes to another function for good. If `link` is given it must equal the function's own return address
+    /// when that one returns.
     TailCall {
         /// The function.
         callee: FunctionId,
@@ -52,13 +52,14 @@ pub enum Terminator {
         candidates: Vec<(GuestAddr, BlockId)>,
         /// Whether it may be a tail call.
         may_call: bool,
-        /// Current value of the link register, if it may be a tail call and the function ever writes the register.
+        /// Current value of the link register, if it may be a tail call and the function ever writes the
+        /// register.
         link: Option<Value>,
         /// What `target` is read from, if that never changes.
         table: Option<JumpTable>,
     },
-    /// Returns to the caller. If `link` is given: only if it equals the function's own return address, else jumps to
-    /// one of `locals`, or leaves native code.
+    /// Returns to the caller. If `link` is given: only if it equals the function's own return address, else
+    /// jumps to one of `locals`, or leaves native code.
     Return {
         /// Where the guest jumps to, if the function ever writes the link register.
         link: Option<Value>,
@@ -69,8 +70,8 @@ pub enum Terminator {
     Ecall {
         /// Address of the instruction.
         pc: GuestAddr,
-        /// Registers that the syscall may read. If these are all of them, the script can go on from here without native
-        /// code.
+        /// Registers that the syscall may read. If these are all of them, the script can go on from here
+        /// without native code.
         uses: RegSet,
         /// Where to go on.
         to: BlockId,
@@ -84,8 +85,9 @@ pub enum Terminator {
     Leave,
 }
 
-/// A table of places that a jump goes to, in executable pages. If `register` is as said, and `base` is `index` times the bytes of
-/// `width`, the jump goes to candidate `entries[index]`; nothing is said about other values.
+/// A table of places that a jump goes to, in executable pages. If `register` is as said, and `base` is
+/// `index` times the bytes of `width`, the jump goes to candidate `entries[index]`; nothing is said about
+/// other values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JumpTable {
     /// A value that is part of the address, and the number that it has to be.

@@ -1,4 +1,5 @@
-//! The structural verifier: the rules of a module's form. What it claims about addresses and cycles is for the semantic one, in `proof`.
+//! The structural verifier: the rules of a module's form. What it claims about addresses and cycles is for
+//! the semantic one, in `proof`.
 
 use antares_program::{BlockId, FunctionId, Reg, RegSet};
 
@@ -19,7 +20,8 @@ pub struct VerifyError {
 /// The rules of a module's form, as far as they are broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FormRule {
-    /// An operand is no value that was given before; the index of the operation, or their number for writes and the terminator.
+    /// An operand is no value that was given before; the index of the operation, or their number for writes
+    /// and the terminator.
     #[error("operation {0} uses {1} before it is given")]
     Operand(usize, Value),
     /// A block that does not exist.

@@ -1,5 +1,5 @@
-//! Loops in two versions: what the guard in the preheader shows about the version without checks. The verifier proves from
-//! the guard what is claimed here; nobody else has to believe it.
+//! Loops in two versions: what the guard in the preheader shows about the version without checks. The
+//! verifier proves from the guard what is claimed here; nobody else has to believe it.
 
 use std::fmt;
 

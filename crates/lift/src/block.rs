@@ -1,4 +1,5 @@
-//! One block: guest instructions in, operations out. The methods here are what the instruction lifters build with.
+//! One block: guest instructions in, operations out. The methods here are what the instruction lifters build
+//! with.
 
 use std::collections::HashMap;
 

@@ -49,8 +49,9 @@ pub(crate) fn lift_functions(program: &Program, operations_max: u64) -> Result<V
     Ok(functions)
 }
 
-/// Whether `function` may change its link register: by an instruction (operands of fused operations count as written), or
-/// by a call of a function that returns through another register and so may do with this one as it likes.
+/// Whether `function` may change its link register: by an instruction (operands of fused operations count as
+/// written), or by a call of a function that returns through another register and so may do with this one as
+/// it likes.
 fn writes_link(function: &Function) -> bool {
     let link = function.link;
     let calls_through_another = function.blocks.iter().any(|block| match block.terminator {
@@ -172,8 +173,8 @@ impl Lifter<'_> {
         }
     }
 
-    /// The target of `jalr`, with its link register written. VM version 0 writes the link register first, so that a
-    /// target in the same register is lost (ckb-vm issue 92).
+    /// The target of `jalr`, with its link register written. VM version 0 writes the link register first, so
+    /// that a target in the same register is lost (ckb-vm issue 92).
     fn jump_target(&self, b: &mut BlockBuilder, i: &Instruction, next: GuestAddr) -> Value {
         let link = b.address_constant(next);
         if self.vm_version == 0 {

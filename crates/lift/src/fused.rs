@@ -1,5 +1,5 @@
-//! Macro-operation fusions: what ckb-vm's decoder makes one instruction of. Operands are read and written in the
-//! order of ckb-vm's `handle_*` functions, so that shared registers come out the same.
+//! Macro-operation fusions: what ckb-vm's decoder makes one instruction of. Operands are read and written in
+//! the order of ckb-vm's `handle_*` functions, so that shared registers come out the same.
 
 use antares_ir::BinaryOp as B;
 use antares_program::{Instruction, Op};

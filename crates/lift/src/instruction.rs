@@ -1,4 +1,5 @@
-//! What each instruction does, operation by operation. One short rule for each; the groups have their own files.
+//! What each instruction does, operation by operation. One short rule for each; the groups have their own
+//! files.
 //!
 //! Source of every rule: ckb-vm's `instructions/execute.rs`, against which the differential tests hold it.
 

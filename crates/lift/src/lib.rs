@@ -1,7 +1,8 @@
 //! Program to IR: what each block does, its cycles, its address checks.
 //!
-//! Nothing is optimised here: every block checks what it accesses, each base once, and charges its own cycles. What runs need beside
-//! (where `sp` stands, signatures, polls of the cycle limit) is found out by passes over the IR.
+//! Nothing is optimised here: every block checks what it accesses, each base once, and charges its own
+//! cycles. What runs need beside (where `sp` stands, signatures, polls of the cycle limit) is found out by
+//! passes over the IR.
 #![forbid(unsafe_code)]
 
 mod bits;

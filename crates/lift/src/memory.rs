@@ -1,7 +1,7 @@
 //! Address checks of one block: accesses with the same base are checked together, before any of them.
 //!
-//! All accesses of a block happen if it is entered (a failed check restarts the script elsewhere), so one check of the
-//! whole span refuses exactly what the single checks would refuse.
+//! All accesses of a block happen if it is entered (a failed check restarts the script elsewhere), so one
+//! check of the whole span refuses exactly what the single checks would refuse.
 
 use antares_ir::{Access, Linear, Op, Value, Width};
 

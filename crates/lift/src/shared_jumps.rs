@@ -1,19 +1,22 @@
-//! Computed jumps of a function that share a block. Where each of `n` labels jumps to each other by itself there are `n * n` edges, and
-//! everybody who follows edges takes a time and a memory that grow as they do; through one block there are `2 * n`.
+//! Computed jumps of a function that share a block. Where each of `n` labels jumps to each other by itself
+//! there are `n * n` edges, and everybody who follows edges takes a time and a memory that grow as they do;
+//! through one block there are `2 * n`.
 
 use std::{collections::HashMap, sync::Arc};
 
 use antares_ir as ir;
 use antares_program::{Block, BlockId, Function, GuestAddr, Instruction, Reg, Terminator};
 
-/// Edges of all computed jumps of a function up to which each jumps by itself: 256 labels with a dispatch each have as many.
+/// Edges of all computed jumps of a function up to which each jumps by itself: 256 labels with a dispatch
+/// each have as many.
 const OWN_EDGES_MAX: usize = 1 << 16;
 
-/// What a function with more of them may have beside, for each of its blocks: jumps through each register to each block.
+/// What a function with more of them may have beside, for each of its blocks: jumps through each register to
+/// each block.
 const EDGES_PER_BLOCK_MAX: usize = 32;
 
-/// What jumps have in common that share a block: the register with the address, what is added to it, whether the address is one that a
-/// table lists, or a return's, and where they may go.
+/// What jumps have in common that share a block: the register with the address, what is added to it, whether
+/// the address is one that a table lists, or a return's, and where they may go.
 type Key = (Reg, i64, Option<bool>, *const BlockId);
 
 /// How the jumps of a function become jumps to shared blocks.
@@ -60,7 +63,8 @@ impl<'a> SharedJumps<'a> {
     }
 }
 
-/// Where a computed jump at the end of `block` may go inside of the function, and for one that is no return, whether a table lists it.
+/// Where a computed jump at the end of `block` may go inside of the function, and for one that is no return,
+/// whether a table lists it.
 fn targets(block: &Block) -> Option<(Option<bool>, &Arc<[BlockId]>)> {
     let targets = match &block.terminator {
         Terminator::IndirectJump { candidates, is_table } => (Some(*is_table), candidates),

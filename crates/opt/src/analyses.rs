@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use antares_ir::{Cfg, Function, Module};
 
-/// Analyses of a module's functions, each made when it is asked for and kept until a pass changes what it is about.
+/// Analyses of a module's functions, each made when it is asked for and kept until a pass changes what it is
+/// about.
 #[derive(Debug, Default)]
 pub struct Analyses {
     /// By function.

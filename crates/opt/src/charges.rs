@@ -1,8 +1,10 @@
-//! Which blocks charge cycles: fewer than there are, since what all paths through some blocks have in common is charged once.
+//! Which blocks charge cycles: fewer than there are, since what all paths through some blocks have in common
+//! is charged once.
 //!
-//! A block may charge for those behind it what each of them would charge at least, or leave to all of them what it would
-//! charge itself. So at any block a little more or less may have been charged than was used; but nobody can tell, since
-//! charges are balanced before every call, syscall and return. No charge is below zero: what was used only grows.
+//! A block may charge for those behind it what each of them would charge at least, or leave to all of them
+//! what it would charge itself. So at any block a little more or less may have been charged than was used;
+//! but nobody can tell, since charges are balanced before every call, syscall and return. No charge is below
+//! zero: what was used only grows.
 
 use antares_ir::{Block, Cfg, Charge, Function, Module, Terminator, frequencies};
 
@@ -14,7 +16,8 @@ const ROUNDS: usize = 4;
 /// No block charges more for others than this.
 const CYCLES_MAX: u64 = 1 << 12;
 
-/// Blocks with a successor in common, and all of their successors: what the ones charge more, the others charge less.
+/// Blocks with a successor in common, and all of their successors: what the ones charge more, the others
+/// charge less.
 #[derive(Debug, Default)]
 struct Junction {
     before: Vec<usize>,

@@ -1,7 +1,7 @@
 //! Load combining: words that a compiler makes of a load where it may not assume alignment.
 //!
-//! `b[0] | b[1] << 8 | b[2] << 16 | b[3] << 24` is one load here, since accesses may be at any address. LLVM finds such sums
-//! too, but not where a byte is part of two of them.
+//! `b[0] | b[1] << 8 | b[2] << 16 | b[3] << 24` is one load here, since accesses may be at any address. LLVM
+//! finds such sums too, but not where a byte is part of two of them.
 
 use antares_ir::{BinaryOp, Module, Op, Value, Width};
 

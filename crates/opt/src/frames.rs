@@ -1,4 +1,5 @@
-//! Where `sp` stands: its distance from the function's entry at each block, and whether functions give it back.
+//! Where `sp` stands: its distance from the function's entry at each block, and whether functions give it
+//! back.
 
 use antares_ir::{
     Block, Cfg, Function, Linear, Module, Op, SpAfter, Terminator, Value,
@@ -37,8 +38,9 @@ pub(crate) fn find(module: &mut Module, analyses: &mut Analyses) {
     }
 }
 
-/// Removes what the check of the stack frame at the function's entry covers: checks of `sp` (the entry value of the block, `distance`
-/// from the function's) below the function's entry `sp`. Returns the lowest such offset.
+/// Removes what the check of the stack frame at the function's entry covers: checks of `sp` (the entry value
+/// of the block, `distance` from the function's) below the function's entry `sp`. Returns the lowest such
+/// offset.
 fn take_frame(block: &mut Block, distance: i64) -> Option<i64> {
     let sp = Value::at(block.ops.iter().position(|op| *op == Op::Read(Reg::SP))?);
     let low = |op: &Op| match *op {
@@ -55,8 +57,9 @@ fn take_frame(block: &mut Block, distance: i64) -> Option<i64> {
     Some(lowest)
 }
 
-/// Lets an indirect jump be a tail call only where the stack frame is gone, or there is none, and the function returns through `ra`, as
-/// all that is found by its address does: `may_leave`. One without candidates is nothing else.
+/// Lets an indirect jump be a tail call only where the stack frame is gone, or there is none, and the
+/// function returns through `ra`, as all that is found by its address does: `may_leave`. One without
+/// candidates is nothing else.
 fn limit_tail_calls(block: &mut Block, may_leave: bool) {
     // A table's is none already.
     if let Terminator::JumpIndirect { may_call, candidates, link, .. } = &mut block.terminator
@@ -85,9 +88,10 @@ impl Moves {
     }
 }
 
-/// Analyzes all functions. Starts with functions that never return and withdraws trust until nothing changes; since a
-/// function only returns after its callees have, what remains is true by induction over the length of a run. Where trust
-/// is gone because nobody knows where `sp` is, callers compare, and the distance is known again behind the call.
+/// Analyzes all functions. Starts with functions that never return and withdraws trust until nothing changes;
+/// since a function only returns after its callees have, what remains is true by induction over the length of
+/// a run. Where trust is gone because nobody knows where `sp` is, callers compare, and the distance is known
+/// again behind the call.
 fn analyze(module: &Module, moves: &[Vec<Moves>], analyses: &mut Analyses) -> Vec<StackFacts> {
     let functions = &module.functions;
     let fact = |function: &Function| StackFacts {
@@ -188,7 +192,8 @@ impl Distances {
     }
 }
 
-/// Where `sp` and `s0` stand in a function, if callees do as `facts` say. What is known of a block changes three times at the most.
+/// Where `sp` and `s0` stand in a function, if callees do as `facts` say. What is known of a block changes
+/// three times at the most.
 struct Standing<'a> {
     function: &'a Function,
     moves: &'a [Moves],
@@ -224,7 +229,8 @@ fn distances(function: &Function, moves: &[Moves], facts: &[StackFacts], cfg: &C
     known.into_iter().map(|distances| distances.unwrap_or(Distances::UNVISITED)).collect()
 }
 
-/// Where `sp` is after the function, and by how much it has moved, if it is after those that it calls as `facts` say.
+/// Where `sp` is after the function, and by how much it has moved, if it is after those that it calls as
+/// `facts` say.
 fn after(
     function: &Function,
     moves: &[Moves],

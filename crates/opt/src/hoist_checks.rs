@@ -1,9 +1,11 @@
-//! Address checks across blocks: each as early as all paths need it, and none where all that comes before has seen to it.
+//! Address checks across blocks: each as early as all paths need it, and none where all that comes before has
+//! seen to it.
 //!
-//! A block that accesses memory around a register checks, with its own accesses, those that follow on every path. What it
-//! needs may then hold already on all edges to it (nothing is checked), on some (the others get the check: this is how
-//! checks leave loops), or on none (it checks). A check that fails leaves native code for good, so an early one
-//! refuses a script that would have failed a little later, or have ended in between; what the script may do is the same.
+//! A block that accesses memory around a register checks, with its own accesses, those that follow on every
+//! path. What it needs may then hold already on all edges to it (nothing is checked), on some (the others get
+//! the check: this is how checks leave loops), or on none (it checks). A check that fails leaves native code
+//! for good, so an early one refuses a script that would have failed a little later, or have ended in
+//! between; what the script may do is the same.
 
 use antares_ir::{Access, Block, Cfg, Module, Op, Terminator, Value, successors};
 use antares_program::{BlockId, Reg};
@@ -26,8 +28,8 @@ const VISITS_MAX: u32 = 64;
 /// Edges that may get one check.
 const EDGES_MAX: usize = 4;
 
-/// Loads this far above a register are checked from the register on, which needs no sum. It refuses registers just
-/// below zero besides; such a script goes on in the interpreter.
+/// Loads this far above a register are checked from the register on, which needs no sum. It refuses registers
+/// just below zero besides; such a script goes on in the interpreter.
 const LOW_MAX: i64 = 2048;
 
 /// A block whose checks have no place yet.
@@ -129,8 +131,9 @@ impl Flow {
         }
     }
 
-    /// What each block needs: what it checks, and what every path from it checks soon. In rounds from what blocks check themselves, so
-    /// that a loop asks for no more than its own accesses; the solver would give the greatest solution, and widen it away.
+    /// What each block needs: what it checks, and what every path from it checks soon. In rounds from what
+    /// blocks check themselves, so that a loop asks for no more than its own accesses; the solver would give
+    /// the greatest solution, and widen it away.
     fn anticipated(&self, blocks: &[DraftBlock]) -> Vec<Facts> {
         let mut needed: Vec<Facts> = self.summaries.iter().map(|summary| summary.own).collect();
         for _ in 0..ROUNDS {

@@ -1,5 +1,5 @@
-//! Jumps through tables that never change: they stand in executable pages, which nothing can write. There the place in the table says
-//! where the jump goes, and nobody has to load what stands in it.
+//! Jumps through tables that never change: they stand in executable pages, which nothing can write. There the
+//! place in the table says where the jump goes, and nobody has to load what stands in it.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,8 @@ const ALL_ENTRIES_MAX: usize = 1 << 16;
 /// Places that a register may be set to in a function, of which one may be a table.
 const PLACES_MAX: usize = 16;
 
-/// Names the tables of all jumps that have one, but where many jumps of a function share one: each takes an edge to each of its places.
+/// Names the tables of all jumps that have one, but where many jumps of a function share one: each takes an
+/// edge to each of its places.
 pub(crate) fn name(module: &mut Module, Context { program, target }: Context) {
     let mut entries_left = ALL_ENTRIES_MAX;
     for function in &mut module.functions {

@@ -1,7 +1,8 @@
 //! IR to better IR: passes, in the order of a table. What they claim is proved by `antares-proof`.
 //!
-//! `optimize` runs the passes that a tier wants over a module from the lifter. What has to be done before any generator takes a module
-//! (see [`Level::Plain`]) is a pass too. The table, the order and its reasons: `passes.rs`.
+//! `optimize` runs the passes that a tier wants over a module from the lifter. What has to be done before any
+//! generator takes a module (see [`Level::Plain`]) is a pass too. The table, the order and its reasons:
+//! `passes.rs`.
 #![forbid(unsafe_code)]
 
 mod analyses;

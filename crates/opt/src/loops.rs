@@ -1,13 +1,14 @@
 //! Counted loops: loops that run a number of times which is known before the first.
 //!
 //! Such a loop gets two bodies and a guard in the preheader. It bounds the trip count from the registers, and
-//! takes the *bounded* body if all of it fits into the cycles left, or nearly, and every access of every iteration lies in memory: there,
-//! nothing is checked or polled again. Else the loop runs as it was, with every check and poll; so the choice may be wrong
-//! on the safe side only, and nothing leaves native code because of it.
+//! takes the *bounded* body if all of it fits into the cycles left, or nearly, and every access of every
+//! iteration lies in memory: there, nothing is checked or polled again. Else the loop runs as it was, with
+//! every check and poll; so the choice may be wrong on the safe side only, and nothing leaves native code
+//! because of it.
 //!
-//! A loop may have several blocks and several exits, as long as no loop is in it; functions that it calls become part of the
-//! bounded body where they are small and touch no stack. One test that every iteration runs through bounds the trip count; other
-//! exits only make it lower.
+//! A loop may have several blocks and several exits, as long as no loop is in it; functions that it calls
+//! become part of the bounded body where they are small and touch no stack. One test that every iteration
+//! runs through bounds the trip count; other exits only make it lower.
 
 mod affine;
 mod byte_search;
@@ -30,18 +31,35 @@ use crate::loops::{
 /// A loop with more operations is not versioned: what is saved would not show.
 const OPS_MAX: usize = 256;
 
-/// Cycles that a bounded loop may use, and that may be overdrawn when it begins, by loops before it. A script beyond its limit
-/// has no other effect, so that the poll after the loop is early enough; a pause waits for two milliseconds at the most.
+/// In a function with more loops none is versioned: what LLVM does about loops takes time as the square of
+/// their number, and nobody writes so many.
+const LOOPS_MAX: usize = 256;
+
+/// Nor is any in a program with more loops, if it has one for each so many bytes of code: a crowd of small
+/// functions with a loop each. In programs that somebody wrote a loop has 300 and more.
+const LOOPS_OF_ALL_MAX: usize = 256;
+const CODE_BYTES_MIN: u64 = 160;
+
+/// Cycles that a bounded loop may use, and that may be overdrawn when it begins, by loops before it. A script
+/// beyond its limit has no other effect, so that the poll after the loop is early enough; a pause waits for
+/// two milliseconds at the most.
 const OVERDRAFT: i64 = 1 << 22;
 
 /// Versions the counted loops of `module`; with what they call, if `inlines_calls`.
 pub(crate) fn version(module: &mut Module, inlines_calls: bool) {
     let (vm_version, writable) = (module.options.vm_version, module.writable);
     let bounds = |access: Access| access.bounds(vm_version, writable);
+    if is_crowd(module) {
+        return;
+    }
     let leaves = if inlines_calls { region::leaves(module) } else { HashMap::new() };
     for function in &mut module.functions {
         let cfg = Cfg::of(&function.blocks);
-        let (nest, dominators) = (LoopNest::of(&cfg), DominatorTree::of(&cfg));
+        let nest = LoopNest::of(&cfg);
+        if nest.headers().count() > LOOPS_MAX {
+            continue;
+        }
+        let dominators = DominatorTree::of(&cfg);
         for header in nest.headers() {
             let Some(body) = region::body(&nest, &dominators, header) else { continue };
             if byte_search::shorten(function, &body) {
@@ -51,6 +69,13 @@ pub(crate) fn version(module: &mut Module, inlines_calls: bool) {
             version_one(function, &body, nodes, bounds);
         }
     }
+}
+
+/// Whether loops are so close together that what is gained in each is less than what all of them cost.
+fn is_crowd(module: &Module) -> bool {
+    let loops = |function: &Function| LoopNest::of(&Cfg::of(&function.blocks)).headers().count();
+    let loops: usize = module.functions.iter().map(loops).sum();
+    loops > LOOPS_OF_ALL_MAX && loops as u64 * CODE_BYTES_MIN > module.code_end - module.code_start
 }
 
 /// Versions the loop of the blocks `body`, its header first, if its trip count is known.

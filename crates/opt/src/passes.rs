@@ -1,8 +1,9 @@
 //! The table of passes: their order, and why it is so.
 //!
-//! A pass is a function over the module. It may count on the passes that it `requires`, which stand above it (a test looks), and on
-//! nothing else; after each of them the verifier accepts the module. To add one: a file with the pass, whose head says why it is sound;
-//! a line here, at the place that its reasons give; filetests of the pass alone (`tests/filetests/passes`).
+//! A pass is a function over the module. It may count on the passes that it `requires`, which stand above it
+//! (a test looks), and on nothing else; after each of them the verifier accepts the module. To add one: a
+//! file with the pass, whose head says why it is sound; a line here, at the place that its reasons give;
+//! filetests of the pass alone (`tests/filetests/passes`).
 
 use antares_ir::Module;
 
@@ -14,7 +15,8 @@ use crate::{
 /// How much is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// What every module needs before code is generated from it, and nothing else: each block has its own checks and charges.
+    /// What every module needs before code is generated from it, and nothing else: each block has its own
+    /// checks and charges.
     Plain,
     /// What pays in the baseline's code.
     Baseline,
@@ -105,7 +107,8 @@ pub const PASSES: &[Pass] = &[
         keeps_flow: false,
         run: |module, context, _| promote_calls::promote_few(module, context.program),
     },
-    // The baseline's registers are in the state whoever is called: an order of comparisons would save it nothing.
+    // The baseline's registers are in the state whoever is called: an order of comparisons would save it
+    // nothing.
     Pass {
         name: "promote-listed-calls",
         about: "compares addresses of calls with the functions in tables of the caller, if others are many",
@@ -114,8 +117,8 @@ pub const PASSES: &[Pass] = &[
         keeps_flow: false,
         run: |module, context, _| promote_calls::promote_listed(module, context.program),
     },
-    // Behind `hoist-checks`, which leaves in a loop only what differs from iteration to iteration; before polls and charges, since
-    // versioned loops have neither.
+    // Behind `hoist-checks`, which leaves in a loop only what differs from iteration to iteration; before
+    // polls and charges, since versioned loops have neither.
     Pass {
         name: "version-loops",
         about: "gives counted loops a second body without checks and polls, behind a guard",
@@ -167,7 +170,8 @@ pub const PASSES: &[Pass] = &[
         keeps_flow: true,
         run: |module, _, analyses| signatures::sign(module, analyses),
     },
-    // A copy has its original's signature without the constants. Every copy has the versioned loops that make it worth it.
+    // A copy has its original's signature without the constants. Every copy has the versioned loops that make
+    // it worth it.
     Pass {
         name: "specialize",
         about: "copies small functions with versioned loops for calls that pass constants",

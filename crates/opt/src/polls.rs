@@ -1,15 +1,17 @@
-//! Where the cycle limit is polled: once in every cycle of the control flow, before every syscall, and wherever a function is left.
+//! Where the cycle limit is polled: once in every cycle of the control flow, before every syscall, and
+//! wherever a function is left.
 //!
-//! A script beyond its limit has no other effect, so the poll may come late; it only must come. Recursion returns, or it uses up
-//! the native stack; loops run through their headers. A poll at each return, and at each call unless there
-//! was one a few cycles ago, finds cycles that were used up inside a function while it is still inside: a profile asks for no more.
+//! A script beyond its limit has no other effect, so the poll may come late; it only must come. Recursion
+//! returns, or it uses up the native stack; loops run through their headers. A poll at each return, and at
+//! each call unless there was one a few cycles ago, finds cycles that were used up inside a function while it
+//! is still inside: a profile asks for no more.
 
 use antares_ir::{Cfg, Function, Module, Terminator};
 
 use crate::Analyses;
 
-/// Fewer cycles than this since the last poll, or since the function's start, are not worth one before a call: a profile finds them in
-/// what is called.
+/// Fewer cycles than this since the last poll, or since the function's start, are not worth one before a
+/// call: a profile finds them in what is called.
 const CYCLES_BEFORE_CALLS_MIN: u64 = 16;
 
 /// Marks the blocks that poll.

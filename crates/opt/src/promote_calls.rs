@@ -1,13 +1,16 @@
-//! Calls by address, where few functions can be meant: each is compared with, and called by its own signature.
+//! Calls by address, where few functions can be meant: each is compared with, and called by its own
+//! signature.
 //!
-//! What the address is decides, not what recovery thought: if it is none of them, the call by address is left.
+//! What the address is decides, not what recovery thought: if it is none of them, the call by address is
+//! left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use antares_ir::{BinaryOp, Block, Function, Module, Op, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Program, Reg};
 
-/// With more functions that are found by their address, comparing would cost more than it saves, unless a table lists them.
+/// With more functions that are found by their address, comparing would cost more than it saves, unless a
+/// table lists them.
 const TARGETS_MAX: usize = 6;
 
 /// Functions of all tables that a function computes the addresses of, at most.
@@ -16,8 +19,8 @@ const LISTED_MAX: usize = 16;
 /// Comparisons with what tables list, at most: each is a block.
 const COMPARISONS_MAX: usize = 4096;
 
-/// Functions that are found by their address, by that. They give back `sp` as the stack's analysis found, as it assumes of calls by
-/// address.
+/// Functions that are found by their address, by that. They give back `sp` as the stack's analysis found, as
+/// it assumes of calls by address.
 type Found = BTreeMap<GuestAddr, FunctionId>;
 
 /// All of them, but for the one at `start`.
@@ -40,7 +43,8 @@ pub(crate) fn promote_few(module: &mut Module, program: &Program) {
     module.functions.iter_mut().for_each(|function| promote(function, &targets, &mut left));
 }
 
-/// Compares the addresses of calls with the functions in tables of the caller, if those that are found by their address are many.
+/// Compares the addresses of calls with the functions in tables of the caller, if those that are found by
+/// their address are many.
 pub(crate) fn promote_listed(module: &mut Module, program: &Program) {
     let found = found(module, program);
     if found.len() <= TARGETS_MAX {

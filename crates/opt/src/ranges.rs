@@ -1,7 +1,9 @@
-//! What is known about registers as addresses: the range around each that may be accessed, and how a block changes that.
+//! What is known about registers as addresses: the range around each that may be accessed, and how a block
+//! changes that.
 //!
-//! Memory, and the part of it where stores are native, are one range each. So two ranges around the same value that lie in
-//! it lie there with all that is between them, and facts about one register are one range for each kind of access.
+//! Memory, and the part of it where stores are native, are one range each. So two ranges around the same
+//! value that lie in it lie there with all that is between them, and facts about one register are one range
+//! for each kind of access.
 
 use antares_ir::{
     Access, Cfg, Linear, Module, Op, Terminator, Value,
@@ -61,8 +63,9 @@ impl Range {
         }
     }
 
-    /// The same addresses, as far as they are in reach, seen from a value that is lower by `by`, which is in reach too. Were a wide range lost for
-    /// its end, less would follow from more, and what is found would depend on the order in which blocks are visited.
+    /// The same addresses, as far as they are in reach, seen from a value that is lower by `by`, which is in
+    /// reach too. Were a wide range lost for its end, less would follow from more, and what is found would
+    /// depend on the order in which blocks are visited.
     pub(crate) fn moved(self, by: i64) -> Self {
         if self.is_empty() {
             return self;
@@ -112,8 +115,8 @@ impl Both {
     }
 }
 
-/// What checks of stores say about loads: where both end at the end of memory, whatever may be stored to may be loaded,
-/// and so may as many bytes below it as lie below all that may be stored to.
+/// What checks of stores say about loads: where both end at the end of memory, whatever may be stored to may
+/// be loaded, and so may as many bytes below it as lie below all that may be stored to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImpliedRanges {
     /// Anything: what would be below all of `i64` is out of reach.
@@ -160,7 +163,8 @@ pub(crate) fn root(ops: &[Op], value: Value) -> (Value, i64) {
     (root, offset)
 }
 
-/// What holds where a function is entered: its frame, stores to `[sp + frame_low, sp)`, is checked before all else.
+/// What holds where a function is entered: its frame, stores to `[sp + frame_low, sp)`, is checked before all
+/// else.
 pub(crate) fn at_entry(frame_low: Option<i64>, implied: ImpliedRanges) -> Facts {
     let mut facts = Facts::default();
     if let Some(low) = frame_low {
@@ -263,14 +267,15 @@ fn changed_by(terminator: &Terminator) -> Vec<Reg> {
     }
 }
 
-/// How often facts change before nothing more is found out: a register that moves a little in each iteration of a loop
-/// takes thousands in a small function.
+/// How often facts change before nothing more is found out: a register that moves a little in each iteration
+/// of a loop takes thousands in a small function.
 const STEPS_MAX: usize = 1 << 14;
 const STEPS_PER_BLOCK: usize = 512;
 
-/// What holds at the start of each block, if each ensures `ensured` there and `entry` holds at the function's. `None` for a block that
-/// nothing leads to; what still changes after `visits_max` changes at a loop header, or there after too many changes at all blocks, is
-/// taken for unknown: other blocks follow from these, and keep what they ensure. After far too many it is unknown wherever it changes.
+/// What holds at the start of each block, if each ensures `ensured` there and `entry` holds at the
+/// function's. `None` for a block that nothing leads to; what still changes after `visits_max` changes at a
+/// loop header, or there after too many changes at all blocks, is taken for unknown: other blocks follow from
+/// these, and keep what they ensure. After far too many it is unknown wherever it changes.
 pub(crate) fn solve(
     summaries: &[Summary],
     cfg: &Cfg,

@@ -1,14 +1,15 @@
-//! Which functions the host may enter in the middle of a run, or another library may call: those that are called where native code may be
-//! left with all registers, and in open modules all that are found by their address.
+//! Which functions the host may enter in the middle of a run, or another library may call: those that are
+//! called where native code may be left with all registers, and in open modules all that are found by their
+//! address.
 
 use antares_ir::{Module, Terminator, reached};
 use antares_program::{Reg, RegSet};
 
-/// Marks the functions that the host may enter after a script went on without native code: those that are called by
-/// functions in which that may happen, and all that can be found by their address.
+/// Marks the functions that the host may enter after a script went on without native code: those that are
+/// called by functions in which that may happen, and all that can be found by their address.
 ///
-/// What has an entry for the host can be found by its address too, by whatever computes it: so all of these count as exposed. What
-/// returns through another register than `ra` has none.
+/// What has an entry for the host can be found by its address too, by whatever computes it: so all of these
+/// count as exposed. What returns through another register than `ra` has none.
 pub(crate) fn mark(module: &mut Module) {
     let mut has_changed = true;
     while has_changed {

@@ -1,13 +1,15 @@
 //! Signatures: which guest registers a function is passed and which it passes back.
 //!
-//! * *changes*: registers that a function or something it calls may write, without its link register (checked at the
-//!   return) and without `sp` where that is given back; none if it never returns, for nobody reads them after it.
+//! * *changes*: registers that a function or something it calls may write, without its link register (checked
+//!   at the return) and without `sp` where that is given back; none if it never returns, for nobody reads
+//!   them after it.
 //! * *wanted*: registers that some caller may read after a call.
-//! * *far*: registers that may be read behind a call that returns again: who goes there has them at hand and passes them on.
+//! * *far*: registers that may be read behind a call that returns again: who goes there has them at hand and
+//!   passes them on.
 //! * results are what is changed and wanted; params are what is live at the entry.
 //!
-//! The host wants all registers of a function that it may enter in the middle of a run, and code that appears while the
-//! script runs may read and change all of them.
+//! The host wants all registers of a function that it may enter in the middle of a run, and code that appears
+//! while the script runs may read and change all of them.
 
 use std::rc::Rc;
 

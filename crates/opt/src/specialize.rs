@@ -1,8 +1,8 @@
-//! Copies of small functions for calls with numbers: how often the loops of a copy run is known, mostly when it is compiled,
-//! and with it whether the ranges that they touch lie in memory.
+//! Copies of small functions for calls with numbers: how often the loops of a copy run is known, mostly when
+//! it is compiled, and with it whether the ranges that they touch lie in memory.
 //!
-//! A copy is what it is a copy of, behind a block that writes the numbers. It has no entry of its own: who calls by address,
-//! and the host, mean the function itself.
+//! A copy is what it is a copy of, behind a block that writes the numbers. It has no entry of its own: who
+//! calls by address, and the host, mean the function itself.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,8 @@ const NUMBER_END: i64 = 4096;
 /// What registers hold at a call.
 type ConstantArguments = Vec<(Reg, i64)>;
 
-/// Gives calls that pass numbers copies for them. All else about the module is settled; it keeps its signatures.
+/// Gives calls that pass numbers copies for them. All else about the module is settled; it keeps its
+/// signatures.
 pub(crate) fn specialize(module: &mut Module) {
     let mut numbers_of: HashMap<FunctionId, Vec<(ConstantArguments, FunctionId)>> = HashMap::new();
     let mut copies: Vec<Function> = Vec::new();

@@ -1,7 +1,7 @@
 //! Which functions return, and what no run reaches because others do not.
 //!
-//! Who calls `abort` does not go on behind the call: what stands there is often the next function, and it would seem that this one
-//! is read for, and changes, all that that one does.
+//! Who calls `abort` does not go on behind the call: what stands there is often the next function, and it
+//! would seem that this one is read for, and changes, all that that one does.
 
 use antares_ir::{Block, Cfg, Function, Module, Op, Returns, Terminator, reached, successors};
 use antares_program::{BlockId, Reg};
@@ -9,9 +9,9 @@ use antares_program::{BlockId, Reg};
 /// A function with more blocks is there for its work.
 const LONGJMP_BLOCKS_MAX: usize = 64;
 
-/// Cuts off what follows calls that never return. A function returns if a path through it ends in a return, over calls
-/// that return; the least such set is right by induction over the length of a run. Calls by address return, and jumps
-/// by address, but for those through tables.
+/// Cuts off what follows calls that never return. A function returns if a path through it ends in a return,
+/// over calls that return; the least such set is right by induction over the length of a run. Calls by
+/// address return, and jumps by address, but for those through tables.
 ///
 /// Where somebody calls a `setjmp`, native code can follow the `longjmp`s, which stay.
 pub(crate) fn cut(module: &mut Module) {
@@ -52,7 +52,8 @@ pub(crate) fn cut(module: &mut Module) {
     }
 }
 
-/// Finds who saves what it returns to, if somebody calls it, and who goes there. Whether there is such a call.
+/// Finds who saves what it returns to, if somebody calls it, and who goes there. Whether there is such a
+/// call.
 fn find_contexts(functions: &mut [Function]) -> bool {
     let [mut saves, mut restores] = [Vec::new(), Vec::new()];
     for (index, function) in functions.iter().enumerate().filter(|(_, function)| function.link == Reg::RA) {
@@ -89,8 +90,8 @@ fn saves_context(block: &Block) -> bool {
     is_kept && base(Reg::SP).is_some_and(|register| register != Reg::SP && base(Reg::RA) == Some(register))
 }
 
-/// Whether the block takes `sp` and the return address from a place that a register shows, like `longjmp`: it returns elsewhere than
-/// to the caller, which native code cannot.
+/// Whether the block takes `sp` and the return address from a place that a register shows, like `longjmp`: it
+/// returns elsewhere than to the caller, which native code cannot.
 fn goes_elsewhere(block: &Block) -> bool {
     let base = |register: Reg| match block.op(block.written(register)?) {
         Op::Load { base, .. } => block.read_of(base),
@@ -160,9 +161,9 @@ impl Reachability {
         }
     }
 
-    /// The functions that are there to end in a `longjmp`: `jumps`, and those that call them and never return. Native code can only be
-    /// left there, so it is left where they are called: they read what their callers need not have had at all, above all if their
-    /// number of arguments varies.
+    /// The functions that are there to end in a `longjmp`: `jumps`, and those that call them and never
+    /// return. Native code can only be left there, so it is left where they are called: they read what their
+    /// callers need not have had at all, above all if their number of arguments varies.
     fn reaching_longjmp(&self, functions: &[Function], jumps: &[bool]) -> Vec<bool> {
         let mut callers: Vec<Vec<usize>> = vec![Vec::new(); functions.len()];
         for (caller, function) in functions.iter().enumerate() {
@@ -175,8 +176,8 @@ impl Reachability {
         reached(&callers, (0..functions.len()).filter(|function| jumps[*function]).collect())
     }
 
-    /// Whether a function that never returns may be there for its work, as a main loop is: it ends the script, or calls somebody
-    /// again and again.
+    /// Whether a function that never returns may be there for its work, as a main loop is: it ends the
+    /// script, or calls somebody again and again.
     fn works(&self, function: &Function, is_seen: &[bool]) -> bool {
         if function.blocks.len() > LONGJMP_BLOCKS_MAX {
             return true;

@@ -1,7 +1,8 @@
 //! A worker that misbehaves on command: what the tests of the fence let loose inside it.
 //!
-//! The job's arguments are the stage (`compile`, `load` or `run`), the name of an attempt, and its numbers. Without a zygote's
-//! arguments, `hostile-worker ATTEMPT NUMBER...` makes the attempt with no fence at all and prints what came of it.
+//! The job's arguments are the stage (`compile`, `load` or `run`), the name of an attempt, and its numbers.
+//! Without a zygote's arguments, `hostile-worker ATTEMPT NUMBER...` makes the attempt with no fence at all
+//! and prints what came of it.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program of the tests")]
 
 use std::{
@@ -330,7 +331,8 @@ fn behave(name: &str) -> String {
 
 /// Makes memory files in place of all descriptors, as large as they get: how many MiB they have together.
 fn fill_memory_files() -> String {
-    // SAFETY: numbers that nothing of this process uses from now on, and calls that touch no memory of ours but `name`.
+    // SAFETY: numbers that nothing of this process uses from now on, and calls that touch no memory of ours
+    // but `name`.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         (0..64).for_each(|number| _ = libc::close(number));

@@ -1,8 +1,9 @@
 //! The structural check of a compiled library, after sealing and before anybody maps it.
 //!
-//! A library of ours is data and code and nothing else: the dynamic linker must find nothing to run, to fetch, to relocate
-//! or to resolve in it. Whatever is not on a list here is refused, so that what a loader would do with it never matters.
-//! Everything is read as the dynamic linker reads it: through program headers and addresses, not through sections.
+//! A library of ours is data and code and nothing else: the dynamic linker must find nothing to run, to
+//! fetch, to relocate or to resolve in it. Whatever is not on a list here is refused, so that what a loader
+//! would do with it never matters. Everything is read as the dynamic linker reads it: through program headers
+//! and addresses, not through sections.
 
 use std::io;
 
@@ -28,15 +29,17 @@ const PAGE_BYTES: u64 = 4096;
 /// Entries of the dynamic section, at most.
 const DYNAMIC_ENTRIES_MAX: usize = 64;
 
-/// Segments that may be there. What else the dynamic linker looks at is refused: it believes `PT_PHDR` about where the headers
-/// are, changes the protection of `PT_GNU_RELRO`, and follows the lengths in `PT_NOTE`, each wherever it points to.
+/// Segments that may be there. What else the dynamic linker looks at is refused: it believes `PT_PHDR` about
+/// where the headers are, changes the protection of `PT_GNU_RELRO`, and follows the lengths in `PT_NOTE`,
+/// each wherever it points to.
 const SEGMENTS: [ProgramType; 4] = [elf::PT_NULL, PT_LOAD, PT_DYNAMIC, PT_GNU_STACK];
 
 /// Segments of a library, at most.
 const SEGMENTS_MAX: usize = 16;
 
-/// Entries of the dynamic section that may be there, each once. No needed library, no initialiser, no relocation, no version;
-/// no name either: the dynamic linker takes a library of that name for the next one that is asked for by it.
+/// Entries of the dynamic section that may be there, each once. No needed library, no initialiser, no
+/// relocation, no version; no name either: the dynamic linker takes a library of that name for the next one
+/// that is asked for by it.
 const TAGS: [DynamicTag; 7] = [
     elf::DT_GNU_HASH,
     elf::DT_STRTAB,
@@ -90,8 +93,8 @@ pub enum ArtifactError {
         /// `p_vaddr`.
         address: u64,
     },
-    /// Segments out of order, overlapping, too far apart, with bytes that are not in the file, or the first one not from the start
-    /// of the file to the end of the headers.
+    /// Segments out of order, overlapping, too far apart, with bytes that are not in the file, or the first
+    /// one not from the start of the file to the end of the headers.
     #[error("the library's segment at {address:#x} is misplaced")]
     Place {
         /// `p_vaddr`.
@@ -100,7 +103,8 @@ pub enum ArtifactError {
     /// The stack would become executable.
     #[error("the library does not say that the stack is not executable")]
     Stack,
-    /// An entry of the dynamic section that no library of ours has, or has twice: it would make the dynamic linker do something.
+    /// An entry of the dynamic section that no library of ours has, or has twice: it would make the dynamic
+    /// linker do something.
     #[error("the library's dynamic section has an entry of type {tag:#x} that must not be there")]
     Tag {
         /// `d_tag`.
@@ -118,7 +122,8 @@ pub enum ArtifactError {
         /// The part.
         part: &'static str,
     },
-    /// A symbol that is imported, computed at run time, thread-local, or exported beside the one there must be.
+    /// A symbol that is imported, computed at run time, thread-local, or exported beside the one there must
+    /// be.
     #[error("the library has an unexpected symbol, {name:?}")]
     Symbol {
         /// Its name.

@@ -24,7 +24,8 @@ use crate::{
     wire::{self, Spawn},
 };
 
-/// How long a worker that waited for a job has to begin to read it. It does so at once, on any machine that is not stuck.
+/// How long a worker that waited for a job has to begin to read it. It does so at once, on any machine that
+/// is not stuck.
 const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 
 /// A job: what a worker is asked, and what of its answers is for whoever asked.
@@ -70,7 +71,8 @@ pub(crate) struct Call {
     pub(crate) kind: Option<Kind>,
 }
 
-/// A worker, from its slot to its end or its rest; whatever happens in between, it does not outlive this without.
+/// A worker, from its slot to its end or its rest; whatever happens in between, it does not outlive this
+/// without.
 #[derive(Debug)]
 pub(crate) struct Lease {
     ledger: Arc<Ledger>,
@@ -143,8 +145,8 @@ impl Call {
         })
     }
 
-    /// Has it done by a worker, which gets `files`: the ELF, and at most `EXTRA_FDS_MAX` behind it. `take` gets the parts of the
-    /// answer.
+    /// Has it done by a worker, which gets `files`: the ELF, and at most `EXTRA_FDS_MAX` behind it. `take`
+    /// gets the parts of the answer.
     pub(crate) fn run<R: DeserializeOwned + Judged>(
         &self,
         files: &[BorrowedFd<'_>],
@@ -162,7 +164,8 @@ impl Call {
             }
             _ => false,
         };
-        // A new worker that dies before it hears of its job may do so because of what it is; one that waited was well once.
+        // A new worker that dies before it hears of its job may do so because of what it is; one that waited
+        // was well once.
         let mut may_lose_new = true;
         loop {
             let lease = self.admit(files)?;
@@ -177,7 +180,8 @@ impl Call {
         }
     }
 
-    /// Gives it to a worker that rests, if there is one and the job is short, and does not wait for the answer.
+    /// Gives it to a worker that rests, if there is one and the job is short, and does not wait for the
+    /// answer.
     pub(crate) fn begin<R: Answers>(self) -> Result<Option<StartedRun<R>>, PoolError> {
         if self.frame.len() > RING_BYTES {
             return Ok(None);
@@ -187,7 +191,7 @@ impl Call {
             return Ok(None);
         };
         if let Some(cancel) = &self.until.cancel {
-            cancel.begin(&self.ledger);
+            cancel.begin(Arc::clone(&self.ledger) as _);
         }
         let lease = self.woken(warm)?;
         Ok(Some(StartedRun::new(self, lease)))
@@ -207,12 +211,12 @@ impl Call {
         self.until.cancel.as_ref().is_none_or(|cancel| cancel.admitted(ticket, turn))
     }
 
-    /// Waits for a slot, and for a worker that rests or a zygote that is asked for one. A zygote that died before it could be
-    /// asked did not lose anything: the next one is asked.
+    /// Waits for a slot, and for a worker that rests or a zygote that is asked for one. A zygote that died
+    /// before it could be asked did not lose anything: the next one is asked.
     fn admit(&self, files: &[BorrowedFd<'_>]) -> Result<Lease, PoolError> {
         loop {
             if let Some(cancel) = &self.until.cancel {
-                cancel.begin(&self.ledger);
+                cancel.begin(Arc::clone(&self.ledger) as _);
             }
             match self.ledger.admit(self.kind.as_ref(), self.debug_bytes_max, &self.until)? {
                 Admission::Warm(warm) => return self.woken(warm),
@@ -253,7 +257,8 @@ impl Call {
         }
     }
 
-    /// Asks the zygote for a worker; answers with our end of its line, and the reading end of its standard error.
+    /// Asks the zygote for a worker; answers with our end of its line, and the reading end of its standard
+    /// error.
     fn spawn(
         &self,
         ticket: u64,

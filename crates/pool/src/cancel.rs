@@ -1,14 +1,19 @@
 //! How long a job may take, and how its caller takes it back.
 
 use std::{
+    fmt::Debug,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
-use crate::ledger::Ledger;
+/// Who can take back jobs that it admitted.
+pub(crate) trait Recalls: Debug + Send + Sync {
+    /// Takes back the jobs with these tickets and turns, and what waits for its ticket.
+    fn recall(&self, jobs: &[(u64, u64)]);
+}
 
-/// Takes jobs back: their workers are killed at once, or never started. Cheap to clone; all clones are the same handle. A job
-/// that has ended is not touched.
+/// Takes jobs back: their workers are killed at once, or never started. Cheap to clone; all clones are the
+/// same handle. A job that has ended is not touched.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
     state: Arc<Mutex<State>>,
@@ -17,7 +22,7 @@ pub struct Cancel {
 #[derive(Debug, Default)]
 struct State {
     is_cancelled: bool,
-    ledger: Option<Arc<Ledger>>,
+    admitted_by: Option<Arc<dyn Recalls>>,
     /// Tickets and turns of all that were admitted.
     jobs: Vec<(u64, u64)>,
 }
@@ -47,15 +52,16 @@ impl Cancel {
         Self::default()
     }
 
-    /// Takes the jobs back. Their calls end with [`crate::PoolError::Cancelled`]; so does any later one with this handle.
+    /// Takes the jobs back. Their calls end with [`crate::PoolError::Cancelled`]; so does any later one with
+    /// this handle.
     pub fn cancel(&self) {
-        let (ledger, jobs) = {
+        let (admitted_by, jobs) = {
             let mut state = self.state();
             state.is_cancelled = true;
-            (state.ledger.clone(), std::mem::take(&mut state.jobs))
+            (state.admitted_by.clone(), std::mem::take(&mut state.jobs))
         };
-        if let Some(ledger) = ledger {
-            ledger.recall(&jobs);
+        if let Some(admitted_by) = admitted_by {
+            admitted_by.recall(&jobs);
         }
     }
 
@@ -65,9 +71,9 @@ impl Cancel {
         self.state().is_cancelled
     }
 
-    /// A job waits in `ledger` for its slot.
-    pub(crate) fn begin(&self, ledger: &Arc<Ledger>) {
-        self.state().ledger = Some(Arc::clone(ledger));
+    /// A job waits for its slot where `by` admits it.
+    pub(crate) fn begin(&self, by: Arc<dyn Recalls>) {
+        self.state().admitted_by = Some(by);
     }
 
     /// The job has this ticket, and its child this turn. Answers whether it is still wanted.

@@ -33,8 +33,8 @@ pub trait Worker {
     /// What is answered.
     type Report: Serialize;
 
-    /// The jail for `job`, put up before [`Worker::work`] is called. The job comes from the supervisor and can be
-    /// trusted; the files beside it cannot.
+    /// The jail for `job`, put up before [`Worker::work`] is called. The job comes from the supervisor and
+    /// can be trusted; the files beside it cannot.
     ///
     /// # Errors
     /// As [`Jail::new`].
@@ -54,7 +54,8 @@ pub trait Worker {
     /// Whether a child is to be kept ready for the next job that needs a new one.
     const KEEPS_SPARE: bool = false;
 
-    /// Forgets what the last job was about. Called between the jobs of a child that stays, when the report is sent.
+    /// Forgets what the last job was about. Called between the jobs of a child that stays, when the report is
+    /// sent.
     fn rest(&mut self) {}
 }
 
@@ -221,7 +222,8 @@ fn extra_numbers(spawn: Spawn) -> impl Iterator<Item = i32> {
 /// Reads a job, locks the process in, works; and again without the jail, as long as the worker stays.
 ///
 /// # Safety
-/// The descriptors of the job are at their numbers, and nothing but this child's own code uses any descriptor again.
+/// The descriptors of the job are at their numbers, and nothing but this child's own code uses any descriptor
+/// again.
 unsafe fn serve_jobs<W: Worker>(worker: &mut W, layers: &[LayerStatus], files: &Files) -> Result<(), String> {
     let read = || {
         frame::read::<W::Job>(&mut &files.line, JOB_BYTES_MAX)

@@ -1,5 +1,6 @@
-//! A control group for each worker, where the operator gives the service a group in which it may make some: the kernel then counts all
-//! memory of a worker, memory files and page tables too, and ends it when that is too much.
+//! A control group for each worker, where the operator gives the service a group in which it may make some:
+//! the kernel then counts all memory of a worker, memory files and page tables too, and ends it when that is
+//! too much.
 
 use std::{
     fs, io,
@@ -18,8 +19,8 @@ const PREFIX: &str = "antares-worker-";
 /// Where groups are made, and how much memory each has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupConfig {
-    /// A directory of the kernel's (version 2, or the memory controller of version 1) that belongs to the service. No process is in it;
-    /// the service may be in a group inside.
+    /// A directory of the kernel's (version 2, or the memory controller of version 1) that belongs to the
+    /// service. No process is in it; the service may be in a group inside.
     pub folder: PathBuf,
     /// Memory of a worker, bytes, with its memory files.
     pub memory_bytes_max: u64,
@@ -66,7 +67,8 @@ impl Groups {
         }
     }
 
-    /// Looks at the folder, has its groups have memory limits, removes what an earlier process left, and makes a group to see that it can.
+    /// Looks at the folder, has its groups have memory limits, removes what an earlier process left, and
+    /// makes a group to see that it can.
     fn open(config: &GroupConfig) -> io::Result<Self> {
         let folder = &config.folder;
         let version = match fs::read_to_string(folder.join("cgroup.controllers")) {

@@ -1,13 +1,16 @@
-//! Native code that is left before its end, run after run, and cannot be helped by what runs teach: its script begins in the interpreter,
-//! which would run all of it anyway. Now and then native code is tried again, since other inputs may go elsewhere.
+//! Native code that is left before its end, run after run, and cannot be helped by what runs teach: its
+//! script begins in the interpreter, which would run all of it anyway. Now and then native code is tried
+//! again, since other inputs may go elsewhere.
 //!
-//! What a caller makes a script do takes native code away from nobody: a run that ends in an error says nothing, since native code went as
-//! far as the script did; and a library that has brought one run to its end is tried in every run from then on. A run that leaves it costs
-//! a fraction more than one in the interpreter, a run that is not tried costs many times as much.
+//! What a caller makes a script do takes native code away from nobody: a run that ends in an error says
+//! nothing, since native code went as far as the script did; and a library that has brought one run to its
+//! end is tried in every run from then on. A run that leaves it costs a fraction more than one in the
+//! interpreter, a run that is not tried costs many times as much.
 
 use serde::{Deserialize, Serialize};
 
-/// Runs that have left native code, none of which went on to its end, after which runs begin in the interpreter.
+/// Runs that have left native code, none of which went on to its end, after which runs begin in the
+/// interpreter.
 pub const EARLY_RUNS_MIN: u32 = 4;
 
 /// Of the runs that would begin in the interpreter, one in so many tries native code.

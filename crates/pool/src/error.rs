@@ -88,7 +88,8 @@ pub enum PoolError {
     },
 }
 
-/// Whether the kernel refused for want of descriptors, processes or memory, of this process or of the machine: it may go well later.
+/// Whether the kernel refused for want of descriptors, processes or memory, of this process or of the
+/// machine: it may go well later.
 #[must_use]
 pub fn is_exhausted(error: &io::Error) -> bool {
     let errors = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];

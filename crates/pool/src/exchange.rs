@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::{
     frame::{self, LENGTH_BYTES},
     line::{BYTES, Line, ROOM, Spoiled},
+    sealed::note_copied,
 };
 
 /// What came of an exchange.
@@ -28,8 +29,9 @@ impl From<Spoiled> for Heard {
     }
 }
 
-/// Sends `job` (a frame) on `line` and reads frames of at most `reply_bytes_max` bytes together: any number that
-/// `take_part` takes, and one that it does not, which is the reply. Until `taken_by` the child has to begin to read.
+/// Sends `job` (a frame) on `line` and reads frames of at most `reply_bytes_max` bytes together: any number
+/// that `take_part` takes, and one that it does not, which is the reply. Until `taken_by` the child has to
+/// begin to read.
 pub(crate) fn exchange(
     line: &Line,
     job: &[u8],
@@ -83,7 +85,8 @@ impl Exchange {
         }
     }
 
-    /// Sends what is left of the job, and waits for the reply. What was written from `place` on is to be read until `taken_by`.
+    /// Sends what is left of the job, and waits for the reply. What was written from `place` on is to be read
+    /// until `taken_by`.
     pub(crate) fn finish(
         &mut self,
         line: &Line,
@@ -118,7 +121,8 @@ impl Exchange {
     /// Takes what is there. Answers if that makes a reply, or none can come any more.
     pub(crate) fn hear(&mut self, line: &Line, take_part: &mut impl FnMut(&[u8]) -> bool) -> Option<Heard> {
         loop {
-            // A child that is gone may still have left words: what it has said is read after it is known to be gone.
+            // A child that is gone may still have left words: what it has said is read after it is known to
+            // be gone.
             let is_closed = line.is_closed();
             match receive(line, &mut self.received) {
                 Ok(0) => return is_closed.then_some(Heard::Closed),
@@ -171,6 +175,7 @@ fn receive(line: &Line, received: &mut Vec<u8>) -> Result<usize, Spoiled> {
     received.resize(start + line.readable()?, 0);
     let count = line.take(&mut received[start..])?;
     received.truncate(start + count);
+    note_copied(count);
     Ok(count)
 }
 

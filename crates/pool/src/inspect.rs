@@ -1,11 +1,12 @@
-//! Looks at workers from outside, as they are in production: what the kernel says about the fence around them.
+//! Looks at workers from outside, as they are in production: what the kernel says about the fence around
+//! them.
 
 use std::fs;
 
 /// Workers that are looked at in one go.
 const LOOKED_AT_MAX: usize = 16;
-/// What `/proc/PID/status` must say of every worker at any time: the filter in force, no new privileges, no capability, one
-/// thread.
+/// What `/proc/PID/status` must say of every worker at any time: the filter in force, no new privileges, no
+/// capability, one thread.
 const EXPECTED: [(&str, &str); 4] =
     [("Seccomp", "2"), ("NoNewPrivs", "1"), ("CapEff", "0000000000000000"), ("Threads", "1")];
 

@@ -1,7 +1,7 @@
 //! The frames between a supervisor and its workers: what is asked and what is answered.
 //!
-//! Encoded with postcard behind a `u32` little-endian length. Bulk data (ELF, library) travels beside them as sealed
-//! memfds, never inside them.
+//! Encoded with postcard behind a `u32` little-endian length. Bulk data (ELF, library) travels beside them as
+//! sealed memfds, never inside them.
 
 mod ask;
 mod batch;
@@ -11,6 +11,7 @@ mod verify;
 
 pub use antares_abi::{CompileLimits, Stage, Tier};
 use antares_abi::{CompileOptions, Hints, Seen, Sha256Digest};
+pub use antares_hosted::job::{CellName, GroupKind, HostedJob, HostedNews, Rules};
 use serde::{Deserialize, Serialize};
 
 use crate::{early::NativeEnd, verdict::Judged};
@@ -18,18 +19,17 @@ use crate::{early::NativeEnd, verdict::Judged};
 pub use batch::{BatchJob, BatchReport};
 pub use lines::{DEBUG_LINES_MAX, LeftOut, Lines};
 pub use profile::{
-    PROFILE_BYTES_MAX, ProfileJob, ProfileReport, ProfiledReport, SAMPLES_BYTES_MAX, SAMPLES_NODES_MAX,
-    Samples,
+    DiagnosisJob, DiagnosisReport, EVIDENCE_BYTES_MAX, PROFILE_BYTES_MAX, ProfileJob, ProfileReport,
+    ProfiledReport, SAMPLES_BYTES_MAX, SAMPLES_NODES_MAX, Samples,
 };
 pub use verify::{
-    CellName, DOCUMENT_BYTES_MAX, GroupError, GroupKind, GroupReport, HOT_BYTES_MAX, HOT_PROGRAMS_MAX,
-    HotProgram, LibraryOf, Rules, SharedCell, TransactionForm, VerifyFiles, VerifyJob, VerifyOutcome,
-    VerifyReport,
+    DOCUMENT_BYTES_MAX, GroupError, GroupReport, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LibraryOf,
+    SharedCell, TransactionForm, VerifyFiles, VerifyJob, VerifyOutcome, VerifyReport,
 };
 
 /// What a run worker is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RunWorkerJob<R = RunJob, V = VerifyJob, B = BatchJob, P = ProfileJob> {
+pub enum RunWorkerJob<R = RunJob, V = VerifyJob, B = BatchJob, P = ProfileJob, D = DiagnosisJob> {
     /// To run the script that is beside the job.
     Run(R),
     /// To verify the transaction that is beside the job.
@@ -38,6 +38,8 @@ pub enum RunWorkerJob<R = RunJob, V = VerifyJob, B = BatchJob, P = ProfileJob> {
     Batch(B),
     /// To run the script or verify the transaction that is beside the job, and tell where its cycles went.
     Profile(P),
+    /// The same, and to keep evidence of how it ended.
+    Diagnose(D),
 }
 
 /// What a run worker answers.
@@ -51,9 +53,12 @@ pub enum RunWorkerReport {
     Batch(BatchReport),
     /// To [`RunWorkerJob::Profile`].
     Profile(ProfileReport),
+    /// To [`RunWorkerJob::Diagnose`].
+    Diagnose(DiagnosisReport),
 }
 
-/// Bytes of debug output that a run worker takes memory for at least, so that the next job may have more than the first.
+/// Bytes of debug output that a run worker takes memory for at least, so that the next job may have more than
+/// the first.
 pub const DEBUG_BYTES_LEAST: u64 = 1 << 20;
 
 impl RunWorkerReport {
@@ -77,10 +82,11 @@ impl Judged for RunWorkerReport {
         let (run, groups) = match self {
             Self::Run(run) => (Some(run), &[][..]),
             Self::Verify(report) => (None, verified(report)),
-            Self::Profile(ProfileReport { report: ProfiledReport::Run(run), .. }) => (Some(run), &[][..]),
-            Self::Profile(ProfileReport { report: ProfiledReport::Verify(report), .. }) => {
-                (None, verified(report))
-            }
+            Self::Profile(ProfileReport { report, .. })
+            | Self::Diagnose(DiagnosisReport { report: ProfileReport { report, .. }, .. }) => match report {
+                ProfiledReport::Run(run) => (Some(run), &[][..]),
+                ProfiledReport::Verify(report) => (None, verified(report)),
+            },
             Self::Batch(_) => (None, &[][..]),
         };
         run.map(|run| &run.debug).into_iter().chain(groups.iter().map(|group| &group.debug))
@@ -94,7 +100,7 @@ impl Judged for RunWorkerReport {
                 matches!(outcome, VerifyOutcome::Ok | VerifyOutcome::Failed)
                     && groups.iter().all(GroupReport::is_clean)
             }
-            Self::Verify(VerifyReport::Refused { .. }) | Self::Profile(_) => false,
+            Self::Verify(VerifyReport::Refused { .. }) | Self::Profile(_) | Self::Diagnose(_) => false,
         }
     }
 }
@@ -120,9 +126,11 @@ pub struct RunJob {
     pub args: Vec<Vec<u8>>,
     /// Cycle limit.
     pub cycles_max: u64,
-    /// Bytes of debug output (syscall 2177) that are kept, with one more for each line; what is beyond them is left out and counted.
+    /// Bytes of debug output (syscall 2177) that are kept, with one more for each line; what is beyond them
+    /// is left out and counted.
     pub debug_bytes_max: u64,
-    /// Cycles between the samples of its profile, on average; 0 for no profile. What the interpreter runs is not sampled.
+    /// Cycles between the samples of its profile, on average; 0 for no profile. What the interpreter runs is
+    /// not sampled.
     pub sample_cycles: u64,
     /// What the sample points follow from, with the arguments.
     pub sample_salt: u64,
@@ -188,7 +196,8 @@ impl RunReport {
 pub enum CompileTask {
     /// Compiles the ELF up to this stage.
     Compile(Stage),
-    /// Links the parts that are given in place of an ELF, each behind its length as a `u64`, to a shared object.
+    /// Links the parts that are given in place of an ELF, each behind its length as a `u64`, to a shared
+    /// object.
     Link,
     /// No output: looks at the machine code of the library that is given in place of an ELF, and refuses it
     /// ([`CompileReport::Refused`] with the reason `code`) if it is not such as our generators make.
@@ -233,8 +242,8 @@ pub enum CompileReport {
     Done(CompileSummary),
     /// The input cannot be compiled: it is malformed or beyond a limit. The same input gives the same answer.
     Refused {
-        /// Closed set: `elf`, `limit_code_bytes`, `limit_functions`, `limit_blocks`, `limit_operations`, `options`,
-        /// and `code` for [`CompileTask::Check`].
+        /// Closed set: `elf`, `limit_code_bytes`, `limit_functions`, `limit_blocks`, `limit_operations`,
+        /// `options`, and `code` for [`CompileTask::Check`].
         reason: String,
         /// What and where, for people.
         detail: String,
@@ -259,8 +268,8 @@ pub struct CompileSummary {
     pub functions: u64,
     /// Blocks compiled.
     pub blocks: u64,
-    /// Functions of which the verifier refused the optimized form: if there is one, the script was compiled without optimisation of
-    /// its address checks and charges.
+    /// Functions of which the verifier refused the optimized form: if there is one, the script was compiled
+    /// without optimisation of its address checks and charges.
     pub unproved_functions: u64,
     /// Blocks whose new order of instructions was refused, so that they keep the one that LLVM gave them.
     pub refused_orders: u64,

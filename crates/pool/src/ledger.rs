@@ -1,4 +1,4 @@
-//! Who is alive: slots, tickets, the zygote that owns them, who rests, and who waits for which of them to change.
+//! Who is alive: slots, tickets, the zygote that owns them, who rests, and who waits for a change.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use rustix::{
 
 use crate::{
     PoolError, PoolStats, Reuse, Verdict,
-    cancel::Until,
+    cancel::{Recalls, Until},
     control_group::{Group, Groups},
     line::Line,
     reuse::{Kind, Warm},
@@ -151,8 +151,8 @@ impl Ledger {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a slot, and for a child of `kind` that rests or a zygote to make one; the slot is taken until the child has
-    /// ended or rests.
+    /// Waits for a slot, and for a child of `kind` that rests or a zygote to make one; the slot is taken
+    /// until the child has ended or rests.
     pub(crate) fn admit(
         &self,
         kind: Option<&Kind>,
@@ -255,7 +255,7 @@ impl Ledger {
         }
     }
 
-    /// Waits until the ticket's child has its control group, where workers have some; it gets no job before that.
+    /// Waits until the ticket's child has its control group, where workers have some: before any job.
     pub(crate) fn wait_for_group(&self, ticket: u64, deadline: Instant) {
         if self.groups.is_none() {
             return;
@@ -307,22 +307,6 @@ impl Ledger {
         }
     }
 
-    /// The caller takes back the jobs with these tickets and turns, and what waits for its ticket.
-    pub(crate) fn recall(&self, jobs: &[(u64, u64)]) {
-        // Whoever looked before it was taken back waits by now, since it held the lock until then.
-        let mut state = self.state();
-        for (ticket, turn) in jobs {
-            if let Some(entry) = state.entries.get_mut(ticket)
-                && entry.turn == *turn
-            {
-                entry.condemned = true;
-                entry.execute();
-            }
-        }
-        drop(state);
-        self.vacancy.notify_all();
-    }
-
     /// Kills the ticket's child, now or as soon as it exists; the caller will not come back for the fate.
     pub(crate) fn forget(&self, ticket: u64) {
         let mut state = self.state();
@@ -351,7 +335,7 @@ impl Ledger {
         }
     }
 
-    /// A zygote is ready, and makes the workers from now on. Those of another one that rest end; the others do when they are done.
+    /// A zygote is ready, and makes the workers from now on. Those of another one end when they rest.
     pub(crate) fn link(&self, link: Link) {
         let mut state = self.state();
         (state.link, state.deserted_since) = (Some(link), None);
@@ -384,7 +368,7 @@ impl Ledger {
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
-    /// The zygote behind `link` does not listen any more; its end will be noticed. Until then nobody shall ask it.
+    /// The zygote behind `link` does not listen any more. Until its end is noticed nobody shall ask it.
     pub(crate) fn lost(&self, link: &Link) {
         let mut state = self.state();
         if state.link.as_ref().is_some_and(|present| Arc::ptr_eq(&present.socket, &link.socket)) {
@@ -458,6 +442,22 @@ impl Ledger {
     }
 }
 
+impl Recalls for Ledger {
+    fn recall(&self, jobs: &[(u64, u64)]) {
+        // Whoever looked before it was taken back waits by now, since it held the lock until then.
+        let mut state = self.state();
+        for (ticket, turn) in jobs {
+            let entry = state.entries.get_mut(ticket).filter(|entry| entry.turn == *turn);
+            if let Some(entry) = entry {
+                entry.condemned = true;
+                entry.execute();
+            }
+        }
+        drop(state);
+        self.vacancy.notify_all();
+    }
+}
+
 impl State {
     fn desert(&mut self) {
         (self.link, self.deserted_since) = (None, Some(Instant::now()));
@@ -473,7 +473,7 @@ impl State {
         self.next_ticket
     }
 
-    /// Takes a slot for a child that rests and suits the job; the one that rested least, whose memory is warmest.
+    /// Takes a slot for a child that rests and suits the job; the one that rested least: it is warmest.
     fn wake(&mut self, kind: &Kind, debug_bytes: u64) -> Option<Warm> {
         let place = self.resting.iter().rposition(|warm| warm.suits(kind, debug_bytes))?;
         let warm = self.resting.remove(place);

@@ -6,14 +6,17 @@
 //!   +------ line: job ----------------> child (locked in further; one job, or more of the same kind)
 //!          <------------- report
 //! ```
-//! Services use [`Pool`]; worker binaries implement [`Worker`] and call [`serve`]. Bulk data travels as [`Sealed`]
-//! memory files. A child that does not answer in time, dies, or breaks its rules is a [`Verdict`] for its own caller.
+//! Services use [`Pool`]; worker binaries implement [`Worker`] and call [`serve`]. Bulk data travels as
+//! [`Sealed`] memory files. A child that does not answer in time, dies, or breaks its rules is a [`Verdict`]
+//! for its own caller.
 
 mod artifact;
 mod call;
 mod cancel;
 mod child;
 mod code;
+mod conclude;
+mod config;
 mod control_group;
 mod early;
 mod error;
@@ -21,6 +24,7 @@ mod exchange;
 mod frame;
 mod futex;
 mod heap;
+mod hosted;
 mod inspect;
 pub mod job;
 mod ledger;
@@ -36,6 +40,7 @@ mod script;
 mod sealed;
 mod spare;
 mod started;
+mod stats;
 mod supervisor;
 mod surroundings;
 mod verdict;
@@ -46,20 +51,21 @@ pub use antares_sandbox::{Layer, LayerStatus, RUN_DATA_BYTES_MAX, Speculation};
 pub use artifact::{ArtifactError, verify_library};
 pub use cancel::{Cancel, Recall, Until};
 pub use child::{Files, Worker};
+pub use config::PoolConfig;
 pub use control_group::GroupConfig;
 pub use early::{EARLY_RUNS_MIN, EARLY_TRY_ONE_IN, LeftEarly, NativeEnd};
 pub use error::{PoolError, is_exhausted};
 pub use frame::{JOB_BYTES_MAX, REPORT_BYTES_MAX};
 pub use heap::give_large_blocks_back;
+pub use hosted::{HostPipes, Hosted, is_hosted, serve_hosted};
 pub use output::OUTPUT_BYTES_MAX;
-pub use pool::{
-    BatchEnd, Compiled, Pool, PoolConfig, PoolStats, WORKERS_MAX, batch_output_bytes, worker_path,
-};
+pub use pool::{BatchEnd, Compiled, Pool, WORKERS_MAX, batch_output_bytes, worker_path};
 pub use process_state::{ProcessKind, settle};
 pub use reuse::{Renewal, Reuse, ReusePolicy};
 pub use script::{LONG_COMPILE_BYTES, executable_bytes};
-pub use sealed::Sealed;
+pub use sealed::{Sealed, copied_bytes, digest, digested_bytes};
 pub use started::{Answers, StartedRun};
+pub use stats::PoolStats;
 pub use surroundings::surroundings;
 pub use verdict::Verdict;
 pub use zygote::{ZygoteError, serve};

@@ -1,12 +1,14 @@
-//! The line between a supervisor and a child: memory that both map, a ring of bytes in each direction, a bell at each end.
+//! The line between a supervisor and a child: memory that both map, a ring of bytes in each direction, a bell
+//! at each end.
 //!
 //! ```text
 //! | page: places and bells | bytes for the child | bytes for the supervisor |
 //! ```
-//! It takes no descriptor and no system call but `futex`, and that only when the other side sleeps: so a child needs nothing
-//! else from the kernel while it runs guests. The memory's size is sealed, so that a child cannot take it away from under its
-//! supervisor. Whatever a child writes there is checked before it is used, and copied before it is looked at. A child that
-//! spoils the bells keeps its own job waiting, until its deadline.
+//! It takes no descriptor and no system call but `futex`, and that only when the other side sleeps: so a
+//! child needs nothing else from the kernel while it runs guests. The memory's size is sealed, so that a
+//! child cannot take it away from under its supervisor. Whatever a child writes there is checked before it is
+//! used, and copied before it is looked at. A child that spoils the bells keeps its own job waiting, until
+//! its deadline.
 
 use std::{
     io::{self, Read, Write},
@@ -27,7 +29,7 @@ use rustix::{
 
 use crate::{
     futex::{sleep, wake},
-    sealed,
+    sealed::{self, note_copied},
 };
 
 /// Bytes of each ring.
@@ -117,12 +119,14 @@ pub(crate) struct Line {
 
 // SAFETY: the memory is used through atomics and checked copies alone, and nothing ties it to a thread.
 unsafe impl Send for Line {}
-// SAFETY: as for Send. Two threads that used the same end at once would garble its bytes, which the peer may do anyway.
+// SAFETY: as for Send. Two threads that used the same end at once would garble its bytes, which the peer may
+// do anyway.
 unsafe impl Sync for Line {}
 
 impl Drop for Line {
     fn drop(&mut self) {
-        // SAFETY: `map` mapped exactly these bytes, and nobody has pointers to them beyond the life of a line.
+        // SAFETY: `map` mapped exactly these bytes, and nobody has pointers to them beyond the life of a
+        // line.
         unsafe { libc::munmap(self.memory.as_ptr().cast(), LINE_BYTES) };
     }
 }
@@ -136,7 +140,8 @@ impl Line {
         Ok((Self::map(file.as_fd(), Side::Supervisor, None)?, file))
     }
 
-    /// The child's end of the line in `file`, which may be closed afterwards; at an address that nobody else can know.
+    /// The child's end of the line in `file`, which may be closed afterwards; at an address that nobody else
+    /// can know.
     pub(crate) fn attach(file: BorrowedFd<'_>) -> io::Result<Self> {
         let mut random = [0; 8];
         getrandom(&mut random, GetRandomFlags::empty())?;
@@ -145,7 +150,8 @@ impl Line {
         Self::map(file, Side::Child, Some(address)).or_else(|_| Self::map(file, Side::Child, None))
     }
 
-    /// From now on the child leaves in the line which call it is killed for, if the kernel can make sure that it does.
+    /// From now on the child leaves in the line which call it is killed for, if the kernel can make sure that
+    /// it does.
     pub(crate) fn name_violations(&self) -> io::Result<()> {
         let start = self.memory.as_ptr() as usize;
         seal(start..start + LINE_BYTES)?;
@@ -182,8 +188,8 @@ impl Line {
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
-        // SAFETY: all offsets are those of words in the head, at the start of the page-aligned mapping; atomics may be changed
-        // by others at any time.
+        // SAFETY: all offsets are those of words in the head, at the start of the page-aligned mapping;
+        // atomics may be changed by others at any time.
         unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(offset).cast()) }
     }
 
@@ -234,8 +240,8 @@ impl Line {
         Ok(count)
     }
 
-    /// Writes all of `bytes` without waking the other side, unless there is little room left. What is in the ring is there for
-    /// the other side whatever becomes of this one.
+    /// Writes all of `bytes` without waking the other side, unless there is little room left. What is in the
+    /// ring is there for the other side whatever becomes of this one.
     pub(crate) fn leave(&self, mut bytes: &[u8]) -> io::Result<()> {
         let mut line = self;
         if self.writable().map_err(io::Error::other)? < RING_BYTES / 2 + bytes.len() {
@@ -255,12 +261,14 @@ impl Line {
         let place = self.written.load(Ordering::Relaxed);
         let (head, tail) = bytes[..count].split_at(count.min(RING_BYTES - offset(place)));
         let ring = self.ring(self.side.other());
-        // SAFETY: the first part ends at the end of the ring at most, the second begins at its start, and both together
-        // are not longer than the ring. What the other side does to these bytes meanwhile is its own loss.
+        // SAFETY: the first part ends at the end of the ring at most, the second begins at its start, and
+        // both together are not longer than the ring. What the other side does to these bytes meanwhile is
+        // its own loss.
         unsafe {
             ptr::copy_nonoverlapping(head.as_ptr(), ring.add(offset(place)), head.len());
             ptr::copy_nonoverlapping(tail.as_ptr(), ring, tail.len());
         }
+        note_copied(count);
         let place = place.wrapping_add(to_word(count));
         self.written.store(place, Ordering::Relaxed);
         self.places(self.side.other()).0.store(place, Ordering::SeqCst);
@@ -320,8 +328,8 @@ impl Line {
             || self.is_closed()
     }
 
-    /// Waits for `what` (a sum of [`BYTES`] and [`ROOM`]) or the other side's end. May return without either. Answers
-    /// whether `deadline` has not passed.
+    /// Waits for `what` (a sum of [`BYTES`] and [`ROOM`]) or the other side's end. May return without either.
+    /// Answers whether `deadline` has not passed.
     pub(crate) fn wait(&self, what: u32, deadline: Option<Instant>) -> bool {
         for look in 1..=LOOKS_MAX {
             if self.is_ready(what) {

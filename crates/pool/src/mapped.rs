@@ -28,7 +28,8 @@ unsafe impl Sync for Mapped {}
 
 impl AsRef<[u8]> for Mapped {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: `map` mapped so many bytes of a file that can neither change nor shrink, and they stay mapped.
+        // SAFETY: `map` mapped so many bytes of a file that can neither change nor shrink, and they stay
+        // mapped.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
     }
 }
@@ -50,7 +51,8 @@ impl Sealed {
     }
 }
 
-/// The content of a sealed file beside a job, mapped for as long as the process lives, and sealed in place where the kernel can.
+/// The content of a sealed file beside a job, mapped for as long as the process lives, and sealed in place
+/// where the kernel can.
 pub(crate) fn map_for_good(file: &File) -> io::Result<Bytes> {
     let Some(mapped) = map(std::os::fd::AsFd::as_fd(file), file.metadata()?.len())? else {
         return Ok(Bytes::new());
@@ -67,9 +69,9 @@ fn map(file: BorrowedFd<'_>, length: u64) -> io::Result<Option<Mapped>> {
     if bytes == 0 {
         return Ok(None);
     }
-    // Before Linux 6.7 a file that is sealed against writing cannot be mapped shared. Nobody writes: the pages are the file's all
-    // the same.
-    // SAFETY: without MAP_FIXED a new mapping replaces nothing, wherever it is.
+    // Before Linux 6.7 a file that is sealed against writing cannot be mapped shared. Nobody writes: the
+    // pages are the file's all the same. SAFETY: without MAP_FIXED a new mapping replaces nothing, wherever
+    // it is.
     let start = unsafe {
         libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
     };

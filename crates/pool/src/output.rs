@@ -11,7 +11,8 @@ use crate::{
 /// Bytes of a compile's output, at most.
 pub const OUTPUT_BYTES_MAX: u64 = 256 << 20;
 
-/// Seals `output` if `report` says that there is one. A report that does not fit its output is the child's failure.
+/// Seals `output` if `report` says that there is one. A report that does not fit its output is the child's
+/// failure.
 ///
 /// The child must be dead: sealing fails while there is a writable mapping.
 pub(crate) fn take_output(

@@ -1,7 +1,7 @@
 //! One compile in several children at the same time: each makes a part, one more links them.
 //!
-//! The children are as fenced as any, and none of them has a thread. The library is the same, byte for byte, as one
-//! child alone would have made.
+//! The children are as fenced as any, and none of them has a thread. The library is the same, byte for byte,
+//! as one child alone would have made.
 
 use std::{
     sync::{

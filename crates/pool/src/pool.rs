@@ -9,16 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_sandbox::{Layer, LayerStatus, Speculation};
+use antares_sandbox::LayerStatus;
 
 use crate::{
-    PoolError, Renewal, Reuse, ReusePolicy, Sealed, StartedRun, Until, Verdict,
+    PoolConfig, PoolError, PoolStats, ReusePolicy, Sealed, StartedRun, Until, Verdict,
     call::{Call, Job},
-    control_group::{GroupConfig, Groups},
+    control_group::Groups,
     inspect::inspect,
     job::{
-        BatchJob, BatchReport, CompileJob, CompileReport, LibraryOf, ProfileJob, ProfileReport, RunJob,
-        RunReport, RunWorkerReport, VerifyFiles, VerifyJob, VerifyReport,
+        BatchJob, BatchReport, CompileJob, CompileReport, DiagnosisJob, DiagnosisReport, LibraryOf,
+        ProfileJob, ProfileReport, RunJob, RunReport, RunWorkerReport, VerifyFiles, VerifyJob, VerifyReport,
     },
     ledger::{Count, Ledger},
     output::take_output,
@@ -30,47 +30,20 @@ use crate::{
 
 /// Children alive at once, at most, whatever the configuration says.
 pub const WORKERS_MAX: usize = 1024;
-/// A pool that is without a zygote for so long does not get one by itself: each that dies is replaced within seconds.
+/// A pool that is without a zygote for so long does not get one by itself: each that dies is replaced within
+/// seconds.
 const DESERTED_AFTER: Duration = Duration::from_secs(300);
 /// What a line of debug output counts in a batch beside its bytes and its end.
 const BATCH_LINE_BYTES: u64 = 31;
-
-/// What a pool is made of.
-#[derive(Clone, Debug)]
-pub struct PoolConfig {
-    /// The worker binary.
-    pub worker: PathBuf,
-    /// Children alive at once.
-    pub workers_max: usize,
-    /// Required layers whose absence is accepted.
-    pub allow_degraded: Vec<Layer>,
-    /// How workers are used again.
-    pub reuse: Reuse,
-    /// How long a zygote makes workers.
-    pub renewal: Renewal,
-    /// What workers ask of the kernel against what the processor does ahead of time.
-    pub speculation: Speculation,
-    /// Where each worker gets a control group of its own, if it does.
-    pub group: Option<GroupConfig>,
-}
-
-impl PoolConfig {
-    /// A pool of `workers_max` times `worker` that accepts no missing layer, uses workers again as [`Reuse::default`] says and renews
-    /// its zygote as [`Renewal::default`] does.
-    #[must_use]
-    pub fn new(worker: PathBuf, workers_max: usize) -> Self {
-        let (reuse, renewal, speculation) = Default::default();
-        Self { worker, workers_max, allow_degraded: Vec::new(), reuse, renewal, speculation, group: None }
-    }
-}
 
 /// What a compile gave.
 #[derive(Debug)]
 pub struct Compiled {
     /// The worker's answer.
     pub report: CompileReport,
-    /// The output, if the report is [`CompileReport::Done`]: sealed, and its digest is the report's. A library has passed
-    /// [`verify_library`](crate::verify_library); whoever has it from here need not look again.
+    /// The output, if the report is [`CompileReport::Done`]: sealed, and its digest is the report's. A
+    /// library has passed [`verify_library`](crate::verify_library); whoever has it from here need not look
+    /// again.
     pub output: Option<Sealed>,
 }
 
@@ -79,51 +52,13 @@ pub struct Compiled {
 pub struct BatchEnd {
     /// Reports of the runs that came to an end, in the order of the inputs.
     pub reports: Vec<RunReport>,
-    /// How the batch as a whole ended. If the worker did not answer, the first input without a report is what it ran last.
+    /// How the batch as a whole ended. If the worker did not answer, the first input without a report is what
+    /// it ran last.
     pub verdict: Verdict<BatchReport>,
 }
 
-/// How a pool does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PoolStats {
-    /// Children with a job.
-    pub busy: usize,
-    /// Children that wait for another job of their kind.
-    pub resting: usize,
-    /// Children with a job at once, at most.
-    pub workers_max: usize,
-    /// Children started since the pool was.
-    pub spawned_total: u64,
-    /// Jobs done by children that had done one before.
-    pub reused_total: u64,
-    /// Children that died without an answer.
-    pub lost_total: u64,
-    /// Children killed for a forbidden system call.
-    pub violations_total: u64,
-    /// Of these, children whose native code touched memory far from all that it may touch: our generator's mistake, or worse.
-    pub wild_faults_total: u64,
-    /// Libraries whose machine code was refused.
-    pub code_refused_total: u64,
-    /// Children killed because their deadline passed.
-    pub deadline_total: u64,
-    /// Workers that [`Pool::inspect`] has looked at.
-    pub inspected_total: u64,
-    /// Of these, workers whose fence was not whole.
-    pub unfenced_total: u64,
-    /// Looks that found nobody, not even the zygote: `/proc` does not show them.
-    pub blind_total: u64,
-    /// Workers that the kernel did not let be made.
-    pub not_forked_total: u64,
-    /// Times the zygote was lost and replaced.
-    pub zygote_restarts_total: u64,
-    /// Times the zygote was replaced because it had made enough workers, or was old.
-    pub zygote_renewals_total: u64,
-    /// Process id of the zygote; none while it is being replaced.
-    pub zygote_pid: Option<u32>,
-}
-
-/// A zygote and the children it forks, for the jobs of one tenant. Cheap to clone; the last clone that is dropped ends the
-/// zygote.
+/// A zygote and the children it forks, for the jobs of one tenant. Cheap to clone; the last clone that is
+/// dropped ends the zygote.
 #[derive(Clone, Debug)]
 pub struct Pool {
     owner: Arc<Owner>,
@@ -214,7 +149,8 @@ impl Pool {
         Call::new(&job, &self.owner.ledger, kind.flatten(), until)
     }
 
-    /// Has `job` done by a worker: one that rests after a job of this `kind`, or a fresh one. `take` gets the parts of the answer.
+    /// Has `job` done by a worker: one that rests after a job of this `kind`, or a fresh one. `take` gets the
+    /// parts of the answer.
     fn call<J: Job>(
         &self,
         job: &J,
@@ -227,8 +163,8 @@ impl Pool {
         self.owner.ledger.expect_answer(verdict, |reply| job.report(reply))
     }
 
-    /// Begins `job` in a child that has done such a job before, if one waits and a slot is free, and does not wait for the
-    /// answer. Never blocks.
+    /// Begins `job` in a child that has done such a job before, if one waits and a slot is free, and does not
+    /// wait for the answer. Never blocks.
     ///
     /// # Errors
     /// [`PoolError::JobTooLarge`], and [`PoolError::Cancelled`] when the job was taken back.
@@ -242,9 +178,9 @@ impl Pool {
         Call::new(job, &self.owner.ledger, self.kind(elf, library), until.into())?.begin()
     }
 
-    /// Runs `job` on the script `elf` in a child, fresh or of its kind ([`Reuse`]), with native code if `library` is given.
-    /// Blocks `until` a deadline at the latest, or until the job is taken back (and then for as long as the kernel needs to
-    /// end the child).
+    /// Runs `job` on the script `elf` in a child, fresh or of its kind ([`Reuse`](crate::Reuse)), with
+    /// native code if `library` is given. Blocks `until` a deadline at the latest, or until the job is
+    /// taken back (and then for as long as the kernel needs to end the child).
     ///
     /// # Errors
     /// [`PoolError::Busy`] and [`PoolError::ZygoteLost`] when no child could be had before the deadline;
@@ -259,7 +195,8 @@ impl Pool {
         self.call(job, &script(elf, library), self.kind(elf, library), until.into(), drop)
     }
 
-    /// Begins a verification in a child that has done one, has all of `files` and waits, as [`Pool::begin_run`] does.
+    /// Begins a verification in a child that has done one, has all of `files` and waits, as
+    /// [`Pool::begin_run`] does.
     ///
     /// # Errors
     /// As [`Pool::begin_run`].
@@ -272,8 +209,9 @@ impl Pool {
         self.verification(job, files, until.into())?.begin()
     }
 
-    /// Verifies a transaction with the native code and the cells of `files`, at most 64 together: in a child that has all of them from
-    /// another one of the same tenant, or a fresh one ([`Reuse`]). Blocks as [`Pool::run`] does.
+    /// Verifies a transaction with the native code and the cells of `files`, at most 64 together: in a child
+    /// that has all of them from another one of the same tenant, or a fresh one ([`Reuse`](crate::Reuse)).
+    /// Blocks as [`Pool::run`] does.
     ///
     /// # Errors
     /// As [`Pool::run`], and [`PoolError::TooManyFiles`].
@@ -290,18 +228,52 @@ impl Pool {
         self.owner.ledger.expect_answer(verdict, |reply| job.report(reply))
     }
 
-    /// Runs the script or verifies the transaction in `file` in a fresh child, in the interpreter, and tells where its cycles
-    /// went. Blocks as [`Pool::run`] does.
+    /// Runs the script or verifies the transaction in `file` in a fresh child, in the interpreter, and tells
+    /// where its cycles went. `cells` are those that the job of a transaction lists. Blocks as [`Pool::run`]
+    /// does.
     ///
     /// # Errors
-    /// As [`Pool::run`].
+    /// As [`Pool::run`], and [`PoolError::TooManyFiles`].
     pub fn profile(
         &self,
         job: &ProfileJob,
         file: &Sealed,
+        cells: &[&Sealed],
         until: impl Into<Until>,
     ) -> Result<Verdict<ProfileReport>, PoolError> {
+        let files: Vec<_> = std::iter::once(file).chain(cells.iter().copied()).map(AsFd::as_fd).collect();
+        self.call(job, &files, None, until.into(), drop)
+    }
+
+    /// Runs or verifies what failed once more in a fresh child, and keeps evidence of how it ended. Blocks as
+    /// [`Pool::run`] does.
+    ///
+    /// # Errors
+    /// As [`Pool::run`].
+    pub fn diagnose(
+        &self,
+        job: &DiagnosisJob,
+        file: &Sealed,
+        until: impl Into<Until>,
+    ) -> Result<Verdict<DiagnosisReport>, PoolError> {
         self.call(job, &[file.as_fd()], None, until.into(), drop)
+    }
+
+    /// Verifies what failed once more in a fresh child, with the transaction and the cells of `files` beside
+    /// it, and keeps evidence of how it ended. Blocks as [`Pool::run`] does.
+    ///
+    /// # Errors
+    /// As [`Pool::verify`].
+    pub fn diagnose_transaction(
+        &self,
+        job: &DiagnosisJob,
+        files: &VerifyFiles<'_>,
+        until: impl Into<Until>,
+    ) -> Result<Verdict<DiagnosisReport>, PoolError> {
+        let document = files.document.unwrap_or(&self.owner.nothing);
+        let fds: Vec<_> =
+            std::iter::once(document).chain(files.cells.iter().copied()).map(AsFd::as_fd).collect();
+        self.call(job, &fds, None, until.into(), drop)
     }
 
     /// Runs `elf` with each input of `job` in one child, one after another. Blocks as [`Pool::run`] does.
@@ -333,8 +305,8 @@ impl Pool {
         Ok(BatchEnd { reports, verdict })
     }
 
-    /// Compiles `elf` in a fresh child; the code of a library is then checked in another one. Blocks as [`Pool::run`] does, and
-    /// not longer than the job's own limit, and that of the check.
+    /// Compiles `elf` in a fresh child; the code of a library is then checked in another one. Blocks as
+    /// [`Pool::run`] does, and not longer than the job's own limit, and that of the check.
     ///
     /// # Errors
     /// As [`Pool::run`].
@@ -381,7 +353,8 @@ impl Pool {
         self.owner.ledger.stats()
     }
 
-    /// Looks at some workers from outside, as the kernel sees them, and counts those whose fence is not whole. A few file reads.
+    /// Looks at some workers from outside, as the kernel sees them, and counts those whose fence is not
+    /// whole. A few file reads.
     pub fn inspect(&self) {
         let Some(zygote) = self.stats().zygote_pid else { return };
         let seen = inspect(zygote);
@@ -395,7 +368,8 @@ impl Pool {
         }
     }
 
-    /// Whether there will be no workers any more, as far as can be told: nobody makes zygotes, or none got ready for minutes.
+    /// Whether there will be no workers any more, as far as can be told: nobody makes zygotes, or none got
+    /// ready for minutes.
     #[must_use]
     pub fn is_beyond_help(&self) -> bool {
         let has_ended = self.owner.supervisor.as_ref().is_none_or(JoinHandle::is_finished);
@@ -414,13 +388,15 @@ fn script<'a>(elf: &'a Sealed, library: Option<&'a Sealed>) -> Vec<BorrowedFd<'a
     std::iter::once(elf).chain(library).map(AsFd::as_fd).collect()
 }
 
-/// What the debug output of a run counts among that of its batch: for each line what it takes in an answer and in memory too.
+/// What the debug output of a run counts among that of its batch: for each line what it takes in an answer
+/// and in memory too.
 #[must_use]
 pub fn batch_output_bytes(report: &RunReport) -> u64 {
     report.debug.bytes().saturating_add(report.debug.count() as u64 * BATCH_LINE_BYTES)
 }
 
-/// Path of the worker binary `name`: in `$ANTARES_WORKER_DIR`, or beside this executable, or one folder above it.
+/// Path of the worker binary `name`: in `$ANTARES_WORKER_DIR`, or beside this executable, or one folder above
+/// it.
 ///
 /// # Errors
 /// There is none, or the path of this executable cannot be read.

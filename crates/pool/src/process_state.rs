@@ -1,5 +1,5 @@
-//! The state that a process wants, whatever it inherited from whoever started it. Set once, first of all, in one place; `docs/operations.md`
-//! has the table.
+//! The state that a process wants, whatever it inherited from whoever started it. Set once, first of all, in
+//! one place; `docs/operations.md` has the table.
 
 use std::{ffi::c_int, io, mem::MaybeUninit, ptr};
 
@@ -19,7 +19,8 @@ pub enum ProcessKind {
     Zygote,
 }
 
-/// Signals that a person's shell or `nohup` may have had ignored for a reason; a service has handlers of its own for the first two.
+/// Signals that a person's shell or `nohup` may have had ignored for a reason; a service has handlers of its
+/// own for the first two.
 const LEFT_TO_COMMANDS: [c_int; 6] =
     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 
@@ -31,10 +32,11 @@ const SIGNAL_MAX: c_int = 64;
 const RAISED: [Resource; 6] =
     [Resource::Nofile, Resource::Fsize, Resource::Cpu, Resource::As, Resource::Data, Resource::Nproc];
 
-/// Sets it. Call it before the process has threads and opens anything. Nothing of it can fail in a way that matters: what the
-/// system refuses stays as it was, and shows in what fails then.
+/// Sets it. Call it before the process has threads and opens anything. Nothing of it can fail in a way that
+/// matters: what the system refuses stays as it was, and shows in what fails then.
 ///
-/// Standard descriptors that were closed are open (`/dev/null`) and SIGPIPE is ignored before `main` of any Rust program.
+/// Standard descriptors that were closed are open (`/dev/null`) and SIGPIPE is ignored before `main` of any
+/// Rust program.
 pub fn settle(kind: ProcessKind) {
     for signal in 1..=SIGNAL_MAX {
         let is_left = kind == ProcessKind::Command && LEFT_TO_COMMANDS.contains(&signal);
@@ -54,8 +56,8 @@ pub fn settle(kind: ProcessKind) {
     }
     unblock_all();
     stop_timers();
-    // SAFETY: the calls take numbers. Layouts without randomness, memory that can be executed because it can be read, and a clock that
-    // faults are not inherited by what is executed from here on.
+    // SAFETY: the calls take numbers. Layouts without randomness, memory that can be executed because it can
+    // be read, and a clock that faults are not inherited by what is executed from here on.
     unsafe {
         libc::personality(0);
         libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE);
@@ -104,7 +106,8 @@ fn raise(resource: Resource) {
     let _ = setrlimit(resource, Rlimit { current: maximum, maximum });
 }
 
-/// Whether this process is who gets the orphans of its container: the first of its process ids, or one that asked for them.
+/// Whether this process is who gets the orphans of its container: the first of its process ids, or one that
+/// asked for them.
 pub(crate) fn is_init() -> bool {
     let mut asked: c_int = 0;
     // SAFETY: the call writes an int to where there is one.

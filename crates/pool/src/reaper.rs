@@ -1,5 +1,5 @@
-//! Reaps whom nobody waits for, where this process is the init of its container: children of zygotes that are gone, and orphans of
-//! strangers. A zygote's own status is its owner's to hear, and is never taken.
+//! Reaps whom nobody waits for, where this process is the init of its container: children of zygotes that are
+//! gone, and orphans of strangers. A zygote's own status is its owner's to hear, and is never taken.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,8 @@ use crate::process_state::{ended_child, is_init};
 /// Pause where there is no child, or one that its owner is about to wait for.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The children that somebody waits for, by process id. Whoever makes one holds it from before that until it is in.
+/// The children that somebody waits for, by process id. Whoever makes one holds it from before that until it
+/// is in.
 static OWN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 static STARTED: Once = Once::new();

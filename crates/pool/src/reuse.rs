@@ -11,8 +11,8 @@ use antares_abi::Sha256Digest;
 
 use crate::{job::Tier, line::Line};
 
-/// Time that one worker may be busy in all before it is retired: far below its limit of processor time, which would end it in
-/// the middle of somebody's job.
+/// Time that one worker may be busy in all before it is retired: far below its limit of processor time, which
+/// would end it in the middle of somebody's job.
 const BUSY_MAX: Duration = Duration::from_secs(60);
 
 /// What a worker that did its job well may do next.
@@ -20,8 +20,8 @@ const BUSY_MAX: Duration = Duration::from_secs(60);
 pub enum ReusePolicy {
     /// Nothing: each job gets a worker of its own.
     PerExecution,
-    /// Jobs of the same tenant with the same script and the same native code; transactions of the same tenant whose native code and
-    /// shared cells the worker has.
+    /// Jobs of the same tenant with the same script and the same native code; transactions of the same tenant
+    /// whose native code and shared cells the worker has.
     #[default]
     PerArtifact,
 }
@@ -57,8 +57,8 @@ impl FromStr for ReusePolicy {
     }
 }
 
-/// How workers are used again. A worker is used again only after a run that came to its own end in one tier; after anything
-/// else (an error, a limit, a tier given up, a deadline, a violation) it is replaced.
+/// How workers are used again. A worker is used again only after a run that came to its own end in one tier;
+/// after anything else (an error, a limit, a tier given up, a deadline, a violation) it is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reuse {
     /// Which jobs share one.
@@ -75,8 +75,8 @@ impl Default for Reuse {
     }
 }
 
-/// When a zygote is replaced by one that is executed anew: its workers have the same addresses as the zygote, and so as each other. The
-/// workers that it made finish what they do.
+/// When a zygote is replaced by one that is executed anew: its workers have the same addresses as the zygote,
+/// and so as each other. The workers that it made finish what they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renewal {
     /// After so many workers.
@@ -103,7 +103,8 @@ pub(crate) struct Kind {
 pub(crate) enum Work {
     /// A script, and its native code.
     Run { script: Sha256Digest, library: Option<Sha256Digest> },
-    /// What transactions share: native code, each with its ELF where that is beside it and no cell, and data of cells.
+    /// What transactions share: native code, each with its ELF where that is beside it and no cell, and data
+    /// of cells.
     Verify { tier: Tier, libraries: Vec<(Sha256Digest, Option<Sha256Digest>)>, cells: Vec<Sha256Digest> },
 }
 

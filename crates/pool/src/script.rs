@@ -7,8 +7,8 @@ use object::{
 
 type Le = object::LittleEndian;
 
-/// Bytes of executable pages that `elf` says it has: how long its compile takes is about proportional to them. None where there is no
-/// telling; who loads it finds out why.
+/// Bytes of executable pages that `elf` says it has: how long its compile takes is about proportional to
+/// them. None where there is no telling; who loads it finds out why.
 #[must_use]
 pub fn executable_bytes(elf: &[u8]) -> u64 {
     let Ok(header) = FileHeader64::<Le>::parse(elf) else { return 0 };
@@ -19,7 +19,8 @@ pub fn executable_bytes(elf: &[u8]) -> u64 {
     code.map(|one| one.p_filesz(Le {})).fold(0, u64::saturating_add).min(elf.len() as u64)
 }
 
-/// Bytes of code from which on a first compile takes longer than many runs in the interpreter: a quarter of a second and more.
+/// Bytes of code from which on a first compile takes longer than many runs in the interpreter: a quarter of a
+/// second and more.
 pub const LONG_COMPILE_BYTES: u64 = 128 << 10;
 
 #[cfg(test)]

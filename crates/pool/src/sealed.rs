@@ -7,6 +7,7 @@ use std::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::fs::FileExt,
     },
+    sync::atomic::{AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -22,6 +23,35 @@ use sha2::{Digest, Sha256};
 const READ_BYTES: usize = 64 << 10;
 /// How long pages that somebody holds are waited for, each time the kernel has given up on them.
 const SEAL_WAIT_MAX: Duration = Duration::from_secs(2);
+
+static COPIED_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// Counts bytes that were copied on their way to or from a worker.
+pub(crate) fn note_copied(bytes: usize) {
+    COPIED_BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
+}
+
+/// Bytes that this process has copied so far on their way to and from workers: into memory files, and into
+/// and out of the memory that it shares with them.
+#[must_use]
+pub fn copied_bytes() -> u64 {
+    COPIED_BYTES.load(Ordering::Relaxed)
+}
+
+static DIGESTED_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// Digest of `bytes`, counted.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> Sha256Digest {
+    DIGESTED_BYTES.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    Sha256Digest::of(bytes)
+}
+
+/// Bytes that this process has hashed for digests so far, by [`digest`] and of memory files.
+#[must_use]
+pub fn digested_bytes() -> u64 {
+    DIGESTED_BYTES.load(Ordering::Relaxed)
+}
 
 /// A memory file whose content and length cannot change any more, not even by who holds a descriptor of it.
 #[derive(Debug)]
@@ -39,24 +69,43 @@ impl Sealed {
     pub fn new(name: &str, bytes: &[u8]) -> io::Result<Self> {
         let mut file = File::from(create(name)?);
         file.write_all(bytes)?;
+        note_copied(bytes.len());
         Self::seal(file)
     }
 
-    /// Seals `file`, a memory file that was made by [`create`]. Fails with `EBUSY` if anybody has it mapped writable, for
-    /// longer than [`SEAL_WAIT_MAX`].
+    /// The same of bytes whose digest is known. Nobody else has the file before it is sealed: what is in it
+    /// need not be hashed again.
+    ///
+    /// # Errors
+    /// As [`Sealed::new`].
+    pub fn of_known(name: &str, bytes: &[u8], digest: Sha256Digest) -> io::Result<Self> {
+        let mut file = File::from(create(name)?);
+        file.write_all(bytes)?;
+        note_copied(bytes.len());
+        let length = Self::sealed_length(&file)?;
+        Ok(Self { file, digest, length })
+    }
+
+    /// Seals `file`, a memory file that was made by [`create`]. Fails with `EBUSY` if anybody has it mapped
+    /// writable, for longer than [`SEAL_WAIT_MAX`].
     pub(crate) fn seal(file: File) -> io::Result<Self> {
-        let wanted = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
-        add_seals(&file, wanted)?;
-        if !fcntl_get_seals(&file)?.contains(wanted) {
-            return Err(Errno::PERM.into());
-        }
+        let length = Self::sealed_length(&file)?;
         // Only now is it certain that the bytes hashed are the bytes that will be used.
-        let length = file.metadata()?.len();
         let digest = digest_of(&file, length)?;
         Ok(Self { file, digest, length })
     }
 
-    /// Digest of the content, computed after sealing.
+    /// Seals `file`, and gives how long it stays.
+    fn sealed_length(file: &File) -> io::Result<u64> {
+        let wanted = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
+        add_seals(file, wanted)?;
+        if !fcntl_get_seals(file)?.contains(wanted) {
+            return Err(Errno::PERM.into());
+        }
+        Ok(file.metadata()?.len())
+    }
+
+    /// Digest of the content, computed after sealing unless it was known.
     #[must_use]
     pub fn digest(&self) -> Sha256Digest {
         self.digest
@@ -115,8 +164,8 @@ pub(crate) fn create(name: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// The kernel itself may hold pages for a moment (it moves one, or the dead child's memory is still being looked at), and says
-/// `EBUSY` then too.
+/// The kernel itself may hold pages for a moment (it moves one, or the dead child's memory is still being
+/// looked at), and says `EBUSY` then too.
 fn add_seals(file: &File, seals: SealFlags) -> io::Result<()> {
     let until = Instant::now() + SEAL_WAIT_MAX;
     loop {
@@ -151,6 +200,7 @@ fn digest_of(file: &File, length: u64) -> io::Result<Sha256Digest> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         hash.update(&buffer[..count]);
+        DIGESTED_BYTES.fetch_add(count as u64, Ordering::Relaxed);
         offset += count as u64;
     }
     Ok(Sha256Digest(hash.finalize().into()))
@@ -161,6 +211,16 @@ mod tests {
     use std::{os::fd::AsRawFd, ptr, sync::mpsc};
 
     use super::*;
+
+    #[test]
+    fn a_known_digest_is_not_computed_again() {
+        let digest = Sha256Digest::of(b"bytes");
+        let sealed = Sealed::of_known("test", b"bytes", digest).unwrap();
+        assert_eq!((sealed.digest(), sealed.len()), (digest, 5));
+        assert_eq!(sealed.read().unwrap(), b"bytes");
+        assert!(sealed.file.write_at(b"B", 0).is_err());
+        assert!(sealed.file.set_len(6).is_err());
+    }
 
     #[test]
     fn sealed_bytes_cannot_change() {

@@ -1,7 +1,9 @@
-//! A child that is there before its job: forked and warmed up ahead, so that a job without a worker need not wait for that.
+//! A child that is there before its job: forked and warmed up ahead, so that a job without a worker need not
+//! wait for that.
 //!
-//! It has done nothing but inherit its zygote: no job came near it, and it locks itself in like every other child when one comes.
-//! It hears of its job through a socket of its own, on which the zygote hands on what its supervisor sent.
+//! It has done nothing but inherit its zygote: no job came near it, and it locks itself in like every other
+//! child when one comes. It hears of its job through a socket of its own, on which the zygote hands on what
+//! its supervisor sent.
 
 use std::{
     ffi::c_void,
@@ -20,7 +22,8 @@ use crate::{
 /// Bytes of a page.
 const PAGE_BYTES: usize = 4096;
 
-/// The child that waits. The zygote's end of its socket is descriptor [`CONTROL_FD`], which its filter lets it send on.
+/// The child that waits. The zygote's end of its socket is descriptor [`CONTROL_FD`], which its filter lets
+/// it send on.
 #[derive(Debug)]
 pub(crate) struct Spare {
     /// A handle of the process.
@@ -58,14 +61,16 @@ impl Spare {
 
     /// Hands a job on. If that fails, it did not hear of it.
     pub(crate) fn send(&self, spawn: &Spawn, fds: &[OwnedFd]) -> std::io::Result<()> {
-        // SAFETY: the descriptor is open (`make` placed it, and the zygote holds it), and only borrowed for this call.
+        // SAFETY: the descriptor is open (`make` placed it, and the zygote holds it), and only borrowed for
+        // this call.
         let socket = unsafe { BorrowedFd::borrow_raw(CONTROL_FD) };
         wire::send(socket, spawn, &fds.iter().map(AsFd::as_fd).collect::<Vec<_>>())
     }
 
     /// Closes the zygote's end of the socket.
     pub(crate) fn hang_up(&self) {
-        // SAFETY: as in `send`; 1 is /dev/null. If it cannot be placed, the next spare child's socket takes the number.
+        // SAFETY: as in `send`; 1 is /dev/null. If it cannot be placed, the next spare child's socket takes
+        // the number.
         let _ = unsafe { place(BorrowedFd::borrow_raw(1), CONTROL_FD) };
     }
 }
@@ -75,8 +80,8 @@ impl Spare {
 /// # Safety
 /// As for [`live`].
 unsafe fn wait<W: Worker>(worker: &mut W, zygote: Pid, layers: &[LayerStatus], inbox: &OwnedFd) -> ! {
-    // SAFETY: the caller vouches for the owners of descriptors; 1 is /dev/null. Receiving is allowed on 0 alone, and the zygote's
-    // ends of sockets shall not live on here.
+    // SAFETY: the caller vouches for the owners of descriptors; 1 is /dev/null. Receiving is allowed on 0
+    // alone, and the zygote's ends of sockets shall not live on here.
     let is_placed =
         unsafe { place(inbox.as_fd(), 0).is_ok() && place(BorrowedFd::borrow_raw(1), CONTROL_FD).is_ok() };
     if !is_placed || die_with(zygote).is_err() {
@@ -92,8 +97,8 @@ unsafe fn wait<W: Worker>(worker: &mut W, zygote: Pid, layers: &[LayerStatus], i
     }
 }
 
-/// Has the pages that every job needs at hand: after a fork those of code are not mapped, and those of data are shared with the
-/// zygote until they are written.
+/// Has the pages that every job needs at hand: after a fork those of code are not mapped, and those of data
+/// are shared with the zygote until they are written.
 fn warm_up() {
     // SAFETY: the callback takes no data and keeps nothing.
     unsafe { libc::dl_iterate_phdr(Some(populate), std::ptr::null_mut()) };

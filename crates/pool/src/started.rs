@@ -70,8 +70,8 @@ impl<R: Answers> StartedRun<R> {
         }
     }
 
-    /// Waits for the answer. None if the worker had died before it heard of the run, or does not read it; then it is to be run
-    /// anew.
+    /// Waits for the answer. None if the worker had died before it heard of the run, or does not read it;
+    /// then it is to be run anew.
     ///
     /// # Errors
     /// As [`crate::Pool::run`].

@@ -1,5 +1,6 @@
-//! The thread that owns the zygotes: starts them, hears their news, replaces one that dies, and one that has made enough workers or
-//! is old by one with another layout of its address space. The workers of that one finish what they do.
+//! The thread that owns the zygotes: starts them, hears their news, replaces one that dies, and one that has
+//! made enough workers or is old by one with another layout of its address space. The workers of that one
+//! finish what they do.
 
 use std::{
     io,
@@ -37,7 +38,8 @@ const ENVIRONMENT: [&str; 3] = ["LD_LIBRARY_PATH", "PATH", "RUST_BACKTRACE"];
 
 /// Runs until the pool is closed. The first zygote's layers, or why there is none, go to `started`.
 ///
-/// This must be a thread of its own: a zygote gets its parent-death signal when the *thread* ends that made it.
+/// This must be a thread of its own: a zygote gets its parent-death signal when the *thread* ends that made
+/// it.
 pub(crate) fn supervise(
     config: &PoolConfig,
     ledger: &Arc<Ledger>,
@@ -138,7 +140,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Which of the bell, the present, the retired, and the coming zygote have something to say. None if the kernel fails.
+    /// Which of the bell, the present, the retired, and the coming zygote have something to say. None if the
+    /// kernel fails.
     fn wait(&self) -> Option<[bool; 4]> {
         let at = match &self.coming {
             Some((_, until)) => Some(*until),
@@ -297,7 +300,8 @@ impl Zygote {
         }
     }
 
-    /// Enters one piece of the zygote's news into the ledger. Answers whether there may be more: it may be gone, or talk nonsense.
+    /// Enters one piece of the zygote's news into the ledger. Answers whether there may be more: it may be
+    /// gone, or talk nonsense.
     fn hear(&mut self, ledger: &Ledger) -> bool {
         match wire::receive::<_, NEWS_BYTES_MAX>(self.socket.as_fd()) {
             Ok(Some((news, fds))) => {

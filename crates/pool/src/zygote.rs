@@ -1,4 +1,5 @@
-//! The worker binary's side: a process with one thread that locks itself in once and forks a child for each job.
+//! The worker binary's side: a process with one thread that locks itself in once and forks a child for each
+//! job.
 
 use std::{
     fs::OpenOptions,
@@ -25,8 +26,8 @@ use crate::{
     wire::{self, End, News, SPAWN_BYTES_MAX, Spawn},
 };
 
-/// First argument of a worker binary that is to be a zygote; the second is the process id of its supervisor, and those behind it say
-/// what it is to ask of the kernel.
+/// First argument of a worker binary that is to be a zygote; the second is the process id of its supervisor,
+/// and those behind it say what it is to ask of the kernel.
 pub(crate) const ZYGOTE_ARGUMENT: &str = "zygote";
 pub(crate) const LIMIT_STORES: &str = "limit-store-bypass";
 pub(crate) const LIMIT_BRANCHES: &str = "limit-indirect-branches";
@@ -68,8 +69,8 @@ impl ZygoteError {
     }
 }
 
-/// Serves as a zygote until the supervisor goes. `prepare` makes the worker and warms up what all children share; it
-/// runs before the process is locked in and must start no thread.
+/// Serves as a zygote until the supervisor goes. `prepare` makes the worker and warms up what all children
+/// share; it runs before the process is locked in and must start no thread.
 ///
 /// # Errors
 /// The process was not started by a supervisor, or cannot be locked in, or the kernel fails it.
@@ -123,7 +124,8 @@ fn asked() -> Result<(Pid, Speculation), ZygoteError> {
     Ok((supervisor.ok_or(ZygoteError::NotAsked)?, speculation))
 }
 
-/// Has the kernel take this process and its children before any other one when memory is out: a job is lost then, the service is not.
+/// Has the kernel take this process and its children before any other one when memory is out: a job is lost
+/// then, the service is not.
 fn be_first_when_memory_is_out() {
     // Where it cannot be written the kernel takes whoever is largest, as it would have.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
@@ -135,8 +137,8 @@ fn hold_numbers() -> Result<(), ZygoteError> {
     let null = null.map_err(ZygoteError::io("open /dev/null"))?;
     let last = (CONTROL_FD..).take(3 + EXTRA_FDS_MAX - 1).last().unwrap_or(EXTRA_FD);
     for number in std::iter::once(1).chain(CONTROL_FD..=last) {
-        // SAFETY: the process was just executed with descriptors 0 to 2, so those from 3 on are `null` itself or nobody's;
-        // `null` is forgotten below, and standard output is used by number only.
+        // SAFETY: the process was just executed with descriptors 0 to 2, so those from 3 on are `null` itself
+        // or nobody's; `null` is forgotten below, and standard output is used by number only.
         unsafe { place(null.as_fd(), number) }.map_err(ZygoteError::io("place /dev/null"))?;
     }
     if null.as_raw_fd() <= last {
@@ -196,9 +198,8 @@ impl<W: Worker> Zygote<W> {
         loop {
             // Who asks now wants the processor for what was asked.
             if wants_spare && self.spare.is_none() && !self.is_busy(SPARE_AFTER)? {
-                // Without one a job waits longer, and no more.
-                // SAFETY: the filter of the zygote kills the making of threads, and `lock_in` counted one; the number is
-                // held by /dev/null otherwise.
+                // Without one a job waits longer, and no more. SAFETY: the filter of the zygote kills the
+                // making of threads, and `lock_in` counted one; the number is held by /dev/null otherwise.
                 self.spare = unsafe { Spare::make(&mut self.worker, &self.layers) }.ok();
             }
             let (asked, spare_ended, ended) = self.wait()?;
@@ -239,7 +240,8 @@ impl<W: Worker> Zygote<W> {
         }
     }
 
-    /// Waits until there is a request (first answer), the spare child has ended, or children have (their indices, ascending).
+    /// Waits until there is a request (first answer), the spare child has ended, or children have (their
+    /// indices, ascending).
     fn wait(&self) -> Result<(bool, bool, Vec<usize>), ZygoteError> {
         // The socket stands in for a spare child that is not there.
         let spare = self.spare.as_ref().map_or(&self.socket, |spare| &spare.handle);

@@ -38,7 +38,8 @@ fn library(source: &str, flags: &[&str]) -> Vec<u8> {
     library
 }
 
-/// What `-z rodynamic` does in the linker that ours are made with, and more: takes the right to write from what is not code.
+/// What `-z rodynamic` does in the linker that ours are made with, and more: takes the right to write from
+/// what is not code.
 fn make_data_read_only(library: &mut [u8]) {
     for index in 0..usize::from(library[56]) {
         let header = &mut library[SEGMENTS_AT + SEGMENT_BYTES * index..][..SEGMENT_BYTES];
@@ -162,8 +163,8 @@ fn dangerous_segments_are_refused() {
     });
 }
 
-/// glibc would make a page at any distance read-only, call code whatever a forged table of headers says is, give the first library for
-/// the second one's name, and crash.
+/// glibc would make a page at any distance read-only, call code whatever a forged table of headers says is,
+/// give the first library for the second one's name, and crash.
 #[test]
 fn what_misled_the_dynamic_linker_is_refused() {
     let good = library(&with(""), &[]);

@@ -1,4 +1,5 @@
-//! Control groups of workers: where there are none, where there seem to be, and with `ANTARES_TEST_CGROUP` the kernel's own.
+//! Control groups of workers: where there are none, where there seem to be, and with `ANTARES_TEST_CGROUP`
+//! the kernel's own.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 #![allow(dead_code, reason = "other tests need more of what they share")]
 
@@ -11,7 +12,8 @@ mod hostile;
 
 use hostile::{attempt, worker};
 
-/// Memory of a worker in these tests, bytes: less than a compile child may put into memory files (of 1 GiB a twelfth into each).
+/// Memory of a worker in these tests, bytes: less than a compile child may put into memory files (of 1 GiB a
+/// twelfth into each).
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
 
 fn start(folder: &Path) -> Pool {

@@ -10,8 +10,8 @@ mod hostile;
 
 use hostile::{attempt, is_violation, start};
 
-/// Runs `test` in a thread where system call `number` fails with `errno`, as it does for all that the thread starts:
-/// a pool's own thread, its zygote, its workers.
+/// Runs `test` in a thread where system call `number` fails with `errno`, as it does for all that the thread
+/// starts: a pool's own thread, its zygote, its workers.
 fn where_call_fails(number: i64, errno: i32, test: impl FnOnce() + Send) {
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -53,7 +53,8 @@ fn without_landlock_nothing_starts_unless_it_is_accepted() {
 
         let pool = start(1, &[Layer::Landlock]).unwrap();
         assert_eq!(status(&pool, Layer::Landlock), (false, "not in this kernel".to_owned()));
-        // It was Landlock that kept files away from the load stage, and the filter keeps them from the run stage.
+        // It was Landlock that kept files away from the load stage, and the filter keeps them from the run
+        // stage.
         assert!(matches!(attempt(&pool, "load", "open", &[]), Verdict::Done(said) if said.starts_with("ok")));
         assert!(is_violation(&attempt(&pool, "run", "open", &[])));
     });

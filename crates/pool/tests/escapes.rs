@@ -1,4 +1,5 @@
-//! What a worker that was taken over may still do: each attempt in a child of its own, in the stage that guests run in.
+//! What a worker that was taken over may still do: each attempt in a child of its own, in the stage that
+//! guests run in.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::process::Command;
@@ -13,8 +14,8 @@ mod kernel;
 
 use hostile::{attempt, is_violation, start, worker};
 
-/// Attempts, each with the arguments that would make it work, and whether a process without a fence succeeds with it
-/// on any host (some need a newer kernel, more privilege, or die of it).
+/// Attempts, each with the arguments that would make it work, and whether a process without a fence succeeds
+/// with it on any host (some need a newer kernel, more privilege, or die of it).
 const ATTEMPTS: [(&str, bool); 46] = [
     ("open", true),
     ("open-old", true),
@@ -66,9 +67,9 @@ const ATTEMPTS: [(&str, bool); 46] = [
     ("jump-to-libc", true),
 ];
 
-/// Calls that no filter decides. `rt_sigreturn` is allowed, but with no signal to return from, registers
-/// are junk, and what they do is anyone's guess. `uretprobe` and `uprobe` are the kernel's own, hidden from filters,
-/// and fail or raise SIGILL for everybody else.
+/// Calls that no filter decides. `rt_sigreturn` is allowed, but with no signal to return from, registers are
+/// junk, and what they do is anyone's guess. `uretprobe` and `uprobe` are the kernel's own, hidden from
+/// filters, and fail or raise SIGILL for everybody else.
 const NO_ANSWER: [u64; 3] = [15, 335, 336];
 
 /// Our own process id, for attempts against the supervisor.
@@ -87,7 +88,8 @@ fn every_attempt_in_the_run_stage_is_a_violation() {
     assert_eq!(attempt(&pool, "run", "nothing", &[]), Verdict::Done("ok".to_owned()));
 }
 
-/// The attempts are real: without the fence they succeed. So if a layer were missing, the test above would notice.
+/// The attempts are real: without the fence they succeed. So if a layer were missing, the test above would
+/// notice.
 #[test]
 fn attempts_succeed_without_the_fence() {
     for (name, _) in ATTEMPTS.iter().filter(|(_, succeeds)| *succeeds) {
@@ -168,7 +170,8 @@ fn the_other_stages_have_no_way_out_either() {
     }
 }
 
-/// A compile child runs no guest code, but LLVM on hostile input: it may have memory files, and nothing to run them.
+/// A compile child runs no guest code, but LLVM on hostile input: it may have memory files, and nothing to
+/// run them.
 #[test]
 fn the_compile_stage_has_memory_files_only() {
     let pool = start(2, &[]).unwrap();
@@ -226,7 +229,8 @@ fn a_sweep_over_all_calls_finds_the_table_and_nothing_else() {
     };
     sweep("syscall", 0);
     sweep("syscall-ones", u64::MAX);
-    // A descriptor, memory that is there, lengths that fit: what succeeds if anything does. Pointers are like no value of a rule.
+    // A descriptor, memory that is there, lengths that fit: what succeeds if anything does. Pointers are like
+    // no value of a rule.
     for number in (0..512).filter(|number| !NO_ANSWER.contains(number)) {
         let allowed =
             is_allowed(&policy, number, |argument| [4, u64::MAX, 64, u64::MAX, 64, 0][usize::from(argument)]);
@@ -293,7 +297,8 @@ fn each_child_sees_its_own_job_only() {
     }
 }
 
-/// Bytes of lines and of what stands around them are one number for a frame. Empty lines take 24 times as much once they are strings.
+/// Bytes of lines and of what stands around them are one number for a frame. Empty lines take 24 times as
+/// much once they are strings.
 #[test]
 fn more_lines_than_there_may_be_are_not_taken() {
     let pool = start(1, &[]).unwrap();

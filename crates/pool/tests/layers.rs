@@ -1,5 +1,5 @@
-//! The fence with one layer taken away at a time: somebody notices each. A kernel that answers "done" and does nothing is the worst
-//! way to lack a layer; who checks must not take its word.
+//! The fence with one layer taken away at a time: somebody notices each. A kernel that answers "done" and
+//! does nothing is the worst way to lack a layer; who checks must not take its word.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{os::unix::fs::MetadataExt, thread, time::Instant};
@@ -121,7 +121,8 @@ fn a_layer_that_is_only_said_to_stand_is_noticed() {
             continue;
         }
         where_it_is_told(lie, 0, || match start(1, &[]) {
-            // What every supported host can do is an error that names the layer; what it may lack is refused by name.
+            // What every supported host can do is an error that names the layer; what it may lack is refused
+            // by name.
             Err(error @ (PoolError::NotReady { .. } | PoolError::LayersMissing { .. })) => {
                 println!("{}: {error}", lie.layer);
                 assert!(error.to_string().contains(lie.layer.name()), "{}: {error}", lie.layer);
@@ -198,7 +199,8 @@ fn without_sealed_code_it_can_be_changed_and_a_forbidden_call_has_no_name() {
     });
 }
 
-/// The kernel seals in the zygote, and not the library that is loaded later: that is an error, not a layer less.
+/// The kernel seals in the zygote, and not the library that is loaded later: that is an error, not a layer
+/// less.
 #[test]
 fn a_library_that_cannot_be_sealed_is_not_run() {
     if !kernel::can_seal() {
@@ -240,7 +242,8 @@ fn limits_of_speculation_are_asked_for_or_not() {
     }
 }
 
-/// A kernel without them, or one that knows of no cores with several threads: reported, and no reason not to start.
+/// A kernel without them, or one that knows of no cores with several threads: reported, and no reason not to
+/// start.
 #[test]
 fn a_machine_without_limits_of_speculation_says_so() {
     let speculation = Speculation { limit_store_bypass: true, limit_indirect_branches: true, own_core: true };

@@ -1,5 +1,5 @@
-//! Workers and zygotes killed at random while callers of several tenants work: no wrong answer, no more jobs lost than kills
-//! can explain, nothing left behind.
+//! Workers and zygotes killed at random while callers of several tenants work: no wrong answer, no more jobs
+//! lost than kills can explain, nothing left behind.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{

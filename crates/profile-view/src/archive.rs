@@ -36,7 +36,8 @@ pub enum ArchiveError {
     Profile(#[from] ProfileError),
 }
 
-/// A profile and the ELFs of its programs, as far as they are among `programs`, as bytes. Equal ones give equal bytes.
+/// A profile and the ELFs of its programs, as far as they are among `programs`, as bytes. Equal ones give
+/// equal bytes.
 ///
 /// # Errors
 /// The profile is too large.

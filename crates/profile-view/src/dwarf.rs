@@ -107,7 +107,9 @@ impl Dwarf {
         if name.starts_with('/') {
             return readable(&name);
         }
-        let folder = file.directory(header).map(text).unwrap_or_default();
+        // Folder 0 is the unit's own, which stands in front of all others.
+        let folder =
+            file.directory(header).filter(|_| file.directory_index() != 0).map(text).unwrap_or_default();
         let mut path = String::new();
         if !folder.starts_with('/')
             && let Some(home) = unit.comp_dir.as_ref().and_then(|home| home.to_string_lossy().ok())

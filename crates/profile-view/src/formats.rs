@@ -15,6 +15,8 @@ use antares_profile::ProfileError;
 
 use crate::{View, write_archive};
 
+pub use html::profile_page;
+pub use lcov::write_lcov;
 pub use otlp::otlp_request;
 
 /// A format to write a profile in.
@@ -90,8 +92,8 @@ impl Format {
         !matches!(self, Self::Antares | Self::Pprof | Self::Otlp)
     }
 
-    /// Writes `view`. `labels` say whose profile it is, such as `tenant`; `before` is another profile to compare with, in
-    /// formats that can.
+    /// Writes `view`. `labels` say whose profile it is, such as `tenant`; `before` is another profile to
+    /// compare with, in formats that can.
     ///
     /// # Errors
     /// The format needs what the profile has not.
@@ -111,7 +113,7 @@ impl Format {
             Self::Lcov => lcov::write(view).ok_or(no_lines)?.into_bytes(),
             Self::Otlp => otlp::write(view, labels),
             Self::SampleProfile => sample_profile::write(view).ok_or(no_lines)?.into_bytes(),
-            Self::Html => html::write(view, labels, before).into_bytes(),
+            Self::Html => profile_page(view, labels, before, &|_| None).into_bytes(),
         })
     }
 }

@@ -4,22 +4,33 @@
 //! Symbols::of   finds the functions and lines of an ELF, by its symbols, its DWARF, or its code alone
 //! View::new     a profile with its addresses named: functions, inlined ones included
 //! View::top     functions by what they cost
+//! SourceCoverage  lines, functions and branches that ran, of many runs
 //! Format        writes a view as pprof, folded, speedscope, callgrind, LCOV, OTLP, LLVM sample profile, or HTML
 //! ```
 //! No IO. ELF files may be hostile: whatever they say, names are bounded and nothing panics.
 #![forbid(unsafe_code)]
 
 mod archive;
+mod branches;
+mod coverage;
+mod coverage_page;
+mod debugger;
 mod dwarf;
 mod formats;
 pub mod limits;
+mod listing;
+mod printable;
 mod recognise;
 mod symbols;
 mod tables;
 mod view;
 
 pub use archive::{ArchiveError, read_archive, write_archive};
-pub use formats::{Format, FormatError, otlp_request};
+pub use coverage::{CoverageShare, CoveredBranch, CoveredFile, SourceCoverage};
+pub use coverage_page::coverage_page;
+pub use debugger::{DebuggerNames, SourceLine};
+pub use formats::{Format, FormatError, otlp_request, profile_page, write_lcov};
+pub use printable::printable;
 pub use symbols::{Line, Location, Symbols};
 pub use tables::{CallGraph, Change, Edge, Row, diff, diff_markdown};
 pub use view::{Function, FunctionId, Programs, Stack, TreeNode, View};

@@ -29,3 +29,21 @@ pub const ARCHIVE_BYTES_MAX: usize = 256 << 20;
 
 /// Parts of an archive: the profile and its programs.
 pub const ARCHIVE_PARTS_MAX: usize = 257;
+
+/// Functions whose code a page shows: those that cost most.
+pub const LISTED_FUNCTIONS_MAX: usize = 60;
+
+/// Instructions of all of them together.
+pub const LISTED_INSTRUCTIONS_MAX: usize = 30_000;
+
+/// Lines of source around a line with cycles that a page shows, on each side.
+pub const SOURCE_AROUND: u32 = 4;
+
+/// Bytes of a source line on a page.
+pub const SOURCE_LINE_BYTES_MAX: usize = 300;
+
+/// Lines of a file on a page about coverage.
+pub const COVERAGE_LINES_MAX: usize = 100_000;
+
+/// Bytes of a line there; what is behind them is cut.
+pub const COVERAGE_LINE_BYTES_MAX: usize = 500;

@@ -31,8 +31,8 @@ const fn before(name: &str) -> u64 {
     }
 }
 
-/// Names of algorithms by the entries of the functions that refer to their tables. A hint for people: a function may
-/// refer to a table for another reason.
+/// Names of algorithms by the entries of the functions that refer to their tables. A hint for people: a
+/// function may refer to a table for another reason.
 pub(crate) fn recognised(elf: &[u8], program: &Program) -> BTreeMap<u64, String> {
     let Ok(file) = ElfFile64::<object::Endianness>::parse(elf) else { return BTreeMap::new() };
     let tables: Vec<(u64, u64, &str)> = tables(&file).collect();

@@ -51,8 +51,8 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Reads the symbols and the DWARF of `elf`. Where neither names an address, the functions are those that the compiler
-    /// finds in the code, called `fn_0x` and their address. What is malformed is left out.
+    /// Reads the symbols and the DWARF of `elf`. Where neither names an address, the functions are those that
+    /// the compiler finds in the code, called `fn_0x` and their address. What is malformed is left out.
     #[must_use]
     pub fn of(elf: &[u8], options: CompileOptions) -> Self {
         let file = ElfFile64::<object::Endianness>::parse(elf).ok();

@@ -65,7 +65,8 @@ impl Change {
 }
 
 impl View<'_> {
-    /// Functions by what was spent in them, most cycles first; at most `rows` and never more than [`ROWS_MAX`].
+    /// Functions by what was spent in them, most cycles first; at most `rows` and never more than
+    /// [`ROWS_MAX`].
     #[must_use]
     pub fn top(&self, rows: usize) -> Vec<Row> {
         let mut costs: HashMap<FunctionId, (Value, Value)> = HashMap::new();
@@ -149,7 +150,8 @@ fn sorted(edges: BTreeMap<String, Value>) -> Vec<Edge> {
     edges
 }
 
-/// What functions of the same name cost in two profiles, the largest difference first; those without one are left out.
+/// What functions of the same name cost in two profiles, the largest difference first; those without one are
+/// left out.
 #[must_use]
 pub fn diff(before: &View<'_>, after: &View<'_>) -> Vec<Change> {
     let mut costs: BTreeMap<String, (Value, Value)> = BTreeMap::new();

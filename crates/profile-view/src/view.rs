@@ -136,7 +136,8 @@ impl<'a> View<'a> {
         &self.tree
     }
 
-    /// The functions of a node itself, the outermost one first, with their lines: all but the first are inlined.
+    /// The functions of a node itself, the outermost one first, with their lines: all but the first are
+    /// inlined.
     #[must_use]
     pub fn named(&self, node: NodeId) -> &[(FunctionId, Option<Line>)] {
         self.named.get(node.0 as usize).map_or(&[], Vec::as_slice)

@@ -8,8 +8,8 @@ use crate::{Frame, NodeId, Profile, ProfiledProgram, ProgramId, Value};
 type Children = Vec<(Frame, NodeId)>;
 
 impl Profile {
-    /// The same profile in the one order that equal profiles have: programs sorted and without those that no frame is in,
-    /// children of a node sorted by frame, and no node without cost on or above it.
+    /// The same profile in the one order that equal profiles have: programs sorted and without those that no
+    /// frame is in, children of a node sorted by frame, and no node without cost on or above it.
     #[must_use]
     pub fn canonical(&self) -> Self {
         let subtree = self.subtree();

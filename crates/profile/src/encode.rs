@@ -1,4 +1,5 @@
-//! Profiles as bytes: between a worker and its supervisor, and in files that `antares profile diff` reads again.
+//! Profiles as bytes: between a worker and its supervisor, and in files that `antares profile diff` reads
+//! again.
 
 use serde::{Deserialize, Serialize};
 

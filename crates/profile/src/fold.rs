@@ -8,12 +8,14 @@ use crate::{Frame, NodeId, Profile};
 const FOLD_SHARE: u32 = 16;
 
 impl Profile {
-    /// Folds what costs least until there are at most `nodes_max` nodes, where that achieves it, and gives for each old node
-    /// the new one that has what was spent there; none for nodes where nothing was spent, unless they are in `held`.
+    /// Folds what costs least until there are at most `nodes_max` nodes, where that achieves it, and gives
+    /// for each old node the new one that has what was spent there; none for nodes where nothing was spent,
+    /// unless they are in `held`.
     ///
-    /// Callers are folded into the ones below them, so that what runs keeps its address and its cycles, and loses its nearest
-    /// callers. Where a quarter of the nodes is not enough for the addresses alone, those next to each other first count as
-    /// the costliest one of them: each time that puts at most four parts in `nodes_max` of all cycles over either edge of a function.
+    /// Callers are folded into the ones below them, so that what runs keeps its address and its cycles, and
+    /// loses its nearest callers. Where a quarter of the nodes is not enough for the addresses alone, those
+    /// next to each other first count as the costliest one of them: each time that puts at most four parts in
+    /// `nodes_max` of all cycles over either edge of a function.
     pub fn fold(&mut self, nodes_max: usize, held: &[NodeId]) -> Vec<Option<NodeId>> {
         let subtree: Vec<u64> = self.subtree().iter().map(|value| value.cycles).collect();
         let total = self.sum().cycles;
@@ -37,8 +39,8 @@ impl Profile {
         }
     }
 
-    /// For each address where something was spent the one that it counts as, in at most about `addresses_max` of them; empty
-    /// where they are no more.
+    /// For each address where something was spent the one that it counts as, in at most about `addresses_max`
+    /// of them; empty where they are no more.
     fn neighbours(&self, addresses_max: usize, total: u64, is_leaf: &[bool]) -> HashMap<Frame, Frame> {
         let mut addresses: BTreeMap<Frame, u64> = BTreeMap::new();
         for (node, _) in self.nodes.iter().zip(is_leaf).filter(|(_, is_leaf)| **is_leaf) {
@@ -66,7 +68,8 @@ impl Profile {
         all
     }
 
-    /// Whether each node stays as a caller: it is no code, or costs at least `least`, or such a one stands on it.
+    /// Whether each node stays as a caller: it is no code, or costs at least `least`, or such a one stands on
+    /// it.
     fn kept(&self, subtree: &[u64], least: u64) -> Vec<bool> {
         let both = self.nodes.iter().zip(subtree);
         let mut kept: Vec<bool> = both

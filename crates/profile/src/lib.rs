@@ -3,7 +3,8 @@
 //! ```text
 //! Profile   stacks of guest addresses with the cycles that were spent there; adds up to the cycles of its runs
 //! ```
-//! A profile knows addresses only. It is small, it can be merged, and equal runs give equal profiles, bit for bit. No IO.
+//! A profile knows addresses only. It is small, it can be merged, and equal runs give equal profiles, bit for
+//! bit. No IO.
 #![forbid(unsafe_code)]
 
 mod canonical;

@@ -1,6 +1,7 @@
 //! Every limit of profiles: name, unit, default.
 
-/// Nodes of a profile's tree of stacks, at most: what does not fit is counted as [`Frame::Other`](crate::Frame::Other).
+/// Nodes of a profile's tree of stacks, at most: what does not fit is counted as
+/// [`Frame::Other`](crate::Frame::Other).
 pub const NODES_MAX: usize = 1 << 18;
 
 /// Programs of a profile, at most.

@@ -123,7 +123,8 @@ impl Profile {
         u32::try_from(index).ok().map(ProgramId)
     }
 
-    /// The node of `frame` on top of `parent`, which is added if it is new; none if there is no room for another.
+    /// The node of `frame` on top of `parent`, which is added if it is new; none if there is no room for
+    /// another.
     pub fn child(&mut self, parent: Option<NodeId>, frame: Frame) -> Option<NodeId> {
         if let Some(id) = self.index.get(&(parent, frame)) {
             return Some(*id);
@@ -145,8 +146,8 @@ impl Profile {
         }
     }
 
-    /// Adds what was spent with `stack`, whose first frame nothing called. Where it does not fit, it counts as
-    /// [`Frame::Other`], so that sums stay right.
+    /// Adds what was spent with `stack`, whose first frame nothing called. Where it does not fit, it counts
+    /// as [`Frame::Other`], so that sums stay right.
     pub fn add(&mut self, stack: &[Frame], value: Value) {
         let mut parent = None;
         for frame in stack.iter().take(DEPTH_MAX) {
@@ -197,7 +198,8 @@ impl Profile {
         }
     }
 
-    /// Gives the stacks of `other` their nodes on top of `root`, by their number there; none where there is no room.
+    /// Gives the stacks of `other` their nodes on top of `root`, by their number there; none where there is
+    /// no room.
     pub fn place_under(&mut self, root: Option<NodeId>, other: &Self) -> Vec<Option<NodeId>> {
         let programs: Vec<Option<ProgramId>> =
             other.programs.iter().map(|program| self.program(program)).collect();

@@ -263,7 +263,8 @@ impl<'a, 'd> Builder<'a, 'd> {
     }
 }
 
-/// What is known behind instructions. The whole block is followed: only a block that computes an address itself always goes there.
+/// What is known behind instructions. The whole block is followed: only a block that computes an address
+/// itself always goes there.
 fn followed(instructions: &[(GuestAddr, Instruction)]) -> Line {
     let mut known = Line::new();
     for (pc, instruction) in instructions {

@@ -1,5 +1,6 @@
-//! Tables of code: a jump to an address that code says and a number of steps goes to one of pieces of code in a row, be they jumps, pieces
-//! of equal size that each end in one, or a loop that is unrolled and entered in its middle. Hints, as jump tables are.
+//! Tables of code: a jump to an address that code says and a number of steps goes to one of pieces of code in
+//! a row, be they jumps, pieces of equal size that each end in one, or a loop that is unrolled and entered in
+//! its middle. Hints, as jump tables are.
 
 use std::ops::Range;
 
@@ -21,8 +22,9 @@ pub(crate) struct CodeTable {
 }
 
 impl CodeTable {
-    /// What a jump to `sum` may mean. From its base on upwards pieces follow until one ends otherwise than the first does: either
-    /// all end in a jump, or the last one alone. Of one that is entered below its base all pieces from `floor` on are taken.
+    /// What a jump to `sum` may mean. From its base on upwards pieces follow until one ends otherwise than
+    /// the first does: either all end in a jump, or the last one alone. Of one that is entered below its base
+    /// all pieces from `floor` on are taken.
     pub(crate) fn of(image: &Image, decoder: &mut Decoder, sum: Sum, floor: u64) -> Self {
         let step = if sum.factor.is_multiple_of(2) { sum.factor } else { 2 };
         let base = sum.base & !1;
@@ -57,8 +59,8 @@ fn is_end(instruction: &Instruction) -> bool {
     matches!(instruction.op, Op::Jal | Op::Jalr) && instruction.rd == Reg::ZERO
 }
 
-/// Where instructions begin in `range`, if one does at its start: each that is fused with others too, since a jump may go there.
-/// None behind what is no instruction.
+/// Where instructions begin in `range`, if one does at its start: each that is fused with others too, since a
+/// jump may go there. None behind what is no instruction.
 pub(crate) fn starts(image: &Image, decoder: &mut Decoder, range: Range<u64>) -> Vec<u64> {
     let mut starts = Vec::new();
     let mut pc = range.start;

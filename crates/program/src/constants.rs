@@ -1,5 +1,5 @@
-//! What an ELF says of its executable pages that is no code: linkers put constants beside it. Hints: code that is said to be
-//! none, and is found by its address alone, runs in the interpreter.
+//! What an ELF says of its executable pages that is no code: linkers put constants beside it. Hints: code
+//! that is said to be none, and is found by its address alone, runs in the interpreter.
 
 use antares_abi::GUEST_MEMORY_BYTES;
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf};
@@ -7,8 +7,8 @@ use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf}
 /// Sections and symbols read in one ELF; the rest is ignored.
 const HINTS_MAX: usize = 1 << 20;
 
-/// Ranges `[start, end)` of sections without instructions and of named variables, ascending, disjoint. Empty if section headers are
-/// missing or odd: ckb-vm never looks at them.
+/// Ranges `[start, end)` of sections without instructions and of named variables, ascending, disjoint. Empty
+/// if section headers are missing or odd: ckb-vm never looks at them.
 pub(crate) fn constants(bytes: &[u8]) -> Vec<(u64, u64)> {
     let Ok(file) = object::read::elf::ElfFile64::<object::Endianness>::parse(bytes) else {
         return Vec::new();

@@ -11,8 +11,8 @@ use ckb_vm::{
 
 use crate::{Image, Instruction, image::LoadedMachine};
 
-/// Decodes instructions of one image. What a pc decodes to depends on memory, ISA and version alone, and executable
-/// pages never change, so every answer is final.
+/// Decodes instructions of one image. What a pc decodes to depends on memory, ISA and version alone, and
+/// executable pages never change, so every answer is final.
 pub struct Decoder<'a> {
     machine: RefMut<'a, LoadedMachine>,
     decoder: VmDecoder,

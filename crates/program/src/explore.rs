@@ -16,8 +16,8 @@ use crate::{
 /// Instructions after which a straight line is cut, so that no block is huge.
 const BLOCK_INSTRUCTIONS_MAX: usize = 4096;
 
-/// Bytes around a computed jump in which every instruction may be meant, if nothing else says where it goes (`memset` and
-/// `memcpy` of picolibc and newlib jump into their own unrolled bodies).
+/// Bytes around a computed jump in which every instruction may be meant, if nothing else says where it goes
+/// (`memset` and `memcpy` of picolibc and newlib jump into their own unrolled bodies).
 const COMPUTED_REACH_BYTES: u64 = 160;
 
 /// Instructions of an end that functions share: libgcc's `__riscv_restore_12` has 21.
@@ -32,7 +32,8 @@ pub(crate) struct FunctionDraft {
     pub(crate) walked: BTreeMap<u64, Instruction>,
     /// Addresses that were reached and hold no instruction.
     pub(crate) invalid: BTreeSet<u64>,
-    /// `ebreak`s that are the last of a function: how compilers abort. Who comes there goes on in the interpreter.
+    /// `ebreak`s that are the last of a function: how compilers abort. Who comes there goes on in the
+    /// interpreter.
     pub(crate) traps: BTreeSet<u64>,
     /// Functions called.
     pub(crate) calls: BTreeSet<Key>,
@@ -53,9 +54,9 @@ pub(crate) struct FunctionDraft {
 }
 
 impl FunctionDraft {
-    /// All instructions but those where another function may begin: behind a call or a system call, which may never return, behind a
-    /// jump that goes nowhere else, as a tail call of the next function is, and where a computed jump may go that no table lists, for
-    /// it may be a tail call by address.
+    /// All instructions but those where another function may begin: behind a call or a system call, which may
+    /// never return, behind a jump that goes nowhere else, as a tail call of the next function is, and where
+    /// a computed jump may go that no table lists, for it may be a tail call by address.
     pub(crate) fn insides(&self) -> impl Iterator<Item = u64> {
         let ends = |(pc, instruction): (&u64, &Instruction)| {
             let is_end = match instruction.op {
@@ -81,7 +82,8 @@ impl FunctionDraft {
 
 /// What is known of a whole program before its functions are.
 pub(crate) struct Surroundings {
-    /// Words of data that look like addresses of code ([`code_words_in_data`](crate::taken::code_words_in_data)).
+    /// Words of data that look like addresses of code
+    /// ([`code_words_in_data`](crate::taken::code_words_in_data)).
     pub(crate) words: Vec<u64>,
     /// Addresses that code computes ([`references`](jump_table::references)).
     pub(crate) references: Vec<u64>,
@@ -173,8 +175,9 @@ impl Explorer {
         }
     }
 
-    /// Makes jumps to the shared end of functions (`-msave-restore`, LLVM's outliner) jumps inside of this one. As a function of its
-    /// own such an end would return, or go on, elsewhere than it was called from: it loads the address that its caller was called with.
+    /// Makes jumps to the shared end of functions (`-msave-restore`, LLVM's outliner) jumps inside of this
+    /// one. As a function of its own such an end would return, or go on, elsewhere than it was called from:
+    /// it loads the address that its caller was called with.
     fn take_shared_ends(&mut self, decoder: &mut Decoder) {
         let new: Vec<u64> = self.draft.tails.difference(&self.others).copied().collect();
         for tail in new {
@@ -188,8 +191,9 @@ impl Explorer {
         }
     }
 
-    /// The instructions from `start` on, if they are such an end: a line that loads the link register from the stack frame that
-    /// it found, or frees that frame, and then returns or goes to a known place for good. A function would have made a frame first.
+    /// The instructions from `start` on, if they are such an end: a line that loads the link register from
+    /// the stack frame that it found, or frees that frame, and then returns or goes to a known place for
+    /// good. A function would have made a frame first.
     fn shared_end(&self, decoder: &mut Decoder, start: u64) -> Option<Vec<u64>> {
         let (mut pc, mut pcs) = (start, Vec::new());
         let (mut has_frame, mut loads_link) = (false, false);
@@ -302,8 +306,8 @@ impl Explorer {
         self.target(next);
     }
 
-    /// Where a jump to `target` comes back to, if code has set the link register by hand: to what stands behind the jump, or to another
-    /// place of this function as it leaves it.
+    /// Where a jump to `target` comes back to, if code has set the link register by hand: to what stands
+    /// behind the jump, or to another place of this function as it leaves it.
     fn linked(&self, target: u64, next: u64, line: &Line) -> Option<u64> {
         let return_pc = line.constant(Reg::RA)?;
         let is_place = self.range.contains(&return_pc) && return_pc.is_multiple_of(2);
@@ -432,7 +436,8 @@ impl Explorer {
         }
     }
 
-    /// Adds what computed jumps into code may mean. Code elsewhere becomes a part of this function, or functions that it calls.
+    /// Adds what computed jumps into code may mean. Code elsewhere becomes a part of this function, or
+    /// functions that it calls.
     fn take_code_tables(&mut self, image: &Image, decoder: &mut Decoder) {
         for (jump, sum) in self.computed.clone() {
             let Some(&instruction) = self.draft.walked.get(&jump) else { continue };
@@ -460,7 +465,8 @@ impl Explorer {
         }
     }
 
-    /// What may be meant around jumps of which it is not known how far their pieces are apart. None goes to itself.
+    /// What may be meant around jumps of which it is not known how far their pieces are apart. None goes to
+    /// itself.
     fn instructions_near_computed_jumps(&self, image: &Image, decoder: &mut Decoder) -> Vec<u64> {
         let mut found = Vec::new();
         for (&jump, _) in self.computed.iter().filter(|(_, sum)| sum.factor < 2) {

@@ -196,6 +196,15 @@ impl Image {
         self.memory.get(start..end)?.try_into().ok()
     }
 
+    /// The addresses of bytes that are others in `other`, at most 64; none if there are more.
+    #[must_use]
+    pub fn differing_bytes(&self, other: &Self) -> Option<Vec<u64>> {
+        const MAX: usize = 64;
+        let both = self.memory.iter().zip(&other.memory).zip(0_u64..);
+        let found: Vec<u64> = both.filter(|((a, b), _)| a != b).map(|(_, at)| at).take(MAX + 1).collect();
+        (found.len() <= MAX && self.memory.len() == other.memory.len()).then_some(found)
+    }
+
     /// Executable pages: address and bytes.
     pub(crate) fn code(&self) -> Vec<(u64, Vec<u8>)> {
         let place = |address| usize::try_from(address).unwrap_or(usize::MAX);
@@ -204,10 +213,11 @@ impl Image {
         self.executable.iter().filter_map(bytes).collect()
     }
 
-    /// The range `[start, end)` in which generated code stores without a look at page flags: what is behind the last executable page,
-    /// where the stack is, if there is nothing before it that the program is to store to, so that almost every legal store is inside.
-    /// Else all of memory, and so it is for loaded code, which has other code beside it that it does not know: whoever runs that
-    /// protects all executable pages.
+    /// The range `[start, end)` in which generated code stores without a look at page flags: what is behind
+    /// the last executable page, where the stack is, if there is nothing before it that the program is to
+    /// store to, so that almost every legal store is inside. Else all of memory, and so it is for loaded
+    /// code, which has other code beside it that it does not know: whoever runs that protects all executable
+    /// pages.
     #[must_use]
     pub fn writable_range(&self) -> (u64, u64) {
         let start = self.executable.last().map_or(0, |range| range.1);

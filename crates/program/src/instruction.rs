@@ -156,8 +156,8 @@ pub struct Instruction {
 
 macro_rules! operations {
     ($($format:ident { $($name:ident $text:literal = $($opcode:ident)|+;)* })*) => {
-        /// An operation of the guest ISA, as ckb-vm's decoder gives it. Loads and `jalr` of VM version 0 are not told
-        /// apart here: the version is a property of the whole program.
+        /// An operation of the guest ISA, as ckb-vm's decoder gives it. Loads and `jalr` of VM version 0 are
+        /// not told apart here: the version is a property of the whole program.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "the names are the manual's")]
         pub enum Op { $($($name,)*)* }
@@ -323,6 +323,12 @@ impl Instruction {
     #[must_use]
     pub fn may_write(&self, register: Reg) -> bool {
         self.rd == register || (self.is_fused() && [self.rs1, self.rs2, self.rs3].contains(&register))
+    }
+
+    /// Whether it is of the extension A, which has no native code.
+    #[must_use]
+    pub fn is_atomic(&self) -> bool {
+        ["lr.", "sc.", "amo"].iter().any(|kind| self.op.name().starts_with(kind))
     }
 
     /// Whether this is a conditional branch.

@@ -7,8 +7,9 @@ use crate::{Decoder, Image, Instruction, Op, Reg};
 /// Entries of one table at the most.
 const TABLE_ENTRIES_MAX: u64 = 4096;
 
-/// Addresses that code in memory computes from an upper and a lower part, ascending, once each. Where one of them points,
-/// something begins, and what stood before ends: the tables of a program stand one after another.
+/// Addresses that code in memory computes from an upper and a lower part, ascending, once each. Where one of
+/// them points, something begins, and what stood before ends: the tables of a program stand one after
+/// another.
 pub(crate) fn references(image: &Image, decoder: &mut Decoder) -> Vec<u64> {
     let mut found = Vec::new();
     for &(start, end) in &image.executable {
@@ -45,10 +46,10 @@ fn reference(pc: u64, instruction: &Instruction, uppers: &mut [Option<u64>; 32])
     address.filter(|_| rd != Reg::ZERO)
 }
 
-/// Targets inside `function` that a table at `table` lists, in any of the forms that compilers emit, in any loaded
-/// memory (ckb-vm lets a script write its constants): 32-bit distances
-/// from the table (medany, PIC), 32-bit addresses, 64-bit addresses. It ends before the next of `references`, which are
-/// ascending. Hints: the jump itself always uses the address that the guest computed.
+/// Targets inside `function` that a table at `table` lists, in any of the forms that compilers emit, in any
+/// loaded memory (ckb-vm lets a script write its constants): 32-bit distances from the table (medany, PIC),
+/// 32-bit addresses, 64-bit addresses. It ends before the next of `references`, which are ascending. Hints:
+/// the jump itself always uses the address that the guest computed.
 pub(crate) fn targets(image: &Image, references: &[u64], table: u64, function: &Range<u64>) -> Vec<u64> {
     let next = references.partition_point(|reference| *reference <= table);
     let end = references.get(next).copied().unwrap_or(u64::MAX);
@@ -59,7 +60,8 @@ pub(crate) fn targets(image: &Image, references: &[u64], table: u64, function: &
     let wide = |index: u64| image.bytes::<8>(place(index, 8)?).map(u64::from_le_bytes);
     let mut found = Vec::new();
     let inside = |target: &u64| function.contains(target) && target.is_multiple_of(2);
-    // The table may stand behind the function's code, and zeros behind the table: no entry is of the table itself.
+    // The table may stand behind the function's code, and zeros behind the table: no entry is of the table
+    // itself.
     let outside = |target: u64, end: u64| target < table || target >= end;
     let mut take = |bytes: u64, entry: &dyn Fn(u64) -> Option<u64>| {
         let target = |index| {

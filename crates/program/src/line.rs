@@ -1,5 +1,6 @@
-//! Register values that are known along one straight line: where recovery reads addresses of code from. What ckb-vm's decoder has fused
-//! is followed as what it was fused of, so that the same code is found in all VM versions.
+//! Register values that are known along one straight line: where recovery reads addresses of code from. What
+//! ckb-vm's decoder has fused is followed as what it was fused of, so that the same code is found in all VM
+//! versions.
 
 use crate::{Instruction, Op, Reg};
 
@@ -8,7 +9,8 @@ pub(crate) struct Line {
     constants: [Option<u64>; 32],
     /// What the value is a sum of, without a load.
     sums: [Option<Sum>; 32],
-    /// A number that the value is a multiple of; 1 if nothing is known, 0 if it was loaded, as distances in tables of words are.
+    /// A number that the value is a multiple of; 1 if nothing is known, 0 if it was loaded, as distances in
+    /// tables of words are.
     factors: [u64; 32],
     /// The address that the value was computed from: it is near, or was loaded from there.
     origins: [Option<u64>; 32],
@@ -172,8 +174,8 @@ impl Line {
         self.origins[register.index()]
     }
 
-    /// Where `jalr` goes, if the line says so. In VM version 0 one that writes its own operand goes elsewhere (ckb-vm
-    /// issue 92).
+    /// Where `jalr` goes, if the line says so. In VM version 0 one that writes its own operand goes elsewhere
+    /// (ckb-vm issue 92).
     pub(crate) fn jump_target(&self, instruction: &Instruction, vm_version: u32) -> Option<u64> {
         let Instruction { rd, rs1, imm, .. } = *instruction;
         let base = self.constants[rs1.index()]?;

@@ -1,9 +1,10 @@
 //! `recover`: functions and blocks of an image, with and without symbols or section headers.
 //!
-//! A *start* is a pc that something calls or tail-jumps to, that a symbol names, or where the program begins. A
-//! function reaches from its start over every branch and jump inside `[start, next start)`; what leaves that range is
-//! a tail call. Addresses found in data or computed as constants become functions too (they may be called
-//! indirectly), but cut no range. Nothing here is trusted by generated code: a wrong guess costs time, never a result.
+//! A *start* is a pc that something calls or tail-jumps to, that a symbol names, or where the program begins.
+//! A function reaches from its start over every branch and jump inside `[start, next start)`; what leaves
+//! that range is a tail call. Addresses found in data or computed as constants become functions too (they may
+//! be called indirectly), but cut no range. Nothing here is trusted by generated code: a wrong guess costs
+//! time, never a result.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
@@ -60,7 +61,8 @@ pub struct Program {
     pub is_loaded_code: bool,
     /// Functions by entry pc, then link register.
     pub functions: Vec<Function>,
-    /// Tables of functions in data, by an address that code computes: a guess, and what they held at the start.
+    /// Tables of functions in data, by an address that code computes: a guess, and what they held at the
+    /// start.
     pub function_tables: BTreeMap<u64, Vec<GuestAddr>>,
 }
 
@@ -148,7 +150,8 @@ pub enum Terminator {
         /// Whether the address was read from a table, and these are all that it lists.
         is_table: bool,
     },
-    /// Jumps to the address in the link register: back to the caller, or to a block after a local computed call.
+    /// Jumps to the address in the link register: back to the caller, or to a block after a local computed
+    /// call.
     Return {
         /// Blocks after local computed calls; the same list in all returns of a function.
         locals: Arc<[BlockId]>,
@@ -157,7 +160,8 @@ pub enum Terminator {
     Ecall(BlockId),
     /// The syscall with `a7` = 93, which ends the script.
     Exit,
-    /// ckb-vm finds no instruction here, or native code has no way on: behind an `ebreak` that ends a function.
+    /// ckb-vm finds no instruction here, or native code has no way on: behind an `ebreak` that ends a
+    /// function.
     Leave,
 }
 
@@ -192,14 +196,15 @@ pub fn recover(image: &Image, limits: &CompileLimits, hints: &Hints) -> Result<P
 /// A function's identity: entry and link register.
 pub(crate) type Key = (u64, Reg);
 
-/// Rounds over the whole program until no new start is found; a later start would only turn jumps into tail calls.
+/// Rounds over the whole program until no new start is found; a later start would only turn jumps into tail
+/// calls.
 const ROUNDS_MAX: usize = 6;
 
 /// How many times a block may be there, on average, before guesses are taken back.
 const COPIES_MAX: u64 = 4;
 
-/// Instructions that functions may have between them, beside one for each byte of code: guesses may overlap, and pointers into one
-/// line would each hold the rest of it.
+/// Instructions that functions may have between them, beside one for each byte of code: guesses may overlap,
+/// and pointers into one line would each hold the rest of it.
 const SPARE_INSTRUCTIONS: u64 = 1 << 16;
 
 struct Recovery<'a> {
@@ -271,9 +276,9 @@ impl<'a> Recovery<'a> {
         Ok(self)
     }
 
-    /// Takes back guesses if there are far more blocks than places where one begins: an address in data that is a label
-    /// of a computed jump is no function, and as one it would hold all of the function around it once more. Whether
-    /// there were any.
+    /// Takes back guesses if there are far more blocks than places where one begins: an address in data that
+    /// is a label of a computed jump is no function, and as one it would hold all of the function around it
+    /// once more. Whether there were any.
     fn drop_labels(&mut self) -> bool {
         let places: BTreeSet<u64> = self.drafts.values().flat_map(|draft| &draft.leaders).copied().collect();
         if self.blocks <= COPIES_MAX * places.len() as u64 && !self.is_exhausted {
@@ -340,7 +345,8 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Takes `address` for one that may be called, unless it is a label in a function that has a name, or said to be no code.
+    /// Takes `address` for one that may be called, unless it is a label in a function that has a name, or
+    /// said to be no code.
     fn expose(&mut self, address: u64) -> Result<(), ProgramError> {
         let is_known = self.starts.contains(&address);
         if !is_known && (self.image.is_inside_named(address) || self.image.is_constant(address)) {
@@ -370,15 +376,16 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Whether a guess calls nothing in the middle of known functions, as constants do if they are read as code. What stands behind a
-    /// call is no such middle: the call may never return.
+    /// Whether a guess calls nothing in the middle of known functions, as constants do if they are read as
+    /// code. What stands behind a call is no such middle: the call may never return.
     fn is_apart(&self, draft: &FunctionDraft) -> bool {
         let calls = draft.calls.iter().filter(|callee| callee.1 == Reg::RA).map(|callee| callee.0);
         let mut targets = calls.chain(draft.tails.iter().copied());
         targets.all(|target| self.starts.contains(&target) || !self.insides.contains(&target))
     }
 
-    /// Keeps a draft and goes after what it calls; drops it if it was a mere guess that turned out to be no code.
+    /// Keeps a draft and goes after what it calls; drops it if it was a mere guess that turned out to be no
+    /// code.
     fn take(&mut self, key: Key, draft: FunctionDraft) -> Result<(), ProgramError> {
         let is_guess = self.is_guess(key.0);
         if is_guess && !(draft.is_clean() && self.is_apart(&draft)) {

@@ -9,8 +9,8 @@ const TABLE_FUNCTIONS_MAX: usize = 16;
 
 /// Every even code address that stands as an aligned 64-bit word in loaded memory, ascending, once each.
 ///
-/// A hint: a number that only looks like a code address costs compile time, a missed one costs a restart in the
-/// interpreter when it is called.
+/// A hint: a number that only looks like a code address costs compile time, a missed one costs a restart in
+/// the interpreter when it is called.
 pub(crate) fn code_addresses_in_data(image: &Image) -> Vec<u64> {
     code_in_data(image, 8, |address| image.bytes(address).map(u64::from_le_bytes).filter(|word| *word != 0))
 }

@@ -43,6 +43,14 @@ impl fmt::Display for Program {
                 (_, false) => writeln!(f, "hint: {address:#x} was jumped to")?,
             }
         }
+        let blocks = self.functions.iter().flat_map(|function| &function.blocks);
+        let instructions = blocks.flat_map(|block| &block.instructions);
+        match instructions.filter(|(_, instruction)| instruction.is_atomic()).count() {
+            0 => {}
+            count => {
+                writeln!(f, "atomics: {count}, at each of which native code is left: there is none for them")?
+            }
+        }
         self.functions.iter().try_for_each(|function| write!(f, "\n{function}"))
     }
 }

@@ -1,9 +1,10 @@
 //! Straight lines whose length ckb-vm's assembly does not keep right.
 //!
-//! `AsmMachine` runs traces of up to 16 decoded instructions and keeps the bytes of each in a `u8`. A fusion takes up to 20
-//! bytes, so a trace may have more than 255: exactly 256 are an error, more of them wrap, and the script goes on in the middle
-//! of the trace (ckb-vm 0.24, `machine/asm/mod.rs`). Native code has no such limit, so it must not run there. Any instruction
-//! may begin a trace: after a jump, or because the trace before it was full.
+//! `AsmMachine` runs traces of up to 16 decoded instructions and keeps the bytes of each in a `u8`. A fusion
+//! takes up to 20 bytes, so a trace may have more than 255: exactly 256 are an error, more of them wrap, and
+//! the script goes on in the middle of the trace (ckb-vm 0.24, `machine/asm/mod.rs`). Native code has no such
+//! limit, so it must not run there. Any instruction may begin a trace: after a jump, or because the trace
+//! before it was full.
 
 use crate::{Decoder, GuestAddr, Instruction, Op};
 
@@ -31,8 +32,8 @@ impl Instruction {
     }
 }
 
-/// Whether a trace that begins in `line` may be longer than its length can say. Where code ends without a jump, other code may be
-/// loaded behind it while the script runs; fifteen fusions of it are too long.
+/// Whether a trace that begins in `line` may be longer than its length can say. Where code ends without a
+/// jump, other code may be loaded behind it while the script runs; fifteen fusions of it are too long.
 pub(crate) fn is_overlong(decoder: &mut Decoder<'_>, line: &[(GuestAddr, Instruction)]) -> bool {
     let mut window = Window::default();
     let mut next = None;

@@ -5,8 +5,8 @@ use antares_program::Reg;
 
 use crate::{available::ImpliedWindows, frame::SpDistance};
 
-/// The first operation of `block` that accesses what nothing has seen to. `sp` is at a distance from where the function found
-/// it, below which all from `frame_low` on was checked for loads and stores.
+/// The first operation of `block` that accesses what nothing has seen to. `sp` is at a distance from where
+/// the function found it, below which all from `frame_low` on was checked for loads and stores.
 pub(super) fn unchecked(
     block: &Block,
     implied: ImpliedWindows,

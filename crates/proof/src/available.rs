@@ -1,10 +1,12 @@
-//! Available checks: for each register the addresses around it that may be accessed when a block is entered, whichever path led there.
+//! Available checks: for each register the addresses around it that may be accessed when a block is entered,
+//! whichever path led there.
 //!
-//! Executing a block forwards gives each value a root (a register as the block found it, or an operation) and a distance from it.
-//! A check says something about the root of its base; a register that is written has what is known of the root of its new
-//! value. Blocks start with everything and lose what one path to them does not bring, until nothing changes: the greatest solution,
-//! which holds by induction over the length of a run. Loads may lie in one range of addresses and stores in another, each without
-//! a gap, so that two windows around the same root are one with all that is between them.
+//! Executing a block forwards gives each value a root (a register as the block found it, or an operation) and
+//! a distance from it. A check says something about the root of its base; a register that is written has what
+//! is known of the root of its new value. Blocks start with everything and lose what one path to them does
+//! not bring, until nothing changes: the greatest solution, which holds by induction over the length of a
+//! run. Loads may lie in one range of addresses and stores in another, each without a gap, so that two
+//! windows around the same root are one with all that is between them.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +16,12 @@ use antares_program::Reg;
 /// Distances beyond this are not followed.
 const DISTANCE_MAX: i64 = 1 << 20;
 
-/// How often what is known of a register changes at a block before it is taken for unknown where an edge leads back: windows around
-/// what every iteration moves shrink a little each time.
+/// How often what is known of a register changes at a block before it is taken for unknown where an edge
+/// leads back: windows around what every iteration moves shrink a little each time.
 const CHANGES_MAX: u32 = 512;
 
-/// How often blocks are visited, in all and for each of them, before whatever changes is taken for unknown where edges lead back; and
-/// four times as often, wherever it changes.
+/// How often blocks are visited, in all and for each of them, before whatever changes is taken for unknown
+/// where edges lead back; and four times as often, wherever it changes.
 const VISITS: usize = 1 << 14;
 const VISITS_PER_BLOCK: usize = 512;
 

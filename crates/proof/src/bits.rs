@@ -16,7 +16,8 @@ impl Bits {
         Self { zeros: !number, ones: number }
     }
 
-    /// A word whose bits from `end` on may be anything, and of those below it `highest` is the highest that is set, if any is.
+    /// A word whose bits from `end` on may be anything, and of those below it `highest` is the highest that
+    /// is set, if any is.
     pub(super) fn highest_below(end: u32, highest: Option<u32>) -> Self {
         let below = |end: u32| u64::MAX.checked_shl(end).map_or(u64::MAX, |above| !above);
         match highest {

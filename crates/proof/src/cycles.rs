@@ -1,12 +1,13 @@
-//! Cycles: that what was charged is what was used wherever somebody can tell, and that the cycle limit is checked in time. Each question
-//! goes over blocks and edges once.
+//! Cycles: that what was charged is what was used wherever somebody can tell, and that the cycle limit is
+//! checked in time. Each question goes over blocks and edges once.
 
 use antares_ir::{Block, Charge, Function, Terminator};
 use antares_program::{BlockId, FunctionId};
 
 use crate::flow::Flow;
 
-/// The first block at which what was charged depends on the path to it, or is not balanced where the function is left.
+/// The first block at which what was charged depends on the path to it, or is not balanced where the function
+/// is left.
 #[must_use]
 pub fn unbalanced(function: &Function) -> Option<BlockId> {
     // By block: cycles that were charged and not used, as it is entered.
@@ -36,8 +37,8 @@ fn stays(block: &Block) -> bool {
     matches!(block.terminator, Terminator::Jump(_) | Terminator::Branch { .. })
 }
 
-/// The first block that defers a charge outside of a bounded loop, or leaves one with charges that are deferred and not made, or
-/// makes such charges for another function.
+/// The first block that defers a charge outside of a bounded loop, or leaves one with charges that are
+/// deferred and not made, or makes such charges for another function.
 pub(super) fn lost(function: &Function, flow: &Flow) -> Option<BlockId> {
     let ids = || (0..).map(BlockId).zip(&function.blocks);
     let makes = |id: BlockId| match function.blocks[id.0 as usize].charge {
@@ -65,7 +66,8 @@ pub(super) fn lost(function: &Function, flow: &Flow) -> Option<BlockId> {
     })
 }
 
-/// The first block in a cycle of the control flow, bounded loops aside, without a cycle-limit check; or one that leaves the function without.
+/// The first block in a cycle of the control flow, bounded loops aside, without a cycle-limit check; or one
+/// that leaves the function without.
 pub(super) fn unlimited(function: &Function, flow: &Flow) -> Option<BlockId> {
     let (blocks, cfg) = (&function.blocks, &flow.cfg);
     let reached = cfg.reverse_postorder();

@@ -1,5 +1,6 @@
-//! How control flows in a function, both ways, and which bounded loop each block is said to be in: made once, for all that ask. Takes time
-//! in proportion to edges and to the blocks of all bounded loops, of which passes put each block into one.
+//! How control flows in a function, both ways, and which bounded loop each block is said to be in: made once,
+//! for all that ask. Takes time in proportion to edges and to the blocks of all bounded loops, of which
+//! passes put each block into one.
 
 use antares_ir::{Cfg, Function};
 use antares_program::BlockId;

@@ -1,8 +1,9 @@
-//! Stack frames: how far `sp` is from where the function found it, wherever a block begins, so that an access of the frame, which was
-//! checked at the entry, is known to be one.
+//! Stack frames: how far `sp` is from where the function found it, wherever a block begins, so that an access
+//! of the frame, which was checked at the entry, is known to be one.
 //!
-//! A function returns after its callees have, so what follows from all that they do is true by induction over the length of a run.
-//! Callers compare `sp` behind a function that may have moved it ([`SpAfter::Compared`]), and behind calls by address.
+//! A function returns after its callees have, so what follows from all that they do is true by induction over
+//! the length of a run. Callers compare `sp` behind a function that may have moved it
+//! ([`SpAfter::Compared`]), and behind calls by address.
 
 use antares_ir::{Function, Module, SpAfter, Terminator, dataflow::Worklist};
 use antares_program::Reg;

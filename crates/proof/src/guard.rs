@@ -1,4 +1,5 @@
-//! What holds where a guard's branch to the bounded version is taken: read off its operations, one comparison after the other.
+//! What holds where a guard's branch to the bounded version is taken: read off its operations, one comparison
+//! after the other.
 
 use antares_ir::{BinaryOp, Block, Op, Terminator, Value, VersionedLoop};
 use antares_program::Reg;
@@ -31,7 +32,8 @@ pub(super) struct Quotient {
 }
 
 impl Guard {
-    /// What `block` has compared if its branch is taken; none if it does not end in one, or `witness` names no value of its.
+    /// What `block` has compared if its branch is taken; none if it does not end in one, or `witness` names
+    /// no value of its.
     pub(super) fn of(block: &Block, witness: &VersionedLoop) -> Option<Self> {
         let Terminator::Branch { condition, .. } = block.terminator else { return None };
         let values = Values::of(block, witness.last)?;
@@ -113,7 +115,8 @@ impl Guard {
         }
     }
 
-    /// Whether numbers are compared of which the first is above the second, or a sum is above what it is not above.
+    /// Whether numbers are compared of which the first is above the second, or a sum is above what it is not
+    /// above.
     fn contradicts(&self) -> bool {
         let is_wrong = |(low, high): &(ModularSum, ModularSum)| match (low.number(), high.number()) {
             (Some(low), Some(high)) => low.cast_unsigned() > high.cast_unsigned(),

@@ -1,5 +1,5 @@
-//! One iteration of a bounded loop, executed on unknown registers: what each value is then, and what is new when the next one
-//! begins.
+//! One iteration of a bounded loop, executed on unknown registers: what each value is then, and what is new
+//! when the next one begins.
 
 use antares_ir::{BinaryOp, Block, Op, Terminator, UnaryOp, Value, VersionedLoop, Width};
 use antares_program::BlockId;
@@ -24,8 +24,8 @@ pub(super) struct Iteration<'f> {
 }
 
 impl<'f> Iteration<'f> {
-    /// An iteration of the bounded loop that `witness` is about, if `known` holds as it begins. None if control flows as it
-    /// should not: from block to later block, back to the header, or out.
+    /// An iteration of the bounded loop that `witness` is about, if `known` holds as it begins. None if
+    /// control flows as it should not: from block to later block, back to the header, or out.
     pub(super) fn of(
         blocks: &'f [Block],
         witness: &VersionedLoop,
@@ -67,7 +67,8 @@ impl<'f> Iteration<'f> {
         Some(iteration)
     }
 
-    /// The blocks of the iteration that follow one of it, 0 for the header: each later or the header. None if another follows.
+    /// The blocks of the iteration that follow one of it, 0 for the header: each later or the header. None if
+    /// another follows.
     fn successors(&self, place: usize) -> Option<Vec<usize>> {
         let (Terminator::Jump(_) | Terminator::Branch { .. }) = self.blocks[place].terminator else {
             return None;
@@ -191,7 +192,8 @@ impl<'f> Iteration<'f> {
         self.below(1 << (64 - by))
     }
 
-    /// `x` with its bits from some on replaced: `x` itself if it is in `[low, end)`, and inside of that whatever it is.
+    /// `x` with its bits from some on replaced: `x` itself if it is in `[low, end)`, and inside of that
+    /// whatever it is.
     fn extended(&mut self, x: &ModularSum, low: i128, end: i128) -> Option<ModularSum> {
         match self.integers(x) {
             Some(integers) if integers.is_inside(low, end) => Some(x.clone()),

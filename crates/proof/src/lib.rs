@@ -1,13 +1,16 @@
-//! The semantic verifier: every check that is left out holds, every charge that is moved comes to the same, and the cycle limit is
-//! checked in time. It shares no transfer function with what left them out: it cannot see the passes. It is written to be read.
+//! The semantic verifier: every check that is left out holds, every charge that is moved comes to the same,
+//! and the cycle limit is checked in time. It shares no transfer function with what left them out: it cannot
+//! see the passes. It is written to be read.
 //!
 //! * Accesses that a check in their block covers, or that of the stack frame at the entry: `access`, `frame`.
 //! * Checks that earlier ones imply, over all paths: `available`.
-//! * Checks that a guard has made for all iterations of a loop: `versioned`, from what it compares (`guard`) and what one
-//!   iteration does (`iteration`), as sums modulo 2^64 (`modular`).
-//! * Charges and cycle-limit checks: `cycles`; charges of loops that are left out: `search`, on bits that are known (`bits`).
+//! * Checks that a guard has made for all iterations of a loop: `versioned`, from what it compares (`guard`)
+//!   and what one iteration does (`iteration`), as sums modulo 2^64 (`modular`).
+//! * Charges and cycle-limit checks: `cycles`; charges of loops that are left out: `search`, on bits that are
+//!   known (`bits`).
 //!
-//! All but `available`, which has a limit of visits for each block, goes over operations, edges (`flow`) and bounded loops once.
+//! All but `available`, which has a limit of visits for each block, goes over operations, edges (`flow`) and
+//! bounded loops once.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -85,7 +88,8 @@ impl From<VerifyError> for ProofError {
     }
 }
 
-/// What the verifiers say against `module`, which is ready for a generator: one thing for each function, or what is wrong with its form.
+/// What the verifiers say against `module`, which is ready for a generator: one thing for each function, or
+/// what is wrong with its form.
 #[must_use]
 pub fn refused(module: &Module) -> Vec<ProofError> {
     match antares_ir::verify(module) {
@@ -94,7 +98,8 @@ pub fn refused(module: &Module) -> Vec<ProofError> {
     }
 }
 
-/// The same of a module between passes: signatures, cycle-limit checks and what is known of `sp` may not be there yet.
+/// The same of a module between passes: signatures, cycle-limit checks and what is known of `sp` may not be
+/// there yet.
 #[must_use]
 pub fn refused_between_passes(module: &Module) -> Vec<ProofError> {
     match antares_ir::verify_unsigned(module) {
@@ -169,7 +174,8 @@ fn prove(
     }
 }
 
-/// The first check that is left out although neither checks that come before on all paths show that it holds nor the guard of its loop.
+/// The first check that is left out although neither checks that come before on all paths show that it holds
+/// nor the guard of its loop.
 fn unproved_check(
     function: &Function,
     flow: &Flow,

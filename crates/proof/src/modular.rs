@@ -1,8 +1,8 @@
 //! ModularSum sums modulo 2^64, and the integers that they stand for.
 //!
-//! Sums of residues are exact, whatever wraps. What is compared are integers: a sum *stands for* an interval if it is congruent to
-//! one of its integers. Intervals of two sums add up to one of their sum; an interval inside of `[0, 2^64)` is the value as
-//! an unsigned number, one inside of `[-2^63, 2^63)` as a signed one.
+//! Sums of residues are exact, whatever wraps. What is compared are integers: a sum *stands for* an interval
+//! if it is congruent to one of its integers. Intervals of two sums add up to one of their sum; an interval
+//! inside of `[0, 2^64)` is the value as an unsigned number, one inside of `[-2^63, 2^63)` as a signed one.
 
 /// Something that a sum does not look into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,10 +1,11 @@
-//! Loops that are left out: that each block which is there instead of one ([`Op::Charge`]) charges what the loop would have used, and goes
-//! where that ends.
+//! Loops that are left out: that each block which is there instead of one ([`Op::Charge`]) charges what the
+//! loop would have used, and goes where that ends.
 //!
-//! Before such a block stands a guard, which lets few values of one register pass. For each of them the block and the loop are
-//! executed, on what is known of the bits of registers. What the loop does besides depends on one other register, and there on where
-//! the highest bit is below the value of the first; so each of these places is tried, and every word has one of them, or none. A branch
-//! or a charge that is still not decided is not proved. Each such block takes at most 2^8 values by 65 places by [`STEPS_MAX`] blocks.
+//! Before such a block stands a guard, which lets few values of one register pass. For each of them the block
+//! and the loop are executed, on what is known of the bits of registers. What the loop does besides depends
+//! on one other register, and there on where the highest bit is below the value of the first; so each of
+//! these places is tried, and every word has one of them, or none. A branch or a charge that is still not
+//! decided is not proved. Each such block takes at most 2^8 values by 65 places by [`STEPS_MAX`] blocks.
 
 use antares_ir::{BinaryOp, Block, Cfg, Function, Op, Terminator, UnaryOp, Value};
 use antares_program::{BlockId, Reg};
@@ -54,7 +55,8 @@ fn guard<'f>(function: &'f Function, cfg: &Cfg, id: BlockId) -> Option<(&'f Bloc
     }
 }
 
-/// The register that `guard` compares, and its values that pass: those of which no bit of a mask is set, once a number is added.
+/// The register that `guard` compares, and its values that pass: those of which no bit of a mask is set, once
+/// a number is added.
 fn passing(guard: &Block) -> Option<(Reg, Vec<u64>)> {
     let Terminator::Branch { condition, .. } = guard.terminator else { return None };
     let binary = |value: Value, wanted: BinaryOp| match guard.op(value) {
@@ -78,7 +80,8 @@ fn passing(guard: &Block) -> Option<(Reg, Vec<u64>)> {
     None
 }
 
-/// Proves that `block` and the loop that begins at `instead` come to the same place with the same number of cycles.
+/// Proves that `block` and the loop that begins at `instead` come to the same place with the same number of
+/// cycles.
 fn comes_to_the_same(function: &Function, block: &Block, instead: BlockId, start: Run) -> Option<()> {
     let (mut with, mut without) = (start, start);
     let end = with.execute(block)?;
@@ -100,7 +103,8 @@ struct Run {
 }
 
 impl Run {
-    /// Executes a block: where it goes, if that is known, and nothing else than registers is read and written.
+    /// Executes a block: where it goes, if that is known, and nothing else than registers is read and
+    /// written.
     fn execute(&mut self, block: &Block) -> Option<BlockId> {
         let mut values: Vec<Bits> = Vec::with_capacity(block.ops.len());
         self.cycles += i128::from(block.cycles);

@@ -1,12 +1,14 @@
-//! Bounded loops: that each ends in time, and that each address in each of its iterations is inside of the bounds, from what the
-//! guard has compared alone.
+//! Bounded loops: that each ends in time, and that each address in each of its iterations is inside of the
+//! bounds, from what the guard has compared alone.
 //!
-//! Iterations are counted from 0. By induction over their number: as iteration `k` begins, each register with a step holds what
-//! the guard found plus `k` times its step, and what the exit compares is where the guard's comparisons put it; executing one
-//! iteration on unknown registers shows that the same holds as the next one begins, if one does. The exit, which no path
-//! to the next iteration avoids, ends the loop in iteration `last` at the latest.
+//! Iterations are counted from 0. By induction over their number: as iteration `k` begins, each register with
+//! a step holds what the guard found plus `k` times its step, and what the exit compares is where the guard's
+//! comparisons put it; executing one iteration on unknown registers shows that the same holds as the next one
+//! begins, if one does. The exit, which no path to the next iteration avoids, ends the loop in iteration
+//! `last` at the latest.
 //!
-//! A loop is proved in time in proportion to its own operations and to the edges into it; a function, to those of all its loops.
+//! A loop is proved in time in proportion to its own operations and to the edges into it; a function, to
+//! those of all its loops.
 
 use antares_ir::{
     Access, BinaryOp, Cfg, Function, LinearSum, LoopSpan, Op, Terminator, Value, VersionedLoop,
@@ -184,12 +186,13 @@ impl Trip {
         (is_sound && self.is_bounded(guard, goes_on)?).then_some(())
     }
 
-    /// Whether iteration `last` is not before the first one in which the loop ends: `distance / size` rounded up or, where the
-    /// end itself goes on, the next number above `distance / size`.
+    /// Whether iteration `last` is not before the first one in which the loop ends: `distance / size` rounded
+    /// up or, where the end itself goes on, the next number above `distance / size`.
     fn is_bounded(&self, guard: &Guard, goes_on: GoesOn) -> Option<bool> {
         let last = &guard.last;
         let size = i128::from(self.step).abs();
-        // `last` is `((distance + more_distance) >> shift) + more`, and that is no less than a division by `size`.
+        // `last` is `((distance + more_distance) >> shift) + more`, and that is no less than a division by
+        // `size`.
         let more_distance = i128::from(last.dividend.minus(&self.distance).number()?);
         let (part, more) = (1_i128 << last.shift, i128::from(last.more));
         let is_small = self.distances.high + more_distance < 1 << 63;
@@ -242,9 +245,10 @@ impl Trip {
 
 /// Whether `span` is inside of the bounds in iterations 0 to `last`, whatever that is up to `last_max`.
 ///
-/// Let `v = start - bounds.0`, modulo 2^64. The guard compares some `b <= u`, as unsigned numbers, with `v - b` and `u` sums of
-/// `last` and constants. Then `v + k * step` stands for `b + (v - b) + k * step`, which is least for `b = 0` and greatest for
-/// `b = u`, at `k = 0` or at `k = last`; both are linear in `last`, so that its ends say all.
+/// Let `v = start - bounds.0`, modulo 2^64. The guard compares some `b <= u`, as unsigned numbers, with `v -
+/// b` and `u` sums of `last` and constants. Then `v + k * step` stands for `b + (v - b) + k * step`, which is
+/// least for `b = 0` and greatest for `b = u`, at `k = 0` or at `k = last`; both are linear in `last`, so
+/// that its ends say all.
 fn is_inside(
     span: &LoopSpan,
     start: &ModularSum,

@@ -1,5 +1,6 @@
-//! One script with many inputs in a jailed child: loaded once, and each run begins with cleared memory. What a run gives is
-//! sent before the next one begins, so that it is known whatever the next one does, and so that memory is only needed for one.
+//! One script with many inputs in a jailed child: loaded once, and each run begins with cleared memory. What
+//! a run gives is sent before the next one begins, so that it is known whatever the next one does, and so
+//! that memory is only needed for one.
 
 use antares_pool::{
     Files, batch_output_bytes,

@@ -1,11 +1,15 @@
 //! The jailed child around the machine: no LLVM, no async code.
 //!
-//! A child is forked with a machine that its zygote mapped. It reads the script and loads the library in the load stage,
-//! enters the run stage, where hardly a system call is left, and only then executes the first guest instruction. With the
-//! same script and library it can do more jobs after that, each from wiped memory.
+//! A child is forked with a machine that its zygote mapped. It reads the script and loads the library in the
+//! load stage, enters the run stage, where hardly a system call is left, and only then executes the first
+//! guest instruction. With the same script and library it can do more jobs after that, each from wiped
+//! memory.
 
 mod batch;
+mod debug;
+mod hosted;
 mod profile;
+mod tell;
 mod verify;
 mod wiping;
 
@@ -13,12 +17,12 @@ use std::{collections::hash_map::RandomState, os::fd::AsFd};
 
 use antares_abi::CompileOptions;
 use antares_pool::{
-    Files, REPORT_BYTES_MAX, Worker,
+    Files, REPORT_BYTES_MAX, Worker, is_hosted,
     job::{
         DEBUG_BYTES_LEAST, LeftOut, Lines, RunJob, RunOutcome, RunReport, RunWorkerJob, RunWorkerReport,
         Tier, VerifyJob, VerifyReport,
     },
-    serve,
+    serve, serve_hosted,
 };
 use antares_sandbox::{Jail, Policy, SandboxError};
 use antares_vm::{
@@ -29,10 +33,14 @@ use bytes::Bytes;
 
 /// Heap for the lines of debug output and for the report's frame, in bytes per byte of debug output.
 const HEAP_PER_DEBUG_BYTE: usize = 4;
-/// Heap for what debug output costs whatever its length: 65,536 lines with their headers, and room to grow them.
+/// Heap for what debug output costs whatever its length: 65,536 lines with their headers, and room to grow
+/// them.
 const DEBUG_HEAP_BYTES: usize = 16 << 20;
 
 fn main() -> Result<()> {
+    if is_hosted() {
+        return Ok(serve_hosted(hosted::work)?);
+    }
     Ok(serve(RunWorker::prepare)?)
 }
 
@@ -76,6 +84,7 @@ impl Worker for RunWorker {
             RunWorkerJob::Verify(job) => self.verify(&job, files).map(RunWorkerReport::Verify),
             RunWorkerJob::Batch(job) => self.batch(job, files).map(RunWorkerReport::Batch),
             RunWorkerJob::Profile(job) => self.profile(job, files).map(RunWorkerReport::Profile),
+            RunWorkerJob::Diagnose(job) => self.diagnose(job, files).map(RunWorkerReport::Diagnose),
         }
     }
 
@@ -113,7 +122,8 @@ impl RunWorker {
         self.run_loaded(job.options, &args, limits, (job.tier, sampling))
     }
 
-    /// Reads the ELF, loads the library, takes memory for a run, and enters the run stage; if that was not done before.
+    /// Reads the ELF, loads the library, takes memory for a run, and enters the run stage; if that was not
+    /// done before.
     fn load(&mut self, debug_bytes_max: u64, files: &Files) -> Result<(), String> {
         let debug_bytes_max = debug_bytes_max.max(DEBUG_BYTES_LEAST);
         if let Some(loaded) = &self.loaded {
@@ -122,7 +132,8 @@ impl RunWorker {
             return if fits { Ok(()) } else { Err("no memory for so much debug output".to_owned()) };
         }
         let elf = Bytes::from(files.elf().map_err(|error| format!("cannot read the ELF: {error}"))?);
-        // The supervisor verified the library's digest and shape after it was sealed: these are the same bytes.
+        // The supervisor verified the library's digest and shape after it was sealed: these are the same
+        // bytes.
         let library = files.extras().next().map(|file| Library::load(file.as_fd())?.with_frames(file));
         let library = library.transpose();
         let library = library.map_err(|error| describe(&error))?;

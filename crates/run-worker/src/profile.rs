@@ -9,11 +9,12 @@ use std::{
     time::Instant,
 };
 
+use antares_evidence::Evidence;
 use antares_pool::{
     Files,
     job::{
-        ProfileJob, ProfileReport, ProfiledReport, RunJob, SAMPLES_BYTES_MAX, SAMPLES_NODES_MAX, Samples,
-        VerifyJob, VerifyReport,
+        DiagnosisJob, DiagnosisReport, ProfileJob, ProfileReport, ProfiledReport, RunJob, SAMPLES_BYTES_MAX,
+        SAMPLES_NODES_MAX, Samples, VerifyJob, VerifyReport,
     },
 };
 use antares_profile::{Frame, Profile, Value, limits::NODES_MAX};
@@ -22,12 +23,17 @@ use antares_verifier::{
     TransactionReport, Verifier, limits::SWITCH_CYCLES,
 };
 use antares_vm::{
-    GroupRecording, ProfileSession, ProfiledMachine, Recording, RunScript, limits::RECORDING_HEAP_BYTES,
+    GroupRecording, ProfileSession, ProfiledMachine, Recording, RunScript, Watching,
+    limits::{RECORDING_HEAP_BYTES, WATCHING_HEAP_BYTES},
     reserve_heap,
 };
 use bytes::Bytes;
 
-use crate::{RunWorker, describe, limits, to_report, verify};
+use crate::{
+    RunWorker, describe, limits,
+    tell::{Ran, RanTransaction, tell},
+    to_report, verify,
+};
 
 /// Bytes of arguments that decide the sample points.
 const SEED_BYTES_MAX: usize = 4096;
@@ -40,58 +46,130 @@ impl RunWorker {
         if !reserve_heap(RECORDING_HEAP_BYTES + PROFILE_HEAP_BYTES) {
             return Err("cannot reserve heap".to_owned());
         }
+        Ok(self.record(job, files, None)?.report)
+    }
+
+    pub(crate) fn diagnose(&mut self, job: DiagnosisJob, files: &Files) -> Result<DiagnosisReport, String> {
+        if !reserve_heap(RECORDING_HEAP_BYTES + PROFILE_HEAP_BYTES + WATCHING_HEAP_BYTES) {
+            return Err("cannot reserve heap".to_owned());
+        }
+        let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        let watching = Watching {
+            follow_from: job.follow_from,
+            switch_cycles: SWITCH_CYCLES,
+            system_calls_max: count(job.system_calls_max),
+            steps_max: count(job.steps_max),
+        };
+        let Recorded { mut report, evidence, ran } = self.record(job.job, files, Some(watching))?;
+        if job.told_bytes_max == 0 {
+            let evidence = evidence.map(Evidence::encode).transpose().map_err(|error| describe(&error))?;
+            return Ok(DiagnosisReport {
+                report,
+                evidence: evidence.unwrap_or_default(),
+                told: String::new(),
+            });
+        }
+        // Gone before names are looked up, which take as much heap.
+        report.profile = Vec::new();
+        let told = evidence.map(|evidence| tell(&evidence, &ran, &report.report, count(job.told_bytes_max)));
+        Ok(DiagnosisReport { report, evidence: Vec::new(), told: told.unwrap_or_default() })
+    }
+
+    fn record(
+        &mut self,
+        job: ProfileJob,
+        files: &Files,
+        watching: Option<Watching>,
+    ) -> Result<Recorded, String> {
         match job {
-            ProfileJob::Run(job) => self.profile_run(job, files),
-            ProfileJob::Verify(job) => self.profile_verification(&job, files),
+            ProfileJob::Run(job) => self.profile_run(job, files, watching),
+            ProfileJob::Verify(job) => self.profile_verification(&job, files, watching),
         }
     }
 
-    fn profile_run(&mut self, job: RunJob, files: &Files) -> Result<ProfileReport, String> {
+    fn profile_run(
+        &mut self,
+        job: RunJob,
+        files: &Files,
+        watching: Option<Watching>,
+    ) -> Result<Recorded, String> {
         let args: Vec<Bytes> = job.args.into_iter().map(Bytes::from).collect();
         self.load(job.debug_bytes_max, files)?;
         // Taken: a child with a recording does not stay.
         let loaded = self.loaded.take().ok_or("no script is loaded")?;
         let (vm_version, isa) = (job.options.vm_version, job.options.isa.0);
         let script = RunScript { elf: &loaded.elf, args: &args, vm_version, isa };
-        let profiled = self.machine.profile(&script, &limits(job.cycles_max, job.debug_bytes_max));
-        let (report, recording) = profiled.map_err(|error| describe(&error))?;
+        let limits = limits(job.cycles_max, job.debug_bytes_max);
+        let recorded = match watching {
+            Some(watching) => self.machine.watch(&script, &limits, watching),
+            None => self
+                .machine
+                .profile(&script, &limits)
+                .map(|(report, recording)| (report, recording, Evidence::default())),
+        };
+        let (report, recording, evidence) = recorded.map_err(|error| describe(&error))?;
         let mut profile = recording.to_profile();
         let mismatch_cycles = balance(&mut profile, report.cycles);
+        let elf = loaded.elf.clone();
         mem::forget((loaded, recording));
-        finish(ProfiledReport::Run(to_report(report)), &profile, mismatch_cycles)
+        let report = finish(ProfiledReport::Run(to_report(report)), &profile, mismatch_cycles)?;
+        Ok(Recorded { report, evidence: Some(evidence), ran: Ran::Script(elf) })
     }
 
-    fn profile_verification(&mut self, job: &VerifyJob, files: &Files) -> Result<ProfileReport, String> {
+    fn profile_verification(
+        &mut self,
+        job: &VerifyJob,
+        files: &Files,
+        watching: Option<Watching>,
+    ) -> Result<Recorded, String> {
         let mut loaded = verify::load(job, files)?;
         // SAFETY: the run stage closes no descriptor.
         unsafe { self.run.lock_in(files.zygote()) }.map_err(|error| describe(&error))?;
         let start = Instant::now();
-        let prepared = match verify::prepare(job, &mut loaded) {
-            Ok(prepared) => prepared,
-            Err(refused) => return finish(ProfiledReport::Verify(*refused), &Profile::new(), 0),
+        let (mock, prepared) = match verify::read_and_prepare(job, &mut loaded) {
+            Ok(read) => read,
+            Err(refused) => return finish_refused(*refused),
         };
         let read_us = verify::micros(start);
         let groups = Rc::new(RefCell::new(Vec::new()));
-        let engine = Profiled { session: ProfileSession::new(), groups: groups.clone() };
+        let session = watching.map_or_else(ProfileSession::new, ProfileSession::watching);
+        let engine = Profiled { session, groups: groups.clone() };
         let limits = TransactionLimits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
         let start = Instant::now();
         let report =
             match Verifier::new(prepared, limits, engine, StopHandle::new()).verify(verify::selection(job)) {
                 Ok(report) => report,
-                Err(error) => {
-                    let refused = ProfiledReport::Verify(verify::refused(&error));
-                    return finish(refused, &Profile::new(), 0);
-                }
+                Err(error) => return finish_refused(verify::refused(&error)),
             };
         let run_us = verify::micros(start);
-        let (profile, mismatch_cycles) = of_groups(&report, groups.take());
+        let mut groups = groups.take();
+        // The last group that ran is the one that failed, if one did.
+        let evidence = groups.last_mut().and_then(|group| group.evidence.take());
+        let (profile, mismatch_cycles) = of_groups(&report, groups);
         let report: VerifyReport = verify::to_report(report, verify::Found::default(), read_us, run_us)?;
-        finish(ProfiledReport::Verify(report), &profile, mismatch_cycles)
+        let report = finish(ProfiledReport::Verify(report), &profile, mismatch_cycles)?;
+        Ok(Recorded {
+            report,
+            evidence,
+            ran: Ran::Transaction(Box::new(RanTransaction { mock, rules: job.rules, group: job.group })),
+        })
     }
 }
 
-/// What the sample points of a run follow from: its arguments and the supervisor's number for it, without which the same run
-/// would show the same instructions for ever.
+/// What is answered, and evidence if that was asked for and a script was run.
+struct Recorded {
+    report: ProfileReport,
+    evidence: Option<Evidence>,
+    ran: Ran,
+}
+
+fn finish_refused(refused: VerifyReport) -> Result<Recorded, String> {
+    let report = finish(ProfiledReport::Verify(refused), &Profile::new(), 0)?;
+    Ok(Recorded { report, evidence: None, ran: Ran::Nothing })
+}
+
+/// What the sample points of a run follow from: its arguments and the supervisor's number for it, without
+/// which the same run would show the same instructions for ever.
 pub(crate) fn seed(args: &[Bytes], salt: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
     salt.hash(&mut hasher);
@@ -122,7 +200,7 @@ pub(crate) fn samples_of_groups(report: &TransactionReport, recordings: Vec<Reco
     // What no sample is in is unknown, and no mismatch: recordings were made without knowing the sums.
     let unseen = recordings.iter().map(Recording::unseen).sum();
     let claims = claims_of_groups(report, &recordings);
-    let of = |recording| GroupRecording { recording, switches: 0 };
+    let of = |recording| GroupRecording { recording, switches: 0, evidence: None };
     let (profile, _) = of_groups(report, recordings.into_iter().map(of).collect());
     samples(&profile, &claims, (unseen, profile.sum().cycles.abs_diff(report.cycles)))
 }
@@ -194,7 +272,7 @@ fn of_groups(report: &TransactionReport, recordings: Vec<GroupRecording>) -> (Pr
             profile.add(&[Frame::TypeId], Value::cycles(group.cycles));
             profile
         } else {
-            let GroupRecording { recording, switches } = recordings.next().unwrap_or_default();
+            let GroupRecording { recording, switches, .. } = recordings.next().unwrap_or_default();
             let mut profile = recording.to_profile_within(nodes_max);
             add_switches(&mut profile, group, switches);
             profile
@@ -207,13 +285,14 @@ fn of_groups(report: &TransactionReport, recordings: Vec<GroupRecording>) -> (Pr
     (all.canonical(), mismatch)
 }
 
-/// Whether the group is the type id script, which runs in no VM. One that failed has no cycles, and nothing runs after it.
+/// Whether the group is the type id script, which runs in no VM. One that failed has no cycles, and nothing
+/// runs after it.
 fn is_built_in(group: &GroupReport) -> bool {
     group.cycles > 0 && group.counts == TierCycles::default()
 }
 
-/// Adds what putting VMs aside and bringing them back costs. A group that ends in an error in between may have used, but
-/// not been charged for, the last ones.
+/// Adds what putting VMs aside and bringing them back costs. A group that ends in an error in between may
+/// have used, but not been charged for, the last ones.
 fn add_switches(profile: &mut Profile, group: &GroupReport, switches: u64) {
     let counted = switches.saturating_mul(SWITCH_CYCLES);
     let missing = group.cycles.saturating_sub(profile.sum().cycles);

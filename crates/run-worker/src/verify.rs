@@ -1,5 +1,5 @@
-//! A transaction in a jailed child: libraries are loaded first; everything that hostile bytes decide comes after the
-//! process has entered the run stage.
+//! A transaction in a jailed child: libraries are loaded first; everything that hostile bytes decide comes
+//! after the process has entered the run stage.
 
 use std::{
     cell::RefCell, cmp::Reverse, collections::HashMap, mem::MaybeUninit, os::fd::AsFd, rc::Rc, sync::Arc,
@@ -27,28 +27,30 @@ use bytes::Bytes;
 
 use crate::{DEBUG_HEAP_BYTES, HEAP_PER_DEBUG_BYTE, describe, profile};
 
-/// Heap of a verification beside what its transaction takes: thirteen VMs that are put aside with all their memory, a
-/// debug line that fills a VM's memory in the four forms in which an error holds it, ELF headers, tables.
+/// Heap of a verification beside what its transaction takes: thirteen VMs that are put aside with all their
+/// memory, a debug line that fills a VM's memory in the four forms in which an error holds it, ELF headers,
+/// tables.
 const VERIFY_HEAP_BYTES: usize = 192 << 20;
 /// Heap for the values of a JSON document, whatever their length: 524,288 of them, in three forms.
 const VALUES_HEAP_BYTES: usize = 96 << 20;
-/// Heap for a transaction, in bytes per byte: the document, its bytes as parsed, and parts that ckb-types copies when it
-/// puts them together.
+/// Heap for a transaction, in bytes per byte: the document, its bytes as parsed, and parts that ckb-types
+/// copies when it puts them together.
 const HEAP_PER_TRANSACTION_BYTE: usize = 6;
 
-/// Bytes that verifications may have taken at a time, beside the files that the worker maps, for it to do another one: more than two
-/// machines take, and what is reckoned with for a worker that waits.
+/// Bytes that verifications may have taken at a time, beside the files that the worker maps, for it to do
+/// another one: more than two machines take, and what is reckoned with for a worker that waits.
 const WARM_BYTES_MAX: u64 = 32 << 20;
 
 /// Programs without native code that are remembered until the end.
 const UNKNOWN_MAX: usize = 64;
-/// Heap for the programs that are reported as hot: their bytes, and the frame that they travel in; and before, for all code that scripts
-/// have loaded, of the group under way and of those before.
+/// Heap for the programs that are reported as hot: their bytes, and the frame that they travel in; and
+/// before, for all code that scripts have loaded, of the group under way and of those before.
 const HOT_HEAP_BYTES: usize = (4 * HOT_PROGRAMS_MAX + 2 * UNKNOWN_MAX) * HOT_BYTES_MAX;
 /// Cycles that make a program worth compiling: some milliseconds of interpretation.
 const HOT_CYCLES_MIN: u64 = 1_000_000;
 
-/// What a verification needs that can only be had before the run stage. Another one of the same tenant may use it too.
+/// What a verification needs that can only be had before the run stage. Another one of the same tenant may
+/// use it too.
 pub(crate) struct Loaded {
     /// The transaction of the only verification there will be, if it is in a file.
     document: Option<Vec<u8>>,
@@ -140,6 +142,14 @@ fn reserve(job: &VerifyJob, debug_bytes_max: u64) -> Result<(), String> {
 
 /// Reads the transaction and finds its cells, or says why that is not possible.
 pub(crate) fn prepare(job: &VerifyJob, loaded: &mut Loaded) -> Result<Prepared, Box<VerifyReport>> {
+    read_and_prepare(job, loaded).map(|(_, prepared)| prepared)
+}
+
+/// The same, with the transaction itself.
+pub(crate) fn read_and_prepare(
+    job: &VerifyJob,
+    loaded: &mut Loaded,
+) -> Result<(Mock, Prepared), Box<VerifyReport>> {
     let refused = |error: MockError| {
         let path = error.path().map(ToOwned::to_owned);
         Box::new(VerifyReport::Refused { path, detail: error.to_string() })
@@ -153,7 +163,8 @@ pub(crate) fn prepare(job: &VerifyJob, loaded: &mut Loaded) -> Result<Prepared, 
     let document = file.as_deref().unwrap_or(&job.document);
     let mock = read(job.form, document, &shared).map_err(refused)?;
     drop(file);
-    Prepared::new(&mock, &environment(job.rules)).map_err(|error| Box::new(self::refused(&error)))
+    let prepared = Prepared::new(&mock, &environment(job.rules));
+    Ok((mock, prepared.map_err(|error| Box::new(self::refused(&error)))?))
 }
 
 /// Reads the transaction and runs its scripts.
@@ -198,8 +209,8 @@ pub(crate) fn verify(job: &VerifyJob, loaded: &mut Loaded) -> Result<VerifyRepor
 }
 
 impl Loaded {
-    /// The libraries of `job` with what they were made of, by their number. A library whose cell is not there, or is no ELF that ckb-vm
-    /// loads, is of no use.
+    /// The libraries of `job` with what they were made of, by their number. A library whose cell is not
+    /// there, or is no ELF that ckb-vm loads, is of no use.
     fn programs(&mut self, job: &VerifyJob, prepared: &Prepared) -> Vec<(u32, Arc<Program>)> {
         let mut programs = Vec::new();
         for ((of, digest), number) in job.libraries.iter().zip(&job.library_digests).zip(0..) {
@@ -331,14 +342,20 @@ fn read(form: TransactionForm, document: &[u8], shared: &[SharedData]) -> Result
     }
 }
 
-fn environment(rules: Rules) -> Environment {
+pub(crate) fn environment(rules: Rules) -> Environment {
     let Rules { vm_1_epoch, vm_2_epoch, epoch } = rules;
     Environment { vm_1_epoch, vm_2_epoch, epoch }
 }
 
 pub(crate) fn selection(job: &VerifyJob) -> Selection {
-    let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
     let Some((kind, cell)) = job.group else { return Selection::All };
+    let (kind, cell) = group(kind, cell);
+    Selection::Group { kind, cell }
+}
+
+/// The names of a group, as the verifier has them.
+pub(crate) fn group(kind: job::GroupKind, cell: job::CellName) -> (GroupKind, CellName) {
+    let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
     let kind = match kind {
         job::GroupKind::Lock => GroupKind::Lock,
         job::GroupKind::Type => GroupKind::Type,
@@ -347,7 +364,7 @@ pub(crate) fn selection(job: &VerifyJob) -> Selection {
         job::CellName::Input(input) => CellName::Input(index(input)),
         job::CellName::Output(output) => CellName::Output(index(output)),
     };
-    Selection::Group { kind, cell }
+    (kind, cell)
 }
 
 pub(crate) fn refused(error: &PrepareError) -> VerifyReport {

@@ -1,5 +1,5 @@
-//! A worker that stays keeps nothing of the jobs before, wherever it was copied to meanwhile: its allocator wipes memory that is
-//! given back, and its stack is wiped between jobs.
+//! A worker that stays keeps nothing of the jobs before, wherever it was copied to meanwhile: its allocator
+//! wipes memory that is given back, and its stack is wiped between jobs.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -15,7 +15,8 @@ const NEAR_BYTES: usize = 16 << 10;
 /// Where the stack was seen to end, downwards; it only grows.
 static STACK_END: AtomicUsize = AtomicUsize::new(0);
 
-/// Wipes the stack below the caller's frame. The thread is the process's only one: below its stack nothing is mapped.
+/// Wipes the stack below the caller's frame. The thread is the process's only one: below its stack nothing is
+/// mapped.
 pub(crate) fn wipe_stack() {
     wipe_far();
     wipe_near();
@@ -34,8 +35,8 @@ fn wipe_far() {
         end -= PAGE_BYTES;
     }
     STACK_END.store(end, Ordering::Relaxed);
-    // SAFETY: the pages from `end` to `top` are the stack's, below all that this function and what it calls use; it calls nothing
-    // meanwhile.
+    // SAFETY: the pages from `end` to `top` are the stack's, below all that this function and what it calls
+    // use; it calls nothing meanwhile.
     unsafe {
         asm!("rep stosq", inout("rdi") end => _, inout("rcx") (top - end) / 8 => _, in("rax") 0_u64, options(nostack, preserves_flags));
     }
@@ -60,8 +61,8 @@ struct Wiping;
 #[global_allocator]
 static ALLOCATOR: Wiping = Wiping;
 
-// SAFETY: all memory is the system allocator's. A block that grows or shrinks is copied and given back, by the default
-// `realloc`, so that what it was is wiped too.
+// SAFETY: all memory is the system allocator's. A block that grows or shrinks is copied and given back, by
+// the default `realloc`, so that what it was is wiped too.
 unsafe impl GlobalAlloc for Wiping {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: passed on.

@@ -22,7 +22,8 @@ const EXIT: [u32; 2] = [0x05d0_0893, 0x0000_0073];
 const SEVEN: u32 = 0x0070_0513;
 /// `jal zero, 0`: for ever.
 const LOOP: u32 = 0x0000_006f;
-/// `ld a0, 8(sp)`, `lui a7, 1`, `addi a7, a7, -1919`, `ecall`, `jal zero, -16`: prints its first argument for ever.
+/// `ld a0, 8(sp)`, `lui a7, 1`, `addi a7, a7, -1919`, `ecall`, `jal zero, -16`: prints its first argument for
+/// ever.
 const PRINT: [u32; 5] = [0x0081_3503, 0x0000_18b7, 0x8818_8893, 0x0000_0073, 0xff1f_f06f];
 /// `ld a0, -1(zero)`.
 const LOAD_FAR: u32 = 0xfff0_3503;
@@ -103,7 +104,8 @@ fn a_library_that_is_none_fails_its_own_job_only() {
     assert_eq!(pool.stats().violations_total, 0);
 }
 
-/// A worker has no way to ask for memory while a script runs: what debug output takes must have been reserved.
+/// A worker has no way to ask for memory while a script runs: what debug output takes must have been
+/// reserved.
 #[test]
 fn as_much_debug_output_as_allowed_arrives() {
     let pool = pool();
@@ -134,7 +136,7 @@ fn a_profile_adds_up_to_the_cycles_of_the_same_run() {
             Verdict::Done(report) => report,
             other => panic!("{other:?}"),
         };
-        let verdict = pool.profile(&ProfileJob::Run(job), &elf(code), until).unwrap();
+        let verdict = pool.profile(&ProfileJob::Run(job), &elf(code), &[], until).unwrap();
         let Verdict::Done(profiled) = verdict else { panic!("{verdict:?}") };
         let ProfiledReport::Run(report) = profiled.report else { panic!("not a run") };
         assert_eq!((&report.outcome, report.cycles), (&plain.outcome, plain.cycles));

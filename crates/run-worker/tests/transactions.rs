@@ -157,7 +157,8 @@ fn a_profile_of_a_transaction_adds_up() {
     };
     let file = Sealed::new("transaction", &text).unwrap();
     let until = Instant::now() + Duration::from_secs(60);
-    let verdict = pool.profile(&ProfileJob::Verify(job(&text, TransactionForm::Json)), &file, until).unwrap();
+    let verdict =
+        pool.profile(&ProfileJob::Verify(job(&text, TransactionForm::Json)), &file, &[], until).unwrap();
     let Verdict::Done(profiled) = verdict else { panic!("{verdict:?}") };
     assert!(
         matches!(profiled.report, ProfiledReport::Verify(VerifyReport::Done { cycles: same, .. }) if same == cycles)

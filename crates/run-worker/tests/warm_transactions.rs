@@ -49,8 +49,8 @@ fn load(number: i32, source: i32, to: u32, length: u32) -> Vec<u32> {
     code
 }
 
-/// Loads its witness and the data of a cell dep, prints the witness, and exits with what was in a byte that it then changes: 0, unless
-/// memory keeps what was there before.
+/// Loads its witness and the data of a cell dep, prints the witness, and exits with what was in a byte that
+/// it then changes: 0, unless memory keeps what was there before.
 fn script() -> Vec<u8> {
     const LOAD_WITNESS: i32 = 2074;
     const LOAD_CELL_DATA: i32 = 2092;
@@ -164,7 +164,8 @@ fn transactions_over_the_same_cells_share_a_worker_and_nothing_else() {
     assert_eq!(line(&one.verify(&pool, transaction(&script, b"other", b"fewer"), |_| {})), "fewer");
     let stats = pool.stats();
     assert_eq!((stats.spawned_total, stats.reused_total, stats.resting), (1, 5, 1));
-    // One that is not there, one of another tenant, and one that wants a worker for itself, which does not stay.
+    // One that is not there, one of another tenant, and one that wants a worker for itself, which does not
+    // stay.
     let other = Shared::new(&[&data, &script, b"another"]);
     other.verify(&pool, transaction(&script, &data, b"more"), |_| {});
     both.verify(&pool.of_tenant("other"), transaction(&script, &data, b"others'"), |_| {});

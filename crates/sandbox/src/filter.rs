@@ -1,9 +1,9 @@
-//! From a policy to a seccomp program: the architecture first, then the x32 bit, then the allowlist, else the end of the process,
-//! which may be named ([`crate::name_violations`]).
+//! From a policy to a seccomp program: the architecture first, then the x32 bit, then the allowlist, else the
+//! end of the process, which may be named ([`crate::name_violations`]).
 //!
-//! The kernel runs a new filter once for each call number it knows, so that calls decided by their number alone are
-//! decided without it later. A chain of comparisons makes that the dearest part of starting a worker; a search tree does
-//! not. Tests walk every program instruction by instruction against its policy.
+//! The kernel runs a new filter once for each call number it knows, so that calls decided by their number
+//! alone are decided without it later. A chain of comparisons makes that the dearest part of starting a
+//! worker; a search tree does not. Tests walk every program instruction by instruction against its policy.
 
 use std::{collections::BTreeMap, io, process};
 
@@ -80,8 +80,8 @@ impl Filter {
         &self.program
     }
 
-    /// Installs the filter on the calling thread, for good, on top of those that are there. The process must have
-    /// `no_new_privs`.
+    /// Installs the filter on the calling thread, for good, on top of those that are there. The process must
+    /// have `no_new_privs`.
     ///
     /// # Errors
     /// What the kernel says.
@@ -96,8 +96,8 @@ impl Filter {
     }
 }
 
-/// Kills for a foreign architecture (`int 0x80` makes i386 calls, whose numbers mean other calls) and for x32 calls;
-/// leaves the call number in the accumulator.
+/// Kills for a foreign architecture (`int 0x80` makes i386 calls, whose numbers mean other calls) and for x32
+/// calls; leaves the call number in the accumulator.
 fn prologue() -> Vec<Instruction> {
     vec![
         instruction(LOAD_WORD, 0, 0, ARCH_OFFSET),
@@ -180,12 +180,12 @@ fn checks(condition: &Condition) -> [Check; 2] {
     halves.map(|(offset, value)| Check { offset, code, value: u32::from_le_bytes(value), is_met_by_jump })
 }
 
-/// What a call outside of the policy gets. SIGSYS ends the process, unless it has a handler, which then names the call; a compile
-/// child could install one of its own.
+/// What a call outside of the policy gets. SIGSYS ends the process, unless it has a handler, which then names
+/// the call; a compile child could install one of its own.
 fn refusal(role: ChildRole) -> Instruction {
     match role {
         ChildRole::Compile => kill(),
-        ChildRole::Zygote | ChildRole::RunLoad | ChildRole::Run => {
+        ChildRole::Zygote | ChildRole::RunLoad | ChildRole::Run | ChildRole::Hosted => {
             instruction(RETURN, 0, 0, libc::SECCOMP_RET_TRAP)
         }
     }

@@ -19,12 +19,12 @@ pub enum Fork {
     Child,
 }
 
-/// Forks the calling process, which must have one thread: a child of a process with several may do nothing but call
-/// async-signal-safe functions, for any other thread may hold any lock.
+/// Forks the calling process, which must have one thread: a child of a process with several may do nothing
+/// but call async-signal-safe functions, for any other thread may hold any lock.
 ///
 /// # Safety
-/// The process has one thread. (A zygote's [`crate::Jail::lock_in`] checks it and its filter kills the making of
-/// threads.)
+/// The process has one thread. (A zygote's [`crate::Jail::lock_in`] checks it and its filter kills the making
+/// of threads.)
 ///
 /// # Errors
 /// What the kernel says, such as `EAGAIN`.

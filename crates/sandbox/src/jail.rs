@@ -30,18 +30,20 @@ impl Jail {
     ///
     /// 1. *(zygote)* one thread only, for filter and Landlock hold just the calling thread;
     /// 2. *(zygote)* namespaces, while there may still be a capability for them;
-    /// 3. *(zygote)* bounding set, user, a user namespace if there was no capability, all capabilities: each takes what
-    ///    the one before needs;
+    /// 3. *(zygote)* bounding set, user, a user namespace if there was no capability, all capabilities: each
+    ///    takes what the one before needs;
     /// 4. parent-death signal and dumpability, which a change of user resets;
     /// 5. descriptors, then limits (the limit of descriptors does not close any);
     /// 6. `no_new_privs`, without which Landlock and seccomp are for root only;
     /// 7. *(zygote)* no new executable memory, sealed code, limits of speculation; Landlock;
     /// 8. the filter, which forbids most of the above.
     ///
-    /// Children inherit what is marked *(zygote)*. [`ChildRole::Run`] comes on top of [`ChildRole::RunLoad`] in the same process
-    /// and has limits, sealed code and the filter only.
+    /// Children inherit what is marked *(zygote)*; [`ChildRole::Hosted`] has no zygote and does all of it
+    /// itself, but for namespaces. [`ChildRole::Run`] comes on top of [`ChildRole::RunLoad`] in the same
+    /// process and has limits, sealed code and the filter only.
     ///
-    /// Layers that the host may lack are reported, not failed: who started the process decides, by [`crate::self_test`].
+    /// Layers that the host may lack are reported, not failed: who started the process decides, by
+    /// [`crate::self_test`].
     ///
     /// # Safety
     /// No descriptor other than [`Policy::kept_fds`] is used or closed by its owner after this call.
@@ -51,8 +53,8 @@ impl Jail {
     pub unsafe fn lock_in(&self, parent: Pid) -> Result<Vec<LayerStatus>, SandboxError> {
         let mut layers = Vec::new();
         let role = self.policy.role;
-        if role == ChildRole::Zygote {
-            layers.extend(leave_host()?);
+        if role.is_first() {
+            layers.extend(leave_host(role)?);
         }
         if role != ChildRole::Run {
             layers.push(privilege::die_with(parent)?);
@@ -68,7 +70,7 @@ impl Jail {
         layers.push(active(Layer::Rlimits, format!("{} limits", self.policy.limits.len())));
         if role != ChildRole::Run {
             layers.push(privilege::forbid_new_privileges()?);
-            if role == ChildRole::Zygote {
+            if role.is_first() {
                 layers.push(privilege::forbid_new_code());
                 layers.push(sealing::seal_code());
                 layers.extend(self.policy.speculation.limit());
@@ -88,12 +90,19 @@ impl Jail {
 }
 
 /// Steps 1 to 3.
-fn leave_host() -> Result<[LayerStatus; 3], SandboxError> {
+fn leave_host(role: ChildRole) -> Result<Vec<LayerStatus>, SandboxError> {
     let threads = std::fs::read_dir("/proc/self/task")
         .map_err(SandboxError::step(Layer::Seccomp, "count threads"))?
         .count();
     if threads != 1 {
         return Err(SandboxError::Threads { threads });
+    }
+    if role == ChildRole::Hosted {
+        // Its filter has no call that a namespace would answer otherwise, and making them takes longer than
+        // most of its jobs.
+        privilege::empty_bounding_set();
+        let user = privilege::leave_root()?;
+        return Ok(vec![user, privilege::drop_capabilities()?]);
     }
     let mut namespaces = privilege::leave_namespaces(false);
     privilege::empty_bounding_set();
@@ -104,7 +113,7 @@ fn leave_host() -> Result<[LayerStatus; 3], SandboxError> {
         privilege::empty_bounding_set();
     }
     let capabilities = privilege::drop_capabilities()?;
-    Ok([namespaces, user, capabilities])
+    Ok(vec![namespaces, user, capabilities])
 }
 
 fn active(layer: Layer, detail: String) -> LayerStatus {

@@ -7,13 +7,15 @@ use landlock::{
 
 use crate::{Layer, LayerStatus};
 
-/// `LANDLOCK_CREATE_RULESET_VERSION` of the kernel's `landlock.h`: asks for its interface instead of a rule set.
+/// `LANDLOCK_CREATE_RULESET_VERSION` of the kernel's `landlock.h`: asks for its interface instead of a rule
+/// set.
 const ASK_VERSION: libc::c_uint = 1;
 
-/// Puts the calling process into a new Landlock domain. What is already open stays usable. Memory files can still be
-/// opened through `/proc/self/fd`: Landlock does not watch kernel-internal file systems.
+/// Puts the calling process into a new Landlock domain. What is already open stays usable. Memory files can
+/// still be opened through `/proc/self/fd`: Landlock does not watch kernel-internal file systems.
 ///
-/// Asked for is all that this kernel's Landlock knows (and the library does), and that all of it is enforced is a condition of the layer.
+/// Asked for is all that this kernel's Landlock knows (and the library does), and that all of it is enforced
+/// is a condition of the layer.
 pub(crate) fn restrict() -> LayerStatus {
     let abi = match kernel_abi() {
         Ok(abi) => abi,

@@ -29,11 +29,14 @@ pub enum Layer {
     Namespaces,
     /// `PR_SET_MDWE`: no memory becomes executable any more, besides seccomp.
     ExecutableMemory,
-    /// `mseal`: code and constants cannot be unmapped or written to; calls outside of the policy can be named.
+    /// `mseal`: code and constants cannot be unmapped or written to; calls outside of the policy can be
+    /// named.
     SealedCode,
-    /// `PR_SPEC_STORE_BYPASS`: loads do not speculate past stores whose addresses are not known yet (Spectre v4).
+    /// `PR_SPEC_STORE_BYPASS`: loads do not speculate past stores whose addresses are not known yet (Spectre
+    /// v4).
     StoreBypass,
-    /// `PR_SPEC_INDIRECT_BRANCH`: indirect branches are not predicted by what other processes have trained (Spectre v2).
+    /// `PR_SPEC_INDIRECT_BRANCH`: indirect branches are not predicted by what other processes have trained
+    /// (Spectre v2).
     IndirectBranches,
     /// `PR_SCHED_CORE`: nothing but the worker runs on the threads of its core while it does.
     CoreScheduling,

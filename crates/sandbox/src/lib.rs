@@ -1,8 +1,9 @@
 //! Locks the calling process in: policy as data, seccomp, Landlock, rlimits, capabilities, the order.
 //!
-//! A zygote locks itself in once with [`ChildRole::Zygote`]; each child it forks locks itself in further, on top of that, with
-//! [`ChildRole::Compile`] or [`ChildRole::RunLoad`]; a run child then enters [`ChildRole::Run`] for good. Filters, Landlock domains and
-//! limits only ever get narrower. [`Jail::lock_in`] documents the order and [`self_test`] proves it on this machine.
+//! A zygote locks itself in once with [`ChildRole::Zygote`]; each child it forks locks itself in further, on
+//! top of that, with [`ChildRole::Compile`] or [`ChildRole::RunLoad`]; a run child then enters
+//! [`ChildRole::Run`] for good. Filters, Landlock domains and limits only ever get narrower.
+//! [`Jail::lock_in`] documents the order and [`self_test`] proves it on this machine.
 
 mod calls;
 mod error;

@@ -9,8 +9,8 @@ use crate::{
     roles::{EXTRA_FD, KEPT_FDS_END},
 };
 
-/// Address space of a run child, bytes: the guards of the machines of a transaction, 8 GiB each, which nobody can touch, and
-/// [`RUN_DATA_BYTES_MAX`] with the code of its libraries.
+/// Address space of a run child, bytes: the guards of the machines of a transaction, 8 GiB each, which nobody
+/// can touch, and [`RUN_DATA_BYTES_MAX`] with the code of its libraries.
 pub const RUN_ADDRESS_SPACE_BYTES_MAX: u64 = 64 << 30;
 /// Private memory of a run child that can be written to, bytes: guest memory, machines, stacks, heap.
 pub const RUN_DATA_BYTES_MAX: u64 = 2 << 30;
@@ -18,13 +18,15 @@ pub const RUN_DATA_BYTES_MAX: u64 = 2 << 30;
 pub const RUN_CPU_SECONDS_MAX: u64 = 600;
 /// Stack of any child, bytes. (Native guest code has a stack of its own.)
 const STACK_BYTES_MAX: u64 = 8 << 20;
-/// Bytes of any file that a compile child writes, at most: the output and the linker's input, all memory files.
+/// Bytes of any file that a compile child writes, at most: the output and the linker's input, all memory
+/// files.
 const COMPILE_FILE_BYTES_MAX: u64 = 256 << 20;
 /// All memory files of a compile child together may have its address space divided by this.
 const COMPILE_FILES_PART: u64 = 2;
 /// Descriptor numbers of a child, one above the highest: the kept ones, and what a loader opens for a moment.
 const CHILD_FDS_MAX: u64 = KEPT_FDS_END as u64 + 11;
-/// Descriptor numbers that a compile child is born with, the output the last of them. It may make files in place of each.
+/// Descriptor numbers that a compile child is born with, the output the last of them. It may make files in
+/// place of each.
 const COMPILE_FDS: u64 = EXTRA_FD as u64 + 1;
 /// Descriptor numbers of a zygote: one pidfd for each child, and a job's descriptors for a moment.
 const ZYGOTE_FDS_MAX: u64 = 4096;
@@ -82,8 +84,9 @@ fn compile_fds_max(files: u64) -> u64 {
     COMPILE_FDS + if files > 0 { files.saturating_add(1) } else { 0 }
 }
 
-/// Bytes of each file that a compile child may write which has `memory_bytes_max` of address space and makes `files` beside its output.
-/// The kernel counts memory files with no process: all that it could make come to half of its address space together.
+/// Bytes of each file that a compile child may write which has `memory_bytes_max` of address space and makes
+/// `files` beside its output. The kernel counts memory files with no process: all that it could make come to
+/// half of its address space together.
 #[must_use]
 pub fn compile_file_bytes_max(memory_bytes_max: u64, files: u64) -> u64 {
     (memory_bytes_max / COMPILE_FILES_PART / compile_fds_max(files)).min(COMPILE_FILE_BYTES_MAX)

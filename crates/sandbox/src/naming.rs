@@ -1,14 +1,19 @@
-//! Which system call a worker was killed for. The kernel does not tell who waits for a process; so a filter answers a call
-//! outside of its policy with SIGSYS, and the handler below leaves the call's number where the supervisor finds it, and dies.
+//! Which system call a worker was killed for. The kernel does not tell who waits for a process; so a filter
+//! answers a call outside of its policy with SIGSYS, and the handler below leaves the call's number where the
+//! supervisor finds it, and dies.
 //!
 //! A call outside of the policy is never made, and whoever made it never gets back to its own code:
 //!
-//! * Without the handler, or while SIGSYS is blocked or ignored, or if there is no room for its frame, the kernel ends the process.
-//! * The handler is five instructions without a branch. It reads what the kernel put on the stack (a worker has one thread), and
-//!   writes to one place, whose address, another one in each child, is on a page that can only be read. Its code, that page and that
-//!   place are sealed ([`crate::seal`]): they cannot be taken away to make it fault. Where the kernel cannot seal, there is no handler.
-//! * Its last instruction makes an x32 call, for which every filter kills the process whatever the state of its signals.
-//! * In the run stage nobody can change the handler. In the compile stage a compiler could, so that filter kills at once.
+//! * Without the handler, or while SIGSYS is blocked or ignored, or if there is no room for its frame, the
+//!   kernel ends the process.
+//! * The handler is five instructions without a branch. It reads what the kernel put on the stack (a worker
+//!   has one thread), and writes to one place, whose address, another one in each child, is on a page that
+//!   can only be read. Its code, that page and that place are sealed ([`crate::seal`]): they cannot be taken
+//!   away to make it fault. Where the kernel cannot seal, there is no handler.
+//! * Its last instruction makes an x32 call, for which every filter kills the process whatever the state of
+//!   its signals.
+//! * In the run stage nobody can change the handler. In the compile stage a compiler could, so that filter
+//!   kills at once.
 //!
 //! What the supervisor finds was written by the worker, and is for people.
 
@@ -20,7 +25,8 @@ use std::{
 
 use crate::seal;
 
-/// Offset of the word that gets the number of the call, plus 1, in the memory that a child shares with its supervisor.
+/// Offset of the word that gets the number of the call, plus 1, in the memory that a child shares with its
+/// supervisor.
 pub const CALL_OFFSET: usize = 4032;
 /// Offset of the call's number in the kernel's `siginfo_t`.
 const SIGINFO_CALL: usize = 24;
@@ -38,7 +44,8 @@ struct Page {
 
 static PAGE: Page = Page { word: AtomicUsize::new(0), rest: [0; PAGE_BYTES - size_of::<AtomicUsize>()] };
 
-/// Has calls outside of the policy named in `word`, from here on, once in a process. The supervisor sees it, and its memory is sealed.
+/// Has calls outside of the policy named in `word`, from here on, once in a process. The supervisor sees it,
+/// and its memory is sealed.
 ///
 /// # Safety
 /// `word` may be written at any time, for as long as the process lives.
@@ -61,8 +68,8 @@ pub unsafe fn name_violations(word: *mut AtomicU32) -> io::Result<()> {
         libc::sigfillset(&mut action.sa_mask);
         action
     };
-    // SAFETY: the handler has the signature that SA_SIGINFO asks for and uses nothing but its arguments and the word, for
-    // which the caller vouches.
+    // SAFETY: the handler has the signature that SA_SIGINFO asks for and uses nothing but its arguments and
+    // the word, for which the caller vouches.
     match unsafe { libc::sigaction(libc::SIGSYS, &action, ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

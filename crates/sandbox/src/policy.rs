@@ -19,11 +19,14 @@ pub enum ChildRole {
     RunLoad,
     /// A child that runs a guest.
     Run,
+    /// A process of its own that interprets a guest, and asks its parent through two pipes for what system
+    /// calls of debuggers give.
+    Hosted,
 }
 
 impl ChildRole {
     /// All roles.
-    pub const ALL: [Self; 4] = [Self::Zygote, Self::Compile, Self::RunLoad, Self::Run];
+    pub const ALL: [Self; 5] = [Self::Zygote, Self::Compile, Self::RunLoad, Self::Run, Self::Hosted];
 
     /// Name for logs, metrics and documents.
     #[must_use]
@@ -33,7 +36,13 @@ impl ChildRole {
             Self::Compile => "compile",
             Self::RunLoad => "run-load",
             Self::Run => "run",
+            Self::Hosted => "hosted",
         }
+    }
+
+    /// Whether no zygote has locked in what it comes from.
+    pub(crate) fn is_first(self) -> bool {
+        matches!(self, Self::Zygote | Self::Hosted)
     }
 }
 
@@ -110,9 +119,10 @@ impl Policy {
         Self::of(ChildRole::Zygote, limits::zygote())
     }
 
-    /// The policy of a compile child that may use `memory_bytes_max` bytes of address space and `cpu_seconds_max` seconds
-    /// of processor time, and makes `files` memory files ([`compile_file_bytes_max`](crate::compile_file_bytes_max)). The
-    /// wall-clock deadline is the supervisor's.
+    /// The policy of a compile child that may use `memory_bytes_max` bytes of address space and
+    /// `cpu_seconds_max` seconds of processor time, and makes `files` memory files
+    /// ([`compile_file_bytes_max`](crate::compile_file_bytes_max)). The wall-clock deadline is the
+    /// supervisor's.
     #[must_use]
     pub fn compile(memory_bytes_max: u64, cpu_seconds_max: u64, files: u64) -> Self {
         Self::of(ChildRole::Compile, limits::compile(memory_bytes_max, cpu_seconds_max, files))
@@ -130,6 +140,12 @@ impl Policy {
         Self::of(ChildRole::Run, limits::run())
     }
 
+    /// The policy of a process that interprets a guest by itself.
+    #[must_use]
+    pub fn hosted() -> Self {
+        Self::of(ChildRole::Hosted, limits::run_load())
+    }
+
     /// The policy of `role`, for documents and tests; a compile child gets the default limits of a compile.
     #[must_use]
     pub fn example(role: ChildRole) -> Self {
@@ -138,6 +154,7 @@ impl Policy {
             ChildRole::Compile => Self::compile(8 << 30, 121, 0),
             ChildRole::RunLoad => Self::run_load(),
             ChildRole::Run => Self::run(),
+            ChildRole::Hosted => Self::hosted(),
         }
     }
 

@@ -22,8 +22,8 @@ fn status(layer: Layer, active: bool, detail: impl Into<String>) -> LayerStatus 
     LayerStatus { layer, active, detail: detail.into() }
 }
 
-/// Leaves the host's network, IPC, UTS, mount and cgroup namespaces; with a user namespace, which takes no privilege on
-/// most hosts, or without, which takes `CAP_SYS_ADMIN`.
+/// Leaves the host's network, IPC, UTS, mount and cgroup namespaces; with a user namespace, which takes no
+/// privilege on most hosts, or without, which takes `CAP_SYS_ADMIN`.
 pub(crate) fn leave_namespaces(with_user: bool) -> LayerStatus {
     let wanted = UnshareFlags::NEWNET
         | UnshareFlags::NEWIPC
@@ -48,8 +48,8 @@ pub(crate) fn leave_namespaces(with_user: bool) -> LayerStatus {
     }
 }
 
-/// Becomes nobody, if the process is root and its parent will still be able to kill it. Before a user namespace is
-/// entered, where everybody looks like nobody and nobody can become another user.
+/// Becomes nobody, if the process is root and its parent will still be able to kill it. Before a user
+/// namespace is entered, where everybody looks like nobody and nobody can become another user.
 pub(crate) fn leave_root() -> Result<LayerStatus, SandboxError> {
     let layer = Layer::UnprivilegedUser;
     if !geteuid().is_root() {
@@ -95,8 +95,8 @@ pub(crate) fn drop_capabilities() -> Result<LayerStatus, SandboxError> {
     Ok(status(layer, true, "none held"))
 }
 
-/// Ties the process to the life of `parent`. After leaving root: a change of user clears the signal. The kernel sends
-/// it when the *thread* ends that created the process.
+/// Ties the process to the life of `parent`. After leaving root: a change of user clears the signal. The
+/// kernel sends it when the *thread* ends that created the process.
 ///
 /// # Errors
 /// What the kernel says, or the parent is gone already.
@@ -116,8 +116,8 @@ pub fn die_with(parent: Pid) -> Result<LayerStatus, SandboxError> {
     Ok(status(layer, true, "SIGKILL"))
 }
 
-/// Closes `/proc/PID` to other processes of the same user, and forbids core files. After [`leave_root`], which resets
-/// it.
+/// Closes `/proc/PID` to other processes of the same user, and forbids core files. After [`leave_root`],
+/// which resets it.
 pub(crate) fn forbid_dumps() -> Result<LayerStatus, SandboxError> {
     let layer = Layer::NotDumpable;
     let step = "forbid dumps";
@@ -129,7 +129,8 @@ pub(crate) fn forbid_dumps() -> Result<LayerStatus, SandboxError> {
     Ok(status(layer, true, ""))
 }
 
-/// No execve gives more privilege than the process has; a condition of Landlock and seccomp for those who are not root.
+/// No execve gives more privilege than the process has; a condition of Landlock and seccomp for those who are
+/// not root.
 pub(crate) fn forbid_new_privileges() -> Result<LayerStatus, SandboxError> {
     let layer = Layer::NoNewPrivs;
     let step = "set no_new_privs";

@@ -1,4 +1,5 @@
-//! The self-test: a child that locks itself in like a run worker and then tries what it must not be able to do.
+//! The self-test: a child that locks itself in like a run worker and then tries what it must not be able to
+//! do.
 
 use std::{
     io,
@@ -26,9 +27,9 @@ const SHARED_BYTES: usize = 4096;
 /// Exit status of a probe that survived a forbidden system call.
 const SURVIVED: i32 = 7;
 
-/// Forks a child that locks itself in as a run worker does and tries to open `/` and to make a forbidden system call.
-/// The answer has one entry per layer: what `zygote` (the answer of locking in the calling process) said, corrected by
-/// what the child could do.
+/// Forks a child that locks itself in as a run worker does and tries to open `/` and to make a forbidden
+/// system call. The answer has one entry per layer: what `zygote` (the answer of locking in the calling
+/// process) said, corrected by what the child could do.
 ///
 /// # Safety
 /// As for [`fork`](crate::fork()).

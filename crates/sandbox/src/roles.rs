@@ -1,8 +1,10 @@
-//! The tables: which system calls each role needs, and for what. The shortest list is the one of who runs guests.
+//! The tables: which system calls each role needs, and for what. The shortest list is the one of who runs
+//! guests.
 
 use crate::{Action, ChildRole, Condition, SyscallRule, SystemCall, Test};
 
-/// Descriptor from which a child maps the memory that it shares with its supervisor; closed as soon as that is done.
+/// Descriptor from which a child maps the memory that it shares with its supervisor; closed as soon as that
+/// is done.
 pub const CONTROL_FD: i32 = 3;
 /// Descriptor of the sealed ELF, or of the transaction, in a child.
 pub const ELF_FD: i32 = 4;
@@ -30,20 +32,25 @@ const ALL_FDS: [i32; KEPT_FDS_END] = {
 
 pub(crate) fn kept_fds(role: ChildRole) -> &'static [i32] {
     match role {
-        // 1 and those from 3 on are held (by /dev/null) so that descriptors that come with a job get higher numbers.
+        // 1 and those from 3 on are held (by /dev/null) so that descriptors that come with a job get higher
+        // numbers.
         ChildRole::Zygote => &ALL_FDS,
         // 0 and 1 are /dev/null, 2 is a pipe to the supervisor: LLVM's last words.
         ChildRole::Compile => &[0, 1, 2, CONTROL_FD, ELF_FD, EXTRA_FD],
         ChildRole::RunLoad | ChildRole::Run => ALL_FDS.split_at(3).1,
+        // Two pipes to the parent, and its last words.
+        ChildRole::Hosted => ALL_FDS.split_at(3).0,
     }
 }
 
 pub(crate) fn rules(role: ChildRole) -> Vec<SyscallRule> {
     let tables: &[&[SyscallRule]] = match role {
         ChildRole::Run => &[RUN],
+        ChildRole::Hosted => &[RUN, MEMORY, DATA, PIPES],
         ChildRole::RunLoad => &[RUN, MEMORY, CODE, FILES, LOAD],
         ChildRole::Compile => &[RUN, MEMORY, DATA, FILES, COMPILE, ABORT],
-        // Filters stack, so a zygote must be allowed whatever its children are, and the steps of locking them in.
+        // Filters stack, so a zygote must be allowed whatever its children are, and the steps of locking them
+        // in.
         ChildRole::Zygote => &[RUN, MEMORY, CODE, FILES, LOAD, COMPILE, LOCK_IN, ZYGOTE],
     };
     tables.iter().flat_map(|table| table.iter().copied()).collect()
@@ -139,6 +146,21 @@ const FILES: &[SyscallRule] = &[
     fail(call!(statx, SYS_statx), libc::ENOSYS, "the standard library then uses fstat"),
     fail(call!(readlink, SYS_readlink), libc::ENOENT, "names are of no use here"),
     fail(call!(readlinkat, SYS_readlinkat), libc::ENOENT, "names are of no use here"),
+    fail(call!(getcwd, SYS_getcwd), libc::ENOENT, "names are of no use here"),
+    fail(call!(ioctl, SYS_ioctl), libc::ENOTTY, "nothing is a terminal"),
+];
+
+/// What a hosted process does beside memory.
+const PIPES: &[SyscallRule] = &[
+    allow(call!(read, SYS_read), &[is(0, 0)], "its job, and what the parent answers"),
+    allow(call!(ppoll, SYS_ppoll), &[], "whether a debugger wants a run to stop"),
+    allow(call!(write, SYS_write), &[is(0, 1)], "what is asked of the parent, and the report"),
+    allow(call!(write, SYS_write), &[is(0, 2)], "last words"),
+    allow(call!(getrandom, SYS_getrandom), &[], "seeds of hash tables and of the allocator"),
+    allow(call!(rt_sigprocmask, SYS_rt_sigprocmask), &[], "signal handling"),
+    allow(call!(rt_sigaction, SYS_rt_sigaction), &[], "signal handling"),
+    allow(call!(sigaltstack, SYS_sigaltstack), &[], "signal handling"),
+    fail(call!(readlink, SYS_readlink), libc::ENOENT, "names are of no use here"),
     fail(call!(getcwd, SYS_getcwd), libc::ENOENT, "names are of no use here"),
     fail(call!(ioctl, SYS_ioctl), libc::ENOTTY, "nothing is a terminal"),
 ];

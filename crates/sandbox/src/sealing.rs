@@ -1,5 +1,5 @@
-//! `mseal` (Linux 6.10): pages of code and constants stay as they are, for good. Who takes a process over can then neither take
-//! code away from under a signal handler nor write to what the loader resolved.
+//! `mseal` (Linux 6.10): pages of code and constants stay as they are, for good. Who takes a process over can
+//! then neither take code away from under a signal handler nor write to what the loader resolved.
 
 use std::{
     ffi::c_void,
@@ -13,8 +13,8 @@ use crate::{Layer, LayerStatus, SandboxError};
 /// Bytes of a page.
 const PAGE_BYTES: usize = 4096;
 
-/// Objects that have been sealed, in the loader's order, in which new ones come last; none is unloaded that was sealed. A child
-/// has its zygote's count: sealing all again would take it some 50 microseconds.
+/// Objects that have been sealed, in the loader's order, in which new ones come last; none is unloaded that
+/// was sealed. A child has its zygote's count: sealing all again would take it some 50 microseconds.
 static SEALED: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether sealing was found to work in this process, or in the zygote that it was forked from.
@@ -27,8 +27,8 @@ struct Found {
     ranges: Vec<Range<usize>>,
 }
 
-/// Seals what cannot be written of every object that was loaded since the last time: code, constants, and what the loader made
-/// read-only. Gives how many ranges that are.
+/// Seals what cannot be written of every object that was loaded since the last time: code, constants, and
+/// what the loader made read-only. Gives how many ranges that are.
 ///
 /// # Errors
 /// What the kernel says: `ENOSYS` before Linux 6.10.
@@ -57,7 +57,8 @@ pub fn seal(range: Range<usize>) -> io::Result<()> {
 
 /// Collects the ranges of one object, if it is new.
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, found: *mut c_void) -> i32 {
-    // SAFETY: `seal_loaded` passes what it finds, and the loader passes an object's header table that is valid for the call.
+    // SAFETY: `seal_loaded` passes what it finds, and the loader passes an object's header table that is
+    // valid for the call.
     let (info, found) = unsafe { (&*info, &mut *found.cast::<Found>()) };
     found.objects += 1;
     if found.objects <= SEALED.load(Ordering::Relaxed) {

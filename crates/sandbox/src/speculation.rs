@@ -1,5 +1,5 @@
-//! What the processor does ahead of time, as far as the kernel can keep it from a process: predictions that others have trained,
-//! loads before stores, strangers on the other thread of a core.
+//! What the processor does ahead of time, as far as the kernel can keep it from a process: predictions that
+//! others have trained, loads before stores, strangers on the other thread of a core.
 
 use std::{io, ptr};
 
@@ -19,8 +19,9 @@ const PR_SPEC_FORCE_DISABLE: c_int = 1 << 3;
 /// What the machine could do, and nobody wants.
 const OFFERED: &str = "offered, not asked for";
 
-/// What a process asks of the kernel beside the rest of its policy: nothing, unless the operator says so, since each of them costs speed
-/// that depends on the processor. Children inherit the first two, and ask for the third anew.
+/// What a process asks of the kernel beside the rest of its policy: nothing, unless the operator says so,
+/// since each of them costs speed that depends on the processor. Children inherit the first two, and ask for
+/// the third anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Speculation {
     /// Loads do not pass stores, where the machine offers it.
@@ -32,7 +33,8 @@ pub struct Speculation {
 }
 
 impl Speculation {
-    /// Asks for it. What the machine does not offer is absent; what it offers is told where nobody asks for it, too.
+    /// Asks for it. What the machine does not offer is absent; what it offers is told where nobody asks for
+    /// it, too.
     pub(crate) fn limit(self) -> [LayerStatus; 3] {
         let features = [
             (Layer::StoreBypass, PR_SPEC_STORE_BYPASS, self.limit_store_bypass),
@@ -54,7 +56,8 @@ impl Speculation {
 
 fn prctl(option: c_int, arguments: [libc::c_ulong; 4]) -> io::Result<c_int> {
     let [first, second, third, fourth] = arguments;
-    // SAFETY: the requests of this module take numbers, or in `cookie` the address of a number that outlives the call.
+    // SAFETY: the requests of this module take numbers, or in `cookie` the address of a number that outlives
+    // the call.
     match unsafe { libc::prctl(option, first, second, third, fourth) } {
         -1 => Err(io::Error::last_os_error()),
         answer => Ok(answer),
@@ -102,11 +105,12 @@ fn judge(state: c_int, was_set: bool) -> (bool, &'static str) {
     }
 }
 
-/// Gives the calling process a core scheduling cookie of its own (Linux 5.14): from now on nothing without it runs on the other
-/// threads of its core.
+/// Gives the calling process a core scheduling cookie of its own (Linux 5.14): from now on nothing without it
+/// runs on the other threads of its core.
 ///
 /// # Errors
-/// What the kernel says: `EINVAL` without core scheduling, `ENODEV` where no core has several threads; or it had no effect.
+/// What the kernel says: `EINVAL` without core scheduling, `ENODEV` where no core has several threads; or it
+/// had no effect.
 pub fn separate_core() -> Result<(), SandboxError> {
     let before = cookie()?;
     let [create, process] = [libc::PR_SCHED_CORE_CREATE, libc::PR_SCHED_CORE_SCOPE_THREAD_GROUP].map(number);
@@ -156,7 +160,8 @@ mod tests {
 
     #[test]
     fn only_what_the_kernel_confirms_counts() {
-        // As the kernel's documentation has them: not affected, enabled, disabled, for good; with and without a choice.
+        // As the kernel's documentation has them: not affected, enabled, disabled, for good; with and without
+        // a choice.
         assert_eq!(judge(0, false), (true, "the processor is not affected"));
         assert_eq!(judge(0b0010, false), (false, "the machine does not offer it"));
         assert_eq!(judge(0b0100, false), (true, "on the whole machine"));

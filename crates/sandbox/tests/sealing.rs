@@ -5,7 +5,8 @@ use std::{ffi::c_void, io};
 
 use antares_sandbox::seal_loaded;
 
-/// Gives the page of `address` the permissions of code, which it has: nothing changes, unless that is refused.
+/// Gives the page of `address` the permissions of code, which it has: nothing changes, unless that is
+/// refused.
 fn touch(address: *mut c_void) -> io::Result<()> {
     let page = address.map_addr(|address| address & !4095);
     // SAFETY: the page is code of a library and stays so.

@@ -275,8 +275,8 @@ fn the_run_stage_reads_as_documented() {
     assert!(text.ends_with("any other call: kill\n"), "{text}");
 }
 
-/// Every number there may be, on both architectures and with the x32 bit, with arguments of all kinds: what is let through is in
-/// the documented list, and nothing else is.
+/// Every number there may be, on both architectures and with the x32 bit, with arguments of all kinds: what
+/// is let through is in the documented list, and nothing else is.
 #[test]
 fn what_the_run_stage_lets_through_is_this_list() {
     let (policy, filter) = of(ChildRole::Run);
@@ -298,7 +298,8 @@ fn what_the_run_stage_lets_through_is_this_list() {
     }
     let listed = policy.rules.iter().map(|rule| (X86_64, number(rule))).collect();
     assert_eq!(let_through, listed);
-    // munmap, mprotect, rt_sigreturn, sched_yield, mincore, madvise, exit, getrusage, sysinfo, futex, clock_gettime, exit_group.
+    // munmap, mprotect, rt_sigreturn, sched_yield, mincore, madvise, exit, getrusage, sysinfo, futex,
+    // clock_gettime, exit_group.
     assert_eq!(
         let_through.iter().map(|(_, number)| *number).collect::<Vec<_>>(),
         [10, 11, 15, 24, 27, 28, 60, 98, 99, 202, 228, 231]

@@ -21,9 +21,11 @@ use crate::{
     peer::Peer,
     quota_section::{Quota, Tenancy},
     status::Fault,
+    usage::{Tab, Usage},
 };
 
-/// Tenants whose use is known at once; idle ones are forgotten, and when all are busy the rest has one quota together.
+/// Tenants whose use is known at once; idle ones are forgotten, and when all are busy the rest has one quota
+/// together.
 const METERED_MAX: usize = 4_096;
 
 /// Tenants with a label of their own; the rest is `other`.
@@ -33,7 +35,8 @@ const LABELS_MAX: usize = 32;
 const RETRY_CALLS: Duration = Duration::from_millis(100);
 const RETRY_STORED: Duration = Duration::from_secs(60);
 
-/// What a run without a verdict is taken to have cost: guest cycles a nanosecond. Native code takes some three.
+/// What a run without a verdict is taken to have cost: guest cycles a nanosecond. Native code takes some
+/// three.
 const CYCLES_PER_NS: u64 = 3;
 
 /// Reason of whoever has used up a quota.
@@ -67,6 +70,7 @@ pub struct Account {
     /// What the times in answers are rounded up to, microseconds.
     timing_step_us: u64,
     use_: Arc<Use>,
+    tab: Tab,
 }
 
 /// What a tenant has used.
@@ -134,7 +138,15 @@ impl Account {
     pub fn nobody() -> Self {
         let use_ = Arc::new(Use::new(Quota::default(), None));
         let (apart, salt) = Default::default();
-        Self { tenant: Arc::from(""), holder: [0; 32], apart, salt, timing_step_us: 1, use_ }
+        Self {
+            tenant: Arc::from(""),
+            holder: [0; 32],
+            apart,
+            salt,
+            timing_step_us: 1,
+            use_,
+            tab: Tab::default(),
+        }
     }
 
     /// Of what the service does by itself for `tenant`: as [`Account::nobody`], by that name.
@@ -185,7 +197,8 @@ impl Account {
         self.apart.0.is_some()
     }
 
-    /// A time, in microseconds, as the tenant may know it: who shares a machine with others learns less from a coarse one.
+    /// A time, in microseconds, as the tenant may know it: who shares a machine with others learns less from
+    /// a coarse one.
     #[must_use]
     pub fn coarse_us(&self, time_us: u64) -> u64 {
         time_us.div_ceil(self.timing_step_us).saturating_mul(self.timing_step_us)
@@ -233,20 +246,28 @@ impl Account {
         })
     }
 
-    /// Charges the guest cycles of a run.
-    pub fn ran(&self, cycles: u64) {
+    /// Charges the guest cycles that `runs` told, which had a worker for `time`.
+    pub fn ran(&self, runs: u64, guest_cycles: u64, time: Duration) {
+        self.charge(guest_cycles);
+        if let Some(numbers) = &self.use_.numbers {
+            numbers.cycles.inc_by(guest_cycles);
+        }
+        let run_us = micros(time);
+        self.tab.note(|used| (used.runs, used.guest_cycles, used.run_us) = (runs, guest_cycles, run_us));
+    }
+
+    fn charge(&self, cycles: u64) {
         if let Some(meter) = &self.use_.cycles {
             meter.charge(cycles, Instant::now());
         }
-        if let Some(numbers) = &self.use_.numbers {
-            numbers.cycles.inc_by(cycles);
-        }
     }
 
-    /// Charges a run that took `time` and told no cycles, which were `most` at most.
+    /// Charges a run that took `time` and told no cycles, which were `most` at most: its quota by an
+    /// estimate. Nobody is billed by estimates: for that there is its time alone.
     pub fn ran_for(&self, time: Duration, most: u64) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.ran(ns.saturating_mul(CYCLES_PER_NS).min(most));
+        self.charge(ns.saturating_mul(CYCLES_PER_NS).min(most));
+        self.tab.note(|used| (used.runs, used.run_us) = (1, micros(time)));
     }
 
     /// Whether something may be compiled for it.
@@ -268,6 +289,29 @@ impl Account {
             // A compile of less than that is one as well.
             meter.charge(u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1), Instant::now());
         }
+        self.tab.note(|used| (used.compiles, used.compile_us) = (1, micros(time)));
+    }
+
+    /// Notes that a script of `bytes` bytes was stored that was not there.
+    pub fn stored(&self, bytes: u64) {
+        self.tab.note(|used| used.stored_bytes = bytes);
+    }
+
+    /// Its page of what tenants used.
+    pub(crate) fn tab(&self) -> &Tab {
+        &self.tab
+    }
+
+    /// What tenants used, of the server that it is of; nothing outside of one.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.tab.usage()
+    }
+
+    /// Its name in there.
+    #[must_use]
+    pub fn usage_name(&self) -> &str {
+        self.tab.tenant()
     }
 
     /// Why `stored` bytes and `more` cannot be stored together, if they cannot.
@@ -288,6 +332,7 @@ type Holder = (Option<Peer>, Box<str>);
 #[derive(Debug)]
 pub(crate) struct Accounts {
     tenancy: Tenancy,
+    pub(crate) usage: Usage,
     known: Mutex<HashMap<Holder, Arc<Use>>>,
     labels: Mutex<HashSet<Box<str>>>,
     rest: Arc<Use>,
@@ -297,7 +342,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    pub(crate) fn new(tenancy: &Tenancy, metrics: &Metrics) -> Self {
+    pub(crate) fn new(tenancy: &Tenancy, usage: Usage, metrics: &Metrics) -> Self {
         let refused = metrics.counters(
             "antares_quota_refused_total",
             "Refusals because a tenant has used up a quota.",
@@ -316,6 +361,7 @@ impl Accounts {
         Self {
             rest: Arc::new(Use::new(tenancy.quota(""), Some(numbers))),
             tenancy: tenancy.clone(),
+            usage,
             known: Mutex::default(),
             labels: Mutex::default(),
             calls,
@@ -334,9 +380,11 @@ impl Accounts {
         let holder = hashed(&[b"antares-tenant-v1\0", of_peer.as_bytes(), b"\0", tenant.as_bytes()]);
         let salt = |is_on: bool| Salt(is_on.then_some(holder));
         let is_shared = self.tenancy.is_proven || !tenant.is_empty();
+        let name: Arc<str> = tenant.into();
         Account {
             holder,
-            tenant: Arc::from(tenant),
+            tab: self.usage.tab(&name, self.tenancy.is_proven),
+            tenant: name,
             apart: salt(self.tenancy.is_apart),
             salt: salt(self.tenancy.is_salted),
             timing_step_us: if is_shared { self.tenancy.timing_step_us.max(1) } else { 1 },
@@ -382,6 +430,10 @@ impl Accounts {
     }
 }
 
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 fn hashed(parts: &[&[u8]]) -> [u8; 32] {
     let mut context = Context::new(&SHA256);
     parts.iter().for_each(|part| context.update(part));
@@ -391,82 +443,4 @@ fn hashed(parts: &[&[u8]]) -> [u8; 32] {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::raw_config::RawConfig;
-
-    fn accounts(sections: &str) -> Accounts {
-        let tls = "[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n";
-        let raw: RawConfig = toml::from_str(&format!("{tls}{sections}")).unwrap();
-        Accounts::new(&raw.check(crate::Role::Both, &[]).unwrap().tenancy, &Metrics::new())
-    }
-
-    fn of(accounts: &Accounts, tenant: &str) -> Account {
-        let headers = HeaderMap::from_iter([(TENANT.parse().unwrap(), tenant.parse().unwrap())]);
-        accounts.of(Peer::UNKNOWN, &headers)
-    }
-
-    #[test]
-    fn one_tenant_s_use_is_not_another_s() {
-        let accounts =
-            accounts("[quotas]\ncalls_max = 2\nguest_cycles_per_second = 1000\nstored_bytes_max = 5\n");
-        let (a, b) = (of(&accounts, "a"), of(&accounts, "b"));
-        let held = [a.begin_call().unwrap(), of(&accounts, "a").begin_call().unwrap()];
-        assert_eq!(a.begin_call().unwrap_err().reason(), "QUOTA");
-        assert!(b.begin_call().is_ok());
-        drop(held);
-        assert!(a.begin_call().is_ok());
-        a.ran(5_000);
-        assert_eq!(of(&accounts, "a").may_run().unwrap_err().reason(), "QUOTA");
-        assert!(b.may_run().is_ok());
-        assert!(a.stored_too_much(3, 2).is_none() && a.stored_too_much(3, 3).is_some());
-    }
-
-    #[test]
-    fn a_run_that_tells_no_cycles_is_charged_for_its_time() {
-        let accounts = accounts("[quotas]\nguest_cycles_per_second = 1000000\n");
-        let a = of(&accounts, "a");
-        a.ran_for(Duration::from_millis(500), 10);
-        assert!(a.may_run().is_ok());
-        a.ran_for(Duration::from_millis(500), u64::MAX);
-        assert!(a.may_run().is_err());
-    }
-
-    #[test]
-    fn times_are_coarse_for_tenants() {
-        let (usual, exact) = (accounts(""), accounts("[tenants]\ntiming_step_us = 1\n"));
-        let told = |account: &Account| [0, 1, 100, 101, u64::MAX].map(|time| account.coarse_us(time));
-        assert_eq!(told(&of(&usual, "a")), [0, 100, 100, 200, u64::MAX]);
-        assert_eq!(told(&of(&exact, "a")), [0, 1, 100, 101, u64::MAX]);
-        assert_eq!(told(&Account::nobody()), told(&of(&exact, "a")));
-        // Where nobody is asked who calls, a name makes the difference.
-        let raw: RawConfig = toml::from_str("").unwrap();
-        let open = Accounts::new(&raw.check(crate::Role::Both, &[]).unwrap().tenancy, &Metrics::new());
-        assert_eq!(of(&open, "a").coarse_us(1), 100);
-        assert_eq!(open.of(Peer::UNKNOWN, &HeaderMap::new()).coarse_us(1), 1);
-    }
-
-    #[test]
-    fn labels_and_accounts_are_bounded() {
-        let accounts = accounts("");
-        for number in 0..METERED_MAX + 10 {
-            of(&accounts, &format!("t{number}")).begin_call().unwrap();
-        }
-        assert!(accounts.known.lock().unwrap().len() <= METERED_MAX);
-        assert_eq!(accounts.labels.lock().unwrap().len(), LABELS_MAX);
-        assert_eq!(&*accounts.label("t0"), "t0");
-        assert_eq!(&*accounts.label("late"), "other");
-    }
-
-    #[test]
-    fn keys_of_tenants_are_apart_where_they_are_to_be() {
-        let (apart, salted) = (accounts(""), accounts("[tenants]\nsalted = true\n"));
-        let shared = accounts("[tenants]\nshared = true\n");
-        let key = [7; 32];
-        assert_ne!(of(&apart, "a").apart().apply(key), of(&apart, "b").apart().apply(key));
-        assert_eq!(of(&apart, "a").salt().apply(key), key);
-        assert_ne!(of(&salted, "a").salt().apply(key), of(&salted, "b").salt().apply(key));
-        assert_eq!(of(&shared, "a").apart().apply(key), key);
-        assert!(!of(&shared, "a").is_apart());
-    }
-}
+mod tests;

@@ -1,5 +1,5 @@
-//! Who may make a call now: places among the calls in progress, for each peer and for each tenant of a peer, and the budget for
-//! the bytes of requests. What one peer can take leaves room for others.
+//! Who may make a call now: places among the calls in progress, for each peer and for each tenant of a peer,
+//! and the budget for the bytes of requests. What one peer can take leaves room for others.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use prometheus::{IntCounterVec, IntGauge};
 
 use crate::{
     budget::{Budget, Grant, Spent},
-    config::Listen,
+    listen_section::Listen,
     metrics::{Metrics, set_gauge},
     peer::Peer,
     status::Fault,
@@ -23,13 +23,15 @@ pub const TENANT_BYTES_MAX: usize = 64;
 /// How long a caller that found the server full should wait.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Health checks, reflection and autoscalers' calls in progress at once; a watch is one for as long as it lasts.
+/// Health checks, reflection and autoscalers' calls in progress at once; a watch is one for as long as it
+/// lasts.
 const EXEMPT_CALLS_MAX: u64 = 1024;
 
 /// Of these, of one peer.
 const EXEMPT_CALLS_PER_PEER_MAX: u64 = 64;
 
-/// A tenant as one peer names it. Another peer that says the same name is another tenant: nobody has proven a name.
+/// A tenant as one peer names it. Another peer that says the same name is another tenant: nobody has proven a
+/// name.
 type Tenant = (Peer, Box<[u8]>);
 
 /// The places and bytes of a listener.
@@ -103,7 +105,8 @@ impl Admission {
         }
     }
 
-    /// Places for a call of `peer` with these `headers`, of which one that is `exempt` takes none from others.
+    /// Places for a call of `peer` with these `headers`, of which one that is `exempt` takes none from
+    /// others.
     pub(crate) fn admit(&self, peer: Peer, headers: &HeaderMap, exempt: bool) -> Result<Places, Refused> {
         let admitted = self.places(peer, headers, exempt);
         if let Err(refused) = &admitted {

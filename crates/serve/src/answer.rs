@@ -1,5 +1,5 @@
-//! The body of an answer: what its caller does not take is charged against the same budget as requests, until the last byte has
-//! left for the connection.
+//! The body of an answer: what its caller does not take is charged against the same budget as requests, until
+//! the last byte has left for the connection.
 
 use std::{
     future::poll_fn,
@@ -19,7 +19,8 @@ use crate::{
     peer::Peer,
 };
 
-/// Shorter frames are not charged: there is one of them for each call, beside what the connection's window holds.
+/// Shorter frames are not charged: there is one of them for each call, beside what the connection's window
+/// holds.
 const FREE_BYTES: usize = 4 << 10;
 
 type Polled = Option<Result<Frame<Bytes>, Status>>;
@@ -46,8 +47,8 @@ impl AsRef<[u8]> for Charged {
     }
 }
 
-/// `response` with its body charged. A message that is there already is encoded and charged now: a connection whose window is
-/// closed would leave it as it is for as long as its caller likes.
+/// `response` with its body charged. A message that is there already is encoded and charged now: a connection
+/// whose window is closed would leave it as it is for as long as its caller likes.
 pub(crate) async fn metered(
     response: Response<tonic::body::Body>,
     budget: Arc<Budget<Peer>>,

@@ -1,7 +1,7 @@
 //! The audit log: a line for each call that needs a role, and for each that was refused for who made it.
 //!
-//! A thread writes them, so that no call waits for a disk, or for whoever reads a pipe. Lines that find no room are counted, and the
-//! log says how many there were; where it is required, calls are refused instead.
+//! A thread writes them, so that no call waits for a disk, or for whoever reads a pipe. Lines that find no
+//! room are counted, and the log says how many there were; where it is required, calls are refused instead.
 
 use std::{
     fmt::Write as _,
@@ -34,7 +34,8 @@ use crate::{audit_section::Audit, metrics::Metrics, peer::Peer, status::chain};
 /// Lines that wait for the disk.
 const WAITING_MAX: usize = 8_192;
 
-/// How often a file that cannot be written is tried again, and how often it is looked whether it was moved away.
+/// How often a file that cannot be written is tried again, and how often it is looked whether it was moved
+/// away.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// How long the end of the process waits for the last lines.
@@ -133,7 +134,8 @@ impl Entry {
 impl Auditor {
     /// Writes where `audit` says, if it says so.
     ///
-    /// A pipe that nobody reads yet, and a file system that does not answer, are no reason not to start: the log is broken until then.
+    /// A pipe that nobody reads yet, and a file system that does not answer, are no reason not to start: the
+    /// log is broken until then.
     ///
     /// # Errors
     /// The file cannot be had.
@@ -192,7 +194,8 @@ impl Auditor {
     /// Waits until what was written is in the file, but not for ever. Blocks.
     pub(crate) fn flush(&self) {
         let (done, wait) = sync_channel(1);
-        // A full queue means that the disk does not answer: its lines are lost with the process, and were never promised.
+        // A full queue means that the disk does not answer: its lines are lost with the process, and were
+        // never promised.
         if self.sender.try_send(Message::Flush(done)).is_ok() {
             let _ = wait.recv_timeout(FLUSH_MAX);
         }
@@ -287,7 +290,8 @@ impl Sink {
     }
 }
 
-/// Writes what goes into a pipe at once; nothing if whoever reads it does not make room for it within [`LOOK`].
+/// Writes what goes into a pipe at once; nothing if whoever reads it does not make room for it within
+/// [`LOOK`].
 fn write_piece(target: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
     let within = Timespec { tv_sec: LOOK.as_secs().cast_signed(), tv_nsec: 0 };
     if poll(&mut [PollFd::from_borrowed_fd(target, PollFlags::OUT)], Some(&within))? == 0 {
@@ -299,7 +303,8 @@ fn write_piece(target: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
     }
 }
 
-/// Names of callers are nobody else's business. Opening a pipe that nobody reads is an error (`ENXIO`), not a wait.
+/// Names of callers are nobody else's business. Opening a pipe that nobody reads is an error (`ENXIO`), not a
+/// wait.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(flags).open(path)

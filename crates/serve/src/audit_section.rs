@@ -2,22 +2,13 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
-use crate::{check::Checker, raw_config::RawConfig};
+use crate::{
+    check::Checker,
+    raw_config::{RawAudit, RawConfig},
+};
 
 /// What `audit.target` says for standard error.
 const STDERR: &str = "stderr";
-
-/// Section `[audit]`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RawAudit {
-    /// File for a line of JSON for each call that needs a role; `stderr` for standard error; empty for none.
-    pub target: String,
-    /// Whether calls are refused while their lines cannot be written.
-    pub required: bool,
-}
 
 /// Where the audit log goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

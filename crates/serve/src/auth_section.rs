@@ -2,62 +2,16 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     admission::TENANT_BYTES_MAX,
     check::Checker,
     key_set::Jwt,
-    raw_config::RawConfig,
+    raw_config::{RawConfig, RawRule},
     roles::{CallerRole, Roles},
 };
 
 /// What in a rule stands for the part of a name that `*` met.
 const MET: &str = "*";
-
-/// Section `[auth]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RawAuth {
-    /// JWKS file with the keys of whoever issues tokens; empty for no tokens.
-    pub jwks: String,
-    /// Issuer (`iss`) that tokens must name.
-    pub issuer: String,
-    /// Audience (`aud`) that tokens must be for.
-    pub audience: String,
-    /// How far the clocks of issuer and server may be apart, milliseconds.
-    pub leeway_ms: u64,
-    /// Who is which tenant with which roles; the first rule that fits counts.
-    pub rules: Vec<RawRule>,
-}
-
-/// `[[auth.rules]]`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RawRule {
-    /// Fits certificates with such a name: a URI or DNS name, in which one `*` stands for anything.
-    pub certificate: String,
-    /// Fits tokens with such a subject (`sub`).
-    pub token: String,
-    /// The tenant; `*` for what the `*` above met.
-    pub tenant: String,
-    /// Some of `upload`, `compile`, `execute`, `profile`, `admin`.
-    pub roles: Vec<String>,
-    /// Whether `antares-tenant` may name another tenant.
-    pub any_tenant: bool,
-}
-
-impl Default for RawAuth {
-    fn default() -> Self {
-        Self {
-            jwks: String::new(),
-            issuer: String::new(),
-            audience: String::new(),
-            leeway_ms: 60_000,
-            rules: Vec::new(),
-        }
-    }
-}
 
 /// Who may do what.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -95,7 +49,8 @@ impl Rule {
     }
 }
 
-/// What the `*` of `pattern` stands for in `text`, at least one character; nothing if it has none. None if it does not fit.
+/// What the `*` of `pattern` stands for in `text`, at least one character; nothing if it has none. None if it
+/// does not fit.
 fn met<'a>(pattern: &str, text: &'a str) -> Option<&'a str> {
     match pattern.split_once('*') {
         None => (pattern == text).then_some(""),
@@ -182,7 +137,7 @@ fn check_rule(index: usize, raw: &RawRule, known: (bool, bool), checker: &mut Ch
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ConfigError, Role as Runs};
+    use crate::{config_error::ConfigError, role::Role as Runs};
 
     #[test]
     fn patterns_meet_one_part() {

@@ -1,10 +1,11 @@
-//! The body of a request as it comes: charged against the budget for bytes, within a time of its own, and refused with the
-//! right status where it is no message of gRPC. What the framework would say to that blames the server.
+//! The body of a request as it comes: charged against the budget for bytes, within a time of its own, and
+//! refused with the right status where it is no message of gRPC. What the framework would say to that blames
+//! the server.
 
 use std::{
     future::Future,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
@@ -26,12 +27,29 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// Bytes before each message: a flag and the length.
 const HEAD_BYTES: usize = 5;
 
-/// Bytes of requests and answers that the server holds for a peer. An extension of every request, for those who keep what came in a
-/// stream, or what is to go there.
+/// Bytes of requests and answers that the server holds for a peer. An extension of every request, for those
+/// who keep what came in a stream, or what is to go there.
 #[derive(Clone, Debug)]
 pub struct RequestBytes {
     budget: Arc<Budget<Peer>>,
     peer: Peer,
+}
+
+/// Where a layer in front of a call finds what its bytes are charged to, once the call is let in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BytesSlot(Arc<OnceLock<RequestBytes>>);
+
+impl BytesSlot {
+    /// Lets who has the other end hold bytes.
+    pub(crate) fn fill(&self, bytes: RequestBytes) {
+        // A call is let in once.
+        let _ = self.0.set(bytes);
+    }
+
+    /// As [`RequestBytes::hold`].
+    pub(crate) fn hold(&self, bytes: usize) -> Result<HeldBytes, Fault> {
+        RequestBytes::hold(self.0.get(), bytes)
+    }
 }
 
 /// Bytes that are held for a caller; given back when it is dropped.
@@ -268,9 +286,7 @@ fn content_bytes(head: [u8; HEAD_BYTES], terms: &Terms) -> Result<usize, Fault> 
     if length > terms.message_bytes_max {
         let most = terms.message_bytes_max;
         let problem = format!("a message of {length} bytes, at most {most} are allowed");
-        return Err(
-            Fault::too_large("MESSAGE_TOO_LARGE", problem).metadata("message_bytes_max", most.to_string())
-        );
+        return Err(Fault::too_large(problem).metadata("message_bytes_max", most.to_string()));
     }
     Ok(length)
 }

@@ -1,4 +1,5 @@
-//! A budget of places or bytes: so much in all, so much for each holder, and a reserve for those who hold little.
+//! A budget of places or bytes: so much in all, so much for each holder, and a reserve for those who hold
+//! little.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,5 @@
-//! One gRPC call as the server sees it: its deadline, its place among the calls in progress, and how it ended.
+//! One gRPC call as the server sees it: its deadline, its place among the calls in progress, and how it
+//! ended.
 
 use std::{
     pin::Pin,
@@ -23,15 +24,16 @@ use crate::{
     audit::Entry,
     connections::Link,
     openmetrics::TracedHistograms,
-    status::{CANCELLED, DEADLINE_EXCEEDED, Fault, code_in, reason_in},
+    status::{CANCELLED, DEADLINE_EXCEEDED, Fault, code_in, is_refusal, reason_in},
     telemetry,
+    usage::Tab,
 };
 
 /// Media type of gRPC, before `+proto` and parameters.
 const GRPC: &str = "application/grpc";
 
-/// When the answer must have begun: the caller's `grpc-timeout`, and at the latest what the server allows any call. An
-/// extension of every request.
+/// When the answer must have begun: the caller's `grpc-timeout`, and at the latest what the server allows any
+/// call. An extension of every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallDeadline(pub Instant);
 
@@ -105,6 +107,8 @@ pub(crate) struct Call {
     pub(crate) method: Arc<str>,
     pub(crate) started: Instant,
     pub(crate) deadline: CallDeadline,
+    /// What its tenant used.
+    pub(crate) tab: Tab,
     pub(crate) seconds: TracedHistograms,
     pub(crate) in_progress: IntGauge,
     /// Absent for a call that is refused.
@@ -138,6 +142,7 @@ impl Drop for Call {
         let trace = telemetry::sampled_trace(&self.span);
         self.seconds.observe(&[&*self.method, code], elapsed.as_secs_f64(), trace);
         self.in_progress.dec();
+        self.tab.note(|used| (used.calls, used.refused_calls) = (1, is_refusal(code).into()));
         self.span.record("rpc.response.status_code", code);
         let reason = self.reason.as_deref();
         if code != "OK" {
@@ -184,6 +189,9 @@ impl http_body::Body for WatchedBody {
         let polled = Pin::new(&mut self.inner).poll_frame(context);
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
+                if let (Some(data), Some(call)) = (frame.data_ref(), &self.call) {
+                    call.tab.note(|used| used.sent_bytes = data.len() as u64);
+                }
                 let end = frame.trailers_ref().and_then(|trailers| Some((code_in(trailers)?, trailers)));
                 if let (Some((code, trailers)), Some(call)) = (end, &mut self.call) {
                     call.end(code, trailers);
@@ -208,6 +216,37 @@ impl http_body::Body for WatchedBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_grpc_is_told_so_in_http() {
+        let ask = |method: &str, content_type: Option<&str>| {
+            let mut request = Request::builder().method(method).uri("/grpc.health.v1.Health/Check");
+            if let Some(content_type) = content_type {
+                request = request.header(CONTENT_TYPE, content_type);
+            }
+            not_grpc(&request.body(Body::empty()).unwrap())
+        };
+        for good in ["application/grpc", "application/grpc+proto", "Application/gRPC;charset=utf-8"] {
+            assert!(ask("POST", Some(good)).is_none(), "{good}");
+        }
+        let others = [
+            "application/json",
+            "application/grpc-web",
+            "application/grpc-web+proto",
+            "text/plain",
+            "",
+            "application/grpcx",
+        ];
+        for other in others.map(Some).into_iter().chain([None]) {
+            let answer = ask("POST", other).unwrap();
+            assert_eq!((answer.status().as_u16(), code_in(answer.headers())), (415, None), "{other:?}");
+        }
+        for method in ["PUT", "GET", "HEAD", "DELETE", "OPTIONS"] {
+            let answer = ask(method, Some("application/grpc")).unwrap();
+            let allow = answer.headers()[ALLOW].to_str().unwrap();
+            assert_eq!((answer.status().as_u16(), allow), (405, "POST"));
+        }
+    }
 
     #[test]
     fn timeouts_are_read_as_the_protocol_has_them() {

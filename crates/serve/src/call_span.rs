@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use http::Request;
+use http::{Request, header::HOST, uri::Authority};
 use tonic::body::Body;
 use tracing::{Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::{admission::TENANT_BYTES_MAX, connections::Link, telemetry};
+
+/// Characters of a server's name that are kept: as many as a name of DNS may have.
+const HOST_CHARS_MAX: usize = 255;
 
 /// A span for a call of `method`, with the names that are known before it begins.
 pub(crate) fn span_of(method: &str, request: &Request<Body>) -> Span {
@@ -34,5 +37,37 @@ pub(crate) fn span_of(method: &str, request: &Request<Body>) -> Span {
     // For traces alone: a log line has the method already.
     span.set_attribute("rpc.system.name", "grpc");
     span.set_attribute("rpc.method", method.to_owned());
+    if let Some(server) = asked_for(request) {
+        span.set_attribute("server.address", server.host().chars().take(HOST_CHARS_MAX).collect::<String>());
+        if let Some(port) = server.port_u16() {
+            span.set_attribute("server.port", i64::from(port));
+        }
+    }
     span
+}
+
+/// The server as the caller calls it: what stands in `:authority`, or in `Host` where that is HTTP/1.1's.
+fn asked_for(request: &Request<Body>) -> Option<Authority> {
+    let host = || request.headers().get(HOST)?.to_str().ok()?.parse().ok();
+    request.uri().authority().cloned().or_else(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_what_its_caller_calls_it() {
+        let asked = |uri: &str, host: Option<&str>| {
+            let request = Request::builder().uri(uri);
+            let request = host.into_iter().fold(request, |request, host| request.header(HOST, host));
+            asked_for(&request.body(Body::empty()).unwrap()).map(|server| server.to_string())
+        };
+        assert_eq!(asked("http://runner:50051/a/b", None).as_deref(), Some("runner:50051"));
+        assert_eq!(asked("http://[::1]:1/a/b", Some("other")).as_deref(), Some("[::1]:1"));
+        assert_eq!(asked("/a/b", Some("runner.example")).as_deref(), Some("runner.example"));
+        for nobody in [None, Some(""), Some("a b"), Some("a/b")] {
+            assert_eq!(asked("/a/b", nobody), None, "{nobody:?}");
+        }
+    }
 }

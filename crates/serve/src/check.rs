@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::config::ConfigError;
+use crate::config_error::ConfigError;
 
 /// Longest time that a key may name: a year. Beyond it sums of times could overflow.
 const TIME_MS_MAX: u64 = 365 * 24 * 3_600_000;
@@ -33,7 +33,8 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// The mistakes found so far. Its methods give some value even for a mistake; [`Checker::finish`] never hands it out.
+/// The mistakes found so far. Its methods give some value even for a mistake; [`Checker::finish`] never hands
+/// it out.
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
     mistakes: Vec<Mistake>,
@@ -81,7 +82,8 @@ impl Checker {
         Duration::from_millis(value)
     }
 
-    fn range(&mut self, key: &str, value: u64, most: u64) {
+    /// At least one and at most `most`.
+    pub(crate) fn range(&mut self, key: &str, value: u64, most: u64) {
         if value == 0 || value > most {
             self.note(key, format!("must be 1 to {most}, is {value}"));
         }

@@ -1,68 +1,31 @@
 //! What a configuration means: read it, check it whole, and report every mistake at once with its key.
 
 use std::{
-    fs, io,
+    fs,
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use crate::{
+    admin_section::{AdminAccess, check_admin},
     audit_section::{Audit, check_audit},
     auth_section::{Auth, check_auth},
-    check::{Checker, Mistake, find_unknown},
-    page_hosts::PageHosts,
+    check::{Checker, find_unknown},
+    config_error::ConfigError,
+    listen_section::{Listen, check_listen},
     quota_section::{Tenancy, check_tenancy},
     raw_config::{RawCompiler, RawConfig, RawRunner, RawSandbox},
-    sections::{ProfilePush, check_compiler, check_listen, check_profile_push, check_runner, check_sandbox},
+    role::Role,
+    sections::{ProfilePush, check_compiler, check_profile_push, check_runner, check_sandbox},
     shared_section::{SharedTier, check_shared},
-    signing_section::{Signing, check_signing},
+    signing_section::{Signing, check_signing, check_verdict},
     sizes::check_sizes,
     tls::Tls,
     tls_client::ClientFiles,
     tls_section::{check_compiler_tls, check_open, check_tls},
+    usage_section::{UsageSection, check_usage},
 };
-
-/// Chunk length that every server takes, bytes: what a client can use that has not asked for limits.
-pub const CHUNK_BYTES: u64 = 64 << 10;
-
-/// Which services a process runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// The compiler service.
-    Compiler,
-    /// The runner service, with a compiler service elsewhere.
-    Runner,
-    /// Both.
-    Both,
-}
-
-/// Why a configuration cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("cannot read the configuration {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The text is not TOML, or a value has the wrong type.
-    #[error("{path}: {source}")]
-    Syntax {
-        /// The file.
-        path: PathBuf,
-        /// Line, column and what is wrong there.
-        source: Box<toml::de::Error>,
-    },
-    /// Keys or values make no sense.
-    #[error("the configuration has {} mistake(s):\n{}", .0.len(), lines(.0))]
-    Mistakes(Vec<Mistake>),
-    /// The configuration cannot be written as TOML (a path that is not text).
-    #[error("the configuration cannot be printed: {0}")]
-    Print(#[from] toml::ser::Error),
-}
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,8 +38,12 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Who may call.
     pub auth: Auth,
+    /// Who administers, beside whom it lets.
+    pub admin: AdminAccess,
     /// What tenants may use up, and what they see of each other.
     pub tenancy: Tenancy,
+    /// Where it is kept what tenants used.
+    pub usage: UsageSection,
     /// Where the audit log goes.
     pub audit: Audit,
     /// What the runner uses towards a compiler with TLS.
@@ -97,62 +64,12 @@ pub struct Config {
     pub shared: Option<SharedTier>,
     /// Who signs native code, and whose is taken.
     pub signing: Signing,
+    /// Folder of the keys that sign verdicts of transactions, if any do.
+    pub verdict_keys: Option<PathBuf>,
     /// The compiler service; see [`RawCompiler`] for the fields' units.
     pub compiler: RawCompiler,
     /// The runner service; see [`RawRunner`] for the fields' units.
     pub runner: RawRunner,
-}
-
-/// The gRPC listener.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Listen {
-    /// Address and port.
-    pub address: SocketAddr,
-    /// By which names pages for people may be asked for.
-    pub page_hosts: PageHosts,
-    /// Whether reflection is served.
-    pub reflection: bool,
-    /// Longest message, bytes.
-    pub message_bytes_max: usize,
-    /// Calls in progress at once.
-    pub calls_max: usize,
-    /// Of one peer.
-    pub calls_per_peer_max: usize,
-    /// Of one tenant of a peer.
-    pub calls_per_tenant_max: usize,
-    /// Bytes of requests in progress.
-    pub request_bytes_max: u64,
-    /// Of one peer.
-    pub request_bytes_per_peer_max: u64,
-    /// Time that the server waits for the bytes of a message.
-    pub request_time_max: Duration,
-    /// Time that any call may take until its answer begins, its own bytes included. Follows from the limits of the services:
-    /// a caller that sends its request byte by byte holds a place no longer than the slowest honest one.
-    pub call_time_max: Duration,
-    /// Connections at once.
-    pub connections_max: usize,
-    /// Of one peer.
-    pub connections_per_peer_max: usize,
-    /// Time that a connection may be without calls.
-    pub connection_idle_max: Duration,
-    /// Time after which a connection takes no more calls.
-    pub connection_age_max: Duration,
-    /// Time for its calls to end then.
-    pub connection_age_grace: Duration,
-    /// Calls in progress at once on a connection.
-    pub streams_per_connection_max: u32,
-    /// Longest header list, bytes.
-    pub header_bytes_max: u32,
-    /// Streams opened and reset before they are accepted.
-    pub pending_resets_max: usize,
-    /// Time without traffic before a ping.
-    pub keepalive_interval: Duration,
-    /// Time for the answer to a ping.
-    pub keepalive_timeout: Duration,
-    /// Time between NOT_SERVING and the end of accepting.
-    pub drain_delay: Duration,
-    /// Time for calls in progress to end.
-    pub drain_grace: Duration,
 }
 
 /// Logs.
@@ -195,7 +112,8 @@ pub struct StoreConfig {
 }
 
 impl RawConfig {
-    /// Reads the TOML file `path`, or takes the defaults, and puts the command line's `listen` and `data` over it.
+    /// Reads the TOML file `path`, or takes the defaults, and puts the command line's `listen` and `data`
+    /// over it.
     ///
     /// # Errors
     /// The file cannot be read, is not TOML, or has keys that do not exist (all of them are named).
@@ -239,7 +157,8 @@ impl RawConfig {
         Ok(toml::to_string(self)?)
     }
 
-    /// What this configuration means for `role`. `layers` are the names that `sandbox.allow_degraded` may have.
+    /// What this configuration means for `role`. `layers` are the names that `sandbox.allow_degraded` may
+    /// have.
     ///
     /// # Errors
     /// Every mistake, with its key.
@@ -250,7 +169,9 @@ impl RawConfig {
             listen: check_listen(self, self.call_time_max(role), &mut checker),
             tls: check_tls(&self.tls, &mut checker),
             auth: check_auth(self, &mut checker),
+            admin: AdminAccess::default(),
             tenancy: Tenancy::default(),
+            usage: check_usage(self, &mut checker),
             audit: check_audit(self, &mut checker),
             compiler_tls: check_compiler_tls(self, &mut checker),
             metrics: self.check_metrics(&mut checker),
@@ -261,12 +182,18 @@ impl RawConfig {
             cache: self.check_cache(&mut checker),
             shared: check_shared(self, &mut checker),
             signing: check_signing(self, &mut checker),
+            verdict_keys: None,
             compiler: self.compiler.clone(),
             runner: self.runner.clone(),
         };
         check_sandbox(&self.sandbox, layers, &mut checker);
+        config.admin = check_admin(self, config.auth.is_on(), &mut checker);
+        config.verdict_keys = check_verdict(self, &config.signing, &mut checker);
         config.tenancy = check_tenancy(self, config.auth.is_on(), &mut checker);
-        check_open(self, config.listen.address, config.auth.is_on(), &mut checker);
+        let web = config.listen.web.iter().map(|web| ("web.address", web.address));
+        for (key, address) in [("listen.address", config.listen.address)].into_iter().chain(web) {
+            check_open(self, key, address, config.auth.is_on(), &mut checker);
+        }
         check_compiler(&self.compiler, &mut checker);
         check_runner(&self.runner, &mut checker);
         self.check_together(role, &mut checker);
@@ -372,10 +299,6 @@ impl RawConfig {
             Role::Both | Role::Compiler => {}
         }
     }
-}
-
-fn lines(mistakes: &[Mistake]) -> String {
-    mistakes.iter().map(|mistake| format!("  {mistake}")).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Who may connect: a bounded number of connections in all and from each peer. One that comes when all places are taken gets
-//! the place of an idle connection of the peer that has most, and one of a peer that has all it may that of an idle one of its own.
+//! Who may connect: a bounded number of connections in all and from each peer. One that comes when all places
+//! are taken gets the place of an idle connection of the peer that has most, and one of a peer that has all
+//! it may that of an idle one of its own.
 
 use std::{
     collections::HashMap,
@@ -137,8 +138,8 @@ impl Connections {
 }
 
 impl State {
-    /// Makes room for a connection of `peer`, which has `own`: at the cost of the peer that has most, if that is more than `own` and
-    /// one more, or else at its own.
+    /// Makes room for a connection of `peer`, which has `own`: at the cost of the peer that has most, if that
+    /// is more than `own` and one more, or else at its own.
     fn make_room_for(&mut self, peer: Peer, own: usize) -> bool {
         let most = self.by_peer.iter().max_by_key(|(_, links)| links.len());
         let other = most.filter(|(_, links)| links.len() > own + 1).map(|(other, _)| *other);

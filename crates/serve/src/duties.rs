@@ -1,5 +1,5 @@
-//! Tasks that must not end as long as the process does: each has a name, and one that ends or panics is counted, told and begun again.
-//! One that does nothing any more is told by liveness.
+//! Tasks that must not end as long as the process does: each has a name, and one that ends or panics is
+//! counted, told and begun again. One that does nothing any more is told by liveness.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// A task that went on for so long was not broken from the start; the pause begins anew.
 const SETTLED_AFTER: Duration = Duration::from_secs(60);
 
-/// A task that beats and has not for so long does not go on by itself: blocking work that never ends, no thread for it.
+/// A task that beats and has not for so long does not go on by itself: blocking work that never ends, no
+/// thread for it.
 const STALLED_AFTER: Duration = Duration::from_secs(120);
 
 /// How long a task waits for blocking work before it goes on without its answer.
@@ -89,8 +90,8 @@ pub(crate) fn stalled() -> Option<&'static str> {
     duties().iter().find(|(_, duty)| is_stalled(duty)).map(|(name, _)| *name)
 }
 
-/// Does `work`, which may block, on another thread, for a task that goes on whatever happens: none if there is no thread for it, if
-/// it panics, or if it takes longer than half a minute.
+/// Does `work`, which may block, on another thread, for a task that goes on whatever happens: none if there
+/// is no thread for it, if it panics, or if it takes longer than half a minute.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     // It panics where no thread can be made, and none is there.
     let task = catch_unwind(AssertUnwindSafe(|| tokio::task::spawn_blocking(work))).ok()?;

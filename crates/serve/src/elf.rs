@@ -1,5 +1,5 @@
-//! Whether bytes can be a script at all: the head of a RISC-V RV64 ELF, or code that a script loads at run time. What else is wrong
-//! with them is for a fenced worker to find.
+//! Whether bytes can be a script at all: the head of a RISC-V RV64 ELF, or code that a script loads at run
+//! time. What else is wrong with them is for a fenced worker to find.
 
 use antares_abi::LOADED_CODE_MAGIC;
 

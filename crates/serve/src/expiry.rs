@@ -1,5 +1,5 @@
-//! When certificates and revocation lists begin and end: as gauges, so that somebody hears of it before clients do, and as a warning
-//! where one that takes force is of no use now.
+//! When certificates and revocation lists begin and end: as gauges, so that somebody hears of it before
+//! clients do, and as a warning where one that takes force is of no use now.
 
 use std::{
     path::Path,

@@ -2,9 +2,10 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::config::{Config, Role};
+use crate::{config::Config, role::Role};
 
-/// Descriptors beside those that are counted: the store, logs, the runtime, the zygotes, connections for probes.
+/// Descriptors beside those that are counted: the store, logs, the runtime, the zygotes, connections for
+/// probes.
 const OTHER_FILES: u64 = 512;
 
 /// Memory files that a call can hold: a script, a transaction, native code that is not kept ready.
@@ -54,7 +55,9 @@ fn files_of(config: &Config) -> u64 {
         Role::Both => (config.compiler.workers_max + runner.workers_max + runner.idle_workers_max, kept),
     };
     let calls = (config.listen.calls_max as u64).saturating_mul(FILES_PER_CALL);
+    let listeners = 1 + u64::from(config.listen.web.is_some());
     (config.listen.connections_max as u64)
+        .saturating_mul(listeners)
         .saturating_add(calls)
         .saturating_add(workers.saturating_mul(FILES_PER_WORKER))
         .saturating_add(ready)
@@ -66,6 +69,16 @@ fn files_of(config: &Config) -> u64 {
 mod tests {
     use super::*;
     use crate::raw_config::RawConfig;
+
+    #[test]
+    fn connections_of_browsers_count_beside_the_others() {
+        let files = |text: &str| {
+            let raw: RawConfig = toml::from_str(text).unwrap();
+            files_of(&raw.check(Role::Both, &[]).unwrap())
+        };
+        let with = files("[listen]\nconnections_max = 700\n[web]\naddress = \"127.0.0.1:0\"");
+        assert_eq!(with - files("[listen]\nconnections_max = 700"), 700);
+    }
 
     #[test]
     fn what_no_process_may_open_is_told_with_both_numbers() {

@@ -52,8 +52,9 @@ where
     K: Clone + Eq + Hash + Send + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// What the work under `key` gives: work that is in progress already, or else `work`. The work runs in a task of its
-    /// own, so that callers who go away do not end it. Nothing is remembered: the next call after the end works again.
+    /// What the work under `key` gives: work that is in progress already, or else `work`. The work runs in a
+    /// task of its own, so that callers who go away do not end it. Nothing is remembered: the next call after
+    /// the end works again.
     ///
     /// `None` if the work ended without a value, that is, panicked.
     pub async fn join<F>(&self, key: K, work: impl FnOnce() -> F) -> Option<V>
@@ -74,8 +75,8 @@ where
         value.clone()
     }
 
-    /// Waits until the work under `key` has more callers than the one that began it, or [`Flights::hurry`] is called. For that work
-    /// itself.
+    /// Waits until the work under `key` has more callers than the one that began it, or [`Flights::hurry`] is
+    /// called. For that work itself.
     pub async fn until_hurried(&self, key: &K) {
         let hurry = self.shared.flying().get(key).map(|flight| flight.hurry.clone());
         if let Some(hurry) = hurry {

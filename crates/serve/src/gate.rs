@@ -1,4 +1,5 @@
-//! Who is calling, and whether they may: names from certificates and tokens, rules that make tenants and roles of them.
+//! Who is calling, and whether they may: names from certificates and tokens, rules that make tenants and
+//! roles of them.
 
 use std::{
     collections::HashMap,
@@ -50,6 +51,10 @@ pub struct RoleProven;
 #[derive(Clone, Copy, Debug)]
 pub struct ActsForAll;
 
+/// Beside a call whose caller has proven the role of an administrator, whatever the call needs.
+#[derive(Clone, Copy, Debug)]
+pub struct AdminProven;
+
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
@@ -58,6 +63,18 @@ pub(crate) struct Caller {
     pub(crate) tenant: Arc<str>,
     roles: Roles,
     pub(crate) any_tenant: bool,
+}
+
+impl Caller {
+    /// Whoever may open the socket of administrators.
+    pub(crate) fn by_socket() -> Self {
+        let roles = [CallerRole::Admin].into_iter().collect();
+        Self { who: Arc::from("admin.socket"), tenant: Arc::from(""), roles, any_tenant: true }
+    }
+
+    pub(crate) fn is_admin(&self) -> bool {
+        self.roles.has(CallerRole::Admin)
+    }
 }
 
 /// A call that is refused for who makes it, and who that is where it was proven.
@@ -71,6 +88,13 @@ pub(crate) struct Stopped {
 impl Stopped {
     fn of(denied: Denied, who: Option<&str>) -> Self {
         Self { denied, who: who.map(Arc::from), tenant: Arc::from("") }
+    }
+}
+
+impl Stopped {
+    /// Puts the tenant that was proven, if one was, where everything that follows looks for it.
+    pub(crate) fn name_tenant(&self, headers: &mut HeaderMap) {
+        write_tenant(&self.tenant, headers);
     }
 }
 
@@ -164,7 +188,8 @@ struct Believed {
 }
 
 impl Gate {
-    /// Reads the keys of tokens, and again whenever their file changes. Call it within the runtime if there is one.
+    /// Reads the keys of tokens, and again whenever their file changes. Call it within the runtime if there
+    /// is one.
     pub(crate) fn new(auth: &Auth, metrics: &Metrics) -> Result<Self, JwksError> {
         let refused = metrics.counters(
             "antares_auth_refused_total",
@@ -195,8 +220,8 @@ impl Gate {
         self.auth.is_on()
     }
 
-    /// Whether a call of `method` may go on, and who makes it. Its tenant is in `headers` afterwards, where callers are asked who
-    /// they are.
+    /// Whether a call of `method` may go on, and who makes it. Its tenant is in `headers` afterwards, where
+    /// callers are asked who they are.
     pub(crate) fn pass(
         &self,
         method: &str,
@@ -223,7 +248,8 @@ impl Gate {
         passed.map(Some)
     }
 
-    /// A token says more than a certificate, which may be that of a proxy: it alone counts where there is one.
+    /// A token says more than a certificate, which may be that of a proxy: it alone counts where there is
+    /// one.
     fn caller(&self, names: Option<&ClientNames>, headers: &HeaderMap) -> Result<Caller, Stopped> {
         let mut tokens = headers.get_all(AUTHORIZATION).iter();
         match (&self.keys, tokens.next(), tokens.next()) {
@@ -296,14 +322,19 @@ impl Gate {
     }
 }
 
-/// Puts the tenant where everything that follows looks for it. What the caller wrote there counts only if it may.
+/// Puts the tenant where everything that follows looks for it. What the caller wrote there counts only if it
+/// may.
 fn name_tenant(caller: &Caller, headers: &mut HeaderMap) {
     if caller.any_tenant && headers.contains_key(TENANT) {
         return;
     }
+    write_tenant(&caller.tenant, headers);
+}
+
+fn write_tenant(tenant: &str, headers: &mut HeaderMap) {
     headers.remove(TENANT);
-    if let Ok(value) = HeaderValue::from_str(&caller.tenant)
-        && !caller.tenant.is_empty()
+    if let Ok(value) = HeaderValue::from_str(tenant)
+        && !tenant.is_empty()
     {
         headers.insert(TENANT, value);
     }

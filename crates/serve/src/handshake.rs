@@ -1,4 +1,5 @@
-//! What a connection goes through before its first byte of HTTP/2: nothing, or a TLS handshake that is limited in time and number.
+//! What a connection goes through before its first byte of HTTP/2: nothing, or a TLS handshake that is
+//! limited in time and number.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,9 +29,14 @@ const RESULTS: [&str; 4] = ["busy", "failed", "ok", "timeout"];
 pub(crate) enum Door {
     /// As they come.
     Open,
-    /// After a handshake.
-    Tls(Arc<Handshakes>),
+    /// After a handshake, which offers these protocols.
+    Tls(Arc<Handshakes>, &'static [&'static [u8]]),
 }
+
+/// What a listener for gRPC speaks.
+const GRPC: &[&[u8]] = &[b"h2"];
+/// What one for browsers speaks.
+const WEB: &[&[u8]] = &[b"h2", b"http/1.1"];
 
 /// The handshakes of a listener.
 #[derive(Debug)]
@@ -66,17 +72,25 @@ impl Door {
             expiry.note_server(&tls);
             Ok::<_, TlsError>(())
         });
-        Ok(Self::Tls(Arc::new(handshakes)))
+        Ok(Self::Tls(Arc::new(handshakes), GRPC))
+    }
+
+    /// The same for clients that may speak HTTP/1.1.
+    pub(crate) fn for_web(self) -> Self {
+        match self {
+            Self::Open => Self::Open,
+            Self::Tls(handshakes, _) => Self::Tls(handshakes, WEB),
+        }
     }
 
     /// `stream` when it may speak, and the names in the certificate that its client showed.
     pub(crate) async fn pass(&self, stream: TcpStream, link: &Link) -> Option<(Stream, Option<ClientNames>)> {
-        let handshakes = match self {
+        let (handshakes, protocols) = match self {
             Self::Open => return Some((Stream::Plain(stream), None)),
-            Self::Tls(handshakes) => handshakes,
+            Self::Tls(handshakes, protocols) => (handshakes, *protocols),
         };
         let stream = tokio::select! {
-            stream = handshakes.shake(stream, link.peer()) => stream?,
+            stream = handshakes.shake(stream, link.peer(), protocols) => stream?,
             () = link.room_wanted() => return None,
         };
         let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
@@ -86,12 +100,23 @@ impl Door {
 }
 
 impl Handshakes {
-    async fn shake(&self, stream: TcpStream, peer: Peer) -> Option<TlsStream<TcpStream>> {
+    async fn shake(
+        &self,
+        stream: TcpStream,
+        peer: Peer,
+        protocols: &[&[u8]],
+    ) -> Option<TlsStream<TcpStream>> {
         let Ok(_place) = self.places.take(&peer, 1) else {
             self.note("busy");
             return None;
         };
-        let acceptor = TlsAcceptor::from(self.config.load_full());
+        let mut config = self.config.load_full();
+        if protocols != GRPC {
+            let mut other = ServerConfig::clone(&config);
+            other.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+            config = Arc::new(other);
+        }
+        let acceptor = TlsAcceptor::from(config);
         match timeout(self.time_max, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => {
                 self.note("ok");

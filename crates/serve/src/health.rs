@@ -18,8 +18,9 @@ use tonic_health::{
 
 use crate::{duties, metrics::Metrics, status::is_not_found};
 
-/// The service name that answers SERVING for as long as only the process itself is asked about: for liveness probes, which must not
-/// depend on workers or on draining. It does not serve where nothing but a restart helps.
+/// The service name that answers SERVING for as long as only the process itself is asked about: for liveness
+/// probes, which must not depend on workers or on draining. It does not serve where nothing but a restart
+/// helps.
 pub const LIVENESS: &str = "liveness";
 
 /// The calls of `grpc.health.v1.Health`.
@@ -43,8 +44,8 @@ impl health_server::Health for Calls {
         self.0.check(request).await
     }
 
-    /// A service that is not known may come to be: the protocol wants the stream to say so and to stay, where the library ends it.
-    /// Ours are all known from the start.
+    /// A service that is not known may come to be: the protocol wants the stream to say so and to stay, where
+    /// the library ends it. Ours are all known from the start.
     async fn watch(
         &self,
         request: Request<HealthCheckRequest>,
@@ -94,7 +95,8 @@ impl Health {
         self.publish().await;
     }
 
-    /// Says whether `what` will not come back by itself: then liveness fails, so that whoever watches starts the process anew.
+    /// Says whether `what` will not come back by itself: then liveness fails, so that whoever watches starts
+    /// the process anew.
     pub async fn set_beyond_help(&self, what: &'static str, is_beyond_help: bool) {
         let is_new = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,6 +164,24 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn whoever_watches_a_service_that_is_not_known_is_told_so_and_stays() {
+        use futures_util::FutureExt as _;
+        use health_server::Health as _;
+        let (reporter, _service) = tonic_health::server::health_reporter();
+        reporter.set_service_status("known", ServingStatus::Serving).await;
+        let calls = Calls::new(&reporter);
+        let asked = |name: &str| Request::new(HealthCheckRequest { service: name.to_owned() });
+        for (name, expected) in [("known", Answer::Serving), ("unknown", Answer::ServiceUnknown)] {
+            let mut watched = calls.watch(asked(name)).await.unwrap().into_inner();
+            assert_eq!(watched.next().await.unwrap().unwrap().status(), expected, "{name}");
+            // An end would be there at once.
+            let more = watched.next().now_or_never();
+            assert!(more.is_none(), "{name}: {more:?}");
+        }
+        assert!(is_not_found(&calls.check(asked("unknown")).await.unwrap_err()));
+    }
 
     #[tokio::test]
     async fn liveness_fails_where_only_a_restart_helps() {

@@ -14,6 +14,7 @@ use crate::{
     files::{TooFewFiles, allow_files},
     health::Health,
     metrics::Metrics,
+    role::Role,
     server::{App, Callers, ServeError, Server, stop_signal},
     telemetry::{Telemetry, TelemetryError},
 };
@@ -21,7 +22,8 @@ use crate::{
 /// How long blocking work (a worker's last moments, a write to disk) may hold up the end of the process.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a thread for blocking work stays without any. Health is looked at more often, so one is always there.
+/// How long a thread for blocking work stays without any. Health is looked at more often, so one is always
+/// there.
 const BLOCKING_KEPT: Duration = Duration::from_secs(60);
 
 /// Threads of the runtime at most, whatever the environment says.
@@ -49,8 +51,8 @@ pub enum HostError {
     Serve(#[from] ServeError),
 }
 
-/// A process that is going to serve. Make it after the zygotes: they are started from a process without threads of
-/// tokio's.
+/// A process that is going to serve. Make it after the zygotes: they are started from a process without
+/// threads of tokio's.
 #[derive(Debug)]
 pub struct Host {
     runtime: Runtime,
@@ -58,11 +60,12 @@ pub struct Host {
 }
 
 impl Host {
-    /// Starts the runtime, logs, and traces if they are on, in the name of `service`.
+    /// Starts the runtime, logs, and traces if they are on, in the name of `role`.
     ///
     /// # Errors
-    /// The system refuses threads, or allows too few open files, or the configuration of logs and traces is of no use.
-    pub fn start(config: &Config, service: &'static str) -> Result<Self, HostError> {
+    /// The system refuses threads, or allows too few open files, or the configuration of logs and traces is
+    /// of no use.
+    pub fn start(config: &Config, role: Role) -> Result<Self, HostError> {
         forbid_dumps()?;
         allow_files(config)?;
         tell_panics();
@@ -70,7 +73,7 @@ impl Host {
             start_runtime().map_err(|source| HostError::System { step: "start the runtime", source })?;
         let telemetry = {
             let _entered = runtime.enter();
-            Telemetry::start(config, service)?
+            Telemetry::start(config, role.service_name())?
         };
         Ok(Self { runtime, telemetry })
     }
@@ -80,8 +83,8 @@ impl Host {
         self.runtime.enter()
     }
 
-    /// Serves `app` until SIGTERM or SIGINT, drains, and sends the last spans. `ready` is called once the listeners are
-    /// bound: it says which services serve, now and later.
+    /// Serves `app` until SIGTERM or SIGINT, drains, and sends the last spans. `ready` is called once the
+    /// listeners are bound: it says which services serve, now and later.
     ///
     /// # Errors
     /// An address cannot be had, or the listener fails.
@@ -95,7 +98,8 @@ impl Host {
         self.serve_then(config, app, metrics, ready, async {})
     }
 
-    /// The same, and waits for `last` once the last call has ended, such as for what is still to be written. It bounds itself.
+    /// The same, and waits for `last` once the last call has ended, such as for what is still to be written.
+    /// It bounds itself.
     ///
     /// # Errors
     /// An address cannot be had, or the listener fails.
@@ -114,10 +118,13 @@ impl Host {
                 Server::bind(&config.listen, Callers::of(config), config.metrics, app, metrics).await?;
             keep("hangup", hear_hangups);
             ready(server.health());
+            let usage = server.usage();
             let metrics = server.metrics_address().map(|address| address.to_string());
-            tracing::info!(address = %server.address(), metrics, "serving");
+            let web = server.web_address().map(|address| address.to_string());
+            tracing::info!(address = %server.address(), metrics, web, "serving");
             let ended = server.run(stop).await;
             last.await;
+            usage.flush().await;
             Ok(ended?)
         });
         self.telemetry.stop();
@@ -126,7 +133,8 @@ impl Host {
     }
 }
 
-/// A runtime with a thread for blocking work, which stays for as long as it is used: whoever needs one later finds it busy at worst.
+/// A runtime with a thread for blocking work, which stays for as long as it is used: whoever needs one later
+/// finds it busy at worst.
 fn start_runtime() -> io::Result<Runtime> {
     let start = || {
         let runtime = Builder::new_multi_thread()
@@ -147,7 +155,8 @@ fn worker_threads(said: Option<&str>) -> usize {
     said.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).min(WORKER_THREADS_MAX)
 }
 
-/// SIGHUP asks to read files again, which [`crate::reload`] does where there are some. It never ends the process.
+/// SIGHUP asks to read files again, which [`crate::reload`] does where there are some. It never ends the
+/// process.
 async fn hear_hangups() {
     let Ok(mut hangup) = signal(SignalKind::hangup()) else { return std::future::pending().await };
     while hangup.recv().await.is_some() {
@@ -155,8 +164,8 @@ async fn hear_hangups() {
     }
 }
 
-/// No core file, and `/proc/PID` closed to others of the same user: this process has keys and everybody's scripts. Programs that it
-/// executes begin anew.
+/// No core file, and `/proc/PID` closed to others of the same user: this process has keys and everybody's
+/// scripts. Programs that it executes begin anew.
 fn forbid_dumps() -> Result<(), HostError> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|error| HostError::System { step: "forbid dumps of the process", source: error.into() })
@@ -167,7 +176,7 @@ mod tests {
     use rustix::process::dumpable_behavior;
 
     use super::*;
-    use crate::{config::Role, raw_config::RawConfig};
+    use crate::raw_config::RawConfig;
 
     #[test]
     fn the_environment_cannot_stop_a_service_from_having_threads() {
@@ -184,7 +193,7 @@ mod tests {
     fn a_service_cannot_be_dumped() {
         let config = RawConfig::default().check(Role::Compiler, &[]).unwrap();
         assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::Dumpable);
-        Host::start(&config, "test").unwrap();
+        Host::start(&config, Role::Compiler).unwrap();
         assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
     }
 }

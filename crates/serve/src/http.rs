@@ -1,5 +1,5 @@
-//! `/`, `/metrics`, `/healthz` and `/livez` over plain HTTP, on an address of their own: probes must not wait behind calls, nor behind
-//! connections that say nothing.
+//! `/`, `/metrics`, `/healthz` and `/livez` over plain HTTP, on an address of their own: probes must not wait
+//! behind calls, nor behind connections that say nothing.
 
 use std::{
     future::Future,
@@ -16,7 +16,7 @@ use axum::{
     extract::State,
     http::{
         HeaderMap, StatusCode,
-        header::{ACCEPT, CONTENT_TYPE},
+        header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE},
     },
     response::{Html, IntoResponse, Response},
     routing::get,
@@ -33,7 +33,7 @@ use crate::{
     listener::{Connection, accept},
     metrics::Metrics,
     openmetrics,
-    status_page::status_page,
+    status_page::StatusPage,
 };
 
 /// Connections at once.
@@ -48,10 +48,13 @@ const IDLE_MAX: Duration = Duration::from_secs(30);
 /// Media type of the text format.
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// The page loads nothing and runs nothing, whatever stands in it.
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 /// The routes.
-pub(crate) fn router(metrics: Metrics, health: Health) -> Router {
+pub(crate) fn router(metrics: Metrics, health: Health, status: StatusPage) -> Router {
     Router::new()
-        .route("/", get(page).with_state((metrics.clone(), health.clone())))
+        .route("/", get(page).with_state(status))
         .route("/metrics", get(scrape).with_state(metrics))
         .route("/healthz", get(healthz).with_state(health.clone()))
         .route("/livez", get(livez).with_state(health))
@@ -162,10 +165,12 @@ fn wants_open_metrics(headers: &HeaderMap) -> bool {
     })
 }
 
-async fn page(State((metrics, health)): State<(Metrics, Health)>) -> Response {
-    let text = tokio::task::spawn_blocking(move || metrics.text()).await;
-    let text = text.ok().and_then(Result::ok).unwrap_or_default();
-    Html(status_page(&health.services(), &String::from_utf8_lossy(&text))).into_response()
+async fn page(State(status): State<StatusPage>) -> Response {
+    match tokio::task::spawn_blocking(move || status.html()).await {
+        Ok(html) => ([(CONTENT_SECURITY_POLICY, PAGE_POLICY)], Html(html)).into_response(),
+        // It panicked; the hook has told where.
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }
 
 async fn healthz(State(health): State<Health>) -> Response {

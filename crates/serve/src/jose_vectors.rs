@@ -1,4 +1,5 @@
-//! Tokens and key sets: the published examples of RFC 7515 to 7520, 7797 and 8037, sets as issuers publish them, and a table of attacks.
+//! Tokens and key sets: the published examples of RFC 7515 to 7520, 7797 and 8037, sets as issuers publish
+//! them, and a table of attacks.
 
 use std::{path::Path, time::Duration};
 
@@ -63,7 +64,8 @@ fn published_tokens_count_where_their_kind_is_taken() {
     let vectors = vectors();
     for token in &vectors.tokens {
         let found = check(&set(&token.keys), &token.token).map(|_| ());
-        // Who is told about claims has shown a signature that is good; none of these has the claims that are wanted.
+        // Who is told about claims has shown a signature that is good; none of these has the claims that are
+        // wanted.
         let wanted = if token.genuine { TokenError::Claims } else { TokenError::Invalid };
         assert_eq!(found, Err(wanted), "{}: {}", token.section, token.what);
         let broken = format!("{}A", token.token);

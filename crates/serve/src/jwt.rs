@@ -1,4 +1,5 @@
-//! Bearer tokens (JWT) against the keys of their issuer. Which algorithm a key is for is said by the key, never by the token.
+//! Bearer tokens (JWT) against the keys of their issuer. Which algorithm a key is for is said by the key,
+//! never by the token.
 
 use std::collections::HashMap;
 
@@ -94,8 +95,8 @@ impl TokenError {
     }
 }
 
-/// Whether the header has the member `crit`, whatever it is (the library takes `null` for none), or one that changes what is signed
-/// and which tokens must not have (RFC 7797, section 7).
+/// Whether the header has the member `crit`, whatever it is (the library takes `null` for none), or one that
+/// changes what is signed and which tokens must not have (RFC 7797, section 7).
 fn has_critical(token: &str) -> bool {
     let header = token.split('.').next().unwrap_or_default();
     let header = URL_SAFE_NO_PAD.decode(header).ok();

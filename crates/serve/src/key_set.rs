@@ -1,4 +1,5 @@
-//! The keys of an issuer as its file has them (JWKS): what verifies tokens is taken, the rest is skipped and named.
+//! The keys of an issuer as its file has them (JWKS): what verifies tokens is taken, the rest is skipped and
+//! named.
 
 use std::{collections::HashMap, path::PathBuf, time::Duration};
 
@@ -131,7 +132,8 @@ impl KeySet {
     }
 }
 
-/// The key and its use, or why it verifies no token. What is not understood is passed over (RFC 7517, section 5).
+/// The key and its use, or why it verifies no token. What is not understood is passed over (RFC 7517, section
+/// 5).
 fn verifying(jwt: &Jwt, jwk: &Jwk) -> Result<VerifyingKey, &'static str> {
     if jwk.common.public_key_use.as_ref().is_some_and(|use_| *use_ != PublicKeyUse::Signature) {
         return Err("is not for signatures by its use");
@@ -153,7 +155,8 @@ fn verifying(jwt: &Jwt, jwk: &Jwk) -> Result<VerifyingKey, &'static str> {
     Ok(VerifyingKey { key, algorithm, validation: validation(jwt, algorithm) })
 }
 
-/// The one algorithm of a key: as it says, else as its kind has it. None for what holders of the file could sign with themselves.
+/// The one algorithm of a key: as it says, else as its kind has it. None for what holders of the file could
+/// sign with themselves.
 fn algorithm_of(jwk: &Jwk) -> Result<Algorithm, &'static str> {
     const CURVE: Result<Algorithm, &str> = Err("is on a curve that is not supported");
     let of_kind = match &jwk.algorithm {

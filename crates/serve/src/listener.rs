@@ -1,5 +1,5 @@
-//! TCP listeners that hold a bounded number of connections, and what of a connection nobody else watches: one that says nothing
-//! at its beginning, and one that is used for plain HTTP and falls silent.
+//! TCP listeners that hold a bounded number of connections, and what of a connection nobody else watches: one
+//! that says nothing at its beginning, and one that is used for plain HTTP and falls silent.
 
 use std::{
     future::Future,
@@ -22,11 +22,12 @@ use crate::{
     peer::Peer,
 };
 
-/// Bytes that every HTTP/2 client sends first. Until they are there nothing watches a connection but this file: keepalive
-/// begins after them.
+/// Bytes that every HTTP/2 client sends first. Until they are there nothing watches a connection but this
+/// file: keepalive begins after them.
 const PREFACE_BYTES: usize = 24;
 
-/// How long accepting pauses when the system is out of descriptors: the queue stays full, and a loop without a pause would spin.
+/// How long accepting pauses when the system is out of descriptors: the queue stays full, and a loop without
+/// a pause would spin.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Binds `address`.
@@ -34,7 +35,8 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// The next connection that has a place. Those that have none are closed at once: they must not keep others waiting.
+/// The next connection that has a place. Those that have none are closed at once: they must not keep others
+/// waiting.
 pub(crate) async fn accept(listener: &TcpListener, connections: &Arc<Connections>) -> (TcpStream, Place) {
     loop {
         match listener.accept().await {

@@ -1,4 +1,5 @@
-//! How many lines of one kind the log takes: callers can produce some of them as fast as they like. A kind is a place in the code.
+//! How many lines of one kind the log takes: callers can produce some of them as fast as they like. A kind is
+//! a place in the code.
 
 use std::{
     collections::HashMap,

@@ -1,5 +1,6 @@
-//! Lines of the log on their way to standard output: a thread writes them, so that nothing waits for whoever reads them. What finds no
-//! room is counted, and the log says how many lines that were once it is read again.
+//! Lines of the log on their way to standard output: a thread writes them, so that nothing waits for whoever
+//! reads them. What finds no room is counted, and the log says how many lines that were once it is read
+//! again.
 
 use std::{
     io::{self, IsTerminal as _, Write},
@@ -219,7 +220,8 @@ impl<T: AsFd> Drain<'_, T> {
     }
 }
 
-/// Writes all of `bytes`, however long nobody reads. False if that is not possible: a full disk, a reader that is gone.
+/// Writes all of `bytes`, however long nobody reads. False if that is not possible: a full disk, a reader
+/// that is gone.
 fn write_all(target: BorrowedFd<'_>, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         match rustix::io::write(target, bytes) {

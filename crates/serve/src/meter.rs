@@ -1,7 +1,8 @@
-//! What a tenant uses up of a rate, paid afterwards: what a run or a compile costs is known when it has ended, so whoever has debts
-//! waits until they are paid.
+//! What a tenant uses up of a rate, paid afterwards: what a run or a compile costs is known when it has
+//! ended, so whoever has debts waits until they are paid.
 //!
-//! Libraries of rate limits refuse a charge that is more than what is left, which here would forget the dearest runs.
+//! Libraries of rate limits refuse a charge that is more than what is left, which here would forget the
+//! dearest runs.
 
 use std::{
     sync::{Mutex, PoisonError},

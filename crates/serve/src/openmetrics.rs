@@ -1,4 +1,5 @@
-//! Metrics in the form of OpenMetrics 1.0, which has what the older text form has not: exemplars, traces that stand for a bucket.
+//! Metrics in the form of OpenMetrics 1.0, which has what the older text form has not: exemplars, traces that
+//! stand for a bucket.
 
 use std::{
     collections::HashMap,
@@ -24,7 +25,8 @@ pub(crate) struct Exemplar {
     at: SystemTime,
 }
 
-/// By the values of a family's labels, then by bucket; as many as there are buckets, so labels that are bounded bound it.
+/// By the values of a family's labels, then by bucket; as many as there are buckets, so labels that are
+/// bounded bound it.
 pub(crate) type Exemplars = Arc<Mutex<HashMap<Vec<String>, Vec<Option<Exemplar>>>>>;
 
 /// Histograms with exemplars. Cheap to clone.
@@ -36,7 +38,8 @@ pub(crate) struct TracedHistograms {
 }
 
 impl TracedHistograms {
-    /// Counts `value`, which was seen in `trace` if that is kept somewhere. `labels` in the order of their names.
+    /// Counts `value`, which was seen in `trace` if that is kept somewhere. `labels` in the order of their
+    /// names.
     pub(crate) fn observe(&self, labels: &[&str], value: f64, trace: Option<TraceId>) {
         self.family.with_label_values(labels).observe(value);
         let Some(trace) = trace else { return };

@@ -8,20 +8,32 @@ use crate::{Fault, Peer, RoleProven};
 const FORWARDED: [&str; 6] =
     ["forwarded", "via", "x-forwarded-for", "x-forwarded-proto", "x-real-ip", "x-envoy-external-address"];
 
-/// Whether the caller of `request` may do what operators do: it has shown the role, or comes from the loopback network where nobody is asked.
+/// Beside a call where peers on the loopback network are operators: the configuration says so.
+#[derive(Clone, Copy, Debug)]
+pub struct LoopbackOperators;
+
+/// Whether the caller of `request` may do what operators do: it has shown the role, or comes from the
+/// loopback network where that is enough.
 ///
 /// # Errors
 /// It may not.
 pub fn is_operator<T>(request: &Request<T>) -> Result<(), Fault> {
-    // Where nobody is asked who he is, the way in says it.
-    let is_proven = request.extensions().get::<RoleProven>().is_some();
-    if !is_proven && FORWARDED.iter().any(|name| request.metadata().contains_key(*name)) {
-        let problem = "calls that a proxy passes on may not do this where nobody is asked who calls";
-        return Err(Fault::denied("OPERATOR_ONLY", problem));
+    let denied = |problem| Err(Fault::denied("OPERATOR_ONLY", problem));
+    if request.extensions().get::<RoleProven>().is_some() {
+        return Ok(());
     }
-    if !is_proven && !Peer::of(request).is_loopback() {
-        let problem = "only peers on the loopback network may do this: come from within, or forward a port";
-        return Err(Fault::denied("OPERATOR_ONLY", problem));
+    if request.extensions().get::<LoopbackOperators>().is_none() {
+        return denied(
+            "nobody is asked who calls here, so nobody may do this: call the socket of admin.socket, or set \
+             admin.loopback if nobody else's calls come from this machine",
+        );
+    }
+    // Where nobody is asked who he is, the way in says it.
+    if FORWARDED.iter().any(|name| request.metadata().contains_key(*name)) {
+        return denied("calls that a proxy passes on may not do this where nobody is asked who calls");
+    }
+    if !Peer::of(request).is_loopback() {
+        return denied("only peers on the loopback network may do this: come from within, or forward a port");
     }
     Ok(())
 }
@@ -38,12 +50,16 @@ mod tests {
         let request = |name: Option<&'static str>| {
             let mut request = Request::new(());
             request.extensions_mut().insert(here);
+            request.extensions_mut().insert(LoopbackOperators);
             if let Some(name) = name {
                 request.metadata_mut().insert(name, "192.0.2.1".parse().unwrap());
             }
             request
         };
         assert!(is_operator(&request(None)).is_ok());
+        let mut untold = request(None);
+        untold.extensions_mut().remove::<LoopbackOperators>();
+        assert!(is_operator(&untold).is_err(), "it must have been said that they may");
         for name in FORWARDED {
             assert!(is_operator(&request(Some(name))).is_err(), "{name}");
             let mut proven = request(Some(name));

@@ -10,11 +10,7 @@ use std::{
 
 use clap::Args;
 
-use crate::{
-    config::{Config, ConfigError, Role},
-    raw_config::RawConfig,
-    status::chain,
-};
+use crate::{config::Config, config_error::ConfigError, raw_config::RawConfig, role::Role, status::chain};
 
 /// Exit status where the configuration is of no use.
 const EXIT_USAGE: u8 = 2;
@@ -64,8 +60,8 @@ impl Options {
     }
 }
 
-/// The main function of a service: does what `options` ask for, and serves with `serve`. Exit status 0 after a clean end, 1
-/// where the service failed, 2 where its configuration is of no use.
+/// The main function of a service: does what `options` ask for, and serves with `serve`. Exit status 0 after
+/// a clean end, 1 where the service failed, 2 where its configuration is of no use.
 pub fn main(
     options: &Options,
     role: Role,

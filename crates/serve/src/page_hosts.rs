@@ -1,5 +1,6 @@
-//! By which names pages may be asked for. A page of a stranger can have its own name lead here (DNS rebinding), and its reader's browser
-//! then lets it read what it gets: pages for people answer only names that are nobody else's.
+//! By which names pages may be asked for. A page of a stranger can have its own name lead here (DNS
+//! rebinding), and its reader's browser then lets it read what it gets: pages for people answer only names
+//! that are nobody else's.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -12,7 +13,8 @@ use axum::{
 
 use crate::check::Checker;
 
-/// What programs ask for, which says nothing that a stranger's page could use; scrapers and probes use any name.
+/// What programs ask for, which says nothing that a stranger's page could use; scrapers and probes use any
+/// name.
 const FOR_ALL: [&str; 3] = ["/metrics", "/healthz", "/livez"];
 
 /// Longest name of a host, bytes.

@@ -8,7 +8,8 @@ use std::{
 /// Bits of an IPv6 address that its holder can choose at will.
 const HOST_BITS_V6: u32 = 64;
 
-/// The address of a peer. All addresses of an IPv6 network of 64 bits are one peer: whoever has one of them has all.
+/// The address of a peer. All addresses of an IPv6 network of 64 bits are one peer: whoever has one of them
+/// has all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Peer(IpAddr);
 

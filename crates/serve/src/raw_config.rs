@@ -1,7 +1,18 @@
 //! The configuration as it is written: every key with its unit and its default, in one place.
 //!
-//! One file serves all binaries; a section that a role does not use is checked and otherwise ignored. Zero never means
-//! "default", and an empty text switches the thing off where that is possible.
+//! One file serves all binaries; a section that a role does not use is checked and otherwise ignored. Zero
+//! never means "default", and an empty text switches the thing off where that is possible.
+
+mod admin;
+mod audit;
+mod auth;
+mod quota;
+mod shared_tier;
+mod signing;
+mod tls;
+mod trace;
+mod usage;
+mod web;
 
 use std::path::PathBuf;
 
@@ -11,14 +22,16 @@ use antares_abi::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    audit_section::RawAudit,
-    auth_section::RawAuth,
-    quota_section::{RawQuotas, RawTenants},
-    shared_section::RawShared,
-    signing_section::RawSigning,
-    tls_section::RawTls,
-};
+pub use admin::RawAdmin;
+pub use audit::RawAudit;
+pub use auth::{RawAuth, RawRule};
+pub use quota::{RawQuotas, RawTenantQuotas, RawTenants};
+pub use shared_tier::RawShared;
+pub use signing::{RawSigning, RawVerdict};
+pub use tls::RawTls;
+pub use trace::RawTrace;
+pub use usage::RawUsage;
+pub use web::RawWeb;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -33,14 +46,20 @@ const COMPILE: CompileLimits = CompileLimits::DEFAULT;
 pub struct RawConfig {
     /// The gRPC listener.
     pub listen: RawListen,
+    /// The listener for gRPC-web and JSON.
+    pub web: RawWeb,
     /// Encryption of the gRPC listener.
     pub tls: RawTls,
     /// Who may call.
     pub auth: RawAuth,
+    /// Who administers, beside whom `[auth]` lets.
+    pub admin: RawAdmin,
     /// What tenants may use up.
     pub quotas: RawQuotas,
     /// What tenants see of each other.
     pub tenants: RawTenants,
+    /// What tenants used, by the hour.
+    pub usage: RawUsage,
     /// The log of who did what.
     pub audit: RawAudit,
     /// The HTTP listener of `/metrics` and `/healthz`.
@@ -59,6 +78,8 @@ pub struct RawConfig {
     pub shared: RawShared,
     /// Who signs native code, and whose is taken.
     pub signing: RawSigning,
+    /// Who signs verdicts of transactions.
+    pub verdict: RawVerdict,
     /// The compiler service.
     pub compiler: RawCompiler,
     /// The runner service.
@@ -77,15 +98,15 @@ pub struct RawListen {
     pub reflection: bool,
     /// Longest message in either direction, bytes.
     pub message_bytes_max: u64,
-    /// Calls in progress at once; more get RESOURCE_EXHAUSTED. Health checks do not count. The last eighth is for peers that have
-    /// few.
+    /// Calls in progress at once; more get RESOURCE_EXHAUSTED. Health checks do not count. The last eighth is
+    /// for peers that have few.
     pub calls_max: u64,
     /// Of these, of one peer: an IPv4 address, or an IPv6 network of 64 bits.
     pub calls_per_peer_max: u64,
     /// Of these, of one tenant of a peer.
     pub calls_per_tenant_max: u64,
-    /// Bytes of requests that are being received or worked at, over all connections; more get RESOURCE_EXHAUSTED. The last eighth is
-    /// for peers that have few.
+    /// Bytes of requests that are being received or worked at, over all connections; more get
+    /// RESOURCE_EXHAUSTED. The last eighth is for peers that have few.
     pub request_bytes_max: u64,
     /// Of these, of one peer.
     pub request_bytes_per_peer_max: u64,
@@ -133,24 +154,12 @@ pub struct RawMetrics {
 pub struct RawLog {
     /// `text` or `json`.
     pub format: String,
-    /// What is logged: `error`, `warn`, `info`, `debug`, `trace`, or directives such as `info,antares_pool=debug`.
+    /// What is logged: `error`, `warn`, `info`, `debug`, `trace`, or directives such as
+    /// `info,antares_pool=debug`.
     pub filter: String,
-    /// Lines of one kind (a place in the code) that are written, on average over ten seconds; of levels from `info` up.
+    /// Lines of one kind (a place in the code) that are written, on average over ten seconds; of levels from
+    /// `info` up.
     pub lines_per_second: u64,
-}
-
-/// Section `[trace]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RawTrace {
-    /// OTLP over gRPC, such as `http://localhost:4317`; empty switches traces off.
-    pub endpoint: String,
-    /// Share of calls that are traced where the caller has not decided, 0.0 to 1.0.
-    pub sample_ratio: f64,
-    /// Spans that wait for the collector; more are dropped.
-    pub queue_max: u64,
-    /// How long one export may take, milliseconds.
-    pub timeout_ms: u64,
 }
 
 /// Section `[profile_push]`.
@@ -173,22 +182,25 @@ pub struct RawProfilePush {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RawSandbox {
-    /// Required layers whose absence on this machine is accepted, by name. Without it the service does not start.
+    /// Required layers whose absence on this machine is accepted, by name. Without it the service does not
+    /// start.
     pub allow_degraded: Vec<String>,
     /// Workers after which a zygote is replaced by one with another layout of its address space.
     pub zygote_workers_max: u64,
     /// Time after which it is, milliseconds.
     pub zygote_age_ms_max: u64,
-    /// Whether workers ask the kernel not to run loads ahead of stores (Spectre v4), where the machine offers it.
+    /// Whether workers ask the kernel not to run loads ahead of stores (Spectre v4), where the machine offers
+    /// it.
     pub limit_store_bypass: bool,
-    /// Whether workers ask the kernel not to predict indirect branches by what others have trained (Spectre v2), where the machine
-    /// offers it.
+    /// Whether workers ask the kernel not to predict indirect branches by what others have trained (Spectre
+    /// v2), where the machine offers it.
     pub limit_indirect_branches: bool,
-    /// Whether nothing else runs on the threads of a worker's core while it does, where the kernel offers it. Where cores have two
-    /// threads, that is up to half of the machine.
+    /// Whether nothing else runs on the threads of a worker's core while it does, where the kernel offers it.
+    /// Where cores have two threads, that is up to half of the machine.
     pub core_scheduling: bool,
-    /// Folder of a control group in which the service may make one for each worker; empty for none. Compile workers then have
-    /// `compiler.memory_bytes_max`, run workers 2 GiB, with their memory files. No process is in it; the service may be in a group inside.
+    /// Folder of a control group in which the service may make one for each worker; empty for none. Compile
+    /// workers then have `compiler.memory_bytes_max`, run workers 2 GiB, with their memory files. No process
+    /// is in it; the service may be in a group inside.
     pub cgroup: PathBuf,
 }
 
@@ -198,7 +210,8 @@ pub struct RawSandbox {
 pub struct RawCache {
     /// Directory, made if it is not there. One process at a time.
     pub dir: PathBuf,
-    /// Disk that entries may take, bytes: three for each byte stored, so a third of it is what fits. Plan the volume at twice this.
+    /// Disk that entries may take, bytes: three for each byte stored, so a third of it is what fits. Plan the
+    /// volume at twice this.
     pub budget_bytes: u64,
     /// Largest artifact or script that is stored, bytes.
     pub entry_bytes_max: u64,
@@ -218,7 +231,8 @@ pub struct RawCompiler {
     pub script_bytes_max: u64,
     /// Longest chunk of an upload and of a download, bytes.
     pub chunk_bytes_max: u64,
-    /// Uploads in progress at once. Each holds a chunk in memory, and one at a time all of a script, when it is stored.
+    /// Uploads in progress at once. Each holds a chunk in memory, and one at a time all of a script, when it
+    /// is stored.
     pub uploads_max: u64,
     /// Bytes of uploads that are not complete, on the volume of the store; a tenant may have half of it.
     pub upload_bytes_max: u64,
@@ -254,7 +268,8 @@ pub struct RawCompiler {
     pub wall_ms_max: u64,
     /// Whether new scripts get native code from the fast generator at once, with the full compile behind it.
     pub baseline: bool,
-    /// Full compiles that follow a baseline and wait for their turn; more are left for a later run to ask for.
+    /// Full compiles that follow a baseline and wait for their turn; more are left for a later run to ask
+    /// for.
     pub followers_max: u64,
 }
 
@@ -266,22 +281,23 @@ pub struct RawRunner {
     pub workers_max: u64,
     /// Calls that wait for a worker, at most; more get RESOURCE_EXHAUSTED. Tenants that wait take turns.
     pub queue_max: u64,
-    /// What a worker does after a run that went well: `per_execution` ends it, `per_artifact` lets it wait for another run of
-    /// the same script and native code for the same tenant.
+    /// What a worker does after a run that went well: `per_execution` ends it, `per_artifact` lets it wait
+    /// for another run of the same script and native code for the same tenant.
     pub reuse: String,
     /// Runs after which a worker is replaced.
     pub reuse_runs_max: u64,
     /// Workers that wait for another run at once, at most, beside those that run; 0 for none.
     pub idle_workers_max: u64,
-    /// The compiler service, such as `http://antares-compiler:50051`, or `https://...`, or several with commas between; empty where
-    /// both run in one process.
+    /// The compiler service, such as `http://antares-compiler:50051`, or `https://...`, or several with
+    /// commas between; empty where both run in one process.
     pub compiler_url: String,
-    /// How often the names of the compiler service are looked up, milliseconds: each address that a name has is a compiler by itself,
-    /// and equal scripts go to the same one. 0 leaves names alone.
+    /// How often the names of the compiler service are looked up, milliseconds: each address that a name has
+    /// is a compiler by itself, and equal scripts go to the same one. 0 leaves names alone.
     pub compiler_resolve_ms: u64,
     /// PEM file with the authorities of the compiler service's certificate; empty for the system's.
     pub compiler_ca: String,
-    /// PEM file with the certificate that the compiler service is shown; empty for that of `[tls]`, if there is one.
+    /// PEM file with the certificate that the compiler service is shown; empty for that of `[tls]`, if there
+    /// is one.
     pub compiler_certificate: String,
     /// PEM file with its private key.
     pub compiler_key: String,
@@ -289,8 +305,8 @@ pub struct RawRunner {
     pub compiler_token_file: String,
     /// How long a connection to the compiler service may take, milliseconds.
     pub compiler_connect_ms_max: u64,
-    /// Of a hundred calls for scripts and native code, so many may be made by the next compiler too, when the first one takes longer than
-    /// most of them do; 0 for none.
+    /// Of a hundred calls for scripts and native code, so many may be made by the next compiler too, when the
+    /// first one takes longer than most of them do; 0 for none.
     pub compiler_hedge_percent: u64,
     /// Longest inline ELF, bytes.
     pub script_bytes_max: u64,
@@ -310,7 +326,8 @@ pub struct RawRunner {
     pub deadline_ms_max: u64,
     /// Wall time of a whole call (queue, compile and run) where the caller sets no shorter one, milliseconds.
     pub call_ms_max: u64,
-    /// A session whose inputs all have their answers, and that sends none for so long, is ended, milliseconds.
+    /// A session whose inputs all have their answers, and that sends none for so long, is ended,
+    /// milliseconds.
     pub session_idle_ms_max: u64,
     /// Debug output of a run: default and cap, bytes.
     pub debug_bytes_max: u64,
@@ -318,7 +335,8 @@ pub struct RawRunner {
     pub ready_bytes_max: u64,
     /// Scripts and artifacts kept ready in memory, each of which takes a file descriptor.
     pub ready_entries_max: u64,
-    /// Data of cells that transactions name by digest, kept in memory, bytes: whole pages, and one page more for each.
+    /// Data of cells that transactions name by digest, kept in memory, bytes: whole pages, and one page more
+    /// for each.
     pub hot_cells_bytes_max: u64,
     /// Cells whose data is kept in memory, each of which takes a file descriptor.
     pub hot_cells_entries_max: u64,
@@ -370,12 +388,6 @@ impl Default for RawMetrics {
 impl Default for RawLog {
     fn default() -> Self {
         Self { format: "text".to_owned(), filter: "info,opentelemetry=warn".to_owned(), lines_per_second: 50 }
-    }
-}
-
-impl Default for RawTrace {
-    fn default() -> Self {
-        Self { endpoint: String::new(), sample_ratio: 1.0, queue_max: 2048, timeout_ms: 2_000 }
     }
 }
 

@@ -1,5 +1,6 @@
-//! Files that are read again when they change: certificates, keys, authorities, tokens' keys. Whoever renews them swaps a symbolic
-//! link or writes a new file; both are found by looking at what the files say, and at once after SIGHUP.
+//! Files that are read again when they change: certificates, keys, authorities, tokens' keys. Whoever renews
+//! them swaps a symbolic link or writes a new file; both are found by looking at what the files say, and at
+//! once after SIGHUP.
 
 use std::{
     path::PathBuf,
@@ -25,8 +26,8 @@ const RESULTS: [&str; 2] = ["failed", "reloaded"];
 /// Everything of which files are read again.
 const KINDS: [&str; 4] = ["client_tls", "jwks", "tls", "token"];
 
-/// Reads `files` again whenever they change, for as long as the runtime lives. Where `load` fails, nothing changes: what was good
-/// stays in force. Call it within the runtime.
+/// Reads `files` again whenever they change, for as long as the runtime lives. Where `load` fails, nothing
+/// changes: what was good stays in force. Call it within the runtime.
 pub(crate) fn watch<E: std::error::Error + 'static>(
     kind: &'static str,
     files: Vec<PathBuf>,

@@ -107,7 +107,9 @@ pub fn need(method: &str) -> Need {
         ) => Need::Role(CallerRole::Compile),
         ("antares.v1.StoreService", "ListStored" | "RemoveStored" | "PinStored")
         | ("antares.v1.AdminService", "Drain" | "Revoke" | "SetLogFilter") => Need::Role(CallerRole::Admin),
-        ("antares.v1.CompilerService" | "antares.v1.RunnerService", "GetCapabilities") => Need::Known,
+        ("antares.v1.CompilerService" | "antares.v1.RunnerService", "GetCapabilities")
+        // Everybody may ask for its own.
+        | ("antares.v1.UsageService", "ListUsage") => Need::Known,
         ("externalscaler.ExternalScaler", "IsActive" | "StreamIsActive" | "GetMetricSpec" | "GetMetrics") => {
             Need::Role(CallerRole::Scale)
         }

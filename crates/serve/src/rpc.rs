@@ -1,5 +1,5 @@
-//! The layer around every gRPC call: a span with the caller's trace context, the deadline, a place among the calls in progress,
-//! a budget for its bytes, duration by method and status, and a wall against panics.
+//! The layer around every gRPC call: a span with the caller's trace context, the deadline, a place among the
+//! calls in progress, a budget for its bytes, duration by method and status, and a wall against panics.
 
 use std::{
     collections::HashMap,
@@ -22,27 +22,31 @@ use tracing::{Instrument, Span};
 
 use crate::{
     account::{Account, Accounts, InProgress, QUOTA},
+    admin_socket::ByAdminSocket,
     admission::{Admission, Places, Refused},
     answer::metered,
     audit::{Auditor, CallNotes, Entry},
-    body::{MeteredBody, RequestBytes, Terms},
+    body::{BytesSlot, MeteredBody, RequestBytes, Terms},
     call::{Call, CallDeadline, WatchedBody, check_timeout, not_grpc},
     call_span::span_of,
-    config::Listen,
     connections::Link,
-    gate::{ActsForAll, Caller, ClientNames, Gate, RoleProven, Stopped},
+    gate::{ActsForAll, AdminProven, Caller, ClientNames, Gate, RoleProven, Stopped},
+    listen_section::Listen,
     metrics::{Metrics, RPC_SECONDS},
     openmetrics::TracedHistograms,
+    operator::LoopbackOperators,
     peer::Peer,
-    roles::{Need, need},
+    roles::{CallerRole, Need, need},
     server::{Callers, ServeError},
     status::{Fault, caller_s_mistake, code_in, reason_in},
+    usage::{Tab, Usage},
 };
 
 /// Label of calls to methods that do not exist.
 const OTHER: &str = "_OTHER";
 
-/// Services that must answer when nothing else does, autoscalers among their callers: they have places of their own, and no traces.
+/// Services that must answer when nothing else does, autoscalers among their callers: they have places of
+/// their own, and no traces.
 const EXEMPT: [&str; 3] = ["grpc.health.v1.Health/", "grpc.reflection.", "externalscaler.ExternalScaler/"];
 
 /// How long a caller waits that found the audit log broken.
@@ -66,6 +70,7 @@ struct Shared {
     accounts: Accounts,
     audit: Option<Arc<Auditor>>,
     gate: Gate,
+    loopback_operators: bool,
     message_bytes_max: usize,
     message_time_max: Duration,
     call_time_max: Duration,
@@ -90,7 +95,14 @@ impl Shared {
         if self.gate.is_on() {
             extensions.insert(RoleProven);
         }
-        extensions.insert(RequestBytes::new(self.admission.bytes.clone(), peer));
+        if self.loopback_operators {
+            extensions.insert(LoopbackOperators);
+        }
+        let bytes = RequestBytes::new(self.admission.bytes.clone(), peer);
+        if let Some(slot) = extensions.get::<BytesSlot>() {
+            slot.fill(bytes.clone());
+        }
+        extensions.insert(bytes);
     }
 }
 
@@ -98,9 +110,26 @@ impl Shared {
     /// Who makes a call of `method`, and whether it may be made.
     fn pass(&self, method: &str, request: &mut Request<Body>) -> Result<Option<Caller>, Stopped> {
         let names = request.extensions().get::<ClientNames>().cloned();
+        if request.extensions().get::<ByAdminSocket>().is_some() {
+            request.extensions_mut().insert(AdminProven);
+            request.extensions_mut().insert(RoleProven);
+            if matches!(need(method), Need::Role(CallerRole::Admin) | Need::Known) {
+                return Ok(Some(Caller::by_socket()));
+            }
+        }
         let passed = self.gate.pass(method, names.as_ref(), request.headers_mut());
-        if matches!(&passed, Ok(Some(caller)) if caller.any_tenant) {
-            request.extensions_mut().insert(ActsForAll);
+        match &passed {
+            Ok(Some(caller)) => {
+                if caller.any_tenant {
+                    request.extensions_mut().insert(ActsForAll);
+                }
+                if caller.is_admin() {
+                    request.extensions_mut().insert(AdminProven);
+                }
+            }
+            Ok(None) => {}
+            // What a stranger says that it is, is no tenant: its refusals are on nobody's bill.
+            Err(stopped) => stopped.name_tenant(request.headers_mut()),
         }
         passed
     }
@@ -119,6 +148,8 @@ impl Shared {
             let problem = "the audit log cannot be written, and calls are not answered without it";
             return Err(Fault::unavailable("AUDIT_UNAVAILABLE", problem, RETRY_AUDIT));
         }
+        // Who must repair a server that is full gets in.
+        let exempt = exempt || request.extensions().get::<ByAdminSocket>().is_some();
         let places = self.admission.admit(peer, request.headers(), exempt).map_err(Refused::fault)?;
         let of_tenant = if exempt { None } else { Some(account.begin_call()?) };
         Ok((places, of_tenant))
@@ -148,7 +179,6 @@ impl Shared {
             _ if passed.is_err() => "",
             _ => return None,
         };
-        // What a stranger says that it is, is no tenant.
         let (who, tenant) = match passed {
             Ok(caller) => (caller.as_ref().map(|caller| caller.who.clone()), account.tenant().into()),
             Err(stopped) => (stopped.who.clone(), stopped.tenant.clone()),
@@ -176,9 +206,10 @@ impl RpcLayer {
             methods,
             other: OTHER.into(),
             admission: Admission::new(listen, metrics),
-            accounts: Accounts::new(callers.tenancy, metrics),
+            accounts: Accounts::new(callers.tenancy, Usage::open(callers.usage, metrics)?, metrics),
             audit: Auditor::start(callers.audit, metrics).map_err(ServeError::Audit)?,
             gate: Gate::new(callers.auth, metrics)?,
+            loopback_operators: callers.admin.loopback,
             message_bytes_max: listen.message_bytes_max,
             message_time_max: listen.request_time_max,
             call_time_max: listen.call_time_max,
@@ -199,6 +230,11 @@ impl RpcLayer {
             // What fails there is in the log.
             let _ = tokio::task::spawn_blocking(move || audit.flush()).await;
         }
+    }
+
+    /// What tenants used.
+    pub(crate) fn usage(&self) -> Usage {
+        self.shared.accounts.usage.clone()
     }
 
     /// Whether no call is in progress, health checks aside.
@@ -273,6 +309,7 @@ where
         let call = Call {
             started: Instant::now(),
             deadline,
+            tab: if exempt { Tab::default() } else { account.tab().clone() },
             seconds: shared.seconds.clone(),
             in_progress: shared.in_progress.clone(),
             places,
@@ -307,7 +344,8 @@ where
                         Ok(answer(response, call))
                     }
                     Ok(Ok(Err(error))) => Err(error),
-                    // tonic watches the same deadline, but would say CANCELLED; this one began a moment earlier.
+                    // tonic watches the same deadline, but would say CANCELLED; this one began a moment
+                    // earlier.
                     Err(_) => Ok(answer(Status::from(Fault::call_deadline()).into_http(), call)),
                     // The panic hook has told where. The connection and its other calls live on.
                     Ok(Err(_)) => {
@@ -322,7 +360,8 @@ where
     }
 }
 
-/// `response`, after a moment if it says that a quota is used up: who asks again at once and at once takes the machine from others.
+/// `response`, after a moment if it says that a quota is used up: who asks again at once and at once takes
+/// the machine from others.
 async fn paused(response: Response<Body>) -> Response<Body> {
     if code_in(response.headers()) == Some("RESOURCE_EXHAUSTED")
         && reason_in(response.headers()).is_some_and(|reason| reason == QUOTA)
@@ -390,42 +429,6 @@ mod tests {
         let count = |method| format!("_count{{rpc_method=\"{method}\",rpc_response_status_code=\"OK\"}}");
         assert!(text.contains(&format!("{} 2", count("_OTHER"))), "{text}");
         assert!(text.contains(&format!("{} 1", count("grpc.health.v1.Health/Check"))), "{text}");
-    }
-
-    #[tokio::test]
-    async fn what_is_no_grpc_is_told_so_in_http() {
-        let (layer, _metrics) = layer(1);
-        let ask = async |method: &str, content_type: Option<&str>| {
-            let mut request = request("/grpc.health.v1.Health/Check");
-            *request.method_mut() = method.parse().unwrap();
-            request.headers_mut().remove("content-type");
-            if let Some(content_type) = content_type {
-                request.headers_mut().insert("content-type", content_type.parse().unwrap());
-            }
-            layer.layer(service_fn(ok)).call(request).await.unwrap()
-        };
-        for good in ["application/grpc", "application/grpc+proto", "Application/gRPC;charset=utf-8"] {
-            assert_eq!(code_in(ask("POST", Some(good)).await.headers()), Some("OK"), "{good}");
-        }
-        let others = [
-            "application/json",
-            "application/grpc-web",
-            "application/grpc-web+proto",
-            "text/plain",
-            "",
-            "application/grpcx",
-        ];
-        for other in others.map(Some).into_iter().chain([None]) {
-            let answer = ask("POST", other).await;
-            assert_eq!((answer.status().as_u16(), code_in(answer.headers())), (415, None), "{other:?}");
-        }
-        for method in ["PUT", "GET", "HEAD", "DELETE", "OPTIONS"] {
-            let answer = ask(method, Some("application/grpc")).await;
-            assert_eq!(
-                (answer.status().as_u16(), answer.headers()["allow"].to_str().unwrap()),
-                (405, "POST")
-            );
-        }
     }
 
     #[tokio::test]

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    budget::open_max,
     check::Checker,
-    config::{CHUNK_BYTES, Listen},
-    page_hosts::PageHosts,
+    listen_section::CHUNK_BYTES,
     raw_config::{RawCompiler, RawConfig, RawRunner, RawSandbox},
 };
 
@@ -52,47 +50,6 @@ pub(crate) fn check_profile_push(config: &RawConfig, checker: &mut Checker) -> O
         checker.note("profile_push", "makes no sense where runner.sample_cycles is 0".to_owned());
     }
     is_on.then_some(push)
-}
-
-pub(crate) fn check_listen(config: &RawConfig, call_time_max: Duration, checker: &mut Checker) -> Listen {
-    let raw = &config.listen;
-    checker.positive("listen.request_bytes_max", raw.request_bytes_max);
-    if raw.request_bytes_per_peer_max < raw.message_bytes_max {
-        let problem = "is less than listen.message_bytes_max: such messages could not be sent".to_owned();
-        checker.note("listen.request_bytes_per_peer_max", problem);
-    }
-    if raw.request_bytes_per_peer_max > open_max(raw.request_bytes_max) {
-        let problem =
-            "must be at most seven eighths of listen.request_bytes_max: the rest is for others".to_owned();
-        checker.note("listen.request_bytes_per_peer_max", problem);
-    }
-    Listen {
-        address: checker.address("listen.address", &raw.address),
-        page_hosts: PageHosts::check(&config.metrics.hosts, checker),
-        reflection: raw.reflection,
-        message_bytes_max: checker.count("listen.message_bytes_max", raw.message_bytes_max),
-        calls_max: checker.count("listen.calls_max", raw.calls_max),
-        calls_per_peer_max: checker.count("listen.calls_per_peer_max", raw.calls_per_peer_max),
-        calls_per_tenant_max: checker.count("listen.calls_per_tenant_max", raw.calls_per_tenant_max),
-        request_bytes_max: raw.request_bytes_max,
-        request_bytes_per_peer_max: raw.request_bytes_per_peer_max,
-        request_time_max: checker.time("listen.request_ms_max", raw.request_ms_max),
-        call_time_max,
-        connections_max: checker.count("listen.connections_max", raw.connections_max),
-        connections_per_peer_max: checker
-            .count("listen.connections_per_peer_max", raw.connections_per_peer_max),
-        connection_idle_max: checker.time("listen.connection_idle_ms_max", raw.connection_idle_ms_max),
-        connection_age_max: checker.time("listen.connection_age_ms_max", raw.connection_age_ms_max),
-        connection_age_grace: checker.time("listen.connection_age_grace_ms", raw.connection_age_grace_ms),
-        streams_per_connection_max: checker
-            .number("listen.streams_per_connection_max", raw.streams_per_connection_max),
-        header_bytes_max: checker.number("listen.header_bytes_max", raw.header_bytes_max),
-        pending_resets_max: checker.count("listen.pending_resets_max", raw.pending_resets_max),
-        keepalive_interval: checker.time("listen.keepalive_interval_ms", raw.keepalive_interval_ms),
-        keepalive_timeout: checker.time("listen.keepalive_timeout_ms", raw.keepalive_timeout_ms),
-        drain_delay: Duration::from_millis(raw.drain_delay_ms),
-        drain_grace: checker.time("listen.drain_grace_ms", raw.drain_grace_ms),
-    }
 }
 
 pub(crate) fn check_compiler(raw: &RawCompiler, checker: &mut Checker) {

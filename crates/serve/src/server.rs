@@ -1,9 +1,11 @@
-//! Binds, serves and drains: one gRPC listener for any set of services, with health, reflection and metrics beside them.
+//! Binds, serves and drains: one gRPC listener for any set of services, with health, reflection and metrics
+//! beside them.
 
 use std::{
     future::Future,
     io,
     net::SocketAddr,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use antares_usage::UsageError;
 use axum::middleware;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 use tonic::service::Routes;
@@ -19,23 +22,30 @@ use tonic_reflection::server as reflection;
 use tower::Layer as _;
 
 use crate::{
+    admin_section::AdminAccess,
+    admin_socket::{self, AdminSocket},
     audit_section::Audit,
     auth_section::Auth,
-    config::{Config, Listen},
+    config::Config,
     connections::Connections,
     duties,
     handshake::Door,
     health::{Calls, Health},
     http::{self, HttpListener},
     key_set::JwksError,
+    listen_section::Listen,
     listener::bind,
     log_writer,
     metrics::Metrics,
-    page::Page,
+    page::{Page, StatusTable},
     quota_section::Tenancy,
     rpc::RpcLayer,
+    status_page::StatusPage,
     tls::{Tls, TlsError},
-    transport::{self, LINGER},
+    transport::{self, LINGER, Protocol, Way},
+    usage::Usage,
+    usage_section::UsageSection,
+    web::WebLayer,
 };
 
 /// How often draining looks whether calls are in progress.
@@ -52,6 +62,8 @@ pub struct App {
     pub descriptors: &'static [u8],
     /// Pages beside `/metrics`.
     pub pages: Vec<Page>,
+    /// Tables of the status page.
+    pub tables: Vec<StatusTable>,
 }
 
 /// Who may call, and what is kept of it.
@@ -61,8 +73,12 @@ pub struct Callers<'a> {
     pub tls: Option<&'a Tls>,
     /// Who is who.
     pub auth: &'a Auth,
+    /// Who administers, beside whom it lets.
+    pub admin: &'a AdminAccess,
     /// What tenants may use up, and what they see of each other.
     pub tenancy: &'a Tenancy,
+    /// Where it is kept what tenants used.
+    pub usage: &'a UsageSection,
     /// Where the audit log goes.
     pub audit: &'a Audit,
 }
@@ -71,8 +87,8 @@ impl<'a> Callers<'a> {
     /// As `config` says.
     #[must_use]
     pub fn of(config: &'a Config) -> Self {
-        let Config { tls, auth, tenancy, audit, .. } = config;
-        Self { tls: tls.as_ref(), auth, tenancy, audit }
+        let Config { tls, auth, admin, tenancy, usage, audit, .. } = config;
+        Self { tls: tls.as_ref(), auth, admin, tenancy, usage, audit }
     }
 }
 
@@ -89,18 +105,32 @@ pub enum ServeError {
         /// What the system says.
         source: io::Error,
     },
+    /// The socket of administrators cannot be had.
+    #[error("admin.socket {path}: {source}")]
+    Socket {
+        /// Where it was to be.
+        path: PathBuf,
+        /// What the system says, or what is wrong with the place.
+        source: io::Error,
+    },
     /// Nobody can call any more.
     #[error("the listener has ended")]
     Ended,
     /// The descriptors of the services do not decode.
     #[error("the descriptors of the services do not decode")]
     Descriptors(#[from] prost::DecodeError),
+    /// They do not fit together.
+    #[error("the descriptors of the services do not fit together")]
+    Forms(#[from] prost_reflect::DescriptorError),
     /// The files of TLS are of no use.
     #[error("[tls]")]
     Tls(#[from] TlsError),
     /// The audit log cannot be opened.
     #[error("audit.target")]
     Audit(#[source] io::Error),
+    /// What tenants used cannot be kept.
+    #[error("usage.dir")]
+    Usage(#[from] UsageError),
     /// The keys of tokens are of no use.
     #[error("auth.jwks")]
     Jwks(#[from] JwksError),
@@ -117,12 +147,16 @@ pub struct Server {
     layer: RpcLayer,
     routes: Routes,
     grpc: TcpListener,
+    admin: Option<AdminSocket>,
+    web: Option<(TcpListener, WebLayer)>,
     http: Option<TcpListener>,
     metrics: Metrics,
     health: Health,
     address: SocketAddr,
+    web_address: Option<SocketAddr>,
     metrics_address: Option<SocketAddr>,
     pages: Vec<Page>,
+    status: StatusPage,
 }
 
 impl Server {
@@ -164,18 +198,46 @@ impl Server {
                 builder().with_service_name("grpc.reflection.v1alpha.ServerReflection").build_v1alpha()?;
             routes = routes.add_service(v1).add_service(v1alpha);
         }
+        layer.usage().watch(callers.usage.flush);
         log_writer::watch(&metrics);
         duties::watch(&metrics);
         let door = Door::new(callers.tls, &metrics)?;
         let (grpc, address) = bind_at("listen.address", listen.address).await?;
+        let admin = callers.admin.socket.as_deref().map(AdminSocket::bind).transpose()?;
+        let (web, web_address) = match &listen.web {
+            Some(web) => {
+                let layer = WebLayer::new(app.descriptors, &web.origins, listen.message_bytes_max)?;
+                let (listener, address) = bind_at("web.address", web.address).await?;
+                (Some((listener, layer)), Some(address))
+            }
+            None => (None, None),
+        };
         let http = match metrics_address {
             Some(address) => Some(bind_at("metrics.address", address).await?),
             None => None,
         };
         let metrics_address = http.as_ref().map(|(_, address)| *address);
         let http = http.map(|(listener, _)| listener);
+        let status = StatusPage::new(metrics.clone(), health.clone(), &app.pages, app.tables);
+        status.watch();
         let (listen, pages) = (listen.clone(), app.pages);
-        Ok(Self { listen, door, layer, routes, grpc, http, metrics, health, address, metrics_address, pages })
+        Ok(Self {
+            listen,
+            door,
+            layer,
+            routes,
+            grpc,
+            admin,
+            web,
+            http,
+            metrics,
+            health,
+            address,
+            web_address,
+            metrics_address,
+            pages,
+            status,
+        })
     }
 
     /// Where gRPC is served.
@@ -184,10 +246,21 @@ impl Server {
         self.address
     }
 
+    /// Where gRPC-web and JSON are served, if they are.
+    #[must_use]
+    pub fn web_address(&self) -> Option<SocketAddr> {
+        self.web_address
+    }
+
     /// Where `/metrics` and `/healthz` are served, if they are.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_address
+    }
+
+    /// What tenants used.
+    pub(crate) fn usage(&self) -> Usage {
+        self.layer.usage()
     }
 
     /// To say which services serve.
@@ -196,28 +269,39 @@ impl Server {
         self.health.clone()
     }
 
-    /// Serves until `stop`, then drains: health says NOT_SERVING, the listener closes, calls in progress may end. Returns
-    /// when they have, or when the grace is over, whatever peers do. What is still open then ends with the runtime.
+    /// Serves until `stop`, then drains: health says NOT_SERVING, the listener closes, calls in progress may
+    /// end. Returns when they have, or when the grace is over, whatever peers do. What is still open then
+    /// ends with the runtime.
     ///
     /// # Errors
-    /// The listener ended by itself: the rest is drained all the same, and whoever watches starts the process anew.
+    /// The listener ended by itself: the rest is drained all the same, and whoever watches starts the process
+    /// anew.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let listen = self.listen;
         let (close, closing) = watch::channel(false);
-        let most = (listen.connections_max, listen.connections_per_peer_max);
-        let connections = Arc::new(Connections::new("grpc", most.0, most.1, &self.metrics));
+        let connections = |listener| {
+            let most = (listen.connections_max, listen.connections_per_peer_max);
+            Arc::new(Connections::new(listener, most.0, most.1, &self.metrics))
+        };
         let service = self.layer.layer(self.routes.prepare());
-        let mut grpc = tokio::spawn(transport::serve(
-            self.grpc,
-            listen.clone(),
-            connections,
-            self.door,
-            service,
-            closing,
-        ));
+        let mut web = self.web.map(|(listener, layer)| {
+            let way = Way { listener, protocol: Protocol::Web, door: self.door.clone().for_web() };
+            let service = layer.layer(service.clone());
+            tokio::spawn(transport::serve(way, listen.clone(), connections("web"), service, closing.clone()))
+        });
+        if let Some(socket) = self.admin {
+            let most = admin_socket::CONNECTIONS_MAX;
+            let places = Arc::new(Connections::new("admin", most, most, &self.metrics));
+            // It ends with the process: who tells it to drain may watch it drain.
+            let calls = admin_socket::serve(socket, listen.clone(), places, service.clone(), closing.clone());
+            tokio::spawn(calls);
+        }
+        let way = Way { listener: self.grpc, protocol: Protocol::Grpc, door: self.door };
+        let mut grpc =
+            tokio::spawn(transport::serve(way, listen.clone(), connections("grpc"), service, closing));
         let mut http = self.http.map(|listener| {
             let listener = HttpListener::new(listener, &self.metrics);
-            let router = http::router(self.metrics.clone(), self.health.clone());
+            let router = http::router(self.metrics.clone(), self.health.clone(), self.status);
             let router = self.pages.iter().cloned().fold(router, |router, page| page.add_to(router));
             let hosts = listen.page_hosts.clone();
             let pass = middleware::from_fn(move |request, next| hosts.clone().pass(request, next));
@@ -227,21 +311,28 @@ impl Server {
         let result = tokio::select! {
             () = stop => Ok(()),
             _ = &mut grpc => Err(ServeError::Ended),
+            () = end_of(web.as_mut()) => Err(ServeError::Ended),
             () = end_of(http.as_mut()) => Err(ServeError::Ended),
         };
         tracing::info!("draining");
         self.health.drain().await;
         tokio::time::sleep(listen.drain_delay).await;
         close.send_replace(true);
+        let all_closed = async {
+            if !grpc.is_finished() {
+                let _ = (&mut grpc).await;
+            }
+            if let Some(web) = web.as_mut().filter(|web| !web.is_finished()) {
+                let _ = web.await;
+            }
+        };
         tokio::select! {
-            // Every connection is closed.
-            _ = &mut grpc, if !grpc.is_finished() => {}
+            () = all_closed => {}
             () = quiet(&self.layer, listen.drain_grace) => {}
         }
-        grpc.abort();
-        if let Some(http) = http {
-            http.abort();
-        }
+        let http = http.map(|http| http.abort_handle());
+        let grpc = [Some(grpc.abort_handle()), web.map(|web| web.abort_handle()), http];
+        grpc.into_iter().flatten().for_each(|listener| listener.abort());
         self.layer.flush().await;
         tracing::info!(calls_ended = self.layer.is_idle(), "drained");
         result

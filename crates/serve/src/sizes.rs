@@ -1,8 +1,9 @@
 //! Sizes in the configuration that bound each other across sections.
 
-use crate::{check::Checker, config::Role, raw_config::RawConfig};
+use crate::{check::Checker, raw_config::RawConfig, role::Role};
 
-/// Each size must fit into all that it ends up in: whoever lowers the first is told of all the others at once.
+/// Each size must fit into all that it ends up in: whoever lowers the first is told of all the others at
+/// once.
 pub(crate) fn check_sizes(config: &RawConfig, role: Role, checker: &mut Checker) {
     let sizes = [
         ("cache.budget_bytes", config.cache.budget_bytes),
@@ -26,7 +27,7 @@ pub(crate) fn check_sizes(config: &RawConfig, role: Role, checker: &mut Checker)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::ConfigError;
+    use crate::config_error::ConfigError;
 
     #[test]
     fn whoever_lowers_the_budget_is_told_of_all_that_is_too_large_then() {

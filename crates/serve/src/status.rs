@@ -1,4 +1,5 @@
-//! The only place that knows gRPC status codes: a [`Fault`] says what went wrong, and becomes a status with details.
+//! The only place that knows gRPC status codes: a [`Fault`] says what went wrong, and becomes a status with
+//! details.
 
 use std::{collections::HashMap, error::Error, time::Duration};
 
@@ -112,8 +113,8 @@ impl Fault {
 
     /// RESOURCE_EXHAUSTED: it is larger than a limit, and a retry will not help.
     #[must_use]
-    pub fn too_large(reason: &'static str, message: impl Into<String>) -> Self {
-        Self::new(Code::ResourceExhausted, reason, message)
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self::new(Code::ResourceExhausted, TOO_LARGE, message)
     }
 
     /// INTERNAL with a reason of its own: a fault of ours that callers may want to tell from others.
@@ -122,7 +123,8 @@ impl Fault {
         Self::new(Code::Internal, reason, message)
     }
 
-    /// INTERNAL: a fault of ours. The particulars go to the log, here and nowhere else, and not to the caller.
+    /// INTERNAL: a fault of ours. The particulars go to the log, here and nowhere else, and not to the
+    /// caller.
     #[must_use]
     pub fn internal(error: &dyn Error) -> Self {
         tracing::error!(error = chain(error), "internal error");
@@ -166,7 +168,8 @@ impl Fault {
 impl From<Fault> for Status {
     fn from(fault: Fault) -> Self {
         let facts = *fault.facts;
-        // Statuses travel in headers, which peers limit to 8 KiB and more: what callers wrote must not break the call.
+        // Statuses travel in headers, which peers limit to 8 KiB and more: what callers wrote must not break
+        // the call.
         let metadata = facts.metadata.into_iter().map(|(key, value)| (key, shorten(value, DETAIL_BYTES_MAX)));
         let mut details =
             ErrorDetails::with_error_info(facts.reason, ERROR_DOMAIN, metadata.collect::<HashMap<_, _>>());
@@ -209,10 +212,12 @@ const FIELD_BYTES_MAX: usize = 96;
 /// Bytes of any other text among the details.
 const DETAIL_BYTES_MAX: usize = 160;
 
-/// How the framework begins what it says of bytes that are no message of the type asked for. It calls that INTERNAL.
+/// How the framework begins what it says of bytes that are no message of the type asked for. It calls that
+/// INTERNAL.
 const UNDECODABLE: &str = "failed to decode Protobuf message";
 
-/// What reading a stream of the caller's failed with: the caller's mistake where the framework blames the server.
+/// What reading a stream of the caller's failed with: the caller's mistake where the framework blames the
+/// server.
 #[must_use]
 pub fn caller_s(status: Status) -> Status {
     if status.code() == Code::Internal && status.message().starts_with(UNDECODABLE) {
@@ -294,15 +299,53 @@ pub(crate) fn code_label(code: Code) -> &'static str {
     }
 }
 
+/// The reason of messages above the limit.
+pub(crate) const TOO_LARGE: &str = "MESSAGE_TOO_LARGE";
+
 /// The label of the code in `headers` or trailers, if there is one.
 pub(crate) fn code_in(headers: &http::HeaderMap) -> Option<&'static str> {
     headers.get("grpc-status").map(|value| code_label(Code::from_bytes(value.as_bytes())))
+}
+
+/// What HTTP says where gRPC says the code in `headers` or trailers; OK without one.
+pub(crate) fn http_status(headers: &http::HeaderMap) -> http::StatusCode {
+    let code = headers.get("grpc-status").map_or(Code::Ok, |value| Code::from_bytes(value.as_bytes()));
+    match code {
+        Code::Ok => http::StatusCode::OK,
+        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => http::StatusCode::BAD_REQUEST,
+        Code::Unauthenticated => http::StatusCode::UNAUTHORIZED,
+        Code::PermissionDenied => http::StatusCode::FORBIDDEN,
+        Code::NotFound => http::StatusCode::NOT_FOUND,
+        Code::AlreadyExists | Code::Aborted => http::StatusCode::CONFLICT,
+        // Sent again it is as large.
+        Code::ResourceExhausted if reason_in(headers).is_some_and(|reason| reason == TOO_LARGE) => {
+            http::StatusCode::PAYLOAD_TOO_LARGE
+        }
+        Code::ResourceExhausted => http::StatusCode::TOO_MANY_REQUESTS,
+        // The caller has gone, and does not read it.
+        Code::Cancelled => http::StatusCode::REQUEST_TIMEOUT,
+        Code::Unimplemented => http::StatusCode::NOT_IMPLEMENTED,
+        Code::Unavailable => http::StatusCode::SERVICE_UNAVAILABLE,
+        Code::DeadlineExceeded => http::StatusCode::GATEWAY_TIMEOUT,
+        Code::Unknown | Code::Internal | Code::DataLoss => http::StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// Seconds after which whoever was told so in `headers` or trailers may come back.
+pub(crate) fn retry_seconds(headers: &http::HeaderMap) -> Option<u64> {
+    let ms: u64 = headers.get(PUSHBACK)?.to_str().ok()?.parse().ok()?;
+    Some(ms.div_ceil(1_000))
 }
 
 /// The reason in `headers` or trailers, if there is one.
 pub(crate) fn reason_in(headers: &http::HeaderMap) -> Option<String> {
     let status = Status::from_header_map(headers)?;
     status.get_details_error_info().map(|info| info.reason)
+}
+
+/// Whether a call that ended with `code` was refused: for want of room, or for who made it.
+pub(crate) fn is_refusal(code: &str) -> bool {
+    matches!(code, "RESOURCE_EXHAUSTED" | "PERMISSION_DENIED" | "UNAUTHENTICATED")
 }
 
 /// Label of a call that its caller gave up.

@@ -2,14 +2,14 @@
 
 use std::{
     borrow::Cow,
-    io,
+    env, fs, io,
     sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, SystemTime},
 };
 
 use http::HeaderMap;
 use opentelemetry::{
-    Context, KeyValue, global,
+    Context, InstrumentationScope, KeyValue, global,
     propagation::{Extractor, Injector, TextMapPropagator},
     trace::{Span as _, SpanKind, TraceContextExt, TraceId, Tracer, TracerProvider},
 };
@@ -17,6 +17,7 @@ use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::{
     Resource,
     propagation::TraceContextPropagator,
+    resource::{EnvResourceDetector, TelemetryResourceDetector},
     trace::{BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider},
 };
 use tonic::metadata::{MetadataKey, MetadataMap};
@@ -31,12 +32,19 @@ use tracing_subscriber::{
 
 use crate::{
     config::{Config, Log, Trace},
+    last_errors::LastErrors,
     log_rate::LogRate,
     log_writer::{self, LogWriter},
 };
 
 /// Name of the instrumentation in exported spans.
 const SCOPE: &str = "antares";
+
+/// The semantic conventions whose names attributes have.
+const SCHEMA: &str = "https://opentelemetry.io/schemas/1.44.0";
+
+/// Where the kernel says what the machine is called; in a pod that is the pod's name.
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// Targets whose spans are exported; spans of the exporter's own calls must not feed the exporter.
 const TRACED_PREFIX: &str = "antares";
@@ -79,7 +87,8 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Starts logs to standard output, and traces if they are on. Call it within a tokio runtime, once per process.
+    /// Starts logs to standard output, and traces if they are on. Call it within a tokio runtime, once per
+    /// process.
     ///
     /// # Errors
     /// A wrong filter or endpoint, or a second call.
@@ -87,7 +96,7 @@ impl Telemetry {
         let provider = config.trace.as_ref().map(|trace| provider(trace, service)).transpose()?;
         let exported = provider.as_ref().map(|provider| {
             tracing_opentelemetry::layer()
-                .with_tracer(provider.tracer(SCOPE))
+                .with_tracer(provider.tracer_with_scope(scope()))
                 .with_location(false)
                 .with_threads(false)
                 .with_target(false)
@@ -96,7 +105,7 @@ impl Telemetry {
                 }))
         });
         let (layer, handle) = log_layer(&config.log)?;
-        tracing_subscriber::registry().with(exported).with(layer).try_init()?;
+        tracing_subscriber::registry().with(exported).with(LastErrors).with(layer).try_init()?;
         // The one subscriber of the process was just set.
         let _ = FILTER.set(Mutex::new((config.log.filter.clone(), handle)));
         if let Some(provider) = &provider {
@@ -172,15 +181,47 @@ fn provider(trace: &Trace, service: &'static str) -> Result<SdkTracerProvider, T
         .map_err(|source| TelemetryError::Exporter { endpoint: trace.endpoint.clone(), source })?;
     // The queue is bounded and the calls never wait for it: a dead collector costs spans and nothing else.
     let batch = BatchConfigBuilder::default().with_max_queue_size(trace.queue_max).build();
-    let resource = Resource::builder()
-        .with_service_name(service)
-        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
-        .build();
     Ok(SdkTracerProvider::builder()
         .with_span_processor(BatchSpanProcessor::builder(exporter).with_batch_config(batch).build())
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(trace.sample_ratio))))
-        .with_resource(resource)
+        .with_resource(resource(service))
         .build())
+}
+
+/// Who sends spans: the service, and which of its processes. What the environment says in OTEL_SERVICE_NAME
+/// and OTEL_RESOURCE_ATTRIBUTES counts more, as operators set it who know the cluster.
+fn resource(service: &'static str) -> Resource {
+    let host = fs::read_to_string(HOST_NAME).unwrap_or_default();
+    let facts = [
+        ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("service.instance.id", instance_id(rand::random())),
+        ("host.name", host.trim().to_owned()),
+    ];
+    let facts = facts.into_iter().filter(|(_, value)| !value.is_empty());
+    let said = env::var("OTEL_SERVICE_NAME").ok().filter(|name| !name.is_empty());
+    let said = said.map(|name| KeyValue::new("service.name", name));
+    Resource::builder_empty()
+        .with_schema_url([], SCHEMA)
+        .with_service_name(service)
+        .with_attributes(facts.map(|(name, value)| KeyValue::new(name, value)))
+        .with_detectors(&[Box::new(TelemetryResourceDetector), Box::new(EnvResourceDetector::new())])
+        .with_attributes(said)
+        .build()
+}
+
+/// A name that no other process has: a UUID (version 4) of random `bits`.
+fn instance_id(bits: u128) -> String {
+    let bits = (bits & !((0xF << 76) | (0b11 << 62))) | (4 << 76) | (0b10 << 62);
+    let digits = format!("{bits:032x}");
+    [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]).join("-")
+}
+
+/// The instrumentation of exported spans.
+fn scope() -> InstrumentationScope {
+    InstrumentationScope::builder(SCOPE)
+        .with_version(env!("CARGO_PKG_VERSION"))
+        .with_schema_url(SCHEMA)
+        .build()
 }
 
 /// Makes the caller's span, as `headers` name it, the parent of `span`, and notes the trace id for the logs.
@@ -209,14 +250,14 @@ pub fn inject(metadata: &mut MetadataMap) {
     TraceContextPropagator::new().inject_context(&Span::current().context(), &mut Metadata(metadata));
 }
 
-/// Exports a span that has ended already, as a child of the current one: for work that was done elsewhere and told
-/// afterwards, as in a worker process. Does nothing where traces are off.
+/// Exports a span that has ended already, as a child of the current one: for work that was done elsewhere and
+/// told afterwards, as in a worker process. Does nothing where traces are off.
 pub fn past_span(name: &'static str, started: SystemTime, took: Duration, facts: Vec<KeyValue>) {
     let parent: Context = Span::current().context();
     if !parent.span().span_context().is_sampled() {
         return;
     }
-    let tracer = global::tracer(SCOPE);
+    let tracer = global::tracer_with_scope(scope());
     let mut span = tracer
         .span_builder(Cow::Borrowed(name))
         .with_kind(SpanKind::Internal)
@@ -251,5 +292,28 @@ impl Injector for Metadata<'_> {
         if let (Ok(key), Ok(value)) = (MetadataKey::from_bytes(key.as_bytes()), value.parse()) {
             self.0.insert(key, value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_a_name_of_its_own() {
+        assert_eq!(instance_id(0), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(instance_id(u128::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        let id = || resource("test").get(&"service.instance.id".into()).map(|id| id.to_string());
+        let (one, another) = (id().unwrap(), id().unwrap());
+        assert!(one != another && one.len() == 36, "{one} {another}");
+    }
+
+    #[test]
+    fn a_resource_says_which_conventions_it_follows() {
+        let resource = resource("test");
+        assert_eq!(resource.schema_url(), Some(SCHEMA));
+        let name = resource.get(&"service.name".into()).map(|name| name.to_string());
+        assert!(env::var("OTEL_SERVICE_NAME").is_ok() || name.as_deref() == Some("test"), "{name:?}");
+        assert!(resource.get(&"host.name".into()).is_some());
     }
 }

@@ -1,4 +1,5 @@
-//! Certificates, keys and authorities from PEM files, and what TLS makes of them. TLS 1.2 and 1.3; the library has nothing older.
+//! Certificates, keys and authorities from PEM files, and what TLS makes of them. TLS 1.2 and 1.3; the
+//! library has nothing older.
 
 use std::{
     fs, io,
@@ -125,7 +126,8 @@ impl Tls {
             source,
         })?;
         config.alpn_protocols = vec![ALPN.to_vec()];
-        // A session that is taken up again would not show its certificate again, which may be revoked by then.
+        // A session that is taken up again would not show its certificate again, which may be revoked by
+        // then.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(config)

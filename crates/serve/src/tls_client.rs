@@ -1,4 +1,5 @@
-//! The other side: connections to a server that speaks TLS, with authorities and a certificate from files that may change.
+//! The other side: connections to a server that speaks TLS, with authorities and a certificate from files
+//! that may change.
 
 use std::{
     error::Error, future::Future, io, net::SocketAddr, path::PathBuf, pin::Pin, sync::Arc, task,
@@ -89,8 +90,8 @@ impl TlsClient {
         Ok(Self { config: Arc::new(ArcSwap::from_pointee(files.load()?)), host: None })
     }
 
-    /// As [`TlsClient::load`], and reads them again whenever they change: connections from then on use what they say then. Call
-    /// it within the runtime.
+    /// As [`TlsClient::load`], and reads them again whenever they change: connections from then on use what
+    /// they say then. Call it within the runtime.
     ///
     /// # Errors
     /// One of the files is of no use.
@@ -204,7 +205,8 @@ async fn connect(
     // Without it calls are slower, and no more.
     let _ = stream.set_nodelay(true);
     let mut stream = connector.connect(name, stream).await.map_err(ConnectError::of_tls)?;
-    // A server says no to a certificate after the client thinks that all is well. Its first frame comes at once if it says yes.
+    // A server says no to a certificate after the client thinks that all is well. Its first frame comes at
+    // once if it says yes.
     match timeout(FIRST_WORD_MAX, first_word(&mut stream)).await {
         Ok(Err(error)) => Err(ConnectError::of_tls(error)),
         Ok(Ok(())) | Err(_) => Ok(stream),

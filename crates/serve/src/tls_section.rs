@@ -1,52 +1,21 @@
-//! Section `[tls]`, the runner's side of a connection to its compiler, and what a listener beyond this machine must have.
+//! Section `[tls]`, the runner's side of a connection to its compiler, and what a listener beyond this
+//! machine must have.
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     check::Checker,
-    raw_config::{RawConfig, RawRunner},
+    raw_config::{RawConfig, RawRunner, RawTls},
     tls::Tls,
     tls_client::ClientFiles,
 };
-
-/// Section `[tls]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RawTls {
-    /// PEM file with the certificate of the gRPC listener, and with those between it and its authority; empty for no TLS.
-    pub certificate: String,
-    /// PEM file with its private key.
-    pub key: String,
-    /// PEM file with the authorities of clients. With it every client needs a certificate of one of them.
-    pub client_ca: String,
-    /// PEM file with certificates that these authorities have revoked; empty for none.
-    pub client_crl: String,
-    /// How long a handshake may take, milliseconds.
-    pub handshake_ms_max: u64,
-    /// Handshakes under way at once, half of them of one peer; further connections are closed.
-    pub handshakes_max: u64,
-}
-
-impl Default for RawTls {
-    fn default() -> Self {
-        Self {
-            certificate: String::new(),
-            key: String::new(),
-            client_ca: String::new(),
-            client_crl: String::new(),
-            handshake_ms_max: 5_000,
-            handshakes_max: 256,
-        }
-    }
-}
 
 fn file(text: &str) -> Option<PathBuf> {
     (!text.is_empty()).then(|| PathBuf::from(text))
 }
 
-/// None where the listener does not encrypt. That the files are there and fit is looked at when they are read.
+/// None where the listener does not encrypt. That the files are there and fit is looked at when they are
+/// read.
 pub(crate) fn check_tls(raw: &RawTls, checker: &mut Checker) -> Option<Tls> {
     let handshake_time_max = checker.time("tls.handshake_ms_max", raw.handshake_ms_max);
     checker.count("tls.handshakes_max", raw.handshakes_max);
@@ -70,8 +39,8 @@ pub(crate) fn check_tls(raw: &RawTls, checker: &mut Checker) -> Option<Tls> {
     })
 }
 
-/// What the runner shows its compiler, and whom it believes to be the compiler. Where it has no certificate for that, it shows the
-/// listener's.
+/// What the runner shows its compiler, and whom it believes to be the compiler. Where it has no certificate
+/// for that, it shows the listener's.
 pub(crate) fn check_compiler_tls(config: &RawConfig, checker: &mut Checker) -> ClientFiles {
     let (raw, tls) = (&config.runner, &config.tls);
     if raw.compiler_certificate.is_empty() != raw.compiler_key.is_empty() {
@@ -102,7 +71,13 @@ fn secrets(raw: &RawRunner) -> [(&'static str, &String); 4] {
 }
 
 /// A listener that others can reach must encrypt and ask who they are, or it must be said that it does not.
-pub(crate) fn check_open(config: &RawConfig, address: SocketAddr, is_asked: bool, checker: &mut Checker) {
+pub(crate) fn check_open(
+    config: &RawConfig,
+    key: &str,
+    address: SocketAddr,
+    is_asked: bool,
+    checker: &mut Checker,
+) {
     let is_encrypted = !config.tls.certificate.is_empty();
     if address.ip().to_canonical().is_loopback() || config.listen.allow_open || is_encrypted && is_asked {
         return;
@@ -116,13 +91,13 @@ pub(crate) fn check_open(config: &RawConfig, address: SocketAddr, is_asked: bool
         "others can reach {address}, {lacks}: anyone there could run scripts. Listen on loopback, add what is missing, or say \
          listen.allow_open = true"
     );
-    checker.note("listen.address", problem);
+    checker.note(key, problem);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config::ConfigError, config::Role};
+    use crate::{config_error::ConfigError, role::Role};
 
     #[track_caller]
     fn mistakes(text: &str, role: Role) -> Vec<String> {

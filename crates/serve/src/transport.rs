@@ -1,13 +1,21 @@
-//! HTTP/2 on connections as they come: each with its limits, closed when it is idle, old, or in the way of others, and at the
-//! end of the process. The framework's own server has no limit for idle connections, no jitter for age, and says nothing before
-//! it cuts an old connection off.
+//! HTTP/2 on connections as they come: each with its limits, closed when it is idle, old, or in the way of
+//! others, and at the end of the process. The framework's own server has no limit for idle connections, no
+//! jitter for age, and says nothing before it cuts an old connection off.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use http::{Request, Response};
-use hyper::{body::Incoming, server::conn::http2, service::service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper::{
+    body::Incoming,
+    server::conn::http2,
+    service::{Service as HttpService, service_fn},
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto, graceful::GracefulConnection},
+};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::TcpListener,
     sync::{mpsc, watch},
     time::{Instant, sleep_until},
@@ -16,39 +24,59 @@ use tonic::body::Body;
 use tower::Service;
 
 use crate::{
-    config::Listen,
-    connections::{Closed, Connections, Place},
+    connections::{Closed, Connections, Link, Place},
     handshake::Door,
+    listen_section::Listen,
     listener::{Connection, accept},
-    stream::Stream,
     unread::Unread,
 };
 
-/// How long a connection without calls may take to close when it is told to. Peers that are gone without a word never close
-/// theirs.
+/// How long a connection without calls may take to close when it is told to. Peers that are gone without a
+/// word never close theirs.
 pub(crate) const LINGER: Duration = Duration::from_millis(500);
 
-/// Bytes that a peer may send on a stream before they are taken: a chunk of an upload. All calls together can hold as many times
-/// this as there are places for calls.
+/// Bytes that a peer may send on a stream before they are taken: a chunk of an upload. All calls together can
+/// hold as many times this as there are places for calls.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 
-/// The same for a connection. The HTTP/2 library closes connections whose frames are many and small for this window: a smaller one
-/// ends sessions whose inputs come all at once.
+/// The same for a connection. The HTTP/2 library closes connections whose frames are many and small for this
+/// window: a smaller one ends sessions whose inputs come all at once.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
-/// Serves connections of `listener` that pass `door` with clones of `service` until `closing`; returns when all of them have ended.
+/// Bytes of a connection of HTTP/1.1 that are read ahead: its library's least.
+const HTTP1_BUFFER_BYTES: usize = 8 << 10;
+
+/// What a listener speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// HTTP/2, as gRPC does.
+    Grpc,
+    /// HTTP/1.1 or HTTP/2, as browsers do.
+    Web,
+}
+
+/// How connections come.
+#[derive(Debug)]
+pub(crate) struct Way {
+    pub(crate) listener: TcpListener,
+    pub(crate) protocol: Protocol,
+    pub(crate) door: Door,
+}
+
+/// Serves connections of `way` that pass its door with clones of `service` until `closing`; returns when all
+/// of them have ended.
 pub(crate) async fn serve<S>(
-    listener: TcpListener,
+    way: Way,
     listen: Listen,
     connections: Arc<Connections>,
-    door: Door,
     service: S,
     closing: watch::Receiver<bool>,
 ) where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
 {
-    let builder = builder_of(&listen);
+    let Way { listener, protocol, door } = way;
+    let (builder, web) = (builder_of(&listen), web_builder_of(&listen));
     let listen = Arc::new(listen);
     // Each connection holds an end of it.
     let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
@@ -58,7 +86,8 @@ pub(crate) async fn serve<S>(
             accepted = accept(&listener, &connections) => accepted,
             _ = stop.wait_for(|closing| *closing) => break,
         };
-        let (builder, door, service) = (builder.clone(), door.clone(), service.clone());
+        let (builder, web) = (builder.clone(), web.clone());
+        let (door, service) = (door.clone(), service.clone());
         let (listen, closing, alive) = (listen.clone(), closing.clone(), alive.clone());
         tokio::spawn(async move {
             // Before it has passed no call is in progress: it may end with the process.
@@ -68,16 +97,22 @@ pub(crate) async fn serve<S>(
                 _ = stop.wait_for(|closing| *closing) => None,
             };
             let Some((stream, names)) = passed else { return };
-            let stream = TokioIo::new(Connection::with_preface(stream, listen.keepalive_timeout));
-            let link = place.link.clone();
-            let service = service_fn(move |mut request: Request<Incoming>| {
-                request.extensions_mut().insert(link.clone());
+            let mark = move |request: &mut Request<Incoming>| {
                 if let Some(names) = &names {
                     request.extensions_mut().insert(names.clone());
                 }
-                service.clone().call(request.map(|body| Body::new(Unread::new(body))))
-            });
-            keep(builder.serve_connection(stream, service), &listen, place, closing).await;
+            };
+            match protocol {
+                Protocol::Grpc => serve_calls(stream, &builder, &listen, place, service, mark, closing).await,
+                Protocol::Web => {
+                    let stream = Connection::with_preface(stream, listen.keepalive_timeout);
+                    let service = calls_of(place.link.clone(), service, mark);
+                    // Without pings nothing else tells that its peer takes nothing.
+                    let stream = Connection::with_traffic(stream, listen.call_time_max);
+                    let connection = web.serve_connection(TokioIo::new(stream), service);
+                    keep(connection, &listen, place, closing).await;
+                }
+            }
             drop(alive);
         });
     }
@@ -86,7 +121,41 @@ pub(crate) async fn serve<S>(
     let _ = all_gone.recv().await;
 }
 
-fn builder_of(listen: &Listen) -> http2::Builder<TokioExecutor> {
+/// Serves the gRPC calls of `stream`, each with what `mark` puts beside it, until it ends or is closed.
+pub(crate) async fn serve_calls<S>(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    builder: &http2::Builder<TokioExecutor>,
+    listen: &Listen,
+    place: Place,
+    service: S,
+    mark: impl Fn(&mut Request<Incoming>),
+    closing: watch::Receiver<bool>,
+) where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
+    S::Future: Send + 'static,
+{
+    let stream = Connection::with_preface(stream, listen.keepalive_timeout);
+    let service = calls_of(place.link.clone(), service, mark);
+    keep(builder.serve_connection(TokioIo::new(stream), service), listen, place, closing).await;
+}
+
+/// `service` for the calls of the connection `link`.
+fn calls_of<S>(
+    link: Arc<Link>,
+    service: S,
+    mark: impl Fn(&mut Request<Incoming>),
+) -> impl HttpService<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future = S::Future>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
+{
+    service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(link.clone());
+        mark(&mut request);
+        service.clone().call(request.map(|body| Body::new(Unread::new(body))))
+    })
+}
+
+pub(crate) fn builder_of(listen: &Listen) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
@@ -100,20 +169,34 @@ fn builder_of(listen: &Listen) -> http2::Builder<TokioExecutor> {
     builder
 }
 
+/// The same limits for HTTP/2, and for HTTP/1.1 those that it has.
+fn web_builder_of(listen: &Listen) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(listen.keepalive_timeout)
+        .max_buf_size(usize::try_from(listen.header_bytes_max).unwrap_or(usize::MAX).max(HTTP1_BUFFER_BYTES));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(listen.streams_per_connection_max)
+        .keep_alive_interval(Some(listen.keepalive_interval))
+        .keep_alive_timeout(listen.keepalive_timeout)
+        .max_pending_accept_reset_streams(Some(listen.pending_resets_max))
+        .max_header_list_size(listen.header_bytes_max)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+    builder
+}
+
 /// Drives `connection` until it ends by itself, or is closed for one of the reasons that there are.
-async fn keep<S, B>(
-    connection: http2::Connection<TokioIo<Connection<Stream>>, S, TokioExecutor>,
+async fn keep(
+    connection: impl GracefulConnection,
     listen: &Listen,
     place: Place,
     mut closing: watch::Receiver<bool>,
-) where
-    S: hyper::service::HttpService<Incoming, ResBody = B>,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    S::Future: Send + 'static,
-    B: http_body::Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+) {
     let mut connection = std::pin::pin!(connection);
     let old_at = Instant::now() + jittered(listen.connection_age_max);
     let mut is_stopping = false;

@@ -1,6 +1,6 @@
-//! What is left of a request when its call has been answered: read and dropped for a while. A stream that is reset while its
-//! peer still sends costs the connection a part of what the HTTP/2 library forgives it, for each frame that comes later; after
-//! 1,024 of them it ends the connection, with every call on it.
+//! What is left of a request when its call has been answered: read and dropped for a while. A stream that is
+//! reset while its peer still sends costs the connection a part of what the HTTP/2 library forgives it, for
+//! each frame that comes later; after 1,024 of them it ends the connection, with every call on it.
 
 use std::{
     pin::Pin,
@@ -12,8 +12,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::{runtime::Handle, time::timeout};
 
-/// Bytes that are read after the answer: a script of usual size in a call that is refused. Who sends more is reset, so that it
-/// stops.
+/// Bytes that are read after the answer: a script of usual size in a call that is refused. Who sends more is
+/// reset, so that it stops.
 const BYTES_MAX: usize = 1 << 20;
 
 /// How long they may take.

@@ -1,4 +1,5 @@
-//! Leaves a tier alone that failed several times in a row, or too often lately: a success between failures is no excuse.
+//! Leaves a tier alone that failed several times in a row, or too often lately: a success between failures is
+//! no excuse.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -108,7 +109,8 @@ impl Breaker {
         }
     }
 
-    /// A request that was let through ended without saying anything about the tier, such as one whose caller went away.
+    /// A request that was let through ended without saying anything about the tier, such as one whose caller
+    /// went away.
     pub(crate) fn forget(&self) {
         self.lock().is_probed = false;
     }

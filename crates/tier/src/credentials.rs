@@ -1,6 +1,8 @@
-//! Credentials of S3 from the file that its other tools keep them in; and whether files with credentials of any kind have changed.
+//! Credentials of S3 from the file that its other tools keep them in; and whether files with credentials of
+//! any kind have changed.
 //!
-//! The environment, web identities, roles of pods and of machines are the client's own, which renews them; that file it does not read.
+//! The environment, web identities, roles of pods and of machines are the client's own, which renews them;
+//! that file it does not read.
 
 use std::{env, fs, os::unix::fs::MetadataExt as _, path::PathBuf};
 

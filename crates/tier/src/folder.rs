@@ -1,6 +1,8 @@
-//! A folder as an object store, on threads of its own: its files may be anybody's, and its file system may hang.
+//! A folder as an object store, on threads of its own: its files may be anybody's, and its file system may
+//! hang.
 //!
-//! Each name is opened below its folder's descriptor and no link is followed; what is no regular file is no object.
+//! Each name is opened below its folder's descriptor and no link is followed; what is no regular file is no
+//! object.
 
 use std::{
     fs::File,
@@ -76,7 +78,8 @@ const FOLDER_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl Inner {
-    /// The folder of `space`, or of one of its parts. Opened anew each time: what is mounted there may change.
+    /// The folder of `space`, or of one of its parts. Opened anew each time: what is mounted there may
+    /// change.
     fn folder(&self, space: Space, shard: Option<&str>) -> io::Result<OwnedFd> {
         let root = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut folder = openat(CWD, &self.root, root, Mode::empty())?;
@@ -108,7 +111,8 @@ impl Inner {
         Ok(folder)
     }
 
-    /// The file, its length, and its first bytes. None if there is no such file, an error in it if it is not a regular one.
+    /// The file, its length, and its first bytes. None if there is no such file, an error in it if it is not
+    /// a regular one.
     fn open(&self, name: Name) -> io::Result<Option<Opened>> {
         let folder = match self.folder(name.space, Some(&name.shard())) {
             Ok(folder) => folder,

@@ -1,8 +1,10 @@
-//! The tiers around the local store: entries in memory above it, and below it an object store that many servers share.
+//! The tiers around the local store: entries in memory above it, and below it an object store that many
+//! servers share.
 //!
-//! An entry is the same in each tier: a [`Space`], a key and bytes. A tier that is dead or slow costs its hits alone: a read from
-//! the shared one has a deadline and a breaker, and a write goes up from a bounded queue that holds nobody back. What an
-//! object holds is checked against its name and its digest before it is handed out; who made it is the caller's to verify.
+//! An entry is the same in each tier: a [`Space`], a key and bytes. A tier that is dead or slow costs its
+//! hits alone: a read from the shared one has a deadline and a breaker, and a write goes up from a bounded
+//! queue that holds nobody back. What an object holds is checked against its name and its digest before it is
+//! handed out; who made it is the caller's to verify.
 #![forbid(unsafe_code)]
 
 mod backend;

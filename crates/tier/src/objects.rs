@@ -1,6 +1,7 @@
 //! The tier that many servers share: objects under content keys, read with a deadline, written from a queue.
 //!
-//! A read is one GET: nothing is asked beforehand. That an entry is there is remembered, that it is not is not.
+//! A read is one GET: nothing is asked beforehand. That an entry is there is remembered, that it is not is
+//! not.
 
 use std::{
     collections::HashSet,
@@ -124,7 +125,8 @@ impl Inner {
         known.insert((space, key));
     }
 
-    /// One request to the store, within `most` and as the breaker lets it. What `waits` says is that it waits for us.
+    /// One request to the store, within `most` and as the breaker lets it. What `waits` says is that it waits
+    /// for us.
     async fn ask_unless<T>(
         &self,
         operation: &'static str,
@@ -169,7 +171,8 @@ impl Inner {
         self.ask_unless(operation, most, &AtomicBool::new(false), request).await
     }
 
-    /// The entry in an object, which takes its room before it is fetched and is looked at as soon as its head is there.
+    /// The entry in an object, which takes its room before it is fetched and is looked at as soon as its head
+    /// is there.
     async fn collect(
         &self,
         (space, key): (Space, [u8; 32]),
@@ -255,7 +258,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether an entry is there, sound or not. For uploads that nobody waits for: a read is made without asking first.
+    /// Whether an entry is there, sound or not. For uploads that nobody waits for: a read is made without
+    /// asking first.
     pub(crate) async fn has(&self, space: Space, key: [u8; 32]) -> Result<bool, TierError> {
         let has = self.place.backend.has(space, key);
         let is_there = self.ask("look", self.config.get_time_max, has).await?;
@@ -323,7 +327,8 @@ impl Shared {
         self.inner.breaker.state()
     }
 
-    /// Calls `each` for all objects of a space, in the order of the store, until it says no. For people: it may take long.
+    /// Calls `each` for all objects of a space, in the order of the store, until it says no. For people: it
+    /// may take long.
     ///
     /// # Errors
     /// The store cannot be asked.

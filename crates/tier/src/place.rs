@@ -84,7 +84,8 @@ impl StoreLocation {
         parts(url).map(drop).ok_or_else(|| PlaceError::Kind { url: url.to_owned() })
     }
 
-    /// The place that `url` names, with credentials from the usual environment and files. Asks nobody; makes a folder.
+    /// The place that `url` names, with credentials from the usual environment and files. Asks nobody; makes
+    /// a folder.
     ///
     /// # Errors
     /// The URL is of no known kind, or the client refuses its settings.

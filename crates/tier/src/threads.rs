@@ -7,7 +7,8 @@ use tokio::sync::{Semaphore, oneshot};
 /// Bytes of a stack: what runs on it calls the system and little else.
 const STACK_BYTES: usize = 256 << 10;
 
-/// A bounded number of threads. An operation that hangs keeps its thread, and its place, until it really ends.
+/// A bounded number of threads. An operation that hangs keeps its thread, and its place, until it really
+/// ends.
 #[derive(Debug)]
 pub(crate) struct Threads {
     places: Arc<Semaphore>,
@@ -18,7 +19,8 @@ impl Threads {
         Self { places: Arc::new(Semaphore::new(most)) }
     }
 
-    /// Runs `work` on a thread of its own, once there is a place. Whoever waits may go away; the work goes on.
+    /// Runs `work` on a thread of its own, once there is a place. Whoever waits may go away; the work goes
+    /// on.
     ///
     /// # Errors
     /// No thread can be made, or the work panicked.

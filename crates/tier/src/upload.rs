@@ -143,8 +143,8 @@ impl Entry {
 }
 
 impl Shared {
-    /// Has an entry written some time, unless the queue is full. `is_fresh` says that it was made now: what lies under its key
-    /// is replaced. Otherwise what is there stays. Call it within a runtime.
+    /// Has an entry written some time, unless the queue is full. `is_fresh` says that it was made now: what
+    /// lies under its key is replaced. Otherwise what is there stays. Call it within a runtime.
     pub fn offer(&self, space: Space, key: [u8; 32], bytes: Bytes, is_fresh: bool) {
         let inner = &self.inner;
         if inner.uploads.enter(&inner.config, space, key, bytes.len()) {

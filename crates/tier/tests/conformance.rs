@@ -1,4 +1,5 @@
-//! What every tier promises, tried on each of them: memory, the local store, and the shared one in memory, in a folder and on S3.
+//! What every tier promises, tried on each of them: memory, the local store, and the shared one in memory, in
+//! a folder and on S3.
 
 use std::{
     fs,
@@ -13,7 +14,8 @@ use antares_tier::{
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-/// The URL of a bucket on a real server of S3, with the client's environment set for it; without it that part is left out.
+/// The URL of a bucket on a real server of S3, with the client's environment set for it; without it that part
+/// is left out.
 const S3_URL: &str = "ANTARES_TEST_S3_URL";
 
 fn noise(number: u64, length: usize) -> Bytes {

@@ -1,4 +1,5 @@
-//! Stores that refuse, lie, hang or never end, and folders that hold what is no object: each is told by kind, bounded, and survived.
+//! Stores that refuse, lie, hang or never end, and folders that hold what is no object: each is told by kind,
+//! bounded, and survived.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{

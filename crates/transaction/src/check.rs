@@ -1,7 +1,7 @@
 //! Whether the parts of a transaction fit together, before anything is made of them.
 //!
-//! What ckb itself would judge (a script whose code is not among the deps, a hash type that is not active) is left to it:
-//! that is how a script ends, not a mistake in the document.
+//! What ckb itself would judge (a script whose code is not among the deps, a hash type that is not active) is
+//! left to it: that is how a script ends, not a mistake in the document.
 
 use std::collections::{HashMap, HashSet};
 

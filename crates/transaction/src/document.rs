@@ -1,10 +1,11 @@
-//! A transaction as it travels to a worker: its parts in molecule encoding, in postcard; data that is beside it is named by number.
+//! A transaction as it travels to a worker: its parts in molecule encoding, in postcard; data that is beside
+//! it is named by number.
 
 use std::collections::HashMap;
 
 use ckb_types::{bytes::Bytes, packed::Byte32, prelude::*};
 
-use crate::{CellData, CellFields, DepFields, Fields, Mock, MockError, SharedData};
+use crate::{CellData, CellFields, DepFields, Fields, Mock, MockError, SharedData, mock::note_copied};
 
 /// As which number the data of a cell, with this hash, is beside a document, if it is there.
 pub type Share<'a> = dyn FnMut(&[u8; 32]) -> Option<u32> + 'a;
@@ -39,7 +40,10 @@ impl Mock {
             headers: headers.iter().map(|header| header.as_slice()).collect(),
             extensions: info.extensions.iter().map(|(hash, extension)| (bytes(hash), &**extension)).collect(),
         };
-        postcard::to_stdvec(&fields).expect("writing to memory does not fail, and all lengths are known")
+        let document = postcard::to_stdvec(&fields);
+        let document = document.expect("writing to memory does not fail, and all lengths are known");
+        note_copied(document.len());
+        document
     }
 
     /// Reads what [`Mock::document`] gave.
@@ -64,8 +68,8 @@ impl Mock {
         data.filter(|data| is_wanted(data)).cloned().collect()
     }
 
-    /// Takes data of cells from elsewhere: `found` gives for data whose hash is not known, by its place in memory, the same data and its
-    /// hash.
+    /// Takes data of cells from elsewhere: `found` gives for data whose hash is not known, by its place in
+    /// memory, the same data and its hash.
     pub fn take_shared(&mut self, found: impl Fn(&Bytes) -> Option<SharedData>) {
         let (mock, hashes) = self.parts_mut();
         let (inputs, deps) = (mock.mock_info.inputs.len(), mock.mock_info.cell_deps.len());

@@ -1,4 +1,5 @@
-//! The rules under which a transaction is judged: which hard forks there are, and in which epoch it is committed.
+//! The rules under which a transaction is judged: which hard forks there are, and in which epoch it is
+//! committed.
 
 use ckb_types::core::{
     EpochNumber, ScriptHashType,
@@ -36,9 +37,9 @@ impl Environment {
         }
     }
 
-    /// An epoch in which the newest VM version is `vm_version` (0, 1, or 2 and more). Scripts that are named by the hash
-    /// of a type script run in that version; those named by a hash of data say their version themselves and fail where
-    /// it is not active. ckb-debugger's `--script-version` means the same.
+    /// An epoch in which the newest VM version is `vm_version` (0, 1, or 2 and more). Scripts that are named
+    /// by the hash of a type script run in that version; those named by a hash of data say their version
+    /// themselves and fail where it is not active. ckb-debugger's `--script-version` means the same.
     #[must_use]
     pub fn of_version(vm_version: u32) -> Self {
         Self { vm_1_epoch: 1, vm_2_epoch: 2, epoch: EpochNumber::from(vm_version.min(2)) }
@@ -54,7 +55,8 @@ impl Environment {
         }
     }
 
-    /// The VM version that runs a script which names its code by `hash_type`; `None` where such a script fails.
+    /// The VM version that runs a script which names its code by `hash_type`; `None` where such a script
+    /// fails.
     #[must_use]
     pub fn vm_version(&self, hash_type: ScriptHashType) -> Option<u32> {
         let latest = self.vm_version_latest();

@@ -49,7 +49,7 @@ pub enum MockError {
     #[error(
         "this is a bare transaction: the cells it uses are missing. Wrap it as {{\"mock_info\": {{\"inputs\": [...], \
          \"cell_deps\": [...], \"header_deps\": [...]}}, \"tx\": ...}}, with output and data of each input cell, each \
-         cell dep and each member of a dep group"
+         cell dep and each member of a dep group: `antares dump --tx FILE --rpc URL` does that"
     )]
     BareTransaction,
     /// The encoding of a part is not molecule, or of another type.

@@ -1,4 +1,5 @@
-//! Which script groups a transaction has, in the order in which ckb-script runs them: locks, then types, each by the script's hash.
+//! Which script groups a transaction has, in the order in which ckb-script runs them: locks, then types, each
+//! by the script's hash.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -7,23 +7,33 @@
 //! Mock::document         the same, as workers read it           -> bytes
 //! groups                 the scripts that run, and their cells  -> [Group]
 //! programs               the cells that are worth compiling      -> [ProgramCandidate]
+//! facts                  which transaction it is, with what     -> TransactionFacts
 //! ```
-//! Nothing here runs a script or links a VM: this is what a service or the command line may know of a transaction.
+//! Nothing here runs a script or links a VM: this is what a service or the command line may know of a
+//! transaction.
 #![forbid(unsafe_code)]
 
 mod check;
 mod document;
 mod environment;
 mod error;
+mod facts;
 mod groups;
 pub mod limits;
+mod lookup;
+mod malformed;
 mod mock;
 mod programs;
+mod synthetic;
 pub mod template;
 
 pub use document::Share;
 pub use environment::Environment;
 pub use error::{CellPlace, MockError, Problem};
+pub use facts::{TransactionFacts, facts};
 pub use groups::{Group, groups};
-pub use mock::{CellData, CellFields, DepFields, Fields, Mock, SharedData, data_hash, hashed_bytes};
+pub use mock::{
+    CellData, CellFields, DepFields, Fields, Mock, SharedData, copied_bytes, data_hash, hashed_bytes,
+};
 pub use programs::{ProgramCandidate, is_program, programs};
+pub use synthetic::{AsLock, ScriptPlace};

@@ -22,10 +22,11 @@ use crate::{
     check::{check, check_lengths},
     error::{MockError, Problem},
     limits::{TRANSACTION_BYTES_MAX, VALUES_MAX},
+    malformed,
 };
 
-/// A transaction and everything that its scripts may look at. Checked: each cell and header that the transaction names is
-/// there, once, and nothing else is. Cheap to clone.
+/// A transaction and everything that its scripts may look at. Checked: each cell and header that the
+/// transaction names is there, once, and nothing else is. Cheap to clone.
 #[derive(Clone)]
 pub struct Mock {
     mock: Arc<MockTransaction>,
@@ -131,8 +132,8 @@ impl Mock {
         Self::checked(repr.into(), DataHashes::default())
     }
 
-    /// Reads the parts in molecule encoding, with data from `shared` where they name it. In errors, paths are those of
-    /// [`Fields`] or of the JSON form.
+    /// Reads the parts in molecule encoding, with data from `shared` where they name it. In errors, paths are
+    /// those of [`Fields`] or of the JSON form.
     ///
     /// # Errors
     /// The first part that is malformed, or what does not fit together.
@@ -188,7 +189,7 @@ impl Mock {
         Self::checked(MockTransaction { mock_info: info, tx }, hashes)
     }
 
-    fn checked(mock: MockTransaction, hashes: DataHashes) -> Result<Self, MockError> {
+    pub(crate) fn checked(mock: MockTransaction, hashes: DataHashes) -> Result<Self, MockError> {
         check(&mock)?;
         Ok(Self { mock: Arc::new(mock), hashes: Arc::new(hashes) })
     }
@@ -237,6 +238,18 @@ pub fn hashed_bytes() -> u64 {
 }
 
 static HASHED_BYTES: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn note_copied(bytes: usize) {
+    COPIED_BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
+}
+
+/// Bytes of cells' data and of documents that this process has copied so far.
+#[must_use]
+pub fn copied_bytes() -> u64 {
+    COPIED_BYTES.load(Ordering::Relaxed)
+}
+
+static COPIED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 impl Fields<'_> {
     /// Bytes of all parts together, with all data that they name, as often as they do.
@@ -302,7 +315,10 @@ fn data(
     shared: &[SharedData],
 ) -> Result<(Bytes, Option<[u8; 32]>), MockError> {
     match data {
-        CellData::Inline(data) => Ok((Bytes::copy_from_slice(data), None)),
+        CellData::Inline(data) => {
+            note_copied(data.len());
+            Ok((Bytes::copy_from_slice(data), None))
+        }
         CellData::Shared(number) => match at(shared, number) {
             Some(shared) => Ok((shared.data.clone(), Some(shared.data_hash))),
             None => Err(MockError::Molecule { path: path(), detail: format!("there is no data {number}") }),
@@ -321,12 +337,22 @@ fn explain(text: &[u8], path: String, error: &serde_json::Error) -> MockError {
     let place = format!(" at line {line} column {column}");
     let detail = told.strip_suffix(&place).unwrap_or(&told).to_owned();
     if error.classify() != Category::Data {
+        let detail = advised(detail, malformed::of_syntax(text));
         return MockError::Syntax { line, column, detail };
     }
     if is_bare(text) {
         return MockError::BareTransaction;
     }
-    MockError::Shape { path, line, column, detail }
+    let advice = malformed::of_shape(text, &path, &detail);
+    MockError::Shape { path, line, column, detail: advised(detail, advice) }
+}
+
+/// What the parser says, and what to do about it.
+fn advised(detail: String, advice: Option<&str>) -> String {
+    match advice {
+        Some(advice) => format!("{detail}: {advice}"),
+        None => detail,
+    }
 }
 
 /// Whether `text` is a transaction without mock information.

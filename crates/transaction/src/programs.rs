@@ -1,4 +1,5 @@
-//! Which cells hold programs that the scripts of a transaction may run, so that they can be compiled beforehand.
+//! Which cells hold programs that the scripts of a transaction may run, so that they can be compiled
+//! beforehand.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,11 +18,12 @@ pub struct ProgramCandidate {
     pub vm_versions: BTreeSet<u32>,
 }
 
-/// The programs among the cell deps of `mock`, those of script groups first, each once, at most [`PROGRAMS_MAX`].
+/// The programs among the cell deps of `mock`, those of script groups first, each once, at most
+/// [`PROGRAMS_MAX`].
 ///
-/// The code of a group runs in the group's version. Any other cell may be reached by exec, spawn or as a library, in the
-/// version of whoever asks for it. (So may the code of a group; then the interpreter runs it where its own version was
-/// another.)
+/// The code of a group runs in the group's version. Any other cell may be reached by exec, spawn or as a
+/// library, in the version of whoever asks for it. (So may the code of a group; then the interpreter runs it
+/// where its own version was another.)
 #[must_use]
 pub fn programs(mock: &Mock, environment: &Environment) -> Vec<ProgramCandidate> {
     let (hashes, mock) = (mock, mock.as_ckb());
@@ -74,8 +76,8 @@ fn scripts(mock: &ckb_mock_tx_types::MockTransaction) -> Vec<Script> {
     scripts
 }
 
-/// Whether `bytes` begin as a little-endian 64-bit RISC-V ELF with an executable segment. Fields are at the offsets of
-/// the ELF-64 object file format, version 1.5.
+/// Whether `bytes` begin as a little-endian 64-bit RISC-V ELF with an executable segment. Fields are at the
+/// offsets of the ELF-64 object file format, version 1.5.
 #[must_use]
 pub fn is_program(bytes: &[u8]) -> bool {
     const RISC_V: u16 = 243;

@@ -7,9 +7,9 @@
 //! | `{{ def_type NAME }}`, with quotation marks around it or not | a type id script (a JSON object) whose args are the bytes of the name |
 //! | `{{ ref_type NAME }}` | the hash of that script, in hexadecimal digits; it may stand before the definition |
 //!
-//! One space after the opening and before the closing braces may be left out. Digits come without `0x`, which stands in
-//! the text: `"0x{{ data script }}"`. Files are the user's own: relative to the text's folder, wherever they lead. For
-//! texts from files of the user alone, never for what came over a network.
+//! One space after the opening and before the closing braces may be left out. Digits come without `0x`, which
+//! stands in the text: `"0x{{ data script }}"`. Files are the user's own: relative to the text's folder,
+//! wherever they lead. For texts from files of the user alone, never for what came over a network.
 
 use std::{
     collections::HashMap,
@@ -108,7 +108,21 @@ struct Placeholder<'a> {
     end: usize,
 }
 
-/// Fills in all placeholders of `text`; files are relative to `folder`. Text without placeholders stays as it is.
+/// What is in a file of `folder`, with its placeholders filled in if it has any; what is no text, or comes
+/// from no folder, is left as it is.
+///
+/// # Errors
+/// The first placeholder that cannot be filled in.
+pub fn expand_file(bytes: Vec<u8>, folder: Option<&Path>) -> Result<Vec<u8>, TemplateError> {
+    let has_placeholders = bytes.windows(2).any(|pair| pair == b"{{");
+    let (Some(folder), Ok(text)) = (folder.filter(|_| has_placeholders), str::from_utf8(&bytes)) else {
+        return Ok(bytes);
+    };
+    expand(text, folder).map(String::into_bytes)
+}
+
+/// Fills in all placeholders of `text`; files are relative to `folder`. Text without placeholders stays as it
+/// is.
 ///
 /// # Errors
 /// The first placeholder that cannot be filled in.
@@ -309,7 +323,7 @@ mod tests {
             "{{ ref_type t }}",
             "line 1, column 1: the type \"t\" is not defined; define it with {{ def_type t }}",
         );
-        refused("{{ data /dev/zero }}", "line 1, column 1: /dev/zero is longer than 16777216 bytes");
+        refused("{{ data /dev/zero }}", "line 1, column 1: /dev/zero is longer than 32505856 bytes");
         refused(&"{{data a b}}".repeat(4097), "line 1, column 49153: more than 4096 placeholders");
     }
 }

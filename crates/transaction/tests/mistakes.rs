@@ -171,3 +171,21 @@ fn headers_and_lists_must_fit() {
     let many: Vec<&str> = vec!["0x"; ENTRIES_MAX + 1];
     mistake("/tx/witnesses", json!(many), "tx.witnesses", "16385 entries, at most 16384");
 }
+
+#[test]
+fn what_other_tools_write_is_told_with_what_to_change() {
+    let path = "mock_info.header_deps[0]";
+    mistake(
+        "/mock_info/header_deps/0",
+        json!(hash(6)),
+        path,
+        "this is the hash of a header, as offckb writes it",
+    );
+    let path = "mock_info.inputs[0].input.since";
+    mistake("/mock_info/inputs/0/input/since", json!(1), path, "numbers are texts of hexadecimal digits");
+    let said = |text: &str| Mock::from_json(text.as_bytes()).err().unwrap().to_string();
+    let camel = said("{\"mockInfo\": {\"cellDeps\": []}, \"tx\": {}}");
+    assert!(camel.contains("keys are written as nodes have them"), "{camel}");
+    let yaml = said("mock_info:\n  inputs: []\n");
+    assert!(yaml.contains("--output-format json"), "{yaml}");
+}

@@ -1,5 +1,5 @@
-//! Keys in a folder: a list that everybody may read, with public halves and what was revoked, and a private file for each key that
-//! may sign here.
+//! Keys in a folder: a list that everybody may read, with public halves and what was revoked, and a private
+//! file for each key that may sign here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -176,8 +176,8 @@ impl Keyring {
         write_list(&path, &list)
     }
 
-    /// Revokes a key, the digest of an artifact, or that of a script: what it signed, what it is, or whatever is made of it is a
-    /// miss from then on.
+    /// Revokes a key, the digest of an artifact, or that of a script: what it signed, what it is, or whatever
+    /// is made of it is a miss from then on.
     ///
     /// # Errors
     /// It is neither, or the key that signs.
@@ -227,7 +227,8 @@ impl Keyring {
         self.list.revoked_keys.contains(id)
     }
 
-    /// Whether these bytes, or all native code of the script with this digest, are not to be run, whoever signed them.
+    /// Whether these bytes, or all native code of the script with this digest, are not to be run, whoever
+    /// signed them.
     #[must_use]
     pub fn is_digest_revoked(&self, digest: &Sha256Digest) -> bool {
         !self.list.revoked_digests.is_empty() && self.list.revoked_digests.contains(&digest.to_string())
@@ -244,7 +245,8 @@ fn private(folder: &Path, id: &str) -> PathBuf {
     folder.join(format!("{id}.key"))
 }
 
-/// What others may write, nobody can believe. Where it is another's, or cannot be written, it stays as it was mounted.
+/// What others may write, nobody can believe. Where it is another's, or cannot be written, it stays as it was
+/// mounted.
 fn take_from_others(path: &Path) {
     let Ok(found) = fs::metadata(path) else { return };
     let mode = found.permissions().mode();

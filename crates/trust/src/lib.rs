@@ -1,13 +1,16 @@
-//! Which native code may run: signed manifests, the keys that are trusted, and what was revoked.
+//! Which native code may run: signed manifests, the keys that are trusted, and what was revoked. Verdicts of
+//! transactions are signed in the same way, with keys of their own.
 //!
-//! Whoever compiles signs a [`Manifest`] with a key of its [`Keyring`]; whoever runs verifies it against a keyring with the public
-//! halves, before a byte is mapped executable.
+//! Whoever compiles signs a [`Manifest`] with a key of its [`Keyring`]; whoever runs verifies it against a
+//! keyring with the public halves, before a byte is mapped executable.
 #![forbid(unsafe_code)]
 
 mod keyring;
 mod manifest;
 mod trust;
+mod verdict;
 
 pub use keyring::{KeyError, Keyring, LIST, PublicKey, is_key_id};
 pub use manifest::{Facts, Manifest, Refusal};
 pub use trust::Trust;
+pub use verdict::{StatedGroup, StatementRefusal, VerdictStatement};

@@ -163,7 +163,8 @@ impl Keyring {
         Some(bytes)
     }
 
-    /// Whether `signed` is a manifest for `facts` by a key that is trusted, for code that can run here and now.
+    /// Whether `signed` is a manifest for `facts` by a key that is trusted, for code that can run here and
+    /// now.
     ///
     /// # Errors
     /// The first reason against it.
@@ -188,8 +189,8 @@ impl Keyring {
         self.verify(signed, &Facts { key, script, digest, length })
     }
 
-    /// Whether `signed` is a manifest for `facts`, whoever signed it: for what comes from a place whose every writer is trusted.
-    /// What was revoked is refused here as well.
+    /// Whether `signed` is a manifest for `facts`, whoever signed it: for what comes from a place whose every
+    /// writer is trusted. What was revoked is refused here as well.
     ///
     /// # Errors
     /// The first reason against it.
@@ -242,7 +243,8 @@ fn parse(signed: &[u8]) -> Result<(Manifest, &[u8], &[u8]), Refusal> {
     if rest.is_empty() { Ok((manifest, bytes, signature)) } else { Err(Refusal::Malformed) }
 }
 
-/// Whether this processor has all of `cpu` and of `features`, such as `+adx,+bmi2`. What is not known here is not there.
+/// Whether this processor has all of `cpu` and of `features`, such as `+adx,+bmi2`. What is not known here is
+/// not there.
 fn runs_here(cpu: &str, features: &str) -> bool {
     if cpu != TARGET_CPU || !has_all(&["avx2", "bmi1", "bmi2", "f16c", "fma", "lzcnt", "movbe"]) {
         return false;

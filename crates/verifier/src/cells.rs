@@ -1,4 +1,5 @@
-//! What scripts may look at beside their transaction: cells, headers, extensions, as ckb's own traits ask for them.
+//! What scripts may look at beside their transaction: cells, headers, extensions, as ckb's own traits ask for
+//! them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -26,8 +27,8 @@ struct Tables {
 }
 
 impl Cells {
-    /// The tables of `mock`, which was checked to be complete. Where a cell is given both as code and as a group, the
-    /// first one counts.
+    /// The tables of `mock`, which was checked to be complete. Where a cell is given both as code and as a
+    /// group, the first one counts.
     pub(crate) fn new(mock: &Mock) -> Self {
         let info = &mock.as_ckb().mock_info;
         let mut cells = HashMap::new();

@@ -1,6 +1,7 @@
 //! The seam to the machine that runs the scripts.
 
-use ckb_vm::{DefaultMachineRunner, machine::asm::AsmMachine};
+use ckb_script::types::Machine;
+use ckb_vm::DefaultMachineRunner;
 
 /// Cycles by who ran them. Only those that count for the outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,12 +26,13 @@ pub trait Engine {
     fn take_counts(&self) -> Option<TierCycles>;
 }
 
-/// ckb-vm's `AsmMachine` alone: what ckb itself runs.
+/// ckb-vm's own machine alone, which ckb itself runs: `AsmMachine` on Linux with x86-64, elsewhere the one in
+/// Rust.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Interpreter;
 
 impl Engine for Interpreter {
-    type Machine = AsmMachine;
+    type Machine = Machine;
 
     fn attempt<T>(&self, mut attempt: impl FnMut() -> T) -> T {
         attempt()

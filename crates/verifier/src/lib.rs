@@ -5,20 +5,37 @@
 //! Verifier::new      sorts the scripts into groups
 //! Verifier::verify   runs the groups in ckb-script's order, answers with a Report
 //! ```
-//! ckb-script decides what a transaction means: order of groups, system calls, scheduling of VMs, errors. What is ours is
-//! the machine behind its seam (an [`Engine`]), the report for each group, the limit of debug output, and cancellation.
+//! ckb-script decides what a transaction means: order of groups, system calls, scheduling of VMs, errors.
+//! What is ours is the machine behind its seam (an [`Engine`]), the report for each group, the limit of debug
+//! output, and cancellation.
 #![forbid(unsafe_code)]
 
+mod calls;
 mod cancel;
 mod cells;
+mod decode;
+mod dump;
 mod engine;
+mod guest;
+mod host_calls;
+mod hosted;
 pub mod limits;
 mod log;
 mod report;
+mod scheduled;
+mod served;
 mod verify;
+mod watched;
 
+pub use calls::{Call, Functions};
 pub use cancel::StopHandle;
 pub use cells::Cells;
+pub use decode::decode;
 pub use engine::{Engine, Interpreter, TierCycles};
+pub use guest::{Guest, GuestError};
+pub use hosted::{Ended, HostedRun, ScriptHost, run_hosted};
 pub use report::{GroupError, GroupKind, GroupReport, TransactionOutcome, TransactionReport};
+pub use scheduled::{Scheduled, scheduler};
+pub use served::serve_job;
 pub use verify::{CellName, PrepareError, Prepared, Selection, TransactionLimits, Verifier};
+pub use watched::{Located, Stopped, Watch, WatchSession, WatchedMachine, WatchedVm, Watcher};

@@ -65,7 +65,8 @@ impl Log {
         }
     }
 
-    /// What ckb-script's debug syscall calls with each line. A line that does not fit is counted, and so are those behind it.
+    /// What ckb-script's debug syscall calls with each line. A line that does not fit is counted, and so are
+    /// those behind it.
     pub(crate) fn printer(&self) -> DebugPrinter {
         let log = self.clone();
         Arc::new(move |_group, line| {

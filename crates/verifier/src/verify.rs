@@ -9,7 +9,7 @@ use antares_transaction::{Environment, Mock};
 use ckb_chain_spec::consensus::{Consensus, ConsensusBuilder, TYPE_ID_CODE_HASH};
 use ckb_script::{
     RunMode, ScriptError, ScriptGroup, TransactionScriptsVerifier, TxVerifyEnv, generate_ckb_syscalls,
-    types::{DebugPrinter, TerminatedResult},
+    types::{DebugPrinter, SyscallGenerator, TerminatedResult},
 };
 use ckb_types::{
     bytes::Bytes,
@@ -21,7 +21,7 @@ use ckb_types::{
     packed::Byte32,
     prelude::*,
 };
-use ckb_vm::Error as VmError;
+use ckb_vm::{DefaultMachineRunner, Error as VmError};
 
 use crate::{
     Engine, GroupError, GroupKind, GroupReport, StopHandle, TierCycles, TransactionOutcome,
@@ -129,19 +129,8 @@ impl<E: Engine> Verifier<E> {
     /// Sorts the scripts of `prepared` into groups. `cancel` stops this verification alone.
     #[must_use]
     pub fn new(prepared: Prepared, limits: TransactionLimits, engine: E, cancel: StopHandle) -> Self {
-        let Prepared { cells, resolved, environment } = prepared;
-        let consensus = Consensus { hardfork_switch: environment.hard_forks(), ..any_consensus() };
-        let epoch = EpochNumberWithFraction::new(environment.epoch, 0, 1);
-        let header = HeaderView::new_advanced_builder().epoch(epoch).build();
         let log = Log::new(limits.debug_bytes_max);
-        let scripts = TransactionScriptsVerifier::new_with_generator(
-            Arc::new(resolved),
-            cells,
-            Arc::new(consensus),
-            Arc::new(TxVerifyEnv::new_commit(&header)),
-            generate_ckb_syscalls,
-            log.printer(),
-        );
+        let scripts = scripts_of(prepared, generate_ckb_syscalls, log.printer());
         Self { engine, scripts, cancel, log, limits }
     }
 
@@ -153,7 +142,7 @@ impl<E: Engine> Verifier<E> {
     pub fn verify(self, selection: Selection) -> Result<TransactionReport, PrepareError> {
         let wanted = match selection {
             Selection::All => None,
-            Selection::Group { kind, cell } => Some((kind, self.script_hash(kind, cell)?)),
+            Selection::Group { kind, cell } => Some((kind, script_hash(&self.scripts, kind, cell)?)),
         };
         let mut report = TransactionReport { outcome: TransactionOutcome::Ok, cycles: 0, groups: Vec::new() };
         for (kind, hash, group) in self.scripts.groups_with_type() {
@@ -163,27 +152,13 @@ impl<E: Engine> Verifier<E> {
             if is_wanted && report.outcome == TransactionOutcome::Ok {
                 self.run(group, self.limits.cycles_max - report.cycles, &mut entry);
                 report.outcome = entry.outcome;
-                // No overflow: a group that passes its limit ends there, and a wrapping sum is an error of its own.
+                // No overflow: a group that passes its limit ends there, and a wrapping sum is an error of
+                // its own.
                 report.cycles = report.cycles.saturating_add(entry.cycles);
             }
             report.groups.push(entry);
         }
         Ok(report)
-    }
-
-    /// Hash of the script of `cell`.
-    fn script_hash(&self, kind: GroupKind, cell: CellName) -> Result<Byte32, PrepareError> {
-        let groups = self.scripts.groups_with_type();
-        let mut of_kind = groups.filter(|(found, ..)| GroupKind::from(*found) == kind);
-        let found = of_kind.find(|(_, _, group)| match cell {
-            CellName::Input(index) => group.input_indices.contains(&index),
-            CellName::Output(index) => group.output_indices.contains(&index),
-        });
-        let name = match kind {
-            GroupKind::Lock => "lock",
-            GroupKind::Type => "type",
-        };
-        found.map(|(_, hash, _)| hash.clone()).ok_or(PrepareError::NoSuchGroup { cell, kind: name })
     }
 
     fn run(&self, group: &ScriptGroup, cycles_max: u64, entry: &mut GroupReport) {
@@ -255,7 +230,42 @@ impl<E: Engine> Verifier<E> {
     }
 }
 
-/// A consensus of which scripts see the hard forks alone. Its genesis block takes longer to make than a short script runs.
+/// The scripts of `prepared`, sorted into groups, with system calls that `generate` makes of `context`.
+pub(crate) fn scripts_of<V: Clone, M: DefaultMachineRunner>(
+    prepared: Prepared,
+    generate: SyscallGenerator<Cells, V, M::Inner>,
+    context: V,
+) -> TransactionScriptsVerifier<Cells, V, M> {
+    let Prepared { cells, resolved, environment } = prepared;
+    let consensus = Consensus { hardfork_switch: environment.hard_forks(), ..any_consensus() };
+    let epoch = EpochNumberWithFraction::new(environment.epoch, 0, 1);
+    let header = HeaderView::new_advanced_builder().epoch(epoch).build();
+    let env = Arc::new(TxVerifyEnv::new_commit(&header));
+    let (resolved, consensus) = (Arc::new(resolved), Arc::new(consensus));
+    TransactionScriptsVerifier::new_with_generator(resolved, cells, consensus, env, generate, context)
+}
+
+/// Hash of the script of `cell`.
+pub(crate) fn script_hash<V: Clone, M: DefaultMachineRunner>(
+    scripts: &TransactionScriptsVerifier<Cells, V, M>,
+    kind: GroupKind,
+    cell: CellName,
+) -> Result<Byte32, PrepareError> {
+    let groups = scripts.groups_with_type();
+    let mut of_kind = groups.filter(|(found, ..)| GroupKind::from(*found) == kind);
+    let found = of_kind.find(|(_, _, group)| match cell {
+        CellName::Input(index) => group.input_indices.contains(&index),
+        CellName::Output(index) => group.output_indices.contains(&index),
+    });
+    let name = match kind {
+        GroupKind::Lock => "lock",
+        GroupKind::Type => "type",
+    };
+    found.map(|(_, hash, _)| hash.clone()).ok_or(PrepareError::NoSuchGroup { cell, kind: name })
+}
+
+/// A consensus of which scripts see the hard forks alone. Its genesis block takes longer to make than a short
+/// script runs.
 fn any_consensus() -> Consensus {
     static CONSENSUS: OnceLock<Consensus> = OnceLock::new();
     CONSENSUS.get_or_init(|| ConsensusBuilder::default().build()).clone()

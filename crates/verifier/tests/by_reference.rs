@@ -1,5 +1,5 @@
-//! Data that transactions share is neither copied nor hashed for them. The only test of its process: bytes that are hashed are counted
-//! for all of it.
+//! Data that transactions share is neither copied nor hashed for them. The only test of its process: bytes
+//! that are hashed are counted for all of it.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use antares_transaction::{
@@ -32,7 +32,8 @@ fn exit() -> Vec<u8> {
     elf
 }
 
-/// A transaction whose cell deps are `shared`, of which the first is its lock, and which has some data of its own.
+/// A transaction whose cell deps are `shared`, of which the first is its lock, and which has some data of its
+/// own.
 fn document(shared: &[SharedData], own: &[u8]) -> Vec<u8> {
     let points: Vec<_> = (0..=CELLS).map(|index| OutPoint::new(Default::default(), index)).collect();
     let code_hash: [u8; 32] = shared[0].data_hash;

@@ -10,6 +10,8 @@ use crate::{
 /// A call that has not returned.
 #[derive(Clone, Copy, Debug)]
 struct Call {
+    /// The instruction that calls.
+    site: u64,
     return_pc: u64,
     /// The stack pointer of the caller.
     sp: u64,
@@ -19,7 +21,8 @@ struct Call {
     context: u32,
 }
 
-/// The calls of one VM. Nothing here decides cycles: whatever a guest does, they only count in another context.
+/// The calls of one VM. Nothing here decides cycles: whatever a guest does, they only count in another
+/// context.
 #[derive(Debug)]
 pub(crate) struct Calls {
     calls: Vec<Call>,
@@ -52,7 +55,7 @@ impl Calls {
         if self.calls.len() >= RECORDED_CALLS_MAX {
             return;
         }
-        self.calls.push(Call { return_pc, sp, is_helper: link == T0, context: self.context });
+        self.calls.push(Call { site, return_pc, sp, is_helper: link == T0, context: self.context });
         let (context, is_new) =
             recording.context(self.context, Place::Code { program: self.program, pc: site });
         if is_new {
@@ -61,8 +64,24 @@ impl Calls {
         self.context = context;
     }
 
-    /// A jump to an address in a register: a return, if a call waits for it with this stack pointer; otherwise a jump
-    /// inside of a function, a tail call, or a `longjmp`, which leaves all calls that were made further down the stack.
+    /// How many calls are under way.
+    pub(crate) fn depth(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// The instructions that called, the outermost first.
+    pub(crate) fn sites(&self) -> impl Iterator<Item = u64> {
+        self.calls.iter().map(|call| call.site)
+    }
+
+    /// The context below the first call.
+    pub(crate) fn bottom(&self) -> u32 {
+        self.calls.first().map_or(self.context, |call| call.context)
+    }
+
+    /// A jump to an address in a register: a return, if a call waits for it with this stack pointer;
+    /// otherwise a jump inside of a function, a tail call, or a `longjmp`, which leaves all calls that were
+    /// made further down the stack.
     pub(crate) fn jump(&mut self, target: u64, sp: u64) {
         if let Some(top) = self.calls.last()
             && top.return_pc == target
@@ -76,7 +95,8 @@ impl Calls {
         if let Some(above) = near.clone().position(is_it) {
             return self.leave(self.calls.len() - 1 - above);
         }
-        // Behind a call, and nobody waits: it has returned before, so its caller goes on, and what that called is gone.
+        // Behind a call, and nobody waits: it has returned before, so its caller goes on, and what that
+        // called is gone.
         let is_behind_call = self.return_pcs.contains(&target);
         let dead = near.take_while(|call| call.sp < sp || is_behind_call).count();
         if dead > 0 {
@@ -96,7 +116,8 @@ impl Calls {
         recording.context(site, Place::Syscall(number)).0
     }
 
-    /// Cycles that a VM has when it is about to run: those of loading it, or of the system call that it waited in.
+    /// Cycles that a VM has when it is about to run: those of loading it, or of the system call that it
+    /// waited in.
     pub(crate) fn begin(&mut self, recording: &mut Recording, cycles: u64) {
         let waiting = self.waiting.take();
         if cycles > 0 {

@@ -91,16 +91,16 @@ impl Syscalls<Core> for DebugPrint {
     }
 }
 
-/// Bytes of the string at `address`, without its NUL. A string that runs past the end of memory is out of bound, as
-/// when it is read byte by byte.
+/// Bytes of the string at `address`, without its NUL. A string that runs past the end of memory is out of
+/// bound, as when it is read byte by byte.
 fn string_length(memory: &[u8], address: u64) -> Result<usize, Error> {
     let rest = usize::try_from(address).ok().and_then(|address| memory.get(address..));
     let string = rest.and_then(|rest| CStr::from_bytes_until_nul(rest).ok()).ok_or(Error::MemOutOfBound)?;
     Ok(string.count_bytes())
 }
 
-/// ckb-script's error: it shows a `FromUtf8Error`, which begins with all bytes. The detail of an error is cut, so
-/// only that many bytes are shown here.
+/// ckb-script's error: it shows a `FromUtf8Error`, which begins with all bytes. The detail of an error is
+/// cut, so only that many bytes are shown here.
 fn not_utf8(string: &[u8], error: std::str::Utf8Error) -> Error {
     let shown = &string[..string.len().min(DETAIL_BYTES_MAX)];
     Error::External(format!("String from buffer FromUtf8Error {{ bytes: {shown:?}, error: {error:?} }}"))

@@ -1,8 +1,8 @@
 //! The way into native code and the ways out of it. The only assembly of this crate.
 //!
-//! `enter` is an ordinary function for its caller. Native code may clobber every register and may leave from any
-//! depth of its own stack, so all that `enter`'s caller expects to find again is on the host stack, and the state
-//! holds the pointer to it.
+//! `enter` is an ordinary function for its caller. Native code may clobber every register and may leave from
+//! any depth of its own stack, so all that `enter`'s caller expects to find again is on the host stack, and
+//! the state holds the pointer to it.
 
 use std::{arch::naked_asm, mem::offset_of};
 
@@ -13,7 +13,8 @@ use crate::{hidden::HostState, host};
 /// The stack pointer's number among the registers.
 const RSP: usize = 4;
 
-/// Bytes of the instructions at the start of [`meter`] that write to the native stack, and may be the first to hit its guard.
+/// Bytes of the instructions at the start of [`meter`] that write to the native stack, and may be the first
+/// to hit its guard.
 pub(crate) const METER_SAVES_BYTES: usize = 24;
 
 /// Distance from base to a field of the state.
@@ -33,13 +34,13 @@ macro_rules! hidden {
     };
 }
 
-/// Runs `thunk` (an entry thunk of a library) on the native stack that ends at `stack_top`. Returns when native code
-/// is left, or waits (see [`resume`]); the reason is in the state.
+/// Runs `thunk` (an entry thunk of a library) on the native stack that ends at `stack_top`. Returns when
+/// native code is left, or waits (see [`resume`]); the reason is in the state.
 ///
 /// # Safety
-/// `base` is the base of a mapped [`Core`](crate::memory::Core) whose state is filled in and used by no other native
-/// code; `thunk` is an entry thunk of a loaded library; `stack_top` is 16-byte aligned and ends a writable stack that
-/// nobody else uses.
+/// `base` is the base of a mapped [`Core`](crate::memory::Core) whose state is filled in and used by no other
+/// native code; `thunk` is an entry thunk of a loaded library; `stack_top` is 16-byte aligned and ends a
+/// writable stack that nobody else uses.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn enter(base: *mut u8, thunk: *const u8, stack_top: *mut u8) {
     naked_asm!(
@@ -52,7 +53,8 @@ pub(crate) unsafe extern "C" fn enter(base: *mut u8, thunk: *const u8, stack_top
         "mov rax, [rdi + {host}]",
         "mov [rax + {stack_pointer}], rsp",
         "mov rsp, rdx",
-        // Base, for after the call, which clobbers every register; and the padding that keeps the stack aligned.
+        // Base, for after the call, which clobbers every register; and the padding that keeps the stack
+        // aligned.
         "push rdi",
         "push rdi",
         "mov rax, rdi",
@@ -68,7 +70,8 @@ pub(crate) unsafe extern "C" fn enter(base: *mut u8, thunk: *const u8, stack_top
     )
 }
 
-/// Returns from [`enter`] or [`resume`]. Not to be called: native code and signal handlers jump here with base in rax.
+/// Returns from [`enter`] or [`resume`]. Not to be called: native code and signal handlers jump here with
+/// base in rax.
 ///
 /// # Safety
 /// As described: only by a jump, from below an [`enter`] with the same base.
@@ -90,9 +93,9 @@ pub(crate) unsafe extern "C" fn leave() {
     )
 }
 
-/// What native code calls for an ecall: [`host::ecall`] on the host stack, because a guest can arrange for the
-/// native stack to be all but used up, and then host code would run into its guard. Leaves native code if the host
-/// says so; native code then waits in this call.
+/// What native code calls for an ecall: [`host::ecall`] on the host stack, because a guest can arrange for
+/// the native stack to be all but used up, and then host code would run into its guard. Leaves native code if
+/// the host says so; native code then waits in this call.
 ///
 /// # Safety
 /// Only called by native code below an [`enter`] with the same base.
@@ -131,8 +134,8 @@ pub(crate) unsafe extern "C" fn ecall(base: *mut u8) {
     )
 }
 
-/// What an open library calls for a guest address that it has no thunk for: [`host::resolve`] on the host stack.
-/// Leaves native code if nobody has one.
+/// What an open library calls for a guest address that it has no thunk for: [`host::resolve`] on the host
+/// stack. Leaves native code if nobody has one.
 ///
 /// # Safety
 /// As [`ecall`].
@@ -159,8 +162,8 @@ pub(crate) unsafe extern "C" fn resolve(base: *mut u8, target: u64) -> u64 {
     )
 }
 
-/// What native code calls before it calls what may return again: [`host::mark`] on the host stack. Returns 0, and 1 for each
-/// [`far_jump`] there.
+/// What native code calls before it calls what may return again: [`host::mark`] on the host stack. Returns 0,
+/// and 1 for each [`far_jump`] there.
 ///
 /// # Safety
 /// As [`ecall`].
@@ -214,8 +217,8 @@ pub(crate) unsafe extern "C" fn unmark(base: *mut u8) {
     )
 }
 
-/// What native code calls to return where a frame was marked: [`host::far_jump`] on the host stack, and then behind the call of [`mark`]
-/// there. Leaves native code if the host says so.
+/// What native code calls to return where a frame was marked: [`host::far_jump`] on the host stack, and then
+/// behind the call of [`mark`] there. Leaves native code if the host says so.
 ///
 /// # Safety
 /// As [`ecall`].
@@ -250,17 +253,18 @@ pub(crate) unsafe extern "C" fn far_jump(base: *mut u8, target: u64) {
     )
 }
 
-/// What native code calls when the cycles it was granted are used up: [`host::meter`] on the host stack. The instruction behind
-/// the call says which registers hold base and the cycles left ([`antares_abi::METER_MARK`]). Every other register is kept, but not the
-/// flags. Leaves native code if the host says so; native code then waits in this call.
+/// What native code calls when the cycles it was granted are used up: [`host::meter`] on the host stack. The
+/// instruction behind the call says which registers hold base and the cycles left
+/// ([`antares_abi::METER_MARK`]). Every other register is kept, but not the flags. Leaves native code if the
+/// host says so; native code then waits in this call.
 ///
 /// # Safety
 /// As [`ecall`].
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn meter() {
     naked_asm!(
-        // In the order of their encoding, so that a number finds its register. Nothing else may fault here: see
-        // `METER_SAVES_BYTES`.
+        // In the order of their encoding, so that a number finds its register. Nothing else may fault here:
+        // see `METER_SAVES_BYTES`.
         "push r15\n push r14\n push r13\n push r12\n push r11\n push r10\n push r9\n push r8",
         "push rdi\n push rsi\n push rbp\n push rax\n push rbx\n push rdx\n push rcx\n push rax",
         // The mark: with or without a REX prefix, whose lowest bits belong to base and the cycles left.
@@ -341,8 +345,8 @@ pub(crate) unsafe extern "C" fn resume(base: *mut u8) {
     )
 }
 
-/// The way back into native code that waits, with base in rdi. The cycles left go to the register that is named where `rsp` would be
-/// saved.
+/// The way back into native code that waits, with base in rdi. The cycles left go to the register that is
+/// named where `rsp` would be saved.
 ///
 /// # Safety
 /// Only by a jump from [`meter`] and [`resume`].
@@ -387,6 +391,20 @@ unsafe extern "C" fn go_on() {
     )
 }
 
+/// What generated code finds on the page behind the state, which it can read alone.
+pub(crate) fn table(host: *mut HostState) -> HostTable {
+    HostTable {
+        leave: leave as *const () as u64,
+        ecall: ecall as *const () as u64,
+        meter: meter as *const () as u64,
+        resolve: resolve as *const () as u64,
+        mark: mark as *const () as u64,
+        unmark: unmark as *const () as u64,
+        far_jump: far_jump as *const () as u64,
+        host: host as u64,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use antares_abi::State;
@@ -421,8 +439,8 @@ mod tests {
         )
     }
 
-    /// Calls `enter` with known values in the registers that it has to keep; 0 if it kept them (and the direction
-    /// flag is clear).
+    /// Calls `enter` with known values in the registers that it has to keep; 0 if it kept them (and the
+    /// direction flag is clear).
     #[unsafe(naked)]
     unsafe extern "C" fn enter_and_compare(base: *mut u8, thunk: *const u8, stack_top: *mut u8) -> u64 {
         naked_asm!(
@@ -441,7 +459,7 @@ mod tests {
 
     #[track_caller]
     fn check(thunk: extern "C" fn(), reason: u64) {
-        let mut core = Core::map().unwrap();
+        let mut core = Core::map(table).unwrap();
         core.reset(0, 2, 0);
         let stack = NativeStack::map(1 << 16).unwrap();
         let state = state_of(core.base());

@@ -36,7 +36,8 @@ pub enum VmError {
     /// [`Tier::Native`](crate::Tier::Native) was asked for without a library.
     #[error("the native tier was asked for without a library")]
     NoLibrary,
-    /// [`Tier::Native`](crate::Tier::Native) was asked for with a library that was compiled for something else.
+    /// [`Tier::Native`](crate::Tier::Native) was asked for with a library that was compiled for something
+    /// else.
     #[error(
         "the library is for VM version {library_version} and ISA {library_isa:#x}, the script for {vm_version} and {isa:#x}"
     )]
@@ -89,8 +90,8 @@ pub enum LibraryError {
         /// Bytes from the header.
         offset: i64,
     },
-    /// The directory of the entry table is not inside the library, not aligned, too long, or begins at an odd guest
-    /// address.
+    /// The directory of the entry table is not inside the library, not aligned, too long, or begins at an odd
+    /// guest address.
     #[error("the directory of {length} entries at {offset:#x} from the header is not a directory")]
     Directory {
         /// Entries.

@@ -1,7 +1,8 @@
 //! Heap taken in advance, for a process that may not ask the kernel for memory while a script runs.
 
-/// Grows the C heap by `bytes` and makes the allocator keep it: until that much is in use, allocations of the main
-/// thread make no system call. For a worker that is about to give up `brk` and `mmap`; it changes the whole process.
+/// Grows the C heap by `bytes` and makes the allocator keep it: until that much is in use, allocations of the
+/// main thread make no system call. For a worker that is about to give up `brk` and `mmap`; it changes the
+/// whole process.
 ///
 /// Returns whether the memory could be had.
 #[must_use]

@@ -1,9 +1,9 @@
-//! What the host keeps of native code that runs or waits, out of reach of a wrong store: nothing that generated code computes
-//! from base and 32 bits leads here. Generated code has no name for it.
+//! What the host keeps of native code that runs or waits, out of reach of a wrong store: nothing that
+//! generated code computes from base and 32 bits leads here. Generated code has no name for it.
 
 use antares_abi::{HOST_TABLE_OFFSET, HostTable};
 
-use crate::{enter, marks::Marks};
+use crate::marks::Marks;
 
 /// The host's own part of a machine that runs native code.
 #[repr(C)]
@@ -21,20 +21,6 @@ pub(crate) struct HostState {
     pub(crate) saved_vectors: [[u64; 4]; 16],
     /// Frames that may be returned to again.
     pub(crate) marks: Marks,
-}
-
-/// What generated code finds on the page behind the state, which it can read alone.
-pub(crate) fn table(host: *mut HostState) -> HostTable {
-    HostTable {
-        leave: enter::leave as *const () as u64,
-        ecall: enter::ecall as *const () as u64,
-        meter: enter::meter as *const () as u64,
-        resolve: enter::resolve as *const () as u64,
-        mark: enter::mark as *const () as u64,
-        unmark: enter::unmark as *const () as u64,
-        far_jump: enter::far_jump as *const () as u64,
-        host: host as u64,
-    }
 }
 
 /// The host's part of the machine with this base.

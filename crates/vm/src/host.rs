@@ -1,4 +1,5 @@
-//! The host's side of native code: entering it, what it asks for on the way, and how it ends or comes to wait.
+//! The host's side of native code: entering it, what it asks for on the way, and how it ends or comes to
+//! wait.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -31,7 +32,8 @@ use crate::{
 /// Bytes of an ecall instruction: the interpreter's pc is behind it while a syscall runs.
 const ECALL_BYTES: u64 = 4;
 
-/// Number of the syscall that puts another program into the machine (VM version 1), or asks for a machine with one (2): `exec`.
+/// Number of the syscall that puts another program into the machine (VM version 1), or asks for a machine
+/// with one (2): `exec`.
 const EXEC: u64 = 2043;
 /// Number of the syscall that makes another VM.
 const SPAWN: u64 = 2601;
@@ -60,9 +62,13 @@ struct Stay<'a> {
     budget: i64,
     /// Those of them that native code was not granted yet.
     reserve: i64,
-    /// How the host ended the stay, once it did: or with a panic, since native frames are no place to unwind through.
+    /// Where no more of them than these are left, the machine is to pause.
+    pause_left: i64,
+    /// How the host ended the stay, once it did: or with a panic, since native frames are no place to unwind
+    /// through.
     ended: Option<thread::Result<Attempted>>,
-    /// The profile that the stay goes into, where the host keeps native code's stack pointer, and the end of that stack.
+    /// The profile that the stay goes into, where the host keeps native code's stack pointer, and the end of
+    /// that stack.
     sampled: Option<&'a mut Sampled>,
     stack: (*const HostState, usize),
 }
@@ -85,7 +91,8 @@ pub(crate) enum Attempted {
     Exited,
     /// A syscall failed; pc, cycles and the argument registers are those of the interpreter.
     Failed(Error),
-    /// A syscall stopped the VM, whose registers, pc and cycles are those of the interpreter. Native code waits.
+    /// A syscall stopped the VM, whose registers, pc and cycles are those of the interpreter. Native code
+    /// waits.
     Yielded,
     /// Native code waits; pc and registers are stale, cycles are right.
     Paused,
@@ -93,25 +100,29 @@ pub(crate) enum Attempted {
     Replaced,
     /// Native code has no more to do: registers, pc and cycles are those of the interpreter there.
     Done,
-    /// Native code may not go on, but registers, pc and cycles are those of the interpreter: it does not know which pages are executable,
-    /// or will not, and might not notice that it writes to them.
+    /// Native code may not go on, but registers, pc and cycles are those of the interpreter: it does not know
+    /// which pages are executable, or will not, and might not notice that it writes to them.
     Outdated,
     /// Native code gave up; registers, pc and cycles mean nothing.
     Left(Left),
 }
 
-/// Runs native code on `vm`. `sampled` gets to know of all cycles, unless native code gives up.
+/// Runs native code on `vm`, and has it pause about when the machine's cycles are `pause_at`, at the first
+/// place behind that where it can. `sampled` gets to know of all cycles, unless native code gives up.
 pub(crate) fn attempt(
     vm: &mut DefaultMachine<Core>,
     stack: &NativeStack,
     code: &mut dyn Code,
     start: Start,
+    pause_at: u64,
     sampled: Option<&mut Sampled>,
 ) -> Attempted {
     vm.set_running(true);
     let base = vm.memory().base();
     let cycles = vm.cycles();
     let budget = i64::try_from(vm.max_cycles().saturating_sub(cycles)).unwrap_or(i64::MAX);
+    let until_pause = i64::try_from(pause_at.saturating_sub(cycles)).unwrap_or(i64::MAX);
+    let pause_left = budget.saturating_sub(until_pause);
     let active = Active { base, texts: code.texts().to_vec(), stack_guard: stack.guard() };
     debug_assert!(code.is_sealed(vm.inner_mut()), "executable pages can be written");
     if let Start::Thunk(_) = start {
@@ -122,7 +133,8 @@ pub(crate) fn attempt(
     }
     // SAFETY: as above.
     let ends = (unsafe { host_of(base) }.cast_const(), stack.top() as usize);
-    let mut stay = Stay { vm, code, cycles, budget, reserve: 0, ended: None, sampled, stack: ends };
+    let mut stay =
+        Stay { vm, code, cycles, budget, reserve: 0, pause_left, ended: None, sampled, stack: ends };
     // SAFETY: as above; no native code runs that would use the state at the same time.
     let state = unsafe { &mut *state_of(base) };
     state.registers[A0] = stay.vm.registers()[A0];
@@ -131,8 +143,8 @@ pub(crate) fn attempt(
     // SAFETY: `base` comes from a mapped core, whose host's part nobody else uses.
     unsafe { (*host_of(base)).context = (&raw mut stay) as u64 };
     signals::with_active(&active, || match start {
-        // SAFETY: the state was filled in; the thunk comes from a library that `code` keeps loaded; the stack is
-        // mapped, ours alone (machines are used by one thread at a time) and its top aligned.
+        // SAFETY: the state was filled in; the thunk comes from a library that `code` keeps loaded; the stack
+        // is mapped, ours alone (machines are used by one thread at a time) and its top aligned.
         Start::Thunk(thunk) => unsafe { enter::enter(base, thunk, stack.top()) },
         // SAFETY: the caller knows that native code waits, on this stack.
         Start::Waiting => unsafe { enter::resume(base) },
@@ -159,8 +171,9 @@ fn fresh_state(vm: &DefaultMachine<Core>) -> State {
 /// `base` is what [`attempt`] gave to native code, which waits for the caller's answer.
 unsafe fn parts<'a>(base: *mut u8) -> (&'a mut State, &'a mut Stay<'a>) {
     let state = state_of(base);
-    // SAFETY: `attempt` stored the address of its stay, which lives in its frame until native code is left; native
-    // code cannot reach that field. Nobody else refers to the state or the stay while native code waits.
+    // SAFETY: `attempt` stored the address of its stay, which lives in its frame until native code is left;
+    // native code cannot reach that field. Nobody else refers to the state or the stay while native code
+    // waits.
     unsafe { (&mut *state, &mut *((*host_of(base)).context as *mut Stay<'a>)) }
 }
 
@@ -219,7 +232,8 @@ pub(crate) unsafe extern "C" fn unmark(base: *mut u8) {
     host.marks.remove(host.native_stack_pointer);
 }
 
-/// Prepares the way to the frame that is marked with `target` and the guest's `sp`, or lets native code leave.
+/// Prepares the way to the frame that is marked with `target` and the guest's `sp`, or lets native code
+/// leave.
 ///
 /// # Safety
 /// As [`parts`].
@@ -262,7 +276,7 @@ pub(crate) unsafe extern "C" fn meter(base: *mut u8) -> u64 {
         return stay.leave(state, LeaveReason::OutOfCycles, None);
     }
     stay.look(state, left, Event::Meter);
-    if stay.is_pause_wanted() {
+    if left <= stay.pause_left || stay.is_pause_wanted() {
         stay.vm.pause().free();
         return stay.leave(state, LeaveReason::Ecall, Some(Ok(Attempted::Paused)));
     }
@@ -291,7 +305,8 @@ fn find_frames(
     }
 }
 
-/// Pauses behind a system call, which may have asked for it, as the interpreter does: if the limit allows the next trace.
+/// Pauses behind a system call, which may have asked for it, as the interpreter does: if the limit allows the
+/// next trace.
 fn pause_behind_call(vm: &mut DefaultMachine<Core>) -> Attempted {
     check_next_trace(vm).map_or_else(Attempted::Failed, |()| {
         vm.pause().free();
@@ -351,7 +366,8 @@ impl Stay<'_> {
         self.budget.saturating_sub(used)
     }
 
-    /// Tells the profile of the cycles that were used, with `left` of them left, and where native code is, if it asks.
+    /// Tells the profile of the cycles that were used, with `left` of them left, and where native code is, if
+    /// it asks.
     fn look(&mut self, state: &State, left: i64, event: Event) {
         let Some(sampled) = &mut self.sampled else { return };
         let used = self.budget.saturating_sub(left).cast_unsigned();
@@ -381,7 +397,8 @@ impl Stay<'_> {
     /// Grants native code a part of the `left` cycles.
     fn grant(&mut self, state: &mut State, left: i64) {
         let wanted = self.sampled.as_ref().map_or(SLICE_CYCLES, |sampled| sampled.sampler.distance());
-        state.cycles_left = left.min(SLICE_CYCLES).min(wanted);
+        let until_pause = left.saturating_sub(self.pause_left).max(0);
+        state.cycles_left = left.min(SLICE_CYCLES).min(wanted).min(until_pause);
         self.reserve = left - state.cycles_left;
     }
 

@@ -1,10 +1,10 @@
 //! ckb-vm's assembly interpreter, left wherever there is native code for what comes next.
 //!
-//! The assembly runs from trace to trace (straight lines of up to 16 instructions) and asks for those that it has not
-//! met. Where there is native code it is given none: so it stops there, each time.
+//! The assembly runs from trace to trace (straight lines of up to 16 instructions) and asks for those that it
+//! has not met. Where there is native code it is given none: so it stops there, each time.
 //!
-//! For VM version 2 alone: in earlier versions what the assembly does for a pc beyond 2^32 depends on the traces that it
-//! has (ckb-vm issue 425).
+//! For VM version 2 alone: in earlier versions what the assembly does for a pc beyond 2^32 depends on the
+//! traces that it has (ckb-vm issue 425).
 
 use ckb_vm::ckb_vm_definitions::instructions::{Instruction, OP_CUSTOM_TRACE_END};
 use ckb_vm::{
@@ -19,7 +19,7 @@ use ckb_vm::{
         blank_instruction, execute_instruction, extract_opcode, instruction_length,
         is_basic_block_end_instruction,
     },
-    machine::asm::{ckb_vm_asm_labels, ckb_vm_x64_execute},
+    machine::asm::{AsmCoreMachineRevealer, ckb_vm_asm_labels, ckb_vm_x64_execute},
 };
 
 use crate::{
@@ -48,8 +48,8 @@ impl Interpreter {
     /// Interprets from the machine's pc, for which there is no native code, and notes where that leads.
     ///
     /// # Errors
-    /// Those of ckb-vm. Yield and Pause leave the machine ready to go on; where cycles and registers stand after
-    /// others depends on the traces, and is not the same as without native code.
+    /// Those of ckb-vm. Yield and Pause leave the machine ready to go on; where cycles and registers stand
+    /// after others depends on the traces, and is not the same as without native code.
     pub(crate) fn run(
         &mut self,
         vm: &mut DefaultMachine<Core>,
@@ -89,14 +89,17 @@ impl Interpreter {
 }
 
 /// Runs traces until one is missing or something else is to be done: one of ckb-vm's `RET_` numbers.
-pub(crate) fn execute(vm: &mut DefaultMachine<Core>) -> u8 {
+pub(crate) fn execute<R: AsmCoreMachineRevealer>(vm: &mut DefaultMachine<R>) -> u8 {
     let pause = vm.pause();
     // SAFETY: the machine is a whole AsmCoreMachine, and the byte lives as long as `pause`.
     unsafe { ckb_vm_x64_execute(&raw mut **vm.inner_mut().as_mut(), pause.get_raw_ptr()) }
 }
 
 /// Executes the instruction before the machine's pc, which the assembly leaves to others.
-pub(crate) fn execute_slowly(vm: &mut DefaultMachine<Core>, decoder: &mut Decoder) -> Result<(), Error> {
+pub(crate) fn execute_slowly<R: AsmCoreMachineRevealer>(
+    vm: &mut DefaultMachine<R>,
+    decoder: &mut Decoder,
+) -> Result<(), Error> {
     let pc = vm.pc().wrapping_sub(4);
     let instruction = decoder.decode(vm.memory_mut(), pc)?;
     execute_instruction(instruction, vm)
@@ -138,17 +141,18 @@ pub(crate) fn check_next_trace(vm: &mut DefaultMachine<Core>) -> Result<(), Erro
 }
 
 /// Puts an instruction and the address of the assembly for it into a trace.
-fn set(trace: &mut Trace, index: usize, instruction: Instruction) {
+pub(crate) fn set(trace: &mut Trace, index: usize, instruction: Instruction) {
     let labels = ckb_vm_asm_labels as *const () as *const u32;
     let opcode = usize::from(extract_opcode(instruction) & 0xff);
-    // SAFETY: ckb-vm's table has a distance from its own start for each of the 256 opcodes that a byte can name.
+    // SAFETY: ckb-vm's table has a distance from its own start for each of the 256 opcodes that a byte can
+    // name.
     let distance = unsafe { labels.add(opcode).read() };
     trace.instructions[index] = instruction;
     trace.thread[index] = labels as u64 + u64::from(distance);
 }
 
 /// What ckb-vm makes of a number that ends a run.
-pub(crate) fn error(result: u8, vm: &DefaultMachine<Core>) -> Error {
+pub(crate) fn error<R: AsmCoreMachineRevealer>(result: u8, vm: &DefaultMachine<R>) -> Error {
     match result {
         RET_MAX_CYCLES_EXCEEDED => Error::CyclesExceeded,
         RET_CYCLES_OVERFLOW => Error::CyclesOverflow,

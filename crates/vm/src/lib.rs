@@ -5,14 +5,18 @@
 //! Library::load    opens a compiled script and checks its header
 //! Machine::run     loads the ELF, runs native code where there is some, answers with a Report
 //! Machine::profile runs in an interpreter that counts what it does, answers with a Report and a Recording
+//! Machine::watch   the same, and keeps evidence of how it ended
 //! ```
-//! Native code either reaches its exit with exact cycles, or it is left for good (a [`LeaveReason`]) and the script
-//! runs again from scratch in ckb-vm's `AsmMachine`, which then defines outcome, cycles, registers and memory.
-//! Scripts have no effect beside their debug output, which is discarded and made anew, so nobody can tell.
+//! Native code either reaches its exit with exact cycles, or it is left for good (a [`LeaveReason`]) and the
+//! script runs again from scratch in ckb-vm's `AsmMachine`, which then defines outcome, cycles, registers and
+//! memory. Scripts have no effect beside their debug output, which is discarded and made anew, so nobody can
+//! tell.
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("generated code is x86-64 System V code, and its faults are caught by Linux signals");
 
+mod advance;
+mod budget;
 mod calls;
 mod code;
 mod debug;
@@ -26,6 +30,7 @@ mod left;
 pub mod limits;
 mod lineage;
 mod machine;
+mod mapped;
 mod mapping;
 mod marks;
 mod memory;
@@ -33,6 +38,7 @@ mod native;
 mod observed;
 mod outcome;
 mod pages;
+mod places;
 mod profiled;
 mod program;
 mod recorded;
@@ -41,6 +47,7 @@ mod reserve;
 mod runner;
 mod sampler;
 mod session;
+mod shadow;
 mod signals;
 mod sources;
 mod stack;
@@ -48,20 +55,24 @@ mod stack;
 mod swap;
 mod tracer;
 mod walk;
+mod watch;
 mod wiper;
+mod witness;
 
+pub use advance::{Paused, Steppable, Stepper};
 pub use antares_abi::{LeaveReason, Tier};
 pub use error::{LibraryError, VmError};
 pub use heap::reserve_heap;
 pub use machine::{Limits, Machine, RunScript};
+pub use mapped::reserve_machines;
 pub use memory::Core;
 pub use native::Library;
 pub use outcome::{Outcome, Report};
 pub use profiled::{GroupRecording, ProfileSession, ProfiledMachine};
 pub use program::Program;
 pub use recording::{Context, Place, Recorded, Recording, Step};
-pub use reserve::reserve_machines;
 pub use runner::NativeMachine;
 pub use sampler::{Sampler, Sampling};
 pub use session::{Counts, Finder, MachineSession, Unknown};
 pub use signals::prepare_thread;
+pub use watch::Watching;

@@ -1,5 +1,5 @@
-//! Which VM of a script group was made by what: the contexts that sampled stacks of spawned and exec'd programs stand on. They
-//! are numbered as exact profiles number them.
+//! Which VM of a script group was made by what: the contexts that sampled stacks of spawned and exec'd
+//! programs stand on. They are numbered as exact profiles number them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use crate::recording::{Place, ROOT, Recording};
 /// The VMs of one script group.
 #[derive(Debug, Default)]
 pub(crate) struct Lineage {
-    /// By the number of the VM: what its stacks stand on. Each has cost its loading, so they are as many as cycles allow.
+    /// By the number of the VM: what its stacks stand on. Each has cost its loading, so they are as many as
+    /// cycles allow.
     roots: BTreeMap<u64, u32>,
     /// The VM that ran last.
     last: Option<u64>,
@@ -34,8 +35,9 @@ impl Lineage {
         self.site = site;
     }
 
-    /// A program was loaded into a VM: the first one, one in place of another, or one that the last VM has spawned. Its caller
-    /// is unknown where the interpreter ran that: then it stands on what its caller stands on.
+    /// A program was loaded into a VM: the first one, one in place of another, or one that the last VM has
+    /// spawned. Its caller is unknown where the interpreter ran that: then it stands on what its caller
+    /// stands on.
     pub(crate) fn load(&mut self, vm: u64, recording: &mut Recording) {
         let site = self.site.take();
         let place = match (self.roots.contains_key(&vm), self.last) {

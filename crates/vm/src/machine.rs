@@ -1,11 +1,14 @@
-//! The machine: loads a script, picks the tier, runs it, restarts it in the interpreter when native code gives up.
+//! The machine: loads a script, picks the tier, runs it, restarts it in the interpreter when native code
+//! gives up.
 
 use std::{ops::Range, time::Instant};
 
 use antares_abi::{FrameAt, LeaveReason, Seen, Tier};
+use antares_evidence::Evidence;
 use bytes::Bytes;
 use ckb_vm::{
     CoreMachine, DefaultMachineBuilder, DefaultMachineRunner, Error, ISA_A, ISA_B, ISA_MOP, SupportMachine,
+    Syscalls,
     cost_model::estimate_cycles,
     machine::{VERSION0, VERSION2, asm::AsmMachine},
 };
@@ -15,6 +18,7 @@ use crate::{
     calls::Calls,
     code::Code,
     debug::{DebugPrint, Log, SharedLog},
+    enter,
     host::{self, Attempted, Start},
     left::Left,
     limits::NATIVE_STACK_BYTES,
@@ -25,7 +29,8 @@ use crate::{
     recording::{ROOT, Recorded},
     sampler::{Sampled, Sampler, Sampling},
     stack::NativeStack,
-    tracer::Tracer,
+    tracer::{Into, Tracer},
+    watch::{End, Watch, Watching},
 };
 
 /// What to run.
@@ -82,20 +87,37 @@ impl Machine {
     /// # Errors
     /// As [`Machine::new`].
     pub fn with_native_stack(bytes: usize) -> Result<Self, VmError> {
-        prepare_thread()?;
-        let log = SharedLog::default();
-        let machine = DefaultMachineBuilder::new(Core::map()?)
-            .instruction_cycle_func(Box::new(estimate_cycles))
-            .syscall(Box::new(DebugPrint(log.clone())))
-            .build();
-        Ok(Self { vm: AsmMachine::new(machine), stack: NativeStack::map(bytes)?, log, sampled: None })
+        Self::build(bytes, None)
     }
 
-    /// Runs `script` once, from cleared memory. Native code is used if `tier` allows it and `library` was compiled
-    /// for the script's VM version and ISA; that it was compiled from the script's ELF is the caller's promise.
+    /// As [`Machine::new`], with system calls beside our own. They are initialized whenever a program is
+    /// loaded: that is twice in a run that native code was left in, which begins again.
     ///
-    /// After [`Machine::new`] on this thread it makes no system call except `madvise(MADV_DONTNEED)`, the return
-    /// from signals, and what the heap needs (see [`reserve_heap`](crate::reserve_heap)).
+    /// # Errors
+    /// As [`Machine::new`].
+    pub fn with_calls(calls: Box<dyn Syscalls<Core>>) -> Result<Self, VmError> {
+        Self::build(NATIVE_STACK_BYTES, Some(calls))
+    }
+
+    fn build(stack_bytes: usize, calls: Option<Box<dyn Syscalls<Core>>>) -> Result<Self, VmError> {
+        prepare_thread()?;
+        let log = SharedLog::default();
+        let mut builder = DefaultMachineBuilder::new(Core::map(enter::table)?)
+            .instruction_cycle_func(Box::new(estimate_cycles))
+            .syscall(Box::new(DebugPrint(log.clone())));
+        if let Some(calls) = calls {
+            builder = builder.syscall(calls);
+        }
+        let stack = NativeStack::map(stack_bytes)?;
+        Ok(Self { vm: AsmMachine::new(builder.build()), stack, log, sampled: None })
+    }
+
+    /// Runs `script` once, from cleared memory. Native code is used if `tier` allows it and `library` was
+    /// compiled for the script's VM version and ISA; that it was compiled from the script's ELF is the
+    /// caller's promise.
+    ///
+    /// After [`Machine::new`] on this thread it makes no system call except `madvise(MADV_DONTNEED)`, the
+    /// return from signals, and what the heap needs (see [`reserve_heap`](crate::reserve_heap)).
     ///
     /// # Errors
     /// When the request makes no sense ([`VmError::VmVersion`], [`VmError::Isa`], [`VmError::NoLibrary`],
@@ -136,8 +158,9 @@ impl Machine {
         })
     }
 
-    /// As [`Machine::run`], with samples of where native code was. The recording adds up to the report's cycles; what ran in
-    /// the interpreter is unknown in it. The library must have its frames ([`Library::with_frames`]).
+    /// As [`Machine::run`], with samples of where native code was. The recording adds up to the report's
+    /// cycles; what ran in the interpreter is unknown in it. The library must have its frames
+    /// ([`Library::with_frames`]).
     ///
     /// # Errors
     /// As [`Machine::run`].
@@ -161,8 +184,8 @@ impl Machine {
         Ok((report, recording))
     }
 
-    /// Runs `script` once, from cleared memory, in the interpreter, and records which code ran how often and who had
-    /// called it. The report is that of [`Machine::run`]; the recording adds up to its cycles.
+    /// Runs `script` once, from cleared memory, in the interpreter, and records which code ran how often and
+    /// who had called it. The report is that of [`Machine::run`]; the recording adds up to its cycles.
     ///
     /// # Errors
     /// As [`Machine::run`].
@@ -170,6 +193,31 @@ impl Machine {
         &mut self,
         script: &RunScript<'_>,
         limits: &Limits,
+    ) -> Result<(Report, Recording), VmError> {
+        self.record(script, limits, None)
+    }
+
+    /// As [`Machine::profile`], with evidence of how the run ended.
+    ///
+    /// # Errors
+    /// As [`Machine::run`].
+    pub fn watch(
+        &mut self,
+        script: &RunScript<'_>,
+        limits: &Limits,
+        watching: Watching,
+    ) -> Result<(Report, Recording, Evidence), VmError> {
+        let mut watch = Watch::new(watching);
+        let (report, recording) = self.record(script, limits, Some(&mut watch))?;
+        let evidence = watch.finish(&recording);
+        Ok((report, recording, evidence))
+    }
+
+    fn record(
+        &mut self,
+        script: &RunScript<'_>,
+        limits: &Limits,
+        watch: Option<&mut Watch>,
     ) -> Result<(Report, Recording), VmError> {
         check(script)?;
         prepare_thread()?;
@@ -179,7 +227,7 @@ impl Machine {
         let started = Instant::now();
         let mut recording = Recording::default();
         let outcome = match &loaded {
-            Ok(_) => self.trace(script, &mut recording),
+            Ok(_) => self.trace(script, &mut recording, watch),
             Err(error) => error.clone().into(),
         };
         let cycles = self.vm.machine.cycles();
@@ -202,17 +250,30 @@ impl Machine {
     }
 
     /// Runs the loaded program, which is `script`, and records it.
-    fn trace(&mut self, script: &RunScript<'_>, recording: &mut Recording) -> Outcome {
+    fn trace(
+        &mut self,
+        script: &RunScript<'_>,
+        recording: &mut Recording,
+        mut watch: Option<&mut Watch>,
+    ) -> Outcome {
         let (vm_version, isa) = (script.vm_version, script.isa);
         let program = recording.program(Recorded::new(Some(script.elf.clone()), vm_version, isa));
         let mut calls = Calls::new(ROOT, program, 0);
         let mut tracer = Tracer::new(&self.vm.machine);
-        let result = tracer.run(&mut self.vm.machine, &mut calls, recording, &mut 0);
+        let vm = &mut self.vm.machine;
+        if let Some(watch) = watch.as_deref_mut() {
+            watch.begin(vm, 0, 0);
+        }
+        let into = &mut Into { recording, execs: &mut 0, watch: watch.as_deref_mut() };
+        let result = tracer.run(vm, &mut calls, into);
+        if let Some(watch) = watch {
+            watch.end(vm, &End { id: 0, calls: &calls, result: &result }, recording);
+        }
         outcome(result)
     }
 
-    /// Wipes what the last run left: guest memory, registers, the native stack, debug output. The next run does so anyway,
-    /// but for the stack; this is for a machine that waits for it.
+    /// Wipes what the last run left: guest memory, registers, the native stack, debug output. The next run
+    /// does so anyway, but for the stack; this is for a machine that waits for it.
     pub fn clear(&mut self) {
         self.vm.machine.inner_mut().clear();
         self.stack.wipe();
@@ -266,15 +327,15 @@ impl Machine {
         }
     }
 
-    /// Runs the loaded program in native code. An error says why the interpreter has to start over: it alone defines
-    /// how a script that does not exit leaves cycles, registers and memory.
+    /// Runs the loaded program in native code. An error says why the interpreter has to start over: it alone
+    /// defines how a script that does not exit leaves cycles, registers and memory.
     fn run_native(&mut self, library: &Library, thunk: *const u8) -> Result<Outcome, Left> {
         let mut code = OneLibrary { library, texts: [library.text()] };
         let core = self.vm.machine.inner_mut();
         let protected = code.protected(core);
         core.protect(protected);
         let (vm, sampled) = (&mut self.vm.machine, self.sampled.as_mut());
-        let attempted = host::attempt(vm, &self.stack, &mut code, Start::Thunk(thunk), sampled);
+        let attempted = host::attempt(vm, &self.stack, &mut code, Start::Thunk(thunk), u64::MAX, sampled);
         match attempted {
             Attempted::Exited => Ok(Outcome::Exit(self.vm.machine.exit_code())),
             Attempted::Failed(Error::CyclesExceeded) => Err(LeaveReason::OutOfCycles.into()),
@@ -290,7 +351,8 @@ impl Machine {
         Ended { outcome: outcome(result), restarted: None, seen: None, native: false }
     }
 
-    /// Runs the loaded program in the interpreter after native code was left, and finds out what that did not know.
+    /// Runs the loaded program in the interpreter after native code was left, and finds out what that did not
+    /// know.
     fn interpret_after(&mut self, left: &Left, library: &Library) -> Ended {
         let restarted = Some(left.reason);
         if !matches!(left.reason, LeaveReason::UnknownTarget | LeaveReason::Unsupported) {

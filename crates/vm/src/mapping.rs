@@ -1,4 +1,5 @@
-//! One anonymous mapping: address space that starts inaccessible, is opened in parts, and is unmapped on drop.
+//! One anonymous mapping: address space that starts inaccessible, is opened in parts, and is unmapped on
+//! drop.
 
 use std::{
     io,
@@ -17,8 +18,8 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: a mapping is plain address space that nothing ties to the thread that made it; `Mapping` hands out raw
-// pointers only, and whoever dereferences them answers for exclusive access.
+// SAFETY: a mapping is plain address space that nothing ties to the thread that made it; `Mapping` hands out
+// raw pointers only, and whoever dereferences them answers for exclusive access.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -57,8 +58,8 @@ impl Mapping {
     /// Makes `part` (opened before; byte offsets, page aligned) read as zeros again.
     pub(crate) fn clear(&mut self, part: Range<usize>) {
         let start = self.pointer(&part);
-        // SAFETY: `pointer` checked that `part` is inside this private anonymous mapping: giving its pages back
-        // makes them read as zeros.
+        // SAFETY: `pointer` checked that `part` is inside this private anonymous mapping: giving its pages
+        // back makes them read as zeros.
         if unsafe { libc::madvise(start.cast(), part.len(), libc::MADV_DONTNEED) } != 0 {
             // Locked pages cannot be given back.
             // SAFETY: as above, and the caller opened `part` for writing.
@@ -66,12 +67,13 @@ impl Mapping {
         }
     }
 
-    /// Which pages of `part` (byte offsets, page aligned) are in memory: those that nobody touched since they were
-    /// opened or cleared are not, and read as zeros. None if the kernel does not tell, or could have moved pages to swap: those
-    /// are not in memory, and not zeros either.
+    /// Which pages of `part` (byte offsets, page aligned) are in memory: those that nobody touched since they
+    /// were opened or cleared are not, and read as zeros. None if the kernel does not tell, or could have
+    /// moved pages to swap: those are not in memory, and not zeros either.
     pub(crate) fn touched(&self, part: Range<usize>) -> Option<Vec<bool>> {
         let mut pages = vec![0_u8; part.len() / PAGE_BYTES];
-        // SAFETY: `pointer` checks that `part` is inside this mapping; the vector has a byte for each of its pages.
+        // SAFETY: `pointer` checks that `part` is inside this mapping; the vector has a byte for each of its
+        // pages.
         let told = unsafe { libc::mincore(self.pointer(&part).cast(), part.len(), pages.as_mut_ptr()) };
         (told == 0 && !may_swap()).then(|| pages.iter().map(|page| page & 1 != 0).collect())
     }
@@ -96,8 +98,8 @@ impl Mapping {
 /// Whether the machine had swap space at one of the looks at it. Forked children inherit it.
 static HAD_SWAP: AtomicBool = AtomicBool::new(false);
 
-/// Whether pages may be in swap, or the machine does not tell. Space that is being switched off does not count as space any more
-/// while pages are still in it: so swap that was seen once is believed for good.
+/// Whether pages may be in swap, or the machine does not tell. Space that is being switched off does not
+/// count as space any more while pages are still in it: so swap that was seen once is believed for good.
 pub(crate) fn may_swap() -> bool {
     let may = HAD_SWAP.load(Ordering::Relaxed) || has_swap();
     HAD_SWAP.store(may, Ordering::Relaxed);
@@ -119,7 +121,8 @@ fn has_swap() -> bool {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `reserve` mapped exactly these bytes, and the owner of a mapping keeps no pointers beyond it.
+        // SAFETY: `reserve` mapped exactly these bytes, and the owner of a mapping keeps no pointers beyond
+        // it.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

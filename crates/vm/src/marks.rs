@@ -40,7 +40,8 @@ impl Marks {
         }
     }
 
-    /// Forgets the marks of the frame in which the native stack pointer is this in a call, and of those that it called.
+    /// Forgets the marks of the frame in which the native stack pointer is this in a call, and of those that
+    /// it called.
     pub(crate) fn remove(&mut self, stack_pointer: u64) {
         while self.last().is_some_and(|last| last.stack_pointer <= stack_pointer) {
             self.count -= 1;
@@ -52,7 +53,8 @@ impl Marks {
         self.count = 0;
     }
 
-    /// The innermost mark with this guest pc and `sp`; those of frames further in are forgotten, since they end.
+    /// The innermost mark with this guest pc and `sp`; those of frames further in are forgotten, since they
+    /// end.
     pub(crate) fn unwind(&mut self, pc: u64, sp: u64) -> Option<Mark> {
         let marks = self.marks[..self.count].iter();
         let found = marks.rev().find(|mark| (mark.pc, mark.sp) == (pc, sp)).copied()?;

@@ -4,9 +4,9 @@
 //! | host's part | no access, 4 GiB | head: the fields of AsmCoreMachine | guest memory, 4 MiB | guard | State | table | no access, 4 GiB |
 //!                                                                       ^ base                        ^ base + STATE_OFFSET
 //! ```
-//! `AsmCoreMachine` ends with its guest memory; it is placed so that this field is page aligned. Its interpreter and
-//! native code thus work on the same bytes, and nothing is copied between the tiers but registers. The table, which says where the host's
-//! functions and its part are, can only be read.
+//! `AsmCoreMachine` ends with its guest memory; it is placed so that this field is page aligned. Its
+//! interpreter and native code thus work on the same bytes, and nothing is copied between the tiers but
+//! registers. The table, which says where the host's functions and its part are, can only be read.
 
 use std::{
     fmt, io,
@@ -17,18 +17,18 @@ use std::{
 use antares_abi::{GUEST_MEMORY_BYTES, HOST_TABLE_OFFSET, HostTable, REACH_BYTES, STATE_OFFSET, State};
 use ckb_vm::{
     MEMORY_FRAMESIZE, RISCV_MAX_MEMORY, RISCV_PAGES, RISCV_PAGESIZE,
-    machine::asm::{AsmCoreMachine, AsmCoreMachineRevealer},
+    machine::asm::AsmCoreMachine,
     memory::{FLAG_DIRTY, FLAG_EXECUTABLE},
     registers::{A0, A1},
 };
 
 use crate::{
     VmError,
-    hidden::{self, HostState},
+    hidden::HostState,
     limits::PAGE_BYTES,
     mapping::Mapping,
     pages::Pages,
-    reserve,
+    reserve::Reserve,
     wiper::{Order, Wiper},
 };
 
@@ -66,14 +66,20 @@ pub struct Core {
     mapping: Option<Mapping>,
     /// Pages of guest memory that are protected from native code.
     protected: Pages,
-    /// Pages that may have their bytes from the transaction: ckb-vm takes those of them back from there that it has not seen
-    /// written. None if nobody has looked yet.
+    /// Pages that may have their bytes from the transaction: ckb-vm takes those of them back from there that
+    /// it has not seen written. None if nobody has looked yet.
     filled: Option<Pages>,
     /// Whether the mapping reads as zeros.
     is_clear: bool,
     /// Of all but the state.
     wiper: Wiper,
 }
+
+/// Memory of machines that are not there, all of it zeros.
+pub(crate) static CORES: Reserve<CoreMemory> = Reserve::new();
+
+/// What generated code finds on the page behind the state, given the host's part.
+pub(crate) type MakeTable = fn(*mut HostState) -> HostTable;
 
 /// The memory of a machine that is not there, all of it zeros.
 pub(crate) struct CoreMemory {
@@ -87,16 +93,16 @@ fn new_wiper() -> Wiper {
 
 impl Core {
     /// Maps a machine, or takes one from the reserve. [`Core::reset`] makes it ready for a program.
-    pub(crate) fn map() -> Result<Self, VmError> {
-        let CoreMemory { mapping, wiper } = match reserve::CORES.take() {
+    pub(crate) fn map(table: MakeTable) -> Result<Self, VmError> {
+        let CoreMemory { mapping, wiper } = match CORES.take() {
             Some(memory) => memory,
-            None => Self::map_memory()?,
+            None => Self::map_memory(table)?,
         };
         let machine = mapping.at(BASE - HEAD_BYTES).cast::<AsmCoreMachine>();
-        // SAFETY: the bytes from `machine` on, `size_of::<AsmCoreMachine>()` of them, were just opened; `BASE` is
-        // page aligned and HEAD_BYTES a multiple of the alignment; all fields are integers, for which zeros are
-        // valid. The box is never dropped (`ManuallyDrop`, and nobody takes it out), so the global allocator never
-        // sees it; `mapping` lives as long as it does.
+        // SAFETY: the bytes from `machine` on, `size_of::<AsmCoreMachine>()` of them, were just opened;
+        // `BASE` is page aligned and HEAD_BYTES a multiple of the alignment; all fields are integers, for
+        // which zeros are valid. The box is never dropped (`ManuallyDrop`, and nobody takes it out), so the
+        // global allocator never sees it; `mapping` lives as long as it does.
         let machine = unsafe { ManuallyDrop::new(Box::from_raw(machine)) };
         Ok(Self {
             machine,
@@ -109,14 +115,14 @@ impl Core {
     }
 
     /// Maps the memory of a machine.
-    pub(crate) fn map_memory() -> Result<CoreMemory, VmError> {
+    pub(crate) fn map_memory(table: MakeTable) -> Result<CoreMemory, VmError> {
         let failed = |source: io::Error| VmError::Map { what: "guest memory", bytes: TOTAL, source };
         let mut mapping = Mapping::reserve(TOTAL).map_err(failed)?;
         for part in [HOST..HOST + PAGE_BYTES, HEAD..MEMORY_END, STATE..TABLE + PAGE_BYTES] {
             mapping.open(part).map_err(failed)?;
         }
         // SAFETY: the table's page was just opened, and starts at a page.
-        unsafe { mapping.at(TABLE).cast::<HostTable>().write(hidden::table(mapping.at(HOST).cast())) };
+        unsafe { mapping.at(TABLE).cast::<HostTable>().write(table(mapping.at(HOST).cast())) };
         mapping.protect(TABLE..TABLE + PAGE_BYTES).map_err(failed)?;
         Ok(CoreMemory { mapping, wiper: new_wiper() })
     }
@@ -125,8 +131,8 @@ impl Core {
         self.mapping.as_mut().expect("a core has its mapping until it is dropped")
     }
 
-    /// Zeroes guest memory, page flags, traces (they cache decoded instructions of the last program), registers and
-    /// cycles, and sets what the next run shall be.
+    /// Zeroes guest memory, page flags, traces (they cache decoded instructions of the last program),
+    /// registers and cycles, and sets what the next run shall be.
     pub(crate) fn reset(&mut self, isa: u8, vm_version: u32, cycles_max: u64) {
         self.clear();
         self.is_clear = false;
@@ -141,8 +147,8 @@ impl Core {
         machine.flags_size = (RISCV_MAX_MEMORY / RISCV_PAGESIZE) as u64;
         machine.last_read_frame = u64::MAX;
         machine.last_write_page = u64::MAX;
-        // A frame that is not marked would be zeroed at its first use; ours are zeros already, and native code
-        // does not look.
+        // A frame that is not marked would be zeroed at its first use; ours are zeros already, and native
+        // code does not look.
         machine.frames.fill(1);
     }
 
@@ -168,7 +174,8 @@ impl Core {
         }
     }
 
-    /// Lets native code read `pages` alone: they became executable, and the checks of native code do not know.
+    /// Lets native code read `pages` alone: they became executable, and the checks of native code do not
+    /// know.
     pub(crate) fn protect(&mut self, pages: Pages) {
         for range in pages.minus(self.protected).ranges() {
             let part = BASE + range.start * RISCV_PAGESIZE..BASE + range.end * RISCV_PAGESIZE;
@@ -198,8 +205,8 @@ impl Core {
         Pages::with_flags(&self.machine.flags, |flags| flags & FLAG_EXECUTABLE != 0)
     }
 
-    /// Whether a syscall has put another program into the machine since the last call. If so, memory that ckb-vm
-    /// would clear when it is first used is cleared.
+    /// Whether a syscall has put another program into the machine since the last call. If so, memory that
+    /// ckb-vm would clear when it is first used is cleared.
     pub(crate) fn was_reset(&mut self) -> bool {
         if std::mem::take(&mut self.machine.reset_signal) == 0 {
             return false;
@@ -236,16 +243,16 @@ impl Core {
         self.filled = self.filled.map(|pages| pages.or(Pages::holding(addresses)));
     }
 
-    /// Finds the pages that may come from the transaction in a machine that was put aside and is back, before anything runs
-    /// on it.
+    /// Finds the pages that may come from the transaction in a machine that was put aside and is back, before
+    /// anything runs on it.
     pub(crate) fn find_filled(&mut self) {
         if self.filled.is_none() {
             self.filled = Some(self.written(Pages::default()));
         }
     }
 
-    /// Marks as changed all pages that may have been: native code does not mark what it writes. Those that were not come back
-    /// with the same bytes ([`sources`](crate::sources) says why).
+    /// Marks as changed all pages that may have been: native code does not mark what it writes. Those that
+    /// were not come back with the same bytes ([`sources`](crate::sources) says why).
     pub(crate) fn mark_changes(&mut self) {
         let filled = self.filled.unwrap_or_default();
         // What is executable cannot have been written.
@@ -301,14 +308,14 @@ static ZEROS: [u8; RISCV_PAGESIZE] = [0; RISCV_PAGESIZE];
 
 impl Drop for Core {
     fn drop(&mut self) {
-        if !reserve::CORES.has_room() {
+        if !CORES.has_room() {
             return;
         }
         self.clear();
         if let Some(mapping) = self.mapping.take() {
             // It knows the mapping's pages.
             let wiper = std::mem::replace(&mut self.wiper, new_wiper());
-            reserve::CORES.give(CoreMemory { mapping, wiper });
+            CORES.give(CoreMemory { mapping, wiper });
         }
     }
 }
@@ -336,25 +343,11 @@ impl AsMut<Box<AsmCoreMachine>> for Core {
     }
 }
 
-impl AsmCoreMachineRevealer for Core {
-    /// # Panics
-    /// When the kernel refuses memory, or `memory_size` is not ckb-vm's 4 MiB: ckb-vm's trait has no way to answer.
-    fn new(isa: u8, version: u32, max_cycles: u64, memory_size: usize) -> Self {
-        assert_eq!(memory_size, RISCV_MAX_MEMORY, "generated code knows one size of guest memory");
-        let mut core = match Self::map() {
-            Ok(core) => core,
-            Err(error) => panic!("{error}: {:?}", std::error::Error::source(&error)),
-        };
-        core.reset(isa, version, max_cycles);
-        core
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::ptr;
 
-    use ckb_vm::{CoreMachine, Memory, SupportMachine};
+    use ckb_vm::{CoreMachine, Memory, SupportMachine, machine::asm::AsmCoreMachineRevealer};
 
     use super::*;
 

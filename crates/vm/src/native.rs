@@ -37,7 +37,8 @@ pub struct Library {
     frames: FrameTable,
 }
 
-// SAFETY: `table` and `directory` point to read-only data of the object that the value keeps loaded; nothing in it is tied to a thread.
+// SAFETY: `table` and `directory` point to read-only data of the object that the value keeps loaded; nothing
+// in it is tied to a thread.
 unsafe impl Send for Library {}
 // SAFETY: as for Send; all methods only read.
 unsafe impl Sync for Library {}
@@ -53,12 +54,12 @@ impl Library {
     /// Loads the shared object in `file` (a sealed memfd, say). The descriptor may be closed afterwards.
     ///
     /// # Errors
-    /// [`LibraryError`] when the object is not a library of this ABI version. What it contains beyond the header is
-    /// trusted: verify the bytes before.
+    /// [`LibraryError`] when the object is not a library of this ABI version. What it contains beyond the
+    /// header is trusted: verify the bytes before.
     pub fn load(file: BorrowedFd<'_>) -> Result<Self, LibraryError> {
         let flags = dl::RTLD_NOW | dl::RTLD_LOCAL;
-        // SAFETY: the caller verified the bytes: the object has no constructors, destructors or dependencies, so
-        // that loading and unloading runs no code of it.
+        // SAFETY: the caller verified the bytes: the object has no constructors, destructors or dependencies,
+        // so that loading and unloading runs no code of it.
         let object = unsafe { dl::Library::open(Some(alias(file)), flags) }.map_err(LibraryError::Load)?;
         // SAFETY: the symbol is only used as an address here.
         let symbol = unsafe { object.get::<*const LibraryHeader>(LIBRARY_SYMBOL) };
@@ -80,8 +81,8 @@ impl Library {
         Self::load(file.as_fd())
     }
 
-    /// Reads the frame table at the end of `file`, which the library was loaded from: profiles need it. A library without one,
-    /// or with one that cannot be read, is a library all the same.
+    /// Reads the frame table at the end of `file`, which the library was loaded from: profiles need it. A
+    /// library without one, or with one that cannot be read, is a library all the same.
     ///
     /// # Errors
     /// [`LibraryError::File`] when the file cannot be read.
@@ -138,8 +139,8 @@ impl Library {
         if page >= self.header.directory_length as usize {
             return None;
         }
-        // SAFETY: `find_directory` checked that the whole directory is readable data of the object, and aligned; `page`
-        // is below its length.
+        // SAFETY: `find_directory` checked that the whole directory is readable data of the object, and
+        // aligned; `page` is below its length.
         let group = unsafe { self.directory.add(page).read() };
         let slot = usize::try_from(offset / 2).ok()? % ENTRIES_PER_GROUP;
         let index = usize::from(group) * ENTRIES_PER_GROUP + slot;
@@ -154,9 +155,10 @@ impl Library {
     }
 }
 
-/// A path to the file that no other load in this process used. The dynamic linker takes a path that it has loaded
-/// for the same object, and descriptor numbers come back: so a serial number is spelled in `/` and `/.`. Behind it stands a number that
-/// nobody can guess, so that no library can be made to be found under a path that is yet to come.
+/// A path to the file that no other load in this process used. The dynamic linker takes a path that it has
+/// loaded for the same object, and descriptor numbers come back: so a serial number is spelled in `/` and
+/// `/.`. Behind it stands a number that nobody can guess, so that no library can be made to be found under a
+/// path that is yet to come.
 fn alias(file: BorrowedFd<'_>) -> String {
     static SERIAL: AtomicU64 = AtomicU64::new(1);
     let mut path = "/proc/self/fd".to_owned();
@@ -185,7 +187,8 @@ fn segments_around(address: usize) -> Vec<Segment> {
 /// Callback of `dl_iterate_phdr`: stops at the object that contains the address looked for.
 #[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits: lib.rs refuses other targets")]
 unsafe extern "C" fn visit_object(info: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void) -> c_int {
-    // SAFETY: the dynamic linker passes a valid info with `dlpi_phnum` program headers, and our own pointer back.
+    // SAFETY: the dynamic linker passes a valid info with `dlpi_phnum` program headers, and our own pointer
+    // back.
     let (info, search, headers) = unsafe {
         let info = &*info;
         let headers = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
@@ -220,7 +223,8 @@ fn read_header(address: *const u8, segments: &[Segment]) -> Result<LibraryHeader
     if !is_data(segments, &(start..end)) {
         return Err(LibraryError::HeaderPlace);
     }
-    // SAFETY: the bytes were just found to be readable data of the loaded object; any bytes are a valid header.
+    // SAFETY: the bytes were just found to be readable data of the loaded object; any bytes are a valid
+    // header.
     let header = unsafe { address.cast::<LibraryHeader>().read_unaligned() };
     if header.magic != LIBRARY_MAGIC {
         return Err(LibraryError::Magic { found: header.magic });
@@ -263,8 +267,8 @@ fn find<T>(address: *const u8, (offset, length): (i64, u32), segments: &[Segment
     (values.is_aligned() && (length == 0 || is_data(segments, &(start..end)))).then_some(values)
 }
 
-/// Addresses of the only executable segment; none where the script has no code that can be entered, as when its entry
-/// lies outside.
+/// Addresses of the only executable segment; none where the script has no code that can be entered, as when
+/// its entry lies outside.
 fn only_text(segments: &[Segment]) -> Result<Range<usize>, LibraryError> {
     let mut executable = segments.iter().filter(|segment| segment.flags & libc::PF_X != 0);
     match (executable.next(), executable.count()) {

@@ -1,7 +1,7 @@
 //! Where a script goes that the interpreter runs: the targets of its computed jumps and calls.
 //!
-//! The assembly asks for each straight line of code once at least. Where one begins and no other leads to, by its end or its
-//! branches, there a computed jump went.
+//! The assembly asks for each straight line of code once at least. Where one begins and no other leads to, by
+//! its end or its branches, there a computed jump went.
 
 use antares_abi::{GUEST_MEMORY_BYTES, Hints, Seen};
 use ckb_vm::{
@@ -73,7 +73,8 @@ pub(crate) struct Observed {
     begun: Places,
     /// Where the ends of lines lead.
     led_to: Places,
-    /// What stands behind jumps, which lead elsewhere: mostly what a branch leads to, or a label of a computed jump.
+    /// What stands behind jumps, which lead elsewhere: mostly what a branch leads to, or a label of a
+    /// computed jump.
     behind_jumps: Places,
     /// What was called, directly or not.
     called: Places,
@@ -106,7 +107,8 @@ impl Observed {
         }
     }
 
-    /// Notes that native code does not know the machine's pc. Where a call or system call returns to is no target of anything.
+    /// Notes that native code does not know the machine's pc. Where a call or system call returns to is no
+    /// target of anything.
     pub(crate) fn come_to(&mut self, vm: &DefaultMachine<Core>) {
         let pc = *vm.pc();
         if !is_behind_call(vm, pc) {
@@ -114,12 +116,14 @@ impl Observed {
         }
     }
 
-    /// The targets in a program's code that are not `known`. What stands behind jumps is none of them, as tables tell.
+    /// The targets in a program's code that are not `known`. What stands behind jumps is none of them, as
+    /// tables tell.
     pub(crate) fn seen(&self, is_code: impl Fn(u64) -> bool, known: impl Fn(u64) -> bool) -> Seen {
         self.seen_but(|address| self.behind_jumps.has(address), is_code, known)
     }
 
-    /// The same for code that was loaded at run time. Where its tables are is not known: they were not loaded with it.
+    /// The same for code that was loaded at run time. Where its tables are is not known: they were not loaded
+    /// with it.
     pub(crate) fn seen_of_loaded(&self, is_code: impl Fn(u64) -> bool, known: impl Fn(u64) -> bool) -> Seen {
         self.seen_but(|_| false, is_code, known)
     }
@@ -174,7 +178,8 @@ impl Observed {
             OP_JALR_VERSION0 | OP_JALR_VERSION1 => Itype(instruction).rd() == 0,
             _ => false,
         };
-        // What stands behind another line is where a branch goes that is not taken, where a call returns to, or what comes next.
+        // What stands behind another line is where a branch goes that is not taken, where a call returns to,
+        // or what comes next.
         if is_jump {
             self.behind_jumps.add(at)
         } else {
@@ -232,8 +237,8 @@ fn takes_frame(trace: &Trace) -> bool {
     })
 }
 
-/// Whether the machine seems to have come to `pc` by a call of a computed address: in front of the return address stands one whose
-/// register, if it is not the link, has that address.
+/// Whether the machine seems to have come to `pc` by a call of a computed address: in front of the return
+/// address stands one whose register, if it is not the link, has that address.
 fn is_called(vm: &DefaultMachine<Core>, pc: u64) -> bool {
     let registers = vm.registers();
     let memory = vm.memory().bytes();

@@ -1,4 +1,5 @@
-//! The machine that ckb-script drives when a transaction is profiled, and what the machines of one script group share.
+//! The machine that ckb-script drives when a transaction is profiled, and what the machines of one script
+//! group share.
 
 use std::{
     cell::RefCell,
@@ -7,6 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use antares_evidence::Evidence;
 use bytes::Bytes;
 use ckb_vm::{
     CoreMachine, DefaultMachine, DefaultMachineRunner, Error, Machine as _, SupportMachine,
@@ -18,7 +20,8 @@ use crate::{
     calls::{Calls, above},
     memory::Core,
     recording::{Place, ROOT, Recorded, Recording},
-    tracer::Tracer,
+    tracer::{Into, Tracer},
+    watch::{End, Watch, Watching},
 };
 
 /// Number of the syscall that tells a VM its number.
@@ -30,11 +33,16 @@ thread_local! {
 
 /// What the machines of one script group share while they are profiled.
 #[derive(Default)]
-pub struct ProfileSession(Mutex<State>);
+pub struct ProfileSession {
+    state: Mutex<State>,
+    /// What is kept of attempts beside their recording.
+    watching: Option<Watching>,
+}
 
 #[derive(Default)]
 struct State {
     recording: Recording,
+    watch: Option<Watch>,
     /// By the number of the VM: those that run, wait, or are put aside.
     calls: BTreeMap<u64, Calls>,
     /// The VM that ran last.
@@ -54,6 +62,8 @@ pub struct GroupRecording {
     pub recording: Recording,
     /// How often a VM was put aside or brought back, which costs cycles that no VM has.
     pub switches: u64,
+    /// How its VMs ended, if they were watched.
+    pub evidence: Option<Evidence>,
 }
 
 impl ProfileSession {
@@ -61,6 +71,12 @@ impl ProfileSession {
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::new(Self::default())
+    }
+
+    /// A session that also keeps evidence.
+    #[must_use]
+    pub fn watching(watching: Watching) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), watching: Some(watching) })
     }
 
     /// Runs `attempt`, whose machines record here what they do. What was recorded before is forgotten.
@@ -71,20 +87,21 @@ impl ProfileSession {
                 CURRENT.set(self.0.take());
             }
         }
-        *self.lock() = State::default();
+        *self.lock() = State { watch: self.watching.map(Watch::new), ..State::default() };
         let _restore = Restore(CURRENT.replace(Some(self.clone())));
         attempt()
     }
 
     /// What was recorded since the last attempt began.
     pub fn take(&self) -> GroupRecording {
-        let State { recording, switches, .. } = mem::take(&mut *self.lock());
-        GroupRecording { recording, switches }
+        let State { recording, switches, watch, .. } = mem::take(&mut *self.lock());
+        let evidence = watch.map(|watch| watch.finish(&recording));
+        GroupRecording { recording, switches, evidence }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic elsewhere leaves it whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -94,8 +111,8 @@ impl fmt::Debug for ProfileSession {
     }
 }
 
-/// A machine for ckb-script's `Scheduler` that interprets, and records what it does in the [`ProfileSession`] that is
-/// current when it is made.
+/// A machine for ckb-script's `Scheduler` that interprets, and records what it does in the [`ProfileSession`]
+/// that is current when it is made.
 pub struct ProfiledMachine {
     vm: DefaultMachine<Core>,
     session: Arc<ProfileSession>,
@@ -125,8 +142,8 @@ pub(crate) fn process_id(vm: &mut DefaultMachine<Core>) -> u64 {
     let (a0, a7) = (vm.registers()[A0], vm.registers()[A7]);
     vm.set_register(A0, 0);
     vm.set_register(A7, PROCESS_ID);
-    // It changes nothing but a0. It fails where it does not exist, and, behind its work, where the cycle limit is
-    // already passed.
+    // It changes nothing but a0. It fails where it does not exist, and, behind its work, where the cycle
+    // limit is already passed.
     let _ = vm.ecall();
     let id = vm.registers()[A0];
     vm.set_register(A0, a0);
@@ -154,14 +171,24 @@ impl DefaultMachineRunner for ProfiledMachine {
         let id = self.id();
         let session = self.session.clone();
         let mut state = session.lock();
-        let State { recording, calls, last, execs, .. } = &mut *state;
+        let State { recording, watch, calls, last, execs, switches, .. } = &mut *state;
         *last = Some(id);
         // One that nobody loaded was brought back, and left its calls behind when it was put aside.
         let calls = calls.entry(id).or_insert_with(|| Calls::new(ROOT, 0, 0));
         self.generation = Some(calls.generation);
         let tracer = self.tracer.get_or_insert_with(|| Tracer::new(&self.vm));
         calls.begin(recording, self.vm.cycles());
-        let result = tracer.run(&mut self.vm, calls, recording, execs);
+        if let Some(watch) = watch.as_mut() {
+            watch.begin(&self.vm, id, *switches);
+        }
+        let into = &mut Into { recording, execs, watch: watch.as_mut() };
+        let result = tracer.run(&mut self.vm, calls, into);
+        if let Some(watch) = watch {
+            if !matches!(result, Err(Error::Yield)) {
+                watch.end(&self.vm, &End { id, calls, result: &result }, recording);
+            }
+            watch.stop(&self.vm);
+        }
         self.has_exited = result.is_ok();
         state.has_ended = match &result {
             Ok(_) => id == 0,
@@ -184,7 +211,10 @@ impl DefaultMachineRunner for ProfiledMachine {
         // The error of a load ends the group.
         state.has_ended |= loaded.is_err();
         let bytes = loaded?;
-        let State { recording, calls, last, spawns, execs, generations, .. } = &mut *state;
+        let State { recording, watch, calls, last, spawns, execs, generations, .. } = &mut *state;
+        if let Some(watch) = watch.as_mut() {
+            watch.forget(id);
+        }
         let place = if calls.contains_key(&id) {
             *execs += 1;
             Place::Exec(*execs)
@@ -219,6 +249,11 @@ impl Drop for ProfiledMachine {
         let is_replaced = self.generation.is_some_and(|generation| Some(generation) != current);
         if !state.has_ended && !self.has_exited && !is_replaced {
             state.switches += 1;
+            let State { recording, watch, calls, last, .. } = &mut *state;
+            // What it waits for may have been refused: if it goes on, it was not.
+            if let (Some(watch), Some(calls)) = (watch, calls.get(&id).filter(|_| *last == Some(id))) {
+                watch.end(&self.vm, &End { id, calls, result: &Err(Error::Yield) }, recording);
+            }
         }
     }
 }

@@ -101,7 +101,8 @@ impl Program {
     }
 
     /// Its native code.
-    pub(crate) fn library(&self) -> &Library {
+    #[must_use]
+    pub fn library(&self) -> &Library {
         &self.library
     }
 
@@ -115,8 +116,8 @@ impl Program {
         self.elf.len() == elf.len() && (self.elf.as_ptr() == elf.as_ptr() || self.elf == elf)
     }
 
-    /// Whether memory, where all its pages are executable, holds its code. That is so for good: executable pages cannot be
-    /// written.
+    /// Whether memory, where all its pages are executable, holds its code. That is so for good: executable
+    /// pages cannot be written.
     fn is_in(&self, core: &Core) -> bool {
         !self.regions.is_empty() && self.regions.iter().all(|region| self.is_region_in(region, core))
     }
@@ -166,7 +167,8 @@ impl Programs {
         self.look(core);
     }
 
-    /// All programs that there is native code for, in the order of [`Code::texts`], as ones that run in this version.
+    /// All programs that there is native code for, in the order of [`Code::texts`], as ones that run in this
+    /// version.
     pub(crate) fn recorded(&self, vm_version: u32, isa: u8) -> impl Iterator<Item = Recorded> {
         self.known.iter().map(move |program| {
             let digest = program.digest.clone();
@@ -189,7 +191,8 @@ impl Programs {
         self.others.is_empty() || program.library.keeps_stores() && self.loads <= LOADS_MAX
     }
 
-    /// Finds the programs whose last pages have become executable. Each is compared with memory once at the most.
+    /// Finds the programs whose last pages have become executable. Each is compared with memory once at the
+    /// most.
     fn look(&mut self, core: &mut Core) {
         let (executable, in_memory) = (self.executable, &mut self.in_memory);
         self.absent.retain(|program| {

@@ -11,8 +11,8 @@ impl Recording {
     /// The recording as a profile in canonical order: equal runs give equal profiles. Its sum is
     /// [`Recording::cycles`].
     ///
-    /// Where it has more stacks than a profile holds, the contexts that cost least are folded into the ones below them: what
-    /// runs there keeps its address, and loses its nearest callers.
+    /// Where it has more stacks than a profile holds, the contexts that cost least are folded into the ones
+    /// below them: what runs there keeps its address, and loses its nearest callers.
     #[must_use]
     pub fn to_profile(&self) -> Profile {
         self.to_profile_within(NODES_MAX)
@@ -69,8 +69,8 @@ impl Recording {
         subtree
     }
 
-    /// For each context the one that it is folded into: itself unless it is a call that cost less than `least`, and
-    /// nothing on top of it must be told apart.
+    /// For each context the one that it is folded into: itself unless it is a call that cost less than
+    /// `least`, and nothing on top of it must be told apart.
     fn homes(&self, subtree: &[u64], least: u64) -> Vec<u32> {
         let contexts = self.contexts();
         let mut is_kept: Vec<bool> = contexts

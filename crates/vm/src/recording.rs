@@ -68,7 +68,8 @@ pub struct Recorded {
     pub vm_version: u32,
     /// ISA flags.
     pub isa: u8,
-    /// Digest of the ELF, once somebody has computed it, where it is kept: a program may be recorded many times.
+    /// Digest of the ELF, once somebody has computed it, where it is kept: a program may be recorded many
+    /// times.
     pub(crate) digest: Arc<OnceLock<Sha256Digest>>,
 }
 
@@ -202,15 +203,15 @@ impl Recording {
         self.unknown
     }
 
-    /// Cycles of native code behind the last sample that no sample stands for; they are among the unknown ones. Over many runs
-    /// they are as many as those of [`Recording::claimed`].
+    /// Cycles of native code behind the last sample that no sample stands for; they are among the unknown
+    /// ones. Over many runs they are as many as those of [`Recording::claimed`].
     #[must_use]
     pub fn unseen(&self) -> u64 {
         self.unseen
     }
 
-    /// What the last sample stands for beyond the cycles of the run, if it does: its context, and cycles that are counted
-    /// nowhere here.
+    /// What the last sample stands for beyond the cycles of the run, if it does: its context, and cycles that
+    /// are counted nowhere here.
     #[must_use]
     pub fn claimed(&self) -> Option<(u32, u64)> {
         self.claim

@@ -2,19 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{
-    VmError,
-    limits::{MACHINES_MAX, NATIVE_STACK_BYTES},
-    memory::{Core, CoreMemory},
-    stack::NativeStack,
-};
+use crate::VmError;
 
-/// Memory of machines, all of it zeros.
-pub(crate) static CORES: Reserve<CoreMemory> = Reserve::new();
-/// Native stacks of the default size.
-pub(crate) static STACKS: Reserve<NativeStack> = Reserve::new();
-
-/// Things of one kind. Without [`reserve_machines`] it keeps none.
+/// Things of one kind. It keeps none until it is filled.
 pub(crate) struct Reserve<T>(Mutex<Kept<T>>);
 
 struct Kept<T> {
@@ -23,7 +13,7 @@ struct Kept<T> {
 }
 
 impl<T> Reserve<T> {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(Mutex::new(Kept { things: Vec::new(), most: 0 }))
     }
 
@@ -50,7 +40,12 @@ impl<T> Reserve<T> {
         }
     }
 
-    fn fill(&self, most: usize, mut make: impl FnMut() -> Result<T, VmError>) -> Result<(), VmError> {
+    /// Makes things until there are `most`, and keeps as many from now on.
+    pub(crate) fn fill(
+        &self,
+        most: usize,
+        mut make: impl FnMut() -> Result<T, VmError>,
+    ) -> Result<(), VmError> {
         let mut kept = self.lock();
         kept.most = most;
         while kept.things.len() < most {
@@ -58,14 +53,4 @@ impl<T> Reserve<T> {
         }
         Ok(())
     }
-}
-
-/// Maps all machines that a transaction can need at once, and keeps them mapped from now on. For a worker that is about to
-/// give up `mmap` and `munmap`; it is address space alone until it is used.
-///
-/// # Errors
-/// When the kernel refuses address space.
-pub fn reserve_machines() -> Result<(), VmError> {
-    CORES.fill(MACHINES_MAX, Core::map_memory)?;
-    STACKS.fill(MACHINES_MAX, || NativeStack::map(NATIVE_STACK_BYTES))
 }

@@ -1,4 +1,5 @@
-//! The machine that ckb-script drives: native code where there is some, the interpreter for the rest, one state.
+//! The machine that ckb-script drives: native code where there is some, the interpreter for the rest, one
+//! state.
 //!
 //! ```text
 //!           thunk for the pc                      registers known, no thunk
@@ -22,6 +23,7 @@ use ckb_vm::{
 
 use crate::{
     Program,
+    budget::{lower_limit, raise_limit},
     code::Code,
     host::{self, Attempted, Start},
     interpreter::{Interpreter, Stop},
@@ -33,18 +35,17 @@ use crate::{
     prepare_thread,
     profiled::process_id,
     program::Programs,
-    reserve::STACKS,
     sampler::Sampled,
     session::MachineSession,
     sources,
-    stack::NativeStack,
+    stack::{NativeStack, STACKS},
 };
 
 /// Text of the error that ends an attempt whose result means nothing.
 const GAVE_UP: &str = "antares: native code gave up";
 
-/// A machine for ckb-script's `TransactionScriptsVerifier` and `Scheduler`. It belongs to the [`MachineSession`] that is current
-/// when it is made; without one it interprets.
+/// A machine for ckb-script's `TransactionScriptsVerifier` and `Scheduler`. It belongs to the
+/// [`MachineSession`] that is current when it is made; without one it interprets.
 pub struct NativeMachine {
     vm: AsmMachine<Core>,
     session: Arc<MachineSession>,
@@ -72,6 +73,8 @@ pub struct NativeMachine {
     id: Option<u64>,
     /// It was put aside and is back: no program was loaded into it.
     is_resumed: bool,
+    /// Cycles of the machine at which the session wants a pause.
+    pause_at: u64,
 }
 
 /// How far a machine is.
@@ -110,7 +113,8 @@ enum Waiting {
 }
 
 impl NativeMachine {
-    /// One turn: native code or the interpreter, until the script exits (its exit code) or the other one is next.
+    /// One turn: native code or the interpreter, until the script exits (its exit code) or the other one is
+    /// next.
     fn turn(&mut self) -> Result<Option<i8>, Error> {
         if self.phase == Phase::New {
             self.recognise();
@@ -153,7 +157,8 @@ impl NativeMachine {
         result
     }
 
-    /// What is known of where the program goes, which is about to go somewhere that native code does not know.
+    /// What is known of where the program goes, which is about to go somewhere that native code does not
+    /// know.
     fn take_observed(&mut self) -> Option<Observed> {
         let mut observed = self.session.take_observed(self.program.as_ref()?)?;
         // Of a run that began again, it is not.
@@ -169,8 +174,8 @@ impl NativeMachine {
         }
     }
 
-    /// An error of the interpreter, if it is the script's own: after native code, which error it is may depend on
-    /// which code the interpreter met before.
+    /// An error of the interpreter, if it is the script's own: after native code, which error it is may
+    /// depend on which code the interpreter met before.
     fn judged(&self, error: Error) -> Error {
         match error {
             Error::Yield | Error::Pause => error,
@@ -186,7 +191,8 @@ impl NativeMachine {
     /// Runs `work` and counts its cycles as interpreted.
     fn counted<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         let before = self.vm.machine.cycles();
-        let result = work(self);
+        let limit = lower_limit(&mut self.vm.machine, self.pause_at);
+        let result = raise_limit(work(self), &mut self.vm.machine, limit);
         let cycles = self.vm.machine.cycles().saturating_sub(before);
         self.session.count(0, cycles);
         self.interpreted = self.interpreted.saturating_add(cycles);
@@ -217,7 +223,8 @@ impl NativeMachine {
         (self.own, self.interpreted) = (self.vm.machine.inner_mut().executable(), 0);
     }
 
-    /// Tells which code was loaded since then, if the program is at its end and took its time in the interpreter.
+    /// Tells which code was loaded since then, if the program is at its end and took its time in the
+    /// interpreter.
     fn tell_loaded_code(&mut self, result: &Result<i8, Error>) {
         let is_over = !matches!(result, Err(Error::Yield | Error::Pause));
         if !is_over || !self.session.hears_of_loaded_code(self.interpreted) {
@@ -254,10 +261,10 @@ impl NativeMachine {
         let Ok(stack) = self.prepare() else { return Err(self.give_up(LeaveReason::StackOverflow)) };
         self.vm.machine.inner_mut().find_filled();
         self.session.note_ran(self.at_work());
-        let before = self.vm.machine.cycles();
+        let (before, pause_at) = (self.vm.machine.cycles(), self.pause_at);
         let mut sampled = self.take_sampled();
-        let attempted =
-            host::attempt(&mut self.vm.machine, &stack, &mut self.programs, start, sampled.as_mut());
+        let (vm, programs) = (&mut self.vm.machine, &mut self.programs);
+        let attempted = host::attempt(vm, &stack, programs, start, pause_at, sampled.as_mut());
         if let Some(sampled) = sampled {
             self.session.give_sampler(sampled.sampler);
         }
@@ -285,8 +292,8 @@ impl NativeMachine {
                 self.waiting = Some(Waiting::Pause);
                 Err(Error::Pause)
             }
-            // The machine is to go on later, but its registers are not known: a message is on the way, or a syscall
-            // asks for a pause itself, as one of ckb-script's tests does.
+            // The machine is to go on later, but its registers are not known: a message is on the way, or a
+            // syscall asks for a pause itself, as one of ckb-script's tests does.
             Attempted::Failed(Error::Yield | Error::Pause) => Err(self.give_up(LeaveReason::Ecall)),
             Attempted::Failed(error) => Err(error),
             Attempted::Left(left) => {
@@ -342,11 +349,17 @@ impl NativeMachine {
         if !matches!(self.phase, Phase::Interpreted | Phase::Short) && self.session.has_lost_registers() {
             return Err(self.give_up(LeaveReason::Ecall));
         }
+        let before = self.vm.machine.cycles();
+        self.pause_at = self.session.budget.end(before);
         let result = loop {
             if let Some(result) = self.turn().transpose() {
                 break result;
             }
+            if self.vm.machine.cycles() >= self.pause_at {
+                break Err(Error::Pause);
+            }
         };
+        self.session.budget.spend(self.vm.machine.cycles().saturating_sub(before));
         self.tell_loaded_code(&result);
         result
     }
@@ -366,7 +379,8 @@ impl NativeMachine {
         Error::External(GAVE_UP.to_owned())
     }
 
-    /// The programs whose native code it runs: the one that was loaded, or, if that has none, what it has loaded itself.
+    /// The programs whose native code it runs: the one that was loaded, or, if that has none, what it has
+    /// loaded itself.
     fn at_work(&self) -> impl Iterator<Item = &Arc<Program>> {
         let others = if self.program.is_none() { self.programs.in_memory() } else { &[] };
         self.program.iter().chain(others)
@@ -397,6 +411,7 @@ impl DefaultMachineRunner for NativeMachine {
             looks: 0,
             id: None,
             is_resumed: true,
+            pause_at: u64::MAX,
         }
     }
 
@@ -408,8 +423,8 @@ impl DefaultMachineRunner for NativeMachine {
         &mut self.vm.machine
     }
 
-    /// ckb-script calls this once after each run, to take the cycles; and then to change the machine or to put it
-    /// aside, which only happens to one of many and copies the pages that are marked as changed.
+    /// ckb-script calls this once after each run, to take the cycles; and then to change the machine or to
+    /// put it aside, which only happens to one of many and copies the pages that are marked as changed.
     fn inner_mut(&mut self) -> &mut Core {
         self.looks += 1;
         let core = self.vm.machine.inner_mut();

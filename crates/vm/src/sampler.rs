@@ -1,10 +1,11 @@
-//! Sampled profiles: native code is granted cycles up to the next sample point, and where it is then, the cycles since the last
-//! one count.
+//! Sampled profiles: native code is granted cycles up to the next sample point, and where it is then, the
+//! cycles since the last one count.
 //!
-//! Nothing is added to native code: the meter stops it anyway. There is one sample point in each period, at a place inside of
-//! it that a generator of numbers picks from a seed, so that no loop can keep in step; the same run with the same seed has the
-//! same samples. Each cycle is as likely to be a sample point as any other, and each point stands for one period of cycles:
-//! that is what makes the samples of many runs converge, however long each of them is.
+//! Nothing is added to native code: the meter stops it anyway. There is one sample point in each period, at a
+//! place inside of it that a generator of numbers picks from a seed, so that no loop can keep in step; the
+//! same run with the same seed has the same samples. Each cycle is as likely to be a sample point as any
+//! other, and each point stands for one period of cycles: that is what makes the samples of many runs
+//! converge, however long each of them is.
 
 use crate::{
     limits::SAMPLED_FRAMES_MAX,
@@ -38,7 +39,8 @@ pub struct Sampler {
     /// Context of the last sample.
     last: Option<u32>,
     samples: u64,
-    /// Frames and contexts of the last sample, the first one called by nothing: most of the next one is the same.
+    /// Frames and contexts of the last sample, the first one called by nothing: most of the next one is the
+    /// same.
     stack: Vec<(u32, u64)>,
     contexts: Vec<u32>,
     root: u32,
@@ -75,9 +77,10 @@ impl Sampler {
         self.samples
     }
 
-    /// What was sampled of a run of `cycles`. A run ends in the middle of a period. Where that has a sample, what it stands for
-    /// beyond the run is its claim on other runs; where it has none, its cycles are unknown and
-    /// [`Recording::unseen`]. So are, without being unseen, those that were spent where nobody could look.
+    /// What was sampled of a run of `cycles`. A run ends in the middle of a period. Where that has a sample,
+    /// what it stands for beyond the run is its claim on other runs; where it has none, its cycles are
+    /// unknown and [`Recording::unseen`]. So are, without being unseen, those that were spent where nobody
+    /// could look.
     #[must_use]
     pub fn finish(mut self, cycles: u64) -> Recording {
         let beyond = self.sampled.saturating_sub(self.clock);
@@ -115,8 +118,9 @@ impl Sampler {
         self.clock > self.next
     }
 
-    /// A sample: what the points stand for that were passed since the last one counts for these frames, the last one that was
-    /// called first, or for a system call that the first of them makes. `root` is the context of the VM.
+    /// A sample: what the points stand for that were passed since the last one counts for these frames, the
+    /// last one that was called first, or for a system call that the first of them makes. `root` is the
+    /// context of the VM.
     pub(crate) fn sample(
         &mut self,
         root: u32,

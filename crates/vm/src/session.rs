@@ -1,7 +1,7 @@
-//! What the machines of one transaction share: native code, the tier, counters, and whether all has to start again.
+//! What the machines of one transaction share: native code, the tier, counters, whether all starts again.
 //!
-//! ckb-script makes machines itself and passes nothing of ours to them, so they take the session that is current on
-//! their thread.
+//! ckb-script makes machines itself and passes nothing of ours to them, so they take the session that is
+//! current on their thread.
 
 use std::{
     cell::RefCell,
@@ -17,6 +17,7 @@ use bytes::Bytes;
 
 use crate::{
     Program, Recording, Sampler, Sampling, Tier,
+    budget::Budget,
     limits::{
         LOADED_CYCLES_MIN, OBSERVED_PROGRAMS_MAX, RESUMED_CYCLES_MIN, RESUMED_RUNS_MIN, UNKNOWN_PROGRAMS_MAX,
     },
@@ -63,6 +64,7 @@ pub struct MachineSession {
     sampling: Option<Sampling>,
     /// Cycles that a machine has interpreted from which on it says which code it has loaded.
     loaded_cycles_min: u64,
+    pub(crate) budget: Budget,
 }
 
 struct State {
@@ -146,11 +148,11 @@ impl MachineSession {
             state: Mutex::new(state),
             sampling: None,
             loaded_cycles_min: LOADED_CYCLES_MIN,
+            budget: Budget::default(),
         }
     }
 
-    /// The same session, which hears of code that is loaded at run time from so many interpreted cycles on, in place of
-    /// [`LOADED_CYCLES_MIN`].
+    /// The same session, which hears of code that is loaded at run time from so many interpreted cycles on.
     #[must_use]
     pub fn telling_of_loaded_code_from(self: Arc<Self>, cycles: u64) -> Arc<Self> {
         match Arc::try_unwrap(self) {
@@ -160,14 +162,13 @@ impl MachineSession {
         }
     }
 
-    /// Whether a machine that has interpreted `cycles` is to say which code it has loaded: not if what it did is thrown away.
+    /// Whether a machine that has interpreted `cycles` is to say which code it has loaded, if it counts.
     pub(crate) fn hears_of_loaded_code(&self, cycles: u64) -> bool {
         let state = self.lock();
         cycles >= self.loaded_cycles_min && (state.counts.restarted.is_none() || state.is_interpreting)
     }
 
-    /// The same session, whose attempts are sampled. Libraries must have their frames
-    /// ([`Library::with_frames`](crate::Library::with_frames)).
+    /// The same session, whose attempts are sampled; libraries need [frames](crate::Library::with_frames).
     #[must_use]
     pub fn sampled(self: Arc<Self>, sampling: Sampling) -> Arc<Self> {
         match Arc::try_unwrap(self) {
@@ -225,9 +226,9 @@ impl MachineSession {
         work()
     }
 
-    /// Runs `attempt` with this session as the current one. If native code had to give up meanwhile, the result means
-    /// nothing, and `attempt` runs again with the interpreter alone. It must make all that scripts can change anew each
-    /// time. Afterwards the session runs native code again.
+    /// Runs `attempt` with this session as the current one. If native code had to give up meanwhile, the
+    /// result means nothing, and `attempt` runs again with the interpreter alone. It must make all that
+    /// scripts can change anew each time. Afterwards the session runs native code again.
     pub fn attempt<T>(self: &Arc<Self>, mut attempt: impl FnMut() -> T) -> T {
         self.begin();
         let mut result = self.enter(&mut attempt);
@@ -275,7 +276,8 @@ impl MachineSession {
         std::mem::take(&mut self.lock().counts)
     }
 
-    /// What was found out of programs whose native code was left for places that it does not know, since the last call.
+    /// What was found out of programs whose native code was left for places that it does not know, since the
+    /// last call.
     pub fn take_seen(&self) -> Vec<(Arc<Program>, Seen)> {
         let (observed, loaded) = {
             let mut state = self.lock();
@@ -320,7 +322,8 @@ impl MachineSession {
         }
     }
 
-    /// What is known of where `program` goes, for a machine that is about to run it; none if that is of too many programs.
+    /// What is known of where `program` goes, for a machine that is about to run it; none if that is of too
+    /// many programs.
     pub(crate) fn take_observed(&self, program: &Arc<Program>) -> Option<Observed> {
         let observed = &mut self.lock().observed;
         if let Some((_, observed)) = observed.iter_mut().find(|(other, _)| Arc::ptr_eq(other, program)) {
@@ -341,7 +344,8 @@ impl MachineSession {
         }
     }
 
-    /// Whether all runs again in the interpreter because native code was left for a place that it does not know.
+    /// Whether all runs again in the interpreter because native code was left for a place that it does not
+    /// know.
     pub(crate) fn is_astray(&self) -> bool {
         let state = self.lock();
         let reason = state.counts.restarted;
@@ -368,7 +372,8 @@ impl MachineSession {
         }
     }
 
-    /// Notes that a script ended in an error or at a limit: native code that was left before could not have gone further.
+    /// Notes that a script ended in an error or at a limit: native code that was left before could not have
+    /// gone further.
     pub(crate) fn note_failed(&self) {
         self.lock().has_failed = true;
     }
@@ -383,14 +388,15 @@ impl MachineSession {
         }
     }
 
-    /// What each attempt since the last call says of native code: the programs that it ran to the end (true); or those that made it begin
-    /// again (false), if the scripts went on from there and ended without an error. Of others it says nothing.
+    /// What each attempt since the last call says of native code: the programs that it ran to the end (true);
+    /// or those that made it begin again (false), if the scripts went on from there and ended without an
+    /// error. Of others it says nothing.
     pub fn take_ran(&self) -> Vec<(Arc<Program>, bool)> {
         std::mem::take(&mut self.lock().ran)
     }
 
-    /// Notes that a machine is gone in the middle of native code. That is the end of an attempt, unless another machine
-    /// runs after it: perhaps in its place.
+    /// Notes that a machine is gone in the middle of native code. That is the end of an attempt, unless
+    /// another machine runs after it: perhaps in its place.
     pub(crate) fn lose_registers(&self) {
         self.lock().has_lost_registers = true;
     }
@@ -462,7 +468,8 @@ impl State {
     }
 }
 
-/// Where `program` went, by what was observed, that its native code does not know. What it calls elsewhere is not its own.
+/// Where `program` went, by what was observed, that its native code does not know. What it calls elsewhere is
+/// not its own.
 fn seen_of(program: &Program, observed: &Observed) -> Seen {
     let is_known = |address| program.library().entry(address).is_some();
     let is_code = |address| program.is_code(address);

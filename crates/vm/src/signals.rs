@@ -1,8 +1,9 @@
 //! Faults of native code: a signal becomes a [`LeaveReason`], and the thread continues in [`enter::leave`].
 //!
-//! The handler works on the thread's alternate stack (the native stack may be the very thing that faulted), looks
-//! only at a thread-local pointer, the fault and the state, allocates nothing, and makes no system call but the
-//! return from the signal. A fault that is not native code's own ends the process as if there were no handler.
+//! The handler works on the thread's alternate stack (the native stack may be the very thing that faulted),
+//! looks only at a thread-local pointer, the fault and the state, allocates nothing, and makes no system call
+//! but the return from the signal. A fault that is not native code's own ends the process as if there were no
+//! handler.
 
 use std::{
     cell::{Cell, OnceCell},
@@ -67,9 +68,10 @@ thread_local! {
     static SIGNAL_STACK: OnceCell<SignalStack> = const { OnceCell::new() };
 }
 
-/// Makes the calling thread ready to run native code: installs the process's handlers for SIGILL, SIGSEGV, SIGBUS,
-/// SIGFPE and SIGTRAP once, and an alternate signal stack for this thread. [`Machine::new`](crate::Machine::new)
-/// does it too; needed apart only where system calls are about to be given up, or for another thread.
+/// Makes the calling thread ready to run native code: installs the process's handlers for SIGILL, SIGSEGV,
+/// SIGBUS, SIGFPE and SIGTRAP once, and an alternate signal stack for this thread.
+/// [`Machine::new`](crate::Machine::new) does it too; needed apart only where system calls are about to be
+/// given up, or for another thread.
 pub fn prepare_thread() -> Result<(), VmError> {
     static HANDLERS: OnceLock<Result<(), i32>> = OnceLock::new();
     let handlers =
@@ -106,7 +108,8 @@ pub(crate) fn with_active(active: &Active, native: impl FnOnce()) {
 }
 
 fn install_handlers() -> io::Result<()> {
-    // SAFETY: an all-zero sigaction is a valid one; sigemptyset and sigaddset get a set of ours and valid signals.
+    // SAFETY: an all-zero sigaction is a valid one; sigemptyset and sigaddset get a set of ours and valid
+    // signals.
     let action = unsafe {
         let mut action: libc::sigaction = zeroed();
         action.sa_sigaction = handle as *const () as usize;
@@ -192,7 +195,8 @@ enum Judged {
     Host,
 }
 
-/// Why native code is left, and what is known of where it was about to go: [`NAMES_TARGET`], [`PAST_TABLE`] or nothing.
+/// Why native code is left, and what is known of where it was about to go: [`NAMES_TARGET`], [`PAST_TABLE`]
+/// or nothing.
 type Left = (LeaveReason, u8);
 
 /// What `fault` means for the native code that is under way.
@@ -221,8 +225,8 @@ fn judge(active: &Active, fault: &Fault) -> Judged {
     }
 }
 
-/// Where the accesses of a guest may fault: at pages that it cannot write, and a little beside its memory. Not at the page behind the
-/// state, nor further away.
+/// Where the accesses of a guest may fault: at pages that it cannot write, and a little beside its memory.
+/// Not at the page behind the state, nor further away.
 fn near_memory(base: *mut u8) -> Range<usize> {
     (base as usize).wrapping_sub(GUARD_BYTES)..(base as usize).wrapping_add(STATE_OFFSET)
 }
@@ -248,7 +252,8 @@ fn trap_number(text: &Range<usize>, pc: usize) -> Option<Left> {
 /// Makes the return from the signal continue in [`enter::leave`].
 fn divert(active: &Active, (reason, flag): Left, context: &mut libc::ucontext_t) {
     let state = state_of(active.base);
-    // SAFETY: native code runs below `with_active` on a mapped core, so its state is mapped, and it is interrupted.
+    // SAFETY: native code runs below `with_active` on a mapped core, so its state is mapped, and it is
+    // interrupted.
     let host_stack_pointer = unsafe {
         (*state).leave_reason = reason as u64;
         (*state).is_complete = u64::from(flag);
@@ -261,15 +266,16 @@ fn divert(active: &Active, (reason, flag): Left, context: &mut libc::ucontext_t)
     registers[libc::REG_EFL as usize] &= !DIRECTION_FLAG;
 }
 
-/// Ends the process by a system call that is in no policy, which its supervisor takes for what it is; without a fence, by the fault.
+/// Ends the process by a system call that is in no policy, which its supervisor takes for what it is; without
+/// a fence, by the fault.
 fn die_of_wildness(signal: c_int, context: &mut libc::ucontext_t) {
     // SAFETY: there is no such call: where no filter ends the process, the kernel answers with an error.
     unsafe { libc::syscall(WILD_FAULT_CALL.into()) };
     die_of_fault(signal, context);
 }
 
-/// Ends the process by a fault that is not native code's: back to the faulting instruction with the signal blocked,
-/// where the kernel then takes the default action. No system call, so it works behind any filter.
+/// Ends the process by a fault that is not native code's: back to the faulting instruction with the signal
+/// blocked, where the kernel then takes the default action. No system call, so it works behind any filter.
 fn die_of_fault(signal: c_int, context: &mut libc::ucontext_t) {
     if signal == libc::SIGTRAP {
         // A breakpoint would not be met again.
@@ -281,7 +287,8 @@ fn die_of_fault(signal: c_int, context: &mut libc::ucontext_t) {
 
 /// Ends the process by a signal that somebody sent.
 fn die_of_sent(signal: c_int) {
-    // SAFETY: both functions are async-signal-safe, the signal is valid; it is delivered when the handler returns.
+    // SAFETY: both functions are async-signal-safe, the signal is valid; it is delivered when the handler
+    // returns.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);

@@ -1,22 +1,25 @@
-//! Why a VM that ckb-script has put aside comes back as it was, though native code marks no page that it writes.
+//! Why a VM that ckb-script has put aside comes back as it was, though native code marks no page that it
+//! writes.
 //!
-//! ckb-vm saves the pages that were written since they were filled, and takes the others back from where they came: a cell or a
-//! witness, or zeros (`snapshot2.rs`). So what comes back is what was there, whichever pages were marked, if each page that was
-//! not written still has the bytes of its source. Then it is enough to mark all pages whose bytes differ from their source,
-//! and to mark more of them changes nothing. [`Core::mark_changes`](crate::memory::Core::mark_changes) marks all that were touched and
-//! have a source, or are not zeros.
+//! ckb-vm saves the pages that were written since they were filled, and takes the others back from where they
+//! came: a cell or a witness, or zeros (`snapshot2.rs`). So what comes back is what was there, whichever
+//! pages were marked, if each page that was not written still has the bytes of its source. Then it is enough
+//! to mark all pages whose bytes differ from their source, and to mark more of them changes nothing.
+//! [`Core::mark_changes`](crate::memory::Core::mark_changes) marks all that were touched and have a source,
+//! or are not zeros.
 //!
-//! Pages that were not written and differ from their source all the same can only come from the loader, which notes sources when all
-//! segments and the arguments are in memory: the later of two segments, or the arguments, are then lost in what the
-//! first segment has filled. Such a program is left to the interpreter, which marks what ckb-vm marks ([`filled`]). (Code that is
-//! loaded at run time can differ too, but cannot be written.)
+//! Pages that were not written and differ from their source all the same can only come from the loader, which
+//! notes sources when all segments and the arguments are in memory: the later of two segments, or the
+//! arguments, are then lost in what the first segment has filled. Such a program is left to the interpreter,
+//! which marks what ckb-vm marks ([`filled`]). (Code that is loaded at run time can differ too, but cannot be
+//! written.)
 
 use ckb_vm::{DEFAULT_STACK_SIZE, RISCV_MAX_MEMORY, elf::ProgramMetadata};
 
 use crate::pages::Pages;
 
-/// The pages that the loader has filled from the ELF, with `sp` where it left the stack. None if something else was written to
-/// one of them.
+/// The pages that the loader has filled from the ELF, with `sp` where it left the stack. None if something
+/// else was written to one of them.
 pub(crate) fn filled(metadata: &ProgramMetadata, sp: u64) -> Option<Pages> {
     let (mut filled, mut taken) = (Pages::default(), Pages::default());
     for action in &metadata.actions {

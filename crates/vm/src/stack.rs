@@ -6,8 +6,12 @@ use crate::{
     VmError,
     limits::{NATIVE_STACK_GUARD_BYTES, PAGE_BYTES},
     mapping::Mapping,
+    reserve::Reserve,
     wiper::{Order, Wiper},
 };
+
+/// Native stacks of the default size that nobody uses.
+pub(crate) static STACKS: Reserve<NativeStack> = Reserve::new();
 
 /// A stack with a guard below and one above.
 #[derive(Debug)]

@@ -62,12 +62,14 @@ fn run(program: &str, arguments: &[&Path]) -> Result<(), String> {
     made.status.success().then_some(()).ok_or_else(|| format!("{program}: {}", said.trim()))
 }
 
-/// Has the kernel put the page at `start` into swap. Answers whether it did, and says of the page that it is not in memory.
+/// Has the kernel put the page at `start` into swap. Answers whether it did, and says of the page that it is
+/// not in memory.
 fn put_aside(start: *mut u8) -> bool {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
         let mut is_there = 1_u8;
-        // SAFETY: the page is opened memory of the caller's, which is not changed by this; the byte is for one page.
+        // SAFETY: the page is opened memory of the caller's, which is not changed by this; the byte is for
+        // one page.
         unsafe {
             libc::madvise(start.cast(), RISCV_PAGESIZE, libc::MADV_PAGEOUT);
             assert_eq!(libc::mincore(start.cast(), RISCV_PAGESIZE, &mut is_there), 0);

@@ -1,16 +1,22 @@
-//! ckb-vm's assembly interpreter, one straight line of code at a time, so that everything it does can be counted.
+//! ckb-vm's assembly interpreter, one straight line of code at a time, so that everything it does can be
+//! counted.
 //!
-//! It runs the very traces that `AsmMachine` would run, found and replaced by the same rules, so outcome, cycles and errors
-//! are those of `AsmMachine`. But a trace stays usable only for as long as it is the one that runs next: the assembly
-//! then comes back after each, or after as many passes as it makes over the same one.
+//! It runs the very traces that `AsmMachine` would run, found and replaced by the same rules, so outcome,
+//! cycles and errors are those of `AsmMachine`. But a trace stays usable only for as long as it is the one
+//! that runs next: the assembly then comes back after each, or after as many passes as it makes over the same
+//! one.
 
 use ckb_vm::{
     CoreMachine, DefaultMachine, Error, ISA_MOP, Machine as _, SupportMachine,
-    ckb_vm_definitions::asm::{
-        RET_DECODE_TRACE, RET_DYNAMIC_JUMP, RET_EBREAK, RET_ECALL, RET_PAUSE, RET_SLOWPATH, TRACE_SIZE,
-        calculate_slot,
+    ckb_vm_definitions::{
+        asm::{
+            RET_DECODE_TRACE, RET_DYNAMIC_JUMP, RET_EBREAK, RET_ECALL, RET_MAX_CYCLES_EXCEEDED, RET_PAUSE,
+            RET_SLOWPATH, TRACE_SIZE, calculate_slot,
+        },
+        instructions::{OP_CUSTOM_TRACE_END, OP_EBREAK, OP_ECALL},
     },
     decoder::{Decoder, build_decoder},
+    instructions::{execute as execute_one, extract_opcode, instruction_length},
     machine::{VERSION0, VERSION2},
     registers::{A7, SP},
 };
@@ -21,6 +27,7 @@ use crate::{
     limits::RECORDED_CALLS_MAX,
     memory::Core,
     recording::{End, Place, Recorded, Recording},
+    watch::Watch,
 };
 
 /// A trace as it is in the machine.
@@ -32,6 +39,13 @@ struct Slot {
     length: u8,
     /// Which line of the recording it is, if that has room for it.
     line: Option<u32>,
+}
+
+/// What a run is recorded in.
+pub(crate) struct Into<'a> {
+    pub(crate) recording: &'a mut Recording,
+    pub(crate) execs: &'a mut u32,
+    pub(crate) watch: Option<&'a mut Watch>,
 }
 
 /// The interpreter of one machine that is profiled.
@@ -57,8 +71,7 @@ impl Tracer {
         &mut self,
         vm: &mut DefaultMachine<Core>,
         calls: &mut Calls,
-        recording: &mut Recording,
-        execs: &mut u32,
+        Into { recording, execs, watch }: &mut Into<'_>,
     ) -> Result<i8, Error> {
         if vm.isa() & ISA_MOP != 0 && vm.version() == VERSION0 {
             return Err(Error::InvalidVersion);
@@ -67,9 +80,16 @@ impl Tracer {
         while vm.running() {
             if vm.reset_signal() {
                 self.replaced(vm, calls, recording, execs);
+                if let Some(watch) = watch.as_deref_mut() {
+                    watch.forget_running();
+                }
+            }
+            if let Some(watch) = watch.as_deref_mut().filter(|watch| watch.is_following()) {
+                self.follow(vm, calls, recording, watch)?;
+                continue;
             }
             let before = vm.cycles();
-            let result = execute(vm);
+            let result = execute_until(vm, watch.as_deref_mut());
             let cycles = vm.cycles().wrapping_sub(before);
             let (line, passes) = self.settle(vm, cycles, calls.context, recording);
             if matches!(result, RET_DECODE_TRACE | RET_PAUSE) && passes > 0 {
@@ -77,7 +97,8 @@ impl Tracer {
             }
             match result {
                 RET_DECODE_TRACE => self.next(vm, calls.program, recording)?,
-                RET_ECALL => ecall(vm, calls, recording)?,
+                RET_ECALL => ecall(vm, calls, recording, watch.as_deref_mut())?,
+                RET_MAX_CYCLES_EXCEEDED if has_come_to(vm, watch.as_deref_mut()) => {}
                 RET_EBREAK => vm.ebreak()?,
                 RET_DYNAMIC_JUMP => {}
                 RET_SLOWPATH => execute_slowly(vm, &mut self.decoder)?,
@@ -85,6 +106,52 @@ impl Tracer {
             }
         }
         Ok(vm.exit_code())
+    }
+
+    /// Runs the next trace as the assembly would, one instruction after another.
+    fn follow(
+        &mut self,
+        vm: &mut DefaultMachine<Core>,
+        calls: &mut Calls,
+        recording: &mut Recording,
+        watch: &mut Watch,
+    ) -> Result<(), Error> {
+        watch.arrive();
+        if vm.pause().has_interrupted() {
+            return Err(error(RET_PAUSE, vm));
+        }
+        self.next(vm, calls.program, recording)?;
+        let Some(index) = self.active.take() else { return Ok(()) };
+        let instructions = vm.inner_mut().as_mut().traces[index].instructions;
+        vm.inner_mut().as_mut().traces[index].length = 0;
+        let slot = self.slots[index];
+        let cycles = vm.cycles().checked_add(slot.cycles).ok_or(Error::CyclesOverflow)?;
+        if cycles > vm.max_cycles() {
+            return Err(Error::CyclesExceeded);
+        }
+        vm.set_cycles(cycles);
+        recording.count(calls.context, slot.line, 1, slot.cycles);
+        for instruction in instructions {
+            let (pc, opcode) = (*vm.pc(), extract_opcode(instruction));
+            if opcode == OP_CUSTOM_TRACE_END {
+                break;
+            }
+            watch.step(calls, pc, instruction);
+            if matches!(opcode, OP_ECALL | OP_EBREAK) {
+                vm.update_pc(pc.wrapping_add(u64::from(instruction_length(instruction))));
+                vm.commit_pc();
+                return if opcode == OP_ECALL {
+                    ecall(vm, calls, recording, Some(watch))
+                } else {
+                    vm.ebreak()
+                };
+            }
+            let before = *vm.memory().guest_registers();
+            execute_one(instruction, vm)?;
+            watch.stepped(vm, calls.program, &before);
+        }
+        follow(vm, calls, recording, slot.line, 1);
+        Ok(())
     }
 
     /// Counts what the active trace did, and takes it away. Gives its line, and how often it ran.
@@ -171,13 +238,40 @@ fn follow(
     }
 }
 
+/// Runs traces, but not beyond the cycles from which on `watch` follows instructions.
+fn execute_until(vm: &mut DefaultMachine<Core>, watch: Option<&mut Watch>) -> u8 {
+    let max = vm.max_cycles();
+    let limit = watch.map_or(max, |watch| watch.limit().min(max));
+    vm.set_max_cycles(limit);
+    let result = execute(vm);
+    vm.set_max_cycles(max);
+    result
+}
+
+/// Whether the limit that was passed is where `watch` begins to follow instructions. Then it begins.
+fn has_come_to(vm: &DefaultMachine<Core>, watch: Option<&mut Watch>) -> bool {
+    let is_it = |watch: &&mut Watch| watch.limit() < vm.max_cycles();
+    watch.filter(is_it).map(Watch::follow).is_some()
+}
+
 /// Makes the system call before the machine's pc. What it costs counts for it even if it fails.
-fn ecall(vm: &mut DefaultMachine<Core>, calls: &mut Calls, recording: &mut Recording) -> Result<(), Error> {
+fn ecall(
+    vm: &mut DefaultMachine<Core>,
+    calls: &mut Calls,
+    recording: &mut Recording,
+    watch: Option<&mut Watch>,
+) -> Result<(), Error> {
     let number = vm.registers()[A7];
-    let context = calls.syscall(recording, vm.pc().wrapping_sub(4), number);
+    let pc = vm.pc().wrapping_sub(4);
+    let context = calls.syscall(recording, pc, number);
+    let watched = watch.map(|watch| (watch.call(vm, calls, pc), watch));
     let before = vm.cycles();
     let result = vm.ecall();
-    recording.spend(context, vm.cycles().saturating_sub(before));
+    let cost = vm.cycles().saturating_sub(before);
+    recording.spend(context, cost);
     calls.waiting = Some(context);
+    if let Some((index, watch)) = watched {
+        watch.called(vm, index, cost, &result);
+    }
     result
 }

@@ -54,9 +54,10 @@ impl Walk {
         }
     }
 
-    /// Finds the guest functions under way; gives the return address of native code that waits in a call. `stack_pointer` is its
-    /// own: what that points to is the return address; `top` is the end of the native stack. The walk ends at the first
-    /// place that no frame table knows, or after [`SAMPLED_FRAMES_MAX`] frames. `code` has the same libraries each time.
+    /// Finds the guest functions under way; gives the return address of native code that waits in a call.
+    /// `stack_pointer` is its own: what that points to is the return address; `top` is the end of the native
+    /// stack. The walk ends at the first place that no frame table knows, or after [`SAMPLED_FRAMES_MAX`]
+    /// frames. `code` has the same libraries each time.
     ///
     /// # Safety
     /// All of the stack between the two is mapped, and nobody writes to it.
@@ -65,7 +66,8 @@ impl Walk {
         let mut at = stack_pointer;
         let mut first = 0;
         while at.is_multiple_of(RETURN_BYTES) && at < top && self.frames.len() < SAMPLED_FRAMES_MAX {
-            // SAFETY: `at` is aligned, and lies between the stack pointer, from which it only grows, and the top.
+            // SAFETY: `at` is aligned, and lies between the stack pointer, from which it only grows, and the
+            // top.
             let back = unsafe { (at as *const usize).read() };
             if at == stack_pointer {
                 first = back;
@@ -101,7 +103,8 @@ impl Walk {
     }
 }
 
-/// The guest address that stands behind a call of the meter which returns to `back`; none where native code is not ours.
+/// The guest address that stands behind a call of the meter which returns to `back`; none where native code
+/// is not ours.
 pub(crate) fn marked(code: &dyn Code, back: usize) -> Option<u64> {
     let end = back.checked_add(MARK_BYTES)?;
     code.texts().iter().any(|text| text.start <= back && end <= text.end).then_some(())?;

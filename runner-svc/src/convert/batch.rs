@@ -6,11 +6,12 @@ use antares_proto::v1;
 use antares_serve::{Account, Fault, RawRunner};
 
 use super::{
-    Violations, artifact_use, check_args, fallback_name, microseconds, options, recheck, run_limits, script,
-    tier, tier_split, verdict,
+    Violations, artifact_use, check_args, diagnosis, fallback_name, microseconds, options, recheck,
+    run_limits, script, tier, tier_split, verdict,
 };
 use crate::{
     batch::{BatchExecution, Context, Input},
+    diagnosis::Diagnosed,
     ended::Ended,
     prepare::Prepared,
     tenant::Tenant,
@@ -37,14 +38,15 @@ pub(crate) fn batch_order(
     }
     let context =
         context((request.script, request.limits, request.tier, &request.request_id), limits, wrong)?;
-    let context = Context { recheck: request.recheck, ..context };
+    let context = Context { recheck: request.recheck, diagnosis: request.diagnosis, ..context };
     Ok((context, request.inputs.into_iter().map(input).collect()))
 }
 
 /// The beginning of a session, or everything that is wrong with it.
 pub(crate) fn session_order(start: v1::SessionStart, limits: &RawRunner) -> Result<Context, Fault> {
     let given = (start.script, start.limits, start.tier, &*start.request_id);
-    context(given, limits, Violations::default())
+    let context = context(given, limits, Violations::default())?;
+    Ok(Context { diagnosis: start.diagnosis, ..context })
 }
 
 fn context(
@@ -68,6 +70,7 @@ fn context(
         debug_bytes_max: run.debug_bytes_max,
         run_time: Duration::from_millis(run.deadline_ms),
         recheck: false,
+        diagnosis: false,
     })
 }
 
@@ -111,6 +114,8 @@ pub(crate) fn batch_executed(
     });
     let (load_us, run_us) =
         reports.fold((0, 0), |(load, run), (more_load, more_run)| (load + more_load, run + more_run));
+    let diagnoses = execution.diagnoses.into_iter().chain(std::iter::repeat(None));
+    let results = execution.results.into_iter().zip(diagnoses);
     v1::ExecuteBatchResponse {
         execution_id: id,
         request_id,
@@ -123,7 +128,7 @@ pub(crate) fn batch_executed(
             parse_us: 0,
             wall_us: account.coarse_us(microseconds(execution.wall)),
         }),
-        results: execution.results.into_iter().map(|ended| batch_result(ended, account)).collect(),
+        results: results.map(|result| batch_result(result, account)).collect(),
         artifact: Some(artifact_use(execution.native)),
         fallback: fallback_name(execution.fallback),
         script_sha256: execution.script.to_string(),
@@ -132,17 +137,21 @@ pub(crate) fn batch_executed(
 }
 
 /// How one input ended; none if it was not reached.
-pub(crate) fn batch_result(ended: Option<Ended>, account: &Account) -> v1::BatchResult {
+pub(crate) fn batch_result(
+    (ended, diagnosed): (Option<Ended>, Option<Diagnosed>),
+    account: &Account,
+) -> v1::BatchResult {
     let Some(ended) = ended else {
         let mut verdict = v1::Verdict::default();
         verdict.set_outcome(v1::Outcome::NotRun);
-        return v1::BatchResult { verdict: Some(verdict), tiers: None, run_us: 0 };
+        return v1::BatchResult { verdict: Some(verdict), ..v1::BatchResult::default() };
     };
     let (verdict, report) = verdict(ended);
     v1::BatchResult {
         verdict: Some(verdict),
         run_us: report.as_ref().map_or(0, |report| account.coarse_us(report.run_us)),
         tiers: report.map(tier_split),
+        diagnosis: diagnosed.map(diagnosis),
     }
 }
 
@@ -163,8 +172,12 @@ pub(crate) fn session_started(
 }
 
 /// The answer to one input of a session.
-pub(crate) fn session_result(id: u64, ended: Option<Ended>, account: &Account) -> v1::ExecuteSessionResponse {
-    let result = v1::SessionResult { id, result: Some(batch_result(ended, account)) };
+pub(crate) fn session_result(
+    id: u64,
+    result: (Option<Ended>, Option<Diagnosed>),
+    account: &Account,
+) -> v1::ExecuteSessionResponse {
+    let result = v1::SessionResult { id, result: Some(batch_result(result, account)) };
     v1::ExecuteSessionResponse { message: Some(v1::execute_session_response::Message::Result(result)) }
 }
 

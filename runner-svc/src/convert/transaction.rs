@@ -10,14 +10,17 @@ use antares_proto::v1::{
 };
 use antares_serve::{Account, Fault, RawRunner};
 use antares_transaction::Environment;
+use bytes::Bytes;
 use tonic::Status;
 
-use super::{Violations, artifact_use, fallback_name, microseconds, recheck, run_limits, tier};
+use super::{Violations, artifact_use, diagnosis, fallback_name, microseconds, recheck, run_limits, tier};
 use crate::{
+    diagnosis::Budget,
     ended::Ended,
     hot::Interpreted,
     parts::{CellPart, DataPart, DepPart, Parts, Source},
     programs::ProgramUse,
+    signed::SignedStatement,
     status::transaction_fault,
     tenant::Tenant,
     verify::{Verification, VerifyOrder},
@@ -55,6 +58,8 @@ pub(crate) fn verify_order(
         run_time: Duration::from_millis(run.deadline_ms),
         sample_salt: request.sample_salt,
         recheck: request.recheck,
+        sign: request.sign,
+        diagnosis: request.diagnosis.then(|| Budget::new(1)),
     })
 }
 
@@ -161,6 +166,7 @@ pub(crate) fn verified(
         interpreted: verification.interpreted.into_iter().map(interpreted).collect(),
         sample_salt: verification.sample_salt,
         recheck: recheck(verification.recheck).into(),
+        diagnosis: verification.diagnosis.map(diagnosis),
         ..v1::VerifyTransactionResponse::default()
     };
     let mut timings = v1::Timings {
@@ -188,6 +194,12 @@ pub(crate) fn verified(
     }
     response.timings = Some(timings);
     response
+}
+
+/// The signed form of a verdict.
+pub(crate) fn signed_verdict(signed: SignedStatement) -> v1::SignedVerdict {
+    let SignedStatement { key_id, statement, signature } = signed;
+    v1::SignedVerdict { key_id, statement: statement.into(), signature: Bytes::copy_from_slice(&signature) }
 }
 
 /// What came of a transaction of a batch or a session.
@@ -266,7 +278,6 @@ fn hex(bytes: &[u8; 32]) -> String {
 #[cfg(test)]
 mod tests {
     use antares_serve::RawConfig;
-    use bytes::Bytes;
     use tonic_types::StatusExt;
 
     use super::*;

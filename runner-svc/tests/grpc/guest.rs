@@ -80,7 +80,8 @@ fn script(code: &[u32]) -> Vec<u8> {
     let size = u64::from(HEADERS) + code.len() as u64 * 4;
     let mut elf = Vec::new();
     elf.extend([0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    // Type EXEC, machine RISC-V, version, entry, program headers right behind, no sections, flags: compressed code.
+    // Type EXEC, machine RISC-V, version, entry, program headers right behind, no sections, flags: compressed
+    // code.
     elf.extend([2, 0, 0xf3, 0, 1, 0, 0, 0]);
     elf.extend(u64::from(BASE + HEADERS).to_le_bytes());
     elf.extend(64_u64.to_le_bytes());

@@ -44,7 +44,8 @@ async fn profiles_add_up_to_what_callers_were_told() {
     let top = client.top_functions(top).await.unwrap().into_inner();
     assert_eq!(top.cycles, told);
     assert_eq!(top.functions.iter().map(|function| function.self_cycles).sum::<u64>(), told);
-    // Two runs of three were sampled; the interpreter's is unknown, and so is what no sample of a run stands for.
+    // Two runs of three were sampled; the interpreter's is unknown, and so is what no sample of a run stands
+    // for.
     let hottest = &top.functions[0];
     assert!(hottest.self_cycles >= told / 3 * 2 - 2 * 10_000, "{top:?}");
     assert_ne!(hottest.name, "[other]");
@@ -74,6 +75,14 @@ async fn profiles_add_up_to_what_callers_were_told() {
     let found = page(&node, &format!("?seconds=60&script={}", Sha256Digest::of(&long))).await;
     // A profile for pprof is compressed by gzip.
     assert!(found.0.starts_with("HTTP/1.1 200") && found.1.starts_with(&[0x1f, 0x8b]), "{}", found.0);
+    // What a scraper gets: everything once.
+    for lengths in [true, false] {
+        let delta = page(&node, "?delta=scraper").await;
+        assert!(delta.0.starts_with("HTTP/1.1 200"), "{}", delta.0);
+        assert_eq!(delta.1.len() > found.1.len() / 2, lengths, "{}", delta.1.len());
+    }
+    assert!(page(&node, "?delta=scraper&seconds=1").await.0.starts_with("HTTP/1.1 400"));
+    assert!(page(&node, "?delta=").await.0.starts_with("HTTP/1.1 400"));
     assert!(page(&node, "?seconds=x").await.0.starts_with("HTTP/1.1 400"));
     assert!(page(&node, "?tenant=nobody").await.0.starts_with("HTTP/1.1 404"));
 }

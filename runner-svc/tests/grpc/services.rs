@@ -1,4 +1,5 @@
-//! Both services over real gRPC with real workers: what a script's journey gives, and what each wrong request gets.
+//! Both services over real gRPC with real workers: what a script's journey gives, and what each wrong request
+//! gets.
 
 use std::time::Duration;
 
@@ -46,7 +47,8 @@ async fn a_script_is_uploaded_compiled_kept_and_run() {
     assert_eq!(interpreted.artifact.unwrap().cache, i32::from(v1::CacheUse::None));
 }
 
-/// All times in all answers to a tenant are multiples of the step; those in answers to nobody are as they are.
+/// All times in all answers to a tenant are multiples of the step; those in answers to nobody are as they
+/// are.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_is_told_coarse_times() {
     const STEP_US: u64 = 1 << 40;

@@ -56,7 +56,8 @@ async fn a_runner_elsewhere_asks_for_better_code_too() {
     run_until_full(&runner, &elf, &first).await;
 }
 
-/// A run of `elf` that began with the baseline's code, and one that began when the full compile had ended; none if the first was shorter than that compile.
+/// A run of `elf` that began with the baseline's code, and one that began when the full compile had ended;
+/// none if the first was shorter than that compile.
 async fn run_over_the_full_compile(elf: &[u8]) -> Option<[v1::ExecuteResponse; 2]> {
     let node = Node::both(|_| {}).await;
     let limits = v1::RunLimits { max_cycles: Some(1_000_000_000_000), ..v1::RunLimits::default() };
@@ -90,7 +91,8 @@ async fn a_run_under_way_keeps_its_code() {
     panic!("a full compile of five instructions takes minutes");
 }
 
-/// A server whose compiles may take as long as the baseline needs on this machine, and less than the full compile does; and its answer.
+/// A server whose compiles may take as long as the baseline needs on this machine, and less than the full
+/// compile does; and its answer.
 async fn with_time_for_the_baseline_alone(elf: &[u8]) -> (Node, v1::ExecuteResponse) {
     for doublings in 0..6 {
         let node = Node::both(|raw| raw.compiler.wall_ms_max = 1_000 << doublings).await;

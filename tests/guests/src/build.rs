@@ -171,6 +171,41 @@ pub fn script(case: &str, macros: &[&str]) -> Result<Vec<u8>> {
 
 /// The ELF of a C file with its own `_start`, built with `macros`.
 pub(super) fn script_of(file: &str, name: &str, macros: &[&str]) -> Result<Vec<u8>> {
+    script_with(file, name, macros, Vec::new())
+}
+
+/// The ELF of one case of `failing/failing.c`: a script that fails, with lines or stripped.
+///
+/// # Errors
+///
+/// No RISC-V compiler, or it refuses the source.
+pub fn failing(case: &str, is_stripped: bool) -> Result<Vec<u8>> {
+    let flags = if is_stripped { vec!["-s".into()] } else { with_lines() };
+    script_with("failing/failing.c", &case.to_lowercase(), &[&format!("CASE_{case}")], flags)
+}
+
+/// The file of [`debugged`].
+pub const DEBUGGED: &str = "debugged/debugged.c";
+
+/// The ELF of one case of `debugged/debugged.c`: a script with lines and variables, for debuggers.
+///
+/// # Errors
+///
+/// No RISC-V compiler, or it refuses the source.
+pub fn debugged(case: &str) -> Result<Vec<u8>> {
+    let mut flags = with_lines();
+    flags.push("-Og".into());
+    script_with(DEBUGGED, &case.to_lowercase(), &[&format!("CASE_{case}")], flags)
+}
+
+/// Lines, and the same text wherever the repository is.
+fn with_lines() -> Vec<OsString> {
+    let mut renamed = joined("-ffile-prefix-map=", &source_folder());
+    renamed.push("=/guests");
+    vec!["-g".into(), renamed]
+}
+
+fn script_with(file: &str, name: &str, macros: &[&str], more: Vec<OsString>) -> Result<Vec<u8>> {
     let folder = source_folder();
     let mut flags: Vec<OsString> = GUEST_FLAGS.iter().map(OsString::from).collect();
     // No call of a memory function is made of a loop: there is none.
@@ -179,6 +214,7 @@ pub(super) fn script_of(file: &str, name: &str, macros: &[&str]) -> Result<Vec<u
     );
     flags.push(joined("-Wl,-T,", &folder.join("guest.ld")));
     flags.extend(macros.iter().map(|text| format!("-D{text}").into()));
+    flags.extend(more);
     let sources = Sources {
         files: vec![folder.join(file)],
         watched: vec![folder.join("guest.ld")],

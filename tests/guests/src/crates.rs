@@ -74,16 +74,18 @@ impl Manifest {
         // Some crates exist in several versions in one lock file: ours is the one that is named.
         let packages = metadata["packages"].as_array().context("cargo metadata lists packages")?;
         let own = packages.iter().find(|package| package["name"] == self.package);
-        let wanted = own
+        // One of several versions of a crate has a name of its own in the manifest.
+        let is_named =
+            |dependency: &&Value| dependency["rename"].as_str().or(dependency["name"].as_str()) == Some(name);
+        let dependency = own
             .and_then(|package| package["dependencies"].as_array())
-            .and_then(|all| all.iter().find(|dependency| dependency["name"] == name))
-            .and_then(|dependency| dependency["req"].as_str())
-            .with_context(|| format!("{name} is no dependency of {}", self.package))?
-            .trim_start_matches(['=', '^']);
+            .and_then(|all| all.iter().find(is_named))
+            .with_context(|| format!("{name} is no dependency of {}", self.package))?;
+        let wanted = dependency["req"].as_str().unwrap_or_default().trim_start_matches(['=', '^']);
         // What follows a plus sign says what is packed; it is not compared.
         let is_wanted = |package: &&Value| {
             let version = package["version"].as_str().unwrap_or_default();
-            package["name"] == name && version.split('+').next() == Some(wanted)
+            package["name"] == dependency["name"] && version.split('+').next() == Some(wanted)
         };
         let package = packages.iter().find(is_wanted);
         let manifest = package.and_then(|package| package["manifest_path"].as_str());

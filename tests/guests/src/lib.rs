@@ -18,12 +18,13 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 pub use build::{
-    Foreign, GUEST_FLAGS, assemble, foreign_compile, guest_compiler, hidden, libgcc, native_compile, script,
+    DEBUGGED, Foreign, GUEST_FLAGS, assemble, debugged, failing, foreign_compile, guest_compiler, hidden,
+    libgcc, native_compile, script,
 };
 pub use libraries::Library;
 pub use loading::{loaded_library, loading_lock};
 pub use npm::js_vm;
-pub use published::{PublishedScript, debugger_examples, published_scripts};
+pub use published::{PublishedScript, debugger_examples, published_file, published_scripts};
 pub use recipes::{Guest, Memory, Source, guest_named, guests};
 pub use rust::{RUST_GUESTS, RustLevel, rust_guest};
 

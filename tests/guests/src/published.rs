@@ -43,6 +43,16 @@ pub fn debugger_examples() -> Result<PathBuf> {
     Ok(crates::apart("ckb-debugger")?.join("examples"))
 }
 
+/// The file at `path` of a crate that `tests/published` names.
+///
+/// # Errors
+///
+/// Cargo does not find the crate, or it has no such file.
+pub fn published_file(crate_name: &str, path: &str) -> Result<Vec<u8>> {
+    let path = crates::apart(crate_name)?.join(path);
+    fs::read(&path).with_context(|| format!("reading {}", path.display()))
+}
+
 /// All RISC-V ELF files of the crates that ship some, sorted by name.
 ///
 /// # Errors

@@ -15,9 +15,10 @@ fn moved(value: u32, from: u32, width: u32, to: u32) -> (u32, u32) {
     (value >> from & ((1 << width) - 1), to)
 }
 
-/// The operation number `kind` of those that touch registers only. `rd` and `rs2` lose their upper bits where the
-/// form has three; what is not encodable (an immediate of zero, `c.lui` into sp) becomes a neighbour that is, except
-/// that the hints with rd = x0 or a zero immediate stay as they are: they are legal or not by VM version.
+/// The operation number `kind` of those that touch registers only. `rd` and `rs2` lose their upper bits where
+/// the form has three; what is not encodable (an immediate of zero, `c.lui` into sp) becomes a neighbour that
+/// is, except that the hints with rd = x0 or a zero immediate stay as they are: they are legal or not by VM
+/// version.
 #[must_use]
 pub fn arithmetic(kind: u32, rd: Register, rs2: Register, immediate: u32) -> u16 {
     let (rd, rs2) = (u32::from(rd & 31), u32::from(rs2 & 31));
@@ -54,7 +55,8 @@ pub fn arithmetic(kind: u32, rd: Register, rs2: Register, immediate: u32) -> u16
     }
 }
 
-/// `c.lw`, `c.ld`, `c.sw`, `c.sd` (0 to 3): `value` and `base` are x8 to x15, the offset is scaled to the width.
+/// `c.lw`, `c.ld`, `c.sw`, `c.sd` (0 to 3): `value` and `base` are x8 to x15, the offset is scaled to the
+/// width.
 #[must_use]
 pub fn memory(kind: u32, value: Register, base: Register, offset: u32) -> u16 {
     let (value, base) = (u32::from(value & 7), u32::from(base & 7));

@@ -1,5 +1,6 @@
-//! Programs of csmith through all tiers: `csmith [--programs N] [--seed S] [--jobs J]`, and `csmith --only SEED` for one, as a
-//! failure names it. Each by gcc and by clang. Wants Debian's packages `csmith` and `libcsmith-dev`, which no other test does.
+//! Programs of csmith through all tiers: `csmith [--programs N] [--seed S] [--jobs J]`, and `csmith --only
+//! SEED` for one, as a failure names it. Each by gcc and by clang. Wants Debian's packages `csmith` and
+//! `libcsmith-dev`, which no other test does.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 

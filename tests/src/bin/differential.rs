@@ -1,6 +1,7 @@
-//! Long runs of the differential test: `differential [--programs N] [--after M] [--seed S] [--jobs J] [--kind KIND]
-//! [--interpreter | --baseline] [--as-found]`, which leaves out the first M programs of the seed, for a run that was interrupted,
-//! and `differential --only SEED [--kind KIND]` for one batch, as a failure names it.
+//! Long runs of the differential test: `differential [--programs N] [--after M] [--seed S] [--jobs J] [--kind
+//! KIND] [--interpreter | --baseline] [--as-found]`, which leaves out the first M programs of the seed, for a
+//! run that was interrupted, and `differential --only SEED [--kind KIND]` for one batch, as a failure names
+//! it.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 

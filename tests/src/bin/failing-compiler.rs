@@ -1,4 +1,5 @@
-//! A compile worker whose full tier fails for every script but the one that it tries itself with, for tests of what is made of that.
+//! A compile worker whose full tier fails for every script but the one that it tries itself with, for tests
+//! of what is made of that.
 #![forbid(unsafe_code)]
 
 use antares_compile_worker::sample;

@@ -1,8 +1,9 @@
 //! What the compiler makes of many programs, one digest a line: `objects [--code] [--against FILE]`.
 //!
-//! Two commits that print the same make the same code, which no change of the compiler that only moves its parts may alter:
-//! `objects > before` on the one, `objects --against before` on the other. The programs are all guests, the corpus, and generated
-//! ones of each kind. Shown are the IR and the baseline's library; with `--code` the full tier's too, which takes minutes.
+//! Two commits that print the same make the same code, which no change of the compiler that only moves its
+//! parts may alter: `objects > before` on the one, `objects --against before` on the other. The programs are
+//! all guests, the corpus, and generated ones of each kind. Shown are the IR and the baseline's library; with
+//! `--code` the full tier's too, which takes minutes.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,6 @@
-//! Long runs of the campaign of whole transactions: `transactions [--scenarios N] [--seed S] [--jobs J] [--different N]
-//! [--as-found]`, and `transactions --seed S --only N [--without LIST.PLACE,...]` for one scenario, as a failure names it.
+//! Long runs of the campaign of whole transactions: `transactions [--scenarios N] [--seed S] [--jobs J]
+//! [--different N] [--as-found]`, and `transactions --seed S --only N [--without LIST.PLACE,...]` for one
+//! scenario, as a failure names it.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Many random programs from one seed: generated in batches, compiled, compared, counted.
 //!
-//! Batch number N has a seed of its own, made of the campaign's seed and N, so that neither the number of threads nor
-//! what other batches do changes it. The seed of a batch alone gives its programs again.
+//! Batch number N has a seed of its own, made of the campaign's seed and N, so that neither the number of
+//! threads nor what other batches do changes it. The seed of a batch alone gives its programs again.
 
 use std::{
     sync::{
@@ -34,8 +34,8 @@ use crate::{
 const MUTANTS: usize = 5;
 /// Cycle limit of a mutant.
 const MUTANT_CYCLES_MAX: u64 = 500_000;
-/// Of a hundred batches, how many are of each kind; the rest are mutants. Long programs take longer to compile, so that
-/// a batch holds fewer of them.
+/// Of a hundred batches, how many are of each kind; the rest are mutants. Long programs take longer to
+/// compile, so that a batch holds fewer of them.
 const KINDS: [(Kind, u32, usize); 9] = [
     (Kind::Short, 18, 150),
     (Kind::Counted, 12, 80),
@@ -186,8 +186,8 @@ impl Choice {
         Self::Mutants
     }
 
-    /// Programs of the batch of `seed`. Some batches are small: what many programs do together, one may not do, and a
-    /// register that nobody changes, or nobody reads, is rare among many.
+    /// Programs of the batch of `seed`. Some batches are small: what many programs do together, one may not
+    /// do, and a register that nobody changes, or nobody reads, is rare among many.
     fn count(self, seed: u64) -> usize {
         let mut random = Random::new(seed.rotate_left(32));
         match self {
@@ -228,8 +228,8 @@ impl Campaign {
         self.only.unwrap_or_else(|| Choice::draw(seed))
     }
 
-    /// Runs programs on `jobs` threads until one differs or all are done; `each` sees the tally after every batch. The
-    /// tally of a campaign without failures is the same whatever `jobs` is.
+    /// Runs programs on `jobs` threads until one differs or all are done; `each` sees the tally after every
+    /// batch. The tally of a campaign without failures is the same whatever `jobs` is.
     ///
     /// # Errors
     ///

@@ -32,7 +32,8 @@ pub struct Tally {
     pub kinds: BTreeMap<&'static str, KindTally>,
     /// ELFs that the compiler refused, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// Libraries that were made, each of which the check of machine code has accepted: a campaign ends at the first that it refuses.
+    /// Libraries that were made, each of which the check of machine code has accepted: a campaign ends at the
+    /// first that it refuses.
     pub libraries: u64,
 }
 

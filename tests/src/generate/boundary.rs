@@ -1,7 +1,7 @@
 //! Boundary: loads and stores of every width at small distances from every boundary that memory has.
 //!
-//! Boundaries are those of memory, of segments with other permissions, of pages, of the stack, and the places where
-//! addresses wrap. Groups share a base, since their checks are made together.
+//! Boundaries are those of memory, of segments with other permissions, of pages, of the stack, and the places
+//! where addresses wrap. Groups share a base, since their checks are made together.
 
 use super::{
     CONSTANTS, ENTRY, Program, REGISTERS, SCRATCH, TEXT,
@@ -73,7 +73,8 @@ impl Builder {
         }
     }
 
-    /// A store and a load that end with memory: one check may do for both, but version 0 writes what it does not read.
+    /// A store and a load that end with memory: one check may do for both, but version 0 writes what it does
+    /// not read.
     fn last_bytes(&mut self) {
         let base = self.random.pick(&BASES);
         let (away, width) = (self.random.pick(&[0, 0, 64, -64, 2000]), self.random.below(4));
@@ -87,8 +88,8 @@ impl Builder {
         }
     }
 
-    /// A function whose frame lies across a boundary, or beside one: the frame is checked at the entry, what is above it
-    /// is not part of it.
+    /// A function whose frame lies across a boundary, or beside one: the frame is checked at the entry, what
+    /// is above it is not part of it.
     fn frame_near_boundary(&mut self) {
         let (function, over) = (self.new_label(), self.new_label());
         for (slot, register) in [SP, RA].into_iter().enumerate() {
@@ -212,8 +213,8 @@ impl Builder {
         }
     }
 
-    /// An access that a generator of code may drop, and whose failure must be seen all the same: a load that nobody uses, or a
-    /// store of what was just loaded from there.
+    /// An access that a generator of code may drop, and whose failure must be seen all the same: a load that
+    /// nobody uses, or a store of what was just loaded from there.
     fn unseen_access(&mut self, base: Register, offset: i32) {
         let (funct3, _) = self.random.pick(&STORES);
         if self.random.one_in(2) {

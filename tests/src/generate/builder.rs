@@ -160,7 +160,8 @@ impl Builder {
         self.push(item);
     }
 
-    /// Sets all registers but sp and gp to numbers that find mistakes, then the two bases to the scratch area.
+    /// Sets all registers but sp and gp to numbers that find mistakes, then the two bases to the scratch
+    /// area.
     pub(super) fn prologue(&mut self) {
         if self.settings.kind.form() == Form::Called {
             self.registers = (0..32).map(|_| self.random.number()).collect();
@@ -185,8 +186,8 @@ impl Builder {
         self.addi(SP, SP, -room);
     }
 
-    /// Stores all registers where the test compares memory, and exits. The bottom of memory needs no base register, but
-    /// native code may leave stores below the code to the interpreter.
+    /// Stores all registers where the test compares memory, and exits. The bottom of memory needs no base
+    /// register, but native code may leave stores below the code to the interpreter.
     pub(super) fn epilogue(&mut self) {
         if self.settings.kind.form() == Form::Called && !self.random.one_in(12) {
             if self.random.one_in(2) {
@@ -208,8 +209,8 @@ impl Builder {
 /// Bytes that the batch's start leaves above sp for called programs.
 const CALLED_ROOM: i32 = 544;
 
-/// What the batch's start does before it calls the program whose number is in `index`: sets all registers but those
-/// that select the program from its row of numbers, and the bases as [`Builder::prologue`] does.
+/// What the batch's start does before it calls the program whose number is in `index`: sets all registers but
+/// those that select the program from its row of numbers, and the bases as [`Builder::prologue`] does.
 pub(super) fn shared_prologue(index: Register) -> Vec<Item> {
     let kept = [0, RA, SP, index, T2, S0, A5, T6];
     let mut items = vec![

@@ -1,7 +1,7 @@
-//! Counted: loops with a counter, an end and pointers that move, all near the values where something wraps, leaves memory
-//! or meets an executable page; with every condition, on words and doublewords. Some have more blocks: steps aside, other
-//! ways out, calls of a small function, which may count too; and addresses that are sums, of the counter among others. And loops
-//! that look for a byte, and small functions with loops.
+//! Counted: loops with a counter, an end and pointers that move, all near the values where something wraps,
+//! leaves memory or meets an executable page; with every condition, on words and doublewords. Some have more
+//! blocks: steps aside, other ways out, calls of a small function, which may count too; and addresses that
+//! are sums, of the counter among others. And loops that look for a byte, and small functions with loops.
 
 use super::{
     CONSTANTS, Program, SCRATCH, TEXT,
@@ -275,7 +275,8 @@ impl Builder {
         }
     }
 
-    /// A pointer that reaches a boundary in the middle, at the end or right after the end of its way, or none.
+    /// A pointer that reaches a boundary in the middle, at the end or right after the end of its way, or
+    /// none.
     pub(super) fn place_pointer(&mut self, pointer: Register, travel: i32, moved: i32) {
         let next = travel + moved;
         let near = [0, travel, travel, next, next, next + moved, travel - moved, travel + 8, travel / 2];

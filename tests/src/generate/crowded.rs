@@ -1,5 +1,6 @@
-//! Crowded blocks: long rows without a branch in which most registers are live, which is what a compiler puts in another order.
-//! Accesses of every width meet the same few bytes through three bases, one of which is known at run time only.
+//! Crowded blocks: long rows without a branch in which most registers are live, which is what a compiler puts
+//! in another order. Accesses of every width meet the same few bytes through three bases, one of which is
+//! known at run time only.
 
 use super::{
     Program,

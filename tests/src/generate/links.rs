@@ -1,7 +1,7 @@
 //! Links: small functions, each with a link register of its own, that call, return and jump in unusual ways.
 //!
-//! What compilers never do must still end as in the interpreter: functions that change the link register of others,
-//! return through a copy of theirs or through another's, recursion, calls of computed addresses.
+//! What compilers never do must still end as in the interpreter: functions that change the link register of
+//! others, return through a copy of theirs or through another's, recursion, calls of computed addresses.
 
 use super::{
     Program, SCRATCH,

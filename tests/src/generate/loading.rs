@@ -1,6 +1,7 @@
 //! Loading: programs that make code at run time with ckb's system call for it, and call it.
 //!
-//! What is loaded lies where zeros were, in the middle of data, or where the program's own code is, which is refused.
+//! What is loaded lies where zeros were, in the middle of data, or where the program's own code is, which is
+//! refused.
 
 use bytes::Bytes;
 

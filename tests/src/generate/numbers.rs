@@ -1,5 +1,5 @@
-//! Numbers: a small function with a loop, called several times, mostly with numbers that stand right before the call: a compiler
-//! may make a function for each of them.
+//! Numbers: a small function with a loop, called several times, mostly with numbers that stand right before
+//! the call: a compiler may make a function for each of them.
 
 use super::{
     builder::{Builder, RA},

@@ -1,5 +1,5 @@
-//! Pointers: few functions that are called by addresses from a table, which is what a compiler may compare with. Some of
-//! the addresses are off, some functions move sp.
+//! Pointers: few functions that are called by addresses from a table, which is what a compiler may compare
+//! with. Some of the addresses are off, some functions move sp.
 
 use super::{
     Program,

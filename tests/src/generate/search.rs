@@ -1,5 +1,6 @@
-//! Loops that look for a byte of a register from the top down, as libgcc does to count zeros, and loops that are nearly
-//! such: other steps and masks, counters that start between two bytes, a byte that is read after the loop.
+//! Loops that look for a byte of a register from the top down, as libgcc does to count zeros, and loops that
+//! are nearly such: other steps and masks, counters that start between two bytes, a byte that is read after
+//! the loop.
 
 use super::builder::{Builder, S11};
 use crate::asm::{Item, Register, encode};

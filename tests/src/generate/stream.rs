@@ -1,4 +1,5 @@
-//! Streams: instructions of all kinds in a row, with forward branches, bounded loops and computed jumps between them.
+//! Streams: instructions of all kinds in a row, with forward branches, bounded loops and computed jumps
+//! between them.
 
 use super::{
     Form, Program, SCRATCH,
@@ -71,7 +72,8 @@ impl Builder {
         }
     }
 
-    /// A conditional branch to `to`, of any form; into the middle of an instruction in wild programs now and then.
+    /// A conditional branch to `to`, of any form; into the middle of an instruction in wild programs now and
+    /// then.
     pub(super) fn branch(&mut self, to: Label) {
         let funct3 = self.random.pick(&[0, 1, 4, 5, 6, 7]);
         let (rs1, rs2) = (self.source(), self.source());

@@ -37,7 +37,8 @@ pub struct Different {
 }
 
 impl Campaign {
-    /// Runs scenarios on `jobs` threads; `each` sees the tally after every one. Gives those that differ, by number.
+    /// Runs scenarios on `jobs` threads; `each` sees the tally after every one. Gives those that differ, by
+    /// number.
     ///
     /// # Errors
     ///

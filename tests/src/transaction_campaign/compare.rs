@@ -190,8 +190,8 @@ pub fn compare(images: &Images, scenario: &Scenario) -> Result<Result<Agreed, Di
     Ok(Ok(agreed))
 }
 
-/// A verdict of a run with pauses. The cycles that scripts are told depend on where exactly a pause falls if VMs were put
-/// aside: ckb-script adds what that costs to the total when a run ends, and a pause ends one.
+/// A verdict of a run with pauses. The cycles that scripts are told depend on where exactly a pause falls if
+/// VMs were put aside: ckb-script adds what that costs to the total when a run ends, and a pause ends one.
 fn without_cycles(verdict: &Verdict) -> Verdict {
     if tally::spawned(verdict) < SPAWNED_MIN {
         return verdict.clone();
@@ -353,7 +353,8 @@ impl Stage {
         Ok(Ok(ran))
     }
 
-    /// Runs ckb-script's scheduler on machines of `engine`, paused where the scenario says; how often it paused.
+    /// Runs ckb-script's scheduler on machines of `engine`, paused where the scenario says; how often it
+    /// paused.
     fn paused<E: Engine>(&self, scenario: &Scenario, cycles_max: u64, engine: &E) -> (Verdict, usize) {
         let lines = Lines::default();
         let verifier = self.verifier::<E::Machine>(&lines);

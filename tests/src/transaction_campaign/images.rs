@@ -1,4 +1,5 @@
-//! The images that scenarios run: the actor in several builds and layouts, and code for scripts to load. Compiled once.
+//! The images that scenarios run: the actor in several builds and layouts, and code for scripts to load.
+//! Compiled once.
 
 use std::{
     collections::HashMap,
@@ -91,8 +92,8 @@ type Key = (Sha256Digest, u32, bool);
 type Compiled = Option<Arc<Program>>;
 
 impl Images {
-    /// All images, made once in a process. They are the same in every campaign, so that what they are compiled to is
-    /// kept between runs.
+    /// All images, made once in a process. They are the same in every campaign, so that what they are
+    /// compiled to is kept between runs.
     ///
     /// # Errors
     ///
@@ -115,8 +116,8 @@ impl Images {
             .enumerate()
             .map(|(index, (build, layout))| {
                 let mut code = builds[*build].clone();
-                // Code of one image that is also that of another runs natively only where all of it is the same. Two
-                // images are left so.
+                // Code of one image that is also that of another runs natively only where all of it is the
+                // same. Two images are left so.
                 if !TWINS.contains(&index) {
                     code.extend((index as u64 + 1).to_le_bytes());
                 }
@@ -166,7 +167,8 @@ impl Images {
         Ok(refused)
     }
 
-    /// Native code for `elf` by the generator of `tier`; none if it refuses. One ELF always has the same hints.
+    /// Native code for `elf` by the generator of `tier`; none if it refuses. One ELF always has the same
+    /// hints.
     ///
     /// # Errors
     ///

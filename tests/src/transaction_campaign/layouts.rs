@@ -12,8 +12,8 @@ pub(super) const FILLED_BYTES: u64 = 0x4000;
 pub(super) const OVERLAPPED: u64 = 0x4_0000;
 /// Bytes of them.
 pub(super) const OVERLAPPED_BYTES: u64 = 0x4000;
-/// Where lines of fusions stand, or code that another segment covers: below all that is written, as native code writes
-/// only to pages between executable ones and the end.
+/// Where lines of fusions stand, or code that another segment covers: below all that is written, as native
+/// code writes only to pages between executable ones and the end.
 pub(super) const CODE: u64 = 0x1_8000;
 /// Where the addresses of lines stand.
 const TABLE: u64 = 0x5_8000;

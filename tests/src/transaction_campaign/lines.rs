@@ -1,4 +1,5 @@
-//! Long lines of fusions: functions without a branch whose traces take about as many bytes as a byte can count.
+//! Long lines of fusions: functions without a branch whose traces take about as many bytes as a byte can
+//! count.
 
 use crate::{
     asm::{compressed, encode, operations},
@@ -12,7 +13,8 @@ const SHORT_NOP: u16 = 0x0001;
 /// `ret`.
 const RETURN: u16 = 0x8082;
 
-/// The code of some lines at `address`, and addresses at which one may be called: beginnings, and places inside.
+/// The code of some lines at `address`, and addresses at which one may be called: beginnings, and places
+/// inside.
 pub(super) fn lines(random: &mut Random, address: u64) -> (Vec<u8>, Vec<u64>) {
     let (mut code, mut entries) = (Vec::new(), Vec::new());
     for _ in 0..LINES {

@@ -14,8 +14,8 @@ use super::{
 /// Bytes of each page in which a routine may begin.
 const ROUTINES_BYTES: u64 = 1024;
 
-/// Native code of `met`, in all versions that run. Code by both generators meets: that of `tier` is beside what is loaded, which is
-/// compiled by the baseline mostly, since that is quick.
+/// Native code of `met`, in all versions that run. Code by both generators meets: that of `tier` is beside
+/// what is loaded, which is compiled by the baseline mostly, since that is quick.
 pub(super) fn programs(
     images: &Images,
     scenario: &Scenario,

@@ -1,4 +1,5 @@
-//! Phrases: a few orders that belong together, such as to load code and call it. Lists of orders are made of them.
+//! Phrases: a few orders that belong together, such as to load code and call it. Lists of orders are made of
+//! them.
 
 use super::{
     images::{Image, Images, LIBRARY, ROUTINE_BYTES, ROUTINES},

@@ -1,4 +1,5 @@
-//! Phrases about processes: children that wait, answer and work, more of them than may be live; exec from every place.
+//! Phrases about processes: children that wait, answer and work, more of them than may be live; exec from
+//! every place.
 
 use super::{
     orders::{Order, Verb, register},
@@ -71,7 +72,8 @@ impl Writer<'_> {
         Order::new(Verb::Spawn, &[index, source, place, bounds, list as u64, form, descriptors])
     }
 
-    /// Children that wait for something to read, so many that some VMs are put aside; the memory is looked at again.
+    /// Children that wait for something to read, so many that some VMs are put aside; the memory is looked at
+    /// again.
     pub(super) fn crowd(&mut self) {
         if self.depth >= DEPTH_MAX {
             return self.change_memory();

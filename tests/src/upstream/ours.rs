@@ -2,8 +2,8 @@
 
 use super::patch::Patch;
 
-/// The manifest gets the hook, the default machine becomes ours, and a script group whose native code gives up is run
-/// again from its start by the interpreter.
+/// The manifest gets the hook, the default machine becomes ours, and a script group whose native code gives
+/// up is run again from its start by the interpreter.
 pub(super) const PATCHES: [Patch; 5] = [
     Patch {
         file: "script/Cargo.toml",

@@ -69,7 +69,8 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
     .flatten()
 }
 
-/// Address checks. What is left out of the IR is found by its verifier; behind that stand those of the emitter.
+/// Address checks. What is left out of the IR is found by its verifier; behind that stand those of the
+/// emitter.
 const CHECKS: [Mutant; 13] = [
     mutant(
         "reads-not-checked",
@@ -269,7 +270,8 @@ const SIGNATURES: [Mutant; 18] = [
         "true => emitter.field(base, Field::register(register))?,",
         "true => emitter.builder.build_alloca(emitter.i64, \"home\")?,",
     ),
-    // Who is called through another register and reads a link that a call by address left behind: no generated program has it.
+    // Who is called through another register and reads a link that a call by address left behind: no
+    // generated program has it.
     Mutant {
         name: "links-known",
         file: CURRENT,
@@ -325,7 +327,8 @@ const LOOP_BOUNDS: [Mutant; 12] = [
         "span.step >= 0 && span.terms == sum.terms && is_near(span)",
         "true",
     ),
-    // The verifier refuses it where it matters, which generated programs hardly ever have: counters compared unsigned, read above.
+    // The verifier refuses it where it matters, which generated programs hardly ever have: counters compared
+    // unsigned, read above.
     Mutant {
         name: "loop-start-shown-from-below",
         file: LOOP_GUARD,

@@ -7,8 +7,9 @@
 //! size: number, turned right by three bits, since sizes are multiples of 8
 //! each function that comes: number, the distance of its guest address from the last one that left or came
 //! ```
-//! A number has seven bits in each byte, the low ones first, and the high bit of each byte but the last. Distances of guest
-//! addresses go both ways: the lowest bit says which. A group starts with an empty chain, and size and address 0.
+//! A number has seven bits in each byte, the low ones first, and the high bit of each byte but the last.
+//! Distances of guest addresses go both ways: the lowest bit says which. A group starts with an empty chain,
+//! and size and address 0.
 
 use super::{CHAIN_MAX, FrameAt, FrameError, FrameRow, GROUP_ROWS_MAX};
 
@@ -37,7 +38,8 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The group whose code starts at `start` and whose rows are in `bytes` from `at`; `frame` becomes what they say.
+    /// The group whose code starts at `start` and whose rows are in `bytes` from `at`; `frame` becomes what
+    /// they say.
     pub(super) fn new(bytes: &'a [u8], at: usize, start: u32, frame: &'a mut FrameAt) -> Self {
         (frame.bytes, frame.depth) = (0, 0);
         Self { bytes, at, start, pc: 0, rows: 0, row: at, frame }

@@ -48,7 +48,8 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
             }
             Terminator::TailCall { callee, link } => {
                 self.call(*callee, SpAfter::Moved, true)?;
-                // The function came back to where `link` says; that is our caller, or else nobody's business of ours.
+                // The function came back to where `link` says; that is our caller, or else nobody's business
+                // of ours.
                 self.expect_own_link(link.map(value))?;
                 self.give_back()
             }
@@ -103,9 +104,9 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         Ok(())
     }
 
-    /// Jumps to one of `candidates` through a block that all such jumps of the function share: an interpreter that jumps
-    /// from each of its labels to each other has too many edges for a switch in each place. Another target may be called or
-    /// not; what is called returns to `link`.
+    /// Jumps to one of `candidates` through a block that all such jumps of the function share: an interpreter
+    /// that jumps from each of its labels to each other has too many edges for a switch in each place.
+    /// Another target may be called or not; what is called returns to `link`.
     fn shared_switch(
         &self,
         target: IntValue<'c>,
@@ -158,8 +159,8 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         self.give_back()
     }
 
-    /// Jumps where a table that never changes says, if `base` is the place of an entry and `register` as it has to be; else goes on
-    /// in a new block.
+    /// Jumps where a table that never changes says, if `base` is the place of an entry and `register` as it
+    /// has to be; else goes on in a new block.
     fn table_switch(
         &self,
         base: IntValue<'c>,
@@ -187,8 +188,8 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         Ok(())
     }
 
-    /// Jumps to the one of `candidates` that is `target`. Many are found by a table with a place for each even address
-    /// between them.
+    /// Jumps to the one of `candidates` that is `target`. Many are found by a table with a place for each
+    /// even address between them.
     fn switch(
         &self,
         target: IntValue<'c>,
@@ -212,8 +213,8 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         Ok(())
     }
 
-    /// Calls a function and takes its results, after which `sp` has to be as `sp_after` says. The last one becomes a jump where
-    /// these are the caller's results, and nothing is left to do.
+    /// Calls a function and takes its results, after which `sp` has to be as `sp_after` says. The last one
+    /// becomes a jump where these are the caller's results, and nothing is left to do.
     pub(crate) fn call(
         &self,
         callee: FunctionId,
@@ -240,7 +241,8 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         }
     }
 
-    /// Calls the function at a guest address through the state. Afterwards the registers in `live` are current.
+    /// Calls the function at a guest address through the state. Afterwards the registers in `live` are
+    /// current.
     fn call_indirect(&self, target: IntValue<'c>, live: RegSet) -> Result<(), CodegenError> {
         let emitter = self.emitter;
         let module = emitter.ir;

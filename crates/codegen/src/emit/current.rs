@@ -1,8 +1,8 @@
 //! Registers of which the state holds the same value: they need not be spilled there again.
 //!
-//! What comes from the state is in it until it changes, and so is what was passed through it, as nobody else changes it there: a callee that
-//! changes a register that is read afterwards passes it back. Links and `sp` come back without being passed back, so what the state holds
-//! of them is not known.
+//! What comes from the state is in it until it changes, and so is what was passed through it, as nobody else
+//! changes it there: a callee that changes a register that is read afterwards passes it back. Links and `sp`
+//! come back without being passed back, so what the state holds of them is not known.
 
 use std::cell::Cell;
 
@@ -89,8 +89,8 @@ impl Current {
         self.set(signature.overflow.iter().copied().fold(kept, RegSet::with));
     }
 
-    /// Behind a call by address before which `spilled` were spilled, of which any of `changed` may have changed; `reloaded` are
-    /// reloaded.
+    /// Behind a call by address before which `spilled` were spilled, of which any of `changed` may have
+    /// changed; `reloaded` are reloaded.
     pub(crate) fn call_indirect(&self, spilled: RegSet, changed: RegSet, reloaded: RegSet) {
         self.set(self.now.get().or(spilled).minus(changed).or(reloaded));
     }

@@ -1,8 +1,8 @@
-//! Debug information that names guest addresses: the frame table of the library is made of it (see `frames.rs`), and then it
-//! is taken away.
+//! Debug information that names guest addresses: the frame table of the library is made of it (see
+//! `frames.rs`), and then it is taken away.
 //!
-//! A function's name is its guest address in hexadecimal; the line of a call is the guest address of the block that calls,
-//! that of everything else the function's address.
+//! A function's name is its guest address in hexadecimal; the line of a call is the guest address of the
+//! block that calls, that of everything else the function's address.
 
 use antares_ir as ir;
 use antares_program::GuestAddr;

@@ -1,8 +1,10 @@
-//! Calls that return again (`setjmp`), and who goes there (`longjmp`): the host knows which frames wait, and goes on in them.
+//! Calls that return again (`setjmp`), and who goes there (`longjmp`): the host knows which frames wait, and
+//! goes on in them.
 //!
-//! A frame is marked before such a call and unmarked before it ends, so the host never goes on in one that is gone. Behind the second
-//! return all registers, `sp` too, come from the state. What else the function keeps is as it was when it began (base, its own
-//! return address), and `returns_twice` has LLVM keep that where it is.
+//! A frame is marked before such a call and unmarked before it ends, so the host never goes on in one that is
+//! gone. Behind the second return all registers, `sp` too, come from the state. What else the function keeps
+//! is as it was when it began (base, its own return address), and `returns_twice` has LLVM keep that where it
+//! is.
 
 use antares_abi::LeaveReason;
 use antares_ir::{Block, Returns, SpAfter, Terminator};

@@ -1,4 +1,5 @@
-//! One guest function: registers in stack slots (which LLVM turns into SSA values) or in the state, blocks, operations.
+//! One guest function: registers in stack slots (which LLVM turns into SSA values) or in the state, blocks,
+//! operations.
 
 use std::{cell::RefCell, ops::Range};
 
@@ -19,11 +20,15 @@ use crate::{
     },
 };
 
-/// A block with more loads and stores than this
+/// A block with more loads and stores than this, or with more operations,
 const ACCESSES_MAX: usize = 1024;
+const OPERATIONS_MAX: usize = 8192;
 
-/// is cut after each so many: LLVM's scheduler compares each of them with all others.
+/// is cut after each so many of either: LLVM's scheduler compares each load or store with all others, and
+/// where many use one value, its selection of instructions and its scheduler compare each use with all
+/// others.
 const ACCESSES_BETWEEN_CUTS: usize = 128;
+const OPERATIONS_BETWEEN_CUTS: usize = 512;
 
 /// A function being emitted.
 pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
@@ -43,8 +48,8 @@ pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
     pub(crate) blocks: Vec<BasicBlock<'c>>,
     /// The return address that the function was called with.
     pub(crate) own_link: Option<IntValue<'c>>,
-    /// Whether jumps to the same places share one switch, where they leave their target in `target`, and in `link` where what is
-    /// called there returns to.
+    /// Whether jumps to the same places share one switch, where they leave their target in `target`, and in
+    /// `link` where what is called there returns to.
     pub(crate) shares_switches: bool,
     pub(crate) target: PointerValue<'c>,
     pub(crate) link: PointerValue<'c>,
@@ -76,8 +81,8 @@ pub(crate) fn emit(emitter: &Emitter, ir: &ir::Function) -> Result<(), CodegenEr
     Ok(())
 }
 
-/// What the front of a loop has proved for the accesses of a block in it: ranges from a base. Elsewhere LLVM would gain nothing
-/// by it.
+/// What the front of a loop has proved for the accesses of a block in it: ranges from a base. Elsewhere LLVM
+/// would gain nothing by it.
 fn proved(block: &ir::Block) -> Vec<(ir::Value, Range<i64>)> {
     let range = |op: &Op| match *op {
         Op::Proved { base, low, high, .. } => Some((base, low..high)),
@@ -96,7 +101,8 @@ fn address<'c>(
     Address { base: values[base.0 as usize], offset, is_proved }
 }
 
-/// Registers that the function holds at any time. What it neither reads nor writes may be in the state all the while.
+/// Registers that the function holds at any time. What it neither reads nor writes may be in the state all
+/// the while.
 fn registers(emitter: &Emitter, ir: &ir::Function) -> RegSet {
     let mut set = ir.params.or(ir.results);
     let mut touched = RegSet::EMPTY;
@@ -116,28 +122,34 @@ fn registers(emitter: &Emitter, ir: &ir::Function) -> RegSet {
     touched.or(set.and(arguments(ir, emitter.convention)))
 }
 
-/// Counts the loads and stores of a block that has many.
-struct AccessCounter {
-    is_many: bool,
-    count: usize,
+/// Counts the operations of a block that has many.
+struct Cuts {
+    is_long: bool,
+    accesses: usize,
+    operations: usize,
 }
 
-impl AccessCounter {
+impl Cuts {
     fn of(block: &ir::Block) -> Self {
-        let is_many = block.ops.iter().filter(|op| Self::is_one(op)).count() > ACCESSES_MAX;
-        Self { is_many, count: 0 }
+        let accesses = block.ops.iter().filter(|op| Self::is_access(op)).count();
+        let is_long = accesses > ACCESSES_MAX || block.ops.len() > OPERATIONS_MAX;
+        Self { is_long, accesses: 0, operations: 0 }
     }
 
-    fn is_one(op: &Op) -> bool {
+    fn is_access(op: &Op) -> bool {
         matches!(op, Op::Load { .. } | Op::Store { .. })
     }
 
     /// Whether the block is cut before `op`.
-    fn is_cut(&mut self, op: &Op) -> bool {
-        self.count += usize::from(self.is_many && Self::is_one(op));
-        let is_cut = self.count == ACCESSES_BETWEEN_CUTS;
-        self.count %= ACCESSES_BETWEEN_CUTS;
-        is_cut
+    fn is_before(&mut self, op: &Op) -> bool {
+        self.accesses += usize::from(Self::is_access(op));
+        self.operations += 1;
+        let is_full = self.accesses == ACCESSES_BETWEEN_CUTS || self.operations == OPERATIONS_BETWEEN_CUTS;
+        let is_before = self.is_long && is_full;
+        if is_before {
+            (self.accesses, self.operations) = (0, 0);
+        }
+        is_before
     }
 }
 
@@ -215,8 +227,8 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         Ok(())
     }
 
-    /// Whether `register` has to be moved where the state holds it and where it comes from there. Without a slot it is not
-    /// live anywhere in the function.
+    /// Whether `register` has to be moved where the state holds it and where it comes from there. Without a
+    /// slot it is not live anywhere in the function.
     pub(crate) fn moves(&self, register: Reg) -> bool {
         self.slots[register.index()].is_some() && !self.memory_resident.has(register)
     }
@@ -276,10 +288,12 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         let mut values: Vec<IntValue<'c>> = Vec::with_capacity(block.ops.len());
         let has_wide = block.ops.iter().any(|op| matches!(op, Op::Binary(BinaryOp::MulHighUnsigned, ..)));
         let (proved, ordered) = (proved(block), ordered_stores(self.ir, index));
-        let mut accesses = AccessCounter::of(block);
+        let mut cuts = Cuts::of(block);
         for (place, op) in block.ops.iter().enumerate() {
-            if accesses.is_cut(op) {
-                self.emitter.keep_accesses_apart()?;
+            if cuts.is_before(op) {
+                // What ends a block of LLVM's, for good: nothing knows that no cycle was used since the last
+                // look.
+                self.poll(self.cycles_left()?, block.pc)?;
             }
             let value = match *op {
                 Op::Store { width, base, offset, value } => {
@@ -288,7 +302,8 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
                     self.emitter.store(self.base, (width, is_kept), address, values[value.0 as usize])?;
                     self.emitter.i64.const_zero()
                 }
-                // Both halves of a product come from one multiplication, once LLVM sees that the operands are the same.
+                // Both halves of a product come from one multiplication, once LLVM sees that the operands are
+                // the same.
                 Op::Binary(BinaryOp::Mul, a, b) if has_wide => {
                     self.emitter.low_product(values[a.0 as usize], values[b.0 as usize])?
                 }

@@ -42,7 +42,8 @@ impl<'c> Emitter<'c, '_> {
         self.check_between(function, (start, end), sp, (low, 0))
     }
 
-    /// Leaves native code unless `[base + low, base + high)` lies inside the bounds, modulo 2^64 and without a wrap.
+    /// Leaves native code unless `[base + low, base + high)` lies inside the bounds, modulo 2^64 and without
+    /// a wrap.
     pub(crate) fn check_between(
         &self,
         function: FunctionValue<'c>,
@@ -72,20 +73,21 @@ impl<'c> Emitter<'c, '_> {
             let index = self.builder.build_int_add(base, self.number(offset), "index")?;
             return Ok(self.inside_memory(memory, index));
         }
-        // SAFETY: inkwell marks address arithmetic unsafe; it is not `inbounds` and wraps, whatever the operands are.
-        // That the sum lies in guest memory was checked by the IR's `check` before.
+        // SAFETY: inkwell marks address arithmetic unsafe; it is not `inbounds` and wraps, whatever the
+        // operands are. That the sum lies in guest memory was checked by the IR's `check` before.
         unsafe {
             let at_base = self.builder.build_gep(i8, memory, &[base], "at_base")?;
             Ok(self.builder.build_gep(i8, at_base, &[self.number(offset)], "address")?)
         }
     }
 
-    /// The host address of a guest address that is known to be one, so that LLVM knows how far a loop's accesses are apart.
+    /// The host address of a guest address that is known to be one, so that LLVM knows how far a loop's
+    /// accesses are apart.
     fn inside_memory(&self, memory: PointerValue<'c>, index: IntValue<'c>) -> PointerValue<'c> {
         let mut indices = [index.as_value_ref()];
-        // SAFETY: the builder stands in a block; pointer, type and index are of its context, and the index is counted. The
-        // sum cannot wrap where it is used: guest memory lies in the address space as a whole, and it is proved that
-        // the index is in it.
+        // SAFETY: the builder stands in a block; pointer, type and index are of its context, and the index is
+        // counted. The sum cannot wrap where it is used: guest memory lies in the address space as a whole,
+        // and it is proved that the index is in it.
         unsafe {
             PointerValue::new(LLVMBuildGEPWithNoWrapFlags(
                 self.builder.as_mut_ptr(),

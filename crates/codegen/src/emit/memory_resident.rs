@@ -1,7 +1,9 @@
-//! Memory-resident registers: those that a function leaves in the state, where its callers put them and its callees look for them.
+//! Memory-resident registers: those that a function leaves in the state, where its callers put them and its
+//! callees look for them.
 //!
-//! Elsewhere than in the state, a register costs moves at calls and returns, and what is alive at a call anyway waits in
-//! memory. In the state it costs a load or store in each block that mentions it, and nothing at calls and where paths meet.
+//! Elsewhere than in the state, a register costs moves at calls and returns, and what is alive at a call
+//! anyway waits in memory. In the state it costs a load or store in each block that mentions it, and nothing
+//! at calls and where paths meet.
 
 use antares_ir::{self as ir, Block, Cfg, LoopNest, Module, Terminator};
 use antares_program::{Reg, RegSet};
@@ -18,12 +20,13 @@ const LOOP_WEIGHT_BITS: u32 = 2;
 /// and so many loops around each other do.
 const LOOPS_MAX: u32 = 4;
 
-/// A move at a call or return weighs as much as so many loads or stores in blocks: with fewer registers outside of the state, those that are
-/// there move less between blocks.
+/// A move at a call or return weighs as much as so many loads or stores in blocks: with fewer registers
+/// outside of the state, those that are there move less between blocks.
 const MOVE_WEIGHT: u64 = 3;
 
-/// Those of `function`. Arguments stay in host registers. So does what some function is linked through: who returns where it was called
-/// from passes back no link, so callers count on theirs, in the state too, whatever its callees did with that register.
+/// Those of `function`. Arguments stay in host registers. So does what some function is linked through: who
+/// returns where it was called from passes back no link, so callers count on theirs, in the state too,
+/// whatever its callees did with that register.
 pub(crate) fn memory_resident(emitter: &Emitter, function: &ir::Function) -> RegSet {
     let Emitter { ir: module, convention, links, .. } = *emitter;
     if convention == Convention::All {
@@ -64,7 +67,8 @@ fn weights(function: &ir::Function) -> Vec<u64> {
     depths.map(|depth| 1 << (LOOP_WEIGHT_BITS * depth.min(LOOPS_MAX))).collect()
 }
 
-/// Registers that go to the state and that come from there at the end of `block`, if their place is elsewhere.
+/// Registers that go to the state and that come from there at the end of `block`, if their place is
+/// elsewhere.
 fn moves(module: &Module, function: &ir::Function, block: &Block) -> [RegSet; 2] {
     match &block.terminator {
         Terminator::Call { callee, .. } => {

@@ -1,4 +1,5 @@
-//! Arithmetic: one LLVM form for each IR operation. Everything that LLVM leaves undefined is defined here first.
+//! Arithmetic: one LLVM form for each IR operation. Everything that LLVM leaves undefined is defined here
+//! first.
 
 use antares_ir::{BinaryOp, UnaryOp};
 use inkwell::{
@@ -122,8 +123,8 @@ impl<'c> Emitter<'c, '_> {
         Ok(self.builder.build_int_truncate(high, self.i64, "")?)
     }
 
-    /// Division by zero and -2^63 / -1 are undefined in LLVM and trap on x86: both divide by 1 instead, which already
-    /// gives the right answer for the overflow.
+    /// Division by zero and -2^63 / -1 are undefined in LLVM and trap on x86: both divide by 1 instead, which
+    /// already gives the right answer for the overflow.
     fn signed_division(&self, op: BinaryOp, x: IntValue<'c>, y: IntValue<'c>) -> Emitted<'c> {
         let b = &self.builder;
         let is_zero = b.build_int_compare(IntPredicate::EQ, y, self.number(0), "")?;

@@ -1,10 +1,11 @@
 //! Stores that LLVM's loop vectorizer must not move past each other.
 //!
-//! It takes all stores by one pointer for one access (`LoopAccessAnalysis` of LLVM 22), and so does not look whether they meet those of
-//! another iteration, as they do where the pointer moves by fewer bytes than they have. Then all iterations of a vector make the first
-//! store before any makes the second one, which is wrong unless the second overwrites the first whole, each time: it is as wide and made
-//! whenever that is. A store that could go wrong is volatile; LLVM leaves its loop as it is. Loops that are not bounded have the meter in
-//! them, and never are loops on vectors.
+//! It takes all stores by one pointer for one access (`LoopAccessAnalysis` of LLVM 22), and so does not look
+//! whether they meet those of another iteration, as they do where the pointer moves by fewer bytes than they
+//! have. Then all iterations of a vector make the first store before any makes the second one, which is wrong
+//! unless the second overwrites the first whole, each time: it is as wide and made whenever that is. A store
+//! that could go wrong is volatile; LLVM leaves its loop as it is. Loops that are not bounded have the meter
+//! in them, and never are loops on vectors.
 
 use antares_ir::{self as ir, Access, Linear, LoopSpan, Op, Width};
 use antares_program::BlockId;
@@ -31,8 +32,8 @@ pub(crate) fn ordered_stores(function: &ir::Function, index: usize) -> Vec<usize
     (0..own.len()).filter(|place| is_ordered(*place)).map(|place| own[place].0).collect()
 }
 
-/// Whether no iteration of the block's loop stores where another one does by the same pointer: what it stores to was compared beforehand,
-/// and moves by no fewer bytes than an iteration stores.
+/// Whether no iteration of the block's loop stores where another one does by the same pointer: what it stores
+/// to was compared beforehand, and moves by no fewer bytes than an iteration stores.
 fn is_apart(function: &ir::Function, index: usize) -> bool {
     let has_checks =
         |block: &ir::Block| block.ops.iter().any(|op| matches!(op, Op::Check { access: Access::Write, .. }));
@@ -75,7 +76,8 @@ fn stores(block: &ir::Block) -> Vec<Store> {
 mod tests {
     use super::*;
 
-    /// The places in `block0` and `block1` of a bounded loop that stores what is said in each, to addresses that move by `step`.
+    /// The places in `block0` and `block1` of a bounded loop that stores what is said in each, to addresses
+    /// that move by `step`.
     fn places(step: i64, of_0: &str, of_1: &str) -> [Vec<usize>; 2] {
         let text = format!(
             "module version 2 isa imc+b+mop\ncode 0xf000..0x11000\nstores 0x11000..0x400000\nindirect {{sp}} changes {{}}\n

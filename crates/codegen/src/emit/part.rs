@@ -4,19 +4,20 @@ use antares_ir::Module;
 
 use crate::{Share, emit::giants::is_giant};
 
-/// The part of each function: neighbours together, about the same number of operations in each. If `share` says so, the last
-/// part has all giants and nothing else.
+/// The part of each function: neighbours together, about the same number of operations in each. If `share`
+/// says so, the last part has all giants and nothing else.
 pub(crate) fn parts(module: &Module, share: Share) -> Vec<u32> {
     let of = if share.has_giants { share.of - 1 } else { share.of };
-    let is_apart = |index: usize| share.has_giants && is_giant(&module.functions[index]);
+    let is_apart: Vec<bool> =
+        module.functions.iter().map(|function| share.has_giants && is_giant(function)).collect();
     let size = |index: usize| -> u64 {
-        let blocks = module.functions[index].blocks.iter().filter(|_| !is_apart(index));
+        let blocks = module.functions[index].blocks.iter().filter(|_| !is_apart[index]);
         blocks.map(|block| block.ops.len() as u64 + 1).sum()
     };
     let total: u64 = (0..module.functions.len()).map(size).sum();
     let mut before = 0;
     let mut part = |index: usize| {
-        if is_apart(index) {
+        if is_apart[index] {
             return of;
         }
         let part = before * u64::from(of) / total.max(1);

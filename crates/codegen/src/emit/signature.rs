@@ -3,8 +3,8 @@
 use antares_ir as ir;
 use antares_program::{Reg, RegSet};
 
-/// Guest registers that a function returns in host registers beside the cycles left; x86_regcallcc returns eleven
-/// values in registers, and a twelfth would send all of them through memory.
+/// Guest registers that a function returns in host registers beside the cycles left; x86_regcallcc returns
+/// eleven values in registers, and a twelfth would send all of them through memory.
 const RESULTS_IN_REGISTERS_MAX: usize = 10;
 
 /// Where functions are passed and pass back more registers than this on average, most go through the state.
@@ -15,8 +15,8 @@ const PASSED_MAX: usize = 20;
 pub enum Convention {
     /// As many as there are host registers for.
     All,
-    /// Arguments, `sp` and the link. All others are in the state wherever a function begins or ends, so that a function that
-    /// neither reads nor writes one of them has nothing to do with it, whatever it calls.
+    /// Arguments, `sp` and the link. All others are in the state wherever a function begins or ends, so that
+    /// a function that neither reads nor writes one of them has nothing to do with it, whatever it calls.
     Arguments,
 }
 

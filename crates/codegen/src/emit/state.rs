@@ -40,7 +40,8 @@ impl<'c> Emitter<'c, '_> {
         field: Field,
     ) -> Result<PointerValue<'c>, CodegenError> {
         let offset = self.i64.const_int(field.0 as u64, false);
-        // SAFETY: inkwell marks address arithmetic unsafe; it is not `inbounds` and wraps, whatever the operands are.
+        // SAFETY: inkwell marks address arithmetic unsafe; it is not `inbounds` and wraps, whatever the
+        // operands are.
         Ok(unsafe { self.builder.build_gep(self.context.i8_type(), base, &[offset], "field")? })
     }
 

@@ -1,4 +1,5 @@
-//! Small functions of every library: the ways to and from the host, indirect calls, and the carry-less product.
+//! Small functions of every library: the ways to and from the host, indirect calls, and the carry-less
+//! product.
 
 use antares_abi::{ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, NAMES_TARGET};
 use antares_ir as ir;
@@ -36,8 +37,8 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Calls the host for a syscall; the host leaves native code itself if it has to. Only this function and
-    /// [`Self::define_resolve`] follow the C convention on their way out: a guest function that did would have to save
-    /// vector registers at its entry.
+    /// [`Self::define_resolve`] follow the C convention on their way out: a guest function that did would
+    /// have to save vector registers at its entry.
     fn define_ecall(&self) -> Result<(), CodegenError> {
         let function = self.ecall;
         let base = self.base_of(function);
@@ -49,7 +50,8 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Calls the thunk that another library has for a guest address; if there is none, the host leaves native code.
+    /// Calls the thunk that another library has for a guest address; if there is none, the host leaves native
+    /// code.
     fn define_resolve(&self) -> Result<(), CodegenError> {
         let function = self.resolve;
         let (base, target) = (self.base_of(function), self.int_param(function, 1));
@@ -71,9 +73,9 @@ impl<'c> Emitter<'c, '_> {
         Ok(self.builder.build_int_to_ptr(address, self.ptr, "pointer")?)
     }
 
-    /// Tells the host of the cycles that are left, which are below zero; gives what is left then. The host keeps all
-    /// registers, so that the functions around need not (see `State::meter`). Where native code goes on, an instruction
-    /// that does nothing tells it the guest address.
+    /// Tells the host of the cycles that are left, which are below zero; gives what is left then. The host
+    /// keeps all registers, so that the functions around need not (see `State::meter`). Where native code
+    /// goes on, an instruction that does nothing tells it the guest address.
     pub(crate) fn meter(
         &self,
         base: PointerValue<'c>,
@@ -93,17 +95,8 @@ impl<'c> Emitter<'c, '_> {
         Ok(call.try_as_basic_value().basic().map_or(left, |value| value.into_int_value()))
     }
 
-    /// Lets no load or store pass this place. It is no instruction.
-    pub(crate) fn keep_accesses_apart(&self) -> Result<(), CodegenError> {
-        let kind = self.context.void_type().fn_type(&[], false);
-        let nothing = (String::new(), "~{memory}".to_owned());
-        let assembly = self.context.create_inline_asm(kind, nothing.0, nothing.1, true, false, None, false);
-        let call = self.builder.build_indirect_call(kind, assembly, &[], "")?;
-        call.add_attribute(AttributeLoc::Function, self.attribute("nounwind"));
-        Ok(())
-    }
-
-    /// Calls the thunk for a guest address. Without one it leaves native code, or asks the host for another library's.
+    /// Calls the thunk for a guest address. Without one it leaves native code, or asks the host for another
+    /// library's.
     fn define_dispatch(&self, tables: &Tables<'c>) -> Result<(), CodegenError> {
         let function = self.dispatch;
         let (base, target) = (self.base_of(function), self.int_param(function, 1));
@@ -179,16 +172,18 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The entry thunk of a function: guest registers and cycles from the state, the call, and back to the state.
+    /// The entry thunk of a function: guest registers and cycles from the state, the call, and back to the
+    /// state.
     ///
-    /// The link register, and `sp` where the function gives it back, are no results; but a callee that wrote registers to
-    /// the state has left its own there. After a function that the host may enter in the middle of a run
-    /// the state is complete again.
+    /// The link register, and `sp` where the function gives it back, are no results; but a callee that wrote
+    /// registers to the state has left its own there. After a function that the host may enter in the middle
+    /// of a run the state is complete again.
     pub(crate) fn thunk(&self, function: &ir::Function) -> Result<(), CodegenError> {
         let thunk = self.declare_thunk(function);
         let base = self.base_of(thunk);
         self.builder.position_at_end(self.context.append_basic_block(thunk, "entry"));
-        // The function may end up inside of its thunk; without a scope to be in it would be lost for profiles.
+        // The function may end up inside of its thunk; without a scope to be in it would be lost for
+        // profiles.
         self.enter_scope_of(thunk, THUNK, function.entry);
         let signature = self.signature(function.id);
         let left = self.read_state(base, Field::CYCLES_LEFT)?;

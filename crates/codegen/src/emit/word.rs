@@ -1,5 +1,5 @@
-//! Arithmetic on words. The IR computes on 64 bits and extends the low half; LLVM gets 32-bit operations, which is what
-//! it finds rotates, adds with carry and short encodings by.
+//! Arithmetic on words. The IR computes on 64 bits and extends the low half; LLVM gets 32-bit operations,
+//! which is what it finds rotates, adds with carry and short encodings by.
 
 use antares_ir::{BinaryOp, Block, Op, UnaryOp, Value};
 use inkwell::values::IntValue;

@@ -1,7 +1,8 @@
-//! What an instruction does beside giving a value, and which two may change places for it: the scheduler and its check both go by this.
+//! What an instruction does beside giving a value, and which two may change places for it: the scheduler and
+//! its check both go by this.
 //!
-//! Arithmetic may cross a volatile access: LLVM's language reference has a volatile access keep its order with other volatile ones
-//! alone. Here it keeps its order with all other accesses.
+//! Arithmetic may cross a volatile access: LLVM's language reference has a volatile access keep its order
+//! with other volatile ones alone. Here it keeps its order with all other accesses.
 
 use inkwell::{
     types::BasicTypeEnum,

@@ -192,8 +192,8 @@ impl<'c> Maker<'_, 'c> {
         }
     }
 
-    /// Where the result is of an instruction that does nothing on the host: half of what is there already, or an address that
-    /// becomes part of the accesses.
+    /// Where the result is of an instruction that does nothing on the host: half of what is there already, or
+    /// an address that becomes part of the accesses.
     fn other_name(&mut self, instruction: InstructionValue<'c>) -> Option<Halves> {
         let mut operands = operands(instruction);
         let (first, second) = (operands.next()?, operands.next());
@@ -240,8 +240,9 @@ impl<'c> Maker<'_, 'c> {
         (self.region[from].get_opcode() == InstructionOpcode::ICmp).then_some(from)
     }
 
-    /// What becomes one `add` and one `adc` if it stays together: a sum, the comparison that says whether it wrapped, and the sum
-    /// that takes this as a carry, which is at a place; with another sum in between, if that is for this one alone.
+    /// What becomes one `add` and one `adc` if it stays together: a sum, the comparison that says whether it
+    /// wrapped, and the sum that takes this as a carry, which is at a place; with another sum in between, if
+    /// that is for this one alone.
     fn carry(&self, at: usize) -> Option<Vec<usize>> {
         let comparison = self.comparison(at)?;
         let high = self.only_user(at).filter(|high| is_sum(self.region[*high]))?;

@@ -1,8 +1,10 @@
-//! Whether another order of a block's instructions does the same: a check of what the scheduler has done, by its result alone.
+//! Whether another order of a block's instructions does the same: a check of what the scheduler has done, by
+//! its result alone.
 //!
-//! What may do anything stays where it is, with the same instructions before it. Of two accesses that keep their order unless they
-//! are apart, apart are those at constant distances from the same pointer whose bytes do not meet: found here by a way of our own, so
-//! that a mistake in the scheduler's is seen. That values are made before they are used is for LLVM's verifier.
+//! What may do anything stays where it is, with the same instructions before it. Of two accesses that keep
+//! their order unless they are apart, apart are those at constant distances from the same pointer whose bytes
+//! do not meet: found here by a way of our own, so that a mistake in the scheduler's is seen. That values are
+//! made before they are used is for LLVM's verifier.
 
 use std::collections::HashMap;
 

@@ -28,7 +28,8 @@ impl<'c> ControlFlow<'c> {
         Self { places, sizes, cfg }
     }
 
-    /// Instructions in loops that `block` is not in: smaller loops of its own loop, or any of the function if it is in none.
+    /// Instructions in loops that `block` is not in: smaller loops of its own loop, or any of the function if
+    /// it is in none.
     pub(crate) fn sibling_loops(&self, block: BasicBlock) -> usize {
         let Some(block) = self.places.get(&block).copied() else { return usize::MAX };
         let mut is_open = vec![true; self.sizes.len()];
@@ -41,7 +42,8 @@ impl<'c> ControlFlow<'c> {
         loops.iter().flatten().map(|at| self.sizes[*at]).sum()
     }
 
-    /// The outermost loops among the blocks that are open: sets of blocks of which each leads to all, as large as they can be.
+    /// The outermost loops among the blocks that are open: sets of blocks of which each leads to all, as
+    /// large as they can be.
     fn loops(&self, is_open: &[bool]) -> Vec<Vec<usize>> {
         let mut is_waiting = is_open.to_vec();
         let mut left = Vec::new();
@@ -98,7 +100,8 @@ mod tests {
 
     use super::*;
 
-    /// A loop of `outer`, `inner` and `latch`, in which `inner` is a loop of its own; then `alone`, a loop of three.
+    /// A loop of `outer`, `inner` and `latch`, in which `inner` is a loop of its own; then `alone`, a loop of
+    /// three.
     const CODE: &str = "define void @f(i1 %c) {\n\
         entry:\n br label %outer\n\
         outer:\n br label %inner\n\

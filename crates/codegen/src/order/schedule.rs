@@ -26,8 +26,8 @@ impl<'n> Schedule<'n> {
         Self { nodes, registers, live_out }
     }
 
-    /// Loads and stores that `order` needs if only so many registers are `available`, and whenever there are too many live the
-    /// one is given up that is read last.
+    /// Loads and stores that `order` needs if only so many registers are `available`, and whenever there are
+    /// too many live the one is given up that is read last.
     pub(crate) fn spills(&self, order: &[usize], available: usize) -> usize {
         // The places where each register is read, the next one last.
         let mut reads = vec![Vec::new(); self.registers];
@@ -62,8 +62,8 @@ impl<'n> Schedule<'n> {
         spills
     }
 
-    /// From the end to the start, always the node that leaves the fewest registers live before it; of several, the one that was
-    /// last. None if nodes wait for each other.
+    /// From the end to the start, always the node that leaves the fewest registers live before it; of
+    /// several, the one that was last. None if nodes wait for each other.
     pub(crate) fn order(&self) -> Option<Vec<usize>> {
         let mut waiting = vec![0_usize; self.nodes.len()];
         for before in self.nodes.iter().flat_map(|node| &node.after) {

@@ -1,4 +1,5 @@
-//! What a value is in terms of the registers at the start of an iteration, and how it moves from iteration to iteration.
+//! What a value is in terms of the registers at the start of an iteration, and how it moves from iteration to
+//! iteration.
 
 use antares_ir::{BinaryOp, Block, Cfg, DominatorTree, LinearSum, Op, UnaryOp, Value, Width};
 use antares_program::{BlockId, Reg};
@@ -15,7 +16,8 @@ const DEPTH_MAX: u32 = 12;
 /// Offsets up to this are followed through extensions of a counter.
 pub(super) const STEP_MAX: i64 = 4096;
 
-/// `factor * register + ... + offset - rest` modulo 2^64, the registers at the start of an iteration, `rest` in `0..=slack`.
+/// `factor * register + ... + offset - rest` modulo 2^64, the registers at the start of an iteration, `rest`
+/// in `0..=slack`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Affine {
     /// Registers in order, factors other than 0.
@@ -103,7 +105,8 @@ pub(super) struct LoopIteration<'a> {
     counter: Option<Counter>,
 }
 
-/// A register that is known to stay between -2^13 and 2^31 in all iterations, so that its low word says all of it.
+/// A register that is known to stay between -2^13 and 2^31 in all iterations, so that its low word says all
+/// of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counter {
     pub(super) register: Reg,
@@ -200,7 +203,8 @@ impl<'a> LoopIteration<'a> {
     fn read(&self, node: usize, register: Reg, depth: u32) -> Option<Affine> {
         match self.writes[register.index()].iter().rev().find(|(writer, _)| *writer < node) {
             None => Some(Affine::register(register)),
-            // Every path to this block and on to the header runs through the writer, which is before it in the order.
+            // Every path to this block and on to the header runs through the writer, which is before it in
+            // the order.
             Some(&(writer, value)) if self.dominates_latch[writer] => self.follow(writer, value, depth),
             Some(_) => None,
         }
@@ -226,7 +230,8 @@ impl<'a> LoopIteration<'a> {
         (44..64).contains(&distance).then(|| Affine::below((1 << (64 - distance)) - 1)).flatten()
     }
 
-    /// How far a register moves in each iteration, and whether on its low word alone; none if that is no constant.
+    /// How far a register moves in each iteration, and whether on its low word alone; none if that is no
+    /// constant.
     pub(super) fn step(&self, register: Reg) -> Option<(i64, bool)> {
         let Some(&(node, value)) = self.writes[register.index()].last() else { return Some((0, false)) };
         if !self.dominates_latch[node] {

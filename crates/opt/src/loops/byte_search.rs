@@ -1,8 +1,8 @@
-//! Loops that search for a byte of a register, from the top down: libgcc counts zeros so where there is no instruction
-//! for it (`__clzdi2`, `__ctzdi2`, and floating point on top of them).
+//! Loops that search for a byte of a register, from the top down: libgcc counts zeros so where there is no
+//! instruction for it (`__clzdi2`, `__ctzdi2`, and floating point on top of them).
 //!
-//! The iterations do nothing but move the counter and take a byte, so a block in the place of the loop counts the zeros, charges all iterations and
-//! goes on behind the loop.
+//! The iterations do nothing but move the counter and take a byte, so a block in the place of the loop counts
+//! the zeros, charges all iterations and goes on behind the loop.
 
 use antares_ir::{BinaryOp, Block, Function, Op, Terminator, UnaryOp, Value};
 use antares_program::{BlockId, GuestAddr, Reg};
@@ -14,8 +14,8 @@ const STEP: i64 = 8;
 /// The last counter from which bits of a register are compared.
 const COUNTER_MAX: i64 = 56;
 
-/// A loop of two blocks: one subtracts [`STEP`] from the counter and ends the loop at zero, the other ends it where the byte
-/// of the word at the counter is not zero.
+/// A loop of two blocks: one subtracts [`STEP`] from the counter and ends the loop at zero, the other ends it
+/// where the byte of the word at the counter is not zero.
 struct ByteSearch {
     counter: Reg,
     word: Reg,
@@ -57,7 +57,8 @@ impl ByteSearch {
         let is_left = [at_zero, end].iter().all(|end| ![header, test].contains(end));
         let is_search = is_counted && is_compared && next == test && again == header && is_left;
         let is_apart = word != counter && byte != counter && byte != word;
-        // Nobody reads the byte after the loop has ended at zero, so it need not be what the iterations left out would leave.
+        // Nobody reads the byte after the loop has ended at zero, so it need not be what the iterations left
+        // out would leave.
         let behind = function.blocks.get(at_zero.0 as usize)?;
         (is_search && is_apart && forgets(behind, byte)).then_some(search)
     }
@@ -73,7 +74,8 @@ impl ByteSearch {
         guard.finish(pc, ahead, plain)
     }
 
-    /// Leaves the loop where it ends, and charges its iterations: `count` cycles each, and `look` where a byte is compared.
+    /// Leaves the loop where it ends, and charges its iterations: `count` cycles each, and `look` where a
+    /// byte is compared.
     fn ahead(&self, pc: GuestAddr, count: u64, look: u64) -> Block {
         let mut ahead = GuardBuilder::default();
         let counter = ahead.push(Op::Read(self.counter));

@@ -189,7 +189,8 @@ impl Spans {
         self.spans.iter().filter_map(last).min().unwrap_or(i64::MAX)
     }
 
-    /// Whether one of the ranges shows that a sum is not below zero before the first iteration, nor far beyond the end of memory.
+    /// Whether one of the ranges shows that a sum is not below zero before the first iteration, nor far
+    /// beyond the end of memory.
     pub(super) fn show_low(&self, sum: &Affine) -> bool {
         let above = |span: &Span| sum.offset.checked_sub(span.low);
         let is_near = |span: &Span| above(span).is_some_and(|above| (0..=STEP_MAX).contains(&above));
@@ -197,7 +198,8 @@ impl Spans {
         sum.slack == 0 && self.spans.iter().any(shows)
     }
 
-    /// Asks for all of them, over iterations 0 to `last`, which is at most [`Spans::last_max`]; gives what was asked for.
+    /// Asks for all of them, over iterations 0 to `last`, which is at most [`Spans::last_max`]; gives what
+    /// was asked for.
     pub(super) fn ask(self, guard: &mut GuardBuilder, last: Value) -> Vec<LoopSpan> {
         let mut asked = Vec::with_capacity(self.spans.len());
         for (index, span) in self.spans.iter().enumerate() {

@@ -10,12 +10,13 @@ use crate::loops::OPS_MAX;
 /// A loop of more blocks is not versioned.
 const BLOCKS_MAX: usize = 24;
 
-/// What is called in a loop becomes part of its bounded body if it has no more operations and blocks than these.
+/// What is called in a loop becomes part of its bounded body if it has no more operations and blocks than
+/// these.
 const LEAF_OPS_MAX: usize = 48;
 const LEAF_BLOCKS_MAX: usize = 4;
 
-/// The blocks of the loop of `header`, each before those that follow it in an iteration; none if there is a loop in it, if it
-/// has another entry or too many blocks.
+/// The blocks of the loop of `header`, each before those that follow it in an iteration; none if there is a
+/// loop in it, if it has another entry or too many blocks.
 pub(super) fn body(nest: &LoopNest, dominators: &DominatorTree, header: usize) -> Option<Vec<usize>> {
     if !nest.latches(header).iter().all(|latch| dominators.dominates(header, *latch)) {
         return None;
@@ -64,8 +65,8 @@ fn order(cfg: &Cfg, header: usize, inside: &[usize]) -> Option<Vec<usize>> {
     (order.len() == inside.len()).then_some(order)
 }
 
-/// Functions that a bounded body may inline: small, without loops, calls and a stack frame, and back where they were
-/// called from.
+/// Functions that a bounded body may inline: small, without loops, calls and a stack frame, and back where
+/// they were called from.
 pub(super) fn leaves(module: &Module) -> HashMap<FunctionId, Vec<Block>> {
     let is_leaf = |function: &&Function| {
         let is_small = function.operations() <= LEAF_OPS_MAX && function.blocks.len() <= LEAF_BLOCKS_MAX;
@@ -79,7 +80,8 @@ pub(super) fn leaves(module: &Module) -> HashMap<FunctionId, Vec<Block>> {
     leaves.map(|function| (function.id, function.blocks.clone())).collect()
 }
 
-/// Whether the block of a function is nothing but arithmetic and memory, and the stack pointer and the return address stay.
+/// Whether the block of a function is nothing but arithmetic and memory, and the stack pointer and the return
+/// address stay.
 fn is_plain(block: &Block) -> bool {
     let ends_well = match &block.terminator {
         Terminator::Jump(_) | Terminator::Branch { .. } => true,
@@ -94,7 +96,8 @@ fn goes_down((index, block): (usize, &Block)) -> bool {
     block.terminator.successors().all(|target| target.0 as usize > index)
 }
 
-/// A bounded body before its checks are gone: blocks in the order of an iteration, with their numbers in the function.
+/// A bounded body before its checks are gone: blocks in the order of an iteration, with their numbers in the
+/// function.
 pub(super) struct Nodes {
     /// The number of the header.
     pub(super) first: BlockId,
@@ -111,8 +114,8 @@ struct InlinedCall {
 }
 
 impl Nodes {
-    /// The body that `body` becomes, with what it calls inlined; none if something in it is more than jumps, branches and
-    /// calls of one of `leaves`.
+    /// The body that `body` becomes, with what it calls inlined; none if something in it is more than jumps,
+    /// branches and calls of one of `leaves`.
     pub(super) fn new(
         function: &Function,
         body: &[usize],
@@ -172,7 +175,8 @@ impl Nodes {
         }
     }
 
-    /// Leads all exits through blocks that make the deferred charges, for profiles to find them where they belong.
+    /// Leads all exits through blocks that make the deferred charges, for profiles to find them where they
+    /// belong.
     fn end_with(&mut self, InlinedCall { callee, address }: InlinedCall) {
         let (first, next, pc) = (self.first, self.next(), self.blocks[0].pc);
         for block in &mut self.blocks {
@@ -194,7 +198,8 @@ impl Nodes {
     }
 }
 
-/// The call that the blocks `body` make, if they make one; none if they do something else or call several functions.
+/// The call that the blocks `body` make, if they make one; none if they do something else or call several
+/// functions.
 fn call(function: &Function, body: &[usize]) -> Option<Option<InlinedCall>> {
     let mut call: Option<InlinedCall> = None;
     for block in body.iter().map(|index| &function.blocks[*index]) {

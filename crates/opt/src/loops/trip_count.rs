@@ -1,7 +1,7 @@
 //! How often a loop runs: its counter, what that runs to, and how.
 //!
-//! The bound holds because of what the guard asks for: the lower of counter and end is below 2^30 and they are
-//! less than 2^24 apart, so no counter wraps on 64 or 32 bits before the loop ends.
+//! The bound holds because of what the guard asks for: the lower of counter and end is below 2^30 and they
+//! are less than 2^24 apart, so no counter wraps on 64 or 32 bits before the loop ends.
 
 use antares_ir::{BinaryOp, Block, Op, Terminator, UnaryOp, Value};
 use antares_program::BlockId;
@@ -41,8 +41,8 @@ pub(super) struct TripCount {
 }
 
 impl TripCount {
-    /// The first test that bounds the trip count, among those that each iteration runs through. What it assumes of the counter
-    /// stays with `iteration`.
+    /// The first test that bounds the trip count, among those that each iteration runs through. What it
+    /// assumes of the counter stays with `iteration`.
     pub(super) fn of(iteration: &mut LoopIteration) -> Option<Self> {
         let words: Vec<_> = iteration.word_counters().collect();
         let candidates = words.into_iter().map(|register| Counter { register, positive_from: i64::MAX });
@@ -97,8 +97,9 @@ impl TripCount {
         is_near.then_some(Self { node, counter, end, step, goes_on, is_unsigned })
     }
 
-    /// Asks for what bounds the trip count; gives the number of the last iteration, counted from 0, or more: at most `last_max`. None if
-    /// that is too low. `starts_low` says that others ask whether the counter starts below [`START_MAX`].
+    /// Asks for what bounds the trip count; gives the number of the last iteration, counted from 0, or more:
+    /// at most `last_max`. None if that is too low. `starts_low` says that others ask whether the counter
+    /// starts below [`START_MAX`].
     pub(super) fn last_iteration(
         &self,
         guard: &mut GuardBuilder,
@@ -139,7 +140,8 @@ impl TripCount {
     }
 }
 
-/// What a test compares, without an extension of its low word: the guard asks for so small a number that it changes nothing.
+/// What a test compares, without an extension of its low word: the guard asks for so small a number that it
+/// changes nothing.
 fn compared(iteration: &LoopIteration, node: usize, value: Value) -> Option<Affine> {
     let value = match iteration.op(node, value) {
         Op::Unary(UnaryOp::SextW, inner) => inner,

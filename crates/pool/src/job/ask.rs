@@ -4,27 +4,28 @@ use antares_abi::HINTS_MAX;
 use serde::Serialize;
 
 use super::{
-    BatchJob, BatchReport, CompileJob, CompileReport, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, PROFILE_BYTES_MAX,
-    ProfileJob, ProfileReport, RunJob, RunReport, RunWorkerJob, RunWorkerReport, SAMPLES_BYTES_MAX,
-    VerifyJob, VerifyReport,
+    BatchJob, BatchReport, CompileJob, CompileReport, DiagnosisJob, DiagnosisReport, EVIDENCE_BYTES_MAX,
+    HOT_BYTES_MAX, HOT_PROGRAMS_MAX, PROFILE_BYTES_MAX, ProfileJob, ProfileReport, RunJob, RunReport,
+    RunWorkerJob, RunWorkerReport, SAMPLES_BYTES_MAX, VerifyJob, VerifyReport,
 };
 use crate::{REPORT_BYTES_MAX, call::Job, started::Answers};
 
 /// Bytes of a report beside its debug output: the lengths of 65,536 lines, texts of errors, figures.
 const REPORT_OVERHEAD_BYTES: usize = 512 << 10;
 
-/// Bytes of the reports of a transaction's groups, beside their debug output: at most 49,152 groups, and each cell's
-/// place in its groups.
+/// Bytes of the reports of a transaction's groups, beside their debug output: at most 49,152 groups, and each
+/// cell's place in its groups.
 const GROUPS_BYTES_MAX: u64 = 8 << 20;
 
 /// Bytes of the programs that a verification reports as hot, with their hints: a number takes five at most.
 const HOT_BYTES: u64 = (HOT_PROGRAMS_MAX * (HOT_BYTES_MAX + 5 * HINTS_MAX + 64)) as u64;
 
-/// Bytes of the report of one run of a batch beside its debug output: the detail of an error is the longest part.
+/// Bytes of the report of one run of a batch beside its debug output: the detail of an error is the longest
+/// part.
 const RUN_BYTES_MAX: usize = 8 << 10;
 
 /// A job for a run worker, lent.
-type Asked<'a> = RunWorkerJob<&'a RunJob, &'a VerifyJob, &'a BatchJob, &'a ProfileJob>;
+type Asked<'a> = RunWorkerJob<&'a RunJob, &'a VerifyJob, &'a BatchJob, &'a ProfileJob, &'a DiagnosisJob>;
 
 impl Job for RunJob {
     type Reply = RunWorkerReport;
@@ -95,6 +96,37 @@ impl Job for ProfileJob {
     fn report(&self, reply: RunWorkerReport) -> Option<ProfileReport> {
         match reply {
             RunWorkerReport::Profile(report) if report.profile.len() <= PROFILE_BYTES_MAX => Some(report),
+            _ => None,
+        }
+    }
+}
+
+impl Job for DiagnosisJob {
+    type Reply = RunWorkerReport;
+    type Report = DiagnosisReport;
+
+    fn message(&self) -> impl Serialize {
+        Asked::Diagnose(self)
+    }
+
+    fn debug_bytes_max(&self) -> u64 {
+        self.job.debug_bytes_max()
+    }
+
+    fn reply_bytes_max(&self) -> usize {
+        let told = usize::try_from(self.told_bytes_max).unwrap_or(usize::MAX);
+        self.job.reply_bytes_max().saturating_add(EVIDENCE_BYTES_MAX.max(told)).min(REPORT_BYTES_MAX)
+    }
+
+    fn report(&self, reply: RunWorkerReport) -> Option<DiagnosisReport> {
+        match reply {
+            RunWorkerReport::Diagnose(report)
+                if report.evidence.len() <= EVIDENCE_BYTES_MAX
+                    && report.told.len() as u64 <= u64::from(self.told_bytes_max)
+                    && report.report.profile.len() <= PROFILE_BYTES_MAX =>
+            {
+                Some(report)
+            }
             _ => None,
         }
     }

@@ -18,7 +18,8 @@ pub struct BatchJob {
     pub cycles_max: u64,
     /// Bytes of debug output of each run that are kept.
     pub debug_bytes_max: u64,
-    /// Bytes of debug output of all runs together, with some for each line, after which all lines of runs are left out.
+    /// Bytes of debug output of all runs together, with some for each line, after which all lines of runs are
+    /// left out.
     pub output_bytes_max: u64,
     /// As in `RunJob`, for each run.
     pub sample_cycles: u64,

@@ -1,5 +1,6 @@
-//! Lines of debug output in the form in which they travel: as many bytes in memory as in the frame, whatever they are. A worker
-//! that has been taken over decides both, and what is to become many strings is looked at first.
+//! Lines of debug output in the form in which they travel: as many bytes in memory as in the frame, whatever
+//! they are. A worker that has been taken over decides both, and what is to become many strings is looked at
+//! first.
 
 use serde::{Deserialize, Serialize};
 

@@ -18,8 +18,8 @@ pub const SAMPLES_NODES_MAX: usize = 4096;
 pub struct Samples {
     /// An encoded profile, at most [`SAMPLES_BYTES_MAX`]. Its sum is the cycles of the report.
     pub profile: Vec<u8>,
-    /// What the last samples stand for beyond the cycles of the run, as an encoded profile: to be counted there, in place of
-    /// cycles of other runs that are unseen.
+    /// What the last samples stand for beyond the cycles of the run, as an encoded profile: to be counted
+    /// there, in place of cycles of other runs that are unseen.
     pub claims: Vec<u8>,
     /// Cycles that count as other and that samples might have hit.
     pub unseen_cycles: u64,
@@ -52,7 +52,37 @@ pub struct ProfileReport {
     pub report: ProfiledReport,
     /// An encoded profile, at most [`PROFILE_BYTES_MAX`]. Its sum is the cycles of the report.
     pub profile: Vec<u8>,
-    /// Cycles by which what was recorded missed those of the report, either way; they stand in the profile as other, as far
-    /// as they were missing. Always 0, unless Antares has a mistake.
+    /// Cycles by which what was recorded missed those of the report, either way; they stand in the profile as
+    /// other, as far as they were missing. Always 0, unless Antares has a mistake.
     pub mismatch_cycles: u64,
+}
+
+/// Bytes of evidence, at most.
+pub const EVIDENCE_BYTES_MAX: usize = 16 << 20;
+
+/// A run that failed, or a script group that did, once more: in the interpreter, to find out why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiagnosisJob {
+    /// What to run. Of a transaction, the group that failed.
+    pub job: ProfileJob,
+    /// Cycles of the run or the group from which on instructions are followed one by one.
+    pub follow_from: u64,
+    /// System calls that are kept.
+    pub system_calls_max: u32,
+    /// Instructions that are kept.
+    pub steps_max: u32,
+    /// Bytes of the diagnosis that the worker makes of the evidence, in JSON; 0 if whoever asks makes it.
+    pub told_bytes_max: u32,
+}
+
+/// What a run worker answers to a [`DiagnosisJob`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiagnosisReport {
+    /// The report, as without a diagnosis, and the profile; that is empty if the worker makes the diagnosis.
+    pub report: ProfileReport,
+    /// Encoded evidence, at most [`EVIDENCE_BYTES_MAX`]; empty if no script was run, or the worker makes the
+    /// diagnosis.
+    pub evidence: Vec<u8>,
+    /// The diagnosis in JSON, if the worker was to make it; empty if no script was run, or it does not fit.
+    pub told: String,
 }

@@ -4,7 +4,7 @@ use antares_abi::{Seen, Sha256Digest};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Lines, Samples, Tier};
+use super::{CellName, GroupKind, Lines, Rules, Samples, Tier};
 use crate::{Sealed, early::NativeEnd};
 
 /// How a transaction is encoded.
@@ -14,35 +14,6 @@ pub enum TransactionForm {
     Json,
     /// The document of `antares_transaction::Mock`: its parts in molecule encoding, in postcard.
     Molecule,
-}
-
-/// The rules under which a transaction is judged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rules {
-    /// First epoch in which VM version 1 runs.
-    pub vm_1_epoch: u64,
-    /// First epoch in which VM version 2 runs.
-    pub vm_2_epoch: u64,
-    /// Epoch of the block that commits the transaction.
-    pub epoch: u64,
-}
-
-/// Lock or type script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum GroupKind {
-    /// Guards inputs.
-    Lock,
-    /// Guards inputs and outputs that carry it.
-    Type,
-}
-
-/// A cell of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CellName {
-    /// The cell that this input spends.
-    Input(u32),
-    /// This output.
-    Output(u32),
 }
 
 /// What a library beside the transaction was compiled from.
@@ -66,7 +37,8 @@ pub struct SharedCell {
     pub bytes: u64,
 }
 
-/// Bytes of a transaction that travels in its job, to whatever worker; a longer one is in a file, for a worker of its own.
+/// Bytes of a transaction that travels in its job, to whatever worker; a longer one is in a file, for a
+/// worker of its own.
 pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 
 /// Files beside a verification, in the order that its job lists them.
@@ -85,7 +57,8 @@ pub struct VerifyFiles<'a> {
 /// A program that was met without native code and took many cycles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HotProgram {
-    /// The ELF, or the file of code that was loaded at run time ([`LoadedCode`](antares_abi::LoadedCode)); at most [`HOT_BYTES_MAX`].
+    /// The ELF, or the file of code that was loaded at run time ([`LoadedCode`](antares_abi::LoadedCode)); at
+    /// most [`HOT_BYTES_MAX`].
     pub elf: Vec<u8>,
     /// Cycles that the interpreter took for it.
     pub cycles: u64,
@@ -126,7 +99,8 @@ pub struct VerifyJob {
     pub cells: Vec<SharedCell>,
     /// Whether it is for a worker that did nothing before and does nothing after.
     pub is_alone: bool,
-    /// Cycles between the samples of its profile, on average; 0 for no profile. What the interpreter runs is not sampled.
+    /// Cycles between the samples of its profile, on average; 0 for no profile. What the interpreter runs is
+    /// not sampled.
     pub sample_cycles: u64,
     /// What the sample points follow from, with the group's number.
     pub sample_salt: u64,

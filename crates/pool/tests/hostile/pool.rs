@@ -21,7 +21,8 @@ static NOTHING_INHERITED: Once = Once::new();
 /// Path of the hostile worker, which `cargo test` builds as an example.
 pub(crate) fn worker() -> PathBuf {
     NOTHING_INHERITED.call_once(|| {
-        // SAFETY: nothing is closed here, and descriptors made by the standard library are not inherited anyway.
+        // SAFETY: nothing is closed here, and descriptors made by the standard library are not inherited
+        // anyway.
         unsafe { libc::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed()) };
     });
     let test = std::env::current_exe().unwrap();

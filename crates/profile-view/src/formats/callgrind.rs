@@ -65,7 +65,8 @@ fn collect(view: &View<'_>) -> BTreeMap<Home, Costs> {
         let own = own.or_default();
         *own = own.plus(node.value);
         let Some(parent) = node.parent else { continue };
-        // A node stands for an instruction; what is on top of a call is the callee, once for each of its instructions.
+        // A node stands for an instruction; what is on top of a call is the callee, once for each of its
+        // instructions.
         let caller = self::home(view, parent);
         let site = &nodes[parent.0 as usize];
         let calls = &mut functions.entry(caller).or_default().calls;

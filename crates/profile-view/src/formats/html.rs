@@ -1,14 +1,26 @@
-//! One page with an interactive flame graph: search, zoom, differences, tables. It loads nothing and sends nothing.
+//! One page with an interactive flame graph: search, zoom, differences, tables, and the code of the functions
+//! that cost most, by line and by instruction. It loads nothing and sends nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
-use crate::{View, diff, limits::HTML_NODES_MAX};
+use crate::{
+    View, diff,
+    limits::{HTML_NODES_MAX, SOURCE_AROUND, SOURCE_LINE_BYTES_MAX},
+    listing::{LineCosts, Listed, Listing, line_costs, listings},
+};
 
 const PAGE: &str = include_str!("flame.html");
 
-pub(crate) fn write(view: &View<'_>, labels: &BTreeMap<String, String>, before: Option<&View<'_>>) -> String {
+/// The page; `source` gives the text of a source file, by the name that the compiler gave it.
+#[must_use]
+pub fn profile_page(
+    view: &View<'_>,
+    labels: &BTreeMap<String, String>,
+    before: Option<&View<'_>>,
+    source: &dyn Fn(&str) -> Option<String>,
+) -> String {
     let totals: Vec<u64> = view.totals().iter().map(|total| total.cycles).collect();
     // What is too small to be seen at any zoom that matters stays part of the function below it.
     let mut sizes = totals.clone();
@@ -45,6 +57,7 @@ pub(crate) fn write(view: &View<'_>, labels: &BTreeMap<String, String>, before: 
         "names": names, "nodes": nodes, "labels": labels, "changes": changes,
         "cycles": sum.cycles, "instructions": sum.instructions,
         "before": before.map(|before| before.profile().sum().cycles),
+        "code": code(view, before, source),
     });
     // No text of a guest may end the script element or begin another one.
     let data = data
@@ -53,6 +66,75 @@ pub(crate) fn write(view: &View<'_>, labels: &BTreeMap<String, String>, before: 
         .replace('\u{2028}', "\\u2028")
         .replace('\u{2029}', "\\u2029");
     PAGE.replacen("/*DATA*/null", &data, 1)
+}
+
+/// The functions that cost most, with their instructions and the lines around them.
+fn code(view: &View<'_>, before: Option<&View<'_>>, source: &dyn Fn(&str) -> Option<String>) -> Value {
+    let listings = listings(view, before);
+    let (after, before) = (line_costs(view), before.map(line_costs));
+    let mut files = Files { source, numbers: HashMap::new(), files: Vec::new() };
+    let functions: Vec<Value> = listings
+        .iter()
+        .map(|listing| {
+            let lines = files.lines(listing, &after, before.as_ref());
+            let instructions: Vec<Value> =
+                listing.instructions.iter().map(|listed| files.instruction(listed)).collect();
+            json!({ "name": listing.name, "cycles": listing.cycles, "instructions": instructions, "lines": lines })
+        })
+        .collect();
+    json!({ "files": files.files.iter().map(|(name, _)| name).collect::<Vec<_>>(), "functions": functions })
+}
+
+/// Source files, numbered, each read once.
+struct Files<'a> {
+    source: &'a dyn Fn(&str) -> Option<String>,
+    numbers: HashMap<String, usize>,
+    files: Vec<(String, Vec<String>)>,
+}
+
+impl Files<'_> {
+    fn number(&mut self, name: &str) -> usize {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let cut = |line: &str| line[..line.floor_char_boundary(SOURCE_LINE_BYTES_MAX)].to_owned();
+        let text = (self.source)(name).map(|text| text.lines().map(cut).collect()).unwrap_or_default();
+        self.files.push((name.to_owned(), text));
+        self.numbers.insert(name.to_owned(), self.files.len() - 1);
+        self.files.len() - 1
+    }
+
+    /// Address, text, cycles, executions, file, line, cycles before; -1 for what is not known.
+    fn instruction(&mut self, listed: &Listed) -> Value {
+        let Listed { address, text, spent, before, line } = listed;
+        let place = line.as_ref().map(|(file, line)| (json!(self.number(file)), json!(line)));
+        let (file, line) = place.unwrap_or((json!(-1), json!(-1)));
+        let address = format!("{address:#x}");
+        json!([address, text, spent.cycles, spent.instructions, file, line, before])
+    }
+
+    /// The lines that a function was made of and those around them: file, line, cycles, cycles before, text.
+    fn lines(&mut self, listing: &Listing, after: &LineCosts, before: Option<&LineCosts>) -> Vec<Value> {
+        let own: BTreeSet<&(String, u32)> =
+            listing.instructions.iter().filter_map(|listed| listed.line.as_ref()).collect();
+        let mut shown: BTreeSet<(usize, u32)> = BTreeSet::new();
+        for (name, line) in own {
+            let file = self.number(name);
+            let last = u32::try_from(self.files[file].1.len()).unwrap_or(u32::MAX);
+            let around =
+                line.saturating_sub(SOURCE_AROUND).max(1)..=line.saturating_add(SOURCE_AROUND).min(last);
+            shown.extend(around.map(|line| (file, line)));
+            shown.insert((file, *line));
+        }
+        let told = shown.into_iter().map(|(file, line)| {
+            let (name, text) = &self.files[file];
+            let key = (name.clone(), line);
+            let text = usize::try_from(line - 1).ok().and_then(|at| text.get(at));
+            let cycles = |costs: &LineCosts| costs.get(&key).copied().unwrap_or(0);
+            json!([file, line, cycles(after), before.map(cycles), text])
+        });
+        told.collect()
+    }
 }
 
 fn path(view: &View<'_>, place: usize) -> Vec<String> {

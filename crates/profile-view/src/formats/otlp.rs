@@ -1,4 +1,5 @@
-//! OpenTelemetry profiles (v1development), by the rules of the receivers that exist: Parca, Pyroscope and the collector.
+//! OpenTelemetry profiles (v1development), by the rules of the receivers that exist: Parca, Pyroscope and the
+//! collector.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,9 +30,9 @@ pub(crate) fn write(view: &View<'_>, labels: &BTreeMap<String, String>) -> Vec<u
     otlp_request(view, labels).encode_to_vec()
 }
 
-/// The request that tells a receiver of `view`: cycles and instructions are two profiles, since receivers take one value for
-/// each sample. Beyond [`OTLP_SAMPLES_MAX`] stacks those that cost least are left out of both, and counted in one
-/// `[other]`.
+/// The request that tells a receiver of `view`: cycles and instructions are two profiles, since receivers
+/// take one value for each sample. Beyond [`OTLP_SAMPLES_MAX`] stacks those that cost least are left out of
+/// both, and counted in one `[other]`.
 #[must_use]
 pub fn otlp_request(view: &View<'_>, labels: &BTreeMap<String, String>) -> ExportProfilesServiceRequest {
     let mut tables = Tables::new(view);

@@ -1,4 +1,5 @@
-//! pprof's protobuf (`profile.proto` of google/pprof) in gzip: addresses, build ids, inlined lines, cycles and instructions.
+//! pprof's protobuf (`profile.proto` of google/pprof) in gzip: addresses, build ids, inlined lines, cycles
+//! and instructions.
 
 use std::{collections::BTreeMap, io::Write};
 

@@ -1,6 +1,6 @@
-//! LLVM's sample profile as text (`SampleProfReader.h`): how often each line of each function ran, relative to the function's
-//! first line, with inlined functions and calls. For `clang -fprofile-sample-use`; the guest is built with `-g` and best
-//! with `-fdebug-info-for-profiling`.
+//! LLVM's sample profile as text (`SampleProfReader.h`): how often each line of each function ran, relative
+//! to the function's first line, with inlined functions and calls. For `clang -fprofile-sample-use`; the
+//! guest is built with `-g` and best with `-fdebug-info-for-profiling`.
 
 use std::{
     cmp::Reverse,

@@ -1,4 +1,5 @@
-//! JSON for speedscope (its `file-format-spec.ts`, version 0.0.1). Its schema has no cycles: the unit is `none`.
+//! JSON for speedscope (its `file-format-spec.ts`, version 0.0.1). Its schema has no cycles: the unit is
+//! `none`.
 
 use std::collections::BTreeMap;
 

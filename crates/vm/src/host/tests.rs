@@ -68,11 +68,11 @@ impl Syscalls<Core> for Count {
 
 fn run(panics: bool, cycles_max: u64) -> (Attempted, DefaultMachine<Core>) {
     signals::prepare_thread().unwrap();
-    let mut core = Core::map().unwrap();
+    let mut core = Core::map(enter::table).unwrap();
     core.reset(0, 2, cycles_max);
     let mut vm = DefaultMachineBuilder::new(core).syscall(Box::new(Count { panics })).build();
     let stack = NativeStack::map(1 << 16).unwrap();
-    (attempt(&mut vm, &stack, &mut NoCode, Start::Thunk(ecalls as *const u8), None), vm)
+    (attempt(&mut vm, &stack, &mut NoCode, Start::Thunk(ecalls as *const u8), u64::MAX, None), vm)
 }
 
 #[test]

@@ -10,8 +10,8 @@ use antares_vm::prepare_thread;
 /// Set in a child process, to the name of the test that it runs.
 const CHILD: &str = "ANTARES_VM_TEST_CHILD";
 
-/// Runs `body` in a process of its own (this test program again, for the test `name` alone, on its first thread)
-/// and tells how that ended.
+/// Runs `body` in a process of its own (this test program again, for the test `name` alone, on its first
+/// thread) and tells how that ended.
 pub(crate) fn in_child(name: &str, body: impl FnOnce() -> i32) -> ExitStatus {
     if std::env::var(CHILD).is_ok_and(|child| child == name) {
         let code = body();

@@ -12,8 +12,8 @@ use bytes::Bytes;
 /// Guest address of `_start` in every guest that [`guest`] makes.
 pub(crate) const ENTRY: u64 = 0x11000;
 
-/// What precedes the code of every library: offsets from base, and an ecall as generated code makes it. The thunk
-/// keeps base in rbx.
+/// What precedes the code of every library: offsets from base, and an ecall as generated code makes it. The
+/// thunk keeps base in rbx.
 const PREAMBLE: &str = "
     .intel_syntax noprefix
     .macro ecall_at pc, cycles

@@ -1,4 +1,5 @@
-//! The host's meter, called as generated code does: from any two registers, with any of the native stack left.
+//! The host's meter, called as generated code does: from any two registers, with any of the native stack
+//! left.
 
 use antares_vm::{LeaveReason, Limits, Machine, Outcome, Report, Tier};
 
@@ -25,7 +26,8 @@ fn run(code: &str, stack: usize, limits: &Limits) -> Report {
     report
 }
 
-/// Uses up all cycles with base in one register and what is left in another, then looks for a register that changed.
+/// Uses up all cycles with base in one register and what is left in another, then looks for a register that
+/// changed.
 fn look(base: &str, left: &str) -> String {
     let others = || REGISTERS.iter().enumerate().filter(|(_, name)| **name != base && **name != left);
     let set: String = others().map(|(number, name)| format!("mov {name}, {}\n", 1000 + number)).collect();

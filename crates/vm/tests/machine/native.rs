@@ -12,7 +12,8 @@ use crate::{
 const EXIT: &str = "li a0, -7\n li a7, 93\n ecall";
 const EXIT_NATIVE: &str = "set 10, -7\n set 17, 93\n ecall_at 0x11008, 502";
 
-/// A guest that prints "hi" twice (one cycle for each) and exits with 3 after 1515 cycles, and the same by hand.
+/// A guest that prints "hi" twice (one cycle for each) and exits with 3 after 1515 cycles, and the same by
+/// hand.
 pub(crate) const PRINT: &str = "
     lui a0, 0x100
     li t0, 104

@@ -8,8 +8,8 @@ use crate::{
     oracle::{ROOMY, ask, compare, script},
 };
 
-/// Runs a guest that prints and exits, with native code that ends as `code` says; expects a restart for `reason`
-/// that nobody can tell from a run without native code.
+/// Runs a guest that prints and exits, with native code that ends as `code` says; expects a restart for
+/// `reason` that nobody can tell from a run without native code.
 #[track_caller]
 fn check(code: &str, reason: LeaveReason) {
     let (elf, library) = (guest(PRINT), library(code));

@@ -1,5 +1,6 @@
-//! Native code that does what no generator of ours lets it: its process ends, behind a filter by a system call that does not exist.
-//! Each is a way in which a generator could be wrong: a check left out, a wrong base, a wrong target, a store to what the host relies on.
+//! Native code that does what no generator of ours lets it: its process ends, behind a filter by a system
+//! call that does not exist. Each is a way in which a generator could be wrong: a check left out, a wrong
+//! base, a wrong target, a store to what the host relies on.
 
 use antares_abi::WILD_FAULT_CALL;
 use antares_vm::{Library, Limits, Machine, Tier};
@@ -17,7 +18,8 @@ const LIMITS: Limits = Limits { cycles_max: 10_000_000, debug_bytes_max: 1 << 20
 /// Addresses that no check lets pass, for the cases below.
 const NUMBERS: &str = "mov rcx, 0x8000000000000000\n mov rdx, 8\n mov rsi, -4096\n mov edi, 0xfffffff0";
 
-/// The signal that ends a process which runs `library`, behind a filter for the one call or without; 0 if it goes on.
+/// The signal that ends a process which runs `library`, behind a filter for the one call or without; 0 if it
+/// goes on.
 fn signal_of(elf: &Bytes, library: &Library, is_fenced: bool) -> i32 {
     // SAFETY: the child does nothing but run and end; glibc keeps its allocator whole over a fork.
     match unsafe { libc::fork() } {

@@ -1,5 +1,5 @@
-//! Mistakes in what is done inside of blocks and between them: words from bytes, the order of operations, charges, copies
-//! of functions, tables of jumps.
+//! Mistakes in what is done inside of blocks and between them: words from bytes, the order of operations,
+//! charges, copies of functions, tables of jumps.
 
 use super::{EMIT_CONTROL, Mutant, mutant};
 

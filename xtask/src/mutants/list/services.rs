@@ -1,5 +1,5 @@
-//! Mutants of the services and the command line, each with the one test that must kill it. The numbers count what a test of the whole by
-//! outsiders had found.
+//! Mutants of the services and the command line, each with the one test that must kill it. The numbers count
+//! what a test of the whole by outsiders had found.
 
 use super::{Campaign, Mutant};
 
@@ -172,7 +172,7 @@ pub(super) const TOLD: [Mutant; 7] = [
 ];
 
 /// The author's first second.
-pub(super) const AUTHORED: [Mutant; 9] = [
+pub(super) const AUTHORED: [Mutant; 10] = [
     service(
         "service-12-other-machines-have-no-name",
         "cli/src/input.rs",
@@ -214,6 +214,12 @@ pub(super) const AUTHORED: [Mutant; 9] = [
         "cli/src/run.rs",
         ["    if refusal.is_of_the_vm() {", "    if refusal.is_of_the_vm() && request.elf.is_empty() {"],
         ["contract", "a_version_without_such_instructions_is_the_vms_error_in_every_tier"],
+    ),
+    service(
+        "what-leaves-native-code-is-not-said",
+        "cli/src/report.rs",
+        ["\"unsupported\" if isa.has(Isa::A)", "\"unsupported\" if !isa.has(Isa::A)"],
+        ["contract", "what_leaves_native_code_in_every_run_is_said"],
     ),
     service(
         "service-18-high-half-and-low-half-apart",

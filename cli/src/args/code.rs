@@ -1,0 +1,30 @@
+//! Where native code comes from, and which server is meant.
+
+use clap::Args;
+
+/// The hidden command that the process runs.
+pub(crate) const COMMAND: &str = "compile-behind";
+
+/// Where native code comes from, without a server.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct CodeArgs {
+    /// Without --server: wait for the full compile instead of running the baseline's code meanwhile
+    #[arg(long, conflicts_with = "server")]
+    pub full: bool,
+    /// Without --server: keep no native code on this machine, and look for none
+    #[arg(long, conflicts_with = "server")]
+    pub no_cache: bool,
+}
+
+/// The server that is named by the option, or else by `ANTARES_SERVER`; an empty name is none.
+pub(crate) fn server_of(option: Option<&str>) -> Option<String> {
+    let named = option.map(str::to_owned).or_else(|| std::env::var("ANTARES_SERVER").ok());
+    named.filter(|name| !name.is_empty())
+}
+
+impl CodeArgs {
+    /// The server of a command with these options, which are about this machine alone.
+    pub(crate) fn server(self, option: Option<&str>) -> Option<String> {
+        if self.full || self.no_cache { None } else { server_of(option) }
+    }
+}

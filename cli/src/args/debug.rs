@@ -1,0 +1,63 @@
+//! What `antares debug` is told.
+
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
+
+use antares_abi::Isa;
+use clap::{Args, value_parser};
+
+use super::{CellName, GroupKind, lock::LockArgs, number};
+
+/// Words of `antares debug`.
+#[derive(Debug, Args)]
+pub(crate) struct DebugArgs {
+    /// The script: a RISC-V RV64 ELF file, or - for standard input
+    #[arg(required_unless_present = "tx", conflicts_with = "tx")]
+    pub elf: Option<PathBuf>,
+    /// The transaction with the cells it uses, as for `antares verify`
+    #[arg(long, value_name = "FILE")]
+    pub tx: Option<PathBuf>,
+    /// With --tx, where more than one script runs: the lock or the type script of the cell that --cell names
+    #[arg(long, value_enum, value_name = "lock|type", requires_all = ["cell", "tx"], hide_possible_values = true)]
+    pub group: Option<GroupKind>,
+    /// A cell of that group
+    #[arg(long, value_name = "input.N|output.N", requires = "group")]
+    pub cell: Option<CellName>,
+    /// Newest VM version that is active: the one of scripts that are named by type hash [default: 2]
+    #[arg(long, value_name = "0|1|2", requires = "tx", value_parser = value_parser!(u32).range(0..=2))]
+    pub script_version: Option<u32>,
+    /// Judge by the rules of the main network in this epoch [default: all hard forks are active]
+    #[arg(long, value_name = "N", requires = "tx", conflicts_with = "script_version")]
+    pub mainnet_epoch: Option<u64>,
+    /// VM version of the script
+    #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
+    pub vm_version: u32,
+    /// Instruction set of the script: what the VM version implies, and no other
+    #[arg(long, value_name = "imc[+b][+mop]", hide = true)]
+    pub isa: Option<Isa>,
+    #[command(flatten)]
+    pub lock: LockArgs,
+    /// Cycle limit [default: 3500000000]
+    #[arg(long, value_name = "N", value_parser = number)]
+    pub max_cycles: Option<u64>,
+    /// Where to wait for gdb [default: a free port on the loopback network]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", hide_default_value = true)]
+    pub listen: SocketAddr,
+    /// Write the address to this file as soon as gdb can come
+    #[arg(long, value_name = "FILE")]
+    pub address_file: Option<PathBuf>,
+    /// Start gdb-multiarch, connected
+    #[arg(long, conflicts_with_all = ["listen", "address_file"])]
+    pub gdb: bool,
+    /// With --gdb: have it do the commands in this file, and leave
+    #[arg(long, value_name = "FILE", requires = "gdb")]
+    pub batch: Option<PathBuf>,
+    /// Stop before an exit with another code than 0, too; errors of the VM stop it anyhow
+    #[arg(long)]
+    pub break_on_error: bool,
+    /// Stop once, before the first instruction behind so many cycles
+    #[arg(long, value_name = "N", value_parser = number)]
+    pub break_at_cycles: Option<u64>,
+    /// Arguments of the script, as it sees them
+    #[arg(last = true, value_name = "ARG")]
+    pub args: Vec<OsString>,
+}

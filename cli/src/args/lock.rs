@@ -1,0 +1,57 @@
+//! What `antares run --as-lock` is told.
+
+use std::{fmt, path::PathBuf, str::FromStr};
+
+use clap::Args;
+
+/// What a script that runs as a lock may look at.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct LockArgs {
+    /// Run the script as the lock of a transaction that is made for it, with all system calls, and report as
+    /// verify does
+    #[arg(long, conflicts_with_all = ["isa", "args"])]
+    pub as_lock: bool,
+    /// With --as-lock: the arguments of the lock script
+    #[arg(long, value_name = "0xHEX|@FILE", requires = "as_lock", id = "lock_args")]
+    pub args: Option<Content>,
+    /// With --as-lock: the witness of the input [default: the transaction has none]
+    #[arg(long, value_name = "0xHEX|@FILE", requires = "as_lock")]
+    pub witness: Option<Content>,
+    /// With --as-lock: the data of the cell that is spent
+    #[arg(long, value_name = "0xHEX|@FILE", requires = "as_lock")]
+    pub data: Option<Content>,
+}
+
+/// Bytes on the command line: their hexadecimal digits behind `0x`, or a file behind `@`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    Bytes(Vec<u8>),
+    File(PathBuf),
+}
+
+/// What is neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoContent;
+
+impl fmt::Display for NoContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("must be 0x and pairs of hexadecimal digits, or @ and a file")
+    }
+}
+
+impl std::error::Error for NoContent {}
+
+impl FromStr for Content {
+    type Err = NoContent;
+
+    fn from_str(text: &str) -> Result<Self, NoContent> {
+        if let Some(path) = text.strip_prefix('@').filter(|path| !path.is_empty()) {
+            return Ok(Self::File(path.into()));
+        }
+        let (pairs, rest) = text.strip_prefix("0x").ok_or(NoContent)?.as_bytes().as_chunks::<2>();
+        let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+        let byte = |[high, low]: &[u8; 2]| Some(value(*high)? << 4 | value(*low)?);
+        let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
+        bytes.filter(|_| rest.is_empty()).map(Self::Bytes).ok_or(NoContent)
+    }
+}

@@ -1,0 +1,80 @@
+//! The program `ckb-debugger` behind the fence: the interpreter in a process of its own, and native code
+//! beside it where a script takes long.
+
+use std::{ffi::OsString, io, process::ExitCode, time::Duration};
+
+use antares_abi::{CompileOptions, Isa};
+use antares_debugger::{ChosenScript, Ending, Hears, Raced, Rival, ScriptRunner};
+use antares_hosted::job::{HostedJob, HostedNews};
+use antares_pool::{Hosted, job, worker_path};
+use antares_transaction::programs;
+
+use crate::{args::CodeArgs, limits::DEADLINE_MS_MAX, local, native::Code, verdict::Group, verify_request};
+
+/// Does what `words`, the first of which is the program's name, say.
+pub(crate) fn debug(words: impl Iterator<Item = OsString>) -> ExitCode {
+    antares_debugger::debug(words, Box::new(start), Some(&Native))
+}
+
+/// Starts the process that runs scripts.
+fn start() -> Result<Box<dyn ScriptRunner>, String> {
+    let worker = worker_path("antares-run-worker").map_err(|error| error.to_string())?;
+    let hosted = Hosted::start(&worker).map_err(|error| error.to_string())?;
+    Ok(Box::new(Fenced(hosted)))
+}
+
+/// The interpreter in a process of its own.
+struct Fenced(Hosted);
+
+impl ScriptRunner for Fenced {
+    fn run(self: Box<Self>, job: HostedJob, mut hears: Hears) -> Result<(), Ending> {
+        let mut hosted = self.0;
+        let lost = |_: io::Error| Ending::lost();
+        hosted.give(&job).map_err(lost)?;
+        loop {
+            let news = hosted.news().map_err(lost)?;
+            let is_last =
+                matches!(news, HostedNews::Ended(_) | HostedNews::Refused(_) | HostedNews::Decoded(_));
+            let answer = hears(news)?;
+            if is_last {
+                return Ok(());
+            }
+            if let Some(answer) = answer {
+                hosted.answer(&answer).map_err(lost)?;
+            }
+        }
+    }
+}
+
+/// Native code, in workers of a pool.
+struct Native;
+
+impl Rival for Native {
+    fn is_ready(&self, target: &ChosenScript) -> bool {
+        let code = Code::new(CodeArgs { full: false, no_cache: false });
+        let programs = programs(&target.mock, &target.environment);
+        programs.iter().take(1).any(|program| {
+            let options = |vm_version| CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+            program.vm_versions.iter().any(|version| code.has(&program.elf, options(*version)))
+        })
+    }
+
+    fn race(&self, target: &ChosenScript, cycles_max: u64) -> Option<Raced> {
+        let request = verify_request::Request {
+            json: target.mock.to_json(),
+            environment: target.environment,
+            group: Some((target.kind, target.cell)),
+            tier: job::Tier::Auto,
+            code: CodeArgs { full: false, no_cache: false },
+            cycles_max: Some(cycles_max),
+            deadline: Some(Duration::from_millis(DEADLINE_MS_MAX)),
+            recheck: false,
+            sign: false,
+            diagnosis: false,
+        };
+        let verdict = local::verify(&request).ok()?;
+        let is_asked = |group: &Group| group.exit_code.is_some() && group.debug_lines_left_out == 0;
+        let group = verdict.groups.into_iter().find(is_asked)?;
+        Some(Raced { lines: group.debug, exit_code: group.exit_code?, cycles: group.cycles })
+    }
+}

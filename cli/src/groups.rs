@@ -1,0 +1,102 @@
+//! The commands as `antares help` lists them: by who needs them, authors of scripts first.
+
+use std::fmt::Write as _;
+
+use clap::Command;
+
+/// Who needs which commands.
+const GROUPS: [(&str, &[&str]); 3] = [
+    (
+        "For authors of scripts",
+        &[
+            "run", "verify", "dump", "replay", "debug", "debugger", "profile", "insights", "optimise",
+            "size", "snapshot", "coverage", "explain", "compile",
+        ],
+    ),
+    (
+        "With a server",
+        &["upload", "ls", "stat", "top", "health", "capabilities", "warm", "rm", "pin", "unpin", "admin"],
+    ),
+    (
+        "For operators, and about this program",
+        &["serve", "usage", "capacity", "doctor", "cache", "keys", "verdict", "completions", "man", "help"],
+    ),
+];
+
+/// `command` with its commands in groups.
+pub(crate) fn grouped(mut command: Command) -> Command {
+    command.build();
+    let styles = command.get_styles().clone();
+    let (header, literal) = (styles.get_header(), styles.get_literal());
+    let mut list = String::new();
+    for (title, names) in GROUPS {
+        // Writing to a string does not fail.
+        let _ = writeln!(list, "{header}{title}:{header:#}");
+        for name in names {
+            let Some(found) = command.find_subcommand(name) else { continue };
+            let about = found.get_about().map(ToString::to_string).unwrap_or_default();
+            let about =
+                if *name == "help" { "Print this, or the help of a command".to_owned() } else { about };
+            let _ = writeln!(list, "  {literal}{name:<12}{literal:#}  {about}");
+        }
+        list.push('\n');
+    }
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{header}Options:{header:#}\n{{options}}{{after-help}}"
+    );
+    command.help_template(template)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::args::Cli;
+
+    #[test]
+    fn every_command_is_in_a_group() {
+        let mut command = grouped(Cli::command());
+        let help = command.render_long_help().to_string();
+        let shown = command.get_subcommands().filter(|found| !found.is_hide_set());
+        for name in shown.map(Command::get_name) {
+            assert!(help.contains(&format!("\n  {name} ")), "{name} is in no group:\n{help}");
+        }
+        let at = |title: &str| help.find(title).unwrap();
+        assert!(at("For authors") < at("With a server") && at("With a server") < at("For operators"));
+    }
+
+    /// The forms of docs/cli.md, each on one line: those of `antares`, and those for several commands.
+    fn forms() -> Vec<String> {
+        let page = include_str!("../../docs/cli.md");
+        let block = page.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        block.replace("\n ", " ").lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_option_is_in_a_form_of_the_reference() {
+        let (mut command, forms) = (Cli::command(), forms());
+        command.build();
+        let mut missing = Vec::new();
+        for found in command.get_subcommands().filter(|found| !found.is_hide_set()) {
+            let name = found.get_name();
+            let is_of = |form: &&String| {
+                let words =
+                    form.strip_prefix("antares ").map(|form| form.split(' ').next().unwrap_or_default());
+                words.is_none_or(|word| word.split('|').any(|word| word == name))
+            };
+            let text: String = forms.iter().filter(is_of).flat_map(|form| [form, "\n"]).collect();
+            let below = found.get_subcommands().flat_map(Command::get_arguments);
+            let options = found.get_arguments().chain(below).filter(|option| !option.is_hide_set());
+            // `-o` stands in the forms.
+            let longs = options.filter_map(clap::Arg::get_long);
+            for long in longs.filter(|long| !["help", "output"].contains(long)) {
+                let is_there = text.split(|letter: char| letter != '-' && !letter.is_ascii_alphanumeric());
+                if !is_there.into_iter().any(|word| word.strip_prefix("--") == Some(long)) {
+                    missing.push(format!("antares {name} --{long}"));
+                }
+            }
+        }
+        assert_eq!(missing, [""; 0], "options that docs/cli.md does not have");
+    }
+}

@@ -1,0 +1,56 @@
+//! `antares man`: manual pages of the command, of each of its commands, and of ckb-debugger.
+
+use std::{fs, path::Path, process::ExitCode};
+
+use anyhow::Context as _;
+use clap::{Command, CommandFactory as _};
+
+use crate::{args::Cli, failure::Failure, output};
+
+/// Writes a page for each command to `folder`.
+pub(crate) fn write(folder: &Path) -> Result<ExitCode, Failure> {
+    let pages = pages(Cli::command()).into_iter().chain(pages(antares_debugger::command()));
+    fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make {}", folder.display()))
+        .map_err(Failure::Usage)?;
+    for (name, page) in pages {
+        output::write(&folder.join(name), &page)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// File names and pages of `command` and what is below it.
+fn pages(mut command: Command) -> Vec<(String, Vec<u8>)> {
+    command.build();
+    let mut pages = Vec::new();
+    add(&command, command.get_name(), &mut pages);
+    pages
+}
+
+fn add(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) {
+    let mut page = Vec::new();
+    // Writing to memory does not fail.
+    let _ = clap_mangen::Man::new(command.clone()).title(name).render(&mut page);
+    pages.push((format!("{name}.1"), page));
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
+    {
+        add(below, &format!("{name}-{}", below.get_name()), pages);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_page() {
+        let pages: Vec<_> =
+            pages(Cli::command()).into_iter().chain(pages(antares_debugger::command())).collect();
+        for name in ["antares.1", "antares-run.1", "antares-profile-diff.1", "ckb-debugger.1"] {
+            let found = pages.iter().find(|(page, _)| page == name);
+            let text = String::from_utf8_lossy(&found.expect(name).1).into_owned();
+            assert!(text.contains(".SH NAME") && text.contains(".SH OPTIONS"), "{text}");
+        }
+        assert!(pages.iter().all(|(name, _)| !name.contains("behind")));
+    }
+}

@@ -1,0 +1,39 @@
+//! One run as asked for.
+
+use std::time::Duration;
+
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest, Tier};
+
+use crate::args::code::CodeArgs;
+
+/// One run as asked for, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// The script.
+    pub elf: Vec<u8>,
+    /// How its bytes are to be understood.
+    pub options: CompileOptions,
+    /// Which tiers may run it.
+    pub tier: Tier,
+    /// Where native code comes from, on this machine.
+    pub code: CodeArgs,
+    /// Its arguments.
+    pub args: Vec<Vec<u8>>,
+    /// Cycle limit; none for the default of whoever runs it.
+    pub cycles_max: Option<u64>,
+    /// Wall time of the run; none for the default of whoever runs it.
+    pub deadline: Option<Duration>,
+    /// Whether a server is to run it twice and compare.
+    #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "there is no client in this binary"))]
+    pub recheck: bool,
+    /// Whether a server is to tell why it failed, if it does.
+    #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "there is no client in this binary"))]
+    pub diagnosis: bool,
+}
+
+impl Request {
+    /// Key of the artifact of this script under these options.
+    pub(crate) fn artifact(&self) -> ArtifactKey {
+        Sha256Digest::for_artifact(Sha256Digest::of(&self.elf), self.options, CodeTier::Full)
+    }
+}

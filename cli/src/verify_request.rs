@@ -1,0 +1,36 @@
+//! One verification as asked for.
+
+use std::time::Duration;
+
+use antares_pool::job;
+use antares_transaction::Environment;
+
+use crate::args::code::CodeArgs;
+
+/// One verification as asked for, checked.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// The transaction in ckb-debugger's JSON, without placeholders.
+    pub json: Vec<u8>,
+    /// The rules.
+    pub environment: Environment,
+    /// The only group to run.
+    pub group: Option<(job::GroupKind, job::CellName)>,
+    /// Which tiers may run.
+    pub tier: job::Tier,
+    /// Where native code comes from, on this machine.
+    pub code: CodeArgs,
+    /// Cycles of all groups together.
+    pub cycles_max: Option<u64>,
+    /// Wall time, without compiles.
+    pub deadline: Option<Duration>,
+    /// Whether a server is to verify it twice and compare.
+    #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "there is no client in this binary"))]
+    pub recheck: bool,
+    /// Whether a server is to sign its answer.
+    #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "there is no client in this binary"))]
+    pub sign: bool,
+    /// Whether a server is to tell why it failed, if it does.
+    #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "there is no client in this binary"))]
+    pub diagnosis: bool,
+}

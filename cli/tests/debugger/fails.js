@@ -1,0 +1,3 @@
+function inner() { throw new Error("no"); }
+function outer() { inner(); }
+outer();

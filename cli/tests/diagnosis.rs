@@ -1,0 +1,145 @@
+//! Why scripts fail, as `run` and `verify` tell it: by default in short, `--explain` whole, `--json` with
+//! stable keys.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+/// A transaction with one input, whose lock is the file `lock`, and a type script on the output that is not
+/// there.
+const TRANSACTION: &str = include_str!("transaction.json");
+
+#[path = "scripts/elf.rs"]
+mod elf;
+
+/// Asks for the number of a witness that is not there, and exits with 9 if that fails: `load_witness` with a0
+/// = a1 = sp - 8.
+const ASKS: [u32; 12] = [
+    0xff81_0513, // addi a0, sp, -8
+    0xff81_0593, // addi a1, sp, -8
+    0x0005_b023, // sd zero, 0(a1)
+    0x0000_0613, // li a2, 0
+    0x0630_0693, // li a3, 99
+    0x0010_0713, // li a4, 1
+    0x7d00_0893, // li a7, 2000
+    0x04a8_8893, // addi a7, a7, 74
+    0x0000_0073, // ecall
+    0x0005_0463, // beqz a0, +8
+    0x0090_0513, // li a0, 9
+    0x05d0_0893, // li a7, 93
+];
+
+fn antares(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
+    command.env("ANTARES_CACHE", "off").current_dir(folder).args(args).output().unwrap()
+}
+
+#[track_caller]
+fn text(folder: &Path, args: &[&str], status: i32) -> String {
+    let output = antares(folder, args);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A folder with a lock that asks for a witness, and the transaction that uses it.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let code: Vec<u32> = ASKS.into_iter().chain([0x73]).collect();
+    fs::write(folder.path().join("lock"), elf::of(&code)).unwrap();
+    fs::write(folder.path().join("tx.json"), TRANSACTION.replace("HASH_TYPE", "data1")).unwrap();
+    folder
+}
+
+#[test]
+fn a_failing_lock_is_found_without_changing_the_script() {
+    let folder = folder();
+    let verify = ["verify", "--tx", "tx.json"];
+    // What the author sees first.
+    let short = text(folder.path(), &verify, 1);
+    let why = "why: exit code 9, decided in fn_0x10078 (0x100a0)";
+    assert!(short.contains(why), "{short}");
+    assert!(short.contains("branch beq a0,zero was not taken"), "{short}");
+    assert!(short.contains("a0 = 1, the result of system call #0"), "{short}");
+    assert!(
+        short.contains("load_witness(index 99, source Input, offset 0, room 0) = 1 INDEX_OUT_OF_BOUND"),
+        "{short}"
+    );
+    assert!(!short.contains("registers"), "{short}");
+    // What there is to be known.
+    let whole = text(folder.path(), &[&verify[..], &["--explain"]].concat(), 1);
+    for part in [why, "  registers\n", "  last instructions\n", "stripped"] {
+        assert!(whole.contains(part), "{part}: {whole}");
+    }
+    // What the code means to the author.
+    fs::write(folder.path().join("codes.txt"), "9 = NoWitness\n").unwrap();
+    let named = text(folder.path(), &[&verify[..], &["--error-codes", "codes.txt"]].concat(), 1);
+    assert!(named.contains("exit code 9 (NoWitness), decided"), "{named}");
+    // Nobody wants to know.
+    let bare = text(folder.path(), &[&verify[..], &["--no-diagnosis"]].concat(), 1);
+    assert!(!bare.contains("why:"), "{bare}");
+}
+
+#[test]
+fn json_has_a_diagnosis_where_it_is_asked_for() {
+    let folder = folder();
+    let verify = ["verify", "--tx", "tx.json", "--json"];
+    let bare: Value = serde_json::from_str(&text(folder.path(), &verify, 1)).unwrap();
+    assert_eq!(bare.get("diagnosis"), None);
+    let whole = text(folder.path(), &[&verify[..], &["--explain"]].concat(), 1);
+    let whole: Value = serde_json::from_str(&whole).unwrap();
+    assert_eq!(whole["outcome"], bare["outcome"]);
+    let diagnosis = &whole["diagnosis"];
+    let keys = "summary ending place stack stack_left_out instruction value branch system_call system_calls \
+                system_calls_left_out registers source children steps is_followed has_names has_lines is_shortened";
+    for key in keys.split_whitespace() {
+        assert!(diagnosis.get(key).is_some(), "{key}: {diagnosis}");
+    }
+    assert_eq!(diagnosis.as_object().unwrap().len(), keys.split_whitespace().count());
+    assert_eq!(diagnosis["ending"]["exit_code"], 9);
+    assert_eq!(diagnosis["system_call"], 0);
+    let call = &diagnosis["system_calls"][0];
+    assert_eq!((&call["name"], &call["result_name"]), (&"load_witness".into(), &"INDEX_OUT_OF_BOUND".into()));
+}
+
+#[test]
+fn levels_tell_more_each() {
+    let folder = folder();
+    let verify = |level| text(folder.path(), &["verify", "--tx", "tx.json", level], 1);
+    let [one, three, four] = ["-v", "-vvv", "-vvvv"].map(verify);
+    assert!(
+        !one.contains("calls, with their cycles") && three.contains("calls, with their cycles"),
+        "{three}"
+    );
+    assert!(three.contains("[lock group #0]"), "{three}");
+    assert!(four.contains("last instructions"), "{four}");
+}
+
+#[test]
+fn a_run_alone_says_what_is_missing() {
+    let folder = folder();
+    let run = text(folder.path(), &["run", "lock"], 1);
+    assert!(run.contains("why: InvalidEcall: system call 2074 (load_witness)"), "{run}");
+    let run = text(folder.path(), &["run", "lock", "--explain"], 1);
+    assert!(run.contains("all others need a transaction"), "{run}");
+    // Nothing has run.
+    fs::write(folder.path().join("text"), "no ELF").unwrap();
+    let run = text(folder.path(), &["run", "text"], 1);
+    assert!(run.contains("the file is no ELF that CKB-VM reads"), "{run}");
+}
+
+#[test]
+fn tables_that_cannot_be_read_are_usage() {
+    let folder = folder();
+    fs::write(folder.path().join("codes.txt"), "nine\n").unwrap();
+    let output = antares(folder.path(), &["verify", "--tx", "tx.json", "--error-codes", "codes.txt"]);
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("codes.txt: line 1: a line must be: code = meaning"), "{stderr}");
+}

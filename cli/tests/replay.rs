@@ -1,0 +1,285 @@
+//! `antares dump`, `verify --tx-hash` and `replay` against a node of the tests' own, with real workers.
+#![cfg(feature = "server")]
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    process::{Command, Output},
+};
+
+use antares_chain::{Chain, Fault, TestNode, exits};
+use ckb_types::{core::TransactionView, packed::OutPoint, prelude::*};
+use serde_json::{Value, json};
+
+/// What `exits` takes as a lock: loading and three instructions.
+fn cycles_of(elf: &[u8]) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lock");
+    fs::write(&path, elf).unwrap();
+    let output = antares(&["run", path.to_str().unwrap(), "--as-lock", "--vm-version", "1", "--json"]);
+    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
+    verdict["cycles"].as_u64().unwrap()
+}
+
+fn antares(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
+    command.env("ANTARES_CACHE", "off").args(words).output().unwrap()
+}
+
+/// What a command prints and says, which ends with `status`.
+#[track_caller]
+fn told(words: &[&str], status: i32) -> (String, String) {
+    let output = antares(words);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+    assert_eq!(output.status.code(), Some(status), "{stdout}{stderr}");
+    (stdout, stderr)
+}
+
+fn hash(transaction: &TransactionView) -> String {
+    format!("{:#x}", transaction.hash())
+}
+
+/// A chain of two transactions in each of `count` blocks, all as a node has them.
+fn chain(count: u32) -> (Chain, Vec<TransactionView>) {
+    let elf = exits(0);
+    let mut chain = Chain::new();
+    let all = chain.grow(&elf, count, cycles_of(&elf));
+    (chain, all)
+}
+
+#[test]
+fn a_transaction_is_dumped_and_verified_by_its_hash() {
+    let (chain, all) = chain(1);
+    let node = TestNode::start(chain);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tx.json");
+    let path = path.to_str().unwrap();
+    let (hash, rpc) = (hash(&all[1]), node.url.as_str());
+    let (stdout, stderr) = told(&["dump", "--tx-hash", &hash, "--rpc", rpc, "-o", path], 0);
+    assert!(stdout.is_empty() && stderr.contains("1 inputs, 1 cells of deps, 0 headers"), "{stdout}{stderr}");
+    assert!(stderr.trim_end().ends_with(&format!("antares verify --tx {path}")), "{stderr}");
+    let (printed, _) = told(&["dump", "--tx-hash", &hash, "--rpc", rpc], 0);
+    assert_eq!(fs::read_to_string(path).unwrap(), printed);
+    let (of_file, _) = told(&["verify", "--tx", path, "--json"], 0);
+    let (by_hash, stderr) = told(&["verify", "--tx-hash", &hash, "--rpc", rpc, "--json"], 0);
+    assert_eq!((of_file, stderr.as_str()), (by_hash, ""));
+    // What a script does not accept has its exit status, and the node's cycles are told if they differ.
+    node.lie(|method, _, result| {
+        if method == "get_transaction" {
+            result["cycles"] = json!("0x7");
+        }
+    });
+    let (_, stderr) = told(&["verify", "--tx-hash", &hash, "--rpc", rpc], 0);
+    assert!(stderr.contains(" cycles here, 7 as the node says"), "{stderr}");
+}
+
+#[test]
+fn a_transaction_in_no_block_is_completed() {
+    let (mut chain, all) = chain(1);
+    let code = all[1].cell_deps().get(0).unwrap().out_point();
+    let bare = Chain::spend(OutPoint::new(all[1].hash(), 0), (code.clone(), &exits(0)), b"third");
+    let spent = Chain::spend(OutPoint::new(all[0].hash(), 0), (code, &exits(0)), b"fourth");
+    chain.pool.push(bare.clone());
+    let node = TestNode::start(chain);
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, transaction: &TransactionView| {
+        let path = folder.path().join(name);
+        let json = json!(ckb_jsonrpc_types::Transaction::from(transaction.data()));
+        fs::write(&path, json.to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (file, rpc) = (write("bare.json", &bare), node.url.as_str());
+    let (_, stderr) = told(&["verify", "--tx", &file], 2);
+    assert!(stderr.contains("`antares dump --tx FILE --rpc URL` does that"), "{stderr}");
+    let (verdict, stderr) = told(&["verify", "--tx", &file, "--rpc", rpc, "--json"], 0);
+    assert_eq!(stderr, "");
+    let (dumped, _) = told(&["dump", "--tx", &file, "--rpc", rpc], 0);
+    assert_eq!(dumped, told(&["dump", "--tx-hash", &hash(&bare), "--rpc", rpc], 0).0);
+    let whole = folder.path().join("whole.json");
+    fs::write(&whole, &dumped).unwrap();
+    let whole = whole.to_str().unwrap();
+    assert_eq!(told(&["verify", "--tx", whole, "--rpc", rpc, "--json"], 0).0, verdict);
+    let (_, stderr) = told(&["dump", "--tx", whole, "--rpc", rpc], 2);
+    assert!(stderr.contains("has its cells already"), "{stderr}");
+    // One that nobody will take any more.
+    let file = write("spent.json", &spent);
+    let (_, stderr) = told(&["dump", "--tx", &file, "--rpc", rpc], 0);
+    assert!(stderr.contains("tx.inputs[0] spends a cell that is spent already"), "{stderr}");
+}
+
+#[test]
+fn the_rules_are_the_chain_s() {
+    let elf = exits(0);
+    let mut chain = Chain::new();
+    chain.forks = [Some(5), None];
+    chain.epoch = 4;
+    let before = chain.grow(&elf, 1, 0);
+    chain.epoch = 5;
+    let after = chain.grow(&elf, 1, 0);
+    let node = TestNode::start(chain);
+    let verify = |transaction: &TransactionView, more: &[&str], status: i32| {
+        let (hash, rpc) = (hash(transaction), node.url.as_str());
+        told(&[&["verify", "--tx-hash", &hash, "--rpc", rpc, "--json"], more].concat(), status).0
+    };
+    assert!(verify(&before[0], &[], 1).contains("InvalidVmVersion"));
+    verify(&after[0], &[], 0);
+    verify(&before[0], &["--script-version", "1"], 0);
+    let (_, stderr) = told(&["dump", "--tx-hash", &hash(&after[0]), "--rpc", &node.url], 0);
+    assert!(stderr.trim_end().ends_with("--tx FILE --script-version 1"), "{stderr}");
+}
+
+#[test]
+fn what_a_node_does_not_give_has_a_status_and_a_place() {
+    let (chain, all) = chain(1);
+    let node = TestNode::start(chain.clone());
+    let (of, rpc) = (hash(&all[0]), node.url.clone());
+    let unknown = format!("0x{}", "00".repeat(32));
+    let (_, stderr) = told(&["dump", "--tx-hash", &unknown, "--rpc", &rpc], 2);
+    assert!(stderr.contains("does not know it (unknown)"), "{stderr}");
+    let cellbase = hash(&chain.block(1).unwrap().transactions()[0]);
+    let (_, stderr) = told(&["verify", "--tx-hash", &cellbase, "--rpc", &rpc], 2);
+    assert!(stderr.contains("no script of it runs"), "{stderr}");
+    for (words, word) in [
+        (vec!["dump", "--tx-hash", "0x00", "--rpc", &rpc], "64 hexadecimal digits"),
+        (vec!["dump", "--tx-hash", &of], "--rpc"),
+        (vec!["dump", "--rpc", &rpc], "--tx-hash"),
+        (vec!["verify", "--tx-hash", &of], "--rpc"),
+        (vec!["verify", "--rpc", &rpc], "--tx"),
+        (vec!["dump", "--tx-hash", &of, "--rpc", "127.0.0.1:1"], "is no address of a node"),
+        (vec!["replay", "--from", "2", "--to", "1", "--rpc", &rpc], "there are no blocks 2 to 1"),
+        (vec!["replay", "--from", "0", "--to", "99", "--rpc", &rpc], "the chain ends with block 2"),
+    ] {
+        let (_, stderr) = told(&words, 2);
+        assert!(stderr.contains(word), "{word}: {stderr}");
+    }
+    // The witnesses, which the hash does not cover, are not those of its block.
+    let mut forged = chain.clone();
+    forged.extension = Some(vec![1]);
+    forged.push(&[], Vec::new());
+    let block = format!("{:#x}", forged.block(forged.tip()).unwrap().hash());
+    node.reorganise(forged);
+    node.lie(move |method, params, result| {
+        if method == "get_transaction" && params[0] == of {
+            result["tx_status"]["block_hash"] = json!(block);
+        }
+    });
+    let (_, stderr) = told(&["verify", "--tx-hash", &hash(&all[0]), "--rpc", &rpc], 3);
+    assert!(stderr.contains("where it is said to be"), "{stderr}");
+}
+
+#[test]
+fn a_chain_is_replayed_without_differences() {
+    let (chain, _) = chain(4);
+    let node = TestNode::start(chain.clone());
+    // The node is busy now and then.
+    node.fail([Fault::Status(503), Fault::Closed, Fault::Cut(10)]);
+    let (stdout, stderr) = told(&["replay", "--from", "0", "--rpc", &node.url, "--json"], 0);
+    let lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), stderr.as_str()), (7, ""));
+    let summary = lines.last().unwrap();
+    for (key, expected) in [
+        ("kind", json!("summary")),
+        ("from", json!(0)),
+        ("to", json!(5)),
+        ("blocks", json!(6)),
+        ("transactions", json!(8)),
+        ("native_transactions", json!(8)),
+        ("differences", json!(0)),
+        ("reorganised", json!(0)),
+    ] {
+        assert_eq!(summary[key], expected, "{key}");
+    }
+    let block = &lines[2];
+    assert_eq!((&block["kind"], &block["number"]), (&json!("block"), &json!(2)));
+    assert_eq!(block["hash"], json!(format!("{:#x}", chain.block(2).unwrap().hash())));
+    let run = &block["transactions"][1];
+    assert_eq!((&run["index"], &run["is_same"], &run["outcome"]), (&json!(2), &json!(true), &json!("ok")));
+    assert_eq!(run["cycles"], run["node_cycles"]);
+    let (text, _) =
+        told(&["replay", "--from", "2", "--to", "3", "--rpc", &node.url, "--tier", "interpreter"], 0);
+    assert!(text.starts_with("block 2 0x") && text.contains(": 2 transactions, "), "{text}");
+    assert!(text.contains("  transaction 1 0x") && text.contains(" 0 cycles native, "), "{text}");
+    assert!(text.contains("\n2 blocks, 4 transactions, 0 of them in native code alone, "), "{text}");
+    assert!(text.ends_with(": no differences\n"), "{text}");
+}
+
+#[test]
+fn differences_are_told() {
+    let elf = exits(0);
+    let mut chain = Chain::new();
+    let honest = chain.grow(&elf, 1, cycles_of(&elf));
+    let dear = chain.grow(&elf, 1, cycles_of(&elf) + 1);
+    let wrong = chain.grow(&exits(9), 1, 1);
+    let node = TestNode::start(chain);
+    let (stdout, _) = told(&["replay", "--from", "1", "--rpc", &node.url], 1);
+    assert!(!stdout.contains(&hash(&honest[0])), "{stdout}");
+    for (transaction, word) in [(&dear[0], "cycles here"), (&wrong[1], "the chain has accepted it, but ")] {
+        let line = stdout.lines().find(|line| line.contains(&hash(transaction))).unwrap();
+        assert!(line.starts_with("different: transaction ") && line.contains(word), "{line}");
+    }
+    let command = format!("  antares verify --tx-hash {} --rpc {} --explain\n", hash(&wrong[1]), node.url);
+    assert!(stdout.contains(&command), "{stdout}");
+    assert!(stdout.ends_with(": 4 differences\n"), "{stdout}");
+}
+
+#[test]
+fn a_chain_that_is_reorganised_is_followed() {
+    let (old, _) = chain(4);
+    let mut new = old.until(3);
+    let elf = exits(0);
+    new.grow(&elf, 2, cycles_of(&elf));
+    let node = TestNode::start(old.clone());
+    // As block 5 is asked for, there is another block 4.
+    node.reorganise_at("get_block_by_number", "0x5", new.clone());
+    let replayed = told(&["replay", "--from", "0", "--to", "5", "--rpc", &node.url, "--json"], 0).0;
+    let lines: Vec<Value> = replayed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let undone: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "reorganised").collect();
+    assert_eq!((undone.len(), &undone[0]["number"]), (1, &json!(4)), "{replayed}");
+    let summary = lines.last().unwrap();
+    assert_eq!(
+        (&summary["blocks"], &summary["differences"], &summary["reorganised"]),
+        (&json!(6), &json!(0), &json!(1))
+    );
+    let told_of =
+        |number: u64| lines.iter().rev().find(|line| line["number"] == number).unwrap()["hash"].clone();
+    for number in 0..=5 {
+        assert_eq!(told_of(number), json!(format!("{:#x}", new.block(number).unwrap().hash())), "{number}");
+    }
+}
+
+#[test]
+fn a_chain_that_does_not_fit_together_is_no_chain() {
+    let (chain, _) = chain(3);
+    let node = TestNode::start(chain.clone());
+    // Block 3 of another chain, each time.
+    let mut other = chain.until(1);
+    other.extension = Some(vec![1]);
+    other.push(&[], Vec::new());
+    other.push(&[], Vec::new());
+    let block = other.block(3).unwrap().data();
+    node.lie(move |method, params, result| {
+        if method == "get_block_by_number" && params[0] == "0x3" {
+            let block = ckb_jsonrpc_types::JsonBytes::from_bytes(block.as_bytes());
+            *result = json!({ "block": block, "cycles": [] });
+        }
+    });
+    let (_, stderr) = told(&["replay", "--from", "1", "--rpc", &node.url], 3);
+    assert!(stderr.contains("has no chain that fits together: its block 3 is behind 0x"), "{stderr}");
+    // One that lies about a cell: the replay ends and says where.
+    let made = format!("{:#x}", chain.block(1).unwrap().transactions()[0].hash());
+    node.lie(move |method, params, result| {
+        if method == "get_transaction" && params[0] == made {
+            let digits = result["transaction"].as_str().unwrap_or_default().to_owned();
+            result["transaction"] = json!(digits.replace("7f454c46", "7f454c47"));
+        }
+    });
+    let (_, stderr) = told(&["replay", "--from", "2", "--rpc", &node.url], 3);
+    let place = "block 2, transaction 1 (0x";
+    assert!(
+        stderr.contains(place) && stderr.contains("): tx.inputs[0].previous_output: http://"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("gives something else than it was asked for"), "{stderr}");
+}

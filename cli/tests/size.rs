@@ -1,0 +1,76 @@
+//! `antares size`: tables, a comparison of two builds, and a smaller script that runs as before.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+#[path = "scripts/elf.rs"]
+mod elf;
+
+fn antares(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
+    command.env("ANTARES_CACHE", "off").current_dir(folder).args(args).output().unwrap()
+}
+
+#[track_caller]
+fn text(folder: &Path, args: &[&str], status: i32) -> String {
+    let output = antares(folder, args);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A script that exits with 3, and 1,000 bytes behind it.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut script = elf::of(&[0x0030_0513, 0x05d0_0893, 0x73]);
+    fs::write(folder.path().join("short"), &script).unwrap();
+    script.resize(script.len() + 1000, 7);
+    fs::write(folder.path().join("long"), script).unwrap();
+    folder
+}
+
+#[test]
+fn what_is_never_loaded_is_told_and_taken() {
+    let folder = folder();
+    let said = text(folder.path(), &["size", "long"], 0);
+    assert!(said.starts_with("1,132 bytes: 1,132 CKBytes"), "{said}");
+    assert!(said.contains("1,000   88.34  never loaded"), "{said}");
+    let said = text(folder.path(), &["size", "long", "--shrink", "-o", "small"], 0);
+    assert!(said.contains("132 bytes, 1,132 before: 1,000 CKBytes less"), "{said}");
+    assert_eq!(
+        fs::read(folder.path().join("small")).unwrap(),
+        fs::read(folder.path().join("short")).unwrap()
+    );
+    let said = text(folder.path(), &["run", "small", "--no-diagnosis"], 1);
+    assert!(said.starts_with("exit 3\n"), "{said}");
+}
+
+#[test]
+fn two_builds_are_compared() {
+    let folder = folder();
+    let said = text(folder.path(), &["size", "long", "--before", "short"], 0);
+    assert!(said.contains("| file | 132 | 1,132 | +1,000 |"), "{said}");
+    assert!(said.contains("| loaded | 132 | 132 | +0 |"), "{said}");
+    let json: Value = serde_json::from_str(&text(folder.path(), &["size", "long", "--json"], 0)).unwrap();
+    let keys = "bytes loaded_bytes strippable_bytes padding_bytes sections functions files duplicates";
+    for key in keys.split_whitespace() {
+        assert!(json.get(key).is_some(), "{key}: {json}");
+    }
+}
+
+#[test]
+fn what_is_no_script_is_usage() {
+    let folder = folder();
+    fs::write(folder.path().join("text"), "text").unwrap();
+    assert_eq!(antares(folder.path(), &["size", "text"]).status.code(), Some(2));
+    let output = antares(folder.path(), &["size", "text", "--shrink", "-o", "small"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!folder.path().join("small").exists());
+}

@@ -1,0 +1,131 @@
+//! `antares snapshot`: a file under version control, and what a check of it says.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+#[path = "scripts/elf.rs"]
+mod elf;
+
+/// A transaction with one input, whose lock is the file `lock`.
+const TRANSACTION: &str = include_str!("transaction.json");
+
+fn antares(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
+    command.env("ANTARES_CACHE", "off").current_dir(folder).args(args).output().unwrap()
+}
+
+#[track_caller]
+fn text(folder: &Path, args: &[&str], status: i32) -> String {
+    let output = antares(folder, args);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A script that idles `steps` times and exits with the number of its arguments.
+fn script(steps: usize) -> Vec<u8> {
+    let code: Vec<u32> = std::iter::repeat_n(0x13, steps).chain([0x0001_3503, 0x05d0_0893, 0x73]).collect();
+    elf::of(&code)
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir_all(path("all/deep")).unwrap();
+    fs::write(path("all/lock"), script(100)).unwrap();
+    fs::write(path("all/deep/two"), script(1000)).unwrap();
+    fs::write(path("all/deep/two.args"), "one\ntwo words\n").unwrap();
+    fs::write(path("all/tx.json"), TRANSACTION.replace("HASH_TYPE", "data1")).unwrap();
+    fs::write(path("all/other.json"), "{}").unwrap();
+    fs::write(path("all/.hidden"), script(1)).unwrap();
+    folder
+}
+
+#[test]
+fn a_snapshot_holds_until_something_changes() {
+    let folder = folder();
+    let said = text(folder.path(), &["snapshot", "all"], 0);
+    assert!(said.contains("deep/two: exit 2, "), "{said}");
+    assert!(said.contains("3 entries"), "{said}");
+    let file = folder.path().join("all/antares-snapshot.json");
+    let first = fs::read_to_string(&file).unwrap();
+    let value: Value = serde_json::from_str(&first).unwrap();
+    assert_eq!(value["entries"]["tx.json"]["ending"], "accepted");
+    assert_eq!(value["entries"]["lock"]["ending"], "exit 0");
+    assert_eq!(value["entries"]["lock"]["size_bytes"], script(100).len());
+    // The same again, bit for bit.
+    assert_eq!(text(folder.path(), &["snapshot", "all", "--check"], 0), "3 entries, nothing has changed\n");
+    text(folder.path(), &["snapshot", "all"], 0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), first);
+    // A script that takes four instructions more.
+    fs::write(folder.path().join("all/deep/two"), script(1004)).unwrap();
+    let said = text(folder.path(), &["snapshot", "all", "--check"], 1);
+    assert!(said.contains("| deep/two: cycles | ") && said.contains(" | +4 (+0."), "{said}");
+    assert!(said.contains("| deep/two: bytes | ") && said.contains(" | +16 (+0."), "{said}");
+    assert!(said.contains("&emsp;fn_0x10078"), "{said}");
+    assert!(!said.contains("lock"), "{said}");
+    text(folder.path(), &["snapshot", "all", "--check", "--tolerance", "0.5%"], 0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), first, "a check writes nothing");
+}
+
+#[test]
+fn other_endings_and_other_files_are_changes_whatever_the_tolerance() {
+    let folder = folder();
+    text(folder.path(), &["snapshot", "all", "--file", "figures.json"], 0);
+    let check = ["snapshot", "all", "--file", "figures.json", "--check", "--tolerance", "99%"];
+    text(folder.path(), &check, 0);
+    fs::write(folder.path().join("all/deep/two.args"), "one\n").unwrap();
+    fs::rename(folder.path().join("all/tx.json"), folder.path().join("all/ty.json")).unwrap();
+    let said = text(folder.path(), &check, 1);
+    for part in [
+        "| deep/two: ending | exit 2 | exit 1 | |",
+        "| tx.json: cycles | ",
+        " | gone |",
+        "| ty.json: cycles | - | ",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let json = text(folder.path(), &[&check[..], &["--json"]].concat(), 1);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["changed"].as_array().unwrap().len(), 3);
+    assert_eq!(json["changed"][2]["before"], Value::Null);
+}
+
+#[test]
+fn a_failing_transaction_keeps_its_ending_over_builds() {
+    let folder = folder();
+    // Twice the code, and another hash: it exits with 1, since a lock has no arguments but this one loads a
+    // word of its stack.
+    let fails = |steps| {
+        let code: Vec<u32> =
+            std::iter::repeat_n(0x13, steps).chain([0x0010_0513, 0x05d0_0893, 0x73]).collect();
+        elf::of(&code)
+    };
+    fs::write(folder.path().join("all/lock"), fails(100)).unwrap();
+    text(folder.path(), &["snapshot", "all"], 0);
+    fs::write(folder.path().join("all/lock"), fails(101)).unwrap();
+    let said = text(folder.path(), &["snapshot", "all", "--check"], 1);
+    assert!(said.contains("| tx.json: cycles | ") && !said.contains("ending"), "{said}");
+}
+
+#[test]
+fn what_is_no_snapshot_is_usage() {
+    let folder = folder();
+    for (content, word) in [("{", "is no snapshot"), ("{\"version\":2,\"entries\":{}}", "has version 2")] {
+        fs::write(folder.path().join("figures.json"), content).unwrap();
+        let output = antares(folder.path(), &["snapshot", "all", "--file", "figures.json", "--check"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(word), "{output:?}");
+    }
+    fs::create_dir(folder.path().join("none")).unwrap();
+    let output = antares(folder.path(), &["snapshot", "none"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no scripts and no transactions"), "{output:?}");
+}

@@ -1,0 +1,49 @@
+//! What belongs to a digest that is revoked: a script and the native code that is stored of it.
+
+use antares_abi::Sha256Digest;
+use antares_admin::Belonging;
+use antares_cache::{Cache, Space};
+use antares_trust::Manifest;
+
+use crate::{signed::split, store_service::artifacts_of};
+
+/// Artifacts that are listed at once.
+const LISTED_MAX: usize = 1_000;
+
+/// The script that `digest` names, or whose library it names, as far as this store knows it. Reads all that
+/// is stored if `digest` is no script of it.
+pub(crate) fn find(cache: &Cache, digest: Sha256Digest) -> Option<Belonging> {
+    if cache.contains(Space::Script, digest.0) {
+        let made = artifacts_of(cache, digest).filter_map(|key| manifest(cache, key.0));
+        return Some(Belonging { script: digest, libraries: digests(made) });
+    }
+    let all = manifests(cache);
+    let found = all.iter().find(|manifest| [manifest.script, manifest.digest].contains(&digest.0))?;
+    let script = found.script;
+    let made = all.iter().filter(|manifest| manifest.script == script).cloned();
+    Some(Belonging { script: Sha256Digest(script), libraries: digests(made) })
+}
+
+fn digests(made: impl Iterator<Item = Manifest>) -> Vec<Sha256Digest> {
+    let mut digests: Vec<_> = made.map(|manifest| Sha256Digest(manifest.digest)).collect();
+    digests.sort_unstable_by_key(|digest| digest.0);
+    digests.dedup();
+    digests
+}
+
+fn manifest(cache: &Cache, key: [u8; 32]) -> Option<Manifest> {
+    let entry = cache.get(Space::Artifact, key).ok()??;
+    Manifest::claimed(&split(&entry.into())?.1)
+}
+
+fn manifests(cache: &Cache) -> Vec<Manifest> {
+    let (mut after, mut found) = (None, Vec::new());
+    loop {
+        let listed = cache.list(Space::Artifact, after, LISTED_MAX);
+        found.extend(listed.iter().filter_map(|entry| manifest(cache, entry.key)));
+        match listed.last() {
+            Some(last) if listed.len() == LISTED_MAX => after = Some(last.key),
+            _ => return found,
+        }
+    }
+}

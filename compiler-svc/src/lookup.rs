@@ -1,0 +1,138 @@
+//! Looks for entries in the tiers, from the nearest on, and fills those above where one is found.
+
+use std::time::{Duration, Instant};
+
+use antares_abi::{ArtifactKey, Sha256Digest};
+use antares_cache::Space;
+use antares_serve::chain;
+use antares_trust::Refusal;
+use bytes::Bytes;
+
+use crate::{
+    artifact::CompileError,
+    blocking::{Panicked, blocking},
+    compiler::{Compiler, Shared},
+    signed::split,
+    tier_metrics::Level,
+    tiers::Origin,
+};
+
+/// How long the end of the process waits for what is still to be written to the shared tier.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
+
+impl Shared {
+    /// An entry of the local store.
+    pub(crate) async fn here(&self, space: Space, key: Sha256Digest) -> Result<Option<Bytes>, CompileError> {
+        let cache = self.cache.clone();
+        match blocking(move || cache.get(space, key.0)).await {
+            Ok(Ok(found)) => Ok(found.map(Bytes::from)),
+            Ok(Err(error)) => {
+                tracing::error!(error = chain(&error), "the cache cannot be read");
+                Err(CompileError::Internal)
+            }
+            Err(Panicked) => Err(CompileError::Internal),
+        }
+    }
+
+    /// An entry, from the nearest tier that has it. What comes from the shared one does not go up before it
+    /// is verified.
+    pub(crate) async fn look(
+        &self,
+        space: Space,
+        key: Sha256Digest,
+    ) -> Result<Option<(Bytes, Origin)>, CompileError> {
+        let Some(around) = &self.tiers.0 else {
+            return Ok(self.here(space, key).await?.map(|entry| (entry, Origin::Here)));
+        };
+        let started = Instant::now();
+        let found = around.memory.look(space, key.0);
+        around.metrics.note(Level::Memory, found.is_some(), started);
+        if let Some(entry) = found {
+            self.tiers.offer_if_unknown(space, key.0, entry.clone());
+            return Ok(Some((entry, Origin::Here)));
+        }
+        let started = Instant::now();
+        let found = self.here(space, key).await?;
+        around.metrics.note(Level::Sled, found.is_some(), started);
+        if let Some(entry) = found {
+            around.memory.keep(space, key.0, entry.clone());
+            // It was lost there, or could not be written when it was made.
+            self.tiers.offer_if_unknown(space, key.0, entry.clone());
+            return Ok(Some((entry, Origin::Here)));
+        }
+        Ok(around.below(space, key).await.map(|entry| (entry, Origin::Shared)))
+    }
+
+    /// Bytes that need no proof beside their key: those of a script.
+    pub(crate) async fn script_bytes(&self, script: Sha256Digest) -> Result<Option<Bytes>, CompileError> {
+        let Some((bytes, origin)) = self.look(Space::Script, script).await? else { return Ok(None) };
+        if origin == Origin::Shared {
+            self.fill(Space::Script, script, bytes.clone());
+        }
+        Ok(Some(bytes))
+    }
+
+    /// What another server has told of a script. Asked for once in a while for each: most have learnt
+    /// nothing.
+    pub(crate) async fn told_elsewhere(&self, key: Sha256Digest) -> Option<Bytes> {
+        let around = self.tiers.0.as_ref()?;
+        if !around.asked.is_due(key) {
+            return None;
+        }
+        around.below(Space::Artifact, key).await
+    }
+
+    /// Puts what the shared tier had, verified, into those above it. Nobody waits for the disk.
+    pub(crate) fn fill(&self, space: Space, key: Sha256Digest, bytes: Bytes) {
+        let Some(around) = &self.tiers.0 else { return };
+        if around.memory_bytes_max > 0 {
+            around.memory.keep(space, key.0, bytes.clone());
+        }
+        let cache = self.cache.clone();
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = cache.put(space, key.0, &bytes) {
+                tracing::warn!(space = space.name(), %key, error = chain(&error), "not stored here");
+            }
+        });
+    }
+
+    /// The bytes of an artifact and its manifest.
+    pub(crate) async fn stored(
+        &self,
+        kept: Sha256Digest,
+        key: ArtifactKey,
+    ) -> Result<Option<(Bytes, Bytes)>, CompileError> {
+        let Some((entry, origin)) = self.look(Space::Artifact, kept).await? else { return Ok(None) };
+        let Some((bytes, manifest)) = split(&entry) else { return Ok(None) };
+        if origin == Origin::Here || self.tiers.trusts_writers() {
+            return Ok(Some((bytes, manifest)));
+        }
+        // Those who ask may believe all that comes from here.
+        let keyring = self.signing.trust.keyring();
+        let verified = blocking(move || {
+            let digest = Sha256Digest::of(&bytes);
+            keyring.verify_of_any_script(&manifest, key, digest, bytes.len() as u64)?;
+            Ok::<_, Refusal>((bytes, manifest))
+        });
+        match verified.await {
+            Ok(Ok(found)) => Ok(Some(found)),
+            Ok(Err(refusal)) => {
+                self.signing.note(refusal);
+                tracing::error!(%key, reason = refusal.name(), "an artifact of the shared tier is refused");
+                Ok(None)
+            }
+            Err(Panicked) => Err(CompileError::Internal),
+        }
+    }
+}
+
+impl Compiler {
+    /// Waits a while for what is still to be written to the shared tier. For the end of the process.
+    pub async fn flush(&self) {
+        let Some(shared) = self.shared.tiers.shared() else { return };
+        if !shared.flush(FLUSH_TIME_MAX).await {
+            let waiting = shared.stats().uploads.waiting;
+            tracing::warn!(waiting, "entries did not reach the shared tier before the end");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Which compiles are made a second time, and what came of it.
+
+use std::sync::Arc;
+
+use antares_abi::Sha256Digest;
+use antares_serve::Metrics;
+use prometheus::IntCounterVec;
+use tokio::sync::Semaphore;
+
+use crate::artifact::CompileError;
+
+/// How a second compile ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Equal,
+    Different,
+    /// Another one had the turn, or it did not come to its end.
+    PassedOver,
+}
+
+impl Found {
+    const ALL: [Self; 3] = [Self::Equal, Self::Different, Self::PassedOver];
+
+    pub(crate) fn of(first: Sha256Digest, second: &Result<Sha256Digest, CompileError>) -> Self {
+        match second {
+            Ok(second) if *second == first => Self::Equal,
+            Ok(_) => Self::Different,
+            Err(_) => Self::PassedOver,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Equal => "equal",
+            Self::Different => "different",
+            Self::PassedOver => "passed_over",
+        }
+    }
+}
+
+/// Which compiles are made again, and what came of it.
+pub(crate) struct Recompiles {
+    /// One in so many; 0 for none.
+    one_in: u64,
+    /// One at a time.
+    pub(crate) turn: Arc<Semaphore>,
+    results: IntCounterVec,
+}
+
+impl Recompiles {
+    pub(crate) fn new(one_in: u64, metrics: &Metrics) -> Self {
+        let results = metrics.counters(
+            "antares_recompiles_total",
+            "Compiles that were made again, by whether the library was the same.",
+            &["result"],
+        );
+        // All there from the start, as zeros.
+        for found in Found::ALL {
+            results.with_label_values(&[found.name()]);
+        }
+        Self { one_in, turn: Arc::new(Semaphore::new(1)), results }
+    }
+
+    pub(crate) fn is_drawn(&self) -> bool {
+        self.one_in > 0 && rand::random::<u64>().is_multiple_of(self.one_in)
+    }
+
+    pub(crate) fn note(&self, found: Found) {
+        self.results.with_label_values(&[found.name()]).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_compiles_are_compared_by_their_bytes() {
+        let [one, other] = [b"one".as_slice(), b"other"].map(Sha256Digest::of);
+        assert_eq!(Found::of(one, &Ok(one)), Found::Equal);
+        assert_eq!(Found::of(one, &Ok(other)), Found::Different);
+        assert_eq!(Found::of(one, &Err(CompileError::Internal)), Found::PassedOver);
+    }
+}

@@ -1,0 +1,182 @@
+//! The programs of the VMs as files that gdb reads symbols from. There are no others.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use gdbstub::{
+    common::Pid,
+    target::{
+        TargetResult,
+        ext::{
+            exec_file::ExecFile,
+            host_io::{
+                FsKind, HostIo, HostIoClose, HostIoCloseOps, HostIoErrno, HostIoError, HostIoFstat,
+                HostIoFstatOps, HostIoOpen, HostIoOpenFlags, HostIoOpenMode, HostIoOpenOps, HostIoPread,
+                HostIoPreadOps, HostIoResult, HostIoSetfs, HostIoSetfsOps, HostIoStat,
+            },
+            libraries::Libraries,
+        },
+    },
+};
+
+use super::{Session, part};
+
+/// The program of the first VM.
+const FIRST: usize = 0;
+/// What an ELF calls a segment that is loaded.
+const LOADED: u32 = 1;
+/// Files that gdb may have open.
+const OPEN_MAX: usize = 64;
+
+/// The files that gdb has open.
+#[derive(Debug, Default)]
+pub(super) struct Files(Vec<Option<Bytes>>);
+
+impl Files {
+    fn get<E>(&self, fd: u32) -> Result<&Bytes, HostIoError<E>> {
+        let file = usize::try_from(fd).ok().and_then(|fd| self.0.get(fd)?.as_ref());
+        file.ok_or(HostIoError::Errno(HostIoErrno::EBADF))
+    }
+}
+
+/// The name of a program.
+fn name(number: usize) -> String {
+    format!("/script-{number}.elf")
+}
+
+impl Session {
+    fn named(&self, path: &[u8]) -> Option<Bytes> {
+        let path = std::str::from_utf8(path).ok()?;
+        let number = path.strip_prefix("/script-")?.strip_suffix(".elf")?.parse().ok()?;
+        self.debuggee.program_at(number)
+    }
+}
+
+impl ExecFile for Session {
+    fn get_exec_file(
+        &self,
+        _pid: Option<Pid>,
+        offset: u64,
+        length: usize,
+        into: &mut [u8],
+    ) -> TargetResult<usize, Self> {
+        Ok(part(name(FIRST).as_bytes(), (offset, length), into))
+    }
+}
+
+impl Libraries for Session {
+    /// The other programs that were begun so far, where they are: gdb takes them for libraries.
+    fn get_libraries(&self, offset: u64, length: usize, into: &mut [u8]) -> TargetResult<usize, Self> {
+        let mut list = String::from("<library-list>");
+        for number in self.debuggee.stops.known().filter(|number| *number != FIRST) {
+            let base = self.debuggee.program_at(number).and_then(|elf| base(&elf));
+            if let Some(base) = base {
+                let name = name(number);
+                // Writing to a string does not fail.
+                let _ = write!(list, "<library name=\"{name}\"><segment address=\"{base:#x}\"/></library>");
+            }
+        }
+        list.push_str("</library-list>");
+        Ok(part(list.as_bytes(), (offset, length), into))
+    }
+}
+
+/// The address of the first segment of a program that is loaded.
+fn base(elf: &[u8]) -> Option<u64> {
+    let number = |at: usize| Some(u64::from_le_bytes(*elf.get(at..)?.first_chunk()?));
+    let half = |at: usize| Some(usize::from(u16::from_le_bytes(*elf.get(at..)?.first_chunk()?)));
+    let (first, size, count) = (usize::try_from(number(32)?).ok()?, half(54)?, half(56)?);
+    (0..count).find_map(|index| {
+        let at = first.checked_add(index * size)?;
+        let is_loaded = elf.get(at..)?.first_chunk() == Some(&LOADED.to_le_bytes());
+        number(at.checked_add(16)?).filter(|_| is_loaded)
+    })
+}
+
+impl HostIo for Session {
+    fn support_open(&mut self) -> Option<HostIoOpenOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_close(&mut self) -> Option<HostIoCloseOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_pread(&mut self) -> Option<HostIoPreadOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_fstat(&mut self) -> Option<HostIoFstatOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_setfs(&mut self) -> Option<HostIoSetfsOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl HostIoOpen for Session {
+    fn open(
+        &mut self,
+        path: &[u8],
+        flags: HostIoOpenFlags,
+        _mode: HostIoOpenMode,
+    ) -> HostIoResult<u32, Self> {
+        if flags.intersects(HostIoOpenFlags::O_WRONLY | HostIoOpenFlags::O_RDWR) {
+            return Err(HostIoError::Errno(HostIoErrno::EROFS));
+        }
+        let file = self.named(path).ok_or(HostIoError::Errno(HostIoErrno::ENOENT))?;
+        let free = self.files.0.iter().position(Option::is_none).unwrap_or(self.files.0.len());
+        if free >= OPEN_MAX {
+            return Err(HostIoError::Errno(HostIoErrno::EMFILE));
+        }
+        if free == self.files.0.len() {
+            self.files.0.push(None);
+        }
+        self.files.0[free] = Some(file);
+        u32::try_from(free).map_err(|_| HostIoError::Errno(HostIoErrno::EMFILE))
+    }
+}
+
+impl HostIoClose for Session {
+    fn close(&mut self, fd: u32) -> HostIoResult<(), Self> {
+        self.files.get::<Self::Error>(fd)?;
+        if let Some(file) = usize::try_from(fd).ok().and_then(|fd| self.files.0.get_mut(fd)) {
+            *file = None;
+        }
+        Ok(())
+    }
+}
+
+impl HostIoPread for Session {
+    fn pread(&mut self, fd: u32, count: usize, offset: u64, into: &mut [u8]) -> HostIoResult<usize, Self> {
+        Ok(part(self.files.get(fd)?, (offset, count), into))
+    }
+}
+
+impl HostIoFstat for Session {
+    fn fstat(&mut self, fd: u32) -> HostIoResult<HostIoStat, Self> {
+        let bytes = self.files.get(fd)?.len() as u64;
+        Ok(HostIoStat {
+            st_dev: 0,
+            st_ino: 0,
+            st_mode: HostIoOpenMode::S_IFREG | HostIoOpenMode::S_IRUSR,
+            st_nlink: 1,
+            st_uid: 0,
+            st_gid: 0,
+            st_rdev: 0,
+            st_size: bytes,
+            st_blksize: 4096,
+            st_blocks: bytes.div_ceil(512),
+            st_atime: 0,
+            st_mtime: 0,
+            st_ctime: 0,
+        })
+    }
+}
+
+impl HostIoSetfs for Session {
+    fn setfs(&mut self, _filesystem: FsKind) -> HostIoResult<(), Self> {
+        Ok(())
+    }
+}

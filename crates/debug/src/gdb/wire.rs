@@ -1,0 +1,98 @@
+//! The wire to gdb: bytes come and go in pieces, gdb's protocol takes them one by one.
+
+use std::io;
+
+use gdbstub::conn::{Connection, ConnectionExt};
+
+/// Bytes that are sent at once.
+const PIECE: usize = 4_096;
+
+/// What goes to gdb and comes from it.
+pub trait Wire {
+    /// Waits for what comes next; 0 if gdb is gone.
+    ///
+    /// # Errors
+    /// The wire is cut.
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Whether something has come, or gdb is gone.
+    ///
+    /// # Errors
+    /// The wire is cut.
+    fn is_waiting(&mut self) -> io::Result<bool>;
+
+    /// Sends all of this.
+    ///
+    /// # Errors
+    /// The wire is cut.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// A wire with what has come and not been taken, and what is to be sent.
+pub(super) struct Buffered<W> {
+    wire: W,
+    come: Vec<u8>,
+    taken: usize,
+    sent: Vec<u8>,
+}
+
+impl<W: Wire> Buffered<W> {
+    pub(super) fn new(wire: W) -> Self {
+        Self { wire, come: Vec::new(), taken: 0, sent: Vec::new() }
+    }
+
+    fn next(&self) -> Option<u8> {
+        self.come.get(self.taken).copied()
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        self.come.resize(PIECE, 0);
+        let count = self.wire.read(&mut self.come)?;
+        self.come.truncate(count);
+        self.taken = 0;
+        if count == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    }
+}
+
+impl<W: Wire> Connection for Buffered<W> {
+    type Error = io::Error;
+
+    fn write(&mut self, byte: u8) -> io::Result<()> {
+        self.sent.push(byte);
+        Ok(())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.sent.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if !self.sent.is_empty() {
+            self.wire.write(&std::mem::take(&mut self.sent))?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Wire> ConnectionExt for Buffered<W> {
+    fn read(&mut self) -> io::Result<u8> {
+        loop {
+            if let Some(byte) = self.next() {
+                self.taken += 1;
+                return Ok(byte);
+            }
+            // Whoever is waited for may wait for what is not sent yet.
+            self.flush()?;
+            self.fill()?;
+        }
+    }
+
+    fn peek(&mut self) -> io::Result<Option<u8>> {
+        self.flush()?;
+        if self.next().is_none() && self.wire.is_waiting()? {
+            self.fill()?;
+        }
+        Ok(self.next())
+    }
+}

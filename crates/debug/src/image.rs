@@ -1,0 +1,101 @@
+//! The state of a VM at one moment, whose pages are shared with the image before it.
+
+use std::sync::Arc;
+
+use antares_vm::Steppable;
+use ckb_vm::{
+    MEMORY_FRAMESIZE, RISCV_PAGES, RISCV_PAGESIZE, SupportMachine as _, machine::asm::AsmCoreMachine,
+};
+
+/// Pages of a frame, which is what ckb-vm initialises at once.
+const FRAME_PAGES: usize = MEMORY_FRAMESIZE / RISCV_PAGESIZE;
+
+/// Bytes of a page.
+type Page = [u8; RISCV_PAGESIZE];
+
+/// Registers, and where the VM is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) registers: [u64; 32],
+    pub(crate) pc: u64,
+}
+
+impl Place {
+    pub(crate) fn of(core: &AsmCoreMachine) -> Self {
+        Self { registers: core.registers, pc: core.pc }
+    }
+}
+
+/// The state of a VM.
+pub(crate) struct Image {
+    place: Place,
+    cycles: u64,
+    reservation: u64,
+    flags: Box<[u8; RISCV_PAGES]>,
+    /// None for a page of zeros.
+    pages: Vec<Option<Arc<Page>>>,
+    /// Bytes of pages that the image before does not have.
+    pub(crate) own_bytes: usize,
+}
+
+impl Image {
+    /// The state of `vm`, some of whose pages are as in `before`.
+    pub(crate) fn of(vm: &mut Steppable, before: Option<&Self>) -> Self {
+        let core: &AsmCoreMachine = vm.inner_mut();
+        let (mut pages, mut own_bytes) = (Vec::with_capacity(RISCV_PAGES), 0);
+        for (index, page) in core.memory.as_chunks::<RISCV_PAGESIZE>().0.iter().enumerate() {
+            let is_there = core.frames[index / FRAME_PAGES] != 0;
+            let known = before.and_then(|before| before.pages[index].as_ref());
+            pages.push(match known {
+                _ if !is_there => None,
+                Some(known) if **known == *page => Some(known.clone()),
+                None if page.iter().all(|byte| *byte == 0) => None,
+                _ => {
+                    own_bytes += RISCV_PAGESIZE;
+                    Some(Arc::new(*page))
+                }
+            });
+        }
+        Self {
+            place: Place::of(core),
+            cycles: core.cycles,
+            reservation: core.load_reservation_address,
+            flags: Box::new(core.flags),
+            pages,
+            own_bytes,
+        }
+    }
+
+    /// Gives `vm` this state. It has to forget its code.
+    pub(crate) fn put(&self, vm: &mut Steppable) {
+        vm.set_running(true);
+        let core: &mut AsmCoreMachine = vm.inner_mut();
+        core.registers = self.place.registers;
+        (core.pc, core.next_pc) = (self.place.pc, self.place.pc);
+        core.cycles = self.cycles;
+        core.load_reservation_address = self.reservation;
+        core.flags = *self.flags;
+        core.reset_signal = 0;
+        (core.last_read_frame, core.last_write_page) = (u64::MAX, u64::MAX);
+        let frames = core.memory.as_chunks_mut::<RISCV_PAGESIZE>().0.chunks_mut(FRAME_PAGES);
+        let kept = self.pages.chunks(FRAME_PAGES);
+        for ((memory, kept), is_there) in frames.zip(kept).zip(&mut core.frames) {
+            // ckb-vm fills it with zeros when it is asked for.
+            *is_there = u8::from(kept.iter().any(Option::is_some));
+            if *is_there != 0 {
+                for (page, kept) in memory.iter_mut().zip(kept) {
+                    match kept {
+                        Some(kept) => *page = **kept,
+                        None => page.fill(0),
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Image {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Image").field("place", &self.place).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,38 @@
+//! Who runs a script, and who might be sooner.
+
+use antares_hosted::job::{HostAnswer, HostedJob, HostedNews};
+
+use crate::{ChosenScript, Ending};
+
+/// Hears the news of a job as they come, and answers those that are calls. Nothing comes behind the last
+/// word. An error ends the job.
+pub type Hears = Box<dyn FnMut(HostedNews) -> Result<Option<HostAnswer>, Ending> + Send>;
+
+/// Who runs a script, step by step or not: a process of its own, or this one.
+pub trait ScriptRunner: Send {
+    /// Does `job` and tells `hears` of it.
+    ///
+    /// # Errors
+    /// Those of `hears`, or [`Ending::lost`].
+    fn run(self: Box<Self>, job: HostedJob, hears: Hears) -> Result<(), Ending>;
+}
+
+/// Who may have the answer sooner, for a script that takes long and asks its host for nothing.
+pub trait Rival: Sync {
+    /// Whether it has to do with the script what takes long, before it can begin.
+    fn is_ready(&self, target: &ChosenScript) -> bool;
+
+    /// How the script ends, if it comes to an end of its own.
+    fn race(&self, target: &ChosenScript, cycles_max: u64) -> Option<Raced>;
+}
+
+/// How a script ended in a [`Rival`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Raced {
+    /// Its debug output: all of it.
+    pub lines: Vec<String>,
+    /// What it exited with.
+    pub exit_code: i8,
+    /// What it took.
+    pub cycles: u64,
+}

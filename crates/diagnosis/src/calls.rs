@@ -1,0 +1,185 @@
+//! System calls with their arguments named.
+
+use antares_evidence::seen::SystemCall;
+use antares_profile::syscall_name;
+
+use crate::{
+    names::Namer,
+    report::{CallTold, Frame, Word},
+};
+
+/// What an argument is.
+#[derive(Clone, Copy)]
+enum Kind {
+    Address,
+    Number,
+    Source,
+    CellField,
+    HeaderField,
+    InputField,
+    Place,
+    Code,
+    Bounds,
+}
+
+type Argument = (&'static str, usize, Kind);
+
+/// Arguments of calls that load something into a buffer.
+const WHOLE: &[Argument] = &[("offset", 2, Kind::Number)];
+const LISTED: &[Argument] =
+    &[("index", 3, Kind::Number), ("source", 4, Kind::Source), ("offset", 2, Kind::Number)];
+const CELL_FIELD: &[Argument] = &[
+    ("index", 3, Kind::Number),
+    ("source", 4, Kind::Source),
+    ("field", 5, Kind::CellField),
+    ("offset", 2, Kind::Number),
+];
+const HEADER_FIELD: &[Argument] = &[
+    ("index", 3, Kind::Number),
+    ("source", 4, Kind::Source),
+    ("field", 5, Kind::HeaderField),
+    ("offset", 2, Kind::Number),
+];
+const INPUT_FIELD: &[Argument] = &[
+    ("index", 3, Kind::Number),
+    ("source", 4, Kind::Source),
+    ("field", 5, Kind::InputField),
+    ("offset", 2, Kind::Number),
+];
+const AS_CODE: &[Argument] = &[
+    ("index", 4, Kind::Number),
+    ("source", 5, Kind::Source),
+    ("address", 0, Kind::Address),
+    ("memory_size", 1, Kind::Number),
+    ("content_offset", 2, Kind::Number),
+    ("content_size", 3, Kind::Number),
+];
+const STARTS: &[Argument] = &[
+    ("index", 0, Kind::Number),
+    ("source", 1, Kind::Source),
+    ("place", 2, Kind::Place),
+    ("bounds", 3, Kind::Bounds),
+];
+
+fn arguments(number: u64) -> &'static [Argument] {
+    match number {
+        93 => &[("code", 0, Kind::Code)],
+        2043 | 2601 => STARTS,
+        2051 | 2052 | 2061 | 2062 => WHOLE,
+        2071..=2074 | 2092 | 2104 => LISTED,
+        2081 => CELL_FIELD,
+        2082 => HEADER_FIELD,
+        2083 => INPUT_FIELD,
+        2091 => AS_CODE,
+        2602 => &[("pid", 0, Kind::Number)],
+        2605 | 2606 | 2608 => &[("fd", 0, Kind::Number)],
+        2041 | 2042 | 2177 | 2603 | 2604 | 2607 => &[],
+        _ => &[("a0", 0, Kind::Number), ("a1", 1, Kind::Number), ("a2", 2, Kind::Number)],
+    }
+}
+
+/// The list that a source names.
+fn source(value: u64) -> Option<&'static str> {
+    Some(match value {
+        1 => "Input",
+        2 => "Output",
+        3 => "CellDep",
+        4 => "HeaderDep",
+        0x0100_0000_0000_0001 => "GroupInput",
+        0x0100_0000_0000_0002 => "GroupOutput",
+        0x0100_0000_0000_0003 => "GroupCellDep",
+        0x0100_0000_0000_0004 => "GroupHeaderDep",
+        _ => return None,
+    })
+}
+
+fn name(kind: Kind, value: u64) -> Option<&'static str> {
+    let of = |names: &[&'static str]| usize::try_from(value).ok().and_then(|index| names.get(index)).copied();
+    match kind {
+        Kind::Source => source(value),
+        Kind::CellField => {
+            of(&["Capacity", "DataHash", "Lock", "LockHash", "Type", "TypeHash", "OccupiedCapacity"])
+        }
+        Kind::HeaderField => of(&["EpochNumber", "EpochStartBlockNumber", "EpochLength"]),
+        Kind::InputField => of(&["OutPoint", "Since"]),
+        Kind::Place => of(&["CellData", "Witness"]),
+        Kind::Address | Kind::Number | Kind::Code | Kind::Bounds => None,
+    }
+}
+
+fn text(kind: Kind, value: u64) -> String {
+    match (name(kind, value), kind) {
+        (Some(name), _) => name.to_owned(),
+        (None, Kind::Address) => format!("{value:#x}"),
+        (None, Kind::Code) => value.to_le_bytes()[0].cast_signed().to_string(),
+        // Offset and length in one.
+        (None, Kind::Bounds) => format!("{}+{}", value >> 32, value & 0xffff_ffff),
+        (None, _) if value > 0xffff_ffff => format!("{value:#x}"),
+        (None, _) => value.to_string(),
+    }
+}
+
+/// What a result means: those that all system calls share, and those of the ones that load.
+pub(crate) fn result_name(number: u64, result: u64) -> Option<&'static str> {
+    let is_ipc = (2601..=2608).contains(&number);
+    Some(match (number, result) {
+        (2041 | 2042 | 2603, _) => return None,
+        (_, 0) => "SUCCESS",
+        (_, 1) => "INDEX_OUT_OF_BOUND",
+        (_, 2) => "ITEM_MISSING",
+        (_, 3) => "SLICE_OUT_OF_BOUND",
+        (_, 4) => "WRONG_FORMAT",
+        (_, 5) if is_ipc => "WAIT_FAILURE",
+        (_, 6) if is_ipc => "INVALID_FD",
+        (_, 7) if is_ipc => "OTHER_END_CLOSED",
+        (_, 8) if is_ipc => "MAX_VMS_SPAWNED",
+        (_, 9) if is_ipc => "MAX_FDS_CREATED",
+        _ => return None,
+    })
+}
+
+/// Whether a system call did what it was asked for: results of some are no verdict.
+pub(crate) fn has_failed(call: &SystemCall) -> bool {
+    let is_verdict = !matches!(call.number, 93 | 2041 | 2042 | 2177 | 2603);
+    is_verdict && call.result.is_some_and(|result| result != 0)
+}
+
+/// A system call for people and tools.
+pub(crate) fn tell(call: &SystemCall, namer: &Namer<'_>) -> CallTold {
+    let place: Vec<Frame> = namer.innermost(&call.stack, call.vm);
+    let mut told: Vec<(Word, String)> = arguments(call.number)
+        .iter()
+        .map(|(name, index, kind)| ((*name).into(), text(*kind, call.arguments[*index])))
+        .collect();
+    if let Some(room) = call.room {
+        told.push(("room".into(), room.to_string()));
+    }
+    for word in &call.words {
+        told.push(("arg".into(), String::from_utf8_lossy(word).into_owned()));
+    }
+    if call.number == 2177 {
+        told.push(("text".into(), String::from_utf8_lossy(&call.data).into_owned()));
+    }
+    CallTold {
+        index: call.index,
+        vm: call.vm,
+        number: call.number,
+        name: syscall_name(call.number).map(Into::into),
+        arguments: told,
+        result: call.result,
+        result_name: call.result.and_then(|result| result_name(call.number, result)).map(Into::into),
+        length: call.length,
+        data: if call.number == 2177 { String::new() } else { hex(&call.data) },
+        cycles: call.cycles,
+        cost: call.cost,
+        place,
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

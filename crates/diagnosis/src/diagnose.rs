@@ -1,0 +1,301 @@
+//! From evidence to a diagnosis.
+
+use antares_evidence::{
+    Evidence,
+    seen::{Ending as Ended, Fault, Made, Vm},
+};
+use antares_profile_view::Programs;
+
+use crate::{
+    calls,
+    codes::{self, ErrorCodes},
+    decide,
+    encoding::{exit_summary, lines_around},
+    faults,
+    names::{CellFinder, Namer},
+    report::{Branch, Child, Diagnosis, Ending, Frame, Instruction, Register, SourceLine, Step, Value},
+};
+
+/// Names of registers.
+const REGISTERS: [&str; 32] = [
+    "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6",
+    "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
+];
+
+/// What a diagnosis is made of.
+pub struct Inputs<'a> {
+    /// What was seen.
+    pub evidence: &'a Evidence,
+    /// The ELFs of its programs, as far as they are at hand.
+    pub programs: &'a Programs,
+    /// The data of a cell of the transaction, by source and index.
+    pub cells: &'a CellFinder<'a>,
+    /// The text of a source file, by the name that the compiler gave it.
+    pub source: &'a dyn Fn(&str) -> Option<String>,
+    /// What the script's exit codes mean, as its author says.
+    pub codes: &'a ErrorCodes,
+    /// The VM's error, as the report names it: of what a VM waited for and was refused, evidence knows no
+    /// name.
+    pub error: Option<&'a str>,
+    /// The code hash (hexadecimal digits) of a script that is named by type.
+    pub code_hash: Option<&'a str>,
+}
+
+/// Finds out why the script failed; none if nothing has run.
+#[must_use]
+pub fn diagnose(inputs: &Inputs<'_>) -> Option<Diagnosis> {
+    let evidence = inputs.evidence;
+    let namer = Namer::new(evidence, inputs.programs, inputs.cells, inputs.source);
+    let (vm, others) = evidence.vms.split_last()?;
+    let teller = Teller { inputs, namer: &namer };
+    let told = teller.child(vm);
+    let fault = fault(vm);
+    let (has_names, has_lines) = namer.has(vm.program);
+    let summary = teller.summary(vm, &told);
+    let stack = namer.stack(&vm.stack, vm.id);
+    let steps = evidence.steps.iter().map(|step| teller.step(step, vm.id)).collect();
+    Some(Diagnosis {
+        summary,
+        source: teller.source(&told.place),
+        ending: told.ending,
+        place: told.place,
+        stack,
+        stack_left_out: vm.stack.left_out,
+        instruction: Instruction {
+            address: vm.pc,
+            text: namer.instruction(vm.program, vm.pc, vm.id).map(|it| it.to_string()),
+            fault_address: fault.and_then(faults::address),
+            fault: fault.map(faults::name).map(Into::into),
+            fault_at: fault.and_then(faults::address).map(|at| namer.what_is_at(at, vm.id, vm.program)),
+        },
+        value: vm.value.as_ref().map(|value| teller.value(value, vm.id)),
+        branch: told.branch,
+        system_call: told.system_call,
+        system_calls: evidence.system_calls.iter().map(|call| calls::tell(call, &namer)).collect(),
+        system_calls_left_out: evidence.system_calls_left_out,
+        registers: told_registers(vm),
+        children: others.iter().map(|vm| teller.child(vm)).collect(),
+        steps,
+        is_followed: vm.is_followed,
+        has_names,
+        has_lines,
+        is_shortened: false,
+    })
+}
+
+fn told_registers(vm: &Vm) -> Vec<Register> {
+    let told = REGISTERS.iter().zip(vm.registers);
+    told.map(|(name, value)| Register { name: (*name).into(), value }).collect()
+}
+
+fn fault(vm: &Vm) -> Option<Fault> {
+    match &vm.ending {
+        Ended::Error { fault, .. } => *fault,
+        Ended::Exit(_) => None,
+    }
+}
+
+struct Teller<'a> {
+    inputs: &'a Inputs<'a>,
+    namer: &'a Namer<'a>,
+}
+
+impl Teller<'_> {
+    /// How a VM ended, and where that was decided.
+    fn child(&self, vm: &Vm) -> Child {
+        let stack = self.namer.stack(&vm.stack, vm.id);
+        let branch = decide::branch(vm, self.namer);
+        let under_way = match fault(vm) {
+            Some(Fault::SystemCall { .. }) => self.last_call(vm.id),
+            _ => None,
+        };
+        let value = vm.value.as_ref();
+        let system_call = under_way.or_else(|| decide::system_call(value, branch));
+        Child {
+            ending: self.ending(vm, system_call),
+            place: self.place(vm, &stack),
+            stack,
+            branch: branch.map(|branch| self.branch(branch, vm.id)),
+            system_call,
+        }
+    }
+
+    fn name<'b>(&'b self, error: &'b str) -> &'b str {
+        if error == "Refused" { self.inputs.error.unwrap_or(error) } else { error }
+    }
+
+    fn last_call(&self, vm: u64) -> Option<u64> {
+        let mut calls = self.inputs.evidence.system_calls.iter().rev();
+        calls.find(|call| call.vm == vm).map(|call| call.index)
+    }
+
+    /// The place that decided: of an exit the one that made the code, unless a panic or the like did; else
+    /// that of the end.
+    fn place(&self, vm: &Vm, stack: &[Frame]) -> Vec<Frame> {
+        let here = || decide::own(stack).unwrap_or(stack).to_vec();
+        match fault(vm) {
+            // There is no code: who jumps there decides.
+            Some(Fault::Fetch { from: Some(from), .. }) if stack.len() > 1 => {
+                let rest = &stack[1..];
+                let jump = self.namer.frames(vm.program, from, vm.id);
+                // Behind a tail call the caller is not under way any more.
+                let is_known =
+                    |frame: &Frame| rest.first().is_some_and(|first| first.function == frame.function);
+                let jump = jump.into_iter().filter(|frame| !is_known(frame));
+                let all: Vec<_> = jump.chain(rest.iter().cloned()).collect();
+                return decide::own(&all).unwrap_or(&all).to_vec();
+            }
+            _ if matches!(vm.ending, Ended::Error { .. }) => return here(),
+            _ => {}
+        }
+        let made = match vm.value.as_ref().map(|value| &value.made) {
+            Some(Made::Code { stack }) => self.namer.stack(stack, vm.id),
+            Some(Made::SystemCall(index) | Made::Memory { system_call: Some(index), .. }) => {
+                self.place_of_call(*index)
+            }
+            _ => Vec::new(),
+        };
+        // A panic decides nothing itself: what has called it does.
+        let is_panic = made.first().is_some_and(|frame| decide::is_runtime(&frame.function))
+            && decide::own(stack).is_some();
+        match decide::own(&made) {
+            Some(own) if !is_panic => own.to_vec(),
+            _ => here(),
+        }
+    }
+
+    fn place_of_call(&self, index: u64) -> Vec<Frame> {
+        let mut calls = self.inputs.evidence.system_calls.iter();
+        let call = calls.find(|call| call.index == index);
+        call.map(|call| self.namer.innermost(&call.stack, call.vm)).unwrap_or_default()
+    }
+
+    fn ending(&self, vm: &Vm, system_call: Option<u64>) -> Ending {
+        let ending = Ending {
+            kind: "exit".into(),
+            exit_code: None,
+            meaning: None,
+            meaning_from: None,
+            error: None,
+            detail: None,
+            advice: None,
+            vm: vm.id,
+        };
+        match &vm.ending {
+            Ended::Exit(code) => {
+                let meaning = self.meaning(*code, vm, system_call);
+                let (meaning, from) =
+                    meaning.map_or((None, None), |(meaning, from)| (Some(meaning), Some(from)));
+                Ending { exit_code: Some(*code), meaning, meaning_from: from, ..ending }
+            }
+            Ended::Error { name, detail, fault } => {
+                let advice = match fault {
+                    Some(Fault::Fetch { .. }) if name.starts_with("Mem") => Some(faults::NO_CODE),
+                    _ => faults::advice(self.name(name)),
+                };
+                Ending {
+                    kind: "error".into(),
+                    error: Some(self.name(name).to_owned()),
+                    detail: detail.clone(),
+                    advice: advice.map(ToOwned::to_owned),
+                    ..ending
+                }
+            }
+        }
+    }
+
+    /// What an exit code means, and who says so.
+    fn meaning(&self, code: i8, vm: &Vm, system_call: Option<u64>) -> Option<(String, String)> {
+        if code == 0 {
+            return None;
+        }
+        let of_elf = || ErrorCodes::of_elf(self.namer.elf(vm.program).unwrap_or_default());
+        let own = self.inputs.codes.meaning(code).map(ToOwned::to_owned);
+        if let Some(meaning) = own.or_else(|| of_elf().meaning(code).map(ToOwned::to_owned)) {
+            return Some((meaning, "script".to_owned()));
+        }
+        let functions = self.namer.functions(vm.program);
+        let code_hash = self.inputs.code_hash.filter(|_| vm.id == 0);
+        if let Some((meaning, name)) = codes::of_system(code, code_hash, &functions) {
+            return Some((meaning, name.to_owned()));
+        }
+        // ckb-std's errors are those of system calls: only where one of them decided.
+        let is_std = functions.iter().any(|name| name.contains("ckb_std"));
+        let failed = |index| {
+            let mut calls = self.inputs.evidence.system_calls.iter();
+            calls.any(|call| call.index == index && calls::has_failed(call))
+        };
+        let is_std = is_std && system_call.is_some_and(failed);
+        codes::of_ckb_std(code).filter(|_| is_std).map(|meaning| (meaning.to_owned(), "ckb-std".to_owned()))
+    }
+
+    fn summary(&self, vm: &Vm, told: &Child) -> String {
+        let place = told.place.first().map(where_it_is).unwrap_or_default();
+        match (&vm.ending, &told.ending) {
+            (Ended::Exit(code), Ending { meaning, .. }) => exit_summary(*code, meaning.as_deref(), &place),
+            (Ended::Error { name, fault, .. }, _) => {
+                format!("{},{place}", faults::words(vm, self.name(name), *fault, self.namer))
+            }
+        }
+    }
+
+    fn value(&self, value: &antares_evidence::seen::Value, vm: u64) -> Value {
+        let (made, place, system_call, address) = match &value.made {
+            Made::Before => ("before", Vec::new(), None, None),
+            Made::Code { stack } => ("code", self.namer.stack(stack, vm), None, None),
+            Made::SystemCall(index) => ("system_call", self.place_of_call(*index), Some(*index), None),
+            Made::Memory { address, system_call } => ("memory", Vec::new(), *system_call, Some(*address)),
+        };
+        // What a computation was made of says more than where it was made.
+        let of = value.of.as_ref().and_then(|of| match of {
+            Made::SystemCall(index) => Some(*index),
+            Made::Memory { system_call, .. } => *system_call,
+            Made::Before | Made::Code { .. } => None,
+        });
+        Value { value: value.value, made: made.into(), place, system_call: system_call.or(of), address }
+    }
+
+    fn branch(&self, branch: &antares_evidence::seen::Branch, vm: u64) -> Branch {
+        let [left, right] = branch.registers.map(|register| REGISTERS[usize::from(register) & 31]);
+        Branch {
+            place: self.namer.stack(&branch.stack, vm),
+            text: format!("{} {left},{right}", branch.name),
+            is_taken: branch.is_taken,
+            left: self.value(&branch.left, vm),
+            right: self.value(&branch.right, vm),
+            left_register: left.into(),
+            right_register: right.into(),
+        }
+    }
+
+    fn source(&self, place: &[Frame]) -> Vec<SourceLine> {
+        let with_line = place.iter().find_map(|frame| Some((frame.file.as_ref()?, frame.line?)));
+        let Some((file, line)) = with_line else { return Vec::new() };
+        self.namer.text(file).map(|text| lines_around(&text, line)).unwrap_or_default()
+    }
+
+    fn step(&self, step: &antares_evidence::seen::Step, vm: u64) -> Step {
+        let frames = self.namer.frames(step.program, step.pc, vm);
+        Step {
+            address: step.pc,
+            function: frames.into_iter().next_back().map(|frame| frame.function).unwrap_or_default(),
+            text: self.namer.instruction(step.program, step.pc, vm).map(|it| it.to_string()),
+            register: step.changed.map(|(register, _)| REGISTERS[usize::from(register) & 31].into()),
+            value: step.changed.map(|(_, value)| value),
+        }
+    }
+}
+
+/// ` in check (main.c:41:3)`.
+pub(crate) fn where_it_is(frame: &Frame) -> String {
+    match line(frame) {
+        Some(line) => format!(" in {} ({line})", frame.function),
+        None => format!(" in {} ({:#x})", frame.function, frame.address),
+    }
+}
+
+/// `main.c:41:3`.
+pub(crate) fn line(frame: &Frame) -> Option<String> {
+    let (file, line) = (frame.file.as_ref()?, frame.line?);
+    Some(frame.column.map_or_else(|| format!("{file}:{line}"), |column| format!("{file}:{line}:{column}")))
+}

@@ -1,0 +1,335 @@
+//! A diagnosis as bytes that travel: within a limit, and read again by whoever knows the sources.
+
+use std::io;
+
+use crate::{
+    Diagnosis, ErrorCodes,
+    diagnose::where_it_is,
+    report::{Branch, CallTold, Child, Frame, SourceLine, Value},
+};
+
+/// Functions of a place, and of a stack, that a shortened diagnosis has.
+const PLACE_SHORT: usize = 8;
+const STACK_SHORT: usize = 32;
+
+/// System calls that it has; the one that decided stays besides.
+const SYSTEM_CALLS_SHORT: usize = 8;
+
+/// Other VMs that it has.
+const CHILDREN_SHORT: usize = 4;
+
+/// Bytes of a name, an argument or a text in the shortest form.
+const NAME_SHORT: usize = 96;
+
+/// Lines around the place, on each side.
+const LINES_AROUND: u32 = 3;
+
+/// Why bytes are no diagnosis.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no diagnosis: {detail}")]
+pub struct DiagnosisError {
+    /// The decoder's text.
+    detail: String,
+}
+
+/// A writer of so many bytes.
+struct Bounded {
+    bytes: Vec<u8>,
+    bytes_max: usize,
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.bytes_max - self.bytes.len() {
+            return Err(io::Error::other("too long"));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Diagnosis {
+    /// The diagnosis in JSON, at most `bytes_max` bytes: what matters least is left out until it fits, and
+    /// [`Diagnosis::is_shortened`] says so. None if nothing helps.
+    #[must_use]
+    pub fn into_json(mut self, bytes_max: usize) -> Option<String> {
+        let steps: [fn(&mut Self); 4] =
+            [Self::without_steps, Self::with_short_places, Self::with_few_calls, Self::with_short_names];
+        for step in steps {
+            if let Some(json) = self.json_within(bytes_max) {
+                return Some(json);
+            }
+            step(&mut self);
+            self.is_shortened = true;
+        }
+        self.json_within(bytes_max)
+    }
+
+    fn json_within(&self, bytes_max: usize) -> Option<String> {
+        let mut writer = Bounded { bytes: Vec::new(), bytes_max };
+        serde_json::to_writer(&mut writer, self).ok()?;
+        String::from_utf8(writer.bytes).ok()
+    }
+
+    /// What JSON of a diagnosis says.
+    ///
+    /// # Errors
+    /// It is of another shape.
+    pub fn from_json(json: &str) -> Result<Self, DiagnosisError> {
+        serde_json::from_str(json).map_err(|error| DiagnosisError { detail: error.to_string() })
+    }
+
+    /// The same with what `codes` say the exit codes mean.
+    #[must_use]
+    pub fn with_codes(mut self, codes: &ErrorCodes) -> Self {
+        for ending in
+            self.children.iter_mut().map(|child| &mut child.ending).chain(std::iter::once(&mut self.ending))
+        {
+            let meaning = ending.exit_code.filter(|code| *code != 0).and_then(|code| codes.meaning(code));
+            if let Some(meaning) = meaning {
+                ending.meaning = Some(meaning.to_owned());
+                ending.meaning_from = Some("script".to_owned());
+            }
+        }
+        if let (Some(code), Some(meaning)) = (self.ending.exit_code, &self.ending.meaning) {
+            let place = self.place.first().map(where_it_is).unwrap_or_default();
+            self.summary = exit_summary(code, Some(meaning), &place);
+        }
+        self
+    }
+
+    /// The same with the source lines around its place, for whoever has the `source` files.
+    #[must_use]
+    pub fn with_source(mut self, source: &dyn Fn(&str) -> Option<String>) -> Self {
+        let with_line = self.place.iter().find_map(|frame| Some((frame.file.as_ref()?, frame.line?)));
+        if let Some((file, line)) = with_line.filter(|_| self.source.is_empty())
+            && let Some(text) = source(file)
+        {
+            self.source = lines_around(&text, line);
+        }
+        self
+    }
+
+    fn without_steps(&mut self) {
+        self.steps.clear();
+    }
+
+    fn with_short_places(&mut self) {
+        self.stack_left_out = shorten(&mut self.stack, STACK_SHORT).saturating_add(self.stack_left_out);
+        shorten(&mut self.place, PLACE_SHORT);
+        self.value.iter_mut().for_each(shorten_value);
+        self.branch.iter_mut().for_each(shorten_branch);
+        for call in &mut self.system_calls {
+            shorten(&mut call.place, PLACE_SHORT);
+        }
+        for Child { place, stack, branch, .. } in &mut self.children {
+            shorten(place, PLACE_SHORT);
+            shorten(stack, PLACE_SHORT);
+            branch.iter_mut().for_each(shorten_branch);
+        }
+    }
+
+    fn with_few_calls(&mut self) {
+        let skipped = self.system_calls.len().saturating_sub(SYSTEM_CALLS_SHORT);
+        let rest = self.system_calls.split_off(skipped);
+        let decided = self.system_call;
+        let before = std::mem::take(&mut self.system_calls).into_iter();
+        self.system_calls = before.filter(|call| Some(call.index) == decided).chain(rest).collect();
+        self.system_calls_left_out = self.system_calls_left_out.saturating_add(skipped as u64);
+        // Those that ended last.
+        let first = self.children.len().saturating_sub(CHILDREN_SHORT);
+        self.children.drain(..first);
+    }
+
+    fn with_short_names(&mut self) {
+        cut(&mut self.summary, 2 * NAME_SHORT);
+        self.source.clear();
+        let mut frames: Vec<&mut Frame> = self.place.iter_mut().chain(&mut self.stack).collect();
+        let branches =
+            self.branch.iter_mut().chain(self.children.iter_mut().filter_map(|it| it.branch.as_mut()));
+        for Branch { place, left, right, .. } in branches {
+            frames.extend(place.iter_mut().chain(&mut left.place).chain(&mut right.place));
+        }
+        frames.extend(self.value.iter_mut().flat_map(|value| &mut value.place));
+        for CallTold { arguments, place, data, .. } in &mut self.system_calls {
+            arguments.iter_mut().for_each(|(_, text)| cut(text, NAME_SHORT));
+            cut(data, NAME_SHORT);
+            frames.extend(place);
+        }
+        for frame in frames {
+            cut(&mut frame.function, NAME_SHORT);
+            frame.file.iter_mut().for_each(|file| cut(file, NAME_SHORT));
+        }
+        for child in &mut self.children {
+            child.place.truncate(1);
+            child.stack.clear();
+            for frame in &mut child.place {
+                cut(&mut frame.function, NAME_SHORT);
+                frame.file.iter_mut().for_each(|file| cut(file, NAME_SHORT));
+            }
+            child.ending.detail.iter_mut().for_each(|detail| cut(detail, NAME_SHORT));
+        }
+        self.ending.detail.iter_mut().for_each(|detail| cut(detail, 4 * NAME_SHORT));
+    }
+}
+
+/// `exit code 5 (AmountTooSmall), decided in check (main.c:41:3)`.
+pub(crate) fn exit_summary(code: i8, meaning: Option<&str>, place: &str) -> String {
+    let meaning = meaning.map(|meaning| format!(" ({meaning})")).unwrap_or_default();
+    format!("exit code {code}{meaning}, decided{place}")
+}
+
+/// The lines of `text` around `line`.
+pub(crate) fn lines_around(text: &str, line: u32) -> Vec<SourceLine> {
+    let (first, last) = (line.saturating_sub(LINES_AROUND).max(1), line.saturating_add(LINES_AROUND));
+    let numbered = text.lines().zip(1_u32..).filter(|(_, number)| (first..=last).contains(number));
+    let told = |(text, number): (&str, u32)| SourceLine {
+        line: number,
+        text: text.to_owned(),
+        is_place: number == line,
+    };
+    numbered.map(told).collect()
+}
+
+/// Keeps the innermost. Gives how many go.
+fn shorten(frames: &mut Vec<Frame>, most: usize) -> u64 {
+    let left_out = frames.len().saturating_sub(most);
+    frames.truncate(most);
+    left_out as u64
+}
+
+fn shorten_value(value: &mut Value) {
+    shorten(&mut value.place, PLACE_SHORT);
+}
+
+fn shorten_branch(branch: &mut Branch) {
+    shorten(&mut branch.place, PLACE_SHORT);
+    shorten_value(&mut branch.left);
+    shorten_value(&mut branch.right);
+}
+
+fn cut(text: &mut String, bytes: usize) {
+    text.truncate(text.floor_char_boundary(bytes));
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::report::{Ending, Instruction};
+
+    fn frame(number: u64, name: &str) -> Frame {
+        let file = Some(format!("{name}.c"));
+        Frame {
+            address: number,
+            function: name.to_owned(),
+            file,
+            line: Some(3),
+            column: None,
+            is_inlined: true,
+        }
+    }
+
+    fn call(index: u64, frames: &[Frame]) -> CallTold {
+        CallTold {
+            index,
+            vm: 0,
+            number: 2074,
+            name: Some("load_witness".into()),
+            arguments: vec![("index".into(), "\u{1}".repeat(2000))],
+            result: Some(1),
+            result_name: None,
+            length: None,
+            data: String::new(),
+            cycles: 0,
+            cost: 0,
+            place: frames.to_vec(),
+        }
+    }
+
+    fn diagnosis(name: &str, frames: usize, calls: u64) -> Diagnosis {
+        let frames: Vec<_> = (0..frames as u64).map(|number| frame(number, name)).collect();
+        let ending = Ending {
+            kind: "exit".into(),
+            exit_code: Some(5),
+            meaning: None,
+            meaning_from: None,
+            error: None,
+            detail: None,
+            advice: None,
+            vm: 0,
+        };
+        let child = Child {
+            ending: ending.clone(),
+            place: frames.clone(),
+            stack: frames.clone(),
+            branch: None,
+            system_call: None,
+        };
+        Diagnosis {
+            summary: "exit code 5, decided".to_owned(),
+            ending,
+            place: frames.clone(),
+            stack: frames.clone(),
+            stack_left_out: 1,
+            instruction: Instruction {
+                address: 4,
+                text: None,
+                fault_address: None,
+                fault: None,
+                fault_at: None,
+            },
+            value: None,
+            branch: None,
+            system_call: Some(0),
+            system_calls: (0..calls).map(|index| call(index, &frames)).collect(),
+            system_calls_left_out: 7,
+            registers: Vec::new(),
+            source: Vec::new(),
+            children: vec![child; 32],
+            steps: Vec::new(),
+            is_followed: true,
+            has_names: true,
+            has_lines: true,
+            is_shortened: false,
+        }
+    }
+
+    #[test]
+    fn what_fits_is_whole_and_is_read_again() {
+        let whole = diagnosis("main", 3, 2);
+        let json = whole.clone().into_json(1 << 20).unwrap();
+        assert_eq!(Diagnosis::from_json(&json).unwrap(), whole);
+        assert!(Diagnosis::from_json("{}").is_err());
+    }
+
+    #[test]
+    fn what_is_huge_is_shortened_and_keeps_what_decided() {
+        let huge = diagnosis(&"\u{1}".repeat(512), 1000, 64);
+        let json = huge.into_json(256 << 10).unwrap();
+        assert!(json.len() <= 256 << 10);
+        let told = Diagnosis::from_json(&json).unwrap();
+        assert!(told.is_shortened);
+        assert_eq!(told.system_calls.first().unwrap().index, 0, "the one that decided");
+        assert_eq!(told.system_calls.last().unwrap().index, 63);
+        assert_eq!((told.stack.len(), told.stack_left_out), (STACK_SHORT, 1 + 1000 - STACK_SHORT as u64));
+        assert_eq!(told.system_calls_left_out, 7 + 56);
+        assert_eq!(diagnosis("main", 1, 1).into_json(10), None);
+    }
+
+    #[test]
+    fn a_table_and_sources_can_come_later() {
+        let codes = ErrorCodes::parse("5 = TooSmall\n").unwrap();
+        let source = |file: &str| (file == "main.c").then(|| "one\ntwo\nthree\nfour\n".to_owned());
+        let told = diagnosis("main", 1, 0).with_codes(&codes).with_source(&source);
+        assert_eq!(told.summary, "exit code 5 (TooSmall), decided in main (main.c:3)");
+        assert_eq!(told.ending.meaning_from.as_deref(), Some("script"));
+        let places: Vec<_> =
+            told.source.iter().filter(|line| line.is_place).map(|line| &*line.text).collect();
+        assert_eq!((told.source.len(), places), (4, vec!["three"]));
+    }
+}

@@ -1,0 +1,121 @@
+//! What errors of the VM mean, and what to look for.
+
+use antares_evidence::seen::{Fault, Vm};
+use antares_profile::syscall_name;
+
+use crate::names::{MEMORY_BYTES, Namer, STACK_BYTES};
+
+/// Number of the stack pointer.
+const SP: usize = 2;
+
+/// How far from the stack pointer an access is one of the stack.
+const FRAME_BYTES: u64 = 64 << 10;
+
+/// What an error means that comes of a jump.
+pub(crate) const NO_CODE: &str = "there is no code: look where the address came from";
+
+/// What an error means.
+#[must_use]
+pub fn advice(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "MemOutOfBound" => "an address outside of the VM's 4 MiB of memory: look where it came from",
+        "MemWriteOnExecutablePage" => "code cannot be written to: look where the address came from",
+        "MemWriteOnFreezedPage" => "a frozen page cannot be written to or made executable",
+        "MemPageUnalignedAccess" => {
+            "code is loaded in whole pages: address and size must be multiples of 4096"
+        }
+        "MemOutOfStack" => "the arguments do not fit into the stack",
+        "InvalidInstruction" => {
+            "no instruction of this VM version: a jump into data, or a build for extensions that CKB-VM has not (use rv64imc with zba, zbb, zbc, zbs)"
+        }
+        "InvalidOp" => "an operation that this VM version has not",
+        "InvalidEcall" => {
+            "a system call that is not there: run alone, a script has exit (93) and debug (2177) only; all others need a transaction (antares verify)"
+        }
+        "CyclesExceeded" => "an endless loop, or a limit that is too low (--max-cycles)",
+        "CyclesOverflow" => "the count of cycles has overflowed",
+        "ElfParseError" => "the file is no ELF that CKB-VM reads: it must be RV64, little-endian and static",
+        "ElfBits" => "the ELF is for another width: CKB-VM is RV64",
+        "ElfSegmentUnreadable" => "a segment of the ELF cannot be read: each needs the flag R",
+        "ElfSegmentWritableAndExecutable" => {
+            "a segment is writable and executable: link with separate segments (-z separate-code, no -N)"
+        }
+        "ElfSegmentAddrOrSizeError" => {
+            "a segment lies outside of the VM's 4 MiB of memory: look at the linker script"
+        }
+        "External" => "the transaction's environment refused",
+        "Unexpected" => "what was asked for is not there, such as a cell that is no program",
+        "SnapshotDataLoadError" => "data that was loaded is not there any more",
+        "InvalidVersion" => "this VM version has no such instruction set",
+        _ => return None,
+    })
+}
+
+/// Whether the end is a stack overflow: an access near a stack pointer that has left the stack.
+pub(crate) fn is_stack_overflow(vm: &Vm, fault: Option<Fault>) -> bool {
+    let sp = vm.registers[SP];
+    let Some(Fault::Load { address, .. } | Fault::Store { address, .. }) = fault else { return false };
+    let has_left = !(MEMORY_BYTES - STACK_BYTES..=MEMORY_BYTES).contains(&sp);
+    has_left && address.wrapping_sub(sp).min(sp.wrapping_sub(address)) < FRAME_BYTES
+}
+
+/// Name of a fault in JSON.
+pub(crate) fn name(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Load { .. } => "load",
+        Fault::Store { .. } => "store",
+        Fault::Fetch { .. } => "fetch",
+        Fault::SystemCall { .. } => "system_call",
+        Fault::Cycles => "cycles",
+        Fault::Other => "other",
+    }
+}
+
+/// The address that it is about.
+pub(crate) fn address(fault: Fault) -> Option<u64> {
+    match fault {
+        Fault::Load { address, .. } | Fault::Store { address, .. } | Fault::Fetch { address, .. } => {
+            Some(address)
+        }
+        Fault::SystemCall { .. } | Fault::Cycles | Fault::Other => None,
+    }
+}
+
+fn length(bytes: u8) -> String {
+    if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") }
+}
+
+/// What went wrong, in a few words.
+pub(crate) fn words(vm: &Vm, error: &str, fault: Option<Fault>, namer: &Namer<'_>) -> String {
+    let what = |address| namer.what_is_at(address, vm.id, vm.program);
+    if is_stack_overflow(vm, fault) {
+        let sp = vm.registers[SP];
+        let used = MEMORY_BYTES.wrapping_sub(sp);
+        let used =
+            if used <= MEMORY_BYTES { format!("{} KiB", used >> 10) } else { "more than 4 MiB".to_owned() };
+        return format!(
+            "stack overflow ({error}): the stack has grown to {used}, sp is {sp:#x}, {}",
+            what(sp)
+        );
+    }
+    match fault {
+        Some(Fault::Load { address, bytes }) => {
+            format!("{error}: a load of {} from {address:#x}: {}", length(bytes), what(address))
+        }
+        Some(Fault::Store { address, bytes }) => {
+            format!("{error}: a store of {} to {address:#x}: {}", length(bytes), what(address))
+        }
+        Some(Fault::Fetch { address, from: Some(from) }) => {
+            format!("{error}: a jump from {from:#x} to {address:#x}: {}", what(address))
+        }
+        Some(Fault::Fetch { address, from: None }) => {
+            format!("{error}: no instruction at {address:#x}: {}", what(address))
+        }
+        Some(Fault::SystemCall { number }) => match syscall_name(number) {
+            Some(name) => format!("{error}: system call {number} ({name})"),
+            None => format!("{error}: system call {number}"),
+        },
+        Some(Fault::Cycles) => "the cycle limit was passed".to_owned(),
+        Some(Fault::Other) | None => error.to_owned(),
+    }
+}

@@ -1,0 +1,242 @@
+//! Names of addresses: functions, lines, segments, instructions.
+
+use std::cell::OnceCell;
+
+use antares_abi::{CompileLimits, CompileOptions, Isa};
+use antares_evidence::{
+    Evidence,
+    seen::{Called, Stack},
+};
+use antares_profile_view::{Programs, Symbols};
+use antares_program::{Decoder, Image, Instruction};
+use object::{Object as _, ObjectSection as _, ObjectSegment as _, read::elf::ElfFile64};
+
+use crate::report::Frame;
+
+/// Where the stack of a VM begins, and the bytes that ckb-vm means for it.
+pub(crate) const MEMORY_BYTES: u64 = 4 << 20;
+pub(crate) const STACK_BYTES: u64 = 1 << 20;
+
+/// A way to the data of a cell, by source and index.
+pub type CellFinder<'a> = dyn Fn(u64, u64) -> Option<Vec<u8>> + 'a;
+
+/// A program or a piece of loaded code, as far as its ELF is at hand.
+struct Named {
+    elf: Vec<u8>,
+    symbols: Symbols,
+    image: OnceCell<Option<Image>>,
+    options: CompileOptions,
+}
+
+impl Named {
+    fn new(elf: Vec<u8>, options: CompileOptions) -> Self {
+        let symbols = Symbols::of(&elf, options);
+        Self { elf, symbols, image: OnceCell::new(), options }
+    }
+
+    fn image(&self) -> Option<&Image> {
+        let read = || antares_program::read(&self.elf, self.options, &CompileLimits::DEFAULT).ok();
+        self.image.get_or_init(read).as_ref()
+    }
+}
+
+/// A piece of loaded code: where it is in memory, and in the file.
+struct Loaded {
+    vm: u64,
+    address: u64,
+    bytes: u64,
+    offset: u64,
+    named: Option<Named>,
+}
+
+/// Names addresses of a run.
+pub(crate) struct Namer<'a> {
+    programs: Vec<Option<Named>>,
+    codes: Vec<Loaded>,
+    source: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl<'a> Namer<'a> {
+    pub(crate) fn new(
+        evidence: &Evidence,
+        programs: &Programs,
+        cells: &CellFinder<'_>,
+        source: &'a dyn Fn(&str) -> Option<String>,
+    ) -> Self {
+        let named = |program: &antares_evidence::seen::Program| {
+            let elf = program.elf.as_ref().and_then(|digest| programs.elf(digest))?;
+            let options = CompileOptions { vm_version: program.vm_version, isa: Isa(program.isa) };
+            Some(Named::new(elf.to_vec(), options))
+        };
+        let options = evidence.programs.first().map(|it| (it.vm_version, Isa(it.isa)));
+        let loaded = |code: &antares_evidence::seen::Code| {
+            let (vm_version, isa) = options.unwrap_or((2, Isa::of_version(2)));
+            let named = cells(code.source, code.index);
+            let named = named.map(|elf| Named::new(elf, CompileOptions { vm_version, isa }));
+            Loaded { vm: code.vm, address: code.address, bytes: code.bytes, offset: code.offset, named }
+        };
+        Self {
+            programs: evidence.programs.iter().map(named).collect(),
+            codes: evidence.codes.iter().map(loaded).collect(),
+            source,
+        }
+    }
+
+    fn program(&self, program: u32) -> Option<&Named> {
+        self.programs.get(program as usize)?.as_ref()
+    }
+
+    /// What is at `pc`: a program, or loaded code, and the address in its ELF.
+    fn at(&self, program: u32, pc: u64, vm: u64) -> Option<(&Named, u64)> {
+        let mut codes = self.codes.iter().rev();
+        let loaded = codes
+            .find(|code| code.vm == vm && pc.checked_sub(code.address).is_some_and(|it| it < code.bytes));
+        match loaded {
+            None => self.program(program).map(|named| (named, pc)),
+            Some(code) => {
+                let named = code.named.as_ref()?;
+                let in_file = code.offset.checked_add(pc - code.address)?;
+                Some((named, virtual_address(&named.elf, in_file).unwrap_or(in_file)))
+            }
+        }
+    }
+
+    /// The functions at `pc`, the innermost first.
+    pub(crate) fn frames(&self, program: u32, pc: u64, vm: u64) -> Vec<Frame> {
+        let Some((named, address)) = self.at(program, pc, vm) else {
+            return vec![plain(pc, format!("{pc:#x}"))];
+        };
+        let frame = |location: antares_profile_view::Location| {
+            let line = location.line.filter(|line| !line.file.is_empty());
+            Frame {
+                address: pc,
+                function: location.function,
+                file: line.as_ref().map(|line| line.file.clone()),
+                line: line.as_ref().map(|line| line.line).filter(|line| *line > 0),
+                column: line.as_ref().map(|line| line.column).filter(|column| *column > 0),
+                is_inlined: location.is_inlined,
+            }
+        };
+        named.symbols.locate(address).into_iter().map(frame).collect()
+    }
+
+    fn called(&self, called: &Called, vm: u64) -> Vec<Frame> {
+        match called {
+            Called::At { program, pc } => self.frames(*program, *pc, vm),
+            Called::Exec(number) => vec![plain(0, format!("[exec #{number}]"))],
+            Called::Spawn(number) => vec![plain(0, format!("[spawn #{number}]"))],
+        }
+    }
+
+    /// All functions of a stack, the innermost first.
+    pub(crate) fn stack(&self, stack: &Stack, vm: u64) -> Vec<Frame> {
+        let all = stack.inner.iter().rev().chain(stack.outer.iter().rev());
+        all.flat_map(|called| self.called(called, vm)).collect()
+    }
+
+    /// The functions at the top of a stack, the innermost first.
+    pub(crate) fn innermost(&self, stack: &Stack, vm: u64) -> Vec<Frame> {
+        self.stack(stack, vm)
+    }
+
+    /// The instruction at `pc`.
+    pub(crate) fn instruction(&self, program: u32, pc: u64, vm: u64) -> Option<Instruction> {
+        let (named, address) = self.at(program, pc, vm)?;
+        Decoder::new(named.image()?).decode(address)
+    }
+
+    /// Whether the program has names of functions, and lines.
+    pub(crate) fn has(&self, program: u32) -> (bool, bool) {
+        let symbols = self.program(program).map(|named| &named.symbols);
+        symbols.map_or((false, false), |symbols| (symbols.has_names(), symbols.has_lines()))
+    }
+
+    /// Names of the functions of a program.
+    pub(crate) fn functions(&self, program: u32) -> Vec<String> {
+        let symbols = self.program(program).map(|named| &named.symbols);
+        symbols.into_iter().flat_map(Symbols::functions).map(|(_, _, name)| name.to_owned()).collect()
+    }
+
+    /// The ELF of a program.
+    pub(crate) fn elf(&self, program: u32) -> Option<&[u8]> {
+        self.program(program).map(|named| named.elf.as_slice())
+    }
+
+    /// The text of a source file.
+    pub(crate) fn text(&self, file: &str) -> Option<String> {
+        (self.source)(file)
+    }
+
+    /// What stands at an address of a VM whose stack pointer is `sp`.
+    pub(crate) fn what_is_at(&self, address: u64, vm: u64, program: u32) -> String {
+        if address >= MEMORY_BYTES {
+            return if address < u64::MAX - (64 << 10) {
+                "outside of the VM's 4 MiB of memory".to_owned()
+            } else {
+                "just below address 0: outside of the VM's memory".to_owned()
+            };
+        }
+        if address < 4096 {
+            return "the first page: a null pointer, or a small offset from one".to_owned();
+        }
+        let loaded = self.codes.iter().rev();
+        let mut loaded = loaded.filter(|code| code.vm == vm);
+        if loaded.any(|code| address.checked_sub(code.address).is_some_and(|behind| behind < code.bytes)) {
+            return "code that the script has loaded from a cell".to_owned();
+        }
+        if let Some(segment) = self.program(program).and_then(|named| segment(&named.elf, address)) {
+            return segment;
+        }
+        match address {
+            _ if address >= MEMORY_BYTES - STACK_BYTES => "the stack".to_owned(),
+            _ => "memory that is in no segment of the script (heap, or what the stack has grown into)"
+                .to_owned(),
+        }
+    }
+}
+
+fn plain(address: u64, function: String) -> Frame {
+    Frame { address, function, file: None, line: None, column: None, is_inlined: false }
+}
+
+/// The segment and section that an address is in.
+fn segment(elf: &[u8], address: u64) -> Option<String> {
+    let file = ElfFile64::<object::Endianness>::parse(elf).ok()?;
+    let covers = |start: u64, size: u64| address.checked_sub(start).is_some_and(|behind| behind < size);
+    // ckb-vm gives whole pages the permissions of what is in them.
+    let pages = |start: u64, size: u64| {
+        let first = start & !4095;
+        (first, start.saturating_add(size).saturating_add(4095) & !4095)
+    };
+    let segment = file.segments().find(|it| {
+        let (first, end) = pages(it.address(), it.size());
+        (first..end).contains(&address)
+    })?;
+    let flags = match segment.flags() {
+        object::SegmentFlags::Elf { p_flags, .. } => p_flags.0,
+        _ => 0,
+    };
+    let kind = match (flags & 1 != 0, flags & 2 != 0) {
+        (true, _) => "the script's code, which cannot be written to",
+        (false, true) => "the script's data",
+        (false, false) => "the script's constants",
+    };
+    let section = file.sections().find(|section| covers(section.address(), section.size()));
+    let section = section.and_then(|section| section.name().ok().map(ToOwned::to_owned));
+    let section = section.filter(|name| !name.is_empty() && name.len() < 64);
+    let (start, end) = (segment.address(), segment.address().saturating_add(segment.size()));
+    Some(match section {
+        Some(section) => format!("{kind} (segment {start:#x}..{end:#x}, section {section})"),
+        None => format!("{kind} (segment {start:#x}..{end:#x})"),
+    })
+}
+
+/// The address that the bytes at an offset of an ELF are meant for.
+fn virtual_address(elf: &[u8], offset: u64) -> Option<u64> {
+    let file = ElfFile64::<object::Endianness>::parse(elf).ok()?;
+    file.segments().find_map(|segment| {
+        let (start, size) = segment.file_range();
+        let behind = offset.checked_sub(start).filter(|behind| *behind < size)?;
+        segment.address().checked_add(behind)
+    })
+}

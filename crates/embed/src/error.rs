@@ -1,0 +1,39 @@
+//! Why there is no script, or no outcome. How a script ends is never an error.
+
+/// What went wrong before or beside a script.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The ELF cannot be compiled, now or later.
+    #[error("the script cannot be compiled: {reason}: {detail}")]
+    Refused {
+        /// `elf`, `options`, `limit_code_bytes`, `limit_functions`, `limit_blocks` or `limit_operations`.
+        reason: &'static str,
+        /// What and where.
+        detail: String,
+    },
+    /// The compiler failed.
+    #[error("the compiler failed: {0}")]
+    Compiler(String),
+    /// Native code from elsewhere is not taken.
+    #[error("the artifact is refused: {0}")]
+    Artifact(String),
+    /// The keys cannot be read.
+    #[error("the keys cannot be read: {0}")]
+    Keys(String),
+    /// The system refuses memory, or the handling of signals.
+    #[error("the machine cannot be made: {0}")]
+    Machine(String),
+}
+
+/// An error with all that it comes from, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        source = inner.source();
+    }
+    text
+}

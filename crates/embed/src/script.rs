@@ -1,0 +1,128 @@
+//! A script, ready to be run.
+
+use std::{fmt, sync::Arc};
+
+use antares_abi::{CompileOptions, Sha256Digest};
+use antares_vm::{Limits, Program, Report, RunScript, Tier};
+use bytes::Bytes;
+
+use crate::{
+    End, Error, Outcome, Run, Trap,
+    error::chain,
+    machines::{Mapped, with_machine},
+};
+
+/// SHA-256 of a script's ELF.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CodeHash(pub(crate) Sha256Digest);
+
+impl CodeHash {
+    /// Its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0.0
+    }
+}
+
+impl fmt::Display for CodeHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for CodeHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A script, ready to be run. Cheap to clone; threads may share it.
+#[derive(Clone)]
+pub struct Script {
+    pub(crate) elf: Bytes,
+    pub(crate) digest: Sha256Digest,
+    pub(crate) options: CompileOptions,
+    /// None if it is interpreted, or ckb-vm does not load its ELF.
+    pub(crate) program: Option<Arc<Program>>,
+}
+
+impl Script {
+    /// SHA-256 of its ELF.
+    #[must_use]
+    pub fn hash(&self) -> CodeHash {
+        CodeHash(self.digest)
+    }
+
+    /// Whether it has native code.
+    #[must_use]
+    pub fn is_native(&self) -> bool {
+        self.program.is_some()
+    }
+
+    /// Runs it once, from cleared memory, on the calling thread.
+    ///
+    /// # Errors
+    /// The thread has no machine and the system refuses one. How the script ends is an [`Outcome`].
+    pub fn run(&self, run: Run) -> Result<Outcome, Error> {
+        with_machine(|mapped| self.run_on(mapped, run))
+    }
+
+    /// Runs it once in an interpreter that counts, and tells where the cycles went. The outcome is that of
+    /// [`Script::run`]; it takes some ten times as long.
+    ///
+    /// # Errors
+    /// As [`Script::run`].
+    #[cfg(feature = "profile")]
+    pub fn profile(&self, run: Run) -> Result<(Outcome, crate::Profile), Error> {
+        with_machine(|mapped| {
+            mapped.calls.set(run.syscalls);
+            let (script, limits) = (self.as_run(&run.args), limits(run.cycles_max, run.debug_bytes_max));
+            let recorded = mapped.machine.profile(&script, &limits);
+            let (report, recording) = recorded.map_err(|error| Error::Machine(chain(&error)))?;
+            Ok((outcome(report), crate::Profile::new(recording.to_profile(), &self.elf)))
+        })
+    }
+
+    fn as_run<'a>(&'a self, args: &'a [Bytes]) -> RunScript<'a> {
+        let (vm_version, isa) = (self.options.vm_version, self.options.isa.0);
+        RunScript { elf: &self.elf, args, vm_version, isa }
+    }
+
+    fn run_on(&self, mapped: &mut Mapped, run: Run) -> Result<Outcome, Error> {
+        let (script, limits) = (self.as_run(&run.args), limits(run.cycles_max, run.debug_bytes_max));
+        let tier = if run.interprets { Tier::Interpreter } else { Tier::Auto };
+        mapped.calls.set(run.syscalls);
+        let library = self.program.as_ref().map(|program| program.library());
+        let report = mapped.machine.run(&script, &limits, tier, library);
+        let report = report.map_err(|error| Error::Machine(chain(&error)))?;
+        Ok(outcome(report))
+    }
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("Script");
+        text.field("hash", &self.digest).field("vm_version", &self.options.vm_version);
+        text.field("is_native", &self.is_native()).finish_non_exhaustive()
+    }
+}
+
+fn limits(cycles_max: u64, debug_bytes_max: u64) -> Limits {
+    Limits { cycles_max, debug_bytes_max }
+}
+
+fn outcome(report: Report) -> Outcome {
+    let end = match report.outcome {
+        antares_vm::Outcome::Exit(code) => End::Exited(code),
+        antares_vm::Outcome::Error { name, detail } => End::Trapped(Trap::named(name, detail)),
+        antares_vm::Outcome::CyclesExceeded => End::CyclesExceeded,
+    };
+    Outcome {
+        end,
+        cycles: report.cycles,
+        load_cycles: report.load_cycles,
+        native_cycles: report.native_cycles,
+        debug: report.debug,
+        debug_lines_left_out: report.debug_lines_left_out,
+    }
+}

@@ -1,0 +1,138 @@
+//! System calls of the embedder.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use antares_vm::Core;
+use ckb_vm::{
+    CoreMachine as _, Error as VmError, Memory as _, SupportMachine as _,
+    registers::{A0, A7},
+};
+
+use crate::Trap;
+
+/// Bytes that one call may read or write: all of guest memory.
+const BYTES_MAX: usize = 4 << 20;
+
+/// System calls beside exit (93) and debug output (2177), which are always there.
+pub trait Syscalls: Send {
+    /// The script begins. It may begin a second time in one run, when native code gives up: whatever calls
+    /// before that have left behind must be as if they had not been made.
+    fn begin(&mut self) {}
+
+    /// The script calls. What `guest` tells and takes is bounded by guest memory; nothing else of the process
+    /// is reachable for the script.
+    ///
+    /// # Errors
+    /// The script ends here, with this trap.
+    fn call(&mut self, guest: &mut Guest<'_>) -> Result<Flow, Trap>;
+}
+
+/// Whether a call was one of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Flow {
+    /// It was done; the script goes on.
+    Continue,
+    /// No such call here: the script ends with `InvalidEcall`.
+    NotMine,
+}
+
+/// The script that calls: its registers and its memory.
+pub struct Guest<'a> {
+    core: &'a mut Core,
+}
+
+impl Guest<'_> {
+    /// Number of the call, from `a7`.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.core.registers()[A7]
+    }
+
+    /// Argument `a0` to `a5`; 0 for others.
+    #[must_use]
+    pub fn arg(&self, n: usize) -> u64 {
+        if n < 6 { self.core.registers()[A0 + n] } else { 0 }
+    }
+
+    /// Sets the result, which is `a0` behind the call.
+    pub fn set_result(&mut self, value: u64) {
+        self.core.set_register(A0, value);
+    }
+
+    /// Charges cycles beside the 500 that every call costs.
+    ///
+    /// # Errors
+    /// The script has not so many left.
+    pub fn charge(&mut self, cycles: u64) -> Result<(), Trap> {
+        self.core.add_cycles(cycles).map_err(|error| to_trap(&error))
+    }
+
+    /// Bytes of guest memory.
+    ///
+    /// # Errors
+    /// They are not all in guest memory.
+    pub fn read(&mut self, at: u64, length: usize) -> Result<Vec<u8>, Trap> {
+        if length > BYTES_MAX {
+            return Err(to_trap(&VmError::MemOutOfBound));
+        }
+        let bytes = self.core.memory_mut().load_bytes(at, length as u64);
+        bytes.map(|bytes| bytes.to_vec()).map_err(|error| to_trap(&error))
+    }
+
+    /// Puts bytes into guest memory.
+    ///
+    /// # Errors
+    /// They are not all in guest memory, or in pages of code.
+    pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Trap> {
+        self.core.memory_mut().store_bytes(at, bytes).map_err(|error| to_trap(&error))
+    }
+}
+
+fn to_trap(error: &VmError) -> Trap {
+    let text = format!("{error:?}");
+    let name = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    Trap::named(name, None)
+}
+
+fn to_vm_error(trap: &Trap) -> VmError {
+    match trap.name() {
+        "CyclesExceeded" => VmError::CyclesExceeded,
+        "CyclesOverflow" => VmError::CyclesOverflow,
+        "MemOutOfBound" => VmError::MemOutOfBound,
+        "MemWriteOnExecutablePage" => VmError::MemWriteOnExecutablePage,
+        _ => VmError::External(trap.detail().unwrap_or(trap.name()).to_owned()),
+    }
+}
+
+/// System calls that a run shares with whoever made them.
+type Shared = Arc<Mutex<dyn Syscalls>>;
+
+/// The system calls of the run that a machine is at.
+#[derive(Clone, Default)]
+pub(crate) struct Slot(Arc<Mutex<Option<Shared>>>);
+
+impl Slot {
+    pub(crate) fn set(&self, calls: Option<Shared>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = calls;
+    }
+
+    fn now(&self) -> Option<Shared> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ckb_vm::Syscalls<Core> for Slot {
+    fn initialize(&mut self, _: &mut Core) -> Result<(), VmError> {
+        if let Some(calls) = self.now() {
+            calls.lock().unwrap_or_else(PoisonError::into_inner).begin();
+        }
+        Ok(())
+    }
+
+    fn ecall(&mut self, core: &mut Core) -> Result<bool, VmError> {
+        let Some(calls) = self.now() else { return Ok(false) };
+        let flow = calls.lock().unwrap_or_else(PoisonError::into_inner).call(&mut Guest { core });
+        flow.map(|flow| flow == Flow::Continue).map_err(|trap| to_vm_error(&trap))
+    }
+}

@@ -1,0 +1,124 @@
+//! Whole transactions, by ckb-script's rules, with native code for the scripts that an engine has.
+
+use std::sync::Arc;
+
+use antares_vm::{MachineSession, NativeMachine, Tier, prepare_thread};
+use ckb_chain_spec::consensus::Consensus;
+use ckb_script::{
+    ScriptError, ScriptGroupType, TransactionScriptsVerifier, TxVerifyEnv, generate_ckb_syscalls,
+    types::DebugPrinter,
+};
+use ckb_traits::{CellDataProvider, ExtensionProvider, HeaderProvider};
+use ckb_types::{
+    core::{Cycle, cell::ResolvedTransaction},
+    packed::Byte32,
+};
+
+use crate::{Engine, Verification};
+
+/// What a verification gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Verdict {
+    /// Cycles of all script groups, as a node counts them.
+    pub cycles: Cycle,
+    /// How many of them ran in native code.
+    pub native_cycles: Cycle,
+}
+
+/// A transaction whose cells are found: ckb-script's `TransactionScriptsVerifier`, on our machine. Verdicts,
+/// errors and cycles are the same; programs that the engine has compiled or loaded run natively, others are
+/// interpreted.
+pub struct Verifier<D: CellDataProvider> {
+    pub(crate) scripts: TransactionScriptsVerifier<D, DebugPrinter, NativeMachine>,
+    engine: Engine,
+}
+
+impl<D> Verifier<D>
+where
+    D: CellDataProvider + HeaderProvider + ExtensionProvider + Send + Sync + Clone + 'static,
+{
+    /// Sorts the scripts of `transaction` into groups. Debug output goes nowhere.
+    #[must_use]
+    pub fn new(
+        engine: &Engine,
+        transaction: Arc<ResolvedTransaction>,
+        data: D,
+        consensus: Arc<Consensus>,
+        env: Arc<TxVerifyEnv>,
+    ) -> Self {
+        Self::with_debug(engine, transaction, data, consensus, env, |_, _| {})
+    }
+
+    /// The same; each line of debug output goes to `debug`, with the hash of the script group. A group that
+    /// begins again in the interpreter writes its lines again.
+    #[must_use]
+    pub fn with_debug(
+        engine: &Engine,
+        transaction: Arc<ResolvedTransaction>,
+        data: D,
+        consensus: Arc<Consensus>,
+        env: Arc<TxVerifyEnv>,
+        debug: impl Fn(&Byte32, &str) + Send + Sync + 'static,
+    ) -> Self {
+        let printer: DebugPrinter = Arc::new(debug);
+        let scripts = TransactionScriptsVerifier::new_with_generator(
+            transaction,
+            data,
+            consensus,
+            env,
+            generate_ckb_syscalls,
+            printer,
+        );
+        Self { scripts, engine: engine.clone() }
+    }
+
+    /// Runs all script groups, until one does not end well. `max_cycles` is for all of them together.
+    ///
+    /// # Errors
+    /// ckb-script's, for the group that did not end well.
+    pub fn verify(&self, max_cycles: Cycle) -> Result<Verdict, ckb_error::Error> {
+        let (result, native_cycles) = self.attempt(|scripts| scripts.verify(max_cycles));
+        result.map(|cycles| Verdict { cycles, native_cycles })
+    }
+
+    /// Runs one script group.
+    ///
+    /// # Errors
+    /// ckb-script's; `ScriptError::InvalidScriptHashType` and others if there is no such group.
+    pub fn verify_group(
+        &self,
+        kind: ScriptGroupType,
+        script_hash: &Byte32,
+        max_cycles: Cycle,
+    ) -> Result<Verdict, ScriptError> {
+        let single = |scripts: &TransactionScriptsVerifier<D, DebugPrinter, NativeMachine>| {
+            scripts.verify_single(kind, script_hash, max_cycles)
+        };
+        let (result, native_cycles) = self.attempt(single);
+        result.map(|cycles| Verdict { cycles, native_cycles })
+    }
+
+    /// Begins to run all script groups, a part at a time. `max_cycles` is for all of them together.
+    #[must_use]
+    pub fn begin(&self, max_cycles: Cycle) -> Verification<'_, D> {
+        Verification::new(self, max_cycles)
+    }
+
+    fn attempt<T>(
+        &self,
+        mut verify: impl FnMut(&TransactionScriptsVerifier<D, DebugPrinter, NativeMachine>) -> T,
+    ) -> (T, u64) {
+        let session = self.session();
+        let result = session.attempt(|| verify(&self.scripts));
+        (result, session.take_counts().native_cycles)
+    }
+
+    pub(crate) fn session(&self) -> Arc<MachineSession> {
+        let engine = self.engine.clone();
+        let finder = move |elf: &_, vm_version, isa| engine.find(elf, vm_version, isa);
+        // Without its signals a thread cannot run native code.
+        let tier = prepare_thread().map_or(Tier::Interpreter, |()| Tier::Auto);
+        MachineSession::with_finder(tier, Box::new(finder))
+    }
+}

@@ -1,0 +1,103 @@
+//! The programs in `examples/`, which know the crates as others do: built from a workspace of their own, and
+//! run.
+#![cfg(all(feature = "ckb", feature = "compile"))]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+use antares_abi::{CodeTier, CompileOptions, Hints, Isa, Sha256Digest};
+use antares_compiler::{CompileLimits, Request, Stage};
+use antares_trust::{Facts, Keyring};
+
+fn cargo(words: &[&str]) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    // As if they had been locked together with us; others have a lock file of their own.
+    let locked = || _ = fs::copy(folder.join("../Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    static LOCKED: OnceLock<()> = OnceLock::new();
+    LOCKED.get_or_init(locked);
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(words).arg("--offline").current_dir(&folder).env("CARGO_TARGET_DIR", target());
+    // Each has the features that it asks for, whatever the others ask for.
+    command.env_remove("CARGO_RESOLVER_FEATURE_UNIFICATION").env_remove("CARGO_UNSTABLE_FEATURE_UNIFICATION");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Where this test was built: what the examples share with it is built once.
+fn target() -> PathBuf {
+    env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
+}
+
+/// What an example prints.
+fn printed(name: &str, args: &[&str]) -> String {
+    let output = Command::new(target().join("debug").join(name)).args(args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+#[ignore = "builds a workspace of its own, which takes minutes"]
+fn programs_of_others_embed_the_engine() {
+    cargo(&["build", "--package", "embedding"]);
+    let elf = antares_guests::build("exit").unwrap();
+    let said = printed("run", &[elf.to_str().unwrap(), "3"]);
+    assert!(said.starts_with("Exited(3): "), "{said}");
+
+    let text = ".global _start\n_start:\n la a0, room\n li a7, 5000\n ecall\n la a1, room\n ld a0, 0(a1)\n \
+                li a7, 93\n ecall\n.data\n.balign 8\nroom: .dword 0\n";
+    let folder = tempfile::tempdir().unwrap();
+    let elf = folder.path().join("asks");
+    fs::write(&elf, antares_guests::assemble(text).unwrap()).unwrap();
+    let said = printed("system_calls", &[elf.to_str().unwrap(), "42"]);
+    assert!(said.starts_with("Exited(42): ") && said.contains("asked 1 times"), "{said}");
+
+    let transaction = antares_guests::debugger_examples().unwrap().join("mock_tx.json");
+    let said = printed("resume", &[transaction.to_str().unwrap(), "100000"]);
+    let parts: u32 = said.split_whitespace().nth(2).unwrap().parse().unwrap();
+    assert!(parts > 4 && said.contains(" cycles, ") && !said.contains(" 0 of them native"), "{said}");
+}
+
+#[test]
+#[ignore = "builds a workspace of its own, which takes minutes"]
+fn a_program_of_others_runs_signed_artifacts_without_llvm() {
+    cargo(&["build", "--package", "without-llvm"]);
+    let tree = cargo(&["tree", "--package", "without-llvm", "--edges", "normal,build", "--prefix", "none"]);
+    let has = |name: &str| tree.lines().any(|line| line.split(' ').next() == Some(name));
+    assert!(has("antares-vm") && !["llvm-sys", "inkwell", "ckb-script"].into_iter().any(has), "{tree}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let keys = folder.path().join("keys");
+    let signer = Keyring::open_or_make(&keys).unwrap();
+    let elf = antares_guests::bytes("fib").unwrap();
+    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+    let limits = CompileLimits::default();
+    let request = Request { options, stage: Stage::Library, hints: Hints::default(), limits };
+    let library = antares_compiler::compile(&elf, &request).unwrap().bytes;
+    let script = Sha256Digest::of(&elf);
+    let key = Sha256Digest::for_artifact(script, options, CodeTier::Full);
+    let facts = Facts { key, script, digest: Sha256Digest::of(&library), length: library.len() as u64 };
+    let manifest = signer.sign(&facts, u64::MAX).unwrap();
+    let files = [file("fib", &elf), file("fib.so", &library), file("fib.manifest", &manifest)];
+    let trusted = keys.join("trusted.json");
+    let [elf, library, manifest] = &files;
+    let said = printed("without-llvm", &[elf, library, manifest, trusted.to_str().unwrap(), "15"]);
+    let figures: Vec<&str> =
+        said.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty()).collect();
+    assert!(said.starts_with("Exited(") && figures[1] == figures[2] && figures[1] != "0", "{said}");
+}
+
+#[test]
+#[ignore = "builds a workspace of its own, which takes minutes"]
+fn tests_of_others_use_ckb_testtool() {
+    cargo(&["test", "--package", "testtool"]);
+}

@@ -1,0 +1,142 @@
+//! Whole transactions through the crate, beside ckb-script with ckb-vm's own machine.
+#![cfg(feature = "ckb")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::{collections::HashSet, fs, sync::Arc};
+
+use antares::{Engine, Progress, Verdict, Verifier, VmVersion};
+use antares_transaction::{Environment, Mock};
+use ckb_chain_spec::consensus::{Consensus, ConsensusBuilder};
+use ckb_mock_tx_types::{MockTransaction, ReprMockTransaction, Resource};
+use ckb_script::{TransactionScriptsVerifier, TxVerifyEnv, types::DebugPrinter};
+use ckb_types::core::{
+    EpochNumberWithFraction, HeaderView,
+    cell::{ResolvedTransaction, resolve_transaction},
+};
+
+/// A transaction as ckb's own crates have it.
+struct Case {
+    resolved: Arc<ResolvedTransaction>,
+    data: Resource,
+    consensus: Arc<Consensus>,
+    env: Arc<TxVerifyEnv>,
+    mock: Mock,
+}
+
+fn case(name: &str) -> Case {
+    let bytes = fs::read(antares_guests::debugger_examples().unwrap().join(name)).unwrap();
+    let mock = Mock::from_json(&bytes).unwrap();
+    let repr: ReprMockTransaction = serde_json::from_slice(&bytes).unwrap();
+    let transaction: MockTransaction = repr.into();
+    let data = Resource::from_mock_tx(&transaction).unwrap();
+    let core = transaction.core_transaction();
+    let resolved = Arc::new(resolve_transaction(core, &mut HashSet::new(), &data, &data).unwrap());
+    let forks = Environment::default().hard_forks();
+    let consensus = Arc::new(ConsensusBuilder::default().hardfork_switch(forks).build());
+    let epoch = EpochNumberWithFraction::new(Environment::default().epoch, 0, 1);
+    let header = HeaderView::new_advanced_builder().epoch(epoch).build();
+    Case { resolved, data, consensus, env: Arc::new(TxVerifyEnv::new_commit(&header)), mock }
+}
+
+impl Case {
+    fn oracle(&self, cycles_max: u64) -> Result<u64, String> {
+        let quiet: DebugPrinter = Arc::new(|_, _| {});
+        let verifier: TransactionScriptsVerifier<Resource> =
+            TransactionScriptsVerifier::new_with_debug_printer(
+                self.resolved.clone(),
+                self.data.clone(),
+                self.consensus.clone(),
+                self.env.clone(),
+                quiet,
+            );
+        verifier.verify(cycles_max).map_err(|error| error.to_string())
+    }
+
+    fn verifier(&self, engine: &Engine) -> Verifier<Resource> {
+        let Self { resolved, data, consensus, env, .. } = self;
+        Verifier::new(engine, resolved.clone(), data.clone(), consensus.clone(), env.clone())
+    }
+}
+
+#[test]
+fn verdicts_and_cycles_are_those_of_ckb_script() {
+    for name in ["mock_tx.json", "spawn_cycle_mismatch_tx.json"] {
+        let case = case(name);
+        let engine = Engine::new();
+        let cycles = case.oracle(u64::MAX >> 1).unwrap();
+        let interpreted = case.verifier(&engine).verify(u64::MAX >> 1).unwrap();
+        assert_eq!((interpreted.cycles, interpreted.native_cycles), (cycles, 0), "{name}");
+        for program in antares_transaction::programs(&case.mock, &Environment::default()) {
+            for version in [VmVersion::V0, VmVersion::V1, VmVersion::V2] {
+                // Some are refused by older versions, which then have no native code for them.
+                drop(engine.compile_quickly(program.elf.clone(), version));
+            }
+        }
+        let native = case.verifier(&engine).verify(u64::MAX >> 1).unwrap();
+        assert_eq!(native.cycles, cycles, "{name}");
+        assert!(native.native_cycles > 0, "{name}: {native:?}");
+        // One cycle too few, in ckb-script's own words.
+        let error = case.verifier(&engine).verify(cycles - 1).unwrap_err().to_string();
+        assert_eq!(Err(error), case.oracle(cycles - 1), "{name}");
+    }
+}
+
+/// Verifies in parts of about `budget` cycles: what it comes to, and in how many parts.
+fn in_parts(
+    case: &Case,
+    engine: &Engine,
+    (cycles_max, budget): (u64, u64),
+) -> (Result<Verdict, String>, u32) {
+    let verifier = case.verifier(engine);
+    let mut verification = verifier.begin(cycles_max);
+    for parts in 1.. {
+        match verification.resume(budget) {
+            Ok(Progress::Done(verdict)) => return (Ok(verdict), parts),
+            Ok(Progress::Suspended(cycles)) => assert_eq!(cycles, verification.cycles()),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => return (Err(error.to_string()), parts),
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn a_verification_in_parts_says_what_a_whole_one_does() {
+    for name in ["mock_tx.json", "spawn_cycle_mismatch_tx.json"] {
+        let case = case(name);
+        let cycles = case.oracle(u64::MAX >> 1).unwrap();
+        for (engine, is_native) in [(Engine::new(), false), (Engine::compiling_on_use(), true)] {
+            let (whole, parts) = in_parts(&case, &engine, (u64::MAX >> 1, u64::MAX >> 1));
+            assert_eq!((whole.map(|verdict| verdict.cycles), parts), (Ok(cycles), 1), "{name}");
+            for budget in [0, 100_003, 5_000_000] {
+                let (verdict, parts) = in_parts(&case, &engine, (cycles, budget));
+                let verdict = verdict.unwrap();
+                assert_eq!(verdict.cycles, cycles, "{name} {budget}");
+                assert_eq!(verdict.native_cycles > 0, is_native, "{name} {budget}");
+                assert_eq!(parts > 1, budget < cycles, "{name} {budget}");
+                // One cycle too few, in ckb-script's own words.
+                let (error, _) = in_parts(&case, &engine, (cycles - 1, budget));
+                assert_eq!(error.map(|verdict| verdict.cycles), case.oracle(cycles - 1), "{name} {budget}");
+            }
+        }
+    }
+}
+
+#[test]
+fn groups_can_be_verified_one_by_one() {
+    let case = case("mock_tx.json");
+    let engine = Engine::new();
+    let whole = case.verifier(&engine).verify(u64::MAX >> 1).unwrap();
+    let quiet: DebugPrinter = Arc::new(|_, _| {});
+    let groups: TransactionScriptsVerifier<Resource> = TransactionScriptsVerifier::new_with_debug_printer(
+        case.resolved.clone(),
+        case.data.clone(),
+        case.consensus.clone(),
+        case.env.clone(),
+        quiet,
+    );
+    let groups: Vec<_> = groups.groups_with_type().map(|(kind, hash, _)| (kind, hash.clone())).collect();
+    let single =
+        |(kind, hash)| case.verifier(&engine).verify_group(kind, &hash, u64::MAX >> 1).unwrap().cycles;
+    assert_eq!(groups.into_iter().map(single).sum::<u64>(), whole.cycles);
+}

@@ -1,0 +1,189 @@
+//! A transaction without its cells, as nodes and wallets write it.
+
+use ckb_types::{H256, core::TransactionView, packed::Transaction, prelude::*};
+use serde_json::Value;
+
+use crate::{check, error::hex, limits::BARE_BYTES_MAX, shapes::TransactionShape};
+
+/// Why a text is no transaction.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BareError {
+    /// Longer than any transaction.
+    #[error("the transaction has {bytes} bytes, at most {bytes_max} are accepted")]
+    TooLong {
+        /// Bytes it has.
+        bytes: usize,
+        /// Bytes it may have.
+        bytes_max: usize,
+    },
+    /// Neither JSON nor molecule.
+    #[error("this is neither JSON nor hexadecimal digits behind 0x: {detail}")]
+    Syntax {
+        /// What the parser says.
+        detail: String,
+    },
+    /// JSON, but no transaction.
+    #[error("{path}{detail}")]
+    Shape {
+        /// Where, with a colon.
+        path: String,
+        /// What was expected.
+        detail: String,
+    },
+    /// Molecule, but no transaction, or one with values that nothing has.
+    #[error("no transaction: {detail}")]
+    Malformed {
+        /// What is wrong.
+        detail: String,
+    },
+    /// The file says another hash.
+    #[error("the transaction has the hash {found}, but the file says {said}")]
+    OtherHash {
+        /// Computed.
+        found: String,
+        /// In the file.
+        said: String,
+    },
+    /// It has its cells already.
+    #[error("this is a mock transaction: it has its cells already")]
+    Mock,
+}
+
+/// A transaction without its cells.
+#[derive(Clone, Debug)]
+pub struct BareTransaction(pub TransactionView);
+
+impl BareTransaction {
+    /// Reads JSON as nodes have it, also within `{"transaction": ...}` as ckb-cli and nodes wrap it, or the
+    /// hexadecimal digits of molecule's encoding.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn read(text: &[u8]) -> Result<Self, BareError> {
+        if text.len() > BARE_BYTES_MAX {
+            return Err(BareError::TooLong { bytes: text.len(), bytes_max: BARE_BYTES_MAX });
+        }
+        let text = text.trim_ascii();
+        if text.starts_with(b"0x") {
+            return Self::of_molecule(text);
+        }
+        let value: Value =
+            serde_json::from_slice(text).map_err(|error| BareError::Syntax { detail: error.to_string() })?;
+        let (path, value) = unwrapped(value)?;
+        let said = value.get("hash").cloned();
+        let shape: TransactionShape = serde_path_to_error::deserialize(value).map_err(|error| {
+            let place = error.path().to_string();
+            let place = if place == "." { String::new() } else { place };
+            let dot = if path.is_empty() || place.is_empty() { "" } else { "." };
+            let whole = format!("{path}{dot}{place}");
+            let whole = if whole.is_empty() { whole } else { format!("{whole}: ") };
+            BareError::Shape { path: whole, detail: error.inner().to_string() }
+        })?;
+        let read = Self::of(ckb_jsonrpc_types::Transaction::from(shape).into())?;
+        if let Some(said) = said.and_then(|said| serde_json::from_value::<H256>(said).ok())
+            && said.as_bytes() != read.0.hash().as_slice()
+        {
+            return Err(BareError::OtherHash { found: hex(&read.0.hash()), said: format!("{said:#x}") });
+        }
+        Ok(read)
+    }
+
+    fn of_molecule(text: &[u8]) -> Result<Self, BareError> {
+        let text = Value::String(String::from_utf8_lossy(text).into_owned());
+        let bytes: ckb_jsonrpc_types::JsonBytes =
+            serde_json::from_value(text).map_err(|error| BareError::Syntax { detail: error.to_string() })?;
+        let read = Transaction::from_slice(bytes.as_bytes());
+        Self::of(read.map_err(|error| BareError::Malformed { detail: error.to_string() })?)
+    }
+
+    fn of(transaction: Transaction) -> Result<Self, BareError> {
+        check::sound(&transaction).map_err(|detail| BareError::Malformed { detail })?;
+        Ok(Self(transaction.into_view()))
+    }
+}
+
+/// The transaction itself, and where it stands.
+fn unwrapped(value: Value) -> Result<(String, Value), BareError> {
+    let (mut path, mut value) = (String::new(), value);
+    loop {
+        let Value::Object(mut keys) = value else { return Ok((path, value)) };
+        if keys.contains_key("mock_info") {
+            return Err(BareError::Mock);
+        }
+        for camel in ["cellDeps", "headerDeps", "outputsData"] {
+            if keys.contains_key(camel) {
+                let detail = format!(
+                    "the key {camel} is as CCC and Lumos have it in memory: nodes write {}. Write the file in \
+                     the form of the node's JSON-RPC",
+                    snake(camel)
+                );
+                return Err(BareError::Shape { path: String::new(), detail });
+            }
+        }
+        // The answer of a node, what is in it, and the file of a wallet.
+        match ["result", "transaction", "tx"].into_iter().find(|key| keys.contains_key(*key)) {
+            Some(key) if !keys.contains_key("inputs") => {
+                path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+                value = keys.remove(key).unwrap_or_default();
+            }
+            _ => return Ok((path, Value::Object(keys))),
+        }
+    }
+}
+
+fn snake(camel: &str) -> String {
+    camel.chars().fold(String::new(), |mut snake, letter| {
+        if letter.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+        snake
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    const BARE: &str = r#"{"version":"0x0","cell_deps":[],"header_deps":[],"inputs":[{"since":"0x0","previous_output":
+        {"tx_hash":"0x1111111111111111111111111111111111111111111111111111111111111111","index":"0x0"}}],
+        "outputs":[],"outputs_data":[],"witnesses":["0x01"]}"#;
+
+    #[test]
+    fn all_forms_are_the_same_transaction() {
+        let first = BareTransaction::read(BARE.as_bytes()).unwrap().0;
+        let molecule = ckb_jsonrpc_types::JsonBytes::from_bytes(first.data().as_bytes());
+        let molecule = serde_json::to_value(molecule).unwrap();
+        for text in [
+            format!("{{\"transaction\":{BARE},\"multisig_configs\":{{}},\"signatures\":{{}}}}"),
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"transaction\":{BARE},\"cycles\":null}}}}"),
+            BARE.replacen('{', &format!("{{\"hash\":\"{:#x}\",", first.hash()), 1),
+            format!("{}\n", molecule.as_str().unwrap()),
+        ] {
+            let read = BareTransaction::read(text.as_bytes()).unwrap().0;
+            assert_eq!((read.hash(), read.witness_hash()), (first.hash(), first.witness_hash()), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_place() {
+        let wrong = |text: &str| BareTransaction::read(text.as_bytes()).unwrap_err().to_string();
+        let other = BARE.replacen('{', &format!("{{\"hash\":\"0x{}\",", "22".repeat(32)), 1);
+        assert!(wrong(&other).contains("but the file says 0x2222"), "{}", wrong(&other));
+        let number = format!("{{\"transaction\":{}}}", BARE.replace("\"since\":\"0x0\"", "\"since\":0"));
+        assert!(
+            wrong(&number).starts_with("transaction.inputs[0].since: invalid type"),
+            "{}",
+            wrong(&number)
+        );
+        assert!(wrong("{\"mock_info\":{},\"tx\":{}}").contains("has its cells already"));
+        assert!(wrong("{\"cellDeps\":[]}").contains("nodes write cell_deps"));
+        assert!(wrong("tx: 1").contains("neither JSON nor"));
+        assert!(wrong("0x1234").starts_with("no transaction: "));
+        assert!(wrong("{}").contains("missing field"));
+        let data = BARE.replace("\"outputs_data\":[]", "\"outputs_data\":[\"0x\"]");
+        assert!(wrong(&data).contains("other numbers of outputs and of data"), "{}", wrong(&data));
+    }
+}

@@ -1,0 +1,193 @@
+//! What was had from a node before: in memory, and in a folder if one is named. Nothing here ever changes,
+//! since all of it is named by its hash; whoever takes it out hashes it again.
+
+use std::{
+    fs,
+    io::Read as _,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use bytes::Bytes;
+use ckb_types::H256;
+use quick_cache::{Weighter, sync::Cache};
+
+use crate::limits::ANSWER_BYTES_MAX;
+
+/// Kinds of things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Space {
+    Transactions,
+    Headers,
+    Extensions,
+}
+
+impl Space {
+    const ALL: [Self; 3] = [Self::Transactions, Self::Headers, Self::Extensions];
+
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Transactions => "transactions",
+            Self::Headers => "headers",
+            Self::Extensions => "extensions",
+        }
+    }
+}
+
+type Key = (Space, [u8; 32]);
+
+/// Bytes that an entry takes beside its own.
+const ENTRY_BYTES: u64 = 128;
+
+#[derive(Clone)]
+struct InBytes;
+
+impl Weighter<Key, Bytes> for InBytes {
+    fn weight(&self, _: &Key, bytes: &Bytes) -> u64 {
+        bytes.len() as u64 + ENTRY_BYTES
+    }
+}
+
+/// Both places.
+pub(crate) struct NodeCache {
+    memory: Cache<Key, Bytes, InBytes>,
+    disk: Option<Disk>,
+}
+
+impl NodeCache {
+    /// With so much room. A folder that cannot be used is not used.
+    pub(crate) fn new(memory_bytes_max: u64, folder: Option<&Path>, disk_bytes_max: u64) -> Self {
+        let items = usize::try_from(memory_bytes_max >> 12).unwrap_or(0).clamp(16, 1 << 16);
+        let memory = Cache::with_weighter(items, memory_bytes_max, InBytes);
+        Self { memory, disk: folder.map(|folder| Disk::new(folder, disk_bytes_max)) }
+    }
+
+    /// What is kept, if `taken` makes something of it: it checks that it is what the hash says.
+    pub(crate) fn look<T>(
+        &self,
+        space: Space,
+        hash: &H256,
+        taken: impl Fn(&Bytes) -> Option<T>,
+    ) -> Option<T> {
+        let key = (space, hash.0);
+        if let Some(found) = self.memory.get(&key).as_ref().and_then(&taken) {
+            return Some(found);
+        }
+        let bytes = self.disk.as_ref()?.read(key)?;
+        let found = taken(&bytes)?;
+        self.memory.insert(key, bytes);
+        Some(found)
+    }
+
+    /// Keeps it.
+    pub(crate) fn keep(&self, space: Space, hash: &H256, bytes: Bytes) {
+        let key = (space, hash.0);
+        self.disk.iter().for_each(|disk| disk.write(key, &bytes));
+        self.memory.insert(key, bytes);
+    }
+}
+
+/// A folder of files, each under its hash.
+struct Disk {
+    folder: PathBuf,
+    bytes_max: u64,
+    bytes: Mutex<u64>,
+}
+
+impl Disk {
+    fn new(folder: &Path, bytes_max: u64) -> Self {
+        let disk = Self { folder: folder.to_owned(), bytes_max, bytes: Mutex::new(0) };
+        let bytes = disk.files().iter().map(|(_, _, bytes)| bytes).sum();
+        Self { bytes: Mutex::new(bytes), ..disk }
+    }
+
+    fn path(&self, (space, hash): Key) -> PathBuf {
+        let name = format!("{:x}", H256(hash));
+        self.folder.join(space.folder()).join(&name[..2]).join(name)
+    }
+
+    fn read(&self, key: Key) -> Option<Bytes> {
+        let mut bytes = Vec::new();
+        let file = fs::File::open(self.path(key)).ok()?;
+        file.take(ANSWER_BYTES_MAX as u64).read_to_end(&mut bytes).ok()?;
+        Some(bytes.into())
+    }
+
+    /// What cannot be written is had from the node again.
+    fn write(&self, key: Key, bytes: &[u8]) {
+        let path = self.path(key);
+        let Some(folder) = path.parent() else { return };
+        let put = || -> std::io::Result<()> {
+            fs::create_dir_all(folder)?;
+            let file = tempfile::NamedTempFile::new_in(folder)?;
+            fs::write(file.path(), bytes)?;
+            file.persist(&path)?;
+            Ok(())
+        };
+        if put().is_err() {
+            return;
+        }
+        let mut all = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        *all += bytes.len() as u64;
+        if *all > self.bytes_max {
+            *all = self.make_room();
+        }
+    }
+
+    /// Removes the oldest files until a tenth is free; the bytes that are left.
+    fn make_room(&self) -> u64 {
+        let mut files = self.files();
+        files.sort_by_key(|file| std::cmp::Reverse(file.1));
+        let room = self.bytes_max / 10 * 9;
+        let mut left = 0;
+        for (path, _, bytes) in files {
+            if left + bytes > room && fs::remove_file(path).is_ok() {
+                continue;
+            }
+            left += bytes;
+        }
+        left
+    }
+
+    /// All files, with when they were written and their length.
+    fn files(&self) -> Vec<(PathBuf, SystemTime, u64)> {
+        let folders = Space::ALL.map(|space| self.folder.join(space.folder()));
+        let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+        let files = folders.iter().flat_map(|folder| entries(folder)).flat_map(|part| entries(&part.path()));
+        let told = files.filter_map(|file| {
+            let data = file.metadata().ok().filter(fs::Metadata::is_file)?;
+            Some((file.path(), data.modified().ok()?, data.len()))
+        });
+        told.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    #[test]
+    fn a_folder_stays_within_its_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let hash = |number: u8| H256([number; 32]);
+        let cache = NodeCache::new(0, Some(folder.path()), 1000);
+        for number in 0..30 {
+            cache.keep(Space::Headers, &hash(number), Bytes::from(vec![number; 100]));
+            // Clocks of file systems are coarse.
+            let path = cache.disk.as_ref().unwrap().path((Space::Headers, [number; 32]));
+            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(number.into());
+            fs::File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
+        }
+        let again = NodeCache::new(0, Some(folder.path()), 1000);
+        let is_there = |number: u8| again.look(Space::Headers, &hash(number), |it| Some(it[0])).is_some();
+        assert!(is_there(29), "the newest is kept");
+        let count = (0..30).filter(|number| is_there(*number)).count();
+        assert!((5..=10).contains(&count), "{count} files");
+        assert!(again.look(Space::Transactions, &hash(29), |_| Some(())).is_none());
+        // What is not what its hash says is not taken.
+        assert!(again.look::<()>(Space::Headers, &hash(29), |_| None).is_none());
+    }
+}

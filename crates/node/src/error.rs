@@ -1,0 +1,137 @@
+//! Why a node could not give what was asked for, and in answer to what.
+
+use std::fmt;
+
+use ckb_types::packed::Byte32;
+
+/// What was asked: a method and what of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Method of the JSON-RPC.
+    pub method: &'static str,
+    /// Its first parameter, as sent.
+    pub of: String,
+}
+
+impl Asked {
+    pub(crate) fn new(method: &'static str, of: impl Into<String>) -> Self {
+        Self { method, of: of.into() }
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.method, self.of)
+    }
+}
+
+/// Why there is no answer, or none that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NodeError {
+    /// The address is none.
+    #[error("{url:?} is no address of a node: {problem}")]
+    Address {
+        /// What was given.
+        url: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// There are no authorities to check the node's certificate with.
+    #[error("this system has no authorities that certificates could be checked with")]
+    NoAuthorities,
+    /// No connection, or it broke before the answer was whole.
+    #[error("{url}: {detail}")]
+    Unreachable {
+        /// The node.
+        url: String,
+        /// What happened.
+        detail: String,
+    },
+    /// No whole answer in time.
+    #[error("{url}: no whole answer within {seconds} s")]
+    TooSlow {
+        /// The node.
+        url: String,
+        /// Time that it had.
+        seconds: u64,
+    },
+    /// Another HTTP status than success.
+    #[error("{url}: HTTP status {status}")]
+    Status {
+        /// The node.
+        url: String,
+        /// The status.
+        status: u16,
+        /// How long the node asks to wait.
+        wait_s: Option<u64>,
+    },
+    /// An answer that is longer than any may be.
+    #[error("{url}: the answer to {method} is longer than {bytes_max} bytes")]
+    TooLong {
+        /// The node.
+        url: String,
+        /// The method.
+        method: &'static str,
+        /// Bytes that it may have.
+        bytes_max: usize,
+    },
+    /// The answer is none of JSON-RPC, or has not the shape of the method's.
+    #[error("{url}: the answer to {method} makes no sense: {detail}")]
+    Senseless {
+        /// The node.
+        url: String,
+        /// The method.
+        method: &'static str,
+        /// What is wrong, and where.
+        detail: String,
+    },
+    /// The node refuses.
+    #[error("{url}: {asked}: error {code}: {message}")]
+    Refused {
+        /// The node.
+        url: String,
+        /// What was asked.
+        asked: Asked,
+        /// Code of the JSON-RPC error.
+        code: i64,
+        /// Its message.
+        message: String,
+    },
+    /// The node has not got it.
+    #[error("{url}: {asked}: the node does not know it{why}")]
+    Unknown {
+        /// The node.
+        url: String,
+        /// What was asked.
+        asked: Asked,
+        /// What it says besides.
+        why: String,
+    },
+    /// What came is not what its hash says.
+    #[error("{url} gives something else than it was asked for: {asked}: {detail}")]
+    Lie {
+        /// The node.
+        url: String,
+        /// What was asked.
+        asked: Asked,
+        /// How it shows.
+        detail: String,
+    },
+}
+
+impl NodeError {
+    /// Whether it may go another time.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::TooSlow { .. } => true,
+            Self::Status { status, .. } => matches!(status, 408 | 429 | 500 | 502 | 503 | 504),
+            _ => false,
+        }
+    }
+}
+
+/// A hash as nodes write it.
+pub(crate) fn hex(hash: &Byte32) -> String {
+    format!("{hash:#x}")
+}

@@ -1,0 +1,371 @@
+//! A node: what can be asked of it, and that the answers are what was asked for.
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use ckb_types::{
+    H256,
+    core::{HeaderView, TransactionView},
+    packed::{self, CellOutput, OutPoint},
+    prelude::*,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    cache::{NodeCache, Space},
+    check,
+    error::{Asked, NodeError, hex},
+    limits,
+    rpc::{self, Calls},
+    shapes::{ConsensusAnswer, Form, HeaderShape, LiveCellAnswer, StatusShape, TransactionAnswer},
+    transport::Transport,
+};
+
+/// How a node is asked.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// Bytes of one answer.
+    pub answer_bytes_max: usize,
+    /// Time for a connection.
+    pub connect_time: Duration,
+    /// Time for a request and its whole answer.
+    pub call_time: Duration,
+    /// How often a request is sent at the most.
+    pub attempts: u32,
+    /// Wait before the second time; each next one is twice as long.
+    pub backoff: Duration,
+    /// The longest wait.
+    pub backoff_max: Duration,
+    /// Bytes that are kept in memory.
+    pub memory_bytes_max: u64,
+    /// A folder to keep transactions, headers and extensions in.
+    pub folder: Option<PathBuf>,
+    /// Bytes that the folder may have.
+    pub disk_bytes_max: u64,
+}
+
+impl Default for NodeOptions {
+    fn default() -> Self {
+        Self {
+            answer_bytes_max: limits::ANSWER_BYTES_MAX,
+            connect_time: limits::CONNECT_TIME_MAX,
+            call_time: limits::CALL_TIME_MAX,
+            attempts: limits::ATTEMPTS_MAX,
+            backoff: limits::BACKOFF,
+            backoff_max: limits::BACKOFF_MAX,
+            memory_bytes_max: limits::MEMORY_BYTES_MAX,
+            folder: None,
+            disk_bytes_max: limits::DISK_BYTES_MAX,
+        }
+    }
+}
+
+/// A node. Cheap to clone.
+#[derive(Clone)]
+pub struct ChainNode {
+    transport: Transport,
+    cache: Arc<NodeCache>,
+}
+
+/// Which block a transaction is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockPlace {
+    /// Its hash.
+    pub block_hash: H256,
+    /// Its number, if the node tells.
+    pub number: Option<u64>,
+}
+
+/// Where a transaction is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransactionState {
+    /// In the pool, not in a block yet.
+    InPool,
+    /// In a block.
+    Committed(BlockPlace),
+}
+
+/// A transaction that the node has. Its witnesses are no part of its hash.
+#[derive(Clone, Debug)]
+pub struct FoundTransaction {
+    /// The transaction. Its hash is computed.
+    pub transaction: TransactionView,
+    /// Where it is, as the node says.
+    pub state: TransactionState,
+    /// Its cycles, as the node says.
+    pub cycles: Option<u64>,
+}
+
+/// A cell that nobody has spent yet, as the node says.
+#[derive(Clone, Debug)]
+pub struct LiveCell {
+    /// The cell.
+    pub output: CellOutput,
+    /// Its data. The hash is computed.
+    pub data: Bytes,
+}
+
+/// The rules of a node's chain that matter to scripts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainRules {
+    /// Its name: `ckb` is the main network.
+    pub chain: String,
+    /// First epoch in which VM version 1 runs; none if it never does.
+    pub vm_1_epoch: Option<u64>,
+    /// First epoch in which VM version 2 runs.
+    pub vm_2_epoch: Option<u64>,
+}
+
+impl ChainNode {
+    /// The node at `http://HOST[:PORT][/PATH]`, or the same with `https`. It is asked when it has to be.
+    ///
+    /// # Errors
+    /// That is no address, or it needs TLS and there are no authorities.
+    pub fn new(url: &str, options: NodeOptions) -> Result<Self, NodeError> {
+        let cache =
+            NodeCache::new(options.memory_bytes_max, options.folder.as_deref(), options.disk_bytes_max);
+        Ok(Self { transport: Transport::new(url, options)?, cache: Arc::new(cache) })
+    }
+
+    /// Its address, for people.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.transport.name()
+    }
+
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    pub(crate) fn cache(&self) -> &NodeCache {
+        &self.cache
+    }
+
+    pub(crate) fn lie(&self, asked: Asked, detail: String) -> NodeError {
+        NodeError::Lie { url: self.name().to_owned(), asked, detail }
+    }
+
+    pub(crate) fn unknown(&self, asked: Asked, why: String) -> NodeError {
+        NodeError::Unknown { url: self.name().to_owned(), asked, why }
+    }
+
+    fn senseless(&self, method: &'static str, detail: &str) -> NodeError {
+        NodeError::Senseless { url: self.name().to_owned(), method, detail: detail.to_owned() }
+    }
+
+    /// Keeps a transaction for those that use its cells.
+    pub(crate) fn note(&self, transaction: &TransactionView) {
+        self.cache.keep(Space::Transactions, &transaction.hash().into(), transaction.data().as_bytes());
+    }
+
+    /// The number of its last block.
+    ///
+    /// # Errors
+    /// The node cannot be asked.
+    pub async fn tip(&self) -> Result<u64, NodeError> {
+        let method = "get_tip_block_number";
+        let number: Option<ckb_jsonrpc_types::BlockNumber> =
+            rpc::call(&self.transport, method, Vec::new()).await?;
+        number.map(|number| number.value()).ok_or_else(|| self.senseless(method, "null"))
+    }
+
+    /// The header of its last block.
+    ///
+    /// # Errors
+    /// The node cannot be asked, or gives something else.
+    pub async fn tip_header(&self) -> Result<HeaderView, NodeError> {
+        let method = "get_tip_header";
+        let form: Option<Form<HeaderShape>> = rpc::call(&self.transport, method, vec![json!("0x0")]).await?;
+        let form = form.ok_or_else(|| self.senseless(method, "null"))?;
+        check::header(form).map_err(|detail| self.senseless(method, &detail))
+    }
+
+    /// The rules of its chain.
+    ///
+    /// # Errors
+    /// The node cannot be asked.
+    pub async fn rules(&self) -> Result<ChainRules, NodeError> {
+        let method = "get_consensus";
+        let answer: Option<ConsensusAnswer> = rpc::call(&self.transport, method, Vec::new()).await?;
+        let answer = answer.ok_or_else(|| self.senseless(method, "null"))?;
+        let epoch = |rfc: &str| {
+            let fork = answer.hardfork_features.iter().find(|fork| fork.rfc == rfc);
+            fork.and_then(|fork| fork.epoch_number).map(|epoch| epoch.value())
+        };
+        Ok(ChainRules { vm_1_epoch: epoch("0032"), vm_2_epoch: epoch("0049"), chain: answer.id })
+    }
+
+    /// A transaction, where it is, and what it took.
+    ///
+    /// # Errors
+    /// The node cannot be asked, does not know it, or gives another one.
+    pub async fn transaction(&self, hash: &H256) -> Result<FoundTransaction, NodeError> {
+        let asked = Asked::new("get_transaction", format!("{hash:#x}"));
+        let parameters = vec![json!(asked.of), json!("0x0")];
+        let answer: Option<TransactionAnswer> = rpc::call(&self.transport, asked.method, parameters).await?;
+        self.found(hash, answer)
+    }
+
+    fn found(&self, hash: &H256, answer: Option<TransactionAnswer>) -> Result<FoundTransaction, NodeError> {
+        let asked = Asked::new("get_transaction", format!("{hash:#x}"));
+        let Some(answer) = answer else { return Err(self.unknown(asked, String::new())) };
+        let TransactionAnswer { transaction, cycles, tx_status } = answer;
+        let Some(form) = transaction else {
+            let reason = tx_status.reason.map(|it| format!(": {it}")).unwrap_or_default();
+            let status = serde_json::to_value(&tx_status.status).unwrap_or_default();
+            let why = format!(" ({}{reason})", status.as_str().unwrap_or_default());
+            return Err(self.unknown(asked, why.chars().take(limits::MESSAGE_CHARS_MAX).collect()));
+        };
+        let checked =
+            check::transaction(form).and_then(|it| check::same("transaction", hash, &it.hash()).map(|()| it));
+        let transaction = checked.map_err(|detail| self.lie(asked.clone(), detail))?;
+        self.note(&transaction);
+        let state = self.state(&asked, tx_status)?;
+        Ok(FoundTransaction { transaction, state, cycles: cycles.map(|cycles| cycles.value()) })
+    }
+
+    fn state(&self, asked: &Asked, status: StatusShape) -> Result<TransactionState, NodeError> {
+        use ckb_jsonrpc_types::Status;
+        match (status.status, status.block_hash) {
+            (Status::Committed, Some(block_hash)) => {
+                let number = status.block_number.map(|number| number.value());
+                Ok(TransactionState::Committed(BlockPlace { block_hash, number }))
+            }
+            (Status::Pending | Status::Proposed, _) => Ok(TransactionState::InPool),
+            (Status::Committed, None) => Err(self.senseless("get_transaction", "committed, but in no block")),
+            (Status::Unknown | Status::Rejected, _) => {
+                Err(self.unknown(asked.clone(), " any more".to_owned()))
+            }
+        }
+    }
+
+    /// Transactions by their hashes, each once. What they hold never changes, so those that are kept are not
+    /// asked for.
+    ///
+    /// # Errors
+    /// The node cannot be asked, does not know one, or gives another one.
+    pub async fn transactions(&self, hashes: &[H256]) -> Result<HashMap<H256, TransactionView>, NodeError> {
+        let mut all = HashMap::new();
+        let mut missing: Vec<H256> = Vec::new();
+        for hash in &unique(hashes) {
+            let taken = |bytes: &Bytes| {
+                let found = packed::Transaction::from_slice(bytes).ok()?;
+                check::sound(&found).ok()?;
+                let view = found.into_view();
+                check::same("transaction", hash, &view.hash()).ok().map(|()| view)
+            };
+            match self.cache.look(Space::Transactions, hash, taken) {
+                Some(found) => drop(all.insert(hash.clone(), found)),
+                None => missing.push(hash.clone()),
+            }
+        }
+        let calls = Calls { method: "get_transaction", parameters: each(&missing, "0x0") };
+        let answers = rpc::batch::<TransactionAnswer>(&self.transport, &calls).await?;
+        for (hash, answer) in missing.into_iter().zip(answers) {
+            let found = self.found(&hash, answer)?.transaction;
+            all.insert(hash, found);
+        }
+        Ok(all)
+    }
+
+    /// The blocks that transactions are in, as the node says; none of those that are in no block.
+    ///
+    /// # Errors
+    /// The node cannot be asked, or does not know one of them.
+    pub async fn places(&self, hashes: &[H256]) -> Result<HashMap<H256, BlockPlace>, NodeError> {
+        let hashes = unique(hashes);
+        let calls = Calls { method: "get_transaction", parameters: each(&hashes, "0x1") };
+        let answers = rpc::batch::<TransactionAnswer>(&self.transport, &calls).await?;
+        let mut all = HashMap::new();
+        for (hash, answer) in hashes.into_iter().zip(answers) {
+            let asked = Asked::new("get_transaction", format!("{hash:#x}"));
+            let Some(answer) = answer else { return Err(self.unknown(asked, String::new())) };
+            if let TransactionState::Committed(place) = self.state(&asked, answer.tx_status)? {
+                all.insert(hash, place);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Headers by the hashes of their blocks, in their order.
+    ///
+    /// # Errors
+    /// The node cannot be asked, does not know one, or gives another one.
+    pub async fn headers(&self, hashes: &[H256]) -> Result<Vec<HeaderView>, NodeError> {
+        let mut all: HashMap<H256, HeaderView> = HashMap::new();
+        let mut missing: Vec<H256> = Vec::new();
+        for hash in &unique(hashes) {
+            let taken = |bytes: &Bytes| {
+                let view = packed::Header::from_slice(bytes).ok()?.into_view();
+                check::same("header", hash, &view.hash()).ok().map(|()| view)
+            };
+            match self.cache.look(Space::Headers, hash, taken) {
+                Some(found) => drop(all.insert(hash.clone(), found)),
+                None => missing.push(hash.clone()),
+            }
+        }
+        let calls = Calls { method: "get_header", parameters: each(&missing, "0x0") };
+        let answers = rpc::batch::<Form<HeaderShape>>(&self.transport, &calls).await?;
+        for (hash, answer) in missing.into_iter().zip(answers) {
+            let asked = Asked::new("get_header", format!("{hash:#x}"));
+            let Some(form) = answer else { return Err(self.unknown(asked, String::new())) };
+            let checked =
+                check::header(form).and_then(|it| check::same("header", &hash, &it.hash()).map(|()| it));
+            let header = checked.map_err(|detail| self.lie(asked, detail))?;
+            self.cache.keep(Space::Headers, &hash, header.data().as_bytes());
+            all.insert(hash, header);
+        }
+        Ok(hashes.iter().filter_map(|hash| all.get(hash).cloned()).collect())
+    }
+
+    /// A cell, if it is live.
+    ///
+    /// # Errors
+    /// The node cannot be asked, or gives data that are not what their hash says.
+    pub async fn live_cell(&self, place: &OutPoint) -> Result<Option<LiveCell>, NodeError> {
+        let method = "get_live_cell";
+        let named = json!(ckb_jsonrpc_types::OutPoint::from(place.clone()));
+        let asked = Asked::new(method, named.to_string());
+        let answer: Option<LiveCellAnswer> =
+            rpc::call(&self.transport, method, vec![named, json!(true)]).await?;
+        let answer = answer.ok_or_else(|| self.senseless(method, "null"))?;
+        let Some(cell) = answer.cell.filter(|_| answer.status == "live") else { return Ok(None) };
+        let Some(data) = cell.data else { return Err(self.senseless(method, "a live cell without data")) };
+        let bytes = data.content.into_bytes();
+        let hash = CellOutput::calc_data_hash(&bytes);
+        if hash.as_slice() != data.hash.as_bytes() {
+            return Err(self.lie(asked, format!("its data have the hash {}", hex(&hash))));
+        }
+        Ok(Some(LiveCell { output: cell.output.into(), data: bytes }))
+    }
+
+    /// Which of these cells the node says are spent, or unknown to its chain: their numbers in the list.
+    ///
+    /// # Errors
+    /// The node cannot be asked.
+    pub async fn not_live(&self, places: &[OutPoint]) -> Result<Vec<usize>, NodeError> {
+        let named = places.iter().map(|place| json!(ckb_jsonrpc_types::OutPoint::from(place.clone())));
+        let parameters = named.map(|place| vec![place, json!(false)]).collect();
+        let calls = Calls { method: "get_live_cell", parameters };
+        let answers = rpc::batch::<LiveCellAnswer>(&self.transport, &calls).await?;
+        let is_live =
+            |answer: &Option<LiveCellAnswer>| answer.as_ref().is_some_and(|cell| cell.status == "live");
+        Ok(answers.iter().enumerate().filter(|(_, cell)| !is_live(cell)).map(|(number, _)| number).collect())
+    }
+}
+
+/// Each of them once, in their order.
+fn unique(hashes: &[H256]) -> Vec<H256> {
+    let mut seen = HashSet::new();
+    hashes.iter().filter(|hash| seen.insert(*hash)).cloned().collect()
+}
+
+/// Parameters of a call for each of these hashes.
+fn each(hashes: &[H256], verbosity: &str) -> Vec<Vec<Value>> {
+    hashes.iter().map(|hash| vec![json!(format!("{hash:#x}")), json!(verbosity)]).collect()
+}

@@ -1,0 +1,314 @@
+//! A transaction with all that its scripts may look at: the mock transaction that `antares verify` and
+//! ckb-debugger read.
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+use ckb_mock_tx_types::{MockCellDep, MockInfo, MockInput, MockTransaction, ReprMockTransaction};
+use ckb_types::{
+    H256,
+    core::{DepType, HeaderView, TransactionView},
+    packed::{Byte32, CellDep, CellOutput, OutPoint, OutPointVec},
+    prelude::*,
+};
+
+use crate::{
+    error::NodeError,
+    limits::{CELL_BYTES_MAX, ENTRIES_MAX, GROUP_MEMBERS_MAX},
+    node::{BlockPlace, ChainNode},
+};
+
+/// Why a transaction's cells or headers cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    /// The node, about nothing that the transaction names.
+    #[error(transparent)]
+    ChainNode(#[from] NodeError),
+    /// The node, about something that the transaction names.
+    #[error("{path}: {source}")]
+    At {
+        /// Where it is named: `tx.inputs[2].previous_output`.
+        path: String,
+        /// What the node says.
+        source: NodeError,
+    },
+    /// A cell that its transaction has not made.
+    #[error("{path}: the transaction {hash:#x} has {outputs} outputs, none with the index {index}")]
+    NoSuchOutput {
+        /// Where it is named.
+        path: String,
+        /// The transaction.
+        hash: H256,
+        /// Its outputs.
+        outputs: usize,
+        /// The index.
+        index: usize,
+    },
+    /// The data of a dep group is no list of places.
+    #[error("{path}: the cell is no dep group: {detail}")]
+    NoGroup {
+        /// Where it is named.
+        path: String,
+        /// What the decoder says.
+        detail: String,
+    },
+    /// More than a transaction may have.
+    #[error("{path}: {count} {what}, at most {count_max} are accepted")]
+    TooMany {
+        /// Where.
+        path: &'static str,
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        count: usize,
+        /// How many there may be.
+        count_max: usize,
+    },
+    /// The first transaction of a block.
+    #[error("the transaction is the first of its block, which mints: no script of it runs")]
+    Cellbase,
+}
+
+/// A transaction with its cells and headers.
+#[derive(Clone)]
+pub struct Resolved {
+    /// All of it.
+    pub mock: MockTransaction,
+}
+
+impl Resolved {
+    /// In ckb-debugger's JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Vec<u8> {
+        let repr = ReprMockTransaction::from(self.mock.clone());
+        // Cannot fail: there are no maps, and writing to memory does not fail.
+        serde_json::to_vec(&repr).unwrap_or_default()
+    }
+
+    /// The same for people to read.
+    #[must_use]
+    pub fn to_json_pretty(&self) -> Vec<u8> {
+        let repr = ReprMockTransaction::from(self.mock.clone());
+        serde_json::to_vec_pretty(&repr).unwrap_or_default()
+    }
+}
+
+/// What is named where.
+struct Named {
+    path: String,
+    place: OutPoint,
+}
+
+impl Named {
+    fn new(path: String, place: OutPoint) -> Self {
+        Self { path, place }
+    }
+
+    fn hash(&self) -> H256 {
+        self.place.tx_hash().into()
+    }
+}
+
+/// Transactions whose cells are used, and where they are.
+#[derive(Default)]
+struct Sources {
+    transactions: HashMap<H256, TransactionView>,
+    places: HashMap<H256, BlockPlace>,
+    bytes: usize,
+}
+
+impl ChainNode {
+    /// Gets all cells, headers and extensions that the scripts of `transaction` may look at.
+    ///
+    /// # Errors
+    /// The node cannot be asked, does not know something, or gives something else; or it does not fit.
+    pub async fn resolve(&self, transaction: &TransactionView) -> Result<Resolved, ResolveError> {
+        self.resolve_with(transaction, true).await
+    }
+
+    /// The same, without the blocks of cells where no script can ask for them: those are left out of the mock
+    /// transaction if it names no header.
+    ///
+    /// # Errors
+    /// As [`ChainNode::resolve`].
+    pub async fn resolve_for_scripts(&self, transaction: &TransactionView) -> Result<Resolved, ResolveError> {
+        self.resolve_with(transaction, !transaction.header_deps().is_empty()).await
+    }
+
+    async fn resolve_with(
+        &self,
+        transaction: &TransactionView,
+        is_placed: bool,
+    ) -> Result<Resolved, ResolveError> {
+        if transaction.is_cellbase() {
+            return Err(ResolveError::Cellbase);
+        }
+        let (inputs, deps) = (transaction.inputs(), transaction.cell_deps());
+        check_counts(transaction)?;
+        let spent = inputs.clone().into_iter().enumerate().map(|(index, input)| {
+            Named::new(format!("tx.inputs[{index}].previous_output"), input.previous_output())
+        });
+        let used = deps
+            .clone()
+            .into_iter()
+            .enumerate()
+            .map(|(index, dep)| Named::new(format!("tx.cell_deps[{index}].out_point"), dep.out_point()));
+        let (spent, used): (Vec<Named>, Vec<Named>) = (spent.collect(), used.collect());
+        let mut sources = Sources::default();
+        self.fetch(&mut sources, spent.iter().chain(&used)).await?;
+        let members = self.members(&mut sources, &deps.into_iter().collect::<Vec<_>>(), &used).await?;
+        if is_placed {
+            let all: Vec<H256> = sources.transactions.keys().cloned().collect();
+            sources.places = self.places(&all).await?;
+        }
+        let headers = self.named_headers(transaction, &sources).await?;
+        let mut info = MockInfo { header_deps: headers, ..MockInfo::default() };
+        for header in &info.header_deps {
+            if let Some(extension) = self.extension(header).await? {
+                info.extensions.push((header.hash(), extension.into()));
+            }
+        }
+        for (input, named) in inputs.into_iter().zip(&spent) {
+            let (output, data) = sources.cell(named)?;
+            info.inputs.push(MockInput { input, output, data, header: sources.block(named) });
+        }
+        for (cell_dep, named) in members {
+            let (output, data) = sources.cell(&named)?;
+            info.cell_deps.push(MockCellDep { cell_dep, output, data, header: sources.block(&named) });
+        }
+        Ok(Resolved { mock: MockTransaction { mock_info: info, tx: transaction.data() } })
+    }
+
+    /// Gets the transactions that made these cells.
+    async fn fetch(
+        &self,
+        sources: &mut Sources,
+        named: impl Iterator<Item = &Named> + Clone,
+    ) -> Result<(), ResolveError> {
+        let missing = named.clone().map(Named::hash).filter(|hash| !sources.transactions.contains_key(hash));
+        let missing: Vec<H256> = missing.collect();
+        let found = self.transactions(&missing).await.map_err(|source| {
+            let of = asked_of(&source);
+            let first = named.clone().find(|named| Some(format!("{:#x}", named.hash())) == of);
+            at(first.map(|named| named.path.clone()), source)
+        })?;
+        sources.transactions.extend(found);
+        Ok(())
+    }
+
+    /// The cells of all cell deps, and of the members of dep groups behind them, each once.
+    async fn members(
+        &self,
+        sources: &mut Sources,
+        deps: &[CellDep],
+        used: &[Named],
+    ) -> Result<Vec<(CellDep, Named)>, ResolveError> {
+        let mut all = Vec::new();
+        for (dep, named) in deps.iter().zip(used) {
+            all.push((dep.clone(), Named::new(named.path.clone(), named.place.clone())));
+            if dep.dep_type() != DepType::DepGroup.into() {
+                continue;
+            }
+            let (_, data) = sources.cell(named)?;
+            let places = OutPointVec::from_slice(&data).map_err(|error| ResolveError::NoGroup {
+                path: named.path.clone(),
+                detail: error.to_string(),
+            })?;
+            if all.len() + places.len() > GROUP_MEMBERS_MAX {
+                return Err(ResolveError::TooMany {
+                    path: "tx.cell_deps",
+                    what: "cells with the members of dep groups",
+                    count: all.len() + places.len(),
+                    count_max: GROUP_MEMBERS_MAX,
+                });
+            }
+            for (position, place) in places.into_iter().enumerate() {
+                let code = CellDep::new_builder().out_point(place.clone()).dep_type(DepType::Code).build();
+                all.push((code, Named::new(format!("{} (dep group, member {position})", named.path), place)));
+            }
+        }
+        self.fetch(sources, all.iter().map(|(_, named)| named)).await?;
+        let mut seen = HashSet::new();
+        all.retain(|(dep, _)| seen.insert(dep.as_slice().to_vec()));
+        Ok(all)
+    }
+
+    /// The headers that the transaction names. With them scripts may ask which block made a cell: then the
+    /// node has to prove what it says of that.
+    async fn named_headers(
+        &self,
+        transaction: &TransactionView,
+        sources: &Sources,
+    ) -> Result<Vec<HeaderView>, ResolveError> {
+        let named: Vec<H256> = transaction.header_deps_iter().map(|hash| hash.into()).collect();
+        let headers = self.headers(&named).await.map_err(|source| {
+            let of = asked_of(&source);
+            let index = named.iter().position(|hash| Some(format!("{hash:#x}")) == of);
+            at(index.map(|index| format!("tx.header_deps[{index}]")), source)
+        })?;
+        if !named.is_empty() {
+            self.prove(&sources.places).await?;
+        }
+        Ok(headers)
+    }
+}
+
+impl Sources {
+    /// The cell that is named. Counts its data.
+    fn cell(&mut self, named: &Named) -> Result<(CellOutput, Bytes), ResolveError> {
+        let (hash, index) = (named.hash(), u32::from(named.place.index()) as usize);
+        let transaction = self.transactions.get(&hash);
+        let found = transaction.and_then(|transaction| transaction.output_with_data(index));
+        let (output, data) = found.ok_or_else(|| ResolveError::NoSuchOutput {
+            path: named.path.clone(),
+            outputs: transaction.map_or(0, |transaction| transaction.outputs().len()),
+            hash,
+            index,
+        })?;
+        self.bytes += data.len();
+        if self.bytes > CELL_BYTES_MAX {
+            return Err(ResolveError::TooMany {
+                path: "tx",
+                what: "bytes of data in all cells",
+                count: self.bytes,
+                count_max: CELL_BYTES_MAX,
+            });
+        }
+        Ok((output, data))
+    }
+
+    /// The block that made it.
+    fn block(&self, named: &Named) -> Option<Byte32> {
+        self.places.get(&named.hash()).map(|place| Byte32::new(place.block_hash.0))
+    }
+}
+
+fn check_counts(transaction: &TransactionView) -> Result<(), ResolveError> {
+    for (path, count) in [
+        ("tx.inputs", transaction.inputs().len()),
+        ("tx.cell_deps", transaction.cell_deps().len()),
+        ("tx.header_deps", transaction.header_deps().len()),
+    ] {
+        if count > ENTRIES_MAX {
+            return Err(ResolveError::TooMany { path, what: "entries", count, count_max: ENTRIES_MAX });
+        }
+    }
+    Ok(())
+}
+
+/// What an error is about.
+fn asked_of(error: &NodeError) -> Option<String> {
+    match error {
+        NodeError::Refused { asked, .. }
+        | NodeError::Unknown { asked, .. }
+        | NodeError::Lie { asked, .. } => Some(asked.of.clone()),
+        _ => None,
+    }
+}
+
+fn at(path: Option<String>, source: NodeError) -> ResolveError {
+    match path {
+        Some(path) => ResolveError::At { path, source },
+        None => ResolveError::ChainNode(source),
+    }
+}

@@ -1,0 +1,211 @@
+//! Answers of a node as it writes them. They are read as they come, without a form in between that a long
+//! answer could blow up.
+
+use std::{fmt, marker::PhantomData};
+
+use ckb_jsonrpc_types::{
+    self as json, BlockNumber, Byte32, CellDep, CellInput, CellOutput, Cycle, EpochNumberWithFraction,
+    JsonBytes, ProposalShortId, Timestamp, Uint32, Uint64, Uint128, Version,
+};
+use ckb_types::{H256, packed};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, MapAccess, Visitor, value::MapAccessDeserializer},
+};
+
+/// Something in molecule's encoding, or in JSON.
+pub(crate) enum Form<T> {
+    Hex(JsonBytes),
+    Json(Box<T>),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Form<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Either<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Either<T> {
+            type Value = Form<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("hexadecimal digits or an object")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Form<T>, E> {
+                JsonBytes::deserialize(de::value::StrDeserializer::new(text)).map(Form::Hex)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Form<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(|json| Form::Json(Box::new(json)))
+            }
+        }
+
+        from.deserialize_any(Either(PhantomData))
+    }
+}
+
+/// A transaction. Its hash is not read: it is computed.
+#[derive(Deserialize)]
+pub(crate) struct TransactionShape {
+    version: Version,
+    cell_deps: Vec<CellDep>,
+    header_deps: Vec<H256>,
+    inputs: Vec<CellInput>,
+    outputs: Vec<CellOutput>,
+    outputs_data: Vec<JsonBytes>,
+    witnesses: Vec<JsonBytes>,
+}
+
+impl From<TransactionShape> for json::Transaction {
+    fn from(shape: TransactionShape) -> Self {
+        let TransactionShape { version, cell_deps, header_deps, inputs, outputs, outputs_data, witnesses } =
+            shape;
+        Self { version, cell_deps, header_deps, inputs, outputs, outputs_data, witnesses }
+    }
+}
+
+/// A header. Its hash is not read: it is computed.
+#[derive(Deserialize)]
+pub(crate) struct HeaderShape {
+    version: Version,
+    compact_target: Uint32,
+    timestamp: Timestamp,
+    number: BlockNumber,
+    epoch: EpochNumberWithFraction,
+    parent_hash: H256,
+    transactions_root: H256,
+    proposals_hash: H256,
+    extra_hash: H256,
+    dao: Byte32,
+    nonce: Uint128,
+}
+
+impl From<HeaderShape> for json::Header {
+    fn from(shape: HeaderShape) -> Self {
+        let HeaderShape {
+            version,
+            compact_target,
+            timestamp,
+            number,
+            epoch,
+            parent_hash,
+            transactions_root,
+            proposals_hash,
+            extra_hash,
+            dao,
+            nonce,
+        } = shape;
+        Self {
+            version,
+            compact_target,
+            timestamp,
+            number,
+            epoch,
+            parent_hash,
+            transactions_root,
+            proposals_hash,
+            extra_hash,
+            dao,
+            nonce,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct UncleShape {
+    header: HeaderShape,
+    proposals: Vec<ProposalShortId>,
+}
+
+/// A block.
+#[derive(Deserialize)]
+pub(crate) struct BlockShape {
+    header: HeaderShape,
+    uncles: Vec<UncleShape>,
+    transactions: Vec<TransactionShape>,
+    proposals: Vec<ProposalShortId>,
+    extension: Option<JsonBytes>,
+}
+
+impl From<BlockShape> for packed::Block {
+    fn from(shape: BlockShape) -> Self {
+        let BlockShape { header, uncles, transactions, proposals, extension } = shape;
+        let uncle = |UncleShape { header, proposals }| json::UncleBlock { header: header.into(), proposals };
+        let block = json::Block {
+            header: header.into(),
+            uncles: uncles.into_iter().map(uncle).collect(),
+            transactions: transactions.into_iter().map(Into::into).collect(),
+            proposals,
+            extension,
+        };
+        block.into()
+    }
+}
+
+/// The answer to `get_transaction`.
+#[derive(Deserialize)]
+pub(crate) struct TransactionAnswer {
+    pub(crate) transaction: Option<Form<TransactionShape>>,
+    pub(crate) cycles: Option<Cycle>,
+    pub(crate) tx_status: StatusShape,
+}
+
+/// Where a transaction is.
+#[derive(Deserialize)]
+pub(crate) struct StatusShape {
+    pub(crate) status: json::Status,
+    pub(crate) block_number: Option<BlockNumber>,
+    pub(crate) block_hash: Option<H256>,
+    pub(crate) reason: Option<String>,
+}
+
+/// The answer to `get_block` and `get_block_by_number` with cycles.
+#[derive(Deserialize)]
+pub(crate) struct BlockAnswer {
+    pub(crate) block: Form<BlockShape>,
+    pub(crate) cycles: Option<Vec<Cycle>>,
+}
+
+/// The answer to `get_live_cell`.
+#[derive(Deserialize)]
+pub(crate) struct LiveCellAnswer {
+    pub(crate) cell: Option<CellShape>,
+    pub(crate) status: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct CellShape {
+    pub(crate) output: CellOutput,
+    pub(crate) data: Option<DataShape>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct DataShape {
+    pub(crate) content: JsonBytes,
+    pub(crate) hash: H256,
+}
+
+/// What is used of the answer to `get_consensus`.
+#[derive(Deserialize)]
+pub(crate) struct ConsensusAnswer {
+    pub(crate) id: String,
+    pub(crate) hardfork_features: Vec<ForkShape>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ForkShape {
+    pub(crate) rfc: String,
+    pub(crate) epoch_number: Option<Uint64>,
+}
+
+/// The answer to `get_transaction_proof`.
+#[derive(Deserialize)]
+pub(crate) struct ProofAnswer {
+    pub(crate) witnesses_root: H256,
+    pub(crate) proof: MerkleShape,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct MerkleShape {
+    pub(crate) indices: Vec<Uint32>,
+    pub(crate) lemmas: Vec<H256>,
+}

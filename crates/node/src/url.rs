@@ -1,0 +1,65 @@
+//! The address of a node. What is not understood is refused: nothing is left out that a user meant.
+
+use http::Uri;
+
+use crate::error::NodeError;
+
+/// The address, checked.
+///
+/// # Errors
+/// It is none of `http://HOST[:PORT][/PATH]` and the same with `https`.
+pub(crate) fn parse(url: &str) -> Result<Uri, NodeError> {
+    let wrong = |problem| NodeError::Address { url: url.to_owned(), problem };
+    let uri: Uri = url.parse().map_err(|_| wrong("it must be http://HOST:PORT"))?;
+    match uri.scheme_str() {
+        Some("http" | "https") => {}
+        Some(_) => return Err(wrong("only http:// and https:// are spoken")),
+        None => return Err(wrong("it must begin with http:// or https://")),
+    }
+    let Some(authority) = uri.authority() else { return Err(wrong("it has no host")) };
+    if authority.as_str().contains('@') {
+        return Err(wrong("user names and passwords are not sent"));
+    }
+    if authority.host().is_empty() {
+        return Err(wrong("it has no host"));
+    }
+    let rest = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+    if !rest.is_empty() && authority.port_u16().is_none_or(|port| port == 0) {
+        return Err(wrong("its port is no number from 1 to 65535"));
+    }
+    if url.contains('#') {
+        return Err(wrong("it has a part behind #, which is not sent"));
+    }
+    Ok(uri)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_understood_or_refused() {
+        for url in
+            ["http://127.0.0.1:8114", "http://[::1]:8114/", "https://node.example/rpc?key=1", "http://host"]
+        {
+            assert!(parse(url).unwrap().host().is_some(), "{url}");
+        }
+        for url in [
+            "",
+            "127.0.0.1:8114",
+            "localhost",
+            "/path",
+            "ftp://host",
+            "http://",
+            "http://user:word@host",
+            "http://host:",
+            "http://host:0",
+            "http://host:99999",
+            "http://host/#part",
+        ] {
+            assert!(matches!(parse(url), Err(NodeError::Address { .. })), "{url}");
+        }
+    }
+}

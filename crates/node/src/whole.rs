@@ -1,0 +1,48 @@
+//! A transaction with the witnesses that its block vouches for.
+
+use ckb_types::{
+    H256,
+    core::{HeaderView, TransactionView},
+    prelude::*,
+};
+
+use crate::{
+    error::{Asked, NodeError},
+    node::{ChainNode, TransactionState},
+};
+
+/// A transaction, all of it, and its block.
+#[derive(Clone, Debug)]
+pub struct WholeTransaction {
+    /// The transaction. If it is in a block, its witnesses are those that the block's header covers.
+    pub transaction: TransactionView,
+    /// Header of its block; none while it is in the pool. Then nothing covers its witnesses.
+    pub header: Option<HeaderView>,
+    /// Its cycles, as the node says.
+    pub cycles: Option<u64>,
+}
+
+impl ChainNode {
+    /// A transaction with its witnesses.
+    ///
+    /// # Errors
+    /// The node cannot be asked, does not know it, or gives something else.
+    pub async fn whole(&self, hash: &H256) -> Result<WholeTransaction, NodeError> {
+        let found = self.transaction(hash).await?;
+        let TransactionState::Committed(place) = found.state else {
+            let (transaction, cycles) = (found.transaction, found.cycles);
+            return Ok(WholeTransaction { transaction, header: None, cycles });
+        };
+        let asked = || Asked::new("get_transaction", format!("{hash:#x}"));
+        let Some(block) = self.block(&place.block_hash).await? else {
+            return Err(self.unknown(asked(), format!(", nor its block {:#x}", place.block_hash)));
+        };
+        let is_it = |it: &TransactionView| it.hash().as_slice() == hash.as_bytes();
+        let Some(transaction) = block.view.transactions().into_iter().find(is_it) else {
+            let detail = format!("it is not in block {:#x}, where it is said to be", place.block_hash);
+            return Err(self.lie(asked(), detail));
+        };
+        let header = Some(block.view.header());
+        Ok(WholeTransaction { transaction, header, cycles: found.cycles })
+    }
+}

@@ -1,0 +1,189 @@
+//! What the end of a job means: an answer, or what is known of how its worker ended.
+
+use std::{
+    fmt::Write as _,
+    fs::File,
+    io::Read,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use antares_abi::WILD_FAULT_CALL;
+use antares_sandbox::call_name;
+use serde::de::DeserializeOwned;
+
+use crate::{
+    PoolError,
+    call::{Call, Lease},
+    child::Reply,
+    exchange::Heard,
+    frame,
+    job::DEBUG_BYTES_LEAST,
+    ledger::{Count, FIRST_TURN, Fate},
+    line::Line,
+    reuse::Warm,
+    verdict::{Judged, TALKS_TOO_MUCH, Verdict},
+    wire::End,
+};
+
+/// Time for a child to end after its report came. The kernel needs microseconds to milliseconds.
+const END_WITHIN: Duration = Duration::from_secs(5);
+/// Bytes of a child's standard error that are kept.
+const LAST_WORDS_BYTES_MAX: usize = 4 << 10;
+
+impl Call {
+    /// What `heard` means. The worker is let go: to rest if it may, or to its end. `parts` is how many parts
+    /// came before, and whether all of them were clean.
+    pub(crate) fn conclude<R: DeserializeOwned + Judged>(
+        &self,
+        lease: Lease,
+        heard: Heard,
+        (runs, is_clean): (u64, bool),
+    ) -> Result<Verdict<R>, PoolError> {
+        if let Heard::Closed = heard
+            && let Some(Fate::NotSpawned { detail }) =
+                self.ledger.fate(lease.ticket, Instant::now() + END_WITHIN)
+        {
+            self.ledger.count(Count::NotForked);
+            return Err(PoolError::NotForked { detail });
+        }
+        let (verdict, stays) = self.judge::<R>(&lease, heard);
+        let is_wild = lease.line.named_call() == Some(WILD_FAULT_CALL);
+        let count = match &verdict {
+            Verdict::Done(report) => {
+                if stays && is_clean && report.is_clean() {
+                    self.rest(lease, runs.max(1));
+                }
+                return Ok(verdict);
+            }
+            _ if self.until.is_cancelled() => return Err(PoolError::Cancelled),
+            Verdict::DeadlineExceeded => Count::Deadline,
+            Verdict::SandboxViolation { .. } if is_wild => Count::WildFault,
+            Verdict::SandboxViolation { .. } => Count::Violation,
+            Verdict::WorkerLost { .. } => Count::Lost,
+        };
+        self.ledger.count(count);
+        Ok(verdict.with_detail(|| said(lease)))
+    }
+
+    /// Lets the worker wait for another job, if it may.
+    fn rest(&self, mut lease: Lease, runs: u64) {
+        let Some(kind) = &self.kind else { return };
+        let mut warm = lease.warm.clone().unwrap_or_else(|| Warm {
+            ticket: lease.ticket,
+            turn: FIRST_TURN,
+            line: Arc::clone(&lease.line),
+            kind: kind.clone(),
+            debug_bytes_max: self.debug_bytes_max.max(DEBUG_BYTES_LEAST),
+            runs: 0,
+            busy: Duration::ZERO,
+        });
+        if warm.note(runs, lease.since, self.ledger.reuse()) {
+            lease.rests = true;
+            self.ledger.rest(warm);
+        }
+    }
+
+    /// What `heard` means, and whether the worker can do another job.
+    fn judge<R: DeserializeOwned + Judged>(&self, lease: &Lease, heard: Heard) -> (Verdict<R>, bool) {
+        let lost = |detail| (Verdict::WorkerLost { detail }, false);
+        let ended = || self.ledger.fate(lease.ticket, Instant::now() + END_WITHIN);
+        let content = match heard {
+            Heard::Reply(content) => content,
+            Heard::TimedOut => return (Verdict::DeadlineExceeded, false),
+            Heard::Malformed { detail } => return lost(detail),
+            Heard::NotTaken => return lost("it did not take its job".to_owned()),
+            Heard::Closed => return (meaning(ended().as_ref(), &lease.line), false),
+        };
+        let (report, stays) = match frame::decode(&content) {
+            Ok(Reply::Done(report)) => (report, false),
+            Ok(Reply::Resting(report)) => (report, true),
+            Ok(Reply::Failed { detail }) => return lost(detail),
+            Ok(Reply::Part(_)) => return lost("it answered with more parts than asked for".to_owned()),
+            Err(error) => return lost(error.to_string()),
+        };
+        if R::talks_too_much(&report, self.debug_bytes_max) {
+            return lost(TALKS_TOO_MUCH.to_owned());
+        }
+        if self.compiles {
+            // Its output may only be looked at when nobody can change it any more.
+            let fate = ended();
+            if fate != Some(Fate::Ended(End::Exit(0))) {
+                return (meaning(fate.as_ref(), &lease.line), false);
+            }
+        }
+        (Verdict::Done(report), stays)
+    }
+}
+
+/// What the end of a child without a report, or after an unusable one, means.
+fn meaning<R>(fate: Option<&Fate>, line: &Line) -> Verdict<R> {
+    let detail = match fate {
+        Some(Fate::Ended(End::Signal(libc::SIGSYS))) => {
+            return Verdict::SandboxViolation { detail: violation(line.named_call()) };
+        }
+        Some(Fate::Ended(End::Signal(signal))) => format!("killed by {}", signal_name(*signal)),
+        Some(Fate::Ended(End::Exit(status))) => format!("exited with status {status} without a report"),
+        Some(Fate::OutOfMemory) => "it took more memory than its control group has".to_owned(),
+        Some(Fate::NotSpawned { detail }) => detail.clone(),
+        Some(Fate::ZygoteLost) => "its zygote died".to_owned(),
+        None => format!("did not end within {} s", END_WITHIN.as_secs()),
+    };
+    Verdict::WorkerLost { detail }
+}
+
+/// What is known about a call outside of the policy.
+fn violation(call: Option<u32>) -> String {
+    if call == Some(WILD_FAULT_CALL) {
+        return "native code touched memory that no guest address can mean, or went where no code of it is"
+            .to_owned();
+    }
+    let call = match call.map(|number| (number, call_name(number))) {
+        Some((number, Some(name))) => format!("system call {number} ({name})"),
+        Some((number, None)) => format!("system call {number}"),
+        None => "a system call".to_owned(),
+    };
+    format!("{call} outside of the policy (SIGSYS)")
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGILL => "SIGILL",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        other => return format!("signal {other}"),
+    };
+    name.to_owned()
+}
+
+/// The end of what a child wrote to standard error, if it did. The pipe bounds it, and nobody waits for more.
+fn said(mut lease: Lease) -> Option<String> {
+    let last_words = lease.last_words.take()?;
+    drop(lease);
+    let mut bytes = Vec::new();
+    // The error is the end of what is there now; what was read before it is kept.
+    let _ = File::from(last_words).read_to_end(&mut bytes);
+    let tail = &bytes[bytes.len().saturating_sub(LAST_WORDS_BYTES_MAX)..];
+    let text = String::from_utf8_lossy(tail).trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+impl<T> Verdict<T> {
+    /// Adds to the detail, if the verdict has one.
+    fn with_detail(mut self, more: impl FnOnce() -> Option<String>) -> Self {
+        if let Self::SandboxViolation { detail } | Self::WorkerLost { detail } = &mut self
+            && let Some(more) = more()
+        {
+            // Writing to a string does not fail.
+            let _ = write!(detail, ": {more}");
+        }
+        self
+    }
+}

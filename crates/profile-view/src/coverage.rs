@@ -1,0 +1,200 @@
+//! What ran of the sources of scripts: lines, functions and branches, of as many exact profiles as one likes.
+
+use std::collections::BTreeMap;
+
+use antares_abi::{CompileLimits, CompileOptions, Hints, Isa};
+use antares_profile::{Frame, Profile, ProfiledProgram};
+
+use crate::{Programs, Symbols, branches::branches, dwarf::LineRow};
+
+/// Rows of a line table in front of an address of which one may still cover it.
+const NESTED_MAX: usize = 64;
+
+/// How often instructions ran, in all runs that were added.
+#[derive(Debug, Default)]
+pub struct SourceCoverage {
+    counts: BTreeMap<ProfiledProgram, BTreeMap<u64, u64>>,
+    programs: Programs,
+    runs: u64,
+}
+
+/// A file of source, as far as code was made of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CoveredFile {
+    /// How often a line ran: as often as the most frequent of its instructions.
+    pub lines: BTreeMap<u32, u64>,
+    /// By name: where the function begins, and how often that ran.
+    pub functions: BTreeMap<String, (u32, u64)>,
+    /// By line and place in it, of the code.
+    pub branches: BTreeMap<(u32, u32), CoveredBranch>,
+    /// Branches that ran and of which nobody can tell where they went.
+    pub undecided: u64,
+}
+
+/// A conditional branch of the code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoveredBranch {
+    /// How often it ran.
+    pub ran: u64,
+    /// How often it went on behind it, and how often to its target.
+    pub sides: [u64; 2],
+}
+
+/// Of how many how many ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoverageShare {
+    /// All.
+    pub found: u64,
+    /// Those that ran.
+    pub hit: u64,
+}
+
+impl CoverageShare {
+    fn of(all: impl Iterator<Item = bool>) -> Self {
+        all.fold(Self::default(), |share, is_hit| Self {
+            found: share.found + 1,
+            hit: share.hit + u64::from(is_hit),
+        })
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { found: self.found + other.found, hit: self.hit + other.hit }
+    }
+}
+
+impl CoveredFile {
+    /// Lines.
+    #[must_use]
+    pub fn line_share(&self) -> CoverageShare {
+        CoverageShare::of(self.lines.values().map(|count| *count > 0))
+    }
+
+    /// Functions.
+    #[must_use]
+    pub fn function_share(&self) -> CoverageShare {
+        CoverageShare::of(self.functions.values().map(|(_, count)| *count > 0))
+    }
+
+    /// Sides of branches.
+    #[must_use]
+    pub fn branch_share(&self) -> CoverageShare {
+        CoverageShare::of(self.branches.values().flat_map(|branch| branch.sides).map(|count| count > 0))
+    }
+}
+
+impl SourceCoverage {
+    /// Of no run.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a run, or whatever else `profile` is of. It must be exact: samples do not hit every line.
+    pub fn add(&mut self, profile: &Profile, programs: &Programs) {
+        self.runs += 1;
+        for node in profile.nodes() {
+            let Frame::Code { program, pc } = node.frame else { continue };
+            let Some(program) = profile.programs().get(program.0 as usize) else { continue };
+            if !self.counts.contains_key(program) {
+                self.counts.insert(program.clone(), BTreeMap::new());
+                let elf = program.elf.as_ref().and_then(|digest| programs.elf(digest));
+                elf.into_iter().for_each(|elf| self.programs.add(elf));
+            }
+            if let Some(counts) = self.counts.get_mut(program) {
+                let count = counts.entry(pc).or_default();
+                *count = count.saturating_add(node.value.instructions);
+            }
+        }
+    }
+
+    /// Profiles that were added.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// The files that code was made of, by the names that compilers gave them. Empty where no program has
+    /// lines.
+    #[must_use]
+    pub fn files(&self) -> BTreeMap<String, CoveredFile> {
+        let mut files = BTreeMap::new();
+        for (program, counts) in &self.counts {
+            let elf = program.elf.as_ref().and_then(|digest| self.programs.elf(digest));
+            let options = CompileOptions { vm_version: program.vm_version, isa: Isa(program.isa) };
+            elf.into_iter().for_each(|elf| add_program(&mut files, elf, options, counts));
+        }
+        files.remove("");
+        files
+    }
+}
+
+/// Adds one program: what ran in two ran in both.
+fn add_program(
+    files: &mut BTreeMap<String, CoveredFile>,
+    elf: &[u8],
+    options: CompileOptions,
+    counts: &BTreeMap<u64, u64>,
+) {
+    let symbols = Symbols::of(elf, options);
+    let rows: Vec<LineRow> = symbols.rows().into_iter().filter(|row| row.line > 0).collect();
+    if rows.is_empty() {
+        return;
+    }
+    let mut lines: BTreeMap<(&str, u32), u64> = BTreeMap::new();
+    for row in &rows {
+        let ran = counts.range(row.address..row.end).map(|(_, count)| *count).max().unwrap_or(0);
+        let line = lines.entry((&row.file, row.line)).or_default();
+        *line = (*line).max(ran);
+    }
+    for ((file, line), ran) in lines {
+        let count = of(files, file).lines.entry(line).or_default();
+        *count = count.saturating_add(ran);
+    }
+    for (start, _, name) in symbols.functions() {
+        let locations = symbols.locate(start);
+        let Some(line) = locations.last().and_then(|location| location.line.clone()) else { continue };
+        let ran = counts.get(&start).copied().unwrap_or(0);
+        let entry = of(files, &line.file).functions.entry(name.to_owned()).or_insert((line.line, 0));
+        entry.1 = entry.1.saturating_add(ran);
+    }
+    add_branches(files, elf, options, counts, &rows);
+}
+
+fn add_branches(
+    files: &mut BTreeMap<String, CoveredFile>,
+    elf: &[u8],
+    options: CompileOptions,
+    counts: &BTreeMap<u64, u64>,
+    rows: &[LineRow],
+) {
+    let limits = CompileLimits::DEFAULT;
+    let Ok(image) = antares_program::read(elf, options, &limits) else { return };
+    let Ok(program) = antares_program::recover(&image, &limits, &Hints::default()) else { return };
+    let mut places: BTreeMap<(&str, u32), u32> = BTreeMap::new();
+    for branch in branches(&program, counts) {
+        let behind = rows.partition_point(|row| row.address <= branch.pc);
+        let Some(row) = rows[..behind].iter().rev().take(NESTED_MAX).find(|row| branch.pc < row.end) else {
+            continue;
+        };
+        let place = places.entry((&row.file, row.line)).or_default();
+        *place += 1;
+        let file = of(files, &row.file);
+        let [Some(on), Some(to)] = branch.sides else {
+            file.undecided += u64::from(branch.ran > 0);
+            continue;
+        };
+        let entry = file.branches.entry((row.line, *place - 1)).or_default();
+        entry.ran = entry.ran.saturating_add(branch.ran);
+        let [before_on, before_to] = entry.sides;
+        entry.sides = [before_on.saturating_add(on), before_to.saturating_add(to)];
+    }
+}
+
+fn of<'a>(files: &'a mut BTreeMap<String, CoveredFile>, name: &str) -> &'a mut CoveredFile {
+    if !files.contains_key(name) {
+        files.insert(name.to_owned(), CoveredFile::default());
+    }
+    files.entry(name.to_owned()).or_default()
+}

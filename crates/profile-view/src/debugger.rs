@@ -1,0 +1,132 @@
+//! Functions and lines of an ELF as ckb-debugger names them, for its flame graphs, its stacks and its
+//! coverage.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use addr2line::Context;
+use gimli::{EndianReader, RunTimeEndian};
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind, read::elf::ElfFile64};
+
+use crate::limits::{DWARF_BYTES_MAX, NAME_BYTES_MAX, SYMBOLS_MAX};
+
+type Reader = EndianReader<RunTimeEndian, Arc<[u8]>>;
+
+/// What an ELF says of its functions and lines.
+pub struct DebuggerNames {
+    starts: Vec<u64>,
+    sbrk: u64,
+    heap: u64,
+    context: Option<Context<Reader>>,
+}
+
+/// A file and a line in it, from 1.
+pub type SourceLine = (String, u32);
+
+impl DebuggerNames {
+    /// Reads it. What is malformed, or too much, is left out.
+    #[must_use]
+    pub fn of(elf: &[u8]) -> Self {
+        let mut names = Self { starts: Vec::new(), sbrk: 0, heap: 0, context: None };
+        let Ok(file) = ElfFile64::<object::Endianness>::parse(elf) else { return names };
+        for symbol in file.symbols().take(SYMBOLS_MAX) {
+            if symbol.kind() == SymbolKind::Text {
+                names.starts.push(symbol.address());
+            }
+            let place = match symbol.name() {
+                Ok("_sbrk") => &mut names.sbrk,
+                Ok("_end") => &mut names.heap,
+                _ => continue,
+            };
+            if *place == 0 {
+                *place = symbol.address();
+            }
+        }
+        names.context = context(&file);
+        names
+    }
+
+    /// Where functions begin.
+    pub fn starts(&self) -> impl Iterator<Item = u64> {
+        self.starts.iter().copied()
+    }
+
+    /// Where `_sbrk` begins; 0 if there is none.
+    #[must_use]
+    pub fn sbrk(&self) -> u64 {
+        self.sbrk
+    }
+
+    /// Where `_end` is; 0 if that is not known.
+    #[must_use]
+    pub fn heap(&self) -> u64 {
+        self.heap
+    }
+
+    /// The line that the instruction at `pc` was made of.
+    #[must_use]
+    pub fn line(&self, pc: u64) -> Option<SourceLine> {
+        let location = self.context.as_ref()?.find_location(pc).ok()??;
+        Some((shorten(location.file?), location.line?))
+    }
+
+    fn file(&self, pc: u64) -> String {
+        let location = self.context.as_ref().and_then(|context| context.find_location(pc).ok()?);
+        location.and_then(|location| location.file).map_or_else(|| "??".to_owned(), shorten)
+    }
+
+    /// The function that the one at `pc` is in, or is inlined into.
+    fn function(&self, pc: u64) -> Option<String> {
+        let mut frames = self.context.as_ref()?.find_frames(pc).skip_all_loads().ok()?;
+        let mut outermost = None;
+        while let Ok(Some(frame)) = frames.next() {
+            let name = frame.function.and_then(|function| Some(shorten(&function.raw_name().ok()?)));
+            outermost = name.or(outermost);
+        }
+        outermost.map(|name| rustc_demangle::demangle(&name).to_string())
+    }
+
+    /// `file:function`, as in a flame graph.
+    #[must_use]
+    pub fn simple(&self, pc: u64) -> String {
+        let function = self.function(pc).unwrap_or_else(|| format!("func_{pc:#x}"));
+        format!("{}:{function}", self.file(pc))
+    }
+
+    /// `file:line:function`, as in a stack.
+    #[must_use]
+    pub fn detail(&self, pc: u64) -> String {
+        let function = self.function(pc).unwrap_or_else(|| "??".to_owned());
+        let line = self.line(pc).map_or_else(|| "??".to_owned(), |(_, line)| line.to_string());
+        format!("{}:{line}:{function}", self.file(pc))
+    }
+
+    /// The lines that instructions at `reached` were made of, by file.
+    pub fn lines(&self, reached: impl Iterator<Item = u64>) -> BTreeMap<String, Vec<u32>> {
+        let mut lines: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for (file, line) in reached.filter_map(|pc| self.line(pc)) {
+            lines.entry(file).or_default().push(line);
+        }
+        for of_file in lines.values_mut() {
+            of_file.sort_unstable();
+            of_file.dedup();
+        }
+        lines
+    }
+}
+
+fn context(file: &ElfFile64<'_>) -> Option<Context<Reader>> {
+    let sections = file.sections().filter(|section| section.name().unwrap_or("").starts_with(".debug_"));
+    let bytes = sections.map(|section| section.size()).fold(0, u64::saturating_add);
+    if bytes == 0 || bytes > DWARF_BYTES_MAX as u64 {
+        return None;
+    }
+    let load = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
+        let data = file.section_by_name(id.name()).and_then(|section| section.data().ok());
+        Ok(Reader::new(Arc::from(data.unwrap_or_default()), RunTimeEndian::Little))
+    };
+    Context::from_dwarf(gimli::Dwarf::load(load).ok()?).ok()
+}
+
+fn shorten(name: &str) -> String {
+    name[..name.floor_char_boundary(NAME_BYTES_MAX)].to_owned()
+}

@@ -1,0 +1,167 @@
+//! The code of a profile's hot functions: instructions and lines of source with the cycles of each.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+};
+
+use antares_abi::{CompileLimits, CompileOptions, Isa};
+use antares_profile::{Frame, Value};
+use antares_program::{Decoder, read};
+
+use crate::{
+    Symbols, View,
+    dwarf::LineRow,
+    limits::{LISTED_FUNCTIONS_MAX, LISTED_INSTRUCTIONS_MAX},
+};
+
+/// Rows of a line table in front of an address of which one may still cover it.
+const NESTED_MAX: usize = 64;
+
+/// A function with code of its own, instruction by instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listing {
+    pub(crate) name: String,
+    pub(crate) cycles: u64,
+    /// By address.
+    pub(crate) instructions: Vec<Listed>,
+}
+
+/// An instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) address: u64,
+    pub(crate) text: String,
+    pub(crate) spent: Value,
+    /// What it cost in another profile of the same code.
+    pub(crate) before: Option<u64>,
+    /// File and line that it was made of; the innermost of inlined ones.
+    pub(crate) line: Option<(String, u32)>,
+}
+
+/// Cycles by file and line.
+pub(crate) type LineCosts = HashMap<(String, u32), u64>;
+
+/// The functions that cost most themselves, of all programs of a view.
+pub(crate) fn listings(view: &View<'_>, before: Option<&View<'_>>) -> Vec<Listing> {
+    let mut found: Vec<(u64, u32, u64, u64)> = Vec::new();
+    let mut costs = Vec::new();
+    for program in 0..u32::try_from(view.profile().programs().len()).unwrap_or(0) {
+        let spent = spent(view, program);
+        if let Some(symbols) = view.symbols(program) {
+            let functions = symbols.functions().map(|(start, end, _)| {
+                let cycles =
+                    spent.range(start..end).map(|(_, value)| value.cycles).fold(0, u64::saturating_add);
+                (cycles, program, start, end)
+            });
+            found.extend(functions.filter(|(cycles, ..)| *cycles > 0));
+        }
+        costs.push(spent);
+    }
+    found.sort_by_key(|(cycles, program, start, _)| (Reverse(*cycles), *program, *start));
+    found.truncate(LISTED_FUNCTIONS_MAX);
+    let mut left = LISTED_INSTRUCTIONS_MAX;
+    let mut rows: HashMap<u32, Vec<LineRow>> = HashMap::new();
+    let mut listings = Vec::new();
+    for (cycles, program, start, end) in found {
+        let (Some(symbols), Some(costs)) = (view.symbols(program), costs.get(program as usize)) else {
+            continue;
+        };
+        let rows = rows.entry(program).or_insert_with(|| line_rows(symbols));
+        let earlier = before.and_then(|before| same_program(view, before, program));
+        let list = Lister { costs, rows, earlier };
+        let instructions = list.list(view, program, (start, end), left).unwrap_or_default();
+        left -= instructions.len();
+        let name = symbols.locate(start).pop().map(|location| location.function).unwrap_or_default();
+        if !instructions.is_empty() {
+            listings.push(Listing { name, cycles, instructions });
+        }
+    }
+    listings
+}
+
+/// What was spent at each line, wherever its code is.
+pub(crate) fn line_costs(view: &View<'_>) -> LineCosts {
+    let mut costs = LineCosts::new();
+    for program in 0..u32::try_from(view.profile().programs().len()).unwrap_or(0) {
+        let Some(rows) = view.symbols(program).map(line_rows) else { continue };
+        for (pc, value) in spent(view, program) {
+            if let Some(line) = line_at(&rows, pc) {
+                let cost = costs.entry(line).or_default();
+                *cost = cost.saturating_add(value.cycles);
+            }
+        }
+    }
+    costs
+}
+
+fn line_rows(symbols: &Symbols) -> Vec<LineRow> {
+    symbols.rows().into_iter().filter(|row| row.line > 0 && !row.file.is_empty()).collect()
+}
+
+fn line_at(rows: &[LineRow], pc: u64) -> Option<(String, u32)> {
+    let behind = rows.partition_point(|row| row.address <= pc);
+    let row = rows[..behind].iter().rev().take(NESTED_MAX).find(|row| pc < row.end)?;
+    Some((row.file.clone(), row.line))
+}
+
+fn spent(view: &View<'_>, program: u32) -> BTreeMap<u64, Value> {
+    let mut spent: BTreeMap<u64, Value> = BTreeMap::new();
+    for node in view.profile().nodes() {
+        if let Frame::Code { program: own, pc } = node.frame
+            && own.0 == program
+        {
+            let value = spent.entry(pc).or_default();
+            *value = value.plus(node.value);
+        }
+    }
+    spent
+}
+
+/// What was spent before in the same code; none if that was other code.
+fn same_program(view: &View<'_>, before: &View<'_>, program: u32) -> Option<BTreeMap<u64, Value>> {
+    let own = view.profile().programs().get(program as usize)?.elf?;
+    let place = before.profile().programs().iter().position(|other| other.elf == Some(own))?;
+    Some(spent(before, u32::try_from(place).ok()?))
+}
+
+struct Lister<'a> {
+    costs: &'a BTreeMap<u64, Value>,
+    rows: &'a [LineRow],
+    earlier: Option<BTreeMap<u64, Value>>,
+}
+
+impl Lister<'_> {
+    /// The instructions of a function, at most `most`.
+    fn list(
+        &self,
+        view: &View<'_>,
+        program: u32,
+        (start, end): (u64, u64),
+        most: usize,
+    ) -> Option<Vec<Listed>> {
+        let known = view.profile().programs().get(program as usize)?;
+        let elf = view.programs().elf(&known.elf?)?;
+        let options = CompileOptions { vm_version: known.vm_version, isa: Isa(known.isa) };
+        let image = read(elf, options, &CompileLimits::DEFAULT).ok()?;
+        let mut decoder = Decoder::new(&image);
+        let (mut pc, mut listed) = (start, Vec::new());
+        while pc < end && listed.len() < most {
+            let Some(instruction) = decoder.decode(pc) else {
+                pc += 2;
+                continue;
+            };
+            listed.push(Listed {
+                address: pc,
+                text: instruction.to_string(),
+                spent: self.costs.get(&pc).copied().unwrap_or_default(),
+                before: self.earlier.as_ref().map(|earlier| earlier.get(&pc).map_or(0, |value| value.cycles)),
+                line: line_at(self.rows, pc),
+            });
+            let next = pc + u64::from(instruction.length).max(2);
+            // Code that jumps into the middle of what is fused has cycles there.
+            pc = self.costs.range(pc + 1..next).next().map_or(next, |(inner, _)| *inner);
+        }
+        Some(listed)
+    }
+}

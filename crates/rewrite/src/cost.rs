@@ -1,0 +1,108 @@
+//! What ckb-vm 0.24 charges for a row of instructions: its table of cycles, and what its decoder fuses.
+//!
+//! The search asks this many times for each window; what the file in the end costs is asked of ckb-vm's own
+//! decoder.
+
+use antares_abi::{CompileOptions, Isa};
+use antares_program::Op;
+
+use crate::encode::Line;
+
+/// Which fusions a machine has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fusions {
+    /// Those of version 1.
+    pub(crate) basic: bool,
+    /// Those of version 2.
+    pub(crate) newer: bool,
+}
+
+impl Fusions {
+    pub(crate) fn of(options: CompileOptions) -> Self {
+        let basic = options.isa.has(Isa::MOP);
+        Self { basic, newer: basic && options.vm_version >= 2 }
+    }
+
+    /// Cycles of `lines` when they are executed from the first to the last.
+    pub(crate) fn cycles(self, lines: &[Line]) -> u64 {
+        let (mut at, mut sum) = (0, 0);
+        while at < lines.len() {
+            let (count, cycles) = self.first(&lines[at..]);
+            at += count;
+            sum += cycles;
+        }
+        sum
+    }
+
+    /// How many instructions are executed as one at the start of `lines`, and for how many cycles.
+    fn first(self, lines: &[Line]) -> (usize, u64) {
+        let head = lines[0];
+        let alone = (1, cycles(head.op));
+        let Some(next) = lines.get(1).filter(|_| self.basic) else { return alone };
+        let same = (head.rs1, head.rs2) == (next.rs1, next.rs2);
+        let keeps = ![head.rs1, head.rs2, next.rd].contains(&head.rd);
+        match (head.op, next.op) {
+            (Op::Mulh | Op::Mulhu | Op::Mulhsu, Op::Mul) if same && keeps => (2, 5),
+            (Op::Div, Op::Rem) | (Op::Divu, Op::Remu) if same && keeps => (2, 32),
+            (Op::Lui, Op::Addiw) if next.rs1 == next.rd && next.rd == head.rd => (2, 1),
+            (Op::Add, Op::Sltu) if is_adc(lines) => (5, 1),
+            (Op::Add, Op::Sltu) if self.newer && is_add3(lines) => (3, 1),
+            (Op::Add, Op::Sltu) if self.newer && is_sum_with_carry(head, *next) => (2, 1),
+            (Op::Sub, Op::Sltu) if is_sbb(lines) => (5, 1),
+            (Op::Sub, Op::Sltu) if self.newer && same && ![head.rs1, head.rs2].contains(&head.rd) => (2, 1),
+            _ => alone,
+        }
+    }
+}
+
+/// Cycles of one instruction.
+pub(crate) fn cycles(op: Op) -> u64 {
+    match op {
+        Op::Ld | Op::Sd => 2,
+        Op::Lb | Op::Lbu | Op::Lh | Op::Lhu | Op::Lw | Op::Lwu | Op::Sb | Op::Sh | Op::Sw => 3,
+        Op::Mul | Op::Mulw | Op::Mulh | Op::Mulhu | Op::Mulhsu => 5,
+        Op::Div | Op::Divu | Op::Divw | Op::Divuw | Op::Rem | Op::Remu | Op::Remw | Op::Remuw => 32,
+        _ => 1,
+    }
+}
+
+fn is_sum_with_carry(head: Line, next: Line) -> bool {
+    let swaps = head.rd == head.rs1 && head.rd != head.rs2;
+    let first = if swaps { head.rs2 } else { head.rs1 };
+    next.rs1 == head.rd && next.rs2 == first && head.rd != first && head.rd != 0
+}
+
+fn is_add3(lines: &[Line]) -> bool {
+    let [sum, carry, last, ..] = lines else { return false };
+    let (r0, r1, r4) = (sum.rd, sum.rs1, last.rs2);
+    let common = last.op == Op::Add && carry.rs1 == r0 && carry.rs2 == r1 && last.rs1 == carry.rd;
+    let apart = r0 != r1 && r0 != r4 && carry.rd != r4 && r0 != 0 && carry.rd != 0;
+    common && apart && (sum.rs2 == r0 || carry.rd == r1 || last.rd == carry.rd)
+}
+
+fn is_adc(lines: &[Line]) -> bool {
+    let [head, next, neck, body, tail, ..] = lines else { return false };
+    let ops = neck.op == Op::Add && body.op == Op::Sltu && tail.op == Op::Or;
+    ops && head.rd == head.rs1
+        && head.rs1 != head.rs2
+        && (next.rd, next.rs1, next.rs2) == (head.rs2, head.rs1, head.rs2)
+        && (neck.rd, neck.rs1) == (head.rd, head.rd)
+        && ![head.rs1, head.rs2].contains(&neck.rs2)
+        && (body.rd, body.rs1, body.rs2) == (neck.rs2, neck.rs1, neck.rs2)
+        && (tail.rd, tail.rs1, tail.rs2) == (head.rs2, head.rs2, body.rs2)
+        && ![head.rd, next.rd, body.rd].contains(&0)
+}
+
+fn is_sbb(lines: &[Line]) -> bool {
+    let [head, next, neck, body, tail, ..] = lines else { return false };
+    let ops = neck.op == Op::Sub && body.op == Op::Sltu && tail.op == Op::Or;
+    ops && head.rd == head.rs2
+        && head.rs1 != head.rs2
+        && ![head.rs1, head.rs2].contains(&next.rd)
+        && next.rs1 == head.rs1
+        && (neck.rd, neck.rs1) == (head.rs1, head.rs2)
+        && ![head.rs1, head.rs2, next.rd].contains(&neck.rs2)
+        && (body.rd, body.rs1, body.rs2) == (neck.rs2, head.rs2, head.rs1)
+        && (tail.rd, tail.rs1, tail.rs2) == (head.rd, neck.rs2, next.rd)
+        && ![head.rs1, head.rs2, neck.rs2, next.rd].contains(&0)
+}

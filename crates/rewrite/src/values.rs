@@ -1,0 +1,143 @@
+//! A window as values: which instruction's result each instruction uses, and which values live on behind it.
+
+use antares_program::{Op, RegSet};
+
+use crate::encode::{Form, Line, form};
+
+/// What a register held at the start (below 32; 0 is zero), or the result of node `value - 32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Val(pub(crate) u32);
+
+impl Val {
+    /// What register `register` held at the start.
+    pub(crate) fn of_register(register: u8) -> Self {
+        Self(u32::from(register))
+    }
+
+    /// The register that held it at the start; 0 for results.
+    pub(crate) fn register(self) -> u8 {
+        u8::try_from(self.0).unwrap_or(0) & 31
+    }
+
+    pub(crate) const ZERO: Self = Self(0);
+
+    pub(crate) fn of_node(node: usize) -> Self {
+        Self(u32::try_from(node).map_or(u32::MAX, |node| node + 32))
+    }
+
+    pub(crate) fn node(self) -> Option<usize> {
+        self.0.checked_sub(32).map(|node| node as usize)
+    }
+}
+
+/// An instruction whose operands are values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
+    pub(crate) op: Op,
+    pub(crate) form: Form,
+    pub(crate) srcs: [Val; 2],
+    pub(crate) imm: i64,
+    /// The register that it wrote, as a hint; 0 if it wrote none.
+    pub(crate) rd: u8,
+    /// Its operands stand in an order that a fusion wants.
+    pub(crate) is_pinned: bool,
+    /// A result that wants the same register.
+    pub(crate) partner: Option<usize>,
+    pub(crate) is_alive: bool,
+}
+
+impl Node {
+    pub(crate) fn uses(&self, value: Val) -> bool {
+        self.srcs.contains(&value)
+    }
+}
+
+/// Instructions that have to stand side by side in this order, and about where.
+#[derive(Clone, Debug)]
+pub(crate) struct Unit {
+    pub(crate) members: Vec<usize>,
+    pub(crate) place: usize,
+}
+
+/// A window as values.
+#[derive(Clone, Debug)]
+pub(crate) struct Values {
+    pub(crate) nodes: Vec<Node>,
+    /// Registers that are used behind the window, with what they hold.
+    pub(crate) outs: Vec<(u8, Val)>,
+    pub(crate) units: Vec<Unit>,
+}
+
+impl Values {
+    /// None if an instruction is one that windows leave alone.
+    pub(crate) fn of(lines: &[Line], live_out: RegSet) -> Option<Self> {
+        let mut held = [Val::ZERO; 32];
+        (1..32).for_each(|register| held[usize::from(register)] = Val::of_register(register));
+        let mut nodes = Vec::with_capacity(lines.len());
+        for (at, line) in lines.iter().enumerate() {
+            let form = form(line.op)?;
+            let srcs = [line.rs1, line.rs2].map(|register| held[usize::from(register)]);
+            let rd = if matches!(form, Form::Store(_)) { 0 } else { line.rd };
+            let (op, imm) = (line.op, line.imm);
+            nodes.push(Node { op, form, srcs, imm, rd, is_pinned: false, partner: None, is_alive: true });
+            if rd != 0 {
+                held[usize::from(rd)] = Val::of_node(at);
+            }
+        }
+        let outs = live_out.iter().map(|register| (register.0, held[register.index()])).collect();
+        let mut values = Self { nodes, outs, units: Vec::new() };
+        values.drop_dead();
+        Some(values)
+    }
+
+    /// Takes out results that nobody uses. Loads stay: they may fault.
+    pub(crate) fn drop_dead(&mut self) {
+        let mut users = vec![0_usize; self.nodes.len()];
+        let used = self.alive().flat_map(|(_, node)| node.srcs).chain(self.outs.iter().map(|out| out.1));
+        used.filter_map(Val::node).for_each(|node| users[node] += 1);
+        let mut unused: Vec<usize> = (0..self.nodes.len()).filter(|at| users[*at] == 0).collect();
+        while let Some(at) = unused.pop() {
+            let node = &mut self.nodes[at];
+            if !node.is_alive || node.form.is_memory() {
+                continue;
+            }
+            node.is_alive = false;
+            for source in node.srcs.into_iter().filter_map(Val::node) {
+                users[source] -= 1;
+                if users[source] == 0 {
+                    unused.push(source);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn is_out(&self, value: Val) -> bool {
+        self.outs.iter().any(|out| out.1 == value)
+    }
+
+    pub(crate) fn is_used(&self, value: Val) -> bool {
+        self.is_out(value) || self.nodes.iter().any(|node| node.is_alive && node.uses(value))
+    }
+
+    /// Nodes that are there, with their places.
+    pub(crate) fn alive(&self) -> impl Iterator<Item = (usize, &Node)> {
+        self.nodes.iter().enumerate().filter(|(_, node)| node.is_alive)
+    }
+
+    /// The node that makes `value`, if it is one of `op`.
+    pub(crate) fn made_by(&self, value: Val, op: Op) -> Option<&Node> {
+        self.nodes.get(value.node()?).filter(|node| node.op == op && node.is_alive)
+    }
+
+    /// Has everything use `by` instead of `value`.
+    pub(crate) fn replace(&mut self, value: Val, by: Val) {
+        for node in &mut self.nodes {
+            node.srcs = node.srcs.map(|source| if source == value { by } else { source });
+        }
+        for out in &mut self.outs {
+            if out.1 == value {
+                out.1 = by;
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! A script group that a gdb behind the parent looks at.
+
+use std::{io, sync::Arc};
+
+use antares_debug::{Debuggee, Target, gdb};
+use antares_hosted::job::{HostedDebug, HostedNews};
+use antares_pool::HostPipes;
+use antares_transaction::{Mock, SharedData};
+
+use crate::verify;
+
+/// Serves the gdb until it leaves.
+pub(crate) fn serve(job: HostedDebug, pipes: HostPipes) -> io::Result<()> {
+    let pipes = Arc::new(pipes);
+    let debuggee = match debuggee(job, &pipes) {
+        Ok(debuggee) => debuggee,
+        Err(why) => return pipes.tell(&HostedNews::Refused(why)),
+    };
+    pipes.tell(&HostedNews::Ready)?;
+    match gdb::serve(debuggee, Wire(pipes.clone())) {
+        Ok(gdb::Ended::Exited(code)) => pipes.tell(&HostedNews::Debugged(Some(code.cast_signed()))),
+        Ok(gdb::Ended::Failed | gdb::Ended::Left) => pipes.tell(&HostedNews::Debugged(None)),
+        Err(error) => pipes.tell(&HostedNews::Refused(error.to_string())),
+    }
+}
+
+fn debuggee(job: HostedDebug, pipes: &Arc<HostPipes>) -> Result<Debuggee, String> {
+    let HostedDebug { run, only_prints, breaks_on_error, break_at_cycles } = job;
+    let shared = run.cells.into_iter().map(|(data_hash, data)| SharedData { data, data_hash });
+    let shared: Vec<_> = shared.collect();
+    let mock = Mock::from_document(&run.document, &shared).map_err(|error| error.to_string())?;
+    let (kind, cell) = verify::group(run.kind, run.cell);
+    let target = Target {
+        mock,
+        environment: verify::environment(run.rules),
+        kind,
+        cell,
+        args: run.args,
+        cycles_max: run.cycles_max,
+        only_prints,
+        breaks_on_error,
+    };
+    let to = pipes.clone();
+    // Whoever does not hear it is gone, which is seen where something is read.
+    let line = move |vm: u64, text: &str| drop(to.tell(&HostedNews::Line { vm, text: text.to_owned() }));
+    let mut debuggee = Debuggee::new(target, Box::new(line)).map_err(|error| error.to_string())?;
+    if let Some(cycles) = break_at_cycles {
+        debuggee.stops.stop_at_cycles(cycles);
+    }
+    Ok(debuggee)
+}
+
+/// The way to the gdb.
+struct Wire(Arc<HostPipes>);
+
+impl gdb::Wire for Wire {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.hear(into)
+    }
+
+    fn is_waiting(&mut self) -> io::Result<bool> {
+        self.0.is_heard()
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.tell(&HostedNews::Words(bytes.to_vec()))
+    }
+}

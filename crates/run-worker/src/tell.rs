@@ -1,0 +1,78 @@
+//! Evidence becomes a diagnosis where the script has run: names and lines are looked up in its bytes, which
+//! may be hostile.
+
+use antares_abi::Sha256Digest;
+use antares_diagnosis::{ErrorCodes, Inputs, diagnose};
+use antares_evidence::Evidence;
+use antares_pool::job::{CellName, GroupKind, ProfiledReport, Rules, VerifyReport};
+use antares_profile_view::Programs;
+use antares_transaction::{Mock, programs};
+use bytes::Bytes;
+
+use crate::verify;
+
+/// Lists of cells, as system calls name them.
+const INPUTS: u64 = 1;
+const OUTPUTS: u64 = 2;
+
+/// What was run.
+pub(crate) enum Ran {
+    Script(Bytes),
+    Transaction(Box<RanTransaction>),
+    Nothing,
+}
+
+/// A transaction with its rules, and which group of it.
+pub(crate) struct RanTransaction {
+    pub(crate) mock: Mock,
+    pub(crate) rules: Rules,
+    pub(crate) group: Option<(GroupKind, CellName)>,
+}
+
+/// Why it failed, in JSON of at most `bytes_max` bytes; empty if that cannot be told in so many.
+pub(crate) fn tell(evidence: &Evidence, ran: &Ran, report: &ProfiledReport, bytes_max: usize) -> String {
+    let mut known = Programs::new();
+    let mut add = |elf: &[u8]| {
+        let digest = Some(Sha256Digest::of(elf));
+        if evidence.programs.iter().any(|program| program.elf == digest) {
+            known.add(elf);
+        }
+    };
+    let (mut transaction, mut code_hash) = (None, None);
+    match ran {
+        Ran::Script(elf) => add(elf),
+        Ran::Transaction(ran) => {
+            let RanTransaction { mock, rules, group } = &**ran;
+            programs(mock, &verify::environment(*rules)).iter().for_each(|program| add(&program.elf));
+            transaction = Some(mock);
+            code_hash = group.and_then(|group| self::code_hash(mock, group));
+        }
+        Ran::Nothing => {}
+    }
+    let cells = |source, index| transaction?.cell_data(source, index).map(Into::into);
+    let diagnosis = diagnose(&Inputs {
+        evidence,
+        programs: &known,
+        cells: &cells,
+        source: &|_| None,
+        codes: &ErrorCodes::default(),
+        error: vm_error(report),
+        code_hash: code_hash.as_deref(),
+    });
+    diagnosis.and_then(|diagnosis| diagnosis.into_json(bytes_max)).unwrap_or_default()
+}
+
+/// The code hash of a script that is named by type, in hexadecimal digits.
+fn code_hash(mock: &Mock, (kind, cell): (GroupKind, CellName)) -> Option<String> {
+    let (source, index) = match cell {
+        CellName::Input(index) => (INPUTS, index),
+        CellName::Output(index) => (OUTPUTS, index),
+    };
+    let hash = mock.type_named_code(kind == GroupKind::Type, source, index)?;
+    Some(Sha256Digest(hash).to_string())
+}
+
+fn vm_error(report: &ProfiledReport) -> Option<&str> {
+    let ProfiledReport::Verify(VerifyReport::Done { groups, .. }) = report else { return None };
+    groups.iter().find_map(|group| group.error.as_ref()?.vm_error.as_deref())
+}

@@ -1,0 +1,80 @@
+//! Quotas of tenants, and who has which.
+
+use super::*;
+use crate::raw_config::RawConfig;
+
+fn accounts(sections: &str) -> Accounts {
+    let tls = "[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n";
+    let raw: RawConfig = toml::from_str(&format!("{tls}{sections}")).unwrap();
+    Accounts::new(&raw.check(crate::Role::Both, &[]).unwrap().tenancy, Usage::default(), &Metrics::new())
+}
+
+fn of(accounts: &Accounts, tenant: &str) -> Account {
+    let headers = HeaderMap::from_iter([(TENANT.parse().unwrap(), tenant.parse().unwrap())]);
+    accounts.of(Peer::UNKNOWN, &headers)
+}
+
+#[test]
+fn one_tenant_s_use_is_not_another_s() {
+    let accounts =
+        accounts("[quotas]\ncalls_max = 2\nguest_cycles_per_second = 1000\nstored_bytes_max = 5\n");
+    let (a, b) = (of(&accounts, "a"), of(&accounts, "b"));
+    let held = [a.begin_call().unwrap(), of(&accounts, "a").begin_call().unwrap()];
+    assert_eq!(a.begin_call().unwrap_err().reason(), "QUOTA");
+    assert!(b.begin_call().is_ok());
+    drop(held);
+    assert!(a.begin_call().is_ok());
+    a.ran(1, 5_000, Duration::ZERO);
+    assert_eq!(of(&accounts, "a").may_run().unwrap_err().reason(), "QUOTA");
+    assert!(b.may_run().is_ok());
+    assert!(a.stored_too_much(3, 2).is_none() && a.stored_too_much(3, 3).is_some());
+}
+
+#[test]
+fn a_run_that_tells_no_cycles_is_charged_for_its_time() {
+    let accounts = accounts("[quotas]\nguest_cycles_per_second = 1000000\n");
+    let a = of(&accounts, "a");
+    a.ran_for(Duration::from_millis(500), 10);
+    assert!(a.may_run().is_ok());
+    a.ran_for(Duration::from_millis(500), u64::MAX);
+    assert!(a.may_run().is_err());
+}
+
+#[test]
+fn times_are_coarse_for_tenants() {
+    let (usual, exact) = (accounts(""), accounts("[tenants]\ntiming_step_us = 1\n"));
+    let told = |account: &Account| [0, 1, 100, 101, u64::MAX].map(|time| account.coarse_us(time));
+    assert_eq!(told(&of(&usual, "a")), [0, 100, 100, 200, u64::MAX]);
+    assert_eq!(told(&of(&exact, "a")), [0, 1, 100, 101, u64::MAX]);
+    assert_eq!(told(&Account::nobody()), told(&of(&exact, "a")));
+    // Where nobody is asked who calls, a name makes the difference.
+    let raw: RawConfig = toml::from_str("").unwrap();
+    let open =
+        Accounts::new(&raw.check(crate::Role::Both, &[]).unwrap().tenancy, Usage::default(), &Metrics::new());
+    assert_eq!(of(&open, "a").coarse_us(1), 100);
+    assert_eq!(open.of(Peer::UNKNOWN, &HeaderMap::new()).coarse_us(1), 1);
+}
+
+#[test]
+fn labels_and_accounts_are_bounded() {
+    let accounts = accounts("");
+    for number in 0..METERED_MAX + 10 {
+        of(&accounts, &format!("t{number}")).begin_call().unwrap();
+    }
+    assert!(accounts.known.lock().unwrap().len() <= METERED_MAX);
+    assert_eq!(accounts.labels.lock().unwrap().len(), LABELS_MAX);
+    assert_eq!(&*accounts.label("t0"), "t0");
+    assert_eq!(&*accounts.label("late"), "other");
+}
+
+#[test]
+fn keys_of_tenants_are_apart_where_they_are_to_be() {
+    let (apart, salted) = (accounts(""), accounts("[tenants]\nsalted = true\n"));
+    let shared = accounts("[tenants]\nshared = true\n");
+    let key = [7; 32];
+    assert_ne!(of(&apart, "a").apart().apply(key), of(&apart, "b").apart().apply(key));
+    assert_eq!(of(&apart, "a").salt().apply(key), key);
+    assert_ne!(of(&salted, "a").salt().apply(key), of(&salted, "b").salt().apply(key));
+    assert_eq!(of(&shared, "a").apart().apply(key), key);
+    assert!(!of(&shared, "a").is_apart());
+}

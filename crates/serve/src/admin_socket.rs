@@ -1,0 +1,190 @@
+//! The socket by which whoever may open it administers the process: a file that nobody else may open, whose
+//! callers the kernel names. No proxy leads there, and it has places of its own when all others are taken.
+
+use std::{
+    convert::Infallible,
+    fs, io,
+    os::unix::{
+        fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+        net::UnixStream as Probe,
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use http::{Request, Response};
+use rustix::process::geteuid;
+use tokio::{
+    net::{UnixListener, UnixStream},
+    sync::watch,
+    time::sleep,
+};
+use tonic::body::Body;
+use tower::Service;
+
+use crate::{
+    connections::Connections,
+    listen_section::Listen,
+    peer::Peer,
+    server::ServeError,
+    transport::{builder_of, serve_calls},
+};
+
+/// Connections at once: of people and their scripts.
+pub(crate) const CONNECTIONS_MAX: usize = 16;
+
+/// How long accepting pauses when the system is out of descriptors.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What others may do to a folder so that files within can be replaced: write, without the sticky bit.
+const SHARED_BITS: u32 = 0o022;
+const STICKY_BIT: u32 = 0o1000;
+
+/// Beside a call that came by the socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ByAdminSocket;
+
+/// The socket, bound; its file goes with it.
+#[derive(Debug)]
+pub(crate) struct AdminSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl AdminSocket {
+    /// Binds `path`. Call it within the runtime.
+    ///
+    /// # Errors
+    /// Its folder is not there or others may write to it, something else is there, or a process serves it.
+    pub(crate) fn bind(path: &Path) -> Result<Self, ServeError> {
+        let error = |source| ServeError::Socket { path: path.to_owned(), source };
+        check_folder(path).and_then(|()| make_room(path)).map_err(error)?;
+        let listener = UnixListener::bind(path).map_err(error)?;
+        // The umask has no say.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(error)?;
+        Ok(Self { listener, path: path.to_owned() })
+    }
+
+    /// The next connection of this user or of root.
+    async fn accept(&self) -> UnixStream {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => match stream.peer_cred() {
+                    Ok(peer) if is_trusted(peer.uid()) => return stream,
+                    Ok(peer) => tracing::warn!(uid = peer.uid(), "another user at admin.socket"),
+                    Err(error) => tracing::warn!(%error, "somebody without a name at admin.socket"),
+                },
+                Err(error) => {
+                    tracing::warn!(%error, "a connection to admin.socket was not accepted");
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for AdminSocket {
+    fn drop(&mut self) {
+        // A file that is left is taken over by who comes next.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == geteuid().as_raw()
+}
+
+/// Whoever may write to the folder could put a socket of his own there.
+fn check_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let found = fs::metadata(folder)?;
+    let is_open = found.mode() & SHARED_BITS != 0 && found.mode() & STICKY_BIT == 0;
+    if is_trusted(found.uid()) && !is_open {
+        return Ok(());
+    }
+    let problem = format!("others may write to its folder {}", folder.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
+}
+
+/// Takes away the socket of a process that has ended, and nothing else.
+fn make_room(path: &Path) -> io::Result<()> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if !found.file_type().is_socket() || !is_trusted(found.uid()) {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "something else is there"));
+    }
+    match Probe::connect(path) {
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "a process serves it")),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(error) => Err(error),
+    }
+}
+
+/// Serves calls that come by `socket` with clones of `service` until `closing`.
+pub(crate) async fn serve<S>(
+    socket: AdminSocket,
+    listen: Listen,
+    connections: Arc<Connections>,
+    service: S,
+    closing: watch::Receiver<bool>,
+) where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+{
+    let builder = builder_of(&listen);
+    let listen = Arc::new(listen);
+    let mut stop = closing.clone();
+    loop {
+        let stream = tokio::select! {
+            stream = socket.accept() => stream,
+            _ = stop.wait_for(|closing| *closing) => break,
+        };
+        // All who come are one peer, whose idle connections make room for a new one.
+        let Some(place) = connections.admit(Peer::UNKNOWN) else { continue };
+        let (builder, service) = (builder.clone(), service.clone());
+        let (listen, closing) = (listen.clone(), closing.clone());
+        tokio::spawn(async move {
+            let mark = |request: &mut Request<_>| {
+                request.extensions_mut().insert(ByAdminSocket);
+            };
+            serve_calls(stream, &builder, &listen, place, service, mark, closing).await;
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path, bits: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(bits)).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_file_of_its_own_in_a_folder_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("admin.sock");
+        let first = AdminSocket::bind(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        // Who serves it keeps it.
+        assert!(AdminSocket::bind(&path).unwrap_err().to_string().contains("a process serves it"));
+        drop(first);
+        assert!(!path.exists());
+        // What a process left that was killed is taken over; what is no socket is not.
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        drop(AdminSocket::bind(&path).unwrap());
+        fs::write(&path, "precious").unwrap();
+        assert!(AdminSocket::bind(&path).unwrap_err().to_string().contains("something else"));
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+        fs::remove_file(&path).unwrap();
+        mode(folder.path(), 0o777);
+        assert!(AdminSocket::bind(&path).unwrap_err().to_string().contains("others may write"));
+        // As the folder of temporary files is.
+        mode(folder.path(), 0o1777);
+        drop(AdminSocket::bind(&path).unwrap());
+    }
+}

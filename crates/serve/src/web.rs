@@ -1,0 +1,225 @@
+//! gRPC-web, and JSON over HTTP, for browsers and for calls by hand. Both become calls of gRPC in front of
+//! the layer that all calls go through, so that limits, authentication, quotas, audit, metrics and errors are
+//! one and the same.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use http::{
+    HeaderMap, HeaderValue, Method, Request, Response, StatusCode,
+    header::{
+        ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+        ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ALLOW,
+        CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ORIGIN, TE, VARY,
+    },
+};
+use prost_reflect::DescriptorError;
+use tonic::body::Body;
+use tonic_web::GrpcWebLayer;
+use tower::{Layer, Service};
+
+use self::{
+    asked::{Asked, asked},
+    forms::Forms,
+    told::{JSON, LINES, Told, told},
+};
+use crate::body::BytesSlot;
+
+mod asked;
+mod forms;
+mod told;
+
+/// Media types of gRPC-web. Its form in base64 is not among them: what such an answer takes would not be
+/// counted.
+const GRPC_WEB: [&str; 2] = ["application/grpc-web", "application/grpc-web+proto"];
+
+/// Headers that pages may send.
+const ASKABLE: &str = "authorization, content-type, grpc-timeout, antares-tenant, traceparent, tracestate, x-grpc-web, x-user-agent";
+
+/// Headers that they may read.
+const TELLABLE: &str =
+    "grpc-message, grpc-retry-pushback-ms, grpc-status, grpc-status-details-bin, retry-after";
+
+/// How long a browser remembers that it may call, seconds.
+const REMEMBERED: &str = "600";
+
+/// What all requests share.
+#[derive(Debug)]
+struct Shared {
+    forms: Arc<Forms>,
+    origins: Vec<HeaderValue>,
+    message_bytes_max: usize,
+}
+
+/// Calls over HTTP, made of `inner`.
+#[derive(Clone, Debug)]
+pub(crate) struct WebService<S> {
+    inner: S,
+    shared: Arc<Shared>,
+}
+
+/// Puts [`WebService`] in front of the layer of all calls.
+#[derive(Clone, Debug)]
+pub(crate) struct WebLayer(Arc<Shared>);
+
+impl WebLayer {
+    /// For the methods in the encoded descriptor sets, and pages of `origins`.
+    pub(crate) fn new(
+        descriptors: &[u8],
+        origins: &[HeaderValue],
+        message_bytes_max: usize,
+    ) -> Result<Self, DescriptorError> {
+        let sets = [descriptors, tonic_health::pb::FILE_DESCRIPTOR_SET, tonic_types::pb::FILE_DESCRIPTOR_SET];
+        let forms = Arc::new(Forms::new(&sets)?);
+        Ok(Self(Arc::new(Shared { forms, origins: origins.to_vec(), message_bytes_max })))
+    }
+}
+
+impl<S> Layer<S> for WebLayer {
+    type Service = WebService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        WebService { inner, shared: self.0.clone() }
+    }
+}
+
+/// What a request is.
+enum Kind {
+    /// gRPC-web.
+    Web,
+    /// JSON, and how it is read and answered.
+    Json(Asked, Told),
+    /// Neither, and what HTTP says to that.
+    Other(Response<Body>),
+}
+
+impl Shared {
+    /// Whether the page that asks may; none where no page does. A page that a resolver moved to this address
+    /// sends the name that it came from, which is not among those that may.
+    fn page(&self, headers: &HeaderMap) -> Option<bool> {
+        headers.get(ORIGIN).map(|origin| self.origins.contains(origin))
+    }
+
+    fn kind(&self, request: &Request<Body>) -> Kind {
+        let headers = request.headers();
+        if self.page(headers) == Some(false) {
+            return Kind::Other(refusal(StatusCode::FORBIDDEN));
+        }
+        let is_preflight =
+            headers.contains_key(ORIGIN) && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+        if request.method() == Method::OPTIONS && is_preflight {
+            return Kind::Other(preflight());
+        }
+        if request.method() != Method::POST {
+            let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED);
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+            return Kind::Other(answer);
+        }
+        let Some(method) = self.forms.method(request.uri().path()) else {
+            return Kind::Other(refusal(StatusCode::NOT_FOUND));
+        };
+        let (asks, tells) = (if method.takes_stream { LINES } else { JSON }, method.gives_stream);
+        let is_packed = headers.get(CONTENT_ENCODING).is_some_and(|name| name != "identity");
+        match media_type(headers) {
+            Some(kind) if !is_packed && GRPC_WEB.contains(&&*kind) => Kind::Web,
+            Some(kind) if !is_packed && kind == asks => {
+                let bytes = BytesSlot::default();
+                let asked = Asked {
+                    message: method.input.clone(),
+                    is_stream: method.takes_stream,
+                    text_bytes_max: self.message_bytes_max,
+                    bytes: bytes.clone(),
+                };
+                let (forms, message) = (self.forms.clone(), method.output.clone());
+                Kind::Json(asked, Told { forms, message, is_stream: tells, bytes })
+            }
+            _ => Kind::Other(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE)),
+        }
+    }
+}
+
+/// The media type of a request, without parameters, in lower case.
+fn media_type(headers: &HeaderMap) -> Option<String> {
+    let mut values = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let kind = value.to_str().ok()?.split(';').next()?;
+    Some(kind.trim().to_ascii_lowercase())
+}
+
+fn refusal(status: StatusCode) -> Response<Body> {
+    let mut answer = Response::new(Body::empty());
+    *answer.status_mut() = status;
+    answer
+}
+
+/// What a browser asks before it lets a page call.
+fn preflight() -> Response<Body> {
+    let mut answer = refusal(StatusCode::NO_CONTENT);
+    let headers = answer.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST"));
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(ASKABLE));
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(REMEMBERED));
+    answer
+}
+
+/// Lets the page at `origin` read `answer`.
+fn allow(answer: &mut Response<Body>, origin: Option<HeaderValue>) {
+    answer.headers_mut().append(VARY, HeaderValue::from_static("origin"));
+    if let Some(origin) = origin {
+        answer.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        answer.headers_mut().insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(TELLABLE));
+    }
+}
+
+/// A request in JSON as a call of gRPC.
+fn as_call(request: Request<Body>, how: Asked) -> Request<Body> {
+    let (mut head, body) = request.into_parts();
+    head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    head.headers.insert(TE, HeaderValue::from_static("trailers"));
+    for name in [CONTENT_LENGTH.as_str(), "grpc-encoding", "grpc-accept-encoding"] {
+        head.headers.remove(name);
+    }
+    head.extensions.insert(how.bytes.clone());
+    Request::from_parts(head, asked(body, how))
+}
+
+impl<S> Service<Request<Body>> for WebService<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let is_allowed = self.shared.page(request.headers()) == Some(true);
+        let origin = request.headers().get(ORIGIN).filter(|_| is_allowed).cloned();
+        let kind = self.shared.kind(&request);
+        let mut inner = self.inner.clone();
+        Box::pin(async move {
+            let mut answer = match kind {
+                Kind::Other(answer) => answer,
+                Kind::Json(asked, how) => told(inner.call(as_call(request, asked)).await?, how).await,
+                Kind::Web => {
+                    // As the library wants it, without parameters; answers are in the same form.
+                    for name in [CONTENT_TYPE, http::header::ACCEPT] {
+                        request.headers_mut().insert(name, HeaderValue::from_static(GRPC_WEB[1]));
+                    }
+                    GrpcWebLayer::new().layer(inner).call(request).await?
+                }
+            };
+            allow(&mut answer, origin);
+            Ok(answer)
+        })
+    }
+}

@@ -1,0 +1,187 @@
+//! The body of a request in JSON, read as messages of gRPC: one, or one in each line. What is read counts
+//! among the bytes of requests, with what reading takes beside it.
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
+use prost_reflect::MessageDescriptor;
+use tonic::{Status, body::Body};
+
+use super::forms::{reading_bytes, to_frame, too_long};
+use crate::{
+    body::{BytesSlot, HeldBytes},
+    duties::blocking,
+    status::Fault,
+};
+
+/// Longer texts are read beside the threads that serve connections.
+const QUICK_BYTES: usize = 64 << 10;
+
+/// What a body is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) message: MessageDescriptor,
+    /// Whether each line is a message.
+    pub(crate) is_stream: bool,
+    /// Longest message as text.
+    pub(crate) text_bytes_max: usize,
+    pub(crate) bytes: BytesSlot,
+}
+
+/// `body` as the messages of gRPC that it says.
+pub(crate) fn asked(body: Body, how: Asked) -> Body {
+    let reader = Reader { body, how, text: BytesMut::new(), searched: 0, held: None, end: End::Open };
+    Body::new(StreamBody::new(stream::unfold(reader, async |mut reader| {
+        let read = reader.next().await.transpose()?;
+        if read.is_err() {
+            reader.end = End::Told;
+        }
+        Some((read.map(Frame::data), reader))
+    })))
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    /// More may come.
+    Open,
+    /// Nothing more comes, and the last message is still to be read.
+    Read,
+    Told,
+}
+
+struct Reader {
+    body: Body,
+    how: Asked,
+    /// What came and was not read yet.
+    text: BytesMut,
+    /// Bytes of it without a line's end.
+    searched: usize,
+    /// Held for it.
+    held: Option<HeldBytes>,
+    end: End,
+}
+
+impl Reader {
+    /// The next message; none behind the last.
+    async fn next(&mut self) -> Result<Option<Bytes>, Status> {
+        while self.end != End::Told {
+            if let Some(text) = self.whole() {
+                self.held = None;
+                self.held = Some(self.how.bytes.hold(self.text.len())?);
+                if self.how.is_stream && text.trim_ascii().is_empty() {
+                    continue;
+                }
+                return Ok(Some(self.read(text).await?));
+            }
+            if self.end == End::Told {
+                break;
+            }
+            match self.body.frame().await {
+                None => self.end = End::Read,
+                Some(frame) => self.take(frame?)?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The text of the next message, when it has come whole.
+    fn whole(&mut self) -> Option<Bytes> {
+        let found = self.text[self.searched..].iter().position(|&byte| byte == b'\n');
+        match found.filter(|_| self.how.is_stream) {
+            Some(at) => {
+                let line = self.text.split_to(self.searched + at + 1).freeze();
+                self.searched = 0;
+                Some(line)
+            }
+            None if self.end == End::Read => {
+                self.end = End::Told;
+                (!self.how.is_stream || !self.text.is_empty()).then(|| self.text.split().freeze())
+            }
+            None => {
+                self.searched = self.text.len();
+                None
+            }
+        }
+    }
+
+    fn take(&mut self, frame: Frame<Bytes>) -> Result<(), Fault> {
+        let Ok(data) = frame.into_data() else { return Ok(()) };
+        match &self.held {
+            Some(held) => held.grow(data.len())?,
+            None => self.held = Some(self.how.bytes.hold(data.len())?),
+        }
+        self.text.extend_from_slice(&data);
+        let most = self.how.text_bytes_max;
+        // Of a stream what came together may be many lines.
+        let begun = if self.how.is_stream {
+            self.text
+                .iter()
+                .rposition(|&byte| byte == b'\n')
+                .map_or(self.text.len(), |at| self.text.len() - at)
+        } else {
+            self.text.len()
+        };
+        if begun > most { Err(too_long(begun, most)) } else { Ok(()) }
+    }
+
+    async fn read(&mut self, text: Bytes) -> Result<Bytes, Status> {
+        let most = self.how.text_bytes_max;
+        if text.len() > most {
+            return Err(too_long(text.len(), most).into());
+        }
+        let _held = self.how.bytes.hold(text.len() + reading_bytes(&text))?;
+        let message = self.how.message.clone();
+        if text.len() <= QUICK_BYTES {
+            return Ok(to_frame(&message, &text)?);
+        }
+        let read = blocking(move || to_frame(&message, &text)).await;
+        Ok(read.unwrap_or_else(|| Err(Fault::failed("INTERNAL", "reading JSON was given up")))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_reflect::DescriptorPool;
+
+    use super::*;
+
+    async fn read(parts: &[&str], is_stream: bool) -> Result<Vec<u8>, Status> {
+        let pool = DescriptorPool::decode(tonic_health::pb::FILE_DESCRIPTOR_SET).unwrap();
+        let message = pool.get_message_by_name("grpc.health.v1.HealthCheckRequest").unwrap();
+        let how = Asked { message, is_stream, text_bytes_max: 40, bytes: BytesSlot::default() };
+        let parts: Vec<_> =
+            parts.iter().map(|part| Ok::<_, Status>(Frame::data(Bytes::from(part.to_string())))).collect();
+        let body = Body::new(StreamBody::new(tokio_stream::iter(parts)));
+        Ok(asked(body, how).collect().await?.to_bytes().to_vec())
+    }
+
+    const A: &[u8] = b"\0\0\0\0\x03\x0a\x01a";
+    const B: &[u8] = b"\0\0\0\0\x03\x0a\x01b";
+
+    #[tokio::test]
+    async fn lines_are_messages_wherever_they_are_cut() {
+        assert_eq!(read(&["{\"serv", "ice\":\"a\"}\n"], false).await.unwrap(), A);
+        let both = [A, B].concat();
+        assert_eq!(read(&["{\"service\":\"a\"}\n\n{\"serv", "ice\":", "\"b\"}"], true).await.unwrap(), both);
+        assert_eq!(read(&["{\"service\":\"a\"}\r\n{\"service\":\"b\"}\r\n"], true).await.unwrap(), both);
+        assert!(read(&[], true).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_is_too_long_or_none_ends_it() {
+        let long = format!("{{\"service\":\"{}\"}}", "a".repeat(40));
+        for (parts, is_stream) in [
+            (vec!["{\"service\":\"a\"}\n", "x\n"], true),
+            (vec![], false),
+            (vec![&long], false),
+            (vec![&long], true),
+        ] {
+            let status = read(&parts, is_stream).await.unwrap_err();
+            let expected =
+                if parts.contains(&long.as_str()) { "MESSAGE_TOO_LARGE" } else { "MESSAGE_MALFORMED" };
+            let headers = status.into_http::<()>().into_parts().0.headers;
+            assert_eq!(crate::status::reason_in(&headers).as_deref(), Some(expected));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The methods that may be called over HTTP, and their messages between JSON and the wire's form, as the
+//! proto files have them.
+
+use std::collections::HashMap;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use http::HeaderMap;
+use prost::Message as _;
+use prost_reflect::{DescriptorError, DescriptorPool, DynamicMessage, MessageDescriptor};
+use serde_json::{Value, json};
+use serde_path_to_error::{Deserializer, Track};
+
+use crate::status::{Fault, code_in, http_status};
+
+/// Services that are offered over HTTP: not what operators and autoscalers have.
+const OFFERED: [&str; 5] = [
+    "antares.v1.CompilerService",
+    "antares.v1.OperationService",
+    "antares.v1.ProfileService",
+    "antares.v1.RunnerService",
+    "grpc.health.v1.Health",
+];
+
+/// Bytes that an object of JSON takes while it is read: a node of a tree of fields.
+const OBJECT_BYTES: usize = 1 << 10;
+
+/// Bytes that any other value may take, twice as many as one has, for lists that grow.
+const VALUE_BYTES: usize = 128;
+
+/// One method.
+#[derive(Clone, Debug)]
+pub(crate) struct Method {
+    pub(crate) input: MessageDescriptor,
+    pub(crate) output: MessageDescriptor,
+    pub(crate) takes_stream: bool,
+    pub(crate) gives_stream: bool,
+}
+
+/// All of them, by path.
+#[derive(Debug)]
+pub(crate) struct Forms {
+    methods: HashMap<String, Method>,
+    status: Option<MessageDescriptor>,
+}
+
+impl Forms {
+    /// For the services in the encoded descriptor `sets`.
+    pub(crate) fn new(sets: &[&[u8]]) -> Result<Self, DescriptorError> {
+        let mut pool = DescriptorPool::new();
+        for set in sets {
+            pool.decode_file_descriptor_set(*set)?;
+        }
+        let offered = pool.services().filter(|service| OFFERED.contains(&service.full_name()));
+        let methods = offered.flat_map(|service| service.methods().collect::<Vec<_>>());
+        let methods = methods.map(|method| {
+            let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
+            let known = Method {
+                input: method.input(),
+                output: method.output(),
+                takes_stream: method.is_client_streaming(),
+                gives_stream: method.is_server_streaming(),
+            };
+            (path, known)
+        });
+        let methods = methods.collect();
+        Ok(Self { methods, status: pool.get_message_by_name("google.rpc.Status") })
+    }
+
+    /// The method at `path`.
+    pub(crate) fn method(&self, path: &str) -> Option<&Method> {
+        self.methods.get(path)
+    }
+
+    /// The error that `headers` or trailers tell: `google.rpc.Status` in JSON, with the code as HTTP and as
+    /// gRPC has it.
+    pub(crate) fn error(&self, headers: &HeaderMap) -> Value {
+        let details = headers.get("grpc-status-details-bin").and_then(|value| self.details(value.as_bytes()));
+        let message = tonic::Status::from_header_map(headers).map(|status| status.message().to_owned());
+        json!({ "error": {
+            "code": http_status(headers).as_u16(),
+            "status": code_in(headers),
+            "message": message,
+            "details": details.unwrap_or_else(|| json!([])),
+        }})
+    }
+
+    fn details(&self, value: &[u8]) -> Option<Value> {
+        let padding = value.iter().rposition(|&byte| byte != b'=').map_or(0, |last| last + 1);
+        let bytes = STANDARD_NO_PAD.decode(&value[..padding]).ok()?;
+        let status = DynamicMessage::decode(self.status.clone()?, &bytes[..]).ok()?;
+        let mut status = serde_json::to_value(&status).ok()?;
+        status.get_mut("details").map(Value::take)
+    }
+}
+
+/// Bytes that reading `text` takes beside it, at most: `{},` is a message with a place of its own.
+pub(crate) fn reading_bytes(text: &[u8]) -> usize {
+    let (mut bytes, mut is_text, mut is_escaped) = (0_usize, false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'{' if !is_text => bytes += OBJECT_BYTES,
+            b'[' | b',' if !is_text => bytes += VALUE_BYTES,
+            _ => {}
+        }
+    }
+    bytes
+}
+
+/// `text` as a framed message of gRPC.
+pub(crate) fn to_frame(message: &MessageDescriptor, text: &[u8]) -> Result<Bytes, Fault> {
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let mut track = Track::new();
+    let read = DynamicMessage::deserialize(message.clone(), Deserializer::new(&mut json, &mut track));
+    let read = read.and_then(|read| json.end().map(|()| read)).map_err(|error| {
+        let problem = format!("the body is no {} in JSON: {error}", message.name());
+        Fault::invalid("MESSAGE_MALFORMED", problem).violation(track.path().to_string(), error.to_string())
+    })?;
+    let bytes = read.encoded_len();
+    let length = u32::try_from(bytes).map_err(|_| too_long(bytes, u32::MAX as usize))?;
+    let mut frame = BytesMut::with_capacity(5 + bytes);
+    frame.put_u8(0);
+    frame.put_u32(length);
+    read.encode(&mut frame).map_err(|error| Fault::internal(&error))?;
+    Ok(frame.freeze())
+}
+
+/// A message of the wire as JSON, with a line's end.
+pub(crate) fn to_line(message: &MessageDescriptor, bytes: &[u8]) -> Result<Bytes, Fault> {
+    let message = DynamicMessage::decode(message.clone(), bytes).map_err(|error| Fault::internal(&error))?;
+    let mut line = serde_json::to_vec(&message).map_err(|error| Fault::internal(&error))?;
+    line.push(b'\n');
+    Ok(line.into())
+}
+
+/// A message is longer than it may be.
+pub(crate) fn too_long(bytes: usize, most: usize) -> Fault {
+    let problem = format!("a message of {bytes} bytes or more, at most {most} are allowed");
+    Fault::too_large(problem).metadata("message_bytes_max", most.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forms() -> Forms {
+        let sets = [tonic_health::pb::FILE_DESCRIPTOR_SET, tonic_types::pb::FILE_DESCRIPTOR_SET];
+        Forms::new(&sets).unwrap()
+    }
+
+    #[test]
+    fn messages_go_there_and_back() {
+        let forms = forms();
+        let method = forms.method("/grpc.health.v1.Health/Check").unwrap();
+        assert!(!method.takes_stream && !method.gives_stream);
+        let frame = to_frame(&method.input, br#"{"service": "a"}"#).unwrap();
+        assert_eq!(&frame[..], b"\0\0\0\0\x03\x0a\x01a");
+        assert_eq!(to_line(&method.output, b"\x08\x01").unwrap(), "{\"status\":\"SERVING\"}\n");
+        assert!(forms.method("/grpc.health.v1.Health/Check/").is_none());
+        assert!(forms.method("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo").is_none());
+    }
+
+    #[test]
+    fn what_is_no_message_is_told_with_its_place() {
+        let forms = forms();
+        let input = &forms.method("/grpc.health.v1.Health/Check").unwrap().input;
+        for wrong in
+            ["", "{", "[]", "{}{}", "{\"service\":1}", "{\"other\":1}", "null", "{\"service\":\"\\ud800\"}"]
+        {
+            let fault = to_frame(input, wrong.as_bytes()).unwrap_err();
+            assert_eq!(fault.reason(), "MESSAGE_MALFORMED", "{wrong}");
+        }
+        let status = tonic::Status::from(to_frame(input, b"{\"service\":1}").unwrap_err());
+        let headers = status.into_http::<()>().into_parts().0.headers;
+        let error = forms.error(&headers);
+        assert_eq!(error["error"]["code"], 400);
+        assert_eq!(error["error"]["status"], "INVALID_ARGUMENT");
+        let details = error["error"]["details"].as_array().unwrap();
+        assert_eq!(details[0]["@type"], "type.googleapis.com/google.rpc.ErrorInfo");
+        assert_eq!(details[0]["reason"], "MESSAGE_MALFORMED");
+        assert_eq!(details[1]["fieldViolations"][0]["field"], "service");
+    }
+
+    #[test]
+    fn bombs_of_few_bytes_count_for_what_they_become() {
+        assert_eq!(reading_bytes(br#"{"a":[{},{}]}"#), 3 * OBJECT_BYTES + 2 * VALUE_BYTES);
+        assert_eq!(reading_bytes(br#"{"a":"{\"b\":[{},{}]}\\"}"#), OBJECT_BYTES);
+    }
+}

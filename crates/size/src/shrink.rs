@@ -1,0 +1,171 @@
+//! The same script in fewer bytes: what the VM never loads goes, and segments move together.
+
+use antares_abi::{CompileLimits, CompileOptions, Isa};
+use antares_program::Image;
+
+/// Bytes of the header of an ELF of 64 bits, and of each of its program headers.
+const HEADER: usize = 64;
+const PROGRAM_HEADER: usize = 56;
+/// The program header of what is loaded.
+const LOAD: u32 = 1;
+
+/// A script that is smaller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shrunk {
+    /// The ELF.
+    pub elf: Vec<u8>,
+    /// Whether segments have moved in the file, and only their program headers are left.
+    pub is_packed: bool,
+    /// Bytes of memory that differ: those of the header that told of sections, where a segment has the header
+    /// in it.
+    pub header_bytes: usize,
+}
+
+/// Why a script is left as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShrinkError {
+    /// ckb-vm loads it in no version.
+    #[error("ckb-vm loads this file in no version")]
+    NoScript,
+    /// A table or a segment is not in the file.
+    #[error("the program headers do not describe this file")]
+    Headers,
+    /// The result is not the same in memory.
+    #[error("left as it is: with fewer bytes it would be another script in memory")]
+    Differs,
+}
+
+/// `elf` without what the VM never loads, with its segments close together. In each VM version that loads it
+/// the result is loaded to the same memory, with the same permissions and entry; that is compared here.
+///
+/// # Errors
+/// It cannot be done, or not so that this holds.
+pub fn shrink(elf: &[u8]) -> Result<Shrunk, ShrinkError> {
+    let before = images(elf);
+    if before.iter().all(Option::is_none) {
+        return Err(ShrinkError::NoScript);
+    }
+    let packed = packed(elf);
+    let cut = cut(elf)?;
+    let candidates = [packed.map(|elf| (elf, true)), Some((cut, false))];
+    let mut same = candidates.into_iter().flatten().filter_map(|(smaller, is_packed)| {
+        let header_bytes = differing(&before, &images(&smaller))?;
+        Some(Shrunk { elf: smaller, is_packed, header_bytes })
+    });
+    same.find(|shrunk| shrunk.elf.len() <= elf.len()).ok_or(ShrinkError::Differs)
+}
+
+/// What each VM version makes of an ELF.
+fn images(elf: &[u8]) -> [Option<Image>; 3] {
+    [0, 1, 2].map(|vm_version| {
+        let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+        antares_program::read(elf, options, &CompileLimits::DEFAULT).ok()
+    })
+}
+
+/// Bytes in which two scripts differ in memory; none if anything else does, or other bytes than those of a
+/// header that tell of sections.
+fn differing(before: &[Option<Image>; 3], after: &[Option<Image>; 3]) -> Option<usize> {
+    let mut most = 0;
+    for (before, after) in before.iter().zip(after) {
+        match (before, after) {
+            (None, None) => {}
+            (Some(before), Some(after)) => {
+                let is_same = before.entry == after.entry
+                    && before.executable == after.executable
+                    && before.segments == after.segments;
+                let bytes = before.differing_bytes(after)?;
+                // The table's place, its entries' size and number, and the number of the names: fourteen
+                // bytes of one header.
+                let first = bytes.first().copied().unwrap_or(0);
+                let is_header = bytes.iter().all(|at| {
+                    let header = first & !0xfff;
+                    matches!(at.wrapping_sub(header), 40..48 | 58..64)
+                });
+                if !is_same || !is_header {
+                    return None;
+                }
+                most = most.max(bytes.len());
+            }
+            _ => return None,
+        }
+    }
+    Some(most)
+}
+
+fn number<const N: usize>(elf: &[u8], at: usize) -> Option<u64> {
+    let bytes = elf.get(at..at.checked_add(N)?)?;
+    Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+}
+
+/// A segment in the file.
+struct Load {
+    header: usize,
+    offset: usize,
+    bytes: usize,
+}
+
+/// The segments that are loaded, as far as they have bytes in the file.
+fn loads(elf: &[u8]) -> Option<Vec<Load>> {
+    let place = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
+    let (table, size) = (place(number::<8>(elf, 32))?, place(number::<2>(elf, 54))?);
+    let count = place(number::<2>(elf, 56))?;
+    if size != PROGRAM_HEADER {
+        return None;
+    }
+    let mut loads = Vec::new();
+    for index in 0..count {
+        let header = table.checked_add(index * PROGRAM_HEADER)?;
+        if number::<4>(elf, header)? != u64::from(LOAD) {
+            continue;
+        }
+        let (offset, bytes) = (place(number::<8>(elf, header + 8))?, place(number::<8>(elf, header + 32))?);
+        elf.get(offset..offset.checked_add(bytes)?)?;
+        loads.push(Load { header, offset, bytes });
+    }
+    Some(loads)
+}
+
+/// Without what stands behind the last segment.
+fn cut(elf: &[u8]) -> Result<Vec<u8>, ShrinkError> {
+    let loads = loads(elf).ok_or(ShrinkError::Headers)?;
+    let table_end =
+        number::<8>(elf, 32).unwrap_or(0) + number::<2>(elf, 56).unwrap_or(0) * PROGRAM_HEADER as u64;
+    let end = loads.iter().map(|load| load.offset + load.bytes).max().unwrap_or(0);
+    let end = end.max(usize::try_from(table_end).unwrap_or(usize::MAX)).max(HEADER);
+    let mut smaller = elf.get(..end).ok_or(ShrinkError::Headers)?.to_vec();
+    without_sections(&mut smaller);
+    Ok(smaller)
+}
+
+/// Only headers and segments; none if a segment has the headers in it, which then must stay as they are.
+fn packed(elf: &[u8]) -> Option<Vec<u8>> {
+    let loads = loads(elf)?;
+    let headers_end = number::<8>(elf, 32)? + number::<2>(elf, 56)? * PROGRAM_HEADER as u64;
+    if loads.iter().any(|load| (load.offset as u64) < headers_end) {
+        return None;
+    }
+    let mut smaller = elf.get(..HEADER)?.to_vec();
+    for load in &loads {
+        smaller.extend_from_slice(elf.get(load.header..load.header + PROGRAM_HEADER)?);
+    }
+    smaller.get_mut(32..40)?.copy_from_slice(&(HEADER as u64).to_le_bytes());
+    smaller.get_mut(56..58)?.copy_from_slice(&u16::try_from(loads.len()).ok()?.to_le_bytes());
+    for (index, load) in loads.iter().enumerate() {
+        let at = HEADER + index * PROGRAM_HEADER + 8;
+        let offset = smaller.len() as u64;
+        smaller.get_mut(at..at + 8)?.copy_from_slice(&offset.to_le_bytes());
+        smaller.extend_from_slice(elf.get(load.offset..load.offset + load.bytes)?);
+    }
+    without_sections(&mut smaller);
+    Some(smaller)
+}
+
+/// Takes away what the header says of sections.
+fn without_sections(elf: &mut [u8]) {
+    for range in [40..48, 58..64] {
+        if let Some(bytes) = elf.get_mut(range) {
+            bytes.fill(0);
+        }
+    }
+}

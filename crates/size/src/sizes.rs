@@ -1,0 +1,119 @@
+//! Where the bytes of an ELF are.
+
+use std::collections::BTreeMap;
+
+use antares_abi::CompileOptions;
+use antares_profile_view::Symbols;
+use object::{Object as _, ObjectSection as _, ObjectSegment as _, read::elf::ElfFile64};
+use serde::Serialize;
+
+/// Bytes of something with a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// Its name.
+    pub name: String,
+    /// Bytes in the file.
+    pub bytes: u64,
+}
+
+/// Where the bytes of a script are. Keys only grow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sizes {
+    /// Of the file.
+    pub bytes: u64,
+    /// Of these, what the VM loads.
+    pub loaded_bytes: u64,
+    /// What `strip` takes: names, lines, debug information, section headers.
+    pub strippable_bytes: u64,
+    /// Neither: headers and padding between segments.
+    pub padding_bytes: u64,
+    /// By section, the largest first.
+    pub sections: Vec<Part>,
+    /// Functions with code, the largest first.
+    pub functions: Vec<Part>,
+    /// Files that code was made of, the largest first; what has no line is `?`.
+    pub files: Vec<Part>,
+    /// Functions with the same bytes as another one, by the names of both.
+    pub duplicates: Vec<Part>,
+}
+
+impl Sizes {
+    /// Looks at an ELF; none if it cannot be read as one.
+    #[must_use]
+    pub fn of(elf: &[u8], options: CompileOptions) -> Option<Self> {
+        let file = ElfFile64::<object::Endianness>::parse(elf).ok()?;
+        let symbols = Symbols::of(elf, options);
+        let bytes = elf.len() as u64;
+        let mut ranges: Vec<(u64, u64)> = file.segments().map(|segment| segment.file_range()).collect();
+        ranges.sort_unstable();
+        let (mut loaded, mut end) = (0, 0);
+        for (start, size) in ranges {
+            let (start, stop) = (start.max(end), start.saturating_add(size).min(bytes));
+            loaded += stop.saturating_sub(start);
+            end = end.max(stop);
+        }
+        let mut sections = Vec::new();
+        for section in file.sections() {
+            let name = section.name().unwrap_or("?").to_owned();
+            let part = section.file_range().map_or(0, |(_, size)| size.min(bytes));
+            sections.push(Part { name, bytes: part });
+        }
+        // What stands behind all that is loaded is never loaded.
+        let strippable = bytes - end.min(bytes);
+        Some(Self {
+            bytes,
+            loaded_bytes: loaded,
+            strippable_bytes: strippable,
+            padding_bytes: end.min(bytes).saturating_sub(loaded),
+            sections: sorted(sections),
+            functions: sorted(
+                symbols
+                    .functions()
+                    .map(|(start, end, name)| Part {
+                        name: name.to_owned(),
+                        bytes: end.saturating_sub(start),
+                    })
+                    .collect(),
+            ),
+            files: files(&symbols),
+            duplicates: duplicates(&file, &symbols),
+        })
+    }
+}
+
+/// Without what is empty, the largest first.
+fn sorted(mut parts: Vec<Part>) -> Vec<Part> {
+    parts.retain(|part| part.bytes > 0);
+    parts.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+    parts
+}
+
+/// Bytes of code by the file of the innermost function, two bytes at a time: no instruction is shorter.
+fn files(symbols: &Symbols) -> Vec<Part> {
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    for (start, end, _) in symbols.functions().filter(|_| symbols.has_lines()) {
+        for pc in (start..end).step_by(2) {
+            let line = symbols.locate(pc).into_iter().next().and_then(|location| location.line);
+            let file = line.map(|line| line.file).filter(|file| !file.is_empty());
+            *found.entry(file.unwrap_or_else(|| "?".to_owned())).or_default() += 2.min(end - pc);
+        }
+    }
+    sorted(found.into_iter().map(|(name, bytes)| Part { name, bytes }).collect())
+}
+
+/// Functions whose bytes are those of an earlier one. They may still be told apart by their address.
+fn duplicates(file: &ElfFile64<'_>, symbols: &Symbols) -> Vec<Part> {
+    let mut known: BTreeMap<&[u8], &str> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (start, end, name) in symbols.functions() {
+        let mut sections = file.sections();
+        let bytes =
+            sections.find_map(|section| section.data_range(start, end.saturating_sub(start)).ok().flatten());
+        let Some(bytes) = bytes.filter(|bytes| bytes.len() > 4) else { continue };
+        match known.get(bytes) {
+            Some(first) => found.push(Part { name: format!("{name} = {first}"), bytes: bytes.len() as u64 }),
+            None => drop(known.insert(bytes, name)),
+        }
+    }
+    sorted(found)
+}

@@ -1,0 +1,188 @@
+//! Which function called which, as a tree in which each call has a node of its own: what ckb-debugger's flame
+//! graphs show.
+//!
+//! A jump to where a function begins is a call, whether it links or not. A jump to where an open call returns
+//! to ends that call and all that it made. Everything else stays where it is.
+
+use std::collections::HashSet;
+
+use ckb_vm::{
+    instructions::{
+        Itype, Utype, extract_opcode, instruction_length,
+        insts::{OP_FAR_JUMP_ABS, OP_FAR_JUMP_REL, OP_JAL, OP_JALR_VERSION0, OP_JALR_VERSION1},
+    },
+    registers::A0,
+};
+
+/// Calls that are kept, at most; what later ones do counts for who made them.
+const CALLS_MAX: usize = 8 << 20;
+
+/// What is known of a program's functions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Functions {
+    /// Where they begin.
+    pub starts: HashSet<u64>,
+    /// Where `_sbrk` begins; 0 if there is none.
+    pub sbrk: u64,
+    /// Where the heap begins; 0 if that is not known.
+    pub heap: u64,
+}
+
+/// A node of the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// How deep it is; the root has 0.
+    pub depth: u32,
+    /// Where the function begins.
+    pub address: u64,
+    /// Cycles of its own instructions.
+    pub cycles: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Node {
+    address: u64,
+    /// Where the call returns to.
+    link: u64,
+    /// The last instruction that ran in it.
+    pc: u64,
+    parent: usize,
+    first_child: usize,
+    last_child: usize,
+    next: usize,
+    cycles: u64,
+    depth: u32,
+    /// The first argument.
+    a0: u64,
+}
+
+/// The tree of one VM. Node 0 is the root; 0 also means none.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    functions: Functions,
+    nodes: Vec<Node>,
+    at: usize,
+}
+
+impl Calls {
+    pub(crate) fn new(functions: Functions, entry: u64) -> Self {
+        Self { functions, nodes: vec![Node { address: entry, ..Node::default() }], at: 0 }
+    }
+
+    /// Where the heap ends.
+    pub(crate) fn heap(&self) -> u64 {
+        self.functions.heap
+    }
+
+    /// Counts `instruction` at `pc`, and follows it, before it runs.
+    pub(crate) fn step(&mut self, pc: u64, instruction: u64, cycles: u64, registers: &[u64]) {
+        let node = &mut self.nodes[self.at];
+        node.cycles += cycles;
+        node.pc = pc;
+        let near = |immediate: i32| pc.wrapping_add_signed(immediate.into()) & !1;
+        let target = match extract_opcode(instruction) {
+            OP_JAL | OP_FAR_JUMP_REL => near(Utype(instruction).immediate_s()),
+            OP_JALR_VERSION0 | OP_JALR_VERSION1 => {
+                let jump = Itype(instruction);
+                registers[jump.rs1()].wrapping_add_signed(jump.immediate_s().into()) & !1
+            }
+            OP_FAR_JUMP_ABS => i64::from(Utype(instruction).immediate_s()).cast_unsigned() & !1,
+            _ => return,
+        };
+        if self.functions.starts.contains(&target) {
+            let link = pc.wrapping_add(instruction_length(instruction).into());
+            self.call(target, link, registers[A0]);
+        } else {
+            self.come_back(target, registers[A0]);
+        }
+    }
+
+    fn call(&mut self, address: u64, link: u64, a0: u64) {
+        let (parent, index) = (self.at, self.nodes.len());
+        if index == CALLS_MAX {
+            return;
+        }
+        let depth = self.nodes[parent].depth + 1;
+        self.nodes.push(Node { address, link, parent, depth, a0, ..Node::default() });
+        match std::mem::replace(&mut self.nodes[parent].last_child, index) {
+            0 => self.nodes[parent].first_child = index,
+            before => self.nodes[before].next = index,
+        }
+        self.at = index;
+    }
+
+    /// Ends the innermost call that returns to `target`, if one does.
+    fn come_back(&mut self, target: u64, a0: u64) {
+        let mut at = self.at;
+        while at != 0 {
+            let node = self.nodes[at];
+            if node.link == target {
+                if node.address == self.functions.sbrk && node.address != 0 {
+                    // It gives where the heap ended before, and was told how much longer it gets.
+                    self.functions.heap = a0.wrapping_add(node.a0);
+                }
+                self.at = node.parent;
+                return;
+            }
+            at = node.parent;
+        }
+    }
+
+    /// Where the open calls are, outermost first: where each returns to, and the last instruction.
+    pub(crate) fn stack(&self) -> Vec<u64> {
+        let mut stack = vec![self.nodes[self.at].pc];
+        let mut at = self.at;
+        loop {
+            stack.push(self.nodes[at].link);
+            if at == 0 {
+                break;
+            }
+            at = self.nodes[at].parent;
+        }
+        stack.reverse();
+        stack
+    }
+
+    /// All nodes, each behind the one that it is under.
+    pub(crate) fn into_tree(self) -> Vec<Call> {
+        let mut tree = Vec::with_capacity(self.nodes.len());
+        let mut open = vec![0];
+        while let Some(at) = open.pop() {
+            let Node { depth, address, cycles, first_child, next, .. } = self.nodes[at];
+            tree.push(Call { depth, address, cycles });
+            open.extend([next, first_child].into_iter().filter(|index| *index != 0));
+        }
+        tree
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_is_told_from_the_root() {
+        let mut calls = Calls::new(Functions::default(), 0x100);
+        calls.call(0x200, 0x104, 0);
+        calls.call(0x300, 0x204, 0);
+        assert_eq!(calls.stack(), [0, 0x104, 0x204, 0]);
+        calls.come_back(0x204, 0);
+        calls.call(0x300, 0x208, 0);
+        // Two calls at once, and one that nobody waits for.
+        calls.come_back(0x104, 0);
+        calls.come_back(0x999, 0);
+        calls.call(0x400, 0x108, 0);
+        let tree = calls.into_tree();
+        let shape: Vec<_> = tree.iter().map(|call| (call.depth, call.address)).collect();
+        assert_eq!(shape, [(0, 0x100), (1, 0x200), (2, 0x300), (2, 0x300), (1, 0x400)]);
+    }
+
+    #[test]
+    fn the_heap_grows_as_sbrk_says() {
+        let functions = Functions { sbrk: 0x200, heap: 0x1000, ..Functions::default() };
+        let mut calls = Calls::new(functions, 0x100);
+        calls.call(0x200, 0x104, 0x80);
+        calls.come_back(0x104, 0x1000);
+        assert_eq!(calls.heap(), 0x1080);
+    }
+}

@@ -1,0 +1,112 @@
+//! A guest in the middle of a system call, for whoever serves calls that ckb-script has not.
+
+use ckb_vm::{
+    Memory, Register, SupportMachine,
+    memory::{FLAG_EXECUTABLE, FLAG_WXORX_BIT},
+    registers::{A0, A7},
+};
+
+pub use ckb_vm::Error as GuestError;
+
+/// Longest text that a guest names, bytes.
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// Registers and memory of a guest that has made a system call.
+pub trait Guest {
+    /// The number of the call.
+    fn number(&self) -> u64;
+    /// An argument, 0 to 5.
+    fn argument(&self, index: usize) -> u64;
+    /// All registers.
+    fn registers(&self) -> Vec<u64>;
+    /// Where it goes on.
+    fn pc(&self) -> u64;
+    /// `bytes` of its memory.
+    ///
+    /// # Errors
+    /// The VM's, for memory that it does not have.
+    fn read(&mut self, at: u64, bytes: u64) -> Result<Vec<u8>, GuestError>;
+    /// A text that ends with a zero.
+    ///
+    /// # Errors
+    /// The VM's; or the text is longer than 4096 bytes.
+    fn text(&mut self, at: u64) -> Result<Vec<u8>, GuestError>;
+    /// Fills its memory.
+    ///
+    /// # Errors
+    /// The VM's, for memory that it may not write.
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), GuestError>;
+    /// What the call gives.
+    fn set_result(&mut self, value: u64);
+    /// Whether a page is code.
+    ///
+    /// # Errors
+    /// The VM's, for a page that it does not have.
+    fn is_code(&mut self, page: u64) -> Result<bool, GuestError>;
+    /// Bytes of its memory.
+    fn memory_bytes(&self) -> u64;
+}
+
+impl<M: SupportMachine> Guest for M {
+    fn number(&self) -> u64 {
+        SupportMachineRegisters::get(self, A7)
+    }
+
+    fn argument(&self, index: usize) -> u64 {
+        SupportMachineRegisters::get(self, A0 + index)
+    }
+
+    fn registers(&self) -> Vec<u64> {
+        ckb_vm::CoreMachine::registers(self).iter().map(Register::to_u64).collect()
+    }
+
+    fn pc(&self) -> u64 {
+        ckb_vm::CoreMachine::pc(self).to_u64()
+    }
+
+    fn read(&mut self, at: u64, bytes: u64) -> Result<Vec<u8>, GuestError> {
+        Ok(self.memory_mut().load_bytes(at, bytes)?.to_vec())
+    }
+
+    fn text(&mut self, at: u64) -> Result<Vec<u8>, GuestError> {
+        let mut text = Vec::new();
+        loop {
+            let address = at.wrapping_add(text.len() as u64);
+            let byte = self.memory_mut().load8(&M::REG::from_u64(address))?.to_u8();
+            if byte == 0 {
+                return Ok(text);
+            }
+            if text.len() == TEXT_BYTES_MAX {
+                return Err(GuestError::External("a path has more than 4096 bytes".to_owned()));
+            }
+            text.push(byte);
+        }
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), GuestError> {
+        self.memory_mut().store_bytes(at, bytes)
+    }
+
+    fn set_result(&mut self, value: u64) {
+        self.set_register(A0, M::REG::from_u64(value));
+    }
+
+    fn is_code(&mut self, page: u64) -> Result<bool, GuestError> {
+        Ok(self.memory_mut().fetch_flag(page)? & FLAG_WXORX_BIT == FLAG_EXECUTABLE)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.memory().memory_size() as u64
+    }
+}
+
+/// One register, of any machine.
+trait SupportMachineRegisters {
+    fn get(&self, register: usize) -> u64;
+}
+
+impl<M: SupportMachine> SupportMachineRegisters for M {
+    fn get(&self, register: usize) -> u64 {
+        ckb_vm::CoreMachine::registers(self)[register].to_u64()
+    }
+}

@@ -1,0 +1,180 @@
+//! The system calls that ckb-debugger has beside ckb-script's: what a guest's registers and memory ask of the
+//! host, and what becomes of the answer. No number or address of the host's own passes through here.
+
+use std::{fmt, sync::Arc};
+
+use antares_hosted::{
+    Link,
+    job::{HOST_CALL_BYTES_MAX, HostAnswer, HostCall, HostedNews},
+};
+
+use crate::{Functions, Guest, GuestError, ScriptHost, dump};
+
+const CLOSE: u64 = 57;
+const SEEK: u64 = 62;
+const READ: u64 = 63;
+const WRITE: u64 = 64;
+const WRITE_VECTOR: u64 = 66;
+const STAT: u64 = 80;
+const DUMP: u64 = 4097;
+const INPUT: u64 = 9000;
+const TIME: u64 = 9001;
+const RANDOM: u64 = 9002;
+const OPEN: u64 = 9003;
+const REOPEN: u64 = 9004;
+const READ_STREAM: u64 = 9005;
+const IS_AT_END: u64 = 9006;
+const HAS_FAILED: u64 = 9007;
+const NEXT: u64 = 9008;
+const CLOSE_STREAM: u64 = 9009;
+const TELL: u64 = 9010;
+const SEEK_STREAM: u64 = 9011;
+const WRITE_STREAM: u64 = 9012;
+const WRITE_FILE: u64 = 9013;
+
+/// Pieces of one write, at most, as Linux has it.
+const PIECES_MAX: u64 = 1024;
+
+/// The parent, as the host of a guest.
+pub(crate) struct Parent {
+    pub(crate) link: Arc<dyn Link>,
+    pub(crate) has_input: bool,
+    pub(crate) may_dump: bool,
+}
+
+impl ScriptHost for Parent {
+    fn call(&self, vm: u64, guest: &mut dyn Guest) -> Result<bool, GuestError> {
+        let [a0, a1, a2, a3] = [0, 1, 2, 3].map(|index| guest.argument(index));
+        match guest.number() {
+            CLOSE => self.give(guest, HostCall::Close(int(a0)))?,
+            SEEK => {
+                let whence = int(a2);
+                if !(0..=2).contains(&whence) {
+                    return Err(GuestError::Unexpected("Unexpected whence".to_owned()));
+                }
+                self.give(guest, HostCall::Seek(int(a0), a1.cast_signed(), whence))?;
+            }
+            READ => self.fill(guest, a1, HostCall::Read(int(a0), a2.min(HOST_CALL_BYTES_MAX)))?,
+            WRITE => {
+                let bytes = guest.read(a1, moved(a2)?)?;
+                self.give(guest, HostCall::Write(int(a0), bytes))?;
+            }
+            WRITE_VECTOR => self.write_vector(guest, int(a0), (a1, a2))?,
+            STAT => self.fill(guest, a1, HostCall::Stat(int(a0)))?,
+            DUMP if self.may_dump => {
+                let elf = dump::elf_of(guest)?;
+                self.ask(HostCall::Dump(elf))?;
+            }
+            INPUT if self.has_input => {
+                self.fill(guest, a0, HostCall::Input(vm, a1.min(HOST_CALL_BYTES_MAX)))?;
+            }
+            TIME => self.give(guest, HostCall::Time)?,
+            RANDOM => self.give(guest, HostCall::Random)?,
+            OPEN | REOPEN => {
+                let (path, mode) = (guest.text(a0)?, guest.text(a1)?);
+                let replaced = (guest.number() == REOPEN).then_some(a2);
+                self.give(guest, HostCall::Open(path, mode, replaced))?;
+            }
+            READ_STREAM => {
+                moved(a1.saturating_mul(a2))?;
+                self.fill(guest, a0, HostCall::ReadStream(a3, a1, a2))?;
+            }
+            IS_AT_END => self.give(guest, HostCall::IsAtEnd(a0))?,
+            HAS_FAILED => self.give(guest, HostCall::HasFailed(a0))?,
+            NEXT => self.give(guest, HostCall::Next(a0))?,
+            CLOSE_STREAM => self.give(guest, HostCall::CloseStream(a0))?,
+            TELL => self.give(guest, HostCall::Tell(a0))?,
+            SEEK_STREAM => self.give(guest, HostCall::SeekStream(a0, a1.cast_signed(), int(a2)))?,
+            WRITE_STREAM => {
+                let bytes = guest.read(a0, moved(a1.saturating_mul(a2))?)?;
+                self.give(guest, HostCall::WriteStream(a3, a1, bytes))?;
+            }
+            WRITE_FILE => {
+                let (path, bytes) = (guest.text(a0)?, guest.read(a1, a2)?);
+                self.give(guest, HostCall::WriteFile(path, bytes))?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn line(&self, vm: u64, text: &str) {
+        self.link.tell(HostedNews::Line { vm, text: text.to_owned() });
+    }
+}
+
+impl Parent {
+    fn ask(&self, call: HostCall) -> Result<HostAnswer, GuestError> {
+        let answer = self.link.ask(call);
+        match answer.error {
+            Some(why) => Err(GuestError::External(why)),
+            None => Ok(answer),
+        }
+    }
+
+    /// Asks which functions a program has.
+    pub(crate) fn functions(&self, elf: &[u8]) -> Functions {
+        let Ok(answer) = self.ask(HostCall::Functions(elf.to_vec())) else { return Functions::default() };
+        let mut words = answer.bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+        let mut word = || words.next().unwrap_or(0);
+        let (sbrk, heap) = (word(), word());
+        Functions { starts: words.collect(), sbrk, heap }
+    }
+
+    /// Has the host do `call`, whose value is all that the guest gets.
+    fn give(&self, guest: &mut dyn Guest, call: HostCall) -> Result<(), GuestError> {
+        let answer = self.ask(call)?;
+        guest.set_result(answer.value.cast_unsigned());
+        Ok(())
+    }
+
+    /// The same, with bytes for the guest's memory.
+    fn fill(&self, guest: &mut dyn Guest, at: u64, call: HostCall) -> Result<(), GuestError> {
+        let answer = self.ask(call)?;
+        guest.write(at, &answer.bytes)?;
+        guest.set_result(answer.value.cast_unsigned());
+        Ok(())
+    }
+
+    fn write_vector(
+        &self,
+        guest: &mut dyn Guest,
+        to: i32,
+        (at, count): (u64, u64),
+    ) -> Result<(), GuestError> {
+        if count > PIECES_MAX {
+            guest.set_result(u64::MAX);
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        for piece in 0..count {
+            let entry = guest.read(at.wrapping_add(16 * piece), 16)?;
+            let word = |at: usize| entry[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            let (from, length) = (word(0), word(8));
+            moved(length.saturating_add(bytes.len() as u64))?;
+            bytes.extend(guest.read(from, length)?);
+        }
+        self.give(guest, HostCall::Write(to, bytes))
+    }
+}
+
+impl fmt::Debug for Parent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parent").finish_non_exhaustive()
+    }
+}
+
+/// The lower half of a register, as a C int.
+fn int(register: u64) -> i32 {
+    #[expect(clippy::cast_possible_truncation, reason = "a C int is the lower half of a register")]
+    let low = register as u32;
+    low.cast_signed()
+}
+
+/// `bytes`, if one call may move so many.
+fn moved(bytes: u64) -> Result<u64, GuestError> {
+    if bytes > HOST_CALL_BYTES_MAX {
+        return Err(GuestError::External(format!("one call moves more than {HOST_CALL_BYTES_MAX} bytes")));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,387 @@
+//! The VMs of a script group, run step by step and looked at: which there are, what each costs without loads
+//! and system calls, and for one of them its calls, the instructions it reaches, and its registers.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    fmt::Write as _,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use ckb_script::types::Machine;
+use ckb_types::bytes::Bytes;
+use ckb_vm::{
+    CoreMachine, DefaultMachine, DefaultMachineRunner, Error, ISA_MOP, Register, SupportMachine, Syscalls,
+    cost_model::estimate_cycles,
+    decoder::{Decoder, build_decoder},
+    elf::ProgramMetadata,
+    instructions::execute,
+    machine::VERSION0,
+    registers::{A0, A1, A3, A7, SP},
+};
+
+use crate::{
+    Functions,
+    calls::{Call, Calls},
+};
+
+/// Numbers of the system calls that begin a program.
+const EXEC: u64 = 2043;
+const SPAWN: u64 = 2601;
+/// What ckb-script calls the list of cell deps.
+const CELL_DEP: u64 = 3;
+/// Bytes of steps that are told at once.
+const STEPS_BYTES: usize = 1 << 20;
+
+/// Registers and memory, as ckb-script's own machine has them.
+type Core = <Machine as DefaultMachineRunner>::Inner;
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<WatchSession>>> = const { RefCell::new(None) };
+}
+
+/// What is to be looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Watch {
+    /// The VM that is looked at more closely, as long as it runs its first program.
+    pub vm: u64,
+    /// Its calls.
+    pub calls: bool,
+    /// The instructions that it reaches.
+    pub reached: bool,
+    /// Its registers before each instruction.
+    pub steps: bool,
+    /// Whether its stack meets its heap.
+    pub overlap: bool,
+    /// Cycles after which it is no longer looked at, as if it ended there.
+    pub cycles_max: u64,
+}
+
+/// Who wants to know.
+pub trait Watcher: Send {
+    /// What is known of the functions of a program.
+    fn functions(&mut self, elf: &[u8]) -> Functions;
+    /// The next part of the text of steps.
+    fn steps(&mut self, text: String);
+}
+
+/// Where a program is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Located {
+    /// Which list.
+    pub source: u64,
+    /// Which entry.
+    pub index: u64,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// A program that ran in a VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchedVm {
+    /// Number of the VM.
+    pub vm: u64,
+    /// Programs that it had before.
+    pub generation: u64,
+    /// VM and generation that began it.
+    pub parent: Option<(u64, u64)>,
+    /// Where it is.
+    pub located: Located,
+    /// Cycles of its instructions.
+    pub cycles: u64,
+    /// What it exited with, if it did.
+    pub exit_code: Option<i8>,
+}
+
+/// Where the VM was when it was looked at last, if that was before its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Why.
+    pub error: Error,
+    /// Where its calls return to, outermost first, and where it is.
+    pub stack: Vec<u64>,
+    /// Its registers.
+    pub registers: String,
+}
+
+/// What the machines of a script group share.
+pub struct WatchSession {
+    watch: Watch,
+    state: Mutex<State>,
+}
+
+struct State {
+    watcher: Box<dyn Watcher>,
+    vms: Vec<WatchedVm>,
+    /// The VM whose machine is being made.
+    next: u64,
+    /// Where the program is that a VM has begun by a system call.
+    pending: BTreeMap<u64, Located>,
+    spawning: Option<u64>,
+    root: Located,
+    close: Close,
+    stopped: Option<Stopped>,
+}
+
+/// The closer look.
+#[derive(Default)]
+struct Close {
+    calls: Option<Calls>,
+    reached: BTreeSet<u64>,
+    steps: String,
+}
+
+impl WatchSession {
+    /// A session that has seen nothing.
+    #[must_use]
+    pub fn new(watch: Watch, watcher: Box<dyn Watcher>) -> Arc<Self> {
+        let root = Located { source: CELL_DEP, ..Located::default() };
+        let state = State {
+            watcher,
+            vms: Vec::new(),
+            next: 0,
+            pending: BTreeMap::new(),
+            spawning: None,
+            root,
+            close: Close::default(),
+            stopped: None,
+        };
+        Arc::new(Self { watch, state: Mutex::new(state) })
+    }
+
+    /// Has machines that `run` makes look here.
+    pub fn during<T>(self: &Arc<Self>, run: impl FnOnce() -> T) -> T {
+        let before = CURRENT.replace(Some(self.clone()));
+        let done = run();
+        CURRENT.set(before);
+        done
+    }
+
+    /// The programs that ran, in the order in which they began.
+    pub fn take_vms(&self) -> Vec<WatchedVm> {
+        mem::take(&mut self.lock().vms)
+    }
+
+    /// The calls, from the root.
+    pub fn take_calls(&self) -> Vec<Call> {
+        self.lock().close.calls.take().map(Calls::into_tree).unwrap_or_default()
+    }
+
+    /// The instructions that were reached.
+    pub fn take_reached(&self) -> Vec<u64> {
+        mem::take(&mut self.lock().close.reached).into_iter().collect()
+    }
+
+    /// Where it was left, if that was before its end. Tells what steps are left.
+    pub fn take_stopped(&self) -> Option<Stopped> {
+        let mut state = self.lock();
+        let steps = mem::take(&mut state.close.steps);
+        state.watcher.steps(steps);
+        state.stopped.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for WatchSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchSession").field("watch", &self.watch).finish_non_exhaustive()
+    }
+}
+
+/// Tells whoever watches which cell dep the first program is.
+pub(crate) fn begin_with(dep: u64) {
+    if let Some(session) = CURRENT.with_borrow(Option::clone) {
+        session.lock().root.index = dep;
+    }
+}
+
+/// What sees the system calls of a VM that begin programs; nothing where nobody watches. Notes that the
+/// machine of `vm` is made next.
+pub(crate) fn watching<M: SupportMachine>(vm: u64) -> Vec<Box<dyn Syscalls<M>>> {
+    let session = CURRENT.with_borrow(Option::clone);
+    session.inspect(|session| session.lock().next = vm).map_or_else(Vec::new, |session| {
+        let watching: Box<dyn Syscalls<M>> = Box::new(Watching { vm, session });
+        vec![watching]
+    })
+}
+
+struct Watching {
+    vm: u64,
+    session: Arc<WatchSession>,
+}
+
+impl<M: SupportMachine> Syscalls<M> for Watching {
+    fn initialize(&mut self, _machine: &mut M) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn ecall(&mut self, machine: &mut M) -> Result<bool, Error> {
+        let [index, source, bounds, number] =
+            [A0, A1, A3, A7].map(|register| machine.registers()[register].to_u64());
+        if matches!(number, EXEC | SPAWN) {
+            let located = Located { source, index, offset: bounds >> 32, length: 0 };
+            let mut state = self.session.lock();
+            state.pending.insert(self.vm, located);
+            state.spawning = (number == SPAWN).then_some(self.vm);
+        }
+        Ok(false)
+    }
+}
+
+/// A machine for ckb-script's `Scheduler` that the [`WatchSession`] sees which is current when it is made.
+pub struct WatchedMachine {
+    vm: DefaultMachine<Core>,
+    session: Option<Arc<WatchSession>>,
+    id: u64,
+    decoder: Option<Decoder>,
+}
+
+impl DefaultMachineRunner for WatchedMachine {
+    type Inner = Core;
+
+    fn new(vm: DefaultMachine<Core>) -> Self {
+        let session = CURRENT.with_borrow(Option::clone);
+        let id = session.as_ref().map_or(0, |session| session.lock().next);
+        Self { vm, session, id, decoder: None }
+    }
+
+    fn machine(&self) -> &DefaultMachine<Core> {
+        &self.vm
+    }
+
+    fn machine_mut(&mut self) -> &mut DefaultMachine<Core> {
+        &mut self.vm
+    }
+
+    fn run(&mut self) -> Result<i8, Error> {
+        let Some(session) = self.session.clone() else { return Err(Error::Unimplemented) };
+        let ended = self.steps(&session);
+        if let (Ok(code), Some(entry)) = (&ended, session.lock().entry(self.id)) {
+            entry.exit_code = Some(*code);
+        }
+        ended
+    }
+
+    fn load_program_with_metadata(
+        &mut self,
+        program: &Bytes,
+        metadata: &ProgramMetadata,
+        args: impl ExactSizeIterator<Item = Result<Bytes, Error>>,
+    ) -> Result<u64, Error> {
+        let loaded = self.vm.load_program_with_metadata(program, metadata, args)?;
+        if let Some(session) = &self.session {
+            session.lock().begin(self.id, program, session.watch, *self.vm.pc());
+        }
+        Ok(loaded)
+    }
+}
+
+impl WatchedMachine {
+    fn steps(&mut self, session: &WatchSession) -> Result<i8, Error> {
+        let Self { vm, id, decoder, .. } = self;
+        if vm.isa() & ISA_MOP != 0 && vm.version() == VERSION0 {
+            return Err(Error::InvalidVersion);
+        }
+        let decoder = decoder.get_or_insert_with(|| build_decoder::<u64>(vm.isa(), vm.version()));
+        vm.set_running(true);
+        while vm.running() {
+            if vm.reset_signal() {
+                decoder.reset_instructions_cache();
+                session.lock().replace(*id);
+            }
+            let pc = *vm.pc();
+            let instruction = decoder.decode(vm.memory_mut(), pc)?;
+            let cycles = estimate_cycles(instruction);
+            session.lock().step(&session.watch, vm, (*id, instruction, cycles));
+            vm.add_cycles(cycles)?;
+            execute(instruction, vm)?;
+        }
+        Ok(vm.exit_code())
+    }
+}
+
+impl State {
+    /// The program that a VM runs.
+    fn entry(&mut self, vm: u64) -> Option<&mut WatchedVm> {
+        self.vms.iter_mut().rev().find(|entry| entry.vm == vm)
+    }
+
+    fn begin(&mut self, vm: u64, program: &[u8], watch: Watch, pc: u64) {
+        let before = self.entry(vm).map(|entry| (vm, entry.generation));
+        let spawning = self.spawning.take().filter(|_| before.is_none());
+        let by = before.or_else(|| {
+            let parent = spawning?;
+            self.entry(parent).map(|entry| (parent, entry.generation))
+        });
+        let asked = by.and_then(|(by, _)| self.pending.remove(&by)).unwrap_or(self.root);
+        let located = Located { length: program.len() as u64, ..asked };
+        let generation = before.map_or(0, |(_, generation)| generation + 1);
+        self.vms.push(WatchedVm { vm, generation, parent: by, located, cycles: 0, exit_code: None });
+        if vm == watch.vm && generation == 0 && (watch.calls || watch.reached) {
+            let functions = self.watcher.functions(program);
+            self.close.calls = watch.calls.then(|| Calls::new(functions, pc));
+        }
+    }
+
+    /// A system call has put another program into the machine of `vm`.
+    fn replace(&mut self, vm: u64) {
+        let by = self.entry(vm).map(|entry| (vm, entry.generation));
+        let located = self.pending.remove(&vm).unwrap_or_default();
+        let generation = by.map_or(0, |(_, generation)| generation + 1);
+        self.vms.push(WatchedVm { vm, generation, parent: by, located, cycles: 0, exit_code: None });
+    }
+
+    fn step(&mut self, watch: &Watch, vm: &DefaultMachine<Core>, (id, instruction, cycles): (u64, u64, u64)) {
+        let is_stopped = self.stopped.is_some();
+        let Some(entry) = self.entry(id) else { return };
+        let is_close = id == watch.vm && entry.generation == 0;
+        if !is_close {
+            entry.cycles += cycles;
+            return;
+        }
+        if is_stopped {
+            return;
+        }
+        let is_over = entry.cycles + cycles > watch.cycles_max;
+        if !is_over {
+            entry.cycles += cycles;
+        }
+        let (pc, registers, sp) = (*vm.pc(), vm.registers(), vm.registers()[SP]);
+        let mut error = is_over.then_some(Error::CyclesExceeded);
+        if watch.reached {
+            self.close.reached.insert(pc);
+        }
+        if let Some(calls) = &mut self.close.calls {
+            calls.step(pc, instruction, cycles, registers);
+            let heap = calls.heap();
+            if watch.overlap && sp < heap {
+                error = Some(Error::External(format!("Heap and stack overlapping sp={sp} heap={heap}")));
+            }
+        }
+        if watch.steps {
+            // Writing to a string does not fail.
+            let _ = write!(self.close.steps, "{vm}");
+            if self.close.steps.len() > STEPS_BYTES {
+                let steps = mem::take(&mut self.close.steps);
+                self.watcher.steps(steps);
+            }
+        }
+        if let Some(error) = error {
+            let stack = self.close.calls.as_ref().map_or_else(|| vec![0, 0], Calls::stack);
+            self.stopped = Some(Stopped { error, stack, registers: vm.to_string() });
+        }
+    }
+}
+
+impl fmt::Debug for WatchedMachine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchedMachine").field("id", &self.id).finish_non_exhaustive()
+    }
+}

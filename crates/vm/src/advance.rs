@@ -1,0 +1,160 @@
+//! A machine that goes on to where somebody wants to look, and no further: for debuggers.
+//!
+//! ckb-vm's assembly runs from trace to trace and asks for those that it has not met. A trace is cut before
+//! an instruction that somebody wants to stop at, and none is given for that instruction itself: so the
+//! assembly stops there each time, at its full speed until then. Single instructions are ckb-vm's in Rust.
+
+use ckb_vm::{
+    CoreMachine as _, DefaultMachine, Error, Machine as _, SupportMachine as _,
+    ckb_vm_definitions::{
+        asm::{
+            RET_DECODE_TRACE, RET_DYNAMIC_JUMP, RET_EBREAK, RET_MAX_CYCLES_EXCEEDED, RET_SLOWPATH,
+            TRACE_ITEM_LENGTH, Trace, calculate_slot,
+        },
+        instructions::{Instruction, OP_CUSTOM_TRACE_END, OP_ECALL},
+    },
+    decoder::{Decoder, build_decoder},
+    instructions::{
+        blank_instruction, execute, extract_opcode, instruction_length, is_basic_block_end_instruction,
+    },
+    machine::asm::AsmCoreMachine,
+};
+
+use crate::interpreter;
+
+/// The machine that goes on.
+pub type Steppable = DefaultMachine<Box<AsmCoreMachine>>;
+
+/// Why a machine paused, before an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paused {
+    /// It is one to stop at, a system call, or one that cannot be decoded.
+    Address,
+    /// What comes next would pass the cycles.
+    Cycles,
+}
+
+/// What goes on with one machine.
+pub struct Stepper(Decoder);
+
+impl Stepper {
+    /// For `vm` and no other.
+    #[must_use]
+    pub fn new(vm: &Steppable) -> Self {
+        Self(build_decoder::<u64>(vm.isa(), vm.version()))
+    }
+
+    /// Forgets all code: memory, or what to stop at, is another one.
+    pub fn forget(&mut self, vm: &mut Steppable) {
+        // The assembly takes one without a length for none.
+        vm.inner_mut().traces.iter_mut().for_each(|trace| trace.length = 0);
+        self.0.reset_instructions_cache();
+    }
+
+    /// The instruction that comes next.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn instruction(&mut self, vm: &mut Steppable) -> Result<Instruction, Error> {
+        let pc = *vm.pc();
+        self.0.decode(vm.memory_mut(), pc)
+    }
+
+    /// Executes one instruction.
+    ///
+    /// # Errors
+    /// Those of ckb-vm. [`Error::Yield`] leaves the machine behind the instruction, others before it.
+    pub fn step(&mut self, vm: &mut Steppable) -> Result<(), Error> {
+        let (pc, cycles) = (*vm.pc(), vm.cycles());
+        let done = self.instruction(vm).and_then(|instruction| {
+            vm.add_cycles(vm.instruction_cycle_func()(instruction))?;
+            execute(instruction, vm)
+        });
+        if vm.reset_signal() {
+            self.0.reset_instructions_cache();
+        }
+        if done.as_ref().is_err_and(|error| *error != Error::Yield) {
+            vm.set_cycles(cycles);
+            vm.inner_mut().update_pc(pc);
+            vm.inner_mut().commit_pc();
+        }
+        done
+    }
+
+    /// Goes on until the next instruction is a system call or one for which `is_stop` holds, or would take
+    /// the machine beyond `cycles`.
+    ///
+    /// # Errors
+    /// Those of ckb-vm, and then the machine is good for nothing: `cycles` must be before any such end.
+    pub fn run(
+        &mut self,
+        vm: &mut Steppable,
+        cycles: u64,
+        is_stop: &dyn Fn(u64, Instruction) -> bool,
+    ) -> Result<Paused, Error> {
+        let limit = vm.max_cycles();
+        vm.inner_mut().set_max_cycles(cycles);
+        let paused = self.run_traces(vm, is_stop);
+        vm.inner_mut().set_max_cycles(limit);
+        paused
+    }
+
+    fn run_traces(
+        &mut self,
+        vm: &mut Steppable,
+        is_stop: &dyn Fn(u64, Instruction) -> bool,
+    ) -> Result<Paused, Error> {
+        loop {
+            match interpreter::execute(vm) {
+                RET_DECODE_TRACE => match self.trace(vm, is_stop)? {
+                    Some(trace) => {
+                        let slot = calculate_slot(trace.address);
+                        vm.inner_mut().traces[slot] = trace;
+                    }
+                    None => return Ok(Paused::Address),
+                },
+                RET_EBREAK => vm.ebreak()?,
+                RET_DYNAMIC_JUMP => {}
+                RET_SLOWPATH => interpreter::execute_slowly(vm, &mut self.0)?,
+                RET_MAX_CYCLES_EXCEEDED => return Ok(Paused::Cycles),
+                other => return Err(interpreter::error(other, vm)),
+            }
+        }
+    }
+
+    /// The trace at the machine's pc up to the next stop; none if that is there.
+    fn trace(
+        &mut self,
+        vm: &mut Steppable,
+        is_stop: &dyn Fn(u64, Instruction) -> bool,
+    ) -> Result<Option<Trace>, Error> {
+        let start = *vm.pc();
+        let (mut trace, mut pc, mut count) = (Trace::default(), start, 0);
+        while count < TRACE_ITEM_LENGTH {
+            let Ok(instruction) = self.0.decode(vm.memory_mut(), pc) else { break };
+            if extract_opcode(instruction) == OP_ECALL || is_stop(pc, instruction) {
+                break;
+            }
+            pc += u64::from(instruction_length(instruction));
+            trace.cycles += vm.instruction_cycle_func()(instruction);
+            interpreter::set(&mut trace, count, instruction);
+            count += 1;
+            if is_basic_block_end_instruction(instruction) {
+                break;
+            }
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        interpreter::set(&mut trace, count, blank_instruction(OP_CUSTOM_TRACE_END));
+        trace.address = start;
+        trace.length = (pc - start).to_le_bytes()[0];
+        if trace.length == 0 { Err(Error::TraceLengthError) } else { Ok(Some(trace)) }
+    }
+}
+
+impl std::fmt::Debug for Stepper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Stepper")
+    }
+}

@@ -1,0 +1,72 @@
+//! Places of a recording as evidence names them.
+
+use antares_evidence::{
+    limits::{PLACE_CALLS_MAX, STACK_INNER_MAX, STACK_OUTER_MAX},
+    seen::{Called, Stack},
+};
+
+use crate::{
+    calls::Calls,
+    recording::{Place, ROOT, Recording},
+    witness::Calls as SystemCalls,
+};
+
+/// What places and addresses are told with.
+pub(crate) struct Places<'a> {
+    pub(crate) recording: &'a Recording,
+    pub(crate) program: u32,
+    pub(crate) vm: u64,
+    pub(crate) system_calls: &'a SystemCalls,
+}
+
+impl Places<'_> {
+    /// The calls of a context with the instruction at `pc` on top, the innermost ones.
+    pub(crate) fn stack(&self, context: u32, pc: u64) -> Stack {
+        stack_of(self.recording, context, Called::At { program: self.program, pc })
+    }
+
+    /// All calls under way.
+    pub(crate) fn whole(&self, calls: &Calls, pc: u64) -> Stack {
+        // Below the first call of this VM is who started it.
+        let mut all = below(self.recording, calls.bottom());
+        all.extend(calls.sites().map(|pc| Called::At { program: self.program, pc }));
+        all.push(Called::At { program: self.program, pc });
+        if all.len() <= STACK_OUTER_MAX + STACK_INNER_MAX {
+            return Stack { outer: Vec::new(), left_out: 0, inner: all };
+        }
+        let inner = all.split_off(all.len() - STACK_INNER_MAX);
+        let left_out = (all.len() - STACK_OUTER_MAX) as u64;
+        all.truncate(STACK_OUTER_MAX);
+        Stack { outer: all, left_out, inner }
+    }
+
+    /// The system call that wrote to `address` last.
+    pub(crate) fn writer(&self, address: u64) -> Option<u64> {
+        self.system_calls.writer(self.vm, address)
+    }
+}
+
+/// The calls of a context with `top`, the innermost ones.
+pub(crate) fn stack_of(recording: &Recording, context: u32, top: Called) -> Stack {
+    let mut all = below(recording, context);
+    all.push(top);
+    let left_out = all.len().saturating_sub(PLACE_CALLS_MAX);
+    Stack { outer: Vec::new(), left_out: left_out as u64, inner: all.split_off(left_out) }
+}
+
+/// The calls of a context, the outermost first.
+fn below(recording: &Recording, mut context: u32) -> Vec<Called> {
+    let mut all = Vec::new();
+    while context != ROOT {
+        let at = recording.contexts()[context as usize];
+        match at.place {
+            Place::Code { program, pc } => all.push(Called::At { program, pc }),
+            Place::Exec(number) => all.push(Called::Exec(number)),
+            Place::Spawn(number) => all.push(Called::Spawn(number)),
+            Place::Root | Place::Syscall(_) | Place::Load => {}
+        }
+        context = at.parent;
+    }
+    all.reverse();
+    all
+}

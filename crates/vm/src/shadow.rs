@@ -1,0 +1,337 @@
+//! Where the values of a VM came from, found while its instructions are followed one by one. None of it
+//! decides anything.
+
+use std::collections::VecDeque;
+
+use antares_evidence::seen::{Branch, Made, Value};
+use ckb_vm::{
+    ckb_vm_definitions::instructions::{
+        Instruction, OP_ADD, OP_ADDI, OP_ADDIW, OP_ADDUW, OP_ADDW, OP_AMOADD_W, OP_AMOMAXU_D, OP_ANDI,
+        OP_BEQ, OP_BGE, OP_BGEU, OP_BLT, OP_BLTU, OP_BNE, OP_JALR_VERSION0, OP_JALR_VERSION1, OP_LB_VERSION0,
+        OP_LB_VERSION1, OP_LBU_VERSION0, OP_LBU_VERSION1, OP_LD_VERSION0, OP_LD_VERSION1, OP_LH_VERSION0,
+        OP_LH_VERSION1, OP_LHU_VERSION0, OP_LHU_VERSION1, OP_LR_D, OP_LR_W, OP_LW_VERSION0, OP_LW_VERSION1,
+        OP_LWU_VERSION0, OP_LWU_VERSION1, OP_SB, OP_SC_D, OP_SC_W, OP_SD, OP_SEXTB, OP_SEXTH, OP_SH, OP_SLLI,
+        OP_SLLIW, OP_SRAI, OP_SRAIW, OP_SRLI, OP_SRLIW, OP_SUB, OP_SUBW, OP_SW, OP_ZEXTH,
+        instruction_opcode_name,
+    },
+    instructions::{Itype, Rtype, Stype, extract_opcode, instruction_length},
+    registers::A0,
+};
+
+use crate::{
+    limits::{BRANCHES_MAX, SHADOWED_WORDS},
+    places::Places,
+};
+
+/// Calls whose branches are looked at.
+const CALLS_LOOKED_AT: usize = 8;
+
+/// A register file.
+pub(crate) type Registers = [u64; 32];
+
+/// An instruction that was executed, and by which call of its function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At {
+    pub(crate) pc: u64,
+    pub(crate) context: u32,
+    /// Told apart by it: each call of a function is another one.
+    frame: u32,
+    /// Branches that were executed before.
+    branches: u64,
+}
+
+/// Where a value came from.
+#[derive(Clone, Copy, Debug, Default)]
+enum Source {
+    #[default]
+    Before,
+    Code(At),
+    SystemCall(u64),
+    Memory(u64),
+}
+
+/// The same, and where that came from which it was computed of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Origin {
+    made: Source,
+    of: Source,
+}
+
+/// What was stored at an address.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stored {
+    address: u64,
+    /// 0: nothing.
+    bytes: u8,
+    value: u64,
+    origin: Origin,
+}
+
+/// A branch that was executed.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    at: At,
+    instruction: Instruction,
+    to: u64,
+    values: [u64; 2],
+    origins: [Origin; 2],
+}
+
+/// What an instruction does to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    None,
+    Load { address: u64, bytes: u8 },
+    Store { address: u64, bytes: u8 },
+}
+
+/// What is known of one VM.
+pub(crate) struct Shadow {
+    registers: [Origin; 32],
+    memory: Vec<Stored>,
+    /// The calls under way, by their own numbers.
+    frames: Vec<u32>,
+    next_frame: u32,
+    branches: VecDeque<Taken>,
+    branches_before: u64,
+    /// The last jump to an address in a register: the jump, and where the address came from.
+    jump: Option<(u64, u64, Origin)>,
+}
+
+impl Shadow {
+    pub(crate) fn new() -> Self {
+        Self {
+            registers: [Origin::default(); 32],
+            memory: vec![Stored::default(); SHADOWED_WORDS],
+            frames: Vec::new(),
+            next_frame: 0,
+            branches: VecDeque::with_capacity(BRANCHES_MAX),
+            branches_before: 0,
+            jump: None,
+        }
+    }
+
+    /// Says how many calls are under way.
+    pub(crate) fn be_in(&mut self, calls: usize) {
+        self.frames.truncate(calls + 1);
+        while self.frames.len() <= calls {
+            self.frames.push(self.next_frame);
+            self.next_frame = self.next_frame.wrapping_add(1);
+        }
+    }
+
+    /// The instruction at `pc`, now.
+    pub(crate) fn at(&self, pc: u64, context: u32) -> At {
+        let frame = self.frames.last().copied().unwrap_or_default();
+        At { pc, context, frame, branches: self.branches_before + self.branches.len() as u64 }
+    }
+
+    /// Notes what `instruction` has done to the registers `before`.
+    pub(crate) fn note(
+        &mut self,
+        at: At,
+        instruction: Instruction,
+        before: &Registers,
+        after: (&Registers, u64),
+    ) {
+        let (registers, next_pc) = after;
+        let opcode = extract_opcode(instruction);
+        match access(instruction, before) {
+            Access::Store { address, bytes } => {
+                let from = Stype(instruction).rs2();
+                let stored = Stored { address, bytes, value: before[from], origin: self.registers[from] };
+                self.memory[slot(address)] = stored;
+                return;
+            }
+            Access::Load { address, bytes } => {
+                let rd = Itype(instruction).rd();
+                return self.set(rd, self.loaded(address, bytes, registers[rd]));
+            }
+            Access::None => {}
+        }
+        if is_branch(opcode) {
+            return self.branch(at, instruction, before, next_pc);
+        }
+        if matches!(opcode, OP_JALR_VERSION0 | OP_JALR_VERSION1) {
+            self.jump = Some((at.pc, next_pc, self.registers[Itype(instruction).rs1()]));
+        }
+        let origin = match unchanged(instruction) {
+            Some(from) if from != 0 => self.registers[from],
+            Some(_) => Origin { made: Source::Code(at), of: Source::Before },
+            None => Origin { made: Source::Code(at), of: self.source(instruction) },
+        };
+        self.set(Rtype(instruction).rd(), origin);
+        // Some instructions of ckb-vm write more than one register.
+        for register in (1..32).filter(|register| registers[*register] != before[*register]) {
+            if register != Rtype(instruction).rd() {
+                self.set(register, Origin { made: Source::Code(at), of: Source::Before });
+            }
+        }
+    }
+
+    /// Notes that the system call with this number in the run gives its result.
+    pub(crate) fn note_system_call(&mut self, index: u64) {
+        self.registers[A0] = Origin { made: Source::SystemCall(index), of: Source::Before };
+    }
+
+    fn set(&mut self, register: usize, origin: Origin) {
+        if register != 0 && register < self.registers.len() {
+            self.registers[register] = origin;
+        }
+    }
+
+    /// Where the first source register of a computation came from.
+    fn source(&self, instruction: Instruction) -> Source {
+        let fields = Rtype(instruction);
+        let first = self.registers[fields.rs1() & 31].made;
+        match first {
+            Source::Before if is_of_two(instruction) => self.registers[fields.rs2() & 31].made,
+            made => made,
+        }
+    }
+
+    fn loaded(&self, address: u64, bytes: u8, value: u64) -> Origin {
+        let stored = &self.memory[slot(address)];
+        let mask = if bytes >= 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 };
+        let is_it = stored.bytes >= bytes && stored.address == address && (stored.value ^ value) & mask == 0;
+        if is_it { stored.origin } else { Origin { made: Source::Memory(address), of: Source::Before } }
+    }
+
+    fn branch(&mut self, at: At, instruction: Instruction, before: &Registers, to: u64) {
+        if self.branches.len() == BRANCHES_MAX {
+            self.branches.pop_front();
+            self.branches_before += 1;
+        }
+        let compared = Stype(instruction);
+        let registers = [compared.rs1(), compared.rs2()];
+        let (values, origins) = (registers.map(|it| before[it]), registers.map(|it| self.registers[it]));
+        self.branches.push_back(Taken { at, instruction, to, values, origins });
+    }
+
+    /// A register, and where its value came from.
+    pub(crate) fn value(&self, register: usize, value: u64, places: &Places<'_>) -> Value {
+        self.tell(value, self.registers[register], places)
+    }
+
+    /// The last jump, and the address that it had.
+    pub(crate) fn last_jump(&self, places: &Places<'_>) -> Option<(u64, Value)> {
+        self.jump.map(|(pc, to, origin)| (pc, self.tell(to, origin, places)))
+    }
+
+    /// The last branch before the value of `register` was made, in the same call, and the first one after it;
+    /// where it was not made by code, or `register` is none, the last one of the call under way.
+    pub(crate) fn deciders(
+        &self,
+        register: Option<usize>,
+        places: &Places<'_>,
+    ) -> (Option<Branch>, Option<Branch>) {
+        let origin = register.map(|register| self.registers[register].made);
+        let Some(Source::Code(At { frame, branches, .. })) = origin else {
+            // The nearest call under way that has decided anything.
+            let in_call = |frame: &u32| self.branches.iter().rev().find(|taken| taken.at.frame == *frame);
+            let last = self.frames.iter().rev().take(CALLS_LOOKED_AT).find_map(in_call);
+            return (last.map(|it| self.tell_branch(it, places)), None);
+        };
+        let index =
+            |number: u64| usize::try_from(number.saturating_sub(self.branches_before)).unwrap_or(usize::MAX);
+        let split = index(branches).min(self.branches.len());
+        let of_call = |taken: &&Taken| taken.at.frame == frame;
+        let before = self.branches.iter().take(split).rev().find(of_call);
+        let after = self.branches.iter().skip(split).find(of_call);
+        (before.map(|it| self.tell_branch(it, places)), after.map(|it| self.tell_branch(it, places)))
+    }
+
+    fn tell_branch(&self, taken: &Taken, places: &Places<'_>) -> Branch {
+        let Taken { at, instruction, to, values, origins } = taken;
+        let compared = Stype(*instruction);
+        let next = at.pc.wrapping_add(u64::from(instruction_length(*instruction)));
+        let target = at.pc.wrapping_add_signed(i64::from(compared.immediate_s()));
+        let is_taken = *to == target;
+        Branch {
+            stack: places.stack(at.context, at.pc),
+            name: instruction_opcode_name(extract_opcode(*instruction)).to_lowercase(),
+            registers: [compared.rs1(), compared.rs2()].map(|it| u8::try_from(it).unwrap_or_default()),
+            to: *to,
+            instead: if is_taken { next } else { target },
+            is_taken,
+            left: self.tell(values[0], origins[0], places),
+            right: self.tell(values[1], origins[1], places),
+        }
+    }
+
+    #[expect(clippy::unused_self, reason = "where values of this VM came from")]
+    fn tell(&self, value: u64, origin: Origin, places: &Places<'_>) -> Value {
+        let made = |source| match source {
+            Source::Before => Made::Before,
+            Source::Code(at) => Made::Code { stack: places.stack(at.context, at.pc) },
+            Source::SystemCall(index) => Made::SystemCall(index),
+            Source::Memory(address) => Made::Memory { address, system_call: places.writer(address) },
+        };
+        let of = (!matches!(origin.of, Source::Before)).then(|| made(origin.of));
+        Value { value, made: made(origin.made), of }
+    }
+}
+
+fn slot(address: u64) -> usize {
+    // Neighbours of a byte each are apart as well as of eight.
+    usize::try_from(address % SHADOWED_WORDS as u64).unwrap_or_default()
+}
+
+fn is_branch(opcode: u16) -> bool {
+    matches!(opcode, OP_BEQ | OP_BNE | OP_BLT | OP_BGE | OP_BLTU | OP_BGEU)
+}
+
+/// Whether the second source field is a register that may well be what counts.
+fn is_of_two(instruction: Instruction) -> bool {
+    matches!(extract_opcode(instruction), OP_ADD | OP_SUB | OP_ADDW | OP_SUBW)
+}
+
+/// The register whose value the instruction passes on, perhaps narrowed, shifted or negated: 0 for a
+/// constant.
+fn unchanged(instruction: Instruction) -> Option<usize> {
+    let (wide, two) = (Itype(instruction), Rtype(instruction));
+    match extract_opcode(instruction) {
+        OP_ADDI | OP_ADDIW if wide.rs1() == 0 || wide.immediate_s() == 0 => Some(wide.rs1()),
+        OP_ANDI | OP_SLLI | OP_SRLI | OP_SRAI | OP_SLLIW | OP_SRLIW | OP_SRAIW => Some(wide.rs1()),
+        OP_SEXTB | OP_SEXTH | OP_ZEXTH => Some(two.rs1()),
+        OP_ADD | OP_SUB | OP_ADDW | OP_SUBW | OP_ADDUW if two.rs1() == 0 => Some(two.rs2()),
+        OP_ADD | OP_ADDW | OP_ADDUW if two.rs2() == 0 => Some(two.rs1()),
+        _ => None,
+    }
+}
+
+/// What an instruction does to memory, with these registers.
+pub(crate) fn access(instruction: Instruction, registers: &Registers) -> Access {
+    let at = |base: usize, offset: i32| registers[base & 31].wrapping_add_signed(i64::from(offset));
+    let load = |bytes| {
+        let fields = Itype(instruction);
+        Access::Load { address: at(fields.rs1(), fields.immediate_s()), bytes }
+    };
+    let store = |bytes| {
+        let fields = Stype(instruction);
+        Access::Store { address: at(fields.rs1(), fields.immediate_s()), bytes }
+    };
+    match extract_opcode(instruction) {
+        OP_LB_VERSION0 | OP_LB_VERSION1 | OP_LBU_VERSION0 | OP_LBU_VERSION1 => load(1),
+        OP_LH_VERSION0 | OP_LH_VERSION1 | OP_LHU_VERSION0 | OP_LHU_VERSION1 => load(2),
+        OP_LW_VERSION0 | OP_LW_VERSION1 | OP_LWU_VERSION0 | OP_LWU_VERSION1 => load(4),
+        OP_LD_VERSION0 | OP_LD_VERSION1 => load(8),
+        OP_SB => store(1),
+        OP_SH => store(2),
+        OP_SW => store(4),
+        OP_SD => store(8),
+        _ => Access::None,
+    }
+}
+
+/// The address that an atomic instruction is about, which no [`Access`] says.
+pub(crate) fn atomic(instruction: Instruction, registers: &Registers) -> Option<u64> {
+    let is_atomic = matches!(extract_opcode(instruction), OP_LR_W | OP_LR_D | OP_SC_W | OP_SC_D)
+        || (OP_AMOADD_W..=OP_AMOMAXU_D).contains(&extract_opcode(instruction));
+    is_atomic.then(|| registers[Rtype(instruction).rs1() & 31])
+}
+
+/// The register that an access takes its address from.
+pub(crate) fn base(instruction: Instruction) -> usize {
+    Itype(instruction).rs1() & 31
+}

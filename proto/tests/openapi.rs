@@ -1,0 +1,233 @@
+//! The OpenAPI file is what the proto files say: calls as JSON over HTTP, with their words. `BLESS=1` writes
+//! it.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    env, fs,
+    path::Path,
+};
+
+use prost::Message as _;
+use prost_types::{
+    DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet,
+    MethodDescriptorProto,
+    field_descriptor_proto::{Label, Type},
+};
+use serde_json::{Map, Value, json};
+
+/// Services that are offered as JSON, as the server has them.
+const OFFERED: [&str; 4] = ["CompilerService", "OperationService", "ProfileService", "RunnerService"];
+/// Numbers of the fields of descriptors, which paths of comments are made of.
+const MESSAGE: i32 = 4;
+const ENUM: i32 = 5;
+const SERVICE: i32 = 6;
+const MEMBER: i32 = 2;
+
+/// The words at each path of a file.
+struct Words(HashMap<Vec<i32>, String>);
+
+impl Words {
+    fn of(file: &FileDescriptorProto) -> Self {
+        let places = file.source_code_info.iter().flat_map(|info| &info.location);
+        let said = places.filter_map(|place| {
+            let text = place.leading_comments.as_ref()?;
+            let lines: Vec<_> = text.lines().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+            Some((place.path.clone(), lines.join("\n").trim().to_owned()))
+        });
+        Self(said.collect())
+    }
+
+    fn at(&self, path: &[i32]) -> &str {
+        self.0.get(path).map_or("", String::as_str)
+    }
+}
+
+fn index(number: usize) -> i32 {
+    i32::try_from(number).unwrap()
+}
+
+fn described(mut schema: Value, words: &str) -> Value {
+    if !words.is_empty() {
+        schema["description"] = words.into();
+    }
+    schema
+}
+
+/// The name of a message or enum below the package.
+fn short(name: &str) -> &str {
+    name.rsplit('.').next().unwrap()
+}
+
+fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{}", short(name)) })
+}
+
+fn single(field: &FieldDescriptorProto) -> Value {
+    match field.r#type() {
+        Type::Bool => json!({ "type": "boolean" }),
+        Type::String => json!({ "type": "string" }),
+        Type::Bytes => json!({ "type": "string", "format": "byte" }),
+        Type::Double | Type::Float => json!({ "type": "number" }),
+        Type::Int32 | Type::Sint32 | Type::Sfixed32 => json!({ "type": "integer", "format": "int32" }),
+        Type::Uint32 | Type::Fixed32 => json!({ "type": "integer", "minimum": 0 }),
+        // Numbers of 64 bits are text in JSON; numbers are taken too.
+        Type::Int64 | Type::Sint64 | Type::Sfixed64 => json!({ "type": "string", "format": "int64" }),
+        Type::Uint64 | Type::Fixed64 => json!({ "type": "string", "format": "uint64" }),
+        Type::Message | Type::Enum | Type::Group => reference(field.type_name()),
+    }
+}
+
+fn message(message: &DescriptorProto, words: &Words, path: &[i32]) -> Value {
+    let mut properties = Map::new();
+    for (number, field) in message.field.iter().enumerate() {
+        let said = words.at(&[path, &[MEMBER, index(number)]].concat());
+        let entry = message.nested_type.iter().find(|nested| {
+            nested.options.as_ref().is_some_and(|options| options.map_entry())
+                && field.type_name().ends_with(&format!("{}.{}", message.name(), nested.name()))
+        });
+        let schema = match (entry, field.label()) {
+            (Some(entry), _) => json!({ "type": "object", "additionalProperties": single(&entry.field[1]) }),
+            (None, Label::Repeated) => json!({ "type": "array", "items": single(field) }),
+            (None, _) => single(field),
+        };
+        properties.insert(field.json_name().to_owned(), described(schema, said));
+    }
+    let schema = json!({ "type": "object", "additionalProperties": false, "properties": properties });
+    described(schema, words.at(path))
+}
+
+fn enumeration(values: &EnumDescriptorProto, words: &Words, path: &[i32]) -> Value {
+    let mut text = words.at(path).to_owned();
+    for (number, value) in values.value.iter().enumerate() {
+        let said = words.at(&[path, &[MEMBER, index(number)]].concat());
+        if !said.is_empty() {
+            text += &format!("\n* `{}`: {said}", value.name());
+        }
+    }
+    let names: Vec<_> = values.value.iter().map(|value| value.name()).collect();
+    described(json!({ "type": "string", "enum": names }), text.trim())
+}
+
+fn operation(method: &MethodDescriptorProto, said: &str, service: &str) -> Value {
+    let body = |name: &str, is_stream: bool| {
+        let kind = if is_stream { "application/x-ndjson" } else { "application/json" };
+        json!({ kind: { "schema": reference(name) } })
+    };
+    json!({ "post": {
+        "operationId": format!("{service}_{}", method.name()),
+        "tags": [service],
+        "description": said,
+        "requestBody": { "required": true, "content": body(method.input_type(), method.client_streaming()) },
+        "responses": {
+            "200": {
+                "description": "The answer; of a stream each line is one, or the error that it ended with.",
+                "content": body(method.output_type(), method.server_streaming()),
+            },
+            "default": {
+                "description": "There is no answer.",
+                "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } },
+            },
+        },
+    }})
+}
+
+fn error() -> Value {
+    json!({
+        "type": "object",
+        "description": "Why a call has no answer.",
+        "properties": { "error": {
+            "type": "object",
+            "properties": {
+                "code": { "type": "integer", "description": "The HTTP status." },
+                "status": { "type": "string", "description": "The name of the gRPC status." },
+                "message": { "type": "string" },
+                "details": {
+                    "type": "array",
+                    "description": "google.rpc.ErrorInfo with the reason, RetryInfo, BadRequest and others, by @type.",
+                    "items": { "type": "object" },
+                },
+            },
+        }},
+    })
+}
+
+fn openapi() -> Value {
+    let set = FileDescriptorSet::decode(antares_proto::FILE_DESCRIPTOR_SET).unwrap();
+    let (mut paths, mut schemas) = (BTreeMap::new(), BTreeMap::new());
+    schemas.insert("Error".to_owned(), error());
+    for file in set.file.iter().filter(|file| file.package() == "antares.v1") {
+        let words = Words::of(file);
+        for (number, service) in file.service.iter().enumerate() {
+            if !OFFERED.contains(&service.name()) {
+                continue;
+            }
+            for (place, method) in service.method.iter().enumerate() {
+                let said = words.at(&[SERVICE, index(number), MEMBER, index(place)]);
+                let path = format!("/antares.v1.{}/{}", service.name(), method.name());
+                paths.insert(path, operation(method, said, service.name()));
+            }
+        }
+        for (number, of_file) in file.message_type.iter().enumerate() {
+            let schema = message(of_file, &words, &[MESSAGE, index(number)]);
+            assert!(schemas.insert(of_file.name().to_owned(), schema).is_none(), "{}", of_file.name());
+            for (place, values) in of_file.enum_type.iter().enumerate() {
+                let path = [MESSAGE, index(number), 4, index(place)];
+                schemas.insert(values.name().to_owned(), enumeration(values, &words, &path));
+            }
+        }
+        for (number, values) in file.enum_type.iter().enumerate() {
+            schemas.insert(values.name().to_owned(), enumeration(values, &words, &[ENUM, index(number)]));
+        }
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Antares",
+            "version": "v1",
+            "description": "antares.v1 as JSON over HTTP, made from the proto files.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+        },
+        "security": [{}, { "token": [] }],
+    })
+}
+
+#[test]
+fn the_openapi_file_is_made_from_the_proto_files() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi.json");
+    let made = format!("{}\n", serde_json::to_string_pretty(&openapi()).unwrap());
+    if env::var_os("BLESS").is_some() {
+        fs::write(&path, &made).unwrap();
+    }
+    let there = fs::read_to_string(&path).unwrap_or_default();
+    assert!(there == made, "{} is another one: BLESS=1 writes it anew", path.display());
+}
+
+/// Each reference leads somewhere, and the words came along.
+#[test]
+fn it_is_whole() {
+    fn references(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => fields.iter().for_each(|(key, value)| match (key.as_str(), value) {
+                ("$ref", Value::String(name)) => found.push(name.clone()),
+                _ => references(value, found),
+            }),
+            Value::Array(values) => values.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+    let api = openapi();
+    let mut found = Vec::new();
+    references(&api, &mut found);
+    assert!(found.len() > 100);
+    for name in found {
+        assert!(api.pointer(name.trim_start_matches('#')).is_some(), "{name}");
+    }
+    let execute = &api["paths"]["/antares.v1.RunnerService/Execute"]["post"];
+    assert_eq!(execute["description"], "Runs one script once.");
+    assert!(api["paths"].get("/antares.v1.AdminService/Drain").is_none());
+}

@@ -1,0 +1,169 @@
+//! What a transaction costs beside its scripts: bytes that are copied and hashed for it. The only test of its
+//! process, since both are counted for all of it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "grpc/node.rs"]
+mod node;
+
+use std::time::Instant;
+
+use antares_pool::digested_bytes;
+use antares_proto::v1::{
+    self, Tier, VerifyOutcome, shared_transaction::Transaction, shared_transaction_result::Result as Outcome,
+};
+use antares_transaction::{Mock, hashed_bytes};
+use bytes::Bytes;
+use ckb_hash::blake2b_256;
+use node::{Node, PATIENCE};
+use prost::Message as _;
+
+/// Cells that transactions share, beside the lock.
+const CELLS: u8 = 20;
+const CELL_BYTES: usize = 100_000;
+/// Transactions that are counted together.
+const TRANSACTIONS: u64 = 100;
+
+/// A lock that loads the data of the second cell dep, and exits with what that call says.
+fn lock() -> Vec<u8> {
+    const BASE: u64 = 0x1_0000;
+    let code: [u32; 13] = [
+        0xff01_0113, // addi sp, sp, -16
+        0x0002_02b7, // lui t0, 0x20
+        0x0051_3023, // sd t0, 0(sp)
+        0x0020_0537, // lui a0, 0x200
+        0x0001_0593, // mv a1, sp
+        0x0000_0613, // li a2, 0
+        0x0010_0693, // li a3, 1
+        0x0030_0713, // li a4, 3
+        0x7ff0_0893, // li a7, 2047
+        0x02d8_8893, // addi a7, a7, 45
+        0x0000_0073, // ecall: load_cell_data
+        0x05d0_0893, // li a7, 93
+        0x0000_0073, // ecall: exit
+    ];
+    let length = 4 * code.len() as u64;
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
+    elf.extend([BASE + 120, 64, 0].into_iter().flat_map(u64::to_le_bytes));
+    elf.extend([1, 64 | 56 << 16, 1, 0].into_iter().flat_map(u32::to_le_bytes));
+    elf.extend([1, 5].into_iter().flat_map(u32::to_le_bytes));
+    elf.extend([0, BASE, BASE, 120 + length, 120 + length, 0x1000].into_iter().flat_map(u64::to_le_bytes));
+    elf.extend(code.into_iter().flat_map(u32::to_le_bytes));
+    elf
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The transaction in JSON, all of its cell deps with their data.
+fn json() -> String {
+    let hash = hex(&blake2b_256(lock()));
+    let place =
+        |tx: &str, index: u8| format!("{{\"tx_hash\":\"0x{}\",\"index\":\"{index:#x}\"}}", tx.repeat(32));
+    let input = format!("{{\"since\":\"0x0\",\"previous_output\":{}}}", place("11", 0));
+    let dep = |index| format!("{{\"out_point\":{},\"dep_type\":\"code\"}}", place("22", index));
+    let lock_script = format!("{{\"code_hash\":\"0x{hash}\",\"hash_type\":\"data1\",\"args\":\"0x\"}}");
+    let output = format!("{{\"capacity\":\"0x1\",\"lock\":{lock_script},\"type\":null}}");
+    let data = |index: u8| if index == 0 { lock() } else { vec![index; CELL_BYTES] };
+    let cell = |index| {
+        let (dep, data) = (dep(index), hex(&data(index)));
+        format!("{{\"cell_dep\":{dep},\"output\":{output},\"data\":\"0x{data}\"}}")
+    };
+    let cells: Vec<_> = (0..=CELLS).map(cell).collect();
+    let deps: Vec<_> = (0..=CELLS).map(dep).collect();
+    let (cells, deps) = (cells.join(","), deps.join(","));
+    format!(
+        "{{\"mock_info\":{{\"inputs\":[{{\"input\":{input},\"output\":{output},\"data\":\"0x\"}}],\"cell_deps\":\
+         [{cells}],\"header_deps\":[]}},\"tx\":{{\"version\":\"0x0\",\"cell_deps\":[{deps}],\"header_deps\":[],\
+         \"inputs\":[{input}],\"outputs\":[],\"outputs_data\":[],\"witnesses\":[]}}}}"
+    )
+}
+
+/// What transactions share, and one of them.
+fn parts() -> (v1::VerifyShared, v1::TransactionFields) {
+    use ckb_types::prelude::*;
+    let mock = Mock::from_json(json().as_bytes()).unwrap();
+    let (tx, info) = (&mock.as_ckb().tx, &mock.as_ckb().mock_info);
+    let copied = Bytes::copy_from_slice;
+    let cell = |output: &[u8], data: &Bytes| v1::CellFields {
+        output: copied(output),
+        data: data.clone(),
+        ..Default::default()
+    };
+    let deps = info.cell_deps.iter().map(|dep| v1::CellDepFields {
+        out_point: copied(dep.cell_dep.out_point().as_slice()),
+        cell: Some(cell(dep.output.as_slice(), &dep.data)),
+    });
+    let shared = v1::VerifyShared { cell_deps: deps.collect(), ..Default::default() };
+    let inputs = info.inputs.iter().map(|input| cell(input.output.as_slice(), &input.data)).collect();
+    (shared, v1::TransactionFields { tx: copied(tx.as_slice()), inputs, ..Default::default() })
+}
+
+/// Bytes that this process has copied for transactions.
+fn copied_bytes() -> u64 {
+    antares_pool::copied_bytes() + antares_transaction::copied_bytes()
+}
+
+/// Verifies a batch; gives the bytes of both messages.
+async fn verify(node: &Node, shared: &v1::VerifyShared, fields: &v1::TransactionFields, count: u64) -> u64 {
+    let one = |id| v1::SharedTransaction {
+        id,
+        transaction: Some(Transaction::Fields(fields.clone())),
+        cell_deps: (0..=CELLS.into()).collect(),
+        ..Default::default()
+    };
+    let batch =
+        v1::VerifyBatchRequest { shared: Some(shared.clone()), transactions: (0..count).map(one).collect() };
+    let sent = batch.encoded_len();
+    let answer = node.run_client().verify_batch(batch).await.unwrap().into_inner();
+    for result in &answer.results {
+        let Some(Outcome::Response(answer)) = &result.result else { panic!("{result:?}") };
+        assert_eq!(answer.outcome(), VerifyOutcome::Ok, "{answer:?}");
+    }
+    (sent + answer.encoded_len()) as u64
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blob_is_hashed_once_and_copied_for_nobody() {
+    let node = Node::both(|raw| raw.runner.recheck_one_in = 0).await;
+    let (mut shared, fields) = parts();
+    // Nothing is compiled, which would be hashed too.
+    shared.tier = Tier::Interpreter.into();
+    let blobs = (lock().len() + usize::from(CELLS) * CELL_BYTES) as u64;
+    let (digested, hashed, copied) = (digested_bytes(), hashed_bytes(), copied_bytes());
+    let messages = verify(&node, &shared, &fields, 1).await;
+    let (digested, hashed, copied) =
+        (digested_bytes() - digested, hashed_bytes() - hashed, copied_bytes() - copied);
+    println!("{blobs} bytes of blobs that came along: {digested} and {hashed} hashed, {copied} copied");
+    let once = blobs..blobs + CELL_BYTES as u64;
+    assert!(once.contains(&digested) && once.contains(&hashed), "each blob once for each of its hashes");
+    // Into memory files, once.
+    assert!(copied < 2 * blobs, "{messages} bytes of messages");
+
+    // By reference, as in every batch behind the first.
+    for dep in &mut shared.cell_deps {
+        let cell = dep.cell.as_mut().unwrap();
+        let data = std::mem::take(&mut cell.data);
+        node.upload(&data).await.unwrap();
+        cell.data_sha256 = Some(antares_abi::Sha256Digest::of(&data).to_string());
+    }
+    for tier in [Tier::Interpreter, Tier::Native] {
+        shared.tier = tier.into();
+        let end = Instant::now() + PATIENCE;
+        let (copied, messages) = loop {
+            let (digested, hashed, copied) = (digested_bytes(), hashed_bytes(), copied_bytes());
+            let messages = verify(&node, &shared, &fields, TRANSACTIONS).await;
+            let copied = copied_bytes() - copied;
+            if (digested_bytes(), hashed_bytes()) == (digested, hashed) {
+                break (copied, messages);
+            }
+            // What there was to fetch and to compile, also behind the first ones.
+            assert!(Instant::now() < end, "{tier:?}: blobs are hashed again and again");
+        };
+        // Each byte of a message is copied from the kernel, and once more as the message is put together.
+        let beside = (copied + 2 * messages) / TRANSACTIONS;
+        let loaded = (lock().len() + CELL_BYTES) as u64;
+        println!("{tier:?}: nothing is hashed, each loads {loaded} bytes and copies {beside} beside that");
+        assert!(loaded + beside <= 2 * loaded, "{tier:?}");
+    }
+}

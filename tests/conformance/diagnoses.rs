@@ -1,0 +1,344 @@
+//! Why scripts failed: each error of the VM, failures of system calls, children, loaded code, stripped
+//! scripts, examples of published crates; and that a watched run is the same run.
+
+use std::{cell::RefCell, env, fmt::Write as _, fs, path::PathBuf, process::Command, sync::Arc};
+
+use antares_diagnosis::{Diagnosis, ErrorCodes, Inputs, diagnose};
+use antares_evidence::{Evidence, limits::FOLLOWED_CYCLES};
+use antares_profile_view::Programs;
+use antares_tests::{
+    guests::{self, RustLevel, debugger_examples, failing, published_scripts, rust_guest},
+    transactions::locked_by,
+};
+use antares_transaction::{Environment, Mock, programs};
+use antares_verifier::{
+    Engine, Prepared, Selection, StopHandle, TierCycles, TransactionLimits, TransactionOutcome, Verifier,
+    limits::SWITCH_CYCLES,
+};
+use antares_vm::{Limits, Machine, ProfileSession, ProfiledMachine, RunScript, Watching};
+use bytes::Bytes;
+use ckb_types::core::ScriptHashType;
+
+use crate::check::script;
+
+/// Scripts that fail alone, and what their diagnosis must name.
+const ALONE: [(&str, &[&str]); 15] = [
+    ("RETURNED", &["exit code 7", "check_amount (/guests/failing/failing.c:41", "branch bltu", "check_all"]),
+    ("NEGATED", &["exit code -21", "in fail (/guests/failing/failing.c:"]),
+    ("ASSERTED", &["exit code -1", "in check (/guests/failing/failing.c:", "amounts[at] == 3"]),
+    ("EXITED", &["exit code 33", "in verify (/guests/failing/failing.c:"]),
+    (
+        "STORE_INTO_CODE",
+        &["MemWriteOnExecutablePage", "the script's code", "in put (", "section .text", "script ("],
+    ),
+    ("STORE_OUTSIDE", &["MemOutOfBound", "a store of 8 bytes", "outside of the VM's 4 MiB", "in put ("]),
+    ("LOAD_OUTSIDE", &["MemOutOfBound", "a load of 8 bytes", "in get ("]),
+    ("NULL_OFFSET", &["MemOutOfBound", "just below address 0", "in get ("]),
+    ("STACK_OVERFLOW", &["stack overflow", "in down (", "times"]),
+    ("JUMP_INTO_DATA", &["a jump from", "the script's data", "in handle ("]),
+    ("JUMP_TO_ZERO", &["a jump from", "to 0x0", "in handle ("]),
+    ("NO_INSTRUCTION", &["InvalidInstruction", "in strange ("]),
+    ("ENDLESS", &["the cycle limit was passed", "in spin ("]),
+    ("NO_SUCH_CALL", &["system call 9000", "in ask ("]),
+    ("OVERRUN", &["in copy ("]),
+];
+
+/// Scripts that fail in a transaction. Its second cell dep is `xyz`, or a function that gives 8.
+const IN_TRANSACTION: [(&str, &[&str]); 16] = [
+    (
+        "NO_WITNESS",
+        &["exit code -5", "in load (", "load_witness(index 3, source Input", "= 1 INDEX_OUT_OF_BOUND"],
+    ),
+    ("NO_TYPE", &["exit code 2", "in load (", "field TypeHash", "= 2 ITEM_MISSING"]),
+    ("SHORT_DATA", &["exit code 12", "in parse (", "load_cell_data(index 1, source CellDep", "length 3"]),
+    ("WRONG_DATA", &["exit code 13", "in parse (", "load_cell_data(index 1", "0x78797a"]),
+    ("NO_HEADER", &["in load (", "load_header_by_field(", "field EpochNumber"]),
+    ("CHILD_FAILS", &["exit code 50", "in parent (", "wait(", "exited with 6", "in child ("]),
+    ("CHILD_TRAPS", &["MemOutOfBound", "in child (", "[spawn #1]", "parent ("]),
+    ("NO_CHILD", &["exit code -7", "in parent (", "wait(pid 77)", "WAIT_FAILURE"]),
+    ("CLOSED_PIPE", &["exit code 61", "in send (", "write(", "INVALID_FD"]),
+    ("EXEC_MISSING", &["in replace (", "exec(index 9, source CellDep"]),
+    ("EXEC_FAILS", &["exit code 44", "in second (", "[exec #1]"]),
+    ("LOADED_CODE", &["exit code 8", "load_cell_data_as_code(index 1"]),
+    ("LOADED_INTO", &["MemWriteOn", "code that the script has loaded", "in put ("]),
+    ("LOADED_ASKEW", &["in load (", "load_cell_data_as_code(index 1"]),
+    ("RETURNED", &["exit code 7", "in check_amount ("]),
+    ("STACK_OVERFLOW", &["stack overflow", "in down ("]),
+];
+
+fn watching(follow_from: u64) -> Watching {
+    Watching { follow_from, switch_cycles: SWITCH_CYCLES, system_calls_max: 64, steps_max: 32 }
+}
+
+const CYCLES_MAX: u64 = 100_000;
+
+/// Runs a script alone, watched from `follow_from` on, and checks that it is the run that it would be
+/// without.
+#[track_caller]
+fn watch(name: &str, elf: &Bytes, args: &[Bytes], vm_version: u32, follow_from: Option<u64>) -> Evidence {
+    let limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 1 << 20 };
+    let script = RunScript { elf, args, vm_version, isa: script(vm_version).isa.0 };
+    let mut machine = Machine::new().unwrap();
+    let (expected, recorded) = machine.profile(&script, &limits).unwrap();
+    let from = follow_from.unwrap_or(expected.cycles / 2);
+    let (report, recording, evidence) = machine.watch(&script, &limits, watching(from)).unwrap();
+    assert_eq!((&report.outcome, report.cycles), (&expected.outcome, expected.cycles), "{name} {vm_version}");
+    assert_eq!(report.debug, expected.debug, "{name} {vm_version}");
+    assert_eq!(recording.cycles(), recorded.cycles(), "{name} {vm_version}");
+    evidence
+}
+
+/// A diagnosis without the rest of the transaction.
+fn alone(evidence: &Evidence, elf: &Bytes, codes: &ErrorCodes) -> Diagnosis {
+    let mut programs = Programs::new();
+    programs.add(elf);
+    let inputs = Inputs {
+        evidence,
+        programs: &programs,
+        cells: &|_, _| None,
+        source: &|_| None,
+        codes,
+        error: None,
+        code_hash: None,
+    };
+    diagnose(&inputs).unwrap()
+}
+
+#[track_caller]
+fn check(case: &str, diagnosis: &Diagnosis, expected: &[&str]) {
+    let text = diagnosis.to_text();
+    for part in expected {
+        assert!(text.contains(part), "{case} lacks {part:?}:\n{text}");
+    }
+}
+
+struct Watched {
+    session: Arc<ProfileSession>,
+    evidence: RefCell<Vec<Evidence>>,
+}
+
+impl Engine for &Watched {
+    type Machine = ProfiledMachine;
+
+    fn attempt<T>(&self, mut attempt: impl FnMut() -> T) -> T {
+        self.session.attempt(&mut attempt)
+    }
+
+    fn take_counts(&self) -> Option<TierCycles> {
+        self.evidence.borrow_mut().extend(self.session.take().evidence);
+        None
+    }
+}
+
+/// Verifies a transaction, watched; checks that outcome and cycles are those without, and tells why it
+/// failed, if it did.
+#[track_caller]
+fn why(name: &str, mock: &Mock, environment: &Environment, follow_from: u64) -> Option<Diagnosis> {
+    let limits = TransactionLimits { cycles_max: 100_000_000, debug_bytes_max: 1 << 20 };
+    let prepared = Prepared::new(mock, environment).unwrap();
+    let theirs = Verifier::new(prepared.clone(), limits, antares_verifier::Interpreter, StopHandle::new());
+    let theirs = theirs.verify(Selection::All).unwrap();
+    let watched =
+        Watched { session: ProfileSession::watching(watching(follow_from)), evidence: RefCell::default() };
+    let ours = Verifier::new(prepared, limits, &watched, StopHandle::new()).verify(Selection::All).unwrap();
+    assert_eq!(
+        (ours.outcome, ours.cycles, ours.error()),
+        (theirs.outcome, theirs.cycles, theirs.error()),
+        "{name}"
+    );
+    let debug = |report: &antares_verifier::TransactionReport| -> Vec<String> {
+        report.groups.iter().flat_map(|group| group.debug.clone()).collect()
+    };
+    assert_eq!(debug(&ours), debug(&theirs), "{name}");
+    let evidence = watched.evidence.take().pop()?;
+    // What travels is what was seen.
+    let evidence = Evidence::decode(&evidence.encode().unwrap()).unwrap();
+    let mut elfs = Programs::new();
+    programs(mock, environment).iter().for_each(|program| elfs.add(&program.elf));
+    let codes = ErrorCodes::default();
+    let inputs = Inputs {
+        evidence: &evidence,
+        programs: &elfs,
+        cells: &|source, index| mock.cell_data(source, index).map(Into::into),
+        source: &|_| None,
+        codes: &codes,
+        error: ours.error().and_then(|error| error.vm_error),
+        code_hash: None,
+    };
+    let diagnosis = diagnose(&inputs);
+    if ours.outcome == TransactionOutcome::Ok { None } else { diagnosis }
+}
+
+/// Code that gives 8: `addi a0, zero, 8`, `ret`, and what fills eight bytes.
+const EIGHT: [u8; 8] = [0x13, 0x05, 0x80, 0x00, 0x82, 0x80, 0x01, 0x00];
+
+fn transaction(case: &str, is_stripped: bool) -> Mock {
+    let second: &[u8] = if case.starts_with("LOADED") { &EIGHT } else { b"xyz" };
+    let deps = [Bytes::from(failing(case, is_stripped).unwrap()), Bytes::copy_from_slice(second)];
+    locked_by(&deps, ScriptHashType::Data2).unwrap()
+}
+
+#[test]
+fn failures_have_a_function_a_line_and_a_reason() {
+    let mut golden = String::new();
+    for (case, expected) in ALONE {
+        let elf = Bytes::from(failing(case, false).unwrap());
+        let evidence = watch(case, &elf, &[], 2, Some(0));
+        let diagnosis = alone(&evidence, &elf, &ErrorCodes::default());
+        check(case, &diagnosis, expected);
+        let _ = writeln!(golden, "# {case}\n{}", diagnosis.to_short_text());
+    }
+    for (case, expected) in IN_TRANSACTION {
+        let diagnosis = why(case, &transaction(case, false), &Environment::default(), 0).expect(case);
+        check(case, &diagnosis, expected);
+        let _ = writeln!(golden, "# {case}, in a transaction\n{}", diagnosis.to_short_text());
+    }
+    compare("failing.txt", &golden);
+}
+
+#[test]
+fn stripped_scripts_have_addresses_and_the_same_reason() {
+    let mut golden = String::new();
+    for (case, _) in IN_TRANSACTION {
+        let (named, stripped) = (transaction(case, false), transaction(case, true));
+        let [named, stripped] =
+            [named, stripped].map(|mock| why(case, &mock, &Environment::default(), 0).expect(case));
+        assert!(named.has_lines && !stripped.has_names);
+        assert_eq!(named.place[0].address, stripped.place[0].address, "{case}");
+        assert_eq!(named.system_call, stripped.system_call, "{case}");
+        assert_eq!(
+            (&named.ending.kind, &named.ending.error),
+            (&stripped.ending.kind, &stripped.ending.error)
+        );
+        let _ = writeln!(golden, "# {case}, stripped\n{}", stripped.to_short_text());
+    }
+    compare("stripped.txt", &golden);
+}
+
+/// Compares with a file; `BLESS=1` writes it.
+#[track_caller]
+fn compare(name: &str, found: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("conformance/diagnoses").join(name);
+    if env::var_os("BLESS").is_some() {
+        fs::write(&path, found).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert!(expected == found, "{} differs; BLESS=1 writes:\n{found}", path.display());
+}
+
+#[test]
+fn what_is_followed_late_ends_the_same() {
+    for (case, _) in ALONE {
+        let elf = Bytes::from(failing(case, false).unwrap());
+        let whole = alone(&watch(case, &elf, &[], 2, Some(0)), &elf, &ErrorCodes::default());
+        let late = alone(&watch(case, &elf, &[], 2, None), &elf, &ErrorCodes::default());
+        let never = alone(&watch(case, &elf, &[], 2, Some(u64::MAX)), &elf, &ErrorCodes::default());
+        assert_eq!((&whole.ending, &whole.stack), (&late.ending, &late.stack), "{case}");
+        assert!(whole.is_followed && !never.is_followed, "{case}");
+        assert_eq!(whole.ending.error, never.ending.error, "{case}");
+    }
+}
+
+#[test]
+fn watched_runs_are_the_same_runs() {
+    let mut runs = 0;
+    for guest in guests::guests() {
+        let elf = Bytes::from(guests::bytes(&guest.name).unwrap());
+        let args = [Bytes::from_static(b"-"), Bytes::from_static(b"1")];
+        for version in [1, 2] {
+            watch(&guest.name, &elf, &args, version, None);
+            runs += 1;
+        }
+    }
+    for published in published_scripts().unwrap() {
+        let elf = Bytes::from(fs::read(&published.path).unwrap());
+        for version in 0..3 {
+            watch(&published.name, &elf, &[], version, Some(0));
+            runs += 1;
+        }
+    }
+    println!("{runs} runs");
+    assert!(runs > 300, "{runs}");
+}
+
+#[test]
+fn failing_examples_of_published_crates_are_diagnosed() {
+    let folder = debugger_examples().unwrap();
+    let mut failed = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|end| end != "json") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let Ok(json) = antares_transaction::template::expand(&text, path.parent().unwrap()) else { continue };
+        let Ok(mock) = Mock::from_json(json.as_bytes()) else { continue };
+        for version in 0..3 {
+            let name = format!("{} version {version}", path.display());
+            let environment = Environment::of_version(version);
+            if let Some(diagnosis) = why(&name, &mock, &environment, 0) {
+                println!("{name}\n{}", diagnosis.to_short_text());
+                assert!(!diagnosis.place.is_empty(), "{name}");
+                failed += 1;
+            }
+            why(&name, &mock, &environment, FOLLOWED_CYCLES);
+        }
+    }
+    println!("{failed} failures");
+    assert!(failed > 0);
+}
+
+#[test]
+fn codes_are_named_by_the_script_s_own_table() {
+    let elf = Bytes::from(failing("RETURNED", false).unwrap());
+    let evidence = watch("RETURNED", &elf, &[], 2, Some(0));
+    let codes = ErrorCodes::parse("7 = AmountTooLarge\n").unwrap();
+    let ending = alone(&evidence, &elf, &codes).ending;
+    assert_eq!(ending.meaning.as_deref(), Some("AmountTooLarge"));
+    assert_eq!(ending.meaning_from.as_deref(), Some("script"));
+    assert_eq!(alone(&evidence, &elf, &ErrorCodes::default()).ending.meaning, None);
+}
+
+#[test]
+fn a_script_brings_its_table_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("script"), failing("RETURNED", false).unwrap()).unwrap();
+    fs::write(path("codes"), "7 = TooLarge\n").unwrap();
+    let mut objcopy = Command::new("riscv64-unknown-elf-objcopy");
+    let section = format!(".ckb.error-codes={}", path("codes").display());
+    let status = objcopy.args(["--add-section", &section]).args([path("script"), path("with")]).status();
+    assert!(status.unwrap().success());
+    let elf = Bytes::from(fs::read(path("with")).unwrap());
+    let evidence = watch("RETURNED", &elf, &[], 2, Some(0));
+    let summary = alone(&evidence, &elf, &ErrorCodes::default()).summary;
+    assert!(summary.starts_with("exit code 7 (TooLarge), decided in check_amount"), "{summary}");
+}
+
+#[test]
+fn panics_of_rust_are_told_by_what_has_called_them() {
+    for level in RustLevel::ALL {
+        let elf = Bytes::from(rust_guest("handlers", level).unwrap());
+        // Functions that a smaller build inlines into each other have one of the names.
+        let kinds: [(&str, &[&str]); 4] = [
+            ("bounds", &["handlers::load", "handlers::store", "handlers::main", "main", "handlers::run"]),
+            ("overflow", &["handlers::subtract", "handlers::main", "main", "handlers::run"]),
+            ("expect", &["pop", "handlers::", "main"]),
+            ("divide", &["handlers::divide", "handlers::main", "main"]),
+        ];
+        for (kind, names) in kinds {
+            let args = [Bytes::copy_from_slice(kind.as_bytes()), Bytes::from_static(b"2")];
+            let evidence = watch(kind, &elf, &args, 2, Some(0));
+            let diagnosis = alone(&evidence, &elf, &ErrorCodes::default());
+            println!("{kind} {}\n{}", level.name(), diagnosis.to_short_text());
+            let place = &diagnosis.place[0].function;
+            assert!(names.iter().any(|name| place.contains(name)), "{kind} in {place}");
+            assert!(!place.contains("panic"), "{kind} in {place}");
+            let is_panic = diagnosis.stack.iter().any(|frame| frame.function.contains("panic"));
+            assert!(is_panic, "{kind}: {}", diagnosis.to_text());
+            assert_eq!(diagnosis.ending.exit_code, Some(-1), "{kind}");
+            let said = diagnosis.system_calls.iter().rev().find(|call| call.number == 2177).unwrap();
+            assert!(said.arguments.iter().any(|(name, text)| *name == "text" && text.contains("panic")));
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Published locks and types let pass what is signed for them, natively, and nothing else; cycles are those
+//! of ckb-script.
+
+use std::{
+    collections::HashMap,
+    fmt::Write,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use antares_abi::{CodeTier, CompileOptions, Hints, Isa, Sha256Digest};
+use antares_tests::{
+    corpus::RUNS,
+    locks::{Passing, passing},
+    native,
+    stopwatch::timed,
+    transactions::Native,
+};
+use antares_transaction::{Environment, Mock, programs};
+use antares_verifier::{
+    Interpreter, Prepared, Selection, StopHandle, TierCycles, TransactionOutcome, TransactionReport, Verifier,
+};
+use antares_vm::{Program, Tier};
+use anyhow::{Context, Result, anyhow, ensure};
+use bytes::Bytes;
+
+use crate::verdicts::{LIMITS, oracle};
+
+/// Natively run cycles from the third run on, per mille.
+const SHARE_MIN: u64 = 990;
+
+/// Cycles that a case for the table of speeds must have: less is what a run costs beside its script.
+const CYCLES_MIN: u64 = 100_000;
+
+/// What is compiled once for all transactions: by script and what runs have taught.
+type Compiled = Mutex<HashMap<(Sha256Digest, CodeTier, Hints), Arc<Program>>>;
+
+/// The native code of a transaction's programs and what their runs have taught.
+struct Code<'a> {
+    compiled: &'a Compiled,
+    hints: HashMap<Bytes, Hints>,
+}
+
+impl Code<'_> {
+    fn program(&self, elf: &Bytes, tier: CodeTier, vm_version: u32) -> Result<Arc<Program>> {
+        let hints = self.hints.get(elf).cloned().unwrap_or_default();
+        let key = (Sha256Digest::of(elf), tier, hints.clone());
+        if let Some(program) = self.compiled.lock().unwrap().get(&key) {
+            return Ok(program.clone());
+        }
+        let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+        let library = native::compile_with(elf, options, tier, &hints)?;
+        let library = library.map_err(|reason| anyhow!("the {tier} tier refuses it: {reason}"))?;
+        let program = Arc::new(Program::new(elf.clone(), library).context("no program")?);
+        self.compiled.lock().unwrap().insert(key, program.clone());
+        Ok(program)
+    }
+
+    /// Verifies natively, and learns.
+    fn run(&mut self, mock: &Mock, tier: CodeTier) -> Result<(TransactionReport, Duration)> {
+        let environment = Environment::default();
+        let prepared = Prepared::new(mock, &environment)?;
+        let mut compiled = Vec::new();
+        for candidate in programs(mock, &environment) {
+            let elf = prepared.find_data(&candidate.data_hash).unwrap_or(candidate.elf);
+            for vm_version in candidate.vm_versions {
+                compiled.push(self.program(&elf, tier, vm_version)?);
+            }
+        }
+        let engine = Native::of(Tier::Native, compiled);
+        let verifier = Verifier::new(prepared, LIMITS, engine.clone(), StopHandle::new());
+        let (report, time) = timed(|| verifier.verify(Selection::All));
+        for (program, seen) in engine.seen() {
+            let hints = self.hints.entry(program.elf().clone()).or_default();
+            *hints = hints.learn(&seen);
+        }
+        Ok((report?, time))
+    }
+}
+
+fn interpret(mock: &Mock) -> Result<(TransactionReport, Duration)> {
+    let prepared = Prepared::new(mock, &Environment::default())?;
+    let verifier = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new());
+    let (report, time) = timed(|| verifier.verify(Selection::All));
+    Ok((report?, time))
+}
+
+/// Natively run cycles, per mille of those that a machine ran: what ckb-script takes for loading a program is
+/// nobody's.
+fn share(report: &TransactionReport) -> u64 {
+    let sum = |of: fn(&TierCycles) -> u64| report.groups.iter().map(|group| of(&group.counts)).sum::<u64>();
+    let (native, interpreted) = (sum(|counts| counts.native_cycles), sum(|counts| counts.interpreted_cycles));
+    native * 1000 / (native + interpreted).max(1)
+}
+
+/// What does not depend on the tier.
+fn verdict(report: &TransactionReport) -> String {
+    let mut text = format!("{:?} {} {:?}", report.outcome, report.cycles, report.error());
+    for group in &report.groups {
+        write!(text, "; {:?} {} {:?}", group.outcome, group.cycles, group.exit_code).unwrap();
+    }
+    text
+}
+
+/// One transaction in all tiers, and with a wrong signature. Gives a line of the table.
+fn check(compiled: &Compiled, passing: &Passing) -> Result<String> {
+    let (expected, _) = oracle(&passing.mock, &Environment::default(), LIMITS);
+    let expected = expected.map_err(|error| anyhow!("ckb-script: {error}"))?;
+    let (interpreted, slow) = interpret(&passing.mock)?;
+    ensure!((interpreted.outcome, interpreted.cycles) == (TransactionOutcome::Ok, expected));
+    let mut line = format!("{} | {} | {expected}", passing.build.name, passing.what);
+    for tier in CodeTier::ALL {
+        let mut code = Code { compiled, hints: HashMap::new() };
+        let (mut shares, mut fast) = (Vec::new(), Duration::MAX);
+        for _ in 0..RUNS {
+            let (report, time) = code.run(&passing.mock, tier)?;
+            ensure!(verdict(&report) == verdict(&interpreted), "{tier}: {}", verdict(&report));
+            shares.push(share(&report));
+            fast = fast.min(time);
+        }
+        ensure!(shares[RUNS - 1] >= SHARE_MIN, "{tier}: {shares:?} per mille native in runs 1 to {RUNS}");
+        write!(line, " | {tier} {shares:?}")?;
+        if expected >= CYCLES_MIN {
+            write!(line, ", {:.1} times", slow.as_secs_f64() / fast.as_secs_f64())?;
+        }
+        let (forged, _) = code.run(&passing.forged, tier)?;
+        let (wanted, _) = interpret(&passing.forged)?;
+        ensure!(wanted.outcome == TransactionOutcome::Failed, "a wrong signature passes");
+        ensure!(verdict(&forged) == verdict(&wanted), "{tier}, forged: {}", verdict(&forged));
+        // A script that refuses exits: there is no second run, for exact cycles, in the interpreter.
+        ensure!(share(&forged) == 1000, "{tier}, forged: {} per mille native", share(&forged));
+    }
+    Ok(line)
+}
+
+#[test]
+fn signed_transactions_pass_natively_and_forged_ones_fail_alike() {
+    let (passing, compiled) = (passing().unwrap(), Compiled::default());
+    let (next, lines, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(one) = passing.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match check(&compiled, one) {
+                Ok(line) => lines.lock().unwrap().push(line),
+                Err(error) => {
+                    failures.lock().unwrap().push(format!("{}, {}: {error:#}", one.build.name, one.what));
+                }
+            }
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let (lines, failures) = (lines.into_inner().unwrap(), failures.into_inner().unwrap());
+    println!("{}", lines.join("\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// The full tier's code of each script: its size, what it takes, and how much there is.
+#[test]
+fn published_locks_compile_fully() {
+    let mut seen = Vec::new();
+    for passing in passing().unwrap() {
+        let elf = passing.build.elf().unwrap();
+        if seen.contains(&elf) {
+            continue;
+        }
+        let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+        let (library, time) =
+            timed(|| native::library_with(&elf, options, CodeTier::Full, &Hints::default()));
+        let bytes = library.unwrap().unwrap().len();
+        println!("{}: {} bytes, {:.2} s, {bytes} bytes", passing.build.name, elf.len(), time.as_secs_f64());
+        seen.push(elf);
+    }
+}

@@ -1,0 +1,132 @@
+//! Libraries that are in order, changed in a few bits, until the check of machine code lets one pass: what
+//! passed is run in a jailed child. It may answer what it likes, loop or die. It must not reach a system call
+//! that the fence forbids.
+
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
+
+use antares_abi::{CompileOptions, Hints, Isa};
+use antares_codecheck::check;
+use antares_compiler::{Request, Stage};
+use antares_pool::{
+    Pool, PoolConfig, PoolError, Sealed, Verdict,
+    job::{CompileLimits, RunJob, Tier},
+    worker_path,
+};
+use antares_tests::{generate::Random, guests};
+
+/// Libraries that are run, of each script and generator.
+const RUNS: usize = 250;
+/// Changed libraries that are looked at for these, at most.
+const ATTEMPTS_MAX: usize = 60_000;
+/// How long one may loop.
+const PATIENCE: Duration = Duration::from_millis(150);
+/// How it is told that native code went astray.
+const WILD: &str = "native code touched memory";
+const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(7) };
+
+/// Where the code is in the file.
+fn code(library: &[u8]) -> Range<usize> {
+    let number =
+        |at: usize| usize::try_from(u64::from_le_bytes(library[at..at + 8].try_into().unwrap())).unwrap();
+    let headers = (0..usize::from(library[56])).map(|index| 64 + 56 * index);
+    let code = headers.into_iter().find(|at| library[*at] == 1 && library[at + 4] & 1 == 1).unwrap();
+    let (start, bytes) = (number(code + 8), number(code + 32));
+    // Breakpoints fill the rest.
+    let filled = library[start..start + bytes].iter().rposition(|byte| *byte != 0xcc).unwrap();
+    start..start + filled + 1
+}
+
+/// One to three changes: a bit, a byte, or a byte that stands elsewhere in the code.
+fn changed(library: &[u8], random: &mut Random) -> Vec<u8> {
+    let code = code(library);
+    let mut changed = library.to_vec();
+    let bytes = u32::try_from(code.len()).unwrap();
+    let place = |random: &mut Random| code.start + usize::try_from(random.below(bytes)).unwrap();
+    for _ in 0..=random.below(3) {
+        let at = place(random);
+        match random.below(3) {
+            0 => changed[at] ^= 1 << random.below(8),
+            1 => changed[at] = u8::try_from(random.below(256)).unwrap(),
+            _ => changed[at] = library[place(random)],
+        }
+    }
+    changed
+}
+
+fn job(args: &[&str]) -> RunJob {
+    RunJob {
+        options: OPTIONS,
+        tier: Tier::Native,
+        args: args.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
+        cycles_max: 10_000_000,
+        debug_bytes_max: 4096,
+        sample_cycles: 0,
+        sample_salt: 0,
+    }
+}
+
+/// How the runs of changed libraries ended.
+#[derive(Debug, Default)]
+struct Ends {
+    passed: usize,
+    looked_at: usize,
+    answered: usize,
+    lost: usize,
+    late: usize,
+    wild: usize,
+}
+
+fn run(pool: &Pool, name: &str, stage: Stage, seed: u64) -> Ends {
+    let elf = guests::bytes(name).unwrap();
+    let limits = CompileLimits::default();
+    let request = Request { options: OPTIONS, stage, hints: Hints::default(), limits };
+    let library = antares_compiler::compile(&elf, &request).unwrap().bytes;
+    check(&library).unwrap();
+    let elf = Sealed::new("elf", &elf).unwrap();
+    let (mut random, mut ends) = (Random::new(seed), Ends::default());
+    while ends.passed < RUNS && ends.looked_at < ATTEMPTS_MAX {
+        ends.looked_at += 1;
+        let changed = changed(&library, &mut random);
+        if changed == library || check(&changed).is_err() {
+            continue;
+        }
+        ends.passed += 1;
+        let sealed = Sealed::new("library", &changed).unwrap();
+        let verdict = match pool.run(&job(&["7"]), &elf, Some(&sealed), Instant::now() + PATIENCE) {
+            // Its zygote is being replaced; no library is at fault.
+            Err(PoolError::Busy { .. }) => continue,
+            verdict => verdict.unwrap(),
+        };
+        match verdict {
+            Verdict::Done(_) => ends.answered += 1,
+            Verdict::DeadlineExceeded => ends.late += 1,
+            Verdict::WorkerLost { .. } => ends.lost += 1,
+            // Memory of nobody's, and the handler said so: no system call.
+            Verdict::SandboxViolation { detail } if detail.starts_with(WILD) => ends.wild += 1,
+            other => panic!("{name}, {stage:?}, seed {seed}, change {}: {other:?}", ends.looked_at),
+        }
+    }
+    ends
+}
+
+#[test]
+fn what_the_check_lets_pass_reaches_no_system_call() {
+    let worker = worker_path("antares-run-worker").expect("cargo build --workspace builds it");
+    let pool = Pool::start(PoolConfig::new(worker, 2)).unwrap();
+    let seed = std::env::var("ANTARES_FUZZ_SEED").map_or(1, |seed| seed.parse().unwrap());
+    for (name, stage) in [
+        ("exit-imc", Stage::Library),
+        ("exit-imc", Stage::Baseline),
+        ("fib-imc", Stage::Library),
+        ("fib-imc", Stage::Baseline),
+    ] {
+        let ends = run(&pool, name, stage, seed);
+        println!("{name}, {stage:?}: {ends:?}");
+        // Most changes are refused, and of those that pass some answer.
+        assert!(ends.passed >= RUNS / 2, "{ends:?}");
+        assert!(ends.answered > 0, "{ends:?}");
+    }
+}

@@ -1,0 +1,300 @@
+//! Failed runs and transactions whose callers ask why: the same words as on the command line, made behind the
+//! fence, within limits, at the caller's expense.
+
+use std::time::Duration;
+
+use antares_diagnosis::Diagnosis;
+use antares_proto::v1::{
+    self, Outcome, Tier, VerifyOutcome, execute_session_request::Message as Input,
+    execute_session_response::Message as Answer, shared_transaction,
+    shared_transaction_result::Result as Shared, verify_session_request::Message,
+    verify_session_response::Message as Told, verify_transaction_request::Transaction,
+};
+use antares_tests::{
+    guests::{self, failing},
+    transactions::locked_by,
+};
+use bytes::Bytes;
+use ckb_mock_tx_types::ReprMockTransaction;
+use ckb_types::core::ScriptHashType;
+use tokio_stream::StreamExt as _;
+use tonic::Request;
+
+use crate::{
+    client::{Client, exit_code, inline},
+    server::Server,
+};
+
+/// Diagnoses of one batch.
+const OF_BATCH: usize = 8;
+/// Bytes of a diagnosis.
+const BYTES_MAX: usize = 256 << 10;
+
+/// An endless loop.
+const ENDLESS: &str = ".globl _start\n_start: j _start\n";
+
+fn asking(elf: &[u8], args: &[&str], tier: Tier) -> v1::ExecuteRequest {
+    v1::ExecuteRequest { diagnosis: true, ..inline(elf, args, tier) }
+}
+
+/// A transaction whose lock is a case of the failing guest.
+fn json(case: &str, is_stripped: bool) -> Bytes {
+    let deps = [Bytes::from(failing(case, is_stripped).unwrap()), Bytes::from_static(b"xyz")];
+    let mock = locked_by(&deps, ScriptHashType::Data2).unwrap();
+    serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap().into()
+}
+
+fn verification(json: Bytes) -> v1::VerifyTransactionRequest {
+    let transaction = Some(Transaction::MockJson(json));
+    v1::VerifyTransactionRequest { transaction, diagnosis: true, ..Default::default() }
+}
+
+/// What a diagnosis says; it is one.
+#[track_caller]
+fn read(diagnosis: Option<&v1::Diagnosis>) -> Diagnosis {
+    let told = diagnosis.expect("it failed");
+    assert_eq!(told.missing, "", "{told:?}");
+    assert!(told.json.len() <= BYTES_MAX);
+    let read = Diagnosis::from_json(&told.json).unwrap();
+    assert_eq!(read.summary, told.summary);
+    read
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_run_is_told_why_and_pays_for_it() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let mut client = Client::connect(&server).await;
+    let elf = failing("RETURNED", false).unwrap();
+    let cycles = || server.metric("antares_tenant_guest_cycles_total{tenant=\"none\"}");
+    let told = |result: &str| server.metric(&format!("antares_diagnoses_total{{result=\"{result}\"}}"));
+    let silent = client.execute(inline(&elf, &[], Tier::Native)).await.unwrap();
+    assert_eq!((exit_code(&silent), silent.diagnosis), (Some(7), None));
+    let of_one = cycles();
+    assert!(of_one > 0.0 && told("told") == 0.0);
+    for tier in [Tier::Native, Tier::Interpreter] {
+        let answer = client.execute(asking(&elf, &[], tier)).await.unwrap();
+        assert_eq!(answer.verdict, silent.verdict);
+        let why = read(answer.diagnosis.as_ref());
+        let start = "exit code 7, decided in check_amount (/guests/failing/failing.c:41";
+        assert!(why.summary.starts_with(start), "{}", why.summary);
+        assert!(why.branch.is_some() && why.registers.len() == 32 && !why.steps.is_empty(), "{why:?}");
+        assert!(why.source.is_empty() && !why.is_shortened);
+    }
+    assert_eq!((cycles(), told("told")), (5.0 * of_one, 2.0), "both runs are charged");
+    // One that is stripped has the same address.
+    let stripped = failing("RETURNED", true).unwrap();
+    let answer = client.execute(asking(&stripped, &[], Tier::Auto)).await.unwrap();
+    let why = read(answer.diagnosis.as_ref());
+    assert!(!why.has_names && why.summary.contains("decided in fn_0x"), "{}", why.summary);
+    // What succeeds is run once.
+    let before = cycles();
+    let answer =
+        client.execute(asking(&guests::bytes("exit-imc").unwrap(), &["0"], Tier::Auto)).await.unwrap();
+    assert_eq!((exit_code(&answer), answer.diagnosis), (Some(0), None));
+    assert_eq!(told("told"), 3.0);
+    let alone =
+        client.execute(inline(&guests::bytes("exit-imc").unwrap(), &["0"], Tier::Auto)).await.unwrap();
+    assert!(alone.diagnosis.is_none());
+    let both = cycles() - before;
+    assert_eq!(both, 2.0 * f64::from(u32::try_from(alone.verdict.unwrap().cycles).unwrap()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_transaction_is_told_why() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    let cases: [(&str, &[&str]); 5] = [
+        ("NO_WITNESS", &["exit code -5", "load_witness(index 3, source Input"]),
+        ("CHILD_FAILS", &["exit code 50", "in parent (", "exited with 6", "in child ("]),
+        ("CHILD_TRAPS", &["MemOutOfBound", "in child (", "[spawn #1]", "parent ("]),
+        ("EXEC_FAILS", &["exit code 44", "in second (", "[exec #1]"]),
+        ("STACK_OVERFLOW", &["stack overflow", "in down (", "times"]),
+    ];
+    for (case, expected) in cases {
+        let request = verification(json(case, false));
+        let answer = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+        assert_eq!(answer.outcome(), VerifyOutcome::Failed, "{case}");
+        let text = read(answer.diagnosis.as_ref()).to_text();
+        for part in expected {
+            assert!(text.contains(part), "{case} lacks {part:?}:\n{text}");
+        }
+    }
+    let request = verification(json("NO_WITNESS", true));
+    let answer = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+    let why = read(answer.diagnosis.as_ref());
+    assert!(!why.has_names && why.system_call.is_some(), "{}", why.summary);
+    // One that is accepted has none; nor has one whose caller does not ask.
+    let good = locked_by(&[guests::bytes("exit-imc").unwrap().into()], ScriptHashType::Data2).unwrap();
+    let good = serde_json::to_vec(&ReprMockTransaction::from(good.as_ckb().clone())).unwrap();
+    let answer =
+        client.runner.clone().verify_transaction(verification(good.into())).await.unwrap().into_inner();
+    assert_eq!((answer.outcome(), answer.diagnosis), (VerifyOutcome::Ok, None));
+    let silent = v1::VerifyTransactionRequest { diagnosis: false, ..verification(json("NO_WITNESS", false)) };
+    let answer = client.runner.clone().verify_transaction(silent).await.unwrap().into_inner();
+    assert_eq!((answer.outcome(), answer.diagnosis), (VerifyOutcome::Failed, None));
+}
+
+/// A script that calls itself under a long name, writes in each call, and fails.
+fn verbose() -> Vec<u8> {
+    let name = format!("long_{}", "x".repeat(500));
+    let text = format!(
+        ".globl _start\n_start: li s0, 100\n call {name}\n li a0, 5\n li a7, 93\n ecall\n\
+         .globl {name}\n.type {name}, @function\n{name}: addi sp, sp, -16\n sd ra, 0(sp)\n la a0, line\n \
+         li a7, 2177\n ecall\n addi s0, s0, -1\n beqz s0, 1f\n call {name}\n1: ld ra, 0(sp)\n addi sp, sp, 16\n ret\n\
+         .size {name}, . - {name}\n.section .rodata\nline: .asciz \"{}\"\n",
+        "y".repeat(200)
+    );
+    guests::assemble(&text).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_told_is_bounded_in_bytes_and_time() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let mut client = Client::connect(&server).await;
+    // Names and calls of half a megabyte; and more output than the answer may have.
+    let elf = verbose();
+    let limits = v1::RunLimits { debug_bytes_max: Some(1000), ..Default::default() };
+    let answer = client
+        .execute(v1::ExecuteRequest { limits: Some(limits), ..asking(&elf, &[], Tier::Auto) })
+        .await
+        .unwrap();
+    let verdict = answer.verdict.as_ref().unwrap();
+    assert_eq!((verdict.exit_code, verdict.debug.len(), verdict.debug_lines_left_out), (Some(5), 4, 96));
+    let why = read(answer.diagnosis.as_ref());
+    assert!(why.is_shortened, "{} bytes", answer.diagnosis.unwrap().json.len());
+    assert_eq!(why.ending.exit_code, Some(5));
+    // A run that the interpreter takes longer for than there is time has its verdict all the same.
+    let endless = guests::assemble(ENDLESS).unwrap();
+    let limits = v1::RunLimits { max_cycles: Some(3_000_000_000), ..Default::default() };
+    let asked = v1::ExecuteRequest { limits: Some(limits), ..asking(&endless, &[], Tier::Native) };
+    let mut asked = Request::new(asked);
+    asked.set_timeout(Duration::from_secs(60));
+    let answer = client.runner.execute(asked).await.unwrap().into_inner();
+    assert_eq!(answer.verdict.as_ref().unwrap().outcome(), Outcome::CyclesExceeded);
+    // A fast machine is through with it in that time.
+    let missing = answer.diagnosis.unwrap().missing;
+    assert!(["deadline", ""].contains(&missing.as_str()), "{missing}");
+    let late = if missing.is_empty() { 0.0 } else { 1.0 };
+    // One that nothing is left of cannot be told about.
+    let limits = v1::RunLimits { deadline_ms: Some(1), ..Default::default() };
+    let asked = v1::ExecuteRequest { limits: Some(limits), ..asking(&endless, &[], Tier::Native) };
+    let answer = client.execute(asked).await.unwrap();
+    assert_eq!(answer.verdict.as_ref().unwrap().outcome(), Outcome::DeadlineExceeded);
+    assert_eq!(answer.diagnosis.unwrap().missing, "unfinished");
+    // What the VM does not even load has run nothing.
+    let answer = client.execute(asking(b"no ELF", &[], Tier::Interpreter)).await.unwrap();
+    assert_eq!(answer.verdict.as_ref().unwrap().outcome(), Outcome::Error);
+    assert_eq!(answer.diagnosis.unwrap().missing, "nothing_ran");
+    for (result, count) in [("told", 2.0 - late), ("deadline", late), ("unfinished", 1.0), ("nothing_ran", 1.0)] {
+        assert_eq!(
+            server.metric(&format!("antares_diagnoses_total{{result=\"{result}\"}}")),
+            count,
+            "{result}"
+        );
+    }
+}
+
+/// Results of a batch or a session as whether they failed, and what is told of that.
+#[track_caller]
+fn first_few(results: &[v1::BatchResult]) {
+    let mut told = 0;
+    for (result, number) in results.iter().zip(0..) {
+        assert_eq!(result.verdict.as_ref().unwrap().exit_code, Some(number % 3));
+        match &result.diagnosis {
+            None => assert_eq!(number % 3, 0),
+            Some(diagnosis) if told < OF_BATCH => {
+                assert_eq!(read(Some(diagnosis)).ending.exit_code.map(i32::from), Some(number % 3));
+                told += 1;
+            }
+            Some(diagnosis) => assert_eq!(diagnosis.missing, "too_many"),
+        }
+    }
+    assert_eq!(told, OF_BATCH);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_and_sessions_tell_of_the_first_few() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    let script = inline(&guests::bytes("exit-imc").unwrap(), &[], Tier::Auto).script;
+    let input = |number: u64| v1::Input { args: vec![Bytes::from((number % 3).to_string())] };
+    let inputs: Vec<_> = (0..18).map(input).collect();
+    let batch = v1::ExecuteBatchRequest {
+        script: script.clone(),
+        inputs: inputs.clone(),
+        diagnosis: true,
+        ..Default::default()
+    };
+    let silent = v1::ExecuteBatchRequest { diagnosis: false, ..batch.clone() };
+    first_few(&client.runner.clone().execute_batch(batch).await.unwrap().into_inner().results);
+    let silent = client.runner.clone().execute_batch(silent).await.unwrap().into_inner();
+    assert!(silent.results.iter().all(|result| result.diagnosis.is_none()));
+    // One input at a time is the first of its few.
+    let start = v1::SessionStart { script, diagnosis: true, ..Default::default() };
+    let (send, messages) = tokio::sync::mpsc::channel(32);
+    send.send(v1::ExecuteSessionRequest { message: Some(Input::Start(start)) }).await.unwrap();
+    let messages = tokio_stream::wrappers::ReceiverStream::new(messages);
+    let mut answers = client.runner.clone().execute_session(messages).await.unwrap().into_inner();
+    assert!(matches!(answers.next().await.unwrap().unwrap().message, Some(Answer::Started(_))));
+    for (input, id) in inputs.into_iter().zip(0..) {
+        let message = Some(Input::Input(v1::SessionInput { id, input: Some(input) }));
+        send.send(v1::ExecuteSessionRequest { message }).await.unwrap();
+        let Some(Answer::Result(result)) = answers.next().await.unwrap().unwrap().message else {
+            panic!("a result")
+        };
+        let diagnosis = result.result.unwrap().diagnosis;
+        match id % 3 {
+            0 => assert_eq!(diagnosis, None),
+            code => assert_eq!(read(diagnosis.as_ref()).ending.exit_code.map(u64_of), Some(code)),
+        }
+    }
+}
+
+fn u64_of(code: i8) -> u64 {
+    u64::try_from(code).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_of_a_batch_and_a_session_are_told_too() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    let (bad, shared) =
+        (json("NO_WITNESS", false), v1::VerifyShared { diagnosis: true, ..Default::default() });
+    let one = |id: u64| v1::SharedTransaction {
+        id,
+        transaction: Some(shared_transaction::Transaction::MockJson(bad.clone())),
+        ..Default::default()
+    };
+    let told = |result: v1::SharedTransactionResult| match result.result {
+        Some(Shared::Response(response)) => response.diagnosis.expect("it failed"),
+        other => panic!("{other:?}"),
+    };
+    let transactions = (0..10).map(one).collect();
+    let batch = v1::VerifyBatchRequest { shared: Some(shared.clone()), transactions };
+    let results = client.runner.clone().verify_batch(batch).await.unwrap().into_inner().results;
+    let all: Vec<_> = results.into_iter().map(told).collect();
+    let (missing, whole): (Vec<_>, Vec<_>) = all.iter().partition(|diagnosis| diagnosis.json.is_empty());
+    assert_eq!((missing.len(), whole.len()), (2, OF_BATCH));
+    assert!(missing.iter().all(|diagnosis| diagnosis.missing == "too_many"));
+    assert!(whole.iter().all(|diagnosis| diagnosis.summary.contains("exit code -5")));
+    // A session tells of all of them.
+    let start = v1::VerifySessionRequest { message: Some(Message::Start(shared)) };
+    let transactions =
+        (0..10).map(|id| v1::VerifySessionRequest { message: Some(Message::Transaction(one(id))) });
+    let messages: Vec<_> = std::iter::once(start).chain(transactions).collect();
+    let answers =
+        client.runner.clone().verify_session(tokio_stream::iter(messages)).await.unwrap().into_inner();
+    let answers: Vec<_> = answers.collect().await;
+    let results = answers.into_iter().filter_map(|answer| match answer.unwrap().message {
+        Some(Told::Result(result)) => Some(told(result)),
+        _ => None,
+    });
+    let results: Vec<_> = results.collect();
+    assert_eq!(results.len(), 10);
+    results.iter().for_each(|diagnosis| assert!(read(Some(diagnosis)).summary.contains("exit code -5")));
+}

@@ -1,0 +1,225 @@
+//! Cells that transactions share, in the memory that a pod of the chart has; and tenants that bring cells
+//! without end beside others.
+
+use std::fs;
+
+use antares_abi::Sha256Digest;
+use antares_proto::v1::{
+    self, Tier, VerifyOutcome, shared_transaction, shared_transaction_result::Result as Outcome,
+    verify_session_request::Message, verify_session_response::Message as Told,
+    verify_transaction_request::Transaction,
+};
+use bytes::Bytes;
+use ckb_types::{packed, prelude::*};
+use tokio::{sync::mpsc, time::timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Streaming};
+
+use crate::{
+    client::Client,
+    server::{PATIENCE, Server},
+    transactions::{elf, fields, with_lock},
+};
+
+const MIB: usize = 1 << 20;
+/// Sessions at the same time.
+const SESSIONS: u32 = 64;
+/// Cells that they share.
+const CELLS: u32 = 200;
+/// Of these, in one transaction.
+const CELLS_EACH: u32 = 40;
+
+/// A number of the section `runner` of the chart's values.
+fn of_chart(key: &str) -> u64 {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../helm/antares/values.yaml");
+    let text = fs::read_to_string(path).unwrap();
+    let section = text.split("\nrunner:\n").nth(1).unwrap();
+    let line =
+        section.lines().find_map(|line| line.strip_prefix("  ")?.strip_prefix(key)?.strip_prefix(": "));
+    line.unwrap().parse().unwrap()
+}
+
+/// The memory limit of a runner's pod, as `_config.tpl` has it, MiB.
+fn pod_mib() -> u64 {
+    let service = 256 + 2 * of_chart("requestsMiB") + 1024 / 4;
+    let workers = 32 * (of_chart("workers") + of_chart("idleWorkers"));
+    service + workers + of_chart("readyMiB") + of_chart("hotCellsMiB")
+}
+
+/// What the chart says to a runner, and peers within that.
+fn of_pod() -> String {
+    let requests = of_chart("requestsMiB") << 20;
+    format!(
+        "[listen]\nrequest_bytes_max = {requests}\nrequest_bytes_per_peer_max = {}\n[runner]\nworkers_max = {}\n\
+         idle_workers_max = {}\nready_bytes_max = {}\nhot_cells_bytes_max = {}\n",
+        requests / 2,
+        of_chart("workers"),
+        of_chart("idleWorkers"),
+        of_chart("readyMiB") << 20,
+        of_chart("hotCellsMiB") << 20
+    )
+}
+
+/// Memory of a process, in which what several share counts in parts, bytes.
+fn memory(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+    line.map_or(0, |line| line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10)
+}
+
+/// Of the server and all of its workers.
+fn memory_of_all(server: &Server) -> u64 {
+    let (zygotes, workers) = server.family();
+    [server.pid()].into_iter().chain(zygotes).chain(workers).map(memory).sum()
+}
+
+/// A lock that exits with 0.
+fn lock() -> Vec<u8> {
+    elf(&[0x0000_0513, 0x05d0_0893, 0x73])
+}
+
+fn blob(number: u32) -> Vec<u8> {
+    let mut blob = vec![7; MIB];
+    blob[..4].copy_from_slice(&number.to_le_bytes());
+    blob
+}
+
+/// A place of its own for each cell.
+fn place(number: u32) -> packed::OutPoint {
+    packed::OutPoint::new(packed::Byte32::new([0x33; 32]), number)
+}
+
+/// A cell with `data` that was uploaded.
+fn cell(number: u32, data: &[u8]) -> v1::CellDepFields {
+    let output = packed::CellOutput::default();
+    v1::CellDepFields {
+        out_point: Bytes::copy_from_slice(place(number).as_slice()),
+        cell: Some(v1::CellFields {
+            output: Bytes::copy_from_slice(output.as_slice()),
+            data_sha256: Some(Sha256Digest::of(data).to_string()),
+            ..Default::default()
+        }),
+    }
+}
+
+/// A transaction of `lock` that has the cells `numbers` too; its own cell dep is left in.
+fn transaction(numbers: &[u32]) -> v1::TransactionFields {
+    let whole = fields(with_lock(&lock()).as_bytes());
+    let tx = packed::Transaction::from_slice(&whole.tx).unwrap();
+    let deps = numbers.iter().map(|number| packed::CellDep::new_builder().out_point(place(*number)).build());
+    let deps: Vec<_> = tx.raw().cell_deps().into_iter().chain(deps).collect();
+    let raw = tx.raw().as_builder().cell_deps(deps).build();
+    let tx = tx.as_builder().raw(raw).build();
+    v1::TransactionFields { tx: Bytes::copy_from_slice(tx.as_slice()), ..whole }
+}
+
+type Messages = mpsc::Sender<v1::VerifySessionRequest>;
+
+struct Open {
+    sender: Messages,
+    told: Streaming<v1::VerifySessionResponse>,
+}
+
+impl Open {
+    async fn begin(client: &Client, shared: v1::VerifyShared) -> Self {
+        let (sender, messages) = mpsc::channel(4);
+        let first = v1::VerifySessionRequest { message: Some(Message::Start(shared)) };
+        sender.send(first).await.unwrap();
+        let asked = client.runner.clone().verify_session(ReceiverStream::new(messages)).await;
+        let mut told = asked.unwrap().into_inner();
+        let first = timeout(PATIENCE, told.message()).await.unwrap().unwrap().unwrap();
+        assert!(matches!(first.message, Some(Told::Started(_))));
+        Self { sender, told }
+    }
+
+    async fn verify(&mut self, transaction: v1::SharedTransaction) {
+        let message = Some(Message::Transaction(transaction));
+        self.sender.send(v1::VerifySessionRequest { message }).await.unwrap();
+        let next = timeout(PATIENCE, self.told.message()).await.unwrap().unwrap().unwrap();
+        let Some(Told::Result(result)) = next.message else { panic!("{next:?}") };
+        let Some(Outcome::Response(answer)) = result.result else { panic!("{result:?}") };
+        assert_eq!(answer.outcome(), VerifyOutcome::Ok);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_share_cells_stay_within_the_memory_of_a_pod() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, &of_pod());
+    let mut client = Client::connect(&server).await;
+    let mut cell_deps = Vec::new();
+    for number in 0..CELLS {
+        let blob = blob(number);
+        client.upload(&blob).await.unwrap();
+        cell_deps.push(cell(number, &blob));
+    }
+    let shared = v1::VerifyShared { cell_deps, tier: Tier::Interpreter.into(), ..Default::default() };
+    let (mut sessions, mut most) = (Vec::new(), 0);
+    for session in 0..SESSIONS {
+        let mut open = Open::begin(&client, shared.clone()).await;
+        let numbers: Vec<_> = (0..CELLS_EACH).map(|at| (3 * session + at) % CELLS).collect();
+        let fields = transaction(&numbers);
+        let transaction = Some(shared_transaction::Transaction::Fields(fields));
+        open.verify(v1::SharedTransaction { transaction, cell_deps: numbers, ..Default::default() }).await;
+        sessions.push(open);
+        most = most.max(memory_of_all(&server));
+    }
+    let (hot, misses) =
+        (server.metric("antares_hot_cells_bytes"), server.metric("antares_hot_cells_misses_total"));
+    println!(
+        "{SESSIONS} sessions over {CELLS} cells: at most {} of {} MiB for server and workers, {} MiB hot, {misses} misses",
+        most >> 20,
+        pod_mib(),
+        hot / 1_048_576.0
+    );
+    assert!(most >> 20 < pod_mib());
+    // All of them are there, once, and nothing was fetched twice.
+    assert!(hot >= f64::from(CELLS) * 1_048_576.0, "{hot}");
+    assert!(misses <= f64::from(CELLS) + 8.0, "{misses}");
+    drop(sessions);
+    assert!(server.is_live() && server.is_ready());
+}
+
+/// A call for `tenant`, whose transaction has the cell `number`.
+fn asked(tenant: &str, number: u32, data: &[u8]) -> Request<v1::VerifyTransactionRequest> {
+    let mut fields = transaction(&[number]);
+    fields.cell_deps.push(cell(number, data));
+    let mut request = Request::new(v1::VerifyTransactionRequest {
+        transaction: Some(Transaction::Fields(fields)),
+        tier: Tier::Interpreter.into(),
+        ..Default::default()
+    });
+    request.metadata_mut().insert("antares-tenant", tenant.parse().unwrap());
+    request
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_brings_blobs_without_end_moves_nobody_else_s() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[runner]\nhot_cells_bytes_max = 8388608\n");
+    let mut client = Client::connect(&server).await;
+    let verify = async |client: &mut Client, tenant: &str, number: u32| {
+        let answer = client.runner.verify_transaction(asked(tenant, number, &blob(number))).await.unwrap();
+        assert_eq!(answer.into_inner().outcome(), VerifyOutcome::Ok);
+    };
+    let misses = || server.metric("antares_hot_cells_misses_total");
+    for number in 0..3 {
+        client.upload(&blob(number)).await.unwrap();
+        verify(&mut client, "calm", number).await;
+    }
+    let mut fetched = 0;
+    for number in 100..140 {
+        client.upload(&blob(number)).await.unwrap();
+        verify(&mut client, "greedy", number).await;
+        fetched += 1;
+        let before = misses();
+        if number % 8 == 0 {
+            for own in 0..3 {
+                verify(&mut client, "calm", own).await;
+            }
+        }
+        assert_eq!(misses(), before, "{number}: what the calm tenant uses was moved");
+    }
+    assert!(misses() >= f64::from(fetched), "each blob of the other one was fetched");
+    assert!(server.metric("antares_hot_cells_bytes") <= 8_388_608.0);
+}

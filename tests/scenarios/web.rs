@@ -1,0 +1,309 @@
+//! JSON over HTTP and gRPC-web, as curl and a browser speak them: the same verdicts as over gRPC, the same
+//! errors, and nothing for pages that nobody named.
+
+use std::{
+    fs,
+    io::Write as _,
+    process::{Command, Stdio},
+};
+
+use antares_abi::Sha256Digest;
+use antares_proto::v1::{self, Tier, verify_transaction_request::Transaction};
+use antares_tests::{authorities::Authority, guests};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use prost::Message as _;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    client::{Client, inline},
+    identity::{Issuer, claims},
+    server::{PATIENCE, Server},
+    transactions::{elf, with_lock},
+};
+
+const RUNNER: &str = "antares.v1.RunnerService";
+const COMPILER: &str = "antares.v1.CompilerService";
+const WEB: &str = "[web]\naddress = \"127.0.0.1:0\"\norigins = [\"https://app.example\"]\n";
+const JSON: &str = "content-type: application/json";
+const LINES: &str = "content-type: application/x-ndjson";
+
+/// What came back.
+struct Answer {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        let text = std::str::from_utf8(&self.body).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn reason(&self) -> String {
+        let error = self.json();
+        let details = error["error"]["details"].as_array().unwrap().clone();
+        details.iter().find_map(|detail| Some(detail.get("reason")?.as_str()?.to_owned())).unwrap_or_default()
+    }
+}
+
+/// Sends `body` to `path` with curl, with more of its words.
+fn curl(server: &Server, path: &str, words: &[&str], body: &[u8]) -> Answer {
+    curl_at("http", server, path, words, body)
+}
+
+fn curl_at(scheme: &str, server: &Server, path: &str, words: &[&str], body: &[u8]) -> Answer {
+    let url = format!("{scheme}://{}/{path}", server.web.as_ref().unwrap());
+    let mut curl = Command::new("curl")
+        .args(["--silent", "--show-error", "--include", "--max-time", "100", "--expect100-timeout", "0.1"])
+        .args(["--data-binary", "@-"])
+        .args(words)
+        .arg(url)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    curl.stdin.take().unwrap().write_all(body).unwrap();
+    let output = curl.wait_with_output().unwrap();
+    assert!(output.status.success(), "curl {words:?} {path}");
+    let mut bytes = &output.stdout[..];
+    loop {
+        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+        let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+        let status = head.split(' ').nth(1).unwrap().trim().parse().unwrap();
+        bytes = &bytes[end + 4..];
+        if status != 100 {
+            return Answer { status, head, body: bytes.to_vec() };
+        }
+    }
+}
+
+fn ask(server: &Server, method: &str, body: &Value) -> Answer {
+    curl(server, method, &["-H", JSON], body.to_string().as_bytes())
+}
+
+/// What a server answers to `body` in JSON.
+pub(crate) fn answer(server: &Server, method: &str, body: &Value) -> Value {
+    ask(server, &format!("{RUNNER}/{method}"), body).json()
+}
+
+fn started() -> (TempDir, Server) {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, WEB);
+    (data, server)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curl_runs_verifies_uploads_and_compiles() {
+    let (_data, server) = started();
+    let health = ask(&server, "grpc.health.v1.Health/Check", &json!({}));
+    assert_eq!((health.status, health.json()), (200, json!({"status": "SERVING"})));
+
+    let script = guests::bytes("exit-imc").unwrap();
+    let encoded = STANDARD.encode(&script);
+    let run = json!({"script": {"elf": encoded}, "textArgs": ["7"], "tier": "TIER_INTERPRETER"});
+    let answer = ask(&server, &format!("{RUNNER}/Execute"), &run);
+    let mut client = Client::connect(&server).await;
+    let expected = client.execute(inline(&script, &["7"], Tier::Interpreter)).await.unwrap().verdict.unwrap();
+    let verdict = &answer.json()["verdict"];
+    assert_eq!(answer.status, 200);
+    assert!(answer.head.contains("content-type: application/json"), "{}", answer.head);
+    assert_eq!((&verdict["outcome"], &verdict["exitCode"]), (&json!("OUTCOME_EXIT"), &json!(7)));
+    assert_eq!(verdict["cycles"], json!(expected.cycles.to_string()));
+
+    // A lock that exits with 0.
+    let mock = with_lock(&elf(&[0x0000_0513, 0x05d0_0893, 0x73]));
+    let verify = json!({"mockJson": STANDARD.encode(&mock)});
+    let answer = ask(&server, &format!("{RUNNER}/VerifyTransaction"), &verify).json();
+    let request = v1::VerifyTransactionRequest {
+        transaction: Some(Transaction::MockJson(Bytes::from(mock))),
+        ..Default::default()
+    };
+    let expected = client.runner.verify_transaction(request).await.unwrap().into_inner();
+    assert_eq!(answer["outcome"], json!(expected.outcome().as_str_name()));
+    assert_eq!(answer["cycles"], json!(expected.cycles.to_string()));
+
+    let digest = Sha256Digest::of(&script).to_string();
+    let header = json!({"header": {"sha256": digest, "sizeBytes": script.len().to_string()}});
+    let chunks = script.chunks(50_000).map(|chunk| json!({"chunk": STANDARD.encode(chunk)}).to_string());
+    let upload: Vec<_> = std::iter::once(header.to_string()).chain(chunks).collect();
+    let answer = curl(&server, &format!("{COMPILER}/Upload"), &["-H", LINES], upload.join("\n").as_bytes());
+    assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
+    let answer = ask(&server, &format!("{COMPILER}/Compile"), &json!({"scriptSha256": digest}));
+    assert_eq!((answer.status, answer.json()["stored"].clone()), (200, json!(true)));
+    // They went the way of all calls.
+    let metrics = server.get("/metrics");
+    let counted = "rpc_server_call_duration_seconds_count{rpc_method=\"antares.v1.CompilerService/Upload\"";
+    assert!(metrics.contains(counted), "{metrics}");
+    assert!(metrics.contains("antares_connections{listener=\"web\"}"), "{metrics}");
+}
+
+#[test]
+fn streams_are_lines() {
+    let (_data, server) = started();
+    let script = STANDARD.encode(guests::bytes("exit-imc").unwrap());
+    let input = |id: u32| json!({"input": {"id": id.to_string(), "input": {"args": [STANDARD.encode(id.to_string())]}}});
+    let start = json!({"start": {"script": {"elf": script}}});
+    let text = format!("{start}\n{}\n\n{}\n", input(3), input(4));
+    let path = format!("{RUNNER}/ExecuteSession");
+    for version in ["--http1.1", "--http2-prior-knowledge"] {
+        let answer = curl(&server, &path, &["-H", LINES, version], text.as_bytes());
+        let lines = answer.lines();
+        assert_eq!((answer.status, lines.len()), (200, 3), "{lines:?}");
+        assert!(lines[0].get("started").is_some());
+        for (line, id) in lines[1..].iter().zip([3, 4]) {
+            assert_eq!(line["result"]["id"], json!(id.to_string()));
+            assert_eq!(line["result"]["result"]["verdict"]["exitCode"], json!(id), "{line}");
+        }
+    }
+    // What is wrong later is told behind the answers to what came before.
+    let wrong =
+        curl(&server, &path, &["-H", LINES], format!("{start}\n{}\n{{\"no\": 1}}\n", input(3)).as_bytes());
+    let last = wrong.lines().pop().unwrap();
+    assert_eq!(last["error"]["status"], "INVALID_ARGUMENT", "{last}");
+}
+
+#[test]
+fn what_is_wrong_is_told_as_http_tells_it() {
+    let (_data, server) = started();
+    let execute = format!("{RUNNER}/Execute");
+    let missing = ask(&server, &execute, &json!({"script": {"sha256": "0".repeat(64)}}));
+    assert_eq!((missing.status, missing.reason().as_str()), (404, "SCRIPT_NOT_FOUND"));
+    let unknown = ask(&server, &execute, &json!({"script": {"sha": 1}}));
+    assert_eq!((unknown.status, unknown.reason().as_str()), (400, "MESSAGE_MALFORMED"));
+    let broken = curl(&server, &execute, &["-H", JSON], b"{\"script\":");
+    assert_eq!((broken.status, broken.reason().as_str()), (400, "MESSAGE_MALFORMED"));
+    // Its objects would take more than a peer may have.
+    let bomb = format!("{{\"args\":[{}\"\"]}}", "\"\",".repeat(2_000_000));
+    let bomb = curl(&server, &execute, &["-H", JSON], bomb.as_bytes());
+    assert_eq!((bomb.status, bomb.reason().as_str()), (429, "REQUEST_BYTES"));
+    assert!(bomb.head.contains("retry-after: 1"), "{}", bomb.head);
+    let long = vec![b' '; (20 << 20) + 1];
+    let long = curl(&server, &execute, &["-H", JSON], &long);
+    assert_eq!((long.status, long.reason().as_str()), (413, "MESSAGE_TOO_LARGE"));
+    for kind in ["text/plain", "application/grpc", "application/x-ndjson", "application/grpc-web-text", ""] {
+        let kind = format!("content-type: {kind}");
+        assert_eq!(curl(&server, &execute, &["-H", &kind], b"{}").status, 415, "{kind}");
+    }
+    assert_eq!(curl(&server, &execute, &["-H", JSON, "-H", "content-encoding: gzip"], b"{}").status, 415);
+    for method in ["GET", "PUT", "DELETE", "OPTIONS"] {
+        assert_eq!(curl(&server, &execute, &["-H", JSON, "-X", method], b"{}").status, 405, "{method}");
+    }
+    // What operators and autoscalers have is not offered.
+    for path in [
+        "",
+        "antares.v1.AdminService/Drain",
+        "antares.v1.StoreService/ListStored",
+        "x/y",
+        "antares.v1.RunnerService/No",
+    ] {
+        assert_eq!(curl(&server, path, &["-H", JSON], b"{}").status, 404, "{path}");
+    }
+    let answer = ask(&server, "grpc.health.v1.Health/Check", &json!({}));
+    assert_eq!(answer.status, 200, "it is well afterwards");
+}
+
+#[test]
+fn pages_that_nobody_named_may_not_call() {
+    let (_data, server) = started();
+    let path = "grpc.health.v1.Health/Check";
+    let preflight = |origin: &str| {
+        let origin = format!("origin: {origin}");
+        let asked = ["-H", &origin, "-H", "access-control-request-method: POST", "-X", "OPTIONS"];
+        curl(&server, path, &asked, b"")
+    };
+    let allowed = preflight("https://app.example");
+    assert_eq!(allowed.status, 204);
+    for line in [
+        "access-control-allow-origin: https://app.example",
+        "access-control-allow-methods: post",
+        "access-control-allow-headers: authorization, content-type",
+    ] {
+        assert!(allowed.head.contains(line), "{line}: {}", allowed.head);
+    }
+    let call = |origin: &str| curl(&server, path, &["-H", JSON, "-H", &format!("origin: {origin}")], b"{}");
+    let answer = call("https://app.example");
+    assert_eq!(answer.status, 200);
+    assert!(answer.head.contains("access-control-allow-origin: https://app.example"), "{}", answer.head);
+    let strangers =
+        ["https://app.example.evil", "http://app.example", "https://app.example:444", "null", "*"];
+    for stranger in strangers {
+        for answer in [preflight(stranger), call(stranger)] {
+            assert_eq!(answer.status, 403, "{stranger}");
+            assert!(!answer.head.contains("access-control"), "{stranger}: {}", answer.head);
+            assert!(answer.body.is_empty());
+        }
+    }
+}
+
+#[test]
+fn grpc_web_is_spoken() {
+    let (data, server) = started();
+    let script = guests::bytes("exit-imc").unwrap();
+    let message = inline(&script, &["5"], Tier::Auto).encode_to_vec();
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let body = [&[0][..], &length, &message].concat();
+    fs::write(data.path().join("body"), &body).unwrap();
+    for kind in ["application/grpc-web", "application/grpc-web+proto"] {
+        let kind = format!("content-type: {kind}");
+        let answer = curl(&server, &format!("{RUNNER}/Execute"), &["-H", &kind], &body);
+        assert_eq!(answer.status, 200);
+        assert!(answer.head.contains("content-type: application/grpc-web"), "{}", answer.head);
+        let length = u32::from_be_bytes(answer.body[1..5].try_into().unwrap()) as usize;
+        let response = v1::ExecuteResponse::decode(&answer.body[5..5 + length]).unwrap();
+        assert_eq!(response.verdict.unwrap().exit_code, Some(5));
+        let trailers = &answer.body[5 + length..];
+        assert_eq!(trailers[0], 0x80);
+        let trailers = String::from_utf8_lossy(&trailers[5..]);
+        assert!(trailers.contains("grpc-status:0"), "{trailers}");
+    }
+}
+
+/// The same calls where callers are told apart: encrypted, with tokens, and within what a tenant may have.
+#[test]
+fn callers_are_told_apart_as_over_grpc() {
+    let (issuer, data, authority) = (Issuer::new(), tempfile::tempdir().unwrap(), Authority::new("web"));
+    let pair = authority.issue("server", "IP:127.0.0.1");
+    let sections = format!(
+        "[tls]\ncertificate = {:?}\nkey = {:?}\n{}{WEB}[quotas]\nguest_cycles_per_second = 20\n",
+        pair.certificate,
+        pair.key,
+        issuer.section()
+    );
+    let server = Server::start_with(&data, &sections);
+    let ca = authority.certificate();
+    let run =
+        json!({"script": {"elf": STANDARD.encode(guests::bytes("exit-imc").unwrap())}, "textArgs": ["7"]});
+    let execute = |words: &[&str]| {
+        let words = [&["-H", JSON, "--cacert", ca.to_str().unwrap()], words].concat();
+        curl_at("https", &server, &format!("{RUNNER}/Execute"), &words, run.to_string().as_bytes())
+    };
+    let missing = execute(&[]);
+    assert_eq!((missing.status, missing.reason().as_str()), (401, "CREDENTIALS_MISSING"));
+    let bearer = |subject: &str| format!("authorization: Bearer {}", issuer.sign(&claims(subject, |_| {})));
+    let forged = execute(&["-H", "authorization: Bearer no.to.ken"]);
+    assert_eq!((forged.status, forged.reason().as_str()), (401, "TOKEN_INVALID"));
+    assert_eq!(execute(&["-H", &bearer("role/upload")]).status, 403);
+    let user = bearer("user/a");
+    for (name, version) in [("user/one", "--http1.1"), ("user/two", "--http2")] {
+        let answer = execute(&["-H", &bearer(name), version]);
+        assert_eq!((answer.status, &answer.json()["verdict"]["exitCode"]), (200, &json!(7)));
+    }
+    let end = std::time::Instant::now() + PATIENCE;
+    let refused = loop {
+        let answer = execute(&["-H", &user]);
+        if answer.status != 200 {
+            break answer;
+        }
+        assert!(std::time::Instant::now() < end, "there is no quota");
+    };
+    assert_eq!((refused.status, refused.reason().as_str()), (429, "QUOTA"));
+    assert!(refused.head.contains("retry-after: "), "{}", refused.head);
+    assert_eq!(execute(&["-H", &bearer("user/b")]).status, 200, "quotas are a tenant's own");
+}

@@ -1,0 +1,170 @@
+//! What locks ask for: hashes of transactions, and signatures of them.
+
+use ckb_hash::{blake2b_256, new_blake2b};
+use ckb_types::packed::Byte32;
+use ckb_types::prelude::*;
+use secp256k1::{All, Message, PublicKey, Secp256k1, SecretKey};
+
+use super::keccak::keccak_256;
+
+/// Bytes of a signature from which the key can be had.
+const SIGNATURE_BYTES: usize = 65;
+
+/// A key that signs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key(SecretKey);
+
+impl Key {
+    /// The key with this number; the same each time, as no test's key is a secret.
+    pub(super) fn new(number: u8) -> Self {
+        let bytes = blake2b_256([b'k', b'e', b'y', number]);
+        #[expect(clippy::expect_used, reason = "one hash in 2^128 is no key, and these are known")]
+        Self(SecretKey::from_byte_array(&bytes).expect("the number is below the group's order"))
+    }
+
+    fn public(&self) -> PublicKey {
+        PublicKey::from_secret_key(&curve(), &self.0)
+    }
+
+    /// ckb's hash of the compressed public key.
+    pub(super) fn blake_160(&self) -> [u8; 20] {
+        blake_160(&self.public().serialize())
+    }
+
+    /// Ethereum's address.
+    pub(super) fn keccak_160(&self) -> [u8; 20] {
+        let hash = keccak_256(&self.public().serialize_uncompressed()[1..]);
+        first(&hash[12..])
+    }
+
+    fn sign(&self, digest: [u8; 32]) -> Vec<u8> {
+        let signature = curve().sign_ecdsa_recoverable(&Message::from_digest(digest), &self.0);
+        let (recovery, bytes) = signature.serialize_compact();
+        let mut bytes = bytes.to_vec();
+        bytes.push(u8::try_from(i32::from(recovery)).unwrap_or(0));
+        bytes
+    }
+}
+
+fn curve() -> Secp256k1<All> {
+    Secp256k1::new()
+}
+
+fn first(bytes: &[u8]) -> [u8; 20] {
+    let mut first = [0; 20];
+    first.copy_from_slice(&bytes[..20]);
+    first
+}
+
+/// The first 20 bytes of ckb's hash.
+pub(super) fn blake_160(bytes: &[u8]) -> [u8; 20] {
+    first(&blake2b_256(bytes))
+}
+
+/// How a lock of several keys names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyForm {
+    /// By the first 20 bytes of their hashes.
+    Hashed,
+    /// By their 33 bytes.
+    Whole,
+}
+
+/// How a group of inputs is unlocked.
+#[derive(Clone, Debug)]
+pub(super) struct Unlock {
+    /// What stands before the signatures: of a lock of several keys, who they are and how many of them sign.
+    config: Vec<u8>,
+    keys: Vec<Key>,
+    /// The message is what Ethereum's wallets make of it.
+    is_ethereum: bool,
+    /// Signatures stand in omnilock's table.
+    is_omnilock: bool,
+}
+
+impl Unlock {
+    /// By one key.
+    pub(super) fn one(key: Key) -> Self {
+        Self { config: Vec::new(), keys: vec![key], is_ethereum: false, is_omnilock: false }
+    }
+
+    /// By the first two of `keys`.
+    pub(super) fn two_of(keys: &[Key], form: KeyForm) -> Self {
+        Self { config: two_of(keys, form), keys: keys[..2].to_vec(), is_ethereum: false, is_omnilock: false }
+    }
+
+    /// By nobody: what the lock asks for is not a signature.
+    pub(super) fn nobody() -> Self {
+        Self { config: Vec::new(), keys: Vec::new(), is_ethereum: false, is_omnilock: false }
+    }
+
+    /// Over Ethereum's form of the message.
+    pub(super) fn ethereum(self) -> Self {
+        Self { is_ethereum: true, ..self }
+    }
+
+    /// In omnilock's table.
+    pub(super) fn omnilock(self) -> Self {
+        Self { is_omnilock: true, ..self }
+    }
+
+    /// What stands in the witness while it is signed.
+    pub(super) fn placeholder(&self) -> Vec<u8> {
+        let mut lock = self.config.clone();
+        lock.resize(self.config.len() + SIGNATURE_BYTES * self.keys.len(), 0);
+        // Omnilock hashes its whole field as zeros, the others what stands before the signatures as it is.
+        if self.is_omnilock { vec![0; omnilock_witness(&lock).len()] } else { lock }
+    }
+
+    /// What stands there when `message` is signed.
+    pub(super) fn sign(&self, message: [u8; 32]) -> Vec<u8> {
+        let digest = if self.is_ethereum {
+            keccak_256(&[b"\x19Ethereum Signed Message:\n32".as_slice(), &message].concat())
+        } else {
+            message
+        };
+        let signatures = self.keys.iter().flat_map(|key| key.sign(digest));
+        let lock: Vec<u8> = self.config.iter().copied().chain(signatures).collect();
+        if self.is_omnilock { omnilock_witness(&lock) } else { lock }
+    }
+}
+
+/// Who may sign of a lock of several keys, two of them, as its arguments hash it and its witnesses repeat it.
+pub(super) fn two_of(keys: &[Key], form: KeyForm) -> Vec<u8> {
+    let count = u8::try_from(keys.len()).unwrap_or(u8::MAX);
+    let mut config = vec![0, 0, 2, count];
+    keys.iter().for_each(|key| match form {
+        KeyForm::Hashed => config.extend(key.blake_160()),
+        KeyForm::Whole => config.extend(key.public().serialize()),
+    });
+    config
+}
+
+/// `OmniLockWitnessLock` with a signature, without an identity or a preimage.
+fn omnilock_witness(signature: &[u8]) -> Vec<u8> {
+    const HEAD: u32 = 16;
+    let length = u32::try_from(signature.len()).unwrap_or(u32::MAX);
+    let end = HEAD + 4 + length;
+    let words = [end, HEAD, end, end, length];
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.extend(signature);
+    bytes
+}
+
+/// What the locks of ckb have signed: the transaction, the witnesses of the group, of which the first has a
+/// placeholder, and those behind the inputs.
+pub(super) fn sighash(
+    transaction: &Byte32,
+    witnesses: &[Vec<u8>],
+    signed: impl IntoIterator<Item = usize>,
+) -> [u8; 32] {
+    let mut hash = new_blake2b();
+    hash.update(transaction.as_slice());
+    for witness in signed.into_iter().filter_map(|index| witnesses.get(index)) {
+        hash.update(&(witness.len() as u64).to_le_bytes());
+        hash.update(witness);
+    }
+    let mut message = [0; 32];
+    hash.finalize(&mut message);
+    message
+}

@@ -1,0 +1,54 @@
+//! A rule about commits: subjects of the last ones are short enough for every list of commits.
+
+use std::{path::Path, process::Command};
+
+use crate::{finding::Finding, tree::Tree};
+
+/// Letters of a subject.
+const LETTERS_MAX: usize = 72;
+/// Commits that are looked at, as git takes the number.
+const COMMITS: &str = "--max-count=20";
+
+/// Commits from before this rule: to be taken out when twenty others stand behind them.
+const EARLIER: [&str; 1] = ["6a990a1"];
+
+/// Looks at the history of the checkout. Where there is none, or a part of it alone, there is nothing to say.
+pub(crate) fn check(_: &Tree) -> Vec<Finding> {
+    let is_shallow = git(&["rev-parse", "--is-shallow-repository"]);
+    if is_shallow.is_none_or(|said| said.trim() != "false") {
+        return Vec::new();
+    }
+    check_log(&git(&["log", COMMITS, "--no-merges", "--format=%h %s"]).unwrap_or_default())
+}
+
+fn git(words: &[&str]) -> Option<String> {
+    let output =
+        Command::new("git").args(words).current_dir(Path::new(env!("CARGO_MANIFEST_DIR"))).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn check_log(log: &str) -> Vec<Finding> {
+    let commits = log.lines().filter_map(|line| line.split_once(' '));
+    let later = commits.filter(|(commit, _)| !EARLIER.iter().any(|earlier| commit.starts_with(earlier)));
+    let long = later.filter(|(_, subject)| subject.chars().count() > LETTERS_MAX);
+    long.map(|(commit, subject)| {
+        let letters = subject.chars().count();
+        Finding::of_file(
+            &format!("commit {commit}"),
+            format!("a subject of {letters} letters; at most {LETTERS_MAX}"),
+        )
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subjects_are_short() {
+        let log = |letters| format!("abc area: x\ndef {}\n", "y".repeat(letters));
+        assert!(check_log(&log(LETTERS_MAX)).is_empty());
+        assert_eq!(check_log(&log(LETTERS_MAX + 1)).len(), 1);
+    }
+}
