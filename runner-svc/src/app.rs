@@ -18,13 +18,12 @@ use antares_proto::{
     },
 };
 use antares_serve::{App, Config, Health, Metrics, RawRunner, beat, blocking, keep};
-use antares_trust::KeyError;
 use tonic::service::Routes;
 
 use crate::{
     profile_service::{self, ProfileService},
     push,
-    runner::Runner,
+    runner::{BuildError, Runner},
     service::Service,
     source::ArtifactSource,
 };
@@ -96,13 +95,13 @@ fn reuse(runner: &RawRunner) -> Reuse {
 /// Makes the runner.
 ///
 /// # Errors
-/// The keys that sign verdicts are of no use.
+/// The keys that sign verdicts are of no use, or the node's address is.
 pub fn build(
     config: &Config,
     pool: Pool,
     source: Arc<dyn ArtifactSource>,
     metrics: &Metrics,
-) -> Result<Runner, KeyError> {
+) -> Result<Runner, BuildError> {
     Runner::new(pool, source, config, metrics)
 }
 

@@ -6,7 +6,6 @@ use antares_compiler_svc::app as compiler;
 use antares_pool::{PoolConfig, PoolError};
 use antares_proto::FILE_DESCRIPTOR_SET;
 use antares_serve::{App, Config, ConfigError, Health, Host, HostError, Metrics, RawConfig, Role};
-use antares_trust::KeyError;
 use tonic::service::Routes;
 
 use crate::{app as runner, local::LocalSource};
@@ -20,9 +19,9 @@ pub enum EmbeddedError {
     /// Run workers.
     #[error("run workers")]
     Runner(#[source] PoolError),
-    /// Keys that sign verdicts.
-    #[error("verdict.keys")]
-    Verdicts(#[source] KeyError),
+    /// What the runner service is made of.
+    #[error(transparent)]
+    Build(#[from] crate::BuildError),
     /// Runtime, logs, listener.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -88,7 +87,7 @@ pub fn build(config: &Config, pools: Pools, metrics: &Metrics) -> Result<Both, E
     metrics.build_info(&runner::build_facts());
     let compiler = compiler::build(config, pools.compile, metrics)?;
     let source = Arc::new(LocalSource(compiler.clone()));
-    let runner = runner::build(config, pools.run, source, metrics).map_err(EmbeddedError::Verdicts)?;
+    let runner = runner::build(config, pools.run, source, metrics)?;
     Ok(Both { compiler, runner })
 }
 

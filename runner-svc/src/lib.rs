@@ -31,6 +31,7 @@ mod library;
 mod limits;
 #[cfg(feature = "embedded")]
 mod local;
+mod lookup;
 mod meanwhile;
 mod metrics;
 mod native;
@@ -67,5 +68,5 @@ pub use compilers::RemoteError;
 #[cfg(feature = "embedded")]
 pub use local::LocalSource;
 pub use remote::RemoteSource;
-pub use runner::Runner;
+pub use runner::{BuildError, Runner};
 pub use source::{ArtifactSource, Fallback, Fetched, FetchedLibrary, SourceError, Wanted};

@@ -34,7 +34,7 @@ fn run(config: &Config) -> anyhow::Result<()> {
         let _entered = host.enter();
         Arc::new(RemoteSource::new(config, &metrics)?)
     };
-    let runner = app::build(config, pool, source, &metrics).context("verdict.keys")?;
+    let runner = app::build(config, pool, source, &metrics)?;
     let served = {
         let _entered = host.enter();
         app::app(&runner, config)

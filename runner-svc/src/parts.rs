@@ -13,6 +13,8 @@ use crate::hot_cells::HotCell;
 pub(crate) enum Source {
     /// ckb-debugger's JSON.
     Json(Bytes),
+    /// The transaction alone.
+    Bare(Bytes),
     Parts(Box<Parts>),
 }
 
@@ -55,6 +57,7 @@ impl Source {
     pub(crate) fn field(&self) -> &'static str {
         match self {
             Self::Json(_) => "mock_json",
+            Self::Bare(_) => "bare",
             Self::Parts(_) => "fields",
         }
     }
@@ -62,14 +65,8 @@ impl Source {
     /// Bytes that were sent.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Json(json) => json.len(),
-            Self::Parts(parts) => {
-                let inline = parts.data().map(|(_, data)| match data {
-                    DataPart::Inline(data) => data.len(),
-                    DataPart::Stored(_) | DataPart::Hot(_) => 0,
-                });
-                parts.tx.len() + inline.sum::<usize>()
-            }
+            Self::Json(text) | Self::Bare(text) => text.len(),
+            Self::Parts(parts) => parts.bytes(),
         }
     }
 
@@ -77,12 +74,23 @@ impl Source {
     pub(crate) fn read(&self) -> Result<(Mock, Vec<Arc<HotCell>>), MockError> {
         match self {
             Self::Json(json) => Ok((Mock::from_json(json)?, Vec::new())),
+            // Whoever reads has its cells before.
+            Self::Bare(_) => Parts::default().read(),
             Self::Parts(parts) => parts.read(),
         }
     }
 }
 
 impl Parts {
+    /// Bytes of the transaction, and of the data that is not named.
+    pub(crate) fn bytes(&self) -> usize {
+        let inline = self.data().map(|(_, data)| match data {
+            DataPart::Inline(data) => data.len(),
+            DataPart::Stored(_) | DataPart::Hot(_) => 0,
+        });
+        self.tx.len() + inline.sum::<usize>()
+    }
+
     /// The data of all cells, each with its path in a request.
     fn data(&self) -> impl Iterator<Item = (Place, &DataPart)> {
         let inputs = self.inputs.iter().enumerate();

@@ -35,6 +35,11 @@ impl Runner {
     ) -> Result<Held, Status> {
         let started = Instant::now();
         let held = RequestBytes::hold(room, 0)?;
+        if let Source::Bare(bare) = &order.source {
+            let parts = self.shared.lookups.parts(&order.tenant, bare.clone()).await?;
+            held.grow(parts.bytes())?;
+            order.source = Source::Parts(Box::new(parts));
+        }
         let account = &order.tenant.account;
         let Source::Parts(parts) = &mut order.source else { return Ok(Held::default()) };
         let (mut total, mut known, mut shared) = (0_u64, HashSet::new(), Vec::new());

@@ -6,6 +6,7 @@ use std::{
 };
 
 use antares_abi::{ArtifactKey, Sha256Digest};
+use antares_node::NodeError;
 use antares_pool::{LayerStatus, Pool, Sealed};
 use antares_serve::{Config, Flights, Metrics, ProfilePush, RawRunner, chain};
 use antares_trust::KeyError;
@@ -18,6 +19,7 @@ use crate::{
     hot::Hot,
     hot_cells::{HotCells, export_hot_cells},
     learn::Learnt,
+    lookup::Lookups,
     metrics::RunnerMetrics,
     native::HintedNative,
     patience::Patience,
@@ -62,19 +64,31 @@ pub(crate) struct Shared {
     pub(crate) profiles: Profiles,
     pub(crate) push: Option<ProfilePush>,
     pub(crate) verdict_keys: VerdictKeys,
+    pub(crate) lookups: Lookups,
+}
+
+/// Why there is no runner.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The keys that sign verdicts are of no use.
+    #[error("verdict.keys")]
+    Verdicts(#[from] KeyError),
+    /// The node cannot be asked.
+    #[error("node.rpc")]
+    Node(#[from] NodeError),
 }
 
 impl Runner {
     /// A runner that gets things from `source` and works in `pool`.
     ///
     /// # Errors
-    /// The keys that sign verdicts are of no use.
+    /// The keys that sign verdicts are of no use, or the node's address is.
     pub fn new(
         pool: Pool,
         source: Arc<dyn ArtifactSource>,
         config: &Config,
         metrics: &Metrics,
-    ) -> Result<Self, KeyError> {
+    ) -> Result<Self, BuildError> {
         let limits = &config.runner;
         let workers = usize::try_from(limits.workers_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let keep = Duration::from_millis(limits.profile_keep_ms);
@@ -95,6 +109,7 @@ impl Runner {
             profiles: Profiles::new(keep, config.profile_push.is_some()),
             push: config.profile_push.clone(),
             verdict_keys: VerdictKeys::open(config.verdict_keys.clone())?,
+            lookups: Lookups::new(config.node.as_ref(), metrics)?,
             scripts: Flights::default(),
             learnt: Learnt::default(),
             early: Early::default(),

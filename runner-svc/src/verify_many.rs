@@ -175,9 +175,10 @@ impl Table {
     fn order(&self, transaction: v1::SharedTransaction, limits: &RawRunner) -> Result<VerifyOrder, Fault> {
         let v1::SharedTransaction { transaction, cell_deps, headers, group, sample_salt, .. } = transaction;
         let transaction = match transaction {
-            None => return Err(wrong("transaction", "is needed: mock_json or fields")),
+            None => return Err(wrong("transaction", "is needed: mock_json, fields or bare")),
             Some(Transaction::MockJson(json)) => whole::Transaction::MockJson(json),
             Some(Transaction::Fields(fields)) => whole::Transaction::Fields(fields),
+            Some(Transaction::Bare(bare)) => whole::Transaction::Bare(bare),
         };
         let message = v1::VerifyTransactionRequest { group, sample_salt, ..with(&self.rules, transaction) };
         let mut order = verify_order(message, limits)?;
@@ -186,13 +187,14 @@ impl Table {
                 parts.cell_deps.extend(found("cell_deps", &self.cell_deps, &cell_deps)?);
                 parts.headers.extend(found("headers", &self.headers, &headers)?);
             }
-            Source::Json(_) if !cell_deps.is_empty() => {
-                return Err(wrong("cell_deps", "must not be given beside mock_json"));
+            other => {
+                for (list, is_empty) in [("cell_deps", cell_deps.is_empty()), ("headers", headers.is_empty())]
+                {
+                    if !is_empty {
+                        return Err(wrong(list, &format!("must not be given beside {}", other.field())));
+                    }
+                }
             }
-            Source::Json(_) if !headers.is_empty() => {
-                return Err(wrong("headers", "must not be given beside mock_json"));
-            }
-            Source::Json(_) => {}
         }
         Ok(order)
     }

@@ -188,7 +188,9 @@ async fn what_is_told_is_bounded_in_bytes_and_time() {
     let answer = client.execute(asking(b"no ELF", &[], Tier::Interpreter)).await.unwrap();
     assert_eq!(answer.verdict.as_ref().unwrap().outcome(), Outcome::Error);
     assert_eq!(answer.diagnosis.unwrap().missing, "nothing_ran");
-    for (result, count) in [("told", 2.0 - late), ("deadline", late), ("unfinished", 1.0), ("nothing_ran", 1.0)] {
+    for (result, count) in
+        [("told", 2.0 - late), ("deadline", late), ("unfinished", 1.0), ("nothing_ran", 1.0)]
+    {
         assert_eq!(
             server.metric(&format!("antares_diagnoses_total{{result=\"{result}\"}}")),
             count,

@@ -35,6 +35,7 @@ mod meanwhile;
 mod miscompiles;
 mod neighbours;
 mod network;
+mod nodes;
 mod operators;
 mod overload;
 mod packages;

@@ -1912,6 +1912,7 @@ type VerifyTransactionRequest struct {
 	//
 	//	*VerifyTransactionRequest_MockJson
 	//	*VerifyTransactionRequest_Fields
+	//	*VerifyTransactionRequest_Bare
 	Transaction isVerifyTransactionRequest_Transaction `protobuf_oneof:"transaction"`
 	// Default: all hard forks are active.
 	Rules *Rules `protobuf:"bytes,3,opt,name=rules,proto3" json:"rules,omitempty"`
@@ -1984,6 +1985,15 @@ func (x *VerifyTransactionRequest) GetFields() *TransactionFields {
 	if x != nil {
 		if x, ok := x.Transaction.(*VerifyTransactionRequest_Fields); ok {
 			return x.Fields
+		}
+	}
+	return nil
+}
+
+func (x *VerifyTransactionRequest) GetBare() []byte {
+	if x != nil {
+		if x, ok := x.Transaction.(*VerifyTransactionRequest_Bare); ok {
+			return x.Bare
 		}
 	}
 	return nil
@@ -2066,9 +2076,18 @@ type VerifyTransactionRequest_Fields struct {
 	Fields *TransactionFields `protobuf:"bytes,2,opt,name=fields,proto3,oneof"`
 }
 
+type VerifyTransactionRequest_Bare struct {
+	// The transaction alone: molecule encoding, the same in hexadecimal digits behind 0x, or JSON as nodes and wallets write it,
+	// at most 8 MiB. The server gets its cells and headers from its own node. FAILED_PRECONDITION NODE_MISSING where it has none.
+	// What is checked is hashes: whether cells are spent, and since, are not.
+	Bare []byte `protobuf:"bytes,11,opt,name=bare,proto3,oneof"`
+}
+
 func (*VerifyTransactionRequest_MockJson) isVerifyTransactionRequest_Transaction() {}
 
 func (*VerifyTransactionRequest_Fields) isVerifyTransactionRequest_Transaction() {}
+
+func (*VerifyTransactionRequest_Bare) isVerifyTransactionRequest_Transaction() {}
 
 // A transaction and what it uses, in molecule encoding.
 type TransactionFields struct {
@@ -3303,6 +3322,7 @@ type SharedTransaction struct {
 	//
 	//	*SharedTransaction_MockJson
 	//	*SharedTransaction_Fields
+	//	*SharedTransaction_Bare
 	Transaction isSharedTransaction_Transaction `protobuf_oneof:"transaction"`
 	// Places in VerifyShared.cell_deps. With fields alone.
 	CellDeps []uint32 `protobuf:"varint,4,rep,packed,name=cell_deps,json=cellDeps,proto3" json:"cell_deps,omitempty"`
@@ -3378,6 +3398,15 @@ func (x *SharedTransaction) GetFields() *TransactionFields {
 	return nil
 }
 
+func (x *SharedTransaction) GetBare() []byte {
+	if x != nil {
+		if x, ok := x.Transaction.(*SharedTransaction_Bare); ok {
+			return x.Bare
+		}
+	}
+	return nil
+}
+
 func (x *SharedTransaction) GetCellDeps() []uint32 {
 	if x != nil {
 		return x.CellDeps
@@ -3418,9 +3447,15 @@ type SharedTransaction_Fields struct {
 	Fields *TransactionFields `protobuf:"bytes,3,opt,name=fields,proto3,oneof"`
 }
 
+type SharedTransaction_Bare struct {
+	Bare []byte `protobuf:"bytes,8,opt,name=bare,proto3,oneof"`
+}
+
 func (*SharedTransaction_MockJson) isSharedTransaction_Transaction() {}
 
 func (*SharedTransaction_Fields) isSharedTransaction_Transaction() {}
+
+func (*SharedTransaction_Bare) isSharedTransaction_Transaction() {}
 
 // What came of a transaction of a batch or a session.
 type SharedTransactionResult struct {
@@ -4318,10 +4353,11 @@ const file_antares_v1_runner_proto_rawDesc = "" +
 	"\rscript_sha256\x18\x05 \x01(\tR\fscriptSha256\"P\n" +
 	"\rSessionResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12/\n" +
-	"\x06result\x18\x02 \x01(\v2\x17.antares.v1.BatchResultR\x06result\"\xcf\x03\n" +
+	"\x06result\x18\x02 \x01(\v2\x17.antares.v1.BatchResultR\x06result\"\xe5\x03\n" +
 	"\x18VerifyTransactionRequest\x12\x1d\n" +
 	"\tmock_json\x18\x01 \x01(\fH\x00R\bmockJson\x127\n" +
-	"\x06fields\x18\x02 \x01(\v2\x1d.antares.v1.TransactionFieldsH\x00R\x06fields\x12'\n" +
+	"\x06fields\x18\x02 \x01(\v2\x1d.antares.v1.TransactionFieldsH\x00R\x06fields\x12\x14\n" +
+	"\x04bare\x18\v \x01(\fH\x00R\x04bare\x12'\n" +
 	"\x05rules\x18\x03 \x01(\v2\x11.antares.v1.RulesR\x05rules\x12-\n" +
 	"\x05group\x18\x04 \x01(\v2\x17.antares.v1.ScriptGroupR\x05group\x12-\n" +
 	"\x06limits\x18\x05 \x01(\v2\x15.antares.v1.RunLimitsR\x06limits\x12$\n" +
@@ -4448,11 +4484,12 @@ const file_antares_v1_runner_proto_rawDesc = "" +
 	"request_id\x18\x06 \x01(\tR\trequestId\x12\x18\n" +
 	"\arecheck\x18\a \x01(\bR\arecheck\x12\x12\n" +
 	"\x04sign\x18\x0f \x01(\bR\x04sign\x12\x1c\n" +
-	"\tdiagnosis\x18\b \x01(\bR\tdiagnosis\"\xa6\x02\n" +
+	"\tdiagnosis\x18\b \x01(\bR\tdiagnosis\"\xbc\x02\n" +
 	"\x11SharedTransaction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1d\n" +
 	"\tmock_json\x18\x02 \x01(\fH\x00R\bmockJson\x127\n" +
-	"\x06fields\x18\x03 \x01(\v2\x1d.antares.v1.TransactionFieldsH\x00R\x06fields\x12\x1b\n" +
+	"\x06fields\x18\x03 \x01(\v2\x1d.antares.v1.TransactionFieldsH\x00R\x06fields\x12\x14\n" +
+	"\x04bare\x18\b \x01(\fH\x00R\x04bare\x12\x1b\n" +
 	"\tcell_deps\x18\x04 \x03(\rR\bcellDeps\x12\x18\n" +
 	"\aheaders\x18\x05 \x03(\rR\aheaders\x12-\n" +
 	"\x05group\x18\x06 \x01(\v2\x17.antares.v1.ScriptGroupR\x05group\x12$\n" +
@@ -4749,6 +4786,7 @@ func file_antares_v1_runner_proto_init() {
 	file_antares_v1_runner_proto_msgTypes[19].OneofWrappers = []any{
 		(*VerifyTransactionRequest_MockJson)(nil),
 		(*VerifyTransactionRequest_Fields)(nil),
+		(*VerifyTransactionRequest_Bare)(nil),
 	}
 	file_antares_v1_runner_proto_msgTypes[21].OneofWrappers = []any{}
 	file_antares_v1_runner_proto_msgTypes[24].OneofWrappers = []any{
@@ -4766,6 +4804,7 @@ func file_antares_v1_runner_proto_init() {
 	file_antares_v1_runner_proto_msgTypes[34].OneofWrappers = []any{
 		(*SharedTransaction_MockJson)(nil),
 		(*SharedTransaction_Fields)(nil),
+		(*SharedTransaction_Bare)(nil),
 	}
 	file_antares_v1_runner_proto_msgTypes[35].OneofWrappers = []any{
 		(*SharedTransactionResult_Response)(nil),

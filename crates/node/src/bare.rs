@@ -54,8 +54,8 @@ pub enum BareError {
 pub struct BareTransaction(pub TransactionView);
 
 impl BareTransaction {
-    /// Reads JSON as nodes have it, also within `{"transaction": ...}` as ckb-cli and nodes wrap it, or the
-    /// hexadecimal digits of molecule's encoding.
+    /// Reads JSON as nodes have it, also within `{"transaction": ...}` as ckb-cli and nodes wrap it, molecule's
+    /// encoding, or its hexadecimal digits.
     ///
     /// # Errors
     /// What is wrong, and where.
@@ -63,9 +63,13 @@ impl BareTransaction {
         if text.len() > BARE_BYTES_MAX {
             return Err(BareError::TooLong { bytes: text.len(), bytes_max: BARE_BYTES_MAX });
         }
+        // Molecule's tables begin with their length. No text that is as short as this does.
+        if text.first_chunk().is_some_and(|length| u32::from_le_bytes(*length) as usize == text.len()) {
+            return Self::of_molecule(text);
+        }
         let text = text.trim_ascii();
         if text.starts_with(b"0x") {
-            return Self::of_molecule(text);
+            return Self::of_digits(text);
         }
         let value: Value =
             serde_json::from_slice(text).map_err(|error| BareError::Syntax { detail: error.to_string() })?;
@@ -88,11 +92,15 @@ impl BareTransaction {
         Ok(read)
     }
 
-    fn of_molecule(text: &[u8]) -> Result<Self, BareError> {
+    fn of_digits(text: &[u8]) -> Result<Self, BareError> {
         let text = Value::String(String::from_utf8_lossy(text).into_owned());
         let bytes: ckb_jsonrpc_types::JsonBytes =
             serde_json::from_value(text).map_err(|error| BareError::Syntax { detail: error.to_string() })?;
-        let read = Transaction::from_slice(bytes.as_bytes());
+        Self::of_molecule(bytes.as_bytes())
+    }
+
+    fn of_molecule(bytes: &[u8]) -> Result<Self, BareError> {
+        let read = Transaction::from_slice(bytes);
         Self::of(read.map_err(|error| BareError::Malformed { detail: error.to_string() })?)
     }
 
@@ -165,6 +173,8 @@ mod tests {
             let read = BareTransaction::read(text.as_bytes()).unwrap().0;
             assert_eq!((read.hash(), read.witness_hash()), (first.hash(), first.witness_hash()), "{text}");
         }
+        let read = BareTransaction::read(first.data().as_slice()).unwrap().0;
+        assert_eq!((read.hash(), read.witness_hash()), (first.hash(), first.witness_hash()));
     }
 
     #[test]

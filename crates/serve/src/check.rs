@@ -110,7 +110,7 @@ impl Checker {
         }
     }
 
-    fn url_of(&mut self, key: &str, text: &str, schemes: &[&str]) {
+    pub(crate) fn url_of(&mut self, key: &str, text: &str, schemes: &[&str]) {
         let uri: Option<http::Uri> = text.parse().ok();
         let scheme = uri.as_ref().and_then(http::Uri::scheme_str);
         let is_known = scheme.is_some_and(|scheme| schemes.contains(&scheme));

@@ -14,6 +14,7 @@ use crate::{
     check::{Checker, find_unknown},
     config_error::ConfigError,
     listen_section::{Listen, check_listen},
+    node_section::{NodeSection, check_node},
     quota_section::{Tenancy, check_tenancy},
     raw_config::{RawCompiler, RawConfig, RawRunner, RawSandbox},
     role::Role,
@@ -66,6 +67,8 @@ pub struct Config {
     pub signing: Signing,
     /// Folder of the keys that sign verdicts of transactions, if any do.
     pub verdict_keys: Option<PathBuf>,
+    /// The node that cells of bare transactions come from, if there is one.
+    pub node: Option<NodeSection>,
     /// The compiler service; see [`RawCompiler`] for the fields' units.
     pub compiler: RawCompiler,
     /// The runner service; see [`RawRunner`] for the fields' units.
@@ -183,6 +186,7 @@ impl RawConfig {
             shared: check_shared(self, &mut checker),
             signing: check_signing(self, &mut checker),
             verdict_keys: None,
+            node: check_node(self, &mut checker),
             compiler: self.compiler.clone(),
             runner: self.runner.clone(),
         };

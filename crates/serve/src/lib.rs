@@ -41,6 +41,7 @@ mod log_rate;
 mod log_writer;
 mod meter;
 mod metrics;
+mod node_section;
 mod numbers;
 mod openmetrics;
 mod operator;
@@ -99,6 +100,7 @@ pub use host::{Host, HostError};
 pub use key_set::{JwksError, Jwt};
 pub use listen_section::{CHUNK_BYTES, Listen};
 pub use metrics::{COMPILE_SECONDS, Metrics, RPC_SECONDS, RUN_SECONDS};
+pub use node_section::NodeSection;
 pub use operator::{LoopbackOperators, is_operator};
 pub use options::{Options, Request, main};
 pub use page::{Page, PageAnswer, StatusTable};
@@ -106,7 +108,7 @@ pub use page_hosts::PageHosts;
 pub use peer::Peer;
 pub use quota_section::{Quota, Tenancy};
 pub use raw_config::{
-    RawAdmin, RawAudit, RawAuth, RawCache, RawCompiler, RawConfig, RawListen, RawLog, RawMetrics,
+    RawAdmin, RawAudit, RawAuth, RawCache, RawCompiler, RawConfig, RawListen, RawLog, RawMetrics, RawNode,
     RawProfilePush, RawQuotas, RawRule, RawRunner, RawSandbox, RawShared, RawSigning, RawTenantQuotas,
     RawTenants, RawTls, RawTrace, RawUsage, RawVerdict, RawWeb,
 };

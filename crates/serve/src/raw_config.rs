@@ -6,6 +6,7 @@
 mod admin;
 mod audit;
 mod auth;
+mod node;
 mod quota;
 mod shared_tier;
 mod signing;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use admin::RawAdmin;
 pub use audit::RawAudit;
 pub use auth::{RawAuth, RawRule};
+pub use node::RawNode;
 pub use quota::{RawQuotas, RawTenantQuotas, RawTenants};
 pub use shared_tier::RawShared;
 pub use signing::{RawSigning, RawVerdict};
@@ -80,6 +82,8 @@ pub struct RawConfig {
     pub signing: RawSigning,
     /// Who signs verdicts of transactions.
     pub verdict: RawVerdict,
+    /// Where cells of bare transactions come from.
+    pub node: RawNode,
     /// The compiler service.
     pub compiler: RawCompiler,
     /// The runner service.

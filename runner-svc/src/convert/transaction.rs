@@ -38,11 +38,12 @@ pub(crate) fn verify_order(
     let run = run_limits(request.limits.unwrap_or_default(), limits, &mut wrong);
     wrong.at_most("request_id", request.request_id.len() as u64, limits.request_id_bytes_max, " bytes");
     if request.transaction.is_none() {
-        wrong.note("transaction", "is needed: mock_json or fields");
+        wrong.note("transaction", "is needed: mock_json, fields or bare");
     }
     let (tier, source) = wrong.unless_any(tier.zip(request.transaction))?;
     let source = match source {
         Transaction::MockJson(json) => Source::Json(json),
+        Transaction::Bare(bare) => Source::Bare(bare),
         Transaction::Fields(fields) => Source::Parts(Box::new(parts(fields)?)),
     };
     Ok(VerifyOrder {

@@ -1,0 +1,207 @@
+//! Bare transactions: their cells come from a node of the server's, which is slow, lies, stops, reorganises.
+
+use std::time::Duration;
+
+use antares_chain::{Chain, Fault, TestNode};
+use antares_proto::v1::{
+    self, VerifyOutcome, shared_transaction, shared_transaction_result::Result as Shared,
+    verify_transaction_request::Transaction,
+};
+use bytes::Bytes;
+use ckb_mock_tx_types::{MockTransaction, ReprMockTransaction};
+use ckb_types::{core::TransactionView, prelude::*};
+use serde_json::json;
+use tempfile::TempDir;
+use tonic::{Code, Request, Status};
+use tonic_types::StatusExt as _;
+
+use crate::{
+    client::{Client, reason},
+    server::Server,
+    transactions::example,
+};
+
+/// What must never be told: the node's address holds it.
+const SECRET: &str = "key-of-the-operator";
+
+/// A server with a node whose chain has the cells of ckb-debugger's example.
+struct Place {
+    _data: TempDir,
+    node: TestNode,
+    client: Client,
+    server: Server,
+    chain: Chain,
+    transaction: TransactionView,
+    /// What comes of it with its cells, which have other places than those that were signed.
+    expected: v1::VerifyTransactionResponse,
+}
+
+impl Place {
+    async fn new(keys: &str) -> Self {
+        let mut chain = Chain::new();
+        let mock: ReprMockTransaction = serde_json::from_slice(&example("mock_tx.json")).unwrap();
+        let moved = chain.embed(&MockTransaction::from(mock), 0);
+        let node = TestNode::start(chain.clone());
+        let data = tempfile::tempdir().unwrap();
+        let section = format!("[node]\nrpc = \"{}/?{SECRET}\"\n{keys}", node.url);
+        let server = Server::start_with(&data, &section);
+        let client = Client::connect(&server).await;
+        let transaction = moved.core_transaction();
+        let json = serde_json::to_vec(&ReprMockTransaction::from(moved)).unwrap();
+        let whole = Some(Transaction::MockJson(json.into()));
+        let request = v1::VerifyTransactionRequest { transaction: whole, ..Default::default() };
+        let expected = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+        assert!(expected.cycles > 1_000_000, "{expected:?}");
+        Self { _data: data, node, client, server, chain, transaction, expected }
+    }
+
+    fn bare(&self) -> Bytes {
+        self.transaction.data().as_bytes()
+    }
+
+    async fn verify(&self, bare: Bytes) -> Result<v1::VerifyTransactionResponse, Status> {
+        let transaction = Some(Transaction::Bare(bare));
+        let request = v1::VerifyTransactionRequest { transaction, ..Default::default() };
+        let mut request = Request::new(request);
+        request.set_timeout(Duration::from_secs(120));
+        let answer = self.client.runner.clone().verify_transaction(request).await;
+        answer.map(tonic::Response::into_inner).inspect_err(|status| {
+            let details = String::from_utf8_lossy(status.details()).into_owned();
+            assert!(!status.message().contains(SECRET) && !details.contains(SECRET), "{status:?}");
+        })
+    }
+
+    async fn is_verified(&self) {
+        self.is_expected(&self.verify(self.bare()).await.unwrap());
+    }
+
+    #[track_caller]
+    fn is_expected(&self, answer: &v1::VerifyTransactionResponse) {
+        let facts = |of: &v1::VerifyTransactionResponse| {
+            let groups = of.groups.iter().map(|it| (it.script_hash.clone(), it.cycles, it.exit_code));
+            (of.outcome(), of.cycles, groups.collect::<Vec<_>>())
+        };
+        assert_eq!(facts(answer), facts(&self.expected));
+    }
+
+    async fn fails(&self, code: Code, why: &str) -> Status {
+        let answer = self.verify(self.bare()).await;
+        let status = answer.map(|answer| answer.timings).expect_err(&format!("{why}, after {} wrong", self.looked_up("wrong")));
+        assert_eq!((status.code(), reason(&status).as_str()), (code, why), "{status}");
+        status
+    }
+
+    fn looked_up(&self, result: &str) -> f64 {
+        self.server.metric(&format!("antares_node_lookups_total{{result=\"{result}\"}}"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bare_transaction_is_enough() {
+    let place = Place::new("").await;
+    let bytes = place.bare();
+    let digits = json!(ckb_jsonrpc_types::JsonBytes::from_bytes(bytes.clone()));
+    let text = json!({ "transaction": ckb_jsonrpc_types::TransactionView::from(place.transaction.clone()) });
+    for form in [bytes.clone(), digits.as_str().unwrap().to_owned().into(), text.to_string().into()] {
+        place.is_expected(&place.verify(form).await.unwrap());
+    }
+    // What never changes is asked for once.
+    let asked = place.node.requests();
+    place.is_verified().await;
+    assert_eq!((place.node.requests(), place.looked_up("ok")), (asked, 4.0));
+    // In a batch beside others; lists of the table are for fields alone.
+    let transaction = Some(shared_transaction::Transaction::Bare(bytes));
+    let one = v1::SharedTransaction { id: 1, transaction, ..Default::default() };
+    let listed = v1::SharedTransaction { id: 2, cell_deps: vec![0], ..one.clone() };
+    let request = v1::VerifyBatchRequest { shared: None, transactions: vec![one, listed] };
+    let answer = place.client.runner.clone().verify_batch(request).await.unwrap().into_inner();
+    let results: Vec<_> = answer.results.into_iter().map(|result| result.result.unwrap()).collect();
+    let Shared::Response(first) = &results[0] else { panic!("{results:?}") };
+    place.is_expected(first);
+    let Shared::Error(second) = &results[1] else { panic!("{results:?}") };
+    assert_eq!(second.reason, "REQUEST_INVALID");
+    // What is none says where.
+    let status = place.verify(Bytes::from_static(b"{\"cellDeps\":[]}")).await.unwrap_err();
+    assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "TRANSACTION_INVALID"));
+    assert_eq!(status.get_error_details().bad_request().unwrap().field_violations[0].field, "bare");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stumbles_is_asked_again_and_one_that_lies_is_not_believed() {
+    let place = Place::new("attempts_max = 3\ncache_bytes_max = 0\n").await;
+    place.node.fail([Fault::Status(503), Fault::Cut(100)]);
+    place.is_verified().await;
+    // One that stops for good.
+    place.node.fail([Fault::Status(502), Fault::Status(429), Fault::Status(503)]);
+    let status = place.fails(Code::Unavailable, "NODE_UNAVAILABLE").await;
+    assert!(status.get_error_details().retry_info().is_some());
+    // Other cells than the hash says; what cannot be understood; an answer without end.
+    let other = place.chain.block(0).unwrap().transactions()[0].clone();
+    place.node.lie(move |method, _, result| {
+        if method == "get_transaction" {
+            result["transaction"] = json!(ckb_jsonrpc_types::TransactionView::from(other.clone()));
+        }
+    });
+    let status = place.fails(Code::Internal, "NODE_WRONG").await;
+    assert!(status.message().contains("tx.inputs[0].previous_output"), "{status}");
+    place.node.be_honest();
+    place.node.fail([Fault::Body("no JSON".to_owned())]);
+    place.fails(Code::Internal, "NODE_WRONG").await;
+    // A long answer to many calls may be many short ones.
+    place.node.fail([Fault::Endless, Fault::Endless]);
+    place.fails(Code::Internal, "NODE_WRONG").await;
+    // A chain that has lost the cells has nothing for them, until it has them again.
+    place.node.reorganise(place.chain.until(0));
+    let status = place.fails(Code::NotFound, "CELL_NOT_FOUND").await;
+    let violation = status.get_error_details().bad_request().unwrap().field_violations[0].field.clone();
+    assert!(violation.starts_with("tx."), "{violation}");
+    place.node.reorganise(place.chain.clone());
+    place.is_verified().await;
+    let counts = ["ok", "unknown", "unavailable", "wrong"].map(|result| place.looked_up(result));
+    assert_eq!(counts, [2.0, 1.0, 1.0, 3.0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_node_takes_no_longer_than_the_call_has_and_nothing_of_others() {
+    let place = Place::new("cache_bytes_max = 0\nattempts_max = 1\nrequest_ms_max = 5000\n").await;
+    place.node.fail(std::iter::repeat_n(Fault::Silent, 4));
+    // More than there are places.
+    let calls = (0..6).map(|_| {
+        let mut runner = place.client.runner.clone();
+        let transaction = Some(Transaction::Bare(place.bare()));
+        let mut request = Request::new(v1::VerifyTransactionRequest { transaction, ..Default::default() });
+        request.set_timeout(Duration::from_secs(3));
+        async move { runner.verify_transaction(request).await.map(drop).unwrap_err().code() }
+    });
+    let silent = tokio::spawn(futures_util::future::join_all(calls));
+    // Those that bring their cells are served meanwhile.
+    let transaction = Some(Transaction::MockJson(example("mock_tx.json").into()));
+    let request = v1::VerifyTransactionRequest { transaction, ..Default::default() };
+    let answer = place.client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+    assert_eq!(answer.outcome(), VerifyOutcome::Ok);
+    // Whoever notices first: the client or the server.
+    let codes = silent.await.unwrap();
+    assert!(codes.iter().all(|code| [Code::DeadlineExceeded, Code::Cancelled].contains(code)), "{codes:?}");
+    // The places are free again.
+    let mut answer = place.verify(place.bare()).await;
+    // What is left of the silence.
+    for _ in 0..4 {
+        if answer.is_ok() {
+            break;
+        }
+        answer = place.verify(place.bare()).await;
+    }
+    place.is_expected(&answer.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_node_the_cells_must_come_along() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    let transaction = Some(Transaction::Bare(Bytes::from_static(b"{}")));
+    let request = v1::VerifyTransactionRequest { transaction, ..Default::default() };
+    let status = client.runner.clone().verify_transaction(request).await.unwrap_err();
+    assert_eq!((status.code(), reason(&status).as_str()), (Code::FailedPrecondition, "NODE_MISSING"));
+    assert!(status.message().contains("node.rpc"));
+}
