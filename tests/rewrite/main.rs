@@ -51,12 +51,31 @@ fn store(data: u32, base: u32, offset: u32) -> u32 {
     offset >> 5 << 25 | data << 20 | base << 15 | 3 << 12 | (offset & 31) << 7 | 0x23
 }
 
+/// A load (`opcode` 3) or store (0x23) of `funct3`'s width.
+fn narrow(opcode: u32, funct3: u32, register: u32, offset: u32) -> u32 {
+    match opcode {
+        0x23 => offset >> 5 << 25 | register << 20 | 8 << 15 | funct3 << 12 | (offset & 31) << 7 | opcode,
+        _ => offset << 20 | 8 << 15 | funct3 << 12 | register << 7 | opcode,
+    }
+}
+
+/// A word put together of bytes, as code that knows nothing of alignment does it.
+fn bytes_to_word(word: u32, byte: u32, offset: u32, count: u32) -> Vec<u32> {
+    let mut code = vec![narrow(3, 4, word, offset)];
+    for number in 1..count {
+        code.push(narrow(3, 4, byte, offset + number));
+        code.push((8 * number) << 20 | byte << 15 | 1 << 12 | byte << 7 | 0x13);
+        code.push(two(0, 6, word, word, byte));
+    }
+    code
+}
+
 /// Instructions that rules look for, and others between them.
 fn block(chance: &mut Chance) -> Vec<u32> {
     let mut code = Vec::new();
     for _ in 0..4 + chance.below(16) {
         let [a, b, c, d, e] = [(); 5].map(|()| chance.register());
-        match chance.below(12) {
+        match chance.below(15) {
             0 | 1 => code.extend([two(1, 0, c, a, b), two(1, [1, 2, 3][chance.below(3) as usize], d, a, b)]),
             2 => code.extend([two(1, 3, d, a, b), two(0, 0, e, c, a), two(1, 0, c, b, a)]),
             3 => code.extend([two(0, 0, a, a, b), two(0, 3, c, a, b), two(0, 0, d, d, c)]),
@@ -72,8 +91,11 @@ fn block(chance: &mut Chance) -> Vec<u32> {
             8 => code.push(store(a, 8, 8 * chance.below(32))),
             9 => code.push(two(0, chance.below(8), a, b, c)),
             10 => code.extend([a << 15 | b << 7 | 0x13, two(0x20, 0, c, b, a)]),
+            11 if a != b => code.extend(bytes_to_word(a, b, chance.below(248), 2 << chance.below(3))),
+            12 => code.push(narrow(0x23, chance.below(4), a, chance.below(256))),
+            13 => code.push(narrow(3, chance.below(7), a, chance.below(256))),
             // Now and then an address that is none.
-            _ if chance.below(12) == 0 => code.push(load(a, b, 0)),
+            _ if chance.below(6) == 0 => code.push(load(a, b, 0)),
             _ => code.push(chance.below(4096) << 20 | a << 15 | b << 7 | 0x1b),
         }
     }

@@ -1,7 +1,8 @@
 //! Which registers are used behind each instruction, over the whole program.
 //!
-//! Of an ABI nothing is assumed but that `sp` matters to whoever is returned to. A call goes on in its callee, a
-//! return behind every call of its function; what leaves to a place that is not known uses every register.
+//! Of an ABI nothing is assumed but that `sp` matters to whoever is returned to. A call goes on in its
+//! callee, a return behind every call of its function; what leaves to a place that is not known uses every
+//! register.
 
 use std::collections::{BTreeMap, HashMap};
 
