@@ -52,6 +52,10 @@ class Chart(unittest.TestCase):
         self.assertEqual(memory_mib(pod(objects, "Deployment", "antares-runner")), service + running)
         tiers = render(values | {"shared": {"url": "s3://bucket"}})
         self.assertEqual(memory_mib(pod(tiers, "Deployment", "antares-compiler")), service + compiling + 64 + 256 + 64 + 256 + 4 * 64)
+        with_node = values["runner"] | {"config": {"node": {"rpc": "http://node:8114", "lookups_max": 2}}}
+        self.assertEqual(memory_mib(pod(render(values | {"runner": with_node}), "Deployment", "antares-runner")), service + running + 64 + 2 * 96)
+        # What `antares capacity` reckons with.
+        self.assertEqual(memory_mib(pod(render({"runner": {"workers": 4}}), "Deployment", "antares-runner")), 1920)
         single = render(values | {"single": {"enabled": True}})
         self.assertEqual(memory_mib(pod(single, "StatefulSet", "antares-server")), service + compiling + running)
 

@@ -406,6 +406,8 @@ WORKERS = [
               "time.", "ops", ("{{result}}", rate("antares_rechecks_total", "result"))),
         panel("Diagnoses", "Failed runs whose callers asked why: told, or why not. Each takes a worker for ten seconds at most.",
               "ops", ("{{result}}", rate("antares_diagnoses_total", "result"))),
+        panel("Lookups at the node", "Cells of bare transactions: had, not known, no answer, or one that is wrong.",
+              "ops", ("{{result}}", rate("antares_node_lookups_total", "result"))),
         panel("Second compiles", "Scripts that were compiled again by another worker: to the same bytes, to others, or passed over.",
               "ops", ("{{result}}", rate("antares_recompiles_total", "result"))),
         stat("Quarantine", "Artifacts that are not run any more, because a worker that ran one was killed by the fence.",

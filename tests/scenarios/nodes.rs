@@ -86,7 +86,9 @@ impl Place {
 
     async fn fails(&self, code: Code, why: &str) -> Status {
         let answer = self.verify(self.bare()).await;
-        let status = answer.map(|answer| answer.timings).expect_err(&format!("{why}, after {} wrong", self.looked_up("wrong")));
+        let status = answer
+            .map(|answer| answer.timings)
+            .expect_err(&format!("{why}, after {} wrong", self.looked_up("wrong")));
         assert_eq!((status.code(), reason(&status).as_str()), (code, why), "{status}");
         status
     }

@@ -132,6 +132,7 @@ const OURS: &[(&str, &[&str])] = &[
             "antares-diagnosis",
             "antares-evidence",
             "antares-insights",
+            "antares-node",
             "antares-pool",
             "antares-profile",
             "antares-profile-view",

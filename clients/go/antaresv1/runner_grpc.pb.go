@@ -66,6 +66,11 @@ const (
 //	FAILED_PRECONDITION QUARANTINED        a worker that ran the script's native code broke a rule of the fence: interpret it
 //	FAILED_PRECONDITION SOURCE_OTHER_VERSION  the compiler service is of another version than this runner
 //	FAILED_PRECONDITION VERDICTS_UNSIGNED  a signed verdict was asked for, and this server has no keys for verdicts
+//	FAILED_PRECONDITION NODE_MISSING       a bare transaction, and this server has no node to get its cells from
+//	NOT_FOUND           CELL_NOT_FOUND     the server's node does not know a transaction or header that a bare one names, or not yet;
+//	                                       BadRequest says where
+//	UNAVAILABLE         NODE_UNAVAILABLE   the server's node does not answer
+//	INTERNAL            NODE_WRONG         the server's node gives something else than it was asked for; the log has the particulars
 //	INTERNAL            INTERNAL           a fault of ours; the server's log has the particulars
 //	INVALID_ARGUMENT    REQUEST_INVALID    metadata.antares-tenant is no name
 //
@@ -223,6 +228,11 @@ func (c *runnerServiceClient) GetCapabilities(ctx context.Context, in *GetRunner
 //	FAILED_PRECONDITION QUARANTINED        a worker that ran the script's native code broke a rule of the fence: interpret it
 //	FAILED_PRECONDITION SOURCE_OTHER_VERSION  the compiler service is of another version than this runner
 //	FAILED_PRECONDITION VERDICTS_UNSIGNED  a signed verdict was asked for, and this server has no keys for verdicts
+//	FAILED_PRECONDITION NODE_MISSING       a bare transaction, and this server has no node to get its cells from
+//	NOT_FOUND           CELL_NOT_FOUND     the server's node does not know a transaction or header that a bare one names, or not yet;
+//	                                       BadRequest says where
+//	UNAVAILABLE         NODE_UNAVAILABLE   the server's node does not answer
+//	INTERNAL            NODE_WRONG         the server's node gives something else than it was asked for; the log has the particulars
 //	INTERNAL            INTERNAL           a fault of ours; the server's log has the particulars
 //	INVALID_ARGUMENT    REQUEST_INVALID    metadata.antares-tenant is no name
 //

@@ -54,8 +54,8 @@ pub enum BareError {
 pub struct BareTransaction(pub TransactionView);
 
 impl BareTransaction {
-    /// Reads JSON as nodes have it, also within `{"transaction": ...}` as ckb-cli and nodes wrap it, molecule's
-    /// encoding, or its hexadecimal digits.
+    /// Reads JSON as nodes have it, also within `{"transaction": ...}` as ckb-cli and nodes wrap it,
+    /// molecule's encoding, or its hexadecimal digits.
     ///
     /// # Errors
     /// What is wrong, and where.

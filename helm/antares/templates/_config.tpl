@@ -24,9 +24,16 @@ they write to memory files. */}}
 {{- empty .Values.shared.url | ternary 0 (add (div $bytes 1048576) $each) -}}
 {{- end -}}
 
-{{/* Memory of run workers, of those that wait, and of what is kept ready, MiB. */}}
+{{/* Memory for what a node gives, MiB. */}}
+{{- define "antares.nodeMiB" -}}
+{{- $own := dig "node" dict .Values.runner.config -}}
+{{- $each := mul 96 (dig "lookups_max" 4 $own | int) -}}
+{{- empty (dig "rpc" "" $own) | ternary 0 (add $each (div (dig "cache_bytes_max" 67108864 $own | int64) 1048576)) -}}
+{{- end -}}
+
+{{/* Memory of run workers, of those that wait, of what is kept ready, and of what a node gives, MiB. */}}
 {{- define "antares.runningMiB" -}}
-{{- add (mul 32 (add (int .Values.runner.workers) (int .Values.runner.idleWorkers))) (add (int .Values.runner.readyMiB) (int .Values.runner.hotCellsMiB)) -}}
+{{- add (mul 32 (add (int .Values.runner.workers) (int .Values.runner.idleWorkers))) (add (int .Values.runner.readyMiB) (int .Values.runner.hotCellsMiB)) (include "antares.nodeMiB" . | int) -}}
 {{- end -}}
 
 {{/* Resources with the memory limit that holds all of it: `dict "own" RESOURCES "MiB" LIST`. */}}
