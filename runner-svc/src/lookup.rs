@@ -2,11 +2,12 @@
 
 use std::{
     collections::HashMap,
+    error::Error,
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
-use antares_node::{BareError, BareTransaction, ChainNode, NodeError, NodeOptions, ResolveError, Resolved};
+use antares_node::{BareTransaction, ChainNode, NodeError, NodeOptions, ResolveError, Resolved};
 use antares_serve::{Fault, Metrics, NodeSection, chain};
 use bytes::Bytes;
 use ckb_types::{core::TransactionView, packed::Byte32, prelude::*};
@@ -64,7 +65,7 @@ impl Lookups {
         let (_own, _place) = (taken(&own).await, taken(&node.places).await);
         let looked_up = async {
             let BareTransaction(transaction) =
-                BareTransaction::read(&bare).map_err(|error| told_bare(&error))?;
+                BareTransaction::read(&bare).map_err(|error| invalid("bare", &error))?;
             let resolved = node.node.resolve_for_scripts(&transaction).await;
             resolved.map(|resolved| parts(&transaction, resolved)).map_err(|error| told(&error))
         };
@@ -116,8 +117,8 @@ struct Failed {
     result: &'static str,
 }
 
-fn told_bare(error: &BareError) -> Failed {
-    Failed { fault: transaction_fault("bare", &error.to_string()), result: "invalid" }
+fn invalid(path: &str, error: &dyn Error) -> Failed {
+    Failed { fault: transaction_fault(path, &error.to_string()), result: "invalid" }
 }
 
 /// What a caller is told. The node's address and words are the log's alone: they may hold secrets.
@@ -125,11 +126,11 @@ fn told(error: &ResolveError) -> Failed {
     let (path, source) = match error {
         ResolveError::ChainNode(source) => (None, source),
         ResolveError::At { path, source } => (Some(path.as_str()), source),
-        invalid => {
-            let problem = invalid.to_string();
-            let path = problem.split_once(": ").map_or("bare", |(path, _)| path).to_owned();
-            return Failed { fault: transaction_fault(&path, &problem), result: "invalid" };
+        ResolveError::NoSuchOutput { path, .. } | ResolveError::NoGroup { path, .. } => {
+            return invalid(path, error);
         }
+        ResolveError::TooMany { path, .. } => return invalid(path, error),
+        ResolveError::Cellbase => return invalid("bare", error),
     };
     let at = path.map(|path| format!("{path}: ")).unwrap_or_default();
     if let NodeError::Unknown { asked, .. } = source {
@@ -170,5 +171,57 @@ fn parts(transaction: &TransactionView, resolved: Resolved) -> Parts {
             .collect(),
         headers: info.header_deps.iter().map(|header| header.data().as_bytes()).collect(),
         extensions: info.extensions.into_iter().map(|(hash, bytes)| (hash.into(), bytes)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use antares_serve::Account;
+
+    use super::*;
+
+    fn node() -> Node {
+        let section = NodeSection {
+            rpc: "http://127.0.0.1:1".to_owned(),
+            cache_bytes_max: 0,
+            lookups_max: 4,
+            lookups_per_tenant_max: 3,
+            request_time: Duration::from_secs(1),
+            attempts_max: 1,
+        };
+        Node::new(&section).unwrap()
+    }
+
+    #[test]
+    fn each_tenant_has_its_places_for_as_long_as_it_asks() {
+        let node = node();
+        let of = |name: &str| node.of_tenant(&Tenant { account: Account::named(name), ..Tenant::default() });
+        let (first, other) = (of("first"), of("other"));
+        let taken: Vec<_> = (0..3).map(|_| first.try_acquire().unwrap()).collect();
+        assert!(of("first").try_acquire().is_err(), "it has all that one may have");
+        assert!(other.try_acquire().is_ok());
+        drop(taken);
+        drop((first, other));
+        drop(of("third"));
+        assert_eq!(node.tenants.lock().unwrap().len(), 1, "who asks no more is forgotten");
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_place() {
+        let path = || "tx.inputs[1].previous_output".to_owned();
+        for (error, field) in [
+            (ResolveError::Cellbase, "bare"),
+            (ResolveError::NoGroup { path: path(), detail: "short: 3".to_owned() }, &*path()),
+            (
+                ResolveError::TooMany { path: "tx.inputs", what: "entries", count: 2, count_max: 1 },
+                "tx.inputs",
+            ),
+        ] {
+            let failed = told(&error);
+            let status = tonic::Status::from(failed.fault);
+            let details = tonic_types::StatusExt::get_error_details(&status);
+            assert_eq!(details.bad_request().unwrap().field_violations[0].field, field);
+            assert_eq!(failed.result, "invalid");
+        }
     }
 }
