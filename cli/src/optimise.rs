@@ -1,5 +1,5 @@
 //! `antares optimise`: a script that costs fewer cycles, each change proved by a solver and the whole run
-//! again.
+//! again; or assembly that does.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use std::{
 
 use antares_abi::{CompileOptions, Isa, Sha256Digest};
 use antares_profile::Frame;
-use antares_rewrite::{Plan, RewriteError, Settings, Solver, SolverAnswer, Statement, plan};
+use antares_rewrite::{Rewrite, RewriteError, Settings, Solver, SolverAnswer, Statement, plan};
 use anyhow::{Context as _, anyhow};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -22,62 +22,89 @@ use crate::{
     profile::{self, Profiled},
 };
 
+mod assembly;
 mod replay;
 mod report;
 
 /// Solvers at work at once.
 const SOLVERS: usize = 2;
 
-/// Rewrites a script.
+/// Rewrites a script, or assembly.
 pub(crate) fn optimise(args: &OptimiseArgs) -> Result<ExitCode, Failure> {
-    // Half of the time is for proofs: without one, what was found is worth nothing.
-    let (start, budget) = (Instant::now(), Duration::from_secs(args.budget_s));
-    let (searches_until, until) = (start + budget / 2, start + budget);
-    let solver = find_solver(args.solver.as_deref())?;
-    let second = args.second_solver.as_deref().map(|name| find_solver(Some(name))).transpose()?;
-    let elf = input::read_script(&args.elf)?;
-    let inputs = inputs(args);
+    let proofs = Proofs::new(args)?;
+    match (&args.asm, &args.elf) {
+        (Some(path), _) => assembly::optimise(path, args, &proofs)?,
+        (None, Some(elf)) => script(elf, args, &proofs)?,
+        (None, None) => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn script(path: &Path, args: &OptimiseArgs, proofs: &Proofs) -> Result<(), Failure> {
+    let elf = input::read_script(path)?;
+    let inputs = inputs(path, args);
     let before = inputs.iter().map(profile::target).collect::<Result<Vec<Profiled>, Failure>>()?;
     let (runs, options) = heat(&before, &elf, args.machine.options())?;
     let settings = Settings { runs, takes_all: args.all, may_read_itself: args.reads_itself };
     let bar = bar();
     let mut plan = plan(&elf, options, &settings, |done, all| {
         bar.set_message(format!("windows looked at: {done} of {all}"));
-        Instant::now() < searches_until
+        proofs.has_time_to_search()
     })
     .map_err(refused)?;
-    let solver = if args.no_cache { solver } else { cached(solver) }.until(until);
     let count = plan.rewrites.len();
-    let ask = |statement: &Statement| match (solver.prove(statement), &second) {
-        (SolverAnswer::Proved { took, is_cached, proof }, Some(second)) => match second.check(&proof) {
-            Ok(()) => SolverAnswer::Proved { took, is_cached, proof },
-            Err(said) => SolverAnswer::Refused { said: format!("{}: {said}", second.name()) },
-        },
-        (answer, _) => answer,
-    };
+    let ask = |statement: &Statement| proofs.ask(statement);
     plan.prove(SOLVERS, ask, |done| bar.set_message(format!("rewrites proved: {done} of {count}")));
     bar.finish_and_clear();
-    write_questions(&plan, args.smt_out.as_deref())?;
+    write_questions(&plan.rewrites, args.smt_out.as_deref())?;
     let cheaper = plan.proved_elf();
     let after =
         if args.profile.is_some() { Vec::new() } else { replay::again(&inputs, &before, &elf, &cheaper)? };
     output::write(&args.output, &cheaper)?;
     let report = report::Report::new(&report::Made {
-        plan: &plan,
+        planned: report::Planned { rewrites: &plan.rewrites, left: &plan.left, windows: plan.windows },
         before: &before,
         after: &after,
         elf: &elf,
         cheaper: &cheaper,
-        solver: solver.name(),
+        solver: proofs.solver.name(),
     });
     match args.report.as_deref() {
-        Some(path) if path.extension().is_some_and(|end| end == "json") => {
-            output::write(path, &report.json()?)?
-        }
-        Some(path) => output::write(path, output::printable(&report.markdown()).as_bytes())?,
-        None => output::print(output::printable(&report.markdown()).as_bytes())?,
+        Some(path) => report.write(path),
+        None => output::print(output::printable(&report.markdown()).as_bytes()),
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+/// Who proves, and until when.
+struct Proofs {
+    solver: Solver,
+    second: Option<Solver>,
+    searches_until: Instant,
+}
+
+impl Proofs {
+    fn new(args: &OptimiseArgs) -> Result<Self, Failure> {
+        // Half of the time is for proofs: without one, what was found is worth nothing.
+        let (start, budget) = (Instant::now(), Duration::from_secs(args.budget_s));
+        let solver = find_solver(args.solver.as_deref())?;
+        let second = args.second_solver.as_deref().map(|name| find_solver(Some(name))).transpose()?;
+        let solver = if args.no_cache { solver } else { cached(solver) }.until(start + budget);
+        Ok(Self { solver, second, searches_until: start + budget / 2 })
+    }
+
+    fn has_time_to_search(&self) -> bool {
+        Instant::now() < self.searches_until
+    }
+
+    fn ask(&self, statement: &Statement) -> SolverAnswer {
+        match (self.solver.prove(statement), &self.second) {
+            (SolverAnswer::Proved { took, is_cached, proof }, Some(second)) => match second.check(&proof) {
+                Ok(()) => SolverAnswer::Proved { took, is_cached, proof },
+                Err(said) => SolverAnswer::Refused { said: format!("{}: {said}", second.name()) },
+            },
+            (answer, _) => answer,
+        }
+    }
 }
 
 fn find_solver(name: Option<&str>) -> Result<Solver, Failure> {
@@ -118,7 +145,7 @@ fn bar() -> ProgressBar {
 }
 
 /// What is run to see what is hot.
-fn inputs(args: &OptimiseArgs) -> Vec<TargetArgs> {
+fn inputs(script: &Path, args: &OptimiseArgs) -> Vec<TargetArgs> {
     let of = |elf: Option<&Path>, tx: Option<&Path>| TargetArgs {
         elf: elf.map(Path::to_owned),
         tx: tx.map(Path::to_owned),
@@ -137,7 +164,7 @@ fn inputs(args: &OptimiseArgs) -> Vec<TargetArgs> {
     if args.args.is_empty() {
         return args.tx.iter().map(|tx| of(None, Some(tx))).collect();
     }
-    vec![of(Some(&args.elf), None)]
+    vec![of(Some(script), None)]
 }
 
 /// How many times instructions of `elf` were executed, by address.
@@ -174,12 +201,12 @@ fn heat(
     Ok((Some(runs), machine))
 }
 
-fn write_questions(plan: &Plan, folder: Option<&Path>) -> Result<(), Failure> {
+fn write_questions(rewrites: &[Rewrite], folder: Option<&Path>) -> Result<(), Failure> {
     let Some(folder) = folder else { return Ok(()) };
     fs::create_dir_all(folder)
         .with_context(|| format!("cannot make {}", folder.display()))
         .map_err(Failure::Usage)?;
-    for rewrite in &plan.rewrites {
+    for rewrite in rewrites {
         let whole = rewrite.statement.as_ref().map(Statement::whole);
         for (text, name) in [(whole, "whole"), (rewrite.proof.as_deref(), "proof")] {
             let Some(text) = text else { continue };

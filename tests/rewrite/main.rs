@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_possible_truncation, reason = "tests")]
 #![forbid(unsafe_code)]
 
+mod assembly;
+
 use antares_abi::{CompileOptions, Isa};
 use antares_rewrite::{Settings, SolverAnswer, plan};
 use antares_tests::{

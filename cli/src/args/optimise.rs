@@ -10,8 +10,16 @@ use crate::args::MachineArgs;
 #[derive(Debug, Args)]
 pub(crate) struct OptimiseArgs {
     /// The script: a RISC-V RV64 ELF file
-    pub elf: PathBuf,
-    /// Where to write the cheaper script
+    #[arg(required_unless_present = "asm", value_name = "ELF")]
+    pub elf: Option<PathBuf>,
+    /// Rewrite assembly instead, between compiler and assembler; `-` reads standard input
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["elf", "profile", "tx", "all", "reads_itself", "args"]
+    )]
+    pub asm: Option<PathBuf>,
+    /// Where to write the cheaper script or assembly
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     /// A profile in the format antares that tells what is hot
@@ -31,7 +39,7 @@ pub(crate) struct OptimiseArgs {
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = value_parser!(u64).range(1..=86_400))]
     pub budget_s: u64,
     /// Where to write the report: JSON if the name ends in .json, else Markdown [default: standard output,
-    /// Markdown]
+    /// Markdown; of assembly a line on standard error]
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// The solver: z3, cvc5 or bitwuzla [default: the first of these on the PATH]

@@ -1,14 +1,14 @@
 //! What the rewriter reports: cycles before and after, each rewrite with its proof, and what was left.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, path::Path};
 
 use antares_abi::Sha256Digest;
 use antares_profile_view::{View, diff_markdown};
-use antares_rewrite::{Left, Plan, Rewrite};
+use antares_rewrite::{Left, Rewrite};
 use anyhow::Context as _;
 use serde::Serialize;
 
-use crate::{args::percent::share, failure::Failure, profile::Profiled};
+use crate::{args::percent::share, failure::Failure, output, profile::Profiled};
 
 /// Findings and functions shown.
 const ROWS: usize = 10;
@@ -16,11 +16,19 @@ const ROWS: usize = 10;
 /// Rewrites shown in Markdown; JSON has all.
 const REWRITES: usize = 40;
 
+/// What a plan found.
+pub(crate) struct Planned<'a> {
+    pub(crate) rewrites: &'a [Rewrite],
+    pub(crate) left: &'a [Left],
+    pub(crate) windows: usize,
+}
+
 /// What a report is made of.
 pub(crate) struct Made<'a> {
-    pub(crate) plan: &'a Plan,
+    pub(crate) planned: Planned<'a>,
     pub(crate) before: &'a [Profiled],
     pub(crate) after: &'a [Profiled],
+    /// The file before.
     pub(crate) elf: &'a [u8],
     pub(crate) cheaper: &'a [u8],
     pub(crate) solver: &'a str,
@@ -68,16 +76,24 @@ impl<'a> Report<'a> {
             solver: made.solver,
             cycles_before: sum(made.before),
             cycles_after: sum(made.after),
-            saved_by_model: made.plan.rewrites.iter().filter(is_proved).map(Rewrite::saved).sum(),
-            windows: made.plan.windows,
-            rewrites: &made.plan.rewrites,
-            left: &made.plan.left,
+            saved_by_model: made.planned.rewrites.iter().filter(is_proved).map(Rewrite::saved).sum(),
+            windows: made.planned.windows,
+            rewrites: made.planned.rewrites,
+            left: made.planned.left,
             functions: functions.collect(),
             advice: advice.unwrap_or_default(),
         }
     }
 
-    pub(crate) fn json(&self) -> Result<Vec<u8>, Failure> {
+    /// Writes it to `path`: as JSON if that ends in `.json`.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
+        match path.extension() {
+            Some(end) if end == "json" => output::write(path, &self.json()?),
+            _ => output::write(path, output::printable(&self.markdown()).as_bytes()),
+        }
+    }
+
+    fn json(&self) -> Result<Vec<u8>, Failure> {
         serde_json::to_vec_pretty(self).context("the report cannot be written").map_err(Failure::Service)
     }
 

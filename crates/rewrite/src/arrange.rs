@@ -18,12 +18,23 @@ const FREE: [u8; 28] = [
 const GAP_BYTES_MIN: usize = 16;
 
 /// Cycles of that jump.
-const JUMP_CYCLES: u64 = 3;
+pub(crate) const JUMP_CYCLES: u64 = 3;
+
+/// How long a window may become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// So many bytes, all of them filled.
+    Exactly(usize),
+    /// As many as it takes.
+    Any,
+}
 
 /// A window that says the same.
 #[derive(Clone, Debug)]
 pub(crate) struct Arranged {
     pub(crate) bytes: Vec<u8>,
+    /// What they say; without a jump over what is left.
+    pub(crate) lines: Vec<Line>,
     pub(crate) cycles: u64,
 }
 
@@ -43,10 +54,10 @@ pub enum Obstacle {
     Unproved,
 }
 
-/// Writes `values` in `length` bytes.
+/// Writes `values` into `room`.
 pub(crate) fn arrange(
     values: &Values,
-    length: usize,
+    room: Room,
     fusions: Fusions,
     tries: u32,
 ) -> Result<Arranged, Obstacle> {
@@ -63,7 +74,7 @@ pub(crate) fn arrange(
             });
             (Line { op: node.op, rd: registers[at], rs1, rs2, imm: node.imm }, node.is_pinned)
         };
-        match lay_out(order.iter().map(line).collect(), length, fusions) {
+        match lay_out(order.iter().map(line).collect(), room, fusions) {
             Some(found) if best.as_ref().is_none_or(|best| found.cycles < best.cycles) => best = Some(found),
             Some(_) => {}
             None => obstacle = Obstacle::Bytes,
@@ -267,8 +278,8 @@ fn registers(values: &Values, order: &[usize], taste: Taste) -> Option<Vec<u8>> 
     Some(chosen)
 }
 
-/// Bytes of `length`, with short forms where they are needed and no more of what does nothing than is needed.
-fn lay_out(lines: Vec<(Line, bool)>, length: usize, fusions: Fusions) -> Option<Arranged> {
+/// Bytes, with short forms where they are needed, and no more of what does nothing than is needed.
+fn lay_out(lines: Vec<(Line, bool)>, room: Room, fusions: Fusions) -> Option<Arranged> {
     let mut lines = lines;
     let mut shorts = Vec::with_capacity(lines.len());
     for (line, is_pinned) in &mut lines {
@@ -280,14 +291,17 @@ fn lay_out(lines: Vec<(Line, bool)>, length: usize, fusions: Fusions) -> Option<
         shorts.push(short(*line));
     }
     let least: usize = shorts.iter().map(|short| if short.is_some() { 2 } else { 4 }).sum();
-    let mut spare = length.checked_sub(least)?;
+    let mut spare = match room {
+        Room::Exactly(length) => length.checked_sub(least)?,
+        Room::Any => 0,
+    };
     for short in &mut shorts {
         if spare >= 2 && short.is_some() {
             *short = None;
             spare -= 2;
         }
     }
-    let mut bytes = Vec::with_capacity(length);
+    let mut bytes = Vec::with_capacity(least + spare);
     for ((line, _), short) in lines.iter().zip(&shorts) {
         match short {
             Some(word) => bytes.extend(word.to_le_bytes()),
@@ -297,8 +311,8 @@ fn lay_out(lines: Vec<(Line, bool)>, length: usize, fusions: Fusions) -> Option<
     let mut lines: Vec<Line> = lines.into_iter().map(|line| line.0).collect();
     let mut jump_cycles = 0;
     if spare >= GAP_BYTES_MIN {
-        bytes.extend(jump(spare)?.to_le_bytes());
-        bytes.resize(length, 0);
+        bytes.extend(jump(i64::try_from(spare).ok()?)?.to_le_bytes());
+        bytes.resize(bytes.len() + spare - 4, 0);
         (spare, jump_cycles) = (0, JUMP_CYCLES);
     }
     while spare > 0 {
@@ -309,5 +323,5 @@ fn lay_out(lines: Vec<(Line, bool)>, length: usize, fusions: Fusions) -> Option<
         spare -= step;
     }
     let cycles = fusions.cycles(&lines) + jump_cycles;
-    Some(Arranged { bytes, cycles })
+    Some(Arranged { bytes, lines, cycles })
 }

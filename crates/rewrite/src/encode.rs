@@ -176,9 +176,11 @@ pub(crate) fn wide(line: Line) -> Option<u32> {
     })
 }
 
-/// A jump `bytes` ahead.
-pub(crate) fn jump(bytes: usize) -> Option<u32> {
-    let distance = i64::try_from(bytes).ok().filter(|bytes| *bytes < 1 << 20)?;
+/// A jump to what is `distance` bytes ahead.
+pub(crate) fn jump(distance: i64) -> Option<u32> {
+    if !(-(1 << 20)..1 << 20).contains(&distance) {
+        return None;
+    }
     let bits = |from: u32, count: u32| low(distance >> from, count);
     Some(bits(20, 1) << 31 | bits(1, 10) << 21 | bits(11, 1) << 20 | bits(12, 8) << 12 | 0x6f)
 }

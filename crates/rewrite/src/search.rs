@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use antares_program::RegSet;
 
 use crate::{
-    arrange::{Arranged, Obstacle, arrange},
+    arrange::{Arranged, Obstacle, Room, arrange},
     cost::Fusions,
     encode::Line,
     rules::{Proposal, RewriteRule, paired, pairings, shorter},
@@ -27,20 +27,20 @@ pub(crate) struct Found {
     pub(crate) before: u64,
 }
 
-/// A cheaper form of `lines`, which take `length` bytes and of which `live_out` is used behind them.
-pub(crate) fn search(lines: &[Line], length: usize, live_out: RegSet, machine: Machine) -> Option<Found> {
+/// A cheaper form of `lines` that fits `room`, and of which `live_out` is used behind them.
+pub(crate) fn search(lines: &[Line], room: Room, live_out: RegSet, machine: Machine) -> Option<Found> {
     let before = machine.fusions.cycles(lines);
     let mut search = Search {
         best: Values::of(lines, live_out)?,
         arranged: None,
         cycles: before,
-        length,
+        room,
         machine,
         used: BTreeMap::new(),
         left: BTreeMap::new(),
     };
     // What is dead goes.
-    if let Ok(arranged) = arrange(&search.best, length, machine.fusions, 0)
+    if let Ok(arranged) = arrange(&search.best, room, machine.fusions, 0)
         && arranged.cycles < before
     {
         search.keep(search.best.clone(), arranged, RewriteRule::Redundant);
@@ -66,7 +66,7 @@ struct Search {
     best: Values,
     arranged: Option<Arranged>,
     cycles: u64,
-    length: usize,
+    room: Room,
     machine: Machine,
     used: BTreeMap<RewriteRule, u32>,
     left: BTreeMap<(RewriteRule, Obstacle), u32>,
@@ -88,7 +88,7 @@ impl Search {
             let proposals = shorter(&self.best, self.machine.has_b, &failed);
             let mut kept = None;
             for Proposal { rule, at, values } in proposals {
-                match arrange(&values, self.length, self.machine.fusions, 0) {
+                match arrange(&values, self.room, self.machine.fusions, 0) {
                     Ok(arranged) if arranged.cycles < self.cycles => {
                         kept = Some((values, arranged, rule));
                         break;
@@ -132,7 +132,7 @@ impl Search {
         }
         for place in places {
             let Some(values) = paired(&self.best, rule, members, place) else { return };
-            match arrange(&values, self.length, self.machine.fusions, tries) {
+            match arrange(&values, self.room, self.machine.fusions, tries) {
                 // Whatever is fused already stays so.
                 Ok(arranged) if arranged.cycles < self.cycles => {
                     return self.keep(values, arranged, rule);

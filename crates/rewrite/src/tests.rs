@@ -8,6 +8,7 @@ use crate::{
     Plan, Rewrite, Settings, Solver, SolverAnswer,
     encode::{Form, Line, form, short, wide},
     plan,
+    plan::Replaced,
     question::Statement,
 };
 
@@ -60,22 +61,14 @@ fn tampered(old: &[Line], new: &[Line], live_out: RegSet) -> (Plan, Vec<u8>) {
     let rewrite = Rewrite {
         pc: BASE + 120,
         bytes,
-        function: String::new(),
         runs: 1,
         cycles_before: 2,
         cycles_after: 1,
-        rules: std::collections::BTreeMap::new(),
-        is_proved: None,
-        proof_us: 0,
-        is_cached: false,
-        refused: None,
-        old: before[120..120 + bytes].to_vec(),
-        offset: 120,
         live_out,
-        statement: None,
-        proof: None,
+        ..Rewrite::default()
     };
-    let mut plan = Plan { elf: after, rewrites: vec![rewrite], left: Vec::new(), windows: 1 };
+    let replaced = vec![Replaced { offset: 120, old: before[120..120 + bytes].to_vec() }];
+    let mut plan = Plan { elf: after, rewrites: vec![rewrite], replaced, left: Vec::new(), windows: 1 };
     let plain = CompileOptions { isa: Isa(options().isa.0 & !Isa::MOP.0), ..options() };
     plan.ask_about(&before, plain).unwrap();
     (plan, before)

@@ -107,6 +107,29 @@ pub(super) fn kept_folder() -> PathBuf {
 
 /// The guest's ELF, built if no file of the same sources and flags is kept.
 pub(super) fn build(guest: &Guest) -> Result<PathBuf> {
+    let (flags, sources) = parts(guest)?;
+    let key = sources.digest(&flags)?;
+    let path = kept_folder().join(key.to_string()).join(&guest.name);
+    if !path.exists() {
+        compile(GUEST_COMPILER, &flags, &sources, &path)?;
+    }
+    Ok(path)
+}
+
+/// The guest's ELF, built into `folder` with `wrapper` called instead of each program of the compiler.
+///
+/// # Errors
+///
+/// No RISC-V compiler, or it or the wrapper fails.
+pub fn build_wrapped(guest: &Guest, wrapper: &Path, folder: &Path) -> Result<Vec<u8>> {
+    let (mut flags, sources) = parts(guest)?;
+    flags.extend(["-wrapper".into(), wrapper.into()]);
+    let path = folder.join(&guest.name);
+    compile(GUEST_COMPILER, &flags, &sources, &path)?;
+    Ok(fs::read(path)?)
+}
+
+fn parts(guest: &Guest) -> Result<(Vec<OsString>, Sources)> {
     let mut flags: Vec<OsString> = GUEST_FLAGS.iter().map(OsString::from).collect();
     flags.extend([format!("-march={}", guest.march).into(), guest.level.into()]);
     let mut sources = Sources::of(&guest.source)?;
@@ -121,12 +144,7 @@ pub(super) fn build(guest: &Guest) -> Result<PathBuf> {
         }
     }
     flags.extend(sources.guest_flags.iter().map(OsString::from));
-    let key = sources.digest(&flags)?;
-    let path = kept_folder().join(key.to_string()).join(&guest.name);
-    if !path.exists() {
-        compile(GUEST_COMPILER, &flags, &sources, &path)?;
-    }
-    Ok(path)
+    Ok((flags, sources))
 }
 
 /// The ELF of an assembly text with `_start`, linked like a guest.

@@ -1,11 +1,12 @@
-//! Builds guests: `guests list`, or `guests NAME OUT` to copy one to a file.
+//! Builds guests: `guests list`, or `guests NAME OUT` to copy one to a file; `guests NAME OUT WRAPPER` has gcc
+//! call its programs through one.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
-use std::{env, fs, process::exit};
+use std::{env, fs, path::Path, process::exit};
 
 use antares_guests as guests;
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -18,8 +19,13 @@ fn main() -> Result<()> {
         [name, out] => {
             fs::write(out, guests::bytes(name)?)?;
         }
+        [name, out, wrapper] => {
+            let guest = guests::guest_named(name).with_context(|| format!("no guest is named {name:?}"))?;
+            let folder = tempfile::tempdir()?;
+            fs::write(out, guests::build_wrapped(&guest, Path::new(wrapper), folder.path())?)?;
+        }
         _ => {
-            eprintln!("usage: guests list | guests NAME OUT");
+            eprintln!("usage: guests list | guests NAME OUT [WRAPPER]");
             exit(2);
         }
     }
