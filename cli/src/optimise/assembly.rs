@@ -9,7 +9,7 @@ use crate::{
     args::OptimiseArgs,
     failure::Failure,
     input,
-    optimise::{Proofs, SOLVERS, bar, refused, report, write_questions},
+    optimise::{Proofs, SOLVERS, bar, report, write_questions},
     output,
 };
 
@@ -23,7 +23,7 @@ pub(super) fn optimise(path: &Path, args: &OptimiseArgs, proofs: &Proofs) -> Res
         bar.set_message(format!("windows looked at: {done} of {all}"));
         proofs.has_time_to_search()
     })
-    .map_err(refused)?;
+    .map_err(|error| Failure::Usage(anyhow!("{}: {error}", path.display())))?;
     let count = plan.rewrites.len();
     let ask = |statement: &Statement| proofs.ask(statement);
     plan.prove(SOLVERS, ask, |done| bar.set_message(format!("rewrites proved: {done} of {count}")));
