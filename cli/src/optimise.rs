@@ -45,7 +45,8 @@ fn script(path: &Path, args: &OptimiseArgs, proofs: &Proofs) -> Result<(), Failu
     let inputs = inputs(path, args);
     let before = inputs.iter().map(profile::target).collect::<Result<Vec<Profiled>, Failure>>()?;
     let (runs, options) = heat(&before, &elf, args.machine.options())?;
-    let settings = Settings { runs, takes_all: args.all, may_read_itself: args.reads_itself };
+    let settings =
+        Settings { runs, takes_all: args.all, may_read_itself: args.reads_itself, may_grow: args.grow };
     let bar = bar();
     let mut plan = plan(&elf, options, &settings, |done, all| {
         bar.set_message(format!("windows looked at: {done} of {all}"));

@@ -16,7 +16,7 @@ pub(crate) struct OptimiseArgs {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["elf", "profile", "tx", "all", "reads_itself", "args"]
+        conflicts_with_all = ["elf", "profile", "tx", "all", "grow", "reads_itself", "args"]
     )]
     pub asm: Option<PathBuf>,
     /// Where to write the cheaper script or assembly
@@ -32,6 +32,9 @@ pub(crate) struct OptimiseArgs {
     /// Also rewrite code that the inputs do not run
     #[arg(long)]
     pub all: bool,
+    /// Let the script grow: hot functions are written again below it, with more bytes for fewer cycles
+    #[arg(long)]
+    pub grow: bool,
     /// How to understand it.
     #[command(flatten)]
     pub machine: MachineArgs,

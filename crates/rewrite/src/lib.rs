@@ -15,9 +15,11 @@
 mod arrange;
 mod assembly;
 mod claims;
+mod copies;
 mod cost;
 mod encode;
 mod graph;
+mod grow;
 mod liveness;
 mod memory;
 mod patch;
@@ -65,6 +67,12 @@ pub enum RewriteError {
         /// Where the code is.
         pc: u64,
     },
+    /// What is to grow has no place.
+    #[error("the script begins at {first:#x}: there is no room below it to grow")]
+    NoRoom {
+        /// Its first address.
+        first: u64,
+    },
     /// Assembly jumps to a place by its distance: what is between must keep its length.
     #[error(
         "line {line} jumps to a place that has no name of its own, so nothing here may change its length"
@@ -90,4 +98,6 @@ pub struct Settings {
     pub takes_all: bool,
     /// Rewrite although the script reads its own code.
     pub may_read_itself: bool,
+    /// Also write functions again, below the script, with windows that are longer than they were.
+    pub may_grow: bool,
 }

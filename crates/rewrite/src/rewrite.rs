@@ -7,7 +7,7 @@ use std::{
 
 use antares_program::RegSet;
 
-use crate::{Obstacle, RewriteRule, SolverAnswer, Statement, search::Found};
+use crate::{Obstacle, RewriteRule, SolverAnswer, Statement, plan::Place, search::Found};
 
 /// A window that was rewritten.
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -34,6 +34,12 @@ pub struct Rewrite {
     pub is_cached: bool,
     /// What the solver said if it did not prove it.
     pub refused: Option<String>,
+    /// Whether it is in a copy of its function, beside the old one.
+    pub is_copy: bool,
+    #[serde(skip)]
+    pub(crate) old_bytes: usize,
+    #[serde(skip)]
+    pub(crate) place: Place,
     #[serde(skip)]
     pub(crate) live_out: RegSet,
     /// What is to be proved; none if that cannot be asked.
@@ -45,6 +51,14 @@ pub struct Rewrite {
 }
 
 impl Rewrite {
+    /// Which window of the copies it is, if it is one.
+    pub(crate) fn number(&self) -> Option<usize> {
+        match self.place {
+            Place::Copy(number) => Some(number),
+            Place::Same { .. } => None,
+        }
+    }
+
     /// Cycles that it saves in all runs.
     #[must_use]
     pub fn saved(&self) -> u64 {

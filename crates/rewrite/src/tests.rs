@@ -8,7 +8,7 @@ use crate::{
     Plan, Rewrite, Settings, Solver, SolverAnswer,
     encode::{Form, Line, form, short, wide},
     plan,
-    plan::Replaced,
+    plan::Place,
     question::Statement,
 };
 
@@ -65,10 +65,11 @@ fn tampered(old: &[Line], new: &[Line], live_out: RegSet) -> (Plan, Vec<u8>) {
         cycles_before: 2,
         cycles_after: 1,
         live_out,
+        old_bytes: bytes,
+        place: Place::Same { offset: 120, old: before[120..120 + bytes].to_vec() },
         ..Rewrite::default()
     };
-    let replaced = vec![Replaced { offset: 120, old: before[120..120 + bytes].to_vec() }];
-    let mut plan = Plan { elf: after, rewrites: vec![rewrite], replaced, left: Vec::new(), windows: 1 };
+    let mut plan = Plan { elf: after, rewrites: vec![rewrite], grown: None, left: Vec::new(), windows: 1 };
     let plain = CompileOptions { isa: Isa(options().isa.0 & !Isa::MOP.0), ..options() };
     plan.ask_about(&before, plain).unwrap();
     (plan, before)
