@@ -36,7 +36,7 @@ NOT_DRILLED = {
     "AntaresCompilesFail", "AntaresPanics", "AntaresTaskEnds", "AntaresUnproved", "AntaresWildFault", "AntaresWrongCode",
     # what these services have not
     "AntaresCertificateEnds", "AntaresCertificateLastDay", "AntaresCertificateNotYetValid", "AntaresQuotaRefused",
-    "AntaresReloadsFail", "AntaresSharedTierAway", "AntaresSharedTierRefused", "AntaresSharedTierWritesDropped",
+    "AntaresNodeFails", "AntaresReloadsFail", "AntaresSharedTierAway", "AntaresSharedTierRefused", "AntaresSharedTierWritesDropped",
     "AntaresUsageNotKept", "AntaresWorkersNotForked", "AntaresWorkersUnseen",
     # others come first, or it takes too many
     "AntaresCacheCorrupt", "AntaresCacheRejects", "AntaresCacheUnavailable", "AntaresAuditLost", "AntaresLogLost", "AntaresRestarts",

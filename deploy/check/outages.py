@@ -37,6 +37,8 @@ STATES = {
     "a certificate is not valid yet": ("AntaresCertificateNotYetValid", {'antares_certificate_begin_timestamp_seconds{file="server"}': ("1", "9999999")}),
     "calls find no place": ("AntaresCallsRefused", {'antares_calls_refused_total{scope="server"}': ("0", "+60")}),
     "a tenant is refused by its quota": ("AntaresQuotaRefused", {'antares_quota_refused_total{quota="calls_max"}': ("0", "+60")}),
+    "the CKB node is away (`node.rpc`: calls without cells fail)": ("AntaresNodeFails", {'antares_node_lookups_total{result="unavailable"}': ("0", "+5")}),
+    "the CKB node gives what its hashes do not fit": ("AntaresNodeFails", {'antares_node_lookups_total{result="wrong"}': ("0", "+5")}),
     "changed keys or certificates are of no use": ("AntaresReloadsFail", {'antares_reloads_total{kind="jwks", result="failed"}': ("0", "+1")}),
     "calls fail": ("AntaresErrorBudgetFast", {'rpc_server_call_duration_seconds_count{rpc_method="antares.v1.RunnerService/Execute", rpc_response_status_code="INTERNAL"}': ("0", "+60")}),
     "native code is refused by the check of machine code": ("AntaresCodeRefused", {'antares_code_refused_total{role="compile"}': ("0", "+1")}),

@@ -186,6 +186,14 @@ pub(crate) static SIGNS: &[Sign] = &[
         "a tenant has used up a quota",
     ),
     ticket(
+        "AntaresNodeFails",
+        "antares_node_lookups_total",
+        grew(5.0, 10),
+        "the CKB node gives no cells, or wrong ones",
+    )
+    .of(&[only("result", "unavailable|wrong")])
+    .held(2),
+    ticket(
         "AntaresSharedTierAway",
         "antares_tier_breaker_state",
         When::Above(0.0),
