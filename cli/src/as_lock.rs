@@ -31,6 +31,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let mock = lock.to_mock().map_err(|error| Failure::Usage(anyhow!("the script is of no use: {error}")))?;
     let request = verify_request::Request {
         json: mock.to_json(),
+        is_bare: false,
         environment: Environment::of_version(args.script.machine.vm_version),
         group: None,
         tier: args.tier,

@@ -62,6 +62,7 @@ impl Rival for Native {
     fn race(&self, target: &ChosenScript, cycles_max: u64) -> Option<Raced> {
         let request = verify_request::Request {
             json: target.mock.to_json(),
+            is_bare: false,
             environment: target.environment,
             group: Some((target.kind, target.cell)),
             tier: job::Tier::Auto,

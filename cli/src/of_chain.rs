@@ -50,6 +50,22 @@ pub(crate) fn named(args: &OfChainArgs, file: Option<&[u8]>) -> Result<Option<Ta
     }
 }
 
+/// Whether `file` is a transaction without its cells, which a server's node may have. What is neither kind is
+/// taken for one with its cells: then that reader says what is wrong with it.
+pub(crate) fn is_bare(file: &[u8], has_server: bool) -> Result<bool, Failure> {
+    match BareTransaction::read(file) {
+        Ok(_) if has_server => Ok(true),
+        Ok(_) => Err(Failure::Usage(anyhow!(
+            "the transaction comes without its cells: name a node with --rpc, or with --server a server that has \
+             one"
+        ))),
+        Err(
+            error @ (BareError::Shape { .. } | BareError::Malformed { .. } | BareError::OtherHash { .. }),
+        ) => Err(error).context("the transaction cannot be used").map_err(Failure::Usage),
+        Err(_) => Ok(false),
+    }
+}
+
 /// A transaction of the chain.
 pub(crate) fn by_hash(node: &ChainNode, TxHash(hash): &TxHash) -> Result<Taken, Failure> {
     let work = async {

@@ -116,6 +116,7 @@ impl Replay<'_> {
     fn transaction(&self, prepared: Prepared, epoch: u64) -> Result<Verdict, Failure> {
         let request = Request {
             json: prepared.json,
+            is_bare: false,
             environment: of_chain::environment(&self.rules, epoch),
             group: None,
             tier: self.args.tier,

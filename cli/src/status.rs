@@ -56,6 +56,7 @@ pub(crate) fn failure(url: &str, status: &Status) -> Failure {
         "LIMIT_BLOCKS" => refused("limit_blocks"),
         "LIMIT_OPERATIONS" => refused("limit_operations"),
         "TRANSACTION_INVALID" => Failure::Usage(anyhow::anyhow!("{}", status.message())),
+        "CELL_NOT_FOUND" => Failure::Usage(server_error(url, &text(status))),
         "REQUEST_INVALID" | "OPTIONS_INVALID" | "SCRIPT_TOO_LARGE" => {
             Failure::Usage(server_error(url, &text(status)))
         }

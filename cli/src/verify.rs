@@ -29,6 +29,7 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
     });
     let request = Request {
         json: source.json,
+        is_bare: source.is_bare,
         environment,
         group: kind.zip(args.cell.map(|cell| cell.0)),
         tier: args.tier,
@@ -39,6 +40,11 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
         sign: args.sign,
         diagnosis: args.diagnosis.is_for_server(args.json),
     };
+    if request.is_bare && args.diagnosis.verbose > 1 {
+        let why =
+            "-vv runs the scripts again on this machine, where the cells are missing: name a node with --rpc";
+        return Err(Failure::Usage(anyhow!(why)));
+    }
     let report = anywhere(&request, args.server.as_deref(), &args.credentials)?;
     tell(&request, &report, &args.diagnosis, args.json)?;
     if let Some(cycles) = source.cycles.filter(|cycles| *cycles != report.cycles && request.group.is_none()) {
@@ -50,6 +56,8 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
 /// The transaction, and what its source says besides.
 struct Source {
     json: Vec<u8>,
+    /// Whether its cells are missing: the server's node has them.
+    is_bare: bool,
     /// The rules, unless others are asked for.
     environment: Environment,
     /// Cycles, as a node says.
@@ -63,10 +71,14 @@ fn source(args: &VerifyArgs) -> Result<Source, Failure> {
     if let Some(taken) = crate::of_chain::named(&args.of_chain, json.as_deref())? {
         crate::dump::tell_not_live(&taken);
         let (json, cycles) = (taken.resolved.to_json(), taken.cycles);
-        return Ok(Source { json, environment: taken.environment, cycles });
+        return Ok(Source { json, is_bare: false, environment: taken.environment, cycles });
     }
     let json = json.ok_or_else(|| Failure::Usage(anyhow!("there is no transaction")))?;
-    Ok(Source { json, environment: Environment::default(), cycles: None })
+    #[cfg(feature = "server")]
+    let is_bare = crate::of_chain::is_bare(&json, args.code.server(args.server.as_deref()).is_some())?;
+    #[cfg(not(feature = "server"))]
+    let is_bare = false;
+    Ok(Source { json, is_bare, environment: Environment::default(), cycles: None })
 }
 
 /// Prints a verdict, and why scripts failed.

@@ -10,8 +10,11 @@ use crate::args::code::CodeArgs;
 /// One verification as asked for, checked.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// The transaction in ckb-debugger's JSON, without placeholders.
+    /// The transaction in ckb-debugger's JSON, without placeholders; if `is_bare`, in any form that a server
+    /// with a node takes.
     pub json: Vec<u8>,
+    /// Whether it comes without its cells: the server's node has them.
+    pub is_bare: bool,
     /// The rules.
     pub environment: Environment,
     /// The only group to run.

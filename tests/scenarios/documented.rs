@@ -90,6 +90,7 @@ const EXAMPLES: &[(&[i32], &str)] = &[
     (&[0], "verdict check answer.json --keys KEYS --tx TX --json"),
     (&[0], "verify --tx-hash HASH --rpc URL --rpc-cache had"),
     (&[0], "verify --tx BARE --rpc URL --json"),
+    (&[0], "verify --tx BARE --server SERVER --json"),
     (&[0], "dump --tx-hash HASH --rpc URL --rpc-cache had -o dumped.json"),
     (&[0], "dump --tx BARE --rpc URL"),
     (
@@ -218,7 +219,9 @@ impl Place {
         let shared = format!("[shared]\nurl = \"file://{}\"\nget_ms_max = 60000\n", path("shared").display());
         let usage = format!("[usage]\ndir = \"{}\"\n", path("usage").display());
         let verdicts = format!("[verdict]\nkeys = \"{}\"\n", path("verdicts").display());
-        let server = Server::start_with(&data, &format!("{shared}{usage}{verdicts}"));
+        let (node, hash, bare) = chain();
+        let nodes = format!("[node]\nrpc = \"{}\"\n", node.url);
+        let server = Server::start_with(&data, &format!("{shared}{usage}{verdicts}{nodes}"));
         fs::write(path("antares.toml"), shared).unwrap();
         fs::create_dir(path("scripts")).unwrap();
         for name in ["script", "guest.elf", "scripts/one"] {
@@ -230,7 +233,6 @@ impl Place {
         fs::write(path("empty"), "").unwrap();
         let (digest, transaction) =
             (Sha256Digest::of(&elf).to_string(), debugger_examples().unwrap().join("mock_tx.json"));
-        let (node, hash, bare) = chain();
         fs::write(path("bare.json"), bare).unwrap();
         Self { folder, _data: data, server, digest, transaction, node, hash }
     }

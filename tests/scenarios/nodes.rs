@@ -1,8 +1,9 @@
 //! Bare transactions: their cells come from a node of the server's, which is slow, lies, stops, reorganises.
 
-use std::time::Duration;
+use std::{fs, process::Command, time::Duration};
 
 use antares_chain::{Chain, Fault, TestNode};
+use antares_pool::worker_path;
 use antares_proto::v1::{
     self, VerifyOutcome, shared_transaction, shared_transaction_result::Result as Shared,
     verify_transaction_request::Transaction,
@@ -194,6 +195,53 @@ async fn a_silent_node_takes_no_longer_than_the_call_has_and_nothing_of_others()
         answer = place.verify(place.bare()).await;
     }
     place.is_expected(&answer.unwrap());
+}
+
+/// Status, standard output and standard error of `antares verify` about `text`.
+fn command(text: &str, words: &[&str]) -> (Option<i32>, String, String) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(&file, text).unwrap();
+    let mut command = Command::new(worker_path("antares").unwrap());
+    command.arg("verify").arg("--tx").arg(file.path()).args(words).env_remove("ANTARES_SERVER");
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_leaves_the_cells_to_the_server() {
+    let place = Place::new("cache_bytes_max = 0\n").await;
+    let there = ["--server", place.server.address.as_str(), "--json"];
+    let json = json!(ckb_jsonrpc_types::Transaction::from(place.transaction.data()));
+    let digits = json!(ckb_jsonrpc_types::JsonBytes::from_bytes(place.bare()));
+    for text in
+        [json.to_string(), json!({ "transaction": json }).to_string(), digits.as_str().unwrap().into()]
+    {
+        let (status, stdout, stderr) = command(&text, &there);
+        let answer: serde_json::Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stderr}"));
+        assert_eq!(answer["cycles"], place.expected.cycles);
+        assert_eq!(status, Some(i32::from(place.expected.outcome() != VerifyOutcome::Ok)));
+    }
+    assert_eq!(place.looked_up("ok"), 3.0);
+    // What goes wrong is told with its place, before or after the server is asked.
+    let refused = |text: &str, words: &[&str], said: &str| {
+        let (status, _, stderr) = command(text, words);
+        assert!(stderr.contains(said), "{stderr}");
+        status
+    };
+    let number = json.to_string().replacen("\"0x0\"", "0", 1);
+    assert_eq!(refused(&number, &there, "invalid type: integer `0`"), Some(2));
+    assert_eq!(refused(&json.to_string(), &[], "comes without its cells: name a node with --rpc"), Some(2));
+    assert_eq!(
+        refused(&json.to_string(), &[&there[..], &["-vv"]].concat(), "name a node with --rpc"),
+        Some(2)
+    );
+    assert_eq!(refused("{}", &there, "missing field `mock_info`"), Some(2));
+    place.node.reorganise(place.chain.until(0));
+    assert_eq!(refused(&json.to_string(), &there, "CELL_NOT_FOUND)\n  tx."), Some(2));
+    let data = tempfile::tempdir().unwrap();
+    let without = Server::start(&data);
+    assert_eq!(refused(&json.to_string(), &["--server", &without.address], "NODE_MISSING"), Some(3));
 }
 
 #[tokio::test(flavor = "multi_thread")]

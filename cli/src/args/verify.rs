@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     /// The transaction with the cells it uses: ckb-debugger's JSON, with its templates if it is a file; - for
-    /// standard input. With --rpc also one without its cells
+    /// standard input. With --rpc, or a --server that has a node, also one without its cells
     #[arg(long, value_name = "FILE")]
     #[cfg_attr(feature = "server", arg(required_unless_present = "tx_hash"))]
     #[cfg_attr(not(feature = "server"), arg(required = true))]

@@ -16,7 +16,10 @@ use crate::{
 pub(crate) fn verify_request(request: &Request) -> v1::VerifyTransactionRequest {
     let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
     v1::VerifyTransactionRequest {
-        transaction: Some(Transaction::MockJson(request.json.clone().into())),
+        transaction: Some(match request.is_bare {
+            true => Transaction::Bare(request.json.clone().into()),
+            false => Transaction::MockJson(request.json.clone().into()),
+        }),
         rules: Some(v1::Rules {
             rules: Some(Rules::HardForks(v1::HardForks { vm_1_epoch, vm_2_epoch, epoch })),
         }),

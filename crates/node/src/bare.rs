@@ -30,6 +30,9 @@ pub enum BareError {
         /// What was expected.
         detail: String,
     },
+    /// JSON that is not even meant as a transaction without its cells.
+    #[error("no transaction: there is none of the keys transaction, inputs and outputs")]
+    Foreign,
     /// Molecule, but no transaction, or one with values that nothing has.
     #[error("no transaction: {detail}")]
     Malformed {
@@ -134,6 +137,9 @@ fn unwrapped(value: Value) -> Result<(String, Value), BareError> {
                 path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
                 value = keys.remove(key).unwrap_or_default();
             }
+            _ if path.is_empty() && ["inputs", "outputs"].iter().all(|key| !keys.contains_key(*key)) => {
+                return Err(BareError::Foreign);
+            }
             _ => return Ok((path, Value::Object(keys))),
         }
     }
@@ -192,7 +198,8 @@ mod tests {
         assert!(wrong("{\"cellDeps\":[]}").contains("nodes write cell_deps"));
         assert!(wrong("tx: 1").contains("neither JSON nor"));
         assert!(wrong("0x1234").starts_with("no transaction: "));
-        assert!(wrong("{}").contains("missing field"));
+        assert!(wrong("{}").contains("none of the keys transaction, inputs"));
+        assert!(wrong("{\"inputs\":[]}").contains("missing field"));
         let data = BARE.replace("\"outputs_data\":[]", "\"outputs_data\":[\"0x\"]");
         assert!(wrong(&data).contains("other numbers of outputs and of data"), "{}", wrong(&data));
     }
