@@ -15,7 +15,7 @@ use crate::{
     learn::kept_of,
 };
 
-/// Entries in one answer.
+/// Entries of a page.
 const LISTED_MAX: usize = 1000;
 
 /// How long an operator who finds no room for a pin should wait: until something else is unpinned.
@@ -42,6 +42,26 @@ fn space(kind: i32) -> Result<Space, Fault> {
             let problem = "must be a script or an artifact";
             Err(Fault::invalid("REQUEST_INVALID", format!("kind {problem}")).violation("kind", problem))
         }
+    }
+}
+
+/// The key that a page begins behind.
+fn behind(page_token: &str) -> Result<Option<[u8; 32]>, Fault> {
+    if page_token.is_empty() {
+        return Ok(None);
+    }
+    let problem = "is not one of this server's";
+    let invalid = || {
+        Fault::invalid("REQUEST_INVALID", format!("page_token {problem}")).violation("page_token", problem)
+    };
+    page_token.parse::<Sha256Digest>().map(|key| Some(key.0)).map_err(|_| invalid())
+}
+
+/// Entries of a page of which `asked` were asked for.
+fn page_entries(asked: u32) -> usize {
+    match usize::try_from(asked) {
+        Ok(0) | Err(_) => LISTED_MAX,
+        Ok(asked) => asked.min(LISTED_MAX),
     }
 }
 
@@ -80,17 +100,24 @@ impl store_service_server::StoreService for StoreService {
         request: Request<v1::ListStoredRequest>,
     ) -> Result<Response<v1::ListStoredResponse>, Status> {
         let space = admitted(&request, request.get_ref().kind)?;
-        let after = &request.get_ref().after;
-        let after = (!after.is_empty()).then(|| digest("after", after)).transpose()?;
-        let list = move |cache: &Cache| cache.list(space, after.map(|after| after.0), LISTED_MAX);
-        let listed = on_store(&self.0, list).await?;
+        let after = behind(&request.get_ref().page_token)?;
+        let entries_max = page_entries(request.get_ref().page_size);
+        // One more, which tells whether another page follows.
+        let list = move |cache: &Cache| cache.list(space, after, entries_max + 1);
+        let mut listed = on_store(&self.0, list).await?;
+        let has_more = listed.len() > entries_max;
+        listed.truncate(entries_max);
+        let last = listed.last().filter(|_| has_more).map(|entry| Sha256Digest(entry.key).to_string());
         let entries = listed.into_iter().map(|entry| v1::StoredEntry {
             key: Sha256Digest(entry.key).to_string(),
             size_bytes: entry.bytes,
             pinned: entry.is_pinned,
             used: entry.was_read,
         });
-        Ok(Response::new(v1::ListStoredResponse { entries: entries.collect() }))
+        Ok(Response::new(v1::ListStoredResponse {
+            entries: entries.collect(),
+            next_page_token: last.unwrap_or_default(),
+        }))
     }
 
     async fn remove_stored(

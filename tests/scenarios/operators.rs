@@ -6,7 +6,7 @@ use antares_abi::Sha256Digest;
 use antares_pool::worker_path;
 use antares_proto::v1::{
     self, OperationState, admin_service_client::AdminServiceClient,
-    operation_service_client::OperationServiceClient,
+    operation_service_client::OperationServiceClient, store_service_client::StoreServiceClient,
 };
 use antares_tests::guests;
 use tonic::{Code, transport::Channel};
@@ -235,6 +235,43 @@ async fn an_operator_is_who_may_open_the_socket() {
     assert_eq!(said(&["admin", "drain"], &at).unwrap(), "draining\n");
     assert_eq!(server.wait(), Some(0));
     assert!(!socket.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_stored_is_told_in_pages() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let mut client = Client::connect(&server).await;
+    let mut expected = Vec::new();
+    for number in 0..5_u8 {
+        let blob = [number; 100];
+        client.upload(&blob).await.unwrap();
+        expected.push(Sha256Digest::of(&blob).to_string());
+    }
+    expected.sort_unstable();
+    let mut store = StoreServiceClient::new(channel(&server).await);
+    let mut page = async |page_size: u32, page_token: &str| {
+        let (kind, page_token) = (v1::StoredKind::Script.into(), page_token.to_owned());
+        let asked = v1::ListStoredRequest { kind, page_size, page_token };
+        let page = store.list_stored(asked).await?.into_inner();
+        let keys: Vec<_> = page.entries.into_iter().map(|entry| entry.key).collect();
+        Ok::<_, tonic::Status>((keys, page.next_page_token))
+    };
+    // The last page says that it is, also where it is full.
+    for (size, pages) in [(1, 5), (2, 3), (5, 1), (6, 1), (0, 1), (u32::MAX, 1)] {
+        let (mut all, mut token, mut count) = (Vec::new(), String::new(), 0);
+        loop {
+            let (keys, next) = page(size, &token).await.unwrap();
+            all.extend(keys);
+            (token, count) = (next, count + 1);
+            if token.is_empty() {
+                break;
+            }
+        }
+        assert_eq!((&all, count), (&expected, pages), "of {size}");
+    }
+    let status = page(1, "x").await.unwrap_err();
+    assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
 }
 
 /// Exit status and output of `antares WORDS`, with the token of a file.

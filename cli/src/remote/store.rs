@@ -15,13 +15,16 @@ impl Server {
     pub(crate) fn list_stored(&self, artifacts: bool) -> Result<Vec<v1::StoredEntry>, Failure> {
         self.ask(async |channel| {
             let mut client = StoreServiceClient::new(channel);
-            let (mut entries, mut after) = (Vec::<v1::StoredEntry>::new(), String::new());
+            let (mut entries, mut page_token) = (Vec::<v1::StoredEntry>::new(), String::new());
             loop {
-                let asked = call(v1::ListStoredRequest { kind: kind(artifacts), after });
-                let more = client.list_stored(asked).await?.into_inner().entries;
-                let Some(last) = more.last() else { return Ok(entries) };
-                after = last.key.clone();
-                entries.extend(more);
+                let kind = kind(artifacts);
+                let asked = call(v1::ListStoredRequest { kind, page_token, ..Default::default() });
+                let page = client.list_stored(asked).await?.into_inner();
+                entries.extend(page.entries);
+                page_token = page.next_page_token;
+                if page_token.is_empty() {
+                    return Ok(entries);
+                }
             }
         })
     }

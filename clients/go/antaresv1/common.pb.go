@@ -4,6 +4,7 @@
 //   * Digests and artifact keys are SHA-256 in hex, 64 characters, lower case on output, either case on input: what
 //     sha256sum prints, logs show and the command line takes.
 //   * Sizes are bytes (`_bytes`), times are milliseconds (`_ms`) or microseconds (`_us`).
+//   * A list that may be long comes in pages (page_size, page_token, next_page_token); any other is told whole, and has a bound.
 //   * An absent optional field means the server's default, as told by GetCapabilities; zero never means "default".
 //   * Errors are gRPC statuses with google.rpc details. ErrorInfo.domain is "antares.v1" and ErrorInfo.reason is one
 //     of the reasons listed at each call. Retry only what carries a RetryInfo, after its delay.

@@ -52,7 +52,7 @@ type OperationServiceClient interface {
 	WaitOperation(ctx context.Context, in *WaitOperationRequest, opts ...grpc.CallOption) (*Operation, error)
 	// Gives an operation up. A compile that others wait for goes on for them; one that nobody else waits for ends, and its worker is free.
 	CancelOperation(ctx context.Context, in *CancelOperationRequest, opts ...grpc.CallOption) (*Operation, error)
-	// The caller's operations, the oldest first.
+	// The caller's operations, the oldest first: all of them, 512 at most.
 	ListOperations(ctx context.Context, in *ListOperationsRequest, opts ...grpc.CallOption) (*ListOperationsResponse, error)
 }
 
@@ -138,7 +138,7 @@ type OperationServiceServer interface {
 	WaitOperation(context.Context, *WaitOperationRequest) (*Operation, error)
 	// Gives an operation up. A compile that others wait for goes on for them; one that nobody else waits for ends, and its worker is free.
 	CancelOperation(context.Context, *CancelOperationRequest) (*Operation, error)
-	// The caller's operations, the oldest first.
+	// The caller's operations, the oldest first: all of them, 512 at most.
 	ListOperations(context.Context, *ListOperationsRequest) (*ListOperationsResponse, error)
 	mustEmbedUnimplementedOperationServiceServer()
 }

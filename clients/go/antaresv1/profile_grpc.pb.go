@@ -44,7 +44,7 @@ const (
 //	NOT_FOUND           PROFILE_NOT_FOUND  nothing was run that fits
 //	FAILED_PRECONDITION FORMAT_NOT_FIT     the format needs what the scripts do not have, such as line numbers
 type ProfileServiceClient interface {
-	// What there are profiles of, most cycles first.
+	// What there are profiles of, most cycles first: 129 scripts at most of each of the 61 windows that are kept.
 	ListProfiles(ctx context.Context, in *ListProfilesRequest, opts ...grpc.CallOption) (*ListProfilesResponse, error)
 	// A profile in a format that other tools read.
 	GetProfile(ctx context.Context, in *GetProfileRequest, opts ...grpc.CallOption) (*GetProfileResponse, error)
@@ -54,7 +54,7 @@ type ProfileServiceClient interface {
 	GetCallGraph(ctx context.Context, in *GetCallGraphRequest, opts ...grpc.CallOption) (*GetCallGraphResponse, error)
 	// What is different between two profiles.
 	DiffProfiles(ctx context.Context, in *DiffProfilesRequest, opts ...grpc.CallOption) (*DiffProfilesResponse, error)
-	// What the scripts could do with fewer cycles: findings on their code, most cycles first.
+	// What the scripts could do with fewer cycles: findings on their code, most cycles first, 200 at most.
 	GetInsights(ctx context.Context, in *GetInsightsRequest, opts ...grpc.CallOption) (*GetInsightsResponse, error)
 }
 
@@ -141,7 +141,7 @@ func (c *profileServiceClient) GetInsights(ctx context.Context, in *GetInsightsR
 //	NOT_FOUND           PROFILE_NOT_FOUND  nothing was run that fits
 //	FAILED_PRECONDITION FORMAT_NOT_FIT     the format needs what the scripts do not have, such as line numbers
 type ProfileServiceServer interface {
-	// What there are profiles of, most cycles first.
+	// What there are profiles of, most cycles first: 129 scripts at most of each of the 61 windows that are kept.
 	ListProfiles(context.Context, *ListProfilesRequest) (*ListProfilesResponse, error)
 	// A profile in a format that other tools read.
 	GetProfile(context.Context, *GetProfileRequest) (*GetProfileResponse, error)
@@ -151,7 +151,7 @@ type ProfileServiceServer interface {
 	GetCallGraph(context.Context, *GetCallGraphRequest) (*GetCallGraphResponse, error)
 	// What is different between two profiles.
 	DiffProfiles(context.Context, *DiffProfilesRequest) (*DiffProfilesResponse, error)
-	// What the scripts could do with fewer cycles: findings on their code, most cycles first.
+	// What the scripts could do with fewer cycles: findings on their code, most cycles first, 200 at most.
 	GetInsights(context.Context, *GetInsightsRequest) (*GetInsightsResponse, error)
 	mustEmbedUnimplementedProfileServiceServer()
 }

@@ -75,8 +75,11 @@ func (StoredKind) EnumDescriptor() ([]byte, []int) {
 type ListStoredRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  StoredKind             `protobuf:"varint,1,opt,name=kind,proto3,enum=antares.v1.StoredKind" json:"kind,omitempty"`
-	// Behind this key; from the first if empty.
-	After         string `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
+	// Entries of a page; 1,000 if 0, and at most.
+	PageSize uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// `next_page_token` of the page before, with the other fields as they were; empty for the first. What is stored or removed between two
+	// pages moves nothing else from one to the other.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -118,16 +121,25 @@ func (x *ListStoredRequest) GetKind() StoredKind {
 	return StoredKind_STORED_KIND_UNSPECIFIED
 }
 
-func (x *ListStoredRequest) GetAfter() string {
+func (x *ListStoredRequest) GetPageSize() uint32 {
 	if x != nil {
-		return x.After
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListStoredRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
 	}
 	return ""
 }
 
 type ListStoredResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Entries       []*StoredEntry         `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Entries []*StoredEntry         `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	// Empty behind the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -167,6 +179,13 @@ func (x *ListStoredResponse) GetEntries() []*StoredEntry {
 		return x.Entries
 	}
 	return nil
+}
+
+func (x *ListStoredResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 type StoredEntry struct {
@@ -438,12 +457,15 @@ var File_antares_v1_store_proto protoreflect.FileDescriptor
 const file_antares_v1_store_proto_rawDesc = "" +
 	"\n" +
 	"\x16antares/v1/store.proto\x12\n" +
-	"antares.v1\"U\n" +
+	"antares.v1\"\x88\x01\n" +
 	"\x11ListStoredRequest\x12*\n" +
-	"\x04kind\x18\x01 \x01(\x0e2\x16.antares.v1.StoredKindR\x04kind\x12\x14\n" +
-	"\x05after\x18\x02 \x01(\tR\x05after\"G\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x16.antares.v1.StoredKindR\x04kind\x12\x1b\n" +
+	"\tpage_size\x18\x03 \x01(\rR\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageTokenJ\x04\b\x02\x10\x03R\x05after\"o\n" +
 	"\x12ListStoredResponse\x121\n" +
-	"\aentries\x18\x01 \x03(\v2\x17.antares.v1.StoredEntryR\aentries\"j\n" +
+	"\aentries\x18\x01 \x03(\v2\x17.antares.v1.StoredEntryR\aentries\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"j\n" +
 	"\vStoredEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1d\n" +
 	"\n" +

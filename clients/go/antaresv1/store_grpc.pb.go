@@ -41,7 +41,9 @@ const (
 //
 // and as the calls of CompilerService may.
 type StoreServiceClient interface {
-	// What is stored, in the order of the keys, at most 1,000 at once.
+	// What is stored, in the order of the keys, in pages.
+	//
+	// INVALID_ARGUMENT    REQUEST_INVALID    a page token that no answer had
 	ListStored(ctx context.Context, in *ListStoredRequest, opts ...grpc.CallOption) (*ListStoredResponse, error)
 	// Removes a script and all artifacts made of it, or one artifact, pinned or not. Whoever has its bytes keeps them: a runner until
 	// it needs the room or ends. Anybody may upload a script again. A shared tier loses them too; other servers keep what they hold.
@@ -107,7 +109,9 @@ func (c *storeServiceClient) PinStored(ctx context.Context, in *PinStoredRequest
 //
 // and as the calls of CompilerService may.
 type StoreServiceServer interface {
-	// What is stored, in the order of the keys, at most 1,000 at once.
+	// What is stored, in the order of the keys, in pages.
+	//
+	// INVALID_ARGUMENT    REQUEST_INVALID    a page token that no answer had
 	ListStored(context.Context, *ListStoredRequest) (*ListStoredResponse, error)
 	// Removes a script and all artifacts made of it, or one artifact, pinned or not. Whoever has its bytes keeps them: a runner until
 	// it needs the room or ends. Anybody may upload a script again. A shared tier loses them too; other servers keep what they hold.
