@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks helm/antares without a cluster: unit tests of what templates make of values, and for every file of ci/ and presets/: helm lint, helm template for three Kubernetes versions,
-# kubeconform -strict, and the restricted Pod Security level; the same but lint and level for foreign_values.yaml. The rendered configuration files go through the real
+# kubeconform -strict, and the restricted Pod Security level; the same but lint and level for foreign_values.yaml. Every command of docs/first-cluster.md is run. The rendered configuration files go through the real
 # binaries where they are built. Every file of ci/refused/ must be refused, with the words in its first line.
 #
 #   deploy/check/chart.sh            binaries are looked for in $CARGO_TARGET_DIR/debug and /release, or target/
@@ -13,6 +13,7 @@ helm="$("$here/tools.sh" helm)"
 kubeconform="$("$here/tools.sh" kubeconform)"
 schema="$("$here/tools.sh" k8s-schema)"
 crds="$("$here/tools.sh" crd-schema)"
+gofakes3="$("$here/tools.sh" gofakes3)"
 python="$("$here/tools.sh" python)"
 mapfile -t kubernetes < <("$here/tools.sh" versions)
 
@@ -83,12 +84,13 @@ refused() {
 
 check "alerts of the chart are those of deploy/prometheus" cmp "$chart/files/antares.rules.yml" "$root/deploy/prometheus/antares.rules.yml"
 check "values.schema.json has the keys of the configuration" "$python" "$here/config_schema.py" "$chart" --check
+"$python" "$here/walk.py" values >"$scratch/first-cluster.yaml"
 check "README.md has the values of values.yaml" "$python" "$here/values_table.py" "$chart" --check
-for test in test_chart test_odd_values test_foreign_clusters test_config_keys test_pod_security test_images test_release test_healthy_hour; do
-    check "$test" env HELM="$helm" ANTARES="$(binary antares)" PYTHONPATH="$here" "$python" -m unittest --quiet "$test"
+for test in test_chart test_odd_values test_foreign_clusters test_config_keys test_pod_security test_images test_release test_healthy_hour test_walk; do
+    check "$test" env HELM="$helm" GOFAKES3="$gofakes3" ANTARES="$(binary antares)" PYTHONPATH="$here" "$python" -m unittest --quiet "$test"
 done
-for values in "$chart"/ci/*-values.yaml "$chart"/presets/*.yaml; do
-    name="${values#"$chart"/}"
+for values in "$chart"/ci/*-values.yaml "$chart"/presets/*.yaml "$scratch/first-cluster.yaml"; do
+    name="${values#"$chart"/}" name="${name#"$scratch"/}"
     check "$name: helm lint" "$helm" lint --strict --quiet --values "$values" "$chart"
     for version in "${kubernetes[@]}"; do
         check "$name: helm template for $version" render "$values" "$version"

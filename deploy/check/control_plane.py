@@ -148,7 +148,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.folder}/accounts.key",
             f"--service-account-signing-key-file={self.folder}/accounts.key",
-            "--service-cluster-ip-range=10.96.0.0/16",
+            "--service-cluster-ip-range=10.96.0.0/16,fd00:96::/112",
         )
         wait_for("kube-apiserver is ready", self.ready)
         self.start_part(

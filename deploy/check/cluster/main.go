@@ -1,4 +1,4 @@
-// The parts of a Kubernetes cluster as one program: they share almost all of what must be compiled and linked. The first argument
+// The parts of a Kubernetes cluster, and kubectl, as one program: they share almost all of what must be compiled and linked. The first argument
 // says which part, the others are that part's own.
 package main
 
@@ -14,6 +14,7 @@ import (
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
+	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -47,6 +48,7 @@ func run(part string) int {
 		"kube-apiserver":          apiserver.NewAPIServerCommand,
 		"kube-controller-manager": controllers.NewControllerManagerCommand,
 		"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
+		"kubectl":                 kubectl.NewDefaultKubectlCommand,
 	}
 	if command, known := commands[part]; known {
 		return cli.Run(command())
@@ -67,7 +69,7 @@ func run(part string) int {
 		}
 		return 0
 	}
-	fmt.Fprintf(os.Stderr, "unknown part %q: kube-apiserver, kube-controller-manager, kube-scheduler, etcd, kwok or kwok-stages\n", part)
+	fmt.Fprintf(os.Stderr, "unknown part %q: kube-apiserver, kube-controller-manager, kube-scheduler, etcd, kwok, kwok-stages or kubectl\n", part)
 	return 2
 }
 
