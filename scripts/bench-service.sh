@@ -23,7 +23,7 @@ words=()
 for word in "$@"; do
     if [ "$word" = --ghz ]; then wants_ghz=true; else words+=("$word"); fi
 done
-cargo build --quiet --release --locked -p antares-cli -p antares-run-worker -p antares-compile-worker
+cargo build --quiet --release --locked -p antares-cli -p antares-run-worker -p antares-compile-worker -p antares-bench
 cargo run --quiet --release --locked --package antares-bench -- service ${words[@]+"${words[@]}"}
 if $wants_ghz; then
     scripts/bench-ghz.sh

@@ -2,7 +2,8 @@
 //! loop: programs to the same C built for this machine, `transactions`, `failures` and `corpus` (today's
 //! scripts) to ckb-vm's `AsmMachine`; `rsa-cycles` stand beside published numbers, `profiling` is what
 //! always-on samples cost, and `service` (only when it is named) is the way through pool and gRPC beside its
-//! targets, `service-transactions` its transactions alone, `corpus-service` and `corpus-cli` (likewise) are
+//! targets, `service-transactions` its transactions alone, `transactions-elsewhere` those by the command line and
+//! by the crate `antares`, `corpus-service` and `corpus-cli` (likewise) are
 //! today's scripts on that way and by `antares run`, and `capacity` what a cluster of many runners can do by
 //! that. `shapes` (only when it is named) are the times that shapes of code take to compile, and their
 //! doubles.
@@ -51,10 +52,11 @@ const CORPUS_SERVICE: &str = "corpus-service";
 const CORPUS_CLI: &str = "corpus-cli";
 const SERVICE: &str = "service";
 const SERVICE_TRANSACTIONS: &str = "service-transactions";
+const TRANSACTIONS_ELSEWHERE: &str = "transactions-elsewhere";
 const PROFILING: &str = "profiling";
 const CAPACITY: &str = "capacity";
 const SHAPES: &str = "shapes";
-const BESIDE: [&str; 11] = [
+const BESIDE: [&str; 12] = [
     TRANSACTIONS,
     FAILURES,
     RSA,
@@ -63,6 +65,7 @@ const BESIDE: [&str; 11] = [
     CORPUS_CLI,
     SERVICE,
     SERVICE_TRANSACTIONS,
+    TRANSACTIONS_ELSEWHERE,
     PROFILING,
     CAPACITY,
     SHAPES,
@@ -160,6 +163,9 @@ fn main() -> Result<()> {
     // It measures the machine's processors together, and so has none to spare for the others.
     if is_named(SERVICE_TRANSACTIONS) {
         service::measure_transactions(is_quick)?;
+    }
+    if is_named(TRANSACTIONS_ELSEWHERE) {
+        service::measure_elsewhere(is_quick)?;
     }
     if is_named(SERVICE) {
         service::measure(is_quick)?;

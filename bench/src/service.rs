@@ -1,7 +1,9 @@
 //! `service`: what the way through the pool and through gRPC costs, beside the script itself. Prints a table
 //! with the targets, and writes `target/bench/service.json`.
 
+mod command;
 mod containment;
+mod facade;
 mod grpc;
 mod pool;
 mod scripts;
@@ -153,10 +155,22 @@ impl Results {
     }
 }
 
+/// Measures transactions by the command line and by the crate `antares` in this process; shorter if `is_quick`.
+pub(crate) fn measure_elsewhere(is_quick: bool) -> Result<()> {
+    elsewhere(if is_quick { 1 } else { 5 }, &mut Results::default())
+}
+
+fn elsewhere(rounds: usize, results: &mut Results) -> Result<()> {
+    facade::measure(Duration::from_millis(600 * rounds as u64), results)?;
+    command::measure(rounds, results)
+}
+
 /// Measures transactions alone; shorter if `is_quick`.
 pub(crate) fn measure_transactions(is_quick: bool) -> Result<()> {
     let rounds = if is_quick { 1 } else { 5 };
-    transactions::measure(Duration::from_millis(600 * rounds), &mut Results::default())
+    let mut results = Results::default();
+    transactions::measure(Duration::from_millis(600 * rounds as u64), &mut results)?;
+    elsewhere(rounds, &mut results)
 }
 
 /// Measures everything; shorter if `is_quick`.
@@ -167,6 +181,7 @@ pub(crate) fn measure(is_quick: bool) -> Result<()> {
     pool::measure(rounds, &mut results)?;
     grpc::measure(Duration::from_millis(400 * rounds as u64), &mut results)?;
     transactions::measure(Duration::from_millis(600 * rounds as u64), &mut results)?;
+    elsewhere(rounds, &mut results)?;
     secured::measure(Duration::from_millis(400 * rounds as u64), rounds, &mut results)?;
     tiers::measure(4 * rounds, &mut results)?;
     spread::measure(rounds, &mut results)?;

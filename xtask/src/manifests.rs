@@ -53,7 +53,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("antares-hosted", &[]),
     // It serves what a debugger asks, whether in a process of its own or in the debugger's.
     ("antares-verifier", &["antares-hosted", "antares-transaction"]),
-    ("antares-debug", &["antares-transaction", "antares-verifier", "antares-vm"]),
+    ("antares-debug", &["antares-profile", "antares-transaction", "antares-verifier", "antares-vm"]),
     // It sees neither the machine nor the fence: who runs scripts comes from outside.
     ("antares-debugger", &["antares-abi", "antares-hosted", "antares-profile-view", "antares-transaction"]),
     ("antares-sandbox", &[]),
@@ -199,7 +199,8 @@ const FENCED: [(&[&str], &[&str]); 8] = [
     (&["ckb-vm"], &["antares-program", "antares-vm", "antares-verifier", "antares-debug", "antares"]),
     (
         &["ckb-script", "ckb-chain-spec"],
-        &["antares-verifier", "antares-debug", "antares", "antares-testtool", "embedding"],
+        // The bench has it as a peer.
+        &["antares-verifier", "antares-debug", "antares", "antares-testtool", "embedding", "antares-bench"],
     ),
     (
         &["tokio", "tonic"],

@@ -53,10 +53,15 @@ const PARTS: [Part; 6] = [
 ];
 
 /// A transaction in both forms.
-struct Case {
-    name: &'static str,
-    mock: Mock,
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    pub(super) mock: Mock,
     request: v1::VerifyTransactionRequest,
+}
+
+/// All of them.
+pub(super) fn cases() -> Result<[Case; 3]> {
+    Ok([signed("mock_tx")?, signed("dynamic")?, nothing()?])
 }
 
 pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
@@ -64,7 +69,7 @@ pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let channel = Endpoint::from_shared(format!("http://{}", server.address))?.connect().await?;
-        for case in [signed("mock_tx")?, signed("dynamic")?, nothing()?] {
+        for case in cases()? {
             upload(&channel, &case.mock).await?;
             one(&server, &channel, &case, time / ROUNDS, results).await.context(case.name)?;
         }

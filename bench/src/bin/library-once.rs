@@ -1,0 +1,22 @@
+//! `library-once FILE`: verifies one transaction of ckb-debugger's JSON with ckb-script and its assembly machine,
+//! and ends: what a command that embeds the library takes. Prints the cycles.
+#![allow(clippy::print_stdout, reason = "a command line tool")]
+#![forbid(unsafe_code)]
+
+use antares_transaction::{Environment, Mock};
+use antares_verifier::{
+    Interpreter, Prepared, Selection, StopHandle, TransactionLimits, TransactionOutcome, Verifier,
+};
+use anyhow::{Context, Result, ensure};
+
+const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
+
+fn main() -> Result<()> {
+    let path = std::env::args_os().nth(1).context("which transaction?")?;
+    let mock = Mock::from_json(&std::fs::read(path)?)?;
+    let prepared = Prepared::new(&mock, &Environment::default())?;
+    let report = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new()).verify(Selection::All)?;
+    ensure!(report.outcome == TransactionOutcome::Ok, "{report:?}");
+    println!("{}", report.cycles);
+    Ok(())
+}

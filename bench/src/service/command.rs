@@ -1,0 +1,87 @@
+//! Transactions by the command line: whole processes of `antares verify` beside such of a small program that has
+//! ckb-script with its assembly machine embedded, by turns.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use antares_pool::worker_path;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{Results, transactions::cases};
+
+/// Processes of each kind, for each round of the others.
+const PROCESSES: usize = 20;
+
+/// The commands, with a cache of their own.
+struct Commands {
+    antares: PathBuf,
+    library: PathBuf,
+    folder: TempDir,
+}
+
+pub(super) fn measure(rounds: usize, results: &mut Results) -> Result<()> {
+    let commands = Commands {
+        antares: worker_path("antares")?,
+        library: worker_path("library-once")?,
+        folder: tempfile::tempdir()?,
+    };
+    for case in cases()? {
+        let name = case.name;
+        let file = commands.folder.path().join(format!("{name}.json"));
+        fs::write(&file, case.mock.to_json())?;
+        let (_, compiling) = commands.ours(&file, &["--full"]).context(name)?;
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..PROCESSES * rounds {
+            let (told, time) = commands.ours(&file, &[])?;
+            let (cycles, their_time) = commands.theirs(&file)?;
+            ensure!(told["cycles"] == cycles, "{name}: cycles differ: {told}");
+            ours.push(time);
+            theirs.push(their_time);
+        }
+        results.latency(format!("{name}_command"), ours);
+        results.latency(format!("{name}_command_library"), theirs);
+        results.latency(format!("{name}_command_first"), vec![compiling]);
+    }
+    Ok(())
+}
+
+impl Commands {
+    /// What `antares verify` tells, and how long its process took.
+    fn ours(&self, file: &Path, words: &[&str]) -> Result<(Value, Duration)> {
+        let mut command = Command::new(&self.antares);
+        command.arg("verify").arg("--tx").arg(file).arg("--json").args(words);
+        command.env("XDG_CACHE_HOME", self.folder.path());
+        command.env_remove("ANTARES_CACHE").env_remove("ANTARES_SERVER");
+        let (text, time) = timed(command)?;
+        let told: Value = serde_json::from_str(&text)?;
+        let groups = told["groups"].as_array().context("groups")?;
+        let sum = |key: &str| groups.iter().filter_map(|group| group[key].as_u64()).sum::<u64>();
+        ensure!(
+            told["outcome"] == "ok" && sum("interpreted_cycles") * 20 <= sum("native_cycles"),
+            "not by native code: {told}"
+        );
+        Ok((told, time))
+    }
+
+    /// The cycles that ckb-script tells, and how long its process took.
+    fn theirs(&self, file: &Path) -> Result<(u64, Duration)> {
+        let mut command = Command::new(&self.library);
+        command.arg(file);
+        let (text, time) = timed(command)?;
+        Ok((text.trim().parse()?, time))
+    }
+}
+
+fn timed(mut command: Command) -> Result<(String, Duration)> {
+    let started = Instant::now();
+    let output = command.output()?;
+    let time = started.elapsed();
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok((String::from_utf8(output.stdout)?, time))
+}
