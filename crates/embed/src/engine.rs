@@ -1,7 +1,7 @@
 //! What makes scripts, and keeps them for transactions that use them.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -41,15 +41,55 @@ impl VmVersion {
     }
 }
 
-/// A script: its ELF, VM version and ISA.
-type Key = (Sha256Digest, u32, u8);
+/// What tells most scripts apart at no cost: length, VM version and ISA.
+type Key = (usize, u32, u8);
+
+/// Native code of scripts. They are told apart by their bytes: a transaction asks again and again for the same
+/// ones, whose digests would take longer than their runs.
+#[derive(Default)]
+struct Kept {
+    count: usize,
+    by_key: HashMap<Key, Vec<Arc<Program>>>,
+    /// What was asked for and cannot be compiled. Its bytes are not kept.
+    refused: HashSet<(Sha256Digest, u32, u8)>,
+}
+
+impl Kept {
+    fn get(&self, elf: &Bytes, options: CompileOptions) -> Option<&Arc<Program>> {
+        let mut same = self.by_key.get(&(elf.len(), options.vm_version, options.isa.0))?.iter();
+        same.find(|program| is_same(program.elf(), elf))
+    }
+
+    fn insert(&mut self, options: CompileOptions, program: Arc<Program>) {
+        if self.count >= KEPT_MAX {
+            (self.by_key, self.count) = Default::default();
+        }
+        let key = (program.elf().len(), options.vm_version, options.isa.0);
+        let same = self.by_key.entry(key).or_default();
+        let before = same.len();
+        same.retain(|known| !is_same(known.elf(), program.elf()));
+        same.push(program);
+        self.count += same.len() - before;
+    }
+
+    fn refuse(&mut self, key: (Sha256Digest, u32, u8)) {
+        if self.refused.len() >= KEPT_MAX {
+            self.refused.clear();
+        }
+        self.refused.insert(key);
+    }
+}
+
+/// Whether these are the same bytes, of one length. What is kept stays what it is: at one address it is the same.
+fn is_same(known: &Bytes, elf: &Bytes) -> bool {
+    known.as_ptr() == elf.as_ptr() || known == elf
+}
 
 /// Makes scripts, and keeps their native code for transactions that use them. Cheap to clone; clones are one
 /// engine.
 #[derive(Clone, Default)]
 pub struct Engine {
-    /// None for what was asked for and has no native code.
-    kept: Arc<Mutex<HashMap<Key, Option<Arc<Program>>>>>,
+    kept: Arc<Mutex<Kept>>,
     compiles_on_use: bool,
 }
 
@@ -149,12 +189,7 @@ impl Engine {
     fn keep(&self, mut script: Script, library: Library) -> Result<Script, Error> {
         let Ok(program) = Program::new(script.elf.clone(), library) else { return Ok(script) };
         let program = Arc::new(program);
-        let key = (script.digest, script.options.vm_version, script.options.isa.0);
-        let mut kept = self.kept();
-        if kept.len() >= KEPT_MAX {
-            kept.clear();
-        }
-        kept.insert(key, Some(program.clone()));
+        self.kept().insert(script.options, program.clone());
         script.program = Some(program);
         Ok(script)
     }
@@ -162,13 +197,18 @@ impl Engine {
     /// Native code of a script that was compiled or loaded here, or is compiled now.
     #[cfg(feature = "ckb")]
     pub(crate) fn find(&self, elf: &Bytes, vm_version: u32, isa: u8) -> Option<Arc<Program>> {
-        let key = (Sha256Digest::of(elf), vm_version, isa);
-        if let Some(known) = self.kept().get(&key) {
-            return known.clone();
+        let options = CompileOptions { vm_version, isa: Isa(isa) };
+        let known = self.kept().get(elf, options).cloned();
+        if known.is_some() || !self.compiles_on_use {
+            return known;
         }
-        let made = self.compiles_on_use.then(|| self.make(elf, vm_version)).flatten();
-        if self.compiles_on_use && made.is_none() {
-            self.kept().insert(key, None);
+        let key = (Sha256Digest::of(elf), vm_version, isa);
+        if self.kept().refused.contains(&key) {
+            return None;
+        }
+        let made = self.make(elf, vm_version);
+        if made.is_none() {
+            self.kept().refuse(key);
         }
         made
     }
@@ -185,14 +225,14 @@ impl Engine {
         None
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<Key, Option<Arc<Program>>>> {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("native_scripts", &self.kept().values().flatten().count()).finish()
+        f.debug_struct("Engine").field("native_scripts", &self.kept().count).finish()
     }
 }
 
