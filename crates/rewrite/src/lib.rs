@@ -18,6 +18,7 @@ mod claims;
 mod copies;
 mod cost;
 mod encode;
+mod enumerate;
 mod graph;
 mod grow;
 mod liveness;

@@ -32,6 +32,8 @@ pub enum RewriteRule {
     Slot,
     /// A move, an extension or a load that changes nothing.
     Redundant,
+    /// One instruction, or a value that is there, for several; found by trying.
+    Enumerated,
 }
 
 /// A way to have less to pay for, to be tried.
@@ -176,7 +178,7 @@ fn is_word(values: &Values, value: Val) -> bool {
 }
 
 /// The values without the copy at `at` of `source`.
-fn without(values: &Values, at: usize, source: Val) -> Option<Proposal> {
+pub(crate) fn without(values: &Values, at: usize, source: Val) -> Option<Proposal> {
     let copy = Val::of_node(at);
     // The register behind the window has to get it from somewhere.
     if values.is_out(copy) && (source.node().is_none() || values.is_out(source)) {

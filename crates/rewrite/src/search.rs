@@ -6,9 +6,10 @@ use antares_program::RegSet;
 
 use crate::{
     arrange::{Arranged, Obstacle, Room, arrange},
-    cost::Fusions,
+    cost::{Fusions, MULTIPLY_CYCLES, cycles},
     encode::Line,
-    rules::{Proposal, RewriteRule, paired, pairings, shorter},
+    enumerate,
+    rules::{Failed, Proposal, RewriteRule, paired, pairings, shorter},
     values::Values,
 };
 
@@ -45,9 +46,13 @@ pub(crate) fn search(lines: &[Line], room: Room, live_out: RegSet, machine: Mach
     {
         search.keep(search.best.clone(), arranged, RewriteRule::Redundant);
     }
-    search.shorten();
+    search.shorten(shorter);
     search.pair();
-    search.shorten();
+    search.shorten(shorter);
+    // Products are unknown to the solver: with them, what was only tried is rarely proved, and late.
+    if !lines.iter().any(|line| cycles(line.op) == MULTIPLY_CYCLES) {
+        search.shorten(enumerate::proposals);
+    }
     let Search { arranged, cycles, used, left, .. } = search;
     let arranged = arranged.filter(|_| cycles < before);
     Some(Found { arranged, used, left, before })
@@ -80,12 +85,12 @@ impl Search {
         *self.used.entry(rule).or_default() += 1;
     }
 
-    fn shorten(&mut self) {
+    fn shorten(&mut self, proposals: impl Fn(&Values, bool, &Failed) -> Vec<Proposal>) {
         // What did not pay is tried again when all the rest is done.
         let mut failed = HashSet::new();
         let mut is_better = false;
         for _ in 0..STEPS_MAX {
-            let proposals = shorter(&self.best, self.machine.has_b, &failed);
+            let proposals = proposals(&self.best, self.machine.has_b, &failed);
             let mut kept = None;
             for Proposal { rule, at, values } in proposals {
                 match arrange(&values, self.room, self.machine.fusions, 0) {

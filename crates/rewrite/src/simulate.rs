@@ -36,6 +36,25 @@ impl Samples {
         Self((0..COUNT).map(of).collect())
     }
 
+    /// The same for values that have to do with each other: what one lacks to another, all ones, none. Sums of
+    /// these carry where sums of any numbers hardly ever do.
+    pub(crate) fn related(seed: usize, round: usize) -> Self {
+        let common = Self::of(1000 * round).0;
+        let own = Self::of(seed + 10_000 * round).0;
+        let of = |(common, own): (&u64, u64)| match own % 11 {
+            0 | 1 => !common,
+            2 | 3 => *common,
+            4 => common.wrapping_neg(),
+            5 => common.wrapping_add(1),
+            6 => u64::MAX,
+            7 => 0,
+            8 => u64::MAX - (own >> 61),
+            9 => own >> 60,
+            _ => own,
+        };
+        Self(common.iter().zip(own).map(of).collect())
+    }
+
     pub(crate) fn zero() -> Self {
         Self(vec![0; COUNT])
     }
@@ -51,6 +70,12 @@ impl Samples {
     /// The result of `line` in each try; none where there is none.
     pub(crate) fn result(line: &Line, a: &Self, b: &Self) -> Option<Self> {
         a.0.iter().zip(&b.0).map(|(a, b)| number(line, *a, *b)).collect::<Option<Vec<u64>>>().map(Self)
+    }
+
+    /// Whether `line` gives just this.
+    pub(crate) fn is_of(&self, line: &Line, a: &Self, b: &Self) -> bool {
+        let mut tries = self.0.iter().zip(a.0.iter().zip(&b.0));
+        tries.all(|(result, (a, b))| number(line, *a, *b) == Some(*result))
     }
 
     /// What a load at these addresses and `offset` gives behind `version` stores: any bytes, the same for the
