@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Rewrites real scripts with `antares optimise` and prints a table: cycles before and after, windows, time.
 # Takes the seconds that each may take (default 120), a program of the build (default target/release/antares),
-# and a folder for reports and proofs, which scripts/check-proofs.sh reads (default: none are kept).
+# and a folder for reports and proofs, which scripts/check-proofs.sh reads (default: none are kept). What follows
+# goes to `antares optimise` as it is, --grow say.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/env.sh
@@ -12,6 +13,7 @@ antares=${2:-target/release/antares}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 kept=${3:-$scratch/kept}
+more=("${@:4}")
 
 # Guests of this repository: name, argument. Those with -b are built with the B extension.
 guests=(
@@ -37,7 +39,7 @@ row() {
     folder=$kept/$(tr -c 'A-Za-z0-9\n' - <<<"$name")
     mkdir -p "$folder"
     if ! "$antares" optimise "$elf" -o "$folder/out" --budget-s "$seconds" --report "$folder/report.json" \
-        --no-cache --smt-out "$folder" "$@" >"$scratch/said" 2>&1; then
+        --no-cache --smt-out "$folder" "${more[@]}" "$@" >"$scratch/said" 2>&1; then
         echo "| $name | | | | $(tail -n 1 "$scratch/said" | cut -c 1-100) | $((SECONDS - start)) s |"
         return
     fi

@@ -9,10 +9,10 @@ set -eu
 case ${1##*/} in
 *as)
     for last in "$@"; do :; done
-    case $last in
-    # shellcheck disable=SC2086
-    *.s) "${ANTARES:-antares}" optimise --asm "$last" -o "$last" ${ANTARES_OPTIMISE:-} ;;
-    esac
+    if [ "${last%.s}" != "$last" ]; then
+        # shellcheck disable=SC2086
+        "${ANTARES:-antares}" optimise --asm "$last" -o "$last" ${ANTARES_OPTIMISE:-}
+    fi
     ;;
 esac
 exec "$@"

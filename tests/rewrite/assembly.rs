@@ -1,14 +1,16 @@
 //! Random assembly through the rewriter and the assembler: what functions do by their convention stays the
 //! same.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use antares_abi::{CompileOptions, Isa};
 use antares_guests::assemble;
-use antares_rewrite::{Settings, SolverAnswer, plan, plan_assembly};
+use antares_rewrite::{Settings, SolverAnswer, Statement, plan, plan_assembly};
 use antares_tests::oracle::{Case, Run, run};
 use bytes::Bytes;
 use object::{Object as _, ObjectSymbol as _};
 
-use crate::Chance;
+use crate::{Chance, believing};
 
 /// Functions of a file.
 const FUNCTIONS: u64 = 60;
@@ -142,16 +144,15 @@ fn grown(vm_version: u32, seed: u64) -> usize {
     let copies = plan.rewrites.iter().filter(|rewrite| rewrite.is_copy);
     assert!(copies.clone().all(|rewrite| rewrite.statement.is_some()), "seed {seed}");
     let copies = copies.count();
-    let took = std::time::Duration::ZERO;
-    let believed = SolverAnswer::Proved { took, is_cached: false, proof: String::new() };
+    let believes = believing(&plan.rewrites);
     // Now and then a proof is missing, and what was there before stands in the copy.
     let refused = SolverAnswer::Refused { said: "not today".to_owned() };
-    let count = std::sync::atomic::AtomicU64::new(seed);
-    let ask = || match count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 5 {
+    let count = AtomicU64::new(seed);
+    let ask = |statement: &Statement| match count.fetch_add(1, Ordering::Relaxed) % 5 {
         0 => refused.clone(),
-        _ => believed.clone(),
+        _ => believes(statement),
     };
-    plan.prove(1, |_| ask(), |_| ());
+    plan.prove(2, ask, |_| ());
     let cheaper = plan.proved_elf();
     assert!(cheaper.len() > elf.len(), "seed {seed}");
     let [before, after] = [elf, cheaper].map(|elf| outcome(elf, options));
@@ -169,9 +170,8 @@ fn file(vm_version: u32, seed: u64) -> usize {
     let text = script(&mut Chance(seed << 8 | u64::from(vm_version)), has_b);
     let mut plan = plan_assembly(&text, options, |_, _| true).unwrap();
     assert!(plan.rewrites.iter().all(|rewrite| rewrite.statement.is_some()), "seed {seed}");
-    let took = std::time::Duration::ZERO;
-    let believed = SolverAnswer::Proved { took, is_cached: false, proof: String::new() };
-    plan.prove(1, |_| believed.clone(), |_| ());
+    let believes = believing(&plan.rewrites);
+    plan.prove(2, believes, |_| ());
     let cheaper = plan.proved_text();
     let [before, after] = [&text, &cheaper].map(|text| outcome(assemble(text).unwrap(), options));
     assert_eq!(before.0.outcome, after.0.outcome, "seed {seed}");

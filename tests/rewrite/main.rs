@@ -7,8 +7,10 @@
 
 mod assembly;
 
+use std::{collections::HashSet, time::Duration};
+
 use antares_abi::{CompileOptions, Isa};
-use antares_rewrite::{Settings, SolverAnswer, plan};
+use antares_rewrite::{Rewrite, RewriteRule, Settings, Solver, SolverAnswer, Statement, plan};
 use antares_tests::{
     elf::{Elf, Segment},
     oracle::{Case, run},
@@ -132,6 +134,20 @@ fn script(chance: &mut Chance) -> Vec<u8> {
     Elf { entry: CODE, segments: vec![text, data], symbols: None }.to_bytes()
 }
 
+/// Believes every rule, so that a wrong one shows; but has a solver prove what was only tried on numbers.
+fn believing(rewrites: &[Rewrite]) -> impl Fn(&Statement) -> SolverAnswer + Sync + use<> {
+    let is_guess = |rewrite: &&Rewrite| rewrite.rules.contains_key(&RewriteRule::Enumerated);
+    let guesses = rewrites.iter().filter(is_guess).filter_map(|rewrite| rewrite.statement.as_ref());
+    let guesses: HashSet<String> = guesses.map(|statement| statement.whole().to_owned()).collect();
+    let solver = Solver::find(Some("z3")).unwrap();
+    move |statement| {
+        if guesses.contains(statement.whole()) {
+            return solver.prove(statement);
+        }
+        SolverAnswer::Proved { took: Duration::ZERO, is_cached: false, proof: String::new() }
+    }
+}
+
 /// Rewrites blocks for a version; says how many changed, and how many of those ended in an error.
 fn campaign(vm_version: u32) -> (u32, u32) {
     let count =
@@ -142,9 +158,8 @@ fn campaign(vm_version: u32) -> (u32, u32) {
         let elf = script(&mut Chance(seed << 8 | u64::from(vm_version)));
         let mut plan = plan(&elf, options, &Settings::default(), |_, _| true).unwrap();
         assert!(plan.rewrites.iter().all(|rewrite| rewrite.statement.is_some()), "seed {seed}");
-        let took = std::time::Duration::ZERO;
-        let believed = SolverAnswer::Proved { took, is_cached: false, proof: String::new() };
-        plan.prove(1, |_| believed.clone(), |_| ());
+        let believes = believing(&plan.rewrites);
+        plan.prove(2, believes, |_| ());
         let cheaper = plan.proved_elf();
         if cheaper == elf {
             continue;

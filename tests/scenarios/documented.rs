@@ -116,6 +116,11 @@ const EXAMPLES: &[(&[i32], &str)] = &[
         "optimise SCRIPT -o cheaper --vm-version 2 --isa imc+b --all --budget-s 60 --report r.json --solver z3 --second-solver z3 --smt-out asked --no-cache --reads-itself -- 0",
     ),
     (&[0], "optimise SCRIPT -o cheaper --profile before.antares"),
+    (&[0], "optimise SCRIPT -o cheaper --grow -- 0"),
+    (
+        &[0],
+        "optimise --asm ASSEMBLY -o cheaper.s --vm-version 2 --isa imc+b --budget-s 60 --report r.json --solver z3 --second-solver z3 --smt-out asked --no-cache",
+    ),
     // The transaction may run another script.
     (&[0, 2], "optimise SCRIPT -o cheaper --tx TX"),
     (&[0], "insights SCRIPT --top 3 --vm-version 2 --isa imc --max-cycles 1M --deadline-ms 60000 -- 0"),
@@ -229,6 +234,7 @@ impl Place {
         }
         fs::write(path("other"), guests::bytes("fib-imc").unwrap()).unwrap();
         fs::write(path("list"), "script\n").unwrap();
+        fs::write(path("script.s"), "f:\n\tmul\ta2,a0,a1\n\tmulhu\ta1,a0,a1\n\tmv\ta0,a2\n\tret\n").unwrap();
         fs::write(path("codes.txt"), "7 = Seven\n").unwrap();
         fs::write(path("empty"), "").unwrap();
         let (digest, transaction) =
@@ -248,6 +254,7 @@ impl Place {
             "OTHER" => at("other"),
             "SCRIPTS" | "scripts" => at("scripts"),
             "CONFIG" => at("antares.toml"),
+            "ASSEMBLY" => at("script.s"),
             "KEYS" => at("verdicts/trusted.json"),
             "SHARED" => format!("file://{}", at("shared")),
             "SERVER" | "127.0.0.1:50051" => self.server.address.clone(),

@@ -65,8 +65,8 @@ pub(crate) struct Laid {
 }
 
 impl Copy {
-    /// None if something in `function`, which runs in `vm_version`, cannot be somewhere else. `windows` are those that change, by address;
-    /// `bytes_at` gives what stands where.
+    /// None if something in `function`, which runs in `vm_version`, cannot be somewhere else. `windows` are
+    /// those that change, by address; `bytes_at` gives what stands where.
     pub(crate) fn of<'a>(
         function: &Function,
         vm_version: u32,
@@ -272,7 +272,7 @@ impl Places {
         Some(places)
     }
 
-    /// Where the part at `from` goes to when it goes to `to`: to the copy of another function, if there is one.
+    /// Where the part at `from` goes to when it goes to `to`: the copy of another function, if there is one.
     fn after(&self, copy: usize, from: u64, to: u64) -> u64 {
         // What only goes on behind a gap stands at the place where it goes.
         let inside = self.of_pieces[copy].get(&to).filter(|_| from != to);

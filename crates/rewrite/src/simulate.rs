@@ -36,8 +36,8 @@ impl Samples {
         Self((0..COUNT).map(of).collect())
     }
 
-    /// The same for values that have to do with each other: what one lacks to another, all ones, none. Sums of
-    /// these carry where sums of any numbers hardly ever do.
+    /// The same for values that have to do with each other: what one lacks to another, all ones, none. Sums
+    /// of these carry where sums of any numbers hardly ever do.
     pub(crate) fn related(seed: usize, round: usize) -> Self {
         let common = Self::of(1000 * round).0;
         let own = Self::of(seed + 10_000 * round).0;

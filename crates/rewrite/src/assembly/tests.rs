@@ -1,3 +1,4 @@
+//! What lines of assembly say, and what becomes of them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
