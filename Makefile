@@ -14,9 +14,10 @@ test: ## Set up, then run every test; ends with the counts
 	@scripts/setup.sh test
 	@scripts/test.sh
 
-test-k8s: ## Set up, then install the chart on a real Kubernetes API server; not part of `make test`, its tools take long to build
+test-k8s: ## Set up, then install the chart on a real Kubernetes API server, push a release and verify it; not part of `make test`, its tools take long to build
 	@scripts/setup.sh test
 	@deploy/check/k8s.sh
+	@deploy/check/signatures.sh
 
 images: ## Set up, build for release, make the images: an OCI layout, bills of materials, provenance
 	@scripts/setup.sh images

@@ -5,7 +5,7 @@
 #   scripts/setup.sh test     the above and what the tests call: clang, Prometheus, Go, Python, shellcheck, a Rust for RISC-V, npm
 #   scripts/setup.sh bench    what `make bench` compares with: clang, WebAssembly's linker, qemu, valgrind; and a Rust for RISC-V, npm
 #   scripts/setup.sh foreign  the build, and what `make foreign` builds for other systems with and runs that under
-#   scripts/setup.sh images   what `make images` calls: the build, Python, the certificates that go in
+#   scripts/setup.sh images   what `make images` calls: the build, Python, the certificates that go in, skopeo
 #   scripts/setup.sh --check build|test|bench|foreign|images    change nothing; exit 1 if something is missing
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,8 +19,8 @@ build_packages=(
     llvm-22-dev liblld-22-dev libpolly-22-dev zlib1g-dev libzstd-dev
     gcc-riscv64-unknown-elf binutils-riscv64-unknown-elf picolibc-riscv64-unknown-elf
 )
-# Images have certificates; a script makes them.
-image_packages=(binutils ca-certificates python3)
+# Images have certificates; a script makes them, and skopeo pushes them.
+image_packages=(binutils ca-certificates python3 skopeo)
 # Prometheus scrapes the services in the scenarios, nginx stands before them, openssl makes their certificates; umoci unpacks images for runc; python3-venv carries the Python client; curl asks the metrics page, chromium calls from a page of another origin.
 # rustc-web with rust-web-src builds guests in Rust, linked by lld: its /usr/bin/rustc is called by that name alone, and stands behind rustup's on the PATH.
 corpus_packages=(rustc-web rust-web-src lld-22)

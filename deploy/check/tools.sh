@@ -3,7 +3,7 @@
 #
 #   deploy/check/tools.sh            build or reuse every tool; print one path a line
 #   deploy/check/tools.sh helm       the same for one tool (helm, kubeconform, grpcurl, ghz, gofakes3, pprof, collector, k8s-schema,
-#                                    cluster, crd-schema, crds, python, buf)
+#                                    cosign, registry, cluster, crd-schema, crds, python, buf)
 #   deploy/check/tools.sh versions   print the Kubernetes versions that the chart is checked against
 #
 # Everything goes to ${XDG_CACHE_HOME:-$HOME/.cache}/antares-tools/NAME-VERSION. A tool that is there is reused;
@@ -17,6 +17,9 @@ GRPCURL_VERSION=v1.9.4
 # Not among the tools that are built unasked: only scripts/bench-service.sh --ghz wants it.
 GHZ_VERSION=v0.93.0
 GOFAKES3_VERSION=v1.2.0
+# Only deploy/check/signatures.sh wants these two: cosign takes five minutes.
+COSIGN_VERSION=v2.6.5
+REGISTRY_VERSION=v0.22.1
 PPROF_VERSION=v0.0.0-20260906184651-6331bc6350fe
 # Of the modules in collector/go.mod and cluster/go.mod. Only deploy/check/k8s.sh wants the cluster: its build takes long.
 COLLECTOR_VERSION=v0.150.0
@@ -182,6 +185,8 @@ tool() {
         ghz) build_go ghz "$GHZ_VERSION" github.com/bojand/ghz/cmd/ghz ;;
         grpcurl) build_go grpcurl "$GRPCURL_VERSION" github.com/fullstorydev/grpcurl/cmd/grpcurl ;;
         gofakes3) build_go gofakes3 "$GOFAKES3_VERSION" github.com/johannesboyne/gofakes3/cmd/gofakes3 ;;
+        cosign) build_go cosign "$COSIGN_VERSION" github.com/sigstore/cosign/v2/cmd/cosign ;;
+        registry) build_go registry "$REGISTRY_VERSION" github.com/google/go-containerregistry/cmd/registry ;;
         pprof) build_go pprof "$PPROF_VERSION" github.com/google/pprof ;;
         collector) build_module collector "$COLLECTOR_VERSION" ;;
         cluster) build_module cluster "$CLUSTER_VERSION" "$(cluster_ldflags)" ;;
@@ -191,7 +196,7 @@ tool() {
         python) prepare_python ;;
         buf) prepare_buf ;;
         versions) printf '%s\n' "${KUBERNETES_VERSIONS[@]}" ;;
-        *) fail "unknown tool $1: expected helm, kubeconform, grpcurl, ghz, gofakes3, pprof, collector, cluster, k8s-schema, crd-schema, crds, python or buf" ;;
+        *) fail "unknown tool $1: expected helm, kubeconform, grpcurl, ghz, gofakes3, cosign, registry, pprof, collector, cluster, k8s-schema, crd-schema, crds, python or buf" ;;
     esac
 }
 

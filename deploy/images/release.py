@@ -3,6 +3,7 @@ signatures by a key that needs no network. Everything but signatures is the same
 
 Usage: release.py make VERSION BINARIES OUT         BINARIES: a folder of a build with the profile dist
        release.py sign OUT KEY                      KEY: a private key, PEM (openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256)
+       release.py places OUT REGISTRY               prints what is to be pushed and where to, a line for each
        release.py verify OUT PUBLIC                 PUBLIC: its public key, PEM (openssl pkey -pubout)
 """
 
@@ -204,6 +205,21 @@ def wrong_parts(out, public):
             yield f"{descriptor['digest']} has no attestations by this key"
 
 
+def places(out, registry):
+    """Layout and name in it of all that is to be pushed, and where each goes: signatures stand beside what they are of. The chart goes as it
+    lies there: `helm push` would make another manifest of it, which nobody has signed."""
+    (chart,) = json.loads((out / "chart/index.json").read_bytes())["manifests"]
+    version = chart["annotations"][REF]
+    pushed = [(f"images/layout:{image['annotations'][REF]}", f"antares/{image['annotations'][REF]}", image) for image in images_of(out)]
+    pushed.append((f"chart:{version}", "charts/antares", chart))
+    signatures = out / "signatures/index.json"
+    names = [entry["annotations"][REF] for entry in json.loads(signatures.read_bytes())["manifests"]] if signatures.exists() else []
+    for source, repository, descriptor in pushed:
+        yield f"{source} {registry}/{repository}:{version}"
+        digest = descriptor["digest"].replace(":", "-")
+        yield from (f"signatures:{name} {registry}/{repository}:{name}" for name in names if name.startswith(digest))
+
+
 def main():
     match sys.argv[1:]:
         case ["make", version, binaries, out]:
@@ -212,6 +228,8 @@ def main():
             make(version, pathlib.Path(binaries).resolve(), pathlib.Path(out))
         case ["sign", out, key]:
             sign(pathlib.Path(out), key)
+        case ["places", out, registry]:
+            print("\n".join(places(pathlib.Path(out), registry)))
         case ["verify", out, public]:
             wrong = list(wrong_parts(pathlib.Path(out), public))
             print("\n".join(wrong) or "release: everything is as it was signed")
