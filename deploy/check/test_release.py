@@ -4,10 +4,12 @@ import base64
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import unittest
 from unittest import mock
 
@@ -103,18 +105,69 @@ class Release(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("kind: StatefulSet", done.stdout)
 
+    def places(self, name):
+        """A copy of all places that say the version."""
+        folder = self.folder / name
+        for place in [*release.said(""), "Cargo.lock"]:
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / place, folder / place)
+        return folder
+
+    def test_the_version_stands_in_every_manifest(self):
+        version = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["version"]
+        wrong = [mistake for mistake in release.mistakes(version) if not mistake.startswith("CHANGELOG.md")]
+        self.assertEqual(wrong, [])
+        first = re.search(r"(?m)^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")).group(1)
+        self.assertRegex(first, rf"^(Unreleased \({re.escape(version)}\)|{re.escape(version)} \(\d{{4}}-\d\d-\d\d\))$")
+
     def test_places_that_say_another_version_are_named(self):
-        folder = self.folder / "places"
-        (folder / "helm/antares").mkdir(parents=True)
-        for name in ("Cargo.toml", "helm/antares/Chart.yaml", "CHANGELOG.md"):
-            shutil.copy(ROOT / name, folder / name)
+        folder = self.places("places")
         log = folder / "CHANGELOG.md"
         log.write_text("# Changelog\n\n## 0.1.0 (2026-12-01)\n", encoding="utf-8")
         self.assertEqual(list(release.mistakes("0.1.0", folder)), [])
         log.write_text("# Changelog\n\n## Unreleased (0.1.0)\n", encoding="utf-8")
         self.assertEqual(list(release.mistakes("0.1.0", folder)), ["CHANGELOG.md does not say 0.1.0 with its date"])
-        self.assertEqual(len(list(release.mistakes("0.2.0", folder))), 3)
-        self.assertEqual(len(list(release.mistakes("v1", folder))), 4)
+        wrong = list(release.mistakes("0.2.0", folder))
+        self.assertEqual([mistake.split()[0] for mistake in wrong], [*release.said(""), "Cargo.lock"])
+        self.assertEqual(len(list(release.mistakes("v1", folder))), len(wrong) + 1)
+
+    def test_one_command_dates_and_tags(self):
+        folder = self.places("tagged")
+        for place in ("scripts/release.sh", *(f"deploy/images/{path.name}" for path in (ROOT / "deploy/images").glob("*.py"))):
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / place, folder / place)
+        log = folder / "CHANGELOG.md"
+        log.write_text("# Changelog\n\n## Unreleased (0.1.0)\n\n* New.\n", encoding="utf-8")
+
+        def git(*arguments):
+            own = ["-c", "user.name=check", "-c", "user.email=check@example.com", "-c", "commit.gpgsign=false"]
+            return subprocess.run(["git", "-C", folder, *own, *arguments], check=True, capture_output=True, text=True).stdout
+
+        def tag(version):
+            own = {"GIT_AUTHOR_NAME": "check", "GIT_AUTHOR_EMAIL": "check@example.com", "GIT_COMMITTER_NAME": "check", "GIT_COMMITTER_EMAIL": "check@example.com"}
+            own |= {"PYTHONDONTWRITEBYTECODE": "1"}
+            return subprocess.run([folder / "scripts/release.sh", "tag", version], env={**os.environ, **own}, capture_output=True, text=True, check=False)
+
+        git("init", "--quiet")
+        git("add", "--all")
+        git("commit", "--quiet", "--message", "first")
+        refused = tag("0.2.0")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("no heading: Unreleased (0.2.0)", refused.stderr)
+        done = tag("0.1.0")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(git("show", "v0.1.0:CHANGELOG.md"), r"\n## 0.1.0 \(\d{4}-\d\d-\d\d\)\n")
+        self.assertEqual(git("tag", "--list").split(), ["clients/go/v0.1.0", "v0.1.0"])
+        self.assertEqual((git("status", "--porcelain"), list(release.mistakes("0.1.0", folder))), ("", []))
+        log.write_text("changed", encoding="utf-8")
+        self.assertIn("changes that no commit has", tag("0.1.0").stdout)
+
+    def test_everything_is_pushed_once_and_signatures_beside_it(self):
+        lines = [line.split() for line in release.places(self.out, "registry.example.com")]
+        signed = json.loads((self.out / "signatures/index.json").read_bytes())["manifests"]
+        self.assertEqual(len(lines), len(list(release.descriptors(self.out))) + len(signed))
+        self.assertEqual(len({to for _, to in lines}), len(lines))
+        self.assertIn(["chart:0.1.0", "registry.example.com/charts/antares:0.1.0"], lines)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A release from what `make images` makes: programs with bills of materials as a tar, images, the chart as a package and as an OCI artifact, checksums, and
 signatures by a key that needs no network. Everything but signatures is the same bytes whenever and wherever it is made from the same binaries.
 
-Usage: release.py make VERSION BINARIES OUT         BINARIES: a folder of a build with the profile dist
+Usage: release.py date VERSION DAY                  in CHANGELOG.md: the day in place of "Unreleased", where all places say the version
+       release.py make VERSION BINARIES OUT         BINARIES: a folder of a build with the profile dist
        release.py sign OUT KEY                      KEY: a private key, PEM (openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256)
        release.py places OUT REGISTRY               prints what is to be pushed and where to, a line for each
        release.py verify OUT PUBLIC                 PUBLIC: its public key, PEM (openssl pkey -pubout)
@@ -15,6 +16,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 
 import build
 import layout
@@ -29,18 +31,43 @@ DSSE_TYPE, STATEMENT_TYPE = "application/vnd.dsse.envelope.v1+json", "applicatio
 REF = "org.opencontainers.image.ref.name"
 
 
+def said(version):
+    """What each place must say of the version: the file, and what is found in it."""
+    number = re.escape(version)
+    return {
+        "Cargo.toml": rf'(?m)^version = "{number}"$',
+        "helm/antares/Chart.yaml": rf"(?m)^version: {number}$(?s:.*)^appVersion: \"{number}\"$",
+        "clients/npm/package.json": rf'(?m)^  "version": "{number}",$',
+        "clients/npm/package-lock.json": rf'(?m)^  "version": "{number}",?$',
+        "clients/python/pyproject.toml": rf'(?m)^version = "{number}"$',
+        "deploy/compose.yaml": rf"(?s)image: antares/compiler:{number}\n.*image: antares/runner:{number}\n",
+        "CHANGELOG.md": rf"(?m)^## {number} \(\d{{4}}-\d\d-\d\d\)$",
+    }
+
+
 def mistakes(version, root=build.ROOT):
     """Places that do not say this version."""
     if not re.fullmatch(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?", version):
         yield f"{version} is no version (SemVer: MAJOR.MINOR.PATCH)"
-    said = {
-        "Cargo.toml": rf'(?m)^version = "{re.escape(version)}"$',
-        "helm/antares/Chart.yaml": rf"(?m)^version: {re.escape(version)}$(?s:.*)^appVersion: \"{re.escape(version)}\"$",
-        "CHANGELOG.md": rf"(?m)^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$",
-    }
-    for name, pattern in said.items():
+    for name, pattern in said(version).items():
         if not re.search(pattern, (root / name).read_text(encoding="utf-8")):
             yield f"{name} does not say {version}" + (" with its date" if name == "CHANGELOG.md" else "")
+    packages = tomllib.loads((root / "Cargo.lock").read_text(encoding="utf-8"))["package"]
+    if others := [package["name"] for package in packages if "source" not in package and package["version"] != version]:
+        yield f"Cargo.lock has {others[0]} and {len(others) - 1} more of another version"
+
+
+def date_the_changelog(version, day, root=build.ROOT):
+    """Puts the day in place of "Unreleased"."""
+    path = root / "CHANGELOG.md"
+    before = path.read_text(encoding="utf-8")
+    after = before.replace(f"\n## Unreleased ({version})\n", f"\n## {version} ({day})\n")
+    if after == before:
+        raise SystemExit(f"release: CHANGELOG.md has no heading: Unreleased ({version})")
+    path.write_text(after, encoding="utf-8")
+    if wrong := list(mistakes(version, root)):
+        path.write_text(before, encoding="utf-8")
+        raise SystemExit("release: " + "; ".join(wrong))
 
 
 def packed(entries):
@@ -222,6 +249,8 @@ def places(out, registry):
 
 def main():
     match sys.argv[1:]:
+        case ["date", version, day]:
+            date_the_changelog(version, day)
         case ["make", version, binaries, out]:
             if pathlib.Path(out).exists():
                 raise SystemExit(f"release: {out} is there already")
