@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-use antares_hosted::job::{HostedDebug, HostedJob, HostedNews};
+use antares_hosted::job::{DebugEnd, HostedJob, HostedNews};
 use antares_pool::{Hosted, worker_path};
 use anyhow::{Context as _, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
@@ -47,7 +47,10 @@ pub(crate) fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
     if args.gdb {
         return with_gdb(args);
     }
-    let hosted = start(target::job(args)?)?;
+    if args.tui {
+        return screen(args);
+    }
+    let hosted = start(HostedJob::Debug(Box::new(target::job(args)?)))?;
     let listener = TcpListener::bind(args.listen)
         .with_context(|| format!("cannot listen on {}", args.listen))
         .map_err(Failure::Usage)?;
@@ -63,15 +66,35 @@ pub(crate) fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
     Ok(tell(relay(hosted, stream, line)?))
 }
 
+/// Shows it on this terminal.
+#[cfg(feature = "tui")]
+fn screen(args: &DebugArgs) -> Result<ExitCode, Failure> {
+    use std::io::IsTerminal as _;
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        return Err(Failure::Usage(anyhow!("--tui needs a terminal: standard input or output is none")));
+    }
+    let hosted = start(HostedJob::Look(Box::new(target::job(args)?)))?;
+    crate::tui::show(hosted)
+}
+
+#[cfg(not(feature = "tui"))]
+fn screen(_: &DebugArgs) -> Result<ExitCode, Failure> {
+    Err(Failure::Usage(anyhow!("this build has no screen: its feature `tui` is off")))
+}
+
 /// Starts the process that runs the script, and waits until it can be looked at.
-pub(crate) fn start(job: HostedDebug) -> Result<Hosted, Failure> {
+pub(crate) fn start(job: HostedJob) -> Result<Hosted, Failure> {
     let worker = worker_path("antares-run-worker").map_err(failed)?;
     let mut hosted = Hosted::start(&worker).map_err(failed)?;
-    hosted.give(&HostedJob::Debug(Box::new(job))).map_err(lost)?;
-    match hosted.news().map_err(lost)? {
-        HostedNews::Ready => Ok(hosted),
-        HostedNews::Refused(why) => Err(Failure::Usage(anyhow!(why))),
-        _ => Err(ours("the process that runs the script makes no sense")),
+    hosted.give(&job).map_err(lost)?;
+    loop {
+        match hosted.news().map_err(lost)? {
+            HostedNews::Ready => return Ok(hosted),
+            // Of the VMs before the one that is looked at.
+            HostedNews::Line { .. } => {}
+            HostedNews::Refused(why) => return Err(Failure::Usage(anyhow!(why))),
+            _ => return Err(ours("the process that runs the script makes no sense")),
+        }
     }
 }
 
@@ -104,13 +127,13 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// Passes on what gdb and the script's process say to each other, until one of them is gone; the exit code
-/// that gdb saw. Debug output goes to `line`, with the VM that wrote it.
+/// Passes on what gdb and the script's process say to each other, until one of them is gone; how that ended.
+/// Debug output goes to `line`, with the VM that wrote it.
 pub(crate) fn relay(
     mut hosted: Hosted,
     stream: TcpStream,
     line: impl Fn(u64, &str),
-) -> Result<Option<i8>, Failure> {
+) -> Result<DebugEnd, Failure> {
     stream.set_nodelay(true).context("the connection").map_err(Failure::Service)?;
     let mut to_script = hosted.input().context("the connection").map_err(Failure::Service)?;
     let mut from_gdb = stream.try_clone().context("the connection").map_err(Failure::Service)?;
@@ -138,13 +161,13 @@ pub(crate) fn relay(
     });
     let ended = loop {
         match hosted.news() {
-            Ok(HostedNews::Words(words)) if to_gdb.write_all(&words).is_err() => break Ok(None),
+            Ok(HostedNews::Words(words)) if to_gdb.write_all(&words).is_err() => break Ok(DebugEnd::Left),
             Ok(HostedNews::Words(_)) => {}
             Ok(HostedNews::Line { vm, text }) => line(vm, &text),
-            Ok(HostedNews::Debugged(code)) => break Ok(code),
+            Ok(HostedNews::Debugged(end)) => break Ok(end),
             Ok(HostedNews::Refused(why)) => break Err(ours(why)),
             Ok(_) => break Err(ours("the process that runs the script makes no sense")),
-            Err(_) if is_left.load(Ordering::Acquire) => break Ok(None),
+            Err(_) if is_left.load(Ordering::Acquire) => break Ok(DebugEnd::Left),
             Err(error) => break Err(lost(error)),
         }
     };
@@ -156,8 +179,8 @@ pub(crate) fn relay(
 }
 
 /// Tells how it ended; that gdb was served is all that the status says.
-fn tell(code: Option<i8>) -> ExitCode {
-    if let Some(code) = code {
+fn tell(end: DebugEnd) -> ExitCode {
+    if let DebugEnd::Exited(code) = end {
         eprintln!("antares: the script exited with {code}");
     }
     ExitCode::SUCCESS

@@ -1,19 +1,22 @@
 //! The program `ckb-debugger` behind the fence: the interpreter in a process of its own, and native code
 //! beside it where a script takes long.
 
-use std::{ffi::OsString, io, process::ExitCode, time::Duration};
+use std::{ffi::OsString, io, net::TcpStream, process::ExitCode, time::Duration};
 
 use antares_abi::{CompileOptions, Isa};
-use antares_debugger::{ChosenScript, Ending, Hears, Raced, Rival, ScriptRunner};
-use antares_hosted::job::{HostedJob, HostedNews};
+use antares_debugger::{ChosenScript, Ending, GdbServer, Hears, Helpers, Raced, Rival, ScriptRunner};
+use antares_hosted::job::{DebugEnd, HostedDebug, HostedJob, HostedNews};
 use antares_pool::{Hosted, job, worker_path};
 use antares_transaction::programs;
 
-use crate::{args::CodeArgs, limits::DEADLINE_MS_MAX, local, native::Code, verdict::Group, verify_request};
+use crate::{
+    args::CodeArgs, debug as debugged, limits::DEADLINE_MS_MAX, local, native::Code, verdict::Group,
+    verify_request,
+};
 
 /// Does what `words`, the first of which is the program's name, say.
 pub(crate) fn debug(words: impl Iterator<Item = OsString>) -> ExitCode {
-    antares_debugger::debug(words, Box::new(start), Some(&Native))
+    antares_debugger::debug(words, Box::new(start), Helpers { rival: Some(&Native), gdb: Some(&Gdb) })
 }
 
 /// Starts the process that runs scripts.
@@ -43,6 +46,22 @@ impl ScriptRunner for Fenced {
                 hosted.answer(&answer).map_err(lost)?;
             }
         }
+    }
+}
+
+/// A gdb, which a process of its own serves.
+struct Gdb;
+
+impl GdbServer for Gdb {
+    fn serve(
+        &self,
+        job: HostedDebug,
+        stream: TcpStream,
+        line: &dyn Fn(u64, &str),
+    ) -> Result<DebugEnd, Ending> {
+        let served = debugged::start(HostedJob::Debug(Box::new(job)))
+            .and_then(|hosted| debugged::relay(hosted, stream, line));
+        served.map_err(|failure| Ending::Error(failure.to_string()))
     }
 }
 

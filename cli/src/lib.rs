@@ -72,6 +72,8 @@ mod sources;
 #[cfg(feature = "server")]
 mod status;
 mod system_calls;
+#[cfg(feature = "tui")]
+mod tui;
 #[cfg(feature = "server")]
 mod usage;
 mod verdict;

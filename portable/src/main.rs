@@ -6,6 +6,8 @@ mod here;
 
 use std::process::ExitCode;
 
+use antares_debugger::Helpers;
+
 fn main() -> ExitCode {
-    antares_debugger::debug(std::env::args_os(), Box::new(|| Ok(Box::new(here::Here))), None)
+    antares_debugger::debug(std::env::args_os(), Box::new(|| Ok(Box::new(here::Here))), Helpers::default())
 }

@@ -53,7 +53,18 @@ const OURS: &[(&str, &[&str])] = &[
     ("antares-hosted", &[]),
     // It serves what a debugger asks, whether in a process of its own or in the debugger's.
     ("antares-verifier", &["antares-hosted", "antares-transaction"]),
-    ("antares-debug", &["antares-profile", "antares-transaction", "antares-verifier", "antares-vm"]),
+    (
+        "antares-debug",
+        &[
+            "antares-abi",
+            "antares-hosted",
+            "antares-profile",
+            "antares-profile-view",
+            "antares-transaction",
+            "antares-verifier",
+            "antares-vm",
+        ],
+    ),
     // It sees neither the machine nor the fence: who runs scripts comes from outside.
     ("antares-debugger", &["antares-abi", "antares-hosted", "antares-profile-view", "antares-transaction"]),
     ("antares-sandbox", &[]),

@@ -51,6 +51,9 @@ pub(crate) struct DebugArgs {
     /// With --gdb: have it do the commands in this file, and leave
     #[arg(long, value_name = "FILE", requires = "gdb")]
     pub batch: Option<PathBuf>,
+    /// Show it on this terminal: source, assembly, registers, memory, stack and system calls; needs no gdb
+    #[arg(long, conflicts_with_all = ["gdb", "listen", "address_file"])]
+    pub tui: bool,
     /// Stop before an exit with another code than 0, too; errors of the VM stop it anyhow
     #[arg(long)]
     pub break_on_error: bool,

@@ -41,6 +41,7 @@ pub(crate) fn job(args: &DebugArgs) -> Result<HostedDebug, Failure> {
         only_prints: args.tx.is_none() && !args.lock.as_lock,
         breaks_on_error: args.break_on_error,
         break_at_cycles: args.break_at_cycles,
+        vm: 0,
     })
 }
 

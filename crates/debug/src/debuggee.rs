@@ -69,7 +69,7 @@ pub enum Stop {
     Watch(WatchRange),
     /// A system call comes next.
     Call(u64),
-    /// A program begins that none before was.
+    /// A VM goes on whose program is another one.
     Program,
     /// So many cycles were spent.
     Cycles,
@@ -178,10 +178,21 @@ impl Debuggee {
         how: Resume,
         is_interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Stop, DebugError> {
+        let stop = self.go(how, is_interrupted)?;
+        if stop != Stop::Program {
+            self.stops.forget_changes();
+        }
+        Ok(stop)
+    }
+
+    fn go(&mut self, how: Resume, is_interrupted: &mut dyn FnMut() -> bool) -> Result<Stop, DebugError> {
         match how {
             Resume::Continue => self.go_on(is_interrupted),
-            Resume::Step(vm) => self.step(vm, is_interrupted),
-            Resume::StepRange(vm, start, end) => self.step_range(vm, start..end, is_interrupted),
+            // Whoever steps one VM looks at no other.
+            Resume::Step(vm) => self.alone(|own| own.step(vm, is_interrupted)),
+            Resume::StepRange(vm, start, end) => {
+                self.alone(|own| own.step_range(vm, start..end, is_interrupted))
+            }
             Resume::ContinueBack => {
                 let begin = self.replay.now();
                 let hit = scan::back(&mut self.replay, &mut self.history, &self.stops, is_interrupted);
@@ -200,6 +211,18 @@ impl Debuggee {
                 Ok(if is_there { Stop::Stepped } else { Stop::Beginning })
             }
         }
+    }
+
+    /// Goes to the first instruction of this VM; whether there is one, ever.
+    ///
+    /// # Errors
+    /// As those of [`Debuggee::resume`].
+    pub fn begin_at(&mut self, vm: u64) -> Result<bool, DebugError> {
+        if vm == self.vm() {
+            return Ok(true);
+        }
+        let is_there = self.resume(Resume::Step(vm), &mut || false)? == Stop::Stepped;
+        Ok(is_there && self.resume(Resume::StepBack(vm), &mut || false)? == Stop::Stepped)
     }
 
     /// The VMs, in the order in which they began.
@@ -235,6 +258,18 @@ impl Debuggee {
         self.replay.lanes.get_mut(&vm)?.next_call()
     }
 
+    /// Instructions of a VM from an address on, each with its address, as the VM executes them: two in one
+    /// where it takes them together. Ends where there is none.
+    pub fn instructions(&mut self, vm: u64, from: u64, most: usize) -> Vec<(u64, String)> {
+        self.replay.lanes.get_mut(&vm).map(|lane| lane.instructions(from, most)).unwrap_or_default()
+    }
+
+    /// Version of the VMs.
+    #[must_use]
+    pub fn vm_version(&self) -> u32 {
+        self.replay.recorder.group().sg_info.script_version.vm_version()
+    }
+
     /// The program that a VM runs, as it was loaded.
     #[must_use]
     pub fn program(&self, vm: u64) -> Option<Bytes> {
@@ -254,14 +289,32 @@ impl Debuggee {
         self.replay.recorder.tape.lock().programs.get(number).cloned()
     }
 
-    /// From now on stops where a program begins that is not the one that runs, nor was stopped at before.
-    pub fn stop_at_programs(&mut self) {
-        self.stops.know(self.program_number(self.vm()).unwrap_or(0));
+    /// From now on stops where a VM goes on whose program is not that of `vm`. Steps do not.
+    pub fn stop_at_programs(&mut self, vm: u64) {
+        self.stops.know(self.program_number(vm).unwrap_or(0));
+    }
+
+    /// Whether the program of `vm` is the one that others are stopped at for.
+    #[must_use]
+    pub fn is_known_program(&self, vm: u64) -> bool {
+        let number = self.program_number(vm);
+        number.is_none() || self.stops.program().is_none_or(|known| Some(known) == number)
     }
 
     fn went_back(&mut self) {
         self.printed.take();
         self.ended_at = None;
+    }
+
+    /// Does `steps` without a look at programs.
+    fn alone(
+        &mut self,
+        steps: impl FnOnce(&mut Self) -> Result<Stop, DebugError>,
+    ) -> Result<Stop, DebugError> {
+        let program = self.stops.take_program();
+        let stop = steps(self);
+        self.stops.put_program(program);
+        stop
     }
 
     /// On to `bound` at most, and to nothing that was told before.

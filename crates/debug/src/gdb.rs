@@ -48,6 +48,8 @@ pub enum Ended {
     Failed,
     /// gdb left, or is gone.
     Left,
+    /// gdb wants the script gone.
+    Killed,
 }
 
 /// Why a session broke off.
@@ -70,13 +72,15 @@ pub fn serve(debuggee: Debuggee, wire: impl Wire) -> Result<Ended, ServeError> {
 }
 
 fn serve_on<W: Wire>(mut debuggee: Debuggee, wire: Buffered<W>) -> Result<Ended, ServeError> {
-    debuggee.stop_at_programs();
-    let mut session = Session { debuggee, going: None, files: files::Files::default() };
+    debuggee.stop_at_programs(debuggee.vm());
+    let files = files::Files::default();
+    let mut session = Session { debuggee, going: None, pending: None, files, by_monitor: false };
     let ended = GdbStub::new(wire).run_blocking::<EventLoop<Buffered<W>>>(&mut session);
     match ended {
         Ok(DisconnectReason::TargetExited(code)) => Ok(Ended::Exited(code)),
         Ok(DisconnectReason::TargetTerminated(_)) => Ok(Ended::Failed),
-        Ok(DisconnectReason::Disconnect | DisconnectReason::Kill) => Ok(Ended::Left),
+        Ok(DisconnectReason::Disconnect) => Ok(Ended::Left),
+        Ok(DisconnectReason::Kill) => Ok(Ended::Killed),
         Err(error) if error.is_connection_error() => Ok(Ended::Left),
         Err(error) => Err(failed(error)),
     }
@@ -95,7 +99,11 @@ struct Session {
     debuggee: Debuggee,
     /// What gdb wants to happen next.
     going: Option<Resume>,
+    /// What gdb hears as soon as it has read the symbols of another program.
+    pending: Option<MultiThreadStopReason<u64>>,
     files: files::Files,
+    /// Whether system calls are caught for the command `monitor`: this gdb has no catchpoints of its own.
+    by_monitor: bool,
 }
 
 /// The thread of a VM.
@@ -224,6 +232,9 @@ impl<C: ConnectionExt<Error = io::Error>> run_blocking::BlockingEventLoop for Ev
         run_blocking::Event<Self::StopReason>,
         run_blocking::WaitForStopReasonError<DebugError, io::Error>,
     > {
+        if let Some(reason) = session.pending.take() {
+            return Ok(run_blocking::Event::TargetStopped(reason));
+        }
         let how = session.going.unwrap_or(Resume::Continue);
         let (mut lost, mut incoming) = (None, false);
         let stop = session.debuggee.resume(how, &mut || match connection.peek() {
@@ -244,7 +255,7 @@ impl<C: ConnectionExt<Error = io::Error>> run_blocking::BlockingEventLoop for Ev
             let byte = connection.read().map_err(run_blocking::WaitForStopReasonError::Connection)?;
             return Ok(run_blocking::Event::IncomingData(byte));
         }
-        Ok(run_blocking::Event::TargetStopped(session.reason(stop)))
+        Ok(run_blocking::Event::TargetStopped(session.told(stop)))
     }
 
     fn on_interrupt(session: &mut Session) -> Result<Option<Self::StopReason>, DebugError> {
@@ -254,15 +265,33 @@ impl<C: ConnectionExt<Error = io::Error>> run_blocking::BlockingEventLoop for Ev
 }
 
 impl Session {
-    fn reason(&mut self, stop: Stop) -> MultiThreadStopReason<u64> {
-        let tid = match self.going {
+    /// What gdb hears of `stop`: first that there are other symbols, if there are.
+    fn told(&mut self, stop: Stop) -> MultiThreadStopReason<u64> {
+        let tid = self.thread_of(&stop);
+        let is_end = matches!(stop, Stop::Exited(_) | Stop::Failed { again: true, .. });
+        let reason = self.reason(stop);
+        if is_end || self.debuggee.is_known_program(vm_of(tid)) {
+            return reason;
+        }
+        self.debuggee.stop_at_programs(vm_of(tid));
+        self.pending = Some(reason);
+        MultiThreadStopReason::Library(tid)
+    }
+
+    /// The thread that `stop` is of.
+    fn thread_of(&self, stop: &Stop) -> Tid {
+        match self.going {
             Some(Resume::Step(vm) | Resume::StepRange(vm, ..) | Resume::StepBack(vm))
-                if stop == Stop::Stepped =>
+                if *stop == Stop::Stepped =>
             {
                 thread(vm)
             }
             _ => thread(self.debuggee.vm()),
-        };
+        }
+    }
+
+    fn reason(&mut self, stop: Stop) -> MultiThreadStopReason<u64> {
+        let tid = self.thread_of(&stop);
         let signal = |signal| MultiThreadStopReason::SignalWithThread { tid, signal };
         match stop {
             Stop::Stepped | Stop::Cycles => signal(Signal::SIGTRAP),
@@ -282,6 +311,7 @@ impl Session {
                 MultiThreadStopReason::Watch { tid, kind, addr: watch.address }
             }
             Stop::Program => MultiThreadStopReason::Library(tid),
+            Stop::Call(_) if self.by_monitor => signal(Signal::SIGTRAP),
             Stop::Call(number) => MultiThreadStopReason::CatchSyscall {
                 tid: Some(tid),
                 number,

@@ -5,6 +5,7 @@
 //! Debuggee::resume    goes on, or back, to where a Stop says why
 //! Debuggee::registers, memory, vms, cycles    what is there now
 //! gdb::serve          gdb's remote protocol over a Debuggee
+//! Look::answer        steps by line, and what a screen shows of a Debuggee
 //! ```
 //! ckb-script's scheduler runs the group once, in ckb-vm's `AsmMachine`, a little ahead of where somebody
 //! looks, and a recorder keeps what it did to each VM between that VM's own instructions. From that, and from
@@ -20,6 +21,7 @@ mod history;
 mod image;
 mod lane;
 mod limits;
+pub mod look;
 mod printed;
 mod record;
 mod replay;
@@ -31,4 +33,5 @@ mod undo;
 
 pub use debuggee::{Debuggee, LineSink, Registers, Resume, Stop, Target, VmFault};
 pub use error::DebugError;
+pub use look::Look;
 pub use stops::{Access, Caught, Stops, WatchRange};

@@ -20,5 +20,7 @@ pub(crate) const NEAR_CYCLES: [u64; 3] = [262_144, 16_384, 1_024];
 pub(crate) const TRACE_CYCLES: u64 = 4_096;
 /// Cycles after which somebody who wants to interrupt is heard.
 pub(crate) const HEARD_CYCLES: u64 = 4_000_000;
+/// How often a way from one stop to the next stops where VMs of other programs go on; then only at new ones.
+pub(crate) const PROGRAM_CHANGES_MAX: u32 = 256;
 /// Lines of debug output that wait to be told, at most.
 pub(crate) const LINES_MAX: usize = 65_536;

@@ -160,10 +160,8 @@ impl Replay {
             let (changes, _) = changes.unwrap_or_default();
             changes.iter().any(|(address, bytes)| meets(watch, *address, bytes.len()))
         };
-        let program = match slice.begin {
-            Begin::Program(_, program) if !stops.knows(program) => Some(Met::Program(program)),
-            _ => None,
-        };
+        let program = lane.program;
+        let program = (!stops.is_back && !stops.knows(program)).then_some(Met::Program(program));
         Ok(Some(program.or_else(|| stops.written().find(meets).copied().map(Met::Watch))))
     }
 
@@ -233,7 +231,12 @@ impl Replay {
         if !is_error && (now.cycles != slice.cycles.1 || lane.place() != slice.place) {
             return Err(DebugError::Diverged(format!("VM {} at {now:?}, not {:?}", slice.vm, slice.cycles)));
         }
-        let Some(met) = self.enter(self.slice + 1, stops)? else { return Ok(None) };
+        let left = lane.program;
+        let Some(mut met) = self.enter(self.slice + 1, stops)? else { return Ok(None) };
+        let is_known = self.lane().is_some_and(|lane| stops.knows(lane.program));
+        if stops.is_back && is_known && !stops.knows(left) {
+            met = met.or(Some(Met::Program(left)));
+        }
         if matches!(slice.end, End::Exit(_)) {
             self.lanes.remove(&slice.vm);
         }

@@ -5,6 +5,7 @@ use ckb_script::types::VmId;
 use crate::{
     DebugError,
     history::History,
+    lane::Met,
     limits::NEAR_CYCLES,
     replay::{Hit, Mind, Reached, Replay},
     stops::Stops,
@@ -48,7 +49,7 @@ pub(crate) fn back(
     stops: &Stops,
     is_interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Option<Hit>, DebugError> {
-    let (begin, stops) = (replay.now(), stops.without_cycles());
+    let (begin, stops) = (replay.now(), stops.backwards());
     let mut end = begin;
     while let Some(kept) = history.before(end) {
         kept.put(replay);
@@ -56,7 +57,10 @@ pub(crate) fn back(
         let mut mind = Mind::All;
         while let Reached::Hit(hit) = replay.run(end, &stops, mind)? {
             let is_here = hit.before == replay.now();
-            if hit.before < end {
+            // Where a program is left something else may stop it, too.
+            let is_known = matches!(hit.met, Met::Program(_))
+                && last.as_ref().is_some_and(|last: &Hit| last.before == hit.before);
+            if hit.before < end && !is_known {
                 last = Some(hit);
             }
             mind = if is_here { Mind::NotHere } else { Mind::All };

@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, ops::Range};
 use ckb_vm::ckb_vm_definitions::instructions::Instruction;
 use ckb_vm::instructions::instruction_length;
 
-use crate::touch::{Touch, touched};
+use crate::{
+    limits::PROGRAM_CHANGES_MAX,
+    touch::{Touch, touched},
+};
 
 /// What is done to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,8 +69,13 @@ pub struct Stops {
     pub(crate) cycles: Option<u64>,
     /// Stop as soon as an instruction is not there.
     within: Option<Range<u64>>,
-    /// Programs that are known; others are stopped at, if there are any.
-    known: BTreeSet<usize>,
+    /// The program whose symbols somebody has; others are stopped at, if there is one.
+    program: Option<usize>,
+    /// Programs that were stopped at, and how often one was since something else was.
+    seen: BTreeSet<usize>,
+    changes: u32,
+    /// Whether the last of what is met counts, since somebody goes back.
+    pub(crate) is_back: bool,
     /// Changes whenever what is decoded has to be cut elsewhere.
     pub(crate) generation: u64,
 }
@@ -114,9 +122,9 @@ impl Stops {
         self.caught = caught;
     }
 
-    /// The same without a limit of cycles.
-    pub(crate) fn without_cycles(&self) -> Self {
-        Self { cycles: None, ..self.clone() }
+    /// The same for a way back, which has no limit of cycles.
+    pub(crate) fn backwards(&self) -> Self {
+        Self { cycles: None, is_back: true, ..self.clone() }
     }
 
     /// Stops as soon as an instruction is not in `range`; no longer, if that is none.
@@ -125,19 +133,37 @@ impl Stops {
         self.generation += 1;
     }
 
-    /// Stops at the beginning of programs, but not of this one.
+    /// Stops where a VM goes on whose program is not this one.
     pub(crate) fn know(&mut self, program: usize) {
-        self.known.insert(program);
+        self.program = Some(program);
+        self.seen.insert(program);
+        self.changes += 1;
+    }
+
+    /// Something else was stopped at.
+    pub(crate) fn forget_changes(&mut self) {
+        self.changes = 0;
     }
 
     /// Whether this program is no reason to stop.
     pub(crate) fn knows(&self, program: usize) -> bool {
-        self.known.is_empty() || self.known.contains(&program)
+        let is_enough = self.changes >= PROGRAM_CHANGES_MAX && self.seen.contains(&program);
+        is_enough || self.program.is_none_or(|known| known == program)
     }
 
-    /// The programs that are known.
-    pub(crate) fn known(&self) -> impl Iterator<Item = usize> {
-        self.known.iter().copied()
+    /// The program whose symbols somebody has.
+    pub(crate) fn program(&self) -> Option<usize> {
+        self.program
+    }
+
+    /// Leaves programs alone until they are given back.
+    pub(crate) fn take_program(&mut self) -> Option<usize> {
+        self.program.take()
+    }
+
+    /// Gives them back.
+    pub(crate) fn put_program(&mut self, program: Option<usize>) {
+        self.program = program;
     }
 
     pub(crate) fn is_out(&self, pc: u64) -> bool {
@@ -174,6 +200,12 @@ impl Stops {
         }
         let touch = touched(instruction, registers)?;
         self.watches.iter().find(|watch| watch.is_hit(&touch)).copied()
+    }
+
+    /// Watches nothing any more.
+    pub fn remove_watches(&mut self) {
+        self.watches.clear();
+        self.generation += 1;
     }
 
     /// What is watched for writes, which system calls may do too.

@@ -34,8 +34,8 @@ const TREE_COLUMNS: usize = 32;
 const LOG_BYTES_MAX: usize = 64 << 20;
 
 /// What was seen.
-struct Seen {
-    end: HostedEnd,
+pub(crate) struct Seen {
+    pub(crate) end: HostedEnd,
     /// Debug output, with the VM that wrote it.
     log: Vec<(u64, String)>,
     calls: Vec<CallNode>,
@@ -104,13 +104,8 @@ pub(crate) fn run(
         overlap: words.enable_overlapping_detection,
         cycles_max,
     };
-    say("Pre gather: collect vm creation");
-    let seen = look(words, target, watch, with)?;
-    tell_pass(&seen);
+    let seen = gather(words, target, (u64::MAX, watch), with)?;
     let Ok((code, _)) = seen.end.result else { return Ok(ExitCode::from(254)) };
-    tell_tree(&seen.end.vms);
-    say("Pre gather: collect syscalls");
-    tell_pass(&seen);
     say("Actual run: start");
     let of_vm = seen.log.iter().filter(|(of, _)| *of == vm);
     of_vm.for_each(|(_, line)| lines::log(line));
@@ -139,15 +134,33 @@ pub(crate) fn run(
     Ok(status(code))
 }
 
+/// Runs it, with at most so many cycles, and prints the lines of the two runs that come first.
+pub(crate) fn gather(
+    words: &Words,
+    target: &ChosenScript,
+    (cycles_max, watch): (u64, Watch),
+    with: (Box<dyn ScriptRunner>, Host),
+) -> Result<Seen, Ending> {
+    say("Pre gather: collect vm creation");
+    let seen = look(words, target, (cycles_max, watch), with)?;
+    tell_pass(&seen);
+    if seen.end.result.is_ok() {
+        tell_tree(&seen.end.vms);
+        say("Pre gather: collect syscalls");
+        tell_pass(&seen);
+    }
+    Ok(seen)
+}
+
 /// Runs it, and gives what was seen.
 fn look(
     words: &Words,
     target: &ChosenScript,
-    watch: Watch,
+    (cycles_max, watch): (u64, Watch),
     (runner, host): (Box<dyn ScriptRunner>, Host),
 ) -> Result<Seen, Ending> {
     // What is looked at may end sooner, by its own cycles; the rest goes on.
-    let job = target.job(words, u64::MAX, Some(watch));
+    let job = target.job(words, cycles_max, Some(watch));
     let path = &words.steplog_output;
     let steps = match watch.steps {
         true => Some(BufWriter::new(File::create(path).map_err(Ending::file(path))?)),

@@ -2,11 +2,12 @@
 //! `docs/debugger.md` tells what differs.
 //!
 //! Who runs scripts comes from outside (a [`ScriptRunner`]): a process behind the fence, or the interpreter
-//! in this one. So does who might be sooner (a [`Rival`]).
+//! in this one. So do its [`Helpers`]: who might be sooner, and who serves a gdb.
 #![forbid(unsafe_code)]
 
 mod fast;
 mod full;
+mod gdb;
 mod host;
 mod lines;
 mod paths;
@@ -25,7 +26,7 @@ use std::{
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 
-pub use runner::{Hears, Raced, Rival, ScriptRunner};
+pub use runner::{GdbServer, Hears, Helpers, Raced, Rival, ScriptRunner};
 pub use stopped::Ending;
 pub use target::ChosenScript;
 
@@ -57,11 +58,7 @@ pub type Start<'a> = dyn FnOnce() -> Result<Box<dyn ScriptRunner>, String> + 'a;
 
 /// Does what `words`, the first of which is the program's name, say.
 #[must_use]
-pub fn debug(
-    words: impl Iterator<Item = OsString>,
-    start: Box<Start<'_>>,
-    rival: Option<&dyn Rival>,
-) -> ExitCode {
+pub fn debug(words: impl Iterator<Item = OsString>, start: Box<Start<'_>>, helpers: Helpers<'_>) -> ExitCode {
     let words = match Words::try_parse_from(words) {
         Ok(words) => words,
         Err(error) => {
@@ -71,25 +68,25 @@ pub fn debug(
             return if is_answer { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
     };
-    do_as_told(&words, start, rival).unwrap_or_else(|stop| stop.tell())
+    do_as_told(&words, start, helpers).unwrap_or_else(|stop| stop.tell())
 }
 
-fn do_as_told(words: &Words, start: Box<Start<'_>>, rival: Option<&dyn Rival>) -> Result<ExitCode, Ending> {
+fn do_as_told(words: &Words, start: Box<Start<'_>>, helpers: Helpers<'_>) -> Result<ExitCode, Ending> {
     let mode = words.mode();
     words.vm().ok_or_else(|| Ending::senseless("--vm-id must be a number"))?;
     if matches!(mode, Mode::DecodeInstruction | Mode::InstructionDecode) {
         return fast::decode(words, start);
     }
     let cycles_max = words.max_cycles.parse().map_err(Ending::number)?;
-    if mode == Mode::Gdb {
-        return Err(Ending::Error("mode gdb is not there: `antares debug` is for gdb".to_owned()));
+    if mode == Mode::Gdb && helpers.gdb.is_none() {
+        return Err(Ending::Error("mode gdb is not there on this system".to_owned()));
     }
     // It makes itself ready while nobody waits.
     let runner = start().map_err(Ending::Error)?;
     let target = ChosenScript::of(words)?;
     let with = (runner, host(words)?);
     match mode {
-        Mode::Fast => fast::run(words, &target, cycles_max, with, rival),
+        Mode::Fast => fast::run(words, &target, cycles_max, with, helpers.rival),
         Mode::Probe => {
             eprintln!("{NAME}: there are no probes in this program; it runs as it would with them");
             if words.prompt {
@@ -98,6 +95,10 @@ fn do_as_told(words: &Words, start: Box<Start<'_>>, rival: Option<&dyn Rival>) -
             }
             full::run(words, &target, cycles_max, with)
         }
+        Mode::Gdb => match helpers.gdb {
+            Some(server) => gdb::serve(words, &target, cycles_max, with, server),
+            None => Err(Ending::lost()),
+        },
         _ => full::run(words, &target, cycles_max, with),
     }
 }

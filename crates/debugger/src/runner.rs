@@ -1,6 +1,8 @@
 //! Who runs a script, and who might be sooner.
 
-use antares_hosted::job::{HostAnswer, HostedJob, HostedNews};
+use std::net::TcpStream;
+
+use antares_hosted::job::{DebugEnd, HostAnswer, HostedDebug, HostedJob, HostedNews};
 
 use crate::{ChosenScript, Ending};
 
@@ -35,4 +37,27 @@ pub struct Raced {
     pub exit_code: i8,
     /// What it took.
     pub cycles: u64,
+}
+
+/// Who serves a gdb.
+pub trait GdbServer: Sync {
+    /// Serves the one behind `stream` until it leaves. Debug output goes to `line`, with the VM that wrote it.
+    ///
+    /// # Errors
+    /// The script cannot begin, or Antares failed.
+    fn serve(
+        &self,
+        job: HostedDebug,
+        stream: TcpStream,
+        line: &dyn Fn(u64, &str),
+    ) -> Result<DebugEnd, Ending>;
+}
+
+/// What not every system has.
+#[derive(Clone, Copy, Default)]
+pub struct Helpers<'a> {
+    /// Who may have an answer sooner.
+    pub rival: Option<&'a dyn Rival>,
+    /// Who serves a gdb.
+    pub gdb: Option<&'a dyn GdbServer>,
 }

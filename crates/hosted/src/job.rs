@@ -4,6 +4,8 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::look::LookView;
+
 /// The rules under which a transaction is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
@@ -40,6 +42,8 @@ pub enum HostedJob {
     Run(Box<HostedRun>),
     /// Serve a gdb a script group.
     Debug(Box<HostedDebug>),
+    /// Show a script group on a screen, as its keys ask for.
+    Look(Box<HostedDebug>),
     /// Tell what an instruction is.
     Decode(u32),
 }
@@ -80,6 +84,21 @@ pub struct HostedDebug {
     pub breaks_on_error: bool,
     /// Where it stops once, in cycles of all VMs.
     pub break_at_cycles: Option<u64>,
+    /// The VM before whose first instruction it begins.
+    pub vm: u64,
+}
+
+/// How a gdb's session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DebugEnd {
+    /// The gdb saw the script exit with this code.
+    Exited(i8),
+    /// It saw the VM fail.
+    Failed,
+    /// It left, or is gone.
+    Left,
+    /// It wants the script gone.
+    Killed,
 }
 
 /// What is looked at while a group runs step by step.
@@ -119,10 +138,12 @@ pub enum HostedNews {
     Decoded(Vec<DecodedInstruction>),
     /// There is something that a gdb can look at.
     Ready,
+    /// What there is to see.
+    View(Box<LookView>),
     /// Words for the gdb.
     Words(Vec<u8>),
-    /// The gdb has left, or saw the end, perhaps with this exit code. The last word.
-    Debugged(Option<i8>),
+    /// The gdb has left, or saw the end. The last word.
+    Debugged(DebugEnd),
     /// The job cannot be done. The last word.
     Refused(String),
 }

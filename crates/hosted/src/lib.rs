@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod job;
+pub mod look;
 
 use job::{HostAnswer, HostCall, HostedNews};
 

@@ -12,7 +12,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use antares_hosted::job::{HostAnswer, HostCall, HostedJob, HostedNews};
+use antares_hosted::{
+    job::{HostAnswer, HostCall, HostedJob, HostedNews},
+    look::LookAsk,
+};
 use antares_sandbox::{Jail, Policy};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -90,6 +93,14 @@ impl Hosted {
         Ok(self.to.as_fd().try_clone_to_owned()?.into())
     }
 
+    /// The way to it for the keys of a screen.
+    ///
+    /// # Errors
+    /// There are no more descriptors.
+    pub fn keys(&self) -> io::Result<LookKeys> {
+        self.input().map(LookKeys)
+    }
+
     /// Its number, for whoever is to end it.
     #[must_use]
     pub fn id(&self) -> u32 {
@@ -106,6 +117,20 @@ impl Drop for Hosted {
         // It may be gone already.
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+/// The way to a hosted process for the keys of a screen.
+#[derive(Debug)]
+pub struct LookKeys(File);
+
+impl LookKeys {
+    /// Asks for something.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn ask(&mut self, ask: &LookAsk) -> io::Result<()> {
+        self.0.write_all(&frame::encode(ask, FRAME_BYTES_MAX).map_err(to_io)?)
     }
 }
 
@@ -136,6 +161,14 @@ impl HostPipes {
         let mut pipes = self.lock();
         pipes.tell(&HostedNews::Call(call))?;
         frame::read(&mut *pipes.from, FRAME_BYTES_MAX).map_err(to_io)
+    }
+
+    /// Waits for what the keys of a screen ask for next.
+    ///
+    /// # Errors
+    /// The parent is gone.
+    pub fn hear_key(&self) -> io::Result<LookAsk> {
+        frame::read(&mut *self.lock().from, FRAME_BYTES_MAX).map_err(to_io)
     }
 
     /// Reads what somebody behind the parent says, at least one byte; none at the end.

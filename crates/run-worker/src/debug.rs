@@ -2,8 +2,8 @@
 
 use std::{io, sync::Arc};
 
-use antares_debug::{Debuggee, Target, gdb};
-use antares_hosted::job::{HostedDebug, HostedNews};
+use antares_debug::{Debuggee, Look, Target, gdb};
+use antares_hosted::job::{DebugEnd, HostedDebug, HostedNews};
 use antares_pool::HostPipes;
 use antares_transaction::{Mock, SharedData};
 
@@ -17,15 +17,36 @@ pub(crate) fn serve(job: HostedDebug, pipes: HostPipes) -> io::Result<()> {
         Err(why) => return pipes.tell(&HostedNews::Refused(why)),
     };
     pipes.tell(&HostedNews::Ready)?;
-    match gdb::serve(debuggee, Wire(pipes.clone())) {
-        Ok(gdb::Ended::Exited(code)) => pipes.tell(&HostedNews::Debugged(Some(code.cast_signed()))),
-        Ok(gdb::Ended::Failed | gdb::Ended::Left) => pipes.tell(&HostedNews::Debugged(None)),
-        Err(error) => pipes.tell(&HostedNews::Refused(error.to_string())),
+    let end = match gdb::serve(debuggee, Wire(pipes.clone())) {
+        Ok(gdb::Ended::Exited(code)) => DebugEnd::Exited(code.cast_signed()),
+        Ok(gdb::Ended::Failed) => DebugEnd::Failed,
+        Ok(gdb::Ended::Left) => DebugEnd::Left,
+        Ok(gdb::Ended::Killed) => DebugEnd::Killed,
+        Err(error) => return pipes.tell(&HostedNews::Refused(error.to_string())),
+    };
+    pipes.tell(&HostedNews::Debugged(end))
+}
+
+/// Shows a screen what its keys ask for, until it is gone.
+pub(crate) fn show(job: HostedDebug, pipes: HostPipes) -> io::Result<()> {
+    let pipes = Arc::new(pipes);
+    let mut look = match debuggee(job, &pipes) {
+        Ok(debuggee) => Look::new(debuggee),
+        Err(why) => return pipes.tell(&HostedNews::Refused(why)),
+    };
+    pipes.tell(&HostedNews::Ready)?;
+    pipes.tell(&HostedNews::View(Box::new(look.view())))?;
+    loop {
+        let ask = pipes.hear_key()?;
+        match look.answer(&ask, &mut || pipes.is_heard().unwrap_or(true)) {
+            Ok(view) => pipes.tell(&HostedNews::View(Box::new(view)))?,
+            Err(error) => return pipes.tell(&HostedNews::Refused(error.to_string())),
+        }
     }
 }
 
 fn debuggee(job: HostedDebug, pipes: &Arc<HostPipes>) -> Result<Debuggee, String> {
-    let HostedDebug { run, only_prints, breaks_on_error, break_at_cycles } = job;
+    let HostedDebug { run, only_prints, breaks_on_error, break_at_cycles, vm } = job;
     let shared = run.cells.into_iter().map(|(data_hash, data)| SharedData { data, data_hash });
     let shared: Vec<_> = shared.collect();
     let mock = Mock::from_document(&run.document, &shared).map_err(|error| error.to_string())?;
@@ -44,6 +65,9 @@ fn debuggee(job: HostedDebug, pipes: &Arc<HostPipes>) -> Result<Debuggee, String
     // Whoever does not hear it is gone, which is seen where something is read.
     let line = move |vm: u64, text: &str| drop(to.tell(&HostedNews::Line { vm, text: text.to_owned() }));
     let mut debuggee = Debuggee::new(target, Box::new(line)).map_err(|error| error.to_string())?;
+    if !debuggee.begin_at(vm).map_err(|error| error.to_string())? {
+        return Err(format!("there was no VM {vm}"));
+    }
     if let Some(cycles) = break_at_cycles {
         debuggee.stops.stop_at_cycles(cycles);
     }

@@ -1,6 +1,9 @@
 //! The programs of the VMs as files that gdb reads symbols from. There are no others.
+//!
+//! gdb has one address space, and programs of several VMs lie at the same addresses. So it is told of one of
+//! them alone, as of a library: that of the VM which has stopped.
 
-use std::fmt::Write as _;
+use std::{cell::Cell, fmt::Write as _};
 
 use bytes::Bytes;
 use gdbstub::{
@@ -21,8 +24,10 @@ use gdbstub::{
 
 use super::{Session, part};
 
-/// The program of the first VM.
+/// The program of the first VM, which a gdb with a file of its own has.
 const FIRST: usize = 0;
+/// What a gdb without a file takes for the program, and its programs for libraries: nothing but a head.
+const EMPTY: &str = "/none.elf";
 /// What an ELF calls a segment that is loaded.
 const LOADED: u32 = 1;
 /// Files that gdb may have open.
@@ -30,11 +35,15 @@ const OPEN_MAX: usize = 64;
 
 /// The files that gdb has open.
 #[derive(Debug, Default)]
-pub(super) struct Files(Vec<Option<Bytes>>);
+pub(super) struct Files {
+    open: Vec<Option<Bytes>>,
+    /// Whether this gdb has no file of its own.
+    has_none: Cell<bool>,
+}
 
 impl Files {
     fn get<E>(&self, fd: u32) -> Result<&Bytes, HostIoError<E>> {
-        let file = usize::try_from(fd).ok().and_then(|fd| self.0.get(fd)?.as_ref());
+        let file = usize::try_from(fd).ok().and_then(|fd| self.open.get(fd)?.as_ref());
         file.ok_or(HostIoError::Errno(HostIoErrno::EBADF))
     }
 }
@@ -47,6 +56,9 @@ fn name(number: usize) -> String {
 impl Session {
     fn named(&self, path: &[u8]) -> Option<Bytes> {
         let path = std::str::from_utf8(path).ok()?;
+        if path == EMPTY {
+            return Some(Bytes::from(empty()));
+        }
         let number = path.strip_prefix("/script-")?.strip_suffix(".elf")?.parse().ok()?;
         self.debuggee.program_at(number)
     }
@@ -60,25 +72,38 @@ impl ExecFile for Session {
         length: usize,
         into: &mut [u8],
     ) -> TargetResult<usize, Self> {
-        Ok(part(name(FIRST).as_bytes(), (offset, length), into))
+        self.files.has_none.set(true);
+        Ok(part(EMPTY.as_bytes(), (offset, length), into))
     }
 }
 
 impl Libraries for Session {
-    /// The other programs that were begun so far, where they are: gdb takes them for libraries.
+    /// The program that is looked at, where it is.
     fn get_libraries(&self, offset: u64, length: usize, into: &mut [u8]) -> TargetResult<usize, Self> {
         let mut list = String::from("<library-list>");
-        for number in self.debuggee.stops.known().filter(|number| *number != FIRST) {
-            let base = self.debuggee.program_at(number).and_then(|elf| base(&elf));
-            if let Some(base) = base {
-                let name = name(number);
-                // Writing to a string does not fail.
-                let _ = write!(list, "<library name=\"{name}\"><segment address=\"{base:#x}\"/></library>");
-            }
+        let has_none = self.files.has_none.get();
+        if let Some(number) = self.debuggee.stops.program().filter(|number| has_none || *number != FIRST)
+            && let Some(base) = self.debuggee.program_at(number).and_then(|elf| base(&elf))
+        {
+            let name = name(number);
+            // Writing to a string does not fail.
+            let _ = write!(list, "<library name=\"{name}\"><segment address=\"{base:#x}\"/></library>");
         }
         list.push_str("</library-list>");
         Ok(part(list.as_bytes(), (offset, length), into))
     }
+}
+
+/// The head of an ELF for this machine, with nothing behind it.
+fn empty() -> Vec<u8> {
+    const HEAD_BYTES: u8 = 64;
+    let mut elf = vec![0; usize::from(HEAD_BYTES)];
+    // 64 bits, little endian, version 1.
+    elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    // Executable, RISC-V, version 1; bytes of the head, of an entry for a segment and one for a section.
+    (elf[16], elf[18], elf[20]) = (2, 243, 1);
+    (elf[52], elf[54], elf[58]) = (HEAD_BYTES, 56, 64);
+    elf
 }
 
 /// The address of the first segment of a program that is loaded.
@@ -126,14 +151,14 @@ impl HostIoOpen for Session {
             return Err(HostIoError::Errno(HostIoErrno::EROFS));
         }
         let file = self.named(path).ok_or(HostIoError::Errno(HostIoErrno::ENOENT))?;
-        let free = self.files.0.iter().position(Option::is_none).unwrap_or(self.files.0.len());
+        let free = self.files.open.iter().position(Option::is_none).unwrap_or(self.files.open.len());
         if free >= OPEN_MAX {
             return Err(HostIoError::Errno(HostIoErrno::EMFILE));
         }
-        if free == self.files.0.len() {
-            self.files.0.push(None);
+        if free == self.files.open.len() {
+            self.files.open.push(None);
         }
-        self.files.0[free] = Some(file);
+        self.files.open[free] = Some(file);
         u32::try_from(free).map_err(|_| HostIoError::Errno(HostIoErrno::EMFILE))
     }
 }
@@ -141,7 +166,7 @@ impl HostIoOpen for Session {
 impl HostIoClose for Session {
     fn close(&mut self, fd: u32) -> HostIoResult<(), Self> {
         self.files.get::<Self::Error>(fd)?;
-        if let Some(file) = usize::try_from(fd).ok().and_then(|fd| self.files.0.get_mut(fd)) {
+        if let Some(file) = usize::try_from(fd).ok().and_then(|fd| self.files.open.get_mut(fd)) {
             *file = None;
         }
         Ok(())

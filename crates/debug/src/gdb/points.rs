@@ -77,6 +77,7 @@ impl CatchSyscalls for Session {
     fn enable_catch_syscalls(&mut self, filter: Option<SyscallNumbers<'_, u64>>) -> TargetResult<(), Self> {
         let caught = filter.map_or(Caught::All, |numbers| Caught::Numbers(numbers.collect()));
         self.debuggee.stops.catch(caught);
+        self.by_monitor = false;
         Ok(())
     }
 
