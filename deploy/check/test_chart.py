@@ -3,7 +3,10 @@
 import json
 import os
 import pathlib
+import re
+import shutil
 import subprocess
+import tempfile
 import tomllib
 import unittest
 
@@ -54,19 +57,58 @@ class Chart(unittest.TestCase):
         self.assertEqual(memory_mib(pod(tiers, "Deployment", "antares-compiler")), service + compiling + 64 + 256 + 64 + 256 + 4 * 64)
         with_node = values["runner"] | {"config": {"node": {"rpc": "http://node:8114", "lookups_max": 2}}}
         self.assertEqual(memory_mib(pod(render(values | {"runner": with_node}), "Deployment", "antares-runner")), service + running + 64 + 2 * 96)
+        # Entries of a store beyond 2 GiB.
+        large = render(values | {"compiler": values["compiler"] | {"cache": {"budgetMiB": 10240}}})
+        self.assertEqual(memory_mib(pod(large, "StatefulSet", "antares-compiler")), service + compiling + 512)
         # What `antares capacity` reckons with.
         self.assertEqual(memory_mib(pod(render({"runner": {"workers": 4}}), "Deployment", "antares-runner")), 1920)
         single = render(values | {"single": {"enabled": True}})
         self.assertEqual(memory_mib(pod(single, "StatefulSet", "antares-server")), service + compiling + running)
 
-    def test_the_pod_monitor_gives_the_labels_that_rules_are_tested_with(self):
-        objects = render({"monitoring": {"podMonitor": {"enabled": True}}})
+    def targets(self, kind, chart=CHART):
+        """Labels of a runner's target in one of the chart's ways of scraping."""
+        objects = render({"monitoring": {kind[0].lower() + kind[1:]: {"enabled": True}}}, chart)
         template = objects[("Deployment", "antares-runner")]["spec"]["template"]
+        monitor, service = objects[(kind, "antares")], None
+        if kind == "ServiceMonitor":
+            selector = monitor["spec"]["selector"]["matchLabels"].items()
+            (service,) = [thing for (what, _), thing in objects.items() if what == "Service" and selector <= thing["metadata"]["labels"].items()]
+            self.assertLessEqual(service["spec"]["selector"].items(), template["metadata"]["labels"].items())
         runner = {
             "metadata": template["metadata"] | {"name": scraping.WAYS["pod_monitor"]["pod"], "namespace": "verify"},
             "containers": template["spec"]["containers"],
         }
-        self.assertEqual(scraping.target_labels(objects[("PodMonitor", "antares")], runner), scraping.WAYS["pod_monitor"])
+        return scraping.target_labels(monitor, runner, service)
+
+    def test_monitors_give_the_labels_that_rules_are_tested_with(self):
+        self.assertEqual(self.targets("PodMonitor"), scraping.WAYS["pod_monitor"])
+        self.assertEqual(self.targets("ServiceMonitor"), scraping.WAYS["pod_monitor"])
+
+    def test_no_label_of_a_target_is_one_of_ours(self):
+        """Prometheus would rename ours to exported_*, and rules and dashboards would ask for the other one."""
+        table = (CHART.parents[1] / "docs/operations.md").read_text(encoding="utf-8").split("\n## Metrics\n")[1]
+        ours = set()
+        for labels in re.findall(r"^\| `\w+` \| \w+ \| ([^|]*) \|", table, re.MULTILINE):
+            ours |= set(re.findall(r"(?:^|; )`(\w+)`", labels))
+        self.assertIn("service", ours)
+        for way, labels in scraping.WAYS.items():
+            self.assertFalse(ours & set(labels), way)
+
+    def test_a_chart_with_another_job_is_found(self):
+        """As it was once: the job was the component, and alerts that asked for one job were blind, or fired for ever."""
+        with tempfile.TemporaryDirectory() as folder:
+            chart = pathlib.Path(shutil.copytree(CHART, pathlib.Path(folder, "antares")))
+            path = chart / "templates/monitoring.yaml"
+            text = path.read_text(encoding="utf-8")
+            for changed in (
+                text.replace("replacement: antares", 'replacement: "runner"'),
+                text.replace("targetLabel: job", "targetLabel: work"),
+                text.replace("  podTargetLabels:", "  jobLabel: app.kubernetes.io/component\n  podTargetLabels:").replace("targetLabel: job", "targetLabel: work"),
+            ):
+                self.assertNotEqual(changed, text)
+                path.write_text(changed, encoding="utf-8")
+                for kind in ("PodMonitor", "ServiceMonitor"):
+                    self.assertNotEqual(self.targets(kind, chart), scraping.WAYS["pod_monitor"])
 
     def test_each_release_has_dashboards_of_its_own(self):
         def seen(values):

@@ -9,11 +9,12 @@
 {{- end -}}
 
 {{/* Memory of compile workers and downloads, MiB: every worker at its most, 1 GiB for a baseline compile, half as much again for what
-they write to memory files. */}}
+they write to memory files; and for the entries of a store beyond 2 GiB. */}}
 {{- define "antares.compilingMiB" -}}
 {{- $addresses := add 1024 (mul (int .Values.compiler.workers) (int .Values.compiler.workerMemoryMiB)) -}}
 {{- $downloads := mul 64 (int .Values.compiler.downloads) -}}
-{{- add (div (mul 3 $addresses) 2) $downloads (include "antares.sharedMiB" .) -}}
+{{- $entries := div (max 0 (sub (int .Values.compiler.cache.budgetMiB) 2048)) 16 -}}
+{{- add (div (mul 3 $addresses) 2) $downloads $entries (include "antares.sharedMiB" .) -}}
 {{- end -}}
 
 {{/* Memory of the tiers around the cache, MiB: entries kept, being read, waiting and being written. Defaults are the service's. */}}
