@@ -9,7 +9,8 @@ import re
 WAYS = {
     # deploy/prometheus/prometheus.yml, for deploy/compose.yaml.
     "compose": {"job": "antares"},
-    # The chart's PodMonitor, as the Prometheus operator turns it into a scrape configuration; test_chart.py holds it to the template.
+    # The chart's PodMonitor, as the Prometheus operator turns it into a scrape configuration; test_chart.py holds it to the template. Its
+    # ServiceMonitor gives the same: the label `service` is dropped, as antares_serving has one of its own, which Prometheus would rename.
     "pod_monitor": {
         "job": "antares",
         "namespace": "verify",
@@ -41,25 +42,31 @@ def series_of(tests, labels):
     return re.sub(r'\{(?:job="antares", )?instance="i"', f'{{{as_text(labels)}, instance="i"', tests)
 
 
-def target_labels(monitor, pod):
-    """Labels of the target that the Prometheus operator makes of the first endpoint of a PodMonitor and a pod: its own ones, the pod's
-    that are asked for, then the relabelings, of which those are understood that set a constant."""
-    endpoint = monitor["spec"]["podMetricsEndpoints"][0]
+def target_labels(monitor, pod, service=None):
+    """Labels of the target that the Prometheus operator makes of the first endpoint of a PodMonitor and a pod, or of a ServiceMonitor, its
+    service and a pod behind that: its own ones, the pod's that are asked for, then the relabelings, of which those are understood that set a
+    constant or drop a label."""
+    (endpoint,) = monitor["spec"]["endpoints" if service else "podMetricsEndpoints"]
     labels_of_pod = pod["metadata"].get("labels", {})
     container = next(one for one in pod["containers"] if any(port["name"] == endpoint["port"] for port in one["ports"]))
     labels = {
         "namespace": pod["metadata"]["namespace"],
         "container": container["name"],
         "pod": pod["metadata"]["name"],
-        "job": f"{pod['metadata']['namespace']}/{monitor['metadata']['name']}",
+        "job": service["metadata"]["name"] if service else f"{pod['metadata']['namespace']}/{monitor['metadata']['name']}",
         "endpoint": endpoint["port"],
     }
+    if service:
+        labels["service"] = service["metadata"]["name"]
     for name in monitor["spec"].get("podTargetLabels", []):
         labels[re.sub(r"[^a-zA-Z0-9_]", "_", name)] = labels_of_pod[name]
     if "jobLabel" in monitor["spec"]:
-        labels["job"] = labels_of_pod[monitor["spec"]["jobLabel"]]
+        labels["job"] = (service["metadata"]["labels"] if service else labels_of_pod)[monitor["spec"]["jobLabel"]]
     for step in endpoint.get("relabelings", []):
-        if set(step) != {"targetLabel", "replacement"}:
+        if set(step) == {"targetLabel", "replacement"}:
+            labels[step["targetLabel"]] = step["replacement"]
+        elif step.get("action") == "labeldrop":
+            labels = {name: value for name, value in labels.items() if not re.fullmatch(step["regex"], name)}
+        else:
             raise ValueError(f"a relabeling that this check does not understand: {step}")
-        labels[step["targetLabel"]] = step["replacement"]
     return labels

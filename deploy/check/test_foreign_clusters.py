@@ -182,7 +182,7 @@ class ForeignClusters(unittest.TestCase):
         for workload in (COMPILER, RUNNER):
             labels = objects[workload]["spec"]["template"]["metadata"]["labels"]
             self.assertLessEqual(chosen[0]["spec"]["selector"].items(), labels.items())
-        self.assertEqual(monitor["endpoints"][0]["relabelings"], [{"targetLabel": "job", "replacement": "antares"}])
+        self.assertEqual(monitor["endpoints"][0]["relabelings"][0], {"targetLabel": "job", "replacement": "antares"})
         self.assertEqual((monitor["sampleLimit"], monitor["endpoints"][0]["scrapeTimeout"]), (20000, "10s"))
         elsewhere = self.rendered("pod-monitor-elsewhere")[("PodMonitor", "antares")]
         self.assertEqual(elsewhere["spec"]["namespaceSelector"], {"matchNames": ["default"]})
