@@ -15,6 +15,7 @@ refused before a volume is full; and what takes many restarts or lines.
 
 import contextlib
 import ctypes
+import json
 import os
 import pathlib
 import re
@@ -36,7 +37,7 @@ NOT_DRILLED = {
     "AntaresCompilesFail", "AntaresPanics", "AntaresTaskEnds", "AntaresUnproved", "AntaresWildFault", "AntaresWrongCode",
     # what these services have not
     "AntaresCertificateEnds", "AntaresCertificateLastDay", "AntaresCertificateNotYetValid", "AntaresQuotaRefused",
-    "AntaresNodeFails", "AntaresReloadsFail", "AntaresSharedTierAway", "AntaresSharedTierRefused", "AntaresSharedTierWritesDropped",
+    "AntaresReloadsFail", "AntaresSharedTierAway", "AntaresSharedTierRefused", "AntaresSharedTierWritesDropped",
     "AntaresUsageNotKept", "AntaresWorkersNotForked", "AntaresWorkersUnseen",
     # others come first, or it takes too many
     "AntaresCacheCorrupt", "AntaresCacheRejects", "AntaresCacheUnavailable", "AntaresAuditLost", "AntaresLogLost", "AntaresRestarts",
@@ -163,7 +164,7 @@ class Drill:
         silent = f"http://127.0.0.1:{self.silent.getsockname()[1]}"
         config += f'[profile_push]\npyroscope_url = "{silent}"\ninterval_ms = 500\ntimeout_ms = 100\n'
         self.runner = Service(self, "runner", ["antares-runner-svc"], config)
-        config = f'{cache}degraded"\n[sandbox]\nallow_degraded = ["landlock"]\n[audit]\ntarget = "/dev/full"\n[compiler]\nscript_bytes_max = 524288\n[runner]\nscript_bytes_max = 524288\n'
+        config = f'{cache}degraded"\n[sandbox]\nallow_degraded = ["landlock"]\n[audit]\ntarget = "/dev/full"\n[node]\nrpc = "http://127.0.0.1:1"\nattempts_max = 1\n[compiler]\nscript_bytes_max = 524288\n[runner]\nscript_bytes_max = 524288\n'
         self.degraded = Service(self, "degraded", ["antares", "serve"], config, without_landlock)
         self.services = [self.compiler, self.runner, self.degraded]
         self.number = 0
@@ -322,6 +323,19 @@ def full_audit_log(drill, prometheus):
     drill.expect(prometheus, "AntaresAuditBroken")
 
 
+def absent_node(drill, prometheus):
+    """Nobody listens where the CKB node should be: transactions come without their cells."""
+    path = drill.folder / "bare.json"
+    spent = {"since": "0x0", "previous_output": {"tx_hash": "0x" + "11" * 32, "index": "0x0"}}
+    empty = {name: [] for name in ("cell_deps", "header_deps", "outputs", "outputs_data", "witnesses")}
+    path.write_text(json.dumps({"version": "0x0", "inputs": [spent], **empty}), encoding="utf-8")
+    # One after the other, so that scrapes see the number grow.
+    for _ in range(20):
+        command = [str(drill.binaries / "antares"), "verify", "--tx", str(path), "--server", f"http://127.0.0.1:{drill.degraded.grpc}"]
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    drill.expect(prometheus, "AntaresNodeFails")
+
+
 def silent_receiver(drill, prometheus):
     """Whoever should take profiles says nothing."""
     for _ in range(40):
@@ -347,7 +361,7 @@ def no_targets(drill, prometheus):
 
 
 STEPS = [
-    missing_layer, full_audit_log, lost_store, busy_workers, violation, lost_workers, lost_zygotes, full_compiles,
+    missing_layer, full_audit_log, absent_node, lost_store, busy_workers, violation, lost_workers, lost_zygotes, full_compiles,
     compile_queue, full_folder, full_volume, silent_receiver, no_compiler, no_targets,
 ]
 
