@@ -10,7 +10,7 @@ prometheus on the PATH, and root: workers have another user, and the cache a fil
 Not drilled; promtool's tests fire them: what only a mistake in Antares, LLVM or sled can bring about; what needs TLS, quotas, accounts, a
 shared tier or a kernel that hides or refuses processes, which these services have not; AntaresCacheCorrupt, because sled's own checksums
 find damaged bytes first, and then the entry is merely missing; AntaresCacheUnavailable and AntaresCacheRejects, because uploads are
-refused before a volume is full; and what takes many restarts or lines.
+refused before a volume is full; and what takes many restarts, lines or callers.
 """
 
 import contextlib
@@ -40,7 +40,8 @@ NOT_DRILLED = {
     "AntaresReloadsFail", "AntaresSharedTierAway", "AntaresSharedTierRefused", "AntaresSharedTierWritesDropped",
     "AntaresUsageNotKept", "AntaresWorkersNotForked", "AntaresWorkersUnseen",
     # others come first, or it takes too many
-    "AntaresCacheCorrupt", "AntaresCacheRejects", "AntaresCacheUnavailable", "AntaresAuditLost", "AntaresLogLost", "AntaresRestarts",
+    "AntaresCacheCorrupt", "AntaresCacheRejects", "AntaresCacheUnavailable", "AntaresAuditLost", "AntaresCallsRefused", "AntaresLogLost",
+    "AntaresRestarts",
 }
 # What the windows of the rules become: enough scrapes for a rate, and short enough to wait for.
 WINDOWS = {"5m": "10s", "10m": "20s", "15m": "30s", "30m": "30s", "1h": "30s", "6h": "30s", "3d": "30s", "7d": "1h"}
