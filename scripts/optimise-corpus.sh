@@ -15,12 +15,13 @@ trap 'rm -rf "$scratch"' EXIT
 kept=${3:-$scratch/kept}
 more=("${@:4}")
 
-# Guests of this repository: name, argument. Those with -b are built with the B extension.
+# Guests of this repository: name, argument. Those with -b are built with the B extension, and so is what is in Rust.
 guests=(
     "sphincs-imc 1" "sphincs-b 1" "mldsa-imc 1" "mldsa-b 1" "rsa1024-imc 1" "rsa1024-b 1"
     "rsa1024-limbs64-imc 1" "rsa1024-limbs64-b 1" "bls12-381-imc 1" "bls12-381-b 1" "lua-imc 1" "lua-b 1"
     "secp256k1-imc 1" "secp256k1-b 1" "schnorr-imc 1" "schnorr-b 1" "sha256-imc 10" "sha256-b 10"
     "keccak-imc 10" "keccak-b 10" "blake2b-imc 10" "blake2b-b 10" "lz4-imc 1" "lz4-b 1" "sort-imc 1" "sort-b 1"
+    "pairing 1"
 )
 # Published scripts, all without B, by the names that `published` gives them.
 published=(
@@ -77,7 +78,7 @@ done
 for line in "${guests[@]}"; do
     read -r name argument <<<"$line"
     cargo run --quiet --package antares-guests -- "$name" "$scratch/elf"
-    if [ "${name%-b}" = "$name" ]; then kind=plain; else kind=b; fi
+    case $name in *-imc) kind=plain ;; *) kind=b ;; esac
     row "$name" "$kind" "$scratch/elf" -- "$argument"
 done
 echo

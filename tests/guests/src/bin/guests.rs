@@ -1,11 +1,11 @@
-//! Builds guests: `guests list`, or `guests NAME OUT` to copy one to a file; `guests NAME OUT WRAPPER` has gcc
+//! Builds guests: `guests list`, or `guests NAME OUT` to copy one to a file, those in Rust too; `guests NAME OUT WRAPPER` has gcc
 //! call its programs through one.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
 use std::{env, fs, path::Path, process::exit};
 
-use antares_guests as guests;
+use antares_guests::{self as guests, RustLevel};
 use anyhow::{Context as _, Result};
 
 fn main() -> Result<()> {
@@ -17,7 +17,9 @@ fn main() -> Result<()> {
             }
         }
         [name, out] => {
-            fs::write(out, guests::bytes(name)?)?;
+            let is_rust = guests::guest_named(name).is_none();
+            let elf = if is_rust { guests::rust_guest(name, RustLevel::Fast) } else { guests::bytes(name) };
+            fs::write(out, elf?)?;
         }
         [name, out, wrapper] => {
             let guest = guests::guest_named(name).with_context(|| format!("no guest is named {name:?}"))?;
