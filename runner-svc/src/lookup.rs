@@ -26,6 +26,10 @@ const RETRY_NODE: Duration = Duration::from_secs(2);
 /// Longest wait before a request is sent again.
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
+/// Bytes of one answer of the node: more than a transaction of a block, the first one's too, in hexadecimal digits.
+/// Calls whose answers are longer together are sent one after another.
+const ANSWER_BYTES_MAX: usize = 8 << 20;
+
 /// What comes of a lookup. One that the call's deadline ends counts as nothing.
 const RESULTS: [&str; 5] = ["ok", "invalid", "unknown", "unavailable", "wrong"];
 
@@ -83,6 +87,7 @@ impl Node {
             connect_time: section.request_time.min(antares_node::limits::CONNECT_TIME_MAX),
             attempts: section.attempts_max,
             backoff_max: BACKOFF_MAX,
+            answer_bytes_max: ANSWER_BYTES_MAX,
             memory_bytes_max: section.cache_bytes_max,
             ..NodeOptions::default()
         };

@@ -39,6 +39,13 @@ pub const ENTRIES_MAX: usize = 16_384;
 /// Members of all dep groups together: what ckb allows cell deps to expand to.
 pub const GROUP_MEMBERS_MAX: usize = 2048;
 
+/// Bytes of all transactions whose cells a transaction uses: they are in memory while it is resolved. 32 more
+/// may be read before they are counted.
+pub const SOURCE_BYTES_MAX: usize = 40 << 20;
+
+/// Entries of one list of a transaction that comes as JSON. One that fits into a block has fewer.
+pub const LIST_ENTRIES_MAX: usize = 1 << 16;
+
 /// Bytes of data of all cells together: in hexadecimal digits they leave room for the rest of a mock
 /// transaction.
 pub const CELL_BYTES_MAX: usize = 31 << 20;

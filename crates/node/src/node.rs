@@ -265,11 +265,11 @@ impl ChainNode {
             }
         }
         let calls = Calls { method: "get_transaction", parameters: each(&missing, "0x0") };
-        let answers = rpc::batch::<TransactionAnswer>(&self.transport, &calls).await?;
-        for (hash, answer) in missing.into_iter().zip(answers) {
-            let found = self.found(&hash, answer)?.transaction;
-            all.insert(hash, found);
-        }
+        let take = |number: usize, answer: Option<TransactionAnswer>| {
+            self.found(&missing[number], answer).map(|found| found.transaction)
+        };
+        let found = rpc::batch(&self.transport, &calls, take).await?;
+        all.extend(missing.iter().cloned().zip(found));
         Ok(all)
     }
 
@@ -280,16 +280,17 @@ impl ChainNode {
     pub async fn places(&self, hashes: &[H256]) -> Result<HashMap<H256, BlockPlace>, NodeError> {
         let hashes = unique(hashes);
         let calls = Calls { method: "get_transaction", parameters: each(&hashes, "0x1") };
-        let answers = rpc::batch::<TransactionAnswer>(&self.transport, &calls).await?;
-        let mut all = HashMap::new();
-        for (hash, answer) in hashes.into_iter().zip(answers) {
-            let asked = Asked::new("get_transaction", format!("{hash:#x}"));
+        let take = |number: usize, answer: Option<TransactionAnswer>| {
+            let asked = Asked::new("get_transaction", format!("{:#x}", hashes[number]));
             let Some(answer) = answer else { return Err(self.unknown(asked, String::new())) };
-            if let TransactionState::Committed(place) = self.state(&asked, answer.tx_status)? {
-                all.insert(hash, place);
-            }
-        }
-        Ok(all)
+            Ok(match self.state(&asked, answer.tx_status)? {
+                TransactionState::Committed(place) => Some(place),
+                TransactionState::InPool => None,
+            })
+        };
+        let places = rpc::batch(&self.transport, &calls, take).await?;
+        let placed = hashes.iter().cloned().zip(places);
+        Ok(placed.filter_map(|(hash, place)| Some((hash, place?))).collect())
     }
 
     /// Headers by the hashes of their blocks, in their order.
@@ -310,16 +311,18 @@ impl ChainNode {
             }
         }
         let calls = Calls { method: "get_header", parameters: each(&missing, "0x0") };
-        let answers = rpc::batch::<Form<HeaderShape>>(&self.transport, &calls).await?;
-        for (hash, answer) in missing.into_iter().zip(answers) {
+        let take = |number: usize, answer: Option<Form<HeaderShape>>| {
+            let hash = &missing[number];
             let asked = Asked::new("get_header", format!("{hash:#x}"));
             let Some(form) = answer else { return Err(self.unknown(asked, String::new())) };
             let checked =
-                check::header(form).and_then(|it| check::same("header", &hash, &it.hash()).map(|()| it));
+                check::header(form).and_then(|it| check::same("header", hash, &it.hash()).map(|()| it));
             let header = checked.map_err(|detail| self.lie(asked, detail))?;
-            self.cache.keep(Space::Headers, &hash, header.data().as_bytes());
-            all.insert(hash, header);
-        }
+            self.cache.keep(Space::Headers, hash, header.data().as_bytes());
+            Ok(header)
+        };
+        let found = rpc::batch(&self.transport, &calls, take).await?;
+        all.extend(missing.iter().cloned().zip(found));
         Ok(hashes.iter().filter_map(|hash| all.get(hash).cloned()).collect())
     }
 
@@ -352,10 +355,10 @@ impl ChainNode {
         let named = places.iter().map(|place| json!(ckb_jsonrpc_types::OutPoint::from(place.clone())));
         let parameters = named.map(|place| vec![place, json!(false)]).collect();
         let calls = Calls { method: "get_live_cell", parameters };
-        let answers = rpc::batch::<LiveCellAnswer>(&self.transport, &calls).await?;
         let is_live =
-            |answer: &Option<LiveCellAnswer>| answer.as_ref().is_some_and(|cell| cell.status == "live");
-        Ok(answers.iter().enumerate().filter(|(_, cell)| !is_live(cell)).map(|(number, _)| number).collect())
+            |_: usize, answer: Option<LiveCellAnswer>| Ok(answer.is_some_and(|cell| cell.status == "live"));
+        let live = rpc::batch(&self.transport, &calls, is_live).await?;
+        Ok(live.iter().enumerate().filter(|(_, is_live)| !**is_live).map(|(number, _)| number).collect())
     }
 }
 

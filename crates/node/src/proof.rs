@@ -30,19 +30,20 @@ impl ChainNode {
         let parameter = |(hash, place): &(&H256, &BlockPlace)| vec![json!([hash]), json!(place.block_hash)];
         let calls =
             Calls { method: "get_transaction_proof", parameters: claims.iter().map(parameter).collect() };
-        let answers = rpc::batch::<ProofAnswer>(self.transport(), &calls).await?;
-        for (((hash, place), header), answer) in claims.into_iter().zip(headers).zip(answers) {
+        let check = |number: usize, answer: Option<ProofAnswer>| {
+            let ((hash, place), header) = (claims[number], &headers[number]);
             let asked = || Asked::new("get_transaction", format!("{hash:#x}"));
             let Some(answer) = answer else {
                 let why = format!(", or cannot prove that it is in block {:#x}", place.block_hash);
                 return Err(self.unknown(asked(), why));
             };
-            if !is_proof(hash, &header, answer) {
+            if !is_proof(hash, header, answer) {
                 let detail = format!("nothing proves that it is in block {:#x}", place.block_hash);
                 return Err(self.lie(asked(), detail));
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        rpc::batch(self.transport(), &calls, check).await.map(drop)
     }
 }
 

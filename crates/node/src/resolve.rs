@@ -14,7 +14,7 @@ use ckb_types::{
 
 use crate::{
     error::NodeError,
-    limits::{CELL_BYTES_MAX, ENTRIES_MAX, GROUP_MEMBERS_MAX},
+    limits::{BATCH_CALLS_MAX, CELL_BYTES_MAX, ENTRIES_MAX, GROUP_MEMBERS_MAX, SOURCE_BYTES_MAX},
     node::{BlockPlace, ChainNode},
 };
 
@@ -115,6 +115,8 @@ struct Sources {
     transactions: HashMap<H256, TransactionView>,
     places: HashMap<H256, BlockPlace>,
     bytes: usize,
+    /// Of the transactions, whole.
+    transaction_bytes: usize,
 }
 
 impl ChainNode {
@@ -186,13 +188,16 @@ impl ChainNode {
         named: impl Iterator<Item = &Named> + Clone,
     ) -> Result<(), ResolveError> {
         let missing = named.clone().map(Named::hash).filter(|hash| !sources.transactions.contains_key(hash));
-        let missing: Vec<H256> = missing.collect();
-        let found = self.transactions(&missing).await.map_err(|source| {
-            let of = asked_of(&source);
-            let first = named.clone().find(|named| Some(format!("{:#x}", named.hash())) == of);
-            at(first.map(|named| named.path.clone()), source)
-        })?;
-        sources.transactions.extend(found);
+        let mut seen = HashSet::new();
+        let missing: Vec<H256> = missing.filter(|hash| seen.insert(hash.clone())).collect();
+        for part in missing.chunks(BATCH_CALLS_MAX) {
+            let found = self.transactions(part).await.map_err(|source| {
+                let of = asked_of(&source);
+                let first = named.clone().find(|named| Some(format!("{:#x}", named.hash())) == of);
+                at(first.map(|named| named.path.clone()), source)
+            })?;
+            sources.add(found)?;
+        }
         Ok(())
     }
 
@@ -254,6 +259,21 @@ impl ChainNode {
 }
 
 impl Sources {
+    fn add(&mut self, found: HashMap<H256, TransactionView>) -> Result<(), ResolveError> {
+        let bytes = found.values().map(|transaction| transaction.data().total_size()).sum::<usize>();
+        self.transaction_bytes += bytes;
+        if self.transaction_bytes > SOURCE_BYTES_MAX {
+            return Err(ResolveError::TooMany {
+                path: "tx",
+                what: "bytes of transactions that made its cells",
+                count: self.transaction_bytes,
+                count_max: SOURCE_BYTES_MAX,
+            });
+        }
+        self.transactions.extend(found);
+        Ok(())
+    }
+
     /// The cell that is named. Counts its data.
     fn cell(&mut self, named: &Named) -> Result<(CellOutput, Bytes), ResolveError> {
         let (hash, index) = (named.hash(), u32::from(named.place.index()) as usize);

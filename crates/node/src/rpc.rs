@@ -1,11 +1,11 @@
 //! JSON-RPC 2.0: calls alone and in batches, with answers in the order of the calls.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, fmt, marker::PhantomData};
 
 use bytes::Bytes;
 use serde::{
-    Deserialize,
-    de::{DeserializeOwned, IgnoredAny},
+    Deserialize, Deserializer as _,
+    de::{DeserializeOwned, Error as _, IgnoredAny, SeqAccess, Visitor},
 };
 use serde_json::{Value, json};
 
@@ -78,72 +78,130 @@ async fn one<T: DeserializeOwned>(
     }
 }
 
-/// The answers to all calls, in their order.
-pub(crate) async fn batch<T: DeserializeOwned>(
+/// What `take` makes of the answers to all calls, in their order. It is given each by its number as soon as that
+/// has come, and no answer is kept: a node can make many that are long.
+pub(crate) async fn batch<T: DeserializeOwned, U>(
     transport: &Transport,
     calls: &Calls,
-) -> Result<Vec<Option<T>>, NodeError> {
+    mut take: impl FnMut(usize, Option<T>) -> Result<U, NodeError>,
+) -> Result<Vec<U>, NodeError> {
     let mut all = Vec::with_capacity(calls.parameters.len());
     let numbers: Vec<usize> = (0..calls.parameters.len()).collect();
     for part in numbers.chunks(BATCH_CALLS_MAX) {
         match part {
-            [number] => all.push(one(transport, calls, *number).await?),
-            part => all.extend(batch_of(transport, calls, part).await?),
+            [number] => all.push(take(*number, one(transport, calls, *number).await?)?),
+            part => all.extend(batch_of(transport, calls, part, &mut take).await?),
         }
     }
     Ok(all)
 }
 
-async fn batch_of<T: DeserializeOwned>(
+async fn batch_of<T: DeserializeOwned, U>(
     transport: &Transport,
     calls: &Calls,
     part: &[usize],
-) -> Result<Vec<Option<T>>, NodeError> {
+    take: &mut impl FnMut(usize, Option<T>) -> Result<U, NodeError>,
+) -> Result<Vec<U>, NodeError> {
     let body: Vec<Value> = part.iter().map(|number| calls.request(*number)).collect();
     let body = Bytes::from(Value::Array(body).to_string());
     let bytes = match transport.post(calls.method, body).await {
         // The calls may be answered one after the other.
-        Err(NodeError::TooLong { .. }) => return each(transport, calls, part).await,
+        Err(NodeError::TooLong { .. }) => return each(transport, calls, part, take).await,
         bytes => bytes?,
     };
     if !bytes.trim_ascii_start().starts_with(b"[") {
         let answer: Answer<IgnoredAny> = parse(transport, calls.method, &bytes)?;
         return match answer.error {
             // It takes no batches, or none as long.
-            Some(_) => each(transport, calls, part).await,
+            Some(_) => each(transport, calls, part, take).await,
             None => Err(senseless(transport, calls.method, "one answer to many calls")),
         };
     }
-    let answers: Vec<Answer<T>> = parse(transport, calls.method, &bytes)?;
-    let mut by_id: HashMap<u64, Answer<T>> = HashMap::with_capacity(part.len());
-    for answer in answers {
-        let id = answer.id.filter(|id| part.iter().any(|number| *number as u64 == *id));
-        let Some(id) = id else { return Err(senseless(transport, calls.method, "an id that no call has")) };
-        if by_id.insert(id, answer).is_some() {
-            return Err(senseless(transport, calls.method, "two answers to one call"));
+    let mut by_number: HashMap<usize, Option<U>> = HashMap::with_capacity(part.len());
+    // Of the first call that has gone wrong, in whatever order a node answers.
+    let mut wrong: Option<(usize, NodeError)> = None;
+    let heard = |answer: Answer<T>| {
+        let number = answer.id.and_then(|id| part.iter().find(|number| **number as u64 == id).copied());
+        let number = number.ok_or_else(|| senseless(transport, calls.method, "an id that no call has"))?;
+        let taken = match answer.error {
+            Some(refusal) => Err(refused(transport, calls.asked(number), refusal)),
+            None => take(number, answer.result),
+        };
+        let (taken, error) = match taken {
+            Ok(taken) => (Some(taken), None),
+            Err(error) => (None, Some((number, error))),
+        };
+        wrong = wrong.take().into_iter().chain(error).min_by_key(|(number, _)| *number);
+        match by_number.insert(number, taken) {
+            Some(_) => Err(senseless(transport, calls.method, "two answers to one call")),
+            None => Ok(()),
         }
+    };
+    each_answer(transport, calls.method, &bytes, heard)?;
+    if by_number.len() < part.len() {
+        return Err(senseless(transport, calls.method, "a call of the batch has no answer"));
     }
-    let mut all = Vec::with_capacity(part.len());
-    for number in part {
-        match by_id.remove(&(*number as u64)) {
-            Some(Answer { error: Some(refusal), .. }) => {
-                return Err(refused(transport, calls.asked(*number), refusal));
-            }
-            Some(answer) => all.push(answer.result),
-            None => return Err(senseless(transport, calls.method, "a call of the batch has no answer")),
-        }
+    match wrong {
+        Some((_, error)) => Err(error),
+        // None is missing: each was taken.
+        None => Ok(part.iter().filter_map(|number| by_number.remove(number).flatten()).collect()),
     }
-    Ok(all)
 }
 
-async fn each<T: DeserializeOwned>(
+/// Gives `heard` the answers in `bytes`, each before the next one is read.
+fn each_answer<T: DeserializeOwned>(
+    transport: &Transport,
+    method: &'static str,
+    bytes: &[u8],
+    heard: impl FnMut(Answer<T>) -> Result<(), NodeError>,
+) -> Result<(), NodeError> {
+    struct Answers<'a, T, F> {
+        heard: F,
+        failed: &'a mut Option<NodeError>,
+        of: PhantomData<T>,
+    }
+
+    impl<'de, T, F> Visitor<'de> for Answers<'_, T, F>
+    where
+        T: DeserializeOwned,
+        F: FnMut(Answer<T>) -> Result<(), NodeError>,
+    {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("answers")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(mut self, mut answers: A) -> Result<(), A::Error> {
+            while let Some(answer) = answers.next_element()? {
+                if let Err(error) = (self.heard)(answer) {
+                    *self.failed = Some(error);
+                    return Err(A::Error::custom("an answer is of no use"));
+                }
+            }
+            Ok(())
+        }
+    }
+
+    let mut failed = None;
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let visitor = Answers { heard, failed: &mut failed, of: PhantomData };
+    let read = reader.deserialize_seq(visitor).and_then(|()| reader.end());
+    match (failed, read) {
+        (Some(error), _) => Err(error),
+        (None, read) => read.map_err(|error| senseless(transport, method, &error.to_string())),
+    }
+}
+
+async fn each<T: DeserializeOwned, U>(
     transport: &Transport,
     calls: &Calls,
     part: &[usize],
-) -> Result<Vec<Option<T>>, NodeError> {
+    take: &mut impl FnMut(usize, Option<T>) -> Result<U, NodeError>,
+) -> Result<Vec<U>, NodeError> {
     let mut all = Vec::with_capacity(part.len());
     for number in part {
-        all.push(one(transport, calls, *number).await?);
+        all.push(take(*number, one(transport, calls, *number).await?)?);
     }
     Ok(all)
 }

@@ -10,8 +10,10 @@ use ckb_jsonrpc_types::{
 use ckb_types::{H256, packed};
 use serde::{
     Deserialize, Deserializer,
-    de::{self, MapAccess, Visitor, value::MapAccessDeserializer},
+    de::{self, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
+
+use crate::limits::LIST_ENTRIES_MAX;
 
 /// Something in molecule's encoding, or in JSON.
 pub(crate) enum Form<T> {
@@ -43,15 +45,47 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Form<T> {
     }
 }
 
+/// A list of at most [`LIST_ENTRIES_MAX`] entries. Read, an entry can be twenty times as long as its text.
+fn bounded<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    struct List<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "at most {LIST_ENTRIES_MAX} entries")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Vec<T>, A::Error> {
+            let mut list = Vec::new();
+            while let Some(entry) = entries.next_element()? {
+                if list.len() == LIST_ENTRIES_MAX {
+                    return Err(de::Error::invalid_length(list.len() + 1, &self));
+                }
+                list.push(entry);
+            }
+            Ok(list)
+        }
+    }
+
+    from.deserialize_seq(List(PhantomData))
+}
+
 /// A transaction. Its hash is not read: it is computed.
 #[derive(Deserialize)]
 pub(crate) struct TransactionShape {
     version: Version,
+    #[serde(deserialize_with = "bounded")]
     cell_deps: Vec<CellDep>,
+    #[serde(deserialize_with = "bounded")]
     header_deps: Vec<H256>,
+    #[serde(deserialize_with = "bounded")]
     inputs: Vec<CellInput>,
+    #[serde(deserialize_with = "bounded")]
     outputs: Vec<CellOutput>,
+    #[serde(deserialize_with = "bounded")]
     outputs_data: Vec<JsonBytes>,
+    #[serde(deserialize_with = "bounded")]
     witnesses: Vec<JsonBytes>,
 }
 
