@@ -33,8 +33,8 @@ pub(crate) const FAILURE_DETAIL_BYTES_MAX: usize = 1024;
 const FAILURE_VERSION: u8 = 1;
 const FAILURE_HEADER_BYTES: usize = 1 + 8 + 8 + 2 + 2;
 
-/// Our own bytes per chunk and per entry beside the payload: keys, frames, tree pages. An entry also takes some
-/// 0.7 KiB of memory for as long as it is there, however small it is: what it counts bounds that too.
+/// Our own bytes per chunk and per entry beside the payload: keys, frames, tree pages. An entry also takes
+/// some 0.7 KiB of memory for as long as it is there, however small it is: what it counts bounds that too.
 const CHUNK_OVERHEAD_BYTES: u64 = 64;
 const ENTRY_OVERHEAD_BYTES: u64 = 4096;
 /// Bytes of disk charged for a byte stored: the amplification of sled 0.34.7, measured with random entries up

@@ -41,7 +41,8 @@ pub struct Raced {
 
 /// Who serves a gdb.
 pub trait GdbServer: Sync {
-    /// Serves the one behind `stream` until it leaves. Debug output goes to `line`, with the VM that wrote it.
+    /// Serves the one behind `stream` until it leaves. Debug output goes to `line`, with the VM that wrote
+    /// it.
     ///
     /// # Errors
     /// The script cannot begin, or Antares failed.

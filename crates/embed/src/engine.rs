@@ -44,8 +44,8 @@ impl VmVersion {
 /// What tells most scripts apart at no cost: length, VM version and ISA.
 type Key = (usize, u32, u8);
 
-/// Native code of scripts. They are told apart by their bytes: a transaction asks again and again for the same
-/// ones, whose digests would take longer than their runs.
+/// Native code of scripts. They are told apart by their bytes: a transaction asks again and again for the
+/// same ones, whose digests would take longer than their runs.
 #[derive(Default)]
 struct Kept {
     count: usize,
@@ -80,7 +80,8 @@ impl Kept {
     }
 }
 
-/// Whether these are the same bytes, of one length. What is kept stays what it is: at one address it is the same.
+/// Whether these are the same bytes, of one length. What is kept stays what it is: at one address it is the
+/// same.
 fn is_same(known: &Bytes, elf: &Bytes) -> bool {
     known.as_ptr() == elf.as_ptr() || known == elf
 }

@@ -78,8 +78,8 @@ async fn one<T: DeserializeOwned>(
     }
 }
 
-/// What `take` makes of the answers to all calls, in their order. It is given each by its number as soon as that
-/// has come, and no answer is kept: a node can make many that are long.
+/// What `take` makes of the answers to all calls, in their order. It is given each by its number as soon as
+/// that has come, and no answer is kept: a node can make many that are long.
 pub(crate) async fn batch<T: DeserializeOwned, U>(
     transport: &Transport,
     calls: &Calls,
