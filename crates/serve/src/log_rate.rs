@@ -10,7 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tracing::{Event, Level, Metadata, Subscriber, callsite::Identifier};
+use tracing::{
+    Event, Level, Metadata, Subscriber, callsite::Identifier, level_filters::LevelFilter,
+    subscriber::Interest,
+};
 use tracing_subscriber::layer::{Context, Filter};
 
 /// Time in which lines of a kind are counted together.
@@ -59,6 +62,15 @@ pub(crate) fn left_out() -> u64 {
 impl<S: Subscriber> Filter<S> for LogRate {
     fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
         true
+    }
+
+    // Of places it lets all through: what the other filter says of one is asked once, and not for each line.
+    fn callsite_enabled(&self, _: &'static Metadata<'static>) -> Interest {
+        Interest::always()
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::TRACE)
     }
 
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
