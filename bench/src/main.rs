@@ -2,11 +2,10 @@
 //! loop: programs to the same C built for this machine, `transactions`, `failures` and `corpus` (today's
 //! scripts) to ckb-vm's `AsmMachine`; `rsa-cycles` stand beside published numbers, `profiling` is what
 //! always-on samples cost, and `service` (only when it is named) is the way through pool and gRPC beside its
-//! targets, `service-transactions` its transactions alone, `transactions-elsewhere` those by the command line and
-//! by the crate `antares`, `corpus-service` and `corpus-cli` (likewise) are
-//! today's scripts on that way and by `antares run`, and `capacity` what a cluster of many runners can do by
-//! that. `shapes` (only when it is named) are the times that shapes of code take to compile, and their
-//! doubles.
+//! targets, `service-transactions` its transactions alone, `transactions-elsewhere` those by the command line
+//! and by the crate `antares`, `corpus-service` and `corpus-cli` (likewise) are today's scripts on that way
+//! and by `antares run`, and `capacity` what a cluster of many runners can do by that. `shapes` (only when it
+//! is named) are the times that shapes of code take to compile, and their doubles.
 //!
 //! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted
 //! instead of time, by callgrind; of `shapes` those that the baseline's compiles take. Prints tables and
@@ -52,6 +51,8 @@ const CORPUS_SERVICE: &str = "corpus-service";
 const CORPUS_CLI: &str = "corpus-cli";
 const SERVICE: &str = "service";
 const SERVICE_TRANSACTIONS: &str = "service-transactions";
+/// For profilers: `service-calls NAME SECONDS`.
+const SERVICE_CALLS: &str = "service-calls";
 const TRANSACTIONS_ELSEWHERE: &str = "transactions-elsewhere";
 const PROFILING: &str = "profiling";
 const CAPACITY: &str = "capacity";
@@ -116,6 +117,9 @@ fn main() -> Result<()> {
     }
     if wanted.first().is_some_and(|mode| mode == shapes::ONCE_COMPILED) {
         return shapes::compile_once(&wanted[1..]);
+    }
+    if wanted.first().is_some_and(|mode| mode == SERVICE_CALLS) {
+        return service::call(&wanted[1..]);
     }
     let mut take = |switch: &str| {
         let before = wanted.len();

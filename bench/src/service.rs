@@ -16,7 +16,7 @@ mod transactions;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde_json::json;
 
 use antares_capacity::Times;
@@ -155,7 +155,14 @@ impl Results {
     }
 }
 
-/// Measures transactions by the command line and by the crate `antares` in this process; shorter if `is_quick`.
+/// Calls for one transaction again and again: its name, and how many seconds.
+pub(crate) fn call(words: &[String]) -> Result<()> {
+    let [name, seconds] = words else { bail!("which transaction, and for how many seconds?") };
+    transactions::call(name, Duration::from_secs(seconds.parse()?))
+}
+
+/// Measures transactions by the command line and by the crate `antares` in this process; shorter if
+/// `is_quick`.
 pub(crate) fn measure_elsewhere(is_quick: bool) -> Result<()> {
     elsewhere(if is_quick { 1 } else { 5 }, &mut Results::default())
 }

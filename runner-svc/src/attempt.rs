@@ -159,7 +159,7 @@ impl Shared {
         let began = Instant::now();
         let unfinished = Unfinished::begin(&tenant.account, *cycles_max);
         let run = self.run_attempt(slot, transaction, &early, deadline);
-        let run = run.instrument(tracing::info_span!("meanwhile"));
+        let run = run.instrument(tracing::debug_span!("meanwhile"));
         let answer = natives.unless_more_come(run).await;
         // One that native code overtook had a worker's time all the same.
         if !matches!(answer, Ok(None)) {

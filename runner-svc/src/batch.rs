@@ -150,7 +150,7 @@ impl Runner {
     ) -> Result<Lot, ExecuteError> {
         let (shared, account) = (&self.shared, &context.tenant.account);
         account.may_run().map_err(ExecuteError::Quota)?;
-        let (slot, queue) = shared.slot(&context.tenant).instrument(tracing::info_span!("queue")).await?;
+        let (slot, queue) = shared.slot(&context.tenant).instrument(tracing::debug_span!("queue")).await?;
         let count = inputs.len();
         let job = self.job(context, inputs);
         let failing = if context.diagnosis { runs_of(&job, &prepared.script.elf) } else { Vec::default() };
@@ -168,7 +168,7 @@ impl Runner {
         };
         let lent = shared.lend(slot, context.run_time, deadline, run);
         let unfinished = Unfinished::begin(account, context.cycles_max.saturating_mul(count as u64));
-        let lent = lent.instrument(tracing::info_span!("worker")).await;
+        let lent = lent.instrument(tracing::debug_span!("worker")).await;
         unfinished.over();
         let Lent { mut answer, is_call_s } = lent?;
         charge_batch(account, &answer.reports, count, began.elapsed(), context.cycles_max);

@@ -45,7 +45,8 @@ impl Shared {
         let (prepared, answered) = self.prepare_or_run(&tenant, script, &job, (run_time, deadline)).await?;
         let Prepared { script, native, fallback, fetch } = prepared;
         let (native, fallback) = self.unless_left_early(&tenant.account, job.tier, (native, fallback));
-        let (turn, mut queue) = self.turn(&tenant, answered).instrument(tracing::info_span!("queue")).await?;
+        let (turn, mut queue) =
+            self.turn(&tenant, answered).instrument(tracing::debug_span!("queue")).await?;
         let origin = native.as_ref().map(Native::origin);
         let keys = origin.map(|origin| Used::of(&tenant.account, origin.key));
         self.metrics.note_native(origin.as_slice().iter().map(|origin| origin.tier), 1);
@@ -75,7 +76,7 @@ impl Shared {
             }
             Ok::<_, ExecuteError>(ended)
         };
-        let mut ended = work.instrument(tracing::info_span!("worker")).await?;
+        let mut ended = work.instrument(tracing::debug_span!("worker")).await?;
         self.keep_profile(&tenant.name, script.digest, &ended);
         self.learn_from(&tenant.account, native.as_ref(), &ended);
         if let Ended::Reported(report) = &ended {

@@ -96,7 +96,7 @@ impl Shared {
         let Some(mut begun) = begun.map_err(failed)? else {
             return self.lend(slot, run_time, deadline, move |pool, until| work.run(pool, until)).await;
         };
-        if self.patience.look(&mut begun) {
+        if self.patience.look(&mut begun, slot.is_alone()) {
             // None if the worker had died before it heard of the run.
             if let Some(answer) = begun.wait().map_err(failed)? {
                 return Ok(Lent { answer, is_call_s: deadline < own });

@@ -26,8 +26,8 @@ const RETRY_NODE: Duration = Duration::from_secs(2);
 /// Longest wait before a request is sent again.
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
-/// Bytes of one answer of the node: more than a transaction of a block, the first one's too, in hexadecimal digits.
-/// Calls whose answers are longer together are sent one after another.
+/// Bytes of one answer of the node: more than a transaction of a block, the first one's too, in hexadecimal
+/// digits. Calls whose answers are longer together are sent one after another.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 
 /// What comes of a lookup. One that the call's deadline ends counts as nothing.

@@ -111,7 +111,7 @@ impl Shared {
             return Ok((prepared, None));
         }
         let started = Instant::now();
-        let script = self.script(account, script).instrument(tracing::info_span!("script")).await?;
+        let script = self.script(account, script).instrument(tracing::debug_span!("script")).await?;
         let (found, answered) = self.native_or_answer(tenant, &script, job, (run_time, deadline)).await?;
         let mut prepared = Prepared::of(script, found, started);
         if let Some(answered) = &answered {
@@ -157,7 +157,7 @@ impl Shared {
         // What the interpreter had of a worker's time is its caller's also where native code overtakes it.
         let unfinished = Unfinished::begin(account, job.cycles_max);
         let run = self.run_one(slot, run_time, deadline, job.clone(), script.elf.clone(), None);
-        let mut run = pin!(run.instrument(tracing::info_span!("meanwhile")));
+        let mut run = pin!(run.instrument(tracing::debug_span!("meanwhile")));
         let mut ended = None;
         let found = tokio::select! {
             biased;

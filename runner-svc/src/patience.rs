@@ -13,6 +13,8 @@ use antares_pool::{Answers, StartedRun};
 
 /// Time that a task looks: a waking worker's way to its answer, and less than other tasks would notice.
 const LOOK: Duration = Duration::from_micros(100);
+/// The same while nothing else runs or waits to run: handing over would be slower than most transactions are.
+const LOOK_ALONE: Duration = Duration::from_micros(400);
 /// Looks in vain, one after another, from which on only some are made.
 const MISSES_MAX: u32 = 4;
 /// Of these, one in so many.
@@ -23,9 +25,9 @@ const ONE_IN: u32 = 32;
 pub(crate) struct Patience(AtomicU32);
 
 impl Patience {
-    /// Looks for the end of `started` as long as is worth it. Whether it is there.
-    pub(crate) fn look<R: Answers>(&self, started: &mut StartedRun<R>) -> bool {
-        let patience = self.now();
+    /// Looks for the end of `started` as long as is worth it, longer if it `is_alone`. Whether it is there.
+    pub(crate) fn look<R: Answers>(&self, started: &mut StartedRun<R>, is_alone: bool) -> bool {
+        let patience = self.now(is_alone);
         if patience.is_zero() {
             return false;
         }
@@ -35,10 +37,10 @@ impl Patience {
     }
 
     /// How long to look this time.
-    fn now(&self) -> Duration {
+    fn now(&self, is_alone: bool) -> Duration {
         let misses = self.0.load(Ordering::Relaxed);
         if misses < MISSES_MAX || misses.is_multiple_of(ONE_IN) {
-            return LOOK;
+            return if is_alone { LOOK_ALONE } else { LOOK };
         }
         self.0.fetch_add(1, Ordering::Relaxed);
         Duration::ZERO
@@ -62,7 +64,7 @@ mod tests {
     fn looks_in_vain_become_rare_and_one_that_is_not_makes_up_for_them() {
         let patience = Patience::default();
         let looks = (0..320).filter(|_| {
-            let looks = patience.now() == LOOK;
+            let looks = patience.now(false) == LOOK;
             if looks {
                 patience.note(false);
             }
@@ -70,6 +72,6 @@ mod tests {
         });
         assert!((10..=15).contains(&looks.count()));
         patience.note(true);
-        assert_eq!(patience.now(), LOOK);
+        assert_eq!((patience.now(false), patience.now(true)), (LOOK, LOOK_ALONE));
     }
 }

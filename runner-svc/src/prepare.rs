@@ -67,7 +67,7 @@ impl Shared {
         deadline: Instant,
     ) -> Result<Prepared, ExecuteError> {
         let started = Instant::now();
-        let script = self.script(account, script).instrument(tracing::info_span!("script")).await?;
+        let script = self.script(account, script).instrument(tracing::debug_span!("script")).await?;
         let found = match tier {
             Tier::Interpreter => (None, None),
             tier => self.native(account, (&script, None), options, tier, deadline).await?,
@@ -111,7 +111,7 @@ impl Shared {
         tier: Tier,
         deadline: Instant,
     ) -> Result<NativeOrNot, ExecuteError> {
-        let span = tracing::info_span!("artifact", cache = tracing::field::Empty);
+        let span = tracing::debug_span!("artifact", cache = tracing::field::Empty);
         let script_bytes = (script.inline.as_ref(), early);
         let fetched = self.library_after(account, script.digest, script_bytes, options).instrument(span);
         if tier == Tier::Native {

@@ -24,6 +24,7 @@ pub(crate) struct Full;
 /// Slots, and who waits for one.
 #[derive(Debug)]
 pub(crate) struct Queue {
+    slots: usize,
     waiting_max: usize,
     state: Mutex<State>,
 }
@@ -63,6 +64,12 @@ impl Slot {
     pub(crate) fn tenant(&self) -> &str {
         &self.tenant.name
     }
+
+    /// Whether no other slot is taken, and nobody waits for one.
+    pub(crate) fn is_alone(&self) -> bool {
+        let state = self.queue.state();
+        state.free + 1 == self.queue.slots && state.waiting == 0
+    }
 }
 
 impl Drop for Slot {
@@ -75,7 +82,7 @@ impl Queue {
     /// A queue before `slots` runs at once, in which `waiting_max` calls may wait.
     pub(crate) fn new(slots: usize, waiting_max: usize) -> Self {
         let peers = Turns::default();
-        Self { waiting_max, state: Mutex::new(State { free: slots, waiting: 0, peers }) }
+        Self { slots, waiting_max, state: Mutex::new(State { free: slots, waiting: 0, peers }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -291,6 +298,23 @@ mod tests {
         assert!(queue.try_acquire(&tenant).is_none());
         drop(ended(&mut calls).await);
         assert!(queue.try_acquire(&tenant).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_slot_is_alone_while_no_other_is_taken_and_nobody_waits() {
+        let queue = queue(2, 1);
+        let tenant = named("one");
+        let first = queue.try_acquire(&tenant).unwrap();
+        assert!(first.is_alone());
+        let second = queue.try_acquire(&tenant).unwrap();
+        assert!(!first.is_alone());
+        let mut calls = [Box::pin(queue.acquire(&tenant))];
+        assert!(ended(&mut calls).await.is_empty());
+        drop(second);
+        // The one that waited has it.
+        assert!(!first.is_alone());
+        drop(ended(&mut calls).await);
+        assert!(first.is_alone());
     }
 
     #[tokio::test]

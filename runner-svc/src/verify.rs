@@ -104,19 +104,19 @@ impl Shared {
         order.tenant.account.may_run().map_err(ExecuteError::Quota)?;
         let (arrived, resolving, field) = (order.arrived, order.resolving, order.source.field());
         let started = Instant::now();
-        let told = self.read(order).instrument(tracing::info_span!("transaction")).await?;
+        let told = self.read(order).instrument(tracing::debug_span!("transaction")).await?;
         let Told { transaction, mut candidates } = told;
         let (parse, started) = (started.elapsed(), Instant::now());
         let mut met = met(&candidates);
         candidates.extend(self.hot.find(&met.cells).into_iter().map(Candidate::from));
-        let span = tracing::info_span!("artifacts", count = candidates.len());
+        let span = tracing::debug_span!("artifacts", count = candidates.len());
         let (attempt, answered) =
             self.attempt_or_answer(&transaction, candidates, deadline).instrument(span).await?;
         let fetch = answered.as_ref().map_or_else(|| started.elapsed(), |early| early.began - started);
         let fetch = resolving + fetch.saturating_sub(attempt.made);
         let (order, account) = (&transaction.order, &transaction.order.tenant.account);
         let (turn, mut queue) =
-            self.turn(&order.tenant, answered).instrument(tracing::info_span!("queue")).await?;
+            self.turn(&order.tenant, answered).instrument(tracing::debug_span!("queue")).await?;
         attempt.without.iter().for_each(|(_, why)| self.metrics.note_fallback(*why));
         self.metrics.note_native(attempt.libraries.iter().map(|native| native.tier), 1);
         let keys: Vec<_> = attempt.libraries.iter().map(|native| Used::of(account, native.key)).collect();
@@ -143,7 +143,7 @@ impl Shared {
             }
             Ok::<_, ExecuteError>(ended)
         };
-        let ended = work.instrument(tracing::info_span!("worker")).await?;
+        let ended = work.instrument(tracing::debug_span!("worker")).await?;
         met.without = attempt.without;
         let (mut ended, interpreted) = self.take_in((order, field), ended, &met, &attempt.libraries)?;
         let mut recheck = None;

@@ -1,5 +1,5 @@
-//! Transactions by the command line: whole processes of `antares verify` beside such of a small program that has
-//! ckb-script with its assembly machine embedded, by turns.
+//! Transactions by the command line: whole processes of `antares verify` beside such of a small program that
+//! has ckb-script with its assembly machine embedded, by turns.
 
 use std::{
     fs,

@@ -1,6 +1,6 @@
 //! Transactions by the crate `antares` in this process, beside ckb-script with its assembly machine: the same
-//! resolved transactions, in the same loop, on as many threads. Each verification sorts the scripts into groups
-//! anew, as a node's does.
+//! resolved transactions, in the same loop, on as many threads. Each verification sorts the scripts into
+//! groups anew, as a node's does.
 
 use std::{
     collections::HashSet,

@@ -53,6 +53,11 @@ impl Server {
         Ok(server)
     }
 
+    /// Its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Processor time of the server and all its workers, dead or alive, seconds.
     pub(crate) fn processor_seconds(&self) -> f64 {
         let mut processes = vec![self.process.id()];
