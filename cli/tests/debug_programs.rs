@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use antares_guests::{debugged, debugger_examples};
+use antares_guests::{debugged, debugger_examples, loaded_library, loading_lock};
 use gdb::{antares, assert_in_order, folder, said};
 use tempfile::TempDir;
 
@@ -33,7 +33,7 @@ fn examples() -> TempDir {
 fn symbols_follow_exec_forwards_and_backwards() {
     let commands = "break main\ncontinue\nbt 1\ncontinue\nbt 1\nreverse-stepi\nreverse-continue\nbt 1\n\
                     continue\nbt 1\ncontinue\n";
-    let text = said(&examples(), &["--tx", "exec.json"], commands);
+    let text = said(&examples(), &["--tx", "exec.json", "--group", "lock", "--cell", "input.0"], commands);
     let parts = [
         "#0  main () at exec_caller.c:4",
         "#0  main (argc=3, argv=0x",
@@ -47,15 +47,57 @@ fn symbols_follow_exec_forwards_and_backwards() {
 
 #[test]
 fn symbols_are_those_of_the_vm_that_stopped() {
-    let commands = "break main\ncontinue\nbt 1\ncontinue\nbt 1\ninfo threads\nfinish\n\
-                    reverse-continue\nreverse-continue\nbt 1\n";
-    let text = said(&examples(), &["--tx", "spawn.json"], commands);
+    let commands = "break main\ncontinue\nbt 1\ncontinue\nbt 1\ninfo threads\n\
+                    reverse-continue\nbt 1\ncontinue\nbt 1\n";
+    let text = said(&examples(), &["--tx", "spawn.json", "--group", "lock", "--cell", "input.0"], commands);
     let parts = [
         "#0  main () at spawn_caller_strcat.c",
         "#0  main (argc=2, argv=0x",
         "at spawn_callee_strcat.c",
         "VM 1, runs",
         "#0  main () at spawn_caller_strcat.c",
+        "#0  main (argc=2, argv=0x",
+    ];
+    assert_in_order(&text, &parts);
+}
+
+/// A lock that loads a library from its second cell dep, whose functions are known by name as soon as it is
+/// there: forwards, and no longer before it.
+#[test]
+fn symbols_of_loaded_code_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("lock"), loading_lock(2).unwrap()).unwrap();
+    fs::write(folder.path().join("library"), loaded_library("-O1").unwrap()).unwrap();
+    let transaction = include_str!("transaction.json").replace("HASH_TYPE", "data1");
+    let dep = r#"{"out_point": {"tx_hash": "0x2222222222222222222222222222222222222222222222222222222222222222", "index": "0x0"}, "dep_type": "code"}"#;
+    let other = dep.replace("0x2222", "0x3333");
+    let cell = transaction
+        .find(
+            r#"{
+      "cell_dep""#,
+        )
+        .unwrap();
+    let end = transaction.find("}],\n    \"header_deps").unwrap() + 1;
+    let library = transaction[cell..end].replace("0x2222", "0x3333").replace("data lock", "data library");
+    let transaction = format!("{}, {library}{}", &transaction[..end], &transaction[end..]);
+    let last = transaction.rfind(dep).unwrap() + dep.len();
+    let transaction = format!("{}, {other}{}", &transaction[..last], &transaction[last..]);
+    fs::write(folder.path().join("tx.json"), transaction).unwrap();
+    let commands = "set breakpoint pending on\nbreak fold\ncontinue\ninfo symbol $pc\ncontinue\n\
+                    reverse-continue\nreverse-continue\ninfo sharedlibrary\ncontinue\ninfo symbol $pc\n\
+                    delete\ncontinue\n";
+    let text = said(&folder, &["--tx", "tx.json"], commands);
+    let parts = [
+        "Breakpoint 1 (fold) pending",
+        "Breakpoint 1, ",
+        "fold in section",
+        "/loaded-",
+        "Breakpoint 1, ",
+        "Breakpoint 1, ",
+        "No more reverse-execution history",
+        "Breakpoint 1, ",
+        "fold in section",
+        "exited normally",
     ];
     assert_in_order(&text, &parts);
 }
@@ -128,17 +170,19 @@ fn lldb_goes_forward_and_back_to_a_breakpoint() {
         "print kept.balance",
         "process continue --reverse",
         "watchpoint set expression -- &kept.balance",
-        "process continue",
+        "process continue --forward",
         "bt 2",
         "frame variable",
         "thread step-out",
         "breakpoint delete --force",
         "watchpoint delete --force",
-        "process continue",
+        "process continue --forward",
     ];
     let mut lldb = Command::new("lldb-22");
     lldb.current_dir(folder.path()).args(["--batch", "--no-lldbinit"]).stdin(Stdio::null());
-    commands.iter().for_each(|command| drop(lldb.args(["-o", command])));
+    for command in commands {
+        lldb.args(["-o", command]);
+    }
     let output = lldb.arg("script.elf").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let parts = [
@@ -169,22 +213,23 @@ fn system_calls_are_caught_by_the_protocol() {
     assert!(client.ask("qSupported:multiprocess+").contains("QCatchSyscalls+"));
     assert_eq!(client.ask("QCatchSyscalls:1;804"), "OK");
     let stop = client.ask("vCont;c");
-    assert!(stop.starts_with("T05") && stop.contains("syscall_entry:804;"), "{stop}");
+    assert!(stop.starts_with("T05") && stop.contains("syscall_entry:0804;"), "{stop}");
     assert_eq!(client.ask("QCatchSyscalls:0"), "OK");
     assert_eq!(client.ask("vCont;c"), "W00");
 }
 
-/// ckb-vm executes `lui` and `addiw` of one register as one. A breakpoint on the second stops before both.
+/// ckb-vm executes `lui` and `addiw` of one register as one. A breakpoint on the second stops before both,
+/// unless one is there already.
 #[test]
 fn a_breakpoint_inside_of_two_instructions_in_one_stops_before_them() {
-    // lui a0, 0x12; addiw a0, a0, 5; li a0, 0; li a7, 93; ecall
-    let code: [u32; 5] = [0x0001_2537, 0x0055_051b, 0x0000_0513, 0x05d0_0893, 0x0000_0073];
+    // nop; lui a0, 0x12; addiw a0, a0, 5; li a0, 0; li a7, 93; ecall
+    let code: [u32; 6] = [0x13, 0x0001_2537, 0x0055_051b, 0x0000_0513, 0x05d0_0893, 0x0000_0073];
     let folder = folder(&program(&code));
-    let commands = "break *0x1007c\ncontinue\nprint $pc\nstepi\nprint $pc\nprint $a0\nreverse-continue\n\
+    let commands = "break *0x10080\ncontinue\nprint $pc\nstepi\nprint $pc\nprint $a0\nreverse-continue\n\
                     print $pc\ncontinue\n";
     let text = said(&folder, &["script.elf"], commands);
     let parts =
-        ["SIGTRAP", "= (void (*)()) 0x10078", "0x10080", "= 73733", "SIGTRAP", "0x10078", "exited normally"];
+        ["SIGTRAP", "= (void (*)()) 0x1007c", "0x10084", "= 73733", "SIGTRAP", "0x1007c", "exited normally"];
     assert_in_order(&text, &parts);
 }
 
@@ -234,8 +279,8 @@ fn mode_gdb(folder: &Path, words: &[&str]) -> (Ends, BufReader<ChildStdout>, Str
 fn gdb_at(folder: &Path, address: &str, commands: &str) -> String {
     let settings = "set pagination off\nset confirm off\nset width 0\n";
     fs::write(folder.join("commands"), format!("{settings}target remote {address}\n{commands}")).unwrap();
-    let output = Command::new("gdb-multiarch").current_dir(folder).args(["-q", "-batch", "-x", "commands"]);
-    let output = output.output().unwrap();
+    let mut gdb = Command::new("gdb-multiarch");
+    let output = gdb.current_dir(folder).args(["-q", "-batch", "-x", "commands"]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 

@@ -42,6 +42,10 @@ fn what_is_never_loaded_is_told_and_taken() {
     let said = text(folder.path(), &["size", "long"], 0);
     assert!(said.starts_with("1,132 bytes: 1,132 CKBytes"), "{said}");
     assert!(said.contains("1,000   88.34  never loaded"), "{said}");
+    // A function without a name goes to the end of its page, the file does not.
+    let functions = said.split("functions\n").nth(1).unwrap();
+    let bytes: u64 = functions.split_whitespace().next().unwrap().replace(',', "").parse().unwrap();
+    assert!(bytes <= 132, "{said}");
     let said = text(folder.path(), &["size", "long", "--shrink", "-o", "small"], 0);
     assert!(said.contains("132 bytes, 1,132 before: 1,000 CKBytes less"), "{said}");
     assert_eq!(

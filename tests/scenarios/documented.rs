@@ -71,6 +71,8 @@ const EXAMPLES: &[(&[i32], &str)] = &[
     (&[0], "debug SCRIPT --gdb --batch empty --max-cycles 100M --vm-version 2 --break-at-cycles 100 -- 0"),
     // No machine has this address.
     (&[2], "debug SCRIPT --listen 192.0.2.1:9999"),
+    // Its own tests have a terminal.
+    (&[2], "debug SCRIPT --tui"),
     (
         &[0],
         "debug SCRIPT --as-lock --args 0x01 --witness 0x --data @list --break-on-error --gdb --batch empty",

@@ -42,6 +42,7 @@ pub(crate) fn job(args: &DebugArgs) -> Result<HostedDebug, Failure> {
         breaks_on_error: args.break_on_error,
         break_at_cycles: args.break_at_cycles,
         vm: 0,
+        has_file: args.elf.as_deref().is_some_and(|path| !input::is_stdio(path)),
     })
 }
 

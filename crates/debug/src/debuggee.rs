@@ -12,6 +12,7 @@ use crate::{
     history::History,
     lane::Met,
     limits::HEARD_CYCLES,
+    loaded::LoadedFile,
     printed::{Calls, Printed},
     record::Recorder,
     replay::{Hit, Mind, Reached, Replay},
@@ -158,7 +159,8 @@ impl Debuggee {
     pub fn new(target: Target, sink: LineSink) -> Result<Self, DebugError> {
         let prepared = Prepared::new(&target.mock, &target.environment)?;
         let printed = Printed::default();
-        let silent = Calls { only_prints: target.only_prints, printed: None };
+        let only_prints = target.only_prints;
+        let silent = Calls { only_prints, ..Calls::default() };
         let loud = Calls { printed: Some(printed.clone()), ..silent.clone() };
         let group = (target.kind, target.cell);
         let recorder = Recorder::new(prepared, group, target.args, target.cycles_max, silent)?;
@@ -256,6 +258,13 @@ impl Debuggee {
     /// The system call that a VM makes next, if it does.
     pub fn next_call(&mut self, vm: u64) -> Option<u64> {
         self.replay.lanes.get_mut(&vm)?.next_call()
+    }
+
+    /// Files of which a VM has loaded code: where the first segment of each is, and its bytes.
+    pub(crate) fn loaded(&self, vm: u64) -> Vec<LoadedFile> {
+        let lane = self.replay.lanes.get(&vm);
+        let place = lane.map(|lane| (lane.program, lane.cycles()));
+        place.map(|(program, cycles)| self.replay.loaded().until(vm, program, cycles)).unwrap_or_default()
     }
 
     /// Instructions of a VM from an address on, each with its address, as the VM executes them: two in one

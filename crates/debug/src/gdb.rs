@@ -63,18 +63,19 @@ pub enum ServeError {
     Protocol(String),
 }
 
-/// Serves one gdb over `wire` until it leaves.
+/// Serves one gdb over `wire` until it leaves. `has_file` says whether it is given the script as a file.
 ///
 /// # Errors
 /// The run cannot go on, or what comes is not of the protocol.
-pub fn serve(debuggee: Debuggee, wire: impl Wire) -> Result<Ended, ServeError> {
-    serve_on(debuggee, Buffered::new(wire))
+pub fn serve(debuggee: Debuggee, wire: impl Wire, has_file: bool) -> Result<Ended, ServeError> {
+    serve_on(debuggee, Buffered::new(wire), has_file)
 }
 
-fn serve_on<W: Wire>(mut debuggee: Debuggee, wire: Buffered<W>) -> Result<Ended, ServeError> {
+fn serve_on<W: Wire>(mut debuggee: Debuggee, wire: Buffered<W>, has_file: bool) -> Result<Ended, ServeError> {
     debuggee.stop_at_programs(debuggee.vm());
-    let files = files::Files::default();
-    let mut session = Session { debuggee, going: None, pending: None, files, by_monitor: false };
+    let files = files::Files::new(has_file);
+    let listed = (debuggee.vm(), Vec::new());
+    let mut session = Session { debuggee, going: None, pending: None, files, listed, by_monitor: false };
     let ended = GdbStub::new(wire).run_blocking::<EventLoop<Buffered<W>>>(&mut session);
     match ended {
         Ok(DisconnectReason::TargetExited(code)) => Ok(Ended::Exited(code)),
@@ -102,6 +103,8 @@ struct Session {
     /// What gdb hears as soon as it has read the symbols of another program.
     pending: Option<MultiThreadStopReason<u64>>,
     files: files::Files,
+    /// The VM that was told of last, and where code is that it has loaded, as gdb knows it.
+    listed: (u64, Vec<u64>),
     /// Whether system calls are caught for the command `monitor`: this gdb has no catchpoints of its own.
     by_monitor: bool,
 }
@@ -269,12 +272,17 @@ impl Session {
     fn told(&mut self, stop: Stop) -> MultiThreadStopReason<u64> {
         let tid = self.thread_of(&stop);
         let is_end = matches!(stop, Stop::Exited(_) | Stop::Failed { again: true, .. });
+        let is_told = stop == Stop::Program;
         let reason = self.reason(stop);
-        if is_end || self.debuggee.is_known_program(vm_of(tid)) {
+        let vm = vm_of(tid);
+        let loaded = self.debuggee.loaded(vm).iter().map(|file| file.address).collect();
+        let is_new = loaded != self.listed.1 || !self.debuggee.is_known_program(vm);
+        if is_end || !is_new && !is_told {
             return reason;
         }
-        self.debuggee.stop_at_programs(vm_of(tid));
-        self.pending = Some(reason);
+        self.listed = (vm, loaded);
+        self.debuggee.stop_at_programs(vm);
+        self.pending = (!is_told).then_some(reason);
         MultiThreadStopReason::Library(tid)
     }
 

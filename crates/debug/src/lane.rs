@@ -22,6 +22,7 @@ use ckb_vm::{
 use crate::{
     image::{Image, Place},
     limits::TRACE_CYCLES,
+    loaded::{LOAD_AS_CODE, LoadedCode},
     printed::{Calls, calls},
     stops::{Stops, WatchRange},
     tape::{End, Slice},
@@ -42,7 +43,7 @@ pub(crate) enum Met {
     Cycles,
     /// Out of the addresses in which it steps.
     Out,
-    /// Where a VM of another program goes on; backwards, where it was left.
+    /// Where a VM of another program goes on; backwards, where it was left. Or other code is there.
     Program(usize),
 }
 
@@ -65,6 +66,9 @@ pub(crate) struct Lane {
     stepper: Stepper,
     base: Arc<AtomicU64>,
     messages: Arc<Mutex<Vec<Message>>>,
+    vm: VmId,
+    group: SgData<Cells>,
+    loaded: LoadedCode,
     /// Of the stops by which its code is cut.
     generation: u64,
     /// As it was last, if it has not changed since.
@@ -96,6 +100,9 @@ impl Lane {
             stepper,
             base,
             messages,
+            vm,
+            group: group.clone(),
+            loaded: with.loaded.clone(),
             generation: 0,
             image: None,
             is_changed: true,
@@ -238,7 +245,7 @@ impl Lane {
                 continue;
             }
             match self.step(instruction, stops, is_minded) {
-                Ok(Some(watch)) => return Went::Met(Met::Watch(watch)),
+                Ok(Some(met)) => return Went::Met(met),
                 Ok(None) if !self.machine.running() => return Went::Reached,
                 Ok(None) => {}
                 Err(Error::Yield) => {
@@ -263,25 +270,35 @@ impl Lane {
         is_caught.then_some(Met::Call(number))
     }
 
-    /// One instruction; the watch that it hits.
+    /// One instruction; the watch that it hits, or that there is other code behind it.
     fn step(
         &mut self,
         instruction: Option<Instruction>,
         stops: &Stops,
         is_minded: bool,
-    ) -> Result<Option<WatchRange>, Error> {
+    ) -> Result<Option<Met>, Error> {
         self.before = self.cycles();
         let registers = self.machine.inner_mut().registers;
+        let is_call = instruction.is_some_and(is_call);
+        if is_call && registers[A7] == LOAD_AS_CODE {
+            self.stepper.step(&mut self.machine)?;
+            let at = (self.vm, self.program, self.cycles());
+            let is_loaded =
+                self.machine.registers()[A0] == 0 && self.loaded.note(at, &registers, &self.group);
+            let is_told = is_minded && stops.program().is_some() && !stops.is_back;
+            return Ok((is_loaded && is_told).then_some(Met::Program(self.program)));
+        }
         let Some(known) = instruction.filter(|_| is_minded) else {
             return self.stepper.step(&mut self.machine).map(|()| None);
         };
-        if !is_call(known) {
-            let hit = stops.hit(known, &registers);
+        if !is_call {
+            let hit = stops.hit(known, &registers).map(Met::Watch);
             return self.stepper.step(&mut self.machine).map(|()| hit);
         }
         let watched: Vec<_> = stops.written().map(|watch| (*watch, self.bytes_of(watch))).collect();
         self.stepper.step(&mut self.machine)?;
-        Ok(watched.into_iter().find(|(watch, old)| self.bytes_of(watch) != *old).map(|(watch, _)| watch))
+        let hit = watched.into_iter().find(|(watch, old)| self.bytes_of(watch) != *old);
+        Ok(hit.map(|(watch, _)| Met::Watch(watch)))
     }
 
     fn bytes_of(&mut self, watch: &WatchRange) -> Option<Bytes> {

@@ -21,6 +21,7 @@ mod history;
 mod image;
 mod lane;
 mod limits;
+mod loaded;
 pub mod look;
 mod printed;
 mod record;

@@ -22,5 +22,7 @@ pub(crate) const TRACE_CYCLES: u64 = 4_096;
 pub(crate) const HEARD_CYCLES: u64 = 4_000_000;
 /// How often a way from one stop to the next stops where VMs of other programs go on; then only at new ones.
 pub(crate) const PROGRAM_CHANGES_MAX: u32 = 256;
+/// Pieces of code that scripts load, at most, which somebody is told of.
+pub(crate) const LOADS_MAX: usize = 4_096;
 /// Lines of debug output that wait to be told, at most.
 pub(crate) const LINES_MAX: usize = 65_536;

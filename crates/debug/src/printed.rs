@@ -13,7 +13,7 @@ use ckb_vm::{
     registers::{A0, A7},
 };
 
-use crate::limits::LINES_MAX;
+use crate::{limits::LINES_MAX, loaded::LoadedCode};
 
 /// Number of the system call that prints.
 const DEBUG_PRINT: u64 = 2177;
@@ -49,6 +49,8 @@ pub(crate) struct Calls {
     pub(crate) only_prints: bool,
     /// Where lines go; the recorder's nowhere.
     pub(crate) printed: Option<Printed>,
+    /// Code that was loaded.
+    pub(crate) loaded: LoadedCode,
 }
 
 /// The system calls of a VM.

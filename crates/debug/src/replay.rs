@@ -8,6 +8,7 @@ use ckb_vm::Error;
 use crate::{
     DebugError,
     lane::{Lane, Met, Went},
+    loaded::LoadedCode,
     printed::Calls,
     record::Recorder,
     stops::Stops,
@@ -85,6 +86,11 @@ impl Replay {
     pub(crate) fn lane_of(&mut self, vm: VmId) -> &mut Lane {
         let (group, calls) = (self.recorder.group(), &self.calls);
         self.lanes.entry(vm).or_insert_with(|| Lane::new(vm, group, calls))
+    }
+
+    /// Code that was loaded.
+    pub(crate) fn loaded(&self) -> &LoadedCode {
+        &self.calls.loaded
     }
 
     /// Has the VM that runs know how many cycles all had before.

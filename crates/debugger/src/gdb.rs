@@ -41,7 +41,16 @@ pub(crate) fn serve(
         let (stream, peer) = listener.accept().map_err(failed)?;
         say(format_args!("Accepted connection from: {peer}, booting VM"));
         let run = target.job(words, cycles_max, None);
-        let job = HostedDebug { run, only_prints: false, breaks_on_error: false, break_at_cycles: None, vm };
+        // Who has a script alone gives it to gdb, as guides say.
+        let has_file = words.bin.is_some();
+        let job = HostedDebug {
+            run,
+            only_prints: false,
+            breaks_on_error: false,
+            break_at_cycles: None,
+            vm,
+            has_file,
+        };
         let line = |of, text: &str| {
             if of == vm {
                 lines::log(text);

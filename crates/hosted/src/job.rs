@@ -86,6 +86,8 @@ pub struct HostedDebug {
     pub break_at_cycles: Option<u64>,
     /// The VM before whose first instruction it begins.
     pub vm: u64,
+    /// Whether the gdb is given the script as a file.
+    pub has_file: bool,
 }
 
 /// How a gdb's session ended.

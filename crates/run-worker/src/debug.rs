@@ -11,13 +11,13 @@ use crate::verify;
 
 /// Serves the gdb until it leaves.
 pub(crate) fn serve(job: HostedDebug, pipes: HostPipes) -> io::Result<()> {
-    let pipes = Arc::new(pipes);
+    let (pipes, has_file) = (Arc::new(pipes), job.has_file);
     let debuggee = match debuggee(job, &pipes) {
         Ok(debuggee) => debuggee,
         Err(why) => return pipes.tell(&HostedNews::Refused(why)),
     };
     pipes.tell(&HostedNews::Ready)?;
-    let end = match gdb::serve(debuggee, Wire(pipes.clone())) {
+    let end = match gdb::serve(debuggee, Wire(pipes.clone()), has_file) {
         Ok(gdb::Ended::Exited(code)) => DebugEnd::Exited(code.cast_signed()),
         Ok(gdb::Ended::Failed) => DebugEnd::Failed,
         Ok(gdb::Ended::Left) => DebugEnd::Left,
@@ -46,7 +46,7 @@ pub(crate) fn show(job: HostedDebug, pipes: HostPipes) -> io::Result<()> {
 }
 
 fn debuggee(job: HostedDebug, pipes: &Arc<HostPipes>) -> Result<Debuggee, String> {
-    let HostedDebug { run, only_prints, breaks_on_error, break_at_cycles, vm } = job;
+    let HostedDebug { run, only_prints, breaks_on_error, break_at_cycles, vm, .. } = job;
     let shared = run.cells.into_iter().map(|(data_hash, data)| SharedData { data, data_hash });
     let shared: Vec<_> = shared.collect();
     let mock = Mock::from_document(&run.document, &shared).map_err(|error| error.to_string())?;

@@ -71,14 +71,25 @@ impl Sizes {
                     .functions()
                     .map(|(start, end, name)| Part {
                         name: name.to_owned(),
-                        bytes: end.saturating_sub(start),
+                        bytes: in_file(&file, start, end),
                     })
                     .collect(),
             ),
-            files: files(&symbols),
+            files: files(&file, &symbols),
             duplicates: duplicates(&file, &symbols),
         })
     }
+}
+
+/// How many bytes from `start` to `end` the file has. Code that nobody named goes on to the end of its page,
+/// where the file may have nothing.
+fn in_file(file: &ElfFile64<'_>, start: u64, end: u64) -> u64 {
+    let segment = file.segments().find(|segment| {
+        let bytes = segment.file_range().1;
+        (segment.address()..segment.address().saturating_add(bytes)).contains(&start)
+    });
+    let stop = segment.map_or(start, |segment| segment.address().saturating_add(segment.file_range().1));
+    end.min(stop).saturating_sub(start)
 }
 
 /// Without what is empty, the largest first.
@@ -89,9 +100,10 @@ fn sorted(mut parts: Vec<Part>) -> Vec<Part> {
 }
 
 /// Bytes of code by the file of the innermost function, two bytes at a time: no instruction is shorter.
-fn files(symbols: &Symbols) -> Vec<Part> {
+fn files(elf: &ElfFile64<'_>, symbols: &Symbols) -> Vec<Part> {
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
     for (start, end, _) in symbols.functions().filter(|_| symbols.has_lines()) {
+        let end = start + in_file(elf, start, end);
         for pc in (start..end).step_by(2) {
             let line = symbols.locate(pc).into_iter().next().and_then(|location| location.line);
             let file = line.map(|line| line.file).filter(|file| !file.is_empty());

@@ -3,7 +3,7 @@
 //! gdb has one address space, and programs of several VMs lie at the same addresses. So it is told of one of
 //! them alone, as of a library: that of the VM which has stopped.
 
-use std::{cell::Cell, fmt::Write as _};
+use std::fmt::Write as _;
 
 use bytes::Bytes;
 use gdbstub::{
@@ -22,26 +22,31 @@ use gdbstub::{
     },
 };
 
+use object::{Object as _, ObjectSection as _, SectionFlags, elf::SHF_ALLOC};
+
 use super::{Session, part};
+use crate::loaded::segments;
 
 /// The program of the first VM, which a gdb with a file of its own has.
 const FIRST: usize = 0;
 /// What a gdb without a file takes for the program, and its programs for libraries: nothing but a head.
 const EMPTY: &str = "/none.elf";
-/// What an ELF calls a segment that is loaded.
-const LOADED: u32 = 1;
 /// Files that gdb may have open.
 const OPEN_MAX: usize = 64;
 
 /// The files that gdb has open.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Files {
     open: Vec<Option<Bytes>>,
-    /// Whether this gdb has no file of its own.
-    has_none: Cell<bool>,
+    /// Whether this gdb is given the script as a file.
+    has_file: bool,
 }
 
 impl Files {
+    pub(super) fn new(has_file: bool) -> Self {
+        Self { open: Vec::new(), has_file }
+    }
+
     fn get<E>(&self, fd: u32) -> Result<&Bytes, HostIoError<E>> {
         let file = usize::try_from(fd).ok().and_then(|fd| self.open.get(fd)?.as_ref());
         file.ok_or(HostIoError::Errno(HostIoErrno::EBADF))
@@ -53,11 +58,45 @@ fn name(number: usize) -> String {
     format!("/script-{number}.elf")
 }
 
+/// The name of a file of which code was loaded there.
+fn loaded_name(address: u64) -> String {
+    format!("/loaded-{address:x}.elf")
+}
+
+/// Adds a library, whose first segment is there, to a list.
+fn add(list: &mut String, name: &str, elf: &[u8], address: u64) {
+    let Some((first, last)) = segments(elf).next().zip(segments(elf).last()) else { return };
+    let places: String = match last.address.checked_add(last.bytes).is_some_and(|end| end >= first.address) {
+        true => format!("<segment address=\"{address:#x}\"/>"),
+        // gdb 13 dies of a last segment that is before the first. Then sections tell.
+        false => {
+            let Ok(file) = object::File::parse(elf) else { return };
+            let is_loaded = |section: &object::Section<'_, '_>| match section.flags() {
+                SectionFlags::Elf { sh_flags, .. } => sh_flags.0 & SHF_ALLOC.0 != 0,
+                _ => false,
+            };
+            let moved = address.wrapping_sub(first.address);
+            let loaded = file.sections().filter(is_loaded);
+            loaded
+                .map(|section| format!("<section address=\"{:#x}\"/>", section.address().wrapping_add(moved)))
+                .collect()
+        }
+    };
+    if !places.is_empty() {
+        // Writing to a string does not fail.
+        let _ = write!(list, "<library name=\"{name}\">{places}</library>");
+    }
+}
+
 impl Session {
     fn named(&self, path: &[u8]) -> Option<Bytes> {
         let path = std::str::from_utf8(path).ok()?;
         if path == EMPTY {
             return Some(Bytes::from(empty()));
+        }
+        if path.starts_with("/loaded-") {
+            let loaded = self.debuggee.loaded(self.listed.0).into_iter();
+            return loaded.rev().find(|file| loaded_name(file.address) == path).map(|file| file.elf);
         }
         let number = path.strip_prefix("/script-")?.strip_suffix(".elf")?.parse().ok()?;
         self.debuggee.program_at(number)
@@ -72,22 +111,25 @@ impl ExecFile for Session {
         length: usize,
         into: &mut [u8],
     ) -> TargetResult<usize, Self> {
-        self.files.has_none.set(true);
-        Ok(part(EMPTY.as_bytes(), (offset, length), into))
+        // One that has a file may ask, too.
+        let name = if self.files.has_file { name(FIRST) } else { EMPTY.to_owned() };
+        Ok(part(name.as_bytes(), (offset, length), into))
     }
 }
 
 impl Libraries for Session {
-    /// The program that is looked at, where it is.
+    /// The program that is looked at and code that it has loaded, where they are.
     fn get_libraries(&self, offset: u64, length: usize, into: &mut [u8]) -> TargetResult<usize, Self> {
         let mut list = String::from("<library-list>");
-        let has_none = self.files.has_none.get();
+        let has_none = !self.files.has_file;
         if let Some(number) = self.debuggee.stops.program().filter(|number| has_none || *number != FIRST)
-            && let Some(base) = self.debuggee.program_at(number).and_then(|elf| base(&elf))
+            && let Some(elf) = self.debuggee.program_at(number)
+            && let Some(segment) = segments(&elf).next()
         {
-            let name = name(number);
-            // Writing to a string does not fail.
-            let _ = write!(list, "<library name=\"{name}\"><segment address=\"{base:#x}\"/></library>");
+            add(&mut list, &name(number), &elf, segment.address);
+        }
+        for file in self.debuggee.loaded(self.listed.0) {
+            add(&mut list, &loaded_name(file.address), &file.elf, file.address);
         }
         list.push_str("</library-list>");
         Ok(part(list.as_bytes(), (offset, length), into))
@@ -104,18 +146,6 @@ fn empty() -> Vec<u8> {
     (elf[16], elf[18], elf[20]) = (2, 243, 1);
     (elf[52], elf[54], elf[58]) = (HEAD_BYTES, 56, 64);
     elf
-}
-
-/// The address of the first segment of a program that is loaded.
-fn base(elf: &[u8]) -> Option<u64> {
-    let number = |at: usize| Some(u64::from_le_bytes(*elf.get(at..)?.first_chunk()?));
-    let half = |at: usize| Some(usize::from(u16::from_le_bytes(*elf.get(at..)?.first_chunk()?)));
-    let (first, size, count) = (usize::try_from(number(32)?).ok()?, half(54)?, half(56)?);
-    (0..count).find_map(|index| {
-        let at = first.checked_add(index * size)?;
-        let is_loaded = elf.get(at..)?.first_chunk() == Some(&LOADED.to_le_bytes());
-        number(at.checked_add(16)?).filter(|_| is_loaded)
-    })
 }
 
 impl HostIo for Session {

@@ -73,7 +73,13 @@ impl Look {
             }));
             match self.caller_of(vm, at.pc, &at.registers, is_innermost) {
                 // A stack grows, or nobody knows where it goes.
-                Some(caller) if caller.pc != 0 && caller.registers[SP] >= at.registers[SP] => at = caller,
+                Some(caller)
+                    if caller.pc != 0
+                        && (caller.registers[SP], caller.pc) != (at.registers[SP], at.pc)
+                        && caller.registers[SP] >= at.registers[SP] =>
+                {
+                    at = caller;
+                }
                 _ => break,
             }
         }
