@@ -144,8 +144,8 @@ pub fn set_log_filter(filter: &str) -> Result<String, String> {
     Ok(std::mem::replace(&mut current.0, filter.to_owned()))
 }
 
-/// Without its filter each line and span of any level, of every library, would be made for it: a tenth of what a
-/// short call takes.
+/// Without its filter each line and span of any level, of every library, would be made for it: a tenth of
+/// what a short call takes.
 fn last_errors_layer<S>() -> impl Layer<S>
 where
     S: tracing::Subscriber + for<'span> tracing_subscriber::registry::LookupSpan<'span>,
