@@ -155,9 +155,26 @@ fn lines_and_calls_are_stepped_over_both_ways() {
     assert!(before.contains("#0 script debugged.c"), "{before}");
     terminal.press(&["I"]);
     terminal.wait(&["spin at"]);
-    // What takes long is stopped.
     terminal.command("nonsense");
     terminal.wait(&["break PLACE"]);
+    terminal.press(&["q"]);
+}
+
+#[test]
+fn what_takes_long_is_stopped() {
+    let words = "script.elf --tui --max-cycles 1000G -- 100000000000";
+    let terminal = Terminal::new(words, &debugged("SPINS").unwrap());
+    terminal.wait(&["begins"]);
+    for key in ["c", "n"] {
+        terminal.press(&[key]);
+        let end = Instant::now() + PATIENCE;
+        while !terminal.text().contains(BUSY) {
+            assert!(Instant::now() < end, "it never ran:\n{}", terminal.text());
+            thread::sleep(Duration::from_millis(20));
+        }
+        terminal.press(&["Escape"]);
+        terminal.wait(&["spin at", "| stopped"]);
+    }
     terminal.press(&["q"]);
 }
 
