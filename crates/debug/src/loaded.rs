@@ -141,7 +141,8 @@ mod tests {
     #[test]
     fn what_is_cut_off_has_no_segments() {
         let elf = elf();
-        for length in 0..elf.len() {
+        // Of the last entry two words are not looked at.
+        for length in 0..elf.len() - 16 {
             assert!(segments(&elf[..length]).count() < 2);
         }
         assert_eq!(segments(&elf).count(), 2);

@@ -89,6 +89,7 @@ impl Look {
         // The line that it goes to the beginning of.
         let mut aim = None;
         loop {
+            let behind = self.registers();
             let stop = self.back_one(is_over, hears)?;
             if stop != Stop::Stepped {
                 return Ok(stop);
@@ -98,7 +99,7 @@ impl Look {
                 // What has no line is gone through.
                 None if line.is_some() && line != begin => aim = line,
                 None if begin.is_none() => return Ok(stop),
-                Some(_) if line != aim => return self.go(Resume::Step(self.vm), hears),
+                Some(_) if line != aim => return self.on_to(behind, hears),
                 _ => {}
             }
             if self.is_point() {
@@ -107,6 +108,17 @@ impl Look {
             if hears() {
                 return Ok(Stop::Interrupted);
             }
+        }
+    }
+
+    /// On by one instruction, or over the call that it is, to where the VM had these registers.
+    fn on_to(&mut self, behind: Option<Registers>, hears: Hears<'_>) -> Result<Stop, DebugError> {
+        let stop = self.go(Resume::Step(self.vm), hears)?;
+        match behind {
+            Some(behind) if stop == Stop::Stepped && self.pc() != behind.pc => {
+                self.until(behind.pc, &|sp| sp >= behind.general[SP], hears)
+            }
+            _ => Ok(stop),
         }
     }
 
