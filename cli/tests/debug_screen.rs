@@ -84,30 +84,41 @@ impl Drop for Terminal {
     }
 }
 
+/// Asserts that `terminal` comes to show the kept screen `name`; `screen` may be of a moment in which it is
+/// drawn.
 #[track_caller]
-fn assert_screen(name: &str, screen: &str) {
+fn assert_screen(terminal: &Terminal, name: &str, screen: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/screens").join(name);
     if env::var_os("BLESS").is_some() {
         fs::write(path, screen).unwrap();
         return;
     }
     let kept = fs::read_to_string(&path).unwrap_or_default();
+    let (end, mut screen) = (Instant::now() + PATIENCE, screen.to_owned());
+    while kept != screen && Instant::now() < end {
+        thread::sleep(Duration::from_millis(20));
+        screen = terminal.text();
+    }
     assert!(kept == screen, "{} is kept as\n{kept}\nand is now\n{screen}", path.display());
 }
 
 #[test]
 fn a_watch_leads_back_to_who_spoiled_it() {
     let terminal = Terminal::new("script.elf --tui", &debugged("SPOILED").unwrap());
-    assert_screen("begin.txt", &terminal.wait(&["begins", "_start"]));
+    assert_screen(&terminal, "begin.txt", &terminal.wait(&["begins", "_start"]));
     terminal.command("break check");
     terminal.wait(&["breakpoint at 0x"]);
     terminal.press(&["c"]);
-    assert_screen("check.txt", &terminal.wait(&["check at 0x", "VM 0: filled", "| breakpoint at"]));
+    assert_screen(
+        &terminal,
+        "check.txt",
+        &terminal.wait(&["check at 0x", "VM 0: filled", "| breakpoint at"]),
+    );
     terminal.command("memory kept");
     terminal.command("watch kept+32 8");
     terminal.wait(&["watches 8 bytes at"]);
     terminal.press(&["C"]);
-    assert_screen("spoils.txt", &terminal.wait(&["is about to be written", "store at 0x"]));
+    assert_screen(&terminal, "spoils.txt", &terminal.wait(&["is about to be written", "store at 0x"]));
     // Over the write, out of the function that made it, and on again.
     terminal.press(&["i"]);
     terminal.wait(&["was written"]);
@@ -116,7 +127,7 @@ fn a_watch_leads_back_to_who_spoiled_it() {
     terminal.press(&["c"]);
     terminal.wait(&["check at 0x", "| breakpoint at"]);
     terminal.press(&["c"]);
-    assert_screen("ended.txt", &terminal.wait(&["exited with 5"]));
+    assert_screen(&terminal, "ended.txt", &terminal.wait(&["exited with 5"]));
     terminal.press(&["C"]);
     terminal.wait(&["check at 0x", "| breakpoint at"]);
     terminal.press(&["q"]);
@@ -185,7 +196,7 @@ fn system_calls_and_vms_are_shown() {
     terminal.command("break child");
     terminal.wait(&["breakpoint at 0x"]);
     terminal.press(&["c"]);
-    assert_screen("spawned.txt", &terminal.wait(&["VM 1 of 0 1", "child at 0x"]));
+    assert_screen(&terminal, "spawned.txt", &terminal.wait(&["VM 1 of 0 1", "child at 0x"]));
     terminal.command("vm 0");
     terminal.wait(&["VM 0 of 0 1"]);
     terminal.command("catch read");
@@ -193,7 +204,7 @@ fn system_calls_and_vms_are_shown() {
     terminal.press(&["c"]);
     terminal.wait(&["exited with 5"]);
     terminal.press(&["C"]);
-    assert_screen("read.txt", &terminal.wait(&["| before read"]));
+    assert_screen(&terminal, "read.txt", &terminal.wait(&["| before read"]));
     terminal.press(&["q"]);
 }
 

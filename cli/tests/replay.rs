@@ -92,7 +92,7 @@ fn a_transaction_in_no_block_is_completed() {
     };
     let (file, rpc) = (write("bare.json", &bare), node.url.as_str());
     let (_, stderr) = told(&["verify", "--tx", &file], 2);
-    assert!(stderr.contains("`antares dump --tx FILE --rpc URL` does that"), "{stderr}");
+    assert!(stderr.contains("name a node with --rpc, or with --server a server that has one"), "{stderr}");
     let (verdict, stderr) = told(&["verify", "--tx", &file, "--rpc", rpc, "--json"], 0);
     assert_eq!(stderr, "");
     let (dumped, _) = told(&["dump", "--tx", &file, "--rpc", rpc], 0);
