@@ -1,13 +1,26 @@
 //! Drawn transactions over gRPC: the service says what ckb-script says.
 
-use antares_proto::v1::{self, Tier, VerifyOutcome, verify_transaction_request::Transaction};
-use antares_tests::transaction_campaign::{Images, Limit, compare, draw};
+use std::{collections::HashSet, env};
+
+use antares_proto::v1::{
+    self, Tier, VerifyOutcome, shared_transaction, verify_transaction_request::Transaction,
+};
+use antares_tests::transaction_campaign::{Images, Limit, Scenario, compare, draw};
+use bytes::Bytes;
 use ckb_mock_tx_types::ReprMockTransaction;
+use tokio::{sync::mpsc, time::timeout};
+use tokio_stream::wrappers::ReceiverStream;
 
-use crate::{client::Client, server::Server};
+use crate::{
+    client::Client,
+    server::{PATIENCE, Server},
+};
 
+const SEED: u64 = 11;
 /// How many are sent; the first ones of a seed that can be.
 const SCENARIOS: usize = 50;
+/// Sent once more after so many others, which a runner keeps workers for.
+const AGAIN_AFTER: usize = 12;
 /// The limit, which scenarios with another one are not sent with.
 const CYCLES_MAX: u64 = 30_000_000;
 /// So much of an error's text is compared: it is cut where it is very long.
@@ -25,42 +38,100 @@ async fn drawn_transactions_are_equal_with_a_worker_for_each_group() {
     assert!(workers > 1.3 * SCENARIOS as f64, "{workers} workers for {SCENARIOS} transactions");
 }
 
+/// Each is sent twice, so that workers which have done it, or others like it, are there.
+#[tokio::test(flavor = "multi_thread")]
+async fn drawn_transactions_are_equal_through_a_session_with_warm_workers() {
+    let count = env::var("ANTARES_DRAWN_TRANSACTIONS").ok().and_then(|text| text.parse().ok());
+    let count = count.unwrap_or(SCENARIOS);
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let images = Images::get().unwrap();
+    let client =
+        antares_client::Client::builder().servers([format!("http://{}", server.address)]).build().unwrap();
+    let (sender, inputs) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let drawn: Vec<_> = fitting(images).take(count).map(|(number, _)| number).collect();
+        for some in drawn.chunks(AGAIN_AFTER) {
+            for id in some.iter().map(|number| 2 * number).chain(some.iter().map(|number| 2 * number + 1)) {
+                let json = json(images, &draw(images, SEED, id / 2));
+                let transaction = Some(shared_transaction::Transaction::MockJson(json));
+                let one = v1::SharedTransaction { id, transaction, ..Default::default() };
+                sender.send(one).await.unwrap();
+            }
+        }
+    });
+    let shared = v1::VerifyShared { tier: Tier::Native.into(), limits: Some(limits()), ..Default::default() };
+    let mut session = client.verify_session(shared, ReceiverStream::new(inputs));
+    let (mut ids, mut swapped) = (HashSet::new(), 0);
+    while let Some(answer) = timeout(PATIENCE, session.next()).await.unwrap() {
+        let answer = answer.unwrap();
+        let (number, verdict) = (answer.id / 2, answer.result.unwrap());
+        assert!(ids.insert(answer.id), "{} has two answers", answer.id);
+        let check = move || expect(images, number, &draw(images, SEED, number), verdict);
+        swapped += usize::from(tokio::task::spawn_blocking(check).await.unwrap());
+        if ids.len().is_multiple_of(1000) {
+            println!("{} answers are equal", ids.len());
+        }
+    }
+    assert_eq!(ids.len(), 2 * count);
+    assert!(swapped > count / 25, "VMs were put aside in {swapped} scenarios only");
+    let reused = server.metric("antares_workers_reused_total{role=\"run\"}");
+    println!("{} answers, {reused} by workers that had given one before", ids.len());
+    assert!(reused > 0.1 * count as f64, "{reused} of {count}");
+}
+
 /// Sends what is drawn to a server with these `sections` of configuration.
 async fn equal(sections: &str) -> Server {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start_with(&data, sections);
     let client = Client::connect(&server).await;
     let images = Images::get().unwrap();
-    // Without more words the service takes all versions for active.
-    let drawn = (0..).map(|number| (number, draw(images, 11, number)));
-    let fitting = drawn.filter(|(_, drawn)| drawn.newest == 2 && drawn.limit == Limit::Wide);
     let mut swapped = 0;
-    for (number, scenario) in fitting.take(SCENARIOS) {
-        let agreed = compare(images, &scenario).unwrap();
-        let agreed = agreed.unwrap_or_else(|difference| panic!("scenario {number}: {difference}"));
-        let repr = ReprMockTransaction::from(scenario.mock(images).unwrap().as_ckb().clone());
+    for (number, scenario) in fitting(images).take(SCENARIOS) {
         let request = v1::VerifyTransactionRequest {
-            transaction: Some(Transaction::MockJson(serde_json::to_vec(&repr).unwrap().into())),
+            transaction: Some(Transaction::MockJson(json(images, &scenario))),
             tier: Tier::Native.into(),
-            limits: Some(v1::RunLimits { max_cycles: Some(CYCLES_MAX), ..v1::RunLimits::default() }),
+            limits: Some(limits()),
             ..v1::VerifyTransactionRequest::default()
         };
         let answer = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
-        match agreed.verdict.result {
-            Ok(cycles) => {
-                assert_eq!((answer.outcome(), answer.cycles), (VerifyOutcome::Ok, cycles), "{number}");
-            }
-            Err(error) => {
-                assert_eq!(answer.outcome(), VerifyOutcome::Failed, "{number}: {error}");
-                let found = answer.groups.iter().find_map(|group| group.error.as_ref()).unwrap();
-                let detail: String = found.detail.chars().take(DETAIL_CHARS).collect();
-                assert!(error.contains(&detail), "{number}: {error}\n{detail}");
-            }
-        }
-        let lines: Vec<String> = answer.groups.into_iter().flat_map(|group| group.debug).collect();
-        assert_eq!(lines, agreed.verdict.debug, "{number}");
-        swapped += u64::from(agreed.swaps > 0);
+        swapped += u64::from(expect(images, number, &scenario, answer));
     }
     assert!(swapped > 2, "VMs were put aside in {swapped} scenarios only");
     server
+}
+
+/// What can be sent, with its numbers. Without more words the service takes all versions for active.
+fn fitting(images: &Images) -> impl Iterator<Item = (u64, Scenario)> {
+    let drawn = (0..).map(|number| (number, draw(images, SEED, number)));
+    drawn.filter(|(_, drawn)| drawn.newest == 2 && drawn.limit == Limit::Wide)
+}
+
+fn json(images: &Images, scenario: &Scenario) -> Bytes {
+    let repr = ReprMockTransaction::from(scenario.mock(images).unwrap().as_ckb().clone());
+    serde_json::to_vec(&repr).unwrap().into()
+}
+
+fn limits() -> v1::RunLimits {
+    v1::RunLimits { max_cycles: Some(CYCLES_MAX), ..v1::RunLimits::default() }
+}
+
+/// The answer is ckb-script's; whether VMs were put aside.
+fn expect(images: &Images, number: u64, scenario: &Scenario, answer: v1::VerifyTransactionResponse) -> bool {
+    let agreed = compare(images, scenario).unwrap();
+    let agreed = agreed.unwrap_or_else(|difference| panic!("scenario {number}: {difference}"));
+    match agreed.verdict.result {
+        Ok(cycles) => {
+            assert_eq!((answer.outcome(), answer.cycles), (VerifyOutcome::Ok, cycles), "{number}");
+        }
+        Err(error) => {
+            assert_eq!(answer.outcome(), VerifyOutcome::Failed, "{number}: {error}");
+            let found = answer.groups.iter().find_map(|group| group.error.as_ref()).unwrap();
+            let detail: String = found.detail.chars().take(DETAIL_CHARS).collect();
+            assert!(error.contains(&detail), "{number}: {error}\n{detail}");
+        }
+    }
+    let lines: Vec<String> = answer.groups.into_iter().flat_map(|group| group.debug).collect();
+    assert_eq!(lines, agreed.verdict.debug, "{number}");
+    agreed.swaps > 0
 }
