@@ -10,7 +10,7 @@ use antares_abi::Sha256Digest;
 
 use crate::{
     limits::PROFILE_PENDING_MAX,
-    profiles::{Entry, OTHER_TENANTS, ProfileKey, Sampled, Told, entry_of},
+    profile_entry::{Entry, OTHER_TENANTS, ProfileKey, Sampled, Told, entry_of},
 };
 
 /// Readers at once.

@@ -18,7 +18,7 @@ use crate::{
     metrics::HotResult,
     native::{Native, Origin},
     prepare::NativeOrNot,
-    profiles::{ProfileKey, Told},
+    profile_entry::{ProfileKey, Told},
     runner::Shared,
     seal::seal,
     source::Fallback,

@@ -39,6 +39,7 @@ mod order;
 mod parts;
 mod patience;
 mod prepare;
+mod profile_entry;
 mod profile_service;
 mod profiles;
 mod programs;

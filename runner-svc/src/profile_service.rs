@@ -14,7 +14,7 @@ use crate::{
     deltas::{READERS_MAX, Reader},
     limits::{PROFILE_PROGRAMS_MAX, PROFILE_ROWS_DEFAULT, PROFILE_ROWS_MAX},
     order::Script,
-    profiles::ProfileKey,
+    profile_entry::ProfileKey,
     runner::Runner,
     tenant::tenant,
 };

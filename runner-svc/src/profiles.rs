@@ -2,57 +2,18 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use antares_abi::Sha256Digest;
-use antares_pool::job::Samples;
-use antares_profile::{NodeId, Profile, Value, limits::NODES_MAX};
+use antares_profile::Profile;
 
 use crate::{
     deltas::{Deltas, Reader},
-    limits::{
-        PROFILE_CLAIMS_MAX, PROFILE_NODES_MAX, PROFILE_PENDING_MAX, PROFILE_RUN_NODES_MAX,
-        PROFILE_SCRIPTS_MAX, PROFILE_TENANTS_MAX, PROFILE_WINDOWS_MAX, PROFILES_NODES_MAX,
-    },
+    limits::{PROFILE_PENDING_MAX, PROFILE_WINDOWS_MAX, PROFILES_NODES_MAX},
+    profile_entry::{Entry, ProfileKey, Told, decoded, entry_of, together},
 };
-
-/// Whose profile it is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ProfileKey {
-    pub(crate) tenant: Arc<str>,
-    /// Digest of the ELF; none for transactions.
-    pub(crate) script: Option<Sha256Digest>,
-}
-
-/// What was run, and where its cycles went.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) profile: Profile,
-    pub(crate) runs: u64,
-    /// Cycles that count as other, which samples of other runs may stand for.
-    unseen: u64,
-    /// What samples stand for beyond their own runs, as far as it is not counted yet; oldest first.
-    claims: VecDeque<(NodeId, u64)>,
-}
-
-/// What a run told of itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Told<'a> {
-    /// None if no sample hit it.
-    pub(crate) samples: Option<&'a Samples>,
-    pub(crate) cycles: u64,
-    /// Those that a sample might have hit.
-    pub(crate) native_cycles: u64,
-}
-
-/// The samples of a run, decoded.
-pub(crate) struct Sampled {
-    profile: Profile,
-    claims: Profile,
-    unseen: u64,
-}
 
 /// What is counted for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,15 +38,6 @@ impl Window {
     }
 }
 
-fn decoded(samples: &Samples) -> Option<Sampled> {
-    let mut profile = Profile::decode(&samples.profile).ok()?;
-    let claims = Profile::decode(&samples.claims).ok()?;
-    if profile.nodes().len() > PROFILE_RUN_NODES_MAX {
-        profile.fold(PROFILE_RUN_NODES_MAX, &[]);
-    }
-    Some(Sampled { profile, claims, unseen: samples.unseen_cycles })
-}
-
 /// The store.
 #[derive(Debug)]
 pub(crate) struct Profiles {
@@ -103,106 +55,6 @@ struct State {
     pending: BTreeMap<ProfileKey, Entry>,
     unpushed: u64,
     deltas: Deltas,
-}
-
-/// The tenant under which those count together for whom there is no room. No caller can have this name.
-pub(crate) const OTHER_TENANTS: &str = "[other]";
-
-/// The entry that a run of `key` counts in. Beyond that many scripts, those of a tenant count together; and
-/// beyond that many tenants, whose names callers make up, these.
-pub(crate) fn entry_of<'a>(entries: &'a mut BTreeMap<ProfileKey, Entry>, key: &ProfileKey) -> &'a mut Entry {
-    let mut key = key.clone();
-    if !entries.contains_key(&key) && entries.len() >= PROFILE_SCRIPTS_MAX {
-        key.script = None;
-    }
-    if !entries.contains_key(&key) && entries.len() >= PROFILE_SCRIPTS_MAX + PROFILE_TENANTS_MAX {
-        key.tenant = OTHER_TENANTS.into();
-    }
-    entries.entry(key).or_insert_with(|| Entry::new(Profile::with_nodes_max(PROFILE_NODES_MAX)))
-}
-
-impl Entry {
-    fn new(profile: Profile) -> Self {
-        Self { profile, runs: 0, unseen: 0, claims: VecDeque::new() }
-    }
-
-    /// Adds a run, with the samples that there are of it.
-    pub(crate) fn add(&mut self, sampled: Option<&Sampled>, told: Told<'_>) {
-        self.runs += 1;
-        match sampled {
-            Some(Sampled { profile, claims, unseen }) => {
-                self.make_room(profile.nodes().len() + claims.nodes().len(), PROFILE_NODES_MAX);
-                self.profile.merge(profile);
-                self.unseen = self.unseen.saturating_add(*unseen);
-                let nodes = self.profile.place_under(None, claims);
-                let claims = claims.nodes().iter().zip(nodes);
-                self.claims.extend(claims.filter_map(|(node, id)| Some((id?, node.value.cycles))));
-            }
-            None => {
-                self.profile.add_other(Value::cycles(told.cycles));
-                // Samples that do not add up are believed in nothing.
-                if told.samples.is_none() {
-                    self.unseen = self.unseen.saturating_add(told.native_cycles.min(told.cycles));
-                }
-            }
-        }
-        self.settle();
-    }
-
-    /// Adds another time of the same script's runs.
-    fn merge(&mut self, other: &Self) {
-        self.runs = self.runs.saturating_add(other.runs);
-        self.make_room(other.profile.nodes().len(), NODES_MAX);
-        let nodes = self.profile.place_under(None, &other.profile);
-        self.profile.merge(&other.profile);
-        self.unseen = self.unseen.saturating_add(other.unseen);
-        let moved = |(id, cycles): &(NodeId, u64)| Some(((*nodes.get(id.0 as usize)?)?, *cycles));
-        self.claims.extend(other.claims.iter().filter_map(moved));
-        self.settle();
-    }
-
-    /// Folds stacks where there is no room for `more` within `nodes_max`.
-    fn make_room(&mut self, more: usize, nodes_max: usize) {
-        if self.profile.nodes().len() + more <= nodes_max {
-            return;
-        }
-        let held: Vec<NodeId> = self.claims.iter().map(|(id, _)| *id).collect();
-        let places = self.profile.fold(nodes_max / 2, &held);
-        self.claims = std::mem::take(&mut self.claims)
-            .into_iter()
-            .filter_map(|(id, cycles)| Some(((*places.get(id.0 as usize)?)?, cycles)))
-            .collect();
-    }
-
-    /// Counts what samples claim, as far as there are cycles that nobody saw: each sample stands for one
-    /// period, of its own run and of those that were too short to be hit.
-    fn settle(&mut self) {
-        while let Some((id, claim)) = self.claims.front_mut() {
-            let paid = self.unseen.min(*claim);
-            self.profile.explain(*id, paid);
-            self.unseen -= paid;
-            *claim -= paid;
-            if *claim > 0 {
-                break;
-            }
-            self.claims.pop_front();
-        }
-        while self.claims.len() > PROFILE_CLAIMS_MAX {
-            self.claims.pop_front();
-        }
-    }
-}
-
-/// One profile of all entries; none of none.
-fn together(scripts: BTreeMap<ProfileKey, Entry>) -> Option<Profile> {
-    let mut entries = scripts.into_values();
-    let mut all = entries.next()?;
-    for mut entry in entries {
-        all.make_room(NODES_MAX / 2, NODES_MAX);
-        entry.make_room(NODES_MAX / 2, NODES_MAX);
-        all.profile.merge(&entry.profile);
-    }
-    Some(all.profile.canonical())
 }
 
 impl Profiles {
@@ -366,9 +218,11 @@ impl Profiles {
 
 #[cfg(test)]
 mod tests {
-    use antares_profile::{Frame, ProfiledProgram};
+    use antares_pool::job::Samples;
+    use antares_profile::{Frame, ProfiledProgram, Value};
 
     use super::*;
+    use crate::limits::{PROFILE_NODES_MAX, PROFILE_SCRIPTS_MAX, PROFILE_TENANTS_MAX};
 
     fn key(tenant: &str, script: u8) -> ProfileKey {
         ProfileKey { tenant: tenant.into(), script: Some(Sha256Digest::of(&[script])) }
