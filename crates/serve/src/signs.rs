@@ -179,6 +179,33 @@ pub(crate) static SIGNS: &[Sign] = &[
         When::Ahead { from: 86_400.0, below: 604_800.0 },
         "ends within a week",
     ),
+    ticket("AntaresTurnedAway", "antares_executions_total", grew(50.0, 5), "executions find the queue full")
+        .of(&[only("outcome", "queue_full")])
+        .held(3),
+    ticket(
+        "AntaresTurnedAway",
+        "antares_verifications_total",
+        grew(50.0, 5),
+        "verifications find the queue full",
+    )
+    .of(&[only("outcome", "queue_full")])
+    .held(3),
+    ticket(
+        "AntaresConnectionsRefused",
+        "antares_connections_closed_total",
+        grew(50.0, 5),
+        "connections find no place",
+    )
+    .of(&[only("reason", "full|peer_full")])
+    .held(3),
+    ticket(
+        "AntaresConnectionsRefused",
+        "antares_tls_handshakes_total",
+        grew(50.0, 5),
+        "handshakes find no place",
+    )
+    .of(&[only("result", "busy")])
+    .held(3),
     ticket(
         "AntaresQuotaRefused",
         "antares_quota_refused_total",
@@ -284,7 +311,7 @@ mod tests {
     const RULES: &str = include_str!("../../../deploy/prometheus/antares.rules.yml");
 
     /// What only Prometheus can know: it looks from outside, over many processes, days or quantiles.
-    const OUTSIDE: [&str; 8] = [
+    const OUTSIDE: [&str; 9] = [
         "AntaresDown",
         "AntaresAbsent",
         "AntaresRestarts",
@@ -293,6 +320,7 @@ mod tests {
         "AntaresErrorBudgetSlow",
         "AntaresOverhead",
         "AntaresQueueWait",
+        "AntaresKeysGone",
     ];
 
     fn rules() -> BTreeMap<&'static str, String> {
