@@ -22,7 +22,7 @@ use tonic_types::StatusExt as _;
 
 use crate::{
     client::{exit_code, inline, reason, stored},
-    identity::{Issuer, claims, plain},
+    identity::{Issuer, bearer, call, claims, now, plain},
     server::{Server, until},
 };
 
@@ -374,6 +374,15 @@ async fn who_did_what_is_written_down() {
     channel.find_missing(v1::FindMissingRequest::default()).await.unwrap_err();
     let mut open = v1::runner_service_client::RunnerServiceClient::new(plain(&server).await);
     open.get_capabilities(v1::GetRunnerCapabilitiesRequest {}).await.unwrap_err();
+    let missing = "antares.v1.CompilerService/FindMissing";
+    // Who is refused has a name where a key has signed it, and none where nobody has.
+    let expired = claims("all/late", |claims| claims["exp"] = (now() - 60).into());
+    let tokens = [claims("role/scale", |_| {}), claims("nobody", |_| {}), expired].map(|of| issuer.sign(&of));
+    let forged = Issuer::new().sign(&claims("all/one", |_| {}));
+    let wire = plain(&server).await;
+    for token in tokens.iter().chain([&forged]) {
+        call(&wire, missing, &bearer(token), Some("liar")).await;
+    }
     assert_eq!(server.stop(), Some(0));
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -385,8 +394,12 @@ async fn who_did_what_is_written_down() {
     let expected = [
         ["antares.v1.CompilerService/Upload", "all/one", "one", "upload", &digest, "OK", ""],
         ["antares.v1.RunnerService/Execute", "all/one", "one", "execute", &digest, "OK", "scenario"],
-        ["antares.v1.CompilerService/FindMissing", "", "", "upload", "", "UNAUTHENTICATED", ""],
+        [missing, "", "", "upload", "", "UNAUTHENTICATED", ""],
         ["antares.v1.RunnerService/GetCapabilities", "", "", "", "", "UNAUTHENTICATED", ""],
+        [missing, "role/scale", "t-scale", "upload", "", "PERMISSION_DENIED", ""],
+        [missing, "nobody", "", "upload", "", "PERMISSION_DENIED", ""],
+        [missing, "all/late", "", "upload", "", "UNAUTHENTICATED", ""],
+        [missing, "", "", "upload", "", "UNAUTHENTICATED", ""],
     ];
     assert_eq!(lines.iter().map(told).collect::<Vec<_>>(), expected.map(|line| line.map(str::to_owned)));
 }
