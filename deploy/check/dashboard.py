@@ -38,6 +38,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+import neighbours
 import scraping
 
 DEPLOY = pathlib.Path(__file__).resolve().parent.parent
@@ -108,10 +109,11 @@ def check_form(dashboard, findings):
         findings.expect(name in variables, f"dashboard: no variable {name}")
     findings.expect(variables.get("datasource", {}).get("type") == "datasource", "dashboard: datasource is no data source")
     findings.expect(dashboard.get("editable") is False, "dashboard: must not be editable in place")
-    for name in ("job", "namespace", "release", "instance"):
+    for name, all_value in (("job", None), ("namespace", ".*"), ("release", ".*"), ("instance", ".*")):
         # On time range change: targets come and go.
         findings.expect(variables.get(name, {}).get("refresh") == 2, f"dashboard: variable {name} is not refreshed")
-        findings.expect(variables.get(name, {}).get("allValue") == ".*", f"dashboard: variable {name} has no value for all")
+        # All jobs are those of ours, not those of everybody.
+        findings.expect(variables.get(name, {}).get("allValue") == all_value, f"dashboard: variable {name}: all must be {all_value}")
     for key in ("id", "title"):
         keys = [panel[key] for panel in dashboard["panels"]]
         findings.expect(len(keys) == len(set(keys)), f"dashboard {dashboard['uid']}: two panels have one {key}")
@@ -137,14 +139,21 @@ def check_expression_form(place, expression, findings):
         labels = match.group(1) or ""
         for matcher in ('job=~"$job"', 'namespace=~"$namespace"', '_instance=~"$release"', ' instance=~"$instance"'):
             findings.expect(matcher in labels, f"{place}: {match.group(0)} has no {matcher}")
+        # Others have these too, in the same job where annotations are scraped.
+        name = match.group(0).split("{")[0]
+        if name == "up" or name.startswith("process_"):
+            findings.expect("and on (job, instance)" in expression, f"{place}: {name} is everybody's")
+        if name.startswith("rpc_server_"):
+            findings.expect('rpc_method=~"' in labels, f"{place}: {name} is everybody's")
     for name in re.findall(r"\b(?:rate|increase)\(\s*(\w+)", expression):
         is_counter = name.endswith(("_total", *HISTOGRAM_PARTS))
         findings.expect(is_counter, f"{place}: a rate of {name}, which is no counter")
     for match in re.finditer(r"(?<!\w)((?:antares|rpc|process)_\w+_bucket)", expression):
         before = expression[: match.start()].rstrip()
         findings.expect(before.endswith(("rate(", "increase(")), f"{place}: {match.group(1)} without a rate")
-    for duration in re.findall(r"\[([^\]]*)\]", expression):
-        findings.expect(duration in ("$__rate_interval", "30d"), f"{place}: [{duration}] is neither $__rate_interval nor the objective's")
+    # Texts of matchers have brackets too.
+    for duration in re.findall(r"\[([^\]]*)\]", re.sub(r'"[^"]*"', '""', expression)):
+        findings.expect(duration in ("$__rate_interval", "30d", "7d"), f"{place}: [{duration}] is none of $__rate_interval, the objective's and the alert's")
 
 
 def run_promtool(findings):
@@ -162,6 +171,16 @@ def run_promtool(findings):
             path = pathlib.Path(folder) / f"{way}.test.yml"
             path.write_text(scraping.series_of(tests, labels), encoding="utf-8")
             promtool(["test", "rules", path], findings)
+
+
+def check_neighbours(findings):
+    """Panels tell of our processes and calls alone, in each way of scraping."""
+    panels = {panel["title"]: filled_in(panel["targets"][0]["expr"]) for panel in panels_of(dashboards()["antares-overview.json"]) if panel["targets"]}
+    with tempfile.TemporaryDirectory(prefix="antares-neighbours-") as folder:
+        path = pathlib.Path(folder, "neighbours.test.yml")
+        # JSON is YAML.
+        path.write_text(json.dumps(neighbours.test_of(panels)), encoding="utf-8")
+        promtool(["test", "rules", path], findings)
 
 
 def promtool(arguments, findings):
@@ -551,6 +570,7 @@ def main():
     for dashboard in dashboards().values():
         check_form(dashboard, findings)
     run_promtool(findings)
+    check_neighbours(findings)
     check_tests(findings)
     check_written_names(findings)
     if options.metrics:

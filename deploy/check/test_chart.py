@@ -84,6 +84,24 @@ class Chart(unittest.TestCase):
         self.assertEqual(self.targets("PodMonitor"), scraping.WAYS["pod_monitor"])
         self.assertEqual(self.targets("ServiceMonitor"), scraping.WAYS["pod_monitor"])
 
+    def test_the_example_of_prometheus_gives_its_labels(self):
+        (scrape,) = yaml.safe_load((CHART.parents[1] / "deploy/prometheus/prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
+        own = [static.get("labels", {}) for static in scrape["static_configs"]]
+        self.assertEqual([{"job": scrape["job_name"], **labels} for labels in own], [scraping.WAYS["compose"]])
+        self.assertEqual(set(scrape), {"job_name", "static_configs"})
+
+    def test_annotations_lead_to_metrics_and_labels_of_pods_are_those_of_the_rules(self):
+        """As Prometheus' own chart reads them: the job kubernetes-pods makes labels of all labels of a pod."""
+        template = render()[("Deployment", "antares-runner")]["spec"]["template"]
+        annotations = template["metadata"]["annotations"]
+        self.assertEqual({key: annotations[f"prometheus.io/{key}"] for key in ("scrape", "port", "path")}, {"scrape": "true", "port": "9464", "path": "/metrics"})
+        (container,) = template["spec"]["containers"]
+        self.assertIn(9464, [port["containerPort"] for port in container["ports"]])
+        way = scraping.WAYS["annotations"]
+        labels = {re.sub(r"\W", "_", name): text for name, text in template["metadata"]["labels"].items()}
+        for name in [name for name in way if name.startswith("app_")]:
+            self.assertEqual(labels[name], way[name])
+
     def test_no_label_of_a_target_is_one_of_ours(self):
         """Prometheus would rename ours to exported_*, and rules and dashboards would ask for the other one."""
         table = (CHART.parents[1] / "docs/operations.md").read_text(encoding="utf-8").split("\n## Metrics\n")[1]

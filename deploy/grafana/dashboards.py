@@ -28,6 +28,10 @@ THIRD = 8
 # Statuses that are our fault: what the error budget is spent by.
 FAULTS = 'rpc_response_status_code=~"UNAVAILABLE|INTERNAL|UNKNOWN|DATA_LOSS"'
 CALLS = "rpc_server_call_duration_seconds"
+# Other teams' services may be scraped under the same job, and have these families too: which calls and processes are ours.
+METHODS = 'rpc_method=~"(antares|externalscaler|grpc)[.].+|_OTHER"'
+OF_THE_OBJECTIVE = 'rpc_method=~"antares[.].+"'
+OURS = "and on (job, instance) antares_build_info{}"
 # The objective of the alerts: one call in a thousand may fail by our fault.
 BUDGET = 0.001
 
@@ -37,16 +41,28 @@ def expression(text):
     return text.replace("{}", "{@}").replace("@", SELECTOR).replace("[$]", "[$__rate_interval]")
 
 
+def selector(metric, where=""):
+    """Which series of a metric: those that the variables choose, and of calls those of ours."""
+    if metric.startswith(CALLS) and "rpc_method" not in where:
+        where = ", ".join(filter(None, (METHODS, where)))
+    return f"{{@, {where}}}" if where else "{}"
+
+
 def rate(metric, by="", where=""):
     """The rate of a counter, summed by labels."""
-    selector = f"{{@, {where}}}" if where else "{}"
     by = f" by ({by}) " if by else ""
-    return f"sum{by}(rate({metric}{selector}[$]))"
+    ours = f" {OURS}" if metric.startswith("process_") else ""
+    return f"sum{by}(rate({metric}{selector(metric, where)}[$]){ours})"
 
 
 def quantile(share, metric, by=""):
     labels = f"le, {by}" if by else "le"
-    return f"histogram_quantile({share}, sum by ({labels}) (rate({metric}_bucket{{}}[$])))"
+    return f"histogram_quantile({share}, sum by ({labels}) (rate({metric}_bucket{selector(metric)}[$])))"
+
+
+def of_process(text, how="sum"):
+    """What the process collector tells, by instance."""
+    return f"{how} by (instance) ({text} {OURS})"
 
 
 def quantiles(metric, *shares):
@@ -81,7 +97,7 @@ def hit_ratio(hits, misses, by=""):
     return f"{rate(hits, by)} / ({rate(hits, by)} + {rate(misses, by)})"
 
 
-FAULT_SHARE = f"({rate(CALLS + '_count', where=FAULTS)} or vector(0)) / {rate(CALLS + '_count')}"
+FAULT_SHARE = f"({rate(CALLS + '_count', where=f'{OF_THE_OBJECTIVE}, {FAULTS}')} or vector(0)) / {rate(CALLS + '_count', where=OF_THE_OBJECTIVE)}"
 REPORTED = "antares_run_seconds"
 INTERPRETED = 'tier="interpreter"'
 
@@ -89,8 +105,8 @@ OVERVIEW = [
     (
         "Objectives",
         stat("Processes away",
-             "Processes that Prometheus does not reach, and services that refuse their calls (NOT_SERVING).", "none",
-             ("away", "count(up{} < 1) or vector(0)"), ("not serving", "count(antares_serving{} < 1) or vector(0)"),
+             "Processes that Prometheus has reached within a week and does not reach now, and services that refuse their calls (NOT_SERVING).", "none",
+             ("away", "count(up{} < 1 and on (job, instance) last_over_time(antares_build_info{}[7d])) or vector(0)"), ("not serving", "count(antares_serving{} < 1) or vector(0)"),
              steps=[("green", None), ("red", 1)]),
         stat("Server errors",
              "Share of calls that failed for a reason of ours: UNAVAILABLE, INTERNAL, UNKNOWN, DATA_LOSS. A script that"
@@ -104,7 +120,8 @@ OVERVIEW = [
              "Share of the calls of the last 30 days that did not fail for a reason of ours. The objective is 99.9 %.",
              "percentunit",
              ("available",
-              f"1 - (sum(increase({CALLS}_count{{@, {FAULTS}}}[30d])) or vector(0)) / sum(increase({CALLS}_count{{}}[30d]))"),
+              f"1 - (sum(increase({CALLS}_count{{@, {OF_THE_OBJECTIVE}, {FAULTS}}}[30d])) or vector(0))"
+              f" / sum(increase({CALLS}_count{{@, {OF_THE_OBJECTIVE}}}[30d]))"),
              steps=[("red", None), ("green", 1 - BUDGET)]),
         panel("Overhead, p50 and p99",
               "Wall time of executions beside the run itself (fetch, queue, load, answer), those that waited for a"
@@ -175,15 +192,15 @@ OVERVIEW = [
         "Processes",
         table("What is running", "Versions of the processes.", "none", ("{{instance}}", "antares_build_info{}")),
         panel("Memory", "Resident memory of the service processes, workers not included.", "bytes",
-              ("{{instance}}", "sum by (instance) (process_resident_memory_bytes{})")),
+              ("{{instance}}", of_process("process_resident_memory_bytes{}"))),
         panel("CPU", "CPU seconds per second of the service processes, workers not included.", "none",
               ("{{instance}}", rate("process_cpu_seconds_total", "instance"))),
         panel("File descriptors", "Open, as a share of the limit.", "percentunit",
-              ("{{instance}}", "max by (instance) (process_open_fds{} / process_max_fds{})"), max=1),
+              ("{{instance}}", of_process("process_open_fds{} / process_max_fds{}", "max")), max=1),
         panel("Threads", "Threads of the service processes.", "none",
-              ("{{instance}}", "sum by (instance) (process_threads{})")),
+              ("{{instance}}", of_process("process_threads{}"))),
         panel("Age", "Time since the processes started.", "s",
-              ("{{instance}}", "time() - max by (instance) (process_start_time_seconds{})")),
+              ("{{instance}}", "time() - " + of_process("process_start_time_seconds{}", "max"))),
     ),
 ]
 
@@ -420,8 +437,8 @@ WORKERS = [
         "The machine",
         panel("Memory of the services",
               "Resident and virtual memory of the service processes, workers not included.", "bytes",
-              ("resident {{instance}}", "sum by (instance) (process_resident_memory_bytes{})"),
-              ("virtual {{instance}}", "sum by (instance) (process_virtual_memory_bytes{})"), width=12),
+              ("resident {{instance}}", of_process("process_resident_memory_bytes{}")),
+              ("virtual {{instance}}", of_process("process_virtual_memory_bytes{}")), width=12),
         panel("CPU of the services", "CPU seconds per second of the service processes, workers not included.", "none",
               ("{{instance}}", rate("process_cpu_seconds_total", "instance")), width=12),
     ),
@@ -556,7 +573,8 @@ def panels_json(rows):
     return made
 
 
-def query_variable(name, label, text):
+def query_variable(name, label, text, all_value=".*"):
+    """Without `all_value` all is what the query finds."""
     return {
         "name": name,
         "label": label,
@@ -568,7 +586,7 @@ def query_variable(name, label, text):
         "sort": 1,
         "multi": True,
         "includeAll": True,
-        "allValue": ".*",
+        **({"allValue": all_value} if all_value else {}),
         "current": {"text": ["All"], "value": ["$__all"]},
     }
 
@@ -576,7 +594,7 @@ def query_variable(name, label, text):
 def dashboard_json(uid, title, description, rows):
     variables = [
         {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {}},
-        query_variable("job", "Job", "label_values(antares_build_info, job)"),
+        query_variable("job", "Job", "label_values(antares_build_info, job)", all_value=None),
         query_variable("namespace", "Namespace", 'label_values(antares_build_info{job=~"$job"}, namespace)'),
         query_variable(
             "release", "Release", 'label_values(antares_build_info{job=~"$job", namespace=~"$namespace"}, app_kubernetes_io_instance)'
@@ -589,7 +607,7 @@ def dashboard_json(uid, title, description, rows):
         "datasource": SOURCE,
         "enable": True,
         "iconColor": "blue",
-        "expr": f"process_start_time_seconds{{{SELECTOR}}} * 1000",
+        "expr": expression(f"process_start_time_seconds{{}} * 1000 {OURS}"),
         "useValueForTime": True,
         "titleFormat": "started",
         "textFormat": "{{instance}}",
