@@ -166,6 +166,13 @@ fn a_server_lives_from_start_to_sigterm() {
     assert!(["baseline", "full"].contains(&second["code_tier"].as_str().unwrap()), "{second}");
     let (_, interpreted) = server.run(&["--tier", "interpreter"]);
     assert_eq!((&interpreted["cache"], &interpreted["cycles"]), (&"none".into(), &first["cycles"]));
+    // What it is stands in the first line of the log, and the same in the metric.
+    let line: Value = serde_json::from_str(&server.log.lock().expect("no panic")[0]).expect("JSON");
+    let (facts, page) = (line.get("fields").unwrap_or(&line), server.get("/metrics"));
+    let info = page.lines().find(|line| line.starts_with("antares_build_info{")).expect("a metric");
+    for name in ["version", "revision", "engine"] {
+        assert!(info.contains(&format!("{name}={}", facts[name])), "{name} of {line} is not in {info}");
+    }
     assert_eq!(server.stop(), Some(0));
 }
 
