@@ -26,13 +26,14 @@ const HEAD_BYTES: usize = 4 + 1 + 8 + 4;
 /// A script that is to have full code the next time.
 pub(crate) struct Wanted<'a> {
     pub(crate) elf: &'a [u8],
+    pub(crate) digest: Sha256Digest,
     pub(crate) options: CompileOptions,
     pub(crate) hints: Hints,
 }
 
 impl Wanted<'_> {
     fn key(&self, tier: CodeTier) -> ArtifactKey {
-        let key = Sha256Digest::for_artifact(Sha256Digest::of(self.elf), self.options, tier);
+        let key = Sha256Digest::for_artifact(self.digest, self.options, tier);
         key.with_hints(self.hints.digest())
     }
 }
@@ -44,7 +45,7 @@ pub(crate) fn start(kept: &Kept, wanted: &[Wanted<'_>]) {
         return;
     }
     let mut jobs = Vec::new();
-    for Wanted { elf, options, hints } in wanted {
+    for Wanted { elf, options, hints, .. } in wanted {
         let hints = hints.to_bytes();
         jobs.extend(options.vm_version.to_le_bytes());
         jobs.push(options.isa.0);
@@ -114,7 +115,7 @@ fn decode(mut jobs: &[u8]) -> Vec<Wanted<'_>> {
         let Some((hints, behind)) = behind.split_at_checked(length(hints)) else { break };
         let vm_version = u32::try_from(number(vm_version)).unwrap_or(u32::MAX);
         let options = CompileOptions { vm_version, isa: Isa(*isa) };
-        wanted.push(Wanted { elf, options, hints: Hints::from_bytes(hints) });
+        wanted.push(Wanted { elf, digest: Sha256Digest::of(elf), options, hints: Hints::from_bytes(hints) });
         jobs = behind;
     }
     wanted

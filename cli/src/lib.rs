@@ -59,6 +59,7 @@ mod run_request;
 mod runnable;
 #[cfg(feature = "server")]
 mod seen;
+mod sent;
 #[cfg(feature = "server")]
 mod serve;
 mod shapes;

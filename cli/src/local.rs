@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{CompileOptions, Isa, LoadedCode, Seen, Sha256Digest};
+use antares_abi::{CompileOptions, Hints, Isa, LoadedCode, Seen, Sha256Digest};
 use antares_pool::{
     NativeEnd, Pool, Sealed, Verdict as PoolVerdict,
     job::{
@@ -13,7 +13,7 @@ use antares_pool::{
         VerifyReport,
     },
 };
-use antares_transaction::{Environment, Mock, limits::PROGRAMS_MAX, programs};
+use antares_transaction::{Environment, limits::PROGRAMS_MAX, programs};
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 
@@ -25,6 +25,7 @@ use crate::{
     native::{Code, Native, beside},
     report::{Outcome, Report},
     run_request::Request,
+    sent::Sent,
     verdict::{self, Interpreted, Verdict},
     verify_request,
     workers::{failed, seal, start},
@@ -79,7 +80,7 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     if let Some(native) = native {
         let options = request.options;
         let hints = code.learn(elf.digest(), options, &native, seen.as_ref());
-        code.improve(&[Wanted { elf: &request.elf, options, hints }]);
+        code.improve(&[Wanted { elf: &request.elf, digest: elf.digest(), options, hints }]);
     }
     Ok(report)
 }
@@ -98,7 +99,8 @@ fn interpreted_first(
         eprintln!("antares: the interpreter had the answer before there was native code (compiling)");
         code.note_first(elf.digest(), request.options);
         let hints = code.hints(elf.digest(), request.options);
-        code.improve(&[Wanted { elf: &request.elf, options: request.options, hints }]);
+        let (digest, options) = (elf.digest(), request.options);
+        code.improve(&[Wanted { elf: &request.elf, digest, options, hints }]);
     }
     report_of(request, verdict)
 }
@@ -116,8 +118,14 @@ fn report_of(request: &Request, verdict: PoolVerdict<RunReport>) -> Report {
 /// Verifies a transaction in a jailed worker, after compiles of its programs where the tier wants them.
 pub(crate) fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
     let code = Code::new(request.code);
-    let (pool, programs) = beside(|| start("antares-run-worker"), || programs_for(request, &code));
-    verify_in(&pool?, (&code, programs?), request)
+    let read = || {
+        let sent = Sent::read(&request.json)?;
+        let programs = programs_for(request, &sent, &code)?;
+        Ok::<_, Failure>((sent, programs))
+    };
+    let (pool, read) = beside(|| start("antares-run-worker"), read);
+    let (sent, programs) = read?;
+    verify_in(&pool?, (&code, programs), &sent, request)
 }
 
 /// Verifies one transaction after the other, with the same pool.
@@ -135,28 +143,31 @@ impl Transactions {
 
     /// As [`verify`].
     pub(crate) fn verify(&self, request: &verify_request::Request) -> Result<Verdict, Failure> {
-        verify_in(&self.pool, (&self.code, programs_for(request, &self.code)?), request)
+        let sent = Sent::read(&request.json)?;
+        let programs = programs_for(request, &sent, &self.code)?;
+        verify_in(&self.pool, (&self.code, programs), &sent, request)
     }
 }
 
-fn programs_for(request: &verify_request::Request, code: &Code) -> Result<Programs, Failure> {
+fn programs_for(request: &verify_request::Request, sent: &Sent, code: &Code) -> Result<Programs, Failure> {
     match request.tier {
         Tier::Interpreter => Ok(Programs::default()),
-        Tier::Auto | Tier::Native => code_of_programs(request, code),
+        Tier::Auto | Tier::Native => code_of_programs(request, sent, code),
     }
 }
 
 fn verify_in(
     pool: &Pool,
     (code, programs): (&Code, Programs),
+    sent: &Sent,
     request: &verify_request::Request,
 ) -> Result<Verdict, Failure> {
-    let transaction = Sealed::new("transaction", &request.json)
+    let transaction = Sealed::new("transaction", &sent.document())
         .context("cannot keep the transaction in memory")
         .map_err(Failure::Service)?;
     let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
     let job = VerifyJob {
-        form: TransactionForm::Json,
+        form: TransactionForm::Molecule,
         rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
         group: request.group,
         tier: request.tier,
@@ -166,7 +177,7 @@ fn verify_in(
         document: Bytes::new(),
         libraries: programs.libraries.iter().map(|(of, _)| *of).collect(),
         library_digests: Vec::new(),
-        cells: Vec::new(),
+        cells: sent.cells(),
         is_alone: true,
         sample_cycles: 0,
         sample_salt: 0,
@@ -174,8 +185,8 @@ fn verify_in(
     let libraries = programs.libraries.iter().map(|(_, native)| &native.library);
     let (libraries, beside) =
         (libraries.collect::<Vec<&Sealed>>(), programs.beside.iter().collect::<Vec<_>>());
-    let files =
-        VerifyFiles { document: Some(&transaction), libraries: &libraries, beside: &beside, cells: &[] };
+    let (document, cells) = (Some(&transaction), sent.files());
+    let files = VerifyFiles { document, libraries: &libraries, beside: &beside, cells: &cells };
     let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let ended = |outcome, error: &str| Verdict::without_figures(outcome, error.to_owned());
     let (mut found, mut met) = (Vec::new(), Vec::new());
@@ -214,22 +225,38 @@ const PASSED_OVER: &str = "passed_over";
 /// The programs of a transaction, as far as they may have native code.
 #[derive(Default)]
 struct Programs {
+    /// Files of cells that go along.
+    cells: usize,
     /// Native code that goes along.
     libraries: Vec<(LibraryOf, Native)>,
     /// What each was made of.
-    elfs: Vec<(Bytes, CompileOptions)>,
+    elfs: Vec<Elf>,
     /// Those that are no cells, in the order of their libraries.
     beside: Vec<Sealed>,
     /// What does not go along, since it is left before its end.
-    spared: Vec<(Bytes, CompileOptions, Native)>,
+    spared: Vec<(Elf, Native)>,
     /// What has no native code that goes along, and why.
     without: Vec<(Sha256Digest, &'static str)>,
+}
+
+/// A program as it is compiled.
+#[derive(Clone, PartialEq)]
+struct Elf {
+    bytes: Bytes,
+    digest: Sha256Digest,
+    options: CompileOptions,
+}
+
+impl Elf {
+    fn wanted(&self, hints: Hints) -> Wanted<'_> {
+        Wanted { elf: &self.bytes, digest: self.digest, options: self.options, hints }
+    }
 }
 
 impl Programs {
     /// Whether a worker takes one more with `files` files.
     fn have_room(&self, files: usize) -> bool {
-        self.libraries.len() + self.beside.len() + files <= PROGRAMS_MAX
+        self.cells + self.libraries.len() + self.beside.len() + files <= PROGRAMS_MAX
     }
 
     /// Notes that there is no native code of a program.
@@ -240,13 +267,13 @@ impl Programs {
     }
 
     /// Takes native code of a program; none if it is known to be left before its end.
-    fn spare(&mut self, code: &Code, elf: &Bytes, options: CompileOptions, native: Native) -> Option<Native> {
+    fn spare(&mut self, code: &Code, elf: &Elf, native: Native) -> Option<Native> {
         if !code.leaves_early(&native) {
             return Some(native);
         }
         tell_left_early();
-        self.without.push((Sha256Digest::of(elf), LEAVES_EARLY));
-        self.spared.push((elf.clone(), options, native));
+        self.without.push((elf.digest, LEAVES_EARLY));
+        self.spared.push((elf.clone(), native));
         None
     }
 
@@ -262,7 +289,7 @@ impl Programs {
     fn interpreted(&self, code: &Code, program: &HotProgram) -> Interpreted {
         let digest = Sha256Digest::of(&program.elf);
         let without = self.without.iter().find_map(|(of, why)| (*of == digest).then_some(*why));
-        let has_code = self.elfs.iter().any(|(elf, _)| *elf == program.elf);
+        let has_code = self.elfs.iter().any(|elf| elf.digest == digest);
         let why = match without {
             Some(why) => why,
             None if has_code => PASSED_OVER,
@@ -282,26 +309,22 @@ impl Programs {
     /// them; has full code made of all.
     fn learn(&self, code: &Code, found: &[(u32, Seen)], met: &[HotProgram]) {
         let known = self.elfs.iter().zip(&self.libraries).zip(0..);
-        let known = known.map(|(((elf, options), (_, native)), number)| {
+        let known = known.map(|((elf, (_, native)), number)| {
             let seen = found.iter().find(|(library, _)| *library == number).map(|(_, seen)| seen);
-            let hints = code.learn(Sha256Digest::of(elf), *options, native, seen);
-            Wanted { elf, options: *options, hints }
+            elf.wanted(code.learn(elf.digest, elf.options, native, seen))
         });
-        let spared = self.spared.iter().map(|(elf, options, native)| Wanted {
-            elf,
-            options: *options,
-            hints: native.hints.clone(),
-        });
+        let spared = self.spared.iter().map(|(elf, native)| elf.wanted(native.hints.clone()));
         let mut wanted: Vec<_> = known.chain(spared).collect();
         // What is beside a transaction may run in any version that its own programs do.
         let versions: BTreeMap<u32, CompileOptions> =
-            self.elfs.iter().map(|(_, options)| (options.vm_version, *options)).collect();
+            self.elfs.iter().map(|elf| (elf.options.vm_version, elf.options)).collect();
         for options in versions.into_values() {
-            let others = self.elfs.iter().filter(|(_, other)| *other == options);
-            let others: Vec<_> = others.map(|(elf, _)| Sha256Digest::of(elf)).collect();
+            let others = self.elfs.iter().filter(|other| other.options == options);
+            let others: Vec<_> = others.map(|elf| elf.digest).collect();
             for program in met {
+                let (elf, digest) = (&program.elf, Sha256Digest::of(&program.elf));
                 let hints = code.meet(program, &others, options);
-                wanted.push(Wanted { elf: &program.elf, options, hints });
+                wanted.push(Wanted { elf, digest, options, hints });
             }
         }
         code.improve(&wanted);
@@ -310,30 +333,40 @@ impl Programs {
 
 /// Native code of the programs that a transaction may run. What the compiler refuses is left to the
 /// interpreter, which names the error if it is run.
-fn code_of_programs(request: &verify_request::Request, code: &Code) -> Result<Programs, Failure> {
-    let mock = Mock::from_json(&request.json)
-        .map_err(|error| Failure::Usage(anyhow!("the transaction cannot be used: {error}")))?;
-    let mut found = Programs::default();
-    for program in programs(&mock, &request.environment) {
-        let elf = seal(&program.elf)?;
+fn code_of_programs(
+    request: &verify_request::Request,
+    sent: &Sent,
+    code: &Code,
+) -> Result<Programs, Failure> {
+    let mut found = Programs { cells: sent.files().len(), ..Programs::default() };
+    for program in programs(&sent.mock, &request.environment) {
+        let own;
+        let sealed = match sent.file(&program.data_hash) {
+            Some(file) => file,
+            None => {
+                own = seal(&program.elf)?;
+                &own
+            }
+        };
         for vm_version in program.vm_versions {
             let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
-            let mut native = match code.find(&elf, options) {
+            let mut native = match code.find(sealed, options) {
                 Ok(_) if !found.have_room(1) => return Ok(found),
                 Ok(native) => Some(native),
-                Err(failure @ Failure::Refused { .. }) => found.go_without(elf.digest(), &failure),
+                Err(failure @ Failure::Refused { .. }) => found.go_without(sealed.digest(), &failure),
                 Err(failure) if request.tier == Tier::Auto => {
                     tell_fallback(&failure);
-                    found.go_without(elf.digest(), &failure)
+                    found.go_without(sealed.digest(), &failure)
                 }
                 Err(failure) => return Err(failure),
             };
+            let elf = Elf { bytes: program.elf.clone(), digest: sealed.digest(), options };
             if request.tier == Tier::Auto {
-                native = native.and_then(|native| found.spare(code, &program.elf, options, native));
+                native = native.and_then(|native| found.spare(code, &elf, native));
             }
             if let Some(native) = native {
                 found.libraries.push((LibraryOf::Cell { data_hash: program.data_hash }, native));
-                found.elfs.push((program.elf.clone(), options));
+                found.elfs.push(elf);
             }
         }
     }
@@ -344,36 +377,35 @@ fn code_of_programs(request: &verify_request::Request, code: &Code) -> Result<Pr
 /// Adds what was met beside the programs in earlier runs. Nobody asked for it: it is no matter if there is no
 /// native code of it.
 fn find_beside(found: &mut Programs, code: &Code) -> Result<(), Failure> {
-    let spared = found.spared.iter().map(|(elf, options, _)| (elf, options));
-    let met =
-        found.elfs.iter().map(|(elf, options)| (elf, options)).chain(spared).flat_map(|(elf, options)| {
-            let programs = code.beside(Sha256Digest::of(elf), *options);
-            programs.into_iter().map(|program| (Bytes::from(program), *options))
-        });
+    let known = found.elfs.iter().chain(found.spared.iter().map(|(elf, _)| elf));
+    let met = known.flat_map(|elf| {
+        let programs = code.beside(elf.digest, elf.options);
+        programs.into_iter().map(|program| (Bytes::from(program), elf.options))
+    });
     let met: Vec<(Bytes, CompileOptions)> = met.collect();
-    for one in met {
-        if found.elfs.contains(&one) {
+    for (bytes, options) in met {
+        let program = seal(&bytes)?;
+        let elf = Elf { bytes, digest: program.digest(), options };
+        if found.elfs.contains(&elf) {
             continue;
         }
-        let program = seal(&one.0)?;
         if !found.have_room(2) {
-            found.without.push((program.digest(), PASSED_OVER));
+            found.without.push((elf.digest, PASSED_OVER));
             continue;
         }
-        let native = match code.find(&program, one.1) {
-            Ok(native) => found.spare(code, &one.0, one.1, native),
-            Err(failure) => found.go_without(program.digest(), &failure),
+        let native = match code.find(&program, options) {
+            Ok(native) => found.spare(code, &elf, native),
+            Err(failure) => found.go_without(elf.digest, &failure),
         };
         if let Some(native) = native {
             found.libraries.push((LibraryOf::Beside, native));
             found.beside.push(program);
-            found.elfs.push(one);
+            found.elfs.push(elf);
         }
     }
     Ok(())
 }
 
-/// The bytes as a worker gets them.
 fn tell_left_early() {
     eprintln!(
         "antares: running in the interpreter alone: the last runs left native code early ({LEAVES_EARLY})"
