@@ -114,7 +114,7 @@ struct Placeholder<'a> {
 /// # Errors
 /// The first placeholder that cannot be filled in.
 pub fn expand_file(bytes: Vec<u8>, folder: Option<&Path>) -> Result<Vec<u8>, TemplateError> {
-    let has_placeholders = bytes.windows(2).any(|pair| pair == b"{{");
+    let has_placeholders = memchr::memmem::find(&bytes, b"{{").is_some();
     let (Some(folder), Ok(text)) = (folder.filter(|_| has_placeholders), str::from_utf8(&bytes)) else {
         return Ok(bytes);
     };
