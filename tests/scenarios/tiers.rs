@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
@@ -145,6 +146,29 @@ async fn a_shared_tier_that_is_damaged_or_gone_costs_a_compile() {
     assert!(second.is_ready(), "the shared tier is nothing that the service needs");
     fs::remove_file(tier.path().join("v1")).unwrap();
     until("what waits goes up when it is back", || object(tier.path(), &elf).exists());
+}
+
+/// Nobody listens where the store should be, or its process is stopped: it takes connections and says nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_store_that_is_away_is_told_of_in_the_log() {
+    let stopped = TcpListener::bind("127.0.0.1:0").unwrap();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (address, kind) in [(nobody, "unreachable"), (stopped.local_addr().unwrap(), "late")] {
+        let data = tempfile::tempdir().unwrap();
+        let store = format!(
+            "AWS_ENDPOINT_URL=http://{address}\nAWS_REGION=r\nAWS_ACCESS_KEY_ID=a\nAWS_SECRET_ACCESS_KEY=b\n"
+        );
+        fs::write(data.path().join("environment"), store).unwrap();
+        let server = Server::start_with(&data, "[shared]\nurl = \"s3://bucket/prefix\"\nget_ms_max = 200\n");
+        Client::connect(&server).await.upload(&guests::bytes("exit-imc").unwrap()).await.unwrap();
+        compile(&server, &guests::bytes("exit-imc").unwrap()).await;
+        let is_told = || {
+            let page = server.get("/");
+            let mut lines = page.lines().filter(|line| line.contains("the shared tier fails"));
+            lines.any(|line| line.contains(kind) && line.contains("s3://bucket/prefix"))
+        };
+        until("the last warnings have it", is_told);
+    }
 }
 
 fn new_keys(folder: &Path) {
