@@ -148,7 +148,7 @@ async fn a_shared_tier_that_is_damaged_or_gone_costs_a_compile() {
     until("what waits goes up when it is back", || object(tier.path(), &elf).exists());
 }
 
-/// Nobody listens where the store should be, or its process is stopped: it takes connections and says nothing.
+/// Nobody listens where the store should be, or its process is stopped: it takes connections, says nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_store_that_is_away_is_told_of_in_the_log() {
     let stopped = TcpListener::bind("127.0.0.1:0").unwrap();
