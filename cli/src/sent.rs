@@ -82,3 +82,49 @@ impl Cell {
 fn is_same(one: &Bytes, other: &Bytes) -> bool {
     (one.as_ptr(), one.len()) == (other.as_ptr(), other.len())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A transaction whose cell deps have this data.
+    fn with_deps(data: &[Vec<u8>]) -> Vec<u8> {
+        let text = include_str!("../tests/transaction.json").replace("HASH_TYPE", "data1");
+        let text = text.replace("{{ hash lock }}", &"33".repeat(32)).replace("{{ data lock }}", "");
+        let mut transaction: Value = serde_json::from_str(&text).unwrap();
+        let (info, dep) = ("/mock_info/cell_deps", transaction["mock_info"]["cell_deps"][0].clone());
+        for (data, index) in data.iter().zip(1..) {
+            let mut dep = dep.clone();
+            dep["cell_dep"]["out_point"]["index"] = json!(format!("{index:#x}"));
+            let digits: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
+            dep["data"] = json!(format!("0x{digits}"));
+            let named = transaction.pointer_mut("/tx/cell_deps").unwrap().as_array_mut().unwrap();
+            named.push(dep["cell_dep"].clone());
+            transaction.pointer_mut(info).unwrap().as_array_mut().unwrap().push(dep);
+        }
+        serde_json::to_vec(&transaction).unwrap()
+    }
+
+    #[test]
+    fn what_is_beside_a_transaction_comes_back_where_it_was() {
+        let long = |number: u8| vec![number; BESIDE_BYTES_MIN + usize::from(number)];
+        let mut data: Vec<_> = (0..20).map(long).collect();
+        // The same bytes twice, and some that are too short.
+        data.extend([long(19), long(0), vec![7; BESIDE_BYTES_MIN - 1], Vec::new()]);
+        let json = with_deps(&data);
+        let sent = Sent::read(&json).unwrap();
+        assert_eq!((sent.files().len(), sent.cells().len()), (BESIDE_MAX, BESIDE_MAX));
+        let files = sent.cells.iter().map(|cell| SharedData {
+            data: cell.sealed.map().unwrap(),
+            data_hash: data_hash(&cell.sealed.read().unwrap()),
+        });
+        let there = Mock::from_document(&sent.document(), &files.collect::<Vec<_>>()).unwrap();
+        assert_eq!(there.to_json(), Mock::from_json(&json).unwrap().to_json());
+        assert!(sent.document().len() < json.len() / 4);
+        let (hash, largest) = (data_hash(&long(19)), sent.file(&data_hash(&long(19))).unwrap());
+        assert_eq!((largest.read().unwrap(), sent.cells[0].data_hash), (long(19), hash));
+        assert!(sent.file(&data_hash(&long(0))).is_none());
+    }
+}
