@@ -86,7 +86,7 @@ pub(super) const ADMITTED: [Mutant; 13] = [
     ),
     service(
         "service-6-invented-tenants-grow",
-        "runner-svc/src/profiles.rs",
+        "runner-svc/src/profile_entry.rs",
         ["        key.tenant = OTHER_TENANTS.into();\n", ""],
         ["lib", "invented_tenants_take_bounded_room_and_no_run_is_lost"],
     ),
