@@ -1,6 +1,6 @@
 //! Drawn transactions over gRPC: the service says what ckb-script says.
 
-use std::{collections::HashSet, env};
+use std::{collections::HashSet, env, str::FromStr, sync::LazyLock};
 
 use antares_proto::v1::{
     self, Tier, VerifyOutcome, shared_transaction, verify_transaction_request::Transaction,
@@ -16,7 +16,8 @@ use crate::{
     server::{PATIENCE, Server},
 };
 
-const SEED: u64 = 11;
+/// Of what is drawn; another one with ANTARES_DRAWN_SEED.
+static SEED: LazyLock<u64> = LazyLock::new(|| from_environment("ANTARES_DRAWN_SEED").unwrap_or(11));
 /// How many are sent; the first ones of a seed that can be.
 const SCENARIOS: usize = 50;
 /// Sent once more after so many others, which a runner keeps workers for.
@@ -41,8 +42,7 @@ async fn drawn_transactions_are_equal_with_a_worker_for_each_group() {
 /// Each is sent twice, so that workers which have done it, or others like it, are there.
 #[tokio::test(flavor = "multi_thread")]
 async fn drawn_transactions_are_equal_through_a_session_with_warm_workers() {
-    let count = env::var("ANTARES_DRAWN_TRANSACTIONS").ok().and_then(|text| text.parse().ok());
-    let count = count.unwrap_or(SCENARIOS);
+    let count = from_environment("ANTARES_DRAWN_TRANSACTIONS").unwrap_or(SCENARIOS);
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(&data);
     let images = Images::get().unwrap();
@@ -53,7 +53,7 @@ async fn drawn_transactions_are_equal_through_a_session_with_warm_workers() {
         let drawn: Vec<_> = fitting(images).take(count).map(|(number, _)| number).collect();
         for some in drawn.chunks(AGAIN_AFTER) {
             for id in some.iter().map(|number| 2 * number).chain(some.iter().map(|number| 2 * number + 1)) {
-                let json = json(images, &draw(images, SEED, id / 2));
+                let json = json(images, &draw(images, *SEED, id / 2));
                 let transaction = Some(shared_transaction::Transaction::MockJson(json));
                 let one = v1::SharedTransaction { id, transaction, ..Default::default() };
                 sender.send(one).await.unwrap();
@@ -67,7 +67,7 @@ async fn drawn_transactions_are_equal_through_a_session_with_warm_workers() {
         let answer = answer.unwrap();
         let (number, verdict) = (answer.id / 2, answer.result.unwrap());
         assert!(ids.insert(answer.id), "{} has two answers", answer.id);
-        let check = move || expect(images, number, &draw(images, SEED, number), verdict);
+        let check = move || expect(images, number, &draw(images, *SEED, number), verdict);
         swapped += usize::from(tokio::task::spawn_blocking(check).await.unwrap());
         if ids.len().is_multiple_of(1000) {
             println!("{} answers are equal", ids.len());
@@ -101,9 +101,13 @@ async fn equal(sections: &str) -> Server {
     server
 }
 
+fn from_environment<T: FromStr>(name: &str) -> Option<T> {
+    env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
 /// What can be sent, with its numbers. Without more words the service takes all versions for active.
 fn fitting(images: &Images) -> impl Iterator<Item = (u64, Scenario)> {
-    let drawn = (0..).map(|number| (number, draw(images, SEED, number)));
+    let drawn = (0..).map(|number| (number, draw(images, *SEED, number)));
     drawn.filter(|(_, drawn)| drawn.newest == 2 && drawn.limit == Limit::Wide)
 }
 
