@@ -47,6 +47,7 @@ mod of_chain;
 mod optimise;
 mod output;
 mod own_folder;
+mod parsed_transaction;
 mod profile;
 mod progress;
 #[cfg(feature = "server")]
@@ -59,7 +60,6 @@ mod run_request;
 mod runnable;
 #[cfg(feature = "server")]
 mod seen;
-mod sent;
 #[cfg(feature = "server")]
 mod serve;
 mod shapes;

@@ -23,9 +23,9 @@ use crate::{
     limits::{CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
     meanwhile::{self, First},
     native::{Code, Native, beside},
+    parsed_transaction::ParsedTransaction,
     report::{Outcome, Report},
     run_request::Request,
-    sent::Sent,
     verdict::{self, Interpreted, Verdict},
     verify_request,
     workers::{failed, seal, start},
@@ -119,13 +119,13 @@ fn report_of(request: &Request, verdict: PoolVerdict<RunReport>) -> Report {
 pub(crate) fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
     let code = Code::new(request.code);
     let read = || {
-        let sent = Sent::read(&request.json)?;
-        let programs = programs_for(request, &sent, &code)?;
-        Ok::<_, Failure>((sent, programs))
+        let parsed = ParsedTransaction::parse(&request.json)?;
+        let programs = programs_for(request, &parsed, &code)?;
+        Ok::<_, Failure>((parsed, programs))
     };
     let (pool, read) = beside(|| start("antares-run-worker"), read);
-    let (sent, programs) = read?;
-    verify_in(&pool?, (&code, programs), &sent, request)
+    let (parsed, programs) = read?;
+    verify_in(&pool?, (&code, programs), parsed, request)
 }
 
 /// Verifies one transaction after the other, with the same pool.
@@ -143,26 +143,31 @@ impl Transactions {
 
     /// As [`verify`].
     pub(crate) fn verify(&self, request: &verify_request::Request) -> Result<Verdict, Failure> {
-        let sent = Sent::read(&request.json)?;
-        let programs = programs_for(request, &sent, &self.code)?;
-        verify_in(&self.pool, (&self.code, programs), &sent, request)
+        let parsed = ParsedTransaction::parse(&request.json)?;
+        let programs = programs_for(request, &parsed, &self.code)?;
+        verify_in(&self.pool, (&self.code, programs), parsed, request)
     }
 }
 
-fn programs_for(request: &verify_request::Request, sent: &Sent, code: &Code) -> Result<Programs, Failure> {
+fn programs_for(
+    request: &verify_request::Request,
+    parsed: &ParsedTransaction,
+    code: &Code,
+) -> Result<Programs, Failure> {
     match request.tier {
         Tier::Interpreter => Ok(Programs::default()),
-        Tier::Auto | Tier::Native => code_of_programs(request, sent, code),
+        Tier::Auto | Tier::Native => code_of_programs(request, parsed, code),
     }
 }
 
 fn verify_in(
     pool: &Pool,
     (code, programs): (&Code, Programs),
-    sent: &Sent,
+    mut parsed: ParsedTransaction,
     request: &verify_request::Request,
 ) -> Result<Verdict, Failure> {
-    let transaction = Sealed::new("transaction", &sent.document())
+    parsed.make_room(programs.libraries.len() + programs.beside.len());
+    let transaction = Sealed::new("transaction", &parsed.document())
         .context("cannot keep the transaction in memory")
         .map_err(Failure::Service)?;
     let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
@@ -177,7 +182,7 @@ fn verify_in(
         document: Bytes::new(),
         libraries: programs.libraries.iter().map(|(of, _)| *of).collect(),
         library_digests: Vec::new(),
-        cells: sent.cells(),
+        cells: parsed.cells(),
         is_alone: true,
         sample_cycles: 0,
         sample_salt: 0,
@@ -185,7 +190,7 @@ fn verify_in(
     let libraries = programs.libraries.iter().map(|(_, native)| &native.library);
     let (libraries, beside) =
         (libraries.collect::<Vec<&Sealed>>(), programs.beside.iter().collect::<Vec<_>>());
-    let (document, cells) = (Some(&transaction), sent.files());
+    let (document, cells) = (Some(&transaction), parsed.files());
     let files = VerifyFiles { document, libraries: &libraries, beside: &beside, cells: &cells };
     let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let ended = |outcome, error: &str| Verdict::without_figures(outcome, error.to_owned());
@@ -225,8 +230,6 @@ const PASSED_OVER: &str = "passed_over";
 /// The programs of a transaction, as far as they may have native code.
 #[derive(Default)]
 struct Programs {
-    /// Files of cells that go along.
-    cells: usize,
     /// Native code that goes along.
     libraries: Vec<(LibraryOf, Native)>,
     /// What each was made of.
@@ -256,7 +259,7 @@ impl Elf {
 impl Programs {
     /// Whether a worker takes one more with `files` files.
     fn have_room(&self, files: usize) -> bool {
-        self.cells + self.libraries.len() + self.beside.len() + files <= PROGRAMS_MAX
+        self.libraries.len() + self.beside.len() + files <= PROGRAMS_MAX
     }
 
     /// Notes that there is no native code of a program.
@@ -335,13 +338,13 @@ impl Programs {
 /// interpreter, which names the error if it is run.
 fn code_of_programs(
     request: &verify_request::Request,
-    sent: &Sent,
+    parsed: &ParsedTransaction,
     code: &Code,
 ) -> Result<Programs, Failure> {
-    let mut found = Programs { cells: sent.files().len(), ..Programs::default() };
-    for program in programs(&sent.mock, &request.environment) {
+    let mut found = Programs::default();
+    for program in programs(&parsed.mock, &request.environment) {
         let own;
-        let sealed = match sent.file(&program.data_hash) {
+        let sealed = match parsed.file(&program.data_hash) {
             Some(file) => file,
             None => {
                 own = seal(&program.elf)?;

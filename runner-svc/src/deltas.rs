@@ -10,7 +10,7 @@ use antares_abi::Sha256Digest;
 
 use crate::{
     limits::PROFILE_PENDING_MAX,
-    profile_entry::{Entry, OTHER_TENANTS, ProfileKey, Sampled, Told, entry_of},
+    profile_entry::{DecodedSamples, Entry, OTHER_TENANTS, ProfileKey, RunCycles, entry_of},
 };
 
 /// Readers at once.
@@ -44,11 +44,11 @@ pub(crate) struct Deltas(BTreeMap<Reader, Since>);
 
 impl Deltas {
     /// Adds a run for all who want it. What finds no room of its own counts with the rest: nothing is lost.
-    pub(crate) fn add(&mut self, key: &ProfileKey, sampled: Option<&Sampled>, told: Told<'_>) {
+    pub(crate) fn add(&mut self, key: &ProfileKey, sampled: Option<&DecodedSamples>, run: RunCycles<'_>) {
         for (_, since) in self.0.iter_mut().filter(|(reader, _)| reader.wants(key)) {
             let is_full = since.entries.len() >= PROFILE_PENDING_MAX && !since.entries.contains_key(key);
             let rest = ProfileKey { tenant: Arc::from(OTHER_TENANTS), script: None };
-            entry_of(&mut since.entries, if is_full { &rest } else { key }).add(sampled, told);
+            entry_of(&mut since.entries, if is_full { &rest } else { key }).add(sampled, run);
         }
     }
 
@@ -79,8 +79,8 @@ mod tests {
         ProfileKey { tenant: tenant.into(), script: Some(Sha256Digest::of(&[script])) }
     }
 
-    fn told(cycles: u64) -> Told<'static> {
-        Told { samples: None, cycles, native_cycles: 0 }
+    fn run(cycles: u64) -> RunCycles<'static> {
+        RunCycles { samples: None, cycles, native_cycles: 0 }
     }
 
     #[test]
@@ -88,16 +88,16 @@ mod tests {
         let store = Profiles::new(Duration::from_secs(60), false);
         let reader = |name: &str| Reader { name: name.to_owned(), tenant: None, script: None };
         let of = |reader: &Reader| store.delta(reader.clone()).map(|profile| profile.sum().cycles);
-        store.add(&key("a", 1), told(70));
+        store.add(&key("a", 1), run(70));
         assert_eq!((of(&reader("one")), of(&reader("one"))), (Some(70), Some(0)));
-        store.add(&key("a", 1), told(30));
+        store.add(&key("a", 1), run(30));
         let of_b = Reader { tenant: Some("b".to_owned()), ..reader("one") };
         assert_eq!((of(&reader("two")), of(&of_b)), (Some(100), Some(0)));
-        store.add(&key("b", 2), told(5));
+        store.add(&key("b", 2), run(5));
         assert_eq!((of(&reader("one")), of(&reader("two")), of(&of_b)), (Some(35), Some(5), Some(5)));
         // More scripts than there is room for are lost to nobody.
         for tenant in 0..PROFILE_PENDING_MAX + 7 {
-            store.add(&key(&tenant.to_string(), 1), told(1));
+            store.add(&key(&tenant.to_string(), 1), run(1));
         }
         assert_eq!(of(&reader("one")), Some(PROFILE_PENDING_MAX as u64 + 7));
         assert!(of(&reader("three")).is_some());

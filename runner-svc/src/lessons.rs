@@ -18,7 +18,7 @@ use crate::{
     metrics::HotResult,
     native::{Native, Origin},
     prepare::NativeOrNot,
-    profile_entry::{ProfileKey, Told},
+    profile_entry::{ProfileKey, RunCycles},
     runner::Shared,
     seal::seal,
     source::Fallback,
@@ -74,7 +74,7 @@ impl Shared {
             return;
         }
         let key = ProfileKey { tenant: tenant.clone(), script };
-        let wrong = self.profiles.add(&key, Told { samples, cycles, native_cycles });
+        let wrong = self.profiles.add(&key, RunCycles { samples, cycles, native_cycles });
         self.metrics.note_samples(samples.is_some(), wrong);
         if wrong > 0 {
             tracing::error!(wrong, cycles, "the samples of a run do not add up to its cycles");

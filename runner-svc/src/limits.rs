@@ -104,7 +104,3 @@ pub(crate) const LEARNT_VAIN_MAX: u32 = 3;
 /// Bytes of a transaction, as it was sent, that are read where they arrive: some tens of microseconds. More
 /// are read on a thread that may block.
 pub(crate) const READ_AT_ONCE_BYTES: usize = 64 << 10;
-
-/// Bytes of a cell's data from which on it becomes a hot cell when it comes with a call; programs do in any
-/// case.
-pub(crate) const SHARED_BYTES_MIN: usize = 16 << 10;

@@ -32,9 +32,9 @@ pub(crate) struct Entry {
     pub(crate) claims: VecDeque<(NodeId, u64)>,
 }
 
-/// What a run told of itself.
+/// Cycles of a run, and the samples that hit them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told<'a> {
+pub(crate) struct RunCycles<'a> {
     /// None if no sample hit it.
     pub(crate) samples: Option<&'a Samples>,
     pub(crate) cycles: u64,
@@ -43,19 +43,19 @@ pub(crate) struct Told<'a> {
 }
 
 /// The samples of a run, decoded.
-pub(crate) struct Sampled {
+pub(crate) struct DecodedSamples {
     pub(crate) profile: Profile,
     claims: Profile,
     unseen: u64,
 }
 
-pub(crate) fn decoded(samples: &Samples) -> Option<Sampled> {
+pub(crate) fn decoded(samples: &Samples) -> Option<DecodedSamples> {
     let mut profile = Profile::decode(&samples.profile).ok()?;
     let claims = Profile::decode(&samples.claims).ok()?;
     if profile.nodes().len() > PROFILE_RUN_NODES_MAX {
         profile.fold(PROFILE_RUN_NODES_MAX, &[]);
     }
-    Some(Sampled { profile, claims, unseen: samples.unseen_cycles })
+    Some(DecodedSamples { profile, claims, unseen: samples.unseen_cycles })
 }
 
 /// The tenant under which those count together for whom there is no room. No caller can have this name.
@@ -80,10 +80,10 @@ impl Entry {
     }
 
     /// Adds a run, with the samples that there are of it.
-    pub(crate) fn add(&mut self, sampled: Option<&Sampled>, told: Told<'_>) {
+    pub(crate) fn add(&mut self, sampled: Option<&DecodedSamples>, run: RunCycles<'_>) {
         self.runs += 1;
         match sampled {
-            Some(Sampled { profile, claims, unseen }) => {
+            Some(DecodedSamples { profile, claims, unseen }) => {
                 self.make_room(profile.nodes().len() + claims.nodes().len(), PROFILE_NODES_MAX);
                 self.profile.merge(profile);
                 self.unseen = self.unseen.saturating_add(*unseen);
@@ -92,10 +92,10 @@ impl Entry {
                 self.claims.extend(claims.filter_map(|(node, id)| Some((id?, node.value.cycles))));
             }
             None => {
-                self.profile.add_other(Value::cycles(told.cycles));
+                self.profile.add_other(Value::cycles(run.cycles));
                 // Samples that do not add up are believed in nothing.
-                if told.samples.is_none() {
-                    self.unseen = self.unseen.saturating_add(told.native_cycles.min(told.cycles));
+                if run.samples.is_none() {
+                    self.unseen = self.unseen.saturating_add(run.native_cycles.min(run.cycles));
                 }
             }
         }
@@ -147,7 +147,7 @@ impl Entry {
 }
 
 /// One profile of all entries; none of none.
-pub(crate) fn together(scripts: BTreeMap<ProfileKey, Entry>) -> Option<Profile> {
+pub(crate) fn merged(scripts: BTreeMap<ProfileKey, Entry>) -> Option<Profile> {
     let mut entries = scripts.into_values();
     let mut all = entries.next()?;
     for mut entry in entries {

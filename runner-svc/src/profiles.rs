@@ -12,7 +12,7 @@ use antares_profile::Profile;
 use crate::{
     deltas::{Deltas, Reader},
     limits::{PROFILE_PENDING_MAX, PROFILE_WINDOWS_MAX, PROFILES_NODES_MAX},
-    profile_entry::{Entry, ProfileKey, Told, decoded, entry_of, together},
+    profile_entry::{Entry, ProfileKey, RunCycles, decoded, entry_of, merged},
 };
 
 /// What is counted for metrics.
@@ -67,27 +67,27 @@ impl Profiles {
     }
 
     /// Adds a run. Gives by how many cycles its samples were wrong: always 0, unless Antares has a mistake.
-    pub(crate) fn add(&self, key: &ProfileKey, told: Told<'_>) -> u64 {
-        self.add_at(Instant::now(), key, told)
+    pub(crate) fn add(&self, key: &ProfileKey, run: RunCycles<'_>) -> u64 {
+        self.add_at(Instant::now(), key, run)
     }
 
-    fn add_at(&self, now: Instant, key: &ProfileKey, told: Told<'_>) -> u64 {
-        let sampled = told.samples.and_then(decoded);
-        let is_whole = sampled.as_ref().is_none_or(|sampled| sampled.profile.sum().cycles == told.cycles);
+    fn add_at(&self, now: Instant, key: &ProfileKey, run: RunCycles<'_>) -> u64 {
+        let sampled = run.samples.and_then(decoded);
+        let is_whole = sampled.as_ref().is_none_or(|sampled| sampled.profile.sum().cycles == run.cycles);
         let mut state = self.lock();
         self.make_room(&mut state, now);
         let Some(window) = state.windows.back_mut() else { return 0 };
         let sampled = sampled.filter(|_| is_whole);
-        entry_of(&mut window.entries, key).add(sampled.as_ref(), told);
-        state.deltas.add(key, sampled.as_ref(), told);
+        entry_of(&mut window.entries, key).add(sampled.as_ref(), run);
+        state.deltas.add(key, sampled.as_ref(), run);
         if self.is_pushed {
             // Tenants have no limit of their own.
             match state.pending.len() < PROFILE_PENDING_MAX || state.pending.contains_key(key) {
-                true => entry_of(&mut state.pending, key).add(sampled.as_ref(), told),
+                true => entry_of(&mut state.pending, key).add(sampled.as_ref(), run),
                 false => state.unpushed += 1,
             }
         }
-        let wrong = told.samples.map_or(0, |samples| samples.mismatch_cycles);
+        let wrong = run.samples.map_or(0, |samples| samples.mismatch_cycles);
         if is_whole { wrong } else { wrong.max(1) }
     }
 
@@ -110,7 +110,7 @@ impl Profiles {
                 scripts.entry(key.clone()).or_insert_with(|| Entry::new(Profile::new())).merge(entry);
             }
         });
-        together(scripts)
+        merged(scripts)
     }
 
     /// What was run since `reader` last asked, and all that is kept at its first time. Everything is in one
@@ -120,7 +120,7 @@ impl Profiles {
         let mut state = self.lock();
         if let Some(since) = state.deltas.take(&reader, now) {
             drop(state);
-            return Some(together(since).unwrap_or_default());
+            return Some(merged(since).unwrap_or_default());
         }
         if !state.deltas.begin(reader.clone(), now, self.keep) {
             return None;
@@ -132,7 +132,7 @@ impl Profiles {
             scripts.entry(key.clone()).or_insert_with(|| Entry::new(Profile::new())).merge(entry);
         }
         drop(state);
-        Some(together(scripts).unwrap_or_default())
+        Some(merged(scripts).unwrap_or_default())
     }
 
     /// What was run for `tenant` in the last `window`: cycles and runs by script, most cycles first.
@@ -235,8 +235,8 @@ mod tests {
         Samples { profile, claims, unseen_cycles: 0, mismatch_cycles: 0 }
     }
 
-    fn told(samples: Option<&Samples>, cycles: u64) -> Told<'_> {
-        Told { samples, cycles, native_cycles: 0 }
+    fn run(samples: Option<&Samples>, cycles: u64) -> RunCycles<'_> {
+        RunCycles { samples, cycles, native_cycles: 0 }
     }
 
     #[test]
@@ -247,7 +247,11 @@ mod tests {
         claims.add(&[Frame::Syscall { number: 2061 }], Value::cycles(60));
         let samples = Samples { claims: claims.encode().unwrap(), ..samples(2061, 40) };
         let run = |at, samples| {
-            store.add_at(now + Duration::from_secs(at), &key, Told { samples, cycles: 40, native_cycles: 30 })
+            store.add_at(
+                now + Duration::from_secs(at),
+                &key,
+                RunCycles { samples, cycles: 40, native_cycles: 30 },
+            )
         };
         // Of the other cycles of a run, those of the interpreter are not the sample's.
         let known = || {
@@ -273,14 +277,14 @@ mod tests {
         let program = ProfiledProgram { elf: None, vm_version: 2, isa: 3 };
         let mut sum = 0;
         // Two functions have a quarter and three quarters, from ever new callers.
-        for run in 0..400 {
+        for number in 0..400 {
             let (mut profile, mut claims) = (Profile::new(), Profile::new());
             let programs = [&mut profile, &mut claims].map(|profile| profile.program(&program).unwrap());
             for caller in 0..40 {
                 let code = |pc| Frame::Code { program: programs[0], pc };
                 let stack = [
                     code(1 << 20),
-                    code((2 << 20) + 40 * run + caller),
+                    code((2 << 20) + 40 * number + caller),
                     code(64 * u64::from(caller % 4 == 0)),
                 ];
                 profile.add(&stack, Value::cycles(100));
@@ -289,7 +293,7 @@ mod tests {
             claims.add(&[Frame::Code { program: programs[1], pc: 8 }], Value::cycles(1));
             let [profile, claims] = [profile, claims].map(|profile| profile.encode().unwrap());
             let samples = Samples { profile, claims, unseen_cycles: 0, mismatch_cycles: 0 };
-            assert_eq!(store.add(&key("a", 1), told(Some(&samples), 4000)), 0);
+            assert_eq!(store.add(&key("a", 1), run(Some(&samples), 4000)), 0);
         }
         let profile = store.get(Some("a"), None, None).unwrap();
         let own = |at| {
@@ -310,7 +314,7 @@ mod tests {
         let store = Profiles::new(Duration::from_secs(60), false);
         let runs = 10 * (PROFILE_SCRIPTS_MAX + PROFILE_TENANTS_MAX) as u64;
         for tenant in 0..runs {
-            store.add(&key(&tenant.to_string(), 1), told(None, 1));
+            store.add(&key(&tenant.to_string(), 1), run(None, 1));
         }
         let entries: usize = store.lock().windows.iter().map(|window| window.entries.len()).sum();
         assert!(entries <= PROFILE_SCRIPTS_MAX + PROFILE_TENANTS_MAX + 1, "{entries}");
@@ -320,10 +324,10 @@ mod tests {
     #[test]
     fn runs_add_up_by_tenant_and_script() {
         let store = Profiles::new(Duration::from_secs(3600), false);
-        assert_eq!(store.add(&key("a", 1), told(Some(&samples(2061, 70)), 70)), 0);
-        assert_eq!(store.add(&key("a", 1), told(None, 30)), 0);
-        assert_eq!(store.add(&key("a", 2), told(None, 500)), 0);
-        assert_eq!(store.add(&key("b", 1), told(None, 9)), 0);
+        assert_eq!(store.add(&key("a", 1), run(Some(&samples(2061, 70)), 70)), 0);
+        assert_eq!(store.add(&key("a", 1), run(None, 30)), 0);
+        assert_eq!(store.add(&key("a", 2), run(None, 500)), 0);
+        assert_eq!(store.add(&key("b", 1), run(None, 9)), 0);
         let one = store.get(Some("a"), key("a", 1).script, None).unwrap();
         assert_eq!((one.sum().cycles, one.nodes().len()), (100, 2));
         assert_eq!(store.get(Some("a"), None, None).unwrap().sum().cycles, 600);
@@ -335,22 +339,22 @@ mod tests {
     #[test]
     fn samples_that_do_not_add_up_are_counted_and_not_believed() {
         let store = Profiles::new(Duration::from_secs(3600), false);
-        assert_eq!(store.add(&key("a", 1), told(Some(&samples(2061, 71)), 70)), 1);
+        assert_eq!(store.add(&key("a", 1), run(Some(&samples(2061, 71)), 70)), 1);
         let broken = Samples { profile: vec![1, 2, 3], ..samples(2061, 5) };
-        store.add(&key("a", 1), told(Some(&broken), 5));
+        store.add(&key("a", 1), run(Some(&broken), 5));
         assert_eq!(store.get(Some("a"), None, None).unwrap().sum().cycles, 75);
     }
 
     #[test]
     fn what_is_pushed_is_what_was_run_since_and_is_bounded() {
         let store = Profiles::new(Duration::from_secs(60), true);
-        store.add(&key("a", 1), told(Some(&samples(2061, 70)), 70));
-        store.add(&key("a", 1), told(None, 30));
+        store.add(&key("a", 1), run(Some(&samples(2061, 70)), 70));
+        store.add(&key("a", 1), run(None, 30));
         let pending = store.take_pending();
         assert_eq!((pending.len(), pending[&key("a", 1)].profile.sum().cycles), (1, 100));
         assert!(store.take_pending().is_empty());
         for tenant in 0..PROFILE_PENDING_MAX + 7 {
-            store.add(&key(&tenant.to_string(), 1), told(None, 1));
+            store.add(&key(&tenant.to_string(), 1), run(None, 1));
         }
         assert_eq!((store.take_pending().len(), store.stats().unpushed), (PROFILE_PENDING_MAX, 7));
         assert_eq!(store.get(Some("a"), None, None).unwrap().sum().cycles, 100);
@@ -361,13 +365,13 @@ mod tests {
         let store = Profiles::new(Duration::from_secs(60), false);
         let start = Instant::now();
         for step in 0..1000 {
-            store.add_at(start + Duration::from_secs(step), &key("a", 1), told(None, 1));
+            store.add_at(start + Duration::from_secs(step), &key("a", 1), run(None, 1));
         }
         assert!(store.lock().windows.len() <= PROFILE_WINDOWS_MAX + 1);
         let late = start + Duration::from_secs(5000);
         for script in 0..u64::try_from(PROFILE_SCRIPTS_MAX + 10).unwrap() {
             let script = Some(Sha256Digest::of(&script.to_le_bytes()));
-            store.add_at(late, &ProfileKey { tenant: "a".into(), script }, told(None, 1));
+            store.add_at(late, &ProfileKey { tenant: "a".into(), script }, run(None, 1));
         }
         let state = store.lock();
         assert_eq!(state.windows.back().unwrap().entries.len(), PROFILE_SCRIPTS_MAX + 1);

@@ -9,7 +9,11 @@ use std::{
 use antares_abi::{CompileOptions, Isa};
 use antares_pool::job::{CellName, GroupKind, GroupReport, Tier, VerifyReport};
 use antares_serve::{Account, past_span};
-use antares_transaction::{Environment, Mock, facts, groups, is_program, limits::PROGRAMS_MAX, programs};
+use antares_transaction::{
+    Environment, Mock, facts, groups, is_program, is_same_memory,
+    limits::{PROGRAMS_MAX, SHARED_BYTES_MIN},
+    programs,
+};
 use bytes::Bytes;
 use tokio::time::timeout_at;
 use tracing::{Instrument, Span};
@@ -21,7 +25,7 @@ use crate::{
     ended::{Ended, ExecuteError, Found, Verified},
     hot::{Interpreted, Met},
     hot_cells::HotCell,
-    limits::{READ_AT_ONCE_BYTES, SHARED_BYTES_MIN},
+    limits::READ_AT_ONCE_BYTES,
     meanwhile::Turn,
     native::Native,
     parts::{Source, shared},
@@ -272,7 +276,7 @@ impl Shared {
         let is_wanted = |data: &Bytes| data.len() >= SHARED_BYTES_MIN || is_program(data);
         let mut found: Vec<(Bytes, Arc<HotCell>)> = Vec::new();
         for data in mock.unhashed(is_wanted) {
-            if found.len() < FILES_MAX && !found.iter().any(|(known, _)| is_same(known, &data)) {
+            if found.len() < FILES_MAX && !found.iter().any(|(known, _)| is_same_memory(known, &data)) {
                 found.push((data.clone(), self.hot_cells.keep(account, data).await?));
             }
         }
@@ -280,17 +284,12 @@ impl Shared {
             return Ok(());
         }
         mock.take_shared(|data| {
-            let cell = found.iter().find(|(known, _)| is_same(known, data)).map(|(_, cell)| cell)?;
+            let cell = found.iter().find(|(known, _)| is_same_memory(known, data)).map(|(_, cell)| cell)?;
             Some(shared(cell))
         });
         cells.extend(found.into_iter().map(|(_, cell)| cell));
         Ok(())
     }
-}
-
-/// Whether both are the same bytes in memory.
-fn is_same(one: &Bytes, other: &Bytes) -> bool {
-    (one.as_ptr(), one.len()) == (other.as_ptr(), other.len())
 }
 
 /// What a transaction tells before anything runs.

@@ -104,6 +104,7 @@ impl Shared {
         }
         extensions.insert(bytes);
     }
+
     /// Who makes a call of `method`, and whether it may be made.
     fn pass(&self, method: &str, request: &mut Request<Body>) -> Result<Option<Caller>, Stopped> {
         let names = request.extensions().get::<ClientNames>().cloned();

@@ -85,6 +85,13 @@ impl Mock {
     }
 }
 
+/// Whether both are the same bytes in memory: data that [`Mock::unhashed`] gave, found again by
+/// [`Mock::take_shared`].
+#[must_use]
+pub fn is_same_memory(one: &Bytes, other: &Bytes) -> bool {
+    (one.as_ptr(), one.len()) == (other.as_ptr(), other.len())
+}
+
 /// The data of a cell with this hash, if that is known.
 fn told<'a>(data: &'a Bytes, hash: Option<&Option<[u8; 32]>>, share: &mut Share<'_>) -> CellData<'a> {
     let number = hash.and_then(Option::as_ref).and_then(share);

@@ -27,7 +27,7 @@ mod programs;
 mod synthetic;
 pub mod template;
 
-pub use document::Share;
+pub use document::{Share, is_same_memory};
 pub use environment::Environment;
 pub use error::{CellPlace, MockError, Problem};
 pub use facts::{TransactionFacts, facts};

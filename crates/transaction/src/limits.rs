@@ -24,3 +24,7 @@ pub const EMBEDDED_FILE_BYTES_MAX: u64 = 31 << 20;
 
 /// Placeholders in a template.
 pub const PLACEHOLDERS_MAX: usize = 4096;
+
+/// Bytes of a cell's data from which on it travels beside a transaction that came with it: hashed once, and
+/// mapped by workers.
+pub const SHARED_BYTES_MIN: usize = 16 << 10;

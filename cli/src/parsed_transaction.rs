@@ -1,24 +1,22 @@
-//! A transaction on its way to a worker: read once, and long data of its cells beside it, hashed and copied
-//! once.
+//! A transaction for workers of this machine: parsed once, with long data of its cells in memory files beside
+//! it, hashed and copied once.
 
 use std::cmp::Reverse;
 
 use antares_pool::{Sealed, digest, job::SharedCell};
-use antares_transaction::{Mock, SharedData, data_hash};
+use antares_transaction::{
+    Mock, SharedData, data_hash, is_same_memory,
+    limits::{PROGRAMS_MAX, SHARED_BYTES_MIN},
+};
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 
 use crate::failure::Failure;
 
-/// Bytes of a cell's data from which on it goes beside the transaction.
-const BESIDE_BYTES_MIN: usize = 16 << 10;
-/// Cells beside a transaction, the largest. They take places of programs.
-const BESIDE_MAX: usize = 16;
-
-/// A transaction, read.
-pub(crate) struct Sent {
+/// A transaction, and its long cells.
+pub(crate) struct ParsedTransaction {
     pub(crate) mock: Mock,
-    /// In the order of their numbers.
+    /// In the order of their numbers, the longest first.
     cells: Vec<Cell>,
 }
 
@@ -29,21 +27,27 @@ struct Cell {
     sealed: Sealed,
 }
 
-impl Sent {
+impl ParsedTransaction {
     /// Reads a transaction of ckb-debugger's JSON.
-    pub(crate) fn read(json: &[u8]) -> Result<Self, Failure> {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, Failure> {
         let mut mock = Mock::from_json(json)
             .map_err(|error| Failure::Usage(anyhow!("the transaction cannot be used: {error}")))?;
-        let mut long: Vec<Bytes> = mock.unhashed(|data| data.len() >= BESIDE_BYTES_MIN);
+        let mut long: Vec<Bytes> = mock.unhashed(|data| data.len() >= SHARED_BYTES_MIN);
         long.sort_by_key(|data| (Reverse(data.len()), data.as_ptr()));
-        long.dedup_by(|one, other| is_same(one, other));
-        long.truncate(BESIDE_MAX);
+        long.dedup_by(|one, other| is_same_memory(one, other));
+        long.truncate(PROGRAMS_MAX);
         let cells: Vec<Cell> = long.into_iter().map(Cell::new).collect::<Result<_, _>>()?;
         mock.take_shared(|data| {
-            let cell = cells.iter().find(|cell| is_same(&cell.data, data))?;
+            let cell = cells.iter().find(|cell| is_same_memory(&cell.data, data))?;
             Some(SharedData { data: data.clone(), data_hash: cell.data_hash })
         });
         Ok(Self { mock, cells })
+    }
+
+    /// Leaves as many cells beside the transaction as a worker takes files with `programs` others; the rest
+    /// goes within.
+    pub(crate) fn make_room(&mut self, programs: usize) {
+        self.cells.truncate(PROGRAMS_MAX.saturating_sub(programs));
     }
 
     /// The transaction without what is beside it, for a worker.
@@ -78,11 +82,6 @@ impl Cell {
     }
 }
 
-/// Whether both are the same bytes in memory.
-fn is_same(one: &Bytes, other: &Bytes) -> bool {
-    (one.as_ptr(), one.len()) == (other.as_ptr(), other.len())
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -107,24 +106,32 @@ mod tests {
         serde_json::to_vec(&transaction).unwrap()
     }
 
+    /// What a worker makes of it.
+    fn arrived(parsed: &ParsedTransaction) -> Vec<u8> {
+        let files = parsed.files().into_iter().map(|file| {
+            let data = file.map().unwrap();
+            SharedData { data_hash: data_hash(&data), data }
+        });
+        Mock::from_document(&parsed.document(), &files.collect::<Vec<_>>()).unwrap().to_json()
+    }
+
     #[test]
     fn what_is_beside_a_transaction_comes_back_where_it_was() {
-        let long = |number: u8| vec![number; BESIDE_BYTES_MIN + usize::from(number)];
+        let long = |number: u8| vec![number; SHARED_BYTES_MIN + usize::from(number)];
         let mut data: Vec<_> = (0..20).map(long).collect();
         // The same bytes twice, and some that are too short.
-        data.extend([long(19), long(0), vec![7; BESIDE_BYTES_MIN - 1], Vec::new()]);
+        data.extend([long(19), vec![7; SHARED_BYTES_MIN - 1], Vec::new()]);
         let json = with_deps(&data);
-        let sent = Sent::read(&json).unwrap();
-        assert_eq!((sent.files().len(), sent.cells().len()), (BESIDE_MAX, BESIDE_MAX));
-        let files = sent.cells.iter().map(|cell| SharedData {
-            data: cell.sealed.map().unwrap(),
-            data_hash: data_hash(&cell.sealed.read().unwrap()),
-        });
-        let there = Mock::from_document(&sent.document(), &files.collect::<Vec<_>>()).unwrap();
-        assert_eq!(there.to_json(), Mock::from_json(&json).unwrap().to_json());
-        assert!(sent.document().len() < json.len() / 4);
-        let (hash, largest) = (data_hash(&long(19)), sent.file(&data_hash(&long(19))).unwrap());
-        assert_eq!((largest.read().unwrap(), sent.cells[0].data_hash), (long(19), hash));
-        assert!(sent.file(&data_hash(&long(0))).is_none());
+        let whole = Mock::from_json(&json).unwrap().to_json();
+        let mut parsed = ParsedTransaction::parse(&json).unwrap();
+        assert_eq!((parsed.cells().len(), arrived(&parsed)), (21, whole.clone()));
+        assert!(parsed.document().len() < 2 * SHARED_BYTES_MIN);
+        assert_eq!(parsed.file(&data_hash(&long(0))).unwrap().read().unwrap(), long(0));
+        // The longest stay beside it where programs take the places of others.
+        parsed.make_room(PROGRAMS_MAX - 3);
+        assert_eq!((parsed.cells().len(), arrived(&parsed)), (3, whole.clone()));
+        assert!(parsed.file(&data_hash(&long(18))).is_some() && parsed.file(&data_hash(&long(17))).is_none());
+        parsed.make_room(PROGRAMS_MAX + 1);
+        assert_eq!((parsed.cells().len(), arrived(&parsed)), (0, whole));
     }
 }
