@@ -4,78 +4,28 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     path::{Path, PathBuf},
-    process::Command,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+#[path = "answering/s3.rs"]
+mod s3;
 
 use antares_tier::{CacheTier as _, FailureKind, Shared, SharedConfig, Space, StoreLocation, TierError};
 use bytes::Bytes;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use s3::{code, server};
 
 /// A test may wait: the machine may be slow.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn patient() -> SharedConfig {
     SharedConfig { get_time_max: PATIENCE, put_time_max: PATIENCE, ..SharedConfig::default() }
-}
-
-/// What a server of S3 says to a request: a status and a body.
-type Answer = dyn Fn(&str) -> (u16, String) + Send + Sync;
-
-fn serve(connection: TcpStream, answer: &Answer) -> std::io::Result<()> {
-    let mut lines = BufReader::new(connection.try_clone()?);
-    let mut connection = connection;
-    loop {
-        let (mut request, mut length) = (String::new(), 0);
-        loop {
-            let mut line = String::new();
-            if lines.read_line(&mut line)? == 0 {
-                return Ok(());
-            }
-            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            if line == "\r\n" {
-                break;
-            }
-            request += &line;
-        }
-        let mut body = vec![0; length];
-        lines.read_exact(&mut body)?;
-        let (status, text) = answer(&request);
-        let begin = format!(
-            "HTTP/1.1 {status} x\r\ncontent-length: {}\r\netag: \"x\"\r\nlast-modified: Thu, 26 Nov 2026 00:00:00 GMT\r\n\r\n",
-            text.len()
-        );
-        let is_head = request.starts_with("HEAD");
-        connection.write_all(format!("{begin}{}", if is_head { "" } else { &text }).as_bytes())?;
-    }
-}
-
-/// Address of a server that says what `answer` does.
-fn server(answer: impl Fn(&str) -> (u16, String) + Send + Sync + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let answer: Arc<Answer> = Arc::new(answer);
-    thread::spawn(move || {
-        for connection in listener.incoming().flatten() {
-            let answer = answer.clone();
-            thread::spawn(move || serve(connection, &*answer));
-        }
-    });
-    format!("http://{address}")
-}
-
-fn code(code: &str) -> String {
-    format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>no</Message></Error>")
 }
 
 fn counted(shared: &Shared, kind: FailureKind) -> u64 {
@@ -143,70 +93,6 @@ async fn lists_end_whatever_answers() {
     let empty = server(|_| (200, "<ListBucketResult></ListBucketResult>".to_owned()));
     let shared = Shared::open(StoreLocation::s3_at(&empty, "bucket").unwrap(), patient());
     assert_eq!(shared.list(Space::Script, |_| true).await, Ok(()));
-}
-
-const RENEWED: &str = "ANTARES_TEST_RENEWED";
-
-/// It has an environment of its own, so it is a process of its own.
-#[test]
-fn renewed_credentials_are_taken() {
-    if let Some(file) = std::env::var_os(RENEWED) {
-        return renewed(Path::new(&file));
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("credentials");
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "renewed_credentials_are_taken", "--nocapture"]);
-    child.env(RENEWED, &file).env("AWS_SHARED_CREDENTIALS_FILE", &file).env("AWS_REGION", "eu-west-1");
-    for name in ["AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ENDPOINT_URL_S3"] {
-        child.env_remove(name);
-    }
-    let wanted = Arc::new(Mutex::new("OLD"));
-    let takes = wanted.clone();
-    let address = server(move |request| {
-        let id = format!("credential={}/", takes.lock().unwrap()).to_lowercase();
-        if request.to_lowercase().contains(&id) {
-            (404, code("NoSuchKey"))
-        } else {
-            (403, code("ExpiredToken"))
-        }
-    });
-    // The store takes the new ones as soon as they are in the file.
-    let seen = file.with_extension("new");
-    let watch = thread::spawn(move || {
-        let end = Instant::now() + PATIENCE;
-        while !seen.exists() {
-            assert!(Instant::now() < end, "the child says nothing");
-            thread::sleep(Duration::from_millis(5));
-        }
-        *wanted.lock().unwrap() = "NEW";
-    });
-    assert!(child.env("AWS_ENDPOINT_URL", address).status().unwrap().success());
-    watch.join().unwrap();
-}
-
-#[tokio::main(flavor = "current_thread")]
-async fn renewed(file: &Path) {
-    let write = |id: &str| {
-        fs::write(file, format!("[default]\naws_access_key_id = {id}\naws_secret_access_key = s\n")).unwrap();
-    };
-    write("OLD");
-    let shared = Shared::open(StoreLocation::open("s3://bucket/p").unwrap(), patient());
-    assert_eq!(shared.get(Space::Script, [1; 32]).await, Ok(None));
-    fs::write(file.with_extension("new"), "").unwrap();
-    let end = Instant::now() + PATIENCE;
-    let until = async |what: &str, is_well: bool| {
-        while shared.get(Space::Script, [1; 32]).await.is_ok() != is_well {
-            assert!(Instant::now() < end, "{what}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    until("the old ones are refused", false).await;
-    // Half of a file: the old client stays, and nothing ends.
-    fs::write(file, "[default]\naws_access").unwrap();
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    write("NEW");
-    until("the new ones are taken", true).await;
 }
 
 fn folder_tier(folder: &Path, config: SharedConfig) -> Shared {

@@ -1,0 +1,217 @@
+//! Credentials as clouds give and renew them: a file, a web identity exchanged at a token service, the endpoint
+//! of a container. What was renewed is taken without a restart.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[path = "answering/s3.rs"]
+mod s3;
+
+use std::{
+    env, fs,
+    net::TcpStream,
+    path::Path,
+    process::Command,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use antares_tier::{CacheTier as _, Shared, SharedConfig, Space, StoreLocation};
+use rustls::{
+    ServerConfig, ServerConnection, StreamOwned,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+};
+use s3::{code, server, server_over};
+
+/// A test may wait: the machine may be slow.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Folder in which a test and the process of its client leave word for each other.
+const FOLDER: &str = "ANTARES_TEST_CREDENTIALS";
+
+fn wait_for(file: &Path) {
+    let end = Instant::now() + PATIENCE;
+    while !file.exists() {
+        assert!(Instant::now() < end, "nobody makes {}", file.display());
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A store that takes one key, which is "OLD" until [`Store::turn`].
+struct Store {
+    folder: tempfile::TempDir,
+    wanted: Arc<Mutex<&'static str>>,
+}
+
+impl Store {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), wanted: Arc::new(Mutex::new("OLD")) }
+    }
+
+    /// Runs the test `name` again as the client's process, with `environment`; meanwhile the store turns to the
+    /// key "NEW", after `renew` has made it available.
+    fn outlives_its_key(&self, name: &str, environment: &[(&str, String)], renew: impl FnOnce() + Send) {
+        let wanted = self.wanted.clone();
+        let address = server(move |request| {
+            let id = format!("credential={}/", wanted.lock().unwrap()).to_lowercase();
+            let is_taken = request.to_lowercase().contains(&id);
+            if is_taken { (404, code("NoSuchKey")) } else { (403, code("ExpiredToken")) }
+        });
+        let mut child = Command::new(env::current_exe().unwrap());
+        child.args(["--exact", name, "--nocapture"]).env(FOLDER, self.folder.path());
+        for (name, _) in env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
+            child.env_remove(name);
+        }
+        child.env("AWS_ENDPOINT_URL", address).env("AWS_REGION", "eu-west-1");
+        child.env("HOME", self.folder.path()).envs(environment.iter().map(|(name, value)| (name, value)));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                wait_for(&self.folder.path().join("read"));
+                renew();
+                *self.wanted.lock().unwrap() = "NEW";
+                fs::write(self.folder.path().join("turned"), "").unwrap();
+            });
+            assert!(child.status().unwrap().success());
+        });
+    }
+}
+
+/// Whether this is the client's process, in which the test is then done.
+fn is_client() -> bool {
+    let Some(folder) = env::var_os(FOLDER) else { return false };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(client(Path::new(&folder)));
+    true
+}
+
+async fn client(folder: &Path) {
+    let config = SharedConfig { get_time_max: PATIENCE, put_time_max: PATIENCE, ..SharedConfig::default() };
+    let shared = Shared::open(StoreLocation::open("s3://bucket/p").unwrap(), config);
+    assert_eq!(shared.get(Space::Script, [1; 32]).await, Ok(None), "with the first credentials");
+    fs::write(folder.join("read"), "").unwrap();
+    wait_for(&folder.join("turned"));
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match shared.get(Space::Script, [1; 32]).await {
+            Ok(found) => return assert_eq!(found, None),
+            Err(error) => assert!(Instant::now() < end, "with the renewed ones: {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[test]
+fn a_renewed_file_is_read_again() {
+    if is_client() {
+        return;
+    }
+    let store = Store::new();
+    let file = store.folder.path().join("file");
+    let write = |text: &str| fs::write(&file, text).unwrap();
+    let whole = |id: &str| format!("[default]\naws_access_key_id = {id}\naws_secret_access_key = s\n");
+    write(&whole("OLD"));
+    let environment = [("AWS_SHARED_CREDENTIALS_FILE", file.display().to_string())];
+    store.outlives_its_key("a_renewed_file_is_read_again", &environment, || {
+        // Half of a file: the client that is there stays, and nothing ends.
+        write("[default]\naws_access");
+        thread::sleep(Duration::from_millis(50));
+        write(&whole("NEW"));
+    });
+}
+
+/// What the clouds' endpoints say: the key whose token `request` shows, for long only where it is the new one.
+fn expiry(id: &str) -> &'static str {
+    if id == "NEW" { "2099-01-01T00:00:00Z" } else { "2020-01-01T00:00:00Z" }
+}
+
+#[test]
+fn a_web_identity_is_exchanged_again() {
+    if is_client() {
+        return;
+    }
+    let store = Store::new();
+    let path = |name: &str| store.folder.path().join(name);
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"])
+        .args(["-keyout"])
+        .arg(path("key.pem"))
+        .arg("-out")
+        .arg(path("certificate.pem"))
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let certificate = CertificateDer::from_pem_file(path("certificate.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(path("key.pem")).unwrap();
+    let tls = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let tls = Arc::new(tls.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap());
+    let asked = Arc::new(AtomicU64::new(0));
+    let counts = asked.clone();
+    let port = server_over(
+        move |connection: TcpStream| {
+            StreamOwned::new(ServerConnection::new(tls.clone()).unwrap(), connection)
+        },
+        move |request| {
+            counts.fetch_add(1, Relaxed);
+            assert!(request.contains("Action=AssumeRoleWithWebIdentity"), "{request}");
+            assert!(request.contains("arn%3Aaws%3Aiam%3A%3A1%3Arole%2Freader"), "{request}");
+            let id = if request.contains("WebIdentityToken=second") { "NEW" } else { "OLD" };
+            let expiration = expiry(id);
+            let text = format!(
+                "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>\
+                 <AccessKeyId>{id}</AccessKeyId><SecretAccessKey>s</SecretAccessKey>\
+                 <SessionToken>t</SessionToken><Expiration>{expiration}</Expiration></Credentials>\
+                 </AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>"
+            );
+            (200, text)
+        },
+    );
+    fs::write(path("token"), "first").unwrap();
+    // What comes after it in the order is there too, and is of no use.
+    fs::create_dir(path(".aws")).unwrap();
+    fs::write(path(".aws/credentials"), "[default]\naws_access_key_id = X\naws_secret_access_key = s\n")
+        .unwrap();
+    let environment = [
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", path("token").display().to_string()),
+        ("AWS_ROLE_ARN", "arn:aws:iam::1:role/reader".to_owned()),
+        ("AWS_ENDPOINT_URL_STS", format!("https://localhost:{port}")),
+        ("SSL_CERT_FILE", path("certificate.pem").display().to_string()),
+    ];
+    store.outlives_its_key("a_web_identity_is_exchanged_again", &environment, || {
+        fs::write(path("token"), "second").unwrap();
+    });
+    assert!(asked.load(Relaxed) >= 2, "once for each token");
+}
+
+#[test]
+fn a_containers_endpoint_is_asked_again() {
+    if is_client() {
+        return;
+    }
+    let store = Store::new();
+    let token = store.folder.path().join("token");
+    fs::write(&token, "first").unwrap();
+    let endpoint = server(|request| {
+        let lower = request.to_lowercase();
+        let id = match (lower.contains("authorization: first"), lower.contains("authorization: second")) {
+            (true, _) => "OLD",
+            (_, true) => "NEW",
+            _ => return (401, "{\"message\":\"who are you\"}".to_owned()),
+        };
+        let expiration = expiry(id);
+        let text = format!(
+            "{{\"AccessKeyId\":\"{id}\",\"SecretAccessKey\":\"s\",\"Token\":\"t\",\"Expiration\":\"{expiration}\"}}"
+        );
+        (200, text)
+    });
+    let environment = [
+        ("AWS_CONTAINER_CREDENTIALS_FULL_URI", format!("{endpoint}/v1/credentials")),
+        ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", token.display().to_string()),
+    ];
+    store.outlives_its_key("a_containers_endpoint_is_asked_again", &environment, || {
+        fs::write(&token, "second").unwrap();
+    });
+}
