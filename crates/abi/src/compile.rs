@@ -37,13 +37,18 @@ pub enum Stage {
     Library,
     /// The shared object from the fast generator, which LLVM has no part in.
     Baseline,
+    /// The same with counters of where it goes, for fuzzing: no other library is it taken for.
+    Counted {
+        /// Bits of a counter's number.
+        bits: u8,
+    },
 }
 
 impl Stage {
     /// Whether it gives a shared object.
     #[must_use]
     pub fn is_library(self) -> bool {
-        matches!(self, Self::Library | Self::Baseline)
+        matches!(self, Self::Library | Self::Baseline | Self::Counted { .. })
     }
 }
 

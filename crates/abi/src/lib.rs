@@ -6,6 +6,7 @@
 
 mod artifact;
 mod compile;
+mod counters;
 mod entry_table;
 mod frames;
 mod hints;
@@ -18,6 +19,10 @@ pub use artifact::{
     TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE, parts_of,
 };
 pub use compile::{CompileLimits, Stage};
+pub use counters::{
+    COUNTED_MAGIC, COUNTER_BITS_MAX, COUNTER_BITS_MIN, COUNTER_FACTOR, COUNTERS_BYTES, COUNTERS_OFFSET,
+    branch_counter, jump_counter,
+};
 pub use entry_table::{ENTRIES_PER_GROUP, ENTRY_GROUPS_MAX, ENTRY_PAGE_BYTES, EntryTable};
 pub use frames::{FrameAt, FrameError, FrameRow, FrameTable};
 pub use hints::{HINTS_MAX, Hints, Seen};

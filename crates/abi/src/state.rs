@@ -1,7 +1,7 @@
 //! The memory layout that generated code and host share, byte for byte.
 //!
 //! ```text
-//! | no access, REACH_BYTES | host's own head | guest memory, 4 MiB | guard, GUARD_BYTES | State | HostTable | no access, REACH_BYTES |
+//! | no access, REACH_BYTES | host's own head | guest memory, 4 MiB | guard, GUARD_BYTES | State | HostTable | counters, closed | no access, REACH_BYTES |
 //!                                            ^ base                                     ^ base + STATE_OFFSET
 //! ```
 //! Generated code gets one pointer, `base`, the host address of guest address 0. Everything else is at a

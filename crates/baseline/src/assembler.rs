@@ -270,6 +270,11 @@ impl Assembler {
         }
     }
 
+    /// Adds one to a byte of memory.
+    pub(crate) fn count_at(&mut self, place: Mem) {
+        self.encode(0, false, false, &[0xfe], 0, place.into());
+    }
+
     pub(crate) fn add_with_carry(&mut self, to: Gpr, from: Gpr) {
         self.encode(0, true, false, &[0x13], to.0, from.into());
     }

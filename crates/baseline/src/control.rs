@@ -44,6 +44,7 @@ impl FunctionEmitter<'_, '_> {
             Terminator::CallIndirect { target, to, .. } => {
                 self.hold_target(values, *target);
                 values.finish(self.code);
+                self.count_jump();
                 self.call_indirect();
                 self.go_on(index, *to);
             }
@@ -51,6 +52,7 @@ impl FunctionEmitter<'_, '_> {
                 let link = link.filter(|_| *may_call).map(|link| self.hold_link(values, link));
                 self.hold_target(values, *target);
                 values.finish(self.code);
+                self.count_jump();
                 self.switch(candidates);
                 if !may_call {
                     return self.code.asm.jump(self.context.stubs.past_table);
@@ -83,7 +85,11 @@ impl FunctionEmitter<'_, '_> {
     ) {
         if let Some(number) = values.number(condition) {
             values.finish(self.code);
-            return self.go_on(index, if number == 0 { otherwise } else { taken });
+            let (to, other) = if number == 0 { (otherwise, taken) } else { (taken, otherwise) };
+            if let Some(counter) = self.branch_counter(block, to, other) {
+                self.code.asm.count_at(counter);
+            }
+            return self.go_on(index, to);
         }
         let cond = match branch_comparison(block).filter(|_| values.is_deferred) {
             Some((_, op, a, b)) => compare(self.code, values, op, a, b),
@@ -97,12 +103,16 @@ impl FunctionEmitter<'_, '_> {
         values.unlock(self.code);
         // Moves leave the flags alone.
         values.finish(self.code);
-        if taken.0 as usize == index + 1 {
-            self.code.asm.jump_if(cond.inverted(), self.target(otherwise));
-        } else {
-            self.code.asm.jump_if(cond, self.target(taken));
-            self.go_on(index, otherwise);
+        let (cond, near, far) = match taken.0 as usize == index + 1 {
+            true => (cond.inverted(), taken, otherwise),
+            false => (cond, otherwise, taken),
+        };
+        let to = self.counted_target(block, far, near);
+        self.code.asm.jump_if(cond, to);
+        if let Some(counter) = self.branch_counter(block, near, far) {
+            self.code.asm.count_at(counter);
         }
+        self.go_on(index, near);
     }
 
     /// Copies the target of an indirect jump to rax, which stays locked until the end of the block.

@@ -28,11 +28,13 @@ const NOTHING: [u8; 7] = [0x0f, 0x1f, 0x80, 0, 0, 0, 0];
 
 /// Code behind the function's blocks.
 #[derive(Debug)]
-enum Cold {
+pub(crate) enum Cold {
     /// The meter is asked, at a place and back to one, when the block at an address is entered.
     Meter(Label, Label, GuestAddr),
     /// The link register does not hold the function's own return address: one of these, or unknown.
     Locals(Label, Vec<(GuestAddr, BlockId)>),
+    /// A branch is counted on its way to a block.
+    Count(Label, Mem, BlockId),
 }
 
 /// A function being emitted.
@@ -48,7 +50,7 @@ pub(crate) struct FunctionEmitter<'a, 'm> {
     frame_changes: Vec<usize>,
     /// The first of the function's rows in the frame table.
     first_row: usize,
-    cold: Vec<Cold>,
+    pub(crate) cold: Vec<Cold>,
 }
 
 /// Emits `ir`, with an entry thunk in front if it is to have one.
@@ -271,6 +273,11 @@ impl<'m> FunctionEmitter<'_, 'm> {
                     // No code is outside of memory: 0 stands for what is nowhere.
                     self.code.asm.mark(METER_MARK, (BASE, LEFT), u32::try_from(pc.0).unwrap_or(0));
                     self.code.asm.jump(back);
+                }
+                Cold::Count(at, counter, to) => {
+                    self.code.asm.bind(at);
+                    self.code.asm.count_at(counter);
+                    self.code.asm.jump(self.target(to));
                 }
                 Cold::Locals(at, locals) => {
                     self.code.asm.bind(at);

@@ -15,6 +15,7 @@ mod arithmetic;
 mod assembler;
 mod block;
 mod control;
+mod counters;
 mod error;
 mod fitted;
 mod fold;
@@ -30,7 +31,7 @@ use fitted::fitted;
 
 use std::ops::Range;
 
-use antares_abi::LeaveReason;
+use antares_abi::{COUNTED_MAGIC, COUNTER_BITS_MAX, COUNTER_BITS_MIN, LIBRARY_MAGIC, LeaveReason};
 use antares_ir::{Function, Module};
 use antares_program::{GuestAddr, Reg};
 
@@ -72,6 +73,8 @@ pub(crate) struct Context<'m> {
     stubs: Stubs,
     /// Where the entry table is in the data.
     tables: library::Tables,
+    /// Bits of a counter's number, if the code counts where it goes.
+    counter_bits: Option<u8>,
 }
 
 /// Generates a shared object for `module`.
@@ -79,13 +82,27 @@ pub(crate) struct Context<'m> {
 /// # Errors
 /// Only for modules beyond the limits of a compile, or not verified.
 pub fn compile(module: &Module) -> Result<Vec<u8>, BaselineError> {
+    compile_as(module, None)
+}
+
+/// The same with counters of where the code goes, by numbers of `bits` bits (antares-abi's `counters.rs` has
+/// the rule).
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_counted(module: &Module, bits: u8) -> Result<Vec<u8>, BaselineError> {
+    compile_as(module, Some(bits.clamp(COUNTER_BITS_MIN, COUNTER_BITS_MAX)))
+}
+
+fn compile_as(module: &Module, counter_bits: Option<u8>) -> Result<Vec<u8>, BaselineError> {
     let mut code = Code::default();
-    let context = Context::new(module, &mut code);
+    let context = Context { counter_bits, ..Context::new(module, &mut code) };
     stubs::emit(&context, &mut code);
     for function in &module.functions {
         function::emit(&context, &mut code, function)?;
     }
-    library::link(module, code.asm, &context.tables)
+    let magic = if counter_bits.is_some() { COUNTED_MAGIC } else { LIBRARY_MAGIC };
+    library::link(module, code.asm, &context.tables, magic)
 }
 
 /// The code of a library, for people and for tests of its shape.
@@ -128,7 +145,7 @@ impl<'m> Context<'m> {
         let tables = library::reserve(module, asm, module.functions.iter().filter(has_entry));
         let stubs = Stubs::new(asm);
         let functions = module.functions.iter().map(|_| asm.label()).collect();
-        Self { module, pinned: Pinned::choose(module), functions, stubs, tables }
+        Self { module, pinned: Pinned::choose(module), functions, stubs, tables, counter_bits: None }
     }
 
     /// Whether the state holds all registers for somebody else to go on from. Before VM version 2 nobody may.

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use antares_abi::{ABI_VERSION, EntryTable, FrameTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader};
+use antares_abi::{ABI_VERSION, EntryTable, FrameTable, LIBRARY_SYMBOL, LibraryHeader};
 use antares_ir::{Function, Module};
 use antares_program::FunctionId;
 use object::elf;
@@ -105,11 +105,16 @@ impl Layout {
 }
 
 /// The shared object with the code and data of `asm`.
-pub(crate) fn link(module: &Module, mut asm: Assembler, tables: &Tables) -> Result<Vec<u8>, BaselineError> {
+pub(crate) fn link(
+    module: &Module,
+    mut asm: Assembler,
+    tables: &Tables,
+    magic: [u8; 8],
+) -> Result<Vec<u8>, BaselineError> {
     let layout = Layout::new(&asm);
     asm.finish(layout.code - layout.data)?;
     let frames = FrameTable::new(std::mem::take(&mut asm.rows));
-    asm.data[..HEADER_BYTES].copy_from_slice(&header(module, tables));
+    asm.data[..HEADER_BYTES].copy_from_slice(&header(module, tables, magic));
     let mut file = Vec::with_capacity(layout.code_end);
     file_header(&mut file, &layout);
     pad(&mut file, layout.hash, 0);
@@ -143,9 +148,9 @@ fn double(file: &mut Vec<u8>, number: usize) {
 }
 
 /// The header, as [`LibraryHeader`] lays it out. Every store of the guest is one of the host here.
-fn header(module: &Module, tables: &Tables) -> [u8; HEADER_BYTES] {
+fn header(module: &Module, tables: &Tables, magic: [u8; 8]) -> [u8; HEADER_BYTES] {
     let mut header = Vec::with_capacity(HEADER_BYTES);
-    header.extend(LIBRARY_MAGIC);
+    header.extend(magic);
     let options = module.options;
     let (pages, length) = (fitted(tables.pages), fitted(tables.length));
     let kept_stores = module.kept_stores().max(1);

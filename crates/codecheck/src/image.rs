@@ -2,7 +2,7 @@
 
 use std::{mem::offset_of, ops::Range};
 
-use antares_abi::{LIBRARY_MAGIC, LibraryHeader};
+use antares_abi::{COUNTED_MAGIC, LIBRARY_MAGIC, LibraryHeader};
 use object::{
     LittleEndian as Le, Pod,
     elf::{self, Dyn64, FileHeader64, PF_X, PT_DYNAMIC, PT_LOAD, Sym64},
@@ -95,7 +95,9 @@ impl<'a> Image<'a> {
         // The first one is the null symbol.
         let symbols: &[Sym64<Le>] = self.table(symbols, 2, "symbol table")?;
         let header = symbols[1].st_value(Le);
-        let is_ours = self.at(header, "header")?.starts_with(&LIBRARY_MAGIC);
+        let found = self.at(header, "header")?;
+        // Who may load which of them, loaders see to.
+        let is_ours = [LIBRARY_MAGIC, COUNTED_MAGIC].iter().any(|magic| found.starts_with(magic));
         if is_ours { Ok(header) } else { Err(CodeError::Image { part: "header" }) }
     }
 

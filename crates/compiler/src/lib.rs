@@ -142,7 +142,10 @@ pub fn compile_by(optimize: Optimize, elf: &[u8], request: &Request) -> Result<O
     if request.stage == Stage::Program {
         return Ok(output(&program, program.to_string().into()));
     }
-    let tier = if request.stage == Stage::Baseline { CodeTier::Baseline } else { CodeTier::Full };
+    let tier = match request.stage {
+        Stage::Baseline | Stage::Counted { .. } => CodeTier::Baseline,
+        _ => CodeTier::Full,
+    };
     if let Stage::IrAfter { .. } | Stage::Passes = request.stage {
         return Ok(output(&program, explain::passes(&program, request)?.into()));
     }
@@ -152,6 +155,7 @@ pub fn compile_by(optimize: Optimize, elf: &[u8], request: &Request) -> Result<O
     let Code { bytes, refused_orders } = match request.stage {
         Stage::Ir => as_given(module.to_string().into()),
         Stage::Baseline => as_given(antares_baseline::compile(&module)?),
+        Stage::Counted { bits } => as_given(antares_baseline::compile_counted(&module, bits)?),
         stage => generate(&module, stage, elf.len() as u64)?,
     };
     Ok(Output { unproved_functions, refused_orders, ..output(&program, bytes) })

@@ -8,7 +8,8 @@
 use std::io;
 
 use antares_abi::{
-    ABI_VERSION, FrameError, FrameTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader, Sha256Digest,
+    ABI_VERSION, COUNTED_MAGIC, FrameError, FrameTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader,
+    Sha256Digest,
 };
 use object::{
     LittleEndian as Le, Pod,
@@ -142,13 +143,26 @@ pub enum ArtifactError {
 /// # Errors
 /// The first thing that is not as it must be.
 pub fn verify_library(sealed: &Sealed, expected: Sha256Digest) -> Result<(), ArtifactError> {
+    verify_as(sealed, expected, &LIBRARY_MAGIC)
+}
+
+/// The same for a library that counts where it goes. What is found to be one is none for [`verify_library`],
+/// and the other way round.
+///
+/// # Errors
+/// As [`verify_library`].
+pub(crate) fn verify_counted_library(sealed: &Sealed, expected: Sha256Digest) -> Result<(), ArtifactError> {
+    verify_as(sealed, expected, &COUNTED_MAGIC)
+}
+
+fn verify_as(sealed: &Sealed, expected: Sha256Digest, magic: &[u8; 8]) -> Result<(), ArtifactError> {
     if sealed.digest() != expected {
         return Err(ArtifactError::Digest { expected, found: sealed.digest() });
     }
-    check(&sealed.read()?)
+    check(&sealed.read()?, magic)
 }
 
-fn check(file: &[u8]) -> Result<(), ArtifactError> {
+fn check(file: &[u8], magic: &[u8; 8]) -> Result<(), ArtifactError> {
     let header = FileHeader64::<Le>::parse(file)?;
     let (kind, machine) = (header.e_type(Le), header.e_machine(Le));
     if !header.is_little_endian() || !header.is_class_64() || kind != ET_DYN || machine != EM_X86_64 {
@@ -159,7 +173,7 @@ fn check(file: &[u8]) -> Result<(), ArtifactError> {
     let dynamic = one(segments, PT_DYNAMIC).ok_or(ArtifactError::Missing { part: "dynamic section" })?;
     let dynamic = Dynamic::of(&image, dynamic.p_vaddr(Le))?;
     let address = dynamic.only_symbol(&image)?;
-    check_header(image.at(address, "header")?)?;
+    check_header(image.at(address, "header")?, magic)?;
     check_frames(file)
 }
 
@@ -176,10 +190,10 @@ fn one(segments: &[ProgramHeader64<Le>], kind: ProgramType) -> Option<&ProgramHe
     found.next().filter(|_| found.next().is_none())
 }
 
-fn check_header(bytes: &[u8]) -> Result<(), ArtifactError> {
-    let version = LIBRARY_MAGIC.len()..LIBRARY_MAGIC.len() + 4;
+fn check_header(bytes: &[u8], magic: &[u8; 8]) -> Result<(), ArtifactError> {
+    let version = magic.len()..magic.len() + 4;
     let is_ours = bytes.len() >= size_of::<LibraryHeader>()
-        && bytes.starts_with(&LIBRARY_MAGIC)
+        && bytes.starts_with(magic)
         && bytes.get(version) == Some(&ABI_VERSION.to_le_bytes());
     if is_ours { Ok(()) } else { Err(ArtifactError::Header) }
 }

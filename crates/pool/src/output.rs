@@ -4,8 +4,8 @@ use std::fs::File;
 
 use crate::{
     PoolError, Sealed, Verdict,
-    artifact::verify_library,
-    job::{CompileReport, CompileTask},
+    artifact::{verify_counted_library, verify_library},
+    job::{CompileReport, CompileTask, Stage},
 };
 
 /// Bytes of a compile's output, at most.
@@ -37,9 +37,12 @@ pub(crate) fn take_output(
             summary.sha256
         ));
     }
-    if task.is_library()
-        && let Err(error) = verify_library(&sealed, summary.sha256)
-    {
+    let verified = match task {
+        CompileTask::Compile(Stage::Counted { .. }) => verify_counted_library(&sealed, summary.sha256),
+        task if task.is_library() => verify_library(&sealed, summary.sha256),
+        _ => Ok(()),
+    };
+    if let Err(error) = verified {
         return lost(format!("the output is no library of ours: {error}"));
     }
     Ok(Verdict::Done(Some(sealed)))

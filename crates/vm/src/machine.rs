@@ -433,7 +433,9 @@ fn choose<'a>(
     // ckb-vm refuses this pair when it starts to run, whatever the code.
     let refused = script.vm_version == VERSION0 && script.isa & ISA_MOP != 0;
     let fits = |library: &Library| {
-        (library.vm_version(), library.isa()) == (script.vm_version, u32::from(script.isa))
+        let is_same = (library.vm_version(), library.isa()) == (script.vm_version, u32::from(script.isa));
+        // Here nobody opens counters.
+        is_same && !library.is_counted()
     };
     match (tier, library) {
         (Tier::Native, None) => Err(VmError::NoLibrary),

@@ -1,12 +1,13 @@
 //! Guest memory, ckb-vm's machine and the [`State`] of generated code, in one mapping.
 //!
 //! ```text
-//! | host's part | no access, 4 GiB | head: the fields of AsmCoreMachine | guest memory, 4 MiB | guard | State | table | no access, 4 GiB |
+//! | host's part | no access, 4 GiB | head: the fields of AsmCoreMachine | guest memory, 4 MiB | guard | State | table | counters | no access, 4 GiB |
 //!                                                                       ^ base                        ^ base + STATE_OFFSET
 //! ```
 //! `AsmCoreMachine` ends with its guest memory; it is placed so that this field is page aligned. Its
 //! interpreter and native code thus work on the same bytes, and nothing is copied between the tiers but
-//! registers. The table, which says where the host's functions and its part are, can only be read.
+//! registers. The table, which says where the host's functions and its part are, can only be read. Nobody may
+//! touch the counters but in the machines of a session that counts.
 
 use std::{
     fmt, io,
@@ -14,7 +15,10 @@ use std::{
     ops::Range,
 };
 
-use antares_abi::{GUEST_MEMORY_BYTES, HOST_TABLE_OFFSET, HostTable, REACH_BYTES, STATE_OFFSET, State};
+use antares_abi::{
+    COUNTERS_BYTES, COUNTERS_OFFSET, GUEST_MEMORY_BYTES, HOST_TABLE_OFFSET, HostTable, REACH_BYTES,
+    STATE_OFFSET, State,
+};
 use ckb_vm::{
     MEMORY_FRAMESIZE, RISCV_MAX_MEMORY, RISCV_PAGES, RISCV_PAGESIZE,
     machine::asm::AsmCoreMachine,
@@ -48,14 +52,17 @@ const MEMORY_END: usize = BASE + RISCV_MAX_MEMORY;
 const STATE: usize = BASE + STATE_OFFSET;
 /// Offset of the table in the mapping.
 const TABLE: usize = BASE + HOST_TABLE_OFFSET;
+/// Offset of the counters in the mapping.
+const COUNTERS: usize = BASE + COUNTERS_OFFSET;
 /// Bytes of the whole mapping.
-const TOTAL: usize = TABLE + PAGE_BYTES + REACH_BYTES;
+const TOTAL: usize = COUNTERS + COUNTERS_BYTES + REACH_BYTES;
 
 const _: () = assert!(RISCV_MAX_MEMORY as u64 == GUEST_MEMORY_BYTES);
 const _: () = assert!(size_of::<AsmCoreMachine>() == HEAD_BYTES + RISCV_MAX_MEMORY);
 const _: () = assert!(HEAD_BYTES.is_multiple_of(align_of::<AsmCoreMachine>()));
 const _: () = assert!(BASE.is_multiple_of(PAGE_BYTES) && STATE.is_multiple_of(PAGE_BYTES));
 const _: () = assert!(size_of::<State>() <= PAGE_BYTES && STATE + PAGE_BYTES == TABLE);
+const _: () = assert!(TABLE + PAGE_BYTES == COUNTERS && COUNTERS_BYTES.is_multiple_of(PAGE_BYTES));
 const _: () = assert!(size_of::<HostState>() <= PAGE_BYTES && size_of::<HostTable>() <= PAGE_BYTES);
 
 /// ckb-vm's machine on memory of ours, shared with native code.
@@ -73,6 +80,8 @@ pub struct Core {
     is_clear: bool,
     /// Of all but the state.
     wiper: Wiper,
+    /// Whether native code may count.
+    counts: bool,
 }
 
 /// Memory of machines that are not there, all of it zeros.
@@ -85,6 +94,7 @@ pub(crate) type MakeTable = fn(*mut HostState) -> HostTable;
 pub(crate) struct CoreMemory {
     mapping: Mapping,
     wiper: Wiper,
+    counts: bool,
 }
 
 fn new_wiper() -> Wiper {
@@ -94,7 +104,7 @@ fn new_wiper() -> Wiper {
 impl Core {
     /// Maps a machine, or takes one from the reserve. [`Core::reset`] makes it ready for a program.
     pub(crate) fn map(table: MakeTable) -> Result<Self, VmError> {
-        let CoreMemory { mapping, wiper } = match CORES.take() {
+        let CoreMemory { mapping, wiper, counts } = match CORES.take() {
             Some(memory) => memory,
             None => Self::map_memory(table)?,
         };
@@ -111,6 +121,7 @@ impl Core {
             filled: None,
             is_clear: true,
             wiper,
+            counts,
         })
     }
 
@@ -124,7 +135,7 @@ impl Core {
         // SAFETY: the table's page was just opened, and starts at a page.
         unsafe { mapping.at(TABLE).cast::<HostTable>().write(table(mapping.at(HOST).cast())) };
         mapping.protect(TABLE..TABLE + PAGE_BYTES).map_err(failed)?;
-        Ok(CoreMemory { mapping, wiper: new_wiper() })
+        Ok(CoreMemory { mapping, wiper: new_wiper(), counts: false })
     }
 
     fn mapping(&mut self) -> &mut Mapping {
@@ -162,6 +173,32 @@ impl Core {
             for page in [STATE, HOST] {
                 // SAFETY: both pages were opened, and nobody uses them between runs.
                 unsafe { mapping.at(page).write_bytes(0, PAGE_BYTES) };
+            }
+        }
+    }
+
+    /// Lets native code count from now on.
+    pub(crate) fn open_counters(&mut self) {
+        if !std::mem::replace(&mut self.counts, true)
+            && let Err(error) = self.mapping().open(COUNTERS..COUNTERS + COUNTERS_BYTES)
+        {
+            panic!("the counters cannot be opened: {error}");
+        }
+    }
+
+    /// Adds what native code has counted to `map`, as far as that goes, and sets it to zero.
+    pub(crate) fn take_counters(&mut self, map: &mut [u8]) {
+        let (true, Some(mapping)) = (self.counts, &self.mapping) else { return };
+        let length = map.len().min(COUNTERS_BYTES) / 8 * 8;
+        // SAFETY: `counts` says that the part was opened; nobody else refers to it, and no native code runs.
+        let counted =
+            unsafe { std::slice::from_raw_parts_mut(mapping.at(COUNTERS).cast::<u64>(), length / 8) };
+        for (bytes, counted) in map.chunks_exact_mut(8).zip(counted) {
+            if *counted == 0 {
+                continue;
+            }
+            for (byte, count) in bytes.iter_mut().zip(std::mem::take(counted).to_le_bytes()) {
+                *byte = byte.wrapping_add(count);
             }
         }
     }
@@ -315,7 +352,7 @@ impl Drop for Core {
         if let Some(mapping) = self.mapping.take() {
             // It knows the mapping's pages.
             let wiper = std::mem::replace(&mut self.wiper, new_wiper());
-            CORES.give(CoreMemory { mapping, wiper });
+            CORES.give(CoreMemory { mapping, wiper, counts: self.counts });
         }
     }
 }

@@ -15,8 +15,8 @@ use std::{
 };
 
 use antares_abi::{
-    ABI_VERSION, ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, FrameAt, FrameTable, LIBRARY_MAGIC, LIBRARY_SYMBOL,
-    LibraryHeader, STORES_ANYWHERE,
+    ABI_VERSION, COUNTED_MAGIC, ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, FrameAt, FrameTable, LIBRARY_MAGIC,
+    LIBRARY_SYMBOL, LibraryHeader, STORES_ANYWHERE,
 };
 use libloading::os::unix as dl;
 
@@ -57,6 +57,19 @@ impl Library {
     /// [`LibraryError`] when the object is not a library of this ABI version. What it contains beyond the
     /// header is trusted: verify the bytes before.
     pub fn load(file: BorrowedFd<'_>) -> Result<Self, LibraryError> {
+        Self::load_as(file, LIBRARY_MAGIC)
+    }
+
+    /// Loads a library whose code counts where it goes, for a [counting](crate::MachineSession::counting)
+    /// session. No other session uses it.
+    ///
+    /// # Errors
+    /// As [`Library::load`]; a library that does not count is refused.
+    pub fn load_counted(file: BorrowedFd<'_>) -> Result<Self, LibraryError> {
+        Self::load_as(file, COUNTED_MAGIC)
+    }
+
+    fn load_as(file: BorrowedFd<'_>, magic: [u8; 8]) -> Result<Self, LibraryError> {
         let flags = dl::RTLD_NOW | dl::RTLD_LOCAL;
         // SAFETY: the caller verified the bytes: the object has no constructors, destructors or dependencies,
         // so that loading and unloading runs no code of it.
@@ -65,7 +78,7 @@ impl Library {
         let symbol = unsafe { object.get::<*const LibraryHeader>(LIBRARY_SYMBOL) };
         let address = symbol.map_err(LibraryError::NoHeader)?.as_raw_ptr().cast::<u8>().cast_const();
         let segments = segments_around(address as usize);
-        let header = read_header(address, &segments)?;
+        let header = read_header(address, &segments, magic)?;
         let table = find_table(address, &header, &segments)?;
         let directory = find_directory(address, &header, &segments)?;
         let text = only_text(&segments)?;
@@ -115,6 +128,12 @@ impl Library {
     #[must_use]
     pub fn isa(&self) -> u32 {
         self.header.isa
+    }
+
+    /// Whether its code counts where it goes.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        self.header.magic == COUNTED_MAGIC
     }
 
     /// Whether every store of the guest is one of the host.
@@ -217,7 +236,11 @@ fn is_data(segments: &[Segment], addresses: &Range<usize>) -> bool {
     })
 }
 
-fn read_header(address: *const u8, segments: &[Segment]) -> Result<LibraryHeader, LibraryError> {
+fn read_header(
+    address: *const u8,
+    segments: &[Segment],
+    magic: [u8; 8],
+) -> Result<LibraryHeader, LibraryError> {
     let start = address as usize;
     let end = start.checked_add(size_of::<LibraryHeader>()).ok_or(LibraryError::HeaderPlace)?;
     if !is_data(segments, &(start..end)) {
@@ -226,7 +249,7 @@ fn read_header(address: *const u8, segments: &[Segment]) -> Result<LibraryHeader
     // SAFETY: the bytes were just found to be readable data of the loaded object; any bytes are a valid
     // header.
     let header = unsafe { address.cast::<LibraryHeader>().read_unaligned() };
-    if header.magic != LIBRARY_MAGIC {
+    if header.magic != magic {
         return Err(LibraryError::Magic { found: header.magic });
     }
     if header.abi_version != ABI_VERSION {

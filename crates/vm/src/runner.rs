@@ -390,9 +390,9 @@ impl NativeMachine {
 impl DefaultMachineRunner for NativeMachine {
     type Inner = Core;
 
-    fn new(machine: DefaultMachine<Core>) -> Self {
+    fn new(mut machine: DefaultMachine<Core>) -> Self {
         let session = MachineSession::current();
-        session.machine_made();
+        session.machine_made(machine.inner_mut());
         Self {
             vm: AsmMachine::new(machine),
             session,
@@ -489,7 +489,7 @@ impl Drop for NativeMachine {
             stack.wipe();
             STACKS.give(stack);
         }
-        self.session.machine_gone();
+        self.session.machine_gone(self.vm.machine.inner_mut());
     }
 }
 

@@ -18,10 +18,11 @@ use bytes::Bytes;
 use crate::{
     Program, Recording, Sampler, Sampling, Tier,
     budget::Budget,
-    limits::{
-        LOADED_CYCLES_MIN, OBSERVED_PROGRAMS_MAX, RESUMED_CYCLES_MIN, RESUMED_RUNS_MIN, UNKNOWN_PROGRAMS_MAX,
-    },
+    counters::{Counters, without_counted},
+    limits::{LOADED_CYCLES_MIN, OBSERVED_PROGRAMS_MAX, RESUMED_CYCLES_MIN, RESUMED_RUNS_MIN},
+    memory::Core,
     observed::Observed,
+    unknown::{Unknown, count_unknown},
 };
 
 thread_local! {
@@ -40,19 +41,8 @@ pub struct Counts {
     pub interpreted_cycles: u64,
     /// Why everything was run again in the interpreter, if it was; the counts then are of that run.
     pub restarted: Option<LeaveReason>,
-    /// Programs that were met without native code; at most [`UNKNOWN_PROGRAMS_MAX`].
+    /// Programs that were met without native code; at most [`UNKNOWN_PROGRAMS_MAX`](crate::limits::UNKNOWN_PROGRAMS_MAX).
     pub unknown: Vec<Unknown>,
-}
-
-/// A program that was met without native code.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unknown {
-    /// Its ELF, or the file of code that was loaded at run time ([`LoadedCode`]).
-    pub elf: Bytes,
-    /// Cycles that it took, at the most.
-    pub cycles: u64,
-    /// Where it was seen to go, if somebody looked.
-    pub seen: Seen,
 }
 
 /// What the machines of one transaction share.
@@ -64,6 +54,8 @@ pub struct MachineSession {
     sampling: Option<Sampling>,
     /// Cycles that a machine has interpreted from which on it says which code it has loaded.
     loaded_cycles_min: u64,
+    /// What native code has counted; none in a session whose programs do not.
+    pub(crate) counters: Option<Counters>,
     pub(crate) budget: Budget,
 }
 
@@ -126,6 +118,10 @@ impl MachineSession {
     }
 
     fn make(tier: Tier, programs: Vec<Arc<Program>>, finder: Option<Box<Finder>>) -> Self {
+        Self::make_of(tier, without_counted(programs), finder)
+    }
+
+    pub(crate) fn make_of(tier: Tier, programs: Vec<Arc<Program>>, finder: Option<Box<Finder>>) -> Self {
         let is_interpreting = tier == Tier::Interpreter;
         let state = State {
             programs,
@@ -148,6 +144,7 @@ impl MachineSession {
             state: Mutex::new(state),
             sampling: None,
             loaded_cycles_min: LOADED_CYCLES_MIN,
+            counters: None,
             budget: Budget::default(),
         }
     }
@@ -442,11 +439,13 @@ impl MachineSession {
         count_unknown(&mut self.lock().counts.unknown, one);
     }
 
-    pub(crate) fn machine_made(&self) {
+    pub(crate) fn machine_made(&self, machine: &mut Core) {
+        self.prepare_counters(machine);
         self.machines.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn machine_gone(&self) {
+    pub(crate) fn machine_gone(&self, machine: &mut Core) {
+        self.add_counters(machine);
         self.machines.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -477,15 +476,6 @@ fn seen_of(program: &Program, observed: &Observed) -> Seen {
         observed.seen_of_loaded(is_code, is_known)
     } else {
         observed.seen(is_code, is_known)
-    }
-}
-
-fn count_unknown(unknown: &mut Vec<Unknown>, one: Unknown) {
-    if let Some(same) = unknown.iter_mut().find(|other| other.elf == one.elf) {
-        same.cycles = same.cycles.saturating_add(one.cycles);
-        same.seen.join(one.seen);
-    } else if unknown.len() < UNKNOWN_PROGRAMS_MAX {
-        unknown.push(one);
     }
 }
 

@@ -1,0 +1,66 @@
+//! Where the code of a counted build counts, and by which rule: which way branches went, and where computed
+//! jumps and calls went. An interpreter that keeps the same rule fills the same map.
+//!
+//! Such code is for fuzzing alone. Its header begins with [`COUNTED_MAGIC`], so that whoever loads other
+//! libraries refuses it, and it has no artifact key. Counters lie behind the host's table, where no other
+//! machine has memory.
+
+use crate::HOST_TABLE_OFFSET;
+
+/// Distance in bytes from `base` to the counters: behind the page of the host's table.
+pub const COUNTERS_OFFSET: usize = HOST_TABLE_OFFSET + 4096;
+
+/// Bytes of counters that a machine has, one byte each.
+pub const COUNTERS_BYTES: usize = 1 << COUNTER_BITS_MAX;
+
+/// Bits of a counter's number, at most.
+pub const COUNTER_BITS_MAX: u8 = 16;
+
+/// Bits of a counter's number, at least.
+pub const COUNTER_BITS_MIN: u8 = 10;
+
+/// First bytes of the header of a counted library, in the place of [`LIBRARY_MAGIC`](crate::LIBRARY_MAGIC).
+pub const COUNTED_MAGIC: [u8; 8] = *b"ANTCOUNT";
+
+/// What a target is multiplied by; the upper bits of the product are the counter. 2^64 by the golden ratio.
+pub const COUNTER_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The same for the place that a branch does not go to.
+const OTHER_FACTOR: u64 = 0xc2b2_ae3d_27d4_eb4f;
+
+/// The counter of a branch that goes to guest address `to`, and could have gone to `other`.
+#[must_use]
+pub fn branch_counter(to: u64, other: u64, bits: u8) -> usize {
+    place(to.wrapping_mul(COUNTER_FACTOR) ^ other.wrapping_mul(OTHER_FACTOR), bits)
+}
+
+/// The counter of a jump or call that computes its target.
+#[must_use]
+pub fn jump_counter(target: u64, bits: u8) -> usize {
+    place(target.wrapping_mul(COUNTER_FACTOR), bits)
+}
+
+/// The upper `bits` bits.
+#[expect(clippy::cast_possible_truncation, reason = "at most 16 bits are left")]
+fn place(product: u64, bits: u8) -> usize {
+    (product >> (64 - u32::from(bits.clamp(1, COUNTER_BITS_MAX)))) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_both_ways_and_of_jumps_differ_and_lie_in_the_map() {
+        for bits in [COUNTER_BITS_MIN, COUNTER_BITS_MAX] {
+            let [to, other] = [0x1_0200, 0x1_0136].map(|at| (at, bits));
+            let found = [
+                branch_counter(to.0, other.0, bits),
+                branch_counter(other.0, to.0, bits),
+                jump_counter(to.0, bits),
+            ];
+            assert!(found.iter().all(|place| *place < 1 << bits), "{found:?}");
+            assert!(found[0] != found[1] && found[1] != found[2] && found[0] != found[2], "{found:?}");
+        }
+    }
+}

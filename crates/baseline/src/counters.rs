@@ -1,0 +1,41 @@
+//! Counters of a counted build: which way the guest's branches went, and where computed jumps and calls went.
+//! The rule is that of antares-abi's `counters.rs`, by guest addresses alone.
+
+use antares_abi::{COUNTER_FACTOR, COUNTERS_OFFSET, branch_counter};
+use antares_ir::Block;
+use antares_program::BlockId;
+
+use crate::{
+    assembler::{Gpr, Label, Mem, Shift},
+    fitted::fitted,
+    function::{Cold, FunctionEmitter},
+    registers::BASE,
+};
+
+impl FunctionEmitter<'_, '_> {
+    /// The counter of the branch at the end of `block` that goes to `to` and not to `other`; none if nothing
+    /// is counted, or the branch is one of ours: guards of loops and comparisons of targets take no cycles.
+    pub(crate) fn branch_counter(&self, block: &Block, to: BlockId, other: BlockId) -> Option<Mem> {
+        let bits = self.context.counter_bits.filter(|_| block.cycles > 0)?;
+        let [to, other] = [to, other].map(|id| self.ir.blocks[id.0 as usize].pc.0);
+        Some(Mem::at(BASE, fitted(COUNTERS_OFFSET + branch_counter(to, other, bits))))
+    }
+
+    /// Where to jump to come to `to`, from a branch that could have gone to `other`.
+    pub(crate) fn counted_target(&mut self, block: &Block, to: BlockId, other: BlockId) -> Label {
+        let Some(counter) = self.branch_counter(block, to, other) else { return self.target(to) };
+        let at = self.code.asm.label();
+        self.cold.push(Cold::Count(at, counter, to));
+        at
+    }
+
+    /// Counts that a jump or call goes to the guest address in rax, which stays there; rcx is lost.
+    pub(crate) fn count_jump(&mut self) {
+        let Some(bits) = self.context.counter_bits else { return };
+        let asm = &mut self.code.asm;
+        asm.mov_number(Gpr::RCX, COUNTER_FACTOR.cast_signed());
+        asm.imul(Gpr::RCX, Gpr::RAX);
+        asm.shift_number(Shift::Shr, Gpr::RCX, 64 - bits);
+        asm.count_at(Mem::indexed(BASE, Gpr::RCX, fitted(COUNTERS_OFFSET)));
+    }
+}
