@@ -1,16 +1,24 @@
 //! The program `ckb-debugger` behind the fence: the interpreter in a process of its own, and native code
 //! beside it where a script takes long.
 
-use std::{ffi::OsString, io, net::TcpStream, process::ExitCode, time::Duration};
+use std::{
+    ffi::OsString,
+    io,
+    net::TcpStream,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use antares_abi::{CompileOptions, Isa};
-use antares_debugger::{ChosenScript, Ending, GdbServer, Hears, Helpers, Raced, Rival, ScriptRunner};
+use antares_debugger::{
+    ChosenScript, Ending, GdbServer, Hears, Helpers, Raced, Rival, RunningScript, ScriptRunner,
+};
 use antares_hosted::job::{DebugEnd, HostedDebug, HostedJob, HostedNews};
-use antares_pool::{Hosted, job, worker_path};
+use antares_pool::{Hosted, job};
 use antares_transaction::programs;
 
 use crate::{
-    args::CodeArgs, debug as debugged, limits::DEADLINE_MS_MAX, local, native::Code, verdict::Group,
+    args::CodeArgs, debug as debugged, hosted, limits::DEADLINE_MS_MAX, local, native::Code, verdict::Group,
     verify_request,
 };
 
@@ -19,31 +27,43 @@ pub(crate) fn debug(words: impl Iterator<Item = OsString>) -> ExitCode {
     antares_debugger::debug(words, Box::new(start), Helpers { rival: Some(&Native), gdb: Some(&Gdb) })
 }
 
-/// Starts the process that runs scripts.
+/// A process that runs scripts: a child of this one.
+#[expect(clippy::unnecessary_wraps, reason = "others fail here")]
 fn start() -> Result<Box<dyn ScriptRunner>, String> {
-    let worker = worker_path("antares-run-worker").map_err(|error| error.to_string())?;
-    let hosted = Hosted::start(&worker).map_err(|error| error.to_string())?;
-    Ok(Box::new(Fenced(hosted)))
+    Ok(Box::new(Fenced))
+}
+
+/// Who makes a process for one script.
+struct Fenced;
+
+impl ScriptRunner for Fenced {
+    fn begin(self: Box<Self>, job: HostedJob) -> Result<Box<dyn RunningScript>, Ending> {
+        Ok(Box::new(Running(hosted::begin(job).map_err(|error| Ending::Error(error.to_string()))?)))
+    }
 }
 
 /// The interpreter in a process of its own.
-struct Fenced(Hosted);
+struct Running(Hosted);
 
-impl ScriptRunner for Fenced {
-    fn run(self: Box<Self>, job: HostedJob, mut hears: Hears) -> Result<(), Ending> {
-        let mut hosted = self.0;
+impl RunningScript for Running {
+    fn hear(&mut self, hears: &mut Hears, until: Option<Instant>) -> Result<bool, Ending> {
         let lost = |_: io::Error| Ending::lost();
-        hosted.give(&job).map_err(lost)?;
         loop {
-            let news = hosted.news().map_err(lost)?;
+            let news = match until {
+                None => self.0.news().map_err(lost)?,
+                Some(until) => match self.0.news_until(until).map_err(lost)? {
+                    Some(news) => news,
+                    None => return Ok(false),
+                },
+            };
             let is_last =
                 matches!(news, HostedNews::Ended(_) | HostedNews::Refused(_) | HostedNews::Decoded(_));
             let answer = hears(news)?;
             if is_last {
-                return Ok(());
+                return Ok(true);
             }
             if let Some(answer) = answer {
-                hosted.answer(&answer).map_err(lost)?;
+                self.0.answer(&answer).map_err(lost)?;
             }
         }
     }

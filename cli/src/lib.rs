@@ -32,6 +32,7 @@ mod dump;
 mod explain;
 mod failure;
 mod groups;
+mod hosted;
 mod input;
 mod kept;
 #[cfg(feature = "server")]

@@ -1,8 +1,12 @@
 //! Scripts that this process interprets itself.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    mem,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
 
-use antares_debugger::{Ending, Hears, ScriptRunner};
+use antares_debugger::{Ending, Hears, RunningScript, ScriptRunner};
 use antares_hosted::{
     Link,
     job::{HostAnswer, HostCall, HostedJob, HostedNews},
@@ -14,9 +18,21 @@ use antares_verifier::serve_job;
 pub(crate) struct Here;
 
 impl ScriptRunner for Here {
-    fn run(self: Box<Self>, job: HostedJob, hears: Hears) -> Result<(), Ending> {
-        serve_job(job, Arc::new(Ears(Mutex::new(hears))));
-        Ok(())
+    fn begin(self: Box<Self>, job: HostedJob) -> Result<Box<dyn RunningScript>, Ending> {
+        Ok(Box::new(Begun(Some(job))))
+    }
+}
+
+/// A job of this process, which does it as soon as somebody listens.
+struct Begun(Option<HostedJob>);
+
+impl RunningScript for Begun {
+    fn hear(&mut self, hears: &mut Hears, _until: Option<Instant>) -> Result<bool, Ending> {
+        if let Some(job) = self.0.take() {
+            let ears = mem::replace(hears, Box::new(|_| Ok(None)));
+            serve_job(job, Arc::new(Ears(Mutex::new(ears))));
+        }
+        Ok(true)
     }
 }
 

@@ -51,8 +51,9 @@ const OURS: &[(&str, &[&str])] = &[
     // It makes mock transactions and runs none.
     ("antares-node", &[]),
     ("antares-hosted", &[]),
+    ("antares-zeroed", &[]),
     // It serves what a debugger asks, whether in a process of its own or in the debugger's.
-    ("antares-verifier", &["antares-hosted", "antares-transaction"]),
+    ("antares-verifier", &["antares-hosted", "antares-transaction", "antares-zeroed"]),
     (
         "antares-debug",
         &[
@@ -176,6 +177,8 @@ const OURS: &[(&str, &[&str])] = &[
             "antares-tier",
             "antares-trust",
             "antares-usage",
+            // Run in a child that has locked itself in.
+            "antares-verifier",
             "antares-runner-svc",
         ],
     ),
@@ -207,7 +210,17 @@ const FENCED: [(&[&str], &[&str]); 8] = [
     (&["sled"], &["antares-cache"]),
     (&["object_store"], &["antares-tier"]),
     (&["seccompiler", "landlock"], &["antares-sandbox"]),
-    (&["ckb-vm"], &["antares-program", "antares-vm", "antares-verifier", "antares-debug", "antares"]),
+    (
+        &["ckb-vm"],
+        &[
+            "antares-program",
+            "antares-vm",
+            "antares-zeroed",
+            "antares-verifier",
+            "antares-debug",
+            "antares",
+        ],
+    ),
     (
         &["ckb-script", "ckb-chain-spec"],
         // The bench has it as a peer.

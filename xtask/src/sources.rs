@@ -14,10 +14,11 @@ const LINES_MAX: usize = 800;
 const LONG_FILES: [(&str, &str); 0] = [];
 
 /// Folders of the crates that may contain `unsafe`. All others forbid it.
-const UNSAFE_FOLDERS: [&str; 9] = [
+const UNSAFE_FOLDERS: [&str; 10] = [
     "crates/abi/",
     "crates/codegen/",
     "crates/vm/",
+    "crates/zeroed/",
     "crates/sandbox/",
     "crates/pool/",
     "crates/compile-worker/",

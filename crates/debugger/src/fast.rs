@@ -5,12 +5,9 @@
 use std::{
     mem,
     process::{self, ExitCode},
-    sync::{
-        Arc, Mutex, PoisonError,
-        mpsc::{self, RecvTimeoutError},
-    },
+    sync::{Arc, Mutex, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use antares_abi::DEBUG_BYTES_MAX;
@@ -52,35 +49,29 @@ pub(crate) fn run(
     let rival = rival.filter(|_| may_race);
     let answer = if rival.is_some() { Answer::Open(Vec::new()) } else { Answer::Interpreter };
     let answer = Arc::new(Mutex::new(answer));
-    let job = HostedJob::Run(Box::new(job));
-    let Some(rival) = rival else { return ended(interpret(runner, job, host, &answer)?) };
-    thread::scope(|scope| {
-        let (done, is_done) = mpsc::channel();
-        let answer = &answer;
-        scope.spawn(move || {
-            let end = interpret(runner, job, host, answer);
-            // It is the only other one that ends this process: nobody hears it then.
-            let _ = done.send(end);
-        });
-        let waits: [(Duration, &dyn Fn() -> bool); 2] =
-            [(HEAD_START, &|| true), (COMPILE_AFTER, &|| !rival.is_ready(target))];
-        for (wait, is_wanted) in waits {
-            if !is_wanted() {
-                break;
-            }
-            match is_done.recv_timeout(wait) {
-                Ok(end) => return ended(end?),
-                Err(RecvTimeoutError::Disconnected) => return Err(Ending::lost()),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
+    let mut running = runner.begin(HostedJob::Run(Box::new(job)))?;
+    let last = Last::default();
+    let mut hears = listener(host, &answer, &last);
+    let Some(rival) = rival else {
+        running.hear(&mut hears, None)?;
+        return ended(take_last(&last)?);
+    };
+    let waits: [(Duration, &dyn Fn() -> bool); 2] =
+        [(HEAD_START, &|| true), (COMPILE_AFTER, &|| !rival.is_ready(target))];
+    for (wait, is_wanted) in waits {
+        if is_wanted() && running.hear(&mut hears, Some(Instant::now() + wait))? {
+            return ended(take_last(&last)?);
         }
-        scope.spawn(move || {
-            // What goes wrong here goes on there.
+    }
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // What goes wrong here goes on there. It is the only other one that ends this process.
             if let Some(raced) = rival.race(target, cycles_max) {
-                win(&raced, answer);
+                win(&raced, &answer);
             }
         });
-        ended(is_done.recv().map_err(|_| Ending::lost())??)
+        running.hear(&mut hears, None)?;
+        ended(take_last(&last)?)
     })
 }
 
@@ -91,16 +82,10 @@ fn take_last<T>(last: &Last<T>) -> Result<T, Ending> {
     mem::take(&mut *last.lock().unwrap_or_else(PoisonError::into_inner)).ok_or_else(Ending::lost)
 }
 
-/// Serves what the script asks for, until it ends.
-fn interpret(
-    runner: Box<dyn ScriptRunner>,
-    job: HostedJob,
-    mut host: Host,
-    answer: &Arc<Mutex<Answer>>,
-) -> Result<HostedEnd, Ending> {
-    let (last, answer) = (Last::default(), answer.clone());
-    let end_of = last.clone();
-    let hears: Hears = Box::new(move |news| {
+/// Serves what the script asks for, and keeps how it ended.
+fn listener(mut host: Host, answer: &Arc<Mutex<Answer>>, last: &Last<HostedEnd>) -> Hears {
+    let (last, answer) = (last.clone(), answer.clone());
+    Box::new(move |news| {
         match news {
             HostedNews::Line { text, .. } => tell(&answer, text),
             HostedNews::Call(call) => {
@@ -110,7 +95,7 @@ fn interpret(
             }
             HostedNews::Ended(end) => {
                 settle(&answer);
-                *end_of.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+                *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
             }
             HostedNews::Refused(why) => {
                 settle(&answer);
@@ -119,9 +104,7 @@ fn interpret(
             _ => {}
         }
         Ok(None)
-    });
-    runner.run(job, hears)?;
-    take_last(&last)
+    })
 }
 
 /// Prints a line, or keeps it until it is clear whose lines are printed.
@@ -189,14 +172,14 @@ pub(crate) fn decode(words: &Words, start: Box<Start<'_>>) -> Result<ExitCode, E
     let word = word.map_err(Ending::number)?;
     let meanings = Last::<Vec<DecodedInstruction>>::default();
     let told = meanings.clone();
-    let hears: Hears = Box::new(move |news| {
+    let mut hears: Hears = Box::new(move |news| {
         if let HostedNews::Decoded(decoded) = news {
             *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(decoded);
         }
         Ok(None)
     });
     let runner = start().map_err(Ending::Error)?;
-    runner.run(HostedJob::Decode(word), hears)?;
+    runner.begin(HostedJob::Decode(word))?.hear(&mut hears, None)?;
     let meanings = take_last(&meanings)?;
     if meanings.len() > 1 {
         return Err(Ending::senseless("more than one instruction set has this instruction"));

@@ -20,7 +20,7 @@ use antares_hosted::job::{
 use antares_profile_view::DebuggerNames;
 
 use crate::{
-    ChosenScript, ScriptRunner,
+    ChosenScript, Hears, ScriptRunner,
     fast::status,
     host::Host,
     lines::{self, Cycles, say},
@@ -168,8 +168,9 @@ fn look(
     };
     let looks = Arc::new(Mutex::new(Looks::new(host, steps, path.clone())));
     let hears = looks.clone();
-    let hears = Box::new(move |news| hears.lock().unwrap_or_else(PoisonError::into_inner).hear(news));
-    runner.run(HostedJob::Run(Box::new(job)), hears)?;
+    let mut hears: Hears =
+        Box::new(move |news| hears.lock().unwrap_or_else(PoisonError::into_inner).hear(news));
+    runner.begin(HostedJob::Run(Box::new(job)))?.hear(&mut hears, None)?;
     let mut looks = looks.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(steps) = &mut looks.steps {
         steps.flush().map_err(Ending::file(path))?;

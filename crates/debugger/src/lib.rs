@@ -26,7 +26,7 @@ use std::{
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 
-pub use runner::{GdbServer, Hears, Helpers, Raced, Rival, ScriptRunner};
+pub use runner::{GdbServer, Hears, Helpers, Raced, Rival, RunningScript, ScriptRunner};
 pub use stopped::Ending;
 pub use target::ChosenScript;
 

@@ -1,6 +1,6 @@
 //! Who runs a script, and who might be sooner.
 
-use std::net::TcpStream;
+use std::{net::TcpStream, time::Instant};
 
 use antares_hosted::job::{DebugEnd, HostAnswer, HostedDebug, HostedJob, HostedNews};
 
@@ -12,11 +12,20 @@ pub type Hears = Box<dyn FnMut(HostedNews) -> Result<Option<HostAnswer>, Ending>
 
 /// Who runs a script, step by step or not: a process of its own, or this one.
 pub trait ScriptRunner: Send {
-    /// Does `job` and tells `hears` of it.
+    /// Begins `job`. The process has one thread then.
+    ///
+    /// # Errors
+    /// Nothing can run it.
+    fn begin(self: Box<Self>, job: HostedJob) -> Result<Box<dyn RunningScript>, Ending>;
+}
+
+/// A job that was begun.
+pub trait RunningScript {
+    /// Tells `hears` of it, until its last word or until it is so late. Whether its last word was heard.
     ///
     /// # Errors
     /// Those of `hears`, or [`Ending::lost`].
-    fn run(self: Box<Self>, job: HostedJob, hears: Hears) -> Result<(), Ending>;
+    fn hear(&mut self, hears: &mut Hears, until: Option<Instant>) -> Result<bool, Ending>;
 }
 
 /// Who may have the answer sooner, for a script that takes long and asks its host for nothing.

@@ -1,25 +1,31 @@
 //! A process of its own for one script group, which asks its parent what a script asks of a debugger. It is
 //! no worker of a pool: it locks itself in, does its job, and ends; jobs, questions and answers travel
-//! through two pipes.
+//! through two pipes. It is a program that is started, or a child of this very process, which is there in a
+//! tenth of the time and has its job already.
 
 use std::{
     fs::File,
     io::{self, BufReader, Read as _, Write},
     mem::ManuallyDrop,
-    os::fd::{AsFd as _, FromRawFd},
+    os::fd::{AsFd as _, FromRawFd, IntoRawFd as _, OwnedFd},
+    panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::{Mutex, PoisonError},
+    time::Instant,
 };
 
 use antares_hosted::{
+    Link,
     job::{HostAnswer, HostCall, HostedJob, HostedNews},
     look::LookAsk,
 };
-use antares_sandbox::{Jail, Policy};
+use antares_sandbox::{Fork, Jail, Policy, exit_now, fork, place};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, getppid},
+    io::Errno,
+    pipe::{PipeFlags, pipe_with},
+    process::{Pid, Signal, WaitOptions, getpid, getppid, kill_process, waitpid},
 };
 
 use crate::{
@@ -36,9 +42,17 @@ const FRAME_BYTES_MAX: usize = 192 << 20;
 /// A hosted process, seen from its parent. Dropped, it is killed.
 #[derive(Debug)]
 pub struct Hosted {
-    process: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
+    process: Process,
+    to: File,
+    from: BufReader<File>,
+}
+
+#[derive(Debug)]
+enum Process {
+    /// A program that was started.
+    Started(Child),
+    /// A child that nobody else waits for.
+    Forked(Pid),
 }
 
 impl Hosted {
@@ -58,7 +72,38 @@ impl Hosted {
             .map_err(start)?;
         let pipes = process.stdin.take().zip(process.stdout.take());
         let Some((to, from)) = pipes else { return Err(start(io::ErrorKind::BrokenPipe.into())) };
-        Ok(Self { process, to, from: BufReader::new(from) })
+        Ok(Self::of(Process::Started(process), to.into(), from.into()))
+    }
+
+    /// Forks this process. The child locks itself in, does `work`, which has its job already, and ends. None
+    /// where this process has several threads: a child could then wait for ever for what another one holds.
+    ///
+    /// The child ends with the thread that calls this.
+    ///
+    /// # Errors
+    /// There are no more processes or descriptors.
+    pub fn fork(work: impl FnOnce(HostPipes)) -> io::Result<Option<Self>> {
+        if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+            return Ok(None);
+        }
+        let (reads, to) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (from, writes) = pipe_with(PipeFlags::CLOEXEC)?;
+        let parent = getpid();
+        // SAFETY: the process has one thread, this one: it was counted, and nothing else makes threads.
+        match unsafe { fork() }? {
+            Fork::Parent(child) => Ok(Some(Self::of(Process::Forked(child), to, from))),
+            Fork::Child => {
+                let served = catch_unwind(AssertUnwindSafe(|| serve_forked(parent, reads, writes, work)));
+                // A panic has been told. Nothing of the parent's is dropped here.
+                let Ok(Err(error)) = served else { exit_now(i32::from(served.is_err())) };
+                eprintln!("Error: {error}");
+                exit_now(1)
+            }
+        }
+    }
+
+    fn of(process: Process, to: OwnedFd, from: OwnedFd) -> Self {
+        Self { process, to: to.into(), from: BufReader::new(from.into()) }
     }
 
     /// Gives it its only job.
@@ -75,6 +120,27 @@ impl Hosted {
     /// It has ended, or says what makes no sense.
     pub fn news(&mut self) -> io::Result<HostedNews> {
         frame::read(&mut self.from, FRAME_BYTES_MAX).map_err(to_io)
+    }
+
+    /// As [`Hosted::news`], but waits only until then; none if there were none.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn news_until(&mut self, until: Instant) -> io::Result<Option<HostedNews>> {
+        loop {
+            if !self.from.buffer().is_empty() {
+                return self.news().map(Some);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).map_err(io::Error::other)?;
+            let mut asked = [PollFd::new(self.from.get_ref(), PollFlags::IN)];
+            match poll(&mut asked, Some(&left)) {
+                Ok(0) => return Ok(None),
+                Ok(_) => return self.news().map(Some),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Answers its last call.
@@ -104,7 +170,10 @@ impl Hosted {
     /// Its number, for whoever is to end it.
     #[must_use]
     pub fn id(&self) -> u32 {
-        self.process.id()
+        match &self.process {
+            Process::Started(child) => child.id(),
+            Process::Forked(pid) => pid.as_raw_nonzero().get().cast_unsigned(),
+        }
     }
 
     fn send<T: serde::Serialize>(&mut self, message: &T) -> io::Result<()> {
@@ -115,8 +184,17 @@ impl Hosted {
 impl Drop for Hosted {
     fn drop(&mut self) {
         // It may be gone already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        match &mut self.process {
+            Process::Started(child) => {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            Process::Forked(child) => {
+                // Its number is its own until it is waited for.
+                let _ = kill_process(*child, Signal::KILL);
+                while matches!(waitpid(Some(*child), WaitOptions::empty()), Err(Errno::INTR)) {}
+            }
+        }
     }
 }
 
@@ -194,7 +272,30 @@ impl HostPipes {
     }
 }
 
+/// The parent as the host of a script. Without one there is nothing left to do.
+#[derive(Debug)]
+pub struct ParentLink(pub HostPipes);
+
+impl Link for ParentLink {
+    fn tell(&self, news: HostedNews) {
+        if self.0.tell(&news).is_err() {
+            exit_now(1);
+        }
+    }
+
+    fn ask(&self, call: HostCall) -> HostAnswer {
+        self.0.ask(call).unwrap_or_else(|_| exit_now(1))
+    }
+}
+
 impl Pipes {
+    /// Those at standard input and output.
+    fn standard() -> Self {
+        // SAFETY: nothing else uses the standard descriptors, which are never closed.
+        let pipe = |fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+        Self { from: pipe(0), to: pipe(1) }
+    }
+
     fn tell(&mut self, news: &HostedNews) -> io::Result<()> {
         self.to.write_all(&frame::encode(news, FRAME_BYTES_MAX).map_err(to_io)?)
     }
@@ -214,14 +315,43 @@ pub fn serve_hosted(work: impl FnOnce(HostedJob, HostPipes) -> io::Result<()>) -
     let parent = std::env::args().nth(2).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
     let parent = parent.filter(|parent| getppid() == Some(*parent)).ok_or(io::ErrorKind::InvalidInput)?;
     settle(ProcessKind::Zygote);
-    let jail = Jail::new(Policy::hosted()).map_err(io::Error::other)?;
     // SAFETY: nothing in this process has opened a descriptor; the standard ones are kept.
-    unsafe { jail.lock_in(parent) }.map_err(io::Error::other)?;
-    // SAFETY: nothing else uses the standard descriptors, which are never closed.
-    let pipe = |fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-    let mut pipes = Pipes { from: pipe(0), to: pipe(1) };
+    unsafe { lock_in(parent) }?;
+    let mut pipes = Pipes::standard();
     let job = frame::read(&mut *pipes.from, FRAME_BYTES_MAX).map_err(to_io)?;
     work(job, HostPipes(Mutex::new(pipes)))
+}
+
+/// In a child that was forked: the same, with pipes that are not at their places yet.
+fn serve_forked(
+    parent: Pid,
+    reads: OwnedFd,
+    writes: OwnedFd,
+    work: impl FnOnce(HostPipes),
+) -> io::Result<()> {
+    settle(ProcessKind::Zygote);
+    for (pipe, number) in [(&reads, 0), (&writes, 1)] {
+        // SAFETY: only the standard library's handles own these numbers, and nobody here uses those.
+        unsafe { place(pipe.as_fd(), number) }?;
+    }
+    // They are closed with all others.
+    let _ = (reads.into_raw_fd(), writes.into_raw_fd());
+    // SAFETY: what has descriptors in this process is the parent's copy, which nobody here uses or drops: it
+    // ends by `exit_now`.
+    unsafe { lock_in(parent) }?;
+    work(HostPipes(Mutex::new(Pipes::standard())));
+    Ok(())
+}
+
+/// Locks this process in, with its standard descriptors.
+///
+/// # Safety
+/// No other descriptor is used or closed by its owner after this call.
+unsafe fn lock_in(parent: Pid) -> io::Result<()> {
+    let jail = Jail::new(Policy::hosted()).map_err(io::Error::other)?;
+    // SAFETY: the caller vouches for the owners of descriptors.
+    unsafe { jail.lock_in(parent) }.map_err(io::Error::other)?;
+    Ok(())
 }
 
 fn to_io(error: FrameError) -> io::Error {

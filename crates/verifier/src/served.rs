@@ -9,12 +9,17 @@ use antares_hosted::{
     },
 };
 use antares_transaction::{Environment, Mock, SharedData};
-use ckb_script::types::Machine;
 
 use crate::{
     Call, CellName, Ended, Functions, GroupKind, PrepareError, Prepared, Watch, WatchSession, WatchedMachine,
     Watcher, decode, host_calls::Parent, run_hosted,
 };
+
+/// The machine of those that are not looked at: ckb-vm's, made sooner.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+type Machine = ckb_vm::machine::asm::AsmMachine<antares_zeroed::ZeroedMachine>;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+use ckb_script::types::Machine;
 
 /// Nodes of the tree of calls that are told at once.
 const PART: usize = 1 << 16;
