@@ -275,3 +275,47 @@ async fn metrics_are_what_the_answers_said() {
     assert_eq!(node.metric(calls), Some(3.0));
     assert_eq!(node.metric("antares_workers_lost_total{role=\"run\"}"), Some(0.0));
 }
+
+/// Who asks whether scripts are there is about to use them.
+#[tokio::test(flavor = "multi_thread")]
+async fn to_ask_for_a_script_is_to_use_it() {
+    // Eleven scripts of 96 KiB do not fit, where the store begins to evict at less than all of 1 MiB.
+    let node = Node::both(|raw| {
+        raw.cache.budget_bytes = 1 << 20;
+        raw.cache.entry_bytes_max = 256 << 10;
+        raw.compiler.script_bytes_max = 256 << 10;
+        raw.runner.script_bytes_max = 256 << 10;
+    })
+    .await;
+    let scripts: Vec<_> = (0..24).map(|number| guest::padded((96 << 10) / 4 + number)).collect();
+    let digest = |at: usize| Sha256Digest::of(&scripts[at]).to_string();
+    let missing = async |asked: Vec<String>| {
+        let request = v1::FindMissingRequest { script_sha256: asked };
+        node.compile_client().find_missing(request).await.unwrap().into_inner().missing_sha256
+    };
+    for (at, elf) in scripts.iter().enumerate() {
+        node.upload(elf).await.unwrap();
+        if at > 0 {
+            assert!(missing(vec![digest(0)]).await.is_empty(), "after {at} more");
+        }
+    }
+    assert_eq!(missing(vec![digest(0), digest(1)]).await, [digest(1)], "nobody asked for the second");
+}
+
+/// Words of a caller come back cut: whole, they would be headers that no client takes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_wrong_word_keeps_its_status() {
+    let node = Node::both(|_| {}).await;
+    let elf = guest::exits(0);
+    for letter in ["x", "\u{202e}", "\u{1f600}"] {
+        let options =
+            v1::ScriptOptions { vm_version: Some(2), isa: Some(letter.repeat(8192 / letter.len())) };
+        let compile = v1::CompileRequest { options: Some(options.clone()), ..compile_request(&elf) };
+        let refused = node.compile_client().compile(compile).await.unwrap_err();
+        assert_eq!((refused.code(), reason(&refused).as_str()), (Code::InvalidArgument, "OPTIONS_INVALID"));
+        let mut execute = inline(&elf, v1::Tier::Auto);
+        execute.script.as_mut().unwrap().options = Some(options);
+        let refused = node.execute(execute).await.unwrap_err();
+        assert_eq!((refused.code(), reason(&refused).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
+    }
+}
