@@ -66,6 +66,20 @@ const OURS: &[(&str, &[&str])] = &[
             "antares-vm",
         ],
     ),
+    // Constants of the lifted program are words of its dictionary.
+    (
+        "antares-script-fuzz",
+        &[
+            "antares-abi",
+            "antares-hosted",
+            "antares-ir",
+            "antares-lift",
+            "antares-program",
+            "antares-transaction",
+            "antares-verifier",
+            "antares-vm",
+        ],
+    ),
     // It sees neither the machine nor the fence: who runs scripts comes from outside.
     ("antares-debugger", &["antares-abi", "antares-hosted", "antares-profile-view", "antares-transaction"]),
     ("antares-sandbox", &[]),

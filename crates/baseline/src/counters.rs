@@ -2,7 +2,7 @@
 //! The rule is that of antares-abi's `counters.rs`, by guest addresses alone.
 
 use antares_abi::{COUNTER_FACTOR, COUNTERS_OFFSET, branch_counter};
-use antares_ir::Block;
+use antares_ir::{Block, Terminator};
 use antares_program::BlockId;
 
 use crate::{
@@ -12,13 +12,29 @@ use crate::{
     registers::BASE,
 };
 
+/// Blocks of ours behind each other, at most.
+const BETWEEN_MAX: usize = 8;
+
 impl FunctionEmitter<'_, '_> {
     /// The counter of the branch at the end of `block` that goes to `to` and not to `other`; none if nothing
     /// is counted, or the branch is one of ours: guards of loops and comparisons of targets take no cycles.
     pub(crate) fn branch_counter(&self, block: &Block, to: BlockId, other: BlockId) -> Option<Mem> {
         let bits = self.context.counter_bits.filter(|_| block.cycles > 0)?;
-        let [to, other] = [to, other].map(|id| self.ir.blocks[id.0 as usize].pc.0);
+        let [to, other] = [to, other].map(|id| self.guest_target(id));
         Some(Mem::at(BASE, fitted(COUNTERS_OFFSET + branch_counter(to, other, bits))))
+    }
+
+    /// The guest address that an edge to `to` leads to: blocks of ours on the way, which take no cycles, may have
+    /// any.
+    fn guest_target(&self, to: BlockId) -> u64 {
+        let mut block = &self.ir.blocks[to.0 as usize];
+        for _ in 0..BETWEEN_MAX {
+            match block.terminator {
+                Terminator::Jump(next) if block.cycles == 0 => block = &self.ir.blocks[next.0 as usize],
+                _ => break,
+            }
+        }
+        block.pc.0
     }
 
     /// Where to jump to come to `to`, from a branch that could have gone to `other`.

@@ -2,6 +2,7 @@
 //! They are the same whether a pipe is between the two or nothing.
 #![forbid(unsafe_code)]
 
+pub mod fuzz;
 pub mod job;
 pub mod look;
 

@@ -13,6 +13,7 @@
 //! transaction.
 #![forbid(unsafe_code)]
 
+mod changed;
 mod check;
 mod document;
 mod environment;
@@ -27,6 +28,7 @@ mod programs;
 mod synthetic;
 pub mod template;
 
+pub use changed::{FieldName, FieldNameError};
 pub use document::{Share, is_same_memory};
 pub use environment::Environment;
 pub use error::{CellPlace, MockError, Problem};

@@ -202,6 +202,18 @@ pub fn failing(case: &str, is_stripped: bool) -> Result<Vec<u8>> {
     script_with("failing/failing.c", &case.to_lowercase(), &[&format!("CASE_{case}")], flags)
 }
 
+/// The ELF of one case of `fuzzed/fuzzed.c`: a lock with a bug, or the same without it.
+///
+/// # Errors
+///
+/// No RISC-V compiler, or it refuses the source.
+pub fn fuzzed(case: &str, is_right: bool) -> Result<Vec<u8>> {
+    let right = is_right.then_some("RIGHT");
+    let case_macro = format!("CASE_{case}");
+    let macros: Vec<&str> = std::iter::once(case_macro.as_str()).chain(right).collect();
+    script_with("fuzzed/fuzzed.c", &case.to_lowercase(), &macros, with_lines())
+}
+
 /// The file of [`debugged`].
 pub const DEBUGGED: &str = "debugged/debugged.c";
 

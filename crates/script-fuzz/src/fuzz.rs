@@ -1,0 +1,377 @@
+//! The loop: an input is changed, runs, and is kept if it went where none went before.
+
+use std::time::{Duration, Instant};
+
+use antares_hosted::fuzz::{FuzzAsk, FuzzFinding, FuzzJob, FuzzNews, FuzzProgress};
+use antares_vm::CountingSession;
+use libafl::fuzzer::NopInputFilter;
+use libafl::{
+    Error,
+    corpus::{Corpus, CorpusId, InMemoryCorpus},
+    events::NopEventManager,
+    executors::{Executor as AflExecutor, ExitKind, HasObservers},
+    feedbacks::{ConstFeedback, MaxMapFeedback},
+    fuzzer::{Evaluator, StdFuzzer},
+    inputs::BytesInputConverter,
+    observers::OwnedMapObserver,
+    state::{HasCorpus, HasMaxSize, StdState},
+};
+use libafl_bolts::{
+    rands::StdRand,
+    tuples::{RefIndexable, tuple_list, tuple_list_type},
+};
+
+use crate::{
+    End, Executor, Fields, Machines,
+    constants::words,
+    counts::classify,
+    judge::{Case, Violation, judge},
+    minimise::minimise,
+    mutate::Changes,
+    operands::places,
+    queue::NewOrAny,
+};
+
+/// How often the parent hears how far it is.
+const PROGRESS: Duration = Duration::from_secs(1);
+/// Runs between two looks at the clock and at what the parent says.
+const RUNS_BETWEEN_LOOKS: u64 = 64;
+/// Changes of an input before another one is chosen.
+const RUNS_OF_ONE: usize = 64;
+/// Cycles of an input whose branches' operands are looked at, at most: that is done in an interpreter.
+const OPERANDS_CYCLES_MAX: u64 = 20_000_000;
+
+/// Why there is no fuzzing.
+#[derive(Debug, thiserror::Error)]
+pub enum FuzzError {
+    /// The job makes no sense.
+    #[error("{0}")]
+    Job(String),
+    /// libafl fails.
+    #[error("libafl: {0}")]
+    Library(String),
+    /// The parent is gone.
+    #[error("nobody listens: {0}")]
+    Parent(#[from] std::io::Error),
+}
+
+impl From<Error> for FuzzError {
+    fn from(error: Error) -> Self {
+        Self::Library(error.to_string())
+    }
+}
+
+/// Whoever wants to know.
+pub trait Parent {
+    /// Hears.
+    ///
+    /// # Errors
+    /// It is gone.
+    fn tell(&mut self, news: FuzzNews) -> std::io::Result<()>;
+
+    /// What it wants, if it wants something now.
+    ///
+    /// # Errors
+    /// It is gone.
+    fn asks(&mut self) -> std::io::Result<Option<FuzzAsk>>;
+}
+
+/// What libafl keeps: inputs, random numbers, what was reached.
+pub(crate) type State = StdState<InMemoryCorpus<Fields>, Fields, StdRand, InMemoryCorpus<Fields>>;
+
+type Observers = tuple_list_type!(OwnedMapObserver<u8>);
+type Feedback = MaxMapFeedback<OwnedMapObserver<u8>, OwnedMapObserver<u8>>;
+type Library = StdFuzzer<NewOrAny, Feedback, BytesInputConverter, NopInputFilter, ConstFeedback>;
+
+/// Does `job` on `machines` until it is done or the parent has enough.
+///
+/// # Errors
+/// As [`FuzzError`] has them. That an invariant does not hold is no error.
+pub fn fuzz(job: &FuzzJob, machines: &Machines, parent: &mut dyn Parent) -> Result<(), FuzzError> {
+    let executor = Executor::new(job, &job.document, machines.clone())?;
+    let other = job.other.as_ref().map(|document| Executor::new(job, document, machines.clone()));
+    let judged = Judged {
+        executor,
+        other: other.transpose()?,
+        observers: tuple_list!(OwnedMapObserver::new("edges", vec![0; 1 << job.counter_bits])),
+        job,
+        progress: FuzzProgress::default(),
+        reached: vec![false; 1 << job.counter_bits],
+        found: None,
+        kinds: Vec::new(),
+        last_cycles: 0,
+    };
+    let mut fuzzing = Fuzzing::new(job, judged)?;
+    fuzzing.begin(parent)?;
+    fuzzing.go_on(parent)?;
+    parent.tell(FuzzNews::Done(fuzzing.judged.progress))?;
+    Ok(())
+}
+
+/// Runs for libafl, and looks at each of them.
+struct Judged<'a> {
+    executor: Executor,
+    other: Option<Executor>,
+    observers: Observers,
+    job: &'a FuzzJob,
+    progress: FuzzProgress,
+    reached: Vec<bool>,
+    /// What the last run violated.
+    found: Option<Violation>,
+    /// Kinds of findings that the parent knows.
+    kinds: Vec<String>,
+    last_cycles: u64,
+}
+
+impl Judged<'_> {
+    /// Runs `fields`: what that violates, and how it ended.
+    fn judge(&self, fields: &Fields) -> Result<(Option<Violation>, crate::Ran), FuzzError> {
+        let ran = self.executor.run(fields)?;
+        let other = self.other.as_ref().map(|other| other.run(fields)).transpose()?;
+        let changed = match ran.end {
+            End::Accepted => self.executor.changed(fields),
+            _ => Vec::new(),
+        };
+        let case = Case { end: &ran.end, other: other.as_ref().map(|ran| &ran.end), changed: &changed };
+        Ok((judge(&self.job.invariants, case), ran))
+    }
+}
+
+impl<EM, Z> AflExecutor<EM, Fields, State, Z> for Judged<'_> {
+    fn run_target(
+        &mut self,
+        _: &mut Z,
+        state: &mut State,
+        _: &mut EM,
+        input: &Fields,
+    ) -> Result<ExitKind, Error> {
+        use libafl::state::HasExecutions as _;
+        *state.executions_mut() += 1;
+        let (found, ran) = self.judge(input).map_err(|error| Error::illegal_state(error.to_string()))?;
+        let Self { executor, observers, reached, .. } = self;
+        let mut edges = 0;
+        executor.take_counters(|counted| {
+            let map = &mut observers.0;
+            classify(counted, map);
+            for (at, _) in counted.iter().enumerate().filter(|(_, count)| **count != 0) {
+                if let Some(reached) = reached.get_mut(at).filter(|reached| !**reached) {
+                    *reached = true;
+                    edges += 1;
+                }
+            }
+        });
+        let progress = &mut self.progress;
+        progress.edges += edges;
+        progress.runs += 1;
+        progress.interpreted_runs += u64::from(!ran.is_native);
+        progress.accepted += u64::from(ran.end == End::Accepted);
+        progress.cycles = progress.cycles.saturating_add(ran.cycles);
+        (self.found, self.last_cycles) = (found, ran.cycles);
+        Ok(ExitKind::Ok)
+    }
+}
+
+impl HasObservers for Judged<'_> {
+    type Observers = Observers;
+
+    fn observers(&self) -> RefIndexable<&Observers, Observers> {
+        RefIndexable::from(&self.observers)
+    }
+
+    fn observers_mut(&mut self) -> RefIndexable<&mut Observers, Observers> {
+        RefIndexable::from(&mut self.observers)
+    }
+}
+
+struct Fuzzing<'a> {
+    job: &'a FuzzJob,
+    judged: Judged<'a>,
+    library: Library,
+    state: State,
+    events: NopEventManager,
+    changes: Changes,
+    /// Tells what branches compare.
+    teller: (Executor, std::sync::Arc<CountingSession>),
+    last_news: Instant,
+    findings: u32,
+    is_stopped: bool,
+}
+
+impl<'a> Fuzzing<'a> {
+    fn new(job: &'a FuzzJob, judged: Judged<'a>) -> Result<Self, FuzzError> {
+        let mut feedback = MaxMapFeedback::new(&judged.observers.0);
+        let mut objective = ConstFeedback::new(false);
+        let (corpus, none) = (InMemoryCorpus::new(), InMemoryCorpus::new());
+        let rand = StdRand::with_seed(job.seed);
+        let mut state = StdState::new(rand, corpus, none, &mut feedback, &mut objective)?;
+        let bytes_max = usize::try_from(job.field_bytes_max).unwrap_or(usize::MAX).max(1);
+        state.set_max_size(bytes_max);
+        let elves = job.libraries.iter().map(|library| &library.elf);
+        let mut known: Vec<_> = elves.flat_map(|elf| words(elf, 2)).collect();
+        known.sort_unstable();
+        known.dedup();
+        if known.is_empty() {
+            known = words(&[], 2);
+        }
+        let session = CountingSession::new(job.counter_bits, true);
+        let teller = (judged.executor.on(Machines::Interpreter(session.clone())), session);
+        Ok(Self {
+            job,
+            judged,
+            library: StdFuzzer::new(NewOrAny::default(), feedback, objective),
+            state,
+            events: NopEventManager::new(),
+            changes: Changes::new(known, bytes_max),
+            teller,
+            last_news: Instant::now(),
+            findings: 0,
+            is_stopped: false,
+        })
+    }
+
+    /// The transaction as it is, and the inputs that there are.
+    fn begin(&mut self, parent: &mut dyn Parent) -> Result<(), FuzzError> {
+        let given = self.judged.executor.given();
+        let (found, ran) = self.judged.judge(&given)?;
+        let job = self.job;
+        if ran.end == End::Unresolved {
+            return Err(FuzzError::Job("the transaction runs no script".to_owned()));
+        }
+        if job.invariants.accepts_other && ran.end != End::Accepted {
+            let why = "the transaction is not accepted as it is, so there is nothing to be bound";
+            return Err(FuzzError::Job(format!("{why}: {}", ran.end)));
+        }
+        if let Some(found) = found {
+            return Err(FuzzError::Job(format!("the transaction is a finding as it is: {}", found.what)));
+        }
+        parent.tell(FuzzNews::Ready(ran.end.to_string()))?;
+        self.judged.executor.take_counters(|_| ());
+        let count = given.0.len();
+        self.add(given, parent)?;
+        for seed in &job.seeds {
+            self.run(&Fields::of(seed, count), parent)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps `fields` whatever they reach.
+    fn add(&mut self, fields: Fields, parent: &mut dyn Parent) -> Result<(), FuzzError> {
+        let Self { library, state, judged, events, .. } = self;
+        let id = library.add_input(state, judged, events, fields.clone())?;
+        self.kept(id, &fields, parent)
+    }
+
+    /// Runs `fields`; keeps them if they are news, tells a finding.
+    fn run(&mut self, fields: &Fields, parent: &mut dyn Parent) -> Result<(), FuzzError> {
+        let Self { library, state, judged, events, .. } = self;
+        let (_, id) = library.evaluate_input(state, judged, events, fields)?;
+        let found = self.judged.found.take();
+        if let Some(id) = id {
+            self.kept(id, fields, parent)?;
+        }
+        if let Some(found) = found.filter(|found| !self.judged.kinds.contains(&found.kind)) {
+            self.tell_finding(found, fields, parent)?;
+        }
+        Ok(())
+    }
+
+    /// An input has gone where none went before: what its branches compare is looked at, too.
+    fn kept(&mut self, id: CorpusId, fields: &Fields, parent: &mut dyn Parent) -> Result<(), FuzzError> {
+        self.judged.progress.inputs += 1;
+        parent.tell(FuzzNews::Kept(fields.to_bytes()))?;
+        // What a script computes and compares with a signature is what a forger does not have.
+        if !self.job.invariants.accepts_other && self.judged.last_cycles <= OPERANDS_CYCLES_MAX {
+            self.teller.0.run(fields)?;
+            self.teller.0.take_counters(|_| ());
+            let compared = self.teller.1.take_compared();
+            self.changes.learn(id, places(fields, &compared));
+        }
+        Ok(())
+    }
+
+    fn tell_finding(
+        &mut self,
+        found: Violation,
+        fields: &Fields,
+        parent: &mut dyn Parent,
+    ) -> Result<(), FuzzError> {
+        let run = self.judged.progress.runs;
+        let given = self.job.invariants.accepts_other.then(|| self.judged.executor.given());
+        let judged = &self.judged;
+        // A finding of changed fields may be one of fewer; any other stays what it is.
+        let is_same = |violation: &Violation| match given {
+            Some(_) if found.kind.starts_with("accepts ") => violation.kind.starts_with("accepts "),
+            _ => violation.kind == found.kind,
+        };
+        let small = minimise(fields.clone(), given.as_ref(), |tried| {
+            Ok::<_, FuzzError>(judged.judge(tried)?.0.is_some_and(|violation| is_same(&violation)))
+        })?;
+        let violation = judged.judge(&small)?.0.unwrap_or_else(|| found.clone());
+        self.judged.executor.take_counters(|_| ());
+        let is_new = !self.judged.kinds.contains(&violation.kind);
+        self.judged.kinds.push(found.kind);
+        if !is_new {
+            return Ok(());
+        }
+        let finding = FuzzFinding {
+            kind: violation.kind.clone(),
+            what: violation.what,
+            fields: small.to_bytes(),
+            bytes_before: fields.bytes() as u64,
+            run,
+        };
+        self.judged.kinds.push(violation.kind);
+        parent.tell(FuzzNews::Found(Box::new(finding)))?;
+        self.findings += 1;
+        Ok(())
+    }
+
+    fn go_on(&mut self, parent: &mut dyn Parent) -> Result<(), FuzzError> {
+        while !self.is_done() {
+            let id = self.library_next()?;
+            let of = self.state.corpus().cloned_input_for_id(id)?;
+            for _ in 0..RUNS_OF_ONE {
+                let mut fields = of.clone();
+                self.changes.change(&mut self.state, id, &mut fields)?;
+                self.run(&fields, parent)?;
+                if self.judged.progress.runs % RUNS_BETWEEN_LOOKS == 0 {
+                    self.look(parent)?;
+                }
+                if self.is_done() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn library_next(&mut self) -> Result<CorpusId, FuzzError> {
+        let scheduler: &mut NewOrAny =
+            <Library as libafl::fuzzer::HasScheduler<Fields, State>>::scheduler_mut(&mut self.library);
+        Ok(<NewOrAny as libafl::schedulers::Scheduler<Fields, State>>::next(scheduler, &mut self.state)?)
+    }
+
+    fn is_done(&self) -> bool {
+        let is_over = self.job.runs_max.is_some_and(|max| self.judged.progress.runs >= max);
+        self.is_stopped || is_over || self.findings >= self.job.findings_max.max(1)
+    }
+
+    /// Tells how far it is, and hears what the parent wants.
+    fn look(&mut self, parent: &mut dyn Parent) -> Result<(), FuzzError> {
+        if self.last_news.elapsed() >= PROGRESS {
+            self.last_news = Instant::now();
+            parent.tell(FuzzNews::Progress(self.judged.progress))?;
+        }
+        let count = self.judged.executor.given().0.len();
+        while let Some(ask) = parent.asks()? {
+            match ask {
+                FuzzAsk::Input(bytes) => self.run(&Fields::of(&bytes, count), parent)?,
+                FuzzAsk::Stop => {
+                    self.is_stopped = true;
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,222 @@
+//! Other bytes in an input: libafl's havoc on a field or inside of a molecule table in it, words of the script,
+//! operands of branches, and fields of other inputs.
+
+use std::collections::HashMap;
+
+use libafl::{
+    Error,
+    corpus::{Corpus, CorpusId},
+    inputs::BytesInput,
+    mutators::{HavocMutationsNoCrossoverType, HavocScheduledMutator, Mutator, havoc_mutations_no_crossover},
+    state::{HasCorpus, HasRand},
+};
+use libafl_bolts::rands::Rand;
+
+use crate::{
+    Fields, Table,
+    fuzz::State,
+    molecule::{read_bytes, to_vector},
+    operands::Place,
+};
+
+/// Bytes that a field with a length grows by at once: up to two to this power.
+const STRETCH_BITS: usize = 8;
+/// Changes of an input before it runs: two to this power, at most.
+const CHANGES_BITS_MAX: usize = 3;
+/// Havoc's own changes in one of these: fields are short. Two to this power, at most.
+const HAVOC_BITS_MAX: usize = 3;
+/// Tables inside of tables that are looked into.
+const DEPTH_MAX: usize = 3;
+
+/// What is known of the script, and the mutations.
+pub(crate) struct Changes {
+    havoc: HavocScheduledMutator<HavocMutationsNoCrossoverType>,
+    words: Vec<Vec<u8>>,
+    places: HashMap<CorpusId, Vec<Place>>,
+    bytes_max: usize,
+}
+
+impl Changes {
+    pub(crate) fn new(words: Vec<Vec<u8>>, bytes_max: usize) -> Self {
+        let havoc = HavocScheduledMutator::with_max_stack_pow(havoc_mutations_no_crossover(), HAVOC_BITS_MAX);
+        Self { havoc, words, places: HashMap::new(), bytes_max }
+    }
+
+    /// Remembers where the input `id` has operands of branches.
+    pub(crate) fn learn(&mut self, id: CorpusId, places: Vec<Place>) {
+        self.places.insert(id, places);
+    }
+
+    /// Changes `fields`, which are those of the input `id`.
+    pub(crate) fn change(
+        &mut self,
+        state: &mut State,
+        id: CorpusId,
+        fields: &mut Fields,
+    ) -> Result<(), Error> {
+        for _ in 0..1 << state.rand_mut().below_or_zero(CHANGES_BITS_MAX + 1) {
+            let field = state.rand_mut().below_or_zero(fields.0.len());
+            match state.rand_mut().below_or_zero(20) {
+                // Places are those of the input as it was; behind other changes they are places like any.
+                0..=3 if self.put_operand(state, id, fields) => {}
+                4..=6 => {
+                    self.put_word(state, &mut fields.0[field]);
+                }
+                7 => {
+                    Self::take_from_another(state, field, fields)?;
+                }
+                8 => stretch(state, &mut fields.0[field]),
+                9 => put_number(state, field, fields),
+                10..=12 => {
+                    let bytes = std::mem::take(&mut fields.0[field]);
+                    fields.0[field] = self.change_inside(state, bytes, 0)?;
+                }
+                _ => {
+                    let bytes = std::mem::take(&mut fields.0[field]);
+                    fields.0[field] = self.havoc(state, bytes)?;
+                }
+            }
+            fields.0[field].truncate(self.bytes_max);
+        }
+        Ok(())
+    }
+
+    fn havoc(&mut self, state: &mut State, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let mut input = BytesInput::new(bytes);
+        self.havoc.mutate(state, &mut input)?;
+        Ok(input.into_inner())
+    }
+
+    /// Puts the operand of a branch where the other one is.
+    fn put_operand(&self, state: &mut State, id: CorpusId, fields: &mut Fields) -> bool {
+        let places = self.places.get(&id).map_or(&[][..], Vec::as_slice);
+        if places.is_empty() {
+            return false;
+        }
+        let place = &places[state.rand_mut().below_or_zero(places.len())];
+        let end = place.at + place.bytes.len();
+        let Some(bytes) = fields.0[place.field].get_mut(place.at..end) else { return false };
+        bytes.copy_from_slice(&place.bytes);
+        // One more or one less is the other side of a comparison.
+        match state.rand_mut().below_or_zero(4) {
+            0 => bytes[0] = bytes[0].wrapping_add(1),
+            1 => bytes[0] = bytes[0].wrapping_sub(1),
+            _ => {}
+        }
+        true
+    }
+
+    /// Puts a word of the script over bytes, or between them.
+    fn put_word(&self, state: &mut State, bytes: &mut Vec<u8>) {
+        let word = &self.words[state.rand_mut().below_or_zero(self.words.len())];
+        let at = state.rand_mut().below_or_zero(bytes.len() + 1);
+        let end = match state.rand_mut().below_or_zero(4) {
+            0 => at,
+            _ => (at + word.len()).min(bytes.len()),
+        };
+        bytes.splice(at..end, word.iter().copied());
+    }
+
+    /// Takes the same field of another input.
+    fn take_from_another(state: &mut State, field: usize, fields: &mut Fields) -> Result<(), Error> {
+        let count = state.corpus().count();
+        let nth = state.rand_mut().below_or_zero(count);
+        let id = state.corpus().nth(nth);
+        let other = state.corpus().cloned_input_for_id(id)?;
+        if let Some(bytes) = other.0.get(field) {
+            fields.0[field].clone_from(bytes);
+        }
+        Ok(())
+    }
+
+    /// Changes a field of a table, or the table, and puts all together with its lengths right.
+    fn change_inside(&mut self, state: &mut State, bytes: Vec<u8>, depth: usize) -> Result<Vec<u8>, Error> {
+        if depth < DEPTH_MAX
+            && let Some(mut table) = Table::read(&bytes).filter(|table| !table.fields.is_empty())
+        {
+            let count = table.fields.len();
+            let (at, other) = (state.rand_mut().below_or_zero(count), state.rand_mut().below_or_zero(count));
+            match state.rand_mut().below_or_zero(10) {
+                0 => table.fields[at].clear(),
+                1 => table.fields.swap(at, other),
+                2 => table.fields[at] = table.fields[other].clone(),
+                3 => table.fields[at] = to_vector(&table.fields[at]),
+                4 => {
+                    let same = table.fields[at].clone();
+                    table.fields.insert(at, same);
+                }
+                5 => drop(table.fields.remove(at)),
+                _ => {
+                    let inner = std::mem::take(&mut table.fields[at]);
+                    table.fields[at] = self.change_inside(state, inner, depth + 1)?;
+                }
+            }
+            return Ok(table.to_bytes());
+        }
+        match read_bytes(&bytes).map(<[u8]>::to_vec) {
+            Some(held) => {
+                let held = match state.rand_mut().below_or_zero(3) {
+                    0 => self.change_inside(state, held, DEPTH_MAX)?,
+                    _ => self.havoc(state, held)?,
+                };
+                Ok(to_vector(&held))
+            }
+            None if bytes.is_empty() => Ok(to_vector(&[0; 8])),
+            None => self.havoc(state, bytes),
+        }
+    }
+}
+
+/// Makes what a length is told of longer or shorter, and the length right.
+fn stretch(state: &mut State, bytes: &mut Vec<u8>) {
+    let mut lengths = Vec::new();
+    for width in [1, 2, 4] {
+        for at in 0..bytes.len().saturating_sub(width) {
+            let behind = bytes.len() - at - width;
+            if number(&bytes[at..at + width]) == behind {
+                lengths.push((at, width));
+            }
+        }
+    }
+    if lengths.is_empty() {
+        return;
+    }
+    let (at, width) = lengths[state.rand_mut().below_or_zero(lengths.len())];
+    let behind = bytes.len() - at - width;
+    let bits = state.rand_mut().below_or_zero(STRETCH_BITS + 1);
+    let by = state.rand_mut().below_or_zero(1 << bits);
+    let wanted = match state.rand_mut().below_or_zero(4) {
+        0 => behind.saturating_sub(by),
+        _ => (behind + by + 1).min((1 << (8 * width)) - 1),
+    };
+    bytes.resize(at + width + wanted, state.rand_mut().next().to_le_bytes()[0]);
+    bytes[at..at + width].copy_from_slice(&wanted.to_le_bytes()[..width]);
+}
+
+fn number(bytes: &[u8]) -> usize {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte))
+}
+
+/// Makes a number of a field what turns over: its own complement, that of another field's, or one at an edge.
+fn put_number(state: &mut State, field: usize, fields: &mut Fields) {
+    let width = 1 << state.rand_mut().between(1, 4);
+    let from = state.rand_mut().below_or_zero(fields.0.len());
+    let place = |state: &mut State, bytes: &[u8]| {
+        let room = (bytes.len() / width).checked_sub(1)?;
+        Some(width * state.rand_mut().below_or_zero(room + 1))
+    };
+    let (Some(at), Some(other)) = (place(state, &fields.0[field]), place(state, &fields.0[from])) else {
+        return;
+    };
+    let mut number = [0; 16];
+    number[..width].copy_from_slice(&fields.0[from][other..other + width]);
+    let number = u128::from_le_bytes(number);
+    let small = u128::from(state.rand_mut().next() % 16);
+    let wanted = match state.rand_mut().below_or_zero(4) {
+        0 => number.wrapping_neg().wrapping_add(small),
+        1 => small.wrapping_neg(),
+        2 => number.wrapping_add(small),
+        _ => number.wrapping_sub(small),
+    };
+    fields.0[field][at..at + width].copy_from_slice(&wanted.to_le_bytes()[..width]);
+}

@@ -1,0 +1,80 @@
+//! What branches compared, found again in the bytes of an input: a place where the other operand may belong.
+
+use crate::Fields;
+
+/// Places that are kept of an input, at most.
+const PLACES_MAX: usize = 1024;
+/// Places of one operand, at most: a byte that is everywhere says little.
+const PLACES_OF_ONE_MAX: usize = 8;
+
+/// A place of an input, and bytes that would make a branch go the other way, as far as that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) field: usize,
+    pub(crate) at: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The places of `fields` that hold an operand of `compared`, with the other one.
+pub(crate) fn places(fields: &Fields, compared: &[(u64, u64)]) -> Vec<Place> {
+    let mut places = Vec::new();
+    // Wide ones first: they are seldom there by chance.
+    for width in [8, 4, 2, 1] {
+        for (a, b) in compared.iter().flat_map(|(a, b)| [(*a, *b), (*b, *a)]) {
+            for (held, wanted) in operands(a, b, width) {
+                find(fields, (&held, &wanted), &mut places);
+                if places.len() >= PLACES_MAX {
+                    places.truncate(PLACES_MAX);
+                    return places;
+                }
+            }
+        }
+    }
+    places
+}
+
+/// Both operands in `width` bytes, in both orders, if that holds the first one and is not wider than it needs.
+fn operands(a: u64, b: u64, width: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let fits = |number: u64| width == 8 || number >> (8 * width) == 0;
+    // Operands of 4 bytes are often the signed half of a register.
+    let low = |number: u64| if width == 4 { number & u64::from(u32::MAX) } else { number };
+    let (a, b) = (low(a), low(b));
+    if !fits(a) || !fits(b) || (width > 1 && a.max(b) >> (4 * width) == 0 && a == 0) {
+        return Vec::new();
+    }
+    let little = |number: u64| number.to_le_bytes()[..width].to_vec();
+    let big = |number: u64| number.to_be_bytes()[8 - width..].to_vec();
+    let mut found = vec![(little(a), little(b))];
+    if width > 1 {
+        found.push((big(a), big(b)));
+    }
+    found
+}
+
+fn find(fields: &Fields, (held, wanted): (&[u8], &[u8]), places: &mut Vec<Place>) {
+    let mut count = 0;
+    for (field, bytes) in fields.0.iter().enumerate() {
+        for (at, _) in bytes.windows(held.len()).enumerate().filter(|(_, window)| *window == held) {
+            places.push(Place { field, at, bytes: wanted.to_vec() });
+            count += 1;
+            if count == PLACES_OF_ONE_MAX {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operand_is_found_where_the_input_has_it() {
+        let fields = Fields(vec![vec![9, 9], vec![7, 0x78, 0x56, 0x34, 0x12, 7]]);
+        let found = places(&fields, &[(0x1234_5678, 0xcafe_f00d)]);
+        assert!(found.contains(&Place { field: 1, at: 1, bytes: vec![0x0d, 0xf0, 0xfe, 0xca] }));
+        let found = places(&fields, &[(9, 40)]);
+        assert!(found.contains(&Place { field: 0, at: 1, bytes: vec![40] }));
+        assert!(places(&fields, &[(0xaaaa_bbbb, 0xcccc_dddd)]).is_empty());
+    }
+}

@@ -1,0 +1,243 @@
+//! Fields of a transaction that are put in and taken out by name, as often as somebody likes: the shape of
+//! the transaction stays, so that it needs no new check.
+
+use std::{fmt, str::FromStr};
+
+use ckb_types::{bytes::Bytes, packed::Script, prelude::*};
+use serde::{Deserialize, Serialize};
+
+use crate::{Mock, mock::data_hash};
+
+/// A field of a transaction that holds bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum FieldName {
+    /// `witness.N`.
+    Witness(u32),
+    /// `input.N.data`: data of the cell that the input spends.
+    InputData(u32),
+    /// `input.N.lock.args`.
+    InputLockArgs(u32),
+    /// `input.N.type.args`.
+    InputTypeArgs(u32),
+    /// `output.N.data`.
+    OutputData(u32),
+    /// `output.N.lock.args`.
+    OutputLockArgs(u32),
+    /// `output.N.type.args`.
+    OutputTypeArgs(u32),
+}
+
+/// A text that names no field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} names no field: witness.N, input.N.data, input.N.lock.args, input.N.type.args, output.N.data, \
+     output.N.lock.args or output.N.type.args"
+)]
+pub struct FieldNameError(String);
+
+impl FromStr for FieldName {
+    type Err = FieldNameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refused = || FieldNameError(text.to_owned());
+        let mut parts = text.splitn(3, '.');
+        let (list, index, rest) = (parts.next(), parts.next(), parts.next());
+        let index = index.and_then(|index| index.parse().ok()).ok_or_else(refused)?;
+        match (list, rest) {
+            (Some("witness"), None) => Ok(Self::Witness(index)),
+            (Some("input"), Some("data")) => Ok(Self::InputData(index)),
+            (Some("input"), Some("lock.args")) => Ok(Self::InputLockArgs(index)),
+            (Some("input"), Some("type.args")) => Ok(Self::InputTypeArgs(index)),
+            (Some("output"), Some("data")) => Ok(Self::OutputData(index)),
+            (Some("output"), Some("lock.args")) => Ok(Self::OutputLockArgs(index)),
+            (Some("output"), Some("type.args")) => Ok(Self::OutputTypeArgs(index)),
+            _ => Err(refused()),
+        }
+    }
+}
+
+impl fmt::Display for FieldName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Witness(index) => write!(f, "witness.{index}"),
+            Self::InputData(index) => write!(f, "input.{index}.data"),
+            Self::InputLockArgs(index) => write!(f, "input.{index}.lock.args"),
+            Self::InputTypeArgs(index) => write!(f, "input.{index}.type.args"),
+            Self::OutputData(index) => write!(f, "output.{index}.data"),
+            Self::OutputLockArgs(index) => write!(f, "output.{index}.lock.args"),
+            Self::OutputTypeArgs(index) => write!(f, "output.{index}.type.args"),
+        }
+    }
+}
+
+impl Mock {
+    /// The fields that scripts read as their input: witnesses, and data of inputs and outputs. Arguments name
+    /// owners and kinds of cells, so whoever wants them names them.
+    #[must_use]
+    pub fn field_names(&self) -> Vec<FieldName> {
+        let count = |length: usize| 0..u32::try_from(length).unwrap_or(u32::MAX);
+        let (tx, info) = (&self.as_ckb().tx, &self.as_ckb().mock_info);
+        let witnesses = count(tx.witnesses().len()).map(FieldName::Witness);
+        let inputs = count(info.inputs.len()).map(FieldName::InputData);
+        let outputs = count(tx.raw().outputs_data().len()).map(FieldName::OutputData);
+        witnesses.chain(inputs).chain(outputs).collect()
+    }
+
+    /// What a field holds, if it is there.
+    #[must_use]
+    pub fn field(&self, name: FieldName) -> Option<Bytes> {
+        let (tx, inputs) = (&self.as_ckb().tx, &self.as_ckb().mock_info.inputs);
+        let output = |index: u32| tx.raw().outputs().get(at(index));
+        let args = |script: Script| script.args().raw_data();
+        match name {
+            FieldName::Witness(index) => Some(tx.witnesses().get(at(index))?.raw_data()),
+            FieldName::InputData(index) => Some(inputs.get(at(index))?.data.clone()),
+            FieldName::InputLockArgs(index) => Some(args(inputs.get(at(index))?.output.lock())),
+            FieldName::InputTypeArgs(index) => Some(args(inputs.get(at(index))?.output.type_().to_opt()?)),
+            FieldName::OutputData(index) => Some(tx.raw().outputs_data().get(at(index))?.raw_data()),
+            FieldName::OutputLockArgs(index) => Some(args(output(index)?.lock())),
+            FieldName::OutputTypeArgs(index) => Some(args(output(index)?.type_().to_opt()?)),
+        }
+    }
+
+    /// The same transaction with other bytes in some fields. Fields that are not there stay away.
+    #[must_use]
+    pub fn with_fields<'a>(&self, fields: impl IntoIterator<Item = (FieldName, &'a [u8])>) -> Self {
+        let mut changed = self.clone();
+        let (mock, hashes) = changed.parts_mut();
+        let mut witnesses: Option<Vec<_>> = None;
+        let (mut outputs, mut data): (Option<Vec<_>>, Option<Vec<_>>) = (None, None);
+        for (name, bytes) in fields {
+            let bytes = Bytes::copy_from_slice(bytes);
+            match name {
+                FieldName::Witness(index) => {
+                    let all = witnesses.get_or_insert_with(|| mock.tx.witnesses().into_iter().collect());
+                    put(all, index, |_| bytes.into());
+                }
+                FieldName::OutputData(index) => {
+                    let all = data.get_or_insert_with(|| mock.tx.raw().outputs_data().into_iter().collect());
+                    put(all, index, |_| bytes.into());
+                }
+                FieldName::OutputLockArgs(index) | FieldName::OutputTypeArgs(index) => {
+                    let all = outputs.get_or_insert_with(|| mock.tx.raw().outputs().into_iter().collect());
+                    let is_type = matches!(name, FieldName::OutputTypeArgs(_));
+                    put(all, index, |cell| with_args(cell, is_type, bytes));
+                }
+                FieldName::InputData(index) => {
+                    if let Some(cell) = mock.mock_info.inputs.get_mut(at(index)) {
+                        cell.data = bytes;
+                        if let Some(hash) = hashes.inputs.get_mut(at(index)) {
+                            *hash = None;
+                        }
+                    }
+                }
+                FieldName::InputLockArgs(index) | FieldName::InputTypeArgs(index) => {
+                    let is_type = matches!(name, FieldName::InputTypeArgs(_));
+                    if let Some(cell) = mock.mock_info.inputs.get_mut(at(index)) {
+                        cell.output = with_args(&cell.output, is_type, bytes);
+                    }
+                }
+            }
+        }
+        let mut raw = mock.tx.raw().as_builder();
+        let is_raw = outputs.is_some() || data.is_some();
+        if let Some(outputs) = outputs {
+            raw = raw.outputs(outputs);
+        }
+        if let Some(data) = data {
+            raw = raw.outputs_data(data);
+        }
+        let mut tx = mock.tx.clone().as_builder();
+        if is_raw {
+            tx = tx.raw(raw.build());
+        }
+        if let Some(witnesses) = witnesses {
+            tx = tx.witnesses(witnesses);
+        }
+        mock.tx = tx.build();
+        changed
+    }
+
+    /// The same transaction, which knows the hashes of the data of all its cells: copies of it need not hash
+    /// them again.
+    #[must_use]
+    pub fn hashed(&self) -> Self {
+        let mut known = self.clone();
+        let (mock, hashes) = known.parts_mut();
+        hashes.inputs.resize(mock.mock_info.inputs.len(), None);
+        hashes.cell_deps.resize(mock.mock_info.cell_deps.len(), None);
+        for (hash, cell) in hashes.inputs.iter_mut().zip(&mock.mock_info.inputs) {
+            hash.get_or_insert_with(|| data_hash(&cell.data));
+        }
+        for (hash, cell) in hashes.cell_deps.iter_mut().zip(&mock.mock_info.cell_deps) {
+            hash.get_or_insert_with(|| data_hash(&cell.data));
+        }
+        known
+    }
+}
+
+fn at(index: u32) -> usize {
+    usize::try_from(index).unwrap_or(usize::MAX)
+}
+
+fn put<T>(all: &mut [T], index: u32, change: impl FnOnce(&T) -> T) {
+    if let Some(one) = all.get_mut(at(index)) {
+        *one = change(one);
+    }
+}
+
+fn with_args(
+    cell: &ckb_types::packed::CellOutput,
+    is_type: bool,
+    args: Bytes,
+) -> ckb_types::packed::CellOutput {
+    let changed = |script: Script| script.as_builder().args(args).build();
+    if is_type {
+        let Some(script) = cell.type_().to_opt() else { return cell.clone() };
+        return cell.clone().as_builder().type_(Some(changed(script))).build();
+    }
+    cell.clone().as_builder().lock(changed(cell.lock())).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AsLock;
+
+    #[test]
+    fn fields_are_put_in_and_taken_out_by_name() {
+        let mock = AsLock {
+            elf: Bytes::from_static(b"a program"),
+            args: Bytes::from_static(b"args"),
+            witness: Some(Bytes::from_static(b"w")),
+            data: Bytes::from_static(b"d"),
+        };
+        let mock = mock.to_mock().unwrap().hashed();
+        let names = ["witness.0", "input.0.data", "input.0.lock.args"].map(|text| text.parse().unwrap());
+        let held = |mock: &Mock| names.map(|name| mock.field(name).unwrap());
+        assert_eq!(held(&mock), ["w", "d", "args"].map(Bytes::from_static_str));
+        let other = mock.with_fields(names.into_iter().zip([&b"1"[..], b"22", b"333"]));
+        assert_eq!(held(&other), ["1", "22", "333"].map(Bytes::from_static_str));
+        assert_eq!(other.input_data_hash(0), data_hash(b"22"));
+        assert_eq!(other.dep_data_hash(0), mock.dep_data_hash(0));
+        assert_eq!(
+            Mock::from_json(&other.to_json()).unwrap().as_ckb().tx.as_slice(),
+            other.as_ckb().tx.as_slice()
+        );
+        assert_eq!(names.map(|name| name.to_string())[2], "input.0.lock.args");
+        assert_eq!(mock.field(FieldName::OutputData(0)), None);
+        for text in ["witness", "witness.x", "input.0", "output.0.type", "witness.0.data"] {
+            assert!(text.parse::<FieldName>().is_err(), "{text}");
+        }
+    }
+
+    trait FromText {
+        fn from_static_str(text: &'static str) -> Self;
+    }
+
+    impl FromText for Bytes {
+        fn from_static_str(text: &'static str) -> Self {
+            Self::from_static(text.as_bytes())
+        }
+    }
+}
