@@ -104,6 +104,7 @@ const OURS: &[(&str, &[&str])] = &[
             "antares-verifier",
             "antares-pool",
             "antares-sandbox",
+            "antares-script-fuzz",
         ],
     ),
     ("antares-trust", &["antares-abi"]),

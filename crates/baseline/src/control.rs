@@ -30,6 +30,7 @@ impl FunctionEmitter<'_, '_> {
             }
             Terminator::Call { callee, to } => {
                 values.finish(self.code);
+                self.count_promoted(block, *callee);
                 if self.returns_again(*callee) {
                     self.mark(block, *to);
                 }
@@ -40,7 +41,10 @@ impl FunctionEmitter<'_, '_> {
                 }
                 self.go_on(index, *to);
             }
-            Terminator::TailCall { callee, link } => self.tail_call(values, *callee, *link),
+            Terminator::TailCall { callee, link } => {
+                self.count_promoted(block, *callee);
+                self.tail_call(values, *callee, *link);
+            }
             Terminator::CallIndirect { target, to, .. } => {
                 self.hold_target(values, *target);
                 values.finish(self.code);

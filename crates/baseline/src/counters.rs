@@ -1,9 +1,9 @@
 //! Counters of a counted build: which way the guest's branches went, and where computed jumps and calls went.
 //! The rule is that of antares-abi's `counters.rs`, by guest addresses alone.
 
-use antares_abi::{COUNTER_FACTOR, COUNTERS_OFFSET, branch_counter};
+use antares_abi::{COUNTER_FACTOR, COUNTERS_OFFSET, branch_counter, jump_counter};
 use antares_ir::{Block, Terminator};
-use antares_program::BlockId;
+use antares_program::{BlockId, FunctionId};
 
 use crate::{
     assembler::{Gpr, Label, Mem, Shift},
@@ -20,6 +20,10 @@ impl FunctionEmitter<'_, '_> {
     /// is counted, or the branch is one of ours: guards of loops and comparisons of targets take no cycles.
     pub(crate) fn branch_counter(&self, block: &Block, to: BlockId, other: BlockId) -> Option<Mem> {
         let bits = self.context.counter_bits.filter(|_| block.cycles > 0)?;
+        let blocks = [to, other].map(|id| &self.ir.blocks[id.0 as usize]);
+        if blocks.into_iter().any(is_promoted) {
+            return None;
+        }
         let [to, other] = [to, other].map(|id| self.guest_target(id));
         Some(Mem::at(BASE, fitted(COUNTERS_OFFSET + branch_counter(to, other, bits))))
     }
@@ -45,6 +49,14 @@ impl FunctionEmitter<'_, '_> {
         at
     }
 
+    /// Counts a call by address, which was compared with `callee`, as one that went there.
+    pub(crate) fn count_promoted(&mut self, block: &Block, callee: FunctionId) {
+        let Some(bits) = self.context.counter_bits.filter(|_| is_promoted(block)) else { return };
+        let entry = self.context.module.functions[callee.0 as usize].entry.0;
+        let counter = Mem::at(BASE, fitted(COUNTERS_OFFSET + jump_counter(entry, bits)));
+        self.code.asm.count_at(counter);
+    }
+
     /// Counts that a jump or call goes to the guest address in rax, which stays there; rcx is lost.
     pub(crate) fn count_jump(&mut self) {
         let Some(bits) = self.context.counter_bits else { return };
@@ -54,4 +66,16 @@ impl FunctionEmitter<'_, '_> {
         asm.shift_number(Shift::Shr, Gpr::RCX, 64 - bits);
         asm.count_at(Mem::indexed(BASE, Gpr::RCX, fitted(COUNTERS_OFFSET)));
     }
+}
+
+/// Whether it calls by name what the guest calls by address: the branch to it compares addresses.
+fn is_promoted(block: &Block) -> bool {
+    let calls = matches!(
+        block.terminator,
+        Terminator::Call { .. }
+            | Terminator::TailCall { .. }
+            | Terminator::CallIndirect { .. }
+            | Terminator::JumpIndirect { .. }
+    );
+    block.cycles == 0 && calls
 }

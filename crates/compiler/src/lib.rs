@@ -3,6 +3,7 @@
 //! Nothing here reads a clock, the environment or randomness: the same ELF and request give the same bytes.
 #![forbid(unsafe_code)]
 
+mod counted;
 mod explain;
 mod growth;
 
@@ -149,6 +150,7 @@ pub fn compile_by(optimize: Optimize, elf: &[u8], request: &Request) -> Result<O
     if let Stage::IrAfter { .. } | Stage::Passes = request.stage {
         return Ok(output(&program, explain::passes(&program, request)?.into()));
     }
+    let optimize = if let Stage::Counted { .. } = request.stage { counted::optimize } else { optimize };
     let Lowered { module, unproved_functions } =
         lower_by(optimize, &program, request.limits.operations_max, tier)?;
     let as_given = |bytes| Code { bytes, refused_orders: 0 };

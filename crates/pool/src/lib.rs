@@ -10,6 +10,7 @@
 //! [`Sealed`] memory files. A child that does not answer in time, dies, or breaks its rules is a [`Verdict`]
 //! for its own caller.
 
+mod apart;
 mod artifact;
 mod call;
 mod cancel;
@@ -48,6 +49,7 @@ mod wire;
 mod zygote;
 
 pub use antares_sandbox::{Layer, LayerStatus, RUN_DATA_BYTES_MAX, Speculation};
+pub use apart::{Apart, ApartPipes, in_memory, is_apart, serve_apart};
 pub use artifact::{ArtifactError, verify_library};
 pub use cancel::{Cancel, Recall, Until};
 pub use child::{Files, Worker};

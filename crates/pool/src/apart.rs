@@ -1,0 +1,163 @@
+//! A process of its own that runs native code and talks to its parent through two pipes, in messages of any
+//! kind. It is no worker of a pool: it gets one job, loads the code that comes with it, locks itself in, and
+//! only then does the job.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Write as _},
+    mem::ManuallyDrop,
+    os::fd::{AsFd as _, FromRawFd as _, OwnedFd},
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread::JoinHandle,
+};
+
+use antares_sandbox::{Jail, Policy};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, getppid},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    PoolError,
+    frame::{self, FrameError},
+    process_state::{ProcessKind, settle},
+};
+
+/// The argument that makes a worker such a process; its parent's number follows.
+const APART_ARGUMENT: &str = "--apart";
+/// Bytes of any frame, at most: the longest is a job with transactions and native code.
+const FRAME_BYTES_MAX: usize = 512 << 20;
+
+/// A process apart, seen from its parent. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Apart {
+    process: Child,
+    to: File,
+}
+
+impl Apart {
+    /// Starts the program at `worker` with its only job. What it says goes to `hear`, on a thread of its own,
+    /// until it says nothing more or `hear` wants no more; how reading ended is the thread's result.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start<J: Serialize, N: DeserializeOwned>(
+        worker: &Path,
+        job: &J,
+        mut hear: impl FnMut(N) -> bool + Send + 'static,
+    ) -> Result<(Self, JoinHandle<io::Result<()>>), PoolError> {
+        let start = |source| PoolError::Start { path: worker.to_owned(), source };
+        let mut process = Command::new(worker)
+            .args([APART_ARGUMENT, &std::process::id().to_string()])
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(start)?;
+        let pipes = process.stdin.take().zip(process.stdout.take());
+        let Some((to, from)) = pipes else { return Err(start(io::ErrorKind::BrokenPipe.into())) };
+        let mut apart = Self { process, to: OwnedFd::from(to).into() };
+        apart.tell(job).map_err(start)?;
+        let reader = std::thread::spawn(move || {
+            let mut from = BufReader::new(File::from(OwnedFd::from(from)));
+            while hear(frame::read(&mut from, FRAME_BYTES_MAX).map_err(to_io)?) {}
+            Ok(())
+        });
+        Ok((apart, reader))
+    }
+
+    /// Tells it something.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn tell<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
+        self.to.write_all(&frame::encode(message, FRAME_BYTES_MAX).map_err(to_io)?)
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The pipes to the parent, seen from a process apart.
+#[derive(Debug)]
+pub struct ApartPipes {
+    from: ManuallyDrop<File>,
+    to: ManuallyDrop<File>,
+}
+
+impl ApartPipes {
+    /// Tells the parent something.
+    ///
+    /// # Errors
+    /// The parent is gone.
+    pub fn tell<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
+        self.to.write_all(&frame::encode(message, FRAME_BYTES_MAX).map_err(to_io)?)
+    }
+
+    /// What the parent says, if it says something now.
+    ///
+    /// # Errors
+    /// The parent is gone.
+    pub fn hear<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        let mut asked = [PollFd::new(&*self.from, PollFlags::IN)];
+        match poll(&mut asked, Some(&Timespec::default()))? {
+            0 => Ok(None),
+            _ => frame::read(&mut *self.from, FRAME_BYTES_MAX).map(Some).map_err(to_io),
+        }
+    }
+}
+
+/// In a program that may be one: whether it was started as a process apart.
+#[must_use]
+pub fn is_apart() -> bool {
+    std::env::args().nth(1).as_deref() == Some(APART_ARGUMENT)
+}
+
+/// Reads the job, which is the parent's, has `load` make of it what cannot be made later (code that is mapped,
+/// memory for machines), locks the process in, and gives all to `work`. `load` runs none of what it loads,
+/// and reads no script.
+///
+/// # Errors
+/// It was not started by [`Apart::start`], cannot be locked in, or its parent is gone.
+pub fn serve_apart<J: DeserializeOwned, L>(
+    load: impl FnOnce(&J) -> Result<L, String>,
+    work: impl FnOnce(J, Result<L, String>, ApartPipes) -> io::Result<()>,
+) -> io::Result<()> {
+    let parent = std::env::args().nth(2).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
+    let parent = parent.filter(|parent| getppid() == Some(*parent)).ok_or(io::ErrorKind::InvalidInput)?;
+    settle(ProcessKind::Zygote);
+    // SAFETY: nothing else uses the standard descriptors, which are never closed.
+    let pipe = |fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+    let mut pipes = ApartPipes { from: pipe(0), to: pipe(1) };
+    let job: J = frame::read(&mut *pipes.from, FRAME_BYTES_MAX).map_err(to_io)?;
+    let loaded = load(&job);
+    let jail = Jail::new(Policy::hosted()).map_err(io::Error::other)?;
+    // SAFETY: what `load` has opened is closed again, since its result holds no descriptor that anybody uses:
+    // mapped code needs none. The standard ones are kept.
+    unsafe { jail.lock_in(parent) }.map_err(io::Error::other)?;
+    work(job, loaded, pipes)
+}
+
+fn to_io(error: FrameError) -> io::Error {
+    match error {
+        FrameError::Io(error) => error,
+        other => io::Error::other(other),
+    }
+}
+
+/// A library in memory, for whoever loads it.
+///
+/// # Errors
+/// There is no memory for it.
+pub fn in_memory(library: &[u8]) -> io::Result<File> {
+    let sealed = crate::Sealed::new("antares-library", library)?;
+    Ok(sealed.as_fd().try_clone_to_owned()?.into())
+}
