@@ -31,7 +31,9 @@ mod doctor;
 mod dump;
 mod explain;
 mod failure;
+mod fuzz;
 mod groups;
+mod head_start;
 mod hosted;
 mod input;
 mod kept;
@@ -136,6 +138,7 @@ pub fn antares() -> ExitCode {
         Command::Insights(args) => profile::insights(&args),
         Command::Snapshot(args) => snapshot::snapshot(&args),
         Command::Coverage(args) => coverage::coverage(&args),
+        Command::Fuzz(args) => fuzz::fuzz(&args),
         Command::Optimise(args) => optimise::optimise(&args),
         Command::Size(args) => size::size(&args),
         Command::Compile(args) => compile::compile(&args),

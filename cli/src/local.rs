@@ -20,10 +20,11 @@ use bytes::Bytes;
 use crate::{
     behind::Wanted,
     failure::Failure,
+    head_start,
     limits::{CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
     meanwhile::{self, First},
     native::{Code, Native, beside},
-    parsed_transaction::ParsedTransaction,
+    parsed_transaction::{self, ParsedTransaction},
     report::{Outcome, Report},
     run_request::Request,
     verdict::{self, Interpreted, Verdict},
@@ -115,11 +116,16 @@ fn report_of(request: &Request, verdict: PoolVerdict<RunReport>) -> Report {
     }
 }
 
-/// Verifies a transaction in a jailed worker, after compiles of its programs where the tier wants them.
+/// Verifies a transaction: in the interpreter, if that takes no time; else in a jailed worker, after compiles
+/// of its programs where the tier wants them.
 pub(crate) fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
+    let mock = parsed_transaction::read(&request.json)?;
+    if let Some(verdict) = head_start::verify(request, &mock) {
+        return Ok(verdict);
+    }
     let code = Code::new(request.code);
     let read = || {
-        let parsed = ParsedTransaction::parse(&request.json)?;
+        let parsed = ParsedTransaction::new(mock)?;
         let programs = programs_for(request, &parsed, &code)?;
         Ok::<_, Failure>((parsed, programs))
     };

@@ -13,6 +13,11 @@ use bytes::Bytes;
 
 use crate::failure::Failure;
 
+/// Reads a transaction of ckb-debugger's JSON.
+pub(crate) fn read(json: &[u8]) -> Result<Mock, Failure> {
+    Mock::from_json(json).map_err(|error| Failure::Usage(anyhow!("the transaction cannot be used: {error}")))
+}
+
 /// A transaction, and its long cells.
 pub(crate) struct ParsedTransaction {
     pub(crate) mock: Mock,
@@ -29,9 +34,13 @@ struct Cell {
 
 impl ParsedTransaction {
     /// Reads a transaction of ckb-debugger's JSON.
+    #[cfg(any(feature = "server", test))]
     pub(crate) fn parse(json: &[u8]) -> Result<Self, Failure> {
-        let mut mock = Mock::from_json(json)
-            .map_err(|error| Failure::Usage(anyhow!("the transaction cannot be used: {error}")))?;
+        Self::new(read(json)?)
+    }
+
+    /// Puts long data of `mock` into files.
+    pub(crate) fn new(mut mock: Mock) -> Result<Self, Failure> {
         let mut long: Vec<Bytes> = mock.unhashed(|data| data.len() >= SHARED_BYTES_MIN);
         long.sort_by_key(|data| (Reverse(data.len()), data.as_ptr()));
         long.dedup_by(|one, other| is_same_memory(one, other));

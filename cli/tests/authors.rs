@@ -208,6 +208,19 @@ fn profiles_differences_and_insights_have_json() {
     assert!(insights["findings"].is_array() && insights["cycles"].as_u64() > Some(30_000));
 }
 
+/// What `antares` shows on a terminal of its own, which util-linux's `script` makes.
+fn on_a_terminal(words: &[&str], variables: &[(&str, &str)]) -> String {
+    let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let line = format!("'{}' {}", env!("CARGO_BIN_EXE_antares"), words.join(" "));
+    let mut script = Command::new("script");
+    script.args(["-q", "-e", "-c", &line, "/dev/null"]).stdin(Stdio::null());
+    script.env("ANTARES_CACHE", "off").env_remove("ANTARES_SERVER").env_remove("NO_COLOR");
+    let output = script.envs(variables.iter().copied()).output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{shown}");
+    shown
+}
+
 #[test]
 fn reports_have_colour_where_it_is_wanted() {
     let fib = debugger_examples().unwrap().join("fib");
@@ -217,6 +230,22 @@ fn reports_have_colour_where_it_is_wanted() {
     assert_eq!(first(&["run", fib, "--color", "always"]), "\u{1b}[32mexit 0\u{1b}[0m");
     assert_eq!(first(&["--color", "never", "run", fib]), "exit 0");
     assert!(!first(&["run", fib, "--color", "always", "--json"]).contains('\u{1b}'));
+    for (words, variables, is_coloured) in [
+        (&[][..], &[("TERM", "xterm")][..], true),
+        (&[], &[("TERM", "xterm"), ("NO_COLOR", "1")], false),
+        (&[], &[("TERM", "xterm"), ("NO_COLOR", "")], true),
+        (&[], &[("TERM", "dumb")], false),
+        (&["--color", "always"], &[("TERM", "dumb"), ("NO_COLOR", "1")], true),
+        (&["--color", "never"], &[("TERM", "xterm")], false),
+    ] {
+        let shown = on_a_terminal(&[&["run", fib], words].concat(), variables);
+        assert_eq!(
+            shown.contains("\u{1b}[32mexit 0\u{1b}[0m"),
+            is_coloured,
+            "{words:?}, {variables:?}: {shown}"
+        );
+        assert!(is_coloured || shown.starts_with("exit 0"), "{shown}");
+    }
     let (status, help, _) = antares(Path::new("."), &["help"]);
     let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("no {text} in {help}"));
     assert_eq!(status, Some(0));

@@ -37,9 +37,16 @@ fn folder(code: u32, hash_type: &str) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
+/// A verification by workers.
 fn verify(path: &PathBuf, args: &[&str]) -> Output {
+    verify_after(path, args, "0")
+}
+
+/// A verification in which the interpreter begins, and has so many milliseconds.
+fn verify_after(path: &PathBuf, args: &[&str], head_start: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    command.env("ANTARES_CACHE", "off").arg("verify").arg("--tx").arg(path).args(args).output().unwrap()
+    command.env("ANTARES_CACHE", "off").env("ANTARES_HEAD_START_MS", head_start);
+    command.arg("verify").arg("--tx").arg(path).args(args).output().unwrap()
 }
 
 /// The JSON of a verification that ends with `status`.
@@ -67,6 +74,30 @@ fn a_transaction_is_accepted_in_each_tier() {
             (native != 0) == (tier != "interpreter") && (interpreted != 0) == (tier == "interpreter"),
             "{group}"
         );
+    }
+}
+
+#[test]
+fn a_head_start_tells_what_workers_tell() {
+    const MINUTE: &str = "60000";
+    for (status, args) in [
+        (0, &[][..]),
+        (0, &["--group", "lock", "--cell", "input.0"]),
+        (1, &["--max-cycles", "10"]),
+        (1, &["--script-version", "0"]),
+    ] {
+        let (_folder, path) = folder(0, "data1");
+        let args = [&["--json", "--no-diagnosis"], args].concat();
+        let interpreted = verify(&path, &[&args[..], &["--tier", "interpreter"]].concat());
+        for tier in ["auto", "interpreter"] {
+            let ended = verify_after(&path, &[&args[..], &["--tier", tier]].concat(), MINUTE);
+            assert_eq!(ended.status.code(), Some(status));
+            assert_eq!(String::from_utf8(ended.stdout), String::from_utf8(interpreted.stdout.clone()));
+        }
+        // Native code is what is asked for here.
+        let native = verify_after(&path, &[&args[..], &["--tier", "native"]].concat(), MINUTE);
+        assert_eq!(native.status.code(), Some(status));
+        assert!(status == 1 || native.stdout != interpreted.stdout, "nothing was native");
     }
 }
 

@@ -30,8 +30,10 @@ use rustix::{
 
 use crate::{
     PoolError,
-    frame::{self, FrameError},
+    frame::{self, FrameError, REPORT_BYTES_MAX},
+    job::{RunWorkerReport, VerifyReport},
     process_state::{ProcessKind, settle},
+    verdict::{Judged as _, TALKS_TOO_MUCH},
 };
 
 /// The argument that makes a worker a hosted process; its parent's number follows.
@@ -114,6 +116,26 @@ impl Hosted {
         self.send(job)
     }
 
+    /// What it has verified, once that is told, but only until then; none if it was not.
+    ///
+    /// # Errors
+    /// It has ended, says what makes no sense, or has more debug output than `debug_bytes_max`.
+    pub fn verified_until(
+        &mut self,
+        until: Instant,
+        debug_bytes_max: u64,
+    ) -> io::Result<Option<VerifyReport>> {
+        if !self.is_heard_until(until)? {
+            return Ok(None);
+        }
+        let report: RunWorkerReport = frame::read(&mut self.from, REPORT_BYTES_MAX).map_err(to_io)?;
+        match report {
+            report if report.talks_too_much(debug_bytes_max) => Err(io::Error::other(TALKS_TOO_MUCH)),
+            RunWorkerReport::Verify(report) => Ok(Some(report)),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
     /// Waits for its next news.
     ///
     /// # Errors
@@ -127,16 +149,20 @@ impl Hosted {
     /// # Errors
     /// As there.
     pub fn news_until(&mut self, until: Instant) -> io::Result<Option<HostedNews>> {
+        if self.is_heard_until(until)? { self.news().map(Some) } else { Ok(None) }
+    }
+
+    /// Waits until then for something to hear.
+    fn is_heard_until(&self, until: Instant) -> io::Result<bool> {
         loop {
             if !self.from.buffer().is_empty() {
-                return self.news().map(Some);
+                return Ok(true);
             }
             let left = until.saturating_duration_since(Instant::now());
             let left = Timespec::try_from(left).map_err(io::Error::other)?;
             let mut asked = [PollFd::new(self.from.get_ref(), PollFlags::IN)];
             match poll(&mut asked, Some(&left)) {
-                Ok(0) => return Ok(None),
-                Ok(_) => return self.news().map(Some),
+                Ok(found) => return Ok(found > 0),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -229,6 +255,15 @@ impl HostPipes {
     /// The parent is gone.
     pub fn tell(&self, news: &HostedNews) -> io::Result<()> {
         self.lock().tell(news)
+    }
+
+    /// Tells the parent what was verified, as its last word.
+    ///
+    /// # Errors
+    /// The parent is gone.
+    pub fn tell_verified(&self, report: VerifyReport) -> io::Result<()> {
+        let report = RunWorkerReport::Verify(report);
+        self.lock().to.write_all(&frame::encode(&report, REPORT_BYTES_MAX).map_err(to_io)?)
     }
 
     /// Asks the parent to do what a guest wants.

@@ -52,10 +52,14 @@ pub struct SharedData {
 /// Data of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CellData<'a> {
-    /// Here.
-    Inline(&'a [u8]),
+    /// Here. Written at once, and not byte by byte: that is the same in postcard.
+    Inline(#[serde(serialize_with = "as_bytes")] &'a [u8]),
     /// Beside the transaction: the number of a [`SharedData`].
     Shared(u32),
+}
+
+fn as_bytes<S: serde::Serializer>(data: &[u8], to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_bytes(data)
 }
 
 impl Default for CellData<'_> {

@@ -12,14 +12,8 @@ use antares_transaction::{Environment, Mock, SharedData};
 
 use crate::{
     Call, CellName, Ended, Functions, GroupKind, PrepareError, Prepared, Watch, WatchSession, WatchedMachine,
-    Watcher, decode, host_calls::Parent, run_hosted,
+    Watcher, decode, host_calls::Parent, quick::QuickMachine, run_hosted,
 };
-
-/// The machine of those that are not looked at: ckb-vm's, made sooner.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-type Machine = ckb_vm::machine::asm::AsmMachine<antares_zeroed::ZeroedMachine>;
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-use ckb_script::types::Machine;
 
 /// Nodes of the tree of calls that are told at once.
 const PART: usize = 1 << 16;
@@ -57,7 +51,7 @@ fn run(job: HostedRun, parent: Arc<Parent>) -> Result<HostedNews, String> {
     let (kind, cell) = group(job.kind, job.cell);
     let run = crate::HostedRun { kind, cell, args: job.args, cycles_max: job.cycles_max };
     let (ended, vms, stopped) = match job.watch {
-        None => (run_hosted::<Machine>(prepared, &run, parent), Vec::new(), None),
+        None => (run_hosted::<QuickMachine>(prepared, &run, parent), Vec::new(), None),
         Some(watch) => watched(prepared, &run, watch, &parent),
     };
     Ok(match ended.map_err(|error| error.to_string())? {
