@@ -5,7 +5,8 @@
 //! targets, `service-transactions` its transactions alone, `transactions-elsewhere` those by the command line
 //! and by the crate `antares`, `corpus-service` and `corpus-cli` (likewise) are today's scripts on that way
 //! and by `antares run`, and `capacity` what a cluster of many runners can do by that. `shapes` (only when it
-//! is named) are the times that shapes of code take to compile, and their doubles.
+//! is named) are the times that shapes of code take to compile, and their doubles; `start` (likewise) are whole
+//! processes beside the published ckb-debugger, which `ANTARES_ORIGINAL` names.
 //!
 //! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted
 //! instead of time, by callgrind; of `shapes` those that the baseline's compiles take. Prints tables and
@@ -27,6 +28,7 @@ mod report;
 mod rsa;
 mod service;
 mod shapes;
+mod start;
 mod transactions;
 mod twin;
 
@@ -57,7 +59,8 @@ const TRANSACTIONS_ELSEWHERE: &str = "transactions-elsewhere";
 const PROFILING: &str = "profiling";
 const CAPACITY: &str = "capacity";
 const SHAPES: &str = "shapes";
-const BESIDE: [&str; 12] = [
+const START: &str = "start";
+const BESIDE: [&str; 13] = [
     TRANSACTIONS,
     FAILURES,
     RSA,
@@ -70,6 +73,7 @@ const BESIDE: [&str; 12] = [
     PROFILING,
     CAPACITY,
     SHAPES,
+    START,
 ];
 
 fn corpus_through<W: Way>(file: &str, rounds: usize) -> Result<()> {
@@ -156,6 +160,9 @@ fn main() -> Result<()> {
     }
     if is_named(SHAPES) {
         report::write("shapes.json", &serde_json::to_string_pretty(&shapes::measure(rounds)?)?)?;
+    }
+    if is_named(START) {
+        report::write("start.json", &serde_json::to_string_pretty(&start::measure(is_quick)?)?)?;
     }
     // They wait for full compiles, which takes minutes.
     if is_named(CORPUS_SERVICE) {
