@@ -280,10 +280,8 @@ async fn rubbish_never_ends_the_service() {
 
 /// What `antares verify` answers about an example, without its times.
 fn command(name: &str, args: &[&str]) -> (Option<i32>, String) {
-    let antares = worker_path("antares").unwrap();
     let path = debugger_examples().unwrap().join(name);
-    let mut command = Command::new(antares);
-    // A server has native code for it at once.
+    let mut command = Command::new(worker_path("antares").unwrap());
     command.env("ANTARES_HEAD_START_MS", "0").arg("verify").arg("--tx").arg(path).args(args);
     let output = command.output().unwrap();
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -21,9 +21,9 @@ thread_local! {
 
 /// A machine that counts the cycles that it runs: those of loading, and of messages between VMs, are not
 /// among them.
-pub struct CountedMachine<M>(M);
+pub struct TalliedMachine<M>(M);
 
-impl<M: DefaultMachineRunner> DefaultMachineRunner for CountedMachine<M> {
+impl<M: DefaultMachineRunner> DefaultMachineRunner for TalliedMachine<M> {
     type Inner = M::Inner;
 
     fn new(machine: DefaultMachine<M::Inner>) -> Self {
@@ -52,7 +52,7 @@ impl<M: DefaultMachineRunner> DefaultMachineRunner for CountedMachine<M> {
 pub struct QuickInterpreter;
 
 impl Engine for QuickInterpreter {
-    type Machine = CountedMachine<QuickMachine>;
+    type Machine = TalliedMachine<QuickMachine>;
 
     fn attempt<T>(&self, mut attempt: impl FnMut() -> T) -> T {
         RUN.set(0);
