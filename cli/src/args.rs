@@ -20,6 +20,7 @@ pub(crate) use crate::args::{
     diagnosis::DiagnosisArgs,
     doctor::DoctorArgs,
     explain::{ExplainArgs, Shown},
+    fuzz::FuzzArgs,
     lock::LockArgs,
     optimise::OptimiseArgs,
     percent::Percent,
@@ -47,6 +48,7 @@ mod debug;
 pub(crate) mod diagnosis;
 mod doctor;
 mod explain;
+pub(crate) mod fuzz;
 pub(crate) mod lock;
 mod number;
 #[cfg(feature = "server")]
@@ -146,6 +148,11 @@ pub(crate) enum Command {
     /// Exit status: 0 everything was run, however it ended; 1 fewer lines ran than --fail-under asks for;
     /// 2 wrong usage, unreadable input, or no lines; 3 Antares failed.
     Coverage(CoverageArgs),
+    /// Run a script or a transaction again and again with other bytes in its fields, and keep what goes wrong
+    ///
+    /// Exit status: 0 nothing was found; 1 something was; 2 wrong usage or unreadable input, or the transaction
+    /// is a finding to begin with; 3 Antares failed.
+    Fuzz(FuzzArgs),
     /// Rewrite a script so that it costs fewer cycles, with a proof of each change
     ///
     /// Exit status: 0 the script was written; 2 wrong usage, unreadable input, or no solver; 3 Antares

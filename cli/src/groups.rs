@@ -10,7 +10,7 @@ const GROUPS: [(&str, &[&str]); 3] = [
         "For authors of scripts",
         &[
             "run", "verify", "dump", "replay", "debug", "debugger", "profile", "insights", "optimise",
-            "size", "snapshot", "coverage", "explain", "compile",
+            "size", "snapshot", "coverage", "fuzz", "explain", "compile",
         ],
     ),
     (
