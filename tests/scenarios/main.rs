@@ -56,6 +56,7 @@ mod tenants;
 mod tiers;
 mod tls;
 mod tokens;
+mod traces;
 mod transactions;
 mod twice;
 mod uploads;

@@ -5,6 +5,7 @@
 use std::{
     fs::{self, File},
     io::{BufRead as _, Read as _},
+    path::Path,
     process::Command,
     thread,
 };
@@ -304,12 +305,23 @@ fn what_it_inherits_changes_nothing() {
 fn settles(name: &str, words: &str) {
     println!("{name}");
     let data = tempfile::tempdir().unwrap();
-    let server = Server::start_under(&["bash", "-c", words, "bash"], &data, "");
+    let own = tempfile::tempdir().unwrap();
+    let at = own.path().display();
+    let sections = format!(
+        "[admin]\nsocket = \"{at}/admin.sock\"\n[audit]\ntarget = \"{at}/audit.log\"\n[usage]\ndir = \"{at}/usage\"\n"
+    );
+    let server = Server::start_under(&["bash", "-c", words, "bash"], &data, &sections);
     signal("-HUP", server.pid());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { runs(Client::connect(&server).await.execute(script()).await) });
-    // Files that it has made are nobody else's.
-    let open = Command::new("find").arg(Server::store(&data)).args(["-type", "f", "-perm", "/077"]).output();
-    assert_eq!(String::from_utf8(open.unwrap().stdout).unwrap(), "", "{name}");
+    // What it has made is nobody else's: the store, the keys beside it, logs, sockets.
+    let find = |folder: &Path, words: &[&str]| {
+        let found = Command::new("find").arg(folder).args(["-mindepth", "1"]).args(words).output();
+        String::from_utf8(found.unwrap().stdout).unwrap()
+    };
+    for folder in [Server::store(&data).as_path(), own.path()] {
+        assert_eq!(find(folder, &["-perm", "/077"]), "", "{name}");
+    }
+    assert_eq!(find(own.path(), &["-maxdepth", "1"]).lines().count(), 3, "{name}");
     assert_eq!(server.stop(), Some(0), "{name}");
 }
