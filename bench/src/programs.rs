@@ -16,7 +16,7 @@ pub(crate) struct Program {
 pub(crate) const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(Isa::B.0 | Isa::MOP.0) };
 
 /// All programs.
-pub(crate) const PROGRAMS: [Program; 26] = [
+pub(crate) const PROGRAMS: [Program; 33] = [
     Program { name: "secp256k1", guest: "secp256k1-imc", repetitions: 200 },
     Program { name: "secp256k1-b", guest: "secp256k1-b", repetitions: 200 },
     Program { name: "secp256k1-small", guest: "secp256k1-small-imc", repetitions: 200 },
@@ -43,4 +43,11 @@ pub(crate) const PROGRAMS: [Program; 26] = [
     Program { name: "mulmod", guest: "mulmod-imc", repetitions: 300_000 },
     Program { name: "interpreter", guest: "interpreter-imc", repetitions: 15_000 },
     Program { name: "blocks", guest: "blocks-imc", repetitions: 60_000 },
+    Program { name: "automaton", guest: "automaton-imc", repetitions: 4000 },
+    Program { name: "divide", guest: "divide-imc", repetitions: 100_000 },
+    Program { name: "bits", guest: "bits-imc", repetitions: 300 },
+    Program { name: "rotates", guest: "rotates-imc", repetitions: 10_000 },
+    Program { name: "powers", guest: "powers-imc", repetitions: 600 },
+    Program { name: "matcher", guest: "matcher-imc", repetitions: 80 },
+    Program { name: "tables", guest: "tables-imc", repetitions: 8_000 },
 ];

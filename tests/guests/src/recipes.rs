@@ -58,7 +58,7 @@ const IMC: &str = "rv64imc";
 const IMC_B: &str = "rv64imc_zba_zbb_zbc_zbs";
 
 /// Programs: name, source, optimisation, what they do.
-const PROGRAMS: [(&str, Source, &str, &str); 31] = [
+const PROGRAMS: [(&str, Source, &str, &str); 38] = [
     ("secp256k1", using("secp256k1.c", &SECP256K1), "-O3", "verifies ECDSA signatures, ARG times"),
     ("secp256k1-small", using("secp256k1.c", &SECP256K1), "-Os", "the same, a third of the code"),
     ("schnorr", using("schnorr.c", &SCHNORR), "-O3", "verifies Schnorr signatures, ARG times"),
@@ -91,6 +91,13 @@ const PROGRAMS: [(&str, Source, &str, &str); 31] = [
     ("mulmod", alone("kernels/mulmod.c"), "-O3", "multiplies modulo a 254-bit prime, 2 ARG times"),
     ("interpreter", alone("kernels/interpreter.c"), "-O3", "runs a stack machine, ARG times"),
     ("blocks", alone("kernels/blocks.c"), "-O3", "copies and fills by Duff's device, ARG times"),
+    ("automaton", alone("kernels/automaton.c"), "-O3", "walks a state machine over 1,024 words, ARG times"),
+    ("divide", alone("kernels/divide.c"), "-O3", "divides 32-bit numbers, ARG rounds"),
+    ("bits", alone("kernels/bits.c"), "-O3", "decodes 4 KiB bit by bit, ARG times"),
+    ("rotates", alone("kernels/rotates.c"), "-O3", "hashes 1 KiB by SHA-1, ARG times"),
+    ("powers", alone("kernels/powers.c"), "-O3", "takes powers modulo a 64-bit number, ARG times"),
+    ("matcher", alone("kernels/matcher.c"), "-O3", "matches patterns and goes back, ARG times"),
+    ("tables", alone("kernels/tables.c"), "-O3", "encrypts ARG KiB by tables"),
     (
         "picolibc-blocks",
         picolibc("picolibc_blocks.c", &Library::NONE),
