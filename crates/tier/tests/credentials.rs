@@ -1,5 +1,5 @@
-//! Credentials as clouds give and renew them: a file, a web identity exchanged at a token service, the endpoint
-//! of a container. What was renewed is taken without a restart.
+//! Credentials as clouds give and renew them: a file, a web identity exchanged at a token service, the
+//! endpoint of a container. What was renewed is taken without a restart.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "answering/s3.rs"]
@@ -50,8 +50,8 @@ impl Store {
         Self { folder: tempfile::tempdir().unwrap(), wanted: Arc::new(Mutex::new("OLD")) }
     }
 
-    /// Runs the test `name` again as the client's process, with `environment`; meanwhile the store turns to the
-    /// key "NEW", after `renew` has made it available.
+    /// Runs the test `name` again as the client's process, with `environment`; meanwhile the store turns to
+    /// the key "NEW", after `renew` has made it available.
     fn outlives_its_key(&self, name: &str, environment: &[(&str, String)], renew: impl FnOnce() + Send) {
         let wanted = self.wanted.clone();
         let address = server(move |request| {
@@ -121,7 +121,7 @@ fn a_renewed_file_is_read_again() {
     });
 }
 
-/// What the clouds' endpoints say: the key whose token `request` shows, for long only where it is the new one.
+/// Until when the endpoints say that a key holds: for long only if it is the new one.
 fn expiry(id: &str) -> &'static str {
     if id == "NEW" { "2099-01-01T00:00:00Z" } else { "2020-01-01T00:00:00Z" }
 }
