@@ -150,8 +150,8 @@ pub(crate) enum Command {
     Coverage(CoverageArgs),
     /// Run a script or a transaction again and again with other bytes in its fields, and keep what goes wrong
     ///
-    /// Exit status: 0 nothing was found; 1 something was; 2 wrong usage or unreadable input, or the transaction
-    /// is a finding to begin with; 3 Antares failed.
+    /// Exit status: 0 nothing was found; 1 something was; 2 wrong usage or unreadable input, or the
+    /// transaction is a finding to begin with; 3 Antares failed.
     Fuzz(FuzzArgs),
     /// Rewrite a script so that it costs fewer cycles, with a proof of each change
     ///

@@ -1,5 +1,5 @@
-//! `antares fuzz`: a script or a transaction with other bytes in its fields, again and again, in processes that
-//! are locked in. This one starts them, keeps what they find, and tells each what the others have found.
+//! `antares fuzz`: a script or a transaction with other bytes in its fields, again and again, in processes
+//! that are locked in. This one starts them, keeps what they find, and tells each what the others have found.
 
 mod folder;
 mod target;

@@ -14,7 +14,8 @@ const JOBS_MAX: i64 = 256;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").args(["elf", "tx"]).required(true))]
 pub(crate) struct FuzzArgs {
-    /// The script: a RISC-V ELF file. It runs as the lock of the only input of a transaction that is made for it
+    /// The script: a RISC-V ELF file. It runs as the lock of the only input of a transaction that is made for
+    /// it
     pub elf: Option<PathBuf>,
     /// The transaction, as for `antares verify`
     #[arg(long, value_name = "FILE")]
@@ -28,8 +29,8 @@ pub(crate) struct FuzzArgs {
     /// Data of the cell that is spent, to begin with
     #[arg(long, value_name = "0xHEX|@FILE", conflicts_with = "tx")]
     pub data: Option<Content>,
-    /// A field that changes: witness.N, input.N.data, output.N.data, or lock.args or type.args of either; again
-    /// for more [default: all witnesses and data; of a script also its arguments]
+    /// A field that changes: witness.N, input.N.data, output.N.data, or lock.args or type.args of either;
+    /// again for more [default: all witnesses and data; of a script also its arguments]
     #[arg(long = "field", value_name = "NAME")]
     pub fields: Vec<FieldName>,
     /// Run this script of --cell alone

@@ -5,7 +5,7 @@ use antares_hosted::{
     fuzz::{FieldBytes, FuzzJob, FuzzLibrary, Invariants},
     job::{CellName, GroupKind, Rules},
 };
-use antares_pool::{Cancel, job::Stage};
+use antares_pool::{Cancel, executable_bytes, job::Stage};
 use antares_transaction::{AsLock, Environment, FieldName, Mock, programs};
 use anyhow::anyhow;
 use bytes::Bytes;
@@ -20,8 +20,8 @@ use crate::{
 
 /// Cycles of a run, unless told otherwise: what a pool of a node lets a transaction have.
 const CYCLES_MAX: u64 = 70_000_000;
-/// Bits of counters' numbers by bytes of all programs: few make a run short, many keep edges apart.
-const COUNTER_BITS: [(usize, u8); 2] = [(32 << 10, 12), (128 << 10, 14)];
+/// Bits of counters' numbers by bytes of all programs' code: few make a run short, many keep edges apart.
+const COUNTER_BITS: [(u64, u8); 3] = [(32 << 10, 12), (96 << 10, 13), (256 << 10, 14)];
 const COUNTER_BITS_MOST: u8 = 16;
 
 /// What is fuzzed.
@@ -113,7 +113,7 @@ impl Target {
         }
         found.sort_unstable();
         found.dedup();
-        let bytes: usize = found.iter().map(|(elf, _)| elf.len()).sum();
+        let bytes: u64 = found.iter().map(|(elf, _)| executable_bytes(elf)).sum();
         let bits = COUNTER_BITS.iter().find(|(most, _)| bytes < *most).map_or(COUNTER_BITS_MOST, |it| it.1);
         let library = |elf: Bytes, library: Bytes| FuzzLibrary { elf, library };
         if args.tier == FuzzTier::Interpreter {

@@ -28,8 +28,8 @@ impl FunctionEmitter<'_, '_> {
         Some(Mem::at(BASE, fitted(COUNTERS_OFFSET + branch_counter(to, other, bits))))
     }
 
-    /// The guest address that an edge to `to` leads to: blocks of ours on the way, which take no cycles, may have
-    /// any.
+    /// The guest address that an edge to `to` leads to: blocks of ours on the way, which take no cycles, may
+    /// have any.
     fn guest_target(&self, to: BlockId) -> u64 {
         let mut block = &self.ir.blocks[to.0 as usize];
         for _ in 0..BETWEEN_MAX {

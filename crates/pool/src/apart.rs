@@ -121,9 +121,9 @@ pub fn is_apart() -> bool {
     std::env::args().nth(1).as_deref() == Some(APART_ARGUMENT)
 }
 
-/// Reads the job, which is the parent's, has `load` make of it what cannot be made later (code that is mapped,
-/// memory for machines), locks the process in, and gives all to `work`. `load` runs none of what it loads,
-/// and reads no script.
+/// Reads the job, which is the parent's, has `load` make of it what cannot be made later (code that is
+/// mapped, memory for machines), locks the process in, and gives all to `work`. `load` runs none of what it
+/// loads, and reads no script.
 ///
 /// # Errors
 /// It was not started by [`Apart::start`], cannot be locked in, or its parent is gone.

@@ -1,5 +1,5 @@
-//! A process that fuzzes: native code is loaded, the process locks itself in, and from then on it runs scripts
-//! and talks to its parent.
+//! A process that fuzzes: native code is loaded, the process locks itself in, and from then on it runs
+//! scripts and talks to its parent.
 
 use std::{io, os::fd::AsFd as _, sync::Arc};
 

@@ -10,7 +10,7 @@ use antares_verifier::{
 };
 use antares_vm::{CountedMachine, CountingSession, MachineSession, NativeMachine};
 
-use crate::{Fields, FuzzError};
+use crate::{FuzzError, FuzzInput};
 
 /// Who runs scripts and counts where they go.
 #[derive(Clone, Debug)]
@@ -105,14 +105,14 @@ impl Executor {
 
     /// What the fields hold in the transaction as it is.
     #[must_use]
-    pub fn given(&self) -> Fields {
+    pub fn given(&self) -> FuzzInput {
         let held = |name: &FieldName| self.mock.field(*name).map(|bytes| bytes.to_vec());
-        Fields(self.names.iter().map(|name| held(name).unwrap_or_default()).collect())
+        FuzzInput(self.names.iter().map(|name| held(name).unwrap_or_default()).collect())
     }
 
     /// Names of the fields in which `fields` differs from the transaction as it is.
     #[must_use]
-    pub fn changed(&self, fields: &Fields) -> Vec<FieldName> {
+    pub fn changed(&self, fields: &FuzzInput) -> Vec<FieldName> {
         let given = self.given();
         let pairs = self.names.iter().zip(given.0.iter().zip(&fields.0));
         pairs.filter(|(_, (given, now))| given != now).map(|(name, _)| *name).collect()
@@ -122,7 +122,7 @@ impl Executor {
     ///
     /// # Errors
     /// There is no such script group.
-    pub fn run(&self, fields: &Fields) -> Result<Ran, FuzzError> {
+    pub fn run(&self, fields: &FuzzInput) -> Result<Ran, FuzzError> {
         let bytes = fields.0.iter().map(Vec::as_slice);
         let mock = self.mock.with_fields(self.names.iter().copied().zip(bytes));
         let Ok(prepared) = Prepared::new(&mock, &self.environment) else {

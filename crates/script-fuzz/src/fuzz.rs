@@ -10,26 +10,23 @@ use libafl::{
     corpus::{Corpus, CorpusId, InMemoryCorpus},
     events::NopEventManager,
     executors::{Executor as AflExecutor, ExitKind, HasObservers},
-    feedbacks::{ConstFeedback, MaxMapFeedback},
+    feedbacks::ConstFeedback,
     fuzzer::{Evaluator, StdFuzzer},
     inputs::BytesInputConverter,
-    observers::OwnedMapObserver,
     state::{HasCorpus, HasMaxSize, StdState},
 };
-use libafl_bolts::{
-    rands::StdRand,
-    tuples::{RefIndexable, tuple_list, tuple_list_type},
-};
+use libafl_bolts::{rands::StdRand, tuples::RefIndexable};
 
 use crate::{
-    End, Executor, Fields, Machines,
+    End, Executor, FuzzError, FuzzInput, Machines,
     constants::words,
-    counts::classify,
+    counts::{News, Reached},
     judge::{Case, Violation, judge},
     minimise::minimise,
     mutate::Changes,
     operands::places,
     queue::NewOrAny,
+    state::State,
 };
 
 /// How often the parent hears how far it is.
@@ -40,26 +37,6 @@ const RUNS_BETWEEN_LOOKS: u64 = 64;
 const RUNS_OF_ONE: usize = 64;
 /// Cycles of an input whose branches' operands are looked at, at most: that is done in an interpreter.
 const OPERANDS_CYCLES_MAX: u64 = 20_000_000;
-
-/// Why there is no fuzzing.
-#[derive(Debug, thiserror::Error)]
-pub enum FuzzError {
-    /// The job makes no sense.
-    #[error("{0}")]
-    Job(String),
-    /// libafl fails.
-    #[error("libafl: {0}")]
-    Library(String),
-    /// The parent is gone.
-    #[error("nobody listens: {0}")]
-    Parent(#[from] std::io::Error),
-}
-
-impl From<Error> for FuzzError {
-    fn from(error: Error) -> Self {
-        Self::Library(error.to_string())
-    }
-}
 
 /// Whoever wants to know.
 pub trait Parent {
@@ -76,12 +53,7 @@ pub trait Parent {
     fn asks(&mut self) -> std::io::Result<Option<FuzzAsk>>;
 }
 
-/// What libafl keeps: inputs, random numbers, what was reached.
-pub(crate) type State = StdState<InMemoryCorpus<Fields>, Fields, StdRand, InMemoryCorpus<Fields>>;
-
-type Observers = tuple_list_type!(OwnedMapObserver<u8>);
-type Feedback = MaxMapFeedback<OwnedMapObserver<u8>, OwnedMapObserver<u8>>;
-type Library = StdFuzzer<NewOrAny, Feedback, BytesInputConverter, NopInputFilter, ConstFeedback>;
+type Library = StdFuzzer<NewOrAny, News, BytesInputConverter, NopInputFilter, ConstFeedback>;
 
 /// Does `job` on `machines` until it is done or the parent has enough.
 ///
@@ -93,10 +65,11 @@ pub fn fuzz(job: &FuzzJob, machines: &Machines, parent: &mut dyn Parent) -> Resu
     let judged = Judged {
         executor,
         other: other.transpose()?,
-        observers: tuple_list!(OwnedMapObserver::new("edges", vec![0; 1 << job.counter_bits])),
         job,
         progress: FuzzProgress::default(),
-        reached: vec![false; 1 << job.counter_bits],
+        reached: Reached::new(1 << job.counter_bits),
+        news: News::default(),
+        nothing: (),
         found: None,
         kinds: Vec::new(),
         last_cycles: 0,
@@ -112,10 +85,12 @@ pub fn fuzz(job: &FuzzJob, machines: &Machines, parent: &mut dyn Parent) -> Resu
 struct Judged<'a> {
     executor: Executor,
     other: Option<Executor>,
-    observers: Observers,
     job: &'a FuzzJob,
     progress: FuzzProgress,
-    reached: Vec<bool>,
+    reached: Reached,
+    news: News,
+    /// libafl's observers: there are none.
+    nothing: (),
     /// What the last run violated.
     found: Option<Violation>,
     /// Kinds of findings that the parent knows.
@@ -125,7 +100,7 @@ struct Judged<'a> {
 
 impl Judged<'_> {
     /// Runs `fields`: what that violates, and how it ended.
-    fn judge(&self, fields: &Fields) -> Result<(Option<Violation>, crate::Ran), FuzzError> {
+    fn judge(&self, fields: &FuzzInput) -> Result<(Option<Violation>, crate::Ran), FuzzError> {
         let ran = self.executor.run(fields)?;
         let other = self.other.as_ref().map(|other| other.run(fields)).transpose()?;
         let changed = match ran.end {
@@ -137,31 +112,21 @@ impl Judged<'_> {
     }
 }
 
-impl<EM, Z> AflExecutor<EM, Fields, State, Z> for Judged<'_> {
+impl<EM, Z> AflExecutor<EM, FuzzInput, State, Z> for Judged<'_> {
     fn run_target(
         &mut self,
         _: &mut Z,
         state: &mut State,
         _: &mut EM,
-        input: &Fields,
+        input: &FuzzInput,
     ) -> Result<ExitKind, Error> {
         use libafl::state::HasExecutions as _;
         *state.executions_mut() += 1;
         let (found, ran) = self.judge(input).map_err(|error| Error::illegal_state(error.to_string()))?;
-        let Self { executor, observers, reached, .. } = self;
-        let mut edges = 0;
-        executor.take_counters(|counted| {
-            let map = &mut observers.0;
-            classify(counted, map);
-            for (at, _) in counted.iter().enumerate().filter(|(_, count)| **count != 0) {
-                if let Some(reached) = reached.get_mut(at).filter(|reached| !**reached) {
-                    *reached = true;
-                    edges += 1;
-                }
-            }
-        });
+        let Self { executor, reached, news, .. } = self;
+        executor.take_counters(|counted| news.0.set(reached.add(counted)));
         let progress = &mut self.progress;
-        progress.edges += edges;
+        progress.edges = self.reached.edges;
         progress.runs += 1;
         progress.interpreted_runs += u64::from(!ran.is_native);
         progress.accepted += u64::from(ran.end == End::Accepted);
@@ -172,14 +137,14 @@ impl<EM, Z> AflExecutor<EM, Fields, State, Z> for Judged<'_> {
 }
 
 impl HasObservers for Judged<'_> {
-    type Observers = Observers;
+    type Observers = ();
 
-    fn observers(&self) -> RefIndexable<&Observers, Observers> {
-        RefIndexable::from(&self.observers)
+    fn observers(&self) -> RefIndexable<&(), ()> {
+        RefIndexable::from(&self.nothing)
     }
 
-    fn observers_mut(&mut self) -> RefIndexable<&mut Observers, Observers> {
-        RefIndexable::from(&mut self.observers)
+    fn observers_mut(&mut self) -> RefIndexable<&mut (), ()> {
+        RefIndexable::from(&mut self.nothing)
     }
 }
 
@@ -199,7 +164,7 @@ struct Fuzzing<'a> {
 
 impl<'a> Fuzzing<'a> {
     fn new(job: &'a FuzzJob, judged: Judged<'a>) -> Result<Self, FuzzError> {
-        let mut feedback = MaxMapFeedback::new(&judged.observers.0);
+        let mut feedback = judged.news.clone();
         let mut objective = ConstFeedback::new(false);
         let (corpus, none) = (InMemoryCorpus::new(), InMemoryCorpus::new());
         let rand = StdRand::with_seed(job.seed);
@@ -249,20 +214,20 @@ impl<'a> Fuzzing<'a> {
         let count = given.0.len();
         self.add(given, parent)?;
         for seed in &job.seeds {
-            self.run(&Fields::of(seed, count), parent)?;
+            self.run(&FuzzInput::of(seed, count), parent)?;
         }
         Ok(())
     }
 
     /// Keeps `fields` whatever they reach.
-    fn add(&mut self, fields: Fields, parent: &mut dyn Parent) -> Result<(), FuzzError> {
+    fn add(&mut self, fields: FuzzInput, parent: &mut dyn Parent) -> Result<(), FuzzError> {
         let Self { library, state, judged, events, .. } = self;
         let id = library.add_input(state, judged, events, fields.clone())?;
         self.kept(id, &fields, parent)
     }
 
     /// Runs `fields`; keeps them if they are news, tells a finding.
-    fn run(&mut self, fields: &Fields, parent: &mut dyn Parent) -> Result<(), FuzzError> {
+    fn run(&mut self, fields: &FuzzInput, parent: &mut dyn Parent) -> Result<(), FuzzError> {
         let Self { library, state, judged, events, .. } = self;
         let (_, id) = library.evaluate_input(state, judged, events, fields)?;
         let found = self.judged.found.take();
@@ -276,7 +241,7 @@ impl<'a> Fuzzing<'a> {
     }
 
     /// An input has gone where none went before: what its branches compare is looked at, too.
-    fn kept(&mut self, id: CorpusId, fields: &Fields, parent: &mut dyn Parent) -> Result<(), FuzzError> {
+    fn kept(&mut self, id: CorpusId, fields: &FuzzInput, parent: &mut dyn Parent) -> Result<(), FuzzError> {
         self.judged.progress.inputs += 1;
         parent.tell(FuzzNews::Kept(fields.to_bytes()))?;
         // What a script computes and compares with a signature is what a forger does not have.
@@ -292,7 +257,7 @@ impl<'a> Fuzzing<'a> {
     fn tell_finding(
         &mut self,
         found: Violation,
-        fields: &Fields,
+        fields: &FuzzInput,
         parent: &mut dyn Parent,
     ) -> Result<(), FuzzError> {
         let run = self.judged.progress.runs;
@@ -347,8 +312,8 @@ impl<'a> Fuzzing<'a> {
 
     fn library_next(&mut self) -> Result<CorpusId, FuzzError> {
         let scheduler: &mut NewOrAny =
-            <Library as libafl::fuzzer::HasScheduler<Fields, State>>::scheduler_mut(&mut self.library);
-        Ok(<NewOrAny as libafl::schedulers::Scheduler<Fields, State>>::next(scheduler, &mut self.state)?)
+            <Library as libafl::fuzzer::HasScheduler<FuzzInput, State>>::scheduler_mut(&mut self.library);
+        Ok(<NewOrAny as libafl::schedulers::Scheduler<FuzzInput, State>>::next(scheduler, &mut self.state)?)
     }
 
     fn is_done(&self) -> bool {
@@ -365,7 +330,7 @@ impl<'a> Fuzzing<'a> {
         let count = self.judged.executor.given().0.len();
         while let Some(ask) = parent.asks()? {
             match ask {
-                FuzzAsk::Input(bytes) => self.run(&Fields::of(&bytes, count), parent)?,
+                FuzzAsk::Input(bytes) => self.run(&FuzzInput::of(&bytes, count), parent)?,
                 FuzzAsk::Stop => {
                     self.is_stopped = true;
                     return Ok(());

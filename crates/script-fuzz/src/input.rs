@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 /// The bytes of each field, in the order of the job's names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Fields(pub Vec<Vec<u8>>);
+pub struct FuzzInput(pub Vec<Vec<u8>>);
 
-impl Input for Fields {}
+impl Input for FuzzInput {}
 
-impl Fields {
+impl FuzzInput {
     /// `count` fields; those that are missing are empty, others are left out.
     #[must_use]
     pub fn of(bytes: &[Bytes], count: usize) -> Self {

@@ -25,7 +25,7 @@ pub(crate) struct Case<'a> {
     pub(crate) end: &'a End,
     /// How it ended with the other script, if there is one.
     pub(crate) other: Option<&'a End>,
-    /// Fields that are not as the transaction has them.
+    /// FuzzInput that are not as the transaction has them.
     pub(crate) changed: &'a [FieldName],
 }
 

@@ -8,12 +8,13 @@
 //! minimise         a finding with fewer bytes
 //! ```
 //! Corpus, random numbers, byte mutations and the decision what is new are libafl's. Nothing here reads a
-//! file or a clock for what it does: the same job gives the same runs. Where the process is locked in, and who
-//! keeps files, is the business of whoever calls [`fuzz`].
+//! file or a clock for what it does: the same job gives the same runs. Where the process is locked in, and
+//! who keeps files, is the business of whoever calls [`fuzz`].
 #![forbid(unsafe_code)]
 
 mod constants;
 mod counts;
+mod error;
 mod executor;
 mod fuzz;
 mod input;
@@ -23,8 +24,10 @@ mod molecule;
 mod mutate;
 mod operands;
 mod queue;
+mod state;
 
+pub use error::FuzzError;
 pub use executor::{End, Executor, Machines, Ran};
-pub use fuzz::{FuzzError, Parent, fuzz};
-pub use input::Fields;
+pub use fuzz::{Parent, fuzz};
+pub use input::FuzzInput;
 pub use molecule::Table;

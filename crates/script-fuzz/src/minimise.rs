@@ -1,6 +1,7 @@
-//! A finding with fewer bytes, or fewer that differ: parts are taken away as long as it stays the same finding.
+//! A finding with fewer bytes, or fewer that differ: parts are taken away as long as it stays the same
+//! finding.
 
-use crate::Fields;
+use crate::FuzzInput;
 
 /// Runs for one finding, at most.
 const RUNS_MAX: usize = 3000;
@@ -8,10 +9,10 @@ const RUNS_MAX: usize = 3000;
 /// Makes `fields` smaller while `is_same` says so. With `given` each byte is to be as it is there; without it
 /// bytes are to be few, and zero.
 pub(crate) fn minimise<E>(
-    fields: Fields,
-    given: Option<&Fields>,
-    mut is_same: impl FnMut(&Fields) -> Result<bool, E>,
-) -> Result<Fields, E> {
+    fields: FuzzInput,
+    given: Option<&FuzzInput>,
+    mut is_same: impl FnMut(&FuzzInput) -> Result<bool, E>,
+) -> Result<FuzzInput, E> {
     let mut smaller = Smaller { fields, runs: 0, is_same: &mut is_same };
     for field in 0..smaller.fields.0.len() {
         let whole = given.map_or(&[][..], |given| &given.0[field]);
@@ -30,12 +31,12 @@ pub(crate) fn minimise<E>(
 }
 
 struct Smaller<'a, F> {
-    fields: Fields,
+    fields: FuzzInput,
     runs: usize,
     is_same: &'a mut F,
 }
 
-impl<E, F: FnMut(&Fields) -> Result<bool, E>> Smaller<'_, F> {
+impl<E, F: FnMut(&FuzzInput) -> Result<bool, E>> Smaller<'_, F> {
     /// Takes over other bytes for a field if they are other bytes and the finding stays.
     fn try_field(&mut self, field: usize, bytes: Vec<u8>) -> Result<bool, E> {
         if self.runs == RUNS_MAX || self.fields.0[field] == bytes {
@@ -102,19 +103,19 @@ mod tests {
 
     #[test]
     fn what_does_not_matter_goes_and_what_does_stays() {
-        let fields = Fields(vec![b"some bytes with an X in them".to_vec(), b"others".to_vec()]);
+        let fields = FuzzInput(vec![b"some bytes with an X in them".to_vec(), b"others".to_vec()]);
         let has_x =
-            |fields: &Fields| Ok::<_, Infallible>(fields.0[0].len() > 2 && fields.0[0].contains(&b'X'));
+            |fields: &FuzzInput| Ok::<_, Infallible>(fields.0[0].len() > 2 && fields.0[0].contains(&b'X'));
         let small = minimise(fields, None, has_x).unwrap();
-        assert_eq!(small, Fields(vec![vec![0, 0, b'X'], Vec::new()]));
+        assert_eq!(small, FuzzInput(vec![vec![0, 0, b'X'], Vec::new()]));
     }
 
     #[test]
     fn what_differs_becomes_little() {
-        let given = Fields(vec![b"as it was".to_vec(), b"this too".to_vec()]);
-        let fields = Fields(vec![b"ES IT XXS".to_vec(), b"THIS".to_vec()]);
-        let has_x = |fields: &Fields| Ok::<_, Infallible>(fields.0[0].contains(&b'X'));
+        let given = FuzzInput(vec![b"as it was".to_vec(), b"this too".to_vec()]);
+        let fields = FuzzInput(vec![b"ES IT XXS".to_vec(), b"THIS".to_vec()]);
+        let has_x = |fields: &FuzzInput| Ok::<_, Infallible>(fields.0[0].contains(&b'X'));
         let small = minimise(fields, Some(&given), has_x).unwrap();
-        assert_eq!(small, Fields(vec![b"as it wXs".to_vec(), b"this too".to_vec()]));
+        assert_eq!(small, FuzzInput(vec![b"as it wXs".to_vec(), b"this too".to_vec()]));
     }
 }

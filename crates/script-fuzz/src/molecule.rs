@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-/// Fields of a table, at most.
+/// FuzzInput of a table, at most.
 const FIELDS_MAX: usize = 64;
 /// Bytes of a number.
 const NUMBER: usize = 4;

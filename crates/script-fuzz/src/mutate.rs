@@ -1,5 +1,5 @@
-//! Other bytes in an input: libafl's havoc on a field or inside of a molecule table in it, words of the script,
-//! operands of branches, and fields of other inputs.
+//! Other bytes in an input: libafl's havoc on a field or inside of a molecule table in it, words of the
+//! script, operands of branches, and fields of other inputs.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use libafl::{
 use libafl_bolts::rands::Rand;
 
 use crate::{
-    Fields, Table,
-    fuzz::State,
+    FuzzInput, Table,
     molecule::{read_bytes, to_vector},
     operands::Place,
+    state::State,
 };
 
 /// Bytes that a field with a length grows by at once: up to two to this power.
@@ -52,7 +52,7 @@ impl Changes {
         &mut self,
         state: &mut State,
         id: CorpusId,
-        fields: &mut Fields,
+        fields: &mut FuzzInput,
     ) -> Result<(), Error> {
         for _ in 0..1 << state.rand_mut().below_or_zero(CHANGES_BITS_MAX + 1) {
             let field = state.rand_mut().below_or_zero(fields.0.len());
@@ -88,7 +88,7 @@ impl Changes {
     }
 
     /// Puts the operand of a branch where the other one is.
-    fn put_operand(&self, state: &mut State, id: CorpusId, fields: &mut Fields) -> bool {
+    fn put_operand(&self, state: &mut State, id: CorpusId, fields: &mut FuzzInput) -> bool {
         let places = self.places.get(&id).map_or(&[][..], Vec::as_slice);
         if places.is_empty() {
             return false;
@@ -118,7 +118,7 @@ impl Changes {
     }
 
     /// Takes the same field of another input.
-    fn take_from_another(state: &mut State, field: usize, fields: &mut Fields) -> Result<(), Error> {
+    fn take_from_another(state: &mut State, field: usize, fields: &mut FuzzInput) -> Result<(), Error> {
         let count = state.corpus().count();
         let nth = state.rand_mut().below_or_zero(count);
         let id = state.corpus().nth(nth);
@@ -198,7 +198,7 @@ fn number(bytes: &[u8]) -> usize {
 }
 
 /// Makes a number of a field what turns over: its own complement, that of another field's, or one at an edge.
-fn put_number(state: &mut State, field: usize, fields: &mut Fields) {
+fn put_number(state: &mut State, field: usize, fields: &mut FuzzInput) {
     let width = 1 << state.rand_mut().between(1, 4);
     let from = state.rand_mut().below_or_zero(fields.0.len());
     let place = |state: &mut State, bytes: &[u8]| {

@@ -1,6 +1,6 @@
 //! What branches compared, found again in the bytes of an input: a place where the other operand may belong.
 
-use crate::Fields;
+use crate::FuzzInput;
 
 /// Places that are kept of an input, at most.
 const PLACES_MAX: usize = 1024;
@@ -16,7 +16,7 @@ pub(crate) struct Place {
 }
 
 /// The places of `fields` that hold an operand of `compared`, with the other one.
-pub(crate) fn places(fields: &Fields, compared: &[(u64, u64)]) -> Vec<Place> {
+pub(crate) fn places(fields: &FuzzInput, compared: &[(u64, u64)]) -> Vec<Place> {
     let mut places = Vec::new();
     // Wide ones first: they are seldom there by chance.
     for width in [8, 4, 2, 1] {
@@ -33,7 +33,8 @@ pub(crate) fn places(fields: &Fields, compared: &[(u64, u64)]) -> Vec<Place> {
     places
 }
 
-/// Both operands in `width` bytes, in both orders, if that holds the first one and is not wider than it needs.
+/// Both operands in `width` bytes, in both orders, if that holds the first one and is not wider than it
+/// needs.
 fn operands(a: u64, b: u64, width: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     let fits = |number: u64| width == 8 || number >> (8 * width) == 0;
     // Operands of 4 bytes are often the signed half of a register.
@@ -51,7 +52,7 @@ fn operands(a: u64, b: u64, width: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     found
 }
 
-fn find(fields: &Fields, (held, wanted): (&[u8], &[u8]), places: &mut Vec<Place>) {
+fn find(fields: &FuzzInput, (held, wanted): (&[u8], &[u8]), places: &mut Vec<Place>) {
     let mut count = 0;
     for (field, bytes) in fields.0.iter().enumerate() {
         for (at, _) in bytes.windows(held.len()).enumerate().filter(|(_, window)| *window == held) {
@@ -70,7 +71,7 @@ mod tests {
 
     #[test]
     fn an_operand_is_found_where_the_input_has_it() {
-        let fields = Fields(vec![vec![9, 9], vec![7, 0x78, 0x56, 0x34, 0x12, 7]]);
+        let fields = FuzzInput(vec![vec![9, 9], vec![7, 0x78, 0x56, 0x34, 0x12, 7]]);
         let found = places(&fields, &[(0x1234_5678, 0xcafe_f00d)]);
         assert!(found.contains(&Place { field: 1, at: 1, bytes: vec![0x0d, 0xf0, 0xfe, 0xca] }));
         let found = places(&fields, &[(9, 40)]);

@@ -13,8 +13,8 @@ use libafl_bolts::rands::Rand;
 /// Inputs that count as new.
 const NEW: usize = 8;
 
-/// It draws from the state's random numbers alone, and looks at no clock as libafl's minimizing schedulers do:
-/// the same seed gives the same runs.
+/// It draws from the state's random numbers alone, and looks at no clock as libafl's minimizing schedulers
+/// do: the same seed gives the same runs.
 #[derive(Debug, Default)]
 pub(crate) struct NewOrAny {
     added: Vec<CorpusId>,

@@ -1,7 +1,7 @@
 //! Native code of counted builds does what other native code does, and counts what an interpreter counts.
 
 use antares_hosted::fuzz::Invariants;
-use antares_script_fuzz::{Executor, Fields, Machines, Ran};
+use antares_script_fuzz::{Executor, FuzzInput, Machines, Ran};
 use antares_transaction::Mock;
 
 use crate::campaign::{BITS, as_lock, interpreter, job, native};
@@ -14,7 +14,7 @@ fn run(mock: &Mock, elf: &[u8], machines: Machines) -> (Ran, Vec<u8>) {
     let mut job = job(mock, &[elf], &["witness.0"], Invariants::default());
     job.cycles_max = 200_000_000;
     let executor = Executor::new(&job, &job.document, machines).unwrap();
-    let ran = executor.run(&Fields(vec![executor.given().0[0].clone()])).unwrap();
+    let ran = executor.run(&FuzzInput(vec![executor.given().0[0].clone()])).unwrap();
     let mut counters = Vec::new();
     executor.take_counters(|counted| counters = counted.to_vec());
     (ran, counters)

@@ -1,7 +1,7 @@
 //! The planted bugs.
 
 use antares_hosted::fuzz::{FuzzFinding, FuzzJob, Invariants};
-use antares_script_fuzz::{End, Executor, Fields, Machines};
+use antares_script_fuzz::{End, Executor, FuzzInput, Machines};
 use antares_transaction::Mock;
 
 use crate::campaign::{Told, as_lock, document, job, native, run};
@@ -13,7 +13,7 @@ fn fails() -> Invariants {
 /// How the transaction of `job` ends with what was found.
 fn end(job: &FuzzJob, machines: &Machines, found: &FuzzFinding) -> End {
     let executor = Executor::new(job, &job.document, machines.clone()).unwrap();
-    executor.run(&Fields::of(&found.fields, job.fields.len())).unwrap().end
+    executor.run(&FuzzInput::of(&found.fields, job.fields.len())).unwrap().end
 }
 
 fn only(told: &Told) -> &FuzzFinding {

@@ -1,0 +1,23 @@
+//! Why there is no fuzzing.
+
+use libafl::Error;
+
+/// Why there is no fuzzing.
+#[derive(Debug, thiserror::Error)]
+pub enum FuzzError {
+    /// The job makes no sense.
+    #[error("{0}")]
+    Job(String),
+    /// libafl fails.
+    #[error("libafl: {0}")]
+    Library(String),
+    /// The parent is gone.
+    #[error("nobody listens: {0}")]
+    Parent(#[from] std::io::Error),
+}
+
+impl From<Error> for FuzzError {
+    fn from(error: Error) -> Self {
+        Self::Library(error.to_string())
+    }
+}
