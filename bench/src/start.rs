@@ -102,7 +102,9 @@ impl Programs {
         let program = self.beside.join(ours);
         let is_same = ours == "ckb-debugger";
         let (theirs, found) = (self.answer(&self.original, published)?, self.answer(&program, words)?);
-        ensure!(!is_same || theirs == found, "{words}: {found}, and not {theirs}");
+        // It tells the time, and a random number.
+        let is_told = is_same && !words.contains("read_file");
+        ensure!(!is_told || theirs == found, "{words}: {found}, and not {theirs}");
         // Native code that is there later is there now.
         self.answer(&program, words)?;
         let (mut of_theirs, mut of_ours) = (Vec::new(), Vec::new());

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// What is done by then needs no native code, even if there is some.
-const HEAD_START: Duration = Duration::from_millis(20);
+const HEAD_START: Duration = Duration::from_millis(10);
 /// What is done by then behind it is not worth a compile.
 const COMPILE_AFTER: Duration = Duration::from_millis(100);
 /// What a script whose exit code is not 0 ends with.
@@ -70,8 +70,11 @@ pub(crate) fn run(
                 win(&raced, &answer);
             }
         });
-        running.hear(&mut hears, None)?;
-        ended(take_last(&last)?)
+        let end = running.hear(&mut hears, None).and_then(|_| take_last(&last));
+        let status = end.map_or_else(|stop| stop.exit(), tell_end);
+        drop(running);
+        // The other one, who is at work for nothing now, ends with this process.
+        process::exit(status.into())
     })
 }
 
@@ -132,17 +135,23 @@ fn take(answer: &mut Answer) {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is what all others give")]
 fn ended(end: HostedEnd) -> Result<ExitCode, Ending> {
-    Ok(match end.result {
+    Ok(ExitCode::from(tell_end(end)))
+}
+
+/// Prints how it ended, and gives the status of that.
+fn tell_end(end: HostedEnd) -> u8 {
+    match end.result {
         Ok((code, cycles)) => {
             lines::result(code, cycles);
-            status(code)
+            if code == 0 { 0 } else { REFUSED }
         }
         Err(why) => {
             lines::error(&why);
-            ExitCode::from(REFUSED)
+            REFUSED
         }
-    })
+    }
 }
 
 pub(crate) fn status(code: i8) -> ExitCode {
