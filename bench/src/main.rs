@@ -5,8 +5,8 @@
 //! targets, `service-transactions` its transactions alone, `transactions-elsewhere` those by the command line
 //! and by the crate `antares`, `corpus-service` and `corpus-cli` (likewise) are today's scripts on that way
 //! and by `antares run`, and `capacity` what a cluster of many runners can do by that. `shapes` (only when it
-//! is named) are the times that shapes of code take to compile, and their doubles; `start` (likewise) are whole
-//! processes beside the published ckb-debugger, which `ANTARES_ORIGINAL` names.
+//! is named) are the times that shapes of code take to compile, and their doubles; `start` (likewise) are
+//! whole processes beside the published ckb-debugger, which `ANTARES_ORIGINAL` names.
 //!
 //! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted
 //! instead of time, by callgrind; of `shapes` those that the baseline's compiles take. Prints tables and

@@ -1,5 +1,6 @@
-//! What a start costs: whole processes of our `ckb-debugger` and `antares` beside the published program, which
-//! `ANTARES_ORIGINAL` names, over its examples and over loops that take long. Ours are those beside this one.
+//! What a start costs: whole processes of our `ckb-debugger` and `antares` beside the published program,
+//! which `ANTARES_ORIGINAL` names, over its examples and over loops that take long. Ours are those beside
+//! this one.
 
 use std::{
     env, fs,
