@@ -45,8 +45,8 @@ impl Reached {
     }
 }
 
-/// 1, 2, 3, 4 to 7, 8 to 15, up to 31, up to 127, more: as afl has them, so that a loop that goes once more is
-/// not always news.
+/// 1, 2, 3, 4 to 7, 8 to 15, up to 31, up to 127, more: as afl has them, so that a loop that goes once more
+/// is not always news.
 fn class_of(count: u8) -> u8 {
     match count {
         0 => 0,
