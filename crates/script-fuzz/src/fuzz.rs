@@ -299,7 +299,7 @@ impl<'a> Fuzzing<'a> {
                 let mut fields = of.clone();
                 self.changes.change(&mut self.state, id, &mut fields)?;
                 self.run(&fields, parent)?;
-                if self.judged.progress.runs % RUNS_BETWEEN_LOOKS == 0 {
+                if self.judged.progress.runs.is_multiple_of(RUNS_BETWEEN_LOOKS) {
                     self.look(parent)?;
                 }
                 if self.is_done() {
