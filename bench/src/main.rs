@@ -111,6 +111,17 @@ fn in_process(is_wanted: &impl Fn(&str) -> bool) -> Result<()> {
     Ok(())
 }
 
+/// What is measured only when it is named, and waits for nothing.
+fn when_named(is_named: &impl Fn(&str) -> bool, rounds: usize, is_quick: bool) -> Result<()> {
+    if is_named(SHAPES) {
+        report::write("shapes.json", &serde_json::to_string_pretty(&shapes::measure(rounds)?)?)?;
+    }
+    if is_named(START) {
+        report::write("start.json", &serde_json::to_string_pretty(&start::measure(is_quick)?)?)?;
+    }
+    Ok(())
+}
+
 fn main() -> Result<()> {
     let mut wanted: Vec<String> = env::args().skip(1).collect();
     if let Some(mode) = wanted
@@ -158,12 +169,7 @@ fn main() -> Result<()> {
     if is_wanted(CORPUS) {
         report::write("corpus.json", &serde_json::to_string_pretty(&corpus::measure(rounds)?)?)?;
     }
-    if is_named(SHAPES) {
-        report::write("shapes.json", &serde_json::to_string_pretty(&shapes::measure(rounds)?)?)?;
-    }
-    if is_named(START) {
-        report::write("start.json", &serde_json::to_string_pretty(&start::measure(is_quick)?)?)?;
-    }
+    when_named(&is_named, rounds, is_quick)?;
     // They wait for full compiles, which takes minutes.
     if is_named(CORPUS_SERVICE) {
         corpus_through::<OneService>("corpus-service.json", rounds)?;
