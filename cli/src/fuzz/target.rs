@@ -80,7 +80,7 @@ impl Target {
         let (libraries, counter_bits) = self.libraries(args)?;
         Ok(FuzzJob {
             document: document(&self.mock),
-            other: self.other.as_ref().map(|other| document(other)),
+            other: self.other.as_ref().map(document),
             rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
             group: self.group,
             fields: self.names.iter().map(ToString::to_string).collect(),
