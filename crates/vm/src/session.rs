@@ -41,7 +41,8 @@ pub struct Counts {
     pub interpreted_cycles: u64,
     /// Why everything was run again in the interpreter, if it was; the counts then are of that run.
     pub restarted: Option<LeaveReason>,
-    /// Programs that were met without native code; at most [`UNKNOWN_PROGRAMS_MAX`](crate::limits::UNKNOWN_PROGRAMS_MAX).
+    /// Programs that were met without native code; at most
+    /// [`UNKNOWN_PROGRAMS_MAX`](crate::limits::UNKNOWN_PROGRAMS_MAX).
     pub unknown: Vec<Unknown>,
 }
 
