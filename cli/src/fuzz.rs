@@ -90,7 +90,7 @@ struct Process {
 
 impl Session {
     fn start(args: &FuzzArgs, job: &FuzzJob) -> Result<Self, Failure> {
-        let worker = worker_path("antares-run-worker").map_err(failed)?;
+        let worker = worker_path("antares-fuzz-worker").map_err(failed)?;
         let (sender, heard) = mpsc::channel();
         let jobs = u64::from(args.jobs);
         let mut processes = Vec::new();

@@ -35,7 +35,12 @@ IMAGES = {
         "Runs CKB-VM scripts in jailed workers",
     ),
     "antares": (
-        {"antares-cli": "antares", "antares-compile-worker": "antares-compile-worker", "antares-run-worker": "antares-run-worker"},
+        {
+            "antares-cli": "antares",
+            "antares-compile-worker": "antares-compile-worker",
+            "antares-run-worker": "antares-run-worker",
+            "antares-fuzz-worker": "antares-fuzz-worker",
+        },
         "antares",
         "Compiler and runner of CKB-VM scripts in one",
     ),

@@ -25,8 +25,6 @@ use crate::{
     process_state::{ProcessKind, settle},
 };
 
-/// The argument that makes a worker such a process; its parent's number follows.
-const APART_ARGUMENT: &str = "--apart";
 /// Bytes of any frame, at most: the longest is a job with transactions and native code.
 const FRAME_BYTES_MAX: usize = 512 << 20;
 
@@ -38,7 +36,7 @@ pub struct Apart {
 }
 
 impl Apart {
-    /// Starts the program at `worker` with its only job. What it says goes to `hear`, on a thread of its own,
+    /// Starts the program at `worker`, with the number of this process, and gives it its only job. What it says goes to `hear`, on a thread of its own,
     /// until it says nothing more or `hear` wants no more; how reading ended is the thread's result.
     ///
     /// # Errors
@@ -50,7 +48,7 @@ impl Apart {
     ) -> Result<(Self, JoinHandle<io::Result<()>>), PoolError> {
         let start = |source| PoolError::Start { path: worker.to_owned(), source };
         let mut process = Command::new(worker)
-            .args([APART_ARGUMENT, &std::process::id().to_string()])
+            .arg(std::process::id().to_string())
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -115,12 +113,6 @@ impl ApartPipes {
     }
 }
 
-/// In a program that may be one: whether it was started as a process apart.
-#[must_use]
-pub fn is_apart() -> bool {
-    std::env::args().nth(1).as_deref() == Some(APART_ARGUMENT)
-}
-
 /// Reads the job, which is the parent's, has `load` make of it what cannot be made later (code that is
 /// mapped, memory for machines), locks the process in, and gives all to `work`. `load` runs none of what it
 /// loads, and reads no script.
@@ -131,7 +123,7 @@ pub fn serve_apart<J: DeserializeOwned, L>(
     load: impl FnOnce(&J) -> Result<L, String>,
     work: impl FnOnce(J, Result<L, String>, ApartPipes) -> io::Result<()>,
 ) -> io::Result<()> {
-    let parent = std::env::args().nth(2).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
+    let parent = std::env::args().nth(1).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
     let parent = parent.filter(|parent| getppid() == Some(*parent)).ok_or(io::ErrorKind::InvalidInput)?;
     settle(ProcessKind::Zygote);
     // SAFETY: nothing else uses the standard descriptors, which are never closed.

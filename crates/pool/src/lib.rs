@@ -49,7 +49,7 @@ mod wire;
 mod zygote;
 
 pub use antares_sandbox::{Layer, LayerStatus, RUN_DATA_BYTES_MAX, Speculation};
-pub use apart::{Apart, ApartPipes, in_memory, is_apart, serve_apart};
+pub use apart::{Apart, ApartPipes, in_memory, serve_apart};
 pub use artifact::{ArtifactError, verify_library};
 pub use cancel::{Cancel, Recall, Until};
 pub use child::{Files, Worker};

@@ -7,7 +7,6 @@
 
 mod batch;
 mod debug;
-mod fuzz;
 mod hosted;
 mod profile;
 mod tell;
@@ -18,12 +17,12 @@ use std::{collections::hash_map::RandomState, os::fd::AsFd};
 
 use antares_abi::CompileOptions;
 use antares_pool::{
-    Files, REPORT_BYTES_MAX, Worker, is_apart, is_hosted,
+    Files, REPORT_BYTES_MAX, Worker, is_hosted,
     job::{
         DEBUG_BYTES_LEAST, LeftOut, Lines, RunJob, RunOutcome, RunReport, RunWorkerJob, RunWorkerReport,
         Tier, VerifyJob, VerifyReport,
     },
-    serve, serve_apart, serve_hosted,
+    serve, serve_hosted,
 };
 use antares_sandbox::{Jail, Policy, SandboxError};
 use antares_vm::{
@@ -41,9 +40,6 @@ const DEBUG_HEAP_BYTES: usize = 16 << 20;
 fn main() -> Result<()> {
     if is_hosted() {
         return Ok(serve_hosted(hosted::work)?);
-    }
-    if is_apart() {
-        return Ok(serve_apart(fuzz::load, fuzz::work)?);
     }
     Ok(serve(RunWorker::prepare)?)
 }

@@ -1,17 +1,26 @@
 //! A process that fuzzes: native code is loaded, the process locks itself in, and from then on it runs
-//! scripts and talks to its parent.
+//! scripts and talks to its parent. A program of its own, so that no service carries a fuzzer.
+#![forbid(unsafe_code)]
 
 use std::{io, os::fd::AsFd as _, sync::Arc};
 
 use antares_hosted::fuzz::{FuzzAsk, FuzzJob, FuzzNews};
-use antares_pool::{ApartPipes, in_memory};
+use antares_pool::{ApartPipes, in_memory, serve_apart};
 use antares_script_fuzz::{Machines, Parent, fuzz};
 use antares_vm::{CountingSession, Library, MachineSession, Program, prepare_thread, reserve_machines};
 
-use crate::describe;
+fn main() -> io::Result<()> {
+    serve_apart(load, work)
+}
+
+/// An error with what caused it.
+fn describe(error: &dyn std::error::Error) -> String {
+    std::iter::successors(error.source(), |error| error.source())
+        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
 
 /// Maps what the job's scripts run on.
-pub(crate) fn load(job: &FuzzJob) -> Result<Vec<Library>, String> {
+fn load(job: &FuzzJob) -> Result<Vec<Library>, String> {
     drop(std::collections::hash_map::RandomState::new());
     reserve_machines().map_err(|error| describe(&error))?;
     prepare_thread().map_err(|error| describe(&error))?;
@@ -24,7 +33,7 @@ pub(crate) fn load(job: &FuzzJob) -> Result<Vec<Library>, String> {
 }
 
 /// Fuzzes.
-pub(crate) fn work(job: FuzzJob, loaded: Result<Vec<Library>, String>, pipes: ApartPipes) -> io::Result<()> {
+fn work(job: FuzzJob, loaded: Result<Vec<Library>, String>, pipes: ApartPipes) -> io::Result<()> {
     let mut pipes = Pipes(pipes);
     let libraries = match loaded {
         Ok(libraries) => libraries,
