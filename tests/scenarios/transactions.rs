@@ -280,10 +280,9 @@ async fn rubbish_never_ends_the_service() {
 
 /// What `antares verify` answers about an example, without its times.
 fn command(name: &str, args: &[&str]) -> (Option<i32>, String) {
-    let path = debugger_examples().unwrap().join(name);
     let mut command = Command::new(worker_path("antares").unwrap());
-    command.env("ANTARES_HEAD_START_MS", "0").arg("verify").arg("--tx").arg(path).args(args);
-    let output = command.output().unwrap();
+    command.env("ANTARES_HEAD_START_MS", "0").args(["verify", "--tx"]);
+    let output = command.arg(debugger_examples().unwrap().join(name)).args(args).output().unwrap();
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
