@@ -49,7 +49,7 @@ fn print(args: &ExplainArgs, shown: &[u8]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The table of passes: name, levels, what it does and which passes it counts on.
+/// The table of passes: name, levels, what it does and which passes it stands behind.
 fn passes() -> String {
     let levels = [("plain", Level::Plain), ("baseline", Level::Baseline), ("full", Level::Full)];
     let mut text = format!("{:<26}{:<24}about\n", "pass", "levels");
@@ -57,9 +57,12 @@ fn passes() -> String {
         let of: Vec<_> =
             levels.iter().filter(|(_, level)| pass.is_of(*level)).map(|(name, _)| *name).collect();
         let _ = write!(text, "{:<26}{:<24}{}", pass.name, of.join(","), pass.about);
-        let _ = match pass.requires {
+        let behind = [("requires", pass.requires), ("after", pass.after)];
+        let behind = behind.iter().filter(|(_, names)| !names.is_empty());
+        let behind: Vec<_> = behind.map(|(word, names)| format!("{word} {}", names.join(", "))).collect();
+        let _ = match behind.as_slice() {
             [] => writeln!(text),
-            names => writeln!(text, " (requires {})", names.join(", ")),
+            parts => writeln!(text, " ({})", parts.join("; ")),
         };
     }
     text

@@ -1,7 +1,8 @@
 //! The table of passes: their order, and why it is so.
 //!
-//! A pass is a function over the module. It may count on the passes that it `requires`, which stand above it
-//! (a test looks), and on nothing else; after each of them the verifier accepts the module. To add one: a
+//! A pass is a function over the module. It may count on the passes that it `requires`, and stands below those
+//! that it runs `after`, where they run (tests look at both). After each of them the verifier accepts the
+//! module. To add one: a
 //! file with the pass, whose head says why it is sound; a line here, at the place that its reasons give;
 //! filetests of the pass alone (`tests/filetests/passes`).
 
@@ -31,8 +32,10 @@ pub struct Pass {
     pub name: &'static str,
     /// What it does, in a line.
     pub about: &'static str,
-    /// Passes that have run before, if they are of the level.
+    /// Passes that must have run before.
     pub requires: &'static [&'static str],
+    /// Passes that must not run behind it; it does without them.
+    pub after: &'static [&'static str],
     /// The levels that it is of.
     pub levels: &'static [Level],
     /// Whether blocks, and the edges between them, stay as they are.
@@ -51,6 +54,7 @@ pub const PASSES: &[Pass] = &[
         name: "cut-unreachable",
         about: "cuts what follows calls that never return, and functions that end in a longjmp",
         requires: &[],
+        after: &[],
         levels: OPTIMISED,
         keeps_flow: false,
         run: |module, _, _| unreachable::cut(module),
@@ -60,6 +64,7 @@ pub const PASSES: &[Pass] = &[
         name: "syscalls",
         about: "finds which syscalls may stop the VM or make code appear",
         requires: &[],
+        after: &[],
         levels: EVERY,
         keeps_flow: true,
         run: |module, _, _| syscalls::find(module),
@@ -68,6 +73,7 @@ pub const PASSES: &[Pass] = &[
         name: "frames",
         about: "finds where sp stands, checks frames at entries, says which jumps may be tail calls",
         requires: &[],
+        after: &[],
         levels: EVERY,
         keeps_flow: true,
         run: |module, _, analyses| frames::find(module, analyses),
@@ -77,6 +83,7 @@ pub const PASSES: &[Pass] = &[
         name: "drop-covered-checks",
         about: "leaves out checks of loads that a check of stores in the same block covers",
         requires: &["frames"],
+        after: &[],
         levels: OPTIMISED,
         keeps_flow: true,
         run: |module, _, _| covered_checks::drop(module),
@@ -85,6 +92,7 @@ pub const PASSES: &[Pass] = &[
         name: "combine-loads",
         about: "makes one load of bytes that lie side by side",
         requires: &[],
+        after: &[],
         levels: OPTIMISED,
         keeps_flow: true,
         run: |module, _, _| combine_loads::combine(module),
@@ -94,6 +102,7 @@ pub const PASSES: &[Pass] = &[
         name: "hoist-checks",
         about: "moves checks to where all paths need them, once",
         requires: &["frames"],
+        after: &[],
         levels: OPTIMISED,
         keeps_flow: false,
         run: |module, context, _| hoist_checks::hoist(module, context.target),
@@ -103,6 +112,7 @@ pub const PASSES: &[Pass] = &[
         name: "promote-calls",
         about: "compares addresses of calls with the functions that are found by theirs, if they are few",
         requires: &["frames"],
+        after: &[],
         levels: OPTIMISED,
         keeps_flow: false,
         run: |module, context, _| promote_calls::promote_few(module, context.program),
@@ -113,6 +123,7 @@ pub const PASSES: &[Pass] = &[
         name: "promote-listed-calls",
         about: "compares addresses of calls with the functions in tables of the caller, if others are many",
         requires: &["frames"],
+        after: &[],
         levels: FULL,
         keeps_flow: false,
         run: |module, context, _| promote_calls::promote_listed(module, context.program),
@@ -123,6 +134,7 @@ pub const PASSES: &[Pass] = &[
         name: "version-loops",
         about: "gives counted loops a second body without checks and polls, behind a guard",
         requires: &["hoist-checks"],
+        after: &[],
         levels: &[Level::Baseline],
         keeps_flow: false,
         run: |module, _, _| loops::version(module, false),
@@ -132,6 +144,7 @@ pub const PASSES: &[Pass] = &[
         name: "version-loops-with-calls",
         about: "the same, and inlines small functions into the second body",
         requires: &["hoist-checks"],
+        after: &[],
         levels: FULL,
         keeps_flow: false,
         run: |module, _, _| loops::version(module, true),
@@ -141,6 +154,7 @@ pub const PASSES: &[Pass] = &[
         name: "resumable",
         about: "finds the functions that the host may enter in the middle of a run",
         requires: &["syscalls"],
+        after: &[],
         levels: EVERY,
         keeps_flow: true,
         run: |module, _, _| resumable::mark(module),
@@ -148,7 +162,8 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "place-polls",
         about: "decides which blocks poll the cycle limit",
-        requires: &["version-loops", "version-loops-with-calls"],
+        requires: &[],
+        after: &["version-loops", "version-loops-with-calls"],
         levels: EVERY,
         keeps_flow: true,
         run: |module, _, analyses| polls::place(module, analyses),
@@ -158,6 +173,7 @@ pub const PASSES: &[Pass] = &[
         name: "move-charges",
         about: "charges once what all paths through some blocks have in common",
         requires: &["place-polls"],
+        after: &[],
         levels: OPTIMISED,
         keeps_flow: true,
         run: |module, context, analyses| charges::place(module, context.target, analyses),
@@ -165,7 +181,8 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "signatures",
         about: "gives functions params and results by liveness over the whole program",
-        requires: &["frames", "resumable", "promote-calls", "promote-listed-calls"],
+        requires: &["frames", "resumable"],
+        after: &["promote-calls", "promote-listed-calls"],
         levels: EVERY,
         keeps_flow: true,
         run: |module, _, analyses| signatures::sign(module, analyses),
@@ -176,6 +193,7 @@ pub const PASSES: &[Pass] = &[
         name: "specialize",
         about: "copies small functions with versioned loops for calls that pass constants",
         requires: &["signatures", "version-loops-with-calls"],
+        after: &[],
         levels: FULL,
         keeps_flow: false,
         run: |module, _, _| specialize::specialize(module),
@@ -185,6 +203,7 @@ pub const PASSES: &[Pass] = &[
         name: "jump-tables",
         about: "finds the tables, in pages that never change, that jumps go through",
         requires: &["signatures"],
+        after: &[],
         levels: OPTIMISED,
         keeps_flow: true,
         run: |module, context, _| jump_tables::name(module, context),
@@ -226,12 +245,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passes_stand_behind_those_that_they_require() {
+    fn passes_stand_behind_those_that_they_name() {
         for (index, pass) in PASSES.iter().enumerate() {
             assert_eq!(PASSES.iter().filter(|other| other.name == pass.name).count(), 1, "{}", pass.name);
-            for required in pass.requires {
-                let is_before = PASSES[..index].iter().any(|other| other.name == *required);
-                assert!(is_before, "{} requires {required}", pass.name);
+            for named in pass.requires.iter().chain(pass.after) {
+                let is_before = PASSES[..index].iter().any(|other| other.name == *named);
+                assert!(is_before, "{} is behind {named}", pass.name);
             }
         }
     }
@@ -239,10 +258,8 @@ mod tests {
     #[test]
     fn levels_have_what_their_passes_require() {
         for level in [Level::Plain, Level::Baseline, Level::Full] {
-            // A version of loops is enough, and the plain level needs none.
-            let is_optional = |name: &str| name.starts_with("version-loops") || name.starts_with("promote-");
             for pass in PASSES.iter().filter(|pass| pass.is_of(level)) {
-                let missing = |name: &&&str| !is_optional(name) && !Pass::named(name).unwrap().is_of(level);
+                let missing = |name: &&&str| !Pass::named(name).unwrap().is_of(level);
                 assert_eq!(pass.requires.iter().find(missing), None, "{} at {level:?}", pass.name);
             }
         }
