@@ -51,14 +51,14 @@ struct FuzzReport {
 /// Does what `args` say.
 pub(crate) fn fuzz(args: &FuzzArgs) -> Result<ExitCode, Failure> {
     let target = Target::of(args)?;
-    let folder = Folder::open(&args.out, &target)?;
+    let folder = Folder::open(&args.output, &target)?;
     let job = target.job(args, folder.seeds()?)?;
     let mut session = Session::start(args, &job)?;
     session.lead(args, &target, &folder)?;
     let report = session.report();
     let text = match args.json {
         true => serde_json::to_string(&report).unwrap_or_default() + "\n",
-        false => told(&report, &args.out),
+        false => told(&report, &args.output),
     };
     output::print(output::printable(&text).as_bytes())?;
     Ok(if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -57,7 +57,7 @@ pub(crate) struct FuzzArgs {
     pub same_as: Option<PathBuf>,
     /// The folder of corpus and findings; what is there already is where it goes on
     #[arg(short, long, value_name = "DIR")]
-    pub out: PathBuf,
+    pub output: PathBuf,
     /// Processes at the same time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=JOBS_MAX))]
     pub jobs: u16,
