@@ -206,7 +206,10 @@ const EXAMPLES: &[(&[i32], &str)] = &[
         &[0, 1, 2],
         "fuzz SCRIPT --args 0x01 --witness 0x --data @list -o fuzzed --field witness.0 --no-fails --exit 5 --binding --jobs 1 --seed 2 --runs 200 --time 60 --findings 1 --field-bytes 64 --max-cycles 1M --tier interpreter --json",
     ),
-    (&[0, 1, 2], "fuzz --tx TX --group lock --cell input.0 -o fuzzed-tx --never-accepts --same-as SCRIPT --runs 100"),
+    (
+        &[0, 1, 2],
+        "fuzz --tx TX --group lock --cell input.0 -o fuzzed-tx --never-accepts --same-as SCRIPT --runs 100",
+    ),
     (&[0], "snapshot SCRIPTS --json"),
     (&[0], "snapshot SCRIPTS --check --tolerance 0.5%"),
     (&[0], "snapshot SCRIPTS --file figures.json --max-cycles 70M --deadline-ms 60000"),

@@ -227,14 +227,7 @@ const FENCED: [(&[&str], &[&str]); 8] = [
     (&["seccompiler", "landlock"], &["antares-sandbox"]),
     (
         &["ckb-vm"],
-        &[
-            "antares-program",
-            "antares-vm",
-            "antares-zeroed",
-            "antares-verifier",
-            "antares-debug",
-            "antares",
-        ],
+        &["antares-program", "antares-vm", "antares-zeroed", "antares-verifier", "antares-debug", "antares"],
     ),
     (
         &["ckb-script", "ckb-chain-spec"],

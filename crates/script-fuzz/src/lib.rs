@@ -9,7 +9,7 @@
 //! ```
 //! Corpus, random numbers, byte mutations and the decision what is new are libafl's. Nothing here reads a
 //! file or a clock for what it does: the same job gives the same runs. Where the process is locked in, and
-//! who keeps files, is the business of whoever calls [`fuzz`].
+//! who keeps files, is the business of whoever calls [`fuzz()`].
 #![forbid(unsafe_code)]
 
 mod constants;

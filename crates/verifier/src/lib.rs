@@ -35,7 +35,7 @@ pub use decode::decode;
 pub use engine::{Engine, Interpreter, TierCycles};
 pub use guest::{Guest, GuestError};
 pub use hosted::{Ended, HostedRun, ScriptHost, run_hosted};
-pub use quick::{TalliedMachine, QuickInterpreter};
+pub use quick::{QuickInterpreter, TalliedMachine};
 pub use report::{GroupError, GroupKind, GroupReport, TransactionOutcome, TransactionReport};
 pub use scheduled::{Scheduled, scheduler};
 pub use served::serve_job;
