@@ -1,8 +1,8 @@
 //! The table of passes: their order, and why it is so.
 //!
-//! A pass is a function over the module. It may count on the passes that it `requires`, and stands below those
-//! that it runs `after`, where they run (tests look at both). After each of them the verifier accepts the
-//! module. To add one: a
+//! A pass is a function over the module. It may count on the passes that it `requires`, and stands below
+//! those that it runs `after`, where they run (tests look at both). After each of them the verifier accepts
+//! the module. To add one: a
 //! file with the pass, whose head says why it is sound; a line here, at the place that its reasons give;
 //! filetests of the pass alone (`tests/filetests/passes`).
 

@@ -36,9 +36,9 @@ pub struct Apart {
 }
 
 impl Apart {
-    /// Starts the program at `worker` with the number of this process, and gives it its only job. What it says
-    /// goes to `hear`, on a thread of its own, until it says nothing more or `hear` wants no more; how reading
-    /// ended is the thread's result.
+    /// Starts the program at `worker` with the number of this process, and gives it its only job. What it
+    /// says goes to `hear`, on a thread of its own, until it says nothing more or `hear` wants no more; how
+    /// reading ended is the thread's result.
     ///
     /// # Errors
     /// It cannot be started.
