@@ -39,25 +39,43 @@ fn wait_for(file: &Path) {
     }
 }
 
-/// A store that takes one key, which is "OLD" until [`Store::turn`].
+/// A store that takes one key: "OLD", and later "NEW".
 struct Store {
     folder: tempfile::TempDir,
     wanted: Arc<Mutex<&'static str>>,
+    refused: Arc<AtomicU64>,
 }
 
 impl Store {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), wanted: Arc::new(Mutex::new("OLD")) }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            wanted: Arc::new(Mutex::new("OLD")),
+            refused: Arc::default(),
+        }
+    }
+
+    /// Waits until another request has been refused.
+    fn refuses(&self) {
+        let (before, end) = (self.refused.load(Relaxed), Instant::now() + PATIENCE);
+        while self.refused.load(Relaxed) == before {
+            assert!(Instant::now() < end, "nobody asks with the old key");
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Runs the test `name` again as the client's process, with `environment`; meanwhile the store turns to
-    /// the key "NEW", after `renew` has made it available.
+    /// the key "NEW", and `renew` makes it available.
     fn outlives_its_key(&self, name: &str, environment: &[(&str, String)], renew: impl FnOnce() + Send) {
-        let wanted = self.wanted.clone();
+        let (wanted, refused) = (self.wanted.clone(), self.refused.clone());
         let address = server(move |request| {
             let id = format!("credential={}/", wanted.lock().unwrap()).to_lowercase();
             let is_taken = request.to_lowercase().contains(&id);
-            if is_taken { (404, code("NoSuchKey")) } else { (403, code("ExpiredToken")) }
+            if is_taken {
+                return (404, code("NoSuchKey"));
+            }
+            refused.fetch_add(1, Relaxed);
+            (403, code("ExpiredToken"))
         });
         let mut child = Command::new(env::current_exe().unwrap());
         child.args(["--exact", name, "--nocapture"]).env(FOLDER, self.folder.path());
@@ -69,8 +87,9 @@ impl Store {
         thread::scope(|scope| {
             scope.spawn(|| {
                 wait_for(&self.folder.path().join("read"));
-                renew();
                 *self.wanted.lock().unwrap() = "NEW";
+                self.refuses();
+                renew();
                 fs::write(self.folder.path().join("turned"), "").unwrap();
             });
             assert!(child.status().unwrap().success());
@@ -91,12 +110,13 @@ async fn client(folder: &Path) {
     let shared = Shared::open(StoreLocation::open("s3://bucket/p").unwrap(), config);
     assert_eq!(shared.get(Space::Script, [1; 32]).await, Ok(None), "with the first credentials");
     fs::write(folder.join("read"), "").unwrap();
-    wait_for(&folder.join("turned"));
     let end = Instant::now() + PATIENCE;
     loop {
+        // It is asked for all the time: before they are renewed, meanwhile and behind.
+        let is_turned = folder.join("turned").exists();
         match shared.get(Space::Script, [1; 32]).await {
-            Ok(found) => return assert_eq!(found, None),
-            Err(error) => assert!(Instant::now() < end, "with the renewed ones: {error}"),
+            Ok(found) if is_turned => return assert_eq!(found, None),
+            other => assert!(Instant::now() < end, "with the renewed ones: {other:?}"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -116,7 +136,7 @@ fn a_renewed_file_is_read_again() {
     store.outlives_its_key("a_renewed_file_is_read_again", &environment, || {
         // Half of a file: the client that is there stays, and nothing ends.
         write("[default]\naws_access");
-        thread::sleep(Duration::from_millis(50));
+        store.refuses();
         write(&whole("NEW"));
     });
 }
