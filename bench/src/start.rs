@@ -9,7 +9,10 @@ use std::{
     time::Instant,
 };
 
-use antares_tests::guests::debugger_examples;
+use antares_tests::{
+    elf::{Elf, Segment},
+    guests::debugger_examples,
+};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -164,13 +167,8 @@ fn looping(turns: u32) -> Vec<u8> {
         0x05d0_0893,
         0x0000_0073_u32,
     ];
-    let size = 120 + code.len() as u64 * 4;
-    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
-    elf.extend([0x10078_u64, 64, 0].map(u64::to_le_bytes).concat());
-    elf.extend(1_u32.to_le_bytes());
-    elf.extend([64_u16, 56, 1, 0, 0, 0].map(u16::to_le_bytes).concat());
-    elf.extend([1_u32, 5].map(u32::to_le_bytes).concat());
-    elf.extend([0, 0x10000, 0x10000, size, size, 0x1000].map(u64::to_le_bytes).concat());
-    elf.extend(code.iter().flat_map(|word| word.to_le_bytes()));
-    elf
+    let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let memory_bytes = bytes.len() as u64;
+    let segments = vec![Segment { address: 0x10000, flags: 5, bytes, memory_bytes }];
+    Elf { entry: 0x10000, segments, symbols: None }.to_bytes()
 }
