@@ -11,7 +11,7 @@ use std::{
 };
 
 use antares_hosted::fuzz::{FuzzAsk, FuzzJob, FuzzNews, FuzzProgress};
-use antares_pool::{Apart, worker_path};
+use antares_pool::{StandaloneWorker, worker_path};
 use anyhow::anyhow;
 use serde::Serialize;
 
@@ -83,7 +83,7 @@ struct Session {
 }
 
 struct Process {
-    apart: Apart,
+    worker_process: StandaloneWorker,
     progress: FuzzProgress,
     is_over: bool,
 }
@@ -101,8 +101,8 @@ impl Session {
                 runs_max: args.runs.map(|runs| (runs / jobs + u64::from(number < runs % jobs)).max(1)),
                 ..job.clone()
             };
-            let apart = start_one(&worker, &job, usize::from(index), sender.clone())?;
-            processes.push(Process { apart, progress: FuzzProgress::default(), is_over: false });
+            let worker_process = start_one(&worker, &job, usize::from(index), sender.clone())?;
+            processes.push(Process { worker_process, progress: FuzzProgress::default(), is_over: false });
         }
         let now = Instant::now();
         Ok(Self {
@@ -140,7 +140,9 @@ impl Session {
                 self.is_stopping = true;
                 end = Some(Instant::now() + LAST_WORDS);
                 // Whoever has ended does not hear it.
-                self.processes.iter_mut().for_each(|process| drop(process.apart.tell(&FuzzAsk::Stop)));
+                self.processes
+                    .iter_mut()
+                    .for_each(|process| drop(process.worker_process.tell(&FuzzAsk::Stop)));
             }
             self.tell_progress();
         }
@@ -166,7 +168,7 @@ impl Session {
                 }
                 let others = self.processes.iter_mut().enumerate().filter(|(other, _)| *other != index);
                 for (_, process) in others.filter(|(_, process)| !process.is_over) {
-                    let _ = process.apart.tell(&FuzzAsk::Input(fields.clone()));
+                    let _ = process.worker_process.tell(&FuzzAsk::Input(fields.clone()));
                 }
             }
             FuzzNews::Found(found) => {
@@ -227,19 +229,19 @@ fn start_one(
     job: &FuzzJob,
     index: usize,
     sender: Sender<(usize, Heard)>,
-) -> Result<Apart, Failure> {
+) -> Result<StandaloneWorker, Failure> {
     let silence = sender.clone();
     let hear = move |news: FuzzNews| {
         let is_last = matches!(news, FuzzNews::Done(_) | FuzzNews::Refused(_));
         sender.send((index, Heard::News(news))).is_ok() && !is_last
     };
-    let (apart, reader) = Apart::start(worker, job, hear).map_err(failed)?;
+    let (worker_process, reader) = StandaloneWorker::start(worker, job, hear).map_err(failed)?;
     // How reading ended does not matter: there is nothing more to hear.
     std::thread::spawn(move || {
         let _ = reader.join();
         let _ = silence.send((index, Heard::Silence));
     });
-    Ok(apart)
+    Ok(worker_process)
 }
 
 fn per_second(runs: u64, elapsed: Duration) -> u64 {

@@ -9,12 +9,11 @@ use std::{
 
 use antares_pool::{
     HostPipes, Hosted,
-    job::{self, LeftOut, Lines, Tier, VerifyOutcome, VerifyReport},
+    job::{Tier, VerifyReport},
 };
 use antares_transaction::Mock;
 use antares_verifier::{
-    CellName, GroupKind, GroupReport, Prepared, QuickInterpreter, Selection, StopHandle, TransactionLimits,
-    TransactionOutcome, TransactionReport, Verifier,
+    Prepared, QuickInterpreter, Selection, StopHandle, TransactionLimits, TransactionReport, Verifier,
 };
 
 use crate::{
@@ -60,10 +59,7 @@ fn run(request: &Request, mock: &Mock, pipes: &HostPipes) {
         cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
         debug_bytes_max: DEBUG_BYTES_MAX,
     };
-    let selection = match request.group {
-        None => Selection::All,
-        Some((kind, cell)) => selection(kind, cell),
-    };
+    let selection = Selection::from(request.group);
     let read_us = micros(start);
     let start = Instant::now();
     let verified = Verifier::new(prepared, limits, QuickInterpreter, StopHandle::new()).verify(selection);
@@ -78,71 +74,12 @@ fn micros(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-fn selection(kind: job::GroupKind, cell: job::CellName) -> Selection {
-    let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
-    let kind = match kind {
-        job::GroupKind::Lock => GroupKind::Lock,
-        job::GroupKind::Type => GroupKind::Type,
-    };
-    let cell = match cell {
-        job::CellName::Input(input) => CellName::Input(index(input)),
-        job::CellName::Output(output) => CellName::Output(index(output)),
-    };
-    Selection::Group { kind, cell }
-}
-
 /// As a worker tells it; none of what is no end.
 fn to_report(report: TransactionReport, read_us: u64, run_us: u64) -> Option<VerifyReport> {
-    let groups = report.groups.into_iter().map(to_group).collect::<Option<_>>()?;
-    Some(VerifyReport::Done {
-        outcome: to_outcome(report.outcome)?,
-        cycles: report.cycles,
-        groups,
-        hot: Vec::new(),
-        seen: Vec::new(),
-        ran: Vec::new(),
-        samples: None,
-        read_us,
-        run_us,
-    })
-}
-
-fn to_group(group: GroupReport) -> Option<job::GroupReport> {
-    let indices = |indices: Vec<usize>| -> Vec<u32> {
-        indices.into_iter().map(|index| u32::try_from(index).unwrap_or(u32::MAX)).collect()
-    };
-    let left_out = LeftOut { lines: group.debug_lines_left_out, bytes: group.debug_bytes_left_out };
-    Some(job::GroupReport {
-        script_hash: group.script_hash,
-        kind: match group.kind {
-            GroupKind::Lock => job::GroupKind::Lock,
-            GroupKind::Type => job::GroupKind::Type,
-        },
-        outcome: to_outcome(group.outcome)?,
-        exit_code: group.exit_code,
-        error: group.error.map(|error| job::GroupError {
-            kind: error.name.to_owned(),
-            vm_error: error.vm_error.map(ToOwned::to_owned),
-            source: error.source,
-            detail: error.detail,
-        }),
-        cycles: group.cycles,
-        native_cycles: group.counts.native_cycles,
-        interpreted_cycles: group.counts.interpreted_cycles,
-        restarted: group.counts.restarted.map(ToOwned::to_owned),
-        debug: Lines::from(group.debug).and_left_out(left_out),
-        inputs: indices(group.inputs),
-        outputs: indices(group.outputs),
-    })
-}
-
-fn to_outcome(outcome: TransactionOutcome) -> Option<VerifyOutcome> {
-    match outcome {
-        TransactionOutcome::Ok => Some(VerifyOutcome::Ok),
-        TransactionOutcome::Failed => Some(VerifyOutcome::Failed),
-        TransactionOutcome::NotRun => Some(VerifyOutcome::NotRun),
-        TransactionOutcome::Cancelled => None,
-    }
+    let (outcome, cycles) = (report.outcome.to_wire()?, report.cycles);
+    let groups = report.into_wire_groups()?;
+    let (hot, seen, ran, samples) = <_>::default();
+    Some(VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us })
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@
 use std::{io, os::fd::AsFd as _, sync::Arc};
 
 use antares_hosted::fuzz::{FuzzAsk, FuzzJob, FuzzNews};
-use antares_pool::{ApartPipes, in_memory, serve_apart};
+use antares_pool::{ParentPipes, in_memory, serve_standalone};
 use antares_script_fuzz::{Machines, Parent, fuzz};
 use antares_vm::{CountingSession, Library, MachineSession, Program, prepare_thread, reserve_machines};
 
 fn main() -> io::Result<()> {
-    serve_apart(load, work)
+    serve_standalone(load, work)
 }
 
 /// An error with what caused it.
@@ -33,7 +33,7 @@ fn load(job: &FuzzJob) -> Result<Vec<Library>, String> {
 }
 
 /// Fuzzes.
-fn work(job: FuzzJob, loaded: Result<Vec<Library>, String>, pipes: ApartPipes) -> io::Result<()> {
+fn work(job: FuzzJob, loaded: Result<Vec<Library>, String>, pipes: ParentPipes) -> io::Result<()> {
     let mut pipes = Pipes(pipes);
     let libraries = match loaded {
         Ok(libraries) => libraries,
@@ -54,7 +54,7 @@ fn work(job: FuzzJob, loaded: Result<Vec<Library>, String>, pipes: ApartPipes) -
     }
 }
 
-struct Pipes(ApartPipes);
+struct Pipes(ParentPipes);
 
 impl Parent for Pipes {
     fn tell(&mut self, news: FuzzNews) -> io::Result<()> {

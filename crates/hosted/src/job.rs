@@ -1,10 +1,16 @@
 //! A script group that somebody interprets, and what it asks of its host meanwhile: what debuggers offer
 //! scripts.
 
+mod groups;
+mod lines;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::look::LookView;
+
+pub use groups::{GroupError, GroupReport, VerifyOutcome};
+pub use lines::{DEBUG_LINES_MAX, LeftOut, Lines};
 
 /// The rules under which a transaction is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

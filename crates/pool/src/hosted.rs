@@ -57,24 +57,32 @@ enum Process {
     Forked(Pid),
 }
 
+/// Starts the program at `worker` with `words` and the number of this process, without an environment: the
+/// process, and the pipes to its standard input and from its output.
+pub(crate) fn start_piped(worker: &Path, words: &[&str]) -> Result<(Child, OwnedFd, OwnedFd), PoolError> {
+    let start = |source| PoolError::Start { path: worker.to_owned(), source };
+    let mut process = Command::new(worker)
+        .args(words)
+        .arg(std::process::id().to_string())
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(start)?;
+    let pipes = process.stdin.take().zip(process.stdout.take());
+    let Some((to, from)) = pipes else { return Err(start(io::ErrorKind::BrokenPipe.into())) };
+    Ok((process, to.into(), from.into()))
+}
+
 impl Hosted {
     /// Starts the program at `worker`, which locks itself in and waits for its job.
     ///
     /// # Errors
     /// It cannot be started.
     pub fn start(worker: &Path) -> Result<Self, PoolError> {
-        let start = |source| PoolError::Start { path: worker.to_owned(), source };
-        let mut process = Command::new(worker)
-            .args([HOSTED_ARGUMENT, &std::process::id().to_string()])
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(start)?;
-        let pipes = process.stdin.take().zip(process.stdout.take());
-        let Some((to, from)) = pipes else { return Err(start(io::ErrorKind::BrokenPipe.into())) };
-        Ok(Self::of(Process::Started(process), to.into(), from.into()))
+        let (process, to, from) = start_piped(worker, &[HOSTED_ARGUMENT])?;
+        Ok(Self::of(Process::Started(process), to, from))
     }
 
     /// Forks this process. The child locks itself in, does `work`, which has its job already, and ends. None

@@ -5,26 +5,27 @@
 
 mod ask;
 mod batch;
-mod lines;
 mod profile;
 mod verify;
 
 pub use antares_abi::{CompileLimits, Stage, Tier};
 use antares_abi::{CompileOptions, Hints, Seen, Sha256Digest};
-pub use antares_hosted::job::{CellName, GroupKind, HostedJob, HostedNews, Rules};
+pub use antares_hosted::job::{
+    CellName, DEBUG_LINES_MAX, GroupError, GroupKind, GroupReport, HostedJob, HostedNews, LeftOut, Lines,
+    Rules, VerifyOutcome,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{early::NativeEnd, verdict::Judged};
 
 pub use batch::{BatchJob, BatchReport};
-pub use lines::{DEBUG_LINES_MAX, LeftOut, Lines};
 pub use profile::{
     DiagnosisJob, DiagnosisReport, EVIDENCE_BYTES_MAX, PROFILE_BYTES_MAX, ProfileJob, ProfileReport,
     ProfiledReport, SAMPLES_BYTES_MAX, SAMPLES_NODES_MAX, Samples,
 };
 pub use verify::{
-    DOCUMENT_BYTES_MAX, GroupError, GroupReport, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LibraryOf,
-    SharedCell, TransactionForm, VerifyFiles, VerifyJob, VerifyOutcome, VerifyReport,
+    DOCUMENT_BYTES_MAX, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LibraryOf, SharedCell, TransactionForm,
+    VerifyFiles, VerifyJob, VerifyReport,
 };
 
 /// What a run worker is asked.

@@ -10,7 +10,6 @@
 //! [`Sealed`] memory files. A child that does not answer in time, dies, or breaks its rules is a [`Verdict`]
 //! for its own caller.
 
-mod apart;
 mod artifact;
 mod call;
 mod cancel;
@@ -40,6 +39,7 @@ mod reuse;
 mod script;
 mod sealed;
 mod spare;
+mod standalone;
 mod started;
 mod stats;
 mod supervisor;
@@ -49,7 +49,6 @@ mod wire;
 mod zygote;
 
 pub use antares_sandbox::{Layer, LayerStatus, RUN_DATA_BYTES_MAX, Speculation};
-pub use apart::{Apart, ApartPipes, in_memory, serve_apart};
 pub use artifact::{ArtifactError, verify_library};
 pub use cancel::{Cancel, Recall, Until};
 pub use child::{Files, Worker};
@@ -66,6 +65,7 @@ pub use process_state::{ProcessKind, settle};
 pub use reuse::{Renewal, Reuse, ReusePolicy};
 pub use script::{LONG_COMPILE_BYTES, executable_bytes};
 pub use sealed::{Sealed, copied_bytes, digest, digested_bytes};
+pub use standalone::{ParentPipes, StandaloneWorker, in_memory, serve_standalone};
 pub use started::{Answers, StartedRun};
 pub use stats::PoolStats;
 pub use surroundings::surroundings;

@@ -136,11 +136,11 @@ impl RunWorker {
         let engine = Profiled { session, groups: groups.clone() };
         let limits = TransactionLimits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
         let start = Instant::now();
-        let report =
-            match Verifier::new(prepared, limits, engine, StopHandle::new()).verify(verify::selection(job)) {
-                Ok(report) => report,
-                Err(error) => return finish_refused(verify::refused(&error)),
-            };
+        let report = match Verifier::new(prepared, limits, engine, StopHandle::new()).verify(job.group.into())
+        {
+            Ok(report) => report,
+            Err(error) => return finish_refused(verify::refused(&error)),
+        };
         let run_us = verify::micros(start);
         let mut groups = groups.take();
         // The last group that ran is the one that failed, if one did.

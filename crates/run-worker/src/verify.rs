@@ -10,14 +10,13 @@ use antares_abi::{Seen, Sha256Digest};
 use antares_pool::{
     Files, NativeEnd,
     job::{
-        self, DEBUG_BYTES_LEAST, DOCUMENT_BYTES_MAX, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LeftOut,
-        LibraryOf, Lines, Rules, SharedCell, Tier, TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
+        self, DEBUG_BYTES_LEAST, DOCUMENT_BYTES_MAX, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LibraryOf,
+        Rules, SharedCell, Tier, TransactionForm, VerifyJob, VerifyReport,
     },
 };
 use antares_transaction::{Environment, Mock, MockError, SharedData};
 use antares_verifier::{
-    CellName, Engine, GroupKind, GroupReport, PrepareError, Prepared, Selection, StopHandle, TierCycles,
-    TransactionLimits, TransactionOutcome, TransactionReport, Verifier,
+    Engine, PrepareError, Prepared, StopHandle, TierCycles, TransactionLimits, TransactionReport, Verifier,
 };
 use antares_vm::{
     Library, MachineSession, NativeMachine, Program, Recording, Sampling, Unknown, prepare_thread,
@@ -196,7 +195,7 @@ pub(crate) fn verify(job: &VerifyJob, loaded: &mut Loaded) -> Result<VerifyRepor
     let limits = TransactionLimits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
     let session = engine.session.clone();
     let start = Instant::now();
-    let report = match Verifier::new(prepared, limits, engine, StopHandle::new()).verify(selection(job)) {
+    let report = match Verifier::new(prepared, limits, engine, StopHandle::new()).verify(job.group.into()) {
         Ok(report) => report,
         Err(error) => return Ok(refused(&error)),
     };
@@ -347,26 +346,6 @@ pub(crate) fn environment(rules: Rules) -> Environment {
     Environment { vm_1_epoch, vm_2_epoch, epoch }
 }
 
-pub(crate) fn selection(job: &VerifyJob) -> Selection {
-    let Some((kind, cell)) = job.group else { return Selection::All };
-    let (kind, cell) = group(kind, cell);
-    Selection::Group { kind, cell }
-}
-
-/// The names of a group, as the verifier has them.
-pub(crate) fn group(kind: job::GroupKind, cell: job::CellName) -> (GroupKind, CellName) {
-    let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
-    let kind = match kind {
-        job::GroupKind::Lock => GroupKind::Lock,
-        job::GroupKind::Type => GroupKind::Type,
-    };
-    let cell = match cell {
-        job::CellName::Input(input) => CellName::Input(index(input)),
-        job::CellName::Output(output) => CellName::Output(index(output)),
-    };
-    (kind, cell)
-}
-
 pub(crate) fn refused(error: &PrepareError) -> VerifyReport {
     let path = match error {
         PrepareError::NoSuchGroup { .. } => Some("group".to_owned()),
@@ -381,49 +360,11 @@ pub(crate) fn to_report(
     read_us: u64,
     run_us: u64,
 ) -> Result<VerifyReport, String> {
-    let outcome = to_outcome(report.outcome)?;
-    let groups = report.groups.into_iter().map(to_group).collect::<Result<_, _>>()?;
-    let cycles = report.cycles;
+    // A supervisor that wants no answer any more kills the child.
+    let cancelled = || "the verification was cancelled".to_owned();
+    let (outcome, cycles) = (report.outcome.to_wire().ok_or_else(cancelled)?, report.cycles);
+    let groups = report.into_wire_groups().ok_or_else(cancelled)?;
     Ok(VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us })
-}
-
-fn to_group(group: GroupReport) -> Result<job::GroupReport, String> {
-    let indices = |indices: Vec<usize>| -> Vec<u32> {
-        indices.into_iter().map(|index| u32::try_from(index).unwrap_or(u32::MAX)).collect()
-    };
-    let left_out = LeftOut { lines: group.debug_lines_left_out, bytes: group.debug_bytes_left_out };
-    Ok(job::GroupReport {
-        script_hash: group.script_hash,
-        kind: match group.kind {
-            GroupKind::Lock => job::GroupKind::Lock,
-            GroupKind::Type => job::GroupKind::Type,
-        },
-        outcome: to_outcome(group.outcome)?,
-        exit_code: group.exit_code,
-        error: group.error.map(|error| job::GroupError {
-            kind: error.name.to_owned(),
-            vm_error: error.vm_error.map(ToOwned::to_owned),
-            source: error.source,
-            detail: error.detail,
-        }),
-        cycles: group.cycles,
-        native_cycles: group.counts.native_cycles,
-        interpreted_cycles: group.counts.interpreted_cycles,
-        restarted: group.counts.restarted.map(ToOwned::to_owned),
-        debug: Lines::from(group.debug).and_left_out(left_out),
-        inputs: indices(group.inputs),
-        outputs: indices(group.outputs),
-    })
-}
-
-fn to_outcome(outcome: TransactionOutcome) -> Result<VerifyOutcome, String> {
-    Ok(match outcome {
-        TransactionOutcome::Ok => VerifyOutcome::Ok,
-        TransactionOutcome::Failed => VerifyOutcome::Failed,
-        TransactionOutcome::NotRun => VerifyOutcome::NotRun,
-        // A supervisor that wants no answer any more kills the child.
-        TransactionOutcome::Cancelled => return Err("the verification was cancelled".to_owned()),
-    })
 }
 
 pub(crate) fn micros(start: Instant) -> u64 {

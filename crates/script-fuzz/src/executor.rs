@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use antares_hosted::{fuzz::FuzzJob, job};
+use antares_hosted::fuzz::FuzzJob;
 use antares_transaction::{Environment, FieldName, Mock};
 use antares_verifier::{
-    CellName, Engine, GroupKind, Prepared, Selection, StopHandle, TierCycles, TransactionLimits,
-    TransactionOutcome, TransactionReport, Verifier,
+    Engine, Prepared, Selection, StopHandle, TierCycles, TransactionLimits, TransactionOutcome,
+    TransactionReport, Verifier,
 };
 use antares_vm::{CountedMachine, CountingSession, MachineSession, NativeMachine};
 
@@ -93,7 +93,7 @@ impl Executor {
             (job.rules, TransactionLimits { cycles_max: job.cycles_max, debug_bytes_max: 0 });
         let environment =
             Environment { vm_1_epoch: rules.vm_1_epoch, vm_2_epoch: rules.vm_2_epoch, epoch: rules.epoch };
-        let selection = job.group.map_or(Selection::All, selection);
+        let selection = job.group.into();
         Ok(Self { mock, names, environment, selection, limits, machines })
     }
 
@@ -173,19 +173,6 @@ fn end_of(report: &TransactionReport) -> End {
             End::Failed { error: name, source, detail: error.detail.clone() }
         }
     }
-}
-
-fn selection((kind, cell): (job::GroupKind, job::CellName)) -> Selection {
-    let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
-    let kind = match kind {
-        job::GroupKind::Lock => GroupKind::Lock,
-        job::GroupKind::Type => GroupKind::Type,
-    };
-    let cell = match cell {
-        job::CellName::Input(input) => CellName::Input(index(input)),
-        job::CellName::Output(output) => CellName::Output(index(output)),
-    };
-    Selection::Group { kind, cell }
 }
 
 struct Native(Arc<MachineSession>);

@@ -27,6 +27,7 @@ mod scheduled;
 mod served;
 mod verify;
 mod watched;
+mod wire;
 
 pub use calls::{Call, Functions};
 pub use cancel::StopHandle;

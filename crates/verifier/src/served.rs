@@ -11,8 +11,8 @@ use antares_hosted::{
 use antares_transaction::{Environment, Mock, SharedData};
 
 use crate::{
-    Call, CellName, Ended, Functions, GroupKind, PrepareError, Prepared, Watch, WatchSession, WatchedMachine,
-    Watcher, decode, host_calls::Parent, quick::QuickMachine, run_hosted,
+    Call, Ended, Functions, PrepareError, Prepared, Watch, WatchSession, WatchedMachine, Watcher, decode,
+    host_calls::Parent, quick::QuickMachine, run_hosted,
 };
 
 /// Nodes of the tree of calls that are told at once.
@@ -48,7 +48,7 @@ fn run(job: HostedRun, parent: Arc<Parent>) -> Result<HostedNews, String> {
     let job::Rules { vm_1_epoch, vm_2_epoch, epoch } = job.rules;
     let prepared = Prepared::new(&mock, &Environment { vm_1_epoch, vm_2_epoch, epoch });
     let prepared = prepared.map_err(|error| error.to_string())?;
-    let (kind, cell) = group(job.kind, job.cell);
+    let (kind, cell) = (job.kind.into(), job.cell.into());
     let run = crate::HostedRun { kind, cell, args: job.args, cycles_max: job.cycles_max };
     let (ended, vms, stopped) = match job.watch {
         None => (run_hosted::<QuickMachine>(prepared, &run, parent), Vec::new(), None),
@@ -61,20 +61,6 @@ fn run(job: HostedRun, parent: Arc<Parent>) -> Result<HostedNews, String> {
         Ended::Error(why) => HostedNews::Ended(HostedEnd { result: Err(why), vms, stopped }),
         Ended::NotBegun(why) => HostedNews::Refused(why),
     })
-}
-
-/// The names of a group, as the verifier has them.
-fn group(kind: job::GroupKind, cell: job::CellName) -> (GroupKind, CellName) {
-    let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
-    let kind = match kind {
-        job::GroupKind::Lock => GroupKind::Lock,
-        job::GroupKind::Type => GroupKind::Type,
-    };
-    let cell = match cell {
-        job::CellName::Input(input) => CellName::Input(index(input)),
-        job::CellName::Output(output) => CellName::Output(index(output)),
-    };
-    (kind, cell)
 }
 
 type Seen = (Result<Ended, PrepareError>, Vec<job::WatchedVm>, Option<StoppedVm>);

@@ -4,7 +4,7 @@ use antares_abi::{Seen, Sha256Digest};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{CellName, GroupKind, Lines, Rules, Samples, Tier};
+use super::{CellName, GroupKind, GroupReport, Rules, Samples, Tier, VerifyOutcome};
 use crate::{Sealed, early::NativeEnd};
 
 /// How a transaction is encoded.
@@ -104,66 +104,6 @@ pub struct VerifyJob {
     pub sample_cycles: u64,
     /// What the sample points follow from, with the group's number.
     pub sample_salt: u64,
-}
-
-/// How a group, or the whole transaction, ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum VerifyOutcome {
-    /// Accepted.
-    Ok,
-    /// A script did not accept it.
-    Failed,
-    /// A group that was not run: one before it did not end well, or it was not asked for.
-    NotRun,
-}
-
-/// Why a group failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupError {
-    /// Name of the variant of ckb-script's `ScriptError`.
-    pub kind: String,
-    /// With `VMInternalError`: name of the variant of ckb-vm's `Error`.
-    pub vm_error: Option<String>,
-    /// The script, as ckb-script names it: `Inputs[0].Lock`.
-    pub source: String,
-    /// The error's text.
-    pub detail: String,
-}
-
-/// How one script group ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupReport {
-    /// Hash of the script.
-    pub script_hash: [u8; 32],
-    /// Lock or type.
-    pub kind: GroupKind,
-    /// How it ended.
-    pub outcome: VerifyOutcome,
-    /// What the script exited with, if it did.
-    pub exit_code: Option<i8>,
-    /// With [`VerifyOutcome::Failed`].
-    pub error: Option<GroupError>,
-    /// Cycles, up to the failure if there was one.
-    pub cycles: u64,
-    /// Of these in native code.
-    pub native_cycles: u64,
-    /// Of these in the interpreter.
-    pub interpreted_cycles: u64,
-    /// Why native code was left and the group run again, if it was: a `LeaveReason` name.
-    pub restarted: Option<String>,
-    /// Lines of debug output, in order.
-    pub debug: Lines,
-    /// Inputs whose cells have the script.
-    pub inputs: Vec<u32>,
-    /// Outputs that have the script.
-    pub outputs: Vec<u32>,
-}
-
-impl GroupReport {
-    /// Whether its script came to its own end in one tier, or did not run.
-    pub(crate) fn is_clean(&self) -> bool {
-        self.restarted.is_none() && (self.error.is_none() || self.exit_code.is_some())
-    }
 }
 
 /// What a run worker answers to a [`VerifyJob`].

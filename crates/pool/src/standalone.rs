@@ -6,9 +6,9 @@ use std::{
     fs::File,
     io::{self, BufReader, Write as _},
     mem::ManuallyDrop,
-    os::fd::{AsFd as _, FromRawFd as _, OwnedFd},
+    os::fd::{AsFd as _, FromRawFd as _},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::Child,
     thread::JoinHandle,
 };
 
@@ -22,20 +22,21 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     PoolError,
     frame::{self, FrameError},
+    hosted::start_piped,
     process_state::{ProcessKind, settle},
 };
 
 /// Bytes of any frame, at most: the longest is a job with transactions and native code.
 const FRAME_BYTES_MAX: usize = 512 << 20;
 
-/// A process apart, seen from its parent. Dropped, it is killed.
+/// A standalone worker, seen from its parent. Dropped, it is killed.
 #[derive(Debug)]
-pub struct Apart {
+pub struct StandaloneWorker {
     process: Child,
     to: File,
 }
 
-impl Apart {
+impl StandaloneWorker {
     /// Starts the program at `worker` with the number of this process, and gives it its only job. What it
     /// says goes to `hear`, on a thread of its own, until it says nothing more or `hear` wants no more; how
     /// reading ended is the thread's result.
@@ -47,25 +48,15 @@ impl Apart {
         job: &J,
         mut hear: impl FnMut(N) -> bool + Send + 'static,
     ) -> Result<(Self, JoinHandle<io::Result<()>>), PoolError> {
-        let start = |source| PoolError::Start { path: worker.to_owned(), source };
-        let mut process = Command::new(worker)
-            .arg(std::process::id().to_string())
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(start)?;
-        let pipes = process.stdin.take().zip(process.stdout.take());
-        let Some((to, from)) = pipes else { return Err(start(io::ErrorKind::BrokenPipe.into())) };
-        let mut apart = Self { process, to: OwnedFd::from(to).into() };
-        apart.tell(job).map_err(start)?;
+        let (process, to, from) = start_piped(worker, &[])?;
+        let mut started = Self { process, to: to.into() };
+        started.tell(job).map_err(|source| PoolError::Start { path: worker.to_owned(), source })?;
         let reader = std::thread::spawn(move || {
-            let mut from = BufReader::new(File::from(OwnedFd::from(from)));
+            let mut from = BufReader::new(File::from(from));
             while hear(frame::read(&mut from, FRAME_BYTES_MAX).map_err(to_io)?) {}
             Ok(())
         });
-        Ok((apart, reader))
+        Ok((started, reader))
     }
 
     /// Tells it something.
@@ -77,7 +68,7 @@ impl Apart {
     }
 }
 
-impl Drop for Apart {
+impl Drop for StandaloneWorker {
     fn drop(&mut self) {
         // It may be gone already.
         let _ = self.process.kill();
@@ -85,14 +76,14 @@ impl Drop for Apart {
     }
 }
 
-/// The pipes to the parent, seen from a process apart.
+/// The pipes to the parent, seen from a standalone process.
 #[derive(Debug)]
-pub struct ApartPipes {
+pub struct ParentPipes {
     from: ManuallyDrop<File>,
     to: ManuallyDrop<File>,
 }
 
-impl ApartPipes {
+impl ParentPipes {
     /// Tells the parent something.
     ///
     /// # Errors
@@ -119,17 +110,17 @@ impl ApartPipes {
 /// loads, and reads no script.
 ///
 /// # Errors
-/// It was not started by [`Apart::start`], cannot be locked in, or its parent is gone.
-pub fn serve_apart<J: DeserializeOwned, L>(
+/// It was not started by [`StandaloneWorker::start`], cannot be locked in, or its parent is gone.
+pub fn serve_standalone<J: DeserializeOwned, L>(
     load: impl FnOnce(&J) -> Result<L, String>,
-    work: impl FnOnce(J, Result<L, String>, ApartPipes) -> io::Result<()>,
+    work: impl FnOnce(J, Result<L, String>, ParentPipes) -> io::Result<()>,
 ) -> io::Result<()> {
     let parent = std::env::args().nth(1).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
     let parent = parent.filter(|parent| getppid() == Some(*parent)).ok_or(io::ErrorKind::InvalidInput)?;
     settle(ProcessKind::Zygote);
     // SAFETY: nothing else uses the standard descriptors, which are never closed.
     let pipe = |fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-    let mut pipes = ApartPipes { from: pipe(0), to: pipe(1) };
+    let mut pipes = ParentPipes { from: pipe(0), to: pipe(1) };
     let job: J = frame::read(&mut *pipes.from, FRAME_BYTES_MAX).map_err(to_io)?;
     let loaded = load(&job);
     let jail = Jail::new(Policy::hosted()).map_err(io::Error::other)?;
