@@ -80,7 +80,7 @@ impl Executor {
     /// The transaction or a name cannot be read, or there is no such field.
     pub fn new(job: &FuzzJob, document: &[u8], machines: Machines) -> Result<Self, FuzzError> {
         let mock = Mock::from_document(document, &[]).map_err(|error| FuzzError::Job(error.to_string()))?;
-        let mock = mock.hashed();
+        let mock = mock.hashed().sharing(job.libraries.iter().map(|one| &one.elf));
         let mut names = Vec::new();
         for text in &job.fields {
             let name: FieldName = text.parse().map_err(|error| FuzzError::Job(format!("{error}")))?;

@@ -38,6 +38,9 @@ const RUNS_OF_ONE: usize = 64;
 /// Cycles of an input whose branches' operands are looked at, at most: that is done in an interpreter.
 const OPERANDS_CYCLES_MAX: u64 = 20_000_000;
 
+/// Places of errors of one kind that are told apart: a jump to anywhere fails everywhere.
+const PLACES_MAX: usize = 4;
+
 /// Whoever wants to know.
 pub trait Parent {
     /// Hears.
@@ -68,6 +71,7 @@ pub fn fuzz(job: &FuzzJob, machines: &Machines, parent: &mut dyn Parent) -> Resu
         job,
         progress: FuzzProgress::default(),
         reached: Reached::new(1 << job.counter_bits),
+        reached_by_errors: Reached::new(1 << job.counter_bits),
         news: News::default(),
         nothing: (),
         found: None,
@@ -88,6 +92,8 @@ struct Judged<'a> {
     job: &'a FuzzJob,
     progress: FuzzProgress,
     reached: Reached,
+    /// The same of runs that end in an error: only one that goes elsewhere may be another bug.
+    reached_by_errors: Reached,
     news: News,
     /// libafl's observers: there are none.
     nothing: (),
@@ -122,9 +128,12 @@ impl<EM, Z> AflExecutor<EM, FuzzInput, State, Z> for Judged<'_> {
     ) -> Result<ExitKind, Error> {
         use libafl::state::HasExecutions as _;
         *state.executions_mut() += 1;
-        let (found, ran) = self.judge(input).map_err(|error| Error::illegal_state(error.to_string()))?;
-        let Self { executor, reached, news, .. } = self;
-        executor.take_counters(|counted| news.0.set(reached.add(counted)));
+        let (mut found, ran) = self.judge(input).map_err(|error| Error::illegal_state(error.to_string()))?;
+        let Self { executor, reached, reached_by_errors, news, .. } = self;
+        executor.take_counters(|counted| {
+            news.0.set(reached.add(counted));
+            found.take_if(|found| found.has_place && !reached_by_errors.add(counted));
+        });
         let progress = &mut self.progress;
         progress.edges = self.reached.edges;
         progress.runs += 1;
@@ -234,10 +243,31 @@ impl<'a> Fuzzing<'a> {
         if let Some(id) = id {
             self.kept(id, fields, parent)?;
         }
-        if let Some(found) = found.filter(|found| !self.judged.kinds.contains(&found.kind)) {
+        let Some(found) = found else { return Ok(()) };
+        let places = self.judged.kinds.iter().filter(|known| known.starts_with(&found.kind)).count();
+        if found.has_place && places >= PLACES_MAX {
+            return Ok(());
+        }
+        let found = self.placed(found, fields)?;
+        if !self.judged.kinds.contains(&found.kind) {
             self.tell_finding(found, fields, parent)?;
         }
         Ok(())
+    }
+
+    /// `found` with its place, if it has one, and an interpreter finds it soon enough.
+    fn placed(&self, found: Violation, fields: &FuzzInput) -> Result<Violation, FuzzError> {
+        if !found.has_place || self.judged.last_cycles > OPERANDS_CYCLES_MAX {
+            return Ok(found);
+        }
+        let (teller, session) = &self.teller;
+        teller.run(fields)?;
+        teller.take_counters(|_| ());
+        drop(session.take_compared());
+        Ok(match session.take_failed_at() {
+            Some(address) => found.at(address),
+            None => found,
+        })
     }
 
     /// An input has gone where none went before: what its branches compare is looked at, too.
@@ -268,14 +298,19 @@ impl<'a> Fuzzing<'a> {
             Some(_) if found.kind.starts_with("accepts ") => violation.kind.starts_with("accepts "),
             _ => violation.kind == found.kind,
         };
-        let small = minimise(fields.clone(), given.as_ref(), |tried| {
-            Ok::<_, FuzzError>(judged.judge(tried)?.0.is_some_and(|violation| is_same(&violation)))
+        let small = minimise(fields.clone(), given.as_ref(), |tried| match judged.judge(tried)?.0 {
+            Some(violation) if found.kind.starts_with(&violation.kind) || given.is_some() => {
+                Ok(is_same(&self.placed(violation, tried)?))
+            }
+            _ => Ok::<_, FuzzError>(false),
         })?;
-        let violation = judged.judge(&small)?.0.unwrap_or_else(|| found.clone());
+        let violation = match judged.judge(&small)?.0 {
+            Some(violation) => self.placed(violation, &small)?,
+            None => found.clone(),
+        };
         self.judged.executor.take_counters(|_| ());
-        let is_new = !self.judged.kinds.contains(&violation.kind);
-        self.judged.kinds.push(found.kind);
-        if !is_new {
+        if self.judged.kinds.contains(&violation.kind) {
+            self.judged.kinds.push(found.kind);
             return Ok(());
         }
         let finding = FuzzFinding {
@@ -285,6 +320,9 @@ impl<'a> Fuzzing<'a> {
             bytes_before: fields.bytes() as u64,
             run,
         };
+        if violation.kind != found.kind {
+            self.judged.kinds.push(found.kind);
+        }
         self.judged.kinds.push(violation.kind);
         parent.tell(FuzzNews::Found(Box::new(finding)))?;
         self.findings += 1;

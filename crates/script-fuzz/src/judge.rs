@@ -11,11 +11,18 @@ pub(crate) struct Violation {
     /// Two of one kind are one finding.
     pub(crate) kind: String,
     pub(crate) what: String,
+    /// Whether it is an error of an instruction, which tells bugs of one kind apart.
+    pub(crate) has_place: bool,
 }
 
 impl Violation {
     fn new(kind: impl Into<String>, what: impl Into<String>) -> Option<Self> {
-        Some(Self { kind: kind.into(), what: what.into() })
+        Some(Self { kind: kind.into(), what: what.into(), has_place: false })
+    }
+
+    /// The same at the instruction with this address.
+    pub(crate) fn at(self, address: u64) -> Self {
+        Self { kind: format!("{} at {address:#x}", self.kind), ..self }
     }
 }
 
@@ -41,7 +48,8 @@ pub(crate) fn judge(invariants: &Invariants, case: Case<'_>) -> Option<Violation
     }
     match case.end {
         End::Failed { error, source, .. } if invariants.fails => {
-            Violation::new(format!("{error} {source}"), case.end.to_string())
+            let kind = format!("{error} {source}");
+            Some(Violation { kind, what: case.end.to_string(), has_place: true })
         }
         End::Cycles { source } if invariants.fails => {
             Violation::new(format!("cycles {source}"), case.end.to_string())

@@ -158,6 +158,19 @@ impl Mock {
         changed
     }
 
+    /// The same transaction, whose cell deps have their data in `shared` where that has it: whoever compares
+    /// the two then need not read them.
+    #[must_use]
+    pub fn sharing<'a>(&self, shared: impl IntoIterator<Item = &'a Bytes> + Clone) -> Self {
+        let mut sharing = self.clone();
+        for dep in &mut sharing.parts_mut().0.mock_info.cell_deps {
+            if let Some(data) = shared.clone().into_iter().find(|data| **data == dep.data) {
+                dep.data = data.clone();
+            }
+        }
+        sharing
+    }
+
     /// The same transaction, which knows the hashes of the data of all its cells: copies of it need not hash
     /// them again.
     #[must_use]

@@ -35,6 +35,8 @@ pub struct CountingSession {
     counters: Counters,
     /// What branches compared that was not equal, if somebody wants to know.
     compared: Option<Mutex<Vec<(u64, u64)>>>,
+    /// Where the last machine failed.
+    failed_at: Mutex<Option<u64>>,
 }
 
 impl CountingSession {
@@ -42,7 +44,7 @@ impl CountingSession {
     #[must_use]
     pub fn new(bits: u8, compares: bool) -> Arc<Self> {
         let compared = compares.then(Mutex::default);
-        Arc::new(Self { bits, counters: Counters::new(bits), compared })
+        Arc::new(Self { bits, counters: Counters::new(bits), compared, failed_at: Mutex::default() })
     }
 
     /// Runs `attempt`, whose machines count here.
@@ -60,6 +62,13 @@ impl CountingSession {
     /// Lets `read` see what was counted since the last call, and sets it to zero.
     pub fn take_counters(&self, read: impl FnOnce(&mut [u8])) {
         self.counters.take(read);
+    }
+
+    /// Address of the instruction that a machine failed at since the last call: of the last that it had, where
+    /// the next one could not be fetched.
+    #[must_use]
+    pub fn take_failed_at(&self) -> Option<u64> {
+        self.failed_at.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The pairs of different values that branches compared since the last call, each once, in order.
@@ -106,7 +115,11 @@ impl DefaultMachineRunner for CountedMachine {
 
     fn run(&mut self) -> Result<i8, Error> {
         let Some(session) = self.session.clone() else { return Err(Error::Unimplemented) };
-        let ended = self.steps(&session);
+        let mut at = *self.vm.pc();
+        let ended = self.steps(&session, &mut at);
+        if ended.is_err() {
+            *session.failed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+        }
         if let Some(compared) = &session.compared {
             compared.lock().unwrap_or_else(PoisonError::into_inner).append(&mut self.compared);
         }
@@ -115,7 +128,8 @@ impl DefaultMachineRunner for CountedMachine {
 }
 
 impl CountedMachine {
-    fn steps(&mut self, session: &CountingSession) -> Result<i8, Error> {
+    /// Runs; `at` is the instruction that is executed.
+    fn steps(&mut self, session: &CountingSession, at: &mut u64) -> Result<i8, Error> {
         let Self { vm, decoder, compared, .. } = self;
         if vm.isa() & ISA_MOP != 0 && vm.version() == VERSION0 {
             return Err(Error::InvalidVersion);
@@ -130,6 +144,7 @@ impl CountedMachine {
             }
             let pc = *vm.pc();
             let instruction = decoder.decode(vm.memory_mut(), pc)?;
+            *at = pc;
             vm.add_cycles(estimate_cycles(instruction))?;
             let place = match way(instruction, pc, vm.registers()) {
                 None => None,

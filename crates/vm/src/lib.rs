@@ -31,6 +31,7 @@ mod interpreter;
 mod left;
 pub mod limits;
 mod lineage;
+mod loader;
 mod machine;
 mod mapped;
 mod mapping;

@@ -10,6 +10,7 @@ use ckb_vm::{
     CoreMachine, DefaultMachineBuilder, DefaultMachineRunner, Error, ISA_A, ISA_B, ISA_MOP, SupportMachine,
     Syscalls,
     cost_model::estimate_cycles,
+    elf::parse_elf,
     machine::{VERSION0, VERSION2, asm::AsmMachine},
 };
 
@@ -22,6 +23,7 @@ use crate::{
     host::{self, Attempted, Start},
     left::Left,
     limits::NATIVE_STACK_BYTES,
+    loader,
     memory::Core,
     observed::{self, Observed},
     pages::Pages,
@@ -301,8 +303,11 @@ impl Machine {
     /// Clears the machine and loads the program. Gives the bytes loaded.
     fn load(&mut self, script: &RunScript<'_>, limits: &Limits) -> Result<u64, Error> {
         *self.log.lock() = Log::new(limits.debug_bytes_max);
-        self.vm.machine.inner_mut().reset(script.isa, script.vm_version, limits.cycles_max);
-        self.vm.load_program(script.elf, script.args.iter().cloned().map(Ok))
+        let core = self.vm.machine.inner_mut();
+        core.reset(script.isa, script.vm_version, limits.cycles_max);
+        let metadata = parse_elf::<u64>(script.elf, script.vm_version)?;
+        let lean = loader::without_zeros(core, &metadata);
+        self.vm.machine.load_program_with_metadata(script.elf, &lean, script.args.iter().cloned().map(Ok))
     }
 
     /// Runs the loaded program in the tiers that there are.

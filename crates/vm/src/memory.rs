@@ -78,6 +78,8 @@ pub struct Core {
     filled: Option<Pages>,
     /// Whether the mapping reads as zeros.
     is_clear: bool,
+    /// Whether guest memory has not been used since [`Core::reset`].
+    is_blank: bool,
     /// Of all but the state.
     wiper: Wiper,
     /// Whether native code may count.
@@ -120,6 +122,7 @@ impl Core {
             protected: Pages::default(),
             filled: None,
             is_clear: true,
+            is_blank: false,
             wiper,
             counts,
         })
@@ -147,6 +150,7 @@ impl Core {
     pub(crate) fn reset(&mut self, isa: u8, vm_version: u32, cycles_max: u64) {
         self.clear();
         self.is_clear = false;
+        self.is_blank = true;
         self.filled = None;
         let machine = &mut self.machine;
         machine.isa = isa;
@@ -239,7 +243,7 @@ impl Core {
 
     /// The pages that may be executed.
     pub(crate) fn executable(&self) -> Pages {
-        Pages::with_flags(&self.machine.flags, |flags| flags & FLAG_EXECUTABLE != 0)
+        Pages::with_flag(&self.machine.flags, FLAG_EXECUTABLE)
     }
 
     /// Whether a syscall has put another program into the machine since the last call. If so, memory that
@@ -258,6 +262,20 @@ impl Core {
         }
         machine.frames.fill(1);
         true
+    }
+
+    /// Whether guest memory reads as zeros and no page has flags, asked by whoever will load a program.
+    pub(crate) fn take_blank(&mut self) -> bool {
+        // A machine that comes back from where it was put aside loads nothing before it is reset.
+        std::mem::take(&mut self.is_blank) && self.machine.reset_signal == 0
+    }
+
+    /// Adds `flags` to `pages`.
+    pub(crate) fn add_flags(&mut self, pages: Pages, flags: u8) {
+        for range in pages.ranges() {
+            self.machine.flags[range].iter_mut().for_each(|of_page| *of_page |= flags);
+        }
+        self.machine.last_write_page = u64::MAX;
     }
 
     /// Notes which pages the loader has filled, from then on the only ones that came from the transaction.

@@ -11,12 +11,14 @@ const WORDS: usize = RISCV_PAGES / 64;
 pub(crate) struct Pages([u64; WORDS]);
 
 impl Pages {
-    /// The pages whose flags `is_member` of.
-    pub(crate) fn with_flags(flags: &[u8; RISCV_PAGES], is_member: impl Fn(u8) -> bool) -> Self {
+    /// The pages that have `flag`, one bit.
+    pub(crate) fn with_flag(flags: &[u8; RISCV_PAGES], flag: u8) -> Self {
         let mut pages = Self::default();
-        for (word, flags) in pages.0.iter_mut().zip(flags.chunks_exact(64)) {
-            let bits = flags.iter().enumerate().map(|(bit, flags)| u64::from(is_member(*flags)) << bit);
-            *word = bits.fold(0, |word, bit| word | bit);
+        let (eights, _) = flags.as_chunks::<8>();
+        for (index, eight) in eights.iter().enumerate() {
+            // One bit of each byte, moved to the lowest, and all eight multiplied into the highest byte.
+            let bits = u64::from_le_bytes(*eight) >> flag.trailing_zeros() & 0x0101_0101_0101_0101;
+            pages.0[index / 8] |= (bits.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (index % 8 * 8);
         }
         pages
     }
@@ -70,10 +72,23 @@ impl Pages {
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         let mut page = 0;
         std::iter::from_fn(move || {
-            let start = (page..RISCV_PAGES).find(|page| self.has(*page))?;
-            page = (start..RISCV_PAGES).find(|page| !self.has(*page)).unwrap_or(RISCV_PAGES);
+            let start = self.next(page, true)?;
+            page = self.next(start, false).unwrap_or(RISCV_PAGES);
             Some(start..page)
         })
+    }
+
+    /// The first page from `page` on that is in the set, or is not.
+    fn next(&self, page: usize, is_member: bool) -> Option<usize> {
+        let (mut index, mut hidden) = (page / 64, u64::MAX << (page % 64));
+        while let Some(word) = self.0.get(index) {
+            let found = if is_member { *word } else { !*word } & hidden;
+            if found != 0 {
+                return Some(index * 64 + found.trailing_zeros() as usize);
+            }
+            (index, hidden) = (index + 1, u64::MAX);
+        }
+        None
     }
 }
 
@@ -105,8 +120,8 @@ mod tests {
     fn flags_decide() {
         let mut flags = [0; RISCV_PAGES];
         (flags[3], flags[700]) = (2, 6);
-        let pages = Pages::with_flags(&flags, |flags| flags & 2 != 0);
-        let without = pages.minus(Pages::with_flags(&flags, |flags| flags & 4 != 0));
+        let pages = Pages::with_flag(&flags, 2);
+        let without = pages.minus(Pages::with_flag(&flags, 4));
         assert!(without.ranges().flatten().eq([3]));
         assert_eq!(pages.and(without), without);
         assert_eq!(without.or(pages), pages);

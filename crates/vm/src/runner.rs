@@ -29,6 +29,7 @@ use crate::{
     interpreter::{Interpreter, Stop},
     left::Left,
     limits::{LOADED_CODE_BYTES_MAX, MACHINES_CROWDED, NATIVE_STACK_BYTES, STAY_CYCLES_MIN, STAYS_MIN},
+    loader,
     memory::Core,
     observed::{self, Observed},
     pages::Pages,
@@ -459,7 +460,8 @@ impl DefaultMachineRunner for NativeMachine {
         metadata: &ProgramMetadata,
         args: impl ExactSizeIterator<Item = Result<Bytes, Error>>,
     ) -> Result<u64, Error> {
-        let bytes = self.vm.machine.load_program_with_metadata(program, metadata, args)?;
+        let lean = loader::without_zeros(self.vm.machine.inner_mut(), metadata);
+        let bytes = self.vm.machine.load_program_with_metadata(program, &lean, args)?;
         let (vm_version, isa) = (self.vm.machine.version(), self.vm.machine.isa());
         self.tell_loaded();
         self.begin();

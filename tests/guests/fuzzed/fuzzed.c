@@ -2,7 +2,8 @@
 
    LENGTH    copies as many bytes of its witness as that says, into 64
    AMOUNTS   adds up amounts of 128 bits, and forgets that a sum may turn over
-   MAC       signs where to, and forgets how much */
+   MAC       signs where to, and forgets how much
+   TWICE     stores through an offset of its witness in two places */
 typedef unsigned long u64;
 typedef unsigned __int128 u128;
 typedef unsigned char u8;
@@ -91,5 +92,21 @@ int script(void) {
 #endif
   state = hash(state, witness + 8, 20);
   return state == number_at(witness + 28, 8) ? OK : WRONG;
+}
+
+#elif defined(CASE_TWICE)
+/* The witness: which of two tables, and an offset of 32 bits. */
+int script(void) {
+  static volatile u8 bytes[8], table[16], other[16];
+  u64 length = sizeof bytes;
+  if (call(WITNESS, (u64)bytes, (u64)&length, 0, 0, INPUT) || length != 5) return UNREADABLE;
+  u64 offset = number_at((const u8 *)bytes + 1, 4);
+#ifdef RIGHT
+  offset %= sizeof table;
+#endif
+  if (bytes[0] == 1) table[offset] = 1;
+  else if (bytes[0] == 2) other[offset] += 2;
+  else return WRONG;
+  return OK;
 }
 #endif

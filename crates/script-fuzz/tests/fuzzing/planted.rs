@@ -29,7 +29,7 @@ fn a_length_that_is_not_checked_is_found() {
     let job = job(&mock, &[&elf], &["witness.0"], fails());
     let told = run(&job, &machines).unwrap();
     let found = only(&told);
-    assert!(found.kind.ends_with("Inputs[0].Lock"), "{found:?}");
+    assert!(found.kind.contains("Inputs[0].Lock at 0x"), "{found:?}");
     assert!(matches!(end(&job, &machines, found), End::Failed { .. }));
     // The header, and what reaches the return address.
     let witness = &found.fields[0];
@@ -111,4 +111,25 @@ fn a_field_that_no_signature_covers_is_found() {
     // Where nothing is accepted there is nothing to be bound.
     let refused = run(&job_of(&right, &witness), &native(&[&right])).unwrap_err();
     assert!(refused.to_string().contains("not accepted"), "{refused}");
+}
+
+#[test]
+fn errors_of_one_kind_in_two_places_are_two_findings() {
+    let places = |is_right| -> Vec<u8> {
+        let elf = antares_guests::fuzzed("TWICE", is_right).unwrap();
+        let mut job = job(&as_lock(&elf, b"", b"\x01\0\0\0\0"), &[&elf], &["witness.0"], fails());
+        job.findings_max = 10;
+        let told = run(&job, &native(&[&elf])).unwrap();
+        assert_eq!(told.done.runs, 20_000);
+        let begin = "MemOutOfBound Inputs[0].Lock at 0x";
+        told.found
+            .iter()
+            .filter(|found| found.kind.starts_with(begin))
+            .map(|found| found.fields[0][0])
+            .collect()
+    };
+    let mut found = places(false);
+    found.sort_unstable();
+    assert_eq!(found, [1, 2]);
+    assert!(places(true).is_empty());
 }
