@@ -68,6 +68,11 @@ impl Case {
         Ok(antares_compiler::lower(&self.program()?, 1 << 20, tier)?.module)
     }
 
+    /// The IR of the code, where that counts where it goes.
+    pub(crate) fn counted_module(&self) -> Result<Module> {
+        Ok(antares_compiler::lower_counted(&self.program()?, 1 << 20)?.module)
+    }
+
     /// The file with these expectations.
     pub(crate) fn with_expectations(&self, shown: &[Shown]) -> String {
         let mut text = self.head.clone();

@@ -15,6 +15,9 @@ use crate::case::Case;
 /// Cycle limit of outcomes.
 const CYCLES_MAX: u64 = 1_000_000;
 
+/// Bits of counters' numbers in code that counts.
+const COUNTER_BITS: u8 = 12;
+
 /// What one stage shows.
 pub(crate) struct Shown {
     pub(crate) stage: String,
@@ -34,7 +37,8 @@ pub(crate) fn show(case: &Case, elf: &[u8], stage: &str) -> Result<Shown> {
         "llvm" => functions(&text(Stage::LlvmBefore)?),
         "optimised" => functions(&text(Stage::Llvm)?),
         "asm" => instructions(&text(Stage::Asm)?),
-        "baseline" => baseline(case)?,
+        "baseline" => baseline(&antares_baseline::listing(&case.module(CodeTier::Baseline)?, None)?),
+        "counted" => baseline(&antares_baseline::listing(&case.counted_module()?, Some(COUNTER_BITS))?),
         "outcome" => outcome(case, elf)?,
         _ => bail!("no stage is named {stage:?}"),
     };
@@ -75,18 +79,17 @@ fn instructions(assembly: &str) -> Vec<String> {
 
 /// The guest's functions as the baseline generates them. Places inside a function are numbered from its
 /// start.
-fn baseline(case: &Case) -> Result<Vec<String>> {
-    let listing = antares_baseline::listing(&case.module(CodeTier::Baseline)?)?;
+fn baseline(listing: &Listing) -> Vec<String> {
     let mut lines = Vec::new();
     for (entry, range) in &listing.functions {
         lines.push(format!("function at {:#x}:", entry.0));
         let decoder =
             Decoder::with_ip(64, &listing.code[range.clone()], range.start as u64, DecoderOptions::NONE);
         lines.extend(
-            decoder.into_iter().map(|instruction| host_instruction(&listing, range.start, &instruction)),
+            decoder.into_iter().map(|instruction| host_instruction(listing, range.start, &instruction)),
         );
     }
-    Ok(lines)
+    lines
 }
 
 /// One host instruction, with names for what it jumps to.

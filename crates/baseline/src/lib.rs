@@ -116,13 +116,13 @@ pub struct Listing {
     pub stubs: Vec<(&'static str, usize)>,
 }
 
-/// The code that [`compile`] puts into the library.
+/// The code that [`compile`] puts into the library, or [`compile_counted`], where there are bits of numbers.
 ///
 /// # Errors
 /// As [`compile`].
-pub fn listing(module: &Module) -> Result<Listing, BaselineError> {
+pub fn listing(module: &Module, counter_bits: Option<u8>) -> Result<Listing, BaselineError> {
     let mut code = Code::default();
-    let context = Context::new(module, &mut code);
+    let context = Context { counter_bits, ..Context::new(module, &mut code) };
     stubs::emit(&context, &mut code);
     let mut functions = Vec::new();
     for function in &module.functions {

@@ -190,6 +190,14 @@ pub fn lower(program: &Program, operations_max: u64, tier: CodeTier) -> Result<L
     Ok(lowered)
 }
 
+/// The same for code that counts where it goes.
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_counted(program: &Program, operations_max: u64) -> Result<Lowered, CompileError> {
+    lower_by(counted::optimize, program, operations_max, CodeTier::Baseline)
+}
+
 fn lower_by(
     optimize: Optimize,
     program: &Program,
