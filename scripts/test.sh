@@ -10,12 +10,41 @@ trap 'rm -f "$log"' EXIT
 
 # The workers are processes of their own: cargo test alone would not build them for the packages that start them.
 build() { cargo build --workspace --all-targets; }
-run_tests() { cargo test --workspace --no-fail-fast 2>&1 | tee -a "$log"; }
-check_chart() { deploy/check/chart.sh 2>&1 | tee -a "$log"; }
+run_tests() { logged cargo test --workspace --no-fail-fast; }
+check_chart() { logged deploy/check/chart.sh; }
+
+# logged COMMAND...: runs it, shows what it says, and keeps that. A process that it leaves behind has its output still,
+# and would be waited for until it ends: it is told and ended.
+logged() {
+    local status=0 to shows pipe
+    exec {to}> >(tee -a "$log")
+    shows=$!
+    pipe=$(readlink "/proc/$shows/fd/0") || pipe=
+    "$@" >&"$to" 2>&1 {to}>&- || status=$?
+    exec {to}>&-
+    end_those_left "$shows" "$pipe"
+    wait "$shows" || true
+    return $status
+}
+
+# end_those_left PROCESS PIPE: ends whoever else has PIPE open, after a while in which they may end by themselves.
+end_those_left() {
+    local left number
+    [ -n "$2" ] || return 0
+    for _ in $(seq 50); do
+        left=$(find /proc/[0-9]*/fd -lname "${2//[\[\]]/?}" 2>/dev/null | cut -d / -f 3 | sort -u | grep -vx "$1" || true)
+        [ -n "$left" ] || return 0
+        sleep 0.1
+    done
+    for number in $left; do
+        echo "left behind, and ended now: $number $(tr '\0' ' ' <"/proc/$number/cmdline" | cut -c 1-300)" | tee -a "$log"
+        kill -KILL "$number" || true
+    done
+}
 
 # One check to us: every expression of dashboards and alerts against a real Prometheus that scrapes a real service.
 check_dashboard() {
-    if deploy/check/observe.sh 2>&1 | tee -a "$log"; then
+    if logged deploy/check/observe.sh; then
         echo "dashboard: 1 passed, 0 failed, 0 skipped" | tee -a "$log"
     else
         echo "dashboard: 0 passed, 1 failed, 0 skipped" | tee -a "$log"
@@ -25,7 +54,7 @@ check_dashboard() {
 
 # One check to us: a real collector and the real pprof read the profiles of a real service.
 check_profiles() {
-    if python3 deploy/check/profiles.py "${CARGO_TARGET_DIR:-target}/debug/antares" 2>&1 | tee -a "$log"; then
+    if logged python3 deploy/check/profiles.py "${CARGO_TARGET_DIR:-target}/debug/antares"; then
         echo "profiles: 1 passed, 0 failed, 0 skipped" | tee -a "$log"
     else
         echo "profiles: 0 passed, 1 failed, 0 skipped" | tee -a "$log"
