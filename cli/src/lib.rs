@@ -72,6 +72,7 @@ mod shapes_of_servers;
 mod signed_answer;
 mod size;
 mod snapshot;
+mod source_maps;
 mod sources;
 #[cfg(feature = "server")]
 mod status;

@@ -34,6 +34,10 @@ pub(crate) const SNAPSHOT_FUNCTIONS_MAX: usize = 64;
 pub(crate) const SNAPSHOT_BYTES_MAX: u64 = 64 << 20;
 /// Longest source file that lines are shown of, bytes.
 pub(crate) const SOURCE_BYTES_MAX: u64 = 4 << 20;
+/// Longest source map that is read, bytes.
+pub(crate) const SOURCE_MAP_BYTES_MAX: u64 = 32 << 20;
+/// Mappings of one; each takes 28 bytes of memory.
+pub(crate) const MAPPINGS_MAX: usize = 2 << 20;
 /// After a full compile that failed, none is tried for so long.
 pub(crate) const KEPT_AGAIN_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// A compile that lasts longer shows that it is at work.

@@ -28,6 +28,7 @@ use crate::{
     output,
     report::{self, Report, ServerDiagnosis},
     run_request,
+    source_maps::SourceMaps,
     sources::Folders,
     verdict::{self, Group, Verdict},
     verify_request, workers,
@@ -107,7 +108,7 @@ pub(crate) fn of_run(
 ) -> Result<Vec<Why>, Failure> {
     let is_failure = matches!(report.outcome, report::Outcome::Error | report::Outcome::CyclesExceeded)
         || report.exit_code.is_some_and(|code| code != 0);
-    let there = of_server(report.told.as_ref(), args)?;
+    let there = of_server(report.told.as_ref(), &report.debug, args)?;
     if !there.is_empty() {
         return Ok(there);
     }
@@ -128,7 +129,14 @@ pub(crate) fn of_run(
     programs.add(&request.elf);
     let codes = error_codes(args)?;
     let cells = |_: u64, _: u64| None;
-    let known = Known { programs: &programs, cells: &cells, codes: &codes, error: None, code_hash: None };
+    let known = Known {
+        programs: &programs,
+        cells: &cells,
+        codes: &codes,
+        debug: &report.debug,
+        error: None,
+        code_hash: None,
+    };
     Ok(vec![tell(&answer, &known, args, None)?])
 }
 
@@ -138,7 +146,9 @@ pub(crate) fn of_verdict(
     verdict: &Verdict,
     args: &DiagnosisArgs,
 ) -> Result<Vec<Why>, Failure> {
-    let there = of_server(verdict.told.as_ref(), args)?;
+    let failed = verdict.groups.iter().find(|group| group.outcome == verdict::Outcome::Failed);
+    let debug = failed.map(|group| &*group.debug).unwrap_or_default();
+    let there = of_server(verdict.told.as_ref(), debug, args)?;
     if !there.is_empty() {
         return Ok(there);
     }
@@ -175,6 +185,7 @@ pub(crate) fn of_verdict(
             programs: &elfs,
             cells: &cells,
             codes: &codes,
+            debug: &group.debug,
             error: group.error.as_ref().and_then(|error| error.vm_error.as_deref()),
             code_hash: code_hash.as_deref(),
         };
@@ -186,7 +197,11 @@ pub(crate) fn of_verdict(
 
 /// What a server told of why a script failed, with the sources and the table of exit codes that are here;
 /// nothing if it told nothing: then a run here does.
-fn of_server(told: Option<&ServerDiagnosis>, args: &DiagnosisArgs) -> Result<Vec<Why>, Failure> {
+fn of_server(
+    told: Option<&ServerDiagnosis>,
+    debug: &[String],
+    args: &DiagnosisArgs,
+) -> Result<Vec<Why>, Failure> {
     let Some(ServerDiagnosis { json, missing }) = told else { return Ok(Vec::new()) };
     if json.is_empty() {
         eprintln!("antares: the server does not tell why it failed ({})", output::printable(missing));
@@ -195,6 +210,7 @@ fn of_server(told: Option<&ServerDiagnosis>, args: &DiagnosisArgs) -> Result<Vec
     let diagnosis = Diagnosis::from_json(json).map_err(|error| workers::ours(error.to_string()))?;
     let here = Folders::of_command();
     let diagnosis = diagnosis.with_codes(&error_codes(args)?).with_source(&|file| here.read(file));
+    let diagnosis = with_javascript(diagnosis, debug, args)?;
     Ok(vec![Why { group: None, diagnosis: Some(diagnosis), tree: None }])
 }
 
@@ -288,6 +304,8 @@ struct Known<'a> {
     programs: &'a Programs,
     cells: &'a antares_diagnosis::CellFinder<'a>,
     codes: &'a ErrorCodes,
+    /// Debug output of the first run.
+    debug: &'a [String],
     error: Option<&'a str>,
     code_hash: Option<&'a str>,
 }
@@ -315,6 +333,7 @@ fn tell(
         error: known.error,
         code_hash: known.code_hash,
     });
+    let diagnosis = diagnosis.map(|it| with_javascript(it, known.debug, args)).transpose()?;
     let tree = if args.verbose > 2 {
         let profile = Profile::decode(&answer.report.profile).map_err(|error| broken(&error))?;
         Some(tree(&View::new(&profile, known.programs)))
@@ -322,6 +341,15 @@ fn tell(
         None
     };
     Ok(Why { group, diagnosis, tree })
+}
+
+/// A diagnosis with the stacks of JavaScript that are in debug output, and with what source maps know of them.
+fn with_javascript(
+    diagnosis: Diagnosis,
+    debug: &[String],
+    args: &DiagnosisArgs,
+) -> Result<Diagnosis, Failure> {
+    Ok(SourceMaps::read(&args.source_map)?.apply(diagnosis.with_javascript(debug.iter().map(String::as_str))))
 }
 
 fn error_codes(args: &DiagnosisArgs) -> Result<ErrorCodes, Failure> {

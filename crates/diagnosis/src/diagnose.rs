@@ -75,6 +75,7 @@ pub fn diagnose(inputs: &Inputs<'_>) -> Option<Diagnosis> {
         system_calls_left_out: evidence.system_calls_left_out,
         registers: told_registers(vm),
         children: others.iter().map(|vm| teller.child(vm)).collect(),
+        javascript: Vec::new(),
         steps,
         is_followed: vm.is_followed,
         has_names,

@@ -134,6 +134,13 @@ impl Diagnosis {
     }
 
     fn with_few_calls(&mut self) {
+        // The exception that came last.
+        self.javascript.drain(..self.javascript.len().saturating_sub(1));
+        for stack in &mut self.javascript {
+            let left_out = stack.frames.len().saturating_sub(PLACE_SHORT);
+            stack.frames.truncate(PLACE_SHORT);
+            stack.left_out = stack.left_out.saturating_add(left_out as u64);
+        }
         let skipped = self.system_calls.len().saturating_sub(SYSTEM_CALLS_SHORT);
         let rest = self.system_calls.split_off(skipped);
         let decided = self.system_call;
@@ -148,6 +155,7 @@ impl Diagnosis {
     fn with_short_names(&mut self) {
         cut(&mut self.summary, 2 * NAME_SHORT);
         self.source.clear();
+        self.javascript.clear();
         let mut frames: Vec<&mut Frame> = self.place.iter_mut().chain(&mut self.stack).collect();
         let branches =
             self.branch.iter_mut().chain(self.children.iter_mut().filter_map(|it| it.branch.as_mut()));
@@ -291,6 +299,7 @@ mod tests {
             registers: Vec::new(),
             source: Vec::new(),
             children: vec![child; 32],
+            javascript: Vec::new(),
             steps: Vec::new(),
             is_followed: true,
             has_names: true,

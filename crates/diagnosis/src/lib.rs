@@ -14,6 +14,7 @@ mod decide;
 mod diagnose;
 mod encoding;
 mod faults;
+mod javascript;
 mod names;
 pub mod report;
 mod text;

@@ -38,6 +38,9 @@ pub struct Diagnosis {
     pub source: Vec<SourceLine>,
     /// The other VMs that ended before, in that order.
     pub children: Vec<Child>,
+    /// Stacks of JavaScript that the script has printed, those of its last exceptions, in that order.
+    #[serde(default)]
+    pub javascript: Vec<JavaScriptStack>,
     /// The last instructions, in order.
     pub steps: Vec<Step>,
     /// Whether instructions were followed up to the end: without that there is no value and no branch.
@@ -200,6 +203,47 @@ pub struct Child {
     pub branch: Option<Branch>,
     /// Number of the system call that decided.
     pub system_call: Option<u64>,
+}
+
+/// A stack of JavaScript, as QuickJS prints it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JavaScriptStack {
+    /// What was printed before it: the exception, or `Caused by:`.
+    pub thrown: Option<String>,
+    /// Calls, the innermost first.
+    pub frames: Vec<JavaScriptFrame>,
+    /// Outer calls that are not told.
+    pub left_out: u64,
+    /// Lines of the author's source around the innermost call that a source map knows.
+    pub source: Vec<SourceLine>,
+}
+
+/// A call in JavaScript: in the bundle, and in what it was made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JavaScriptFrame {
+    /// The function, as the bundle names it.
+    pub function: String,
+    /// The file; none where QuickJS has no name, as in bytecode.
+    pub file: Option<String>,
+    /// Line of the bundle, from 1.
+    pub line: Option<u32>,
+    /// Column of the bundle, from 1.
+    pub column: Option<u32>,
+    /// Whether it is a function of QuickJS.
+    pub is_native: bool,
+    /// Where that comes from, by a source map.
+    pub original: Option<OriginalPlace>,
+}
+
+/// A place in what an author wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OriginalPlace {
+    /// The file.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1; none where the call has none.
+    pub column: Option<u32>,
 }
 
 /// An instruction that was executed.

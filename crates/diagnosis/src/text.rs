@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::{
     Diagnosis,
     diagnose::{line, where_it_is},
-    report::{Branch, CallTold, Child, Ending, Frame, Value},
+    report::{Branch, CallTold, Child, Ending, Frame, JavaScriptFrame, JavaScriptStack, SourceLine, Value},
 };
 
 /// Calls and system calls in the short form.
@@ -20,6 +20,7 @@ impl Diagnosis {
     #[must_use]
     pub fn to_short_text(&self) -> String {
         let mut text = format!("why: {}\n", self.summary);
+        self.write_javascript(&mut text, SHORT_CALLS);
         self.write_decided(&mut text, true);
         let is_elsewhere = self.is_elsewhere();
         let calls = if is_elsewhere { &self.place } else { &self.stack };
@@ -39,11 +40,9 @@ impl Diagnosis {
         if let Some(advice) = &self.ending.advice {
             let _ = writeln!(text, "  {advice}");
         }
+        self.write_javascript(&mut text, usize::MAX);
         self.write_decided(&mut text, false);
-        for source in &self.source {
-            let mark = if source.is_place { '>' } else { ' ' };
-            let _ = writeln!(text, "  {mark} {:>5} | {}", source.line, source.text);
-        }
+        write_source(&mut text, &self.source);
         if self.is_elsewhere() {
             let _ =
                 write!(text, "  calls, where it was decided\n{}", self.calls(&self.place, usize::MAX, true));
@@ -93,6 +92,22 @@ impl Diagnosis {
         let decided = self.system_calls.iter().find(|call| Some(call.index) == self.system_call);
         if let Some(call) = decided {
             let _ = writeln!(text, "  system call {}", call_told(call));
+        }
+    }
+
+    fn write_javascript(&self, text: &mut String, max: usize) {
+        for JavaScriptStack { thrown, frames, left_out, source } in &self.javascript {
+            let thrown =
+                thrown.as_ref().map(|thrown| format!(": {}", thrown.replace('\n', " "))).unwrap_or_default();
+            let _ = writeln!(text, "  JavaScript stack{thrown}");
+            for (number, frame) in frames.iter().take(max).enumerate() {
+                let _ = writeln!(text, "    {number:>2} {}", call_in_javascript(frame));
+            }
+            let left_out = *left_out + frames.len().saturating_sub(max) as u64;
+            if left_out > 0 {
+                let _ = writeln!(text, "       … {left_out} more");
+            }
+            write_source(text, source);
         }
     }
 
@@ -172,6 +187,28 @@ impl Diagnosis {
             );
         }
     }
+}
+
+fn write_source(text: &mut String, lines: &[SourceLine]) {
+    for source in lines {
+        let mark = if source.is_place { '>' } else { ' ' };
+        let _ = writeln!(text, "  {mark} {:>5} | {}", source.line, source.text);
+    }
+}
+
+/// `check (src/lock.ts:41:3)`; of what no map knows, the place in the bundle.
+fn call_in_javascript(frame: &JavaScriptFrame) -> String {
+    let place = |file: &str, numbers: [Option<u32>; 2]| {
+        let numbers = numbers.into_iter().flatten().map(|number| format!(":{number}"));
+        format!(" ({file}{})", numbers.collect::<String>())
+    };
+    let at = match (&frame.original, &frame.file) {
+        (Some(original), _) => place(&original.file, [Some(original.line), original.column]),
+        (None, _) if frame.is_native => " (native)".to_owned(),
+        (None, None) if frame.line.is_none() => String::new(),
+        (None, file) => place(file.as_deref().unwrap_or("bundle"), [frame.line, frame.column]),
+    };
+    format!("{}{at}", frame.function)
 }
 
 fn has_failed(ending: &Ending) -> bool {

@@ -2,9 +2,9 @@
 //! may be hostile.
 
 use antares_abi::Sha256Digest;
-use antares_diagnosis::{ErrorCodes, Inputs, diagnose};
+use antares_diagnosis::{Diagnosis, ErrorCodes, Inputs, diagnose};
 use antares_evidence::Evidence;
-use antares_pool::job::{CellName, GroupKind, ProfiledReport, Rules, VerifyReport};
+use antares_pool::job::{CellName, GroupKind, Lines, ProfiledReport, Rules, VerifyOutcome, VerifyReport};
 use antares_profile_view::Programs;
 use antares_transaction::{Mock, programs};
 use bytes::Bytes;
@@ -59,7 +59,11 @@ pub(crate) fn tell(evidence: &Evidence, ran: &Ran, report: &ProfiledReport, byte
         error: vm_error(report),
         code_hash: code_hash.as_deref(),
     });
-    diagnosis.and_then(|diagnosis| diagnosis.into_json(bytes_max)).unwrap_or_default()
+    let told = |diagnosis: Diagnosis| {
+        let debug = debug(report).into_iter().flat_map(Lines::iter);
+        diagnosis.with_javascript(debug).into_json(bytes_max)
+    };
+    diagnosis.and_then(told).unwrap_or_default()
 }
 
 /// The code hash of a script that is named by type, in hexadecimal digits.
@@ -70,6 +74,18 @@ fn code_hash(mock: &Mock, (kind, cell): (GroupKind, CellName)) -> Option<String>
     };
     let hash = mock.type_named_code(kind == GroupKind::Type, source, index)?;
     Some(Sha256Digest(hash).to_string())
+}
+
+/// Debug output of what failed.
+fn debug(report: &ProfiledReport) -> Option<&Lines> {
+    match report {
+        ProfiledReport::Run(run) => Some(&run.debug),
+        ProfiledReport::Verify(VerifyReport::Done { groups, .. }) => {
+            let failed = groups.iter().find(|group| group.outcome == VerifyOutcome::Failed);
+            failed.map(|group| &group.debug)
+        }
+        ProfiledReport::Verify(_) => None,
+    }
 }
 
 fn vm_error(report: &ProfiledReport) -> Option<&str> {

@@ -1,0 +1,230 @@
+//! Source maps: from a place in a bundle of JavaScript to what its author wrote.
+
+use std::path::{Component, Path, PathBuf};
+
+use antares_diagnosis::report::{Diagnosis, JavaScriptFrame, OriginalPlace};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use serde::Deserialize;
+use sourcemap::{SourceMap, Token, vlq::parse_vlq_segment};
+
+use crate::{
+    args::diagnosis::SourceMapName,
+    failure::Failure,
+    input,
+    limits::{MAPPINGS_MAX, SOURCE_MAP_BYTES_MAX},
+    sources::Folders,
+};
+
+/// Digits of one number of a mapping: more are more than 32 bits.
+const DIGITS_MAX: usize = 7;
+/// Numbers of one mapping.
+const NUMBERS_MAX: usize = 5;
+
+/// Maps of bundles.
+#[derive(Default)]
+pub(crate) struct SourceMaps(Vec<Map>);
+
+/// The map of one bundle.
+struct Map {
+    /// Where it was read.
+    path: PathBuf,
+    /// The bundle's name, if that was said.
+    bundle: Option<String>,
+    map: SourceMap,
+}
+
+/// What is checked before the map is decoded.
+#[derive(Deserialize)]
+struct Head {
+    version: Option<u32>,
+    mappings: Option<String>,
+    sections: Option<serde::de::IgnoredAny>,
+}
+
+impl SourceMaps {
+    /// Reads the maps that are named.
+    pub(crate) fn read(names: &[SourceMapName]) -> Result<Self, Failure> {
+        let read = |name: &SourceMapName| {
+            let bytes = input::read(&name.path, SOURCE_MAP_BYTES_MAX)?;
+            let map = decode(&bytes).with_context(|| name.path.display().to_string());
+            let map = map.map_err(Failure::Usage)?;
+            Ok(Map { path: name.path.clone(), bundle: name.bundle.clone(), map })
+        };
+        names.iter().map(read).collect::<Result<_, Failure>>().map(Self)
+    }
+
+    /// `diagnosis` with the places that the maps know. A map that knows none is told of.
+    pub(crate) fn apply(&self, diagnosis: Diagnosis) -> Diagnosis {
+        if self.0.is_empty() {
+            return diagnosis;
+        }
+        let here = Folders::of_command();
+        let original = |frame: &JavaScriptFrame| {
+            let (map, token) = self.token(frame)?;
+            map.original(token, frame.column.is_some())
+        };
+        let text = |frame: &JavaScriptFrame| {
+            let (map, token) = self.token(frame)?;
+            let content = map.map.get_source_contents(token.get_src_id());
+            content.map(ToOwned::to_owned).or_else(|| here.read(&map.file(token)?))
+        };
+        let diagnosis = diagnosis.with_originals(&original, &text);
+        if diagnosis.ending.exit_code != Some(0) {
+            self.tell_unused(&diagnosis);
+        }
+        diagnosis
+    }
+
+    /// The mapping of a call, and its map.
+    fn token(&self, frame: &JavaScriptFrame) -> Option<(&Map, Token<'_>)> {
+        let map = self.map_of(frame)?;
+        let line = frame.line?.checked_sub(1)?;
+        Some((map, map.token(line, frame.column.map(|column| column.saturating_sub(1)))?))
+    }
+
+    /// The map of the bundle that a call is in. Bytecode and `<run_from_file>` have no name: they are of the
+    /// only map, or of the one that is said to have no name.
+    fn map_of(&self, frame: &JavaScriptFrame) -> Option<&Map> {
+        let file = frame.file.as_deref().filter(|file| !file.starts_with('<')).unwrap_or_default();
+        let mut named = self.0.iter().filter(|map| map.is_of(file));
+        match (named.next(), &*self.0) {
+            (Some(map), _) => Some(map),
+            (None, [only]) if file.is_empty() && only.bundle.is_none() => Some(only),
+            (None, _) => None,
+        }
+    }
+
+    fn tell_unused(&self, diagnosis: &Diagnosis) {
+        let frames = || diagnosis.javascript.iter().flat_map(|stack| &stack.frames);
+        for map in &self.0 {
+            let of_map =
+                || frames().filter(|frame| self.map_of(frame).is_some_and(|it| std::ptr::eq(it, map)));
+            let why = if frames().next().is_none() {
+                "no stack of JavaScript was printed".to_owned()
+            } else if of_map().any(|frame| frame.original.is_some()) {
+                continue;
+            } else if of_map().next().is_some() {
+                "no line of the stack is in the map: is it of another build?".to_owned()
+            } else {
+                let mut files: Vec<_> = frames().map(|frame| frame.file.as_deref().unwrap_or("")).collect();
+                files.dedup();
+                format!(
+                    "no call is of its bundle; the calls' files are {files:?}: NAME=FILE says which it is of"
+                )
+            };
+            let (path, why) = (map.path.display().to_string(), crate::output::printable(&why));
+            eprintln!("antares: {}: {why}", crate::output::printable(&path));
+        }
+    }
+}
+
+impl Map {
+    /// Whether it is of the bundle `file`: by the name that was said, else by the map's own `file`, else by
+    /// where the map is.
+    fn is_of(&self, file: &str) -> bool {
+        let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let by_path = || {
+            let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            last(name.strip_suffix(".map").unwrap_or(name)) == last(file)
+        };
+        match (&self.bundle, self.map.get_file()) {
+            (Some(bundle), _) => bundle == file,
+            (None, _) if file.is_empty() => false,
+            (None, Some(name)) => last(name) == last(file) || by_path(),
+            (None, None) => by_path(),
+        }
+    }
+
+    /// The mapping of a place of the bundle, from 0: the last one up to the column, else the line's first.
+    fn token(&self, line: u32, column: Option<u32>) -> Option<Token<'_>> {
+        let is_here = |token: &Token<'_>| token.get_dst_line() == line && token.has_source();
+        let up_to = |column: u32| self.before((line, column.saturating_add(1)));
+        let at_column = column.and_then(|column| self.map.get_token(up_to(column).checked_sub(1)?));
+        at_column.filter(is_here).or_else(|| {
+            let mut rest = (self.before((line, 0))..).map_while(|index| self.map.get_token(index));
+            // A line may begin with what the bundler has put there.
+            rest.by_ref().take_while(|token| token.get_dst_line() == line).find(is_here)
+        })
+    }
+
+    /// How many mappings are before a place.
+    fn before(&self, place: (u32, u32)) -> usize {
+        let (mut from, mut to) = (0, self.map.get_token_count() as usize);
+        while from < to {
+            let middle = from.midpoint(to);
+            match self.map.get_token(middle) {
+                Some(token) if token.get_dst() < place => from = middle + 1,
+                _ => to = middle,
+            }
+        }
+        from
+    }
+
+    fn original(&self, token: Token<'_>, has_column: bool) -> Option<OriginalPlace> {
+        let (line, column) = token.get_src();
+        let column = has_column.then(|| column.saturating_add(1));
+        Some(OriginalPlace { file: self.file(token)?, line: line.checked_add(1)?, column })
+    }
+
+    /// The author's file, from the command's folder where it is below that: maps name it from their own.
+    fn file(&self, token: Token<'_>) -> Option<String> {
+        let source = token.get_source()?;
+        if source.contains("://") {
+            return Some(source.to_owned());
+        }
+        let joined = self.path.parent().unwrap_or(Path::new("")).join(source);
+        let mut parts = PathBuf::new();
+        for part in joined.components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir if parts.file_name().is_some_and(|name| name != "..") => {
+                    parts.pop();
+                }
+                part => parts.push(part),
+            }
+        }
+        let here = std::env::current_dir().ok();
+        let file = here.and_then(|here| parts.strip_prefix(here).ok()).unwrap_or(&parts);
+        Some(file.display().to_string())
+    }
+}
+
+/// Decodes a map that may be hostile.
+fn decode(bytes: &[u8]) -> Result<SourceMap> {
+    let head: Head = serde_json::from_slice(bytes).context("no source map")?;
+    if head.sections.is_some() {
+        bail!("is a map of maps (sections): give the maps themselves");
+    }
+    let version = head.version.context("no source map: it has no version")?;
+    ensure!(version == 3, "a source map of version {version}; version 3 is read");
+    check(&head.mappings.context("no source map: it has no mappings")?)?;
+    SourceMap::from_slice(bytes).map_err(|error| anyhow!("cannot be used: {error}"))
+}
+
+/// Checks that mappings are numbers that fit, and how many they are.
+fn check(mappings: &str) -> Result<()> {
+    let mut count = 0;
+    for (line, segments) in (1_u64..).zip(mappings.split(';')) {
+        for (number, segment) in (1_u64..).zip(segments.split(',')) {
+            count += 1;
+            ensure!(count <= MAPPINGS_MAX, "has more than {MAPPINGS_MAX} mappings, the most that are read");
+            check_segment(segment).with_context(|| format!("mapping {number} of line {line}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_segment(segment: &str) -> Result<()> {
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
+    if let Some(at) = segment.bytes().position(|byte| !is_digit(byte)) {
+        bail!("its byte {} is no digit", at + 1);
+    }
+    ensure!(segment.len() <= DIGITS_MAX * NUMBERS_MAX, "is too long");
+    if segment.is_empty() {
+        return Ok(());
+    }
+    let numbers = parse_vlq_segment(segment).map_err(|error| anyhow!("{error}"))?;
+    ensure!(matches!(numbers.len(), 1 | 4 | 5), "has {} numbers; 1, 4 or 5 are right", numbers.len());
+    ensure!(numbers.iter().all(|number| i32::try_from(*number).is_ok()), "a number is too large");
+    Ok(())
+}
