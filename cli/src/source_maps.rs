@@ -177,6 +177,8 @@ impl Map {
         for part in joined.components() {
             match part {
                 Component::CurDir => {}
+                // There is nothing above the root.
+                Component::ParentDir if parts.has_root() && parts.parent().is_none() => {}
                 Component::ParentDir if parts.file_name().is_some_and(|name| name != "..") => {
                     parts.pop();
                 }
@@ -227,4 +229,123 @@ fn check_segment(segment: &str) -> Result<()> {
     ensure!(matches!(numbers.len(), 1 | 4 | 5), "has {} numbers; 1, 4 or 5 are right", numbers.len());
     ensure!(numbers.iter().all(|number| i32::try_from(*number).is_ok()), "a number is too large");
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    const BUNDLE: &str = include_str!("../tests/javascript/dist/index.js.map");
+
+    fn maps(maps: &[(Option<&str>, &str, &str)]) -> SourceMaps {
+        let map = |(bundle, path, json): &(Option<&str>, &str, &str)| Map {
+            path: path.into(),
+            bundle: bundle.map(str::to_owned),
+            map: decode(json.as_bytes()).unwrap(),
+        };
+        SourceMaps(maps.iter().map(map).collect())
+    }
+
+    fn place(maps: &SourceMaps, file: &str, line: u32, column: Option<u32>) -> Option<String> {
+        let frame = JavaScriptFrame {
+            function: String::new(),
+            file: Some(file).filter(|file| !file.is_empty()).map(str::to_owned),
+            line: Some(line),
+            column,
+            is_native: false,
+            original: None,
+        };
+        let (map, token) = maps.token(&frame)?;
+        let OriginalPlace { file, line, column } = map.original(token, frame.column.is_some())?;
+        Some(format!("{file}:{line}:{}", column.map_or("-".to_owned(), |column| column.to_string())))
+    }
+
+    fn refused(json: &str) -> String {
+        format!("{:#}", decode(json.as_bytes()).unwrap_err())
+    }
+
+    #[test]
+    fn lines_and_columns_lead_to_the_source() {
+        let maps = maps(&[(None, "a/dist/index.js.map", BUNDLE)]);
+        let place = |line, column| place(&maps, "<run_from_file>", line, column);
+        // throw new AmountError(...); the column of `new`.
+        assert_eq!(place(11, None).as_deref(), Some("a/src/amounts.ts:8:-"));
+        assert_eq!(place(11, Some(11)).as_deref(), Some("a/src/amounts.ts:8:11"));
+        assert_eq!(place(11, Some(13)).as_deref(), Some("a/src/amounts.ts:8:11"), "the last one up to it");
+        assert_eq!(place(11, Some(1)).as_deref(), Some("a/src/amounts.ts:8:5"), "the first of its line");
+        // What the bundler has written itself, and what there is not.
+        for line in [1, 3, 26, u32::MAX] {
+            assert_eq!((place(line, None), place(line, Some(5))), (None, None), "{line}");
+        }
+    }
+
+    #[test]
+    fn each_bundle_has_its_map() {
+        let named = |name: &str| BUNDLE.replacen('{', &format!("{{\"file\": \"{name}\","), 1);
+        let file = |maps: &SourceMaps, file: &str| {
+            let place = place(maps, file, 11, None);
+            place.map(|place| place.split('/').next().unwrap().to_owned())
+        };
+        let found =
+            |maps: &SourceMaps| ["", "<x>", "lib.js", "app/main.js", "other.js"].map(|name| file(maps, name));
+        let some = |name: &str| Some(name.to_owned());
+        let only = maps(&[(None, "lib/d/lib.js.map", BUNDLE)]);
+        assert_eq!(found(&only), [some("lib"), some("lib"), some("lib"), None, None]);
+        let main = named("main.js");
+        let both = maps(&[(None, "lib/d/lib.js.map", BUNDLE), (None, "app/d/x.map", &main)]);
+        assert_eq!(found(&both), [None, None, some("lib"), some("app"), None]);
+        let said = maps(&[(Some("other.js"), "a/d/lib.js.map", BUNDLE), (Some(""), "b/d/x.map", &main)]);
+        assert_eq!(found(&said), [some("b"), some("b"), None, None, some("a")]);
+    }
+
+    #[test]
+    fn sources_are_named_from_the_command_s_folder() {
+        let place = |path: &str, source: &str| {
+            let json = format!(r#"{{"version": 3, "sources": ["{source}"], "mappings": "AAAA"}}"#);
+            place(&maps(&[(None, path, &json)]), "", 1, Some(1)).unwrap()
+        };
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(place("x.map", "a.ts"), "a.ts:1:1");
+        assert_eq!(place("x.map", "../a.ts"), "../a.ts:1:1");
+        assert_eq!(place("../../x.map", "../a.ts"), "../../../a.ts:1:1");
+        assert_eq!(place(here.join("d/x.map").to_str().unwrap(), "./.././a.ts"), "a.ts:1:1");
+        assert_eq!(place("/x.map", "../a.ts"), "/a.ts:1:1");
+        assert_eq!(place("d/x.map", "webpack://p/a.ts"), "webpack://p/a.ts:1:1");
+    }
+
+    #[test]
+    fn hostile_maps_are_refused() {
+        let of = |mappings: &str| {
+            refused(&format!(r#"{{"version": 3, "sources": ["a"], "mappings": "{mappings}"}}"#))
+        };
+        assert!(refused("").starts_with("no source map: EOF"), "{}", refused(""));
+        assert!(refused("[]").starts_with("no source map"));
+        assert_eq!(refused("{}"), "no source map: it has no version");
+        assert_eq!(refused(r#"{"version": 3}"#), "no source map: it has no mappings");
+        assert_eq!(
+            refused(r#"{"version": 2, "mappings": ""}"#),
+            "a source map of version 2; version 3 is read"
+        );
+        assert!(refused(r#"{"version": 3, "sections": []}"#).contains("(sections)"));
+        assert_eq!(of("AAAA;A AA"), "mapping 1 of line 2: its byte 2 is no digit");
+        assert_eq!(of("AAA"), "mapping 1 of line 1: has 3 numbers; 1, 4 or 5 are right");
+        assert_eq!(of("AAAA,AAAg"), "mapping 2 of line 1: leftover cur/shift in vlq decode");
+        assert_eq!(of(&"g".repeat(36)), "mapping 1 of line 1: is too long");
+        assert!(of(&"g".repeat(35)).starts_with("mapping 1 of line 1: "), "{}", of(&"g".repeat(35)));
+        assert_eq!(of("A+////////B"), "mapping 1 of line 1: has 2 numbers; 1, 4 or 5 are right");
+        assert_eq!(of("+////////B"), "mapping 1 of line 1: a number is too large");
+        assert_eq!(of("ACAA"), "cannot be used: bad reference to source #1");
+        assert_eq!(of("AAAAC"), "cannot be used: bad reference to name #1");
+        assert!(of(&",".repeat(MAPPINGS_MAX)).contains("has more than 2097152 mappings"));
+    }
+
+    /// Sums that leave 32 bits wrap, and panic nowhere.
+    #[test]
+    fn sums_that_are_too_large_are_of_no_use() {
+        let map = |mappings: &str| format!(r#"{{"version": 3, "sources": ["a"], "mappings": "{mappings}"}}"#);
+        let look = |mappings: &str| place(&maps(&[(None, "x.map", &map(mappings))]), "", 1, Some(u32::MAX));
+        assert_eq!(look("AADD"), None, "line -1");
+        look(&"+////DA+////D+////D,".repeat(20));
+    }
 }

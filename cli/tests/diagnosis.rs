@@ -97,7 +97,7 @@ fn json_has_a_diagnosis_where_it_is_asked_for() {
     assert_eq!(whole["outcome"], bare["outcome"]);
     let diagnosis = &whole["diagnosis"];
     let keys = "summary ending place stack stack_left_out instruction value branch system_call system_calls \
-                system_calls_left_out registers source children steps is_followed has_names has_lines is_shortened";
+                system_calls_left_out registers source children javascript steps is_followed has_names has_lines is_shortened";
     for key in keys.split_whitespace() {
         assert!(diagnosis.get(key).is_some(), "{key}: {diagnosis}");
     }

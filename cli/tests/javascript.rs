@@ -1,0 +1,169 @@
+//! Scripts in JavaScript that fail, in ckb-js-vm: their stack, and what they were bundled of. `javascript/` has a
+//! bundle by esbuild with its map; its package.json says how it was made.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use antares_guests::js_vm;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/javascript");
+
+/// Where the map is, seen from the folder of a test.
+const MAP: &str = "dist/index.js.map";
+
+const VERIFY: [&str; 3] = ["verify", "--tx", "tx.json"];
+
+/// The stack where no map is given: bytecode has no names of files.
+const BUNDLED: &str = "  JavaScript stack: Error: cell 0 has 0 bytes of data, an amount takes 16
+     0 AmountError
+     1 readAmount (bundle:11)
+     2 sum (bundle:19)
+     3 main (bundle:23)
+     4 <anonymous> (bundle:25)
+";
+
+/// The same with its map.
+const MAPPED: &str = "  JavaScript stack: Error: cell 0 has 0 bytes of data, an amount takes 16
+     0 AmountError
+     1 readAmount (src/amounts.ts:8)
+     2 sum (src/index.ts:6)
+     3 main (src/index.ts:11)
+     4 <anonymous> (src/index.ts:14)
+        5 | export function readAmount(index: number, source: bigint): bigint {
+        6 |   const data = bindings.loadCellData(index, source);
+        7 |   if (data.byteLength < 16) {
+  >     8 |     throw new AmountError(`cell ${index} has ${data.byteLength} bytes of data, an amount takes 16`);
+        9 |   }
+       10 |   return new DataView(data).getBigUint64(0, true);
+       11 | }
+";
+
+fn run(program: &str, folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.env("ANTARES_CACHE", "off").env_remove("ANTARES_SERVER").current_dir(folder).args(args);
+    command.output().unwrap()
+}
+
+/// What is printed, and what is remarked.
+#[track_caller]
+fn antares(folder: &TempDir, args: &[&str], status: i32) -> (String, String) {
+    let output = run(env!("CARGO_BIN_EXE_antares"), folder.path(), args);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(status), "{errors}");
+    (String::from_utf8(output.stdout).unwrap(), errors)
+}
+
+fn with<'a>(words: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [words, more].concat()
+}
+
+/// A folder with ckb-js-vm as the lock of a transaction, the bundle as bytecode in a cell, and its map. None where
+/// ckb-js-vm cannot be had.
+fn folder() -> Option<TempDir> {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("ckb-js-vm"), js_vm().unwrap()?).unwrap();
+    fs::create_dir(folder.path().join("dist")).unwrap();
+    for name in ["tx.json", "dist/index.js", MAP] {
+        fs::copy(Path::new(FILES).join(name), folder.path().join(name)).unwrap();
+    }
+    let compile = ["--read-file", "dist/index.js", "--bin", "ckb-js-vm", "--", "-c", "index.bc"];
+    let output = run(env!("CARGO_BIN_EXE_ckb-debugger"), folder.path(), &compile);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    Some(folder)
+}
+
+#[test]
+fn the_stack_of_a_bundle_leads_to_typescript() {
+    let Some(folder) = folder() else { return };
+    let (bare, errors) = antares(&folder, &VERIFY, 1);
+    assert!(bare.contains(BUNDLED) && errors.is_empty(), "{bare}\n{errors}");
+    // Short and whole; debug output stays what it was.
+    for more in [&["--source-map", MAP][..], &["--explain", "--source-map", MAP]] {
+        let (text, errors) = antares(&folder, &with(&VERIFY, more), 1);
+        assert!(text.contains(MAPPED) && errors.is_empty(), "{text}\n{errors}");
+        assert!(text.contains("|     at AmountError ()\n    at readAmount (:11)\n"), "{text}");
+    }
+    // A map that is named elsewhere names its sources from there.
+    let map = folder.path().canonicalize().unwrap().join(MAP);
+    let (text, _) = antares(&folder, &with(&VERIFY, &["--source-map", &format!("={}", map.display())]), 1);
+    assert!(text.contains(MAPPED), "{text}");
+}
+
+#[test]
+fn tools_read_the_same() {
+    let Some(folder) = folder() else { return };
+    let told = |more: &[&str]| -> Value {
+        let (text, _) = antares(&folder, &with(&VERIFY, &with(&["--json", "--explain"], more)), 1);
+        serde_json::from_str::<Value>(&text).unwrap()["diagnosis"]["javascript"].take()
+    };
+    let stack = &told(&["--source-map", MAP])[0];
+    assert_eq!(stack["thrown"], "Error: cell 0 has 0 bytes of data, an amount takes 16");
+    assert_eq!(stack["left_out"], 0);
+    let original = json!({"file": "src/amounts.ts", "line": 8, "column": null});
+    let frame = json!({"function": "readAmount", "file": null, "line": 11, "column": null, "is_native": false,
+                       "original": original});
+    assert_eq!(stack["frames"][1], frame);
+    let text = stack["source"][3]["text"].as_str().unwrap();
+    assert!(text.contains("throw new AmountError"), "{text}");
+    let bare = &told(&[])[0];
+    assert_eq!((&bare["frames"][1]["original"], &bare["source"]), (&Value::Null, &json!([])));
+}
+
+/// Sources that the map does not have are looked for in the command's folder.
+#[test]
+fn sources_beside_the_map_are_read() {
+    let Some(folder) = folder() else { return };
+    let map = fs::read_to_string(folder.path().join(MAP)).unwrap();
+    let mut map: Value = serde_json::from_str(&map).unwrap();
+    map.as_object_mut().unwrap().remove("sourcesContent").unwrap();
+    fs::write(folder.path().join(MAP), map.to_string()).unwrap();
+    let verify = with(&VERIFY, &["--source-map", MAP]);
+    let (text, _) = antares(&folder, &verify, 1);
+    assert!(text.contains("readAmount (src/amounts.ts:8)") && !text.contains("  >  "), "{text}");
+    fs::create_dir(folder.path().join("src")).unwrap();
+    fs::copy(Path::new(FILES).join("src/amounts.ts"), folder.path().join("src/amounts.ts")).unwrap();
+    assert!(antares(&folder, &verify, 1).0.contains(MAPPED));
+}
+
+#[test]
+fn maps_that_fit_nothing_say_so() {
+    let Some(folder) = folder() else { return };
+    let (text, errors) = antares(&folder, &with(&VERIFY, &["--source-map", "other.js=dist/index.js.map"]), 1);
+    assert!(text.contains(BUNDLED), "{text}");
+    assert!(
+        errors.contains("index.js.map: no call is of its bundle; the calls' files are [\"\"]"),
+        "{errors}"
+    );
+    // A script of its own, which is not in the map.
+    let code = "function no() { throw new Error('no'); }\n\nno();";
+    let words = ["run", "ckb-js-vm", "--source-map", MAP, "--", "-e", code];
+    let (text, errors) = antares(&folder, &words, 1);
+    assert!(text.contains("JavaScript stack: Error: no\n     0 no (<cmdline>)\n     1 "), "{text}");
+    assert!(
+        errors.contains("index.js.map: no line of the stack is in the map: is it of another build?"),
+        "{errors}"
+    );
+    // One that prints no stack.
+    let words = ["run", "ckb-js-vm", "--source-map", MAP, "--", "-e", "throw 5;"];
+    let (text, errors) = antares(&folder, &words, 1);
+    assert!(!text.contains("JavaScript stack"), "{text}");
+    assert!(errors.contains("index.js.map: no stack of JavaScript was printed"), "{errors}");
+}
+
+#[test]
+fn maps_that_cannot_be_read_are_usage() {
+    let Some(folder) = folder() else { return };
+    fs::write(folder.path().join("bad.map"), r#"{"version": 3, "sources": [], "mappings": ";AAAA,A!AA"}"#)
+        .unwrap();
+    let (_, errors) = antares(&folder, &with(&VERIFY, &["--source-map", "bad.map"]), 2);
+    assert!(errors.contains("bad.map: mapping 2 of line 2: its byte 2 is no digit"), "{errors}");
+    let (_, errors) = antares(&folder, &with(&VERIFY, &["--source-map", "none.map"]), 2);
+    assert!(errors.contains("none.map"), "{errors}");
+}
