@@ -343,7 +343,7 @@ fn tell(
     Ok(Why { group, diagnosis, tree })
 }
 
-/// A diagnosis with the stacks of JavaScript that are in debug output, and with what source maps know of them.
+/// A diagnosis with the stacks of JavaScript that are in debug output, and what source maps know of them.
 fn with_javascript(
     diagnosis: Diagnosis,
     debug: &[String],

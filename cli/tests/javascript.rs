@@ -1,5 +1,5 @@
-//! Scripts in JavaScript that fail, in ckb-js-vm: their stack, and what they were bundled of. `javascript/` has a
-//! bundle by esbuild with its map; its package.json says how it was made.
+//! Scripts in JavaScript that fail, in ckb-js-vm: their stack, and what they were bundled of. `javascript/`
+//! has a bundle by esbuild with its map; its package.json says how it was made.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
@@ -64,8 +64,8 @@ fn with<'a>(words: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     [words, more].concat()
 }
 
-/// A folder with ckb-js-vm as the lock of a transaction, the bundle as bytecode in a cell, and its map. None where
-/// ckb-js-vm cannot be had.
+/// A folder with ckb-js-vm as the lock of a transaction, the bundle as bytecode in a cell, and its map. None
+/// where ckb-js-vm cannot be had.
 fn folder() -> Option<TempDir> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("ckb-js-vm"), js_vm().unwrap()?).unwrap();

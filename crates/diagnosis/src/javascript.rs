@@ -31,7 +31,7 @@ impl Diagnosis {
         self
     }
 
-    /// The same with what calls in a bundle come from: `original` says where, `text` has the original's lines.
+    /// The same with what calls in a bundle come from: `original` says where, `text` has the lines there.
     #[must_use]
     pub fn with_originals(
         mut self,
