@@ -5,6 +5,8 @@
 //! in this one. So do its [`Helpers`]: who might be sooner, and who serves a gdb.
 #![forbid(unsafe_code)]
 
+#[cfg(any(windows, test))]
+mod drives;
 mod fast;
 mod full;
 mod gdb;

@@ -10,8 +10,9 @@ use std::{
 
 use antares_profile_view::printable;
 
-/// Folders for scripts, beside those on the command line, for tools that pass none: separated by colons.
+/// Folders for scripts, beside those on the command line, for tools that pass none: separated as in `PATH`.
 const VARIABLE: &str = "ANTARES_DEBUGGER_PATHS";
+const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
 
 /// What a script may open.
 #[derive(Debug, Default)]
@@ -59,8 +60,12 @@ impl Allowed {
     /// It may not, or the system says why not.
     pub(crate) fn open(&mut self, name: &[u8], access: Access) -> io::Result<File> {
         let path = &called(name).ok_or(io::ErrorKind::InvalidInput)?;
-        let real = real(path, access.create)?;
         let is_named = self.files.iter().any(|file| file == path);
+        if !may_look(path, is_named) {
+            self.tell(path);
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let real = real(path, access.create)?;
         if !is_named && !self.folders.iter().any(|folder| real.starts_with(folder)) {
             self.tell(path);
             return Err(io::ErrorKind::PermissionDenied.into());
@@ -81,7 +86,7 @@ impl Allowed {
             eprintln!(
                 "ckb-debugger: the script may not open {path}: its folder is none of those that were named"
             );
-            eprintln!("  to let it: --allow-path FOLDER, or {VARIABLE}=FOLDER:FOLDER");
+            eprintln!("  to let it: --allow-path FOLDER, or {VARIABLE}=FOLDER{SEPARATOR}FOLDER");
         }
     }
 }
@@ -109,6 +114,18 @@ fn called(name: &[u8]) -> Option<PathBuf> {
 #[cfg(not(unix))]
 fn called(name: &[u8]) -> Option<PathBuf> {
     std::str::from_utf8(name).ok().map(PathBuf::from)
+}
+
+/// Whether asking the system where `path` leads does nothing but that.
+#[cfg(windows)]
+fn may_look(path: &Path, is_named: bool) -> bool {
+    path.to_str().is_some_and(|path| crate::drives::is_plain(path, is_named))
+}
+
+/// The same where a path is names and separators, and nothing else.
+#[cfg(not(windows))]
+fn may_look(_path: &Path, _is_named: bool) -> bool {
+    true
 }
 
 /// `path` from the root on, without links.
@@ -158,47 +175,100 @@ fn real(path: &Path, may_be_new: bool) -> io::Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::ffi::OsStrExt as _;
-
     use super::*;
 
     const READ: Access =
         Access { read: true, write: false, append: false, truncate: false, create: false, create_new: false };
     const WRITE: Access =
         Access { read: false, write: true, append: false, truncate: true, create: true, create_new: false };
+    const DENIED: Option<io::ErrorKind> = Some(io::ErrorKind::PermissionDenied);
 
-    fn kind(opened: io::Result<File>) -> Option<io::ErrorKind> {
-        opened.err().map(|error| error.kind())
+    /// Two folders, of which the script of one is named, and a file of the other.
+    struct Folders {
+        _root: tempfile::TempDir,
+        inside: PathBuf,
+        outside: PathBuf,
+        allowed: Allowed,
+    }
+
+    impl Folders {
+        fn new() -> Self {
+            let root = tempfile::tempdir().unwrap();
+            let (inside, outside) = (root.path().join("inside"), root.path().join("outside"));
+            [&inside, &outside].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+            fs::write(outside.join("secret"), b"s").unwrap();
+            let script = inside.join("script");
+            fs::write(&script, b"x").unwrap();
+            let named = [outside.join("named")].into_iter();
+            let allowed = Allowed::new([script.as_path()].into_iter(), &[], named);
+            Self { _root: root, inside, outside, allowed }
+        }
+
+        fn open(&mut self, path: &Path, access: Access) -> Option<io::ErrorKind> {
+            let opened = self.allowed.open(path.to_str().unwrap().as_bytes(), access);
+            opened.err().map(|error| error.kind())
+        }
     }
 
     #[test]
     fn files_are_in_the_folders_that_were_named() {
-        let root = tempfile::tempdir().unwrap();
-        let (inside, outside) = (root.path().join("inside"), root.path().join("outside"));
-        [&inside, &outside].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
-        fs::write(outside.join("secret"), b"s").unwrap();
-        fs::write(inside.join("script"), b"x").unwrap();
-        std::os::unix::fs::symlink(outside.join("secret"), inside.join("link")).unwrap();
-        std::os::unix::fs::symlink(outside.join("new"), inside.join("dangling")).unwrap();
-        std::os::unix::fs::symlink(&outside, inside.join("folder")).unwrap();
-        let script = inside.join("script");
-        let named = outside.join("named");
-        let mut allowed = Allowed::new([script.as_path()].into_iter(), &[], [named.clone()].into_iter());
-        let mut open = |path: PathBuf, access| kind(allowed.open(path.as_os_str().as_bytes(), access));
-        let denied = Some(io::ErrorKind::PermissionDenied);
-        assert_eq!(open(script, READ), None);
-        assert_eq!(open(inside.join("new"), WRITE), None);
-        assert_eq!(open(named, WRITE), None);
-        assert_eq!(open(outside.join("secret"), READ), denied);
-        assert_eq!(open(outside.join("other"), WRITE), denied);
-        assert_eq!(open(inside.join("../outside/secret"), READ), denied);
-        assert_eq!(open(inside.join("link"), READ), denied);
-        assert_eq!(open(inside.join("dangling"), WRITE), denied);
-        assert_eq!(open(inside.join("folder/secret"), READ), denied);
-        assert_eq!(open(inside.join("folder/new"), WRITE), denied);
-        assert_eq!(open(inside.join("folder"), READ), denied);
-        assert_eq!(open(inside.clone(), READ), denied);
-        assert_eq!(open(inside.join("none"), READ), Some(io::ErrorKind::NotFound));
-        assert!(!outside.join("new").exists() && !outside.join("other").exists());
+        let mut folders = Folders::new();
+        let (inside, outside) = (folders.inside.clone(), folders.outside.clone());
+        fs::create_dir(inside.join("folder")).unwrap();
+        assert_eq!(folders.open(&inside.join("script"), READ), None);
+        assert_eq!(folders.open(&inside.join("new"), WRITE), None);
+        assert_eq!(folders.open(&inside.join("folder/new"), WRITE), None);
+        assert_eq!(folders.open(&outside.join("named"), WRITE), None);
+        assert_eq!(folders.open(&outside.join("secret"), READ), DENIED);
+        assert_eq!(folders.open(&outside.join("other"), WRITE), DENIED);
+        assert_eq!(folders.open(&inside.join("../outside/secret"), READ), DENIED);
+        assert_eq!(folders.open(&inside.join("folder"), READ), DENIED);
+        assert_eq!(folders.open(&inside, READ), DENIED);
+        assert_eq!(folders.open(&inside.join("none"), READ), Some(io::ErrorKind::NotFound));
+        assert!(!outside.join("other").exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_do_not_lead_out() {
+        use std::os::unix::fs::symlink;
+        let mut folders = Folders::new();
+        let (inside, outside) = (folders.inside.clone(), folders.outside.clone());
+        symlink(outside.join("secret"), inside.join("link")).unwrap();
+        symlink(outside.join("new"), inside.join("dangling")).unwrap();
+        symlink(&outside, inside.join("folder")).unwrap();
+        assert_eq!(folders.open(&inside.join("link"), READ), DENIED);
+        assert_eq!(folders.open(&inside.join("dangling"), WRITE), DENIED);
+        assert_eq!(folders.open(&inside.join("folder/secret"), READ), DENIED);
+        assert_eq!(folders.open(&inside.join("folder/new"), WRITE), DENIED);
+        assert!(!outside.join("new").exists());
+    }
+
+    /// `drives.rs` has more of them; here they are opened.
+    #[cfg(windows)]
+    #[test]
+    fn what_windows_reads_into_names_does_not_lead_out() {
+        let mut folders = Folders::new();
+        let (inside, outside) = (folders.inside.clone(), folders.outside.clone());
+        for name in ["NUL", "con", "new.", "new ", "script:stream", "script::$DATA", "com1.txt"] {
+            assert_eq!(folders.open(&inside.join(name), READ), DENIED, "{name}");
+            assert_eq!(folders.open(&inside.join(name), WRITE), DENIED, "{name}");
+        }
+        let secret = fs::canonicalize(outside.join("secret")).unwrap();
+        let below_drive = secret.to_str().unwrap().strip_prefix(r"\\?\").unwrap().to_owned();
+        for path in [
+            secret.to_str().unwrap(),
+            &below_drive,
+            &below_drive.to_uppercase(),
+            &below_drive.replace('\\', "/"),
+            &below_drive[2..],
+            &format!(r"\\.\{below_drive}"),
+            &format!(r"\\localhost\{}", below_drive.replacen(':', "$", 1)),
+        ] {
+            assert_eq!(folders.open(Path::new(path), READ), DENIED, "{path}");
+        }
+        let upper = inside.join("SCRIPT");
+        assert_eq!(folders.open(&upper, READ), None, "case is nothing here");
+        assert_eq!(fs::read_dir(&inside).unwrap().count(), 1);
     }
 }

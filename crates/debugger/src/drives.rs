@@ -1,0 +1,140 @@
+//! What Windows makes of a path's text before it looks for a file: devices, streams beside a file's content,
+//! shares of other machines. A script would reach them from any folder, some by being looked for alone.
+
+/// Names that are devices in every folder, on some versions with any ending.
+const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
+/// Those with a digit behind them; the last three digits are in Latin-1.
+const PORTS: [&str; 2] = ["COM", "LPT"];
+const PORT_DIGITS: &str = "0123456789¹²³";
+
+/// Whether `path` is a file's on a drive, or relative to one, so that looking for it asks nobody else. One
+/// that the user named may be on a share: asking for it sends the user's name and proof of password there.
+pub(crate) fn is_plain(path: &str, is_named: bool) -> bool {
+    below_root(path, is_named).is_some_and(|names| names.split(is_separator).all(is_plain_name))
+}
+
+fn is_separator(letter: char) -> bool {
+    matches!(letter, '/' | '\\')
+}
+
+/// What comes behind the drive or the share.
+fn below_root(path: &str, is_named: bool) -> Option<&str> {
+    let Some(share) = path.strip_prefix(is_separator).and_then(|path| path.strip_prefix(is_separator)) else {
+        return Some(below_drive(path).unwrap_or(path));
+    };
+    let (server, below) = share.split_once(is_separator).filter(|_| is_named)?;
+    match server {
+        // What `canonicalize` gives, which tools pass on.
+        "?" => below_drive(below).filter(|names| names.starts_with(is_separator)),
+        "." => None,
+        _ => Some(below),
+    }
+}
+
+fn below_drive(path: &str) -> Option<&str> {
+    path.strip_prefix(|drive: char| drive.is_ascii_alphabetic())?.strip_prefix(':')
+}
+
+fn is_plain_name(name: &str) -> bool {
+    if matches!(name, "" | "." | "..") {
+        return true;
+    }
+    // Points and spaces at an end are dropped in some places, and not in others.
+    let is_exact = !name.ends_with(['.', ' ']);
+    let is_text = name.chars().all(|letter| letter >= ' ' && !r#"<>:"|?*"#.contains(letter));
+    is_exact && is_text && !is_device(name)
+}
+
+fn is_device(name: &str) -> bool {
+    let stem = name.split_once('.').map_or(name, |(stem, _)| stem).trim_end_matches(' ');
+    let stem = stem.to_ascii_uppercase();
+    let is_port = |port: &str| {
+        let mut digits = stem.strip_prefix(port).unwrap_or_default().chars();
+        digits.next().is_some_and(|digit| PORT_DIGITS.contains(digit)) && digits.next().is_none()
+    };
+    DEVICES.contains(&stem.as_str()) || PORTS.into_iter().any(is_port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_drives_are_plain() {
+        for path in [
+            "file",
+            "a/b.c",
+            r"a\b.c",
+            r"..\x",
+            "./x",
+            r"C:\folder\file.txt",
+            "c:/folder//file",
+            "C:file",
+            r"\file",
+            "console",
+            "com10",
+            "LPTx",
+            "a.con",
+            "...x",
+            "naïve",
+        ] {
+            assert!(is_plain(path, false), "{path}");
+        }
+    }
+
+    #[test]
+    fn devices_and_streams_are_not_plain_whoever_names_them() {
+        for path in [
+            "CON",
+            "nul",
+            "Aux.txt",
+            "NUL .x",
+            "NUL.",
+            "nul ",
+            r"folder\PRN",
+            "folder/com1/file",
+            "LPT9.log",
+            "COM¹",
+            "conin$",
+            r"C:\x\CONOUT$",
+            "C:nul",
+            "file:stream",
+            "file::$DATA",
+            r"C:\x:$I30:$INDEX_ALLOCATION",
+            r"\\.\COM1",
+            r"\\.\pipe\name",
+            "//./pipe/name",
+            r"\\.\C:\file",
+            r"\??\C:\file",
+            r"\\?\GLOBALROOT\Device\Harddisk0",
+            r"\\?\pipe\name",
+            r"\\?\UNC\server\share\file",
+            r"\\?\C:file",
+            r"\\?\C:\NUL",
+            r"\\server\share\CON",
+            r"\\",
+            r"\\server",
+            "file.",
+            "file ",
+            ".. /x",
+            ".../x",
+            "a*",
+            "a?",
+            "a\tb",
+            "a|b",
+        ] {
+            assert!(!is_plain(path, false), "{path}");
+            assert!(!is_plain(path, true), "{path}");
+        }
+    }
+
+    #[test]
+    fn shares_are_asked_where_the_user_named_the_file_alone() {
+        for path in
+            [r"\\server\share\file", "//server/share/file", r"/\server/share\file", r"\\?\C:\folder\file"]
+        {
+            assert!(!is_plain(path, false), "{path}");
+            assert!(is_plain(path, true), "{path}");
+        }
+    }
+}
