@@ -136,6 +136,31 @@ async fn a_failed_transaction_is_told_why() {
     assert_eq!((answer.outcome(), answer.diagnosis), (VerifyOutcome::Failed, None));
 }
 
+/// A stack as QuickJS prints it: whoever has the source map leads it further.
+#[tokio::test(flavor = "multi_thread")]
+async fn stacks_of_javascript_are_told() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    let elf = guests::assemble(
+        ".globl _start\n_start: la a0, thrown\n li a7, 2177\n ecall\n la a0, stack\n ecall\n li a0, 5\n \
+         li a7, 93\n ecall\n.section .rodata\nthrown: .asciz \"Error: none\"\n\
+         stack: .asciz \"    at check (:11)\\n    at main (lock.js:3:7)\\n\"\n",
+    )
+    .unwrap();
+    let assert_told = |diagnosis: Option<&v1::Diagnosis>| {
+        let text = read(diagnosis).to_text();
+        let stack = "  JavaScript stack: Error: none\n     0 check (bundle:11)\n     1 main (lock.js:3:7)\n";
+        assert!(text.contains(stack), "{text}");
+    };
+    let answer = client.clone().execute(asking(&elf, &[], Tier::Auto)).await.unwrap();
+    assert_told(answer.diagnosis.as_ref());
+    let mock = locked_by(&[elf.into()], ScriptHashType::Data2).unwrap();
+    let json = serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap();
+    let answer = client.runner.clone().verify_transaction(verification(json.into())).await.unwrap();
+    assert_told(answer.into_inner().diagnosis.as_ref());
+}
+
 /// A script that calls itself under a long name, writes in each call, and fails.
 fn verbose() -> Vec<u8> {
     let name = format!("long_{}", "x".repeat(500));

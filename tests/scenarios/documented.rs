@@ -72,7 +72,7 @@ const EXAMPLES: &[(&[i32], &str)] = &[
     (&[0], "run SCRIPT --server SERVER --recheck -- 0"),
     // The guest has no argument that says what it shall exit with.
     (&[0, 1], "run SCRIPT --as-lock --args 0x01 --witness 0x --data @list --vm-version 2 --json"),
-    (&[1], "run SCRIPT --explain --error-codes codes.txt -- 7"),
+    (&[1], "run SCRIPT --explain --error-codes codes.txt --source-map lib.js=index.js.map -- 7"),
     (&[1], "run SCRIPT --no-diagnosis -- 7"),
     (&[0], "debug SCRIPT --gdb --batch empty --max-cycles 100M --vm-version 2 --break-at-cycles 100 -- 0"),
     // No machine has this address.
@@ -86,6 +86,7 @@ const EXAMPLES: &[(&[i32], &str)] = &[
     (&[0], "debug --tx TX --group lock --cell input.0 --script-version 2 --gdb --batch empty"),
     (&[0], "debug --tx TX --group lock --cell input.0 --mainnet-epoch 20000 --gdb --batch empty"),
     (&[0], "verify --tx TX --explain --error-codes codes.txt"),
+    (&[0], "verify --tx TX --source-map index.js.map"),
     (&[0], "verify --tx TX -vvvv"),
     (&[0], "verify --tx TX --no-diagnosis"),
     (&[0], "verify --tx TX"),
@@ -253,6 +254,7 @@ impl Place {
         fs::write(path("list"), "script\n").unwrap();
         fs::write(path("script.s"), "f:\n\tmul\ta2,a0,a1\n\tmulhu\ta1,a0,a1\n\tmv\ta0,a2\n\tret\n").unwrap();
         fs::write(path("codes.txt"), "7 = Seven\n").unwrap();
+        fs::write(path("index.js.map"), r#"{"version": 3, "sources": [], "mappings": ""}"#).unwrap();
         fs::write(path("empty"), "").unwrap();
         let (digest, transaction) =
             (Sha256Digest::of(&elf).to_string(), debugger_examples().unwrap().join("mock_tx.json"));
