@@ -38,7 +38,7 @@ bench-service: ## Set up, build for release, print what a call costs beside its 
 docs: ## Make the book of all pages in target/book; mdbook is built once
 	@scripts/docs.sh
 
-foreign: ## Build ckb-debugger for WASI and ARM, and compare what it says under emulators; fetches compilers for them
+foreign: ## Build ckb-debugger for WASI, ARM, Windows and macOS, and compare what it says under emulators; fetches compilers for them
 	@scripts/setup.sh foreign
 	@scripts/foreign.sh
 

@@ -28,9 +28,9 @@ corpus_packages=(rustc-web rust-web-src lld-22)
 command -v npm >/dev/null || corpus_packages+=(npm)
 # clang assembles the guests of the machine's own tests; z3 proves rewrites of scripts; gdb and lldb look at scripts, tmux at a debugger's screen.
 test_packages=(clang-22 z3 gdb-multiarch lldb-22 tmux openssl prometheus nginx-light runc umoci python3-venv curl chromium shellcheck "${image_packages[@]}" "${corpus_packages[@]}")
+# Compilers and emulators of other systems; Node runs WASI, python3-venv carries zig and playwright, chromium opens the page.
+foreign_packages=(clang-22 llvm-22 gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-mingw-w64-x86-64-posix qemu-user wine64 python3-venv chromium "${corpus_packages[@]}")
 # clang builds twins and WebAssembly, wasm-ld is lld's; valgrind counts instructions; LLVM 15 is for the engine of ckb-vm-contrib.
-# Compilers and emulators of other systems; Node runs WASI.
-foreign_packages=(clang-22 llvm-22 gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-mingw-w64-x86-64-posix qemu-user wine64 "${corpus_packages[@]}")
 bench_packages=(clang-22 qemu-user valgrind llvm-15-dev "${corpus_packages[@]}")
 
 # The oldest Go that builds the tools of deploy/check (it fetches a newer one by itself), and the one that we fetch.

@@ -261,7 +261,6 @@ mod tests {
             &below_drive,
             &below_drive.to_uppercase(),
             &below_drive.replace('\\', "/"),
-            &below_drive[2..],
             &format!(r"\\.\{below_drive}"),
             &format!(r"\\localhost\{}", below_drive.replacen(':', "$", 1)),
         ] {
