@@ -348,4 +348,29 @@ mod tests {
         assert_eq!(look("AADD"), None, "line -1");
         look(&"+////DA+////D+////D,".repeat(20));
     }
+
+    #[test]
+    fn maps_with_bytes_changed_panic_nowhere() {
+        let mut state = 1_u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            usize::try_from(state >> 33).unwrap() % below
+        };
+        let (start, mut read) = (BUNDLE.find("mappings").unwrap(), 0);
+        for _ in 0..2000 {
+            let mut json = BUNDLE.as_bytes().to_vec();
+            for _ in 0..=random(3) {
+                let at = start + random(json.len() - start);
+                json[at] = b"ADgz9+/,;\"\0"[random(11)];
+            }
+            let Ok(map) = decode(&json) else { continue };
+            read += 1;
+            let maps = SourceMaps(vec![Map { path: "x.map".into(), bundle: None, map }]);
+            for line in [0, 1, 11, 25, u32::MAX] {
+                place(&maps, "", line, Some(random(100).try_into().unwrap()));
+                place(&maps, "", line, None);
+            }
+        }
+        assert!((100..1900).contains(&read), "{read} could be read");
+    }
 }
