@@ -35,6 +35,8 @@ triple_of() {
 export CC_wasm32_wasip1=clang-22 AR_wasm32_wasip1=llvm-ar-22 CFLAGS_wasm32_wasip1=-ffreestanding
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER=x86_64-w64-mingw32-gcc
+# The oldest macOS that Rust's standard library is for on ARM; zig would take a newer one.
+export MACOSX_DEPLOYMENT_TARGET=11.0
 # Small: somebody waits for the download.
 export CARGO_PROFILE_RELEASE_OPT_LEVEL=${ANTARES_FOREIGN_OPT_LEVEL:-2} CARGO_PROFILE_RELEASE_LTO=thin
 export CARGO_PROFILE_RELEASE_DEBUG=false CARGO_PROFILE_RELEASE_STRIP=true CARGO_PROFILE_RELEASE_PANIC=abort

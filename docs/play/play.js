@@ -14,7 +14,7 @@ at('form').addEventListener('submit', async (event) => {
     if (data.flame !== undefined) showFlame(data.flame);
   };
   at('verdict').textContent = 'Running';
-  at('log').hidden = at('functions').hidden = true;
+  at('log').hidden = at('counted').hidden = at('functions').hidden = true;
   at('flame').replaceChildren();
   at('flame').style.height = 0;
   const read = async (file) => [file.name, new Uint8Array(await file.arrayBuffer())];
@@ -64,7 +64,9 @@ function showFlame(text) {
     for (const cell of [(own.get(name) ?? 0).toLocaleString('en'), total.toLocaleString('en'), name]) row.insertCell().textContent = cell;
     row.lastChild.title = name;
   }
-  at('functions').hidden = false;
+  at('counted').textContent = `In functions of the first VM: ${root.total.toLocaleString('en')} cycles. `
+    + 'Loading programs, starting other VMs and what those do take the rest.';
+  at('counted').hidden = at('functions').hidden = false;
   draw(root);
 }
 

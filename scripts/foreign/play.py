@@ -31,9 +31,13 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
 base = f"http://127.0.0.1:{server.server_port}/"
 
 RUNS = [
-    (["fib"], "Accepted: exit 0, 3364(3.3K) cycles", "fib"),
+    (["fib"], "Accepted: exit 0, 3364(3.3K) cycles", ("fib", "1,361")),
     (["always_failure"], "Refused: exit 1, 2493(2.4K) cycles", None),
-    (["spawn.json", "spawn_caller_strcat", "spawn_callee_strcat"], "Accepted: exit 0, 119776(117.0K) cycles", "main"),
+    (
+        ["spawn.json", "spawn_caller_strcat", "spawn_callee_strcat"],
+        "Accepted: exit 0, 119776(117.0K) cycles",
+        ("main", "5,754"),
+    ),
 ]
 
 first_load = 0
@@ -45,13 +49,15 @@ with sync_playwright() as tool:
             errors, asked = [], []
             page.on("pageerror", lambda error: errors.append(str(error)))
             page.on("request", lambda request: asked.append(request.url))
-            for files, verdict, function in RUNS:
+            for files, verdict, counted in RUNS:
                 page.goto(base)
                 page.set_input_files("#file", [f"{examples}/{name}" for name in files])
                 page.click("button")
                 page.get_by_text(verdict).wait_for(timeout=120_000)
-                if function:
+                if counted:
+                    function, cycles = counted
                     page.locator("#flame div", has_text=function).first.wait_for(timeout=120_000)
+                    page.get_by_text(f"In functions of the first VM: {cycles} cycles").wait_for()
                 first_load = first_load or sum(loaded)
                 assert page.evaluate("document.documentElement.scrollWidth") == width, "the page is wider than the screen"
             for to in pictures:
