@@ -7,7 +7,7 @@ use antares_admin::{
     ADMIN, AdminService, ExternalScalerServer, SCALER, ScalerService, USAGE, UsageService, Work,
 };
 use antares_pool::{
-    GroupConfig, Layer, Pool, PoolConfig, PoolError, RUN_DATA_BYTES_MAX, Renewal, Reuse, Speculation,
+    GroupConfig, Layer, Pool, PoolConfig, PoolError, RUN_MEMORY_BYTES_MAX, Renewal, Reuse, Speculation,
     give_large_blocks_back, worker_path,
 };
 use antares_proto::{
@@ -78,7 +78,7 @@ pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
             own_core: sandbox.core_scheduling,
         },
         group: has_groups
-            .then(|| GroupConfig { folder: sandbox.cgroup.clone(), memory_bytes_max: RUN_DATA_BYTES_MAX }),
+            .then(|| GroupConfig { folder: sandbox.cgroup.clone(), memory_bytes_max: RUN_MEMORY_BYTES_MAX }),
         reuse: reuse(&config.runner),
         ..PoolConfig::new(worker_path(WORKER)?, workers_max)
     })

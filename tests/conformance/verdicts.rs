@@ -213,6 +213,7 @@ fn processes_take_turns() {
         ("EXECS", ScriptHashType::Data1),
         ("EXECS", ScriptHashType::Data2),
         ("TURNS", ScriptHashType::Data2),
+        ("KEEPS", ScriptHashType::Data2),
     ] {
         let (error, report) = check(&guests::script(case, &[]).unwrap(), &[blob()], hash_type);
         assert_eq!((error, report.groups[0].counts.restarted), (None, None), "{case}");

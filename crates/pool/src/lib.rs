@@ -48,7 +48,7 @@ mod verdict;
 mod wire;
 mod zygote;
 
-pub use antares_sandbox::{Layer, LayerStatus, RUN_DATA_BYTES_MAX, Speculation};
+pub use antares_sandbox::{Layer, LayerStatus, RUN_MEMORY_BYTES_MAX, Speculation};
 pub use artifact::{ArtifactError, verify_library};
 pub use cancel::{Cancel, Recall, Until};
 pub use child::{Files, Worker};

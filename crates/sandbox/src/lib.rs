@@ -28,7 +28,8 @@ pub use fork::{Fork, close_others, exit_now, fork, place};
 pub use jail::Jail;
 pub use layer::{Layer, LayerParseError, LayerStatus};
 pub use limits::{
-    Limit, RUN_ADDRESS_SPACE_BYTES_MAX, RUN_CPU_SECONDS_MAX, RUN_DATA_BYTES_MAX, compile_file_bytes_max,
+    Limit, RUN_ADDRESS_SPACE_BYTES_MAX, RUN_CPU_SECONDS_MAX, RUN_DATA_BYTES_MAX, RUN_MEMORY_BYTES_MAX,
+    compile_file_bytes_max,
 };
 pub use naming::{CALL_OFFSET, name_violations};
 pub use policy::{Action, ChildRole, Condition, Policy, SyscallRule, SystemCall, Test};

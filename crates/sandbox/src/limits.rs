@@ -11,9 +11,12 @@ use crate::{
 
 /// Address space of a run child, bytes: the guards of the machines of a transaction, 8 GiB each, which nobody
 /// can touch, and [`RUN_DATA_BYTES_MAX`] with the code of its libraries.
-pub const RUN_ADDRESS_SPACE_BYTES_MAX: u64 = 64 << 30;
-/// Private memory of a run child that can be written to, bytes: guest memory, machines, stacks, heap.
-pub const RUN_DATA_BYTES_MAX: u64 = 2 << 30;
+pub const RUN_ADDRESS_SPACE_BYTES_MAX: u64 = 192 << 30;
+/// Private memory that a run child may write to, bytes, whether it does or not: guest memory, machines and
+/// stacks of all VMs of a transaction, 72 MiB each, and heap.
+pub const RUN_DATA_BYTES_MAX: u64 = 3 << 30;
+/// Bytes of them that it can have in memory: of 17 VMs five may use their whole stacks.
+pub const RUN_MEMORY_BYTES_MAX: u64 = 2 << 30;
 /// Processor time of a run child, seconds. A second line behind the supervisor's deadline.
 pub const RUN_CPU_SECONDS_MAX: u64 = 600;
 /// Stack of any child, bytes. (Native guest code has a stack of its own.)

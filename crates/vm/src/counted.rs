@@ -64,7 +64,7 @@ impl CountingSession {
         self.counters.take(read);
     }
 
-    /// Address of the instruction that a machine failed at since the last call: of the last that it had, where
+    /// Address of the instruction that a machine failed at since the last call: of the last that it had, if
     /// the next one could not be fetched.
     #[must_use]
     pub fn take_failed_at(&self) -> Option<u64> {

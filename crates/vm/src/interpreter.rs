@@ -38,11 +38,21 @@ pub(crate) enum Stop {
 }
 
 /// The interpreter of one machine.
-pub(crate) struct Interpreter(Decoder);
+pub(crate) struct Interpreter {
+    decoder: Decoder,
+    /// Slots of the machine that it has put traces into.
+    slots: Vec<usize>,
+}
 
 impl Interpreter {
     pub(crate) fn new(machine: &DefaultMachine<Core>) -> Self {
-        Self(build_decoder::<u64>(machine.isa(), machine.version()))
+        Self { decoder: build_decoder::<u64>(machine.isa(), machine.version()), slots: Vec::new() }
+    }
+
+    /// Takes its traces out of the machine.
+    pub(crate) fn leave(self, core: &mut Core) {
+        let traces = &mut core.as_mut().traces;
+        self.slots.into_iter().for_each(|slot| traces[slot] = Trace::default());
     }
 
     /// Interprets from the machine's pc, for which there is no native code, and notes where that leads.
@@ -65,7 +75,7 @@ impl Interpreter {
                 RET_ECALL => _ = call(vm, code)?,
                 RET_EBREAK => vm.ebreak()?,
                 RET_DYNAMIC_JUMP => {}
-                RET_SLOWPATH => execute_slowly(vm, &mut self.0)?,
+                RET_SLOWPATH => execute_slowly(vm, &mut self.decoder)?,
                 other => return Err(error(other, vm)),
             }
         }
@@ -78,12 +88,16 @@ impl Interpreter {
         vm: &mut DefaultMachine<Core>,
         observed: Option<&mut Observed>,
     ) -> Result<(), Error> {
-        let trace = decode_trace(vm, &mut self.0)?;
+        let trace = decode_trace(vm, &mut self.decoder)?;
         if let Some(observed) = observed {
             observed.note(vm, &trace);
         }
         let slot = calculate_slot(trace.address);
-        vm.inner_mut().as_mut().traces[slot] = trace;
+        let traces = &mut vm.inner_mut().as_mut().traces;
+        if traces[slot].length == 0 {
+            self.slots.push(slot);
+        }
+        traces[slot] = trace;
         Ok(())
     }
 }

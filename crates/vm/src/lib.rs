@@ -16,6 +16,7 @@
 compile_error!("generated code is x86-64 System V code, and its faults are caught by Linux signals");
 
 mod advance;
+mod aside;
 mod budget;
 mod calls;
 mod code;
@@ -41,6 +42,8 @@ mod native;
 mod observed;
 mod outcome;
 mod pages;
+mod parked;
+mod phase;
 mod places;
 mod profiled;
 mod program;

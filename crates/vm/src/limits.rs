@@ -38,9 +38,16 @@ pub const PAUSE_CYCLES_MIN: u64 = 1 << 16;
 /// secp256k1 takes somewhat more of them, and 0.06 ms.
 pub const SLICE_CYCLES: i64 = 1 << 20;
 
+/// VMs of one transaction that stay mapped while they are put aside or may be. Others are copied. ckb-script
+/// permits 17 at once.
+pub const PARKED_MAX: usize = 16;
+
 /// Machines that ckb-script holds at once, at most: four that run and wait, one that is being started, and
 /// one that it replaces.
-pub const MACHINES_MAX: usize = 6;
+const MACHINES_HELD_MAX: usize = 6;
+
+/// Machines that a transaction has mapped at once, at most.
+pub const MACHINES_MAX: usize = MACHINES_HELD_MAX + PARKED_MAX;
 
 /// Machines from which on ckb-script may put one of them aside (its `MAX_INSTANTIATED_VMS`).
 pub const MACHINES_CROWDED: usize = 4;

@@ -26,11 +26,11 @@ impl AsmCoreMachineRevealer for Core {
 }
 
 /// Maps all machines that a transaction can need at once, and keeps them mapped from now on. For a worker
-/// that is about to give up `mmap` and `munmap`; it is address space alone until it is used.
+/// that is about to give up `mmap` and `munmap`; each is address space alone until it is used.
 ///
 /// # Errors
 /// When the kernel refuses address space.
 pub fn reserve_machines() -> Result<(), VmError> {
-    CORES.fill(MACHINES_MAX, || Core::map_memory(enter::table))?;
-    STACKS.fill(MACHINES_MAX, || NativeStack::map(NATIVE_STACK_BYTES))
+    CORES.fill(MACHINES_MAX, Core::reserve_memory)?;
+    STACKS.fill(MACHINES_MAX, |count| NativeStack::reserve(NATIVE_STACK_BYTES, count))
 }

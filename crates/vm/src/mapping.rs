@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    mem::MaybeUninit,
+    mem::{ManuallyDrop, MaybeUninit},
     ops::Range,
     ptr::NonNull,
     sync::atomic::{AtomicBool, Ordering},
@@ -35,6 +35,14 @@ impl Mapping {
         // The first look, before any page is there.
         may_swap();
         Ok(Self { start, bytes })
+    }
+
+    /// As [`Mapping::reserve`], `count` of them at once.
+    pub(crate) fn reserve_many(bytes: usize, count: usize) -> io::Result<Vec<Self>> {
+        // The parts unmap themselves.
+        let whole = ManuallyDrop::new(Self::reserve(bytes.saturating_mul(count))?);
+        let part = |index| NonNull::new(whole.at(index * bytes)).map(|start| Self { start, bytes });
+        Ok((0..count).filter_map(part).collect())
     }
 
     /// Makes `part` (byte offsets, page aligned) readable and writable. It reads as zeros.

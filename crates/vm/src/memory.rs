@@ -86,6 +86,9 @@ pub struct Core {
     counts: bool,
 }
 
+/// Flags of all pages.
+pub(crate) type PageFlags = [u8; RISCV_PAGES];
+
 /// Memory of machines that are not there, all of it zeros.
 pub(crate) static CORES: Reserve<CoreMemory> = Reserve::new();
 
@@ -97,6 +100,32 @@ pub(crate) struct CoreMemory {
     mapping: Mapping,
     wiper: Wiper,
     counts: bool,
+    /// Whether it can be used; else it is address space alone, which costs a fork nothing.
+    is_open: bool,
+}
+
+impl CoreMemory {
+    fn of(mapping: Mapping) -> Self {
+        Self { mapping, wiper: new_wiper(), counts: false, is_open: false }
+    }
+
+    /// The same, ready to be used.
+    pub(crate) fn opened(mut self, table: MakeTable) -> Result<Self, VmError> {
+        if std::mem::replace(&mut self.is_open, true) {
+            return Ok(self);
+        }
+        for part in [HOST..HOST + PAGE_BYTES, HEAD..MEMORY_END, STATE..TABLE + PAGE_BYTES] {
+            self.mapping.open(part).map_err(failed)?;
+        }
+        // SAFETY: the table's page was just opened, and starts at a page.
+        unsafe { self.mapping.at(TABLE).cast::<HostTable>().write(table(self.mapping.at(HOST).cast())) };
+        self.mapping.protect(TABLE..TABLE + PAGE_BYTES).map_err(failed)?;
+        Ok(self)
+    }
+}
+
+fn failed(source: io::Error) -> VmError {
+    VmError::Map { what: "guest memory", bytes: TOTAL, source }
 }
 
 fn new_wiper() -> Wiper {
@@ -106,17 +135,21 @@ fn new_wiper() -> Wiper {
 impl Core {
     /// Maps a machine, or takes one from the reserve. [`Core::reset`] makes it ready for a program.
     pub(crate) fn map(table: MakeTable) -> Result<Self, VmError> {
-        let CoreMemory { mapping, wiper, counts } = match CORES.take() {
+        let memory = match CORES.take() {
             Some(memory) => memory,
-            None => Self::map_memory(table)?,
+            None => CoreMemory::of(Mapping::reserve(TOTAL).map_err(failed)?),
         };
+        memory.opened(table).map(Self::of)
+    }
+
+    fn of(CoreMemory { mapping, wiper, counts, .. }: CoreMemory) -> Self {
         let machine = mapping.at(BASE - HEAD_BYTES).cast::<AsmCoreMachine>();
         // SAFETY: the bytes from `machine` on, `size_of::<AsmCoreMachine>()` of them, were just opened;
         // `BASE` is page aligned and HEAD_BYTES a multiple of the alignment; all fields are integers, for
         // which zeros are valid. The box is never dropped (`ManuallyDrop`, and nobody takes it out), so the
         // global allocator never sees it; `mapping` lives as long as it does.
         let machine = unsafe { ManuallyDrop::new(Box::from_raw(machine)) };
-        Ok(Self {
+        Self {
             machine,
             mapping: Some(mapping),
             protected: Pages::default(),
@@ -125,20 +158,24 @@ impl Core {
             is_blank: false,
             wiper,
             counts,
-        })
+        }
     }
 
-    /// Maps the memory of a machine.
-    pub(crate) fn map_memory(table: MakeTable) -> Result<CoreMemory, VmError> {
-        let failed = |source: io::Error| VmError::Map { what: "guest memory", bytes: TOTAL, source };
-        let mut mapping = Mapping::reserve(TOTAL).map_err(failed)?;
-        for part in [HOST..HOST + PAGE_BYTES, HEAD..MEMORY_END, STATE..TABLE + PAGE_BYTES] {
-            mapping.open(part).map_err(failed)?;
-        }
-        // SAFETY: the table's page was just opened, and starts at a page.
-        unsafe { mapping.at(TABLE).cast::<HostTable>().write(table(mapping.at(HOST).cast())) };
-        mapping.protect(TABLE..TABLE + PAGE_BYTES).map_err(failed)?;
-        Ok(CoreMemory { mapping, wiper: new_wiper(), counts: false })
+    /// Its memory as a core of its own. What is left is good for nothing but being dropped. None if pages of
+    /// it are protected, or if it is not known which come from the transaction.
+    pub(crate) fn take_memory(&mut self) -> Option<Self> {
+        let filled = self.filled.filter(|_| self.protected.is_empty())?;
+        let mapping = self.mapping.take()?;
+        let wiper = std::mem::replace(&mut self.wiper, new_wiper());
+        let mut taken = Self::of(CoreMemory { mapping, wiper, counts: self.counts, is_open: true });
+        (taken.filled, taken.is_clear) = (Some(filled), false);
+        Some(taken)
+    }
+
+    /// Address space for the memory of `count` machines.
+    pub(crate) fn reserve_memory(count: usize) -> Result<Vec<CoreMemory>, VmError> {
+        let mappings = Mapping::reserve_many(TOTAL, count).map_err(failed)?;
+        Ok(mappings.into_iter().map(CoreMemory::of).collect())
     }
 
     fn mapping(&mut self) -> &mut Mapping {
@@ -306,6 +343,32 @@ impl Core {
         }
     }
 
+    /// Whether its memory can stay where it is while ckb-script holds a snapshot.
+    pub(crate) fn can_stay(&self) -> bool {
+        self.filled.is_some() && self.protected.is_empty()
+    }
+
+    /// Marks no page as changed; gives the flags as they were.
+    pub(crate) fn hide_changes(&mut self) -> Box<PageFlags> {
+        let before = Box::new(self.machine.flags);
+        self.machine.flags.iter_mut().for_each(|flags| *flags &= !FLAG_DIRTY);
+        before
+    }
+
+    /// Sets the flags of all pages.
+    pub(crate) fn set_flags(&mut self, flags: &PageFlags) {
+        self.machine.flags = *flags;
+        self.machine.last_write_page = u64::MAX;
+    }
+
+    /// Adds these flags.
+    pub(crate) fn add_flags_of(&mut self, added: &PageFlags) {
+        for (flags, added) in self.machine.flags.iter_mut().zip(added) {
+            *flags |= added;
+        }
+        self.machine.last_write_page = u64::MAX;
+    }
+
     /// Marks as changed all pages that may have been: native code does not mark what it writes. Those that
     /// were not come back with the same bytes ([`sources`](crate::sources) says why).
     pub(crate) fn mark_changes(&mut self) {
@@ -363,14 +426,14 @@ static ZEROS: [u8; RISCV_PAGESIZE] = [0; RISCV_PAGESIZE];
 
 impl Drop for Core {
     fn drop(&mut self) {
-        if !CORES.has_room() {
+        if !CORES.has_room() || self.mapping.is_none() {
             return;
         }
         self.clear();
         if let Some(mapping) = self.mapping.take() {
             // It knows the mapping's pages.
             let wiper = std::mem::replace(&mut self.wiper, new_wiper());
-            CORES.give(CoreMemory { mapping, wiper, counts: self.counts });
+            CORES.give(CoreMemory { mapping, wiper, counts: self.counts, is_open: true });
         }
     }
 }

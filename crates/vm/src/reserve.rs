@@ -40,16 +40,17 @@ impl<T> Reserve<T> {
         }
     }
 
-    /// Makes things until there are `most`, and keeps as many from now on.
+    /// Has as many made as are missing until there are `most`, and keeps as many from now on.
     pub(crate) fn fill(
         &self,
         most: usize,
-        mut make: impl FnMut() -> Result<T, VmError>,
+        make: impl FnOnce(usize) -> Result<Vec<T>, VmError>,
     ) -> Result<(), VmError> {
         let mut kept = self.lock();
         kept.most = most;
-        while kept.things.len() < most {
-            kept.things.push(make()?);
+        let missing = most.saturating_sub(kept.things.len());
+        if missing > 0 {
+            kept.things.append(&mut make(missing)?);
         }
         Ok(())
     }

@@ -28,11 +28,13 @@ use crate::{
     host::{self, Attempted, Start},
     interpreter::{Interpreter, Stop},
     left::Left,
-    limits::{LOADED_CODE_BYTES_MAX, MACHINES_CROWDED, NATIVE_STACK_BYTES, STAY_CYCLES_MIN, STAYS_MIN},
+    limits::{LOADED_CODE_BYTES_MAX, MACHINES_CROWDED, NATIVE_STACK_BYTES},
     loader,
     memory::Core,
     observed::{self, Observed},
     pages::Pages,
+    parked::Aside,
+    phase::{Phase, Stays, Waiting},
     prepare_thread,
     profiled::process_id,
     program::Programs,
@@ -48,69 +50,39 @@ const GAVE_UP: &str = "antares: native code gave up";
 /// A machine for ckb-script's `TransactionScriptsVerifier` and `Scheduler`. It belongs to the
 /// [`MachineSession`] that is current when it is made; without one it interprets.
 pub struct NativeMachine {
-    vm: AsmMachine<Core>,
-    session: Arc<MachineSession>,
+    pub(crate) vm: AsmMachine<Core>,
+    pub(crate) session: Arc<MachineSession>,
     /// The program that was loaded last.
-    loaded: Option<Arc<Program>>,
+    pub(crate) loaded: Option<Arc<Program>>,
     /// The same, once it is recognised.
-    program: Option<Arc<Program>>,
+    pub(crate) program: Option<Arc<Program>>,
     /// The same, if there is no native code for it.
-    unknown: Option<Bytes>,
+    pub(crate) unknown: Option<Bytes>,
     /// Pages that were executable at its start.
-    own: Pages,
+    pub(crate) own: Pages,
     /// Cycles that were interpreted since.
-    interpreted: u64,
-    programs: Programs,
-    phase: Phase,
-    stack: Option<NativeStack>,
-    waiting: Option<Waiting>,
-    interpreter: Option<Interpreter>,
-    stays: Stays,
+    pub(crate) interpreted: u64,
+    pub(crate) programs: Programs,
+    pub(crate) phase: Phase,
+    pub(crate) stack: Option<NativeStack>,
+    pub(crate) waiting: Option<Waiting>,
+    pub(crate) interpreter: Option<Interpreter>,
+    pub(crate) stays: Stays,
     /// Native code may have written pages that are not marked.
-    has_unmarked: bool,
+    pub(crate) has_unmarked: bool,
     /// Calls of `inner_mut` since the last run.
     looks: u32,
     /// The number of the VM that this machine is, once it was asked for.
-    id: Option<u64>,
+    pub(crate) id: Option<u64>,
     /// It was put aside and is back: no program was loaded into it.
-    is_resumed: bool,
+    pub(crate) is_resumed: bool,
     /// Cycles of the machine at which the session wants a pause.
     pause_at: u64,
-}
-
-/// How far a machine is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Its code is not known yet.
-    New,
-    /// Native code and the interpreter take turns.
-    Mixed,
-    /// ckb-vm's own loop runs it to the end.
-    Interpreted,
-    /// ckb-vm's own loop runs it until it waits again.
-    Short,
-}
-
-/// How often native code was entered, and for how many cycles.
-#[derive(Clone, Copy, Debug, Default)]
-struct Stays {
-    count: u64,
-    cycles: u64,
-}
-
-impl Stays {
-    /// Whether a script spends its time between the tiers, as one may that was written to.
-    fn are_too_short(self) -> bool {
-        self.count >= STAYS_MIN && self.cycles / self.count < STAY_CYCLES_MIN
-    }
-}
-
-/// Native code that waits on the stack, and the state that it waits with.
-enum Waiting {
-    /// In a syscall; somebody else may have run the machine meanwhile, if it differs in more than the result.
-    Syscall { registers: Box<[u64; 32]>, pc: u64 },
-    /// Anywhere; what the machine's registers say is not true.
-    Pause,
+    pub(crate) aside: Aside,
+    /// Its own number among the machines of its session.
+    pub(crate) number: u64,
+    /// ckb-vm's own loop has run, whose traces nobody knows.
+    pub(crate) has_run_alone: bool,
 }
 
 impl NativeMachine {
@@ -150,6 +122,7 @@ impl NativeMachine {
 
     /// Runs ckb-vm's own loop to the end; where native code was left before, it is noted where that leads.
     fn interpret(&mut self) -> Result<i8, Error> {
+        self.has_run_alone = true;
         let is_left = self.stays.count > 0 || self.session.is_astray();
         let observed = (self.phase == Phase::Interpreted && is_left).then(|| self.take_observed()).flatten();
         let Some(mut observed) = observed else { return self.vm.run() };
@@ -319,7 +292,7 @@ impl NativeMachine {
     }
 
     /// The number of the VM that this machine is.
-    fn id(&mut self) -> u64 {
+    pub(crate) fn id(&mut self) -> u64 {
         let machine = &mut self.vm.machine;
         *self.id.get_or_insert_with(|| process_id(machine))
     }
@@ -336,7 +309,7 @@ impl NativeMachine {
     fn prepare(&mut self) -> Result<NativeStack, crate::VmError> {
         prepare_thread()?;
         match self.stack.take().or_else(|| STACKS.take()) {
-            Some(stack) => Ok(stack),
+            Some(stack) => stack.opened(),
             None => NativeStack::map(NATIVE_STACK_BYTES),
         }
     }
@@ -413,6 +386,9 @@ impl DefaultMachineRunner for NativeMachine {
             id: None,
             is_resumed: true,
             pause_at: u64::MAX,
+            aside: Aside::New,
+            number: 0,
+            has_run_alone: false,
         }
     }
 
@@ -427,19 +403,23 @@ impl DefaultMachineRunner for NativeMachine {
     /// ckb-script calls this once after each run, to take the cycles; and then to change the machine or to
     /// put it aside, which only happens to one of many and copies the pages that are marked as changed.
     fn inner_mut(&mut self) -> &mut Core {
+        self.come_back();
         self.looks += 1;
-        let core = self.vm.machine.inner_mut();
-        if self.has_unmarked && self.looks > 1 && self.session.machines() >= MACHINES_CROWDED {
-            core.mark_changes();
+        let is_crowded = self.looks > 1 && self.session.machines() >= MACHINES_CROWDED;
+        if self.has_unmarked && is_crowded && !self.hide_changes() {
+            self.vm.machine.inner_mut().mark_changes();
             self.has_unmarked = false;
         }
-        core
+        self.vm.machine.inner_mut()
     }
 
     fn run(&mut self) -> Result<i8, Error> {
         self.looks = 0;
+        self.show_changes();
         if !self.is_resumed {
-            return self.run_on();
+            let result = self.run_on();
+            self.end_parking(&result);
+            return result;
         }
         // What is put aside again after a few instructions is not worth the way to native code.
         let is_wanted = self.session.resumed().are_worth_it();
@@ -450,6 +430,7 @@ impl DefaultMachineRunner for NativeMachine {
         }
         let before = self.vm.machine.cycles();
         let result = self.run_on();
+        self.end_parking(&result);
         self.session.count_resumed(self.vm.machine.cycles().saturating_sub(before));
         result
     }
@@ -460,6 +441,7 @@ impl DefaultMachineRunner for NativeMachine {
         metadata: &ProgramMetadata,
         args: impl ExactSizeIterator<Item = Result<Bytes, Error>>,
     ) -> Result<u64, Error> {
+        self.come_anew();
         let lean = loader::without_zeros(self.vm.machine.inner_mut(), metadata);
         let bytes = self.vm.machine.load_program_with_metadata(program, &lean, args)?;
         let (vm_version, isa) = (self.vm.machine.version(), self.vm.machine.isa());
@@ -482,15 +464,12 @@ impl DefaultMachineRunner for NativeMachine {
 
 impl Drop for NativeMachine {
     fn drop(&mut self) {
+        self.park();
         if let Some(Waiting::Pause) = self.waiting {
             // Whoever copied the machine's registers has stale ones.
             self.session.lose_registers();
         }
-        if let Some(mut stack) = self.stack.take() {
-            // Whoever has it next may be another transaction's machine.
-            stack.wipe();
-            STACKS.give(stack);
-        }
+        self.stack.take().into_iter().for_each(NativeStack::give_back);
         self.session.machine_gone(self.vm.machine.inner_mut());
     }
 }

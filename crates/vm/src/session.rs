@@ -22,6 +22,7 @@ use crate::{
     limits::{LOADED_CYCLES_MIN, OBSERVED_PROGRAMS_MAX, RESUMED_CYCLES_MIN, RESUMED_RUNS_MIN},
     memory::Core,
     observed::Observed,
+    parked::Parking,
     unknown::{Unknown, count_unknown},
 };
 
@@ -58,6 +59,7 @@ pub struct MachineSession {
     /// What native code has counted; none in a session whose programs do not.
     pub(crate) counters: Option<Counters>,
     pub(crate) budget: Budget,
+    pub(crate) parking: Parking,
 }
 
 struct State {
@@ -147,6 +149,7 @@ impl MachineSession {
             loaded_cycles_min: LOADED_CYCLES_MIN,
             counters: None,
             budget: Budget::default(),
+            parking: Parking::default(),
         }
     }
 
@@ -229,7 +232,10 @@ impl MachineSession {
     /// scripts can change anew each time. Afterwards the session runs native code again.
     pub fn attempt<T>(self: &Arc<Self>, mut attempt: impl FnMut() -> T) -> T {
         self.begin();
+        // Machines that count are asked when they are dropped.
+        self.parking.set_open(self.counters.is_none());
         let mut result = self.enter(&mut attempt);
+        self.parking.set_open(false);
         if self.restarted().is_some() {
             drop(result);
             self.interpret();

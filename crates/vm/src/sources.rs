@@ -28,9 +28,10 @@ pub(crate) fn filled(metadata: &ProgramMetadata, sp: u64) -> Option<Pages> {
             return None;
         }
         taken = taken.or(pages);
-        if !action.source.is_empty() {
-            filled = filled.or(pages);
-        }
+        // Empty pages behind have no source: ckb-vm marks them as changed, and knows nothing else of them.
+        let start = action.addr.saturating_add(action.offset_from_addr);
+        let length = action.source.end.saturating_sub(action.source.start);
+        filled = filled.or(Pages::holding(start..start.saturating_add(length)).and(pages));
     }
     let stack_start = (RISCV_MAX_MEMORY - DEFAULT_STACK_SIZE) as u64;
     let arguments = Pages::holding(sp.max(stack_start)..RISCV_MAX_MEMORY as u64);

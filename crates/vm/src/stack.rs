@@ -1,6 +1,6 @@
 //! The stack of native code: guest recursion ends at its guard, never in host memory.
 
-use std::ops::Range;
+use std::{io, ops::Range};
 
 use crate::{
     VmError,
@@ -19,18 +19,36 @@ pub(crate) struct NativeStack {
     mapping: Mapping,
     bytes: usize,
     wiper: Wiper,
+    /// Whether it can be used; else it is address space alone.
+    is_open: bool,
 }
 
 impl NativeStack {
     /// Maps a stack of `bytes`, rounded up to whole pages.
     pub(crate) fn map(bytes: usize) -> Result<Self, VmError> {
         let bytes = bytes.next_multiple_of(PAGE_BYTES);
-        let total = NATIVE_STACK_GUARD_BYTES + bytes + PAGE_BYTES;
-        let failed = |source| VmError::Map { what: "native stack", bytes: total, source };
-        let mut mapping = Mapping::reserve(total).map_err(failed)?;
-        mapping.open(NATIVE_STACK_GUARD_BYTES..NATIVE_STACK_GUARD_BYTES + bytes).map_err(failed)?;
+        let mapping = Mapping::reserve(total(bytes)).map_err(|source| failed(bytes, source))?;
+        Self::of(mapping, bytes).opened()
+    }
+
+    /// Address space for `count` such stacks of `bytes`, whole pages.
+    pub(crate) fn reserve(bytes: usize, count: usize) -> Result<Vec<Self>, VmError> {
+        let mappings = Mapping::reserve_many(total(bytes), count).map_err(|source| failed(bytes, source))?;
+        Ok(mappings.into_iter().map(|mapping| Self::of(mapping, bytes)).collect())
+    }
+
+    fn of(mapping: Mapping, bytes: usize) -> Self {
         let part = NATIVE_STACK_GUARD_BYTES..NATIVE_STACK_GUARD_BYTES + bytes;
-        Ok(Self { mapping, bytes, wiper: Wiper::new(part, Order::Down) })
+        Self { mapping, bytes, wiper: Wiper::new(part, Order::Down), is_open: false }
+    }
+
+    /// The same, ready to be used.
+    pub(crate) fn opened(mut self) -> Result<Self, VmError> {
+        if !std::mem::replace(&mut self.is_open, true) {
+            let part = NATIVE_STACK_GUARD_BYTES..NATIVE_STACK_GUARD_BYTES + self.bytes;
+            self.mapping.open(part).map_err(|source| failed(self.bytes, source))?;
+        }
+        Ok(self)
     }
 
     /// The stack pointer to start with; 16-byte aligned.
@@ -48,8 +66,33 @@ impl NativeStack {
         self.wiper.wipe(&mut self.mapping);
     }
 
+    /// Bytes of it above `stack_pointer`.
+    pub(crate) fn depth(&self, stack_pointer: usize) -> usize {
+        (self.top() as usize).saturating_sub(stack_pointer)
+    }
+
+    /// Gives the memory below `stack_pointer` back.
+    pub(crate) fn trim(&mut self, stack_pointer: usize) {
+        let end = NATIVE_STACK_GUARD_BYTES + self.bytes - self.depth(stack_pointer).min(self.bytes);
+        self.mapping.clear(NATIVE_STACK_GUARD_BYTES..end / PAGE_BYTES * PAGE_BYTES);
+    }
+
+    /// Keeps it for whoever has it next, perhaps another transaction's machine.
+    pub(crate) fn give_back(mut self) {
+        self.wipe();
+        STACKS.give(self);
+    }
+
     /// Gives the stack's memory back.
     pub(crate) fn clear(&mut self) {
         self.mapping.clear(NATIVE_STACK_GUARD_BYTES..NATIVE_STACK_GUARD_BYTES + self.bytes);
     }
+}
+/// Bytes with both guards.
+fn total(bytes: usize) -> usize {
+    NATIVE_STACK_GUARD_BYTES + bytes + PAGE_BYTES
+}
+
+fn failed(bytes: usize, source: io::Error) -> VmError {
+    VmError::Map { what: "native stack", bytes: total(bytes), source }
 }

@@ -223,6 +223,56 @@ u64 script(u64 argc) {
   return 0;
 }
 
+#elif defined(CASE_KEEPS)
+/* The same with children that change pages of a cell, of nothing and of their stacks. Some put themselves in their own place on the way,
+   and go on with the same pipes. */
+static volatile u8 cell[2 * PAGE] IN_DATA = {5};
+static volatile u8 empty[3 * PAGE] __attribute__((aligned(PAGE)));
+static __attribute__((noinline)) u64 answer(u64 argc) {
+  static const char *arguments[2] = {"child", "again"};
+  volatile u8 on_stack[PAGE];
+  u64 fds[3] = {0}, count = 3, length = sizeof cell, value;
+  for (u64 at = 0; at < sizeof on_stack; at++) on_stack[at] = 0;
+  call(2607, (u64)fds, (u64)&count, 0, 0, 0, 0);
+  call(2092, (u64)cell, (u64)&length, 0, 1, DEPS, 0);
+  for (u64 turn = 1;; turn++) {
+    length = 8;
+    call(2606, fds[0], (u64)&value, (u64)&length, 0, 0, 0);
+    if (length == 0) return 0;
+    value = value * 31 + sum(cell, sizeof cell) + sum(empty, sizeof empty) + sum(on_stack, sizeof on_stack);
+    cell[value % sizeof cell] ^= turn;
+    empty[(value >> 16) % sizeof empty] += 1;
+    on_stack[(value >> 32) % sizeof on_stack] += 1;
+    print('k', value);
+    length = 8;
+    call(2605, fds[1], (u64)&value, (u64)&length, 0, 0, 0);
+    if (argc == 1 && turn == 3 && (value >> 40) % 3 == 0) call(2043, 0, DEPS, 0, 0, 2, (u64)arguments);
+  }
+}
+
+u64 script(u64 argc) {
+  if (argc > 0) return answer(argc);
+  static const char *arguments[1] = {"child"};
+  u64 pid, to[2], from[2], ways[15][2], fds[3] = {0}, length, value = 1;
+  for (int child = 0; child < 15; child++) {
+    call(2604, (u64)to, 0, 0, 0, 0, 0);
+    call(2604, (u64)from, 0, 0, 0, 0, 0);
+    fds[0] = to[0];
+    fds[1] = from[1];
+    print('s', spawn(1, arguments, &pid, fds));
+    ways[child][0] = to[1];
+    ways[child][1] = from[0];
+  }
+  for (int turn = 0; turn < 8 * 15; turn++) {
+    length = 8;
+    call(2605, ways[turn % 15][0], (u64)&value, (u64)&length, 0, 0, 0);
+    length = 8;
+    call(2606, ways[turn % 15][1], (u64)&value, (u64)&length, 0, 0, 0);
+    print('v', value);
+  }
+  return 0;
+}
+
 #elif defined(CASE_FAILING_LOADS)
 /* Behind loaded code, load after load that fails. */
 static volatile u8 area[PAGE] __attribute__((aligned(PAGE)));

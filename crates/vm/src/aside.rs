@@ -1,0 +1,132 @@
+//! A machine before and after ckb-script puts its VM aside: what is [parked](crate::parked), and when.
+
+use ckb_vm::Error;
+
+use crate::{
+    hidden::host_of,
+    parked::{Aside, Parked},
+    phase::{Phase, Waiting},
+    runner::NativeMachine,
+};
+
+/// Number of the VM that runs first.
+const ROOT: u64 = 0;
+/// Bytes of native stack that a parked VM may hold.
+const DEPTH_MAX: usize = 1 << 20;
+
+impl NativeMachine {
+    /// Before ckb-script does something with the machine: gives it what it was, if it was put aside.
+    pub(crate) fn come_back(&mut self) {
+        match std::mem::replace(&mut self.aside, Aside::Here) {
+            Aside::New if self.session.parking.is_open() => {
+                let id = self.id();
+                let (number, parked) = self.session.parking.come(id);
+                self.number = number;
+                if let Some(parked) = parked {
+                    self.take_back(parked);
+                }
+            }
+            Aside::Back(mut core, flags) => {
+                core.set_flags(&flags);
+                *self.vm.machine.inner_mut() = *core;
+            }
+            hidden @ Aside::Hidden(_) => self.aside = hidden,
+            Aside::New | Aside::Here => {}
+        }
+    }
+
+    /// Before a program is loaded: this is not the VM that was parked under its number.
+    pub(crate) fn come_anew(&mut self) {
+        if self.session.parking.is_over() && self.id() == ROOT {
+            self.session.parking.set_over(false);
+            self.aside = Aside::New;
+        }
+        self.come_back();
+        debug_assert!(!matches!(self.aside, Aside::Back(..)), "a program is loaded over a VM that came back");
+    }
+
+    /// Before the machine runs.
+    pub(crate) fn show_changes(&mut self) {
+        self.come_back();
+        if let Aside::Hidden(flags) = std::mem::replace(&mut self.aside, Aside::Here) {
+            self.vm.machine.inner_mut().add_flags_of(&flags);
+            self.session.parking.give_places(1);
+        }
+    }
+
+    /// Prepares for a snapshot, if the machine can be parked; whether it can.
+    pub(crate) fn hide_changes(&mut self) -> bool {
+        if let Aside::Hidden(_) = self.aside {
+            return true;
+        }
+        let waits = matches!(self.waiting, Some(Waiting::Syscall { .. }));
+        let is_native = self.phase == Phase::Mixed && !self.has_run_alone && self.unknown.is_none();
+        let stack_pointer = self.native_sp();
+        let is_flat = self.stack.as_ref().is_some_and(|stack| stack.depth(stack_pointer) <= DEPTH_MAX);
+        let can_stay = waits && is_native && is_flat && self.vm.machine.inner_mut().can_stay();
+        // Asked for now, while the machine is whole.
+        let id = self.id();
+        if !can_stay || !self.session.parking.take_place(id, self.number) {
+            return false;
+        }
+        self.aside = Aside::Hidden(self.vm.machine.inner_mut().hide_changes());
+        true
+    }
+
+    /// Parks what is left of a machine that is dropped, if that was prepared.
+    pub(crate) fn park(&mut self) {
+        let Aside::Hidden(flags) = std::mem::replace(&mut self.aside, Aside::Here) else { return };
+        if let Some(interpreter) = self.interpreter.take() {
+            // A new machine decodes anew.
+            interpreter.leave(self.vm.machine.inner_mut());
+        }
+        let stack_pointer = self.native_sp();
+        if let Some(stack) = &mut self.stack {
+            stack.trim(stack_pointer);
+        }
+        let (Some(id), Some(core)) = (self.id, self.vm.machine.inner_mut().take_memory()) else {
+            return self.session.parking.give_places(1);
+        };
+        let parked = Parked {
+            core,
+            flags,
+            loaded: self.loaded.take(),
+            program: self.program.take(),
+            own: self.own,
+            interpreted: self.interpreted,
+            programs: std::mem::take(&mut self.programs),
+            stack: self.stack.take(),
+            waiting: self.waiting.take(),
+            stays: self.stays,
+        };
+        self.session.parking.park(id, self.number, parked);
+    }
+
+    /// After a run: where the first VM has exited or something failed, nobody comes back any more.
+    pub(crate) fn end_parking(&mut self, result: &Result<i8, Error>) {
+        let is_over = match result {
+            Err(Error::Yield | Error::Pause) => false,
+            Err(_) => true,
+            Ok(_) => self.session.parking.is_open() && self.id() == ROOT,
+        };
+        if is_over {
+            self.session.parking.set_over(true);
+        }
+    }
+
+    /// The stack pointer of native code that waits.
+    fn native_sp(&mut self) -> usize {
+        // SAFETY: the core is mapped, and no native code runs.
+        let host = unsafe { &*host_of(self.vm.machine.inner_mut().base()) };
+        usize::try_from(host.native_stack_pointer).unwrap_or(0)
+    }
+
+    fn take_back(&mut self, parked: Parked) {
+        let Parked { core, flags, loaded, program, own, interpreted, programs, stack, waiting, stays } =
+            parked;
+        (self.loaded, self.program, self.own, self.interpreted) = (loaded, program, own, interpreted);
+        (self.programs, self.stack, self.waiting, self.stays) = (programs, stack, waiting, stays);
+        (self.phase, self.has_unmarked, self.is_resumed) = (Phase::Mixed, true, false);
+        self.aside = Aside::Back(Box::new(core), flags);
+    }
+}
