@@ -73,6 +73,7 @@ build() {
 
 # Debian's wine64 is on no PATH without the package wine, which wants 32 bits too.
 wine=$(command -v wine64 || echo /usr/lib/wine/wine64)
+wineserver=$(command -v wineserver || echo /usr/lib/wine/wineserver)
 
 # What runs a program of a system here.
 runner() {
@@ -88,15 +89,16 @@ start_wine() {
     WINEPREFIX=$(mktemp -d)
     export WINEPREFIX WINEDEBUG=-all
     trap end_wine EXIT
-    "$(dirname "$(realpath "$wine")")/wineserver" -p </dev/null >/dev/null 2>&1
+    "$wineserver" -p </dev/null >/dev/null 2>&1
     "$wine" wineboot --init </dev/null >/dev/null 2>&1
-    # Absent before version 9.
-    x86_64-w64-mingw32-gcc -shared -O2 -s -o "$1/bcryptprimitives.dll" scripts/foreign/bcryptprimitives.c -ladvapi32
-    cp "$1/bcryptprimitives.dll" "$WINEPREFIX/drive_c/windows/system32/"
+    # Absent before version 9. Not beside the program, where somebody would ship it.
+    local random=$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll
+    [ -e "$random" ] ||
+        x86_64-w64-mingw32-gcc -shared -O2 -s -o "$random" scripts/foreign/bcryptprimitives.c -ladvapi32
 }
 
 end_wine() {
-    "$(dirname "$(realpath "$wine")")/wineserver" -k || true
+    "$wineserver" -k || true
     rm -rf "$WINEPREFIX"
 }
 
@@ -120,7 +122,7 @@ check() {
         return
         ;;
     windows)
-        start_wine "$(dirname "$program")"
+        start_wine
         # What Windows has in its paths is tested there.
         CARGO_TARGET_DIR=$target/foreign CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=$wine \
             cargo test --package antares-debugger --lib --target "$triple"

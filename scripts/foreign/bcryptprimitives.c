@@ -1,5 +1,5 @@
 // Stands in for a library of Windows that Rust's standard library asks for random bytes, and that wine has from
-// version 9 on. Beside the program it is found; it is for comparing outputs under wine, and for nothing else.
+// version 9 on. It is for comparing outputs under wine, and for nothing else.
 #include <windows.h>
 
 BOOLEAN NTAPI SystemFunction036(PVOID bytes, ULONG length); // RtlGenRandom
