@@ -115,7 +115,8 @@ impl Engine {
     pub fn script(&self, elf: impl Into<Bytes>, version: VmVersion) -> Script {
         let elf = elf.into();
         let digest = Sha256Digest::of(&elf);
-        Script { elf, digest, options: version.options(), program: None }
+        let options = version.options();
+        Script { elf, digest, options, program: None, library: None, sealed: Arc::default() }
     }
 
     /// Compiles a script by LLVM, on the calling thread: some tenths of a second for 100 KB of code, more for
@@ -187,11 +188,11 @@ impl Engine {
 
     /// Keeps the native code of `script`. An ELF that ckb-vm does not load has none: its outcome is ckb-vm's
     /// error.
-    fn keep(&self, mut script: Script, library: Library) -> Result<Script, Error> {
+    fn keep(&self, mut script: Script, Loaded { library, sealed }: Loaded) -> Result<Script, Error> {
         let Ok(program) = Program::new(script.elf.clone(), library) else { return Ok(script) };
         let program = Arc::new(program);
         self.kept().insert(script.options, program.clone());
-        script.program = Some(program);
+        (script.program, script.library) = (Some(program), Some(Arc::new(sealed)));
         Ok(script)
     }
 
@@ -237,10 +238,17 @@ impl fmt::Debug for Engine {
     }
 }
 
+/// Native code, and the file that it was loaded from.
+struct Loaded {
+    library: Library,
+    sealed: Sealed,
+}
+
 /// Loads a shared object whose structure and code are such as we make.
-fn load(bytes: &[u8]) -> Result<Library, String> {
+fn load(bytes: &[u8]) -> Result<Loaded, String> {
     let sealed = Sealed::new("antares-library", bytes).map_err(|error| chain(&error))?;
     verify_library(&sealed, Sha256Digest::of(bytes)).map_err(|error| chain(&error))?;
     antares_codecheck::check(bytes).map_err(|error| chain(&error))?;
-    Library::load(std::os::fd::AsFd::as_fd(&sealed)).map_err(|error| chain(&error))
+    let library = Library::load(std::os::fd::AsFd::as_fd(&sealed)).map_err(|error| chain(&error))?;
+    Ok(Loaded { library, sealed })
 }

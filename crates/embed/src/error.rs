@@ -24,6 +24,9 @@ pub enum Error {
     /// The system refuses memory, or the handling of signals.
     #[error("the machine cannot be made: {0}")]
     Machine(String),
+    /// There is no process that is locked in, or it did not answer.
+    #[error("no answer from within the fence: {0}")]
+    Fence(String),
 }
 
 /// An error with all that it comes from, in one line.

@@ -22,6 +22,7 @@
 //! | ckb-vm's interpreter alone | [`Engine::script`] |
 //! | system calls of your own | [`Run::syscalls`] |
 //! | to know where the cycles go | [`Script::profile`] (feature `profile`) |
+//! | scripts of strangers beside secrets of yours | [`Fence::run`], with the program `antares-run-worker` |
 //! | a whole transaction | [`Verifier`] (feature `ckb`) |
 //! | the same, a part at a time | [`Verifier::begin`] |
 //!
@@ -31,7 +32,8 @@
 //! that runs native code keeps 4 MiB of guest memory and a native stack for the next run. Handlers for
 //! SIGSEGV, SIGBUS, SIGFPE and SIGILL are installed; faults that are not a script's go to the handlers that
 //! were there before. A run is ended by its cycles alone. Scripts of strangers, beside secrets of yours,
-//! belong into the services or `antares run`, whose workers can do nothing but compute.
+//! belong into a [`Fence`], whose processes can do nothing but compute; whole transactions of strangers into
+//! the services or `antares verify`.
 //!
 //! Machine code from elsewhere is run only if a trusted key signed it for this very script, engine and
 //! processor, and if it consists of nothing but instructions that our generators make.
@@ -40,6 +42,7 @@
 mod artifact;
 mod engine;
 mod error;
+mod fence;
 mod machines;
 mod outcome;
 #[cfg(feature = "profile")]
@@ -55,6 +58,7 @@ mod verify;
 pub use artifact::{SignedArtifact, TrustedKeys};
 pub use engine::{Engine, VmVersion};
 pub use error::Error;
+pub use fence::Fence;
 pub use outcome::{End, Outcome, Trap};
 #[cfg(feature = "profile")]
 pub use profile::{FunctionCycles, Profile};

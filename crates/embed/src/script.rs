@@ -1,8 +1,12 @@
 //! A script, ready to be run.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use antares_abi::{CompileOptions, Sha256Digest};
+use antares_pool::Sealed;
 use antares_vm::{Limits, Program, Report, RunScript, Tier};
 use bytes::Bytes;
 
@@ -44,6 +48,10 @@ pub struct Script {
     pub(crate) options: CompileOptions,
     /// None if it is interpreted, or ckb-vm does not load its ELF.
     pub(crate) program: Option<Arc<Program>>,
+    /// The native code as a file, for processes that are locked in.
+    pub(crate) library: Option<Arc<Sealed>>,
+    /// The ELF as such a file, once it was wanted.
+    pub(crate) sealed: Arc<OnceLock<Sealed>>,
 }
 
 impl Script {

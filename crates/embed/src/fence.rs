@@ -1,0 +1,102 @@
+//! Scripts in processes that are locked in.
+
+use std::{
+    fmt,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use antares_pool::{
+    Pool, PoolConfig, Sealed, Verdict,
+    job::{RunJob, RunOutcome, RunReport, Tier},
+};
+
+use crate::{End, Error, Outcome, Run, Script, Trap, error::chain};
+
+/// Processes that are locked in, for scripts of strangers beside secrets of yours: they can do nothing but
+/// compute. Native code that is wrong in whatever way cannot do more either. Threads may share it. When it is
+/// dropped, its processes end.
+pub struct Fence {
+    pool: Pool,
+}
+
+impl Fence {
+    /// Starts the program at `worker`, which is `antares-run-worker` of this version, with room for so many
+    /// runs at once.
+    ///
+    /// # Errors
+    /// [`Error::Fence`]: there is no such program, or the system lacks a part of the fence. It takes a Linux
+    /// with seccomp, Landlock and namespaces.
+    pub fn start(worker: &Path, runs_max: usize) -> Result<Self, Error> {
+        let pool = Pool::start(PoolConfig::new(worker.to_owned(), runs_max));
+        Ok(Self { pool: pool.map_err(|error| Error::Fence(chain(&error)))? })
+    }
+
+    /// As [`Script::run`], in a process that ends with the run or takes scripts of this kind only. It is
+    /// killed `within` this time at the latest, beside the limit of cycles. All arguments and lines of debug
+    /// output are copied; so is the script, for its first run.
+    ///
+    /// # Errors
+    /// [`Error::Fence`]: the run has system calls of yours, which are on the other side; it was not over in
+    /// time; there was no process for it; or its process broke a rule, and was killed.
+    pub fn run(&self, script: &Script, run: &Run, within: Duration) -> Result<Outcome, Error> {
+        let refused = |why: &str| Error::Fence(why.to_owned());
+        if run.syscalls.is_some() {
+            return Err(refused("system calls of your own are run in your process alone"));
+        }
+        let until = Instant::now() + within;
+        let (elf, library) = (sealed(script)?, script.library.as_deref());
+        let job = RunJob {
+            options: script.options,
+            tier: if run.interprets { Tier::Interpreter } else { Tier::Auto },
+            args: run.args.iter().map(|arg| arg.to_vec()).collect(),
+            cycles_max: run.cycles_max,
+            debug_bytes_max: run.debug_bytes_max,
+            sample_cycles: 0,
+            sample_salt: 0,
+        };
+        let library = library.filter(|_| !run.interprets);
+        let verdict =
+            self.pool.run(&job, elf, library, until).map_err(|error| Error::Fence(chain(&error)))?;
+        match verdict {
+            Verdict::Done(report) => Ok(outcome(report)),
+            Verdict::DeadlineExceeded => Err(refused("the run was not over in time")),
+            Verdict::SandboxViolation { detail } => {
+                Err(Error::Fence(format!("the process broke a rule, and was killed: {detail}")))
+            }
+            Verdict::WorkerLost { detail } => Err(Error::Fence(format!("the process was lost: {detail}"))),
+        }
+    }
+}
+
+impl fmt::Debug for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fence").finish_non_exhaustive()
+    }
+}
+
+/// The script's ELF in a file that nobody can change.
+fn sealed(script: &Script) -> Result<&Sealed, Error> {
+    if let Some(elf) = script.sealed.get() {
+        return Ok(elf);
+    }
+    let elf = Sealed::new("script", &script.elf).map_err(|error| Error::Fence(chain(&error)))?;
+    Ok(script.sealed.get_or_init(|| elf))
+}
+
+fn outcome(report: RunReport) -> Outcome {
+    let debug_lines_left_out = report.debug.left_out().lines;
+    let end = match report.outcome {
+        RunOutcome::Exit(code) => End::Exited(code),
+        RunOutcome::Error { name, detail } => End::Trapped(Trap::named(&name, detail)),
+        RunOutcome::CyclesExceeded => End::CyclesExceeded,
+    };
+    Outcome {
+        end,
+        cycles: report.cycles,
+        load_cycles: report.load_cycles,
+        native_cycles: report.native_cycles,
+        debug: report.debug.into(),
+        debug_lines_left_out,
+    }
+}
