@@ -85,8 +85,8 @@ impl Server {
         sections: &str,
     ) -> (Self, BufReader<ChildStdout>) {
         let mut process =
-            Self::command(before, "antares", &["serve"], "127.0.0.1:0", data, sections).spawn().unwrap();
-        let mut log = BufReader::new(process.stdout.take().unwrap());
+            Begun::new(&mut Self::command(before, "antares", &["serve"], "127.0.0.1:0", data, sections));
+        let mut log = BufReader::new(process.output());
         let addresses = loop {
             let mut line = String::new();
             assert!(log.read_line(&mut line).unwrap() > 0, "it ended before it said where it serves");
@@ -94,7 +94,7 @@ impl Server {
                 break addresses;
             }
         };
-        (Self::at(process, addresses), log)
+        (Self::at(process.serves(), addresses), log)
     }
 
     #[track_caller]
@@ -139,8 +139,8 @@ impl Server {
 
     #[track_caller]
     fn start_command(mut command: Command) -> Self {
-        let mut process = command.spawn().unwrap();
-        let log = process.stdout.take().unwrap();
+        let mut process = Begun::new(&mut command);
+        let log = process.output();
         let (found, addresses) = mpsc::channel();
         // Reads to the end, so that the server never waits for its log to be read.
         thread::spawn(move || {
@@ -155,7 +155,7 @@ impl Server {
             }
         });
         let addresses = addresses.recv_timeout(PATIENCE).expect("the log says where it serves");
-        let server = Self::at(process, addresses);
+        let server = Self::at(process.serves(), addresses);
         until("healthz says that all serves", || server.get("/healthz").starts_with("HTTP/1.1 200"));
         server
     }
@@ -272,6 +272,33 @@ impl Server {
             ended.is_some()
         });
         ended.and_then(|status| status.code())
+    }
+}
+
+/// A process that has not said yet that it serves: ended if it never does.
+struct Begun(Option<Child>);
+
+impl Begun {
+    #[track_caller]
+    fn new(command: &mut Command) -> Self {
+        Self(Some(command.spawn().unwrap()))
+    }
+
+    fn output(&mut self) -> ChildStdout {
+        self.0.as_mut().and_then(|process| process.stdout.take()).unwrap()
+    }
+
+    fn serves(mut self) -> Child {
+        self.0.take().unwrap()
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.0 {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
 }
 
