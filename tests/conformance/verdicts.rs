@@ -61,14 +61,22 @@ pub(crate) fn oracle(
     (result, std::mem::take(&mut *lines.lock().unwrap()))
 }
 
-fn natively(
-    mock: &Mock,
-    environment: &Environment,
-    tier: Tier,
-    limits: TransactionLimits,
-) -> TransactionReport {
+/// Who runs a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Interpreter,
+    /// Natively, with VMs that are copied when they are put aside.
+    Copying,
+    Native,
+}
+
+fn ours(mock: &Mock, environment: &Environment, way: Way, limits: TransactionLimits) -> TransactionReport {
     let prepared = Prepared::new(mock, environment).unwrap();
-    let engine = Native::new(mock, &prepared, environment, tier).unwrap();
+    let tier = if way == Way::Interpreter { Tier::Interpreter } else { Tier::Native };
+    let mut engine = Native::new(mock, &prepared, environment, tier).unwrap();
+    if way == Way::Copying {
+        engine = engine.copying();
+    }
     Verifier::new(prepared, limits, engine, StopHandle::new()).verify(Selection::All).unwrap()
 }
 
@@ -98,17 +106,17 @@ pub(crate) fn check_within(
     let (expected, lines) = oracle(&mock, &environment, limits);
     let mut error = None;
     let mut native = None;
-    for tier in [Tier::Interpreter, Tier::Native] {
-        let report = natively(&mock, &environment, tier, limits);
+    for way in [Way::Interpreter, Way::Copying, Way::Native] {
+        let report = ours(&mock, &environment, way, limits);
         let group = &report.groups[0];
-        assert_eq!(group.debug, lines, "{tier:?}");
+        assert_eq!(group.debug, lines, "{way:?}");
         match &expected {
             Ok(cycles) => {
-                assert_eq!((report.outcome, report.cycles), (TransactionOutcome::Ok, *cycles), "{tier:?}")
+                assert_eq!((report.outcome, report.cycles), (TransactionOutcome::Ok, *cycles), "{way:?}")
             }
             Err(text) => {
-                let ours = report.error().unwrap_or_else(|| panic!("{tier:?} accepts: {text}")).to_string();
-                assert!(text.contains(&ours), "{tier:?}: {ours}\n{text}");
+                let ours = report.error().unwrap_or_else(|| panic!("{way:?} accepts: {text}")).to_string();
+                assert!(text.contains(&ours), "{way:?}: {ours}\n{text}");
                 error = Some(ours);
             }
         }

@@ -66,6 +66,12 @@ impl Native {
         Self { session: self.session.telling_of_loaded_code_from(0), ..self }
     }
 
+    /// The same engine, nobody else's yet, whose VMs are copied when they are put aside.
+    #[must_use]
+    pub fn copying(self) -> Self {
+        Self { session: self.session.copying(), ..self }
+    }
+
     /// The same engine, nobody else's yet, whose script groups are sampled.
     #[must_use]
     pub fn sampled(self, sampling: Sampling) -> Self {

@@ -50,6 +50,7 @@ mod program;
 mod recorded;
 mod recording;
 mod reserve;
+mod resumed;
 mod runner;
 mod sampler;
 mod session;

@@ -19,10 +19,11 @@ use crate::{
     Program, Recording, Sampler, Sampling, Tier,
     budget::Budget,
     counters::{Counters, without_counted},
-    limits::{LOADED_CYCLES_MIN, OBSERVED_PROGRAMS_MAX, RESUMED_CYCLES_MIN, RESUMED_RUNS_MIN},
+    limits::{LOADED_CYCLES_MIN, OBSERVED_PROGRAMS_MAX},
     memory::Core,
     observed::Observed,
     parked::Parking,
+    resumed::ResumedRuns,
     unknown::{Unknown, count_unknown},
 };
 
@@ -60,6 +61,8 @@ pub struct MachineSession {
     pub(crate) counters: Option<Counters>,
     pub(crate) budget: Budget,
     pub(crate) parking: Parking,
+    /// Whether VMs that are put aside are copied, though they could stay.
+    copies: bool,
 }
 
 struct State {
@@ -85,26 +88,6 @@ struct State {
     has_failed: bool,
     /// Programs whose native code ran, in all attempts: whether to the end.
     ran: Vec<(Arc<Program>, bool)>,
-}
-
-/// How far VMs run that were put aside, until they wait again.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ResumedRuns {
-    count: u64,
-    /// Cycles of the last ones, on average.
-    cycles: u64,
-}
-
-impl ResumedRuns {
-    /// Whether such a VM should go back to native code.
-    pub(crate) fn are_worth_it(self) -> bool {
-        self.count < RESUMED_RUNS_MIN || self.cycles >= RESUMED_CYCLES_MIN
-    }
-
-    fn add(&mut self, cycles: u64) {
-        self.cycles = if self.count == 0 { cycles } else { self.cycles - self.cycles / 8 + cycles / 8 };
-        self.count += 1;
-    }
 }
 
 impl MachineSession {
@@ -150,6 +133,7 @@ impl MachineSession {
             counters: None,
             budget: Budget::default(),
             parking: Parking::default(),
+            copies: false,
         }
     }
 
@@ -158,6 +142,16 @@ impl MachineSession {
     pub fn telling_of_loaded_code_from(self: Arc<Self>, cycles: u64) -> Arc<Self> {
         match Arc::try_unwrap(self) {
             Ok(session) => Arc::new(Self { loaded_cycles_min: cycles, ..session }),
+            // Somebody uses it already.
+            Err(session) => session,
+        }
+    }
+
+    /// The same session, whose VMs are copied when they are put aside, as where they cannot stay mapped.
+    #[must_use]
+    pub fn copying(self: Arc<Self>) -> Arc<Self> {
+        match Arc::try_unwrap(self) {
+            Ok(session) => Arc::new(Self { copies: true, ..session }),
             // Somebody uses it already.
             Err(session) => session,
         }
@@ -233,7 +227,7 @@ impl MachineSession {
     pub fn attempt<T>(self: &Arc<Self>, mut attempt: impl FnMut() -> T) -> T {
         self.begin();
         // Machines that count are asked when they are dropped.
-        self.parking.set_open(self.counters.is_none());
+        self.parking.set_open(self.counters.is_none() && !self.copies);
         let mut result = self.enter(&mut attempt);
         self.parking.set_open(false);
         if self.restarted().is_some() {

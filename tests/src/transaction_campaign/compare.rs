@@ -160,7 +160,11 @@ pub fn compare(images: &Images, scenario: &Scenario) -> Result<Result<Agreed, Di
     };
     for who in Who::ALL {
         let mut programs = programs(images, scenario, who)?;
-        let engine = Native::of(who.tier(), programs.clone()).telling_of_loaded_code();
+        let mut engine = Native::of(who.tier(), programs.clone()).telling_of_loaded_code();
+        if who != Who::Full {
+            // In one tier VMs stay mapped, in the other they are copied.
+            engine = engine.copying();
+        }
         let ran = match stage.check(scenario, cycles_max, (who, &engine), &expected)? {
             Ok(ran) => ran,
             Err(difference) => return Ok(Err(difference)),

@@ -11,7 +11,7 @@ const fn mutant(name: &'static str, file: &'static str, from: &'static str, to: 
 }
 
 /// Those that were found in use: each let a transaction end otherwise than on chain.
-pub(super) const VERDICTS: [Mutant; 7] = [
+pub(super) const VERDICTS: [Mutant; 9] = [
     mutant(
         "exec-unprotects-loaded-code",
         HOST,
@@ -54,5 +54,17 @@ pub(super) const VERDICTS: [Mutant; 7] = [
         MEMORY,
         "            self.machine.flags[page] |= FLAG_DIRTY;\n",
         "            let _ = page;\n",
+    ),
+    mutant(
+        "old-machine-is-parked-after-an-exec",
+        "crates/vm/src/parked.rs",
+        "        if self.is_open() && lots.machines.contains(&(id, machine)) {\n            debug_assert",
+        "        if self.is_open() {\n            debug_assert",
+    ),
+    mutant(
+        "parked-vm-comes-back-without-flags",
+        "crates/vm/src/aside.rs",
+        "                core.set_flags(&flags);\n",
+        "                let _ = (&mut core, &flags);\n",
     ),
 ];
