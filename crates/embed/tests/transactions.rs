@@ -5,7 +5,8 @@
 use std::{collections::HashSet, fs, sync::Arc};
 
 use antares::{Engine, Progress, Verdict, Verifier, VmVersion};
-use antares_transaction::{Environment, Mock};
+use antares_transaction::{AsLock, Environment, Mock};
+use bytes::Bytes;
 use ckb_chain_spec::consensus::{Consensus, ConsensusBuilder};
 use ckb_mock_tx_types::{MockTransaction, ReprMockTransaction, Resource};
 use ckb_script::{TransactionScriptsVerifier, TxVerifyEnv, types::DebugPrinter};
@@ -24,9 +25,12 @@ struct Case {
 }
 
 fn case(name: &str) -> Case {
-    let bytes = fs::read(antares_guests::debugger_examples().unwrap().join(name)).unwrap();
-    let mock = Mock::from_json(&bytes).unwrap();
-    let repr: ReprMockTransaction = serde_json::from_slice(&bytes).unwrap();
+    case_of(&fs::read(antares_guests::debugger_examples().unwrap().join(name)).unwrap())
+}
+
+fn case_of(json: &[u8]) -> Case {
+    let mock = Mock::from_json(json).unwrap();
+    let repr: ReprMockTransaction = serde_json::from_slice(json).unwrap();
     let transaction: MockTransaction = repr.into();
     let data = Resource::from_mock_tx(&transaction).unwrap();
     let core = transaction.core_transaction();
@@ -79,6 +83,31 @@ fn verdicts_and_cycles_are_those_of_ckb_script() {
         let error = case.verifier(&engine).verify(cycles - 1).unwrap_err().to_string();
         assert_eq!(Err(error), case.oracle(cycles - 1), "{name}");
     }
+}
+
+/// The scripts of one call have VMs of the same numbers, some of which end while they are put aside.
+#[test]
+fn groups_of_many_vms_do_not_mix() {
+    let elf = antares_guests::script("KEEPS", &[]).unwrap();
+    let [args, data] = [Bytes::new(), Bytes::new()];
+    let mock = AsLock { elf: elf.clone().into(), args, witness: None, data }.to_mock().unwrap();
+    let mut json: serde_json::Value = serde_json::from_slice(&mock.to_json()).unwrap();
+    // Two inputs more, with locks of their own.
+    for number in 2..4 {
+        let mut input = json["mock_info"]["inputs"][0].clone();
+        input["input"]["previous_output"]["index"] = format!("0x{number}").into();
+        input["output"]["lock"]["args"] = format!("0x0{number}").into();
+        json["tx"]["inputs"].as_array_mut().unwrap().push(input["input"].clone());
+        json["mock_info"]["inputs"].as_array_mut().unwrap().push(input);
+    }
+    let case = case_of(json.to_string().as_bytes());
+    let engine = Engine::new();
+    engine.compile_quickly(elf, VmVersion::V2).unwrap();
+    let cycles = case.oracle(u64::MAX >> 1).unwrap();
+    let native = case.verifier(&engine).verify(u64::MAX >> 1).unwrap();
+    assert_eq!(native.cycles, cycles);
+    // Charges for VMs that are put aside are nobody's instructions.
+    assert!(native.native_cycles > cycles / 4, "{native:?}");
 }
 
 /// Verifies in parts of about `budget` cycles: what it comes to, and in how many parts.

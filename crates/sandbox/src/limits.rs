@@ -15,7 +15,7 @@ pub const RUN_ADDRESS_SPACE_BYTES_MAX: u64 = 192 << 30;
 /// Private memory that a run child may write to, bytes, whether it does or not: guest memory, machines and
 /// stacks of all VMs of a transaction, 72 MiB each, and heap.
 pub const RUN_DATA_BYTES_MAX: u64 = 3 << 30;
-/// Bytes of them that it can have in memory: of 17 VMs five may use their whole stacks.
+/// Bytes that it can have in memory, of all that it may write to.
 pub const RUN_MEMORY_BYTES_MAX: u64 = 2 << 30;
 /// Processor time of a run child, seconds. A second line behind the supervisor's deadline.
 pub const RUN_CPU_SECONDS_MAX: u64 = 600;

@@ -26,8 +26,8 @@ impl NativeMachine {
                     self.take_back(parked);
                 }
             }
-            Aside::Back(mut core, flags) => {
-                core.set_flags(&flags);
+            Aside::Back(mut core, marked) => {
+                core.show_changes(marked);
                 *self.vm.machine.inner_mut() = *core;
             }
             hidden @ Aside::Hidden(_) => self.aside = hidden,
@@ -35,21 +35,21 @@ impl NativeMachine {
         }
     }
 
-    /// Before a program is loaded: this is not the VM that was parked under its number.
+    /// Before a program is loaded, which is over nothing that was parked.
     pub(crate) fn come_anew(&mut self) {
+        assert!(!matches!(self.aside, Aside::Back(..)), "a program is loaded over a VM that came back");
         if self.session.parking.is_over() && self.id() == ROOT {
             self.session.parking.set_over(false);
             self.aside = Aside::New;
         }
         self.come_back();
-        debug_assert!(!matches!(self.aside, Aside::Back(..)), "a program is loaded over a VM that came back");
     }
 
     /// Before the machine runs.
     pub(crate) fn show_changes(&mut self) {
         self.come_back();
-        if let Aside::Hidden(flags) = std::mem::replace(&mut self.aside, Aside::Here) {
-            self.vm.machine.inner_mut().add_flags_of(&flags);
+        if let Aside::Hidden(marked) = std::mem::replace(&mut self.aside, Aside::Here) {
+            self.vm.machine.inner_mut().show_changes(marked);
             self.session.parking.give_places(1);
         }
     }
@@ -75,7 +75,7 @@ impl NativeMachine {
 
     /// Parks what is left of a machine that is dropped, if that was prepared.
     pub(crate) fn park(&mut self) {
-        let Aside::Hidden(flags) = std::mem::replace(&mut self.aside, Aside::Here) else { return };
+        let Aside::Hidden(marked) = std::mem::replace(&mut self.aside, Aside::Here) else { return };
         if let Some(interpreter) = self.interpreter.take() {
             // A new machine decodes anew.
             interpreter.leave(self.vm.machine.inner_mut());
@@ -89,7 +89,7 @@ impl NativeMachine {
         };
         let parked = Parked {
             core,
-            flags,
+            marked,
             loaded: self.loaded.take(),
             program: self.program.take(),
             own: self.own,
@@ -122,11 +122,11 @@ impl NativeMachine {
     }
 
     fn take_back(&mut self, parked: Parked) {
-        let Parked { core, flags, loaded, program, own, interpreted, programs, stack, waiting, stays } =
+        let Parked { core, marked, loaded, program, own, interpreted, programs, stack, waiting, stays } =
             parked;
         (self.loaded, self.program, self.own, self.interpreted) = (loaded, program, own, interpreted);
         (self.programs, self.stack, self.waiting, self.stays) = (programs, stack, waiting, stays);
         (self.phase, self.has_unmarked, self.is_resumed) = (Phase::Mixed, true, false);
-        self.aside = Aside::Back(Box::new(core), flags);
+        self.aside = Aside::Back(Box::new(core), marked);
     }
 }

@@ -86,9 +86,6 @@ pub struct Core {
     counts: bool,
 }
 
-/// Flags of all pages.
-pub(crate) type PageFlags = [u8; RISCV_PAGES];
-
 /// Memory of machines that are not there, all of it zeros.
 pub(crate) static CORES: Reserve<CoreMemory> = Reserve::new();
 
@@ -348,25 +345,16 @@ impl Core {
         self.filled.is_some() && self.protected.is_empty()
     }
 
-    /// Marks no page as changed; gives the flags as they were.
-    pub(crate) fn hide_changes(&mut self) -> Box<PageFlags> {
-        let before = Box::new(self.machine.flags);
+    /// Marks no page as changed; gives those that were marked.
+    pub(crate) fn hide_changes(&mut self) -> Pages {
+        let marked = Pages::with_flag(&self.machine.flags, FLAG_DIRTY);
         self.machine.flags.iter_mut().for_each(|flags| *flags &= !FLAG_DIRTY);
-        before
+        marked
     }
 
-    /// Sets the flags of all pages.
-    pub(crate) fn set_flags(&mut self, flags: &PageFlags) {
-        self.machine.flags = *flags;
-        self.machine.last_write_page = u64::MAX;
-    }
-
-    /// Adds these flags.
-    pub(crate) fn add_flags_of(&mut self, added: &PageFlags) {
-        for (flags, added) in self.machine.flags.iter_mut().zip(added) {
-            *flags |= added;
-        }
-        self.machine.last_write_page = u64::MAX;
+    /// Marks these pages as changed, too.
+    pub(crate) fn show_changes(&mut self, marked: Pages) {
+        self.add_flags(marked, FLAG_DIRTY);
     }
 
     /// Marks as changed all pages that may have been: native code does not mark what it writes. Those that

@@ -18,7 +18,7 @@ use std::sync::{
 use crate::{
     Program,
     limits::PARKED_MAX,
-    memory::{Core, PageFlags},
+    memory::Core,
     pages::Pages,
     phase::{Stays, Waiting},
     program::Programs,
@@ -28,7 +28,8 @@ use crate::{
 /// A VM that was put aside.
 pub(crate) struct Parked {
     pub(crate) core: Core,
-    pub(crate) flags: Box<PageFlags>,
+    /// Pages that were marked as changed.
+    pub(crate) marked: Pages,
     pub(crate) loaded: Option<Arc<Program>>,
     pub(crate) program: Option<Arc<Program>>,
     pub(crate) own: Pages,
@@ -78,7 +79,11 @@ impl Parking {
     /// Notes that a scheduler is at its end, or that another one begins. None is parked then.
     pub(crate) fn set_over(&self, is_over: bool) {
         self.is_over.store(is_over, Ordering::Relaxed);
-        let Lots { parked, .. } = std::mem::take(&mut *self.lock());
+        let parked = {
+            let mut lots = self.lock();
+            lots.machines.clear();
+            std::mem::take(&mut lots.parked)
+        };
         self.give_places(parked.len());
         parked.into_iter().for_each(|(_, vm)| vm.end());
     }
@@ -142,10 +147,10 @@ pub(crate) enum Aside {
     /// Nobody has asked for it since it was made.
     #[default]
     New,
-    /// Its flags are its own.
+    /// Marks are where they belong.
     Here,
-    /// No page is marked as changed: the flags as they were.
-    Hidden(Box<PageFlags>),
-    /// It was put aside, and a snapshot is written to a core that nobody needs: its own.
-    Back(Box<Core>, Box<PageFlags>),
+    /// No page is marked as changed: those that were.
+    Hidden(Pages),
+    /// It was put aside, and a snapshot is written to a core that nobody needs: its own, and what was marked.
+    Back(Box<Core>, Pages),
 }

@@ -88,6 +88,7 @@ impl NativeStack {
         self.mapping.clear(NATIVE_STACK_GUARD_BYTES..NATIVE_STACK_GUARD_BYTES + self.bytes);
     }
 }
+
 /// Bytes with both guards.
 fn total(bytes: usize) -> usize {
     NATIVE_STACK_GUARD_BYTES + bytes + PAGE_BYTES
@@ -95,4 +96,28 @@ fn total(bytes: usize) -> usize {
 
 fn failed(bytes: usize, source: io::Error) -> VmError {
     VmError::Map { what: "native stack", bytes: total(bytes), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_below_the_stack_pointer_is_given_back() {
+        let mut stack = NativeStack::map(1 << 20).unwrap();
+        let top = stack.top() as usize;
+        let byte = |depth: usize| (top - depth) as *mut u8;
+        // SAFETY: the stack is mapped, and nothing runs on it.
+        unsafe {
+            byte(9000).write(1);
+            byte(20_000).write(2);
+            assert_eq!(stack.depth(top - 10_000), 10_000);
+            stack.trim(top - 10_000);
+            assert_eq!((byte(9000).read(), byte(20_000).read()), (1, 0));
+            // Nothing runs there at all.
+            stack.trim(top);
+            assert_eq!(byte(9000).read(), 0);
+        }
+        assert_eq!(stack.depth(top + 1), 0);
+    }
 }

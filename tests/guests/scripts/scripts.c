@@ -58,6 +58,30 @@ static __attribute__((noinline)) void be_put_aside(void) {
   }
 }
 
+/* Fifteen children, and the ways to them and from them. */
+static __attribute__((noinline)) void start_children(u64 ways[15][2]) {
+  static const char *arguments[1] = {"child"};
+  u64 pid, to[2], from[2], fds[3] = {0};
+  for (int child = 0; child < 15; child++) {
+    call(2604, (u64)to, 0, 0, 0, 0, 0);
+    call(2604, (u64)from, 0, 0, 0, 0, 0);
+    fds[0] = to[0];
+    fds[1] = from[1];
+    print('s', spawn(1, arguments, &pid, fds));
+    ways[child][0] = to[1];
+    ways[child][1] = from[0];
+  }
+}
+
+/* What a child makes of a value. */
+static __attribute__((noinline)) u64 ask(const u64 way[2], u64 value) {
+  u64 length = 8;
+  call(2605, way[0], (u64)&value, (u64)&length, 0, 0, 0);
+  length = 8;
+  call(2606, way[1], (u64)&value, (u64)&length, 0, 0, 0);
+  return value;
+}
+
 static u64 wait_to_read(void) {
   u64 fds[2], count = 2, length = 8, buffer;
   call(2607, (u64)fds, (u64)&count, 0, 0, 0, 0);
@@ -202,23 +226,9 @@ u64 script(u64 argc) {
       call(2605, fds[1], (u64)&value, (u64)&length, 0, 0, 0);
     }
   }
-  static const char *arguments[1] = {"child"};
-  u64 pid, to[2], from[2], ways[15][2];
-  for (int child = 0; child < 15; child++) {
-    call(2604, (u64)to, 0, 0, 0, 0, 0);
-    call(2604, (u64)from, 0, 0, 0, 0, 0);
-    fds[0] = to[0];
-    fds[1] = from[1];
-    print('s', spawn(1, arguments, &pid, fds));
-    ways[child][0] = to[1];
-    ways[child][1] = from[0];
-  }
-  for (int turn = 0; turn < 8 * 15; turn++) {
-    length = 8;
-    call(2605, ways[turn % 15][0], (u64)&value, (u64)&length, 0, 0, 0);
-    length = 8;
-    call(2606, ways[turn % 15][1], (u64)&value, (u64)&length, 0, 0, 0);
-  }
+  u64 ways[15][2];
+  start_children(ways);
+  for (int turn = 0; turn < 8 * 15; turn++) value = ask(ways[turn % 15], value);
   print('r', value);
   return 0;
 }
@@ -252,24 +262,9 @@ static __attribute__((noinline)) u64 answer(u64 argc) {
 
 u64 script(u64 argc) {
   if (argc > 0) return answer(argc);
-  static const char *arguments[1] = {"child"};
-  u64 pid, to[2], from[2], ways[15][2], fds[3] = {0}, length, value = 1;
-  for (int child = 0; child < 15; child++) {
-    call(2604, (u64)to, 0, 0, 0, 0, 0);
-    call(2604, (u64)from, 0, 0, 0, 0, 0);
-    fds[0] = to[0];
-    fds[1] = from[1];
-    print('s', spawn(1, arguments, &pid, fds));
-    ways[child][0] = to[1];
-    ways[child][1] = from[0];
-  }
-  for (int turn = 0; turn < 8 * 15; turn++) {
-    length = 8;
-    call(2605, ways[turn % 15][0], (u64)&value, (u64)&length, 0, 0, 0);
-    length = 8;
-    call(2606, ways[turn % 15][1], (u64)&value, (u64)&length, 0, 0, 0);
-    print('v', value);
-  }
+  u64 ways[15][2], value = 1;
+  start_children(ways);
+  for (int turn = 0; turn < 8 * 15; turn++) print('v', value = ask(ways[turn % 15], value));
   return 0;
 }
 

@@ -62,9 +62,9 @@ pub(super) const VERDICTS: [Mutant; 9] = [
         "        if self.is_open() {\n            debug_assert",
     ),
     mutant(
-        "parked-vm-comes-back-without-flags",
+        "parked-vm-comes-back-without-its-memory",
         "crates/vm/src/aside.rs",
-        "                core.set_flags(&flags);\n",
-        "                let _ = (&mut core, &flags);\n",
+        "                *self.vm.machine.inner_mut() = *core;\n",
+        "                drop(core);\n",
     ),
 ];
