@@ -6,7 +6,7 @@ use std::{
 };
 
 use antares_proto::v1::{self, operation_service_server};
-use antares_serve::{Account, CallDeadline, CallNotes, Fault};
+use antares_serve::{CallContext, Fault};
 use tonic::{Request, Response, Status, async_trait};
 use tracing::Instrument as _;
 
@@ -28,7 +28,7 @@ pub(crate) struct OperationService(pub(crate) Compiler);
 
 impl OperationService {
     fn find<T>(&self, request: &Request<T>, name: &str) -> Result<Arc<Operation>, Fault> {
-        self.0.shared.operations.find(Account::of(request).holder(), name)
+        self.0.shared.operations.find(CallContext::of(request).account().holder(), name)
     }
 }
 
@@ -53,10 +53,10 @@ impl operation_service_server::OperationService for OperationService {
         &self,
         request: Request<v1::StartCompileRequest>,
     ) -> Result<Response<v1::Operation>, Status> {
-        let (account, notes) = (Account::of(&request), CallNotes::of(&request));
+        let call = CallContext::of(&request);
         let v1::StartCompileRequest { compile, priority } = request.into_inner();
         let order = compile_order(&compile.unwrap_or_default())?;
-        notes.what(order.script);
+        call.set_subject(order.script);
         if order.is_stored {
             let problem = "is for calls of Compile";
             let fault = Fault::invalid("OPTIONS_INVALID", format!("stored_only {problem}"));
@@ -71,7 +71,7 @@ impl operation_service_server::OperationService for OperationService {
                 return Err(fault.violation("priority", problem).into());
             }
         };
-        let operations = &self.0.shared.operations;
+        let (account, operations) = (call.account(), &self.0.shared.operations);
         let operation = operations.begin(account.holder(), order.script.to_string(), priority)?;
         let work = work(self.0.of(account).ending_alone(), operation.clone(), order);
         // Not a part of the call that started it.
@@ -91,7 +91,7 @@ impl operation_service_server::OperationService for OperationService {
         request: Request<v1::WaitOperationRequest>,
     ) -> Result<Response<v1::Operation>, Status> {
         let operation = self.find(&request, &request.get_ref().name)?;
-        let left = CallDeadline::of(&request).map_or(WAIT_MAX, |deadline| {
+        let left = CallContext::of(&request).deadline().map_or(WAIT_MAX, |deadline| {
             deadline.saturating_duration_since(Instant::now()).saturating_sub(ANSWER)
         });
         let asked = request.get_ref().timeout_ms.map_or(WAIT_MAX, Duration::from_millis);
@@ -104,7 +104,7 @@ impl operation_service_server::OperationService for OperationService {
         request: Request<v1::CancelOperationRequest>,
     ) -> Result<Response<v1::Operation>, Status> {
         let operation = self.find(&request, &request.get_ref().name)?;
-        CallNotes::of(&request).what(&operation.script);
+        CallContext::of(&request).set_subject(&operation.script);
         operation.cancel();
         Ok(Response::new(operation.told()))
     }
@@ -113,7 +113,7 @@ impl operation_service_server::OperationService for OperationService {
         &self,
         request: Request<v1::ListOperationsRequest>,
     ) -> Result<Response<v1::ListOperationsResponse>, Status> {
-        let found = self.0.shared.operations.list(Account::of(&request).holder());
+        let found = self.0.shared.operations.list(CallContext::of(&request).account().holder());
         let operations = found.iter().map(|operation| operation.told()).collect();
         Ok(Response::new(v1::ListOperationsResponse { operations }))
     }

@@ -9,7 +9,7 @@ use std::{
 use antares_abi::Sha256Digest;
 use antares_cache::Owner;
 use antares_proto::v1::{self, compiler_service_server, get_artifact_response, get_script_response};
-use antares_serve::{Account, ActsForAll, CallNotes, Fault, HeldBytes, Peer, RequestBytes, TENANT};
+use antares_serve::{CallContext, Fault, HeldBytes, RequestBytes, TENANT};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -51,6 +51,11 @@ impl Service {
             compiler,
             message_bytes_max,
         }
+    }
+
+    /// The compiler as whoever makes the call of `request` sees it.
+    fn compiler_for<T>(&self, request: &Request<T>) -> Compiler {
+        self.compiler.of(CallContext::of(request).account())
     }
 
     fn idle(&self) -> Duration {
@@ -114,7 +119,7 @@ impl compiler_service_server::CompilerService for Service {
     ) -> Result<Response<v1::UploadResponse>, Status> {
         let busy = || Fault::exhausted("UPLOADS_BUSY", "too many uploads are in progress", RETRY_TRANSFERS);
         let _slot = self.uploads.try_acquire().map_err(|_| busy())?;
-        let (owner, compiler) = (owner_of(&request), self.compiler.of(Account::of(&request)));
+        let (owner, compiler) = (owner_of(&request), self.compiler_for(&request));
         upload::upload(&compiler, owner, request).await.map(Response::new)
     }
 
@@ -129,7 +134,7 @@ impl compiler_service_server::CompilerService for Service {
         &self,
         request: Request<v1::FindMissingRequest>,
     ) -> Result<Response<v1::FindMissingResponse>, Status> {
-        let compiler = self.compiler.of(Account::of(&request));
+        let compiler = self.compiler_for(&request);
         let asked = request.into_inner().script_sha256;
         let most = self.compiler.limits().digests_max;
         if asked.len() as u64 > most {
@@ -154,9 +159,9 @@ impl compiler_service_server::CompilerService for Service {
         &self,
         request: Request<v1::CompileRequest>,
     ) -> Result<Response<v1::CompileResponse>, Status> {
-        let (compiler, notes) = (self.compiler.of(Account::of(&request)), CallNotes::of(&request));
+        let (compiler, call) = (self.compiler_for(&request), CallContext::of(&request));
         let order = compile_order(request.get_ref())?;
-        notes.what(order.script);
+        call.set_subject(order.script);
         let artifact = if order.is_stored {
             let found = compiler.find_stored((order.script, order.options), order.least, None).await;
             let missing = || Fault::not_found("ARTIFACT_NOT_FOUND", "artifact", order.script.to_string());
@@ -171,20 +176,19 @@ impl compiler_service_server::CompilerService for Service {
         &self,
         request: Request<v1::ExplainArtifactRequest>,
     ) -> Result<Response<v1::ExplainArtifactResponse>, Status> {
-        let (compiler, notes) = (self.compiler.of(Account::of(&request)), CallNotes::of(&request));
+        let (compiler, call) = (self.compiler_for(&request), CallContext::of(&request));
         let key = digest("artifact_key", &request.get_ref().artifact_key)?;
-        notes.what(key);
+        call.set_subject(key);
         Ok(Response::new(explained(&compiler, key).await?))
     }
 
     async fn learn(&self, request: Request<v1::LearnRequest>) -> Result<Response<v1::LearnResponse>, Status> {
-        let (compiler, notes) = (self.compiler.of(Account::of(&request)), CallNotes::of(&request));
+        let (compiler, call) = (self.compiler_for(&request), CallContext::of(&request));
         // Who may act for all tenants is a runner.
-        let is_runner = request.extensions().get::<ActsForAll>().is_some();
-        let teacher = if is_runner { Teacher::Runner } else { Teacher::Caller };
+        let teacher = if call.acts_for_all() { Teacher::Runner } else { Teacher::Caller };
         let v1::LearnRequest { script_sha256, options: asked, left, targets } = request.into_inner();
         let script = digest("script_sha256", &script_sha256)?;
-        notes.what(script);
+        call.set_subject(script);
         let (options, seen) = (options(asked)?, seen(left, targets)?);
         let learnt = compiler.learn(teacher, (script, options), &seen).await.map_err(Fault::from)?;
         Ok(Response::new(v1::LearnResponse { hints_sha256: hints(learnt) }))
@@ -194,16 +198,15 @@ impl compiler_service_server::CompilerService for Service {
         &self,
         request: Request<v1::GetArtifactRequest>,
     ) -> Result<Response<Self::GetArtifactStream>, Status> {
-        let (compiler, notes) = (self.compiler.of(Account::of(&request)), CallNotes::of(&request));
-        let room = RequestBytes::of(&request);
+        let (compiler, call) = (self.compiler_for(&request), CallContext::of(&request));
         let key = digest("artifact_key", &request.into_inner().artifact_key)?;
-        notes.what(key);
+        call.set_subject(key);
         let slot = self.download_slot()?;
         let bytes = compiler.stored_artifact(key).await.map_err(Fault::from)?;
         let Some((bytes, manifest)) = bytes else {
             return Err(Fault::not_found("ARTIFACT_NOT_FOUND", "artifact", key.to_string()).into());
         };
-        let held = (slot, RequestBytes::hold(room.as_ref(), bytes.len())?);
+        let held = (slot, RequestBytes::hold(call.bytes(), bytes.len())?);
         let sha256 = digest_of(bytes.clone()).await?;
         let stream = self.send(held, bytes, (sha256, manifest), |part| v1::GetArtifactResponse {
             part: Some(match part {
@@ -218,13 +221,12 @@ impl compiler_service_server::CompilerService for Service {
         &self,
         request: Request<v1::GetScriptRequest>,
     ) -> Result<Response<Self::GetScriptStream>, Status> {
-        let (compiler, notes) = (self.compiler.of(Account::of(&request)), CallNotes::of(&request));
-        let room = RequestBytes::of(&request);
+        let (compiler, call) = (self.compiler_for(&request), CallContext::of(&request));
         let digest = digest("script_sha256", &request.into_inner().script_sha256)?;
-        notes.what(digest);
+        call.set_subject(digest);
         let slot = self.download_slot()?;
         let bytes = compiler.script(digest).await.map_err(Fault::from)?;
-        let held = (slot, RequestBytes::hold(room.as_ref(), bytes.len())?);
+        let held = (slot, RequestBytes::hold(call.bytes(), bytes.len())?);
         let stream = self.send(held, bytes, (digest, Bytes::new()), |part| v1::GetScriptResponse {
             part: Some(match part {
                 Part::Header(header) => get_script_response::Part::Header(header),
@@ -238,7 +240,11 @@ impl compiler_service_server::CompilerService for Service {
         &self,
         request: Request<v1::GetCompilerCapabilitiesRequest>,
     ) -> Result<Response<v1::CompilerCapabilities>, Status> {
-        Ok(Response::new(capabilities(&self.compiler, &Account::of(&request), self.message_bytes_max)))
+        Ok(Response::new(capabilities(
+            &self.compiler,
+            &CallContext::of(&request).account(),
+            self.message_bytes_max,
+        )))
     }
 }
 
@@ -251,7 +257,7 @@ fn owner_of<T>(request: &Request<T>) -> Owner {
         hash.finish()
     };
     let tenant = request.metadata().get(TENANT).and_then(|name| name.to_str().ok()).unwrap_or_default();
-    Owner { peer: number(&Peer::of(request)), tenant: number(&tenant) }
+    Owner { peer: number(&CallContext::of(request).peer()), tenant: number(&tenant) }
 }
 
 async fn digest_of(bytes: Bytes) -> Result<Sha256Digest, Fault> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
 use antares_cache::{Cache, Pinned, Space};
 use antares_proto::v1::{self, StoredKind, store_service_server};
-use antares_serve::{CallNotes, Fault, is_operator};
+use antares_serve::{CallContext, Fault, is_operator};
 use antares_tier::CacheTier as _;
 use tonic::{Request, Response, Status, async_trait};
 
@@ -126,7 +126,7 @@ impl store_service_server::StoreService for StoreService {
     ) -> Result<Response<v1::RemoveStoredResponse>, Status> {
         let space = admitted(&request, request.get_ref().kind)?;
         let key = digest("key", &request.get_ref().key)?;
-        CallNotes::of(&request).what(key);
+        CallContext::of(&request).set_subject(key);
         let (removed, gone) = on_store(&self.0, move |cache| remove(cache, space, key)).await?;
         // Artifacts of a removed script are found under any of their keys.
         self.0.shared.tiers.forget_all();
@@ -148,7 +148,7 @@ impl store_service_server::StoreService for StoreService {
     ) -> Result<Response<v1::PinStoredResponse>, Status> {
         let space = admitted(&request, request.get_ref().kind)?;
         let key = digest("key", &request.get_ref().key)?;
-        CallNotes::of(&request).what(key);
+        CallContext::of(&request).set_subject(key);
         let pinned = request.get_ref().pinned;
         match on_store(&self.0, move |cache| cache.pin(space, key.0, pinned)).await? {
             Pinned::Done => {
@@ -174,7 +174,7 @@ impl store_service_server::StoreService for StoreService {
 mod tests {
     use antares_cache::CacheConfig;
 
-    use antares_serve::{LoopbackOperators, Peer, RoleProven};
+    use antares_serve::Peer;
 
     use super::*;
 
@@ -189,16 +189,16 @@ mod tests {
     #[test]
     fn strangers_are_no_operators() {
         let mut request = Request::new(());
-        request.extensions_mut().insert(LoopbackOperators);
         assert!(admitted(&request, StoredKind::Script.into()).is_err());
         for (address, is_operator) in
             [("127.0.0.1:1", true), ("[::1]:1", true), ("[::ffff:127.0.0.1]:1", true), ("10.0.0.1:1", false)]
         {
             let address: std::net::SocketAddr = address.parse().unwrap();
-            request.extensions_mut().insert(Peer::from(address));
+            let from_there = CallContext::outside().from_operators(Peer::from(address));
+            request.extensions_mut().insert(from_there);
             assert_eq!(admitted(&request, StoredKind::Script.into()).is_ok(), is_operator, "{address}");
         }
-        request.extensions_mut().insert(RoleProven);
+        request.extensions_mut().insert(CallContext::outside().with_role());
         assert!(admitted(&request, StoredKind::Script.into()).is_ok());
         assert!(admitted(&request, 0).is_err());
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use antares_abi::Sha256Digest;
 use antares_cache::Owner;
 use antares_proto::v1::{self, upload_request};
-use antares_serve::{Account, CallNotes, Fault, caller_s};
+use antares_serve::{CallContext, Fault, caller_s};
 use bytes::Bytes;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -36,11 +36,11 @@ pub(crate) async fn upload(
     owner: Owner,
     request: Request<Streaming<v1::UploadRequest>>,
 ) -> Result<v1::UploadResponse, Status> {
-    let notes = CallNotes::of(&request);
+    let call = CallContext::of(&request);
     let mut parts = Parts { compiler, stream: request.into_inner() };
     let announced = parts.header().await?;
     let Announced { script, size, offset } = announced;
-    notes.what(script);
+    call.set_subject(script);
     let holder = compiler.account.holder();
     // Before anything of it is written: what lies there of others counts as well.
     let beside = compiler.shared.uploads.beside(holder, script);
@@ -58,9 +58,10 @@ pub(crate) fn query_upload(
     compiler: &Compiler,
     request: Request<v1::QueryUploadRequest>,
 ) -> Result<Response<v1::QueryUploadResponse>, Status> {
-    let (compiler, notes) = (compiler.of(Account::of(&request)), CallNotes::of(&request));
+    let call = CallContext::of(&request);
+    let compiler = compiler.of(call.account());
     let script = digest("script_sha256", &request.get_ref().script_sha256)?;
-    notes.what(script);
+    call.set_subject(script);
     let received = compiler.shared.uploads.received(compiler.account.holder(), script);
     Ok(Response::new(v1::QueryUploadResponse {
         received_bytes: received.map_or(0, |received| received.bytes),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use antares_proto::v1::{self, runner_service_server};
-use antares_serve::{Account, CallDeadline, CallNotes, RequestBytes};
+use antares_serve::CallContext;
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 use tracing::{Instrument, field};
@@ -44,7 +44,7 @@ impl Service {
         Ok(VerifyCaller {
             tenant: tenant(request)?,
             deadline: self.deadline(request),
-            room: RequestBytes::of(request),
+            room: CallContext::of(request).bytes().cloned(),
             is_patient: false,
         })
     }
@@ -52,7 +52,7 @@ impl Service {
     /// When the call of `request` must have ended.
     fn deadline<T>(&self, request: &Request<T>) -> Instant {
         let longest = Instant::now() + Duration::from_millis(self.runner.limits().call_ms_max);
-        CallDeadline::of(request).map_or(longest, |deadline| deadline.min(longest))
+        CallContext::of(request).deadline().map_or(longest, |deadline| deadline.min(longest))
     }
 }
 
@@ -63,10 +63,10 @@ impl runner_service_server::RunnerService for Service {
         request: Request<v1::ExecuteRequest>,
     ) -> Result<Response<v1::ExecuteResponse>, Status> {
         let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
-        let notes = CallNotes::of(&request);
+        let call = CallContext::of(&request);
         let message = request.into_inner();
         let request_id = message.request_id.clone();
-        notes.request_id(&request_id);
+        call.set_request_id(&request_id);
         let id = new_id();
         name_call(&id, &request_id);
         let account = tenant.account.clone();
@@ -85,7 +85,7 @@ impl runner_service_server::RunnerService for Service {
         let execution = async {
             let result = self.runner.execute(order, deadline).await;
             if let Ok(execution) = &result {
-                notes.what(execution.script);
+                call.set_subject(execution.script);
             }
             match &result {
                 Ok(execution) => tell(execution),
@@ -102,10 +102,10 @@ impl runner_service_server::RunnerService for Service {
         request: Request<v1::ExecuteBatchRequest>,
     ) -> Result<Response<v1::ExecuteBatchResponse>, Status> {
         let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
-        let notes = CallNotes::of(&request);
+        let call = CallContext::of(&request);
         let message = request.into_inner();
         let request_id = message.request_id.clone();
-        notes.request_id(&request_id);
+        call.set_request_id(&request_id);
         let id = new_id();
         name_call(&id, &request_id);
         let (context, inputs) = batch_order(message, self.runner.limits())?;
@@ -115,7 +115,7 @@ impl runner_service_server::RunnerService for Service {
         let span = tracing::info_span!("batch", execution_id = id, request_id, ?tier, inputs = count);
         let execution = async { self.runner.batch(context, inputs, deadline).await.inspect_err(tell_error) };
         let execution = execution.instrument(span).await?;
-        notes.what(execution.script);
+        call.set_subject(execution.script);
         Ok(Response::new(batch_executed(execution, &account, id, request_id)))
     }
 
@@ -126,7 +126,7 @@ impl runner_service_server::RunnerService for Service {
         request: Request<Streaming<v1::ExecuteSessionRequest>>,
     ) -> Result<Response<Self::ExecuteSessionStream>, Status> {
         let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
-        let bytes = RequestBytes::of(&request);
+        let bytes = CallContext::of(&request).bytes().cloned();
         let id = new_id();
         name_call(&id, "");
         let span = tracing::info_span!("session", execution_id = id, request_id = field::Empty);
@@ -141,9 +141,9 @@ impl runner_service_server::RunnerService for Service {
         &self,
         request: Request<v1::VerifyTransactionRequest>,
     ) -> Result<Response<v1::VerifyTransactionResponse>, Status> {
-        let (caller, notes) = (self.caller(&request)?, CallNotes::of(&request));
+        let (caller, call) = (self.caller(&request)?, CallContext::of(&request));
         let message = request.into_inner();
-        notes.request_id(&message.request_id);
+        call.set_request_id(&message.request_id);
         let id = new_id();
         name_call(&id, &message.request_id);
         Ok(Response::new(self.runner.verify_message(&caller, message, id).await?))
@@ -154,10 +154,10 @@ impl runner_service_server::RunnerService for Service {
         request: Request<v1::VerifyBatchRequest>,
     ) -> Result<Response<v1::VerifyBatchResponse>, Status> {
         let caller = VerifyCaller { is_patient: true, ..self.caller(&request)? };
-        let notes = CallNotes::of(&request);
+        let call = CallContext::of(&request);
         let message = request.into_inner();
         let request_id = message.shared.as_ref().map(|shared| shared.request_id.clone()).unwrap_or_default();
-        notes.request_id(&request_id);
+        call.set_request_id(&request_id);
         let execution_id = new_id();
         name_call(&execution_id, &request_id);
         let transactions = message.transactions.len();
@@ -187,7 +187,11 @@ impl runner_service_server::RunnerService for Service {
         &self,
         request: Request<v1::GetRunnerCapabilitiesRequest>,
     ) -> Result<Response<v1::RunnerCapabilities>, Status> {
-        Ok(Response::new(capabilities(&self.runner, &Account::of(&request), self.message_bytes_max)))
+        Ok(Response::new(capabilities(
+            &self.runner,
+            &CallContext::of(&request).account(),
+            self.message_bytes_max,
+        )))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use antares_serve::{Account, Fault, Peer, TENANT, TENANT_BYTES_MAX};
+use antares_serve::{Account, CallContext, Fault, Peer, TENANT, TENANT_BYTES_MAX};
 use tonic::Request;
 
 /// A tenant, and the peer that says that it is the one.
@@ -26,7 +26,8 @@ impl Default for Tenant {
 /// A name that is empty, too long, given twice, or has other characters than letters, digits, `.`, `_` and
 /// `-`.
 pub(crate) fn tenant<T>(request: &Request<T>) -> Result<Tenant, Fault> {
-    let (peer, account) = (Peer::of(request), Account::of(request));
+    let call = CallContext::of(request);
+    let (peer, account) = (call.peer(), call.account());
     let mut values = request.metadata().get_all(TENANT).iter();
     let Some(value) = values.next() else { return Ok(Tenant { peer, account, ..Tenant::default() }) };
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use antares_abi::Sha256Digest;
 use antares_proto::v1::{self, admin_service_server};
-use antares_serve::{CallNotes, Fault, drain, is_operator, set_log_filter};
+use antares_serve::{CallContext, Fault, drain, is_operator, set_log_filter};
 use antares_trust::{KeyError, Trust, is_key_id};
 use tonic::{Request, Response, Status, async_trait};
 
@@ -94,9 +94,9 @@ impl admin_service_server::AdminService for AdminService {
         request: Request<v1::RevokeRequest>,
     ) -> Result<Response<v1::RevokeResponse>, Status> {
         is_operator(&request)?;
-        let notes = CallNotes::of(&request);
+        let call = CallContext::of(&request);
         let name = request.into_inner().name;
-        notes.what(&name);
+        call.set_subject(&name);
         if !is_key_id(&name) && name.parse::<Sha256Digest>().is_err() {
             return Err(invalid("name", "must be the id of a key or 64 hex digits".to_owned()).into());
         }
@@ -121,7 +121,7 @@ impl admin_service_server::AdminService for AdminService {
         request: Request<v1::SetLogFilterRequest>,
     ) -> Result<Response<v1::SetLogFilterResponse>, Status> {
         is_operator(&request)?;
-        CallNotes::of(&request).what(&request.get_ref().filter);
+        CallContext::of(&request).set_subject(&request.get_ref().filter);
         let filter = request.into_inner().filter;
         let previous = set_log_filter(&filter).map_err(|problem| invalid("filter", problem))?;
         tracing::warn!(filter, "what is logged was changed by an operator");

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use antares_proto::v1::{self, usage_service_server};
-use antares_serve::{Account, AdminProven, Fault, RoleProven, chain, is_operator};
+use antares_serve::{CallContext, Fault, chain, is_operator};
 use antares_usage::{Hour, Ledger, Query, UsageError, UsageRow};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status, async_trait};
@@ -28,16 +28,16 @@ const RETRY: Duration = Duration::from_secs(10);
 pub struct UsageService;
 
 /// Whose rows the caller gets: of the one that it asks for, if it may see others, or its own.
-fn tenant_of(request: &Request<v1::ListUsageRequest>, account: &Account) -> Result<Option<Box<str>>, Fault> {
+fn tenant_of(request: &Request<v1::ListUsageRequest>, call: &CallContext) -> Result<Option<Box<str>>, Fault> {
     let asked = request.get_ref().tenant.as_str();
     let asked_or_all = (!asked.is_empty()).then(|| asked.into());
-    let extensions = request.extensions();
-    if extensions.get::<AdminProven>().is_some() {
+    if call.is_admin() {
         return Ok(asked_or_all);
     }
-    if extensions.get::<RoleProven>().is_none() {
+    if !call.has_role() {
         return is_operator(request).map(|()| asked_or_all);
     }
+    let account = call.account();
     let own = account.usage_name();
     if asked.is_empty() || asked == own {
         return Ok(Some(own.into()));
@@ -46,8 +46,8 @@ fn tenant_of(request: &Request<v1::ListUsageRequest>, account: &Account) -> Resu
     Err(Fault::denied("ROLE_MISSING", problem).metadata("role", "admin"))
 }
 
-fn query(request: &Request<v1::ListUsageRequest>, account: &Account) -> Result<Query, Fault> {
-    let tenant = tenant_of(request, account)?;
+fn query(request: &Request<v1::ListUsageRequest>, call: &CallContext) -> Result<Query, Fault> {
+    let tenant = tenant_of(request, call)?;
     let asked = request.get_ref();
     let hour = |seconds: u64| Hour::of_seconds(seconds);
     let until = if asked.until_seconds == 0 { Hour::LAST } else { hour(asked.until_seconds) };
@@ -92,9 +92,9 @@ impl usage_service_server::UsageService for UsageService {
         &self,
         request: Request<v1::ListUsageRequest>,
     ) -> Result<Response<v1::ListUsageResponse>, Status> {
-        let account = Account::of(&request);
-        let query = query(&request, &account)?;
-        let usage = account.usage();
+        let call = CallContext::of(&request);
+        let query = query(&request, &call)?;
+        let usage = call.account().usage();
         let ledger: Arc<Ledger> = usage
             .ledger()
             .cloned()

@@ -14,7 +14,6 @@ use http::HeaderMap;
 use prometheus::{IntCounter, IntCounterVec};
 
 use crate::{
-    admission::TENANT,
     auth_section::is_tenant,
     meter::Meter,
     metrics::Metrics,
@@ -23,6 +22,12 @@ use crate::{
     status::Fault,
     usage::{Tab, Usage},
 };
+
+/// Metadata with the caller's tenant. Calls without it have one tenant together.
+pub const TENANT: &str = "antares-tenant";
+
+/// Bytes of a tenant's name.
+pub const TENANT_BYTES_MAX: usize = 64;
 
 /// Tenants whose use is known at once; idle ones are forgotten, and when all are busy the rest has one quota
 /// together.
@@ -58,7 +63,7 @@ impl Salt {
     }
 }
 
-/// A tenant and its use. An extension of every request.
+/// A tenant and its use.
 #[derive(Clone, Debug)]
 pub struct Account {
     tenant: Arc<str>,
@@ -153,12 +158,6 @@ impl Account {
     #[must_use]
     pub fn named(tenant: &str) -> Self {
         Self { tenant: Arc::from(tenant), ..Self::nobody() }
-    }
-
-    /// Of the call of `request`; nobody's outside of a server.
-    #[must_use]
-    pub fn of<T>(request: &tonic::Request<T>) -> Self {
-        request.extensions().get().cloned().unwrap_or_else(Self::nobody)
     }
 
     /// The tenant's name; empty where there is none.

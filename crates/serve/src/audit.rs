@@ -71,30 +71,24 @@ struct Shared {
     lost: AtomicU64,
 }
 
-/// What a service says of a call for the audit log. An extension of every request.
+/// What a service says of a call for the audit log.
 #[derive(Clone, Debug, Default)]
-pub struct CallNotes(Arc<Mutex<Notes>>);
+pub(crate) struct AuditFields(Arc<Mutex<Fields>>);
 
 #[derive(Debug, Default)]
-struct Notes {
-    what: String,
+struct Fields {
+    subject: String,
     request_id: String,
 }
 
-impl CallNotes {
-    /// Those of `request`.
-    #[must_use]
-    pub fn of<T>(request: &tonic::Request<T>) -> Self {
-        request.extensions().get().cloned().unwrap_or_default()
-    }
-
-    /// What the call is about: a digest, a key.
-    pub fn what(&self, what: impl ToString) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).what = cut(what.to_string());
+impl AuditFields {
+    /// What the call is about.
+    pub(crate) fn set_subject(&self, subject: &impl ToString) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).subject = cut(subject.to_string());
     }
 
     /// The caller's own name for the call.
-    pub fn request_id(&self, id: &str) {
+    pub(crate) fn set_request_id(&self, id: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).request_id = cut(id.to_owned());
     }
 }
@@ -107,13 +101,13 @@ pub(crate) struct Entry {
     pub(crate) tenant: Arc<str>,
     pub(crate) role: &'static str,
     pub(crate) peer: Peer,
-    pub(crate) notes: CallNotes,
+    pub(crate) fields: AuditFields,
 }
 
 impl Entry {
     /// Writes how the call of `method` ended.
     pub(crate) fn end(self, method: &str, code: &str, reason: Option<&str>, elapsed: Duration) {
-        let notes = self.notes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fields = self.fields.0.lock().unwrap_or_else(PoisonError::into_inner);
         let line = json!({
             "time_ms": now_ms(),
             "call": method,
@@ -121,10 +115,10 @@ impl Entry {
             "peer": self.peer.to_string(),
             "tenant": &*self.tenant,
             "role": self.role,
-            "what": notes.what,
+            "what": fields.subject,
             "outcome": code,
             "reason": reason,
-            "request_id": notes.request_id,
+            "request_id": fields.request_id,
             "elapsed_us": u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
         });
         self.auditor.write(&line);
@@ -346,15 +340,15 @@ mod tests {
     }
 
     fn say(auditor: &Arc<Auditor>, what: &str) {
-        let notes = CallNotes::default();
-        notes.what(what);
+        let fields = AuditFields::default();
+        fields.set_subject(&what);
         let entry = Entry {
             auditor: auditor.clone(),
             who: Some("me".into()),
             tenant: "t".into(),
             role: "upload",
             peer: Peer::UNKNOWN,
-            notes,
+            fields,
         };
         entry.end("S/M", "OK", None, Duration::ZERO);
     }

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use crate::{
-    admission::TENANT_BYTES_MAX,
+    account::TENANT_BYTES_MAX,
     check::Checker,
     key_set::Jwt,
     raw_config::{RawConfig, RawRule},

@@ -27,8 +27,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// Bytes before each message: a flag and the length.
 const HEAD_BYTES: usize = 5;
 
-/// Bytes of requests and answers that the server holds for a peer. An extension of every request, for those
-/// who keep what came in a stream, or what is to go there.
+/// Bytes of requests and answers that the server holds for a peer: for those who keep what came in a stream,
+/// or what is to go there.
 #[derive(Clone, Debug)]
 pub struct RequestBytes {
     budget: Arc<Budget<Peer>>,
@@ -59,12 +59,6 @@ pub struct HeldBytes(Option<Grant<Peer>>);
 impl RequestBytes {
     pub(crate) fn new(budget: Arc<Budget<Peer>>, peer: Peer) -> Self {
         Self { budget, peer }
-    }
-
-    /// Of `request`; none outside of a server.
-    #[must_use]
-    pub fn of<T>(request: &tonic::Request<T>) -> Option<Self> {
-        request.extensions().get().cloned()
     }
 
     /// Holds `bytes`, or says that there is no room.

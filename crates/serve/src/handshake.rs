@@ -10,10 +10,10 @@ use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
+    authenticator::ClientNames,
     budget::Budget,
     connections::Link,
     expiry::Expiry,
-    gate::ClientNames,
     metrics::Metrics,
     peer::Peer,
     reload,

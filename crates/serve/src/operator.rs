@@ -2,15 +2,11 @@
 
 use tonic::Request;
 
-use crate::{Fault, Peer, RoleProven};
+use crate::{CallContext, Fault};
 
 /// What proxies add to calls that they pass on: who called is not at the other end of the connection.
 const FORWARDED: [&str; 6] =
     ["forwarded", "via", "x-forwarded-for", "x-forwarded-proto", "x-real-ip", "x-envoy-external-address"];
-
-/// Beside a call where peers on the loopback network are operators: the configuration says so.
-#[derive(Clone, Copy, Debug)]
-pub struct LoopbackOperators;
 
 /// Whether the caller of `request` may do what operators do: it has shown the role, or comes from the
 /// loopback network where that is enough.
@@ -19,10 +15,11 @@ pub struct LoopbackOperators;
 /// It may not.
 pub fn is_operator<T>(request: &Request<T>) -> Result<(), Fault> {
     let denied = |problem| Err(Fault::denied("OPERATOR_ONLY", problem));
-    if request.extensions().get::<RoleProven>().is_some() {
+    let context = CallContext::of(request);
+    if context.has_role() {
         return Ok(());
     }
-    if request.extensions().get::<LoopbackOperators>().is_none() {
+    if !context.proven.loopback {
         return denied(
             "nobody is asked who calls here, so nobody may do this: call the socket of admin.socket, or set \
              admin.loopback if nobody else's calls come from this machine",
@@ -32,7 +29,7 @@ pub fn is_operator<T>(request: &Request<T>) -> Result<(), Fault> {
     if FORWARDED.iter().any(|name| request.metadata().contains_key(*name)) {
         return denied("calls that a proxy passes on may not do this where nobody is asked who calls");
     }
-    if !Peer::of(request).is_loopback() {
+    if !context.peer().is_loopback() {
         return denied("only peers on the loopback network may do this: come from within, or forward a port");
     }
     Ok(())
@@ -43,28 +40,27 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
+    use crate::Peer;
 
     #[test]
     fn a_proxy_on_this_machine_makes_nobody_an_operator() {
         let here = Peer::from("127.0.0.1:1".parse::<SocketAddr>().unwrap());
-        let request = |name: Option<&'static str>| {
+        let operators = CallContext::outside().from_operators(here);
+        let request = |name: Option<&'static str>, context: CallContext| {
             let mut request = Request::new(());
-            request.extensions_mut().insert(here);
-            request.extensions_mut().insert(LoopbackOperators);
+            request.extensions_mut().insert(context);
             if let Some(name) = name {
                 request.metadata_mut().insert(name, "192.0.2.1".parse().unwrap());
             }
             request
         };
-        assert!(is_operator(&request(None)).is_ok());
-        let mut untold = request(None);
-        untold.extensions_mut().remove::<LoopbackOperators>();
-        assert!(is_operator(&untold).is_err(), "it must have been said that they may");
+        assert!(is_operator(&request(None, operators.clone())).is_ok());
+        let untold = CallContext { proven: Default::default(), ..operators.clone() };
+        assert!(is_operator(&request(None, untold)).is_err(), "it must have been said that they may");
         for name in FORWARDED {
-            assert!(is_operator(&request(Some(name))).is_err(), "{name}");
-            let mut proven = request(Some(name));
-            proven.extensions_mut().insert(RoleProven);
-            assert!(is_operator(&proven).is_ok(), "{name}: who has shown the role may");
+            assert!(is_operator(&request(Some(name), operators.clone())).is_err(), "{name}");
+            let proven = operators.clone().with_role();
+            assert!(is_operator(&request(Some(name), proven)).is_ok(), "{name}: who has shown the role may");
         }
     }
 }

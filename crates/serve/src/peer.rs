@@ -17,14 +17,6 @@ impl Peer {
     /// Where nothing is known, as in tests without a connection.
     pub const UNKNOWN: Self = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
-    /// The peer of `request`.
-    #[must_use]
-    pub fn of<T>(request: &tonic::Request<T>) -> Self {
-        request.extensions().get().copied().unwrap_or(Self::UNKNOWN)
-    }
-}
-
-impl Peer {
     /// Whether it is on the loopback network.
     #[must_use]
     pub fn is_loopback(self) -> bool {

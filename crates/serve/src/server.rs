@@ -33,13 +33,13 @@ use crate::{
     health::{Calls, Health},
     http::{self, HttpListener},
     key_set::JwksError,
+    layers::Layers,
     listen_section::Listen,
     listener::bind,
     log_writer,
     metrics::Metrics,
     page::{Page, StatusTable},
     quota_section::Tenancy,
-    rpc::RpcLayer,
     status_page::StatusPage,
     tls::{Tls, TlsError},
     transport::{self, LINGER, Protocol, Way},
@@ -144,7 +144,7 @@ pub enum ServeError {
 pub struct Server {
     listen: Listen,
     door: Door,
-    layer: RpcLayer,
+    layers: Layers,
     routes: Routes,
     grpc: TcpListener,
     admin: Option<AdminSocket>,
@@ -181,7 +181,7 @@ impl Server {
             tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
             tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
         ];
-        let layer = RpcLayer::new(&sets, listen, callers, &metrics)?;
+        let layers = Layers::new(&sets, listen, callers, &metrics)?;
         let builder = || {
             let builder = reflection::Builder::configure()
                 .register_encoded_file_descriptor_set(app.descriptors)
@@ -198,7 +198,7 @@ impl Server {
                 builder().with_service_name("grpc.reflection.v1alpha.ServerReflection").build_v1alpha()?;
             routes = routes.add_service(v1).add_service(v1alpha);
         }
-        layer.usage().watch(callers.usage.flush);
+        layers.usage().watch(callers.usage.flush);
         log_writer::watch(&metrics);
         duties::watch(&metrics);
         let door = Door::new(callers.tls, &metrics)?;
@@ -224,7 +224,7 @@ impl Server {
         Ok(Self {
             listen,
             door,
-            layer,
+            layers,
             routes,
             grpc,
             admin,
@@ -260,7 +260,7 @@ impl Server {
 
     /// What tenants used.
     pub(crate) fn usage(&self) -> Usage {
-        self.layer.usage()
+        self.layers.usage()
     }
 
     /// To say which services serve.
@@ -283,7 +283,7 @@ impl Server {
             let most = (listen.connections_max, listen.connections_per_peer_max);
             Arc::new(Connections::new(listener, most.0, most.1, &self.metrics))
         };
-        let service = self.layer.layer(self.routes.prepare());
+        let service = self.layers.around(self.routes.prepare());
         let mut web = self.web.map(|(listener, layer)| {
             let way = Way { listener, protocol: Protocol::Web, door: self.door.clone().for_web() };
             let service = layer.layer(service.clone());
@@ -328,13 +328,13 @@ impl Server {
         };
         tokio::select! {
             () = all_closed => {}
-            () = quiet(&self.layer, listen.drain_grace) => {}
+            () = quiet(&self.layers, listen.drain_grace) => {}
         }
         let http = http.map(|http| http.abort_handle());
         let grpc = [Some(grpc.abort_handle()), web.map(|web| web.abort_handle()), http];
         grpc.into_iter().flatten().for_each(|listener| listener.abort());
-        self.layer.flush().await;
-        tracing::info!(calls_ended = self.layer.is_idle(), "drained");
+        self.layers.flush().await;
+        tracing::info!(calls_ended = self.layers.is_idle(), "drained");
         result
     }
 }
@@ -355,11 +355,11 @@ async fn end_of<T>(task: Option<&mut tokio::task::JoinHandle<T>>) {
 }
 
 /// Until no call is in progress and connections had a moment to close, or until `grace` is over.
-async fn quiet(layer: &RpcLayer, grace: Duration) {
+async fn quiet(layers: &Layers, grace: Duration) {
     let end = Instant::now() + grace;
     let mut idle_since = None;
     while Instant::now() < end {
-        match (layer.is_idle(), idle_since) {
+        match (layers.is_idle(), idle_since) {
             (false, _) => idle_since = None,
             (true, None) => idle_since = Some(Instant::now()),
             (true, Some(since)) if since.elapsed() >= LINGER => return,

@@ -12,7 +12,8 @@ const fn service(
     Mutant { name, file, from, to, campaign: Campaign::Test(test) }
 }
 
-const ADMISSION: &str = "crates/serve/src/admission.rs";
+const PLACES: &str = "crates/serve/src/layers/concurrency_limit.rs";
+const BYTES: &str = "crates/serve/src/layers/body_budget.rs";
 const CONNECTIONS: &str = "crates/serve/src/connections.rs";
 const ACCOUNT: &str = "cache/src/account.rs";
 
@@ -20,7 +21,7 @@ const ACCOUNT: &str = "cache/src/account.rs";
 pub(super) const ADMITTED: [Mutant; 13] = [
     service(
         "service-1-no-budget-for-requests",
-        ADMISSION,
+        BYTES,
         [
             "Budget::new(listen.request_bytes_max, listen.request_bytes_per_peer_max)",
             "Budget::new(u64::MAX, u64::MAX)",
@@ -156,10 +157,10 @@ pub(super) const TOLD: [Mutant; 7] = [
     ),
     service(
         "service-11-failed-calls-have-no-reason",
-        "crates/serve/src/call.rs",
+        "crates/serve/src/layers/trace.rs",
         [
-            "tracing::info!(elapsed_us, code, reason, \"call done\")",
-            "tracing::info!(elapsed_us, code, \"call done\")",
+            "tracing::info!(target: TARGET, elapsed_us, code, reason, \"call done\")",
+            "tracing::info!(target: TARGET, elapsed_us, code, \"call done\")",
         ],
         ["serve", "failed_calls_are_logged_with_their_particulars"],
     ),

@@ -15,7 +15,7 @@ use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
 use crate::{
-    admission::TENANT,
+    account::TENANT,
     auth_section::{Auth, Fits},
     jwt::{TOKEN_BYTES_MAX, TokenError, check},
     key_set::{self, JwksError, KeySet, Reader},
@@ -43,18 +43,6 @@ impl ClientNames {
     }
 }
 
-/// Beside a call whose caller has proven to have the role that it needs.
-#[derive(Clone, Copy, Debug)]
-pub struct RoleProven;
-
-/// Beside a call whose caller has proven that it may act for every tenant: a gateway, a runner.
-#[derive(Clone, Copy, Debug)]
-pub struct ActsForAll;
-
-/// Beside a call whose caller has proven the role of an administrator, whatever the call needs.
-#[derive(Clone, Copy, Debug)]
-pub struct AdminProven;
-
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
@@ -69,7 +57,7 @@ impl Caller {
     /// Whoever may open the socket of administrators.
     pub(crate) fn by_socket() -> Self {
         let roles = [CallerRole::Admin].into_iter().collect();
-        Self { who: Arc::from("admin.socket"), tenant: Arc::from(""), roles, any_tenant: true }
+        Self { who: Arc::from("admin.socket"), tenant: Arc::from(""), roles, any_tenant: false }
     }
 
     pub(crate) fn is_admin(&self) -> bool {
@@ -172,9 +160,9 @@ impl Denied {
     }
 }
 
-/// Lets calls in.
+/// Finds out who calls, by the rules of the configuration.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct Authenticator {
     auth: Auth,
     keys: Option<Arc<ArcSwap<Believed>>>,
     refused: IntCounterVec,
@@ -187,7 +175,7 @@ struct Believed {
     tokens: Mutex<HashMap<[u8; 32], (Caller, SystemTime)>>,
 }
 
-impl Gate {
+impl Authenticator {
     /// Reads the keys of tokens, and again whenever their file changes. Call it within the runtime if there
     /// is one.
     pub(crate) fn new(auth: &Auth, metrics: &Metrics) -> Result<Self, JwksError> {

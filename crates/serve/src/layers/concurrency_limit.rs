@@ -1,24 +1,22 @@
-//! Who may make a call now: places among the calls in progress, for each peer and for each tenant of a peer,
-//! and the budget for the bytes of requests. What one peer can take leaves room for others.
+//! Who may make a call now: places among the calls in progress, for each peer and for each tenant of a peer.
+//! What one peer can take leaves room for others.
 
 use std::{sync::Arc, time::Duration};
 
-use http::HeaderMap;
-use prometheus::{IntCounterVec, IntGauge};
+use http::{HeaderMap, Request};
+use prometheus::IntCounterVec;
+use tonic::body::Body;
 
+use super::{check::Check, context::CallContext};
 use crate::{
+    account::{TENANT, TENANT_BYTES_MAX},
+    admin_socket::ByAdminSocket,
     budget::{Budget, Grant, Spent},
     listen_section::Listen,
-    metrics::{Metrics, set_gauge},
+    metrics::Metrics,
     peer::Peer,
     status::Fault,
 };
-
-/// Metadata with the caller's tenant. Calls without it have one tenant together.
-pub const TENANT: &str = "antares-tenant";
-
-/// Bytes of a tenant's name.
-pub const TENANT_BYTES_MAX: usize = 64;
 
 /// How long a caller that found the server full should wait.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
@@ -34,13 +32,12 @@ const EXEMPT_CALLS_PER_PEER_MAX: u64 = 64;
 /// name.
 type Tenant = (Peer, Box<[u8]>);
 
-/// The places and bytes of a listener.
-#[derive(Debug)]
-pub(crate) struct Admission {
+/// The layer, with the places of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct ConcurrencyLimit {
     calls: Arc<Budget<Peer>>,
     tenants: Arc<Budget<Tenant>>,
     exempt: Arc<Budget<Peer>>,
-    pub(crate) bytes: Arc<Budget<Peer>>,
     refused: IntCounterVec,
 }
 
@@ -49,8 +46,6 @@ pub(crate) struct Admission {
 pub(crate) struct Places {
     _calls: Grant<Peer>,
     _tenant: Option<Grant<Tenant>>,
-    /// For the bytes of its request.
-    pub(crate) bytes: Arc<Grant<Peer>>,
 }
 
 /// Why a call gets no place.
@@ -70,7 +65,7 @@ impl Refused {
         }
     }
 
-    pub(crate) fn fault(self) -> Fault {
+    fn fault(self) -> Fault {
         let words = match self {
             Self::Server => "too many calls are in progress on this server",
             Self::Peer => "too many calls of this peer are in progress",
@@ -80,13 +75,8 @@ impl Refused {
     }
 }
 
-impl Admission {
+impl ConcurrencyLimit {
     pub(crate) fn new(listen: &Listen, metrics: &Metrics) -> Self {
-        let bytes = Arc::new(Budget::new(listen.request_bytes_max, listen.request_bytes_per_peer_max));
-        let gauge: IntGauge =
-            metrics.gauge("antares_request_bytes", "Bytes of requests in progress and of answers not taken.");
-        let watched = bytes.clone();
-        metrics.before_scrape(move || set_gauge(&gauge, watched.total()));
         let refused = metrics.counters(
             "antares_calls_refused_total",
             "Calls that found no place, by whose places were taken.",
@@ -100,14 +90,13 @@ impl Admission {
             calls: Arc::new(Budget::new(listen.calls_max as u64, listen.calls_per_peer_max as u64)),
             tenants: Arc::new(Budget::new(u64::MAX, listen.calls_per_tenant_max as u64)),
             exempt: Arc::new(Budget::new(EXEMPT_CALLS_MAX, EXEMPT_CALLS_PER_PEER_MAX)),
-            bytes,
             refused,
         }
     }
 
     /// Places for a call of `peer` with these `headers`, of which one that is `exempt` takes none from
     /// others.
-    pub(crate) fn admit(&self, peer: Peer, headers: &HeaderMap, exempt: bool) -> Result<Places, Refused> {
+    fn admit(&self, peer: Peer, headers: &HeaderMap, exempt: bool) -> Result<Places, Refused> {
         let admitted = self.places(peer, headers, exempt);
         if let Err(refused) = &admitted {
             self.refused.with_label_values(&[refused.name()]).inc();
@@ -123,13 +112,24 @@ impl Admission {
         let calls = if exempt { &self.exempt } else { &self.calls }.take(&peer, 1).map_err(spent)?;
         let tenant = if exempt { None } else { Some(self.tenants.take(&tenant_of(peer, headers), 1)) };
         let tenant = tenant.transpose().map_err(|_| Refused::Tenant)?;
-        let bytes = Arc::new(self.bytes.take(&peer, 0).map_err(spent)?);
-        Ok(Places { _calls: calls, _tenant: tenant, bytes })
+        Ok(Places { _calls: calls, _tenant: tenant })
     }
 
     /// Whether no call is in progress, health checks aside.
     pub(crate) fn is_idle(&self) -> bool {
         self.calls.total() == 0
+    }
+}
+
+impl Check for ConcurrencyLimit {
+    fn check(&self, request: &mut Request<Body>) -> Result<(), Fault> {
+        // Who must repair a server that is full gets in.
+        let is_by_socket = request.extensions().get::<ByAdminSocket>().is_some();
+        let CallContext { peer, is_exempt, .. } = *CallContext::in_request(request);
+        let places =
+            self.admit(peer, request.headers(), is_exempt || is_by_socket).map_err(Refused::fault)?;
+        CallContext::in_request(request).ending.hold(places);
+        Ok(())
     }
 }
 
@@ -150,7 +150,7 @@ mod tests {
     fn one_peer_and_one_tenant_leave_room_for_others() {
         let listen = RawConfig::default().check(Role::Both, &[]).unwrap().listen;
         let listen = Listen { calls_max: 32, calls_per_peer_max: 16, calls_per_tenant_max: 10, ..listen };
-        let admission = Admission::new(&listen, &Metrics::new());
+        let admission = ConcurrencyLimit::new(&listen, &Metrics::new());
         let peer = |number| Peer::from(SocketAddr::from(([127, 0, 0, number], 1)));
         let headers =
             |tenant: &'static str| HeaderMap::from_iter([(TENANT.parse().unwrap(), tenant.parse().unwrap())]);

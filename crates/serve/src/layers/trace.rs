@@ -1,19 +1,67 @@
-//! The span of a call: what it is, whose, and which trace of the caller's it belongs to.
+//! The span of a call: what it is, whose, and which trace of the caller's it belongs to. And a log line at
+//! its end.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
-use http::{Request, header::HOST, uri::Authority};
+use http::{Request, Response, header::HOST, uri::Authority};
 use tonic::body::Body;
-use tracing::{Span, field};
+use tracing::{Instrument, Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-use crate::{admission::TENANT_BYTES_MAX, connections::Link, telemetry};
+use super::{
+    around::{Answering, Around},
+    context::CallContext,
+    outcome::CallEnd,
+};
+use crate::{account::TENANT_BYTES_MAX, connections::Link, telemetry};
 
 /// Characters of a server's name that are kept: as many as a name of DNS may have.
 const HOST_CHARS_MAX: usize = 255;
 
+/// What filters of the log call these lines.
+const TARGET: &str = "antares_serve::call";
+
+/// The layer.
+#[derive(Clone, Debug)]
+pub(crate) struct Trace;
+
+impl Around for Trace {
+    fn around<F, E>(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> F) -> Answering<E>
+    where
+        F: Future<Output = Result<Response<Body>, E>> + Send + 'static,
+        E: Send + 'static,
+    {
+        let (method, is_exempt) = {
+            let context = CallContext::in_request(&mut request);
+            (context.method.clone(), context.is_exempt)
+        };
+        let span = if is_exempt { Span::none() } else { span_of(&method, &request) };
+        let context = CallContext::in_request(&mut request);
+        context.span = span.clone();
+        let ended = span.clone();
+        context.ending.then(move |end| tell(&ended, end));
+        Box::pin(rest(request).instrument(span))
+    }
+}
+
+/// Writes into `span` and the log how its call ended.
+fn tell(span: &Span, end: &CallEnd) {
+    let (code, reason) = (end.code, end.reason.as_deref());
+    span.record("rpc.response.status_code", code);
+    if code != "OK" {
+        span.record("error.type", reason.unwrap_or(code));
+    }
+    span.in_scope(|| {
+        let elapsed_us = u64::try_from(end.elapsed.as_micros()).unwrap_or(u64::MAX);
+        match code {
+            "OK" => tracing::debug!(target: TARGET, elapsed_us, "call done"),
+            _ => tracing::info!(target: TARGET, elapsed_us, code, reason, "call done"),
+        }
+    });
+}
+
 /// A span for a call of `method`, with the names that are known before it begins.
-pub(crate) fn span_of(method: &str, request: &Request<Body>) -> Span {
+fn span_of(method: &str, request: &Request<Body>) -> Span {
     let span = tracing::info_span!(
         target: "antares_serve::rpc",
         "rpc",

@@ -1,0 +1,290 @@
+//! What every call passes, in this order from the outside in; each layer is a file of its own:
+//!
+//! | layer | does |
+//! |---|---|
+//! | [`grpc_only`] | answers in HTTP what is no call of gRPC |
+//! | [`context`] | begins the [`CallContext`]: method, peer, deadline |
+//! | [`authenticate`] | finds out who calls, and whether they may |
+//! | [`tenant`] | finds the account that the call is on |
+//! | [`outcome`] | sees how the call ends, and has done what those behind want then |
+//! | [`trace`] | a span within the caller's trace, a log line at the end |
+//! | [`metrics`] | calls in progress, durations by method and status |
+//! | [`audit`] | a line for calls that need a role, or are refused for who makes them |
+//! | [`quota`] | answers that a quota is used up come after a moment |
+//! | [`authorize`] | refuses strangers |
+//! | [`deadline`] | refuses a timeout that is none |
+//! | [`audit`] | refuses calls while their lines cannot be written |
+//! | [`concurrency_limit`] | gives the call its place among those of all, of its peer, of its tenant |
+//! | [`quota`] | and among those that its tenant may make |
+//! | [`deadline`] | ends the call in time |
+//! | [`body_budget`] | charges the bytes of request and answer |
+//! | [`catch_panic`] | a panic fails its own call |
+//!
+//! Who is refused is traced, counted and written down as everybody is: what refuses stands behind what looks.
+//! A new layer is a file here with a [`check::Check`] or an [`around::Around`], a row above, and a line in
+//! [`Layers::around`].
+
+mod around;
+mod audit;
+mod authenticate;
+mod authorize;
+mod body_budget;
+mod catch_panic;
+mod check;
+mod concurrency_limit;
+mod context;
+mod deadline;
+mod grpc_only;
+mod metrics;
+mod outcome;
+mod quota;
+mod tenant;
+mod trace;
+
+use std::sync::Arc;
+
+use http::{Request, Response};
+use tonic::body::Body;
+use tower::{Service, ServiceBuilder};
+
+pub use self::context::CallContext;
+use self::{
+    around::{Answering, Surround},
+    audit::{Audit, Audited},
+    authenticate::Authenticate,
+    authorize::Authorize,
+    body_budget::BodyBudget,
+    catch_panic::CatchPanic,
+    check::Checked,
+    concurrency_limit::ConcurrencyLimit,
+    context::Context,
+    deadline::{Deadline, KnownTimeout},
+    grpc_only::GrpcOnly,
+    metrics::Measure,
+    outcome::Outcome,
+    quota::{Quota, QuotaPause},
+    tenant::Tenant,
+    trace::Trace,
+};
+use crate::{
+    account::Accounts,
+    audit::Auditor,
+    authenticator::Authenticator,
+    listen_section::Listen,
+    metrics::Metrics,
+    server::{Callers, ServeError},
+    usage::Usage,
+};
+
+/// What the calls of a server share.
+#[derive(Clone, Debug)]
+pub(crate) struct Layers {
+    context: Context,
+    authenticate: Authenticate,
+    accounts: Arc<Accounts>,
+    measure: Measure,
+    auditor: Option<Arc<Auditor>>,
+    concurrency_limit: ConcurrencyLimit,
+    body_budget: BodyBudget,
+}
+
+impl Layers {
+    /// For the methods in the encoded descriptor sets, within the limits of `listen`, for those who may call.
+    ///
+    /// # Errors
+    /// A descriptor set does not decode, or files of keys or of the audit log are of no use.
+    pub(crate) fn new(
+        descriptors: &[&[u8]],
+        listen: &Listen,
+        callers: Callers<'_>,
+        metrics: &Metrics,
+    ) -> Result<Self, ServeError> {
+        let usage = Usage::open(callers.usage, metrics)?;
+        Ok(Self {
+            context: Context::new(descriptors, listen.call_time_max)?,
+            concurrency_limit: ConcurrencyLimit::new(listen, metrics),
+            body_budget: BodyBudget::new(listen, metrics),
+            accounts: Arc::new(Accounts::new(callers.tenancy, usage, metrics)),
+            auditor: Auditor::start(callers.audit, metrics).map_err(ServeError::Audit)?,
+            authenticate: Authenticate::new(
+                Authenticator::new(callers.auth, metrics)?,
+                callers.admin.loopback,
+            ),
+            measure: Measure::new(metrics),
+        })
+    }
+
+    /// `service` within all layers.
+    pub(crate) fn around<S>(
+        &self,
+        service: S,
+    ) -> impl Service<Request<Body>, Response = Response<Body>, Error = S::Error, Future = Answering<S::Error>>
+    + Clone
+    + Send
+    + use<S>
+    where
+        S: Service<Request<Body>, Response = Response<Body>> + Clone + Send,
+        S::Future: Send + 'static,
+        S::Error: Send + 'static,
+    {
+        ServiceBuilder::new()
+            .layer(Surround(GrpcOnly))
+            .layer(Checked(self.context.clone()))
+            .layer(Checked(self.authenticate.clone()))
+            .layer(Checked(Tenant(self.accounts.clone())))
+            .layer(Surround(Outcome))
+            .layer(Surround(Trace))
+            .layer(Checked(self.measure.clone()))
+            .layer(Checked(Audit(self.auditor.clone())))
+            .layer(Surround(QuotaPause))
+            .layer(Checked(Authorize))
+            .layer(Checked(KnownTimeout))
+            .layer(Checked(Audited(self.auditor.clone())))
+            .layer(Checked(self.concurrency_limit.clone()))
+            .layer(Checked(Quota))
+            .layer(Surround(Deadline))
+            .layer(Surround(self.body_budget.clone()))
+            .layer(Surround(CatchPanic))
+            .service(service)
+    }
+
+    /// Waits for the last lines of the audit log, but not for ever.
+    pub(crate) async fn flush(&self) {
+        if let Some(auditor) = self.auditor.clone() {
+            // What fails there is in the log.
+            let _ = tokio::task::spawn_blocking(move || auditor.flush()).await;
+        }
+    }
+
+    /// What tenants used.
+    pub(crate) fn usage(&self) -> Usage {
+        self.accounts.usage.clone()
+    }
+
+    /// Whether no call is in progress, health checks aside.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.concurrency_limit.is_idle()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use tonic::Status;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::{
+        Role,
+        raw_config::RawConfig,
+        status::{code_in, reason_in},
+    };
+
+    fn layers(calls_max: usize) -> (Layers, Metrics) {
+        let metrics = Metrics::new();
+        let sets: [&[u8]; 1] = [tonic_health::pb::FILE_DESCRIPTOR_SET];
+        let listen = RawConfig::default().check(Role::Both, &[]).unwrap().listen;
+        let listen = Listen { calls_max, call_time_max: Duration::from_millis(500), ..listen };
+        let config = RawConfig::default().check(Role::Both, &[]).unwrap();
+        (Layers::new(&sets, &listen, Callers::of(&config), &metrics).unwrap(), metrics)
+    }
+
+    fn request(path: &str) -> Request<Body> {
+        let builder = Request::builder().method("POST").uri(path);
+        builder.header("content-type", "application/grpc").body(Body::empty()).unwrap()
+    }
+
+    fn scrape(metrics: &Metrics) -> String {
+        String::from_utf8(metrics.text().unwrap()).unwrap()
+    }
+
+    async fn ok(_: Request<Body>) -> Result<Response<Body>, Status> {
+        Ok(Status::ok("").into_http())
+    }
+
+    async fn panics(_: Request<Body>) -> Result<Response<Body>, Status> {
+        panic!("for the test")
+    }
+
+    #[tokio::test]
+    async fn unknown_methods_share_one_label() {
+        let (layers, metrics) = layers(1);
+        for path in ["/evil/1", "/evil/2", "/grpc.health.v1.Health/Check"] {
+            layers.around(service_fn(ok)).call(request(path)).await.unwrap();
+        }
+        let text = scrape(&metrics);
+        let count = |method| format!("_count{{rpc_method=\"{method}\",rpc_response_status_code=\"OK\"}}");
+        assert!(text.contains(&format!("{} 2", count("_OTHER"))), "{text}");
+        assert!(text.contains(&format!("{} 1", count("grpc.health.v1.Health/Check"))), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_timeout_that_is_none_is_the_caller_s_mistake() {
+        let (layers, _metrics) = layers(1);
+        let ask = async |values: &[&str]| {
+            let mut request = request("/a/b");
+            for value in values {
+                request.headers_mut().append("grpc-timeout", value.parse().unwrap());
+            }
+            layers.around(service_fn(ok)).call(request).await.unwrap()
+        };
+        for wrong in ["", "m", "1", "1x", "-1S", "+1S", "123456789m", "1 m", "1.5S", "0x1S", "S1", "1SS"] {
+            let answer = ask(&[wrong]).await;
+            assert_eq!(code_in(answer.headers()), Some("INVALID_ARGUMENT"), "{wrong:?}");
+            assert_eq!(reason_in(answer.headers()).as_deref(), Some("TIMEOUT_MALFORMED"));
+        }
+        assert_eq!(code_in(ask(&["1S", "2S"]).await.headers()), Some("INVALID_ARGUMENT"));
+        for good in ["99999999H", "1n", "10S"] {
+            let code = code_in(ask(&[good]).await.headers());
+            assert!(matches!(code, Some("OK" | "DEADLINE_EXCEEDED")), "{good} {code:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_full_server_says_so_and_still_answers_health_checks() {
+        let (layers, _metrics) = layers(1);
+        let held = layers.around(service_fn(ok)).call(request("/a/b"));
+        let refused = layers.around(service_fn(ok)).call(request("/a/b")).await.unwrap();
+        assert_eq!(code_in(refused.headers()), Some("RESOURCE_EXHAUSTED"));
+        let health =
+            layers.around(service_fn(ok)).call(request("/grpc.health.v1.Health/Check")).await.unwrap();
+        assert_eq!(code_in(health.headers()), Some("OK"));
+        assert!(!layers.is_idle());
+        drop(held);
+        assert!(layers.is_idle());
+    }
+
+    #[tokio::test]
+    async fn a_panic_fails_its_own_call() {
+        let (layers, metrics) = layers(1);
+        let response = layers.around(service_fn(panics)).call(request("/a/b")).await.unwrap();
+        assert_eq!(code_in(response.headers()), Some("INTERNAL"));
+        assert!(layers.is_idle());
+        assert!(scrape(&metrics).contains("antares_calls_in_progress 0"));
+    }
+
+    async fn never(_: Request<Body>) -> Result<Response<Body>, Status> {
+        std::future::pending().await
+    }
+
+    #[tokio::test]
+    async fn a_call_ends_at_its_deadline_and_without_one_at_the_server_s() {
+        let (layers, _metrics) = layers(1);
+        for (timeout, expected) in [("20m", 20), ("1H", 500)] {
+            let mut request = request("/a/b");
+            request.headers_mut().insert("grpc-timeout", timeout.parse().unwrap());
+            let started = Instant::now();
+            let response = layers.around(service_fn(never)).call(request).await.unwrap();
+            assert_eq!(code_in(response.headers()), Some("DEADLINE_EXCEEDED"));
+            assert!(started.elapsed() >= Duration::from_millis(expected));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_dropped_call_was_cancelled() {
+        let (layers, metrics) = layers(1);
+        drop(layers.around(service_fn(ok)).call(request("/a/b")));
+        assert!(scrape(&metrics).contains("rpc_response_status_code=\"CANCELLED\"} 1"));
+    }
+}

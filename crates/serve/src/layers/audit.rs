@@ -1,0 +1,60 @@
+//! A line in the audit log for each call that needs a role, and for each that is refused for who makes it.
+
+use std::{sync::Arc, time::Duration};
+
+use http::Request;
+use tonic::body::Body;
+
+use super::{check::Check, context::CallContext};
+use crate::{
+    audit::{Auditor, Entry},
+    roles::{Need, need},
+    status::Fault,
+};
+
+/// How long a caller waits that found the audit log broken.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Has the line written when the call ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Audit(pub(crate) Option<Arc<Auditor>>);
+
+/// Refuses calls whose lines cannot be written, where they must be.
+#[derive(Clone, Debug)]
+pub(crate) struct Audited(pub(crate) Option<Arc<Auditor>>);
+
+impl Check for Audit {
+    fn check(&self, request: &mut Request<Body>) -> Result<(), Fault> {
+        let context = CallContext::in_request(request);
+        if let Some(entry) = self.0.as_ref().and_then(|auditor| entry(auditor, context)) {
+            let method = context.method.clone();
+            context.ending.then(move |end| entry.end(&method, end.code, end.reason.as_deref(), end.elapsed));
+        }
+        Ok(())
+    }
+}
+
+fn entry(auditor: &Arc<Auditor>, context: &CallContext) -> Option<Entry> {
+    let role = match need(&context.method) {
+        Need::Role(role) => role.name(),
+        _ if context.caller.is_err() => "",
+        _ => return None,
+    };
+    let (who, tenant) = match &context.caller {
+        Ok(caller) => (caller.as_ref().map(|caller| caller.who.clone()), context.account().tenant().into()),
+        Err(stopped) => (stopped.who.clone(), stopped.tenant.clone()),
+    };
+    let (auditor, peer, fields) = (auditor.clone(), context.peer, context.audit.clone());
+    Some(Entry { auditor, who, tenant, role, peer, fields })
+}
+
+impl Check for Audited {
+    fn check(&self, request: &mut Request<Body>) -> Result<(), Fault> {
+        let is_exempt = CallContext::in_request(request).is_exempt;
+        if !is_exempt && self.0.as_ref().is_some_and(|auditor| !auditor.is_well()) {
+            let problem = "the audit log cannot be written, and calls are not answered without it";
+            return Err(Fault::unavailable("AUDIT_UNAVAILABLE", problem, RETRY));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! Who calls, and whether they may. Nobody is refused here: how a call of a stranger ends is traced, counted
+//! and written down first.
+
+use std::sync::Arc;
+
+use http::Request;
+use tonic::body::Body;
+
+use super::{
+    check::Check,
+    context::{CallContext, Proven},
+};
+use crate::{
+    admin_socket::ByAdminSocket,
+    authenticator::{Authenticator, Caller, ClientNames},
+    roles::{CallerRole, Need, need},
+    status::Fault,
+};
+
+/// The layer.
+#[derive(Clone, Debug)]
+pub(crate) struct Authenticate {
+    authenticator: Arc<Authenticator>,
+    /// Whether peers on the loopback network are operators.
+    loopback_operators: bool,
+}
+
+impl Authenticate {
+    pub(crate) fn new(authenticator: Authenticator, loopback_operators: bool) -> Self {
+        Self { authenticator: Arc::new(authenticator), loopback_operators }
+    }
+}
+
+impl Check for Authenticate {
+    fn check(&self, request: &mut Request<Body>) -> Result<(), Fault> {
+        let method = CallContext::in_request(request).method.clone();
+        let is_by_socket = request.extensions().get::<ByAdminSocket>().is_some();
+        let is_enough = matches!(need(&method), Need::Role(CallerRole::Admin) | Need::Known);
+        let caller = if is_by_socket && is_enough {
+            Ok(Some(Caller::by_socket()))
+        } else {
+            let names = request.extensions().get::<ClientNames>().cloned();
+            self.authenticator.pass(&method, names.as_ref(), request.headers_mut())
+        };
+        // What a stranger says that it is, is no tenant: its refusals are on nobody's bill.
+        if let Err(stopped) = &caller {
+            stopped.name_tenant(request.headers_mut());
+        }
+        let known = caller.as_ref().ok().and_then(Option::as_ref);
+        let proven = Proven {
+            role: is_by_socket || self.authenticator.is_on(),
+            admin: is_by_socket || known.is_some_and(Caller::is_admin),
+            any_tenant: known.is_some_and(|caller| caller.any_tenant),
+            loopback: self.loopback_operators,
+        };
+        let context = CallContext::in_request(request);
+        (context.caller, context.proven) = (caller, proven);
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! Bytes of requests and answers: charged to their peer while the server holds them, within limits of their
+//! own.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use http::{Request, Response};
+use tonic::{Status, body::Body};
+
+use super::{
+    around::{Answering, Around},
+    context::CallContext,
+};
+use crate::{
+    answer::metered,
+    body::{BytesSlot, MeteredBody, RequestBytes, Terms, no_room},
+    budget::Budget,
+    listen_section::Listen,
+    metrics::{Metrics, set_gauge},
+    peer::Peer,
+};
+
+/// The layer.
+#[derive(Clone, Debug)]
+pub(crate) struct BodyBudget {
+    bytes: Arc<Budget<Peer>>,
+    message_bytes_max: usize,
+    message_time_max: Duration,
+}
+
+impl BodyBudget {
+    /// With the limits of `listen`.
+    pub(crate) fn new(listen: &Listen, metrics: &Metrics) -> Self {
+        let bytes = Arc::new(Budget::new(listen.request_bytes_max, listen.request_bytes_per_peer_max));
+        let gauge =
+            metrics.gauge("antares_request_bytes", "Bytes of requests in progress and of answers not taken.");
+        let watched = bytes.clone();
+        metrics.before_scrape(move || set_gauge(&gauge, watched.total()));
+        Self { bytes, message_bytes_max: listen.message_bytes_max, message_time_max: listen.request_time_max }
+    }
+
+    /// What the request of a call may be.
+    fn terms(&self, request: &Request<Body>, is_stream: bool) -> Terms {
+        Terms {
+            message_bytes_max: self.message_bytes_max,
+            message_time_max: self.message_time_max,
+            is_stream,
+            is_encoded: request.headers().get("grpc-encoding").is_some_and(|name| name != "identity"),
+        }
+    }
+}
+
+impl Around for BodyBudget {
+    fn around<F, E>(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> F) -> Answering<E>
+    where
+        F: Future<Output = Result<Response<Body>, E>> + Send + 'static,
+        E: Send + 'static,
+    {
+        let slot = request.extensions().get::<BytesSlot>().cloned();
+        let context = CallContext::in_request(&mut request);
+        let (peer, is_stream, is_exempt) = (context.peer, context.is_stream, context.is_exempt);
+        let charged = match self.bytes.take(&peer, 0) {
+            Ok(nothing_yet) => Arc::new(nothing_yet),
+            Err(spent) => {
+                let refusal = Status::from(no_room(spent)).into_http();
+                return Box::pin(std::future::ready(Ok(refusal)));
+            }
+        };
+        // The message lives as long as the call does.
+        context.ending.hold(charged.clone());
+        let bytes = RequestBytes::new(self.bytes.clone(), peer);
+        context.bytes = Some(bytes.clone());
+        if let Some(slot) = slot {
+            slot.fill(bytes);
+        }
+        let terms = self.terms(&request, is_stream);
+        let rest = rest(request.map(|body| Body::new(MeteredBody::new(body, terms, charged))));
+        let budget = (!is_exempt).then(|| self.bytes.clone());
+        Box::pin(async move {
+            let response = rest.await?;
+            match budget {
+                Some(budget) => Ok(metered(response, budget, peer).await),
+                None => Ok(response),
+            }
+        })
+    }
+}

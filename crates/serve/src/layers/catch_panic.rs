@@ -1,0 +1,31 @@
+//! A wall against panics: one fails its own call, and no other.
+
+use std::{future::Future, panic::AssertUnwindSafe};
+
+use futures_util::FutureExt as _;
+use http::{Request, Response};
+use tonic::{Status, body::Body};
+
+use super::around::{Answering, Around};
+use crate::status::Fault;
+
+/// The layer.
+#[derive(Clone, Debug)]
+pub(crate) struct CatchPanic;
+
+impl Around for CatchPanic {
+    fn around<F, E>(&self, request: Request<Body>, rest: impl FnOnce(Request<Body>) -> F) -> Answering<E>
+    where
+        F: Future<Output = Result<Response<Body>, E>> + Send + 'static,
+        E: Send + 'static,
+    {
+        let rest = AssertUnwindSafe(rest(request)).catch_unwind();
+        Box::pin(async move {
+            // The panic hook has told where. The connection and its other calls live on.
+            rest.await.unwrap_or_else(|_| {
+                let words = "internal error; the server's log has the particulars";
+                Ok(Status::from(Fault::failed("INTERNAL", words)).into_http())
+            })
+        })
+    }
+}

@@ -1,0 +1,216 @@
+//! What is known of a call beside its message. Layers fill it in from the outside in; services read it.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use http::Request;
+use prost::Message as _;
+use tonic::body::Body;
+use tracing::Span;
+
+use super::{check::Check, deadline::deadline_of, outcome::Ending};
+use crate::{
+    account::Account,
+    audit::AuditFields,
+    authenticator::{Caller, Stopped},
+    body::RequestBytes,
+    connections::Link,
+    peer::Peer,
+    status::Fault,
+};
+
+/// Label of calls to methods that do not exist.
+const OTHER: &str = "_OTHER";
+
+/// Services that must answer when nothing else does, autoscalers among their callers: they have places of
+/// their own, and no traces.
+const EXEMPT: [&str; 3] = ["grpc.health.v1.Health/", "grpc.reflection.", "externalscaler.ExternalScaler/"];
+
+/// What is known of a call. An extension of every request; one that no server took knows nothing.
+#[derive(Clone, Debug)]
+pub struct CallContext {
+    pub(crate) method: Arc<str>,
+    /// Whether its request may have many messages.
+    pub(crate) is_stream: bool,
+    pub(crate) is_exempt: bool,
+    pub(crate) peer: Peer,
+    pub(crate) deadline: Option<Instant>,
+    /// Who calls, where callers are asked; or why the call is refused for who makes it.
+    pub(crate) caller: Result<Option<Caller>, Stopped>,
+    pub(crate) proven: Proven,
+    pub(crate) account: Option<Account>,
+    pub(crate) audit: AuditFields,
+    pub(crate) bytes: Option<RequestBytes>,
+    pub(crate) span: Span,
+    pub(crate) ending: Ending,
+}
+
+/// What a caller has shown, or what is taken as shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Proven {
+    /// The role that the call needs.
+    pub(crate) role: bool,
+    /// The role of administrators, whatever the call needs.
+    pub(crate) admin: bool,
+    /// That it may act for every tenant: a gateway, a runner.
+    pub(crate) any_tenant: bool,
+    /// Peers on the loopback network are operators: the configuration says so.
+    pub(crate) loopback: bool,
+}
+
+impl CallContext {
+    /// Of the call of `request`.
+    #[must_use]
+    pub fn of<T>(request: &tonic::Request<T>) -> Self {
+        request.extensions().get().cloned().unwrap_or_else(Self::outside)
+    }
+
+    /// Of a call outside of a server: by nobody, without limits.
+    #[must_use]
+    pub fn outside() -> Self {
+        Self::new(Arc::from(OTHER), false, Peer::UNKNOWN)
+    }
+
+    /// The same from `peer`, who is an operator if it is on the loopback network: for tests.
+    #[must_use]
+    pub fn from_operators(self, peer: Peer) -> Self {
+        Self { peer, proven: Proven { loopback: true, ..self.proven }, ..self }
+    }
+
+    /// The same by who has shown the role that the call needs: for tests.
+    #[must_use]
+    pub fn with_role(self) -> Self {
+        Self { proven: Proven { role: true, ..self.proven }, ..self }
+    }
+
+    fn new(method: Arc<str>, is_stream: bool, peer: Peer) -> Self {
+        Self {
+            is_exempt: EXEMPT.iter().any(|prefix| method.starts_with(prefix)),
+            method,
+            is_stream,
+            peer,
+            deadline: None,
+            caller: Ok(None),
+            proven: Proven::default(),
+            account: None,
+            audit: AuditFields::default(),
+            bytes: None,
+            span: Span::none(),
+            ending: Ending::default(),
+        }
+    }
+
+    /// In the request of a call, for layers behind [`Context`].
+    ///
+    /// # Panics
+    /// There is none.
+    pub(crate) fn in_request(request: &mut Request<Body>) -> &mut Self {
+        request.extensions_mut().get_mut().expect("the layer `Context` is in front")
+    }
+
+    /// For whom it is.
+    #[must_use]
+    pub fn account(&self) -> Account {
+        self.account.clone().unwrap_or_else(Account::nobody)
+    }
+
+    /// Who is at the other end of the connection.
+    #[must_use]
+    pub fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// When the answer must have begun: the caller's `grpc-timeout`, and at the latest what the server allows
+    /// any call. None outside of a server.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Where bytes are charged that are kept for the caller. None outside of a server.
+    #[must_use]
+    pub fn bytes(&self) -> Option<&RequestBytes> {
+        self.bytes.as_ref()
+    }
+
+    /// Whether it was asked who calls, and the role was there that the call needs.
+    #[must_use]
+    pub fn has_role(&self) -> bool {
+        self.proven.role
+    }
+
+    /// Whether the caller has shown the role of administrators, whatever the call needs.
+    #[must_use]
+    pub fn is_admin(&self) -> bool {
+        self.proven.admin
+    }
+
+    /// Whether the caller has shown that it may act for every tenant.
+    #[must_use]
+    pub fn acts_for_all(&self) -> bool {
+        self.proven.any_tenant
+    }
+
+    /// Says for the audit log what the call is about: a digest, a key.
+    pub fn set_subject(&self, subject: impl ToString) {
+        self.audit.set_subject(&subject);
+    }
+
+    /// Says for the audit log how the caller names the call.
+    pub fn set_request_id(&self, id: &str) {
+        self.audit.set_request_id(id);
+    }
+}
+
+/// Begins the context of a call: what is asked for, from where, and until when.
+#[derive(Clone, Debug)]
+pub(crate) struct Context(Arc<Methods>);
+
+#[derive(Debug)]
+struct Methods {
+    /// Whether each takes a stream.
+    known: HashMap<Arc<str>, bool>,
+    other: Arc<str>,
+    call_time_max: Duration,
+}
+
+impl Context {
+    /// For the methods in the encoded descriptor sets.
+    ///
+    /// # Errors
+    /// A descriptor set does not decode.
+    pub(crate) fn new(descriptors: &[&[u8]], call_time_max: Duration) -> Result<Self, prost::DecodeError> {
+        let mut known = HashMap::new();
+        for set in descriptors {
+            known.extend(methods_of(&prost_types::FileDescriptorSet::decode(*set)?));
+        }
+        Ok(Self(Arc::new(Methods { known, other: OTHER.into(), call_time_max })))
+    }
+}
+
+impl Check for Context {
+    fn check(&self, request: &mut Request<Body>) -> Result<(), Fault> {
+        let path = request.uri().path();
+        let method = self.0.known.get_key_value(path.strip_prefix('/').unwrap_or(path));
+        let (method, &is_stream) = method.unwrap_or((&self.0.other, &false));
+        let peer = request.extensions().get::<Arc<Link>>().map_or(Peer::UNKNOWN, |link| link.peer());
+        let deadline = deadline_of(request.headers(), self.0.call_time_max);
+        let context = CallContext::new(method.clone(), is_stream, peer);
+        request.extensions_mut().insert(CallContext { deadline: Some(deadline), ..context });
+        Ok(())
+    }
+}
+
+fn methods_of(set: &prost_types::FileDescriptorSet) -> impl Iterator<Item = (Arc<str>, bool)> + '_ {
+    set.file.iter().flat_map(|file| {
+        file.service.iter().flat_map(move |service| {
+            service.method.iter().map(move |method| {
+                let name = format!("{}.{}/{}", file.package(), service.name(), method.name());
+                (name.into(), method.client_streaming())
+            })
+        })
+    })
+}

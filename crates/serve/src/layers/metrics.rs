@@ -1,0 +1,49 @@
+//! How many calls are in progress, and how long each took, by method and status.
+
+use http::Request;
+use prometheus::IntGauge;
+use tonic::body::Body;
+
+use super::{check::Check, context::CallContext};
+use crate::{
+    metrics::{Metrics, RPC_SECONDS},
+    openmetrics::TracedHistograms,
+    status::Fault,
+    telemetry,
+};
+
+/// The layer.
+#[derive(Clone, Debug)]
+pub(crate) struct Measure {
+    seconds: TracedHistograms,
+    in_progress: IntGauge,
+}
+
+impl Measure {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        Self {
+            seconds: metrics.traced_histograms(
+                "rpc_server_call_duration_seconds",
+                "Duration of gRPC calls, streams included, from the first byte to the last.",
+                RPC_SECONDS,
+                &["rpc_method", "rpc_response_status_code"],
+            ),
+            in_progress: metrics.gauge("antares_calls_in_progress", "gRPC calls in progress."),
+        }
+    }
+}
+
+impl Check for Measure {
+    fn check(&self, request: &mut Request<Body>) -> Result<(), Fault> {
+        self.in_progress.inc();
+        let Self { seconds, in_progress } = self.clone();
+        let context = CallContext::in_request(request);
+        let (method, span) = (context.method.clone(), context.span.clone());
+        context.ending.then(move |end| {
+            let trace = telemetry::sampled_trace(&span);
+            seconds.observe(&[&*method, end.code], end.elapsed.as_secs_f64(), trace);
+            in_progress.dec();
+        });
+        Ok(())
+    }
+}

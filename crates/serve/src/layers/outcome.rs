@@ -1,0 +1,186 @@
+//! How a call ends: seen in its answer's headers or trailers, or in that it goes away. Layers behind this one
+//! say what is to be done then.
+
+use std::{
+    fmt,
+    future::Future,
+    mem,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body::{Frame, SizeHint};
+use tonic::body::Body;
+
+use super::{
+    around::{Answering, Around},
+    context::CallContext,
+};
+use crate::{
+    connections::Link,
+    status::{CANCELLED, DEADLINE_EXCEEDED, caller_s_mistake, code_in, is_refusal, reason_in},
+    usage::Tab,
+};
+
+/// How a call ended.
+#[derive(Debug)]
+pub(crate) struct CallEnd {
+    pub(crate) code: &'static str,
+    /// Why it failed, as its caller is told.
+    pub(crate) reason: Option<String>,
+    pub(crate) elapsed: Duration,
+}
+
+type Act = Box<dyn FnOnce(&CallEnd) + Send>;
+
+/// What is done when a call ends.
+#[derive(Clone, Default)]
+pub(crate) struct Ending(Arc<Mutex<Vec<Act>>>);
+
+impl Ending {
+    /// Has `act` done then, after what was asked for before.
+    pub(crate) fn then(&self, act: impl FnOnce(&CallEnd) + Send + 'static) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(act));
+    }
+
+    /// Keeps `held` until then.
+    pub(crate) fn hold(&self, held: impl Send + 'static) {
+        self.then(move |_| drop(held));
+    }
+
+    fn run(&self, end: &CallEnd) {
+        let acts = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        acts.into_iter().for_each(|act| act(end));
+    }
+}
+
+impl fmt::Debug for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Ending").finish_non_exhaustive()
+    }
+}
+
+/// The layer.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome;
+
+impl Around for Outcome {
+    fn around<F, E>(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> F) -> Answering<E>
+    where
+        F: Future<Output = Result<Response<Body>, E>> + Send + 'static,
+        E: Send + 'static,
+    {
+        let call = Call::begin(&mut request);
+        let rest = rest(request);
+        Box::pin(async move { Ok(call.answered(rest.await?)) })
+    }
+}
+
+/// A call from its first byte to its last. Dropping it does what is to be done at its end.
+struct Call {
+    started: Instant,
+    deadline: Option<Instant>,
+    /// What its tenant used.
+    tab: Tab,
+    /// Its connection; none outside of a server.
+    link: Option<Arc<Link>>,
+    ending: Ending,
+    code: Option<&'static str>,
+    reason: Option<String>,
+}
+
+impl Call {
+    fn begin(request: &mut Request<Body>) -> Self {
+        let link = request.extensions().get::<Arc<Link>>().cloned();
+        let context = CallContext::in_request(request);
+        let account = context.account.as_ref().filter(|_| !context.is_exempt);
+        Self {
+            started: Instant::now(),
+            deadline: context.deadline,
+            tab: account.map(|account| account.tab().clone()).unwrap_or_default(),
+            link: link.inspect(|link| link.begin_call()),
+            ending: context.ending.clone(),
+            code: None,
+            reason: None,
+        }
+    }
+
+    /// `response`, which is where the call ends: in its headers (an error) or in its trailers.
+    fn answered(mut self, mut response: Response<Body>) -> Response<Body> {
+        if let Some(status) = caller_s_mistake(response.headers()) {
+            response = status.into_http();
+        }
+        match code_in(response.headers()) {
+            Some(code) => {
+                self.end(code, response.headers());
+                drop(self);
+                response
+            }
+            None => response.map(|inner| Body::new(WatchedBody { inner, call: Some(self) })),
+        }
+    }
+
+    /// Notes how it ended, as `headers` or trailers tell.
+    fn end(&mut self, code: &'static str, headers: &HeaderMap) {
+        self.code = Some(code);
+        self.reason = reason_in(headers);
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let is_late = self.deadline.is_some_and(|deadline| deadline <= Instant::now());
+        // A call that goes away without a status was given up, by its deadline or by its caller.
+        let code = self.code.unwrap_or(if is_late { DEADLINE_EXCEEDED } else { CANCELLED });
+        self.tab.note(|used| (used.calls, used.refused_calls) = (1, is_refusal(code).into()));
+        self.ending.run(&CallEnd { code, reason: self.reason.take(), elapsed: self.started.elapsed() });
+        if let Some(link) = self.link.take() {
+            link.end_call();
+        }
+    }
+}
+
+/// A response body that notes the status in its trailers and keeps the call until it is sent.
+struct WatchedBody {
+    inner: Body,
+    call: Option<Call>,
+}
+
+impl http_body::Body for WatchedBody {
+    type Data = Bytes;
+    type Error = tonic::Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(context);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let (Some(data), Some(call)) = (frame.data_ref(), &self.call) {
+                    call.tab.note(|used| used.sent_bytes = data.len() as u64);
+                }
+                let end = frame.trailers_ref().and_then(|trailers| Some((code_in(trailers)?, trailers)));
+                if let (Some((code, trailers)), Some(call)) = (end, &mut self.call) {
+                    call.end(code, trailers);
+                    self.call = None;
+                }
+            }
+            Poll::Ready(Some(Err(_)) | None) => self.call = None,
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
