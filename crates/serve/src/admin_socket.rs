@@ -24,6 +24,7 @@ use tonic::body::Body;
 use tower::Service;
 
 use crate::{
+    authenticator::ByAdminSocket,
     connections::Connections,
     listen_section::Listen,
     peer::Peer,
@@ -40,10 +41,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// What others may do to a folder so that files within can be replaced: write, without the sticky bit.
 const SHARED_BITS: u32 = 0o022;
 const STICKY_BIT: u32 = 0o1000;
-
-/// Beside a call that came by the socket.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ByAdminSocket;
 
 /// The socket, bound; its file goes with it.
 #[derive(Debug)]

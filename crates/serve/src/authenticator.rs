@@ -43,6 +43,10 @@ impl ClientNames {
     }
 }
 
+/// Beside a call that came by the socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ByAdminSocket;
+
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {

@@ -11,8 +11,7 @@ use super::{
     context::{CallContext, Proven},
 };
 use crate::{
-    admin_socket::ByAdminSocket,
-    authenticator::{Authenticator, Caller, ClientNames},
+    authenticator::{Authenticator, ByAdminSocket, Caller, ClientNames},
     roles::{CallerRole, Need, need},
     status::Fault,
 };

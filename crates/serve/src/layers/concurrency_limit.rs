@@ -10,7 +10,7 @@ use tonic::body::Body;
 use super::{check::Check, context::CallContext};
 use crate::{
     account::{TENANT, TENANT_BYTES_MAX},
-    admin_socket::ByAdminSocket,
+    authenticator::ByAdminSocket,
     budget::{Budget, Grant, Spent},
     listen_section::Listen,
     metrics::Metrics,

@@ -1,5 +1,5 @@
-//! What a tenant may use up: its calls in progress. Who hears that a quota is used up hears it after a moment:
-//! who asks again at once and at once takes the machine from others.
+//! What a tenant may use up: its calls in progress. Who hears that a quota is used up hears it late: who
+//! asks again at once and at once takes the machine from others.
 
 use std::{future::Future, time::Duration};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     account::QUOTA,
-    admin_socket::ByAdminSocket,
+    authenticator::ByAdminSocket,
     status::{Fault, code_in, reason_in},
 };
 

@@ -12,7 +12,6 @@ const fn service(
     Mutant { name, file, from, to, campaign: Campaign::Test(test) }
 }
 
-const PLACES: &str = "crates/serve/src/layers/concurrency_limit.rs";
 const BYTES: &str = "crates/serve/src/layers/body_budget.rs";
 const CONNECTIONS: &str = "crates/serve/src/connections.rs";
 const ACCOUNT: &str = "cache/src/account.rs";
