@@ -11,7 +11,7 @@
     reason = "generated code"
 )]
 pub mod v1 {
-    tonic::include_proto!("antares.v1");
+    include!("generated/antares.v1.rs");
 }
 
 /// Package `externalscaler`: what KEDA asks, for autoscaling.
@@ -23,11 +23,11 @@ pub mod v1 {
     reason = "generated code"
 )]
 pub mod keda {
-    tonic::include_proto!("externalscaler");
+    include!("generated/externalscaler.rs");
 }
 
 /// The compiled proto files, for reflection and for clients that have no copy of them.
-pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/antares.v1.bin"));
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/antares.v1.bin");
 
 /// `ErrorInfo.domain` of every error.
 pub const ERROR_DOMAIN: &str = "antares.v1";

@@ -8,6 +8,9 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
+/// Folders of files that programs write: a test compares each with its source.
+const GENERATED: &str = "/src/generated/";
+
 /// Paths relative to the root, with `/`, and what the files contain; of binary files there are the paths
 /// alone.
 #[derive(Debug, Default)]
@@ -34,7 +37,8 @@ impl Tree {
         }
         let names = String::from_utf8(listing.stdout).context("a path is not UTF-8")?;
         let names = names.split_terminator('\0');
-        let files: BTreeMap<_, _> = names.clone().filter_map(|name| read_text(&root, name)).collect();
+        let written = names.clone().filter(|name| !name.contains(GENERATED));
+        let files: BTreeMap<_, _> = written.filter_map(|name| read_text(&root, name)).collect();
         let binaries = names.filter(|name| !files.contains_key(*name) && root.join(name).is_file());
         let binaries = binaries.map(str::to_owned).collect();
         Ok(Self { files, binaries })
