@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use crate::{
     frame::{self, LENGTH_BYTES},
-    line::{BYTES, Line, ROOM, Spoiled},
+    line::{BYTES, Line, ROOM},
+    ring::Spoiled,
     sealed::note_copied,
 };
 

@@ -1,22 +1,21 @@
 //! Who is alive: slots, tickets, the zygote that owns them, who rests, and who waits for a change.
 
+mod state;
+
 use std::{
-    collections::HashMap,
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use rustix::{
-    event::{EventfdFlags, eventfd},
-    process::{Signal, pidfd_send_signal},
-};
+use rustix::event::{EventfdFlags, eventfd};
 
+use self::state::State;
 use crate::{
     PoolError, PoolStats, Reuse, Verdict,
     cancel::{Recalls, Until},
-    control_group::{Group, Groups},
+    control_group::Groups,
     line::Line,
     reuse::{Kind, Warm},
     wire::End,
@@ -55,51 +54,6 @@ pub(crate) enum Admission {
 
 /// The turn of a child with its first job.
 pub(crate) const FIRST_TURN: u64 = 0;
-
-#[derive(Debug, Default)]
-struct Entry {
-    /// Whose child it is.
-    zygote: u64,
-    handle: Option<OwnedFd>,
-    /// Where the kernel counts its memory, if workers have groups.
-    group: Option<Group>,
-    /// The supervisor's end, to be closed when the child has ended.
-    line: Option<Arc<Line>>,
-    fate: Option<Fate>,
-    /// Which of its jobs the child is at.
-    turn: u64,
-    /// The child has no job.
-    rests: bool,
-    /// The caller is done with the child; it must not live on.
-    condemned: bool,
-    /// The caller will not ask for the fate any more.
-    forgotten: bool,
-}
-
-impl Entry {
-    fn execute(&self) {
-        if let (Some(handle), None) = (&self.handle, &self.fate) {
-            // The only failure is that it is dead already.
-            let _ = pidfd_send_signal(handle.as_fd(), Signal::KILL);
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-struct State {
-    link: Option<Link>,
-    /// Since when there is none.
-    deserted_since: Option<Instant>,
-    entries: HashMap<u64, Entry>,
-    /// Children without a job, the one that rests longest first.
-    resting: Vec<Warm>,
-    next_ticket: u64,
-    busy: usize,
-    /// Children that have not ended, with or without a job.
-    alive: usize,
-    closed: bool,
-    stats: PoolStats,
-}
 
 /// The ledger. One lock, held for moments only.
 #[derive(Debug)]
@@ -148,7 +102,9 @@ impl Ledger {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // No code under the lock can panic half-way through a change.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        debug_assert!(state.is_sound(self.workers_max, self.reuse.idle_max), "{state:?}");
+        state
     }
 
     /// Waits for a slot, and for a child of `kind` that rests or a zygote to make one; the slot is taken
@@ -455,44 +411,6 @@ impl Recalls for Ledger {
         }
         drop(state);
         self.vacancy.notify_all();
-    }
-}
-
-impl State {
-    fn desert(&mut self) {
-        (self.link, self.deserted_since) = (None, Some(Instant::now()));
-    }
-
-    /// Takes a slot for a child that is not there yet.
-    fn enter(&mut self, zygote: u64) -> u64 {
-        self.next_ticket += 1;
-        self.busy += 1;
-        self.alive += 1;
-        self.stats.spawned_total += 1;
-        self.entries.insert(self.next_ticket, Entry { zygote, ..Entry::default() });
-        self.next_ticket
-    }
-
-    /// Takes a slot for a child that rests and suits the job; the one that rested least: it is warmest.
-    fn wake(&mut self, kind: &Kind, debug_bytes: u64) -> Option<Warm> {
-        let place = self.resting.iter().rposition(|warm| warm.suits(kind, debug_bytes))?;
-        let warm = self.resting.remove(place);
-        self.entries.get_mut(&warm.ticket)?.rests = false;
-        self.busy += 1;
-        self.stats.reused_total += 1;
-        Some(warm)
-    }
-
-    /// Ends the child that has rested longest, if one rests. It counts as alive until it has ended.
-    fn retire_longest(&mut self) {
-        if self.resting.is_empty() {
-            return;
-        }
-        let warm = self.resting.remove(0);
-        if let Some(entry) = self.entries.get_mut(&warm.ticket) {
-            entry.condemned = true;
-            entry.execute();
-        }
     }
 }
 

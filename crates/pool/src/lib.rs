@@ -36,6 +36,7 @@ mod pool;
 mod process_state;
 mod reaper;
 mod reuse;
+mod ring;
 mod script;
 mod sealed;
 mod spare;

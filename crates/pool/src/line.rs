@@ -29,11 +29,10 @@ use rustix::{
 
 use crate::{
     futex::{sleep, wake},
+    ring::{self, RING_BYTES, Spoiled, advanced, offset},
     sealed::{self, note_copied},
 };
 
-/// Bytes of each ring.
-pub(crate) const RING_BYTES: usize = 64 << 10;
 /// Bytes before the first ring.
 const HEAD_BYTES: usize = 4096;
 /// Bytes of the whole memory.
@@ -99,11 +98,6 @@ impl Side {
         }
     }
 }
-
-/// The other side's places make no sense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the places of the line make no sense")]
-pub(crate) struct Spoiled;
 
 /// One end of a line.
 #[derive(Debug)]
@@ -193,14 +187,16 @@ impl Line {
         unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(offset).cast()) }
     }
 
-    fn places(&self, reader: Side) -> (&AtomicU32, &AtomicU32) {
+    fn places(&self, reader: Side) -> ring::Places<'_, AtomicU32> {
         let start = offset_of!(Head, places) + reader as usize * size_of::<Places>();
-        (self.word(start + offset_of!(Places, written)), self.word(start + offset_of!(Places, read)))
+        let word = |offset| self.word(start + offset);
+        ring::Places { written: word(offset_of!(Places, written)), read: word(offset_of!(Places, read)) }
     }
 
-    fn bell(&self, side: Side) -> (&AtomicU32, &AtomicU32) {
+    fn bell(&self, side: Side) -> ring::Bell<'_, AtomicU32> {
         let start = offset_of!(Head, bells) + side as usize * size_of::<Bell>();
-        (self.word(start + offset_of!(Bell, rung)), self.word(start + offset_of!(Bell, waits_for)))
+        let word = |offset| self.word(start + offset);
+        ring::Bell { rung: word(offset_of!(Bell, rung)), waits_for: word(offset_of!(Bell, waits_for)) }
     }
 
     /// Start of the ring that `reader` reads.
@@ -211,19 +207,17 @@ impl Line {
 
     /// Bytes that can be read now.
     pub(crate) fn readable(&self) -> Result<usize, Spoiled> {
-        let written = self.places(self.side).0.load(Ordering::SeqCst);
-        distance(self.read.load(Ordering::Relaxed), written)
+        self.places(self.side).readable(self.read.load(Ordering::Relaxed))
     }
 
     /// Bytes that can be written now.
     fn writable(&self) -> Result<usize, Spoiled> {
-        let read = self.places(self.side.other()).1.load(Ordering::SeqCst);
-        Ok(RING_BYTES - distance(read, self.written.load(Ordering::Relaxed))?)
+        self.places(self.side.other()).writable(self.written.load(Ordering::Relaxed))
     }
 
     /// Whether the other side has taken nothing since our place was `place`.
     pub(crate) fn is_untouched_since(&self, place: u32) -> bool {
-        self.places(self.side.other()).1.load(Ordering::SeqCst) == place
+        self.places(self.side.other()).read.load(Ordering::SeqCst) == place
     }
 
     /// Our place in the ring that we write.
@@ -235,7 +229,7 @@ impl Line {
     pub(crate) fn put(&self, bytes: &[u8]) -> Result<usize, Spoiled> {
         let count = self.put_quietly(bytes)?;
         if count > 0 {
-            self.ring_bell(BYTES);
+            self.bell(self.side.other()).ring(BYTES, wake);
         }
         Ok(count)
     }
@@ -269,9 +263,9 @@ impl Line {
             ptr::copy_nonoverlapping(tail.as_ptr(), ring, tail.len());
         }
         note_copied(count);
-        let place = place.wrapping_add(to_word(count));
+        let place = advanced(place, count);
         self.written.store(place, Ordering::Relaxed);
-        self.places(self.side.other()).0.store(place, Ordering::SeqCst);
+        self.places(self.side.other()).written.store(place, Ordering::SeqCst);
         Ok(count)
     }
 
@@ -292,28 +286,17 @@ impl Line {
             start.write_bytes(0, head.len());
             ring.write_bytes(0, tail.len());
         }
-        let place = place.wrapping_add(to_word(count));
+        let place = advanced(place, count);
         self.read.store(place, Ordering::Relaxed);
-        self.places(self.side).1.store(place, Ordering::SeqCst);
-        self.ring_bell(ROOM);
+        self.places(self.side).read.store(place, Ordering::SeqCst);
+        self.bell(self.side.other()).ring(ROOM, wake);
         Ok(count)
-    }
-
-    /// Wakes the other side if it waits for `what`.
-    fn ring_bell(&self, what: u32) {
-        let (rung, waits_for) = self.bell(self.side.other());
-        if waits_for.load(Ordering::SeqCst) & what != 0 {
-            rung.fetch_add(1, Ordering::SeqCst);
-            wake(rung);
-        }
     }
 
     /// Nobody is at the other end any more: wakes who waits at this one.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
-        let (rung, _) = self.bell(self.side);
-        rung.fetch_add(1, Ordering::SeqCst);
-        wake(rung);
+        self.bell(self.side).ring_anyway(wake);
     }
 
     /// Whether [`Line::close`] was called.
@@ -342,32 +325,9 @@ impl Line {
         if left == Some(Duration::ZERO) {
             return false;
         }
-        let (rung, waits_for) = self.bell(self.side);
-        let seen = rung.load(Ordering::SeqCst);
-        waits_for.store(what, Ordering::SeqCst);
-        // Whoever changes something from here on sees that it is waited for, and rings.
-        if !self.is_ready(what) {
-            sleep(rung, seen, left);
-        }
-        waits_for.store(0, Ordering::SeqCst);
+        self.bell(self.side).wait(what, || self.is_ready(what), |rung, seen| sleep(rung, seen, left));
         true
     }
-}
-
-/// Bytes from one place to another.
-fn distance(from: u32, to: u32) -> Result<usize, Spoiled> {
-    let bytes = to.wrapping_sub(from) as usize;
-    if bytes <= RING_BYTES { Ok(bytes) } else { Err(Spoiled) }
-}
-
-/// Offset of a place in its ring.
-fn offset(place: u32) -> usize {
-    place as usize % RING_BYTES
-}
-
-/// A count of bytes, which a ring's length bounds.
-fn to_word(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 impl Read for &Line {
@@ -474,10 +434,10 @@ pub(crate) mod tests {
     #[test]
     fn places_beyond_the_ring_are_refused() {
         let (ours, theirs) = pair();
-        theirs.places(Side::Supervisor).0.store(to_word(RING_BYTES) + 1, Ordering::SeqCst);
+        theirs.places(Side::Supervisor).written.store(advanced(0, RING_BYTES) + 1, Ordering::SeqCst);
         assert_eq!(ours.take(&mut [0; 8]), Err(Spoiled));
         assert!(ours.wait(BYTES, None));
-        theirs.places(Side::Child).1.store(1, Ordering::SeqCst);
+        theirs.places(Side::Child).read.store(1, Ordering::SeqCst);
         assert_eq!(ours.put(b"x"), Err(Spoiled));
     }
 

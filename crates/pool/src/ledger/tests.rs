@@ -157,3 +157,106 @@ fn who_has_no_zygote_for_long_is_deserted() {
     ledger.link(link(2));
     assert!(!ledger.is_deserted(Duration::ZERO));
 }
+
+/// What a ledger is told, in any order, by callers, the supervisor and zygotes; each step looks whether its
+/// counts hold.
+struct Model {
+    ledger: Ledger,
+    random: u64,
+    zygote: u64,
+    /// Jobs that workers are at.
+    at_work: Vec<Warm>,
+    /// All workers that were made and did not end.
+    living: Vec<u64>,
+}
+
+impl Model {
+    fn new(seed: u64) -> Self {
+        let ledger = Ledger::new(3, Reuse { idle_max: 2, ..Reuse::default() }, None).unwrap();
+        Self { ledger, random: seed, zygote: 0, at_work: Vec::new(), living: Vec::new() }
+    }
+
+    /// A number below `end`, which is not 0.
+    fn below(&mut self, end: usize) -> usize {
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) as usize % end
+    }
+
+    fn admit(&mut self) {
+        let kind = kind([1, 2, 3][self.below(3)]);
+        match self.ledger.admit(Some(&kind), 0, &Instant::now().into()) {
+            Ok(Admission::Fresh { ticket, link }) => {
+                assert_eq!(link.number, self.zygote, "only the zygote that is there makes workers");
+                let line = Arc::new(Line::create().unwrap().0);
+                self.ledger.connect(ticket, &line);
+                let (turn, debug_bytes_max, runs, busy) = (FIRST_TURN, 0, 0, Duration::ZERO);
+                self.at_work.push(Warm { ticket, turn, line, kind, debug_bytes_max, runs, busy });
+                self.living.push(ticket);
+            }
+            Ok(Admission::Warm(warm)) => {
+                assert!(self.living.contains(&warm.ticket) && warm.suits(&kind, 0));
+                assert!(self.at_work.iter().all(|other| other.ticket != warm.ticket), "one job each");
+                self.at_work.push(warm);
+            }
+            Err(PoolError::Busy { .. } | PoolError::ZygoteLost) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn step(&mut self) {
+        match self.below(8) {
+            0..3 => self.admit(),
+            3 if !self.at_work.is_empty() => {
+                let at = self.below(self.at_work.len());
+                let warm = self.at_work.swap_remove(at);
+                self.ledger.rest(warm);
+            }
+            4 if !self.at_work.is_empty() => {
+                let at = self.below(self.at_work.len());
+                let warm = self.at_work.swap_remove(at);
+                self.ledger.forget(warm.ticket);
+            }
+            5 if !self.at_work.is_empty() => {
+                let at = self.below(self.at_work.len());
+                self.ledger.recall(&[(self.at_work[at].ticket, self.at_work[at].turn)]);
+            }
+            6 if !self.living.is_empty() => {
+                let at = self.below(self.living.len());
+                let ticket = self.living.swap_remove(at);
+                self.ledger.ended(ticket, Fate::Ended(End::Signal(9)));
+                // It is no error to hear it twice.
+                self.ledger.ended(ticket, Fate::ZygoteLost);
+            }
+            7 if self.below(20) == 0 => {
+                if self.below(2) == 0 && self.zygote > 0 {
+                    self.ledger.unlink(self.zygote);
+                }
+                self.zygote += 1;
+                self.ledger.link(link(self.zygote));
+            }
+            _ => {}
+        }
+        assert!(self.ledger.stats().busy <= 3);
+    }
+}
+
+#[test]
+fn counts_hold_whatever_is_told_in_whatever_order() {
+    for seed in 0..20 {
+        let mut model = Model::new(seed);
+        model.ledger.link(link(0));
+        for _ in 0..2_000 {
+            model.step();
+        }
+        for warm in std::mem::take(&mut model.at_work) {
+            model.ledger.forget(warm.ticket);
+        }
+        for ticket in std::mem::take(&mut model.living) {
+            model.ledger.ended(ticket, Fate::Ended(End::Exit(0)));
+        }
+        let state = model.ledger.state();
+        assert_eq!((state.busy, state.alive, state.resting.len()), (0, 0, 0));
+        assert!(state.entries.is_empty(), "{:?}", state.entries);
+    }
+}

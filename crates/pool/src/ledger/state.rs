@@ -1,0 +1,113 @@
+//! What a ledger knows, under its lock: the children, and how many of them there are of which kind.
+
+use std::{
+    collections::HashMap,
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+    time::Instant,
+};
+
+use rustix::process::{Signal, pidfd_send_signal};
+
+use super::{Fate, Link};
+use crate::{
+    PoolStats,
+    control_group::Group,
+    line::Line,
+    reuse::{Kind, Warm},
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    /// Whose child it is.
+    pub(super) zygote: u64,
+    pub(super) handle: Option<OwnedFd>,
+    /// Where the kernel counts its memory, if workers have groups.
+    pub(super) group: Option<Group>,
+    /// The supervisor's end, to be closed when the child has ended.
+    pub(super) line: Option<Arc<Line>>,
+    pub(super) fate: Option<Fate>,
+    /// Which of its jobs the child is at.
+    pub(super) turn: u64,
+    /// The child has no job.
+    pub(super) rests: bool,
+    /// The caller is done with the child; it must not live on.
+    pub(super) condemned: bool,
+    /// The caller will not ask for the fate any more.
+    pub(super) forgotten: bool,
+}
+
+impl Entry {
+    pub(super) fn execute(&self) {
+        if let (Some(handle), None) = (&self.handle, &self.fate) {
+            // The only failure is that it is dead already.
+            let _ = pidfd_send_signal(handle.as_fd(), Signal::KILL);
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) link: Option<Link>,
+    /// Since when there is none.
+    pub(super) deserted_since: Option<Instant>,
+    pub(super) entries: HashMap<u64, Entry>,
+    /// Children without a job, the one that rests longest first.
+    pub(super) resting: Vec<Warm>,
+    pub(super) next_ticket: u64,
+    pub(super) busy: usize,
+    /// Children that have not ended, with or without a job.
+    pub(super) alive: usize,
+    pub(super) closed: bool,
+    pub(super) stats: PoolStats,
+}
+
+impl State {
+    /// Whether the counts are those of the entries, and within their limits.
+    pub(super) fn is_sound(&self, workers_max: usize, idle_max: usize) -> bool {
+        let living = || self.entries.values().filter(|entry| entry.fate.is_none());
+        let is_resting = |warm: &Warm| self.entries.get(&warm.ticket).is_some_and(|entry| entry.rests);
+        self.alive == living().count()
+            && self.busy == living().filter(|entry| !entry.rests).count()
+            && self.busy <= workers_max
+            && self.alive <= workers_max + idle_max
+            && self.resting.len() <= idle_max
+            && self.resting.iter().all(is_resting)
+    }
+
+    pub(super) fn desert(&mut self) {
+        (self.link, self.deserted_since) = (None, Some(Instant::now()));
+    }
+
+    /// Takes a slot for a child that is not there yet.
+    pub(super) fn enter(&mut self, zygote: u64) -> u64 {
+        self.next_ticket += 1;
+        self.busy += 1;
+        self.alive += 1;
+        self.stats.spawned_total += 1;
+        self.entries.insert(self.next_ticket, Entry { zygote, ..Entry::default() });
+        self.next_ticket
+    }
+
+    /// Takes a slot for a child that rests and suits the job; the one that rested least: it is warmest.
+    pub(super) fn wake(&mut self, kind: &Kind, debug_bytes: u64) -> Option<Warm> {
+        let place = self.resting.iter().rposition(|warm| warm.suits(kind, debug_bytes))?;
+        let warm = self.resting.remove(place);
+        self.entries.get_mut(&warm.ticket)?.rests = false;
+        self.busy += 1;
+        self.stats.reused_total += 1;
+        Some(warm)
+    }
+
+    /// Ends the child that has rested longest, if one rests. It counts as alive until it has ended.
+    pub(super) fn retire_longest(&mut self) {
+        if self.resting.is_empty() {
+            return;
+        }
+        let warm = self.resting.remove(0);
+        if let Some(entry) = self.entries.get_mut(&warm.ticket) {
+            entry.condemned = true;
+            entry.execute();
+        }
+    }
+}
