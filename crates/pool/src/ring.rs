@@ -1,5 +1,6 @@
 //! How two sides share a ring of bytes, and sleep and wake each other: who may read or write how much, and
-//! who has to be woken. Memory, its bytes and the system call are others'; a model of the rest tries all orders.
+//! who has to be woken. Memory, its bytes and the system call are others'; a model of the rest tries all
+//! orders.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
