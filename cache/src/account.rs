@@ -295,6 +295,8 @@ impl Account {
 }
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::manifest::Manifest;
