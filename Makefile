@@ -11,6 +11,7 @@ demo: ## Set up, build, then compile and run secp256k1 verification through the 
 	@scripts/demo.sh
 
 test: ## Set up, then run every test; ends with the counts
+	@echo "Two quiet cores take about an hour from nothing, half of it where all is built; here are $$(nproc)."
 	@scripts/setup.sh test
 	@scripts/test.sh
 

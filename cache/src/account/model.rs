@@ -1,5 +1,5 @@
-//! A model of the account: whatever is stored, read, kept and pushed out in whatever order, its sums are those
-//! of its lines, and what is leased or pinned stays.
+//! A model of the account: whatever is stored, read, kept and pushed out in whatever order, its sums are
+//! those of its lines, and what is leased or pinned stays.
 
 use super::*;
 use crate::manifest::Manifest;
