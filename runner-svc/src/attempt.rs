@@ -12,6 +12,7 @@ use antares_pool::{
     Pool, PoolError, Sealed, StartedRun, Until, Verdict,
     job::{DOCUMENT_BYTES_MAX, LibraryOf, Rules, SharedCell, TransactionForm, VerifyJob, VerifyReport},
 };
+use antares_race::{EarlyRun, idle_worker};
 use antares_serve::RawRunner;
 use antares_transaction::{Environment, Group, Mock};
 use bytes::Bytes;
@@ -19,11 +20,10 @@ use tracing::Instrument;
 
 use crate::{
     apart,
-    charge::Unfinished,
     ended::ExecuteError,
     files_beside::FilesBeside,
     hot_cells::HotCell,
-    lend::{Lendable, Lent},
+    lend::{Lendable, Lent, is_answer},
     meanwhile::Answered,
     native::Native,
     programs::{Candidate, FILES_MAX, FoundProgram, ProgramUse, files},
@@ -147,30 +147,20 @@ impl Shared {
     ) -> Result<(Attempt, Option<Answered<VerifyReport>>), ExecuteError> {
         let VerifyOrder { tenant, tier, cycles_max, .. } = &transaction.order;
         let mut natives = self.natives(&tenant.account, candidates, *tier, deadline);
-        if !natives.come().await? {
-            return Ok((transaction.attempt(natives.found()), None));
-        }
-        let Some(slot) = self.slots.try_acquire(tenant) else {
-            natives.hurry();
-            natives.come_all().await?;
+        let Some(slot) = idle_worker(&mut natives, || self.slots.try_acquire(tenant)).await? else {
             return Ok((transaction.attempt(natives.found()), None));
         };
         let mut early = transaction.attempt(natives.found());
-        let began = Instant::now();
-        let unfinished = Unfinished::begin(&tenant.account, *cycles_max);
         let run = self.run_attempt(slot, transaction, &early, deadline);
         let run = run.instrument(tracing::debug_span!("meanwhile"));
-        let answer = natives.unless_more_come(run).await;
-        // One that native code overtook had a worker's time all the same.
-        if !matches!(answer, Ok(None)) {
-            unfinished.over();
-        }
-        let answer = answer?;
+        let overtaken = |time| tenant.account.ran_for(time, *cycles_max);
+        let answered = EarlyRun { run, is_answer, overtaken }.race(&mut natives).await?;
         let attempt = transaction.attempt(natives.found());
-        let Some(answer) = answer else { return Ok((attempt, None)) };
-        natives.keep_later();
+        if answered.is_none() {
+            return Ok((attempt, None));
+        }
         (early.uses, early.without) = (attempt.uses, attempt.without);
-        Ok((early, Some(Answered { answer, began })))
+        Ok((early, answered))
     }
 
     /// Has a worker verify, for as long as it may.

@@ -65,7 +65,7 @@ impl Shared {
                     unfinished.over();
                     (lent?, began)
                 }
-                Turn::Answered(lent, began) => (lent, began),
+                Turn::Answered(answered) => (answered.answer, answered.began),
             };
             charge_run(&tenant.account, &lent.answer, began.elapsed(), cycles_max);
             let ended = self.judge(lent, keys.as_slice())?;

@@ -26,6 +26,12 @@ pub(crate) struct Lent<T> {
     pub(crate) is_call_s: bool,
 }
 
+/// Whether that is an answer, and no end of a worker or of its time: native code may manage in time what the
+/// interpreter does not.
+pub(crate) fn is_answer<R>(lent: &Lent<Verdict<R>>) -> bool {
+    matches!(lent.answer, Verdict::Done(_) | Verdict::SandboxViolation { .. })
+}
+
 /// Work that a worker that waits may do.
 pub(crate) trait Lendable: Send + 'static {
     type Report: Answers + Send + 'static;

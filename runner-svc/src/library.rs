@@ -10,7 +10,8 @@ use std::{
 };
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
-use antares_pool::{ArtifactError, Sealed, verify_library};
+use antares_pool::{ArtifactError, COMPILE_HEAD_START, LONG_COMPILE_BYTES, Sealed, verify_library};
+use antares_race::{HeadStart, LongCompile};
 use antares_serve::{Account, chain};
 use antares_trust::{Facts, Refusal, Trust};
 use bytes::Bytes;
@@ -20,7 +21,6 @@ use tokio::time::timeout;
 use crate::{
     flight::flight,
     learn::Subject,
-    meanwhile::Early,
     native::Native,
     ready::Used,
     runner::Shared,
@@ -30,6 +30,11 @@ use crate::{
 
 /// How long a run that has native code waits for the answer whether there is better.
 const BETTER_WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// A head start over a compile of so many bytes of code, if that takes long.
+pub(crate) fn head_start(code: impl FnOnce() -> u64 + Send + 'static) -> (HeadStart, LongCompile) {
+    HeadStart::new(COMPILE_HEAD_START, || code() >= LONG_COMPILE_BYTES)
+}
 
 impl Shared {
     /// Native code of `script`, whose bytes are `elf` if they are at hand.
@@ -43,12 +48,12 @@ impl Shared {
         self.library_after(account, script, (elf, None), options).await
     }
 
-    /// The same for a caller whose run may begin `early`.
+    /// The same for a caller whose run may have a head start.
     pub(crate) async fn library_after(
         &self,
         account: &Account,
         script: Sha256Digest,
-        (elf, early): (Option<&Bytes>, Option<Early>),
+        (elf, start): (Option<&Bytes>, Option<HeadStart>),
         options: CompileOptions,
     ) -> Result<Native, SourceError> {
         self.forget_distrusted();
@@ -69,7 +74,7 @@ impl Shared {
         let known = ready(CodeTier::Baseline);
         let at_hand = known.as_ref().map(|known| known.key);
         let wanted = Wanted { script, options, elf: elf.cloned(), known: at_hand, is_stored: false };
-        let fetched = self.fetch(account, wanted, early.filter(|_| known.is_none()));
+        let fetched = self.fetch(account, wanted, start.filter(|_| known.is_none()));
         let Some(known) = known else {
             return fetched.await?.ok_or(SourceError::Internal);
         };
@@ -96,24 +101,21 @@ impl Shared {
         &self,
         account: &Account,
         wanted: Wanted,
-        early: Option<Early>,
+        start: Option<HeadStart>,
     ) -> Result<Option<Native>, SourceError> {
         let flight = flight(account, (wanted.script, wanted.options), wanted.known);
         let (source, refused) = (self.source.of(account), self.refused.clone());
         let flights = self.libraries.clone();
         let fetched = self.libraries.join(flight, || async move {
             let (script, options) = (wanted.script, wanted.options);
-            let mut stored = None;
-            if let Some(early) = early.filter(|early| early.is_long(wanted.elf.as_ref())) {
-                stored = source.artifact(Wanted { is_stored: true, ..wanted.clone() }).await?;
-                if stored.is_none() {
-                    early.run_until(flights.until_hurried(&flight)).await;
-                }
+            let mut fetched = None;
+            if let Some(start) = start {
+                let stored = source.artifact(Wanted { is_stored: true, ..wanted.clone() });
+                fetched = start.stored_or_wait(stored, flights.until_hurried(&flight)).await?;
             }
-            let fetched = match stored {
-                None => source.artifact(wanted).await?,
-                stored => stored,
-            };
+            if fetched.is_none() {
+                fetched = source.artifact(wanted).await?;
+            }
             let Some(fetched) = fetched else { return Ok(None) };
             let key = Sha256Digest::for_artifact(script, options, fetched.tier).with_hints(fetched.hints);
             if fetched.key != key {

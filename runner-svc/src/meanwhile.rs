@@ -1,30 +1,28 @@
-//! A first run does not wait for a long compile: the interpreter begins meanwhile, and whoever is done first
-//! has it.
+//! A first run does not wait for a long compile: it races against it in the interpreter.
 //!
 //! One caller of a new script gets that; whoever asks while it is compiled waits for its native code. Nobody
 //! else's work is delayed: the interpreter begins only where a worker has nothing to do.
 
 use std::{
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use antares_abi::CompileOptions;
 use antares_pool::{
-    LONG_COMPILE_BYTES, Sealed, Verdict, executable_bytes,
+    Verdict, executable_bytes,
     job::{RunJob, RunReport, Tier},
 };
+use antares_race::{EarlyRun, Interpreted, LongCompile, PendingCode, idle_worker};
 use antares_serve::Account;
-use bytes::Bytes;
-use tokio::{sync::oneshot, time::timeout};
 use tracing::Instrument;
 
 use crate::{
-    charge::Unfinished,
     ended::ExecuteError,
     flight::flight,
-    lend::Lent,
+    lend::{Lent, is_answer},
+    library::head_start,
     order::Script,
     prepare::{Loaded, NativeOrNot, Prepared},
     queue::Slot,
@@ -33,65 +31,61 @@ use crate::{
     tenant::Tenant,
 };
 
-/// The interpreter has the processor for so long before a compile begins that nobody else waits for: both at
-/// once slow each other down where they share a core.
-const HEAD_START: Duration = Duration::from_millis(120);
-
-/// What a worker gave.
-type Answer<R> = Lent<Verdict<R>>;
-
 /// The interpreter's answer to a call that did not wait for native code.
-pub(crate) struct Answered<R> {
-    pub(crate) answer: Answer<R>,
-    pub(crate) began: Instant,
-}
-
-/// A run that may begin before native code is there. Its script is stored by then, as if it had waited.
-pub(crate) struct Early {
-    elf: Option<Arc<Sealed>>,
-    begin: oneshot::Sender<()>,
-}
-
-impl Early {
-    /// One of a script that is `elf` where its bytes do not come along; and what tells that it may begin.
-    /// That is dropped where another one is the first, where the compile is short, and where there is native
-    /// code.
-    pub(crate) fn new(elf: Option<Arc<Sealed>>) -> (Self, oneshot::Receiver<()>) {
-        let (begin, begins) = oneshot::channel();
-        (Self { elf, begin }, begins)
-    }
-
-    /// Whether the compile takes long, of a script with these `bytes` if they are at hand.
-    pub(crate) fn is_long(&self, bytes: Option<&Bytes>) -> bool {
-        let code = match (bytes, &self.elf) {
-            (Some(bytes), _) => executable_bytes(bytes),
-            (None, Some(elf)) => elf.read().map_or(0, |elf| executable_bytes(&elf)),
-            (None, None) => 0,
-        };
-        code >= LONG_COMPILE_BYTES
-    }
-
-    /// Lets it run for a while, or until `hurried`; then the compile is to begin.
-    pub(crate) async fn run_until(self, hurried: impl Future<Output = ()>) {
-        if self.begin.send(()).is_ok() {
-            // In time or not.
-            let _ = timeout(HEAD_START, hurried).await;
-        }
-    }
-}
+pub(crate) type Answered<R> = Interpreted<Lent<Verdict<R>>>;
 
 /// What comes of a run when it is its turn.
 pub(crate) enum Turn<R> {
     Worker(Slot),
-    /// It was answered before, and began then.
-    Answered(Answer<R>, Instant),
+    Answered(Answered<R>),
 }
 
-impl<R> Answered<R> {
-    /// Whether `answer` is one, and no end of a worker or of its time: native code may manage in time what
-    /// the interpreter does not.
-    pub(crate) fn is_one(answer: &Answer<R>) -> bool {
-        matches!(answer.answer, Verdict::Done(_) | Verdict::SandboxViolation { .. })
+/// The native code of one script, on its way.
+struct NativeOfScript<'a, F> {
+    shared: &'a Arc<Shared>,
+    account: &'a Account,
+    script: &'a Loaded,
+    options: CompileOptions,
+    coming: Pin<&'a mut F>,
+    long: LongCompile,
+    found: Option<NativeOrNot>,
+}
+
+impl<F: Future<Output = Result<NativeOrNot, ExecuteError>> + Send> PendingCode for NativeOfScript<'_, F> {
+    type Error = ExecuteError;
+
+    async fn until_long(&mut self) -> Result<bool, ExecuteError> {
+        tokio::select! {
+            biased;
+            found = &mut self.coming => self.found = Some(found?),
+            true = self.long.begins() => return Ok(true),
+        }
+        Ok(false)
+    }
+
+    async fn rest(&mut self) -> Result<(), ExecuteError> {
+        if self.found.is_none() {
+            self.found = Some((&mut self.coming).await?);
+        }
+        Ok(())
+    }
+
+    fn wake(&self) {
+        self.shared.libraries.hurry(&flight(self.account, (self.script.digest, self.options), None));
+    }
+
+    fn there(&self) -> usize {
+        usize::from(matches!(self.found, Some((Some(_), _))))
+    }
+
+    fn keep_later(&mut self) {
+        if self.found.is_some() {
+            return;
+        }
+        let (shared, account, options) = (self.shared.clone(), self.account.clone(), self.options);
+        let (digest, elf) = (self.script.digest, self.script.inline.clone());
+        // Why there is none is told to whoever asks next.
+        tokio::spawn(async move { shared.library(&account, digest, elf.as_ref(), options).await });
     }
 }
 
@@ -117,73 +111,37 @@ impl Shared {
         if let Some(answered) = &answered {
             prepared.fetch = answered.began - started;
         }
-        if prepared.fallback == Some(Fallback::Compiling) {
-            self.keep_later(account, &prepared.script, job.options);
-        }
         Ok((prepared, answered))
     }
 
-    /// Keeps native code ready when it has come: whoever asked for it has gone on without.
-    fn keep_later(self: &Arc<Self>, account: &Account, script: &Loaded, options: CompileOptions) {
-        let (shared, account) = (self.clone(), account.clone());
-        let (digest, elf) = (script.digest, script.inline.clone());
-        // Why there is none is told to whoever asks next.
-        tokio::spawn(async move { shared.library(&account, digest, elf.as_ref(), options).await });
-    }
-
-    /// Native code of `script`, or why there is none; an answer only if there is none. A run that has begun
-    /// goes on where no native code comes.
+    /// Native code of `script`, or why there is none; an answer only if there is none.
     async fn native_or_answer(
-        &self,
+        self: &Arc<Self>,
         tenant: &Tenant,
         script: &Loaded,
         job: &RunJob,
         (run_time, deadline): (Duration, Instant),
     ) -> Result<(NativeOrNot, Option<Answered<RunReport>>), ExecuteError> {
-        let account = &tenant.account;
-        let flight = flight(account, (script.digest, job.options), None);
-        let (early, begins) = Early::new(Some(script.elf.clone()));
-        let mut native = pin!(self.native(account, (script, Some(early)), job.options, job.tier, deadline));
-        let is_early = tokio::select! {
-            biased;
-            found = &mut native => return Ok((found?, None)),
-            begins = begins => begins.is_ok(),
-        };
-        let Some(slot) = is_early.then(|| self.slots.try_acquire(tenant)).flatten() else {
-            self.libraries.hurry(&flight);
-            return Ok((native.await?, None));
-        };
-        let began = Instant::now();
-        // What the interpreter had of a worker's time is its caller's also where native code overtakes it.
-        let unfinished = Unfinished::begin(account, job.cycles_max);
-        let run = self.run_one(slot, run_time, deadline, job.clone(), script.elf.clone(), None);
-        let mut run = pin!(run.instrument(tracing::debug_span!("meanwhile")));
-        let mut ended = None;
-        let found = tokio::select! {
-            biased;
-            found = &mut native => found,
-            answered = &mut run => match answered {
-                Ok(answer) if Answered::is_one(&answer) => {
-                    self.metrics.note_fallback(Fallback::Compiling);
-                    unfinished.over();
-                    return Ok(((None, Some(Fallback::Compiling)), Some(Answered { answer, began })));
-                }
-                other => {
-                    ended = Some(other);
-                    self.libraries.hurry(&flight);
-                    native.await
-                }
-            },
-        };
-        if let Ok((None, _)) = found {
-            let answer = match ended {
-                Some(ended) => ended?,
-                None => run.await?,
-            };
-            unfinished.over();
-            return Ok((found?, Some(Answered { answer, began })));
+        let (account, options, cycles_max) = (&tenant.account, job.options, job.cycles_max);
+        let (inline, elf) = (script.inline.clone(), script.elf.clone());
+        let (start, long) = head_start(move || match inline {
+            Some(bytes) => executable_bytes(&bytes),
+            None => elf.read().map_or(0, |elf| executable_bytes(&elf)),
+        });
+        let coming = pin!(self.native(account, (script, Some(start)), options, job.tier, deadline));
+        let mut native = NativeOfScript { shared: self, account, script, options, coming, long, found: None };
+        let mut answered = None;
+        if let Some(slot) = idle_worker(&mut native, || self.slots.try_acquire(tenant)).await? {
+            let run = self.run_one(slot, run_time, deadline, job.clone(), script.elf.clone(), None);
+            let run = run.instrument(tracing::debug_span!("meanwhile"));
+            let overtaken = |time| account.ran_for(time, cycles_max);
+            answered = EarlyRun { run, is_answer, overtaken }.race(&mut native).await?;
         }
-        Ok((found?, None))
+        let found = native.found.unwrap_or_else(|| {
+            self.metrics.note_fallback(Fallback::Compiling);
+            (None, Some(Fallback::Compiling))
+        });
+        Ok((found, answered))
     }
 
     /// Waits for the turn of `tenant`, unless there is an answer already. Gives how long that was.
@@ -193,7 +151,7 @@ impl Shared {
         answered: Option<Answered<R>>,
     ) -> Result<(Turn<R>, Duration), ExecuteError> {
         match answered {
-            Some(Answered { answer, began }) => Ok((Turn::Answered(answer, began), Duration::ZERO)),
+            Some(answered) => Ok((Turn::Answered(answered), Duration::ZERO)),
             None => self.slot(tenant).await.map(|(slot, queue)| (Turn::Worker(slot), queue)),
         }
     }

@@ -7,13 +7,13 @@ use std::{
 
 use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::{Sealed, job::Tier};
+use antares_race::HeadStart;
 use antares_serve::{Account, chain};
 use bytes::Bytes;
 use tracing::Instrument;
 
 use crate::{
     ended::ExecuteError,
-    meanwhile::Early,
     native::Native,
     order::Script,
     ready::ReadyKey,
@@ -106,13 +106,13 @@ impl Shared {
     pub(crate) async fn native(
         &self,
         account: &Account,
-        (script, early): (&Loaded, Option<Early>),
+        (script, start): (&Loaded, Option<HeadStart>),
         options: CompileOptions,
         tier: Tier,
         deadline: Instant,
     ) -> Result<NativeOrNot, ExecuteError> {
         let span = tracing::debug_span!("artifact", cache = tracing::field::Empty);
-        let script_bytes = (script.inline.as_ref(), early);
+        let script_bytes = (script.inline.as_ref(), start);
         let fetched = self.library_after(account, script.digest, script_bytes, options).instrument(span);
         if tier == Tier::Native {
             return Ok((Some(fetched.await?), None));

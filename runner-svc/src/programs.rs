@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Instant};
 
 use antares_abi::{CompileOptions, Sha256Digest};
 use antares_pool::{
-    Sealed, Verdict,
+    Sealed, executable_bytes,
     job::{LibraryOf, Tier},
 };
+use antares_race::PendingCode;
 use antares_serve::{Account, chain};
 use antares_transaction::limits::PROGRAMS_MAX;
 use bytes::Bytes;
@@ -17,8 +18,7 @@ use crate::{
     ended::ExecuteError,
     flight::flight,
     hot::Remembered,
-    lend::Lent,
-    meanwhile::{Answered, Early},
+    library::head_start,
     native::{Native, Origin},
     runner::Shared,
     source::{Fallback, SourceError},
@@ -183,13 +183,14 @@ impl Shared {
         tier: Tier,
         began: impl FnOnce(),
     ) -> Result<Native, SourceError> {
-        let (early, begins) = Early::new(None);
-        let early = (tier != Tier::Native).then_some(early);
-        let mut native = pin!(self.library_after(account, digest, (Some(&elf), early), options));
+        let code = elf.clone();
+        let (start, mut long) = head_start(move || executable_bytes(&code));
+        let start = (tier != Tier::Native).then_some(start);
+        let mut native = pin!(self.library_after(account, digest, (Some(&elf), start), options));
         tokio::select! {
             biased;
             native = &mut native => native,
-            Ok(()) = begins => {
+            true = long.begins() => {
                 began();
                 native.await
             }
@@ -197,9 +198,10 @@ impl Shared {
     }
 }
 
-impl Natives {
-    /// Waits until all have come, or all but those whose compile takes long. Gives whether there are such.
-    pub(crate) async fn come(&mut self) -> Result<bool, ExecuteError> {
+impl PendingCode for Natives {
+    type Error = ExecuteError;
+
+    async fn until_long(&mut self) -> Result<bool, ExecuteError> {
         while self.missing.values().any(|is_long| !is_long) {
             tokio::select! {
                 biased;
@@ -216,64 +218,30 @@ impl Natives {
         Ok(!self.missing.is_empty())
     }
 
-    /// Waits until all have come that come in time.
-    pub(crate) async fn come_all(&mut self) -> Result<(), ExecuteError> {
+    async fn rest(&mut self) -> Result<(), ExecuteError> {
         while let Ok(Some(fetched)) = timeout_at(self.until.into(), self.fetches.join_next()).await {
             self.take(fetched.map_err(|_| ExecuteError::Internal)?)?;
         }
         Ok(())
     }
 
-    /// What `run` answers, which has begun without long compiles; none if one of them came first.
-    pub(crate) async fn unless_more_come<R>(
-        &mut self,
-        run: impl Future<Output = Result<Lent<Verdict<R>>, ExecuteError>>,
-    ) -> Result<Option<Lent<Verdict<R>>>, ExecuteError> {
-        let mut run = pin!(run);
-        let had = self.there();
-        let ended = tokio::select! {
-            biased;
-            come = self.come_all() => {
-                come?;
-                None
-            }
-            answered = &mut run => match answered {
-                Ok(answer) if Answered::is_one(&answer) => return Ok(Some(answer)),
-                other => Some(other),
-            },
-        };
-        if ended.is_some() {
-            self.hurry();
-            self.come_all().await?;
-        }
-        if self.there() > had {
-            return Ok(None);
-        }
-        let answer = match ended {
-            Some(ended) => ended?,
-            None => run.await?,
-        };
-        Ok(Some(answer))
-    }
-
-    /// How many have native code.
-    fn there(&self) -> usize {
-        self.programs.iter().filter(|program| program.native.is_some()).count()
-    }
-
-    /// Lets long compiles begin at once.
-    pub(crate) fn hurry(&self) {
+    fn wake(&self) {
         for index in self.missing.keys() {
             let FoundProgram { digest, options, .. } = self.programs[*index];
             self.shared.libraries.hurry(&flight(&self.account, (digest, options), None));
         }
     }
 
-    /// Keeps ready what comes later.
-    pub(crate) fn keep_later(mut self) {
-        self.fetches.detach_all();
+    fn there(&self) -> usize {
+        self.programs.iter().filter(|program| program.native.is_some()).count()
     }
 
+    fn keep_later(&mut self) {
+        self.fetches.detach_all();
+    }
+}
+
+impl Natives {
     /// The programs with what has come by now.
     pub(crate) fn found(&self) -> Vec<FoundProgram> {
         let mut programs = self.programs.clone();

@@ -137,7 +137,7 @@ impl Shared {
                     unfinished.over();
                     (lent?, began)
                 }
-                Turn::Answered(lent, began) => (lent, began),
+                Turn::Answered(answered) => (answered.answer, answered.began),
             };
             charge_verification(account, &lent.answer, began.elapsed(), order.cycles_max);
             let ended = self.judge(lent, &keys)?;

@@ -244,32 +244,32 @@ pub(super) const AUTHORED: [Mutant; 10] = [
     ),
 ];
 
-const PROGRAMS: &str = "runner-svc/src/programs.rs";
+const EARLY_RUN: &str = "crates/race/src/early_run.rs";
 
 /// First runs and first verifications, beside their compile.
 pub(super) const MEANWHILE: [Mutant; 4] = [
     service(
         "meanwhile-first-runs-wait",
-        "runner-svc/src/meanwhile.rs",
-        ["        if self.begin.send(()).is_ok() {", "        if false && self.begin.send(()).is_ok() {"],
+        "crates/race/src/head_start.rs",
+        ["stored.is_none() && self.begins", "stored.is_some() && self.begins"],
         ["scenarios", "meanwhile::who_comes_first_has_the_interpreter_s_answer_and_the_others_native_code"],
     ),
     service(
         "meanwhile-first-verifications-wait",
-        PROGRAMS,
-        ["(tier != Tier::Native).then_some(early)", "(tier == Tier::Interpreter).then_some(early)"],
+        "runner-svc/src/programs.rs",
+        ["(tier != Tier::Native).then_some(start)", "(tier == Tier::Interpreter).then_some(start)"],
         ["scenarios", "meanwhile::a_first_verification_does_not_wait_for_a_long_compile"],
     ),
     service(
         "meanwhile-native-code-comes-for-nothing",
-        PROGRAMS,
-        ["if self.there() > had {", "if self.there() > had + 9 {"],
+        EARLY_RUN,
+        ["if compile.there() > had {", "if compile.there() > had + 9 {"],
         ["scenarios", "meanwhile::native_code_that_is_there_before_a_verification_ends_has_it"],
     ),
     service(
         "meanwhile-begun-verifications-begin-again",
-        PROGRAMS,
-        ["if self.there() > had {", "if self.there() >= had {"],
+        EARLY_RUN,
+        ["if compile.there() > had {", "if compile.there() >= had {"],
         ["scenarios", "meanwhile::a_verification_that_has_begun_goes_on_where_the_compile_is_refused"],
     ),
 ];
