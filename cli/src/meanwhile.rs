@@ -8,7 +8,7 @@ use std::{
 
 use antares_abi::CompileOptions;
 use antares_pool::{
-    Cancel, Pool, Sealed, Until, Verdict as PoolVerdict,
+    COMPILE_HEAD_START, Cancel, Pool, Sealed, Until, Verdict as PoolVerdict,
     job::{RunJob, RunReport},
 };
 
@@ -17,10 +17,6 @@ use crate::{
     native::{Code, Native, beside},
     workers::{failed, ours, start},
 };
-
-/// The interpreter alone has the processor for so long: both at once slow each other down where they share a
-/// core, and what ends before needs no compile now.
-const HEAD_START: Duration = Duration::from_millis(120);
 
 /// Who was done first.
 pub(crate) enum First {
@@ -50,8 +46,8 @@ pub(crate) fn run(
         Ok((pool, verdict))
     };
     let find = || {
-        // Nobody sends anything.
-        let _ = is_ended.recv_timeout(HEAD_START);
+        // Nobody sends anything. What ends before needs no compile now.
+        let _ = is_ended.recv_timeout(COMPILE_HEAD_START);
         let found = if compile.is_cancelled() {
             Err(ours("the compile was taken back"))
         } else {

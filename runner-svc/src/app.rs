@@ -21,10 +21,10 @@ use antares_serve::{App, Config, Health, Metrics, RawRunner, beat, blocking, kee
 use tonic::service::Routes;
 
 use crate::{
-    profile_service::{self, ProfileService},
-    push,
+    grpc::profile_service::{self, ProfileService},
+    grpc::service::Service,
+    profiles::push,
     runner::{BuildError, Runner},
-    service::Service,
     source::ArtifactSource,
 };
 

@@ -1,5 +1,7 @@
 //! What is told of why a script failed, and how much of it there may be.
 
+pub(crate) mod diagnose;
+
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::Relaxed},

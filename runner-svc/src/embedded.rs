@@ -8,7 +8,7 @@ use antares_proto::FILE_DESCRIPTOR_SET;
 use antares_serve::{App, Config, ConfigError, Health, Host, HostError, Metrics, RawConfig, Role};
 use tonic::service::Routes;
 
-use crate::{app as runner, local::LocalSource};
+use crate::{app as runner, source::local::LocalSource};
 
 /// Why the services cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -111,10 +111,10 @@ impl Both {
             ],
             descriptors: FILE_DESCRIPTOR_SET,
             pages: vec![
-                crate::profile_service::page(&self.runner),
+                crate::grpc::profile_service::page(&self.runner),
                 antares_compiler_svc::failing::page(&self.compiler),
             ],
-            tables: vec![crate::profile_service::table(&self.runner)],
+            tables: vec![crate::grpc::profile_service::table(&self.runner)],
         }
     }
 

@@ -10,8 +10,8 @@ use antares_pool::{
 use antares_serve::Fault;
 
 use crate::{
+    artifacts::native::Origin,
     diagnosis::Diagnosed,
-    native::Origin,
     source::{Fallback, SourceError},
 };
 

@@ -1,6 +1,11 @@
 //! One execution, from a checked order to how the script ended: get the script, get native code, wait for a
 //! worker, run.
 
+pub(crate) mod batch;
+pub(crate) mod order;
+pub(crate) mod race;
+pub(crate) mod sampling;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -10,16 +15,16 @@ use tokio::time::timeout_at;
 use tracing::Instrument;
 
 use crate::{
+    artifacts::native::Native,
+    artifacts::prepare::Prepared,
+    artifacts::ready::Used,
     charge::{Unfinished, charge_run, tell_spans},
-    diagnose::Failing,
+    diagnosis::diagnose::Failing,
     ended::{Ended, ExecuteError, Execution},
-    meanwhile::Turn,
-    native::Native,
-    order::Order,
-    prepare::Prepared,
-    ready::Used,
-    recheck::RunAgain,
+    execute::order::Order,
+    execute::race::Turn,
     runner::{Runner, Shared},
+    shadow_runs::comparison::RunAgain,
 };
 
 impl Runner {
@@ -65,7 +70,7 @@ impl Shared {
                     unfinished.over();
                     (lent?, began)
                 }
-                Turn::Answered(lent, began) => (lent, began),
+                Turn::Answered(answered) => (answered.answer, answered.began),
             };
             charge_run(&tenant.account, &lent.answer, began.elapsed(), cycles_max);
             let ended = self.judge(lent, keys.as_slice())?;

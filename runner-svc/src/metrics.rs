@@ -11,9 +11,9 @@ use antares_serve::{Metrics, RUN_SECONDS, WorkerNumbers, set_gauge, set_total};
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
 use crate::{
+    artifacts::ready::ReadyStats,
     ended::{Ended, ExecuteError, Execution, Verified},
-    profiles::ProfilesStats,
-    ready::ReadyStats,
+    profiles::store::ProfilesStats,
     source::Fallback,
 };
 

@@ -14,21 +14,21 @@ use prometheus::IntCounterVec;
 use tokio::sync::Semaphore;
 
 use crate::{
+    artifacts::bailouts::Early,
+    artifacts::hints::Learnt,
+    artifacts::native::HintedNative,
+    artifacts::ready::Ready,
     diagnosis::Diagnoses,
-    early::Early,
-    hot::Hot,
-    hot_cells::{HotCells, export_hot_cells},
-    learn::Learnt,
-    lookup::Lookups,
     metrics::RunnerMetrics,
-    native::HintedNative,
-    patience::Patience,
-    profiles::Profiles,
-    queue::Queue,
-    ready::Ready,
-    recheck::Recheck,
-    signed::VerdictKeys,
+    profiles::store::Profiles,
+    scheduler::adaptive_spin::Patience,
+    scheduler::queue::Queue,
+    shadow_runs::comparison::Recheck,
     source::{ArtifactSource, SourceError},
+    verify::hot::Hot,
+    verify::hot_cells::{HotCells, export_hot_cells},
+    verify::lookup::Lookups,
+    verify::signed::VerdictKeys,
 };
 
 /// Runs scripts. Cheap to clone.

@@ -1,5 +1,11 @@
 //! Where scripts and artifacts come from: a compiler in this process or one behind gRPC.
 
+pub(crate) mod compilers;
+pub(crate) mod hedge;
+#[cfg(feature = "embedded")]
+pub(crate) mod local;
+pub(crate) mod remote;
+
 use std::sync::Arc;
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Seen, Sha256Digest};

@@ -1,6 +1,18 @@
 //! One verification, from a checked order to how the scripts ended: read the transaction, get native code of
 //! its programs, wait for a worker, run.
 
+pub(crate) mod apart;
+pub(crate) mod attempt;
+pub(crate) mod files_beside;
+pub(crate) mod hot;
+pub(crate) mod hot_cells;
+pub(crate) mod hot_set;
+pub(crate) mod lookup;
+pub(crate) mod parts;
+pub(crate) mod programs;
+pub(crate) mod references;
+pub(crate) mod signed;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -19,21 +31,21 @@ use tokio::time::timeout_at;
 use tracing::{Instrument, Span};
 
 use crate::{
-    attempt::Transaction,
+    artifacts::native::Native,
+    artifacts::ready::Used,
     charge::{Unfinished, charge_verification},
     diagnosis::{Budget, Diagnosed},
     ended::{Ended, ExecuteError, Found, Verified},
-    hot::{Interpreted, Met},
-    hot_cells::HotCell,
+    execute::race::Turn,
     limits::READ_AT_ONCE_BYTES,
-    meanwhile::Turn,
-    native::Native,
-    parts::{Source, shared},
-    programs::{Candidate, FILES_MAX, Place, ProgramUse},
-    ready::Used,
     runner::{Runner, Shared},
-    signed::Signable,
     tenant::Tenant,
+    verify::attempt::Transaction,
+    verify::hot::{Interpreted, Met},
+    verify::hot_cells::HotCell,
+    verify::parts::{Source, shared},
+    verify::programs::{Candidate, FILES_MAX, Place, ProgramUse},
+    verify::signed::Signable,
 };
 
 /// A request, checked.
@@ -137,7 +149,7 @@ impl Shared {
                     unfinished.over();
                     (lent?, began)
                 }
-                Turn::Answered(lent, began) => (lent, began),
+                Turn::Answered(answered) => (answered.answer, answered.began),
             };
             charge_verification(account, &lent.answer, began.elapsed(), order.cycles_max);
             let ended = self.judge(lent, &keys)?;

@@ -48,6 +48,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("antares-rewrite", &["antares-abi", "antares-program"]),
     ("antares-size", &["antares-abi", "antares-program", "antares-profile-view"]),
     ("antares-transaction", &[]),
+    // It knows neither scripts nor workers.
+    ("antares-race", &[]),
     // It makes mock transactions and runs none.
     ("antares-node", &[]),
     ("antares-hosted", &[]),
@@ -163,6 +165,7 @@ const OURS: &[(&str, &[&str])] = &[
             "antares-pool",
             "antares-profile",
             "antares-profile-view",
+            "antares-race",
             "antares-serve",
             "antares-trust",
             "antares-compiler-svc",
@@ -240,6 +243,7 @@ const FENCED: [(&[&str], &[&str]); 8] = [
             "antares-proto",
             "antares-client",
             "antares-node",
+            "antares-race",
             "antares-tier",
             "antares-admin",
             "antares-serve",

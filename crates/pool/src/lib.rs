@@ -64,7 +64,7 @@ pub use output::OUTPUT_BYTES_MAX;
 pub use pool::{BatchEnd, Compiled, Pool, WORKERS_MAX, batch_output_bytes, worker_path};
 pub use process_state::{ProcessKind, settle};
 pub use reuse::{Renewal, Reuse, ReusePolicy};
-pub use script::{LONG_COMPILE_BYTES, executable_bytes};
+pub use script::{COMPILE_HEAD_START, LONG_COMPILE_BYTES, executable_bytes};
 pub use sealed::{Sealed, copied_bytes, digest, digested_bytes};
 pub use standalone::{ParentPipes, StandaloneWorker, in_memory, serve_standalone};
 pub use started::{Answers, StartedRun};

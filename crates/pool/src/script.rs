@@ -1,5 +1,7 @@
 //! What is known of a script before anybody takes it apart.
 
+use std::time::Duration;
+
 use object::{
     elf::{FileHeader64, PF_X, PT_LOAD},
     read::elf::{FileHeader as _, ProgramHeader as _},
@@ -22,6 +24,10 @@ pub fn executable_bytes(elf: &[u8]) -> u64 {
 /// Bytes of code from which on a first compile takes longer than many runs in the interpreter: a quarter of a
 /// second and more.
 pub const LONG_COMPILE_BYTES: u64 = 128 << 10;
+
+/// How long the interpreter has the processor for itself before such a compile begins that nobody else waits
+/// for: both at once slow each other down where they share a core.
+pub const COMPILE_HEAD_START: Duration = Duration::from_millis(120);
 
 #[cfg(test)]
 mod tests {

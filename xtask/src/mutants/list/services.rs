@@ -65,7 +65,7 @@ pub(super) const ADMITTED: [Mutant; 13] = [
     ),
     service(
         "service-6-no-bound-on-ready-files",
-        "runner-svc/src/ready.rs",
+        "runner-svc/src/artifacts/ready.rs",
         [
             "state.bytes > self.bytes_max || state.entries.len() > self.entries_max",
             "state.bytes > self.bytes_max",
@@ -74,7 +74,7 @@ pub(super) const ADMITTED: [Mutant; 13] = [
     ),
     service(
         "service-6-small-files-cost-nothing",
-        "runner-svc/src/ready.rs",
+        "runner-svc/src/artifacts/ready.rs",
         ["sealed.len().next_multiple_of(PAGE_BYTES) + FILE_BYTES", "sealed.len()"],
         ["lib", "ready::tests::bytes_are_counted_once_and_given_back"],
     ),
@@ -86,7 +86,7 @@ pub(super) const ADMITTED: [Mutant; 13] = [
     ),
     service(
         "service-6-invented-tenants-grow",
-        "runner-svc/src/profile_entry.rs",
+        "runner-svc/src/profiles/entry.rs",
         ["        key.tenant = OTHER_TENANTS.into();\n", ""],
         ["lib", "invented_tenants_take_bounded_room_and_no_run_is_lost"],
     ),
@@ -120,7 +120,7 @@ pub(super) const ADMITTED: [Mutant; 13] = [
 pub(super) const TOLD: [Mutant; 7] = [
     service(
         "service-8-equal-runs-have-equal-samples",
-        "runner-svc/src/sampling.rs",
+        "runner-svc/src/execute/sampling.rs",
         [
             "KEYS.hash_one(RUNS.fetch_add(1, Ordering::Relaxed))",
             "KEYS.hash_one(RUNS.fetch_add(0, Ordering::Relaxed))",
@@ -129,7 +129,7 @@ pub(super) const TOLD: [Mutant; 7] = [
     ),
     service(
         "service-8-equal-transactions-have-equal-samples",
-        "runner-svc/src/attempt.rs",
+        "runner-svc/src/verify/attempt.rs",
         ["order.sample_salt.unwrap_or_else(next_salt)", "order.sample_salt.unwrap_or_default()"],
         ["scenarios", "fleet::the_profile_of_a_repeated_transaction_converges"],
     ),
@@ -244,32 +244,32 @@ pub(super) const AUTHORED: [Mutant; 10] = [
     ),
 ];
 
-const PROGRAMS: &str = "runner-svc/src/programs.rs";
+const EARLY_RUN: &str = "crates/race/src/early_run.rs";
 
 /// First runs and first verifications, beside their compile.
 pub(super) const MEANWHILE: [Mutant; 4] = [
     service(
         "meanwhile-first-runs-wait",
-        "runner-svc/src/meanwhile.rs",
-        ["        if self.begin.send(()).is_ok() {", "        if false && self.begin.send(()).is_ok() {"],
+        "crates/race/src/head_start.rs",
+        ["stored.is_none() && self.begins", "stored.is_some() && self.begins"],
         ["scenarios", "meanwhile::who_comes_first_has_the_interpreter_s_answer_and_the_others_native_code"],
     ),
     service(
         "meanwhile-first-verifications-wait",
-        PROGRAMS,
-        ["(tier != Tier::Native).then_some(early)", "(tier == Tier::Interpreter).then_some(early)"],
+        "runner-svc/src/verify/programs.rs",
+        ["(tier != Tier::Native).then_some(start)", "(tier == Tier::Interpreter).then_some(start)"],
         ["scenarios", "meanwhile::a_first_verification_does_not_wait_for_a_long_compile"],
     ),
     service(
         "meanwhile-native-code-comes-for-nothing",
-        PROGRAMS,
-        ["if self.there() > had {", "if self.there() > had + 9 {"],
+        EARLY_RUN,
+        ["if compile.there() > had {", "if compile.there() > had + 9 {"],
         ["scenarios", "meanwhile::native_code_that_is_there_before_a_verification_ends_has_it"],
     ),
     service(
         "meanwhile-begun-verifications-begin-again",
-        PROGRAMS,
-        ["if self.there() > had {", "if self.there() >= had {"],
+        EARLY_RUN,
+        ["if compile.there() > had {", "if compile.there() >= had {"],
         ["scenarios", "meanwhile::a_verification_that_has_begun_goes_on_where_the_compile_is_refused"],
     ),
 ];
@@ -278,7 +278,7 @@ pub(super) const MEANWHILE: [Mutant; 4] = [
 pub(super) const CONTAINED: [Mutant; 5] = [
     service(
         "contained-tenants-are-told-exact-times",
-        "runner-svc/src/convert.rs",
+        "runner-svc/src/grpc/convert.rs",
         ["account.coarse_us(report.run_us))", "report.run_us)"],
         ["grpc", "a_tenant_is_told_coarse_times"],
     ),

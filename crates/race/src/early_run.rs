@@ -1,0 +1,98 @@
+//! The interpreter's side of the race: a run that has begun without native code.
+
+use std::{
+    pin::pin,
+    time::{Duration, Instant as StdInstant},
+};
+
+use tokio::time::Instant;
+
+use crate::PendingCode;
+
+/// A run in the interpreter, as the race sees it.
+pub struct EarlyRun<F, I, O> {
+    /// The run, from now to its end. Dropped where nobody needs it any more: then it is to stop.
+    pub run: F,
+    /// Whether such an end is an answer. Native code may manage what the interpreter did not.
+    pub is_answer: I,
+    /// Told how long it ran where nobody has its answer.
+    pub overtaken: O,
+}
+
+/// The interpreter's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interpreted<A> {
+    /// How it ended.
+    pub answer: A,
+    /// When it began.
+    pub began: StdInstant,
+}
+
+impl<F, I, O> EarlyRun<F, I, O> {
+    /// The interpreter's answer, if it comes before native code that was missing, or if that does not come;
+    /// else there is more native code than when it began. A caller that goes away stops it.
+    ///
+    /// # Errors
+    /// That of the compile; that of the run, if no native code came either.
+    pub async fn race<C, A>(self, compile: &mut C) -> Result<Option<Interpreted<A>>, C::Error>
+    where
+        C: PendingCode,
+        F: Future<Output = Result<A, C::Error>>,
+        I: FnOnce(&A) -> bool,
+        O: FnOnce(Duration),
+    {
+        let Self { run, is_answer, overtaken } = self;
+        let mut timer = Timer { began: Instant::now(), overtaken: Some(overtaken) };
+        let had = compile.there();
+        let mut run = pin!(run);
+        let answered = tokio::select! {
+            biased;
+            come = compile.rest() => come.map(|()| None),
+            ended = &mut run => Ok(Some(ended)),
+        };
+        let ended = match answered {
+            Ok(Some(Ok(answer))) if is_answer(&answer) => {
+                compile.keep_later();
+                return Ok(Some(timer.heard(answer)));
+            }
+            Ok(ended) => ended,
+            Err(error) => return Err(timer.heard(error).answer),
+        };
+        if ended.is_some() {
+            compile.wake();
+            compile.rest().await.map_err(|error| timer.heard(error).answer)?;
+        }
+        if compile.there() > had {
+            return Ok(None);
+        }
+        let ended = match ended {
+            Some(ended) => ended,
+            None => run.await,
+        };
+        compile.keep_later();
+        let Interpreted { answer, began } = timer.heard(ended);
+        Ok(Some(Interpreted { answer: answer?, began }))
+    }
+}
+
+/// Counts the interpreter's time until somebody hears of its end.
+struct Timer<O: FnOnce(Duration)> {
+    began: Instant,
+    overtaken: Option<O>,
+}
+
+impl<O: FnOnce(Duration)> Timer<O> {
+    /// `answer`, as its caller gets it.
+    fn heard<A>(&mut self, answer: A) -> Interpreted<A> {
+        self.overtaken = None;
+        Interpreted { answer, began: self.began.into_std() }
+    }
+}
+
+impl<O: FnOnce(Duration)> Drop for Timer<O> {
+    fn drop(&mut self) {
+        if let Some(overtaken) = self.overtaken.take() {
+            overtaken(self.began.elapsed());
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Native code of scripts, ready to be loaded: the best that is there at once.
+//!
+//! A script's first runs may have the baseline's code. Whoever runs it again asks the source whether there is
+//! better by now; the full tier's code takes its place for the runs after that, and those under way keep what
+//! they have.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
+use antares_pool::{ArtifactError, COMPILE_HEAD_START, LONG_COMPILE_BYTES, Sealed, verify_library};
+use antares_race::{HeadStart, LongCompile};
+use antares_serve::{Account, chain};
+use antares_trust::{Facts, Refusal, Trust};
+use bytes::Bytes;
+use prometheus::IntCounterVec;
+use tokio::time::timeout;
+
+use crate::{
+    artifacts::flight::flight,
+    artifacts::hints::Subject,
+    artifacts::native::Native,
+    artifacts::ready::Used,
+    artifacts::seal::seal,
+    runner::Shared,
+    source::{Fetched, FetchedLibrary, SourceError, Wanted},
+};
+
+/// How long a run that has native code waits for the answer whether there is better.
+const BETTER_WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// A head start over a compile of so many bytes of code, if that takes long.
+pub(crate) fn head_start(code: impl FnOnce() -> u64 + Send + 'static) -> (HeadStart, LongCompile) {
+    HeadStart::new(COMPILE_HEAD_START, || code() >= LONG_COMPILE_BYTES)
+}
+
+impl Shared {
+    /// Native code of `script`, whose bytes are `elf` if they are at hand.
+    pub(crate) async fn library(
+        &self,
+        account: &Account,
+        script: Sha256Digest,
+        elf: Option<&Bytes>,
+        options: CompileOptions,
+    ) -> Result<Native, SourceError> {
+        self.library_after(account, script, (elf, None), options).await
+    }
+
+    /// The same for a caller whose run may have a head start.
+    pub(crate) async fn library_after(
+        &self,
+        account: &Account,
+        script: Sha256Digest,
+        (elf, start): (Option<&Bytes>, Option<HeadStart>),
+        options: CompileOptions,
+    ) -> Result<Native, SourceError> {
+        self.forget_distrusted();
+        let hints = self.learnt.find(Subject::of(account, script, options));
+        let key = |tier| Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
+        let barred = CodeTier::ALL.map(key).into_iter().find(|key| self.ready.quarantine.has(*key));
+        if let Some(key) = barred {
+            return Err(SourceError::Quarantined { key });
+        }
+        let ready = |tier| {
+            let key = key(tier);
+            let library = self.ready.get(Used::of(account, key).ready)?;
+            Some(Native { script, options, key, tier, library, made_ms: None })
+        };
+        if let Some(full) = ready(CodeTier::Full) {
+            return Ok(full);
+        }
+        let known = ready(CodeTier::Baseline);
+        let at_hand = known.as_ref().map(|known| known.key);
+        let wanted = Wanted { script, options, elf: elf.cloned(), known: at_hand, is_stored: false };
+        let fetched = self.fetch(account, wanted, start.filter(|_| known.is_none()));
+        let Some(known) = known else {
+            return fetched.await?.ok_or(SourceError::Internal);
+        };
+        match timeout(BETTER_WAIT_MAX, fetched).await {
+            Ok(Ok(Some(better))) => Ok(better),
+            Ok(Ok(None)) | Err(_) => Ok(known),
+            Ok(Err(error)) => {
+                tracing::debug!(%script, %error, "there is nothing better than the baseline");
+                Ok(known)
+            }
+        }
+    }
+
+    /// What was verified with other keys is to be verified again.
+    fn forget_distrusted(&self) {
+        let now = self.source.trust().map_or(0, |trust| trust.generation());
+        if self.generation.swap(now, Ordering::AcqRel) != now {
+            self.ready.clear();
+        }
+    }
+
+    /// What the source has, if it is not what is at hand; then it is kept ready.
+    async fn fetch(
+        &self,
+        account: &Account,
+        wanted: Wanted,
+        start: Option<HeadStart>,
+    ) -> Result<Option<Native>, SourceError> {
+        let flight = flight(account, (wanted.script, wanted.options), wanted.known);
+        let (source, refused) = (self.source.of(account), self.refused.clone());
+        let flights = self.libraries.clone();
+        let fetched = self.libraries.join(flight, || async move {
+            let (script, options) = (wanted.script, wanted.options);
+            let mut fetched = None;
+            if let Some(start) = start {
+                let stored = source.artifact(Wanted { is_stored: true, ..wanted.clone() });
+                fetched = start.stored_or_wait(stored, flights.until_hurried(&flight)).await?;
+            }
+            if fetched.is_none() {
+                fetched = source.artifact(wanted).await?;
+            }
+            let Some(fetched) = fetched else { return Ok(None) };
+            let key = Sha256Digest::for_artifact(script, options, fetched.tier).with_hints(fetched.hints);
+            if fetched.key != key {
+                return Err(SourceError::OtherVersion { expected: key, found: fetched.key });
+            }
+            let Fetched { tier, hints, made_ms, library, manifest, .. } = fetched;
+            let library = take_library((library, manifest), (key, script), source.trust(), &refused).await?;
+            Ok(Some((Native { script, options, key, tier, library, made_ms }, hints)))
+        });
+        let fetched = fetched.await.unwrap_or(Err(SourceError::Internal))?;
+        if let Some((native, _)) =
+            fetched.as_ref().filter(|(native, _)| self.ready.quarantine.has(native.key))
+        {
+            return Err(SourceError::Quarantined { key: native.key });
+        }
+        if let Some((native, hints)) = &fetched {
+            self.learnt.note(Subject::of(account, native.script, native.options), *hints);
+        }
+        let native = fetched.map(|(native, _)| native);
+        if let Some(native) = &native {
+            self.ready.put(Used::of(account, native.key).ready, &native.library);
+        }
+        Ok(native)
+    }
+}
+
+/// Why a library is of no use.
+#[derive(Debug, thiserror::Error)]
+enum LibraryError {
+    #[error("its manifest")]
+    Refused(#[from] Refusal),
+    #[error(transparent)]
+    Library(#[from] ArtifactError),
+}
+
+/// A library that is sealed and checked: that what is signed is about what is sealed, then what is in it.
+async fn take_library(
+    (library, manifest): (FetchedLibrary, Bytes),
+    (key, script): (ArtifactKey, Sha256Digest),
+    trust: Option<Arc<Trust>>,
+    refused: &IntCounterVec,
+) -> Result<Arc<Sealed>, SourceError> {
+    let (library, digest, is_checked) = match library {
+        FetchedLibrary::Checked(library) => {
+            let digest = library.digest();
+            (library, digest, true)
+        }
+        FetchedLibrary::Sent { bytes, sha256 } => {
+            (Arc::new(seal("antares-library", bytes).await?), sha256, false)
+        }
+    };
+    let facts = Facts { key, script, digest, length: library.len() };
+    let checked = tokio::task::spawn_blocking(move || {
+        if let Some(trust) = trust {
+            trust.keyring().verify(&manifest, &facts)?;
+        }
+        if !is_checked {
+            // The digest in the facts is that of the sealed bytes, or this fails.
+            verify_library(&library, facts.digest)?;
+        }
+        Ok::<_, LibraryError>(library)
+    });
+    match checked.await {
+        Ok(Ok(library)) => Ok(library),
+        Ok(Err(LibraryError::Refused(refusal))) => {
+            refused.with_label_values(&[refusal.name()]).inc();
+            tracing::error!(key = %facts.key, reason = refusal.name(), "native code is refused");
+            Err(SourceError::Corrupt { detail: refusal.to_string() })
+        }
+        Ok(Err(error)) => {
+            tracing::error!(error = chain(&error), "a library was turned down");
+            Err(SourceError::Corrupt { detail: chain(&error) })
+        }
+        Err(_) => Err(SourceError::Internal),
+    }
+}

@@ -1,0 +1,135 @@
+//! A script and its native code, got ready for a run.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
+use antares_pool::{Sealed, job::Tier};
+use antares_race::HeadStart;
+use antares_serve::{Account, chain};
+use bytes::Bytes;
+use tracing::Instrument;
+
+use crate::{
+    artifacts::native::Native,
+    artifacts::ready::ReadyKey,
+    artifacts::seal::seal,
+    ended::ExecuteError,
+    execute::order::Script,
+    runner::Shared,
+    source::{Fallback, SourceError},
+};
+
+/// Native code, or why there is none.
+pub(crate) type NativeOrNot = (Option<Native>, Option<Fallback>);
+
+/// A script with all that there is to run it.
+pub(crate) struct Prepared {
+    pub(crate) script: Loaded,
+    pub(crate) native: Option<Native>,
+    pub(crate) fallback: Option<Fallback>,
+    /// Waiting for all this, without the compile.
+    pub(crate) fetch: Duration,
+}
+
+impl Prepared {
+    /// A script with what was `found` of native code, since `started`.
+    pub(crate) fn of(script: Loaded, (native, fallback): NativeOrNot, started: Instant) -> Self {
+        let made_ms = native.as_ref().and_then(|native| native.made_ms);
+        let fetch = started.elapsed().saturating_sub(Duration::from_millis(made_ms.unwrap_or(0)));
+        Self { script, native, fallback, fetch }
+    }
+
+    /// Whether there may be better native code by now.
+    pub(crate) fn has_baseline(&self) -> bool {
+        self.native.as_ref().is_some_and(|native| native.tier == CodeTier::Baseline)
+    }
+}
+
+/// A script, ready to be loaded.
+pub(crate) struct Loaded {
+    pub(crate) digest: Sha256Digest,
+    pub(crate) elf: Arc<Sealed>,
+    /// Its bytes, if they came with the request: the source may not have them.
+    pub(crate) inline: Option<Bytes>,
+}
+
+impl Shared {
+    /// Gets a script and, if the tier wants it, its native code.
+    pub(crate) async fn prepare(
+        &self,
+        account: &Account,
+        script: Script,
+        options: CompileOptions,
+        tier: Tier,
+        deadline: Instant,
+    ) -> Result<Prepared, ExecuteError> {
+        let started = Instant::now();
+        let script = self.script(account, script).instrument(tracing::debug_span!("script")).await?;
+        let found = match tier {
+            Tier::Interpreter => (None, None),
+            tier => self.native(account, (&script, None), options, tier, deadline).await?,
+        };
+        Ok(Prepared::of(script, found, started))
+    }
+
+    pub(crate) async fn script(&self, account: &Account, script: Script) -> Result<Loaded, ExecuteError> {
+        let digest = match script {
+            Script::Inline(bytes) => {
+                let elf = seal("antares-script", bytes.clone()).await?;
+                return Ok(Loaded { digest: elf.digest(), elf: Arc::new(elf), inline: Some(bytes) });
+            }
+            Script::Stored(digest) => digest,
+        };
+        let apart = Sha256Digest(account.apart().apply(digest.0));
+        let key = ReadyKey::Script(apart);
+        if let Some(elf) = self.ready.get(key) {
+            return Ok(Loaded { digest, elf, inline: None });
+        }
+        let source = self.source.of(account);
+        let fetched = self.scripts.join(apart, || async move {
+            let elf = seal("antares-script", source.script(digest).await?).await?;
+            if elf.digest() == digest {
+                Ok(Arc::new(elf))
+            } else {
+                Err(SourceError::Corrupt { detail: format!("a script with digest {}", elf.digest()) })
+            }
+        });
+        let elf = fetched.await.unwrap_or(Err(SourceError::Internal))?;
+        self.ready.put(key, &elf);
+        Ok(Loaded { digest, elf, inline: None })
+    }
+
+    /// Native code for `script`; with [`Tier::Auto`], none and why where there is none to be had in time.
+    pub(crate) async fn native(
+        &self,
+        account: &Account,
+        (script, start): (&Loaded, Option<HeadStart>),
+        options: CompileOptions,
+        tier: Tier,
+        deadline: Instant,
+    ) -> Result<NativeOrNot, ExecuteError> {
+        let span = tracing::debug_span!("artifact", cache = tracing::field::Empty);
+        let script_bytes = (script.inline.as_ref(), start);
+        let fetched = self.library_after(account, script.digest, script_bytes, options).instrument(span);
+        if tier == Tier::Native {
+            return Ok((Some(fetched.await?), None));
+        }
+        // Half of what is left is for the run: an interpreter's answer is worth more than a compile without a
+        // run.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let fallback = match tokio::time::timeout(left / 2, fetched).await {
+            Ok(Ok(native)) => return Ok((Some(native), None)),
+            Ok(Err(error)) => {
+                let fallback = error.fallback().ok_or_else(|| error.clone())?;
+                tracing::info!(script = %script.digest, fallback = fallback.name(), error = chain(&error), "no native code");
+                fallback
+            }
+            Err(_) => Fallback::Deadline,
+        };
+        self.metrics.note_fallback(fallback);
+        Ok((None, Some(fallback)))
+    }
+}

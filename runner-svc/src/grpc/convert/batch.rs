@@ -1,0 +1,230 @@
+//! Batches and sessions between wire types and ours.
+
+use std::time::Duration;
+
+use antares_proto::v1;
+use antares_serve::{Account, Fault, RawRunner};
+
+use super::{
+    Violations, artifact_use, check_args, diagnosis, fallback_name, microseconds, options, recheck,
+    run_limits, script, tier, tier_split, verdict,
+};
+use crate::{
+    artifacts::prepare::Prepared,
+    diagnosis::Diagnosed,
+    ended::Ended,
+    execute::batch::{BatchExecution, Context, Input},
+    tenant::Tenant,
+};
+
+/// A batch as what is the same for all its runs and its inputs, or everything that is wrong with it.
+pub(crate) fn batch_order(
+    request: v1::ExecuteBatchRequest,
+    limits: &RawRunner,
+) -> Result<(Context, Vec<Input>), Fault> {
+    let mut wrong = Violations::default();
+    wrong.at_most("inputs", request.inputs.len() as u64, limits.batch_runs_max, " inputs");
+    if request.inputs.is_empty() {
+        wrong.note("inputs", "must have at least one");
+    }
+    // Once is enough: there may be thousands.
+    let is_too_long = |input: &&v1::Input| {
+        let mut wrong = Violations::default();
+        check_args(&input.args, limits, &mut wrong);
+        !wrong.0.is_empty()
+    };
+    if let Some(input) = request.inputs.iter().find(is_too_long) {
+        check_args(&input.args, limits, &mut wrong);
+    }
+    let context =
+        context((request.script, request.limits, request.tier, &request.request_id), limits, wrong)?;
+    let context = Context { recheck: request.recheck, diagnosis: request.diagnosis, ..context };
+    Ok((context, request.inputs.into_iter().map(input).collect()))
+}
+
+/// The beginning of a session, or everything that is wrong with it.
+pub(crate) fn session_order(start: v1::SessionStart, limits: &RawRunner) -> Result<Context, Fault> {
+    let given = (start.script, start.limits, start.tier, &*start.request_id);
+    let context = context(given, limits, Violations::default())?;
+    Ok(Context { diagnosis: start.diagnosis, ..context })
+}
+
+fn context(
+    (source, asked, asked_tier, request_id): (Option<v1::Script>, Option<v1::RunLimits>, i32, &str),
+    limits: &RawRunner,
+    mut wrong: Violations,
+) -> Result<Context, Fault> {
+    let tier = tier(asked_tier, &mut wrong);
+    let source = source.unwrap_or_default();
+    let options = options(source.options.unwrap_or_default(), &mut wrong);
+    let run = run_limits(asked.unwrap_or_default(), limits, &mut wrong);
+    wrong.at_most("request_id", request_id.len() as u64, limits.request_id_bytes_max, " bytes");
+    let script = script(source.source, limits, &mut wrong)?;
+    let ((script, options), tier) = wrong.unless_any(script.zip(options).zip(tier))?;
+    Ok(Context {
+        tenant: Tenant::default(),
+        script,
+        options,
+        tier,
+        cycles_max: run.cycles_max,
+        debug_bytes_max: run.debug_bytes_max,
+        run_time: Duration::from_millis(run.deadline_ms),
+        recheck: false,
+        diagnosis: false,
+    })
+}
+
+/// An input of a session with the caller's number, or everything that is wrong with it.
+pub(crate) fn session_input(
+    request: v1::ExecuteSessionRequest,
+    limits: &RawRunner,
+) -> Result<(u64, Input), Fault> {
+    let mut wrong = Violations::default();
+    let given = match request.message {
+        Some(v1::execute_session_request::Message::Input(given)) => Some(given),
+        Some(v1::execute_session_request::Message::Start(_)) => {
+            wrong.note("start", "must be the first message and no other");
+            None
+        }
+        None => {
+            wrong.note("message", "is needed: input");
+            None
+        }
+    };
+    let args = given.as_ref().and_then(|given| given.input.as_ref()).map_or(&[][..], |input| &input.args);
+    check_args(args, limits, &mut wrong);
+    let given = wrong.unless_any(given)?;
+    Ok((given.id, input(given.input.unwrap_or_default())))
+}
+
+fn input(input: v1::Input) -> Input {
+    input.args.into_iter().map(Vec::from).collect()
+}
+
+/// The answer to a batch.
+pub(crate) fn batch_executed(
+    execution: BatchExecution,
+    account: &Account,
+    id: String,
+    request_id: String,
+) -> v1::ExecuteBatchResponse {
+    let reports = execution.results.iter().flatten().filter_map(|ended| match ended {
+        Ended::Reported(report) => Some((report.load_us, report.run_us)),
+        Ended::DeadlineExceeded | Ended::SandboxViolation { .. } => None,
+    });
+    let (load_us, run_us) =
+        reports.fold((0, 0), |(load, run), (more_load, more_run)| (load + more_load, run + more_run));
+    let diagnoses = execution.diagnoses.into_iter().chain(std::iter::repeat(None));
+    let results = execution.results.into_iter().zip(diagnoses);
+    v1::ExecuteBatchResponse {
+        execution_id: id,
+        request_id,
+        timings: Some(v1::Timings {
+            fetch_us: account.coarse_us(microseconds(execution.fetch)),
+            compile_ms: execution.native.and_then(|native| native.made_ms).unwrap_or(0),
+            queue_us: account.coarse_us(microseconds(execution.queue)),
+            load_us: account.coarse_us(load_us),
+            run_us: account.coarse_us(run_us),
+            parse_us: 0,
+            wall_us: account.coarse_us(microseconds(execution.wall)),
+        }),
+        results: results.map(|result| batch_result(result, account)).collect(),
+        artifact: Some(artifact_use(execution.native)),
+        fallback: fallback_name(execution.fallback),
+        script_sha256: execution.script.to_string(),
+        recheck: recheck(execution.recheck).into(),
+    }
+}
+
+/// How one input ended; none if it was not reached.
+pub(crate) fn batch_result(
+    (ended, diagnosed): (Option<Ended>, Option<Diagnosed>),
+    account: &Account,
+) -> v1::BatchResult {
+    let Some(ended) = ended else {
+        let mut verdict = v1::Verdict::default();
+        verdict.set_outcome(v1::Outcome::NotRun);
+        return v1::BatchResult { verdict: Some(verdict), ..v1::BatchResult::default() };
+    };
+    let (verdict, report) = verdict(ended);
+    v1::BatchResult {
+        verdict: Some(verdict),
+        run_us: report.as_ref().map_or(0, |report| account.coarse_us(report.run_us)),
+        tiers: report.map(tier_split),
+        diagnosis: diagnosed.map(diagnosis),
+    }
+}
+
+/// The first answer of a session.
+pub(crate) fn session_started(
+    prepared: &Prepared,
+    id: String,
+    request_id: String,
+) -> v1::ExecuteSessionResponse {
+    let started = v1::SessionStarted {
+        execution_id: id,
+        request_id,
+        artifact: Some(artifact_use(prepared.native.as_ref().map(|native| native.origin()))),
+        fallback: fallback_name(prepared.fallback),
+        script_sha256: prepared.script.digest.to_string(),
+    };
+    v1::ExecuteSessionResponse { message: Some(v1::execute_session_response::Message::Started(started)) }
+}
+
+/// The answer to one input of a session.
+pub(crate) fn session_result(
+    id: u64,
+    result: (Option<Ended>, Option<Diagnosed>),
+    account: &Account,
+) -> v1::ExecuteSessionResponse {
+    let result = v1::SessionResult { id, result: Some(batch_result(result, account)) };
+    v1::ExecuteSessionResponse { message: Some(v1::execute_session_response::Message::Result(result)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use antares_serve::RawConfig;
+    use bytes::Bytes;
+    use tonic::Status;
+    use tonic_types::StatusExt;
+
+    use super::*;
+
+    #[track_caller]
+    fn fields(fault: Fault) -> Vec<String> {
+        let status = Status::from(fault);
+        let violations = status.get_error_details().bad_request().unwrap().field_violations.clone();
+        violations.into_iter().map(|violation| violation.field).collect()
+    }
+
+    #[test]
+    fn a_batch_has_inputs_within_limits() {
+        let limits = RawConfig::default().runner;
+        let script =
+            v1::Script { source: Some(v1::script::Source::Elf(Bytes::from_static(b"elf"))), options: None };
+        let of = |inputs: Vec<v1::Input>| v1::ExecuteBatchRequest {
+            script: Some(script.clone()),
+            inputs,
+            ..v1::ExecuteBatchRequest::default()
+        };
+        assert_eq!(batch_order(of(vec![v1::Input::default(); 1_024]), &limits).unwrap().1.len(), 1_024);
+        assert_eq!(fields(batch_order(of(Vec::new()), &limits).unwrap_err()), ["inputs"]);
+        assert_eq!(
+            fields(batch_order(of(vec![v1::Input::default(); 1_025]), &limits).unwrap_err()),
+            ["inputs"]
+        );
+        let long = v1::Input { args: vec![Bytes::new(); 1_025] };
+        assert_eq!(fields(batch_order(of(vec![long.clone(), long]), &limits).unwrap_err()), ["args"]);
+        assert_eq!(fields(batch_order(v1::ExecuteBatchRequest::default(), &limits).unwrap_err()).len(), 2);
+    }
+
+    #[test]
+    fn a_session_starts_once() {
+        let limits = RawConfig::default().runner;
+        let start = v1::execute_session_request::Message::Start(v1::SessionStart::default());
+        let wrong = session_input(v1::ExecuteSessionRequest { message: Some(start) }, &limits);
+        assert_eq!(fields(wrong.unwrap_err()), ["start"]);
+        let wrong = session_input(v1::ExecuteSessionRequest { message: None }, &limits);
+        assert_eq!(fields(wrong.unwrap_err()), ["message"]);
+    }
+}

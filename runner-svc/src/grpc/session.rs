@@ -1,0 +1,169 @@
+//! The call `ExecuteSession`: inputs as they come, answers in their order. All of a session lives in one
+//! task, which ends when its caller goes away; its worker then ends with it.
+
+use std::{sync::Arc, time::Instant};
+
+use antares_proto::v1::{self, execute_session_request::Message};
+use antares_serve::{HeldBytes, RequestBytes};
+use prost::Message as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tonic::{Status, Streaming};
+
+use crate::{
+    artifacts::prepare::Prepared,
+    ended::{Ended, ExecuteError},
+    execute::batch::{Context, Input, Lot},
+    grpc::answers::{Answers, Held, next_message, no_start, serve},
+    grpc::convert::batch::{session_input, session_order, session_result, session_started},
+    limits::{INPUT_BYTES, SESSION_BYTES_MAX, SESSION_INPUTS_MAX},
+    runner::Runner,
+    tenant::Tenant,
+};
+
+/// One session.
+pub(crate) struct Session {
+    pub(crate) runner: Runner,
+    pub(crate) id: String,
+    /// For whom.
+    pub(crate) tenant: Tenant,
+    pub(crate) deadline: Instant,
+    /// Where its inputs are charged.
+    pub(crate) bytes: Option<RequestBytes>,
+}
+
+/// An input that waits for its answer.
+struct Waiting {
+    id: u64,
+    input: Input,
+    /// Its share of what a session may hold.
+    _share: OwnedSemaphorePermit,
+    /// And of what its peer may.
+    _held: HeldBytes,
+}
+
+impl Session {
+    /// Serves until the caller has sent all and got all, or goes away, or the time is over.
+    pub(crate) async fn serve(
+        self,
+        inputs: Streaming<v1::ExecuteSessionRequest>,
+        answers: Answers<v1::ExecuteSessionResponse>,
+    ) {
+        serve(&answers, self.deadline, self.steps(inputs, &answers)).await;
+    }
+
+    async fn steps(
+        &self,
+        mut inputs: Streaming<v1::ExecuteSessionRequest>,
+        answers: &Answers<v1::ExecuteSessionResponse>,
+    ) -> Result<(), Status> {
+        let limits = self.runner.limits();
+        let first = next_message(&mut inputs, limits.session_idle_ms_max, || false).await?;
+        let Some(Message::Start(start)) = first.and_then(|first| first.message) else {
+            return Err(no_start());
+        };
+        let request_id = start.request_id.clone();
+        let context = Context { tenant: self.tenant.clone(), ..session_order(start, limits)? };
+        tracing::Span::current().record("request_id", &*request_id);
+        let prepared = self.noted(self.runner.prepare(&context, self.deadline).await)?;
+        let started = session_started(&prepared, self.id.clone(), request_id);
+        answers.send((Ok(started), Held::default())).await.map_err(|_| Status::cancelled(""))?;
+        let (queue, queued) = mpsc::channel(SESSION_INPUTS_MAX);
+        // What came before a message that makes no sense is answered first.
+        let read = async { Ok(self.read(inputs, queue).await) };
+        let (read, ()) = tokio::try_join!(read, self.run(&context, &prepared, queued, answers))?;
+        read
+    }
+
+    /// Runs what waits, together, until there is no more.
+    async fn run(
+        &self,
+        context: &Context,
+        prepared: &Prepared,
+        mut queued: mpsc::Receiver<Waiting>,
+        answers: &Answers<v1::ExecuteSessionResponse>,
+    ) -> Result<(), Status> {
+        let mut waiting = Vec::new();
+        let mut better: Option<Prepared> = None;
+        while !waiting.is_empty() || queued.recv_many(&mut waiting, SESSION_INPUTS_MAX).await > 0 {
+            let inputs = waiting.iter().map(|one: &Waiting| one.input.clone()).collect();
+            if better.as_ref().unwrap_or(prepared).has_baseline() {
+                better = self.runner.prepare(context, self.deadline).await.ok();
+            }
+            let prepared = better.as_ref().unwrap_or(prepared);
+            let Lot { results, mut diagnoses, .. } =
+                self.noted(self.runner.run_lot(context, prepared, inputs, self.deadline).await)?;
+            let count = answerable(&results);
+            // All of them are charged before the first waits for its caller.
+            diagnoses.resize(results.len(), None);
+            let results = results.into_iter().zip(diagnoses);
+            let held = waiting.drain(..count).zip(results).map(|(one, result)| {
+                let answer = session_result(one.id, result, &self.tenant.account);
+                let bytes = RequestBytes::hold(self.bytes.as_ref(), answer.encoded_len())?;
+                Ok::<_, Status>((Ok(answer), Held::of(bytes, None)))
+            });
+            for answer in held.collect::<Result<Vec<_>, _>>()? {
+                answers.send(answer).await.map_err(|_| Status::cancelled(""))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads inputs until there are no more. Waits while too many of them have no answer.
+    async fn read(
+        &self,
+        mut inputs: Streaming<v1::ExecuteSessionRequest>,
+        queue: mpsc::Sender<Waiting>,
+    ) -> Result<(), Status> {
+        let limits = self.runner.limits();
+        let shares = Arc::new(Semaphore::new(SESSION_BYTES_MAX as usize));
+        let is_waiting = || shares.available_permits() < SESSION_BYTES_MAX as usize;
+        while let Some(message) = next_message(&mut inputs, limits.session_idle_ms_max, is_waiting).await? {
+            let (id, input) = session_input(message, limits)?;
+            let bytes: usize = input.iter().map(|arg| arg.len() + size_of::<Vec<u8>>()).sum();
+            let share =
+                u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(INPUT_BYTES).min(SESSION_BYTES_MAX);
+            let held = RequestBytes::hold(self.bytes.as_ref(), share as usize)?;
+            let share = shares.clone().acquire_many_owned(share).await;
+            let Ok(share) = share else { return Err(Status::from(ExecuteError::Internal)) };
+            if queue.send(Waiting { id, input, _share: share, _held: held }).await.is_err() {
+                // Nobody runs them any more.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts an error.
+    fn noted<T>(&self, result: Result<T, ExecuteError>) -> Result<T, ExecuteError> {
+        result.inspect_err(|error| {
+            tracing::debug!(%error, "a session ends");
+            self.runner.shared.metrics.note_error(error);
+        })
+    }
+}
+
+/// How many of the inputs of a lot have their answer; the rest goes into another lot. An input that began
+/// when others had used up some of the time gets all of it then.
+fn answerable(results: &[Option<Ended>]) -> usize {
+    let count = results.iter().take_while(|result| result.is_some()).count();
+    match results[..count].last() {
+        Some(Some(Ended::DeadlineExceeded)) if count > 1 => count - 1,
+        // A lot that got nowhere would be tried for ever.
+        _ => count.max(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_that_others_kept_waiting_is_tried_again() {
+        let violation = || Some(Ended::SandboxViolation { detail: String::new() });
+        let late = || Some(Ended::DeadlineExceeded);
+        assert_eq!(answerable(&[late(), None]), 1);
+        assert_eq!(answerable(&[violation(), late(), None]), 1);
+        assert_eq!(answerable(&[violation(), violation(), None]), 2);
+        assert_eq!(answerable(&[None, None]), 1);
+    }
+}

@@ -1,0 +1,117 @@
+//! A transaction as a message, from what came to what is answered: the same for a call, a batch and a
+//! session.
+
+use std::time::{Duration, Instant};
+
+use antares_proto::v1;
+use antares_serve::RequestBytes;
+use tokio::time::{sleep, timeout_at};
+use tonic::Status;
+use tracing::{Instrument, field};
+
+use crate::{
+    ended::{Ended, ExecuteError},
+    grpc::call_log::{signed, tell_error},
+    grpc::convert::transaction::{signed_verdict, verified, verify_order},
+    metrics::verification_name,
+    runner::Runner,
+    tenant::Tenant,
+    verify::{Verification, VerifyOrder},
+};
+
+/// How long one that finds no room waits before it asks again, at first and at most; it doubles.
+const ROOM_WAIT: Duration = Duration::from_millis(2);
+const ROOM_WAIT_MAX: Duration = Duration::from_millis(64);
+
+/// Who wants transactions verified.
+#[derive(Clone, Debug)]
+pub(crate) struct VerifyCaller {
+    pub(crate) tenant: Tenant,
+    pub(crate) deadline: Instant,
+    /// Where what a transaction takes is charged.
+    pub(crate) room: Option<RequestBytes>,
+    /// Whether it waits where there is no room, in place of a refusal.
+    pub(crate) is_patient: bool,
+}
+
+impl Runner {
+    /// Verifies the transaction in `message`.
+    pub(crate) async fn verify_message(
+        &self,
+        caller: &VerifyCaller,
+        message: v1::VerifyTransactionRequest,
+        id: String,
+    ) -> Result<v1::VerifyTransactionResponse, Status> {
+        let request_id = message.request_id.clone();
+        self.verify_order(caller, verify_order(message, self.limits())?, (id, request_id)).await
+    }
+
+    /// Verifies what `order` says, for `caller`, under the server's name and the caller's.
+    pub(crate) async fn verify_order(
+        &self,
+        caller: &VerifyCaller,
+        order: VerifyOrder,
+        (id, request_id): (String, String),
+    ) -> Result<v1::VerifyTransactionResponse, Status> {
+        let VerifyCaller { tenant, deadline, room, .. } = caller;
+        self.shared.verdict_keys.check(order.sign)?;
+        let mut order = VerifyOrder { tenant: tenant.clone(), ..order };
+        let resolved = self.resolve(&mut order, room.as_ref());
+        let _held = timeout_at((*deadline).into(), resolved)
+            .await
+            .unwrap_or(Err(ExecuteError::CallDeadline.into()))?;
+        let span = tracing::info_span!(
+            "verify",
+            execution_id = id,
+            request_id,
+            tier = ?order.tier,
+            outcome = field::Empty,
+            cycles = field::Empty,
+        );
+        let verification = async {
+            let result = self.verify_soon(caller, order).await.inspect_err(tell_error);
+            tell(result.as_ref());
+            result
+        };
+        let verification = verification.instrument(span).await?;
+        let sign = |about| self.shared.verdict_keys.sign(about, &verification.ended);
+        let signed = verification.signable.as_deref().map(sign).transpose()?.flatten();
+        let response = verified(verification, &tenant.account, id, request_id);
+        Ok(v1::VerifyTransactionResponse { signed: signed.map(signed_verdict), ..response })
+    }
+
+    /// Verifies; again and again, if it may wait for room.
+    async fn verify_soon(
+        &self,
+        caller: &VerifyCaller,
+        order: VerifyOrder,
+    ) -> Result<Verification, ExecuteError> {
+        if !caller.is_patient {
+            return self.verify(order, caller.deadline).await;
+        }
+        let mut wait = ROOM_WAIT;
+        loop {
+            match self.verify(order.clone(), caller.deadline).await {
+                Err(ExecuteError::QueueFull | ExecuteError::Busy)
+                    if Instant::now() + wait < caller.deadline =>
+                {
+                    sleep(wait).await;
+                    wait = (2 * wait).min(ROOM_WAIT_MAX);
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+/// Writes the verdict into the current span and the log.
+fn tell(result: Result<&Verification, &ExecuteError>) {
+    let span = tracing::Span::current();
+    span.record("outcome", verification_name(result.map(|verification| &verification.ended)));
+    if let Ok(verification) = result
+        && let Ended::Reported(verified) = &verification.ended
+    {
+        span.record("cycles", signed(verified.cycles));
+    }
+    tracing::debug!("verified");
+}

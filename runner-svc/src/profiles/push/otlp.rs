@@ -1,0 +1,54 @@
+//! OTLP profiles (v1development) over gRPC.
+
+use antares_profile_view::otlp_request;
+use opentelemetry_proto::tonic::collector::profiles::v1development::{
+    ExportProfilesServiceRequest, profiles_service_client::ProfilesServiceClient,
+};
+use tonic::transport::{Channel, Endpoint, Error};
+
+use crate::{
+    grpc::profile_service::Named,
+    profiles::push::window::{PushError, Window, since_epoch},
+};
+
+/// What is sent.
+pub(crate) type Request = ExportProfilesServiceRequest;
+
+/// A receiver of OTLP. Connects when it is needed, and again after it was lost.
+pub(crate) struct Otlp {
+    client: ProfilesServiceClient<Channel>,
+    /// Cycles between samples, on average.
+    period: i64,
+}
+
+impl Otlp {
+    /// The receiver at `endpoint`. Call it within a runtime.
+    pub(crate) fn new(endpoint: &str, sample_cycles: u64) -> Result<Self, Error> {
+        let channel = Endpoint::from_shared(endpoint.to_owned())?.connect_lazy();
+        let period = i64::try_from(sample_cycles).unwrap_or(i64::MAX);
+        Ok(Self { client: ProfilesServiceClient::new(channel), period })
+    }
+
+    /// What to send of `named`: receivers refuse profiles without a time.
+    pub(crate) fn request(&self, named: &Named, window: Window) -> Request {
+        let mut request = otlp_request(&named.view(), &named.labels);
+        let start = since_epoch(window.start);
+        let took = since_epoch(window.end).saturating_sub(start);
+        let scopes = request.resource_profiles.iter_mut().flat_map(|resource| &mut resource.scope_profiles);
+        for profile in scopes.flat_map(|scope| &mut scope.profiles) {
+            profile.time_unix_nano = u64::try_from(start.as_nanos()).unwrap_or(u64::MAX);
+            profile.duration_nano = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+            profile.period = self.period;
+        }
+        request
+    }
+
+    pub(crate) async fn send(&self, request: Request) -> Result<(), PushError> {
+        let answer = self.client.clone().export(request).await;
+        let answer = answer.map_err(|status| PushError::Refused(status.to_string()))?;
+        match answer.into_inner().partial_success {
+            Some(partial) if partial.rejected_profiles > 0 => Err(PushError::Refused(partial.error_message)),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! A compiler service elsewhere as a source, over gRPC.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, LIBRARY_BYTES_MAX, Seen, Sha256Digest};
+use antares_proto::v1::{
+    self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
+    upload_request,
+};
+use antares_serve::{Account, CHUNK_BYTES, Config, Metrics, TENANT, TokenFile, inject, script_mistake};
+use antares_trust::Trust;
+use bytes::Bytes;
+use tokio::time::timeout;
+use tonic::{
+    Request, Status, Streaming, async_trait,
+    metadata::{Ascii, MetadataValue},
+    transport::Channel,
+};
+
+use crate::{
+    grpc::status::{is_not_compiled, no_script, told},
+    source::compilers::{Compilers, Member, RemoteError},
+    source::hedge::{Asked, Hedges, is_last_word},
+    source::{ArtifactSource, Fetched, FetchedLibrary, SourceError, Wanted},
+};
+
+/// Compiler services elsewhere. Connects when it is needed, and again after it was lost.
+#[derive(Clone, Debug)]
+pub struct RemoteSource {
+    compilers: Compilers,
+    hedges: Hedges,
+    script_bytes_max: u64,
+    call_timeout: Duration,
+    trust: Option<Arc<Trust>>,
+    token: Option<TokenFile>,
+    /// For whom it asks; the compiler service believes it of a caller that may act for others.
+    tenant: Option<MetadataValue<Ascii>>,
+}
+
+type Client = CompilerServiceClient<Channel>;
+
+impl RemoteSource {
+    /// The service that `config` names, with TLS if its URL says so. Call it within a runtime.
+    ///
+    /// # Errors
+    /// The URL is none, or the files are of no use.
+    pub fn new(config: &Config, metrics: &Metrics) -> Result<Self, RemoteError> {
+        let (limits, compilers) = (&config.runner, Compilers::new(config, metrics)?);
+        let trust = config.signing.trusted.clone().map(Trust::of_list).transpose()?.map(Arc::new);
+        if trust.is_none() {
+            tracing::warn!("signing.trusted is empty: native code is taken from the compiler as it comes");
+        }
+        let token_file = &limits.compiler_token_file;
+        let watched = (!token_file.is_empty()).then(|| TokenFile::watch(token_file.as_ref(), metrics));
+        let token = watched.transpose().map_err(RemoteError::Token)?;
+        let call_timeout = Duration::from_millis(limits.call_ms_max);
+        Ok(Self {
+            compilers,
+            hedges: Hedges::new(limits.compiler_hedge_percent, metrics),
+            script_bytes_max: limits.script_bytes_max,
+            call_timeout,
+            trust,
+            token,
+            tenant: None,
+        })
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        inject(request.metadata_mut());
+        if let Some(token) = &self.token {
+            token.show(request.metadata_mut());
+        }
+        if let Some(tenant) = &self.tenant {
+            request.metadata_mut().insert(TENANT, tenant.clone());
+        }
+        request.set_timeout(self.call_timeout);
+        request
+    }
+
+    /// What the compilers say, in the order of `script`: the first one that answers, or says what the next
+    /// one would say too. Where that takes longer than most calls as `asked`, the next one is asked
+    /// meanwhile.
+    async fn ask<T, F>(
+        &self,
+        script: Sha256Digest,
+        asked: Option<Asked>,
+        call: impl Fn(Arc<Member>) -> F,
+    ) -> Result<T, SourceError>
+    where
+        F: Future<Output = Result<T, SourceError>>,
+    {
+        let order = self.compilers.in_order(script);
+        match (asked.filter(|_| self.hedges.is_on()), &order[..]) {
+            (Some(asked), [first, others @ ..]) if !others.is_empty() => {
+                let outrun = |is_gone| if is_gone { first.pass_over() } else { first.was_outrun() };
+                let (all, rest) =
+                    (in_turn(&order, asked.patience(), &call), in_turn(others, asked.patience(), &call));
+                self.hedges.race(asked, all, rest, outrun).await
+            }
+            _ => in_turn(&order, None, &call).await,
+        }
+    }
+
+    /// What the compiler answers; none if only what is stored is wanted, and nothing is.
+    async fn compile(
+        &self,
+        client: &Client,
+        wanted: &Wanted,
+    ) -> Result<Option<v1::CompileResponse>, SourceError> {
+        let options = options(wanted.options);
+        let message = || v1::CompileRequest {
+            script_sha256: wanted.script.to_string(),
+            options: Some(options.clone()),
+            least: v1::CodeTier::Baseline.into(),
+            stored_only: wanted.is_stored,
+        };
+        let ask = || async {
+            match client.clone().compile(self.request(message())).await {
+                Ok(response) => Ok(Some(response.into_inner())),
+                Err(status) if wanted.is_stored && is_not_compiled(&status) => Ok(None),
+                Err(status) => Err(told(wanted.script, status)),
+            }
+        };
+        let first = ask().await;
+        let (Err(SourceError::ScriptNotFound(_)), Some(elf)) = (&first, &wanted.elf) else { return first };
+        if let Some(mistake) = script_mistake(elf) {
+            return Err(no_script(mistake));
+        }
+        self.upload(client, wanted.script, elf.clone()).await?;
+        ask().await
+    }
+
+    async fn upload(&self, client: &Client, script: Sha256Digest, elf: Bytes) -> Result<(), SourceError> {
+        let header =
+            v1::BlobHeader { sha256: script.to_string(), size_bytes: elf.len() as u64, ..Default::default() };
+        let step = usize::try_from(CHUNK_BYTES).unwrap_or(usize::MAX);
+        let chunks = (0..elf.len()).step_by(step).map(move |start| {
+            upload_request::Part::Chunk(elf.slice(start..elf.len().min(start.saturating_add(step))))
+        });
+        let parts = std::iter::once(upload_request::Part::Header(header))
+            .chain(chunks)
+            .map(|part| v1::UploadRequest { part: Some(part) });
+        let uploaded = client.clone().upload(self.request(tokio_stream::iter(parts))).await;
+        uploaded.map(drop).map_err(|status| told(script, status))
+    }
+
+    async fn download(&self, client: &Client, key: ArtifactKey) -> Result<Blob, Status> {
+        let message = v1::GetArtifactRequest { artifact_key: key.to_string() };
+        let stream = client.clone().get_artifact(self.request(message)).await?.into_inner();
+        collect(stream, LIBRARY_BYTES_MAX, |response| {
+            response.part.map(|part| match part {
+                get_artifact_response::Part::Header(header) => Part::Header(header),
+                get_artifact_response::Part::Chunk(chunk) => Part::Chunk(chunk),
+            })
+        })
+        .await
+    }
+
+    async fn script_of(&self, client: &Client, digest: Sha256Digest) -> Result<Bytes, SourceError> {
+        let message = v1::GetScriptRequest { script_sha256: digest.to_string() };
+        let stream = client.clone().get_script(self.request(message)).await;
+        let stream = stream.map_err(|status| told(digest, status))?.into_inner();
+        let blob = collect(stream, self.script_bytes_max, |response| {
+            response.part.map(|part| match part {
+                get_script_response::Part::Header(header) => Part::Header(header),
+                get_script_response::Part::Chunk(chunk) => Part::Chunk(chunk),
+            })
+        });
+        Ok(blob.await.map_err(|status| told(digest, status))?.bytes)
+    }
+
+    async fn artifact_of(&self, client: &Client, wanted: &Wanted) -> Result<Option<Fetched>, SourceError> {
+        let Some(compiled) = self.compile(client, wanted).await? else { return Ok(None) };
+        let key = parse(&compiled.artifact_key)?;
+        if wanted.known == Some(key) {
+            return Ok(None);
+        }
+        let (compiled, blob) = match self.download(client, key).await {
+            Ok(blob) => (compiled, blob),
+            // Evicted, or found corrupt, since the answer: compiled again, once.
+            Err(status) if matches!(told(wanted.script, status.clone()), SourceError::ScriptNotFound(_)) => {
+                let Some(compiled) = self.compile(client, wanted).await? else { return Ok(None) };
+                let blob = self.download(client, parse(&compiled.artifact_key)?).await;
+                (compiled, blob.map_err(|status| told(wanted.script, status))?)
+            }
+            Err(status) => return Err(told(wanted.script, status)),
+        };
+        let made = compiled.cache() == v1::CacheUse::Miss;
+        Ok(Some(Fetched {
+            key: parse(&compiled.artifact_key)?,
+            tier: tier(&compiled)?,
+            hints: hints(&compiled.hints_sha256)?,
+            library: FetchedLibrary::Sent { bytes: blob.bytes, sha256: parse(&blob.sha256)? },
+            manifest: blob.manifest,
+            made_ms: made.then_some(compiled.compile_ms),
+        }))
+    }
+}
+
+#[async_trait]
+impl ArtifactSource for RemoteSource {
+    async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError> {
+        let started = Instant::now();
+        let call = |member: Arc<Member>| async move { self.script_of(&member.client(), digest).await };
+        let script = self.ask(digest, Some(Asked::Script), call).await?;
+        self.hedges.note(Asked::Script, started.elapsed());
+        Ok(script)
+    }
+
+    fn of(&self, account: &Account) -> Arc<dyn ArtifactSource> {
+        let tenant = account.tenant().parse().ok().filter(|_| !account.tenant().is_empty());
+        Arc::new(Self { tenant, ..self.clone() })
+    }
+
+    fn trust(&self) -> Option<Arc<Trust>> {
+        self.trust.clone()
+    }
+
+    async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError> {
+        let (wanted, started) = (&wanted, Instant::now());
+        // Nobody waits for long for something better than what is at hand.
+        let asked = wanted.known.is_none().then_some(Asked::Artifact);
+        let call = |member: Arc<Member>| async move { self.artifact_of(&member.client(), wanted).await };
+        let fetched = self.ask(wanted.script, asked, call).await?;
+        if fetched.as_ref().is_some_and(|fetched| fetched.made_ms.is_some()) {
+            self.hedges.note(Asked::Artifact, started.elapsed());
+        }
+        Ok(fetched)
+    }
+
+    async fn learn(
+        &self,
+        script: Sha256Digest,
+        of: CompileOptions,
+        seen: Seen,
+    ) -> Result<Option<Sha256Digest>, SourceError> {
+        let message = v1::LearnRequest {
+            script_sha256: script.to_string(),
+            options: Some(options(of)),
+            left: seen.left,
+            targets: seen.hints.into(),
+        };
+        let message = &message;
+        // Not by two: each would learn it.
+        let learnt = self.ask(script, None, |member| async move {
+            let learnt = member.client().learn(self.request(message.clone())).await;
+            learnt.map(tonic::Response::into_inner).map_err(|status| told(script, status))
+        });
+        hints(&learnt.await?.hints_sha256)
+    }
+}
+
+/// What `members` say, asked one after the other until one answers, or says what the next one would say too.
+/// One that is as good as gone is waited for as long as `patience`, and so is each after one that has
+/// answered.
+async fn in_turn<T, F>(
+    members: &[Arc<Member>],
+    patience: Option<Duration>,
+    call: impl Fn(Arc<Member>) -> F,
+) -> Result<T, SourceError>
+where
+    F: Future<Output = Result<T, SourceError>>,
+{
+    let mut worst = SourceError::Unavailable { detail: "there is no compiler".to_owned() };
+    for member in members {
+        let has_answer = !matches!(worst, SourceError::Unavailable { .. });
+        let answer = match patience.filter(|_| has_answer || member.is_passed_over()) {
+            Some(time) => timeout(time, call(member.clone())).await.unwrap_or_else(|_| {
+                Err(SourceError::Unavailable { detail: "a compiler is silent".to_owned() })
+            }),
+            None => call(member.clone()).await,
+        };
+        let is_gone = matches!(answer, Err(SourceError::Unavailable { .. }));
+        if is_gone {
+            member.pass_over();
+        } else {
+            member.has_answered();
+        }
+        if is_last_word(&answer) {
+            return answer;
+        }
+        // Another one may be there, have it, or have time. What one has said is worth more than that one is
+        // gone.
+        if let Err(error) = answer
+            && (!is_gone || matches!(worst, SourceError::Unavailable { .. }))
+        {
+            worst = error;
+        }
+    }
+    Err(worst)
+}
+
+fn options(options: CompileOptions) -> v1::ScriptOptions {
+    v1::ScriptOptions { vm_version: Some(options.vm_version), isa: Some(options.isa.to_string()) }
+}
+
+fn hints(text: &str) -> Result<Option<Sha256Digest>, SourceError> {
+    (!text.is_empty()).then(|| parse(text)).transpose()
+}
+
+fn parse(text: &str) -> Result<Sha256Digest, SourceError> {
+    text.parse()
+        .map_err(|error: antares_abi::KeyParseError| SourceError::Corrupt { detail: error.to_string() })
+}
+
+fn tier(compiled: &v1::CompileResponse) -> Result<CodeTier, SourceError> {
+    match compiled.code_tier() {
+        v1::CodeTier::Baseline => Ok(CodeTier::Baseline),
+        v1::CodeTier::Full => Ok(CodeTier::Full),
+        v1::CodeTier::Unspecified => {
+            Err(SourceError::Corrupt { detail: "the answer names no code tier".to_owned() })
+        }
+    }
+}
+
+struct Blob {
+    sha256: String,
+    bytes: Bytes,
+    manifest: Bytes,
+}
+
+enum Part {
+    Header(v1::BlobHeader),
+    Chunk(Bytes),
+}
+
+/// All bytes of a stream, at most `most`. Their digest is not checked here.
+async fn collect<M>(
+    mut stream: Streaming<M>,
+    most: u64,
+    part_of: impl Fn(M) -> Option<Part>,
+) -> Result<Blob, Status> {
+    let malformed = |detail: &str| Status::data_loss(format!("a stream of bytes is malformed: {detail}"));
+    let first = stream.message().await?.and_then(&part_of);
+    let Some(Part::Header(header)) = first else { return Err(malformed("no header")) };
+    if header.size_bytes > most {
+        return Err(malformed("longer than what is taken here"));
+    }
+    let mut bytes = Vec::new();
+    while let Some(message) = stream.message().await? {
+        let Some(Part::Chunk(chunk)) = part_of(message) else { return Err(malformed("a second header")) };
+        if (bytes.len() + chunk.len()) as u64 > header.size_bytes {
+            return Err(malformed("more bytes than announced"));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    if bytes.len() as u64 != header.size_bytes {
+        return Err(malformed("fewer bytes than announced"));
+    }
+    Ok(Blob { sha256: header.sha256, bytes: bytes.into(), manifest: header.manifest })
+}

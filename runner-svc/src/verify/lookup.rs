@@ -1,0 +1,232 @@
+//! Cells and headers of bare transactions, from the server's own node.
+
+use std::{
+    collections::HashMap,
+    error::Error,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use antares_node::{BareTransaction, ChainNode, NodeError, NodeOptions, ResolveError, Resolved};
+use antares_serve::{Fault, Metrics, NodeSection, chain};
+use bytes::Bytes;
+use ckb_types::{core::TransactionView, packed::Byte32, prelude::*};
+use prometheus::IntCounterVec;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::{
+    grpc::status::transaction_fault,
+    tenant::Tenant,
+    verify::parts::{CellPart, DataPart, DepPart, Parts},
+};
+
+/// How long a caller should wait for a node that does not answer.
+const RETRY_NODE: Duration = Duration::from_secs(2);
+
+/// Longest wait before a request is sent again.
+const BACKOFF_MAX: Duration = Duration::from_secs(2);
+
+/// Bytes of one answer of the node: more than a transaction of a block, the first one's too, in hexadecimal
+/// digits. Calls whose answers are longer together are sent one after another.
+const ANSWER_BYTES_MAX: usize = 8 << 20;
+
+/// What comes of a lookup. One that the call's deadline ends counts as nothing.
+const RESULTS: [&str; 5] = ["ok", "invalid", "unknown", "unavailable", "wrong"];
+
+/// The node, if there is one, and who asks it.
+pub(crate) struct Lookups {
+    node: Option<Node>,
+    results: IntCounterVec,
+}
+
+struct Node {
+    node: ChainNode,
+    places: Semaphore,
+    places_of_tenant: usize,
+    /// Those of tenants that are being served.
+    tenants: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
+
+impl Lookups {
+    /// Of the node in `section`. It is not asked yet.
+    pub(crate) fn new(section: Option<&NodeSection>, metrics: &Metrics) -> Result<Self, NodeError> {
+        let help = "Lookups of the cells of bare transactions at the node, by what came of them.";
+        let results = metrics.counters("antares_node_lookups_total", help, &["result"]);
+        for result in RESULTS {
+            results.with_label_values(&[result]);
+        }
+        Ok(Self { node: section.map(Node::new).transpose()?, results })
+    }
+
+    /// The transaction in `bare` with its cells, for `tenant`.
+    pub(crate) async fn parts(&self, tenant: &Tenant, bare: Bytes) -> Result<Parts, Fault> {
+        let Some(node) = &self.node else {
+            let problem = "this server has no node (node.rpc): send the transaction with its cells";
+            return Err(Fault::precondition("NODE_MISSING", problem));
+        };
+        let own = node.of_tenant(tenant);
+        // They are never closed. The own place comes first: who waits for it keeps others from nothing.
+        let (_own, _place) = (taken(&own).await, taken(&node.places).await);
+        let looked_up = async {
+            let BareTransaction(transaction) =
+                BareTransaction::read(&bare).map_err(|error| invalid("bare", &error))?;
+            let resolved = node.node.resolve_for_scripts(&transaction).await;
+            resolved.map(|resolved| parts(&transaction, resolved)).map_err(|error| told(&error))
+        };
+        let result = looked_up.await;
+        let name = result.as_ref().map_or_else(|failed| failed.result, |_| "ok");
+        self.results.with_label_values(&[name]).inc();
+        result.map_err(|failed| failed.fault)
+    }
+}
+
+impl Node {
+    fn new(section: &NodeSection) -> Result<Self, NodeError> {
+        let options = NodeOptions {
+            call_time: section.request_time,
+            connect_time: section.request_time.min(antares_node::limits::CONNECT_TIME_MAX),
+            attempts: section.attempts_max,
+            backoff_max: BACKOFF_MAX,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+            memory_bytes_max: section.cache_bytes_max,
+            ..NodeOptions::default()
+        };
+        Ok(Self {
+            node: ChainNode::new(&section.rpc, options)?,
+            places: Semaphore::new(section.lookups_max.min(Semaphore::MAX_PERMITS)),
+            places_of_tenant: section.lookups_per_tenant_max.min(Semaphore::MAX_PERMITS),
+            tenants: Mutex::default(),
+        })
+    }
+
+    fn of_tenant(&self, tenant: &Tenant) -> Arc<Semaphore> {
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = tenant.account.tenant();
+        if let Some(known) = tenants.get(name).and_then(Weak::upgrade) {
+            return known;
+        }
+        tenants.retain(|_, places| places.strong_count() > 0);
+        let places = Arc::new(Semaphore::new(self.places_of_tenant));
+        tenants.insert(name.to_owned(), Arc::downgrade(&places));
+        places
+    }
+}
+
+async fn taken(places: &Semaphore) -> Option<SemaphorePermit<'_>> {
+    places.acquire().await.ok()
+}
+
+/// A lookup that gave nothing.
+struct Failed {
+    fault: Fault,
+    result: &'static str,
+}
+
+fn invalid(path: &str, error: &dyn Error) -> Failed {
+    Failed { fault: transaction_fault(path, &error.to_string()), result: "invalid" }
+}
+
+/// What a caller is told. The node's address and words are the log's alone: they may hold secrets.
+fn told(error: &ResolveError) -> Failed {
+    let (path, source) = match error {
+        ResolveError::ChainNode(source) => (None, source),
+        ResolveError::At { path, source } => (Some(path.as_str()), source),
+        ResolveError::NoSuchOutput { path, .. } | ResolveError::NoGroup { path, .. } => {
+            return invalid(path, error);
+        }
+        ResolveError::TooMany { path, .. } => return invalid(path, error),
+        ResolveError::Cellbase => return invalid("bare", error),
+    };
+    let at = path.map(|path| format!("{path}: ")).unwrap_or_default();
+    if let NodeError::Unknown { asked, .. } = source {
+        let fault = Fault::not_found("CELL_NOT_FOUND", "on_chain", asked.of.clone());
+        let problem = "the node does not know it, or not yet";
+        return Failed { fault: fault.violation(path.unwrap_or("bare"), problem), result: "unknown" };
+    }
+    tracing::warn!(error = chain(error), "a bare transaction's cells cannot be had from the node");
+    if source.is_passing() {
+        let problem = format!("{at}the server's node does not answer");
+        return Failed {
+            fault: Fault::unavailable("NODE_UNAVAILABLE", problem, RETRY_NODE),
+            result: "unavailable",
+        };
+    }
+    let problem = format!("{at}the server's node gives no answer that can be believed");
+    Failed { fault: Fault::failed("NODE_WRONG", problem), result: "wrong" }
+}
+
+/// `transaction` and what the node has for it, as parts.
+fn parts(transaction: &TransactionView, resolved: Resolved) -> Parts {
+    let info = resolved.mock.mock_info;
+    let cell = |output: ckb_types::packed::CellOutput, data: Bytes, block: Option<Byte32>| CellPart {
+        output: output.as_bytes(),
+        data: DataPart::Inline(data),
+        block_hash: block.map(Into::into),
+    };
+    Parts {
+        tx: transaction.data().as_bytes(),
+        inputs: info.inputs.into_iter().map(|input| cell(input.output, input.data, input.header)).collect(),
+        cell_deps: info
+            .cell_deps
+            .into_iter()
+            .map(|dep| DepPart {
+                out_point: dep.cell_dep.out_point().as_bytes(),
+                cell: cell(dep.output, dep.data, dep.header),
+            })
+            .collect(),
+        headers: info.header_deps.iter().map(|header| header.data().as_bytes()).collect(),
+        extensions: info.extensions.into_iter().map(|(hash, bytes)| (hash.into(), bytes)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use antares_serve::Account;
+
+    use super::*;
+
+    fn node() -> Node {
+        let section = NodeSection {
+            rpc: "http://127.0.0.1:1".to_owned(),
+            cache_bytes_max: 0,
+            lookups_max: 4,
+            lookups_per_tenant_max: 3,
+            request_time: Duration::from_secs(1),
+            attempts_max: 1,
+        };
+        Node::new(&section).unwrap()
+    }
+
+    #[test]
+    fn each_tenant_has_its_places_for_as_long_as_it_asks() {
+        let node = node();
+        let of = |name: &str| node.of_tenant(&Tenant { account: Account::named(name), ..Tenant::default() });
+        let (first, other) = (of("first"), of("other"));
+        let taken: Vec<_> = (0..3).map(|_| first.try_acquire().unwrap()).collect();
+        assert!(of("first").try_acquire().is_err(), "it has all that one may have");
+        assert!(other.try_acquire().is_ok());
+        drop(taken);
+        drop((first, other));
+        drop(of("third"));
+        assert_eq!(node.tenants.lock().unwrap().len(), 1, "who asks no more is forgotten");
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_place() {
+        let path = || "tx.inputs[1].previous_output".to_owned();
+        for (error, field) in [
+            (ResolveError::Cellbase, "bare"),
+            (ResolveError::NoGroup { path: path(), detail: "short: 3".to_owned() }, &*path()),
+            (
+                ResolveError::TooMany { path: "tx.inputs", what: "entries", count: 2, count_max: 1 },
+                "tx.inputs",
+            ),
+        ] {
+            let failed = told(&error);
+            let status = tonic::Status::from(failed.fault);
+            let details = tonic_types::StatusExt::get_error_details(&status);
+            assert_eq!(details.bad_request().unwrap().field_violations[0].field, field);
+            assert_eq!(failed.result, "invalid");
+        }
+    }
+}

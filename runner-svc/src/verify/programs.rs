@@ -1,0 +1,283 @@
+//! The programs of a transaction: which there are, and their native code as far as it can be had in time.
+
+use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Instant};
+
+use antares_abi::{CompileOptions, Sha256Digest};
+use antares_pool::{
+    Sealed, executable_bytes,
+    job::{LibraryOf, Tier},
+};
+use antares_race::PendingCode;
+use antares_serve::{Account, chain};
+use antares_transaction::limits::PROGRAMS_MAX;
+use bytes::Bytes;
+use tokio::{sync::mpsc, task::JoinSet, time::timeout_at};
+use tracing::Instrument;
+
+use crate::{
+    artifacts::flight::flight,
+    artifacts::library::head_start,
+    artifacts::native::{Native, Origin},
+    ended::ExecuteError,
+    runner::Shared,
+    source::{Fallback, SourceError},
+    verify::hot::Remembered,
+};
+
+/// Where a program is.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// A whole cell, by ckb's hash of its data.
+    Cell([u8; 32]),
+    /// Somewhere in the transaction, perhaps: it was met beside programs of this one.
+    Beside(Arc<Sealed>),
+}
+
+/// A program that may be worth compiling.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) place: Place,
+    pub(crate) digest: Sha256Digest,
+    pub(crate) elf: Bytes,
+    pub(crate) options: CompileOptions,
+}
+
+impl From<Remembered> for Candidate {
+    fn from(Remembered { elf, bytes, options, .. }: Remembered) -> Self {
+        Self { digest: elf.digest(), place: Place::Beside(elf), elf: bytes, options }
+    }
+}
+
+/// A program with its native code, or why there is none.
+#[derive(Clone, Debug)]
+pub(crate) struct FoundProgram {
+    place: Place,
+    digest: Sha256Digest,
+    options: CompileOptions,
+    pub(crate) native: Option<Native>,
+    fallback: Option<Fallback>,
+}
+
+/// How the native code of a cell was had, for the answer.
+#[derive(Clone, Debug)]
+pub(crate) struct ProgramUse {
+    pub(crate) data_hash: [u8; 32],
+    pub(crate) vm_version: u32,
+    pub(crate) native: Option<Origin>,
+    pub(crate) fallback: Option<Fallback>,
+}
+
+impl FoundProgram {
+    /// One whose native code comes too late, unless it comes.
+    fn late(candidate: &Candidate) -> Self {
+        Self {
+            place: candidate.place.clone(),
+            digest: candidate.digest,
+            options: candidate.options,
+            native: None,
+            fallback: Some(Fallback::Deadline),
+        }
+    }
+
+    /// What it is, and why it has no native code, if it has none.
+    pub(crate) fn fallback(&self) -> (Sha256Digest, Option<Fallback>) {
+        (self.digest, self.fallback)
+    }
+
+    /// How its native code was had, if it is a cell.
+    pub(crate) fn to_use(&self) -> Option<ProgramUse> {
+        let Place::Cell(data_hash) = self.place else { return None };
+        let native = self.native.as_ref().map(Native::origin);
+        let vm_version = self.options.vm_version;
+        Some(ProgramUse { data_hash, vm_version, native, fallback: self.fallback })
+    }
+}
+
+/// Files beside a verification.
+pub(crate) const FILES_MAX: usize = PROGRAMS_MAX;
+
+/// The libraries of `programs`, and the ELFs that belong to them, as a worker takes them, at most `most`
+/// files: cells first, then as many of the others as there is room for.
+pub(crate) fn files(
+    programs: Vec<FoundProgram>,
+    most: usize,
+) -> (Vec<(LibraryOf, Native)>, Vec<Arc<Sealed>>) {
+    let (mut libraries, mut beside) = (Vec::new(), Vec::new());
+    for program in programs {
+        let Some(native) = program.native else { continue };
+        match program.place {
+            Place::Cell(data_hash) if libraries.len() < most => {
+                libraries.push((LibraryOf::Cell { data_hash }, native));
+            }
+            Place::Beside(elf) if libraries.len() + beside.len() + 2 <= most => {
+                libraries.push((LibraryOf::Beside, native));
+                beside.push(elf);
+            }
+            _ => {}
+        }
+    }
+    (libraries, beside)
+}
+
+/// Programs whose native code is on its way.
+pub(crate) struct Natives {
+    shared: Arc<Shared>,
+    account: Account,
+    tier: Tier,
+    until: Instant,
+    programs: Vec<FoundProgram>,
+    fetches: JoinSet<(usize, Result<Native, SourceError>)>,
+    /// Those that have not come, and whether a long compile of theirs has begun.
+    missing: BTreeMap<usize, bool>,
+    begin: mpsc::UnboundedReceiver<usize>,
+}
+
+impl Shared {
+    /// Asks for native code of each candidate.
+    pub(crate) fn natives(
+        self: &Arc<Self>,
+        account: &Account,
+        candidates: Vec<Candidate>,
+        tier: Tier,
+        deadline: Instant,
+    ) -> Natives {
+        // Half of what is left is for the run: an interpreter's answer is worth more than compiles without a
+        // run.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let until = if tier == Tier::Native { deadline } else { Instant::now() + left / 2 };
+        let (began, begin) = mpsc::unbounded_channel();
+        let mut natives = Natives {
+            shared: self.clone(),
+            account: account.clone(),
+            tier,
+            until,
+            programs: candidates.iter().map(FoundProgram::late).collect(),
+            fetches: JoinSet::new(),
+            missing: BTreeMap::new(),
+            begin,
+        };
+        for (index, candidate) in candidates.into_iter().enumerate() {
+            if candidate.elf.len() as u64 > self.limits.script_bytes_max {
+                natives.programs[index].fallback = Some(Fallback::CompileRefused);
+                continue;
+            }
+            let (shared, account, began) = (self.clone(), account.clone(), began.clone());
+            let fetch = async move {
+                let fetched = shared.fetch_program(&account, candidate, tier, || {
+                    // Nobody may wait any more.
+                    let _ = began.send(index);
+                });
+                (index, fetched.await)
+            };
+            natives.fetches.spawn(fetch.in_current_span());
+            natives.missing.insert(index, false);
+        }
+        natives
+    }
+
+    /// Native code of a program; `began` is told if its compile takes long and begins.
+    async fn fetch_program(
+        &self,
+        account: &Account,
+        Candidate { digest, elf, options, .. }: Candidate,
+        tier: Tier,
+        began: impl FnOnce(),
+    ) -> Result<Native, SourceError> {
+        let code = elf.clone();
+        let (start, mut long) = head_start(move || executable_bytes(&code));
+        let start = (tier != Tier::Native).then_some(start);
+        let mut native = pin!(self.library_after(account, digest, (Some(&elf), start), options));
+        tokio::select! {
+            biased;
+            native = &mut native => native,
+            true = long.begins() => {
+                began();
+                native.await
+            }
+        }
+    }
+}
+
+impl PendingCode for Natives {
+    type Error = ExecuteError;
+
+    async fn until_long(&mut self) -> Result<bool, ExecuteError> {
+        while self.missing.values().any(|is_long| !is_long) {
+            tokio::select! {
+                biased;
+                Some(index) = self.begin.recv() => {
+                    // It may have come before it was told to begin.
+                    self.missing.entry(index).and_modify(|is_long| *is_long = true);
+                }
+                fetched = timeout_at(self.until.into(), self.fetches.join_next()) => match fetched {
+                    Ok(Some(fetched)) => self.take(fetched.map_err(|_| ExecuteError::Internal)?)?,
+                    Ok(None) | Err(_) => return Ok(false),
+                },
+            }
+        }
+        Ok(!self.missing.is_empty())
+    }
+
+    async fn rest(&mut self) -> Result<(), ExecuteError> {
+        while let Ok(Some(fetched)) = timeout_at(self.until.into(), self.fetches.join_next()).await {
+            self.take(fetched.map_err(|_| ExecuteError::Internal)?)?;
+        }
+        Ok(())
+    }
+
+    fn wake(&self) {
+        for index in self.missing.keys() {
+            let FoundProgram { digest, options, .. } = self.programs[*index];
+            self.shared.libraries.hurry(&flight(&self.account, (digest, options), None));
+        }
+    }
+
+    fn there(&self) -> usize {
+        self.programs.iter().filter(|program| program.native.is_some()).count()
+    }
+
+    fn keep_later(&mut self) {
+        self.fetches.detach_all();
+    }
+}
+
+impl Natives {
+    /// The programs with what has come by now.
+    pub(crate) fn found(&self) -> Vec<FoundProgram> {
+        let mut programs = self.programs.clone();
+        // What has not come in time comes too late.
+        let is_early = Instant::now() < self.until;
+        for index in self.missing.keys().filter(|_| is_early) {
+            programs[*index].fallback = Some(Fallback::Compiling);
+        }
+        programs
+    }
+
+    fn take(&mut self, (index, fetched): (usize, Result<Native, SourceError>)) -> Result<(), ExecuteError> {
+        self.missing.remove(&index);
+        let program = &mut self.programs[index];
+        // Nobody asked for what was only remembered.
+        let tier = if matches!(program.place, Place::Cell(_)) { self.tier } else { Tier::Auto };
+        program.fallback = None;
+        match fetched {
+            Ok(found) if self.shared.leaves_early(&self.account, self.tier, &found) => {
+                program.fallback = Some(Fallback::LeavesEarly);
+            }
+            Ok(found) => program.native = Some(found),
+            Err(error) => program.fallback = Some(fallback(error, tier)?),
+        }
+        Ok(())
+    }
+}
+
+/// Why the interpreter runs a program after this error. What the compiler refuses is left to it in every
+/// tier: it names the error, if the program is run at all.
+fn fallback(error: SourceError, tier: Tier) -> Result<Fallback, SourceError> {
+    match error.fallback() {
+        Some(why) if tier != Tier::Native || why == Fallback::CompileRefused => {
+            tracing::info!(fallback = why.name(), error = chain(&error), "no native code");
+            Ok(why)
+        }
+        _ => Err(error),
+    }
+}

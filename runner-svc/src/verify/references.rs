@@ -1,0 +1,84 @@
+//! Cells of a transaction whose data is named by the digest of an upload: hot cells take their place. Nothing
+//! is copied.
+
+use std::{collections::HashSet, sync::Arc, time::Instant};
+
+use antares_abi::Sha256Digest;
+use antares_serve::{Account, HeldBytes, RequestBytes};
+use antares_transaction::limits::TRANSACTION_BYTES_MAX;
+use tonic::Status;
+
+use crate::{
+    ended::ExecuteError,
+    grpc::status::transaction_fault,
+    runner::Runner,
+    verify::VerifyOrder,
+    verify::hot_cells::HotCell,
+    verify::parts::{DataPart, Source},
+};
+
+/// What calls in progress take for data that they name. Those that use a cell at the same time share what is
+/// held for it.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    _own: HeldBytes,
+    _shared: Vec<Arc<HeldBytes>>,
+}
+
+impl Runner {
+    /// Finds the data that the transaction of `order` names. It is held in `room` for as long as the answer
+    /// lives: what leaves the hot set meanwhile stays in memory for it.
+    pub(crate) async fn resolve(
+        &self,
+        order: &mut VerifyOrder,
+        room: Option<&RequestBytes>,
+    ) -> Result<Held, Status> {
+        let started = Instant::now();
+        let held = RequestBytes::hold(room, 0)?;
+        if let Source::Bare(bare) = &order.source {
+            let parts = self.shared.lookups.parts(&order.tenant, bare.clone()).await?;
+            held.grow(parts.bytes())?;
+            order.source = Source::Parts(Box::new(parts));
+        }
+        let account = &order.tenant.account;
+        let Source::Parts(parts) = &mut order.source else { return Ok(Held::default()) };
+        let (mut total, mut known, mut shared) = (0_u64, HashSet::new(), Vec::new());
+        for (place, data) in parts.data_mut() {
+            // What was found already is held by whoever found it.
+            let is_here = if let DataPart::Stored(digest) = data {
+                *data = DataPart::Hot(self.hot_cell(account, *digest).await?);
+                true
+            } else {
+                false
+            };
+            let DataPart::Hot(cell) = data else { continue };
+            let bytes = cell.sealed.len();
+            total = total.saturating_add(bytes);
+            if total > TRANSACTION_BYTES_MAX as u64 {
+                let path = place.path();
+                let problem =
+                    format!("{path}: more than {TRANSACTION_BYTES_MAX} bytes with what the digests name");
+                return Err(transaction_fault(&path, &problem).into());
+            }
+            if !is_here {
+                continue;
+            }
+            if known.insert(cell.sealed.digest()) {
+                shared.push(cell.hold(room)?);
+            } else {
+                // A short message must not become a long one for free.
+                held.grow(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+            }
+        }
+        order.resolving = started.elapsed();
+        Ok(Held { _own: held, _shared: shared })
+    }
+
+    pub(crate) async fn hot_cell(
+        &self,
+        account: &Account,
+        digest: Sha256Digest,
+    ) -> Result<Arc<HotCell>, ExecuteError> {
+        Ok(self.shared.hot_cells.get(account, digest).await?)
+    }
+}
