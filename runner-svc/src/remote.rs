@@ -6,6 +6,7 @@ use std::{
 };
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, LIBRARY_BYTES_MAX, Seen, Sha256Digest};
+use antares_client::balance::{Balance, Server};
 use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
     upload_request,
@@ -21,7 +22,7 @@ use tonic::{
 };
 
 use crate::{
-    compilers::{Compilers, Member, RemoteError},
+    compilers::{RemoteError, client, compilers},
     hedge::{Asked, Hedges, is_last_word},
     source::{ArtifactSource, Fetched, FetchedLibrary, SourceError, Wanted},
     status::{is_not_compiled, no_script, told},
@@ -30,7 +31,7 @@ use crate::{
 /// Compiler services elsewhere. Connects when it is needed, and again after it was lost.
 #[derive(Clone, Debug)]
 pub struct RemoteSource {
-    compilers: Compilers,
+    compilers: Balance,
     hedges: Hedges,
     script_bytes_max: u64,
     call_timeout: Duration,
@@ -48,7 +49,7 @@ impl RemoteSource {
     /// # Errors
     /// The URL is none, or the files are of no use.
     pub fn new(config: &Config, metrics: &Metrics) -> Result<Self, RemoteError> {
-        let (limits, compilers) = (&config.runner, Compilers::new(config, metrics)?);
+        let (limits, compilers) = (&config.runner, compilers(config, metrics)?);
         let trust = config.signing.trusted.clone().map(Trust::of_list).transpose()?.map(Arc::new);
         if trust.is_none() {
             tracing::warn!("signing.trusted is empty: native code is taken from the compiler as it comes");
@@ -88,15 +89,16 @@ impl RemoteSource {
         &self,
         script: Sha256Digest,
         asked: Option<Asked>,
-        call: impl Fn(Arc<Member>) -> F,
+        call: impl Fn(Arc<Server>) -> F,
     ) -> Result<T, SourceError>
     where
         F: Future<Output = Result<T, SourceError>>,
     {
-        let order = self.compilers.in_order(script);
+        let order = self.compilers.ranked(&script.0);
         match (asked.filter(|_| self.hedges.is_on()), &order[..]) {
             (Some(asked), [first, others @ ..]) if !others.is_empty() => {
-                let outrun = |is_gone| if is_gone { first.pass_over() } else { first.was_outrun() };
+                let outrun =
+                    |is_gone| if is_gone { first.circuit().open() } else { first.circuit().outrun() };
                 let (all, rest) =
                     (in_turn(&order, asked.patience(), &call), in_turn(others, asked.patience(), &call));
                 self.hedges.race(asked, all, rest, outrun).await
@@ -205,7 +207,7 @@ impl RemoteSource {
 impl ArtifactSource for RemoteSource {
     async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError> {
         let started = Instant::now();
-        let call = |member: Arc<Member>| async move { self.script_of(&member.client(), digest).await };
+        let call = |server: Arc<Server>| async move { self.script_of(&client(&server), digest).await };
         let script = self.ask(digest, Some(Asked::Script), call).await?;
         self.hedges.note(Asked::Script, started.elapsed());
         Ok(script)
@@ -224,7 +226,7 @@ impl ArtifactSource for RemoteSource {
         let (wanted, started) = (&wanted, Instant::now());
         // Nobody waits for long for something better than what is at hand.
         let asked = wanted.known.is_none().then_some(Asked::Artifact);
-        let call = |member: Arc<Member>| async move { self.artifact_of(&member.client(), wanted).await };
+        let call = |server: Arc<Server>| async move { self.artifact_of(&client(&server), wanted).await };
         let fetched = self.ask(wanted.script, asked, call).await?;
         if fetched.as_ref().is_some_and(|fetched| fetched.made_ms.is_some()) {
             self.hedges.note(Asked::Artifact, started.elapsed());
@@ -246,39 +248,39 @@ impl ArtifactSource for RemoteSource {
         };
         let message = &message;
         // Not by two: each would learn it.
-        let learnt = self.ask(script, None, |member| async move {
-            let learnt = member.client().learn(self.request(message.clone())).await;
+        let learnt = self.ask(script, None, |server| async move {
+            let learnt = client(&server).learn(self.request(message.clone())).await;
             learnt.map(tonic::Response::into_inner).map_err(|status| told(script, status))
         });
         hints(&learnt.await?.hints_sha256)
     }
 }
 
-/// What `members` say, asked one after the other until one answers, or says what the next one would say too.
+/// What `servers` say, asked one after the other until one answers, or says what the next one would say too.
 /// One that is as good as gone is waited for as long as `patience`, and so is each after one that has
 /// answered.
 async fn in_turn<T, F>(
-    members: &[Arc<Member>],
+    servers: &[Arc<Server>],
     patience: Option<Duration>,
-    call: impl Fn(Arc<Member>) -> F,
+    call: impl Fn(Arc<Server>) -> F,
 ) -> Result<T, SourceError>
 where
     F: Future<Output = Result<T, SourceError>>,
 {
     let mut worst = SourceError::Unavailable { detail: "there is no compiler".to_owned() };
-    for member in members {
+    for server in servers {
         let has_answer = !matches!(worst, SourceError::Unavailable { .. });
-        let answer = match patience.filter(|_| has_answer || member.is_passed_over()) {
-            Some(time) => timeout(time, call(member.clone())).await.unwrap_or_else(|_| {
+        let answer = match patience.filter(|_| has_answer || server.circuit().is_open()) {
+            Some(time) => timeout(time, call(server.clone())).await.unwrap_or_else(|_| {
                 Err(SourceError::Unavailable { detail: "a compiler is silent".to_owned() })
             }),
-            None => call(member.clone()).await,
+            None => call(server.clone()).await,
         };
         let is_gone = matches!(answer, Err(SourceError::Unavailable { .. }));
         if is_gone {
-            member.pass_over();
+            server.circuit().open();
         } else {
-            member.has_answered();
+            server.circuit().answered();
         }
         if is_last_word(&answer) {
             return answer;

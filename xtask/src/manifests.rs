@@ -153,6 +153,8 @@ const OURS: &[(&str, &[&str])] = &[
         &[
             "antares-abi",
             "antares-admin",
+            // It is a client of compilers.
+            "antares-client",
             "antares-transaction",
             "antares-proto",
             // The shape of what its workers tell.

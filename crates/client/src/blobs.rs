@@ -66,7 +66,7 @@ impl Blobs {
         let digests: Vec<String> = self.0.keys().cloned().collect();
         for script_sha256 in digests.chunks(ASKED_MAX) {
             let asked = v1::FindMissingRequest { script_sha256: script_sha256.to_vec() };
-            let mut compiler = CompilerServiceClient::new(link.server.channel.clone());
+            let mut compiler = CompilerServiceClient::new(link.server.channel());
             let missing = match compiler.find_missing(link.request(asked)).await {
                 Ok(answer) => answer.into_inner().missing_sha256,
                 Err(status) if takes_no_uploads(&status) => return Ok(Naming::Inline),

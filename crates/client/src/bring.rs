@@ -74,7 +74,5 @@ pub(crate) async fn upload(link: &Link, elf: &Bytes) -> Result<Response<v1::Uplo
     let chunks = (0..length).step_by(CHUNK_BYTES).map(move |start| Part::Chunk(chunk(start)));
     let parts = std::iter::once(Part::Header(header)).chain(chunks);
     let parts = parts.map(|part| v1::UploadRequest { part: Some(part) });
-    CompilerServiceClient::new(link.server.channel.clone())
-        .upload(link.request(tokio_stream::iter(parts)))
-        .await
+    CompilerServiceClient::new(link.server.channel()).upload(link.request(tokio_stream::iter(parts))).await
 }

@@ -10,9 +10,9 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     Error,
+    balance::{Lease, Server},
     inner::Inner,
     retry::{ATTEMPTS_MAX, pause},
-    servers::{Lease, Server},
     status::{Advice, is_well, late},
 };
 
@@ -48,7 +48,7 @@ impl Inner {
         let mut attempts = 0;
         let mut last: Option<String> = None;
         loop {
-            let lease = self.servers.pick(last.as_deref());
+            let lease = self.servers.least_busy(last.as_deref());
             let link = Link { inner: self.clone(), server: lease.0.clone(), until };
             let answer = tokio::time::timeout_at(until.into(), attempt(link)).await;
             attempts += 1;
@@ -60,7 +60,7 @@ impl Inner {
                 Ok(Err(status)) => status,
                 Err(_) => late(),
             };
-            let server = lease.0.name.clone();
+            let server = lease.0.name().to_owned();
             match self.wait(&status, &lease, attempts).filter(|wait| Instant::now() + *wait < until) {
                 Some(wait) => {
                     // While it waits the server is nobody's burden.
@@ -83,7 +83,7 @@ impl Inner {
                 return None;
             }
             Advice::Elsewhere => {
-                lease.0.pass_over();
+                lease.0.circuit().open();
                 // A server that dies loses all its calls at once, and each may ask another one.
                 if attempts == 1 {
                     return Some(pause(0, Duration::ZERO));

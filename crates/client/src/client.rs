@@ -39,11 +39,6 @@ impl Client {
         Self { inner: Arc::new(inner), deadline }
     }
 
-    #[cfg(test)]
-    pub(crate) fn into_servers(self) -> crate::servers::Servers {
-        Arc::into_inner(self.inner).unwrap().servers
-    }
-
     /// The same client with another time for each call.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
@@ -67,7 +62,7 @@ impl Client {
                 ..request.clone()
             };
             let ask = |naming| {
-                let (mut runner, call) = (runner(&link.server.channel), link.request(named(naming)));
+                let (mut runner, call) = (runner(&link.server.channel()), link.request(named(naming)));
                 async move { runner.execute(call).await }
             };
             with_script(&link, script, ask).await
@@ -93,7 +88,7 @@ impl Client {
                 ..request.clone()
             };
             let ask = |naming| {
-                let (mut runner, call) = (runner(&link.server.channel), link.request(named(naming)));
+                let (mut runner, call) = (runner(&link.server.channel()), link.request(named(naming)));
                 async move { runner.execute_batch(call).await }
             };
             with_script(&link, script, ask).await
@@ -138,7 +133,7 @@ impl Client {
                 {
                     blobs.put_into(&mut fields.cell_deps);
                 }
-                let (mut runner, call) = (runner(&link.server.channel), link.request(request));
+                let (mut runner, call) = (runner(&link.server.channel()), link.request(request));
                 async move { runner.verify_transaction(call).await }
             };
             let began = Instant::now();
@@ -180,7 +175,7 @@ impl Client {
     /// No server answered.
     pub async fn capabilities(&self) -> Result<v1::RunnerCapabilities, Error> {
         let attempt = |link: Link| async move {
-            runner(&link.server.channel)
+            runner(&link.server.channel())
                 .get_capabilities(link.request(v1::GetRunnerCapabilitiesRequest {}))
                 .await
         };

@@ -6,9 +6,9 @@ use http::HeaderValue;
 
 use crate::{
     Client, Error,
-    endpoints::{Connecting, TlsFiles, Url},
+    connect::{Connecting, TlsFiles, connect},
     inner::Inner,
-    servers::Servers,
+    resolve::{Url, is_private},
     token::Token,
 };
 
@@ -88,7 +88,8 @@ impl Builder {
     /// # Errors
     /// A URL, a file or the tenant's name is of no use, or the token would travel without encryption.
     pub fn build(self) -> Result<Client, Error> {
-        let urls: Vec<Url> = self.servers.iter().map(|url| Url::parse(url)).collect::<Result<_, _>>()?;
+        let urls: Vec<Url> =
+            self.servers.iter().map(|url| Url::parse(url)?.without_path()).collect::<Result<_, _>>()?;
         if urls.is_empty() {
             return Err(Error::NoServer);
         }
@@ -96,11 +97,11 @@ impl Builder {
             Some(path) => Token::file(path.clone())?,
             None => Token::None,
         };
-        if let Some(url) = urls.iter().find(|url| token.is_some() && !url.is_safe()) {
+        if let Some(url) = urls.iter().find(|url| token.is_some() && !is_private(&url.text)) {
             return Err(Error::TokenInTheOpen { url: url.text.clone() });
         }
         let tenant = self.tenant.as_deref().map(tenant).transpose()?;
-        let servers = Servers::new(urls, self.connecting)?;
+        let servers = connect(urls, self.connecting)?;
         Ok(Client::new(Inner::new(servers, token, tenant), self.deadline))
     }
 }

@@ -3,19 +3,19 @@
 use http::HeaderValue;
 use tonic::metadata::{MetadataMap, MetadataValue};
 
-use crate::{retry::Budget, servers::Servers, token::Token};
+use crate::{balance::Balance, retry::Budget, token::Token};
 
 /// What all clones of a client share.
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(crate) servers: Servers,
+    pub(crate) servers: Balance,
     pub(crate) budget: Budget,
     token: Token,
     tenant: Option<HeaderValue>,
 }
 
 impl Inner {
-    pub(crate) fn new(servers: Servers, token: Token, tenant: Option<HeaderValue>) -> Self {
+    pub(crate) fn new(servers: Balance, token: Token, tenant: Option<HeaderValue>) -> Self {
         Self { servers, token, tenant, budget: Budget::default() }
     }
 

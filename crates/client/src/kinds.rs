@@ -66,7 +66,7 @@ impl Kind for Runs {
         link: &Link,
         requests: ReceiverStream<Self::Request>,
     ) -> Result<Streaming<Self::Response>, Status> {
-        let opened = runner(&link.server.channel).execute_session(link.request(requests)).await;
+        let opened = runner(&link.server.channel()).execute_session(link.request(requests)).await;
         Ok(opened?.into_inner())
     }
 
@@ -118,7 +118,7 @@ impl Kind for Verifications {
         link: &Link,
         requests: ReceiverStream<Self::Request>,
     ) -> Result<Streaming<Self::Response>, Status> {
-        let opened = runner(&link.server.channel).verify_session(link.request(requests)).await;
+        let opened = runner(&link.server.channel()).verify_session(link.request(requests)).await;
         Ok(opened?.into_inner())
     }
 

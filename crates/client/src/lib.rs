@@ -22,18 +22,20 @@
 //! Generated messages are in [`v1`]; `proto/antares/v1` documents them.
 #![forbid(unsafe_code)]
 
+pub mod balance;
 mod blobs;
 mod bring;
 mod call;
+pub mod circuit_breaker;
 mod client;
 mod config;
-mod endpoints;
+mod connect;
 mod error;
 mod inner;
 mod kinds;
 mod naming;
+pub mod resolve;
 mod retry;
-mod servers;
 mod session;
 mod status;
 mod token;
@@ -41,7 +43,7 @@ mod token;
 pub use antares_proto::v1;
 pub use client::Client;
 pub use config::Builder;
-pub use endpoints::TlsFiles;
+pub use connect::{CONNECT_TIME_MAX, KEEPALIVE, TlsFiles};
 pub use error::Error;
 pub use naming::Script;
 pub use session::{Answer, Session};

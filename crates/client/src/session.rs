@@ -147,8 +147,8 @@ impl<K: Kind> Driver<K> {
                 return;
             }
             let before = self.answered;
-            let lease = inner.servers.pick(last.as_deref());
-            let server = lease.0.name.clone();
+            let lease = inner.servers.least_busy(last.as_deref());
+            let server = lease.0.name().to_owned();
             let until = Instant::now() + self.part;
             let link = Link { inner: inner.clone(), server: lease.0.clone(), until };
             let began = Instant::now();
