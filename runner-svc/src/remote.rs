@@ -6,7 +6,10 @@ use std::{
 };
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, LIBRARY_BYTES_MAX, Seen, Sha256Digest};
-use antares_client::balance::{Balance, Server};
+use antares_client::{
+    balance::{Balance, Server},
+    hedge::HedgeEvent,
+};
 use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
     upload_request,
@@ -23,8 +26,8 @@ use tonic::{
 
 use crate::{
     compilers::{RemoteError, client, compilers},
-    hedge::{Asked, Hedges, is_last_word},
-    source::{ArtifactSource, Fetched, FetchedLibrary, SourceError, Wanted},
+    hedge::{Asked, Hedges},
+    source::{ArtifactSource, Fallback, Fetched, FetchedLibrary, SourceError, Wanted},
     status::{is_not_compiled, no_script, told},
 };
 
@@ -97,11 +100,20 @@ impl RemoteSource {
         let order = self.compilers.ranked(&script.0);
         match (asked.filter(|_| self.hedges.is_on()), &order[..]) {
             (Some(asked), [first, others @ ..]) if !others.is_empty() => {
-                let outrun =
-                    |is_gone| if is_gone { first.circuit().open() } else { first.circuit().outrun() };
-                let (all, rest) =
-                    (in_turn(&order, asked.patience(), &call), in_turn(others, asked.patience(), &call));
-                self.hedges.race(asked, all, rest, outrun).await
+                let hedge = self.hedges.of(asked);
+                let tell = |event| {
+                    self.hedges.count(asked, event);
+                    match event {
+                        HedgeEvent::Won { is_gone: true } => first.circuit().open(),
+                        HedgeEvent::Won { is_gone: false } => first.circuit().outrun(),
+                        HedgeEvent::Lost | HedgeEvent::NoBudget => {}
+                    }
+                };
+                let (all, others) = (
+                    in_turn(&order, hedge.silence_max(), &call),
+                    in_turn(others, hedge.silence_max(), &call),
+                );
+                hedge.race(all, others, is_last_word, tell).await
             }
             _ => in_turn(&order, None, &call).await,
         }
@@ -209,7 +221,7 @@ impl ArtifactSource for RemoteSource {
         let started = Instant::now();
         let call = |server: Arc<Server>| async move { self.script_of(&client(&server), digest).await };
         let script = self.ask(digest, Some(Asked::Script), call).await?;
-        self.hedges.note(Asked::Script, started.elapsed());
+        self.hedges.of(Asked::Script).note(started.elapsed());
         Ok(script)
     }
 
@@ -229,7 +241,7 @@ impl ArtifactSource for RemoteSource {
         let call = |server: Arc<Server>| async move { self.artifact_of(&client(&server), wanted).await };
         let fetched = self.ask(wanted.script, asked, call).await?;
         if fetched.as_ref().is_some_and(|fetched| fetched.made_ms.is_some()) {
-            self.hedges.note(Asked::Artifact, started.elapsed());
+            self.hedges.of(Asked::Artifact).note(started.elapsed());
         }
         Ok(fetched)
     }
@@ -257,11 +269,11 @@ impl ArtifactSource for RemoteSource {
 }
 
 /// What `servers` say, asked one after the other until one answers, or says what the next one would say too.
-/// One that is as good as gone is waited for as long as `patience`, and so is each after one that has
+/// One that is as good as gone is waited for as long as `silence_max`, and so is each after one that has
 /// answered.
 async fn in_turn<T, F>(
     servers: &[Arc<Server>],
-    patience: Option<Duration>,
+    silence_max: Option<Duration>,
     call: impl Fn(Arc<Server>) -> F,
 ) -> Result<T, SourceError>
 where
@@ -270,7 +282,7 @@ where
     let mut worst = SourceError::Unavailable { detail: "there is no compiler".to_owned() };
     for server in servers {
         let has_answer = !matches!(worst, SourceError::Unavailable { .. });
-        let answer = match patience.filter(|_| has_answer || server.circuit().is_open()) {
+        let answer = match silence_max.filter(|_| has_answer || server.circuit().is_open()) {
             Some(time) => timeout(time, call(server.clone())).await.unwrap_or_else(|_| {
                 Err(SourceError::Unavailable { detail: "a compiler is silent".to_owned() })
             }),
@@ -294,6 +306,16 @@ where
         }
     }
     Err(worst)
+}
+
+/// Whether another compiler would say the same.
+fn is_last_word<T>(answer: &Result<T, SourceError>) -> bool {
+    !matches!(
+        answer,
+        Err(SourceError::Unavailable { .. }
+            | SourceError::ScriptNotFound(_)
+            | SourceError::NoArtifact { why: Fallback::WorkersBusy, .. })
+    )
 }
 
 fn options(options: CompileOptions) -> v1::ScriptOptions {

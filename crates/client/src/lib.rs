@@ -31,6 +31,7 @@ mod client;
 mod config;
 mod connect;
 mod error;
+pub mod hedge;
 mod inner;
 mod kinds;
 mod naming;
