@@ -4,18 +4,27 @@
 //! digest and their addresses), so equal scripts meet in one compile wherever they are run. One that is busy
 //! or gone is passed over for the next; that two compile the same script is waste and no mistake.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use antares_client::{
     Error, KEEPALIVE,
-    balance::{Balance, Server},
+    balance::Balance,
     circuit_breaker::CircuitSettings,
+    credentials::{Connection, Credentials, Token, bearer},
     resolve::{ResolveSettings, Resolver, Url},
 };
 use antares_proto::v1::compiler_service_client::CompilerServiceClient;
-use antares_serve::{Config, Metrics, TlsClient, TlsError, endpoint_at, keep};
+use antares_serve::{Config, Metrics, TlsClient, TlsError, endpoint_at, inject, keep, watch_files};
 use antares_trust::KeyError;
-use tonic::transport::{self, Channel, Endpoint};
+use tonic::{
+    metadata::{Ascii, MetadataValue},
+    transport::{self, Channel, Endpoint},
+};
 
 /// How names become compilers.
 const RESOLVE: ResolveSettings = ResolveSettings {
@@ -49,9 +58,32 @@ pub enum RemoteError {
     Keys(#[from] KeyError),
 }
 
-/// A client of the compiler `server`.
-pub(crate) fn client(server: &Server) -> CompilerServiceClient<Channel> {
-    CompilerServiceClient::new(server.channel()).max_decoding_message_size(MESSAGE_BYTES_MAX)
+/// A client of the compiler behind `connection`.
+pub(crate) fn client(connection: Connection) -> CompilerServiceClient<Connection> {
+    CompilerServiceClient::new(connection).max_decoding_message_size(MESSAGE_BYTES_MAX)
+}
+
+/// What calls to compilers carry; the file of the token is read again whenever it changes.
+pub(crate) fn credentials(token_file: &str, metrics: &Metrics) -> std::io::Result<Credentials> {
+    let mut credentials = Credentials { also: Some(inject), ..Credentials::default() };
+    if !token_file.is_empty() {
+        let path = PathBuf::from(token_file);
+        let token = Token::new(token(&path)?);
+        credentials.token = Some(token.clone());
+        watch_files("token", vec![path.clone()], metrics, move || {
+            token.set(self::token(&path)?);
+            Ok::<_, std::io::Error>(())
+        });
+    }
+    Ok(credentials)
+}
+
+fn token(path: &Path) -> std::io::Result<MetadataValue<Ascii>> {
+    let none = || {
+        let problem = format!("{} has no token", path.display());
+        std::io::Error::new(std::io::ErrorKind::InvalidData, problem)
+    };
+    bearer(std::fs::read_to_string(path)?.trim()).ok_or_else(none)
 }
 
 /// The compilers that `config` names, looked up again for ever. Call it within a runtime.
@@ -109,5 +141,22 @@ async fn look_up(compilers: Balance, mut resolver: Resolver, every: Duration) {
             tracing::info!(compilers, "the compilers have changed");
         }
         tokio::time::sleep(every).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_with_a_line_is_a_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        assert!(token(&path).is_err());
+        for (text, expected) in [("a.b.c\n", Some("Bearer a.b.c")), ("\n", None), ("a\nb", None)] {
+            std::fs::write(&path, text).unwrap();
+            let value = token(&path).ok().map(|value| value.to_str().unwrap().to_owned());
+            assert_eq!(value.as_deref(), expected);
+        }
     }
 }

@@ -2,14 +2,15 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use http::HeaderValue;
+use tonic::metadata::{Ascii, MetadataValue};
 
 use crate::{
     Client, Error,
+    call::Inner,
     connect::{Connecting, TlsFiles, connect},
-    inner::Inner,
+    credentials::{Credentials, Token},
     resolve::{Url, is_private},
-    token::Token,
+    retry::Budget,
 };
 
 /// Longest time of a call unless told otherwise: what servers allow by default.
@@ -93,28 +94,26 @@ impl Builder {
         if urls.is_empty() {
             return Err(Error::NoServer);
         }
-        let token = match &self.token_file {
-            Some(path) => Token::file(path.clone())?,
-            None => Token::None,
-        };
+        let token = self.token_file.map(Token::file).transpose()?;
         if let Some(url) = urls.iter().find(|url| token.is_some() && !is_private(&url.text)) {
             return Err(Error::TokenInTheOpen { url: url.text.clone() });
         }
         let tenant = self.tenant.as_deref().map(tenant).transpose()?;
         let servers = connect(urls, self.connecting)?;
-        Ok(Client::new(Inner::new(servers, token, tenant), self.deadline))
+        let credentials = Credentials { token, tenant, also: None };
+        Ok(Client::new(Inner { servers, budget: Budget::default(), credentials }, self.deadline))
     }
 }
 
 /// The name of a tenant as a header.
-fn tenant(name: &str) -> Result<HeaderValue, Error> {
+fn tenant(name: &str) -> Result<MetadataValue<Ascii>, Error> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let problem = "the name of a tenant is 1 to 64 letters, digits, '.', '_' or '-'";
     let wrong = || Error::Url { url: name.to_owned(), problem: problem.to_owned() };
     if !(1..=64).contains(&name.len()) || !name.bytes().all(is_plain) {
         return Err(wrong());
     }
-    HeaderValue::from_str(name).map_err(|_| wrong())
+    name.parse().map_err(|_| wrong())
 }
 
 #[cfg(test)]

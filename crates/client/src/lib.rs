@@ -30,24 +30,27 @@ pub mod circuit_breaker;
 mod client;
 mod config;
 mod connect;
+pub mod credentials;
 mod error;
 pub mod hedge;
-mod inner;
 mod kinds;
 mod naming;
 pub mod resolve;
-mod retry;
+pub mod retry;
 mod session;
 mod status;
-mod token;
+mod upload;
 
 pub use antares_proto::v1;
+pub use blobs::Blobs;
+pub use bring::{brought, by_digest_first};
 pub use client::Client;
 pub use config::Builder;
 pub use connect::{CONNECT_TIME_MAX, KEEPALIVE, TlsFiles};
 pub use error::Error;
-pub use naming::Script;
+pub use naming::{Naming, Script};
 pub use session::{Answer, Session};
+pub use upload::Upload;
 
 /// Answers of a session of transactions: verdicts, or why there is none.
 pub type VerifySession = Session<Result<v1::VerifyTransactionResponse, v1::OperationError>>;
