@@ -175,6 +175,7 @@ const OURS: &[(&str, &[&str])] = &[
         &[
             "antares-abi",
             "antares-capacity",
+            "antares-client",
             "antares-debugger",
             "antares-hosted",
             // The names of its passes.
