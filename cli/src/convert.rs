@@ -5,6 +5,7 @@ pub(crate) mod transaction;
 use std::time::Duration;
 
 use antares_abi::{ArtifactKey, CodeTier, Sha256Digest};
+use antares_client::Naming;
 use antares_pool::job::Tier;
 use antares_proto::v1;
 use anyhow::Context as _;
@@ -13,15 +14,6 @@ use crate::{
     report::{CacheUse, Outcome, Report, ServerDiagnosis},
     run_request::Request,
 };
-
-/// How a call names its script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Naming {
-    /// By its digest: the server has it.
-    Digest,
-    /// With all its bytes in the call.
-    Inline,
-}
 
 /// The call that runs `request`.
 pub(crate) fn execute_request(request: &Request, naming: Naming) -> v1::ExecuteRequest {

@@ -2,31 +2,14 @@
 
 use std::{env, ffi::OsString, path::PathBuf};
 
+use antares_client::{
+    credentials::{Credentials, TOKEN_BYTES_MAX, Token, bearer_in},
+    resolve::is_private,
+};
 use antares_serve::{ClientFiles, TlsClient};
 use anyhow::{Context as _, anyhow};
-use tonic::{
-    Request, Status,
-    metadata::{Ascii, MetadataValue},
-    service::Interceptor,
-};
 
 use crate::{args::credentials::CredentialArgs, failure::Failure, input};
-
-/// Longest token that is sent, bytes.
-const TOKEN_BYTES_MAX: u64 = 16 << 10;
-
-/// What every call carries.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Token(Option<MetadataValue<Ascii>>);
-
-impl Interceptor for Token {
-    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(token) = &self.0 {
-            request.metadata_mut().insert("authorization", token.clone());
-        }
-        Ok(request)
-    }
-}
 
 /// Where an answer comes from: the option, else the variable; an empty variable is none.
 fn pick(option: Option<&PathBuf>, variable: &str) -> Option<PathBuf> {
@@ -63,38 +46,25 @@ pub(crate) fn tls(url: &str, args: &CredentialArgs) -> Result<Option<TlsClient>,
     TlsClient::load(&files).map(Some).map_err(|error| Failure::Usage(error.into()))
 }
 
-/// The token for `url`. It is not sent where others could read it on its way.
-pub(crate) fn token(url: &str, args: &CredentialArgs) -> Result<Token, Failure> {
+/// What calls to `url` carry. A token is not sent where others could read it on its way.
+pub(crate) fn credentials(url: &str, args: &CredentialArgs) -> Result<Credentials, Failure> {
     let Some(path) = pick(args.token_file.as_ref(), "ANTARES_TOKEN_FILE") else {
-        return Ok(Token::default());
+        return Ok(Credentials::default());
     };
-    if !url.starts_with("https://") && !is_loopback(url) {
+    if !is_private(url) {
         let problem = "a token is not sent without encryption, but to this machine: use https://";
         return Err(Failure::Usage(anyhow!("{url}: {problem}")));
     }
-    let bytes = input::read(&path, TOKEN_BYTES_MAX)?;
-    let text = String::from_utf8(bytes).ok().map(|text| text.trim().to_owned());
-    let plain = text.filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()));
     let wrong = || format!("{} has no token in it: one word of plain characters", path.display());
-    let value = plain.with_context(wrong).map_err(Failure::Usage)?;
-    let mut value: MetadataValue<Ascii> =
-        format!("Bearer {value}").parse().with_context(wrong).map_err(Failure::Usage)?;
-    value.set_sensitive(true);
-    Ok(Token(Some(value)))
-}
-
-fn is_loopback(url: &str) -> bool {
-    if url.starts_with("unix://") {
-        return true;
-    }
-    let uri: Option<tonic::transport::Uri> = url.parse().ok();
-    let host = uri.as_ref().and_then(|uri| uri.host()).unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    let value =
+        bearer_in(&input::read(&path, TOKEN_BYTES_MAX)?).with_context(wrong).map_err(Failure::Usage)?;
+    Ok(Credentials { token: Some(Token::new(value)), ..Credentials::default() })
 }
 
 #[cfg(test)]
 mod tests {
+    use tonic::{Request, service::Interceptor as _};
+
     use super::*;
 
     #[test]
@@ -104,14 +74,14 @@ mod tests {
         let args = CredentialArgs { token_file: Some(file.clone()), ..CredentialArgs::default() };
         std::fs::write(&file, "abc.def\n").unwrap();
         for url in ["https://host:1", "http://127.0.0.1:1", "http://[::1]:1", "http://localhost:1"] {
-            let mut token = token(url, &args).unwrap();
-            let request = token.call(Request::new(())).unwrap();
+            let mut credentials = credentials(url, &args).unwrap();
+            let request = credentials.call(Request::new(())).unwrap();
             assert_eq!(request.metadata().get("authorization").unwrap(), "Bearer abc.def");
         }
-        assert!(matches!(token("http://host:1", &args), Err(Failure::Usage(_))));
+        assert!(matches!(credentials("http://host:1", &args), Err(Failure::Usage(_))));
         for wrong in ["", "two words", "\u{e9}"] {
             std::fs::write(&file, wrong).unwrap();
-            assert!(matches!(token("https://host:1", &args), Err(Failure::Usage(_))), "{wrong}");
+            assert!(matches!(credentials("https://host:1", &args), Err(Failure::Usage(_))), "{wrong}");
         }
     }
 

@@ -48,9 +48,6 @@ pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// What a call to `--server` may take beyond compile and run: queue and network.
 #[cfg(feature = "server")]
 pub(crate) const CALL_OVERHEAD_MAX: Duration = Duration::from_secs(30);
-/// Length of the pieces in which a script is uploaded, bytes.
-#[cfg(feature = "server")]
-pub(crate) const UPLOAD_CHUNK_BYTES: usize = 64 << 10;
 /// Longest answer of a server, bytes: debug output is the longest part of one.
 #[cfg(feature = "server")]
 pub(crate) const ANSWER_BYTES_MAX: usize = 64 << 20;

@@ -3,29 +3,30 @@
 mod inventory;
 mod store;
 mod transaction;
-mod upload;
 pub(crate) mod warm;
 
 use std::time::Duration;
 
+use antares_abi::Sha256Digest;
+use antares_client::{
+    Naming, Upload, brought, by_digest_first,
+    credentials::{Connection, Credentials},
+    retry::Retry,
+};
 use antares_proto::v1::{
     self, profile_service_client::ProfileServiceClient, runner_service_client::RunnerServiceClient,
 };
 use antares_serve::TlsClient;
 use anyhow::Context as _;
-use tonic::{
-    Request as Call, Status,
-    service::interceptor::InterceptedService,
-    transport::{Channel, Endpoint},
-};
+use bytes::Bytes;
+use tonic::{Request as Call, Status, transport::Endpoint};
 
 pub(crate) use inventory::{Health, call};
 
 use crate::{
     address,
     args::credentials::CredentialArgs,
-    convert::{self, Naming},
-    credentials::{self, Token},
+    convert, credentials,
     failure::Failure,
     limits::{ANSWER_BYTES_MAX, CALL_OVERHEAD_MAX, CONNECT_MAX, CompileLimits, DEADLINE_MS_DEFAULT},
     output, progress,
@@ -36,22 +37,28 @@ use crate::{
     verify_request,
 };
 
-/// A connection, on which every call carries the token.
-type Link = InterceptedService<Channel, Token>;
+/// Nobody stands behind the command who would begin an upload again.
+const UPLOADS: Retry = Retry {
+    attempts_max: 6,
+    pause_min: Duration::from_millis(100),
+    pause_max: Duration::from_millis(1_600),
+    is_spread: false,
+};
 
 /// A server that was named on the command line.
 pub(crate) struct Server {
     url: String,
     tls: Option<TlsClient>,
-    token: Token,
+    credentials: Credentials,
 }
 
 impl Server {
     /// Takes what [`address::parse`] understands.
     pub(crate) fn parse(text: &str, credentials: &CredentialArgs) -> Result<Self, Failure> {
         let url = address::parse(text)?;
-        let (tls, token) = (credentials::tls(&url, credentials)?, credentials::token(&url, credentials)?);
-        Ok(Self { url, tls, token })
+        let tls = credentials::tls(&url, credentials)?;
+        let credentials = credentials::credentials(&url, credentials)?;
+        Ok(Self { url, tls, credentials })
     }
 
     /// Runs `request` there.
@@ -84,7 +91,7 @@ impl Server {
         runtime()?.block_on(work)
     }
 
-    async fn connect(&self) -> Result<Link, Failure> {
+    async fn connect(&self) -> Result<Connection, Failure> {
         let shape = |endpoint: Endpoint| endpoint.connect_timeout(CONNECT_MAX);
         let channel = match &self.tls {
             Some(tls) => tls.connect(&self.url, shape).await,
@@ -95,7 +102,7 @@ impl Server {
         };
         let channel =
             channel.with_context(|| format!("cannot reach {}", self.url)).map_err(Failure::Service)?;
-        Ok(InterceptedService::new(channel, self.token.clone()))
+        Ok(self.credentials.on(channel))
     }
 
     async fn verify_connected(&self, request: &verify_request::Request) -> Result<Verdict, Failure> {
@@ -122,25 +129,9 @@ impl Server {
 
     async fn run_connected(&self, request: &Request) -> Result<Report, Failure> {
         let channel = self.connect().await?;
-        let response = match execute(channel.clone(), request, Naming::Digest).await {
-            // A runner without its compiler can still interpret what a call brings along.
-            Err(status) if Problem::of(&status) == Problem::SourceUnavailable => {
-                execute(channel.clone(), request, Naming::Inline).await
-            }
-            Err(status) if Problem::of(&status) == Problem::ScriptNotFound => {
-                let naming = match upload::upload(channel.clone(), &request.elf).await {
-                    Ok(_) => Naming::Digest,
-                    // A runner by itself takes no uploads; it passes on what a call brings along.
-                    Err(status) if Problem::of(&status) == Problem::NoSuchCall => Naming::Inline,
-                    // What is no RISC-V ELF is not kept; what the VM says to it is the answer, as without a
-                    // server.
-                    Err(status) if Problem::of(&status) == Problem::NotAScript => Naming::Inline,
-                    Err(status) => return Err(status::failure(&self.url, &status)),
-                };
-                execute(channel.clone(), request, naming).await
-            }
-            answer => answer,
-        };
+        let ask = |naming| execute(channel.clone(), request, naming);
+        let bring = async |status: &Status| brought(status, bring(channel.clone(), &request.elf)).await;
+        let response = by_digest_first(ask, bring).await;
         match response {
             Ok(response) => {
                 tell_fallback(&response.fallback);
@@ -172,8 +163,34 @@ fn call_time(deadline: Option<Duration>) -> Duration {
     run + Duration::from_millis(CompileLimits::default().wall_ms_max) + CALL_OVERHEAD_MAX
 }
 
+fn uploads(connection: Connection) -> Upload {
+    Upload { connection, call_time_max: CALL_OVERHEAD_MAX, retry: UPLOADS }
+}
+
+/// Uploads the script in pieces.
+async fn upload(connection: Connection, elf: &[u8]) -> Result<v1::UploadResponse, Status> {
+    let sha256 = Sha256Digest::of(elf).to_string();
+    uploads(connection).send(&Bytes::copy_from_slice(elf), &sha256).await
+}
+
+/// Uploads the script of a call, and says how that names it from then on.
+async fn bring(connection: Connection, elf: &[u8]) -> Result<Naming, Status> {
+    match upload(connection, elf).await {
+        Ok(_) => Ok(Naming::Digest),
+        // A runner by itself takes no uploads; it passes on what a call brings along.
+        Err(status) if Problem::of(&status) == Problem::NoSuchCall => Ok(Naming::Inline),
+        // What is no RISC-V ELF is not kept; what the VM says to it is the answer, as without a server.
+        Err(status) if Problem::of(&status) == Problem::NotAScript => Ok(Naming::Inline),
+        Err(status) => Err(status),
+    }
+}
+
 /// Runs the script.
-async fn execute(channel: Link, request: &Request, naming: Naming) -> Result<v1::ExecuteResponse, Status> {
+async fn execute(
+    channel: Connection,
+    request: &Request,
+    naming: Naming,
+) -> Result<v1::ExecuteResponse, Status> {
     let mut call = Call::new(convert::execute_request(request, naming));
     call.set_timeout(call_time(request.deadline));
     let mut runner = RunnerServiceClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);

@@ -88,24 +88,6 @@ pub(crate) fn is_passing(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::ResourceExhausted | Code::Aborted)
 }
 
-/// Whether an upload ended before its end, and another call may go on with it: the connection or the server
-/// went away, or time ran out.
-pub(crate) fn is_broken_off(status: &Status) -> bool {
-    let is_lost = matches!(
-        status.code(),
-        Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal | Code::DeadlineExceeded
-    );
-    match reason(status).as_str() {
-        "" => is_lost,
-        reason => matches!(reason, "UPLOAD_IDLE" | "UPLOAD_OFFSET" | "CALL_DEADLINE" | "REQUEST_DEADLINE"),
-    }
-}
-
-/// Whether the server does not know the call.
-pub(crate) fn is_unknown_call(status: &Status) -> bool {
-    status.code() == Code::Unimplemented
-}
-
 /// Whether what was named is not there.
 pub(crate) fn is_not_found(status: &Status) -> bool {
     status.code() == Code::NotFound

@@ -155,6 +155,8 @@ const OURS: &[(&str, &[&str])] = &[
         &[
             "antares-abi",
             "antares-admin",
+            // It is a client of compilers.
+            "antares-client",
             "antares-transaction",
             "antares-proto",
             // The shape of what its workers tell.
@@ -176,6 +178,7 @@ const OURS: &[(&str, &[&str])] = &[
         &[
             "antares-abi",
             "antares-capacity",
+            "antares-client",
             "antares-debugger",
             "antares-hosted",
             // The names of its passes.

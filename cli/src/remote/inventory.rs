@@ -3,6 +3,7 @@
 use std::fmt::{Debug, Write as _};
 
 use antares_abi::Sha256Digest;
+use antares_client::credentials::Connection;
 use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, get_script_response::Part,
     profile_service_client::ProfileServiceClient, runner_service_client::RunnerServiceClient,
@@ -12,7 +13,7 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use super::{Link, Server, runtime, upload::upload};
+use super::{Server, runtime, upload};
 use crate::{
     failure::Failure,
     limits::CALL_OVERHEAD_MAX,
@@ -58,7 +59,10 @@ pub(crate) struct Health {
 
 impl Server {
     /// Answers of `work`, whose statuses are failures.
-    pub(crate) fn ask<T>(&self, work: impl AsyncFnOnce(Link) -> Result<T, Status>) -> Result<T, Failure> {
+    pub(crate) fn ask<T>(
+        &self,
+        work: impl AsyncFnOnce(Connection) -> Result<T, Status>,
+    ) -> Result<T, Failure> {
         runtime()?.block_on(async {
             let channel = self.connect().await?;
             work(channel).await.map_err(|status| status::failure(&self.url, &status))
@@ -144,7 +148,7 @@ impl Server {
     }
 
     /// What kind of server is at this address, where a call met none of its kind.
-    pub(super) async fn misunderstood(&self, wanted: &str, channel: Link) -> Failure {
+    pub(super) async fn misunderstood(&self, wanted: &str, channel: Connection) -> Failure {
         let asked = call(v1::GetCompilerCapabilitiesRequest {});
         let there = match CompilerServiceClient::new(channel).get_capabilities(asked).await {
             Ok(_) => "a compiler service alone",
@@ -155,7 +159,7 @@ impl Server {
     }
 }
 
-async fn list(channel: Link, window_ms: Option<u64>) -> Result<Vec<v1::ProfiledScript>, Status> {
+async fn list(channel: Connection, window_ms: Option<u64>) -> Result<Vec<v1::ProfiledScript>, Status> {
     let asked = call(v1::ListProfilesRequest { window_ms });
     Ok(ProfileServiceClient::new(channel).list_profiles(asked).await?.into_inner().scripts)
 }

@@ -3,23 +3,23 @@
 use std::{num::NonZeroUsize, time::Duration};
 
 use antares_abi::{CompileOptions, Sha256Digest};
+use antares_client::{credentials::Connection, retry::Retry};
 use antares_proto::v1::{self, CacheUse, compiler_service_client::CompilerServiceClient};
 use tonic::{Request as Call, Status};
 
-use super::{Link, Server, call_time, upload::upload};
+use super::{Server, call_time, upload};
 use crate::{
     failure::Failure,
     status::{self, Problem, is_passing},
 };
 
-/// Times that a call is made which a busy server refuses.
-const TRIES: u32 = 20;
-
-/// Time before the second one; each one more doubles it.
-const PAUSE_MIN: Duration = Duration::from_millis(200);
-
-/// Time between two at most.
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// A server that is busy is waited for: that is what nobody waits for is for.
+const PATIENT: Retry = Retry {
+    attempts_max: 20,
+    pause_min: Duration::from_millis(200),
+    pause_max: Duration::from_secs(5),
+    is_spread: false,
+};
 
 /// A script to be compiled.
 #[derive(Clone, Debug)]
@@ -43,19 +43,7 @@ pub(crate) enum Warmed {
     Compiled(u64),
 }
 
-async fn insist<T, F: Future<Output = Result<T, Status>>>(call: impl Fn() -> F) -> Result<T, Status> {
-    let mut pause = PAUSE_MIN;
-    for _ in 1..TRIES {
-        match call().await {
-            Err(status) if is_passing(&status) => tokio::time::sleep(pause).await,
-            answer => return answer,
-        }
-        pause = (pause * 2).min(PAUSE_MAX);
-    }
-    call().await
-}
-
-async fn compile(channel: &Link, cold: &Cold, options: CompileOptions) -> Result<Warmed, Status> {
+async fn compile(channel: &Connection, cold: &Cold, options: CompileOptions) -> Result<Warmed, Status> {
     let compile = || {
         let mut call = Call::new(v1::CompileRequest {
             script_sha256: cold.script.to_string(),
@@ -70,10 +58,10 @@ async fn compile(channel: &Link, cold: &Cold, options: CompileOptions) -> Result
         let mut client = CompilerServiceClient::new(channel.clone());
         async move { client.compile(call).await }
     };
-    let answer = match (insist(compile).await, &cold.elf) {
+    let answer = match (PATIENT.insist(compile, is_passing).await, &cold.elf) {
         (Err(status), Some(elf)) if Problem::of(&status) == Problem::ScriptNotFound => {
-            insist(|| upload(channel.clone(), elf)).await?;
-            insist(compile).await
+            PATIENT.insist(|| upload(channel.clone(), elf), is_passing).await?;
+            PATIENT.insist(compile, is_passing).await
         }
         (answer, _) => answer,
     };

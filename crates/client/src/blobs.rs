@@ -1,33 +1,32 @@
 //! Data of cells that many transactions use: named by digest, and brought to a server that has not got it.
 
-use std::{collections::HashMap, time::Instant};
+use std::collections::HashMap;
 
-use antares_proto::v1::{self, compiler_service_client::CompilerServiceClient};
+use antares_proto::v1;
 use bytes::Bytes;
 use tonic::Status;
 
 use crate::{
-    bring::bring_once,
-    call::Link,
     naming::{Naming, digest},
-    status::{reason, takes_no_uploads},
+    upload::Upload,
 };
-
-/// Data of a cell from which on it is named by digest, bytes.
-const REFERENCE_BYTES_MIN: usize = 4 << 10;
 
 /// Digests that a server is asked for at once.
 const ASKED_MAX: usize = 256;
 
 /// Data that was taken out of cells, by its digest in hex.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Blobs(HashMap<String, Bytes>);
+pub struct Blobs(HashMap<String, Bytes>);
 
 impl Blobs {
-    /// Names the data of large cells by digest.
-    pub(crate) fn take_from(&mut self, cells: &mut [v1::CellDepFields]) {
-        for cell in cells.iter_mut().filter_map(|dep| dep.cell.as_mut()) {
-            if cell.data.len() >= REFERENCE_BYTES_MIN && cell.data_sha256.is_none() {
+    /// Names the data of cells from `bytes_min` on by digest.
+    pub fn take_from<'a>(
+        &mut self,
+        cells: impl IntoIterator<Item = &'a mut v1::CellFields>,
+        bytes_min: usize,
+    ) {
+        for cell in cells {
+            if cell.data.len() >= bytes_min && cell.data_sha256.is_none() {
                 let data = std::mem::take(&mut cell.data);
                 let digest = digest(&data);
                 cell.data_sha256 = Some(digest.clone());
@@ -45,35 +44,31 @@ impl Blobs {
         }
     }
 
-    /// How to name the data from now on, if some was missing there for a call that `began` then; the error is
-    /// that of an upload.
-    pub(crate) async fn bring(
-        &self,
-        link: &Link,
-        status: &Status,
-        began: Instant,
-    ) -> Option<Result<Naming, Status>> {
-        match reason(status)?.as_str() {
-            _ if self.0.is_empty() => None,
-            // A runner without its compiler can still verify what a call brings along.
-            "SOURCE_UNAVAILABLE" => Some(Ok(Naming::Inline)),
-            "SCRIPT_NOT_FOUND" => Some(self.bring_missing(link, began).await),
-            _ => None,
-        }
+    /// Whether no data was taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
-    async fn bring_missing(&self, link: &Link, began: Instant) -> Result<Naming, Status> {
+    /// Has `send` bring what is missing at the server of `upload`; it says how that is named from then on.
+    ///
+    /// # Errors
+    /// What the server says, or has said to `send`.
+    pub async fn bring_missing<F>(
+        &self,
+        upload: impl Fn() -> Upload,
+        send: impl Fn(Bytes) -> F,
+    ) -> Result<Naming, Status>
+    where
+        F: Future<Output = Result<Naming, Status>>,
+    {
         let digests: Vec<String> = self.0.keys().cloned().collect();
         for script_sha256 in digests.chunks(ASKED_MAX) {
             let asked = v1::FindMissingRequest { script_sha256: script_sha256.to_vec() };
-            let mut compiler = CompilerServiceClient::new(link.server.channel.clone());
-            let missing = match compiler.find_missing(link.request(asked)).await {
-                Ok(answer) => answer.into_inner().missing_sha256,
-                Err(status) if takes_no_uploads(&status) => return Ok(Naming::Inline),
-                Err(status) => return Err(status),
-            };
-            for data in missing.iter().filter_map(|digest| self.0.get(digest)) {
-                if bring_once(link, data, began).await? == Naming::Inline {
+            let upload = upload();
+            let missing = upload.client().find_missing(upload.request(asked)).await?.into_inner();
+            for data in missing.missing_sha256.iter().filter_map(|digest| self.0.get(digest)) {
+                if send(data.clone()).await? == Naming::Inline {
                     return Ok(Naming::Inline);
                 }
             }
@@ -82,9 +77,16 @@ impl Blobs {
     }
 }
 
+/// The cells of cell deps.
+pub(crate) fn cells_of(deps: &mut [v1::CellDepFields]) -> impl Iterator<Item = &mut v1::CellFields> {
+    deps.iter_mut().filter_map(|dep| dep.cell.as_mut())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const REFERENCE_BYTES_MIN: usize = 1_000;
 
     #[test]
     fn large_data_is_named_and_can_be_put_back() {
@@ -94,7 +96,7 @@ mod tests {
         };
         let whole = vec![cell(REFERENCE_BYTES_MIN), cell(1), v1::CellDepFields::default()];
         let (mut blobs, mut cells) = (Blobs::default(), whole.clone());
-        blobs.take_from(&mut cells);
+        blobs.take_from(cells_of(&mut cells), REFERENCE_BYTES_MIN);
         let named: Vec<_> = cells.iter().map(|dep| dep.cell.as_ref().map(|cell| cell.data.len())).collect();
         assert_eq!(named, [Some(0), Some(1), None]);
         let name = cells[0].cell.as_ref().unwrap().data_sha256.clone();

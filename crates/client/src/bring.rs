@@ -1,29 +1,55 @@
-//! Brings a server what it has not got.
+//! Brings a server what it has not got: a script, or data of cells. Calls name them by digest first.
 
 use std::time::Instant;
 
-use antares_proto::v1::{
-    self, compiler_service_client::CompilerServiceClient, runner_service_client::RunnerServiceClient,
-};
 use bytes::Bytes;
-use tonic::{Response, Status, transport::Channel};
+use tonic::Status;
 
 use crate::{
+    blobs::Blobs,
     call::Link,
     naming::{Naming, Script, digest},
-    status::{reason, takes_no_uploads},
+    status::{Lack, is_no_script, lack, takes_no_uploads},
 };
 
-/// Longest answer, bytes.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// Length of the pieces of an upload, bytes.
-const CHUNK_BYTES: usize = 64 << 10;
+/// Data of a cell from which on it is named by digest, bytes.
+pub(crate) const REFERENCE_BYTES_MIN: usize = 4 << 10;
 
 /// Scripts of which a server's connection remembers that they were brought.
 const BROUGHT_MAX: usize = 1024;
 
-pub(crate) fn runner(channel: &Channel) -> RunnerServiceClient<Channel> {
-    RunnerServiceClient::new(channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
+/// What `ask` says, which names things by digest first, and once more after `bring` has brought the server
+/// what a status says that it lacks; none of it if that is none.
+///
+/// # Errors
+/// What the server says, or has said to `bring`.
+pub async fn by_digest_first<T, F>(
+    ask: impl Fn(Naming) -> F,
+    bring: impl AsyncFnOnce(&Status) -> Option<Result<Naming, Status>>,
+) -> Result<T, Status>
+where
+    F: Future<Output = Result<T, Status>>,
+{
+    match ask(Naming::Digest).await {
+        Err(status) => match bring(&status).await {
+            Some(naming) => ask(naming?).await,
+            None => Err(status),
+        },
+        answer => answer,
+    }
+}
+
+/// How to name what a server lacks from now on, as `status` says; `upload` brings it there. None if it lacks
+/// nothing.
+pub async fn brought(
+    status: &Status,
+    upload: impl Future<Output = Result<Naming, Status>>,
+) -> Option<Result<Naming, Status>> {
+    match lack(status)? {
+        // A runner without its compiler can still work with what a call brings along.
+        Lack::Source => Some(Ok(Naming::Inline)),
+        Lack::Script => Some(upload.await),
+    }
 }
 
 /// How to name `script` from now on, if it was missing there for a call that `began` then and can be brought;
@@ -35,12 +61,28 @@ pub(crate) async fn bring(
     began: Instant,
 ) -> Option<Result<Naming, Status>> {
     let Script::Elf(elf) = script else { return None };
-    match reason(status)?.as_str() {
-        // A runner without its compiler can still interpret what a call brings along.
-        "SOURCE_UNAVAILABLE" => Some(Ok(Naming::Inline)),
-        "SCRIPT_NOT_FOUND" => Some(bring_once(link, elf, began).await),
-        _ => None,
+    brought(status, bring_once(link, elf, began)).await
+}
+
+/// How to name the data in `blobs` from now on, if some was missing there for a call that `began` then; the
+/// error is that of an upload.
+pub(crate) async fn bring_data(
+    link: &Link,
+    blobs: &Blobs,
+    status: &Status,
+    began: Instant,
+) -> Option<Result<Naming, Status>> {
+    if blobs.is_empty() {
+        return None;
     }
+    let bring = async {
+        let send = |data: Bytes| async move { bring_once(link, &data, began).await };
+        match blobs.bring_missing(|| link.upload(), send).await {
+            Err(status) if takes_no_uploads(&status) => Ok(Naming::Inline),
+            naming => naming,
+        }
+    };
+    brought(status, bring).await
 }
 
 /// Uploads `elf`, if no other call has done so since this one began: a server takes few uploads at a time.
@@ -50,12 +92,12 @@ pub(crate) async fn bring_once(link: &Link, elf: &Bytes, began: Instant) -> Resu
     if let Some((_, naming)) = brought.get(&digest).filter(|(when, _)| *when > began) {
         return Ok(*naming);
     }
-    let naming = match upload(link, elf).await {
+    let naming = match link.upload().send(elf, &digest).await {
         Ok(_) => Naming::Digest,
         // A runner by itself takes no uploads, or not from everybody; it passes on what a call brings along.
         Err(status) if takes_no_uploads(&status) => Naming::Inline,
         // What is no RISC-V ELF is not kept; what the VM says to it is the answer.
-        Err(status) if reason(&status).as_deref() == Some("SCRIPT_INVALID") => Naming::Inline,
+        Err(status) if is_no_script(&status) => Naming::Inline,
         Err(status) => return Err(status),
     };
     if brought.len() >= BROUGHT_MAX {
@@ -63,18 +105,4 @@ pub(crate) async fn bring_once(link: &Link, elf: &Bytes, began: Instant) -> Resu
     }
     brought.insert(digest, (Instant::now(), naming));
     Ok(naming)
-}
-
-pub(crate) async fn upload(link: &Link, elf: &Bytes) -> Result<Response<v1::UploadResponse>, Status> {
-    use v1::upload_request::Part;
-    let header = v1::BlobHeader { sha256: digest(elf), size_bytes: elf.len() as u64, ..Default::default() };
-    let elf = elf.clone();
-    let chunk = move |start: usize| elf.slice(start..elf.len().min(start + CHUNK_BYTES));
-    let length = usize::try_from(header.size_bytes).unwrap_or(usize::MAX);
-    let chunks = (0..length).step_by(CHUNK_BYTES).map(move |start| Part::Chunk(chunk(start)));
-    let parts = std::iter::once(Part::Header(header)).chain(chunks);
-    let parts = parts.map(|part| v1::UploadRequest { part: Some(part) });
-    CompilerServiceClient::new(link.server.channel.clone())
-        .upload(link.request(tokio_stream::iter(parts)))
-        .await
 }

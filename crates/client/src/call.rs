@@ -6,15 +6,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tonic::{Request, Response, Status};
+use antares_proto::v1::runner_service_client::RunnerServiceClient;
+use tonic::{Request, Status};
 
 use crate::{
     Error,
-    inner::Inner,
-    retry::{ATTEMPTS_MAX, pause},
-    servers::{Lease, Server},
+    balance::{Balance, Lease, Server},
+    credentials::{Connection, Credentials},
+    retry::{Budget, CALLS, Retry},
     status::{Advice, is_well, late},
+    upload::Upload,
 };
+
+/// Longest answer, bytes.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// What all clones of a client share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) servers: Balance,
+    pub(crate) budget: Budget,
+    pub(crate) credentials: Credentials,
+}
 
 /// A server for one attempt, and what every message to it carries.
 #[derive(Clone, Debug)]
@@ -25,11 +38,27 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// `message`, with token, tenant and what is left of the call's time.
+    fn connection(&self) -> Connection {
+        self.inner.credentials.on(self.server.channel())
+    }
+
+    fn time_left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    pub(crate) fn runner(&self) -> RunnerServiceClient<Connection> {
+        RunnerServiceClient::new(self.connection()).max_decoding_message_size(ANSWER_BYTES_MAX)
+    }
+
+    /// The call as a whole is made again by the rule for all calls, elsewhere.
+    pub(crate) fn upload(&self) -> Upload {
+        Upload { connection: self.connection(), call_time_max: self.time_left(), retry: Retry::NEVER }
+    }
+
+    /// `message`, with what is left of the call's time.
     pub(crate) fn request<M>(&self, message: M) -> Request<M> {
         let mut request = Request::new(message);
-        request.set_timeout(self.until.saturating_duration_since(Instant::now()));
-        self.inner.sign(request.metadata_mut());
+        request.set_timeout(self.time_left());
         request
     }
 }
@@ -42,25 +71,25 @@ impl Inner {
         attempt: impl Fn(Link) -> F,
     ) -> Result<T, Error>
     where
-        F: Future<Output = Result<Response<T>, Status>>,
+        F: Future<Output = Result<T, Status>>,
     {
         let until = Instant::now() + deadline;
         let mut attempts = 0;
         let mut last: Option<String> = None;
         loop {
-            let lease = self.servers.pick(last.as_deref());
+            let lease = self.servers.least_busy(last.as_deref());
             let link = Link { inner: self.clone(), server: lease.0.clone(), until };
             let answer = tokio::time::timeout_at(until.into(), attempt(link)).await;
             attempts += 1;
             let status = match answer {
-                Ok(Ok(response)) => {
+                Ok(Ok(answer)) => {
                     self.budget.succeed();
-                    return Ok(response.into_inner());
+                    return Ok(answer);
                 }
                 Ok(Err(status)) => status,
                 Err(_) => late(),
             };
-            let server = lease.0.name.clone();
+            let server = lease.0.name().to_owned();
             match self.wait(&status, &lease, attempts).filter(|wait| Instant::now() + *wait < until) {
                 Some(wait) => {
                     // While it waits the server is nobody's burden.
@@ -83,15 +112,15 @@ impl Inner {
                 return None;
             }
             Advice::Elsewhere => {
-                lease.0.pass_over();
+                lease.0.circuit().open();
                 // A server that dies loses all its calls at once, and each may ask another one.
                 if attempts == 1 {
-                    return Some(pause(0, Duration::ZERO));
+                    return Some(CALLS.pause(0));
                 }
                 Duration::ZERO
             }
             Advice::Wait(time) => time,
         };
-        (self.budget.fail() && attempts < ATTEMPTS_MAX).then(|| pause(attempts - 1, asked))
+        (self.budget.fail() && attempts < CALLS.attempts_max).then(|| asked + CALLS.pause(attempts - 1))
     }
 }

@@ -8,16 +8,14 @@ use std::{
 use antares_proto::v1::{self, verify_transaction_request::Transaction};
 use bytes::Bytes;
 use tokio_stream::{Stream, StreamExt as _};
-use tonic::{Response, Status};
 
 use crate::{
     Builder, Error, Session, VerifySession,
-    blobs::Blobs,
-    bring::{bring, runner, upload},
-    call::Link,
-    inner::Inner,
+    blobs::{Blobs, cells_of},
+    bring::{REFERENCE_BYTES_MIN, bring, bring_data, by_digest_first},
+    call::{Inner, Link},
     kinds::{Runs, Verifications},
-    naming::{Naming, Script},
+    naming::{Naming, Script, digest},
     session,
 };
 
@@ -37,11 +35,6 @@ impl Client {
 
     pub(crate) fn new(inner: Inner, deadline: Duration) -> Self {
         Self { inner: Arc::new(inner), deadline }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn into_servers(self) -> crate::servers::Servers {
-        Arc::into_inner(self.inner).unwrap().servers
     }
 
     /// The same client with another time for each call.
@@ -67,10 +60,11 @@ impl Client {
                 ..request.clone()
             };
             let ask = |naming| {
-                let (mut runner, call) = (runner(&link.server.channel), link.request(named(naming)));
-                async move { runner.execute(call).await }
+                let (mut runner, call) = (link.runner(), link.request(named(naming)));
+                async move { Ok(runner.execute(call).await?.into_inner()) }
             };
-            with_script(&link, script, ask).await
+            let began = Instant::now();
+            by_digest_first(ask, async |status| bring(&link, script, status, began).await).await
         };
         self.inner.call(self.deadline, attempt).await
     }
@@ -93,10 +87,11 @@ impl Client {
                 ..request.clone()
             };
             let ask = |naming| {
-                let (mut runner, call) = (runner(&link.server.channel), link.request(named(naming)));
-                async move { runner.execute_batch(call).await }
+                let (mut runner, call) = (link.runner(), link.request(named(naming)));
+                async move { Ok(runner.execute_batch(call).await?.into_inner()) }
             };
-            with_script(&link, script, ask).await
+            let began = Instant::now();
+            by_digest_first(ask, async |status| bring(&link, script, status, began).await).await
         };
         self.inner.call(self.deadline, attempt).await
     }
@@ -127,7 +122,7 @@ impl Client {
     ) -> Result<v1::VerifyTransactionResponse, Error> {
         let mut blobs = Blobs::default();
         if let Some(Transaction::Fields(fields)) = &mut request.transaction {
-            blobs.take_from(&mut fields.cell_deps);
+            blobs.take_from(cells_of(&mut fields.cell_deps), REFERENCE_BYTES_MIN);
         }
         let (request, blobs) = (&request, &blobs);
         let attempt = |link: Link| async move {
@@ -138,17 +133,11 @@ impl Client {
                 {
                     blobs.put_into(&mut fields.cell_deps);
                 }
-                let (mut runner, call) = (runner(&link.server.channel), link.request(request));
-                async move { runner.verify_transaction(call).await }
+                let (mut runner, call) = (link.runner(), link.request(request));
+                async move { Ok(runner.verify_transaction(call).await?.into_inner()) }
             };
             let began = Instant::now();
-            match ask(Naming::Digest).await {
-                Err(status) => match blobs.bring(&link, &status, began).await {
-                    Some(naming) => ask(naming?).await,
-                    None => Err(status),
-                },
-                answer => answer,
-            }
+            by_digest_first(ask, async |status| bring_data(&link, blobs, status, began).await).await
         };
         self.inner.call(self.deadline, attempt).await
     }
@@ -171,7 +160,10 @@ impl Client {
     /// No server took it.
     pub async fn upload(&self, elf: Bytes) -> Result<v1::UploadResponse, Error> {
         let elf = &elf;
-        self.inner.call(self.deadline, |link: Link| async move { upload(&link, elf).await }).await
+        let sha256 = &digest(elf);
+        self.inner
+            .call(self.deadline, |link: Link| async move { link.upload().send(elf, sha256).await })
+            .await
     }
 
     /// What one of the servers can do, and what the caller may use up there.
@@ -180,29 +172,9 @@ impl Client {
     /// No server answered.
     pub async fn capabilities(&self) -> Result<v1::RunnerCapabilities, Error> {
         let attempt = |link: Link| async move {
-            runner(&link.server.channel)
-                .get_capabilities(link.request(v1::GetRunnerCapabilitiesRequest {}))
-                .await
+            let asked = link.request(v1::GetRunnerCapabilitiesRequest {});
+            Ok(link.runner().get_capabilities(asked).await?.into_inner())
         };
         self.inner.call(self.deadline, attempt).await
-    }
-}
-
-/// Asks by digest first, and brings the script along, one way or the other, where the server has not got it.
-async fn with_script<T, F>(
-    link: &Link,
-    script: &Script,
-    ask: impl Fn(Naming) -> F,
-) -> Result<Response<T>, Status>
-where
-    F: Future<Output = Result<Response<T>, Status>>,
-{
-    let began = Instant::now();
-    match ask(Naming::Digest).await {
-        Err(status) => match bring(link, script, &status, began).await {
-            Some(naming) => ask(naming?).await,
-            None => Err(status),
-        },
-        answer => answer,
     }
 }

@@ -2,14 +2,15 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use http::HeaderValue;
+use tonic::metadata::{Ascii, MetadataValue};
 
 use crate::{
     Client, Error,
-    endpoints::{Connecting, TlsFiles, Url},
-    inner::Inner,
-    servers::Servers,
-    token::Token,
+    call::Inner,
+    connect::{Connecting, TlsFiles, connect},
+    credentials::{Credentials, Token},
+    resolve::{Url, is_private},
+    retry::Budget,
 };
 
 /// Longest time of a call unless told otherwise: what servers allow by default.
@@ -88,32 +89,31 @@ impl Builder {
     /// # Errors
     /// A URL, a file or the tenant's name is of no use, or the token would travel without encryption.
     pub fn build(self) -> Result<Client, Error> {
-        let urls: Vec<Url> = self.servers.iter().map(|url| Url::parse(url)).collect::<Result<_, _>>()?;
+        let urls: Vec<Url> =
+            self.servers.iter().map(|url| Url::parse(url)?.without_path()).collect::<Result<_, _>>()?;
         if urls.is_empty() {
             return Err(Error::NoServer);
         }
-        let token = match &self.token_file {
-            Some(path) => Token::file(path.clone())?,
-            None => Token::None,
-        };
-        if let Some(url) = urls.iter().find(|url| token.is_some() && !url.is_safe()) {
+        let token = self.token_file.map(Token::file).transpose()?;
+        if let Some(url) = urls.iter().find(|url| token.is_some() && !is_private(&url.text)) {
             return Err(Error::TokenInTheOpen { url: url.text.clone() });
         }
         let tenant = self.tenant.as_deref().map(tenant).transpose()?;
-        let servers = Servers::new(urls, self.connecting)?;
-        Ok(Client::new(Inner::new(servers, token, tenant), self.deadline))
+        let servers = connect(urls, self.connecting)?;
+        let credentials = Credentials { token, tenant, also: None };
+        Ok(Client::new(Inner { servers, budget: Budget::default(), credentials }, self.deadline))
     }
 }
 
 /// The name of a tenant as a header.
-fn tenant(name: &str) -> Result<HeaderValue, Error> {
+fn tenant(name: &str) -> Result<MetadataValue<Ascii>, Error> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let problem = "the name of a tenant is 1 to 64 letters, digits, '.', '_' or '-'";
     let wrong = || Error::Url { url: name.to_owned(), problem: problem.to_owned() };
     if !(1..=64).contains(&name.len()) || !name.bytes().all(is_plain) {
         return Err(wrong());
     }
-    HeaderValue::from_str(name).map_err(|_| wrong())
+    name.parse().map_err(|_| wrong())
 }
 
 #[cfg(test)]

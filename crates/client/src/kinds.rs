@@ -10,8 +10,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use crate::{
-    blobs::Blobs,
-    bring::{bring, runner},
+    blobs::{Blobs, cells_of},
+    bring::{REFERENCE_BYTES_MIN, bring, bring_data},
     call::Link,
     naming::{Naming, Script},
     session::{Kind, Reply},
@@ -35,7 +35,7 @@ pub(crate) struct Verifications {
 impl Verifications {
     pub(crate) fn new(mut shared: v1::VerifyShared) -> Self {
         let mut blobs = Blobs::default();
-        blobs.take_from(&mut shared.cell_deps);
+        blobs.take_from(cells_of(&mut shared.cell_deps), REFERENCE_BYTES_MIN);
         Self { shared, blobs, naming: Naming::Digest }
     }
 }
@@ -66,7 +66,7 @@ impl Kind for Runs {
         link: &Link,
         requests: ReceiverStream<Self::Request>,
     ) -> Result<Streaming<Self::Response>, Status> {
-        let opened = runner(&link.server.channel).execute_session(link.request(requests)).await;
+        let opened = link.runner().execute_session(link.request(requests)).await;
         Ok(opened?.into_inner())
     }
 
@@ -118,7 +118,7 @@ impl Kind for Verifications {
         link: &Link,
         requests: ReceiverStream<Self::Request>,
     ) -> Result<Streaming<Self::Response>, Status> {
-        let opened = runner(&link.server.channel).verify_session(link.request(requests)).await;
+        let opened = link.runner().verify_session(link.request(requests)).await;
         Ok(opened?.into_inner())
     }
 
@@ -143,7 +143,7 @@ impl Kind for Verifications {
     }
 
     async fn brought(&mut self, link: &Link, status: &Status, began: Instant) -> Result<bool, Status> {
-        let brought = self.blobs.bring(link, status, began).await;
+        let brought = bring_data(link, &self.blobs, status, began).await;
         renamed(&mut self.naming, brought)
     }
 }

@@ -22,29 +22,35 @@
 //! Generated messages are in [`v1`]; `proto/antares/v1` documents them.
 #![forbid(unsafe_code)]
 
+pub mod balance;
 mod blobs;
 mod bring;
 mod call;
+pub mod circuit_breaker;
 mod client;
 mod config;
-mod endpoints;
+mod connect;
+pub mod credentials;
 mod error;
-mod inner;
+pub mod hedge;
 mod kinds;
 mod naming;
-mod retry;
-mod servers;
+pub mod resolve;
+pub mod retry;
 mod session;
 mod status;
-mod token;
+mod upload;
 
 pub use antares_proto::v1;
+pub use blobs::Blobs;
+pub use bring::{brought, by_digest_first};
 pub use client::Client;
 pub use config::Builder;
-pub use endpoints::TlsFiles;
+pub use connect::{CONNECT_TIME_MAX, KEEPALIVE, TlsFiles};
 pub use error::Error;
-pub use naming::Script;
+pub use naming::{Naming, Script};
 pub use session::{Answer, Session};
+pub use upload::Upload;
 
 /// Answers of a session of transactions: verdicts, or why there is none.
 pub type VerifySession = Session<Result<v1::VerifyTransactionResponse, v1::OperationError>>;

@@ -24,10 +24,12 @@ impl Script {
     }
 }
 
-/// How an ELF is named.
+/// How a call names an ELF, or data of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Naming {
+pub enum Naming {
+    /// By digest.
     Digest,
+    /// With all bytes.
     Inline,
 }
 

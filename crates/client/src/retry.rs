@@ -5,12 +5,6 @@ use std::{
     time::Duration,
 };
 
-/// Calls for one answer, at most.
-pub(crate) const ATTEMPTS_MAX: u32 = 8;
-/// Wait before a second attempt where the server is gone; it doubles with each.
-const BACKOFF: Duration = Duration::from_millis(50);
-/// Longest of those waits.
-const BACKOFF_MAX: Duration = Duration::from_secs(3);
 /// A budget that is full, in thousandths of a failure.
 const BUDGET_FULL: i64 = 100_000;
 /// What a failure costs.
@@ -18,11 +12,56 @@ const FAILURE_COSTS: i64 = 1_000;
 /// What an answer brings.
 const ANSWER_BRINGS: i64 = 100;
 
-/// How long to wait before attempt `attempt` (the first is 0): at least `asked`, and not all clients at the
-/// same time.
-pub(crate) fn pause(attempt: u32, asked: Duration) -> Duration {
-    let most = BACKOFF.saturating_mul(1 << attempt.min(10)).min(BACKOFF_MAX);
-    asked + most.mul_f64(rand::random_range(0.0..1.0))
+/// A client's calls.
+pub(crate) const CALLS: Retry = Retry {
+    attempts_max: 8,
+    // Where the server is gone another one is asked, so the first pause is short.
+    pause_min: Duration::from_millis(50),
+    pause_max: Duration::from_secs(3),
+    is_spread: true,
+};
+
+/// How often a call is made again, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// Calls for one answer, at most.
+    pub attempts_max: u32,
+    /// Pause before the second attempt; it doubles with each.
+    pub pause_min: Duration,
+    /// Longest pause.
+    pub pause_max: Duration,
+    /// Whether pauses are by lot, up to these, so that many callers do not come back at the same time.
+    pub is_spread: bool,
+}
+
+impl Retry {
+    /// Nothing is asked again.
+    pub const NEVER: Self =
+        Self { attempts_max: 1, pause_min: Duration::ZERO, pause_max: Duration::ZERO, is_spread: false };
+
+    /// How long to wait after attempt `attempt`; the first is 0.
+    #[must_use]
+    pub fn pause(&self, attempt: u32) -> Duration {
+        let most = self.pause_min.saturating_mul(1 << attempt.min(10)).min(self.pause_max);
+        if self.is_spread { most.mul_f64(rand::random_range(0.0..1.0)) } else { most }
+    }
+
+    /// Has `call` made until it succeeds, or fails in a way that does not pass.
+    ///
+    /// # Errors
+    /// That of the last attempt.
+    pub async fn insist<T, E, F>(&self, call: impl Fn() -> F, is_passing: impl Fn(&E) -> bool) -> Result<T, E>
+    where
+        F: Future<Output = Result<T, E>>,
+    {
+        for attempt in 0..self.attempts_max.saturating_sub(1) {
+            match call().await {
+                Err(error) if is_passing(&error) => tokio::time::sleep(self.pause(attempt)).await,
+                answer => return answer,
+            }
+        }
+        call().await
+    }
 }
 
 /// Half of it may be used up by failures before nothing is asked again; answers fill it.
@@ -54,6 +93,8 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -66,12 +107,35 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_and_have_an_end() {
-        let asked = Duration::from_millis(5);
+    fn pauses_grow_and_have_an_end() {
+        let even = Retry { is_spread: false, ..CALLS };
+        let pauses = [0, 1, 2, 5, 6, 40].map(|attempt| even.pause(attempt).as_millis());
+        assert_eq!(pauses, [50, 100, 200, 1_600, 3_000, 3_000]);
         for attempt in 0..40 {
-            let wait = pause(attempt, asked);
-            assert!(wait >= asked && wait <= asked + BACKOFF_MAX, "{attempt}: {wait:?}");
+            assert!(CALLS.pause(attempt) <= even.pause(attempt), "{attempt}");
         }
-        assert!((0..100).map(|_| pause(0, asked)).max().unwrap() <= asked + BACKOFF);
+        let longest = (0..100).map(|_| CALLS.pause(0)).max().unwrap();
+        assert!(longest > even.pause(0) / 2 && longest <= even.pause(0), "{longest:?}");
+    }
+
+    #[tokio::test]
+    async fn what_passes_is_asked_again_so_often() {
+        let retry = Retry { attempts_max: 3, pause_min: Duration::from_millis(1), ..CALLS };
+        for (error, expected) in [("busy", 3), ("wrong", 1)] {
+            let calls = Cell::new(0);
+            let call = || async {
+                calls.set(calls.get() + 1);
+                Err::<(), _>(error)
+            };
+            assert_eq!(retry.insist(call, |error| *error == "busy").await, Err(error));
+            assert_eq!(calls.get(), expected);
+        }
+        let calls = Cell::new(0);
+        let call = || async {
+            calls.set(calls.get() + 1);
+            if calls.get() < 2 { Err("busy") } else { Ok(calls.get()) }
+        };
+        assert_eq!(retry.insist(call, |_| true).await, Ok(2));
+        assert_eq!(Retry::NEVER.insist(|| async { Err::<(), _>(1) }, |_| true).await, Err(1));
     }
 }

@@ -17,9 +17,8 @@ use tonic::{Status, Streaming};
 
 use crate::{
     Error,
-    call::Link,
-    inner::Inner,
-    retry::{ATTEMPTS_MAX, pause},
+    call::{Inner, Link},
+    retry::CALLS,
     status::{Advice, ended_early, is_over, late},
 };
 
@@ -147,8 +146,8 @@ impl<K: Kind> Driver<K> {
                 return;
             }
             let before = self.answered;
-            let lease = inner.servers.pick(last.as_deref());
-            let server = lease.0.name.clone();
+            let lease = inner.servers.least_busy(last.as_deref());
+            let server = lease.0.name().to_owned();
             let until = Instant::now() + self.part;
             let link = Link { inner: inner.clone(), server: lease.0.clone(), until };
             let began = Instant::now();
@@ -160,7 +159,7 @@ impl<K: Kind> Driver<K> {
             attempts = if self.answered > before { 1 } else { attempts + 1 };
             let wait = match self.kind.brought(&link, &status, began).await {
                 Ok(true) => Some(Duration::ZERO),
-                Ok(false) if self.answered > before && is_over(&status) => Some(pause(0, Duration::ZERO)),
+                Ok(false) if self.answered > before && is_over(&status) => Some(CALLS.pause(0)),
                 Ok(false) => inner.wait(&status, &lease, attempts),
                 Err(status) => inner.wait(&status, &lease, attempts),
             };
@@ -279,8 +278,8 @@ impl<K: Kind> Driver<K> {
         if let Some(Advice::Wait(time)) = K::error(&result).map(|status| Advice::of(&status)) {
             let tried = self.tried.entry(id).or_default();
             *tried += 1;
-            if *tried < ATTEMPTS_MAX {
-                self.again.push((Instant::now() + pause(*tried - 1, time), id));
+            if *tried < CALLS.attempts_max {
+                self.again.push((Instant::now() + time + CALLS.pause(*tried - 1), id));
                 return Ok(());
             }
         }

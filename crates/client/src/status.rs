@@ -77,6 +77,48 @@ pub(crate) fn is_well(status: &Status) -> bool {
     !matches!(status.code(), Code::DeadlineExceeded | Code::Internal)
 }
 
+/// What a server lacks for a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// A script, or data of cells.
+    Script,
+    /// The service that has them.
+    Source,
+}
+
+/// What a server that says this lacks, if it is that.
+pub(crate) fn lack(status: &Status) -> Option<Lack> {
+    match reason(status)?.as_str() {
+        "SCRIPT_NOT_FOUND" => Some(Lack::Script),
+        "SOURCE_UNAVAILABLE" => Some(Lack::Source),
+        _ => None,
+    }
+}
+
+/// Whether an upload ended so because it is nothing that is kept as a script.
+pub(crate) fn is_no_script(status: &Status) -> bool {
+    reason(status).as_deref() == Some("SCRIPT_INVALID")
+}
+
+/// Whether an upload ended before its end, and another call may go on with it: the connection or the server
+/// went away, or time ran out.
+pub(crate) fn is_broken_off(status: &Status) -> bool {
+    match reason(status).as_deref() {
+        None | Some("") => matches!(
+            status.code(),
+            Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal | Code::DeadlineExceeded
+        ),
+        Some(reason) => {
+            matches!(reason, "UPLOAD_IDLE" | "UPLOAD_OFFSET" | "CALL_DEADLINE" | "REQUEST_DEADLINE")
+        }
+    }
+}
+
+/// Whether the server does not know the call.
+pub(crate) fn is_unknown_call(status: &Status) -> bool {
+    status.code() == Code::Unimplemented
+}
+
 /// Whether an upload ended so because there, or of this caller, no uploads are taken.
 pub(crate) fn takes_no_uploads(status: &Status) -> bool {
     matches!(status.code(), Code::Unimplemented | Code::PermissionDenied)

@@ -66,7 +66,6 @@ mod telemetry;
 mod tls;
 mod tls_client;
 mod tls_section;
-mod token_file;
 mod transport;
 mod troubles;
 mod unread;
@@ -106,6 +105,7 @@ pub use raw_config::{
     RawProfilePush, RawQuotas, RawRule, RawRunner, RawSandbox, RawShared, RawSigning, RawTenantQuotas,
     RawTenants, RawTls, RawTrace, RawUsage, RawVerdict, RawWeb,
 };
+pub use reload::watch as watch_files;
 pub use role::Role;
 pub use roles::{CallerRole, Need, need};
 pub use sections::ProfilePush;
@@ -116,7 +116,6 @@ pub use status::{ERROR_DOMAIN, Fault, caller_s, chain};
 pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span, set_log_filter};
 pub use tls::{Tls, TlsError};
 pub use tls_client::{ClientFiles, TlsClient, endpoint_at};
-pub use token_file::TokenFile;
 pub use usage::Usage;
 pub use usage_section::UsageSection;
 pub use web_section::Web;

@@ -28,7 +28,7 @@ const KINDS: [&str; 4] = ["client_tls", "jwks", "tls", "token"];
 
 /// Reads `files` again whenever they change, for as long as the runtime lives. Where `load` fails, nothing
 /// changes: what was good stays in force. Call it within the runtime.
-pub(crate) fn watch<E: std::error::Error + 'static>(
+pub fn watch<E: std::error::Error + 'static>(
     kind: &'static str,
     files: Vec<PathBuf>,
     metrics: &Metrics,

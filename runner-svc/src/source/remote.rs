@@ -6,41 +6,39 @@ use std::{
 };
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, LIBRARY_BYTES_MAX, Seen, Sha256Digest};
-use antares_proto::v1::{
-    self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
-    upload_request,
+use antares_client::{
+    Upload,
+    balance::{Balance, Server},
+    credentials::{Connection, Credentials},
+    hedge::HedgeEvent,
+    retry::Retry,
 };
-use antares_serve::{Account, CHUNK_BYTES, Config, Metrics, TENANT, TokenFile, inject, script_mistake};
+use antares_proto::v1::{self, get_artifact_response, get_script_response};
+use antares_serve::{Account, Config, Metrics, script_mistake};
 use antares_trust::Trust;
 use bytes::Bytes;
 use tokio::time::timeout;
-use tonic::{
-    Request, Status, Streaming, async_trait,
-    metadata::{Ascii, MetadataValue},
-    transport::Channel,
-};
+use tonic::{Request, Status, Streaming, async_trait};
 
 use crate::{
     grpc::status::{is_not_compiled, no_script, told},
-    source::compilers::{Compilers, Member, RemoteError},
-    source::hedge::{Asked, Hedges, is_last_word},
-    source::{ArtifactSource, Fetched, FetchedLibrary, SourceError, Wanted},
+    source::compilers::{RemoteError, client, compilers, credentials},
+    source::hedge::{Asked, Hedges},
+    source::{ArtifactSource, Fallback, Fetched, FetchedLibrary, SourceError, Wanted},
 };
 
 /// Compiler services elsewhere. Connects when it is needed, and again after it was lost.
 #[derive(Clone, Debug)]
 pub struct RemoteSource {
-    compilers: Compilers,
+    compilers: Balance,
     hedges: Hedges,
     script_bytes_max: u64,
     call_timeout: Duration,
     trust: Option<Arc<Trust>>,
-    token: Option<TokenFile>,
-    /// For whom it asks; the compiler service believes it of a caller that may act for others.
-    tenant: Option<MetadataValue<Ascii>>,
+    /// Of these the tenant is for whom it asks; the compiler service believes it of a caller that may act for
+    /// others.
+    credentials: Credentials,
 }
-
-type Client = CompilerServiceClient<Channel>;
 
 impl RemoteSource {
     /// The service that `config` names, with TLS if its URL says so. Call it within a runtime.
@@ -48,14 +46,12 @@ impl RemoteSource {
     /// # Errors
     /// The URL is none, or the files are of no use.
     pub fn new(config: &Config, metrics: &Metrics) -> Result<Self, RemoteError> {
-        let (limits, compilers) = (&config.runner, Compilers::new(config, metrics)?);
+        let (limits, compilers) = (&config.runner, compilers(config, metrics)?);
         let trust = config.signing.trusted.clone().map(Trust::of_list).transpose()?.map(Arc::new);
         if trust.is_none() {
             tracing::warn!("signing.trusted is empty: native code is taken from the compiler as it comes");
         }
-        let token_file = &limits.compiler_token_file;
-        let watched = (!token_file.is_empty()).then(|| TokenFile::watch(token_file.as_ref(), metrics));
-        let token = watched.transpose().map_err(RemoteError::Token)?;
+        let credentials = credentials(&limits.compiler_token_file, metrics).map_err(RemoteError::Token)?;
         let call_timeout = Duration::from_millis(limits.call_ms_max);
         Ok(Self {
             compilers,
@@ -63,20 +59,12 @@ impl RemoteSource {
             script_bytes_max: limits.script_bytes_max,
             call_timeout,
             trust,
-            token,
-            tenant: None,
+            credentials,
         })
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        inject(request.metadata_mut());
-        if let Some(token) = &self.token {
-            token.show(request.metadata_mut());
-        }
-        if let Some(tenant) = &self.tenant {
-            request.metadata_mut().insert(TENANT, tenant.clone());
-        }
         request.set_timeout(self.call_timeout);
         request
     }
@@ -88,18 +76,29 @@ impl RemoteSource {
         &self,
         script: Sha256Digest,
         asked: Option<Asked>,
-        call: impl Fn(Arc<Member>) -> F,
+        call: impl Fn(Connection) -> F,
     ) -> Result<T, SourceError>
     where
         F: Future<Output = Result<T, SourceError>>,
     {
-        let order = self.compilers.in_order(script);
+        let call = |server: &Server| call(self.credentials.on(server.channel()));
+        let order = self.compilers.ranked(&script.0);
         match (asked.filter(|_| self.hedges.is_on()), &order[..]) {
             (Some(asked), [first, others @ ..]) if !others.is_empty() => {
-                let outrun = |is_gone| if is_gone { first.pass_over() } else { first.was_outrun() };
-                let (all, rest) =
-                    (in_turn(&order, asked.patience(), &call), in_turn(others, asked.patience(), &call));
-                self.hedges.race(asked, all, rest, outrun).await
+                let hedge = self.hedges.of(asked);
+                let tell = |event| {
+                    self.hedges.count(asked, event);
+                    match event {
+                        HedgeEvent::Won { is_gone: true } => first.circuit().open(),
+                        HedgeEvent::Won { is_gone: false } => first.circuit().outrun(),
+                        HedgeEvent::Lost | HedgeEvent::NoBudget => {}
+                    }
+                };
+                let (all, others) = (
+                    in_turn(&order, hedge.silence_max(), &call),
+                    in_turn(others, hedge.silence_max(), &call),
+                );
+                hedge.race(all, others, is_last_word, tell).await
             }
             _ => in_turn(&order, None, &call).await,
         }
@@ -108,7 +107,7 @@ impl RemoteSource {
     /// What the compiler answers; none if only what is stored is wanted, and nothing is.
     async fn compile(
         &self,
-        client: &Client,
+        link: &Connection,
         wanted: &Wanted,
     ) -> Result<Option<v1::CompileResponse>, SourceError> {
         let options = options(wanted.options);
@@ -119,7 +118,7 @@ impl RemoteSource {
             stored_only: wanted.is_stored,
         };
         let ask = || async {
-            match client.clone().compile(self.request(message())).await {
+            match client(link.clone()).compile(self.request(message())).await {
                 Ok(response) => Ok(Some(response.into_inner())),
                 Err(status) if wanted.is_stored && is_not_compiled(&status) => Ok(None),
                 Err(status) => Err(told(wanted.script, status)),
@@ -130,27 +129,21 @@ impl RemoteSource {
         if let Some(mistake) = script_mistake(elf) {
             return Err(no_script(mistake));
         }
-        self.upload(client, wanted.script, elf.clone()).await?;
+        self.upload(link, wanted.script, elf).await?;
         ask().await
     }
 
-    async fn upload(&self, client: &Client, script: Sha256Digest, elf: Bytes) -> Result<(), SourceError> {
-        let header =
-            v1::BlobHeader { sha256: script.to_string(), size_bytes: elf.len() as u64, ..Default::default() };
-        let step = usize::try_from(CHUNK_BYTES).unwrap_or(usize::MAX);
-        let chunks = (0..elf.len()).step_by(step).map(move |start| {
-            upload_request::Part::Chunk(elf.slice(start..elf.len().min(start.saturating_add(step))))
-        });
-        let parts = std::iter::once(upload_request::Part::Header(header))
-            .chain(chunks)
-            .map(|part| v1::UploadRequest { part: Some(part) });
-        let uploaded = client.clone().upload(self.request(tokio_stream::iter(parts))).await;
+    async fn upload(&self, link: &Connection, script: Sha256Digest, elf: &Bytes) -> Result<(), SourceError> {
+        // What a runner waits for has deadlines: another compiler is asked where this one breaks off.
+        let (connection, call_time_max) = (link.clone(), self.call_timeout);
+        let upload = Upload { connection, call_time_max, retry: Retry::NEVER };
+        let uploaded = upload.send(elf, &script.to_string()).await;
         uploaded.map(drop).map_err(|status| told(script, status))
     }
 
-    async fn download(&self, client: &Client, key: ArtifactKey) -> Result<Blob, Status> {
+    async fn download(&self, link: &Connection, key: ArtifactKey) -> Result<Blob, Status> {
         let message = v1::GetArtifactRequest { artifact_key: key.to_string() };
-        let stream = client.clone().get_artifact(self.request(message)).await?.into_inner();
+        let stream = client(link.clone()).get_artifact(self.request(message)).await?.into_inner();
         collect(stream, LIBRARY_BYTES_MAX, |response| {
             response.part.map(|part| match part {
                 get_artifact_response::Part::Header(header) => Part::Header(header),
@@ -160,9 +153,9 @@ impl RemoteSource {
         .await
     }
 
-    async fn script_of(&self, client: &Client, digest: Sha256Digest) -> Result<Bytes, SourceError> {
+    async fn script_of(&self, link: &Connection, digest: Sha256Digest) -> Result<Bytes, SourceError> {
         let message = v1::GetScriptRequest { script_sha256: digest.to_string() };
-        let stream = client.clone().get_script(self.request(message)).await;
+        let stream = client(link.clone()).get_script(self.request(message)).await;
         let stream = stream.map_err(|status| told(digest, status))?.into_inner();
         let blob = collect(stream, self.script_bytes_max, |response| {
             response.part.map(|part| match part {
@@ -173,18 +166,18 @@ impl RemoteSource {
         Ok(blob.await.map_err(|status| told(digest, status))?.bytes)
     }
 
-    async fn artifact_of(&self, client: &Client, wanted: &Wanted) -> Result<Option<Fetched>, SourceError> {
-        let Some(compiled) = self.compile(client, wanted).await? else { return Ok(None) };
+    async fn artifact_of(&self, link: &Connection, wanted: &Wanted) -> Result<Option<Fetched>, SourceError> {
+        let Some(compiled) = self.compile(link, wanted).await? else { return Ok(None) };
         let key = parse(&compiled.artifact_key)?;
         if wanted.known == Some(key) {
             return Ok(None);
         }
-        let (compiled, blob) = match self.download(client, key).await {
+        let (compiled, blob) = match self.download(link, key).await {
             Ok(blob) => (compiled, blob),
             // Evicted, or found corrupt, since the answer: compiled again, once.
             Err(status) if matches!(told(wanted.script, status.clone()), SourceError::ScriptNotFound(_)) => {
-                let Some(compiled) = self.compile(client, wanted).await? else { return Ok(None) };
-                let blob = self.download(client, parse(&compiled.artifact_key)?).await;
+                let Some(compiled) = self.compile(link, wanted).await? else { return Ok(None) };
+                let blob = self.download(link, parse(&compiled.artifact_key)?).await;
                 (compiled, blob.map_err(|status| told(wanted.script, status))?)
             }
             Err(status) => return Err(told(wanted.script, status)),
@@ -205,15 +198,16 @@ impl RemoteSource {
 impl ArtifactSource for RemoteSource {
     async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError> {
         let started = Instant::now();
-        let call = |member: Arc<Member>| async move { self.script_of(&member.client(), digest).await };
+        let call = |link: Connection| async move { self.script_of(&link, digest).await };
         let script = self.ask(digest, Some(Asked::Script), call).await?;
-        self.hedges.note(Asked::Script, started.elapsed());
+        self.hedges.of(Asked::Script).note(started.elapsed());
         Ok(script)
     }
 
     fn of(&self, account: &Account) -> Arc<dyn ArtifactSource> {
         let tenant = account.tenant().parse().ok().filter(|_| !account.tenant().is_empty());
-        Arc::new(Self { tenant, ..self.clone() })
+        let credentials = Credentials { tenant, ..self.credentials.clone() };
+        Arc::new(Self { credentials, ..self.clone() })
     }
 
     fn trust(&self) -> Option<Arc<Trust>> {
@@ -224,10 +218,10 @@ impl ArtifactSource for RemoteSource {
         let (wanted, started) = (&wanted, Instant::now());
         // Nobody waits for long for something better than what is at hand.
         let asked = wanted.known.is_none().then_some(Asked::Artifact);
-        let call = |member: Arc<Member>| async move { self.artifact_of(&member.client(), wanted).await };
+        let call = |link: Connection| async move { self.artifact_of(&link, wanted).await };
         let fetched = self.ask(wanted.script, asked, call).await?;
         if fetched.as_ref().is_some_and(|fetched| fetched.made_ms.is_some()) {
-            self.hedges.note(Asked::Artifact, started.elapsed());
+            self.hedges.of(Asked::Artifact).note(started.elapsed());
         }
         Ok(fetched)
     }
@@ -246,39 +240,39 @@ impl ArtifactSource for RemoteSource {
         };
         let message = &message;
         // Not by two: each would learn it.
-        let learnt = self.ask(script, None, |member| async move {
-            let learnt = member.client().learn(self.request(message.clone())).await;
+        let learnt = self.ask(script, None, |link| async move {
+            let learnt = client(link).learn(self.request(message.clone())).await;
             learnt.map(tonic::Response::into_inner).map_err(|status| told(script, status))
         });
         hints(&learnt.await?.hints_sha256)
     }
 }
 
-/// What `members` say, asked one after the other until one answers, or says what the next one would say too.
-/// One that is as good as gone is waited for as long as `patience`, and so is each after one that has
+/// What `servers` say, asked one after the other until one answers, or says what the next one would say too.
+/// One that is as good as gone is waited for as long as `silence_max`, and so is each after one that has
 /// answered.
 async fn in_turn<T, F>(
-    members: &[Arc<Member>],
-    patience: Option<Duration>,
-    call: impl Fn(Arc<Member>) -> F,
+    servers: &[Arc<Server>],
+    silence_max: Option<Duration>,
+    call: impl Fn(&Server) -> F,
 ) -> Result<T, SourceError>
 where
     F: Future<Output = Result<T, SourceError>>,
 {
     let mut worst = SourceError::Unavailable { detail: "there is no compiler".to_owned() };
-    for member in members {
+    for server in servers {
         let has_answer = !matches!(worst, SourceError::Unavailable { .. });
-        let answer = match patience.filter(|_| has_answer || member.is_passed_over()) {
-            Some(time) => timeout(time, call(member.clone())).await.unwrap_or_else(|_| {
+        let answer = match silence_max.filter(|_| has_answer || server.circuit().is_open()) {
+            Some(time) => timeout(time, call(server)).await.unwrap_or_else(|_| {
                 Err(SourceError::Unavailable { detail: "a compiler is silent".to_owned() })
             }),
-            None => call(member.clone()).await,
+            None => call(server).await,
         };
         let is_gone = matches!(answer, Err(SourceError::Unavailable { .. }));
         if is_gone {
-            member.pass_over();
+            server.circuit().open();
         } else {
-            member.has_answered();
+            server.circuit().answered();
         }
         if is_last_word(&answer) {
             return answer;
@@ -292,6 +286,16 @@ where
         }
     }
     Err(worst)
+}
+
+/// Whether another compiler would say the same.
+fn is_last_word<T>(answer: &Result<T, SourceError>) -> bool {
+    !matches!(
+        answer,
+        Err(SourceError::Unavailable { .. }
+            | SourceError::ScriptNotFound(_)
+            | SourceError::NoArtifact { why: Fallback::WorkersBusy, .. })
+    )
 }
 
 fn options(options: CompileOptions) -> v1::ScriptOptions {

@@ -1,0 +1,188 @@
+//! What every call carries: whose it is, and the token that shows it, which may be renewed.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use arc_swap::ArcSwap;
+use tonic::{
+    Request, Status,
+    metadata::{Ascii, MetadataMap, MetadataValue},
+    service::{Interceptor, interceptor::InterceptedService},
+    transport::Channel,
+};
+
+use crate::Error;
+
+/// Longest token, bytes.
+pub const TOKEN_BYTES_MAX: u64 = 16 << 10;
+/// How old what was read of a file may be.
+const FRESH: Duration = Duration::from_secs(1);
+/// Where servers look for the tenant.
+const TENANT: &str = "antares-tenant";
+
+/// A channel on which every call carries its credentials.
+pub type Connection = InterceptedService<Channel, Credentials>;
+
+/// What every call carries.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// Shows who calls.
+    pub token: Option<Token>,
+    /// For whom, where a server believes it of the caller.
+    pub tenant: Option<MetadataValue<Ascii>>,
+    /// What else, such as the trace that the call belongs to.
+    pub also: Option<fn(&mut MetadataMap)>,
+}
+
+impl Credentials {
+    /// `channel`, with these on every call.
+    #[must_use]
+    pub fn on(&self, channel: Channel) -> Connection {
+        InterceptedService::new(channel, self.clone())
+    }
+}
+
+impl Interceptor for Credentials {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        let metadata = request.metadata_mut();
+        self.also.into_iter().for_each(|also| also(metadata));
+        if let Some(token) = &self.token {
+            metadata.insert("authorization", token.now());
+        }
+        if let Some(tenant) = &self.tenant {
+            metadata.insert(TENANT, tenant.clone());
+        }
+        Ok(request)
+    }
+}
+
+/// A bearer token, as it is now. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Token(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    value: ArcSwap<MetadataValue<Ascii>>,
+    /// Where it is read again, and when it was.
+    file: Option<(PathBuf, Mutex<Instant>)>,
+}
+
+impl Token {
+    /// What [`bearer`] made.
+    #[must_use]
+    pub fn new(value: MetadataValue<Ascii>) -> Self {
+        Self(Arc::new(Held { value: ArcSwap::from_pointee(value), file: None }))
+    }
+
+    /// The word in the file `path`, which is read again before calls.
+    pub(crate) fn file(path: PathBuf) -> Result<Self, Error> {
+        let value = ArcSwap::from_pointee(read(&path)?);
+        Ok(Self(Arc::new(Held { value, file: Some((path, Mutex::new(Instant::now()))) })))
+    }
+
+    /// Has calls carry `value` from now on.
+    pub fn set(&self, value: MetadataValue<Ascii>) {
+        self.0.value.store(Arc::new(value));
+    }
+
+    /// What a call carries now. A file that is of no use leaves the last token in force.
+    fn now(&self) -> MetadataValue<Ascii> {
+        if let Some((path, read_at)) = &self.0.file {
+            let mut read_at = read_at.lock().unwrap_or_else(PoisonError::into_inner);
+            if read_at.elapsed() >= FRESH {
+                *read_at = Instant::now();
+                read(path).into_iter().for_each(|value| self.set(value));
+            }
+        }
+        (**self.0.value.load()).clone()
+    }
+}
+
+/// `word` as servers want it; none if it is empty, or cannot be in a header.
+#[must_use]
+pub fn bearer(word: &str) -> Option<MetadataValue<Ascii>> {
+    let mut value: MetadataValue<Ascii> = format!("Bearer {word}").parse().ok()?;
+    value.set_sensitive(true);
+    (!word.is_empty()).then_some(value)
+}
+
+/// The token in `text`, if that is one word of plain characters.
+#[must_use]
+pub fn bearer_in(text: &[u8]) -> Option<MetadataValue<Ascii>> {
+    let word = std::str::from_utf8(text).ok()?.trim();
+    word.bytes().all(|byte| byte.is_ascii_graphic()).then(|| bearer(word))?
+}
+
+fn read(path: &Path) -> Result<MetadataValue<Ascii>, Error> {
+    let wrong = || Error::File {
+        path: path.to_owned(),
+        problem: "there is no token in it: one word of plain characters".to_owned(),
+    };
+    let file = |error| Error::file(path, &error);
+    if fs::metadata(path).map_err(file)?.len() > TOKEN_BYTES_MAX {
+        return Err(wrong());
+    }
+    bearer_in(fs::read_to_string(path).map_err(file)?.as_bytes()).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn carried(credentials: &Credentials) -> MetadataMap {
+        credentials.clone().call(Request::new(())).unwrap().metadata().clone()
+    }
+
+    #[test]
+    fn a_token_is_one_word() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        assert!(matches!(Token::file(path.clone()), Err(Error::File { .. })));
+        for wrong in ["", " \n", "two words", "\u{e9}"] {
+            fs::write(&path, wrong).unwrap();
+            assert!(matches!(Token::file(path.clone()), Err(Error::File { .. })), "{wrong:?}");
+        }
+        fs::write(&path, vec![b'a'; 16385]).unwrap();
+        assert!(matches!(Token::file(path.clone()), Err(Error::File { .. })));
+        fs::write(&path, "abc.def\n").unwrap();
+        let value = Token::file(path.clone()).unwrap().now();
+        assert_eq!(value, "Bearer abc.def");
+        assert!(value.is_sensitive());
+        assert_eq!((bearer(""), bearer("a\nb"), bearer_in(b"\xff")), (None, None, None));
+    }
+
+    #[test]
+    fn a_file_that_changes_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        fs::write(&path, "old").unwrap();
+        let token = Token::file(path.clone()).unwrap();
+        let age = || *token.0.file.as_ref().unwrap().1.lock().unwrap() -= FRESH;
+        fs::write(&path, "new").unwrap();
+        age();
+        assert_eq!(token.now(), "Bearer new");
+        fs::write(&path, "not a token").unwrap();
+        age();
+        assert_eq!(token.now(), "Bearer new");
+    }
+
+    #[test]
+    fn calls_carry_what_they_are_given() {
+        assert!(carried(&Credentials::default()).is_empty());
+        let token = Token::new(bearer("one").unwrap());
+        let also: fn(&mut MetadataMap) =
+            |metadata| drop(metadata.insert("traceparent", "00-1".parse().unwrap()));
+        let tenant = Some("wallet".parse().unwrap());
+        let credentials = Credentials { token: Some(token.clone()), tenant, also: Some(also) };
+        let values = |metadata: &MetadataMap| {
+            ["authorization", TENANT, "traceparent"].map(|key| metadata.get(key).cloned().unwrap())
+        };
+        assert_eq!(values(&carried(&credentials)), ["Bearer one", "wallet", "00-1"]);
+        token.set(bearer("two").unwrap());
+        assert_eq!(values(&carried(&credentials))[0], "Bearer two", "clones share it");
+    }
+}

@@ -1,0 +1,300 @@
+//! Names of servers, and the addresses that they have today. A name may have many: each is a server.
+
+use std::{fmt, io, net::SocketAddr, sync::Arc};
+
+use http::Uri;
+use tokio::net::lookup_host;
+use tonic::transport::{self, Channel};
+
+use crate::{
+    Error,
+    balance::{Balance, Server},
+    circuit_breaker::CircuitSettings,
+};
+
+/// The address of a server, as people write it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    pub(crate) text: String,
+    pub(crate) uri: Uri,
+    host: String,
+    port: u16,
+    is_tls: bool,
+}
+
+impl Url {
+    /// Takes `https://host:port` and `http://host:port`, with a port of their own if there is none.
+    ///
+    /// # Errors
+    /// It is none of them.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let wrong = |problem: &str| Error::Url { url: text.to_owned(), problem: problem.to_owned() };
+        let uri: Uri = text.parse().map_err(|error: http::uri::InvalidUri| wrong(&error.to_string()))?;
+        let is_tls = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(wrong("no https:// and no http://")),
+        };
+        let host = bare(uri.host().unwrap_or_default()).to_owned();
+        if host.is_empty() {
+            return Err(wrong("no host"));
+        }
+        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        Ok(Self { text: text.to_owned(), uri, host, port, is_tls })
+    }
+
+    /// The same where nothing follows the port.
+    pub(crate) fn without_path(self) -> Result<Self, Error> {
+        if !matches!(self.uri.path(), "" | "/") || self.uri.query().is_some() {
+            let problem = "there is something behind the port".to_owned();
+            return Err(Error::Url { url: self.text, problem });
+        }
+        Ok(self)
+    }
+
+    /// As it was written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it is `https://`.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
+    /// Its host, without the brackets of an IPv6 address.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The addresses that the name has, each once, sorted.
+    async fn addresses(&self, most: usize) -> io::Result<Vec<SocketAddr>> {
+        let mut found: Vec<_> = lookup_host((self.host.as_str(), self.port)).await?.take(most).collect();
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+}
+
+/// Whether nobody reads along on the way to `url`: it is encrypted, or does not leave this machine.
+#[must_use]
+pub fn is_private(url: &str) -> bool {
+    let Ok(uri) = url.parse::<Uri>() else { return url.starts_with("unix://") };
+    let host = bare(uri.host().unwrap_or_default());
+    matches!(uri.scheme_str(), Some("https" | "unix"))
+        || host == "localhost"
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn bare(host: &str) -> &str {
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
+/// Makes channels to a URL, or to one of the addresses that its name has.
+pub type Connect = dyn Fn(&Url, Option<SocketAddr>) -> Result<Channel, transport::Error> + Send + Sync;
+
+/// How names become servers.
+#[derive(Clone, Copy, Debug)]
+pub struct ResolveSettings {
+    /// Addresses that are taken of one name.
+    pub addresses_max: usize,
+    /// The circuits of the servers.
+    pub circuit: CircuitSettings,
+}
+
+/// What came of looking all names up.
+#[derive(Debug, Default)]
+pub struct Resolved {
+    /// Names that have no address, or are not found for that reason.
+    pub missing: Vec<(Url, Option<io::Error>)>,
+    /// How many servers there are now, if they are other ones than before.
+    pub changed: Option<usize>,
+    /// Whether there are servers by address: each name has had one at least.
+    pub is_whole: bool,
+}
+
+/// Looks names up, and makes servers of their addresses. Clones begin anew.
+pub struct Resolver {
+    urls: Vec<Url>,
+    settings: ResolveSettings,
+    connect: Arc<Connect>,
+    /// The addresses of each name, as they were found last.
+    found: Vec<Vec<SocketAddr>>,
+}
+
+impl Clone for Resolver {
+    fn clone(&self) -> Self {
+        Self::new(self.urls.clone(), self.settings, self.connect.clone())
+    }
+}
+
+impl fmt::Debug for Resolver {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Resolver").field("urls", &self.urls).finish_non_exhaustive()
+    }
+}
+
+impl Resolver {
+    /// Of `urls`, one at least.
+    #[must_use]
+    pub fn new(urls: Vec<Url>, settings: ResolveSettings, connect: Arc<Connect>) -> Self {
+        let found = vec![Vec::new(); urls.len()];
+        Self { urls, settings, connect, found }
+    }
+
+    /// Connections are made so from now on.
+    pub(crate) fn set_connect(&mut self, connect: Arc<Connect>) {
+        self.connect = connect;
+    }
+
+    /// The servers by their names, for the time before names are looked up.
+    ///
+    /// # Errors
+    /// A URL is of no use.
+    pub fn by_name(&self) -> Result<Balance, Error> {
+        let servers = self.urls.iter().map(|url| self.server(url, None));
+        Ok(Balance::new(servers.collect::<Result<_, _>>()?))
+    }
+
+    /// The server at `url`, or at one `address` of those that it has.
+    fn server(&self, url: &Url, address: Option<SocketAddr>) -> Result<Arc<Server>, Error> {
+        let channel = (self.connect)(url, address).map_err(|error| {
+            let problem = std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
+            Error::Url { url: url.text.clone(), problem }
+        })?;
+        let place = address.map_or(url.text.clone(), |address| address.to_string());
+        Ok(Arc::new(Server::new(name(url, address), place, channel, self.settings.circuit)))
+    }
+
+    /// Looks all names up once. A name that cannot be looked up keeps the addresses that it had. Servers of
+    /// `balance` that stay keep their connections, unless all are wanted `anew`.
+    pub async fn look_up(&mut self, balance: &Balance, anew: bool) -> Resolved {
+        let mut resolved = Resolved::default();
+        for (url, found) in self.urls.iter().zip(&mut self.found) {
+            match url.addresses(self.settings.addresses_max).await {
+                Ok(addresses) if !addresses.is_empty() => *found = addresses,
+                Ok(_) => resolved.missing.push((url.clone(), None)),
+                Err(error) => resolved.missing.push((url.clone(), Some(error))),
+            }
+        }
+        // Before the first answer calls go by name.
+        if self.found.iter().any(Vec::is_empty) {
+            return resolved;
+        }
+        let known = balance.servers();
+        let kept = if anew { &[][..] } else { &known[..] };
+        let Ok(servers) = self.servers(kept) else { return resolved };
+        resolved.is_whole = true;
+        let names = |servers: &[Arc<Server>]| -> Vec<String> {
+            servers.iter().map(|server| server.name().to_owned()).collect()
+        };
+        if anew || names(&servers) != names(&known) {
+            resolved.changed = Some(servers.len());
+            balance.replace(servers);
+        }
+        resolved
+    }
+
+    /// A server for each address: those of `kept` where they stay.
+    fn servers(&self, kept: &[Arc<Server>]) -> Result<Vec<Arc<Server>>, Error> {
+        let all = self.urls.iter().zip(&self.found);
+        let all = all.flat_map(|(url, found)| found.iter().map(move |address| (url, Some(*address))));
+        let server = |(url, address)| match kept.iter().find(|kept| kept.name() == name(url, address)) {
+            Some(kept) => Ok(kept.clone()),
+            None => self.server(url, address),
+        };
+        all.map(server).collect()
+    }
+}
+
+fn name(url: &Url, address: Option<SocketAddr>) -> String {
+    address.map_or(url.text.clone(), |address| format!("{} ({address})", url.text))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tonic::transport::Endpoint;
+
+    use super::*;
+
+    fn resolver(urls: &[&str]) -> Resolver {
+        let circuit = CircuitSettings { open: Duration::from_secs(1), outrun_max: 1 };
+        let connect =
+            |_: &Url, _: Option<SocketAddr>| Ok(Endpoint::from_static("http://127.0.0.1:1").connect_lazy());
+        let urls = urls.iter().map(|url| Url::parse(url).unwrap()).collect();
+        Resolver::new(urls, ResolveSettings { addresses_max: 8, circuit }, Arc::new(connect))
+    }
+
+    fn names(balance: &Balance) -> Vec<String> {
+        balance.servers().iter().map(|server| server.name().to_owned()).collect()
+    }
+
+    #[test]
+    fn urls_are_looked_at() {
+        let url = Url::parse("https://[::1]:7").unwrap();
+        assert_eq!((url.host.as_str(), url.port, url.is_tls), ("::1", 7, true));
+        assert_eq!(Url::parse("http://there").unwrap().port, 80);
+        assert_eq!(Url::parse("https://there/").unwrap().port, 443);
+        for wrong in ["", "there:1", "ftp://there", "https://", "http://there/path", "http://there?query"] {
+            let read = Url::parse(wrong).and_then(Url::without_path);
+            assert!(matches!(read, Err(Error::Url { .. })), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ways_on_which_nobody_reads_along() {
+        for url in
+            ["https://there", "http://localhost:1", "http://127.0.0.1", "http://[::1]:7", "unix:///a/b"]
+        {
+            assert!(is_private(url), "{url}");
+        }
+        for url in ["http://there", "http://10.0.0.1:1", "", "there"] {
+            assert!(!is_private(url), "{url}");
+        }
+    }
+
+    #[tokio::test]
+    async fn names_have_addresses() {
+        let at = |text: &str| vec![text.parse::<SocketAddr>().unwrap()];
+        for (url, address) in [
+            ("http://127.0.0.1:50051", "127.0.0.1:50051"),
+            ("https://127.0.0.1", "127.0.0.1:443"),
+            ("http://[::1]:7/", "[::1]:7"),
+        ] {
+            assert_eq!(Url::parse(url).unwrap().addresses(8).await.unwrap(), at(address));
+        }
+    }
+
+    #[tokio::test]
+    async fn servers_go_by_name_until_each_name_has_an_address() {
+        let mut one = resolver(&["http://127.0.0.1:1", "http://nowhere.invalid:1"]);
+        let balance = one.by_name().unwrap();
+        let resolved = one.look_up(&balance, false).await;
+        assert_eq!((resolved.missing.len(), resolved.changed, resolved.is_whole), (1, None, false));
+        assert_eq!(names(&balance), ["http://127.0.0.1:1", "http://nowhere.invalid:1"]);
+        // One that had an address before keeps it.
+        one.found[1] = vec!["127.0.0.2:1".parse().unwrap()];
+        let resolved = one.look_up(&balance, false).await;
+        assert_eq!((resolved.missing.len(), resolved.changed, resolved.is_whole), (1, Some(2), true));
+        assert_eq!(
+            names(&balance),
+            ["http://127.0.0.1:1 (127.0.0.1:1)", "http://nowhere.invalid:1 (127.0.0.2:1)"]
+        );
+    }
+
+    #[tokio::test]
+    async fn servers_that_stay_keep_their_connections_unless_all_are_wanted_anew() {
+        let mut one = resolver(&["http://127.0.0.1:1"]);
+        let balance = one.by_name().unwrap();
+        assert_eq!(one.look_up(&balance, false).await.changed, Some(1));
+        let first = balance.servers()[0].clone();
+        assert_eq!(one.look_up(&balance, false).await.changed, None);
+        assert!(Arc::ptr_eq(&first, &balance.servers()[0]));
+        assert_eq!(one.look_up(&balance, true).await.changed, Some(1));
+        assert!(!Arc::ptr_eq(&first, &balance.servers()[0]));
+    }
+}
