@@ -13,11 +13,11 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     PoolError, Until, Verdict,
+    channel::Channel,
     child::Reply,
     exchange::{Heard, exchange},
     frame::{self, FrameError, JOB_BYTES_MAX},
     ledger::{Admission, FIRST_TURN, Fate, Ledger, Link},
-    line::Line,
     reuse::{Kind, Warm},
     ring::RING_BYTES,
     started::{Answers, StartedRun},
@@ -78,7 +78,7 @@ pub(crate) struct Call {
 pub(crate) struct Lease {
     ledger: Arc<Ledger>,
     pub(crate) ticket: u64,
-    pub(crate) line: Arc<Line>,
+    pub(crate) channel: Arc<Channel>,
     pub(crate) last_words: Option<OwnedFd>,
     /// What it was, if it has done a job before.
     pub(crate) warm: Option<Warm>,
@@ -86,7 +86,7 @@ pub(crate) struct Lease {
     pub(crate) rests: bool,
     /// When it got the job.
     pub(crate) since: Instant,
-    /// Where the job begins in the line.
+    /// Where the job begins in the channel.
     pub(crate) place: u32,
 }
 
@@ -99,16 +99,16 @@ impl Drop for Lease {
 }
 
 impl Lease {
-    /// Of the worker at the other end of `line`, which gets its job now.
+    /// Of the worker at the other end of `channel`, which gets its job now.
     fn new(
         ledger: &Arc<Ledger>,
         ticket: u64,
-        line: Arc<Line>,
+        channel: Arc<Channel>,
         last_words: Option<OwnedFd>,
         warm: Option<Warm>,
     ) -> Self {
-        let (ledger, since, place) = (Arc::clone(ledger), Instant::now(), line.place());
-        Self { ledger, ticket, line, last_words, warm, rests: false, since, place }
+        let (ledger, since, place) = (Arc::clone(ledger), Instant::now(), channel.place());
+        Self { ledger, ticket, channel, last_words, warm, rests: false, since, place }
     }
 
     /// Until when it has to begin to read its job, if it waited for one.
@@ -118,7 +118,7 @@ impl Lease {
 
     /// Whether the worker died before it heard of its job, or does not read it.
     pub(crate) fn did_not_hear(&self, heard: &Heard) -> bool {
-        matches!(heard, Heard::Closed | Heard::NotTaken) && self.line.is_untouched_since(self.place)
+        matches!(heard, Heard::Closed | Heard::NotTaken) && self.channel.is_untouched_since(self.place)
     }
 }
 
@@ -171,7 +171,7 @@ impl Call {
         loop {
             let lease = self.admit(files)?;
             let times = (self.until.deadline, lease.taken_by());
-            let heard = exchange(&lease.line, &self.frame, self.reply_bytes_max, times, &mut take_part);
+            let heard = exchange(&lease.channel, &self.frame, self.reply_bytes_max, times, &mut take_part);
             let is_new = lease.warm.is_none();
             let is_lost = lease.did_not_hear(&heard) && (!is_new || may_lose_new);
             may_lose_new &= !is_new;
@@ -200,12 +200,12 @@ impl Call {
 
     /// A worker that was woken, if the job is still wanted.
     fn woken(&self, warm: Warm) -> Result<Lease, PoolError> {
-        let (ticket, line) = (warm.ticket, Arc::clone(&warm.line));
+        let (ticket, channel) = (warm.ticket, Arc::clone(&warm.channel));
         if !self.is_wanted(ticket, warm.turn) {
             self.ledger.rest(warm);
             return Err(PoolError::Cancelled);
         }
-        Ok(Lease::new(&self.ledger, ticket, line, None, Some(warm)))
+        Ok(Lease::new(&self.ledger, ticket, channel, None, Some(warm)))
     }
 
     fn is_wanted(&self, ticket: u64, turn: u64) -> bool {
@@ -239,9 +239,9 @@ impl Call {
     /// Has the zygote make a worker. None if the zygote died before it heard of it.
     fn make(&self, ticket: u64, link: &Link, files: &[BorrowedFd<'_>]) -> Result<Option<Lease>, PoolError> {
         match self.spawn(ticket, link, files) {
-            Ok((line, last_words)) => {
+            Ok((channel, last_words)) => {
                 self.ledger.wait_for_group(ticket, self.until.deadline);
-                Ok(Some(Lease::new(&self.ledger, ticket, line, last_words, None)))
+                Ok(Some(Lease::new(&self.ledger, ticket, channel, last_words, None)))
             }
             Err(error) => {
                 // The zygote never heard of this ticket.
@@ -258,15 +258,15 @@ impl Call {
         }
     }
 
-    /// Asks the zygote for a worker; answers with our end of its line, and the reading end of its standard
+    /// Asks the zygote for a worker; answers with our end of its channel, and the reading end of its standard
     /// error.
     fn spawn(
         &self,
         ticket: u64,
         link: &Link,
         files: &[BorrowedFd<'_>],
-    ) -> Result<(Arc<Line>, Option<OwnedFd>), PoolError> {
-        let (ours, theirs) = Line::create().map_err(PoolError::io("make a line to a worker"))?;
+    ) -> Result<(Arc<Channel>, Option<OwnedFd>), PoolError> {
+        let (ours, theirs) = Channel::create().map_err(PoolError::io("make a line to a worker"))?;
         let ours = Arc::new(ours);
         self.ledger.connect(ticket, &ours);
         let (last_words, stderr) = if self.compiles {

@@ -19,8 +19,8 @@ use rustix::process::Pid;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
+    channel::Channel,
     frame::{self, JOB_BYTES_MAX, REPORT_BYTES_MAX},
-    line::Line,
     mapped::map_for_good,
     sealed::read_all,
     wire::Spawn,
@@ -76,7 +76,7 @@ pub(crate) enum Reply<T> {
 #[derive(Debug)]
 pub struct Files {
     zygote: Pid,
-    line: Line,
+    channel: Channel,
     elf: ManuallyDrop<File>,
     extras: Vec<ManuallyDrop<File>>,
 }
@@ -119,21 +119,21 @@ impl Files {
     pub fn tell_part<T: Serialize>(&self, part: &T) -> io::Result<()> {
         // The supervisor takes nothing but whole answers: it need not be woken for each part.
         let frame = frame::encode(&Reply::Part(part), REPORT_BYTES_MAX).map_err(io::Error::other)?;
-        self.line.leave(&frame)
+        self.channel.leave(&frame)
     }
 
     /// Sends `bytes` as they are, frame or not: for workers that try a supervisor's patience.
     ///
     /// # Errors
-    /// The places of the line make no sense any more.
+    /// The places of the channel make no sense any more.
     pub fn tell_bytes(&self, bytes: &[u8]) -> io::Result<()> {
-        (&self.line).write_all(bytes)
+        (&self.channel).write_all(bytes)
     }
 
     /// The memory that is shared with the supervisor: for workers that spoil it.
     #[must_use]
     pub fn shared_memory(&self) -> NonNull<[u8]> {
-        self.line.memory()
+        self.channel.memory()
     }
 
     /// The process id of the zygote, for [`Jail::lock_in`].
@@ -168,7 +168,7 @@ pub(crate) unsafe fn live<W: Worker>(
     let Ok(files) = (unsafe { arrive(zygote, spawn, fds) }) else { exit_now(NOT_ARRIVED) };
     if layers.iter().any(|status| status.layer == Layer::SealedCode && status.active) {
         // Without it a call outside of the policy ends the process all the same.
-        let _ = files.line.name_violations();
+        let _ = files.channel.name_violations();
     }
     // SAFETY: passed on; `arrive` has put the descriptors at their numbers.
     let worked = catch_unwind(AssertUnwindSafe(|| unsafe { serve_jobs(worker, layers, &files) }));
@@ -177,11 +177,11 @@ pub(crate) unsafe fn live<W: Worker>(
         Ok(Err(detail)) => detail,
         Err(_) => PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone(),
     };
-    let sent = answer(&files.line, &Reply::<()>::Failed { detail });
+    let sent = answer(&files.channel, &Reply::<()>::Failed { detail });
     exit_now(if sent.is_ok() { 0 } else { 1 })
 }
 
-/// Puts the descriptors of a job at their numbers, and attaches to the line to the supervisor.
+/// Puts the descriptors of a job at their numbers, and attaches to the channel to the supervisor.
 ///
 /// # Safety
 /// Nothing in the process uses descriptors 0 to 5, or those of libraries, but by number.
@@ -208,10 +208,10 @@ unsafe fn arrive(zygote: Pid, spawn: Spawn, fds: &[OwnedFd]) -> io::Result<Files
         // SAFETY: the descriptor is open, and ManuallyDrop leaves it so; the number is used nowhere else.
         ManuallyDrop::new(unsafe { File::from_raw_fd(number) })
     };
-    let line = Line::attach(file(CONTROL_FD).as_fd())?;
+    let channel = Channel::attach(file(CONTROL_FD).as_fd())?;
     // What is mapped stays; and a guest that took the child over would have one descriptor less.
     drop(ManuallyDrop::into_inner(file(CONTROL_FD)));
-    Ok(Files { zygote, line, elf: file(ELF_FD), extras: extra_numbers(spawn).map(file).collect() })
+    Ok(Files { zygote, channel, elf: file(ELF_FD), extras: extra_numbers(spawn).map(file).collect() })
 }
 
 /// Numbers of the files beyond the first. A supervisor never sends more than there is room for.
@@ -226,7 +226,7 @@ fn extra_numbers(spawn: Spawn) -> impl Iterator<Item = i32> {
 /// again.
 unsafe fn serve_jobs<W: Worker>(worker: &mut W, layers: &[LayerStatus], files: &Files) -> Result<(), String> {
     let read = || {
-        frame::read::<W::Job>(&mut &files.line, JOB_BYTES_MAX)
+        frame::read::<W::Job>(&mut &files.channel, JOB_BYTES_MAX)
             .map_err(|error| format!("cannot read the job: {error}"))
     };
     let mut job = read()?;
@@ -245,7 +245,7 @@ unsafe fn serve_jobs<W: Worker>(worker: &mut W, layers: &[LayerStatus], files: &
         let report = worker.work(job, files)?;
         let stays = worker.stays();
         let reply = if stays { Reply::Resting(report) } else { Reply::Done(report) };
-        answer(&files.line, &reply).map_err(|error| error.to_string())?;
+        answer(&files.channel, &reply).map_err(|error| error.to_string())?;
         drop(reply);
         if !stays {
             return Ok(());
@@ -255,7 +255,7 @@ unsafe fn serve_jobs<W: Worker>(worker: &mut W, layers: &[LayerStatus], files: &
     }
 }
 
-fn answer<T: Serialize>(mut line: &Line, reply: &Reply<T>) -> Result<(), frame::FrameError> {
+fn answer<T: Serialize>(mut channel: &Channel, reply: &Reply<T>) -> Result<(), frame::FrameError> {
     let frame = frame::encode(reply, REPORT_BYTES_MAX)?;
-    Ok(line.write_all(&frame)?)
+    Ok(channel.write_all(&frame)?)
 }

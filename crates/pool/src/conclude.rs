@@ -15,12 +15,12 @@ use serde::de::DeserializeOwned;
 use crate::{
     PoolError,
     call::{Call, Lease},
+    channel::Channel,
     child::Reply,
     exchange::Heard,
     frame,
     job::DEBUG_BYTES_LEAST,
     ledger::{Count, FIRST_TURN, Fate},
-    line::Line,
     reuse::Warm,
     verdict::{Judged, TALKS_TOO_MUCH, Verdict},
     wire::End,
@@ -48,7 +48,7 @@ impl Call {
             return Err(PoolError::NotForked { detail });
         }
         let (verdict, stays) = self.judge::<R>(&lease, heard);
-        let is_wild = lease.line.named_call() == Some(WILD_FAULT_CALL);
+        let is_wild = lease.channel.named_call() == Some(WILD_FAULT_CALL);
         let count = match &verdict {
             Verdict::Done(report) => {
                 if stays && is_clean && report.is_clean() {
@@ -72,7 +72,7 @@ impl Call {
         let mut warm = lease.warm.clone().unwrap_or_else(|| Warm {
             ticket: lease.ticket,
             turn: FIRST_TURN,
-            line: Arc::clone(&lease.line),
+            channel: Arc::clone(&lease.channel),
             kind: kind.clone(),
             debug_bytes_max: self.debug_bytes_max.max(DEBUG_BYTES_LEAST),
             runs: 0,
@@ -93,7 +93,7 @@ impl Call {
             Heard::TimedOut => return (Verdict::DeadlineExceeded, false),
             Heard::Malformed { detail } => return lost(detail),
             Heard::NotTaken => return lost("it did not take its job".to_owned()),
-            Heard::Closed => return (meaning(ended().as_ref(), &lease.line), false),
+            Heard::Closed => return (meaning(ended().as_ref(), &lease.channel), false),
         };
         let (report, stays) = match frame::decode(&content) {
             Ok(Reply::Done(report)) => (report, false),
@@ -109,7 +109,7 @@ impl Call {
             // Its output may only be looked at when nobody can change it any more.
             let fate = ended();
             if fate != Some(Fate::Ended(End::Exit(0))) {
-                return (meaning(fate.as_ref(), &lease.line), false);
+                return (meaning(fate.as_ref(), &lease.channel), false);
             }
         }
         (Verdict::Done(report), stays)
@@ -117,10 +117,10 @@ impl Call {
 }
 
 /// What the end of a child without a report, or after an unusable one, means.
-fn meaning<R>(fate: Option<&Fate>, line: &Line) -> Verdict<R> {
+fn meaning<R>(fate: Option<&Fate>, channel: &Channel) -> Verdict<R> {
     let detail = match fate {
         Some(Fate::Ended(End::Signal(libc::SIGSYS))) => {
-            return Verdict::SandboxViolation { detail: violation(line.named_call()) };
+            return Verdict::SandboxViolation { detail: violation(channel.named_call()) };
         }
         Some(Fate::Ended(End::Signal(signal))) => format!("killed by {}", signal_name(*signal)),
         Some(Fate::Ended(End::Exit(status))) => format!("exited with status {status} without a report"),

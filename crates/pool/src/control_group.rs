@@ -135,7 +135,7 @@ impl Group {
         // Version 2 and version 1.
         ["memory.events", "memory.oom_control"].into_iter().any(|file| {
             let text = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
-            let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+            let count = text.lines().find_map(|channel| channel.strip_prefix("oom_kill "));
             count.is_some_and(|count| count.trim() != "0")
         })
     }
@@ -161,7 +161,9 @@ fn is_left_over(name: &str) -> bool {
 /// The process behind a pidfd, as the kernel tells it.
 fn process_of(handle: BorrowedFd<'_>) -> io::Result<u32> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd()))?;
-    let number =
-        info.lines().find_map(|line| line.strip_prefix("Pid:")).and_then(|text| text.trim().parse().ok());
+    let number = info
+        .lines()
+        .find_map(|channel| channel.strip_prefix("Pid:"))
+        .and_then(|text| text.trim().parse().ok());
     number.ok_or_else(|| io::Error::other("the worker has ended"))
 }

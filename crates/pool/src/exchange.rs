@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use crate::{
+    channel::{BYTES, Channel, ROOM},
     frame::{self, LENGTH_BYTES},
-    line::{BYTES, Line, ROOM},
     ring::Spoiled,
     sealed::note_copied,
 };
@@ -30,28 +30,28 @@ impl From<Spoiled> for Heard {
     }
 }
 
-/// Sends `job` (a frame) on `line` and reads frames of at most `reply_bytes_max` bytes together: any number
-/// that `take_part` takes, and one that it does not, which is the reply. Until `taken_by` the child has to
-/// begin to read.
+/// Sends `job` (a frame) on `channel` and reads frames of at most `reply_bytes_max` bytes together: any
+/// number that `take_part` takes, and one that it does not, which is the reply. Until `taken_by` the child
+/// has to begin to read.
 pub(crate) fn exchange(
-    line: &Line,
+    channel: &Channel,
     job: &[u8],
     reply_bytes_max: usize,
     (deadline, taken_by): (Instant, Option<Instant>),
     take_part: impl FnMut(&[u8]) -> bool,
 ) -> Heard {
-    match unasked(line) {
+    match unasked(channel) {
         Some(heard) => heard,
         None => {
-            let place = line.place();
-            Exchange::new(reply_bytes_max).finish(line, job, (place, taken_by), deadline, take_part)
+            let place = channel.place();
+            Exchange::new(reply_bytes_max).finish(channel, job, (place, taken_by), deadline, take_part)
         }
     }
 }
 
 /// What a child said before it was asked.
-fn unasked(line: &Line) -> Option<Heard> {
-    match line.readable() {
+fn unasked(channel: &Channel) -> Option<Heard> {
+    match channel.readable() {
         Ok(0) => None,
         Ok(bytes) => {
             Some(Heard::Malformed { detail: format!("it said {bytes} bytes that nobody asked for") })
@@ -75,11 +75,11 @@ impl Exchange {
     }
 
     /// Sends `job`, for which there must be room. Answers if that cannot go well.
-    pub(crate) fn ask(&mut self, line: &Line, job: &[u8]) -> Option<Heard> {
-        if let Some(heard) = unasked(line) {
+    pub(crate) fn ask(&mut self, channel: &Channel, job: &[u8]) -> Option<Heard> {
+        if let Some(heard) = unasked(channel) {
             return Some(heard);
         }
-        match line.put(job) {
+        match channel.put(job) {
             Ok(count) if count == job.len() => None,
             Ok(_) => Some(Heard::Malformed { detail: "it has not read the job before".to_owned() }),
             Err(spoiled) => Some(spoiled.into()),
@@ -90,7 +90,7 @@ impl Exchange {
     /// until `taken_by`.
     pub(crate) fn finish(
         &mut self,
-        line: &Line,
+        channel: &Channel,
         mut unsent: &[u8],
         (place, taken_by): (u32, Option<Instant>),
         deadline: Instant,
@@ -99,11 +99,11 @@ impl Exchange {
         let taken_by = taken_by.filter(|by| *by < deadline);
         let mut is_late = false;
         loop {
-            match line.put(unsent) {
+            match channel.put(unsent) {
                 Ok(count) => unsent = &unsent[count..],
                 Err(spoiled) => return spoiled.into(),
             }
-            if let Some(heard) = self.hear(line, &mut take_part) {
+            if let Some(heard) = self.hear(channel, &mut take_part) {
                 return heard;
             }
             // One that is late may still have left words: they are read after that is known.
@@ -111,21 +111,25 @@ impl Exchange {
                 return Heard::TimedOut;
             }
             let what = if unsent.is_empty() { BYTES } else { BYTES + ROOM };
-            match taken_by.filter(|_| line.is_untouched_since(place)) {
+            match taken_by.filter(|_| channel.is_untouched_since(place)) {
                 Some(by) if Instant::now() >= by => return Heard::NotTaken,
-                Some(by) => drop(line.wait(what, Some(by))),
-                None => is_late = !line.wait(what, Some(deadline)),
+                Some(by) => drop(channel.wait(what, Some(by))),
+                None => is_late = !channel.wait(what, Some(deadline)),
             }
         }
     }
 
     /// Takes what is there. Answers if that makes a reply, or none can come any more.
-    pub(crate) fn hear(&mut self, line: &Line, take_part: &mut impl FnMut(&[u8]) -> bool) -> Option<Heard> {
+    pub(crate) fn hear(
+        &mut self,
+        channel: &Channel,
+        take_part: &mut impl FnMut(&[u8]) -> bool,
+    ) -> Option<Heard> {
         loop {
             // A child that is gone may still have left words: what it has said is read after it is known to
             // be gone.
-            let is_closed = line.is_closed();
-            match receive(line, &mut self.received) {
+            let is_closed = channel.is_closed();
+            match receive(channel, &mut self.received) {
                 Ok(0) => return is_closed.then_some(Heard::Closed),
                 Ok(_) => {}
                 Err(spoiled) => return Some(spoiled.into()),
@@ -171,10 +175,10 @@ fn content_end(received: &[u8], bytes_max: usize) -> Result<Option<usize>, frame
 }
 
 /// Appends what is there to `received`; gives how much that is.
-fn receive(line: &Line, received: &mut Vec<u8>) -> Result<usize, Spoiled> {
+fn receive(channel: &Channel, received: &mut Vec<u8>) -> Result<usize, Spoiled> {
     let start = received.len();
-    received.resize(start + line.readable()?, 0);
-    let count = line.take(&mut received[start..])?;
+    received.resize(start + channel.readable()?, 0);
+    let count = channel.take(&mut received[start..])?;
     received.truncate(start + count);
     note_copied(count);
     Ok(count)
@@ -185,7 +189,7 @@ mod tests {
     use std::{io::Write, time::Duration};
 
     use super::*;
-    use crate::line::tests::pair;
+    use crate::channel::tests::pair;
 
     fn soon() -> Instant {
         Instant::now() + Duration::from_millis(20)

@@ -1,4 +1,4 @@
-//! The one system call of a line: waiting for a word of shared memory, and waking who waits.
+//! The one system call of a channel: waiting for a word of shared memory, and waking who waits.
 
 use std::{ptr, sync::atomic::AtomicU32, time::Duration};
 

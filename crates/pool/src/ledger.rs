@@ -15,8 +15,8 @@ use self::state::State;
 use crate::{
     PoolError, PoolStats, Reuse, Verdict,
     cancel::{Recalls, Until},
+    channel::Channel,
     control_group::Groups,
-    line::Line,
     reuse::{Kind, Warm},
     wire::End,
 };
@@ -165,10 +165,10 @@ impl Ledger {
         })
     }
 
-    /// `line` leads to the child that is about to be made for `ticket`.
-    pub(crate) fn connect(&self, ticket: u64, line: &Arc<Line>) {
+    /// `channel` leads to the child that is about to be made for `ticket`.
+    pub(crate) fn connect(&self, ticket: u64, channel: &Arc<Channel>) {
         if let Some(entry) = self.state().entries.get_mut(&ticket) {
-            entry.line = Some(Arc::clone(line));
+            entry.channel = Some(Arc::clone(channel));
         }
     }
 
@@ -241,8 +241,8 @@ impl Ledger {
         }
         entry.fate = Some(fate);
         entry.handle = None;
-        if let Some(line) = entry.line.take() {
-            line.close();
+        if let Some(channel) = entry.channel.take() {
+            channel.close();
         }
         let (rests, zygote) = (entry.rests, entry.zygote);
         if entry.forgotten || rests {

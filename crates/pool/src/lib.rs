@@ -3,7 +3,7 @@
 //! ```text
 //! service: Pool ------- socket ------- zygote (worker binary, one thread, locked in)
 //!   |  run, compile       Spawn + fds     | fork
-//!   +------ line: job ----------------> child (locked in further; one job, or more of the same kind)
+//!   +------ channel: job ----------------> child (locked in further; one job, or more of the same kind)
 //!          <------------- report
 //! ```
 //! Services use [`Pool`]; worker binaries implement [`Worker`] and call [`serve`]. Bulk data travels as
@@ -13,6 +13,7 @@
 mod artifact;
 mod call;
 mod cancel;
+mod channel;
 mod child;
 mod code;
 mod conclude;
@@ -28,7 +29,6 @@ mod hosted;
 mod inspect;
 pub mod job;
 mod ledger;
-mod line;
 mod mapped;
 mod output;
 mod parts;

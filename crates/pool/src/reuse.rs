@@ -9,7 +9,7 @@ use std::{
 
 use antares_abi::Sha256Digest;
 
-use crate::{job::Tier, line::Line};
+use crate::{channel::Channel, job::Tier};
 
 /// Time that one worker may be busy in all before it is retired: far below its limit of processor time, which
 /// would end it in the middle of somebody's job.
@@ -131,7 +131,7 @@ pub(crate) struct Warm {
     pub(crate) ticket: u64,
     /// Which of its jobs it is at.
     pub(crate) turn: u64,
-    pub(crate) line: Arc<Line>,
+    pub(crate) channel: Arc<Channel>,
     pub(crate) kind: Kind,
     /// Bytes of debug output that it has taken memory for.
     pub(crate) debug_bytes_max: u64,
@@ -174,11 +174,11 @@ mod tests {
                 library: library.map(|library| Sha256Digest([library; 32])),
             },
         };
-        let line = Arc::new(Line::create().unwrap().0);
+        let channel = Arc::new(Channel::create().unwrap().0);
         let mut warm = Warm {
             ticket: 1,
             turn: 0,
-            line,
+            channel,
             kind: kind("a", 1, Some(2)),
             debug_bytes_max: 10,
             runs: 0,

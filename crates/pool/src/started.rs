@@ -48,7 +48,7 @@ impl<R: Answers> StartedRun<R> {
     /// Gives the job, a frame for which there is room, to the worker.
     pub(crate) fn new(call: Call, lease: Lease) -> Self {
         let mut exchange = Exchange::new(call.reply_bytes_max);
-        let heard = exchange.ask(&lease.line, &call.frame);
+        let heard = exchange.ask(&lease.channel, &call.frame);
         Self { call, lease, exchange, heard, report: PhantomData }
     }
 
@@ -57,7 +57,7 @@ impl<R: Answers> StartedRun<R> {
         let until = Instant::now() + patience;
         loop {
             if self.heard.is_none() {
-                self.heard = self.exchange.hear(&self.lease.line, &mut |_| false);
+                self.heard = self.exchange.hear(&self.lease.channel, &mut |_| false);
             }
             if self.heard.is_some() {
                 return true;
@@ -78,7 +78,7 @@ impl<R: Answers> StartedRun<R> {
     pub fn wait(self) -> Result<Option<Verdict<R>>, PoolError> {
         let Self { call, lease, mut exchange, heard, .. } = self;
         let taken = (lease.place, lease.taken_by());
-        let wait = || exchange.finish(&lease.line, &[], taken, call.until.deadline, |_| false);
+        let wait = || exchange.finish(&lease.channel, &[], taken, call.until.deadline, |_| false);
         let heard = heard.unwrap_or_else(wait);
         if lease.did_not_hear(&heard) {
             return Ok(None);

@@ -26,7 +26,7 @@ pub fn surroundings() -> Vec<String> {
 
 /// The folder of the group that this process is in, of control groups version 2.
 fn own_group(groups: &str) -> Option<std::path::PathBuf> {
-    let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let path = groups.lines().find_map(|channel| channel.strip_prefix("0::/"))?;
     Some(Path::new("/sys/fs/cgroup").join(path))
 }
 

@@ -24,8 +24,8 @@ pub(crate) const SPAWN_BYTES_MAX: usize = 64;
 /// Descriptors beside a packet, at most.
 pub(crate) const PACKET_FDS_MAX: usize = 3 + EXTRA_FDS_MAX;
 
-/// From supervisor to zygote: fork a child. Beside it travel the child's end of a line, the sealed ELF, and
-/// what is flagged.
+/// From supervisor to zygote: fork a child. Beside it travel the child's end of a channel, the sealed ELF,
+/// and what is flagged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Spawn {
     /// The supervisor's number for the child.

@@ -12,8 +12,8 @@ use rustix::process::{Signal, pidfd_send_signal};
 use super::{Fate, Link};
 use crate::{
     PoolStats,
+    channel::Channel,
     control_group::Group,
-    line::Line,
     reuse::{Kind, Warm},
 };
 
@@ -25,7 +25,7 @@ pub(super) struct Entry {
     /// Where the kernel counts its memory, if workers have groups.
     pub(super) group: Option<Group>,
     /// The supervisor's end, to be closed when the child has ended.
-    pub(super) line: Option<Arc<Line>>,
+    pub(super) channel: Option<Arc<Channel>>,
     pub(super) fate: Option<Fate>,
     /// Which of its jobs the child is at.
     pub(super) turn: u64,

@@ -28,22 +28,22 @@ fn kind(script: u8) -> Kind {
 }
 
 /// Takes a slot for a job of `kind`, and rests when it is done.
-fn work_and_rest(ledger: &Ledger, kind: Kind) -> (u64, Arc<Line>) {
+fn work_and_rest(ledger: &Ledger, kind: Kind) -> (u64, Arc<Channel>) {
     let Admission::Fresh { ticket, .. } = ledger.admit(Some(&kind), 0, &Instant::now().into()).unwrap()
     else {
         panic!("nobody rests")
     };
-    let line = Arc::new(Line::create().unwrap().0);
-    ledger.connect(ticket, &line);
+    let channel = Arc::new(Channel::create().unwrap().0);
+    ledger.connect(ticket, &channel);
     let (turn, debug_bytes_max, runs, busy) = (FIRST_TURN, 0, 0, Duration::ZERO);
-    ledger.rest(Warm { ticket, turn, line: line.clone(), kind, debug_bytes_max, runs, busy });
-    (ticket, line)
+    ledger.rest(Warm { ticket, turn, channel: channel.clone(), kind, debug_bytes_max, runs, busy });
+    (ticket, channel)
 }
 
 #[test]
 fn who_rests_is_woken_for_its_own_kind_of_job_only() {
     let ledger = ledger();
-    let (ticket, line) = work_and_rest(&ledger, kind(1));
+    let (ticket, channel) = work_and_rest(&ledger, kind(1));
     assert_eq!((ledger.stats().busy, ledger.stats().resting), (0, 1));
     let Admission::Warm(warm) = ledger.admit(Some(&kind(1)), 0, &Instant::now().into()).unwrap() else {
         panic!("a fresh one")
@@ -55,9 +55,9 @@ fn who_rests_is_woken_for_its_own_kind_of_job_only() {
     assert!(!ledger.state().entries[&ticket].condemned);
     ledger.rest(warm);
     assert_ne!(admit(&ledger).unwrap(), ticket);
-    // Death closes the line and takes it from among those who rest.
+    // Death closes the channel and takes it from among those who rest.
     ledger.ended(ticket, Fate::Ended(End::Signal(9)));
-    assert!(line.is_closed());
+    assert!(channel.is_closed());
     assert_eq!((ledger.stats().busy, ledger.stats().resting), (1, 0));
 }
 
@@ -188,10 +188,10 @@ impl Model {
         match self.ledger.admit(Some(&kind), 0, &Instant::now().into()) {
             Ok(Admission::Fresh { ticket, link }) => {
                 assert_eq!(link.number, self.zygote, "only the zygote that is there makes workers");
-                let line = Arc::new(Line::create().unwrap().0);
-                self.ledger.connect(ticket, &line);
+                let channel = Arc::new(Channel::create().unwrap().0);
+                self.ledger.connect(ticket, &channel);
                 let (turn, debug_bytes_max, runs, busy) = (FIRST_TURN, 0, 0, Duration::ZERO);
-                self.at_work.push(Warm { ticket, turn, line, kind, debug_bytes_max, runs, busy });
+                self.at_work.push(Warm { ticket, turn, channel, kind, debug_bytes_max, runs, busy });
                 self.living.push(ticket);
             }
             Ok(Admission::Warm(warm)) => {

@@ -296,9 +296,9 @@ pub(super) const CONTAINED: [Mutant; 5] = [
     ),
     service(
         "contained-lines-where-anybody-looks",
-        "crates/pool/src/line.rs",
+        "crates/pool/src/channel.rs",
         ["usize::from_le_bytes(random) % CHILD_ADDRESSES.len();", "usize::from_le_bytes(random) % 1;"],
-        ["lib", "a_child_has_its_line_where_nobody_else_knows"],
+        ["lib", "a_child_has_its_channel_where_nobody_else_knows"],
     ),
     service(
         "contained-the-verifier-is-not-heard",

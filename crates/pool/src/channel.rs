@@ -1,5 +1,5 @@
-//! The line between a supervisor and a child: memory that both map, a ring of bytes in each direction, a bell
-//! at each end.
+//! The channel between a supervisor and a child: memory that both map, a ring of bytes in each direction, a
+//! bell at each end.
 //!
 //! ```text
 //! | page: places and bells | bytes for the child | bytes for the supervisor |
@@ -36,7 +36,7 @@ use crate::{
 /// Bytes before the first ring.
 const HEAD_BYTES: usize = 4096;
 /// Bytes of the whole memory.
-const LINE_BYTES: usize = HEAD_BYTES + 2 * RING_BYTES;
+const CHANNEL_BYTES: usize = HEAD_BYTES + 2 * RING_BYTES;
 /// Where a child's end may be: far from where the kernel maps anything by itself.
 const CHILD_ADDRESSES: Range<usize> = 0x1000_0000_0000..0x5000_0000_0000;
 /// Bytes of a page.
@@ -83,7 +83,7 @@ struct Head {
     bells: [Bell; 2],
 }
 
-/// Who holds an end of a line.
+/// Who holds an end of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Child,
@@ -99,9 +99,9 @@ impl Side {
     }
 }
 
-/// One end of a line.
+/// One end of a channel.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct Channel {
     memory: NonNull<u8>,
     side: Side,
     /// Our own places, which the other side cannot change.
@@ -112,30 +112,30 @@ pub(crate) struct Line {
 }
 
 // SAFETY: the memory is used through atomics and checked copies alone, and nothing ties it to a thread.
-unsafe impl Send for Line {}
+unsafe impl Send for Channel {}
 // SAFETY: as for Send. Two threads that used the same end at once would garble its bytes, which the peer may
 // do anyway.
-unsafe impl Sync for Line {}
+unsafe impl Sync for Channel {}
 
-impl Drop for Line {
+impl Drop for Channel {
     fn drop(&mut self) {
         // SAFETY: `map` mapped exactly these bytes, and nobody has pointers to them beyond the life of a
-        // line.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), LINE_BYTES) };
+        // channel.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), CHANNEL_BYTES) };
     }
 }
 
-impl Line {
-    /// The supervisor's end of a new line, and what the child attaches to.
+impl Channel {
+    /// The supervisor's end of a new channel, and what the child attaches to.
     pub(crate) fn create() -> io::Result<(Self, OwnedFd)> {
         let file = sealed::create("antares-line")?;
-        ftruncate(&file, LINE_BYTES as u64)?;
+        ftruncate(&file, CHANNEL_BYTES as u64)?;
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Ok((Self::map(file.as_fd(), Side::Supervisor, None)?, file))
     }
 
-    /// The child's end of the line in `file`, which may be closed afterwards; at an address that nobody else
-    /// can know.
+    /// The child's end of the channel in `file`, which may be closed afterwards; at an address that nobody
+    /// else can know.
     pub(crate) fn attach(file: BorrowedFd<'_>) -> io::Result<Self> {
         let mut random = [0; 8];
         getrandom(&mut random, GetRandomFlags::empty())?;
@@ -144,11 +144,11 @@ impl Line {
         Self::map(file, Side::Child, Some(address)).or_else(|_| Self::map(file, Side::Child, None))
     }
 
-    /// From now on the child leaves in the line which call it is killed for, if the kernel can make sure that
-    /// it does.
+    /// From now on the child leaves in the channel which call it is killed for, if the kernel can make sure
+    /// that it does.
     pub(crate) fn name_violations(&self) -> io::Result<()> {
         let start = self.memory.as_ptr() as usize;
-        seal(start..start + LINE_BYTES)?;
+        seal(start..start + CHANNEL_BYTES)?;
         // SAFETY: that word belongs to nothing else, and what is sealed is not unmapped.
         unsafe { name_violations(self.memory.byte_add(CALL_OFFSET).cast().as_ptr()) }
     }
@@ -166,8 +166,9 @@ impl Line {
             None => (ptr::null_mut(), 0),
         };
         // SAFETY: without MAP_FIXED a new mapping replaces nothing, wherever it is.
-        let memory =
-            unsafe { libc::mmap(start, LINE_BYTES, access, libc::MAP_SHARED | fixed, file.as_raw_fd(), 0) };
+        let memory = unsafe {
+            libc::mmap(start, CHANNEL_BYTES, access, libc::MAP_SHARED | fixed, file.as_raw_fd(), 0)
+        };
         if memory == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -178,7 +179,7 @@ impl Line {
 
     /// All of the memory, for tests that spoil it.
     pub(crate) fn memory(&self) -> NonNull<[u8]> {
-        NonNull::slice_from_raw_parts(self.memory, LINE_BYTES)
+        NonNull::slice_from_raw_parts(self.memory, CHANNEL_BYTES)
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
@@ -237,9 +238,9 @@ impl Line {
     /// Writes all of `bytes` without waking the other side, unless there is little room left. What is in the
     /// ring is there for the other side whatever becomes of this one.
     pub(crate) fn leave(&self, mut bytes: &[u8]) -> io::Result<()> {
-        let mut line = self;
+        let mut channel = self;
         if self.writable().map_err(io::Error::other)? < RING_BYTES / 2 + bytes.len() {
-            return line.write_all(bytes);
+            return channel.write_all(bytes);
         }
         while !bytes.is_empty() {
             bytes = &bytes[self.put_quietly(bytes).map_err(io::Error::other)?..];
@@ -299,13 +300,13 @@ impl Line {
         self.bell(self.side).ring_anyway(wake);
     }
 
-    /// Whether [`Line::close`] was called.
+    /// Whether [`Channel::close`] was called.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::SeqCst)
     }
 
     fn is_ready(&self, what: u32) -> bool {
-        // A line that is spoiled is for `put` and `take` to complain about.
+        // A channel that is spoiled is for `put` and `take` to complain about.
         what & BYTES != 0 && self.readable() != Ok(0)
             || what & ROOM != 0 && self.writable() != Ok(0)
             || self.is_closed()
@@ -330,11 +331,11 @@ impl Line {
     }
 }
 
-impl Read for &Line {
+impl Read for &Channel {
     /// Waits for bytes, for ever.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         loop {
-            match Line::take(self, bytes).map_err(io::Error::other)? {
+            match Channel::take(self, bytes).map_err(io::Error::other)? {
                 0 if !bytes.is_empty() => _ = self.wait(BYTES, None),
                 count => return Ok(count),
             }
@@ -342,7 +343,7 @@ impl Read for &Line {
     }
 }
 
-impl Write for &Line {
+impl Write for &Channel {
     /// Waits for room, for ever.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
@@ -364,17 +365,17 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Both ends of a line.
-    pub(crate) fn pair() -> (Line, Line) {
-        let (ours, file) = Line::create().unwrap();
-        (ours, Line::attach(file.as_fd()).unwrap())
+    /// Both ends of a channel.
+    pub(crate) fn pair() -> (Channel, Channel) {
+        let (ours, file) = Channel::create().unwrap();
+        (ours, Channel::attach(file.as_fd()).unwrap())
     }
 
     #[test]
-    fn a_child_has_its_line_where_nobody_else_knows() {
-        let (_, file) = Line::create().unwrap();
-        let lines = [(); 3].map(|()| Line::attach(file.as_fd()).unwrap());
-        let places = lines.each_ref().map(|line| line.memory().as_ptr().cast::<u8>() as usize);
+    fn a_child_has_its_channel_where_nobody_else_knows() {
+        let (_, file) = Channel::create().unwrap();
+        let channels = [(); 3].map(|()| Channel::attach(file.as_fd()).unwrap());
+        let places = channels.each_ref().map(|channel| channel.memory().as_ptr().cast::<u8>() as usize);
         assert!(places.iter().all(|place| CHILD_ADDRESSES.contains(place)), "{places:x?}");
         assert!(places[0] != places[1] && places[1] != places[2], "{places:x?}");
         // Not one behind the other either.
@@ -412,7 +413,7 @@ pub(crate) mod tests {
         let mut buffer = [0; 6];
         (&theirs).read_exact(&mut buffer).unwrap();
         assert_eq!(&buffer, b"secret");
-        // SAFETY: nobody writes to the line any more.
+        // SAFETY: nobody writes to the channel any more.
         let memory = unsafe { ours.memory().as_ref() };
         assert!(memory[HEAD_BYTES..].iter().all(|byte| *byte == 0));
     }
