@@ -35,6 +35,35 @@ impl Drop for Unfinished<'_> {
     }
 }
 
+/// What a shadow run costs whoever asked for it, also if nobody waits for its end.
+pub(crate) struct Bill<'a> {
+    account: &'a Account,
+    began: Instant,
+    /// None if it told none: then its time counts.
+    cycles: Option<u64>,
+}
+
+impl<'a> Bill<'a> {
+    /// Of a run that begins now.
+    pub(crate) fn begin(account: &'a Account) -> Self {
+        Self { account, began: Instant::now(), cycles: None }
+    }
+
+    /// It told so many cycles.
+    pub(crate) fn told(&mut self, cycles: u64) {
+        self.cycles = Some(cycles);
+    }
+}
+
+impl Drop for Bill<'_> {
+    fn drop(&mut self) {
+        match self.cycles {
+            Some(cycles) => self.account.ran(1, cycles, self.began.elapsed()),
+            None => self.account.ran_for(self.began.elapsed(), u64::MAX),
+        }
+    }
+}
+
 /// Charges a run: its cycles, or where it told none the time that it had.
 pub(crate) fn charge_run(account: &Account, verdict: &Verdict<RunReport>, time: Duration, cycles_max: u64) {
     match verdict {

@@ -19,12 +19,7 @@ use prometheus::IntCounterVec;
 use tokio::time::timeout;
 
 use crate::{
-    artifacts::flight::flight,
-    artifacts::hints::Subject,
-    artifacts::native::Native,
-    artifacts::ready::Used,
-    artifacts::seal::seal,
-    runner::Shared,
+    artifacts::{Artifacts, hints::Subject, native::Native, ready::Used, seal::seal},
     source::{Fetched, FetchedLibrary, SourceError, Wanted},
 };
 
@@ -36,7 +31,23 @@ pub(crate) fn head_start(code: impl FnOnce() -> u64 + Send + 'static) -> (HeadSt
     HeadStart::new(COMPILE_HEAD_START, || code() >= LONG_COMPILE_BYTES)
 }
 
-impl Shared {
+impl Artifacts {
+    /// What all share who ask for native code of a script at the same time and have `known`. What one tenant
+    /// may not have, another that waits for it may.
+    fn shared_key(
+        account: &Account,
+        (script, options): (Sha256Digest, CompileOptions),
+        known: Option<ArtifactKey>,
+    ) -> (ArtifactKey, Option<ArtifactKey>) {
+        let full = Sha256Digest::for_artifact(script, options, CodeTier::Full);
+        (Sha256Digest(account.apart().apply(full.0)), known)
+    }
+
+    /// Lets a compile of `script` begin that waits until somebody needs it.
+    pub(crate) fn wake(&self, account: &Account, script: Sha256Digest, options: CompileOptions) {
+        self.libraries.hurry(&Self::shared_key(account, (script, options), None));
+    }
+
     /// Native code of `script`, whose bytes are `elf` if they are at hand.
     pub(crate) async fn library(
         &self,
@@ -57,7 +68,7 @@ impl Shared {
         options: CompileOptions,
     ) -> Result<Native, SourceError> {
         self.forget_distrusted();
-        let hints = self.learnt.find(Subject::of(account, script, options));
+        let hints = self.hints.find(Subject::of(account, script, options));
         let key = |tier| Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
         let barred = CodeTier::ALL.map(key).into_iter().find(|key| self.ready.quarantine.has(*key));
         if let Some(key) = barred {
@@ -103,15 +114,15 @@ impl Shared {
         wanted: Wanted,
         start: Option<HeadStart>,
     ) -> Result<Option<Native>, SourceError> {
-        let flight = flight(account, (wanted.script, wanted.options), wanted.known);
+        let key = Self::shared_key(account, (wanted.script, wanted.options), wanted.known);
         let (source, refused) = (self.source.of(account), self.refused.clone());
         let flights = self.libraries.clone();
-        let fetched = self.libraries.join(flight, || async move {
+        let fetched = self.libraries.join(key, || async move {
             let (script, options) = (wanted.script, wanted.options);
             let mut fetched = None;
             if let Some(start) = start {
                 let stored = source.artifact(Wanted { is_stored: true, ..wanted.clone() });
-                fetched = start.stored_or_wait(stored, flights.until_hurried(&flight)).await?;
+                fetched = start.stored_or_wait(stored, flights.until_hurried(&key)).await?;
             }
             if fetched.is_none() {
                 fetched = source.artifact(wanted).await?;
@@ -132,7 +143,7 @@ impl Shared {
             return Err(SourceError::Quarantined { key: native.key });
         }
         if let Some((native, hints)) = &fetched {
-            self.learnt.note(Subject::of(account, native.script, native.options), *hints);
+            self.hints.note(Subject::of(account, native.script, native.options), *hints);
         }
         let native = fetched.map(|(native, _)| native);
         if let Some(native) = &native {

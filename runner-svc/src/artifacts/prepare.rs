@@ -13,12 +13,9 @@ use bytes::Bytes;
 use tracing::Instrument;
 
 use crate::{
-    artifacts::native::Native,
-    artifacts::ready::ReadyKey,
-    artifacts::seal::seal,
+    artifacts::{Artifacts, native::Native, ready::ReadyKey, seal::seal},
     ended::ExecuteError,
     execute::order::Script,
-    runner::Shared,
     source::{Fallback, SourceError},
 };
 
@@ -56,7 +53,7 @@ pub(crate) struct Loaded {
     pub(crate) inline: Option<Bytes>,
 }
 
-impl Shared {
+impl Artifacts {
     /// Gets a script and, if the tier wants it, its native code.
     pub(crate) async fn prepare(
         &self,

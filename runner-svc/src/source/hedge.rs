@@ -62,7 +62,7 @@ impl Asked {
 
     /// How long to wait for a compiler that is as good as gone; none for as long as it takes, which for a
     /// compile may be long.
-    pub(crate) fn patience(self) -> Option<Duration> {
+    pub(crate) fn silence_max(self) -> Option<Duration> {
         match self {
             Self::Script => Some(SILENCE_MAX),
             Self::Artifact => None,
@@ -205,7 +205,7 @@ impl Hedges {
             return answer;
         }
         let is_final = is_last_word(&answer);
-        let other = match asked.patience() {
+        let other = match asked.silence_max() {
             _ if is_final => None,
             Some(time) => timeout(time, first).await.ok(),
             None => Some(first.await),

@@ -22,9 +22,11 @@ use tonic::{
 
 use crate::{
     grpc::status::{is_not_compiled, no_script, told},
-    source::compilers::{Compilers, Member, RemoteError},
-    source::hedge::{Asked, Hedges, is_last_word},
-    source::{ArtifactSource, Fetched, FetchedLibrary, SourceError, Wanted},
+    source::{
+        ArtifactSource, Fetched, FetchedLibrary, SourceError, Wanted,
+        compilers::{Compilers, Member, RemoteError},
+        hedge::{Asked, Hedges, is_last_word},
+    },
 };
 
 /// Compiler services elsewhere. Connects when it is needed, and again after it was lost.
@@ -97,8 +99,10 @@ impl RemoteSource {
         match (asked.filter(|_| self.hedges.is_on()), &order[..]) {
             (Some(asked), [first, others @ ..]) if !others.is_empty() => {
                 let outrun = |is_gone| if is_gone { first.pass_over() } else { first.was_outrun() };
-                let (all, rest) =
-                    (in_turn(&order, asked.patience(), &call), in_turn(others, asked.patience(), &call));
+                let (all, rest) = (
+                    in_turn(&order, asked.silence_max(), &call),
+                    in_turn(others, asked.silence_max(), &call),
+                );
                 self.hedges.race(asked, all, rest, outrun).await
             }
             _ => in_turn(&order, None, &call).await,
@@ -255,11 +259,11 @@ impl ArtifactSource for RemoteSource {
 }
 
 /// What `members` say, asked one after the other until one answers, or says what the next one would say too.
-/// One that is as good as gone is waited for as long as `patience`, and so is each after one that has
+/// One that is as good as gone is waited for as long as `silence_max`, and so is each after one that has
 /// answered.
 async fn in_turn<T, F>(
     members: &[Arc<Member>],
-    patience: Option<Duration>,
+    silence_max: Option<Duration>,
     call: impl Fn(Arc<Member>) -> F,
 ) -> Result<T, SourceError>
 where
@@ -268,7 +272,7 @@ where
     let mut worst = SourceError::Unavailable { detail: "there is no compiler".to_owned() };
     for member in members {
         let has_answer = !matches!(worst, SourceError::Unavailable { .. });
-        let answer = match patience.filter(|_| has_answer || member.is_passed_over()) {
+        let answer = match silence_max.filter(|_| has_answer || member.is_passed_over()) {
             Some(time) => timeout(time, call(member.clone())).await.unwrap_or_else(|_| {
                 Err(SourceError::Unavailable { detail: "a compiler is silent".to_owned() })
             }),
