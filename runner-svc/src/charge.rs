@@ -8,33 +8,6 @@ use antares_pool::{
 };
 use antares_serve::{Account, fact, past_span};
 
-/// A run that has begun: if nobody waits for its end any more, its time is charged.
-pub(crate) struct Unfinished<'a> {
-    account: &'a Account,
-    began: Instant,
-    cycles_max: u64,
-    is_over: bool,
-}
-
-impl<'a> Unfinished<'a> {
-    pub(crate) fn begin(account: &'a Account, cycles_max: u64) -> Self {
-        Self { account, began: Instant::now(), cycles_max, is_over: false }
-    }
-
-    /// It ended while somebody waited, and is charged as it ended.
-    pub(crate) fn over(mut self) {
-        self.is_over = true;
-    }
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            self.account.ran_for(self.began.elapsed(), self.cycles_max);
-        }
-    }
-}
-
 /// What a shadow run costs whoever asked for it, also if nobody waits for its end.
 pub(crate) struct Bill<'a> {
     account: &'a Account,

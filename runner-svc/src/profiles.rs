@@ -8,7 +8,6 @@ pub(crate) mod store;
 use std::{sync::Arc, time::Duration};
 
 use antares_abi::Sha256Digest;
-use antares_pool::job::Samples;
 use antares_serve::{Config, Metrics, ProfilePush};
 
 use crate::{
@@ -50,28 +49,22 @@ impl Profiles {
     /// Adds a run to the profiles.
     pub(crate) fn keep_run(&self, tenant: &Arc<str>, script: Sha256Digest, ended: &Ended) {
         if let Ended::Reported(report) = ended {
-            let cycles = (report.cycles, report.native_cycles);
-            self.keep_samples(tenant, Some(script), report.samples.as_ref(), cycles);
+            let (cycles, native_cycles) = (report.cycles, report.native_cycles);
+            let run = RunCycles { samples: report.samples.as_ref(), cycles, native_cycles };
+            self.keep_samples(tenant, Some(script), run);
         }
     }
 
-    /// Adds cycles to the profiles, with the samples that there are of them; the second number is how many of
-    /// them could be sampled.
-    pub(crate) fn keep_samples(
-        &self,
-        tenant: &Arc<str>,
-        script: Option<Sha256Digest>,
-        samples: Option<&Samples>,
-        (cycles, native_cycles): (u64, u64),
-    ) {
+    /// Adds cycles to the profiles, with the samples that there are of them.
+    pub(crate) fn keep_samples(&self, tenant: &Arc<str>, script: Option<Sha256Digest>, run: RunCycles<'_>) {
         if self.sample_cycles == 0 {
             return;
         }
         let key = ProfileKey { tenant: tenant.clone(), script };
-        let wrong = self.store.add(&key, RunCycles { samples, cycles, native_cycles });
-        self.metrics.note_samples(samples.is_some(), wrong);
+        let wrong = self.store.add(&key, run);
+        self.metrics.note_samples(run.samples.is_some(), wrong);
         if wrong > 0 {
-            tracing::error!(wrong, cycles, "the samples of a run do not add up to its cycles");
+            tracing::error!(wrong, cycles = run.cycles, "the samples of a run do not add up to its cycles");
         }
     }
 }

@@ -32,7 +32,7 @@ use crate::{
     diagnosis::{Diagnosed, diagnose::Diagnoses},
     ended::{Ended, ExecuteError, Found, Verified},
     metrics::RunnerMetrics,
-    profiles::Profiles,
+    profiles::{Profiles, entry::RunCycles},
     scheduler::{Scheduler, turn::Answered},
     shadow_runs::ShadowRuns,
     verify::{
@@ -130,7 +130,7 @@ impl TransactionVerifier {
         };
         let ended = work.instrument(tracing::debug_span!("worker")).await?;
         met.without = attempt.without;
-        let (mut ended, interpreted) = self.take_in((order, field), ended, &met, &attempt.libraries)?;
+        let (mut ended, interpreted) = self.take_in(order, field, ended, &met, &attempt.libraries)?;
         let mut recheck = None;
         if let (Some(shadow), Ended::Reported(first)) = (shadow, &mut ended) {
             (*first, recheck) = self.shadow_runs.compare(&order.tenant, &keys, shadow, first.clone()).await;
@@ -161,7 +161,8 @@ impl TransactionVerifier {
     /// hot.
     fn take_in(
         &self,
-        (order, field): (&VerifyOrder, &str),
+        order: &VerifyOrder,
+        field: &str,
         ended: Ended<VerifyReport>,
         met: &Met,
         learning: &[Native],
@@ -177,8 +178,8 @@ impl TransactionVerifier {
         match report {
             VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us } => {
                 self.artifacts.note_ran(&tenant.account, learning, ran);
-                let native = native_cycles(&groups);
-                self.profiles.keep_samples(&tenant.name, None, samples.as_deref(), (cycles, native));
+                let (samples, native_cycles) = (samples.as_deref(), native_cycles(&groups));
+                self.profiles.keep_samples(&tenant.name, None, RunCycles { samples, cycles, native_cycles });
                 let interpreted = self.hot_programs.take(&tenant.account, hot, met);
                 for (number, seen) in seen {
                     let native = usize::try_from(number).ok().and_then(|number| learning.get(number));

@@ -36,7 +36,8 @@ impl Artifacts {
     /// may not have, another that waits for it may.
     fn shared_key(
         account: &Account,
-        (script, options): (Sha256Digest, CompileOptions),
+        script: Sha256Digest,
+        options: CompileOptions,
         known: Option<ArtifactKey>,
     ) -> (ArtifactKey, Option<ArtifactKey>) {
         let full = Sha256Digest::for_artifact(script, options, CodeTier::Full);
@@ -45,28 +46,17 @@ impl Artifacts {
 
     /// Lets a compile of `script` begin that waits until somebody needs it.
     pub(crate) fn wake(&self, account: &Account, script: Sha256Digest, options: CompileOptions) {
-        self.libraries.hurry(&Self::shared_key(account, (script, options), None));
+        self.libraries.hurry(&Self::shared_key(account, script, options, None));
     }
 
-    /// Native code of `script`, whose bytes are `elf` if they are at hand.
+    /// The best native code that there is of what is `wanted`. The caller's run may have a head start.
     pub(crate) async fn library(
         &self,
         account: &Account,
-        script: Sha256Digest,
-        elf: Option<&Bytes>,
-        options: CompileOptions,
+        wanted: Wanted,
+        start: Option<HeadStart>,
     ) -> Result<Native, SourceError> {
-        self.library_after(account, script, (elf, None), options).await
-    }
-
-    /// The same for a caller whose run may have a head start.
-    pub(crate) async fn library_after(
-        &self,
-        account: &Account,
-        script: Sha256Digest,
-        (elf, start): (Option<&Bytes>, Option<HeadStart>),
-        options: CompileOptions,
-    ) -> Result<Native, SourceError> {
+        let Wanted { script, options, .. } = wanted;
         self.forget_distrusted();
         let hints = self.hints.find(Subject::of(account, script, options));
         let key = |tier| Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
@@ -84,7 +74,7 @@ impl Artifacts {
         }
         let known = ready(CodeTier::Baseline);
         let at_hand = known.as_ref().map(|known| known.key);
-        let wanted = Wanted { script, options, elf: elf.cloned(), known: at_hand, is_stored: false };
+        let wanted = Wanted { known: at_hand, ..wanted };
         let fetched = self.fetch(account, wanted, start.filter(|_| known.is_none()));
         let Some(known) = known else {
             return fetched.await?.ok_or(SourceError::Internal);
@@ -114,7 +104,7 @@ impl Artifacts {
         wanted: Wanted,
         start: Option<HeadStart>,
     ) -> Result<Option<Native>, SourceError> {
-        let key = Self::shared_key(account, (wanted.script, wanted.options), wanted.known);
+        let key = Self::shared_key(account, wanted.script, wanted.options, wanted.known);
         let (source, refused) = (self.source.of(account), self.refused.clone());
         let flights = self.libraries.clone();
         let fetched = self.libraries.join(key, || async move {
@@ -133,7 +123,7 @@ impl Artifacts {
                 return Err(SourceError::OtherVersion { expected: key, found: fetched.key });
             }
             let Fetched { tier, hints, made_ms, library, manifest, .. } = fetched;
-            let library = take_library((library, manifest), (key, script), source.trust(), &refused).await?;
+            let library = take_library(library, manifest, key, script, source.trust(), &refused).await?;
             Ok(Some((Native { script, options, key, tier, library, made_ms }, hints)))
         });
         let fetched = fetched.await.unwrap_or(Err(SourceError::Internal))?;
@@ -164,8 +154,10 @@ enum LibraryError {
 
 /// A library that is sealed and checked: that what is signed is about what is sealed, then what is in it.
 async fn take_library(
-    (library, manifest): (FetchedLibrary, Bytes),
-    (key, script): (ArtifactKey, Sha256Digest),
+    library: FetchedLibrary,
+    manifest: Bytes,
+    key: ArtifactKey,
+    script: Sha256Digest,
     trust: Option<Arc<Trust>>,
     refused: &IntCounterVec,
 ) -> Result<Arc<Sealed>, SourceError> {

@@ -16,7 +16,7 @@ use crate::{
     artifacts::{Artifacts, native::Native, ready::ReadyKey, seal::seal},
     ended::ExecuteError,
     execute::order::Script,
-    source::{Fallback, SourceError},
+    source::{Fallback, SourceError, Wanted},
 };
 
 /// Native code, or why there is none.
@@ -67,7 +67,7 @@ impl Artifacts {
         let script = self.script(account, script).instrument(tracing::debug_span!("script")).await?;
         let found = match tier {
             Tier::Interpreter => (None, None),
-            tier => self.native(account, (&script, None), options, tier, deadline).await?,
+            tier => self.native(account, &script, None, options, tier, deadline).await?,
         };
         Ok(Prepared::of(script, found, started))
     }
@@ -103,14 +103,15 @@ impl Artifacts {
     pub(crate) async fn native(
         &self,
         account: &Account,
-        (script, start): (&Loaded, Option<HeadStart>),
+        script: &Loaded,
+        start: Option<HeadStart>,
         options: CompileOptions,
         tier: Tier,
         deadline: Instant,
     ) -> Result<NativeOrNot, ExecuteError> {
         let span = tracing::debug_span!("artifact", cache = tracing::field::Empty);
-        let script_bytes = (script.inline.as_ref(), start);
-        let fetched = self.library_after(account, script.digest, script_bytes, options).instrument(span);
+        let wanted = Wanted::best(script.digest, options, script.inline.clone());
+        let fetched = self.library(account, wanted, start).instrument(span);
         if tier == Tier::Native {
             return Ok((Some(fetched.await?), None));
         }

@@ -10,6 +10,7 @@ use antares_pool::{
     Pool, Sealed, Verdict,
     job::{BatchJob, RunJob, Tier},
 };
+use antares_race::{Interpreted, RunTimer};
 use tokio::time::timeout_at;
 use tracing::Instrument;
 
@@ -19,7 +20,7 @@ use crate::{
         prepare::Prepared,
         ready::Used,
     },
-    charge::{Unfinished, charge_batch},
+    charge::charge_batch,
     diagnosis::{Diagnosed, diagnose::Failing},
     ended::{Ended, ExecuteError, Found},
     execute::{Executor, order::Script, sampling::next_salt},
@@ -161,16 +162,16 @@ impl Executor {
         let key = origin.map(|origin| Used::of(account, origin.key));
         let again = || BatchAgain { job: job.clone(), elf: elf.clone() };
         let shadow = key.and_then(|_| self.shadow_runs.draw(context.recheck, count, context.run_time, again));
-        let began = Instant::now();
         self.metrics.note_native(native.iter().map(|native| native.tier), count as u64);
         let run = move |pool: &Pool, until| {
             pool.batch(&job, &elf, native.as_ref().map(|native| &*native.library), until)
         };
         let limits = TimeLimits { run: context.run_time, deadline };
         let leased = self.scheduler.lease(slot, limits, run);
-        let unfinished = Unfinished::begin(account, context.cycles_max.saturating_mul(count as u64));
+        let cycles_max = context.cycles_max.saturating_mul(count as u64);
+        let mut timer = RunTimer::begin(|time| account.ran_for(time, cycles_max));
         let leased = leased.instrument(tracing::debug_span!("worker")).await;
-        unfinished.over();
+        let Interpreted { answer: leased, began } = timer.heard(leased);
         let Leased { mut answer, is_call_s } = leased?;
         charge_batch(account, &answer.reports, count, began.elapsed(), context.cycles_max);
         let told: u64 = answer.reports.iter().map(|report| report.load_us + report.run_us).sum();

@@ -30,7 +30,7 @@ use crate::{
         lease::{ScriptRun, TimeLimits, is_answer},
         turn::Answered,
     },
-    source::Fallback,
+    source::{Fallback, Wanted},
     tenant::Tenant,
 };
 
@@ -76,10 +76,10 @@ impl<F: Future<Output = Result<NativeOrNot, ExecuteError>> + Send> PendingCode f
         if self.found.is_some() {
             return;
         }
-        let (artifacts, account, options) = (self.artifacts.clone(), self.account.clone(), self.options);
-        let (digest, elf) = (self.script.digest, self.script.inline.clone());
+        let (artifacts, account) = (self.artifacts.clone(), self.account.clone());
+        let wanted = Wanted::best(self.script.digest, self.options, self.script.inline.clone());
         // Why there is none is told to whoever asks next.
-        tokio::spawn(async move { artifacts.library(&account, digest, elf.as_ref(), options).await });
+        tokio::spawn(async move { artifacts.library(&account, wanted, None).await });
     }
 }
 
@@ -121,8 +121,8 @@ impl Executor {
             Some(bytes) => executable_bytes(&bytes),
             None => elf.read().map_or(0, |elf| executable_bytes(&elf)),
         });
-        let script_bytes = (script, Some(start));
-        let coming = pin!(artifacts.native(account, script_bytes, options, job.tier, limits.deadline));
+        let coming = artifacts.native(account, script, Some(start), options, job.tier, limits.deadline);
+        let coming = pin!(coming);
         let mut native = NativeOfScript { artifacts, account, script, options, coming, long, found: None };
         let mut answered = None;
         if let Some(slot) = idle_worker(&mut native, || self.scheduler.idle_slot(tenant)).await? {

@@ -1,13 +1,12 @@
 //! What comes of work when it is its turn: a worker, or an answer that was there before.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use antares_pool::Verdict;
-use antares_race::Interpreted;
+use antares_race::{Interpreted, RunTimer};
 use antares_serve::Account;
 
 use crate::{
-    charge::Unfinished,
     ended::ExecuteError,
     scheduler::{Scheduler, lease::Leased, queue::Slot},
     tenant::Tenant,
@@ -39,11 +38,9 @@ impl<R> Turn<R> {
             Self::Worker(slot) => slot,
             Self::Answered(answered) => return Ok(answered),
         };
-        let began = Instant::now();
-        let unfinished = Unfinished::begin(account, cycles_max);
-        let leased = run(slot).await;
-        unfinished.over();
-        Ok(Answered { answer: leased?, began })
+        let mut timer = RunTimer::begin(|time| account.ran_for(time, cycles_max));
+        let Interpreted { answer, began } = timer.heard(run(slot).await);
+        Ok(Answered { answer: answer?, began })
     }
 }
 

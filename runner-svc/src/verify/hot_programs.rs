@@ -17,7 +17,7 @@ use crate::{
     artifacts::{Artifacts, seal::seal},
     limits::HOT_QUEUE_MAX,
     metrics::{HotResult, RunnerMetrics},
-    source::Fallback,
+    source::{Fallback, Wanted},
     verify::hot_list::{HotList, Interpreted, Met, Remembered, Why},
 };
 
@@ -63,8 +63,7 @@ impl HotPrograms {
             let digest = Sha256Digest::of(&elf);
             let loaded_at = LoadedCode::read(&elf).map(|code| code.start);
             let size = elf.len() as u64;
-            let why =
-                met.why(digest).unwrap_or_else(|| self.compile_later(account, digest, (elf, seen), met));
+            let why = met.why(digest).unwrap_or_else(|| self.compile_later(account, digest, elf, seen, met));
             told.push(Interpreted { digest, loaded_at, bytes: size, cycles, why });
         }
         told
@@ -75,7 +74,8 @@ impl HotPrograms {
         self: &Arc<Self>,
         account: &Account,
         digest: Sha256Digest,
-        (elf, seen): (Vec<u8>, Seen),
+        elf: Vec<u8>,
+        seen: Seen,
         met: &Met,
     ) -> Why {
         let Ok(place) = self.queue.clone().try_acquire_owned() else {
@@ -83,7 +83,7 @@ impl HotPrograms {
             return Why::QueueFull;
         };
         let why = self.list.why(digest, &met.options);
-        tokio::spawn(self.clone().compile_one(place, account.clone(), (Bytes::from(elf), seen), met.clone()));
+        tokio::spawn(self.clone().compile_one(place, account.clone(), elf.into(), seen, met.clone()));
         why
     }
 
@@ -91,7 +91,8 @@ impl HotPrograms {
         self: Arc<Self>,
         _place: OwnedSemaphorePermit,
         account: Account,
-        (bytes, seen): (Bytes, Seen),
+        bytes: Bytes,
+        seen: Seen,
         met: Met,
     ) {
         // The semaphore is never closed.
@@ -102,7 +103,11 @@ impl HotPrograms {
             if self.list.meet(digest, options, &met.cells) {
                 continue;
             }
-            match self.artifacts.library(&account, digest, Some(&bytes), options).await {
+            match self
+                .artifacts
+                .library(&account, Wanted::best(digest, options, Some(bytes.clone())), None)
+                .await
+            {
                 Ok(native) => {
                     // What is loaded says nowhere where it is entered.
                     if !seen.hints.is_empty() {

@@ -11,7 +11,11 @@ use antares_race::PendingCode;
 use antares_serve::{Account, chain};
 use antares_transaction::limits::PROGRAMS_MAX;
 use bytes::Bytes;
-use tokio::{sync::mpsc, task::JoinSet, time::timeout_at};
+use tokio::{
+    sync::mpsc,
+    task::{JoinError, JoinSet},
+    time::timeout_at,
+};
 use tracing::Instrument;
 
 use crate::{
@@ -21,7 +25,7 @@ use crate::{
         native::{Native, Origin},
     },
     ended::ExecuteError,
-    source::{Fallback, SourceError},
+    source::{Fallback, SourceError, Wanted},
     verify::hot_list::Remembered,
 };
 
@@ -120,6 +124,9 @@ pub(crate) fn files(
     (libraries, beside)
 }
 
+/// The number of a program, and its native code or why it has none.
+type Fetch = (usize, Result<Native, SourceError>);
+
 /// Programs whose native code is on its way.
 pub(crate) struct Natives {
     artifacts: Arc<Artifacts>,
@@ -127,7 +134,7 @@ pub(crate) struct Natives {
     tier: Tier,
     until: Instant,
     programs: Vec<FoundProgram>,
-    fetches: JoinSet<(usize, Result<Native, SourceError>)>,
+    fetches: JoinSet<Fetch>,
     /// Those that have not come, and whether a long compile of theirs has begun.
     missing: BTreeMap<usize, bool>,
     begin: mpsc::UnboundedReceiver<usize>,
@@ -144,7 +151,7 @@ async fn fetch_program(
     let code = elf.clone();
     let (start, mut long) = head_start(move || executable_bytes(&code));
     let start = (tier != Tier::Native).then_some(start);
-    let mut native = pin!(artifacts.library_after(account, digest, (Some(&elf), start), options));
+    let mut native = pin!(artifacts.library(account, Wanted::best(digest, options, Some(elf)), start));
     tokio::select! {
         biased;
         native = &mut native => native,
@@ -209,7 +216,8 @@ impl Natives {
         programs
     }
 
-    fn take(&mut self, (index, fetched): (usize, Result<Native, SourceError>)) -> Result<(), ExecuteError> {
+    fn take(&mut self, fetched: Result<Fetch, JoinError>) -> Result<(), ExecuteError> {
+        let (index, fetched) = fetched.map_err(|_| ExecuteError::Internal)?;
         self.missing.remove(&index);
         let program = &mut self.programs[index];
         // Nobody asked for what was only remembered.
@@ -238,7 +246,7 @@ impl PendingCode for Natives {
                     self.missing.entry(index).and_modify(|is_long| *is_long = true);
                 }
                 fetched = timeout_at(self.until.into(), self.fetches.join_next()) => match fetched {
-                    Ok(Some(fetched)) => self.take(fetched.map_err(|_| ExecuteError::Internal)?)?,
+                    Ok(Some(fetched)) => self.take(fetched)?,
                     Ok(None) | Err(_) => return Ok(false),
                 },
             }
@@ -248,7 +256,7 @@ impl PendingCode for Natives {
 
     async fn rest(&mut self) -> Result<(), ExecuteError> {
         while let Ok(Some(fetched)) = timeout_at(self.until.into(), self.fetches.join_next()).await {
-            self.take(fetched.map_err(|_| ExecuteError::Internal)?)?;
+            self.take(fetched)?;
         }
         Ok(())
     }
