@@ -21,8 +21,10 @@ use antares_serve::{App, Config, Health, Metrics, RawRunner, beat, blocking, kee
 use tonic::service::Routes;
 
 use crate::{
-    grpc::profile_service::{self, ProfileService},
-    grpc::service::Service,
+    grpc::{
+        profile_service::{self, ProfileService},
+        service::Service,
+    },
     profiles::push,
     runner::{BuildError, Runner},
     source::ArtifactSource,
@@ -124,12 +126,12 @@ pub fn add_to(routes: Routes, runner: &Runner, config: &Config) -> Routes {
 pub fn scaler(runner: &Runner) -> ExternalScalerServer<ScalerService> {
     let runner = runner.clone();
     ExternalScalerServer::new(ScalerService::watch(move || {
-        let stats = runner.shared.pool.stats();
+        let stats = runner.scheduler.pool.stats();
         Work {
-            waiting: runner.shared.metrics.queue_depth(),
+            waiting: runner.metrics.queue_depth(),
             busy: stats.busy as u64,
             workers_max: runner.limits().workers_max,
-            cycles_total: Some(runner.shared.metrics.cycles_total()),
+            cycles_total: Some(runner.metrics.cycles_total()),
         }
     }))
 }
@@ -165,7 +167,7 @@ async fn look_after(runner: Runner, health: Health) {
     loop {
         ticks.tick().await;
         health.set(SERVICE, runner.is_ready()).await;
-        health.set_beyond_help("run workers", runner.shared.pool.is_beyond_help()).await;
+        health.set_beyond_help("run workers", runner.scheduler.pool.is_beyond_help()).await;
         let looked = runner.clone();
         // A look that fails is told by it, and made again.
         if blocking(move || looked.look_at_keys()).await.is_some() {

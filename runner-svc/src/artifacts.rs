@@ -1,12 +1,113 @@
-//! Scripts and their native code, ready to be loaded.
+//! Scripts and their native code, ready to be loaded: resolved once for all who ask at the same time.
 
 pub(crate) mod bailouts;
-pub(crate) mod flight;
-pub(crate) mod hints;
-pub(crate) mod lessons;
+mod feedback;
+mod hints;
 pub(crate) mod library;
 pub(crate) mod native;
 pub(crate) mod prepare;
-pub(crate) mod quarantine;
+mod quarantine;
 pub(crate) mod ready;
 pub(crate) mod seal;
+
+use std::sync::{Arc, atomic::AtomicU64};
+
+use antares_abi::{ArtifactKey, Sha256Digest};
+use antares_pool::{Sealed, Verdict};
+use antares_serve::{Flights, Metrics, RawRunner, chain};
+use prometheus::IntCounterVec;
+
+use crate::{
+    artifacts::{
+        bailouts::Bailouts,
+        hints::KnownHints,
+        native::HintedNative,
+        ready::{Ready, Used},
+    },
+    ended::{Ended, ExecuteError},
+    metrics::{RunnerMetrics, refused_artifacts},
+    scheduler::lease::Leased,
+    source::{ArtifactSource, SourceError},
+};
+
+/// Gets scripts and their native code, and knows which of it is of no use.
+pub(crate) struct Artifacts {
+    source: Arc<dyn ArtifactSource>,
+    /// Of the keys that what is ready was verified with.
+    generation: AtomicU64,
+    refused: IntCounterVec,
+    script_bytes_max: u64,
+    ready: Ready,
+    scripts: Flights<Sha256Digest, Result<Arc<Sealed>, SourceError>>,
+    /// By the full tier's key, and the key of what is at hand.
+    libraries: Flights<(ArtifactKey, Option<ArtifactKey>), Result<Option<HintedNative>, SourceError>>,
+    hints: KnownHints,
+    bailouts: Bailouts,
+    metrics: Arc<RunnerMetrics>,
+}
+
+impl Artifacts {
+    /// What `source` has, of which as much is kept ready as `limits` say.
+    pub(crate) fn new(
+        source: Arc<dyn ArtifactSource>,
+        limits: &RawRunner,
+        metrics: &Metrics,
+        counts: &Arc<RunnerMetrics>,
+    ) -> Arc<Self> {
+        let entries_max = usize::try_from(limits.ready_entries_max).unwrap_or(usize::MAX);
+        let artifacts = Arc::new(Self {
+            generation: AtomicU64::new(source.trust().map_or(0, |trust| trust.generation())),
+            source,
+            refused: refused_artifacts(metrics),
+            script_bytes_max: limits.script_bytes_max,
+            ready: Ready::new(limits.ready_bytes_max, entries_max),
+            scripts: Flights::default(),
+            libraries: Flights::default(),
+            hints: KnownHints::default(),
+            bailouts: Bailouts::default(),
+            metrics: counts.clone(),
+        });
+        let watched = artifacts.clone();
+        counts.export_ready(metrics, move || watched.ready.stats());
+        artifacts
+    }
+
+    /// Whether a program of so many bytes is worth asking for.
+    pub(crate) fn is_within_limits(&self, bytes: usize) -> bool {
+        bytes as u64 <= self.script_bytes_max
+    }
+
+    /// Takes trusted keys that have changed. Reads a file.
+    pub(crate) fn look_at_keys(&self) {
+        if let Some(Err(error)) = self.source.trust().map(|trust| trust.look()) {
+            tracing::error!(error = chain(&error), "changed keys are of no use; the old ones stay in force");
+        }
+    }
+
+    /// Puts native code into quarantine, because of what `detail` says.
+    pub(crate) fn bar(&self, used: &[Used], detail: &str) {
+        self.ready.bar(used, detail);
+    }
+
+    /// What the end of a worker that ran the native code `keys` means.
+    pub(crate) fn judge<R>(
+        &self,
+        leased: Leased<Verdict<R>>,
+        keys: &[Used],
+    ) -> Result<Ended<R>, ExecuteError> {
+        match leased.answer {
+            Verdict::Done(report) => Ok(Ended::Reported(report)),
+            Verdict::DeadlineExceeded if leased.is_call_s => Err(ExecuteError::CallDeadline),
+            Verdict::DeadlineExceeded => Ok(Ended::DeadlineExceeded),
+            Verdict::SandboxViolation { detail } => {
+                self.bar(keys, &detail);
+                Ok(Ended::SandboxViolation { detail })
+            }
+            Verdict::WorkerLost { detail } => {
+                // If its native code is to blame, the next call shall not meet the same copy.
+                keys.iter().for_each(|used| self.ready.remove(used.ready));
+                Err(ExecuteError::WorkerLost { detail })
+            }
+        }
+    }
+}

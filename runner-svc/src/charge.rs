@@ -8,29 +8,31 @@ use antares_pool::{
 };
 use antares_serve::{Account, fact, past_span};
 
-/// A run that has begun: if nobody waits for its end any more, its time is charged.
-pub(crate) struct Unfinished<'a> {
+/// What a shadow run costs whoever asked for it, also if nobody waits for its end.
+pub(crate) struct Bill<'a> {
     account: &'a Account,
     began: Instant,
-    cycles_max: u64,
-    is_over: bool,
+    /// None if it told none: then its time counts.
+    cycles: Option<u64>,
 }
 
-impl<'a> Unfinished<'a> {
-    pub(crate) fn begin(account: &'a Account, cycles_max: u64) -> Self {
-        Self { account, began: Instant::now(), cycles_max, is_over: false }
+impl<'a> Bill<'a> {
+    /// Of a run that begins now.
+    pub(crate) fn begin(account: &'a Account) -> Self {
+        Self { account, began: Instant::now(), cycles: None }
     }
 
-    /// It ended while somebody waited, and is charged as it ended.
-    pub(crate) fn over(mut self) {
-        self.is_over = true;
+    /// It told so many cycles.
+    pub(crate) fn told(&mut self, cycles: u64) {
+        self.cycles = Some(cycles);
     }
 }
 
-impl Drop for Unfinished<'_> {
+impl Drop for Bill<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.account.ran_for(self.began.elapsed(), self.cycles_max);
+        match self.cycles {
+            Some(cycles) => self.account.ran(1, cycles, self.began.elapsed()),
+            None => self.account.ran_for(self.began.elapsed(), u64::MAX),
         }
     }
 }

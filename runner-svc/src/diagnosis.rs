@@ -7,12 +7,6 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use antares_serve::Metrics;
-use prometheus::IntCounterVec;
-use tokio::sync::Semaphore;
-
-use crate::limits::DIAGNOSES_AT_ONCE_MAX;
-
 /// What a second run told of why the first failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Diagnosed {
@@ -40,7 +34,7 @@ pub(crate) enum Missing {
 }
 
 impl Missing {
-    const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Unfinished,
         Self::NothingRan,
         Self::TooMany,
@@ -64,30 +58,6 @@ impl Missing {
             Self::TooLong => "too_long",
             Self::Different => "different",
         }
-    }
-}
-
-/// How many diagnoses are made at once, and what came of them.
-pub(crate) struct Diagnoses {
-    pub(crate) places: Semaphore,
-    results: IntCounterVec,
-}
-
-impl Diagnoses {
-    pub(crate) fn new(workers_max: u64, metrics: &Metrics) -> Self {
-        let help = "Failed runs whose callers asked why, by what came of it.";
-        let results = metrics.counters("antares_diagnoses_total", help, &["result"]);
-        for result in std::iter::once("told").chain(Missing::ALL.map(Missing::name)) {
-            results.with_label_values(&[result]);
-        }
-        // Half of the workers at most: others have runs that have not failed.
-        let places = usize::try_from(workers_max / 2).unwrap_or(usize::MAX).clamp(1, DIAGNOSES_AT_ONCE_MAX);
-        Self { places: Semaphore::new(places), results }
-    }
-
-    pub(crate) fn note(&self, diagnosed: Result<(), Missing>) {
-        let result = diagnosed.map_or_else(Missing::name, |()| "told");
-        self.results.with_label_values(&[result]).inc();
     }
 }
 

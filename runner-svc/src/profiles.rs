@@ -4,3 +4,67 @@ pub(crate) mod deltas;
 pub(crate) mod entry;
 pub(crate) mod push;
 pub(crate) mod store;
+
+use std::{sync::Arc, time::Duration};
+
+use antares_abi::Sha256Digest;
+use antares_serve::{Config, Metrics, ProfilePush};
+
+use crate::{
+    ended::Ended,
+    metrics::RunnerMetrics,
+    profiles::{
+        entry::{ProfileKey, RunCycles},
+        store::ProfileStore,
+    },
+};
+
+/// Takes the samples of runs, if they are sampled.
+pub(crate) struct Profiles {
+    sample_cycles: u64,
+    pub(crate) store: ProfileStore,
+    pub(crate) push: Option<ProfilePush>,
+    metrics: Arc<RunnerMetrics>,
+}
+
+impl Profiles {
+    pub(crate) fn new(config: &Config, metrics: &Metrics, counts: &Arc<RunnerMetrics>) -> Arc<Self> {
+        let keep = Duration::from_millis(config.runner.profile_keep_ms);
+        let profiles = Arc::new(Self {
+            sample_cycles: config.runner.sample_cycles,
+            store: ProfileStore::new(keep, config.profile_push.is_some()),
+            push: config.profile_push.clone(),
+            metrics: counts.clone(),
+        });
+        let watched = profiles.clone();
+        counts.export_profiles(metrics, move || watched.store.stats());
+        profiles
+    }
+
+    /// How many cycles lie between two samples; 0: there are none.
+    pub(crate) fn sample_cycles(&self) -> u64 {
+        self.sample_cycles
+    }
+
+    /// Adds a run to the profiles.
+    pub(crate) fn keep_run(&self, tenant: &Arc<str>, script: Sha256Digest, ended: &Ended) {
+        if let Ended::Reported(report) = ended {
+            let (cycles, native_cycles) = (report.cycles, report.native_cycles);
+            let run = RunCycles { samples: report.samples.as_ref(), cycles, native_cycles };
+            self.keep_samples(tenant, Some(script), run);
+        }
+    }
+
+    /// Adds cycles to the profiles, with the samples that there are of them.
+    pub(crate) fn keep_samples(&self, tenant: &Arc<str>, script: Option<Sha256Digest>, run: RunCycles<'_>) {
+        if self.sample_cycles == 0 {
+            return;
+        }
+        let key = ProfileKey { tenant: tenant.clone(), script };
+        let wrong = self.store.add(&key, run);
+        self.metrics.note_samples(run.samples.is_some(), wrong);
+        if wrong > 0 {
+            tracing::error!(wrong, cycles = run.cycles, "the samples of a run do not add up to its cycles");
+        }
+    }
+}

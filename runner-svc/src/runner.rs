@@ -1,70 +1,51 @@
-//! The runner, and what all its calls share.
+//! The runner: what it is made of, each part with what it needs of the others.
 
-use std::{
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{sync::Arc, time::Instant};
 
-use antares_abi::{ArtifactKey, Sha256Digest};
 use antares_node::NodeError;
-use antares_pool::{LayerStatus, Pool, Sealed};
-use antares_serve::{Config, Flights, Metrics, ProfilePush, RawRunner, chain};
+use antares_pool::{LayerStatus, Pool};
+use antares_serve::{Config, Metrics, RawRunner};
 use antares_trust::KeyError;
-use prometheus::IntCounterVec;
 use tokio::sync::Semaphore;
 
 use crate::{
-    artifacts::bailouts::Early,
-    artifacts::hints::Learnt,
-    artifacts::native::HintedNative,
-    artifacts::ready::Ready,
-    diagnosis::Diagnoses,
-    metrics::RunnerMetrics,
-    profiles::store::Profiles,
-    scheduler::adaptive_spin::Patience,
-    scheduler::queue::Queue,
-    shadow_runs::comparison::Recheck,
-    source::{ArtifactSource, SourceError},
-    verify::hot::Hot,
-    verify::hot_cells::{HotCells, export_hot_cells},
-    verify::lookup::Lookups,
-    verify::signed::VerdictKeys,
+    artifacts::Artifacts,
+    diagnosis::diagnose::Diagnoses,
+    ended::{ExecuteError, Execution},
+    execute::{
+        Executor,
+        batch::{BatchExecution, Context, Input},
+        order::Order,
+    },
+    metrics::{RunnerMetrics, worker_numbers},
+    profiles::Profiles,
+    scheduler::Scheduler,
+    shadow_runs::ShadowRuns,
+    source::ArtifactSource,
+    verify::{
+        TransactionVerifier,
+        attempt::Settings,
+        hot_cells::{HotCells, export_hot_cells},
+        hot_programs::HotPrograms,
+        lookup::Lookups,
+        reading::TransactionReader,
+        references::Cells,
+        signed::VerdictKeys,
+    },
 };
 
 /// Runs scripts. Cheap to clone.
 #[derive(Clone)]
 pub struct Runner {
-    pub(crate) shared: Arc<Shared>,
-}
-
-/// What all calls share. What is done with it stands where it is done.
-pub(crate) struct Shared {
-    pub(crate) pool: Pool,
-    pub(crate) source: Arc<dyn ArtifactSource>,
-    /// Of the keys that what is ready was verified with.
-    pub(crate) generation: AtomicU64,
-    pub(crate) refused: IntCounterVec,
-    pub(crate) limits: RawRunner,
-    pub(crate) slots: Arc<Queue>,
-    /// Transactions that are read at once: each takes several times its bytes meanwhile.
-    pub(crate) reading: Arc<Semaphore>,
-    pub(crate) patience: Patience,
-    pub(crate) hot: Hot,
-    pub(crate) hot_cells: HotCells,
-    pub(crate) ready: Ready,
-    pub(crate) scripts: Flights<Sha256Digest, Result<Arc<Sealed>, SourceError>>,
-    pub(crate) learnt: Learnt,
-    pub(crate) early: Early,
-    /// By the full tier's key, and the key of what is at hand.
-    pub(crate) libraries:
-        Flights<(ArtifactKey, Option<ArtifactKey>), Result<Option<HintedNative>, SourceError>>,
-    pub(crate) metrics: RunnerMetrics,
-    pub(crate) recheck: Recheck,
-    pub(crate) diagnoses: Diagnoses,
-    pub(crate) profiles: Profiles,
-    pub(crate) push: Option<ProfilePush>,
-    pub(crate) verdict_keys: VerdictKeys,
-    pub(crate) lookups: Lookups,
+    limits: Arc<RawRunner>,
+    pub(crate) executor: Arc<Executor>,
+    pub(crate) verifier: Arc<TransactionVerifier>,
+    pub(crate) artifacts: Arc<Artifacts>,
+    pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) profiles: Arc<Profiles>,
+    pub(crate) cells: Arc<Cells>,
+    pub(crate) verdict_keys: Arc<VerdictKeys>,
+    pub(crate) metrics: Arc<RunnerMetrics>,
 }
 
 /// Why there is no runner.
@@ -91,82 +72,94 @@ impl Runner {
     ) -> Result<Self, BuildError> {
         let limits = &config.runner;
         let workers = usize::try_from(limits.workers_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
-        let keep = Duration::from_millis(limits.profile_keep_ms);
-        let shared = Arc::new(Shared {
-            slots: Arc::new(Queue::new(workers, usize::try_from(limits.queue_max).unwrap_or(usize::MAX))),
-            reading: Arc::new(Semaphore::new(workers)),
-            patience: Patience::default(),
-            hot: Hot::new(),
-            hot_cells: HotCells::new(
-                source.clone(),
-                limits.hot_cells_bytes_max,
-                limits.hot_cells_entries_max,
-            ),
-            ready: Ready::new(
-                limits.ready_bytes_max,
-                usize::try_from(limits.ready_entries_max).unwrap_or(usize::MAX),
-            ),
-            profiles: Profiles::new(keep, config.profile_push.is_some()),
-            push: config.profile_push.clone(),
-            verdict_keys: VerdictKeys::open(config.verdict_keys.clone())?,
+        let verdict_keys = Arc::new(VerdictKeys::open(config.verdict_keys.clone())?);
+        let counts = Arc::new(RunnerMetrics::new(metrics));
+        let cells = Arc::new(Cells {
+            hot: HotCells::new(source.clone(), limits.hot_cells_bytes_max, limits.hot_cells_entries_max),
             lookups: Lookups::new(config.node.as_ref(), metrics)?,
-            scripts: Flights::default(),
-            learnt: Learnt::default(),
-            early: Early::default(),
-            libraries: Flights::default(),
-            metrics: RunnerMetrics::new(metrics),
-            recheck: Recheck::new(limits.recheck_one_in, metrics),
-            diagnoses: Diagnoses::new(limits.workers_max, metrics),
-            limits: limits.clone(),
-            pool,
-            generation: AtomicU64::new(source.trust().map_or(0, |trust| trust.generation())),
-            refused: crate::metrics::refused_artifacts(metrics),
-            source,
         });
-        let watched = shared.clone();
-        metrics.watch_workers("run", move || crate::metrics::worker_numbers(&watched.pool));
-        let watched = shared.clone();
-        shared.metrics.export_ready(metrics, move || watched.ready.stats());
-        let watched = shared.clone();
-        export_hot_cells(metrics, move || watched.hot_cells.stats());
-        let watched = shared.clone();
-        shared.metrics.export_profiles(metrics, move || watched.profiles.stats());
-        let layers = shared.pool.layers().iter().map(|status| (status.layer.name(), status.active));
+        let artifacts = Artifacts::new(source, limits, metrics, &counts);
+        let scheduler = Arc::new(Scheduler::new(pool, workers, limits.queue_max, &counts));
+        let shadow_runs = Arc::new(ShadowRuns::new(limits.recheck_one_in, &artifacts, &scheduler, metrics));
+        let diagnoses = Arc::new(Diagnoses::new(limits.workers_max, &artifacts, &scheduler, metrics));
+        let profiles = Profiles::new(config, metrics, &counts);
+        let executor = Arc::new(Executor {
+            artifacts: artifacts.clone(),
+            scheduler: scheduler.clone(),
+            shadow_runs: shadow_runs.clone(),
+            diagnoses: diagnoses.clone(),
+            profiles: profiles.clone(),
+            metrics: counts.clone(),
+        });
+        let reader = TransactionReader {
+            places: Arc::new(Semaphore::new(workers)),
+            cells: cells.clone(),
+            settings: Settings { groups_apart: limits.groups_apart, sample_cycles: limits.sample_cycles },
+        };
+        let verifier = Arc::new(TransactionVerifier {
+            reader,
+            artifacts: artifacts.clone(),
+            scheduler: scheduler.clone(),
+            shadow_runs,
+            diagnoses,
+            profiles: profiles.clone(),
+            hot_programs: Arc::new(HotPrograms::new(&artifacts, &counts)),
+            metrics: counts.clone(),
+        });
+        let watched = scheduler.clone();
+        metrics.watch_workers("run", move || worker_numbers(&watched.pool));
+        let watched = cells.clone();
+        export_hot_cells(metrics, move || watched.hot.stats());
+        let layers = scheduler.pool.layers().iter().map(|status| (status.layer.name(), status.active));
         metrics.sandbox_layers("run", layers);
-        Ok(Self { shared })
+        let (limits, metrics) = (Arc::new(limits.clone()), counts);
+        Ok(Self { limits, executor, verifier, artifacts, scheduler, profiles, cells, verdict_keys, metrics })
     }
 
     /// Limits as configured.
     #[must_use]
     pub fn limits(&self) -> &RawRunner {
-        &self.shared.limits
+        &self.limits
     }
 
     /// Calls that one more caller does well to have in progress now: two for each worker, less those that
     /// wait.
     pub(crate) fn recommended_calls(&self) -> u32 {
-        let all = self.shared.limits.workers_max.saturating_mul(2);
-        let free = all.saturating_sub(self.shared.metrics.queue_depth());
+        let all = self.limits.workers_max.saturating_mul(2);
+        let free = all.saturating_sub(self.metrics.queue_depth());
         u32::try_from(free).unwrap_or(u32::MAX).max(1)
     }
 
     /// The fence around run workers.
     #[must_use]
     pub fn layers(&self) -> &[LayerStatus] {
-        self.shared.pool.layers()
+        self.scheduler.pool.layers()
     }
 
     /// Whether runs can be made now: the zygote is there.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.shared.pool.stats().zygote_pid.is_some()
+        self.scheduler.pool.stats().zygote_pid.is_some()
     }
 
     /// Takes trusted keys that have changed. Reads a file.
     pub(crate) fn look_at_keys(&self) {
-        if let Some(Err(error)) = self.shared.source.trust().map(|trust| trust.look()) {
-            tracing::error!(error = chain(&error), "changed keys are of no use; the old ones stay in force");
-        }
-        self.shared.verdict_keys.look();
+        self.artifacts.look_at_keys();
+        self.verdict_keys.look();
+    }
+
+    /// Runs a script.
+    pub(crate) async fn execute(&self, order: Order, deadline: Instant) -> Result<Execution, ExecuteError> {
+        self.executor.execute(order, deadline).await
+    }
+
+    /// Runs a script with all of `inputs`.
+    pub(crate) async fn batch(
+        &self,
+        context: Context,
+        inputs: Vec<Input>,
+        deadline: Instant,
+    ) -> Result<BatchExecution, ExecuteError> {
+        self.executor.batch(context, inputs, deadline).await
     }
 }

@@ -1,5 +1,54 @@
-//! Who runs next, and for how long a worker is leased.
+//! Who runs next, and the workers that are leased to them.
 
-pub(crate) mod adaptive_spin;
+mod adaptive_spin;
 pub(crate) mod lease;
 pub(crate) mod queue;
+pub(crate) mod turn;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use antares_pool::Pool;
+
+use crate::{
+    ended::ExecuteError,
+    metrics::RunnerMetrics,
+    scheduler::{
+        adaptive_spin::AdaptiveSpin,
+        queue::{Full, Queue, Slot},
+    },
+    tenant::Tenant,
+};
+
+/// Gives tenants their turns, and leases them workers.
+pub(crate) struct Scheduler {
+    slots: Arc<Queue>,
+    pub(crate) pool: Pool,
+    spin: AdaptiveSpin,
+    metrics: Arc<RunnerMetrics>,
+}
+
+impl Scheduler {
+    /// For `workers` at once of `pool`, and at most `queue_max` calls that wait.
+    pub(crate) fn new(pool: Pool, workers: usize, queue_max: u64, metrics: &Arc<RunnerMetrics>) -> Self {
+        let waiting_max = usize::try_from(queue_max).unwrap_or(usize::MAX);
+        let slots = Arc::new(Queue::new(workers, waiting_max));
+        Self { slots, pool, spin: AdaptiveSpin::default(), metrics: metrics.clone() }
+    }
+
+    /// Waits for the turn of `tenant`. Gives how long that was.
+    pub(crate) async fn slot(&self, tenant: &Tenant) -> Result<(Slot, Duration), ExecuteError> {
+        let started = Instant::now();
+        let waiting = self.metrics.waiting();
+        let slot = self.slots.acquire(tenant).await.map_err(|Full| ExecuteError::QueueFull)?;
+        drop(waiting);
+        Ok((slot, started.elapsed()))
+    }
+
+    /// A turn for `tenant`, if a worker is idle.
+    pub(crate) fn idle_slot(&self, tenant: &Tenant) -> Option<Slot> {
+        self.slots.try_acquire(tenant)
+    }
+}

@@ -61,6 +61,13 @@ pub struct Wanted {
     pub is_stored: bool,
 }
 
+impl Wanted {
+    /// The best artifact of `script`, of which nothing is at hand.
+    pub(crate) fn best(script: Sha256Digest, options: CompileOptions, elf: Option<Bytes>) -> Self {
+        Self { script, options, elf, known: None, is_stored: false }
+    }
+}
+
 /// Why a script or an artifact could not be had. Cloned to everybody who waited for it.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SourceError {

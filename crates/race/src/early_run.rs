@@ -19,7 +19,7 @@ pub struct EarlyRun<F, I, O> {
     pub overtaken: O,
 }
 
-/// The interpreter's answer.
+/// An answer, as a rule the interpreter's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interpreted<A> {
     /// How it ended.
@@ -42,7 +42,7 @@ impl<F, I, O> EarlyRun<F, I, O> {
         O: FnOnce(Duration),
     {
         let Self { run, is_answer, overtaken } = self;
-        let mut timer = Timer { began: Instant::now(), overtaken: Some(overtaken) };
+        let mut timer = RunTimer::begin(overtaken);
         let had = compile.there();
         let mut run = pin!(run);
         let answered = tokio::select! {
@@ -75,24 +75,29 @@ impl<F, I, O> EarlyRun<F, I, O> {
     }
 }
 
-/// Counts the interpreter's time until somebody hears of its end.
-struct Timer<O: FnOnce(Duration)> {
+/// Counts the time of a run until somebody hears of its end; tells it where nobody does.
+pub struct RunTimer<O: FnOnce(Duration)> {
     began: Instant,
-    overtaken: Option<O>,
+    unheard: Option<O>,
 }
 
-impl<O: FnOnce(Duration)> Timer<O> {
+impl<O: FnOnce(Duration)> RunTimer<O> {
+    /// Of a run that begins now. `unheard` is told how long it ran, if nobody hears of its end.
+    pub fn begin(unheard: O) -> Self {
+        Self { began: Instant::now(), unheard: Some(unheard) }
+    }
+
     /// `answer`, as its caller gets it.
-    fn heard<A>(&mut self, answer: A) -> Interpreted<A> {
-        self.overtaken = None;
+    pub fn heard<A>(&mut self, answer: A) -> Interpreted<A> {
+        self.unheard = None;
         Interpreted { answer, began: self.began.into_std() }
     }
 }
 
-impl<O: FnOnce(Duration)> Drop for Timer<O> {
+impl<O: FnOnce(Duration)> Drop for RunTimer<O> {
     fn drop(&mut self) {
-        if let Some(overtaken) = self.overtaken.take() {
-            overtaken(self.began.elapsed());
+        if let Some(unheard) = self.unheard.take() {
+            unheard(self.began.elapsed());
         }
     }
 }

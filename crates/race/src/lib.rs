@@ -20,6 +20,6 @@ mod pending_code;
 #[cfg(test)]
 mod tests;
 
-pub use early_run::{EarlyRun, Interpreted};
+pub use early_run::{EarlyRun, Interpreted, RunTimer};
 pub use head_start::{HeadStart, LongCompile};
 pub use pending_code::{PendingCode, idle_worker};

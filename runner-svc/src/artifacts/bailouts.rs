@@ -1,5 +1,5 @@
-//! Which native code is left before its end, run after run: its script begins in the interpreter. Other
-//! native code of the script, as new hints give, has another key and begins anew.
+//! Bailouts: which native code is left before its end, run after run. Its script begins in the interpreter.
+//! Other native code of the script, as new hints give, has another key and begins anew.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,16 +14,16 @@ use crate::limits::EARLY_LIBRARIES_MAX;
 
 /// Libraries that ran, of each tenant for itself: what one runs slows nobody else down.
 #[derive(Debug, Default)]
-pub(crate) struct Early(Mutex<State>);
+pub(crate) struct Bailouts(Mutex<State>);
 
 /// A library as one tenant runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Runs {
+pub(crate) struct TenantsCode {
     library: ArtifactKey,
     holder: [u8; 32],
 }
 
-impl Runs {
+impl TenantsCode {
     pub(crate) fn of(account: &Account, library: ArtifactKey) -> Self {
         Self { library, holder: account.holder() }
     }
@@ -31,20 +31,20 @@ impl Runs {
 
 #[derive(Debug, Default)]
 struct State {
-    known: HashMap<Runs, LeftEarly>,
+    known: HashMap<TenantsCode, LeftEarly>,
     /// The same, each once, oldest first.
-    order: VecDeque<Runs>,
+    order: VecDeque<TenantsCode>,
 }
 
-impl Early {
+impl Bailouts {
     /// Whether a run begins in the interpreter, though this library is there.
-    pub(crate) fn begins_interpreted(&self, runs: Runs) -> bool {
+    pub(crate) fn begins_interpreted(&self, runs: TenantsCode) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.known.get_mut(&runs).is_some_and(LeftEarly::begins_interpreted)
     }
 
     /// Notes what a run with a library says of it.
-    pub(crate) fn note(&self, runs: Runs, end: NativeEnd) {
+    pub(crate) fn note(&self, runs: TenantsCode, end: NativeEnd) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = state.known.get_mut(&runs) {
             *known = known.after(end);
@@ -70,24 +70,24 @@ mod tests {
 
     use super::*;
 
-    fn library(number: usize) -> Runs {
-        Runs::of(&Account::nobody(), Sha256Digest::of(&number.to_le_bytes()))
+    fn library(number: usize) -> TenantsCode {
+        TenantsCode::of(&Account::nobody(), Sha256Digest::of(&number.to_le_bytes()))
     }
 
     #[test]
     fn a_thousand_honest_calls_among_a_thousand_hostile_ones() {
-        let early = Early::default();
+        let bailouts = Bailouts::default();
         let mut spared = 0;
         for call in 0..1000 {
             // A stranger's runs fail, or leave native code and exit.
             let hostile = [NativeEnd::Unknown, NativeEnd::Left][call / 4 % 2];
-            if !early.begins_interpreted(library(0)) {
-                early.note(library(0), hostile);
+            if !bailouts.begins_interpreted(library(0)) {
+                bailouts.note(library(0), hostile);
             }
-            if early.begins_interpreted(library(0)) {
+            if bailouts.begins_interpreted(library(0)) {
                 spared += 1;
             } else {
-                early.note(library(0), NativeEnd::Whole);
+                bailouts.note(library(0), NativeEnd::Whole);
             }
         }
         assert!(spared <= 10, "{spared}");
@@ -95,16 +95,16 @@ mod tests {
 
     #[test]
     fn few_are_remembered() {
-        let early = Early::default();
+        let bailouts = Bailouts::default();
         for number in 0..3 * EARLY_LIBRARIES_MAX {
-            early.note(library(number), NativeEnd::Left);
-            early.note(library(number), [NativeEnd::Whole, NativeEnd::Unknown][number % 2]);
+            bailouts.note(library(number), NativeEnd::Left);
+            bailouts.note(library(number), [NativeEnd::Whole, NativeEnd::Unknown][number % 2]);
         }
         for _ in 0..EARLY_RUNS_MIN {
-            early.note(library(usize::MAX), NativeEnd::Left);
+            bailouts.note(library(usize::MAX), NativeEnd::Left);
         }
-        assert!(early.begins_interpreted(library(usize::MAX)));
-        let state = early.0.lock().unwrap();
+        assert!(bailouts.begins_interpreted(library(usize::MAX)));
+        let state = bailouts.0.lock().unwrap();
         assert_eq!((state.order.len(), state.known.len()), (EARLY_LIBRARIES_MAX, EARLY_LIBRARIES_MAX));
     }
 }

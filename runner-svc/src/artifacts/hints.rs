@@ -27,7 +27,7 @@ impl Subject {
 
 /// What is known of scripts: with which hints they are compiled.
 #[derive(Debug, Default)]
-pub(crate) struct Learnt(Mutex<State>);
+pub(crate) struct KnownHints(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -46,7 +46,7 @@ struct Known {
     is_telling: bool,
 }
 
-impl Learnt {
+impl KnownHints {
     /// The hints with which a script is compiled now.
     pub(crate) fn find(&self, subject: Subject) -> Option<Sha256Digest> {
         self.state().subjects.get(&subject)?.hints
@@ -121,28 +121,28 @@ mod tests {
 
     #[test]
     fn reports_end_when_they_bring_nothing_new() {
-        let learnt = Learnt::default();
+        let hints = KnownHints::default();
         let subject = subject(1, OPTIONS);
-        assert!(learnt.begin(subject) && !learnt.begin(subject));
-        learnt.end(subject, Some(Some(digest(2))));
-        assert_eq!(learnt.find(subject), Some(digest(2)));
+        assert!(hints.begin(subject) && !hints.begin(subject));
+        hints.end(subject, Some(Some(digest(2))));
+        assert_eq!(hints.find(subject), Some(digest(2)));
         for _ in 0..LEARNT_VAIN_MAX {
-            assert!(learnt.begin(subject));
-            learnt.end(subject, Some(Some(digest(2))));
+            assert!(hints.begin(subject));
+            hints.end(subject, Some(Some(digest(2))));
         }
-        assert!(!learnt.begin(subject));
-        learnt.note(subject, Some(digest(3)));
-        assert!(learnt.begin(subject));
+        assert!(!hints.begin(subject));
+        hints.note(subject, Some(digest(3)));
+        assert!(hints.begin(subject));
     }
 
     #[test]
     fn few_scripts_are_remembered() {
-        let learnt = Learnt::default();
+        let hints = KnownHints::default();
         for number in 0..2 * LEARNT_SCRIPTS_MAX {
-            learnt.note(subject(number, OPTIONS), Some(digest(0)));
-            learnt.note(subject(number, CompileOptions { vm_version: 1, ..OPTIONS }), None);
+            hints.note(subject(number, OPTIONS), Some(digest(0)));
+            hints.note(subject(number, CompileOptions { vm_version: 1, ..OPTIONS }), None);
         }
-        let state = learnt.state();
+        let state = hints.state();
         assert_eq!((state.subjects.len(), state.order.len()), (LEARNT_SCRIPTS_MAX, LEARNT_SCRIPTS_MAX));
     }
 }

@@ -19,12 +19,7 @@ use prometheus::IntCounterVec;
 use tokio::time::timeout;
 
 use crate::{
-    artifacts::flight::flight,
-    artifacts::hints::Subject,
-    artifacts::native::Native,
-    artifacts::ready::Used,
-    artifacts::seal::seal,
-    runner::Shared,
+    artifacts::{Artifacts, hints::Subject, native::Native, ready::Used, seal::seal},
     source::{Fetched, FetchedLibrary, SourceError, Wanted},
 };
 
@@ -36,28 +31,34 @@ pub(crate) fn head_start(code: impl FnOnce() -> u64 + Send + 'static) -> (HeadSt
     HeadStart::new(COMPILE_HEAD_START, || code() >= LONG_COMPILE_BYTES)
 }
 
-impl Shared {
-    /// Native code of `script`, whose bytes are `elf` if they are at hand.
+impl Artifacts {
+    /// What all share who ask for native code of a script at the same time and have `known`. What one tenant
+    /// may not have, another that waits for it may.
+    fn shared_key(
+        account: &Account,
+        script: Sha256Digest,
+        options: CompileOptions,
+        known: Option<ArtifactKey>,
+    ) -> (ArtifactKey, Option<ArtifactKey>) {
+        let full = Sha256Digest::for_artifact(script, options, CodeTier::Full);
+        (Sha256Digest(account.apart().apply(full.0)), known)
+    }
+
+    /// Lets a compile of `script` begin that waits until somebody needs it.
+    pub(crate) fn wake(&self, account: &Account, script: Sha256Digest, options: CompileOptions) {
+        self.libraries.hurry(&Self::shared_key(account, script, options, None));
+    }
+
+    /// The best native code that there is of what is `wanted`. The caller's run may have a head start.
     pub(crate) async fn library(
         &self,
         account: &Account,
-        script: Sha256Digest,
-        elf: Option<&Bytes>,
-        options: CompileOptions,
+        wanted: Wanted,
+        start: Option<HeadStart>,
     ) -> Result<Native, SourceError> {
-        self.library_after(account, script, (elf, None), options).await
-    }
-
-    /// The same for a caller whose run may have a head start.
-    pub(crate) async fn library_after(
-        &self,
-        account: &Account,
-        script: Sha256Digest,
-        (elf, start): (Option<&Bytes>, Option<HeadStart>),
-        options: CompileOptions,
-    ) -> Result<Native, SourceError> {
+        let Wanted { script, options, .. } = wanted;
         self.forget_distrusted();
-        let hints = self.learnt.find(Subject::of(account, script, options));
+        let hints = self.hints.find(Subject::of(account, script, options));
         let key = |tier| Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
         let barred = CodeTier::ALL.map(key).into_iter().find(|key| self.ready.quarantine.has(*key));
         if let Some(key) = barred {
@@ -73,7 +74,7 @@ impl Shared {
         }
         let known = ready(CodeTier::Baseline);
         let at_hand = known.as_ref().map(|known| known.key);
-        let wanted = Wanted { script, options, elf: elf.cloned(), known: at_hand, is_stored: false };
+        let wanted = Wanted { known: at_hand, ..wanted };
         let fetched = self.fetch(account, wanted, start.filter(|_| known.is_none()));
         let Some(known) = known else {
             return fetched.await?.ok_or(SourceError::Internal);
@@ -103,15 +104,15 @@ impl Shared {
         wanted: Wanted,
         start: Option<HeadStart>,
     ) -> Result<Option<Native>, SourceError> {
-        let flight = flight(account, (wanted.script, wanted.options), wanted.known);
+        let key = Self::shared_key(account, wanted.script, wanted.options, wanted.known);
         let (source, refused) = (self.source.of(account), self.refused.clone());
         let flights = self.libraries.clone();
-        let fetched = self.libraries.join(flight, || async move {
+        let fetched = self.libraries.join(key, || async move {
             let (script, options) = (wanted.script, wanted.options);
             let mut fetched = None;
             if let Some(start) = start {
                 let stored = source.artifact(Wanted { is_stored: true, ..wanted.clone() });
-                fetched = start.stored_or_wait(stored, flights.until_hurried(&flight)).await?;
+                fetched = start.stored_or_wait(stored, flights.until_hurried(&key)).await?;
             }
             if fetched.is_none() {
                 fetched = source.artifact(wanted).await?;
@@ -122,7 +123,7 @@ impl Shared {
                 return Err(SourceError::OtherVersion { expected: key, found: fetched.key });
             }
             let Fetched { tier, hints, made_ms, library, manifest, .. } = fetched;
-            let library = take_library((library, manifest), (key, script), source.trust(), &refused).await?;
+            let library = take_library(library, manifest, key, script, source.trust(), &refused).await?;
             Ok(Some((Native { script, options, key, tier, library, made_ms }, hints)))
         });
         let fetched = fetched.await.unwrap_or(Err(SourceError::Internal))?;
@@ -132,7 +133,7 @@ impl Shared {
             return Err(SourceError::Quarantined { key: native.key });
         }
         if let Some((native, hints)) = &fetched {
-            self.learnt.note(Subject::of(account, native.script, native.options), *hints);
+            self.hints.note(Subject::of(account, native.script, native.options), *hints);
         }
         let native = fetched.map(|(native, _)| native);
         if let Some(native) = &native {
@@ -153,8 +154,10 @@ enum LibraryError {
 
 /// A library that is sealed and checked: that what is signed is about what is sealed, then what is in it.
 async fn take_library(
-    (library, manifest): (FetchedLibrary, Bytes),
-    (key, script): (ArtifactKey, Sha256Digest),
+    library: FetchedLibrary,
+    manifest: Bytes,
+    key: ArtifactKey,
+    script: Sha256Digest,
     trust: Option<Arc<Trust>>,
     refused: &IntCounterVec,
 ) -> Result<Arc<Sealed>, SourceError> {

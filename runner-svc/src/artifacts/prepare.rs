@@ -13,13 +13,10 @@ use bytes::Bytes;
 use tracing::Instrument;
 
 use crate::{
-    artifacts::native::Native,
-    artifacts::ready::ReadyKey,
-    artifacts::seal::seal,
+    artifacts::{Artifacts, native::Native, ready::ReadyKey, seal::seal},
     ended::ExecuteError,
     execute::order::Script,
-    runner::Shared,
-    source::{Fallback, SourceError},
+    source::{Fallback, SourceError, Wanted},
 };
 
 /// Native code, or why there is none.
@@ -56,7 +53,7 @@ pub(crate) struct Loaded {
     pub(crate) inline: Option<Bytes>,
 }
 
-impl Shared {
+impl Artifacts {
     /// Gets a script and, if the tier wants it, its native code.
     pub(crate) async fn prepare(
         &self,
@@ -70,7 +67,7 @@ impl Shared {
         let script = self.script(account, script).instrument(tracing::debug_span!("script")).await?;
         let found = match tier {
             Tier::Interpreter => (None, None),
-            tier => self.native(account, (&script, None), options, tier, deadline).await?,
+            tier => self.native(account, &script, None, options, tier, deadline).await?,
         };
         Ok(Prepared::of(script, found, started))
     }
@@ -106,14 +103,15 @@ impl Shared {
     pub(crate) async fn native(
         &self,
         account: &Account,
-        (script, start): (&Loaded, Option<HeadStart>),
+        script: &Loaded,
+        start: Option<HeadStart>,
         options: CompileOptions,
         tier: Tier,
         deadline: Instant,
     ) -> Result<NativeOrNot, ExecuteError> {
         let span = tracing::debug_span!("artifact", cache = tracing::field::Empty);
-        let script_bytes = (script.inline.as_ref(), start);
-        let fetched = self.library_after(account, script.digest, script_bytes, options).instrument(span);
+        let wanted = Wanted::best(script.digest, options, script.inline.clone());
+        let fetched = self.library(account, wanted, start).instrument(span);
         if tier == Tier::Native {
             return Ok((Some(fetched.await?), None));
         }

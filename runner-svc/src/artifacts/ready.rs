@@ -39,14 +39,14 @@ const PAGE_BYTES: u64 = 4096;
 /// Bytes that a file in memory takes beside its content: the kernel's records of it, and ours.
 const FILE_BYTES: u64 = 4096;
 
-/// Sealed files by last use, at most so many bytes and so many files. What is lent out lives on when it
+/// Sealed files by last use, at most so many bytes and so many files. What is handed out lives on when it
 /// leaves.
 #[derive(Debug)]
 pub(crate) struct Ready {
     bytes_max: u64,
     entries_max: usize,
     state: Mutex<State>,
-    /// Libraries that are not to be lent out any more.
+    /// Libraries that are not to be handed out any more.
     pub(crate) quarantine: Quarantine,
 }
 

@@ -1,4 +1,4 @@
-//! Why a script failed, for callers that ask: a second run in the interpreter, by a jailed worker that also
+//! Why a script failed, for callers that ask: a shadow run in the interpreter, by a jailed worker that also
 //! makes the words of it. Nothing here reads what a script brings along.
 
 use std::{
@@ -15,17 +15,19 @@ use antares_pool::{
         RunReport, Tier, VerifyJob, VerifyOutcome, VerifyReport,
     },
 };
-use tokio::time::timeout;
+use antares_serve::Metrics;
+use prometheus::IntCounterVec;
+use tokio::{sync::Semaphore, time::timeout};
 use tracing::Instrument;
 
 use crate::{
-    artifacts::ready::Used,
+    artifacts::{Artifacts, ready::Used},
+    charge::Bill,
     diagnosis::{Budget, Diagnosed, Missing},
     ended::{Ended, Verified},
-    limits::{DIAGNOSES_OF_BATCH_MAX, DIAGNOSIS_BYTES_MAX, DIAGNOSIS_TIME_MAX},
-    runner::Shared,
+    limits::{DIAGNOSES_AT_ONCE_MAX, DIAGNOSES_OF_BATCH_MAX, DIAGNOSIS_BYTES_MAX, DIAGNOSIS_TIME_MAX},
+    scheduler::{Scheduler, lease::TimeLimits},
     shadow_runs::comparison::VerifyAgain,
-    shadow_runs::second::Bill,
     tenant::Tenant,
 };
 
@@ -35,7 +37,36 @@ pub(crate) struct Failing {
     pub(crate) elf: Arc<Sealed>,
 }
 
-impl Shared {
+/// Tells callers why runs failed, of so many at once.
+pub(crate) struct Diagnoses {
+    places: Semaphore,
+    results: IntCounterVec,
+    artifacts: Arc<Artifacts>,
+    scheduler: Arc<Scheduler>,
+}
+
+impl Diagnoses {
+    pub(crate) fn new(
+        workers_max: u64,
+        artifacts: &Arc<Artifacts>,
+        scheduler: &Arc<Scheduler>,
+        metrics: &Metrics,
+    ) -> Self {
+        let help = "Failed runs whose callers asked why, by what came of it.";
+        let results = metrics.counters("antares_diagnoses_total", help, &["result"]);
+        for result in std::iter::once("told").chain(Missing::ALL.map(Missing::name)) {
+            results.with_label_values(&[result]);
+        }
+        // Half of the workers at most: others have runs that have not failed.
+        let places = usize::try_from(workers_max / 2).unwrap_or(usize::MAX).clamp(1, DIAGNOSES_AT_ONCE_MAX);
+        let (artifacts, scheduler) = (artifacts.clone(), scheduler.clone());
+        Self { places: Semaphore::new(places), results, artifacts, scheduler }
+    }
+
+    fn note(&self, result: &str) {
+        self.results.with_label_values(&[result]).inc();
+    }
+
     /// Why `ended`, a run by the native code `used`, failed; nothing if it did not.
     pub(crate) async fn why_run(
         &self,
@@ -119,7 +150,7 @@ impl Shared {
         };
         let job = asked(ProfileJob::Verify(job), first.cycles);
         let work = move |pool: &Pool, until: Until| {
-            files.lend(|files| pool.diagnose_transaction(&job, files, until))
+            files.lease(|files| pool.diagnose_transaction(&job, files, until))
         };
         let same = |report: &ProfiledReport| match report {
             ProfiledReport::Verify(VerifyReport::Done { groups, .. }) => {
@@ -132,7 +163,7 @@ impl Shared {
     }
 
     fn missing(&self, why: Missing) -> Diagnosed {
-        self.diagnoses.note(Err(why));
+        self.note(why.name());
         Diagnosed::Missing(why)
     }
 
@@ -148,14 +179,14 @@ impl Shared {
             self.run_watched(tenant, deadline, work).instrument(tracing::info_span!("diagnosis")).await;
         let told = report.and_then(|report| {
             if !same(&report.report.report) {
-                self.ready.bar(used, "the run that was to tell why a script failed ended otherwise");
+                self.artifacts.bar(used, "the run that was to tell why a script failed ended otherwise");
                 return Err(Missing::Different);
             }
             told(report)
         });
         match told {
             Ok(told) => {
-                self.diagnoses.note(Ok(()));
+                self.note("told");
                 told
             }
             Err(why) => self.missing(why),
@@ -172,13 +203,14 @@ impl Shared {
         tenant.account.may_run().map_err(|_| Missing::Quota)?;
         let time = time_until(deadline);
         let until = Instant::now() + time;
-        let lent = async {
-            let _place = self.diagnoses.places.acquire().await.map_err(|_| Missing::WorkersBusy)?;
-            let (slot, _) = self.slot(tenant).await.map_err(|_| Missing::WorkersBusy)?;
+        let leased = async {
+            let _place = self.places.acquire().await.map_err(|_| Missing::WorkersBusy)?;
+            let (slot, _) = self.scheduler.slot(tenant).await.map_err(|_| Missing::WorkersBusy)?;
             let left = until.saturating_duration_since(Instant::now());
             let mut bill = Bill::begin(&tenant.account);
-            let lent = self.lend(slot, left, until, work).await.map_err(|_| Missing::WorkersBusy)?;
-            match lent.answer {
+            let limits = TimeLimits { run: left, deadline: until };
+            let leased = self.scheduler.lease(slot, limits, work).await.map_err(|_| Missing::WorkersBusy)?;
+            match leased.answer {
                 Verdict::Done(report) => {
                     bill.told(cycles(&report.report.report));
                     Ok(report)
@@ -191,7 +223,7 @@ impl Shared {
             }
         };
         // It ends by itself; who waits for room does not.
-        timeout(time, lent).await.unwrap_or(Err(Missing::Deadline))
+        timeout(time, leased).await.unwrap_or(Err(Missing::Deadline))
     }
 }
 

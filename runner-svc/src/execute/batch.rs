@@ -1,4 +1,4 @@
-//! One script with many inputs: prepared once, then lent one worker for all of them.
+//! One script with many inputs: prepared once, then leased one worker for all of them.
 
 use std::{
     sync::Arc,
@@ -10,22 +10,22 @@ use antares_pool::{
     Pool, Sealed, Verdict,
     job::{BatchJob, RunJob, Tier},
 };
+use antares_race::{Interpreted, RunTimer};
 use tokio::time::timeout_at;
 use tracing::Instrument;
 
 use crate::{
-    artifacts::native::{Native, Origin},
-    artifacts::prepare::Prepared,
-    artifacts::ready::Used,
-    charge::{Unfinished, charge_batch},
-    diagnosis::Diagnosed,
-    diagnosis::diagnose::Failing,
+    artifacts::{
+        native::{Native, Origin},
+        prepare::Prepared,
+        ready::Used,
+    },
+    charge::charge_batch,
+    diagnosis::{Diagnosed, diagnose::Failing},
     ended::{Ended, ExecuteError, Found},
-    execute::order::Script,
-    execute::sampling::next_salt,
+    execute::{Executor, order::Script, sampling::next_salt},
     limits::BATCH_OUTPUT_BYTES_MAX,
-    runner::Runner,
-    scheduler::lease::Lent,
+    scheduler::lease::{Leased, TimeLimits},
     shadow_runs::comparison::BatchAgain,
     source::Fallback,
     tenant::Tenant,
@@ -72,7 +72,7 @@ pub(crate) struct BatchExecution {
 }
 
 /// What one worker made of inputs.
-pub(crate) struct Lot {
+pub(crate) struct BatchRuns {
     /// One for each input; none for those that were not reached.
     pub(crate) results: Vec<Option<Ended>>,
     /// Why they failed, of as many as that is known of.
@@ -84,8 +84,8 @@ pub(crate) struct Lot {
     recheck: Option<Found>,
 }
 
-impl Runner {
-    /// Runs a script with all of `inputs`. Waits as [`Runner::execute`] does.
+impl Executor {
+    /// Runs a script with all of `inputs`. Waits as [`Executor::execute`] does.
     pub(crate) async fn batch(
         &self,
         context: Context,
@@ -95,8 +95,8 @@ impl Runner {
         let arrived = Instant::now();
         let steps = async {
             let prepared = self.prepare(&context, deadline).await?;
-            let Lot { results, diagnoses, native, fallback, queue, recheck } =
-                self.run_lot(&context, &prepared, inputs, deadline).await?;
+            let BatchRuns { results, diagnoses, native, fallback, queue, recheck } =
+                self.run_together(&context, &prepared, inputs, deadline).await?;
             Ok(BatchExecution {
                 script: prepared.script.digest,
                 results,
@@ -111,7 +111,7 @@ impl Runner {
         };
         let result = timeout_at(deadline.into(), steps).await.unwrap_or(Err(ExecuteError::CallDeadline));
         if let Err(error) = &result {
-            self.shared.metrics.note_error(error);
+            self.metrics.note_error(error);
         }
         result
     }
@@ -122,7 +122,7 @@ impl Runner {
         context: &Context,
         deadline: Instant,
     ) -> Result<Prepared, ExecuteError> {
-        self.shared
+        self.artifacts
             .prepare(&context.tenant.account, context.script.clone(), context.options, context.tier, deadline)
             .await
     }
@@ -135,48 +135,51 @@ impl Runner {
             cycles_max: context.cycles_max,
             debug_bytes_max: context.debug_bytes_max,
             output_bytes_max: BATCH_OUTPUT_BYTES_MAX,
-            sample_cycles: self.shared.limits.sample_cycles,
+            sample_cycles: self.profiles.sample_cycles(),
             sample_salt: next_salt(),
         }
     }
 
     /// Runs `inputs` in one worker.
-    pub(crate) async fn run_lot(
+    pub(crate) async fn run_together(
         &self,
         context: &Context,
         prepared: &Prepared,
         inputs: Vec<Input>,
         deadline: Instant,
-    ) -> Result<Lot, ExecuteError> {
-        let (shared, account) = (&self.shared, &context.tenant.account);
+    ) -> Result<BatchRuns, ExecuteError> {
+        let account = &context.tenant.account;
         account.may_run().map_err(ExecuteError::Quota)?;
-        let (slot, queue) = shared.slot(&context.tenant).instrument(tracing::debug_span!("queue")).await?;
+        let (slot, queue) =
+            self.scheduler.slot(&context.tenant).instrument(tracing::debug_span!("queue")).await?;
         let count = inputs.len();
         let job = self.job(context, inputs);
         let failing = if context.diagnosis { runs_of(&job, &prepared.script.elf) } else { Vec::default() };
         let native = (prepared.native.clone(), prepared.fallback);
-        let (native, fallback) = shared.unless_left_early(account, context.tier, native);
+        let (native, fallback) = self.artifacts.unless_left_early(account, context.tier, native);
         let (elf, learning) = (prepared.script.elf.clone(), native.clone());
         let origin = native.as_ref().map(Native::origin);
         let key = origin.map(|origin| Used::of(account, origin.key));
         let again = || BatchAgain { job: job.clone(), elf: elf.clone() };
-        let second = key.and_then(|_| shared.recheck.draw(context.recheck, count, context.run_time, again));
-        let began = Instant::now();
-        shared.metrics.note_native(native.iter().map(|native| native.tier), count as u64);
+        let shadow = key.and_then(|_| self.shadow_runs.draw(context.recheck, count, context.run_time, again));
+        self.metrics.note_native(native.iter().map(|native| native.tier), count as u64);
         let run = move |pool: &Pool, until| {
             pool.batch(&job, &elf, native.as_ref().map(|native| &*native.library), until)
         };
-        let lent = shared.lend(slot, context.run_time, deadline, run);
-        let unfinished = Unfinished::begin(account, context.cycles_max.saturating_mul(count as u64));
-        let lent = lent.instrument(tracing::debug_span!("worker")).await;
-        unfinished.over();
-        let Lent { mut answer, is_call_s } = lent?;
+        let limits = TimeLimits { run: context.run_time, deadline };
+        let leased = self.scheduler.lease(slot, limits, run);
+        let cycles_max = context.cycles_max.saturating_mul(count as u64);
+        let mut timer = RunTimer::begin(|time| account.ran_for(time, cycles_max));
+        let leased = leased.instrument(tracing::debug_span!("worker")).await;
+        let Interpreted { answer: leased, began } = timer.heard(leased);
+        let Leased { mut answer, is_call_s } = leased?;
         charge_batch(account, &answer.reports, count, began.elapsed(), context.cycles_max);
         let told: u64 = answer.reports.iter().map(|report| report.load_us + report.run_us).sum();
         let way = began.elapsed().saturating_sub(Duration::from_micros(told));
         let mut recheck = None;
-        if let (Some(second), Verdict::Done(_)) = (second, &answer.verdict) {
-            let again = shared.recheck(&context.tenant, key.as_slice(), second, answer.reports).await;
+        if let (Some(shadow), Verdict::Done(_)) = (shadow, &answer.verdict) {
+            let again =
+                self.shadow_runs.compare(&context.tenant, key.as_slice(), shadow, answer.reports).await;
             (answer.reports, recheck) = again;
         }
         let is_all = answer.reports.len() == count;
@@ -186,28 +189,29 @@ impl Runner {
         // All that was asked for is there, however the worker ended after that.
         let is_done = is_all && !matches!(verdict, Verdict::WorkerLost { .. });
         if !is_done {
-            match shared.judge(Lent { answer: verdict, is_call_s }, key.as_slice())? {
+            match self.artifacts.judge(Leased { answer: verdict, is_call_s }, key.as_slice())? {
                 Ended::Reported(()) => {}
                 Ended::DeadlineExceeded => results.push(Some(Ended::DeadlineExceeded)),
                 Ended::SandboxViolation { detail } => results.push(Some(Ended::SandboxViolation { detail })),
             }
         }
         for ended in results.iter().flatten() {
-            shared.metrics.note_ended(ended);
-            shared.keep_profile(&context.tenant.name, prepared.script.digest, ended);
+            self.metrics.note_ended(ended);
+            self.profiles.keep_run(&context.tenant.name, prepared.script.digest, ended);
             if let Ended::Reported(report) = ended {
-                shared.note_left(account, origin, report);
+                self.artifacts.note_run(account, origin, report);
             }
         }
         // One of them is enough: what others leave for, they tell the next time.
         let leaves = |ended: &&Ended| matches!(ended, Ended::Reported(report) if report.seen.is_some());
         if let Some(ended) = results.iter().flatten().find(leaves) {
-            shared.learn_from(account, learning.as_ref(), ended);
+            self.artifacts.learn_from(account, learning.as_ref(), ended);
         }
-        shared.metrics.note_queue(queue);
+        self.metrics.note_queue(queue);
         results.resize(count, None);
-        let diagnoses = shared.why_batch(&context.tenant, key.as_slice(), failing, &results, deadline).await;
-        Ok(Lot { results, diagnoses, native: origin, fallback, queue: queue + way, recheck })
+        let diagnoses =
+            self.diagnoses.why_batch(&context.tenant, key.as_slice(), failing, &results, deadline).await;
+        Ok(BatchRuns { results, diagnoses, native: origin, fallback, queue: queue + way, recheck })
     }
 }
 

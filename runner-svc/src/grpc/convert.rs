@@ -21,8 +21,10 @@ use crate::{
     artifacts::native::Origin,
     diagnosis::Diagnosed,
     ended::{Ended, Execution, Found},
-    execute::order::{Order, Script},
-    execute::sampling::next_salt,
+    execute::{
+        order::{Order, Script},
+        sampling::next_salt,
+    },
     limits::SESSION_INPUTS_MAX,
     runner::Runner,
     source::Fallback,

@@ -13,8 +13,10 @@ use tonic::{Request, Response, Status, async_trait};
 use crate::{
     execute::order::Script,
     limits::{PROFILE_PROGRAMS_MAX, PROFILE_ROWS_DEFAULT, PROFILE_ROWS_MAX},
-    profiles::deltas::{READERS_MAX, Reader},
-    profiles::entry::ProfileKey,
+    profiles::{
+        deltas::{READERS_MAX, Reader},
+        entry::ProfileKey,
+    },
     runner::Runner,
     tenant::tenant,
 };
@@ -74,7 +76,7 @@ async fn named(
     script: Option<Sha256Digest>,
     window: Option<Duration>,
 ) -> Option<Named> {
-    let profile = runner.shared.profiles.get(tenant, script, window)?;
+    let profile = runner.profiles.store.get(tenant, script, window)?;
     Some(with_programs(runner, profile, tenant, script).await)
 }
 
@@ -91,7 +93,7 @@ pub(crate) async fn with_programs(
     let digests = profile.programs().iter().filter_map(|program| program.elf).take(PROFILE_PROGRAMS_MAX);
     for digest in digests {
         // What is gone from the store has addresses instead of names.
-        if let Ok(loaded) = runner.shared.script(&account, Script::Stored(digest)).await
+        if let Ok(loaded) = runner.artifacts.script(&account, Script::Stored(digest)).await
             && let Ok(elf) = loaded.elf.read()
         {
             programs.add(&elf);
@@ -130,7 +132,7 @@ pub(crate) fn table(runner: &Runner) -> StatusTable {
                 key.script.map_or_else(|| "(transactions, others)".to_owned(), |script| script.to_string());
             vec![script, key.tenant.to_string(), cycles.to_string(), runs.to_string()]
         };
-        runner.shared.profiles.top(SCRIPTS_TOLD).into_iter().map(row).collect()
+        runner.profiles.store.top(SCRIPTS_TOLD).into_iter().map(row).collect()
     })
 }
 
@@ -158,7 +160,7 @@ async fn answer(runner: &Runner, query: &BTreeMap<String, String>) -> PageAnswer
         }
         Some(name) => {
             let reader = Reader { name: name.clone(), tenant: tenant.map(str::to_owned), script };
-            let Some(profile) = runner.shared.profiles.delta(reader) else {
+            let Some(profile) = runner.profiles.store.delta(reader) else {
                 return PageAnswer::Invalid(format!("delta: there are {READERS_MAX} readers"));
             };
             Some(with_programs(runner, profile, tenant, script).await)
@@ -218,7 +220,7 @@ impl profile_service_server::ProfileService for ProfileService {
     ) -> Result<Response<v1::ListProfilesResponse>, Status> {
         let tenant = tenant(&request)?.name;
         let window = request.into_inner().window_ms.map(Duration::from_millis);
-        let scripts = self.runner.shared.profiles.list(&tenant, window).into_iter();
+        let scripts = self.runner.profiles.store.list(&tenant, window).into_iter();
         let scripts = scripts.map(|(script, cycles, runs)| v1::ProfiledScript {
             script: script.map_or_else(String::new, |script| script.to_string()),
             cycles,

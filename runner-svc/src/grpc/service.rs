@@ -10,17 +10,18 @@ use tracing::{Instrument, field};
 
 use crate::{
     ended::{Ended, Execution},
-    execute::batch::Context,
-    execute::order::Order,
-    grpc::answers::AnswerStream,
-    grpc::call_log::{name_call, new_id, signed, tell_error},
-    grpc::convert::{
-        batch::{batch_executed, batch_order},
-        capabilities, executed, order,
+    execute::{batch::Context, order::Order},
+    grpc::{
+        answers::AnswerStream,
+        call_log::{name_call, new_id, signed, tell_error},
+        convert::{
+            batch::{batch_executed, batch_order},
+            capabilities, executed, order,
+        },
+        session::Session,
+        verify_call::VerifyCaller,
+        verify_session::VerifySession,
     },
-    grpc::session::Session,
-    grpc::verify_call::VerifyCaller,
-    grpc::verify_session::VerifySession,
     limits::SESSION_ANSWERS_MAX,
     metrics::ended_name,
     runner::Runner,

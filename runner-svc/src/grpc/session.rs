@@ -12,9 +12,11 @@ use tonic::{Status, Streaming};
 use crate::{
     artifacts::prepare::Prepared,
     ended::{Ended, ExecuteError},
-    execute::batch::{Context, Input, Lot},
-    grpc::answers::{Answers, Held, next_message, no_start, serve},
-    grpc::convert::batch::{session_input, session_order, session_result, session_started},
+    execute::batch::{BatchRuns, Context, Input},
+    grpc::{
+        answers::{Answers, Held, next_message, no_start, serve},
+        convert::batch::{session_input, session_order, session_result, session_started},
+    },
     limits::{INPUT_BYTES, SESSION_BYTES_MAX, SESSION_INPUTS_MAX},
     runner::Runner,
     tenant::Tenant,
@@ -64,7 +66,7 @@ impl Session {
         let request_id = start.request_id.clone();
         let context = Context { tenant: self.tenant.clone(), ..session_order(start, limits)? };
         tracing::Span::current().record("request_id", &*request_id);
-        let prepared = self.noted(self.runner.prepare(&context, self.deadline).await)?;
+        let prepared = self.noted(self.runner.executor.prepare(&context, self.deadline).await)?;
         let started = session_started(&prepared, self.id.clone(), request_id);
         answers.send((Ok(started), Held::default())).await.map_err(|_| Status::cancelled(""))?;
         let (queue, queued) = mpsc::channel(SESSION_INPUTS_MAX);
@@ -87,11 +89,11 @@ impl Session {
         while !waiting.is_empty() || queued.recv_many(&mut waiting, SESSION_INPUTS_MAX).await > 0 {
             let inputs = waiting.iter().map(|one: &Waiting| one.input.clone()).collect();
             if better.as_ref().unwrap_or(prepared).has_baseline() {
-                better = self.runner.prepare(context, self.deadline).await.ok();
+                better = self.runner.executor.prepare(context, self.deadline).await.ok();
             }
             let prepared = better.as_ref().unwrap_or(prepared);
-            let Lot { results, mut diagnoses, .. } =
-                self.noted(self.runner.run_lot(context, prepared, inputs, self.deadline).await)?;
+            let BatchRuns { results, mut diagnoses, .. } = self
+                .noted(self.runner.executor.run_together(context, prepared, inputs, self.deadline).await)?;
             let count = answerable(&results);
             // All of them are charged before the first waits for its caller.
             diagnoses.resize(results.len(), None);
@@ -137,18 +139,18 @@ impl Session {
     fn noted<T>(&self, result: Result<T, ExecuteError>) -> Result<T, ExecuteError> {
         result.inspect_err(|error| {
             tracing::debug!(%error, "a session ends");
-            self.runner.shared.metrics.note_error(error);
+            self.runner.metrics.note_error(error);
         })
     }
 }
 
-/// How many of the inputs of a lot have their answer; the rest goes into another lot. An input that began
+/// How many of the inputs that ran together have their answer; the rest runs later. An input that began
 /// when others had used up some of the time gets all of it then.
 fn answerable(results: &[Option<Ended>]) -> usize {
     let count = results.iter().take_while(|result| result.is_some()).count();
     match results[..count].last() {
         Some(Some(Ended::DeadlineExceeded)) if count > 1 => count - 1,
-        // A lot that got nowhere would be tried for ever.
+        // What got nowhere would be tried for ever.
         _ => count.max(1),
     }
 }

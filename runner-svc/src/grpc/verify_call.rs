@@ -11,12 +11,14 @@ use tracing::{Instrument, field};
 
 use crate::{
     ended::{Ended, ExecuteError},
-    grpc::call_log::{signed, tell_error},
-    grpc::convert::transaction::{signed_verdict, verified, verify_order},
+    grpc::{
+        call_log::{signed, tell_error},
+        convert::transaction::{signed_verdict, verified, verify_order},
+    },
     metrics::verification_name,
     runner::Runner,
     tenant::Tenant,
-    verify::{Verification, VerifyOrder},
+    verify::{Verification, order::VerifyOrder},
 };
 
 /// How long one that finds no room waits before it asks again, at first and at most; it doubles.
@@ -54,9 +56,9 @@ impl Runner {
         (id, request_id): (String, String),
     ) -> Result<v1::VerifyTransactionResponse, Status> {
         let VerifyCaller { tenant, deadline, room, .. } = caller;
-        self.shared.verdict_keys.check(order.sign)?;
+        self.verdict_keys.check(order.sign)?;
         let mut order = VerifyOrder { tenant: tenant.clone(), ..order };
-        let resolved = self.resolve(&mut order, room.as_ref());
+        let resolved = self.cells.resolve(&mut order, room.as_ref());
         let _held = timeout_at((*deadline).into(), resolved)
             .await
             .unwrap_or(Err(ExecuteError::CallDeadline.into()))?;
@@ -74,7 +76,7 @@ impl Runner {
             result
         };
         let verification = verification.instrument(span).await?;
-        let sign = |about| self.shared.verdict_keys.sign(about, &verification.ended);
+        let sign = |about| self.verdict_keys.sign(about, &verification.ended);
         let signed = verification.signable.as_deref().map(sign).transpose()?.flatten();
         let response = verified(verification, &tenant.account, id, request_id);
         Ok(v1::VerifyTransactionResponse { signed: signed.map(signed_verdict), ..response })
@@ -87,11 +89,11 @@ impl Runner {
         order: VerifyOrder,
     ) -> Result<Verification, ExecuteError> {
         if !caller.is_patient {
-            return self.verify(order, caller.deadline).await;
+            return self.verifier.verify(order, caller.deadline).await;
         }
         let mut wait = ROOM_WAIT;
         loop {
-            match self.verify(order.clone(), caller.deadline).await {
+            match self.verifier.verify(order.clone(), caller.deadline).await {
                 Err(ExecuteError::QueueFull | ExecuteError::Busy)
                     if Instant::now() + wait < caller.deadline =>
                 {

@@ -13,16 +13,20 @@ use tracing::Instrument as _;
 use crate::{
     diagnosis::Budget,
     ended::ExecuteError,
-    grpc::call_log::new_id,
-    grpc::convert::transaction::{dep_parts, shared_result, verify_order},
-    grpc::verify_call::VerifyCaller,
+    grpc::{
+        call_log::new_id,
+        convert::transaction::{dep_parts, shared_result, verify_order},
+        verify_call::VerifyCaller,
+    },
     limits::{
         DIAGNOSES_OF_BATCH_MAX, SHARED_INLINE_BYTES_MAX, SHARED_TRANSACTIONS_MAX, SHARED_TRANSACTIONS_MIN,
     },
     runner::Runner,
-    verify::VerifyOrder,
-    verify::hot_cells::Pin,
-    verify::parts::{DataPart, DepPart, Source},
+    verify::{
+        hot_cells::Pin,
+        order::VerifyOrder,
+        parts::{DataPart, DepPart, Source},
+    },
 };
 
 /// What transactions share, ready for all of them.
@@ -67,7 +71,7 @@ impl Runner {
 
     /// Whether the rules for all of them make sense.
     fn check(&self, shared: &v1::VerifyShared) -> Result<(), Fault> {
-        self.shared.verdict_keys.check(shared.sign)?;
+        self.verdict_keys.check(shared.sign)?;
         verify_order(with(shared, whole::Transaction::MockJson(Bytes::new())), self.limits()).map(drop)
     }
 
@@ -83,13 +87,13 @@ impl Runner {
         for DepPart { cell, .. } in &mut cell_deps {
             let found = match &mut cell.data {
                 DataPart::Inline(data) if data.len() > SHARED_INLINE_BYTES_MAX => {
-                    let kept = self.shared.hot_cells.keep(account, std::mem::take(data)).await;
+                    let kept = self.cells.hot.keep(account, std::mem::take(data)).await;
                     kept.map_err(ExecuteError::from)?
                 }
                 DataPart::Stored(digest) => {
-                    let found = self.hot_cell(account, *digest).await?;
+                    let found = self.cells.hot_cell(account, *digest).await?;
                     // In the hot set it counts there, for all sessions together.
-                    match self.shared.hot_cells.pin(account, &found) {
+                    match self.cells.hot.pin(account, &found) {
                         Some(pin) => pins.push(pin),
                         None => held.grow(found.bytes.len())?,
                     }

@@ -16,10 +16,12 @@ use tracing::Instrument as _;
 use crate::{
     diagnosis::Budget,
     ended::ExecuteError,
-    grpc::answers::{Answers, Held, next_message, no_start, serve},
-    grpc::convert::transaction::shared_result,
-    grpc::verify_call::VerifyCaller,
-    grpc::verify_many::{Many, wrong},
+    grpc::{
+        answers::{Answers, Held, next_message, no_start, serve},
+        convert::transaction::shared_result,
+        verify_call::VerifyCaller,
+        verify_many::{Many, wrong},
+    },
     limits::SESSION_BYTES_MAX,
     runner::Runner,
 };

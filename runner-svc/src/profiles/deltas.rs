@@ -73,7 +73,7 @@ impl Deltas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profiles::store::Profiles;
+    use crate::profiles::store::ProfileStore;
 
     fn key(tenant: &str, script: u8) -> ProfileKey {
         ProfileKey { tenant: tenant.into(), script: Some(Sha256Digest::of(&[script])) }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_readers_get_adds_up() {
-        let store = Profiles::new(Duration::from_secs(60), false);
+        let store = ProfileStore::new(Duration::from_secs(60), false);
         let reader = |name: &str| Reader { name: name.to_owned(), tenant: None, script: None };
         let of = |reader: &Reader| store.delta(reader.clone()).map(|profile| profile.sum().cycles);
         store.add(&key("a", 1), run(70));

@@ -70,7 +70,7 @@ enum Payload {
 
 /// Starts to send `runner`'s profiles, if its configuration wants that. Call it within the runtime.
 pub(crate) fn start(runner: &Runner) {
-    let Some(settings) = runner.shared.push.clone() else { return };
+    let Some(settings) = runner.profiles.push.clone() else { return };
     let mut receivers = Vec::new();
     if let Some(endpoint) = &settings.otlp_endpoint {
         match Otlp::new(endpoint, runner.limits().sample_cycles) {
@@ -103,7 +103,7 @@ async fn push_for_ever(runner: Runner, receivers: Vec<Arc<Receiver>>, settings: 
 async fn push_once(runner: &Runner, receivers: &[Arc<Receiver>], window: Window, settings: &ProfilePush) {
     let end = Instant::now() + settings.interval;
     let mut failures = vec![0; receivers.len()];
-    for (key, entry) in runner.shared.profiles.take_pending() {
+    for (key, entry) in runner.profiles.store.take_pending() {
         let tenant = Some(&*key.tenant);
         let naming = with_programs(runner, entry.profile.canonical(), tenant, key.script);
         let named = timeout(settings.timeout, naming).await.ok().map(Arc::new);
@@ -111,7 +111,7 @@ async fn push_once(runner: &Runner, receivers: &[Arc<Receiver>], window: Window,
         for (index, receiver) in receivers.iter().enumerate() {
             let is_late = failures[index] >= PUSH_FAILURES_MAX || Instant::now() >= end;
             match named.as_ref().filter(|_| !is_late) {
-                None => runner.shared.metrics.note_push(receiver.name(), PushResult::Dropped),
+                None => runner.metrics.note_push(receiver.name(), PushResult::Dropped),
                 Some(named) => {
                     let (receiver, named, longest) = (receiver.clone(), named.clone(), settings.timeout);
                     sending.spawn(async move { (index, send(&receiver, &named, window, longest).await) });
@@ -125,7 +125,7 @@ async fn push_once(runner: &Runner, receivers: &[Arc<Receiver>], window: Window,
             if let Err(error) = sent {
                 tracing::debug!(receiver = name, %error, "a profile was not sent");
             }
-            runner.shared.metrics.note_push(name, result);
+            runner.metrics.note_push(name, result);
         }
     }
 }

@@ -11,8 +11,10 @@ use antares_profile::Profile;
 
 use crate::{
     limits::{PROFILE_PENDING_MAX, PROFILE_WINDOWS_MAX, PROFILES_NODES_MAX},
-    profiles::deltas::{Deltas, Reader},
-    profiles::entry::{Entry, ProfileKey, RunCycles, decoded, entry_of, merged},
+    profiles::{
+        deltas::{Deltas, Reader},
+        entry::{Entry, ProfileKey, RunCycles, decoded, entry_of, merged},
+    },
 };
 
 /// What is counted for metrics.
@@ -40,7 +42,7 @@ impl Window {
 
 /// The store.
 #[derive(Debug)]
-pub(crate) struct Profiles {
+pub(crate) struct ProfileStore {
     keep: Duration,
     window: Duration,
     is_pushed: bool,
@@ -57,7 +59,7 @@ struct State {
     deltas: Deltas,
 }
 
-impl Profiles {
+impl ProfileStore {
     /// A store that keeps profiles for `keep`; where `is_pushed`, what was run since [`Self::take_pending`]
     /// too.
     pub(crate) fn new(keep: Duration, is_pushed: bool) -> Self {
@@ -241,7 +243,7 @@ mod tests {
 
     #[test]
     fn samples_stand_for_runs_that_none_hit() {
-        let store = Profiles::new(Duration::from_secs(3600), false);
+        let store = ProfileStore::new(Duration::from_secs(3600), false);
         let (now, key) = (Instant::now(), key("a", 1));
         let mut claims = Profile::new();
         claims.add(&[Frame::Syscall { number: 2061 }], Value::cycles(60));
@@ -273,7 +275,7 @@ mod tests {
 
     #[test]
     fn more_stacks_than_there_is_room_for_keep_the_shares_of_what_runs() {
-        let store = Profiles::new(Duration::from_secs(3600), false);
+        let store = ProfileStore::new(Duration::from_secs(3600), false);
         let program = ProfiledProgram { elf: None, vm_version: 2, isa: 3 };
         let mut sum = 0;
         // Two functions have a quarter and three quarters, from ever new callers.
@@ -311,7 +313,7 @@ mod tests {
 
     #[test]
     fn invented_tenants_take_bounded_room_and_no_run_is_lost() {
-        let store = Profiles::new(Duration::from_secs(60), false);
+        let store = ProfileStore::new(Duration::from_secs(60), false);
         let runs = 10 * (PROFILE_SCRIPTS_MAX + PROFILE_TENANTS_MAX) as u64;
         for tenant in 0..runs {
             store.add(&key(&tenant.to_string(), 1), run(None, 1));
@@ -323,7 +325,7 @@ mod tests {
 
     #[test]
     fn runs_add_up_by_tenant_and_script() {
-        let store = Profiles::new(Duration::from_secs(3600), false);
+        let store = ProfileStore::new(Duration::from_secs(3600), false);
         assert_eq!(store.add(&key("a", 1), run(Some(&samples(2061, 70)), 70)), 0);
         assert_eq!(store.add(&key("a", 1), run(None, 30)), 0);
         assert_eq!(store.add(&key("a", 2), run(None, 500)), 0);
@@ -338,7 +340,7 @@ mod tests {
 
     #[test]
     fn samples_that_do_not_add_up_are_counted_and_not_believed() {
-        let store = Profiles::new(Duration::from_secs(3600), false);
+        let store = ProfileStore::new(Duration::from_secs(3600), false);
         assert_eq!(store.add(&key("a", 1), run(Some(&samples(2061, 71)), 70)), 1);
         let broken = Samples { profile: vec![1, 2, 3], ..samples(2061, 5) };
         store.add(&key("a", 1), run(Some(&broken), 5));
@@ -347,7 +349,7 @@ mod tests {
 
     #[test]
     fn what_is_pushed_is_what_was_run_since_and_is_bounded() {
-        let store = Profiles::new(Duration::from_secs(60), true);
+        let store = ProfileStore::new(Duration::from_secs(60), true);
         store.add(&key("a", 1), run(Some(&samples(2061, 70)), 70));
         store.add(&key("a", 1), run(None, 30));
         let pending = store.take_pending();
@@ -362,7 +364,7 @@ mod tests {
 
     #[test]
     fn old_windows_go_and_scripts_are_bounded() {
-        let store = Profiles::new(Duration::from_secs(60), false);
+        let store = ProfileStore::new(Duration::from_secs(60), false);
         let start = Instant::now();
         for step in 0..1000 {
             store.add_at(start + Duration::from_secs(step), &key("a", 1), run(None, 1));

@@ -22,16 +22,16 @@ const ONE_IN: u32 = 32;
 
 /// Looks in vain since the last one that was not.
 #[derive(Debug, Default)]
-pub(crate) struct Patience(AtomicU32);
+pub(crate) struct AdaptiveSpin(AtomicU32);
 
-impl Patience {
+impl AdaptiveSpin {
     /// Looks for the end of `started` as long as is worth it, longer if it `is_alone`. Whether it is there.
     pub(crate) fn look<R: Answers>(&self, started: &mut StartedRun<R>, is_alone: bool) -> bool {
-        let patience = self.now(is_alone);
-        if patience.is_zero() {
+        let time = self.now(is_alone);
+        if time.is_zero() {
             return false;
         }
-        let is_there = started.look(patience);
+        let is_there = started.look(time);
         self.note(is_there);
         is_there
     }
@@ -62,16 +62,16 @@ mod tests {
 
     #[test]
     fn looks_in_vain_become_rare_and_one_that_is_not_makes_up_for_them() {
-        let patience = Patience::default();
+        let spin = AdaptiveSpin::default();
         let looks = (0..320).filter(|_| {
-            let looks = patience.now(false) == LOOK;
+            let looks = spin.now(false) == LOOK;
             if looks {
-                patience.note(false);
+                spin.note(false);
             }
             looks
         });
         assert!((10..=15).contains(&looks.count()));
-        patience.note(true);
-        assert_eq!((patience.now(false), patience.now(true)), (LOOK, LOOK_ALONE));
+        spin.note(true);
+        assert_eq!((spin.now(false), spin.now(true)), (LOOK, LOOK_ALONE));
     }
 }

@@ -1,4 +1,4 @@
-//! Work is lent a worker, when its turn has come, for as long as it may take and somebody waits.
+//! Work is leased a worker, when its turn has come, for as long as it may take and somebody waits.
 
 use std::{
     sync::Arc,
@@ -12,15 +12,12 @@ use antares_pool::{
 use antares_serve::chain;
 
 use crate::{
-    artifacts::ready::Used,
-    ended::{Ended, ExecuteError},
-    runner::Shared,
-    scheduler::queue::{Full, Slot},
-    tenant::Tenant,
+    ended::ExecuteError,
+    scheduler::{Scheduler, queue::Slot},
 };
 
 /// What a worker gave.
-pub(crate) struct Lent<T> {
+pub(crate) struct Leased<T> {
     pub(crate) answer: T,
     /// Whether the call's deadline came before the end of the run's own time.
     pub(crate) is_call_s: bool,
@@ -28,12 +25,12 @@ pub(crate) struct Lent<T> {
 
 /// Whether that is an answer, and no end of a worker or of its time: native code may manage in time what the
 /// interpreter does not.
-pub(crate) fn is_answer<R>(lent: &Lent<Verdict<R>>) -> bool {
-    matches!(lent.answer, Verdict::Done(_) | Verdict::SandboxViolation { .. })
+pub(crate) fn is_answer<R>(leased: &Leased<Verdict<R>>) -> bool {
+    matches!(leased.answer, Verdict::Done(_) | Verdict::SandboxViolation { .. })
 }
 
 /// Work that a worker that waits may do.
-pub(crate) trait Lendable: Send + 'static {
+pub(crate) trait Leasable: Send + 'static {
     type Report: Answers + Send + 'static;
 
     /// Begins it, if such a worker is there; never blocks.
@@ -43,14 +40,23 @@ pub(crate) trait Lendable: Send + 'static {
     fn run(&self, pool: &Pool, until: Until) -> Result<Verdict<Self::Report>, PoolError>;
 }
 
-/// One run.
-struct Run {
-    job: RunJob,
-    elf: Arc<Sealed>,
-    library: Option<Arc<Sealed>>,
+/// How long work may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeLimits {
+    /// In its worker.
+    pub(crate) run: Duration,
+    /// Of the call.
+    pub(crate) deadline: Instant,
 }
 
-impl Lendable for Run {
+/// One run of a script.
+pub(crate) struct ScriptRun {
+    pub(crate) job: RunJob,
+    pub(crate) elf: Arc<Sealed>,
+    pub(crate) library: Option<Arc<Sealed>>,
+}
+
+impl Leasable for ScriptRun {
     type Report = RunReport;
 
     fn begin(&self, pool: &Pool, until: Until) -> Result<Option<StartedRun>, PoolError> {
@@ -62,82 +68,67 @@ impl Lendable for Run {
     }
 }
 
-impl Shared {
-    /// Waits for the turn of `tenant`. Gives how long that was.
-    pub(crate) async fn slot(&self, tenant: &Tenant) -> Result<(Slot, Duration), ExecuteError> {
-        let started = Instant::now();
-        let waiting = self.metrics.waiting();
-        let slot = self.slots.acquire(tenant).await.map_err(|Full| ExecuteError::QueueFull)?;
-        drop(waiting);
-        Ok((slot, started.elapsed()))
-    }
+/// A slot and the time that there is for it. Dropped when nobody waits any more: then the worker is recalled.
+struct Lease {
+    slot: Slot,
+    until: Until,
+    is_call_s: bool,
+    _recall: Recall,
+}
 
-    /// Has `job` done as [`Shared::lend`] does; by a worker that waits for it, if there is one, and at once,
-    /// if it is short.
-    pub(crate) async fn run_one(
-        &self,
-        slot: Slot,
-        run_time: Duration,
-        deadline: Instant,
-        job: RunJob,
-        elf: Arc<Sealed>,
-        library: Option<Arc<Sealed>>,
-    ) -> Result<Lent<Verdict<RunReport>>, ExecuteError> {
-        self.lend_to(slot, (run_time, deadline), Run { job, elf, library }).await
-    }
-
-    /// Has `work` done for at most a time, as [`Shared::lend`] does; by a worker that waits for it, if there
-    /// is one, and at once, if it is short.
-    pub(crate) async fn lend_to<W: Lendable>(
-        &self,
-        slot: Slot,
-        (run_time, deadline): (Duration, Instant),
-        work: W,
-    ) -> Result<Lent<Verdict<W::Report>>, ExecuteError> {
+impl Lease {
+    fn begin(slot: Slot, limits: TimeLimits) -> Self {
         let recall = Recall::default();
-        let own = Instant::now() + run_time;
-        let until = recall.until(own.min(deadline));
-        let pool = self.pool.of_tenant(slot.tenant());
-        let begun = work.begin(&pool, until.clone());
+        let own = Instant::now() + limits.run;
+        let until = recall.until(own.min(limits.deadline));
+        Self { slot, until, is_call_s: limits.deadline < own, _recall: recall }
+    }
+}
+
+impl Scheduler {
+    /// Has `work` done as [`Scheduler::lease`] does; by a worker that waits for it, if there is one, and at
+    /// once, if it is short.
+    pub(crate) async fn lease_to<W: Leasable>(
+        &self,
+        slot: Slot,
+        limits: TimeLimits,
+        work: W,
+    ) -> Result<Leased<Verdict<W::Report>>, ExecuteError> {
+        let lease = Lease::begin(slot, limits);
+        let pool = self.pool.of_tenant(lease.slot.tenant());
+        let begun = work.begin(&pool, lease.until.clone());
         let Some(mut begun) = begun.map_err(failed)? else {
-            return self.lend(slot, run_time, deadline, move |pool, until| work.run(pool, until)).await;
+            return self.lease(lease.slot, limits, move |pool, until| work.run(pool, until)).await;
         };
-        if self.patience.look(&mut begun, slot.is_alone()) {
+        if self.spin.look(&mut begun, lease.slot.is_alone()) {
             // None if the worker had died before it heard of the run.
             if let Some(answer) = begun.wait().map_err(failed)? {
-                return Ok(Lent { answer, is_call_s: deadline < own });
+                return Ok(Leased { answer, is_call_s: lease.is_call_s });
             }
-            return self.lend(slot, run_time, deadline, move |pool, until| work.run(pool, until)).await;
+            return self.lease(lease.slot, limits, move |pool, until| work.run(pool, until)).await;
         }
         let run = move |pool: &Pool, until| match begun.wait()? {
             Some(answer) => Ok(answer),
             None => work.run(pool, until),
         };
-        self.lend_until(slot, until, deadline < own, recall, run).await
+        self.run_leased(lease, run).await
     }
 
-    /// Has `work` done by a worker for at most `run_time`. A caller that goes away takes it back.
-    pub(crate) async fn lend<T: Send + 'static>(
+    /// Has `work` done by a worker for as long as `limits` say. A caller that goes away takes it back.
+    pub(crate) async fn lease<T: Send + 'static>(
         &self,
         slot: Slot,
-        run_time: Duration,
-        deadline: Instant,
+        limits: TimeLimits,
         work: impl FnOnce(&Pool, Until) -> Result<T, PoolError> + Send + 'static,
-    ) -> Result<Lent<T>, ExecuteError> {
-        let recall = Recall::default();
-        let own = Instant::now() + run_time;
-        let until = recall.until(own.min(deadline));
-        self.lend_until(slot, until, deadline < own, recall, work).await
+    ) -> Result<Leased<T>, ExecuteError> {
+        self.run_leased(Lease::begin(slot, limits), work).await
     }
 
-    async fn lend_until<T: Send + 'static>(
+    async fn run_leased<T: Send + 'static>(
         &self,
-        slot: Slot,
-        until: Until,
-        is_call_s: bool,
-        _recall: Recall,
+        Lease { slot, until, is_call_s, _recall }: Lease,
         work: impl FnOnce(&Pool, Until) -> Result<T, PoolError> + Send + 'static,
-    ) -> Result<Lent<T>, ExecuteError> {
+    ) -> Result<Leased<T>, ExecuteError> {
         let pool = self.pool.of_tenant(slot.tenant());
         let worked = tokio::task::spawn_blocking(move || {
             let answer = work(&pool, until);
@@ -146,25 +137,7 @@ impl Shared {
             answer
         });
         let answer = worked.await.map_err(|_| ExecuteError::Internal)?.map_err(failed)?;
-        Ok(Lent { answer, is_call_s })
-    }
-
-    /// What the end of a worker that ran the native code `keys` means.
-    pub(crate) fn judge<R>(&self, lent: Lent<Verdict<R>>, keys: &[Used]) -> Result<Ended<R>, ExecuteError> {
-        match lent.answer {
-            Verdict::Done(report) => Ok(Ended::Reported(report)),
-            Verdict::DeadlineExceeded if lent.is_call_s => Err(ExecuteError::CallDeadline),
-            Verdict::DeadlineExceeded => Ok(Ended::DeadlineExceeded),
-            Verdict::SandboxViolation { detail } => {
-                self.ready.bar(keys, &detail);
-                Ok(Ended::SandboxViolation { detail })
-            }
-            Verdict::WorkerLost { detail } => {
-                // If its native code is to blame, the next call shall not meet the same copy.
-                keys.iter().for_each(|used| self.ready.remove(used.ready));
-                Err(ExecuteError::WorkerLost { detail })
-            }
-        }
+        Ok(Leased { answer, is_call_s })
     }
 }
 

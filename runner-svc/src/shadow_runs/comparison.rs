@@ -1,34 +1,13 @@
-//! A share of native runs, and those for which a caller asks, are run again in the interpreter, by another
-//! worker, and compared: code that is wrong where no fence notices is found, taken out of use, and told of.
+//! What is done again in the interpreter, and in what two runs of it differ.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use antares_pool::{
     Pool, PoolError, Sealed, Until, Verdict,
     job::{BatchJob, GroupReport, RunJob, RunReport, Tier, VerifyJob, VerifyReport},
 };
-use antares_serve::Metrics;
-use prometheus::IntCounterVec;
-use tokio::sync::Semaphore;
 
-use crate::{
-    ended::{Found, Verified},
-    verify::files_beside::FilesBeside,
-};
-
-/// How much longer than the native run's limit the interpreter may take.
-const PATIENCE: u32 = 4;
-
-/// Runs that the lot fell on and that are run again at once; beyond that they are passed over.
-const AT_ONCE: usize = 2;
-
-/// Which runs are run again, and what came of it.
-pub(crate) struct Recheck {
-    /// One native run in so many; 0 for none.
-    one_in: u64,
-    pub(crate) places: Arc<Semaphore>,
-    results: IntCounterVec,
-}
+use crate::{ended::Verified, verify::files_beside::FilesBeside};
 
 /// Work that can be done again, interpreted.
 pub(crate) trait Again: Send + Sized + 'static {
@@ -41,14 +20,6 @@ pub(crate) trait Again: Send + Sized + 'static {
     fn difference(native: &Self::Told, interpreted: &Self::Told) -> Option<String>;
 
     fn cycles(told: &Self::Told) -> u64;
-}
-
-/// Native work that is to be done again.
-pub(crate) struct Second<A> {
-    pub(crate) work: A,
-    pub(crate) time: Duration,
-    /// Whether a caller waits for it, and pays.
-    pub(crate) is_asked: bool,
 }
 
 /// One run.
@@ -117,7 +88,7 @@ impl Again for VerifyAgain {
         // Whoever judges has never run what it judges.
         let (tier, libraries) = (Tier::Interpreter, Vec::new());
         let job = VerifyJob { tier, libraries, sample_cycles: 0, is_alone: true, ..self.job };
-        Ok(match done(self.files.lend(|files| pool.verify(&job, files, until))?) {
+        Ok(match done(self.files.lease(|files| pool.verify(&job, files, until))?) {
             Some(VerifyReport::Done { outcome, cycles, groups, read_us, run_us, .. }) => {
                 Some(Verified { outcome, cycles, groups, read_us, run_us })
             }
@@ -143,35 +114,6 @@ impl Again for VerifyAgain {
 
     fn cycles(told: &Verified) -> u64 {
         told.cycles
-    }
-}
-
-impl Recheck {
-    pub(crate) fn new(one_in: u64, metrics: &Metrics) -> Self {
-        let help = "Native runs that were run again in the interpreter, by what came of it.";
-        let results = metrics.counters("antares_rechecks_total", help, &["result"]);
-        for result in Found::ALL {
-            results.with_label_values(&[result.name()]);
-        }
-        Self { one_in, places: Arc::new(Semaphore::new(AT_ONCE)), results }
-    }
-
-    /// What has to be known to do `runs` native runs again that may take `time` together, if the caller asks
-    /// or the lot falls on one.
-    pub(crate) fn draw<A>(
-        &self,
-        is_asked: bool,
-        runs: usize,
-        time: Duration,
-        work: impl FnOnce() -> A,
-    ) -> Option<Second<A>> {
-        let is_drawn = || self.one_in > 0 && rand::random::<u64>() % self.one_in < runs as u64;
-        let time = time.saturating_mul(PATIENCE);
-        (is_asked || is_drawn()).then(|| Second { work: work(), time, is_asked })
-    }
-
-    pub(crate) fn note(&self, result: Found) {
-        self.results.with_label_values(&[result.name()]).inc();
     }
 }
 

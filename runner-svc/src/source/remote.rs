@@ -22,9 +22,11 @@ use tonic::{Request, Status, Streaming, async_trait};
 
 use crate::{
     grpc::status::{is_not_compiled, no_script, told},
-    source::compilers::{RemoteError, client, compilers, credentials},
-    source::hedge::{Asked, Hedges},
-    source::{ArtifactSource, Fallback, Fetched, FetchedLibrary, SourceError, Wanted},
+    source::{
+        ArtifactSource, Fallback, Fetched, FetchedLibrary, SourceError, Wanted,
+        compilers::{RemoteError, client, compilers, credentials},
+        hedge::{Asked, Hedges},
+    },
 };
 
 /// Compiler services elsewhere. Connects when it is needed, and again after it was lost.

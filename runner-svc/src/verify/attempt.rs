@@ -13,29 +13,38 @@ use antares_pool::{
     job::{DOCUMENT_BYTES_MAX, LibraryOf, Rules, SharedCell, TransactionForm, VerifyJob, VerifyReport},
 };
 use antares_race::{EarlyRun, idle_worker};
-use antares_serve::RawRunner;
-use antares_transaction::{Environment, Group, Mock};
+use antares_transaction::{Environment, Group, Mock, groups};
 use bytes::Bytes;
 use tracing::Instrument;
 
 use crate::{
-    artifacts::native::Native,
-    artifacts::seal::seal,
+    artifacts::{native::Native, seal::seal},
     ended::ExecuteError,
-    execute::race::Answered,
     execute::sampling::next_salt,
-    runner::Shared,
-    scheduler::lease::{Lendable, Lent, is_answer},
-    scheduler::queue::Slot,
+    scheduler::{
+        lease::{Leasable, Leased, TimeLimits, is_answer},
+        queue::Slot,
+        turn::Answered,
+    },
     shadow_runs::comparison::VerifyAgain,
     source::Fallback,
-    verify::VerifyOrder,
-    verify::apart,
-    verify::files_beside::FilesBeside,
-    verify::hot_cells::HotCell,
-    verify::programs::{Candidate, FILES_MAX, FoundProgram, ProgramUse, files},
-    verify::signed::Signable,
+    verify::{
+        TransactionVerifier, apart,
+        files_beside::FilesBeside,
+        hot_cells::HotCell,
+        order::VerifyOrder,
+        programs::{Candidate, FILES_MAX, FoundProgram, Natives, ProgramUse, files},
+        signed::Signable,
+    },
 };
+
+/// What the configuration says of all verifications.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) groups_apart: bool,
+    /// How many cycles lie between two samples; 0: there are none.
+    pub(crate) sample_cycles: u64,
+}
 
 /// A transaction, whatever native code there is.
 pub(crate) struct Transaction {
@@ -70,9 +79,10 @@ impl Transaction {
     /// largest.
     pub(crate) async fn new(
         order: VerifyOrder,
-        (mock, mut cells, files): (&Mock, Vec<Arc<HotCell>>, usize),
-        groups: Vec<Group>,
-        limits: &RawRunner,
+        mock: &Mock,
+        mut cells: Vec<Arc<HotCell>>,
+        files: usize,
+        settings: Settings,
     ) -> Result<Self, ExecuteError> {
         if cells.len() > files {
             cells.sort_by_key(|cell| Reverse(cell.sealed.len()));
@@ -82,9 +92,9 @@ impl Transaction {
             cells.iter().zip(0..).find_map(|(cell, number)| (cell.data_hash == *hash).then_some(number))
         });
         let document = Document::new(document.into()).await?;
-        let apart = (limits.groups_apart && order.group.is_none()).then_some(groups);
+        let apart = (settings.groups_apart && order.group.is_none()).then(|| groups(mock));
         let sample_salt = order.sample_salt.unwrap_or_else(next_salt);
-        let sample_cycles = limits.sample_cycles;
+        let sample_cycles = settings.sample_cycles;
         Ok(Self { order, document, cells, apart, sample_cycles, sample_salt, signable: None })
     }
 
@@ -136,18 +146,19 @@ impl Transaction {
     }
 }
 
-impl Shared {
+impl TransactionVerifier {
     /// The native code that there is for a transaction; or what there was when a verification began, and its
     /// answer, if that came before the compiles that take long, or if these came to nothing.
     pub(crate) async fn attempt_or_answer(
-        self: &Arc<Self>,
+        &self,
         transaction: &Transaction,
         candidates: Vec<Candidate>,
         deadline: Instant,
     ) -> Result<(Attempt, Option<Answered<VerifyReport>>), ExecuteError> {
         let VerifyOrder { tenant, tier, cycles_max, .. } = &transaction.order;
-        let mut natives = self.natives(&tenant.account, candidates, *tier, deadline);
-        let Some(slot) = idle_worker(&mut natives, || self.slots.try_acquire(tenant)).await? else {
+        let mut natives = Natives::ask(&self.artifacts, &tenant.account, candidates, *tier, deadline);
+        let idle = idle_worker(&mut natives, || self.scheduler.idle_slot(tenant));
+        let Some(slot) = idle.await? else {
             return Ok((transaction.attempt(natives.found()), None));
         };
         let mut early = transaction.attempt(natives.found());
@@ -170,18 +181,17 @@ impl Shared {
         transaction: &Transaction,
         attempt: &Attempt,
         deadline: Instant,
-    ) -> Result<Lent<Verdict<VerifyReport>>, ExecuteError> {
-        let (job, files, apart) =
-            (attempt.job.clone(), transaction.files(attempt), transaction.apart.clone());
-        let run_time = transaction.order.run_time;
-        match apart {
+    ) -> Result<Leased<Verdict<VerifyReport>>, ExecuteError> {
+        let (job, files) = (attempt.job.clone(), transaction.files(attempt));
+        let limits = TimeLimits { run: transaction.order.run_time, deadline };
+        match transaction.apart.clone() {
             Some(groups) => {
                 let run = move |pool: &Pool, until| {
-                    files.lend(|files| apart::verify(pool, &groups, &job, files, &until))
+                    files.lease(|files| apart::verify(pool, &groups, &job, files, &until))
                 };
-                self.lend(slot, run_time, deadline, run).await
+                self.scheduler.lease(slot, limits, run).await
             }
-            None => self.lend_to(slot, (run_time, deadline), Verify { job, files }).await,
+            None => self.scheduler.lease_to(slot, limits, Verify { job, files }).await,
         }
     }
 }
@@ -211,14 +221,14 @@ struct Verify {
     files: FilesBeside,
 }
 
-impl Lendable for Verify {
+impl Leasable for Verify {
     type Report = VerifyReport;
 
     fn begin(&self, pool: &Pool, until: Until) -> Result<Option<StartedRun<VerifyReport>>, PoolError> {
-        self.files.lend(|files| pool.begin_verify(&self.job, files, until))
+        self.files.lease(|files| pool.begin_verify(&self.job, files, until))
     }
 
     fn run(&self, pool: &Pool, until: Until) -> Result<Verdict<VerifyReport>, PoolError> {
-        self.files.lend(|files| pool.verify(&self.job, files, until))
+        self.files.lease(|files| pool.verify(&self.job, files, until))
     }
 }

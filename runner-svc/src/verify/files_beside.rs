@@ -17,7 +17,7 @@ pub(crate) struct FilesBeside {
 
 impl FilesBeside {
     /// What `work` makes of them.
-    pub(crate) fn lend<T>(&self, work: impl FnOnce(&VerifyFiles<'_>) -> T) -> T {
+    pub(crate) fn lease<T>(&self, work: impl FnOnce(&VerifyFiles<'_>) -> T) -> T {
         fn all(files: &[Arc<Sealed>]) -> Vec<&Sealed> {
             files.iter().map(|file| &**file).collect()
         }

@@ -29,7 +29,7 @@ pub(crate) struct HotCell {
     held: Mutex<Weak<HeldBytes>>,
 }
 
-/// Hot cells by last use, of all tenants together at most so many bytes and files. What is lent out lives on
+/// Hot cells by last use, of all tenants together at most so many bytes and files. What calls hold lives on
 /// when it leaves.
 pub(crate) struct HotCells {
     source: Arc<dyn ArtifactSource>,

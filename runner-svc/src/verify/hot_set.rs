@@ -31,7 +31,7 @@ pub(crate) struct HotSet {
     entries: HashMap<Sha256Digest, Entry>,
     holders: HashMap<Holder, Holds>,
     /// Those that left, or were not kept, while somebody held them.
-    lent: HashMap<Sha256Digest, Weak<HotCell>>,
+    still_held: HashMap<Sha256Digest, Weak<HotCell>>,
     tick: u64,
     charged: u64,
     bytes: u64,
@@ -75,7 +75,7 @@ impl HotSet {
             charge_min: bytes_max / entries_max.max(1),
             entries: HashMap::new(),
             holders: HashMap::new(),
-            lent: HashMap::new(),
+            still_held: HashMap::new(),
             tick: 0,
             charged: 0,
             bytes: 0,
@@ -92,10 +92,10 @@ impl HotSet {
     /// The cell with this key, which `holder` uses from now on.
     pub(crate) fn find(&mut self, holder: &Holder, key: Sha256Digest) -> Option<Arc<HotCell>> {
         let Some(entry) = self.entries.get(&key) else {
-            let lent = self.lent.get(&key).and_then(Weak::upgrade);
-            let counted = if lent.is_some() { &mut self.hits } else { &mut self.misses };
+            let still_held = self.still_held.get(&key).and_then(Weak::upgrade);
+            let counted = if still_held.is_some() { &mut self.hits } else { &mut self.misses };
             *counted += 1;
-            return lent;
+            return still_held;
         };
         let cell = entry.cell.clone();
         self.hits += 1;
@@ -109,7 +109,7 @@ impl HotSet {
         let charge = self.charge(&cell);
         if !self.entries.contains_key(&key) {
             if charge > self.bytes_max || !self.make_room(holder, charge) {
-                return self.lend(key, &cell);
+                return self.keep_held(key, &cell);
             }
             self.bytes += cell.sealed.len();
             self.charged += charge;
@@ -189,15 +189,15 @@ impl HotSet {
         {
             self.charged -= entry.charge;
             self.bytes -= entry.cell.sealed.len();
-            self.lend(key, &entry.cell);
+            self.keep_held(key, &entry.cell);
         }
     }
 
     /// Remembers a cell that is not in the set, if somebody holds it beside the caller.
-    fn lend(&mut self, key: Sha256Digest, cell: &Arc<HotCell>) {
+    fn keep_held(&mut self, key: Sha256Digest, cell: &Arc<HotCell>) {
         if Arc::strong_count(cell) > 1 {
-            self.lent.retain(|_, cell| cell.strong_count() > 0);
-            self.lent.insert(key, Arc::downgrade(cell));
+            self.still_held.retain(|_, cell| cell.strong_count() > 0);
+            self.still_held.insert(key, Arc::downgrade(cell));
         }
     }
 

@@ -11,17 +11,22 @@ use antares_race::PendingCode;
 use antares_serve::{Account, chain};
 use antares_transaction::limits::PROGRAMS_MAX;
 use bytes::Bytes;
-use tokio::{sync::mpsc, task::JoinSet, time::timeout_at};
+use tokio::{
+    sync::mpsc,
+    task::{JoinError, JoinSet},
+    time::timeout_at,
+};
 use tracing::Instrument;
 
 use crate::{
-    artifacts::flight::flight,
-    artifacts::library::head_start,
-    artifacts::native::{Native, Origin},
+    artifacts::{
+        Artifacts,
+        library::head_start,
+        native::{Native, Origin},
+    },
     ended::ExecuteError,
-    runner::Shared,
-    source::{Fallback, SourceError},
-    verify::hot::Remembered,
+    source::{Fallback, SourceError, Wanted},
+    verify::hot_list::Remembered,
 };
 
 /// Where a program is.
@@ -119,35 +124,60 @@ pub(crate) fn files(
     (libraries, beside)
 }
 
+/// The number of a program, and its native code or why it has none.
+type Fetch = (usize, Result<Native, SourceError>);
+
 /// Programs whose native code is on its way.
 pub(crate) struct Natives {
-    shared: Arc<Shared>,
+    artifacts: Arc<Artifacts>,
     account: Account,
     tier: Tier,
     until: Instant,
     programs: Vec<FoundProgram>,
-    fetches: JoinSet<(usize, Result<Native, SourceError>)>,
+    fetches: JoinSet<Fetch>,
     /// Those that have not come, and whether a long compile of theirs has begun.
     missing: BTreeMap<usize, bool>,
     begin: mpsc::UnboundedReceiver<usize>,
 }
 
-impl Shared {
+/// Native code of a program; `began` is told if its compile takes long and begins.
+async fn fetch_program(
+    artifacts: &Artifacts,
+    account: &Account,
+    Candidate { digest, elf, options, .. }: Candidate,
+    tier: Tier,
+    began: impl FnOnce(),
+) -> Result<Native, SourceError> {
+    let code = elf.clone();
+    let (start, mut long) = head_start(move || executable_bytes(&code));
+    let start = (tier != Tier::Native).then_some(start);
+    let mut native = pin!(artifacts.library(account, Wanted::best(digest, options, Some(elf)), start));
+    tokio::select! {
+        biased;
+        native = &mut native => native,
+        true = long.begins() => {
+            began();
+            native.await
+        }
+    }
+}
+
+impl Natives {
     /// Asks for native code of each candidate.
-    pub(crate) fn natives(
-        self: &Arc<Self>,
+    pub(crate) fn ask(
+        artifacts: &Arc<Artifacts>,
         account: &Account,
         candidates: Vec<Candidate>,
         tier: Tier,
         deadline: Instant,
-    ) -> Natives {
+    ) -> Self {
         // Half of what is left is for the run: an interpreter's answer is worth more than compiles without a
         // run.
         let left = deadline.saturating_duration_since(Instant::now());
         let until = if tier == Tier::Native { deadline } else { Instant::now() + left / 2 };
         let (began, begin) = mpsc::unbounded_channel();
-        let mut natives = Natives {
-            shared: self.clone(),
+        let mut natives = Self {
+            artifacts: artifacts.clone(),
             account: account.clone(),
             tier,
             until,
@@ -157,13 +187,13 @@ impl Shared {
             begin,
         };
         for (index, candidate) in candidates.into_iter().enumerate() {
-            if candidate.elf.len() as u64 > self.limits.script_bytes_max {
+            if !artifacts.is_within_limits(candidate.elf.len()) {
                 natives.programs[index].fallback = Some(Fallback::CompileRefused);
                 continue;
             }
-            let (shared, account, began) = (self.clone(), account.clone(), began.clone());
+            let (artifacts, account, began) = (artifacts.clone(), account.clone(), began.clone());
             let fetch = async move {
-                let fetched = shared.fetch_program(&account, candidate, tier, || {
+                let fetched = fetch_program(&artifacts, &account, candidate, tier, || {
                     // Nobody may wait any more.
                     let _ = began.send(index);
                 });
@@ -175,26 +205,32 @@ impl Shared {
         natives
     }
 
-    /// Native code of a program; `began` is told if its compile takes long and begins.
-    async fn fetch_program(
-        &self,
-        account: &Account,
-        Candidate { digest, elf, options, .. }: Candidate,
-        tier: Tier,
-        began: impl FnOnce(),
-    ) -> Result<Native, SourceError> {
-        let code = elf.clone();
-        let (start, mut long) = head_start(move || executable_bytes(&code));
-        let start = (tier != Tier::Native).then_some(start);
-        let mut native = pin!(self.library_after(account, digest, (Some(&elf), start), options));
-        tokio::select! {
-            biased;
-            native = &mut native => native,
-            true = long.begins() => {
-                began();
-                native.await
-            }
+    /// The programs with what has come by now.
+    pub(crate) fn found(&self) -> Vec<FoundProgram> {
+        let mut programs = self.programs.clone();
+        // What has not come in time comes too late.
+        let is_early = Instant::now() < self.until;
+        for index in self.missing.keys().filter(|_| is_early) {
+            programs[*index].fallback = Some(Fallback::Compiling);
         }
+        programs
+    }
+
+    fn take(&mut self, fetched: Result<Fetch, JoinError>) -> Result<(), ExecuteError> {
+        let (index, fetched) = fetched.map_err(|_| ExecuteError::Internal)?;
+        self.missing.remove(&index);
+        let program = &mut self.programs[index];
+        // Nobody asked for what was only remembered.
+        let tier = if matches!(program.place, Place::Cell(_)) { self.tier } else { Tier::Auto };
+        program.fallback = None;
+        match fetched {
+            Ok(found) if self.artifacts.leaves_early(&self.account, self.tier, &found) => {
+                program.fallback = Some(Fallback::LeavesEarly);
+            }
+            Ok(found) => program.native = Some(found),
+            Err(error) => program.fallback = Some(fallback(error, tier)?),
+        }
+        Ok(())
     }
 }
 
@@ -210,7 +246,7 @@ impl PendingCode for Natives {
                     self.missing.entry(index).and_modify(|is_long| *is_long = true);
                 }
                 fetched = timeout_at(self.until.into(), self.fetches.join_next()) => match fetched {
-                    Ok(Some(fetched)) => self.take(fetched.map_err(|_| ExecuteError::Internal)?)?,
+                    Ok(Some(fetched)) => self.take(fetched)?,
                     Ok(None) | Err(_) => return Ok(false),
                 },
             }
@@ -220,7 +256,7 @@ impl PendingCode for Natives {
 
     async fn rest(&mut self) -> Result<(), ExecuteError> {
         while let Ok(Some(fetched)) = timeout_at(self.until.into(), self.fetches.join_next()).await {
-            self.take(fetched.map_err(|_| ExecuteError::Internal)?)?;
+            self.take(fetched)?;
         }
         Ok(())
     }
@@ -228,7 +264,7 @@ impl PendingCode for Natives {
     fn wake(&self) {
         for index in self.missing.keys() {
             let FoundProgram { digest, options, .. } = self.programs[*index];
-            self.shared.libraries.hurry(&flight(&self.account, (digest, options), None));
+            self.artifacts.wake(&self.account, digest, options);
         }
     }
 
@@ -238,35 +274,6 @@ impl PendingCode for Natives {
 
     fn keep_later(&mut self) {
         self.fetches.detach_all();
-    }
-}
-
-impl Natives {
-    /// The programs with what has come by now.
-    pub(crate) fn found(&self) -> Vec<FoundProgram> {
-        let mut programs = self.programs.clone();
-        // What has not come in time comes too late.
-        let is_early = Instant::now() < self.until;
-        for index in self.missing.keys().filter(|_| is_early) {
-            programs[*index].fallback = Some(Fallback::Compiling);
-        }
-        programs
-    }
-
-    fn take(&mut self, (index, fetched): (usize, Result<Native, SourceError>)) -> Result<(), ExecuteError> {
-        self.missing.remove(&index);
-        let program = &mut self.programs[index];
-        // Nobody asked for what was only remembered.
-        let tier = if matches!(program.place, Place::Cell(_)) { self.tier } else { Tier::Auto };
-        program.fallback = None;
-        match fetched {
-            Ok(found) if self.shared.leaves_early(&self.account, self.tier, &found) => {
-                program.fallback = Some(Fallback::LeavesEarly);
-            }
-            Ok(found) => program.native = Some(found),
-            Err(error) => program.fallback = Some(fallback(error, tier)?),
-        }
-        Ok(())
     }
 }
 

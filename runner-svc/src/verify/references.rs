@@ -11,10 +11,12 @@ use tonic::Status;
 use crate::{
     ended::ExecuteError,
     grpc::status::transaction_fault,
-    runner::Runner,
-    verify::VerifyOrder,
-    verify::hot_cells::HotCell,
-    verify::parts::{DataPart, Source},
+    verify::{
+        hot_cells::{HotCell, HotCells},
+        lookup::Lookups,
+        order::VerifyOrder,
+        parts::{DataPart, Source},
+    },
 };
 
 /// What calls in progress take for data that they name. Those that use a cell at the same time share what is
@@ -25,7 +27,13 @@ pub(crate) struct Held {
     _shared: Vec<Arc<HeldBytes>>,
 }
 
-impl Runner {
+/// Cells of transactions, and who is asked for those that come without.
+pub(crate) struct Cells {
+    pub(crate) hot: HotCells,
+    pub(crate) lookups: Lookups,
+}
+
+impl Cells {
     /// Finds the data that the transaction of `order` names. It is held in `room` for as long as the answer
     /// lives: what leaves the hot set meanwhile stays in memory for it.
     pub(crate) async fn resolve(
@@ -36,7 +44,7 @@ impl Runner {
         let started = Instant::now();
         let held = RequestBytes::hold(room, 0)?;
         if let Source::Bare(bare) = &order.source {
-            let parts = self.shared.lookups.parts(&order.tenant, bare.clone()).await?;
+            let parts = self.lookups.parts(&order.tenant, bare.clone()).await?;
             held.grow(parts.bytes())?;
             order.source = Source::Parts(Box::new(parts));
         }
@@ -79,6 +87,6 @@ impl Runner {
         account: &Account,
         digest: Sha256Digest,
     ) -> Result<Arc<HotCell>, ExecuteError> {
-        Ok(self.shared.hot_cells.get(account, digest).await?)
+        Ok(self.hot.get(account, digest).await?)
     }
 }

@@ -19,11 +19,14 @@ use crate::{
     ended::Ended,
     grpc::status::transaction_fault,
     tenant::Tenant,
-    verify::hot::Interpreted,
-    verify::parts::{CellPart, DataPart, DepPart, Parts, Source},
-    verify::programs::ProgramUse,
-    verify::signed::SignedStatement,
-    verify::{Verification, VerifyOrder},
+    verify::{
+        Verification,
+        hot_list::Interpreted,
+        order::VerifyOrder,
+        parts::{CellPart, DataPart, DepPart, Parts, Source},
+        programs::ProgramUse,
+        signed::SignedStatement,
+    },
 };
 
 /// A request as an order, or everything that is wrong with it. The transaction itself is read later.

@@ -1,9 +1,4 @@
-//! Programs that no cell has as a whole (slices that exec or spawn run, code from witnesses, code that
-//! scripts load at run time), found hot by a run: compiled off the path of any call, and remembered with the
-//! transactions that they were met in.
-//!
-//! Which bytes are hot is what a worker says. That is no matter of trust: a library is used for the bytes
-//! that it was compiled from, whoever thought of them.
+//! Which hot programs are known, with the transactions that they were met in, and which cannot be had.
 
 use std::{
     collections::VecDeque,
@@ -13,23 +8,19 @@ use std::{
 use antares_abi::{CompileOptions, Sha256Digest};
 use antares_pool::Sealed;
 use bytes::Bytes;
-use tokio::sync::Semaphore;
 
 use crate::{
-    limits::{HOT_CELLS_MAX, HOT_QUEUE_MAX, HOT_REMEMBERED_MAX},
+    limits::{HOT_CELLS_MAX, HOT_REMEMBERED_MAX},
     source::Fallback,
 };
 
 /// Hot programs of this runner.
-#[derive(Debug)]
-pub(crate) struct Hot {
+#[derive(Debug, Default)]
+pub(crate) struct HotList {
     /// Used longest ago first.
     known: Mutex<VecDeque<Remembered>>,
     /// Those that cannot be had, and why; oldest first.
     failed: Mutex<VecDeque<(Sha256Digest, Fallback)>>,
-    pub(crate) queue: Arc<Semaphore>,
-    /// One is compiled at a time.
-    pub(crate) turn: Semaphore,
 }
 
 /// A program that has native code somewhere.
@@ -93,12 +84,7 @@ pub(crate) struct Met {
     pub(crate) options: Vec<CompileOptions>,
 }
 
-impl Hot {
-    pub(crate) fn new() -> Self {
-        let queue = Arc::new(Semaphore::new(HOT_QUEUE_MAX));
-        Self { known: Mutex::default(), failed: Mutex::default(), queue, turn: Semaphore::new(1) }
-    }
-
+impl HotList {
     /// Why the program had no native code in a run that began before this, in one of these versions.
     pub(crate) fn why(&self, digest: Sha256Digest, options: &[CompileOptions]) -> Why {
         if let Some((_, fallback)) = self.failed().iter().find(|(failed, _)| *failed == digest) {
@@ -185,7 +171,7 @@ mod tests {
 
     #[test]
     fn programs_come_back_with_the_cells_they_were_met_with() {
-        let hot = Hot::new();
+        let hot = HotList::default();
         for number in 0..=u8::try_from(HOT_REMEMBERED_MAX).unwrap() {
             hot.remember(remembered(number));
         }
@@ -214,7 +200,7 @@ mod tests {
 
     #[test]
     fn why_a_program_was_interpreted_is_known() {
-        let (hot, digest) = (Hot::new(), Sha256Digest::of(&[1]));
+        let (hot, digest) = (HotList::default(), Sha256Digest::of(&[1]));
         assert_eq!(hot.why(digest, &[OPTIONS]), Why::New);
         hot.note(digest, Some(Fallback::CompileRefused));
         assert_eq!(hot.why(digest, &[OPTIONS]), Why::Failed(Fallback::CompileRefused));

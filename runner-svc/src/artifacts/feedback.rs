@@ -1,0 +1,90 @@
+//! Profile feedback: what runs teach of native code, where scripts were seen to go and which code they leave
+//! before their end.
+
+use std::sync::Arc;
+
+use antares_abi::Seen;
+use antares_pool::{
+    NativeEnd,
+    job::{RunReport, Tier},
+};
+use antares_serve::{Account, chain};
+
+use crate::{
+    artifacts::{
+        Artifacts,
+        bailouts::TenantsCode,
+        hints::Subject,
+        native::{Native, Origin},
+        prepare::NativeOrNot,
+    },
+    ended::Ended,
+    source::Fallback,
+};
+
+impl Artifacts {
+    /// Tells the source what a run of `native` has seen that it did not know. Nobody waits for that.
+    pub(crate) fn learn_from(
+        self: &Arc<Self>,
+        account: &Account,
+        native: Option<&Native>,
+        ended: &Ended<RunReport>,
+    ) {
+        if let (Some(native), Ended::Reported(RunReport { seen: Some(seen), .. })) = (native, ended) {
+            self.learn_seen(account, native, seen.clone());
+        }
+    }
+
+    pub(crate) fn learn_seen(self: &Arc<Self>, account: &Account, native: &Native, seen: Seen) {
+        let (script, options) = (native.script, native.options);
+        let subject = Subject::of(account, script, options);
+        if !self.hints.begin(subject) {
+            return;
+        }
+        let (artifacts, source) = (self.clone(), self.source.of(account));
+        tokio::spawn(async move {
+            let told = source.learn(script, options, seen).await;
+            if let Err(error) = &told {
+                tracing::info!(%script, error = chain(error), "the compiler does not learn where a script goes");
+            }
+            artifacts.hints.end(subject, told.ok());
+        });
+    }
+
+    /// Notes what a run says of its native code.
+    pub(crate) fn note_run(&self, account: &Account, native: Option<Origin>, report: &RunReport) {
+        if let Some(native) = native {
+            self.bailouts.note(TenantsCode::of(account, native.key), report.native_end());
+        }
+    }
+
+    /// The same of the libraries of a transaction, by their number in its job, of each group.
+    pub(crate) fn note_ran(&self, account: &Account, libraries: &[Native], ran: Vec<(u32, NativeEnd)>) {
+        for (number, end) in ran {
+            if let Some(native) = usize::try_from(number).ok().and_then(|number| libraries.get(number)) {
+                self.bailouts.note(TenantsCode::of(account, native.key), end);
+            }
+        }
+    }
+
+    /// Whether a run begins without this native code, since it is known to be left before its end.
+    pub(crate) fn leaves_early(&self, account: &Account, tier: Tier, native: &Native) -> bool {
+        tier == Tier::Auto && self.bailouts.begins_interpreted(TenantsCode::of(account, native.key))
+    }
+
+    /// Native code, unless it is known to be left before its end.
+    pub(crate) fn unless_left_early(
+        &self,
+        account: &Account,
+        tier: Tier,
+        (native, fallback): NativeOrNot,
+    ) -> NativeOrNot {
+        match native {
+            Some(native) if self.leaves_early(account, tier, &native) => {
+                self.metrics.note_fallback(Fallback::LeavesEarly);
+                (None, Some(Fallback::LeavesEarly))
+            }
+            native => (native, fallback),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Reads transactions: whether they can be used, and what is in them.
+
+use std::sync::Arc;
+
+use antares_abi::{CompileOptions, Isa};
+use antares_pool::job::Tier;
+use antares_serve::Account;
+use antares_transaction::{
+    Mock, facts, is_program, is_same_memory,
+    limits::{PROGRAMS_MAX, SHARED_BYTES_MIN},
+    programs,
+};
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+use tracing::Span;
+
+use crate::{
+    ended::ExecuteError,
+    limits::READ_AT_ONCE_BYTES,
+    verify::{
+        attempt::{Settings, Transaction},
+        hot_cells::HotCell,
+        hot_list::Met,
+        order::VerifyOrder,
+        parts::{Source, shared},
+        programs::{Candidate, FILES_MAX, Place},
+        references::Cells,
+        signed::Signable,
+    },
+};
+
+/// Reads transactions, so many at once: each takes several times its bytes meanwhile.
+pub(crate) struct TransactionReader {
+    pub(crate) places: Arc<Semaphore>,
+    pub(crate) cells: Arc<Cells>,
+    pub(crate) settings: Settings,
+}
+
+impl TransactionReader {
+    /// Reads the transaction: whether it can be used, and what is in it. Large data and programs in it become
+    /// hot cells.
+    pub(crate) async fn read(&self, mut order: VerifyOrder) -> Result<Told, ExecuteError> {
+        let field = order.source.field();
+        let source = std::mem::replace(&mut order.source, Source::Json(Bytes::new()));
+        let parsed = if source.bytes() <= READ_AT_ONCE_BYTES {
+            source.read()
+        } else {
+            // The semaphore is never closed.
+            let reading = self.places.clone().acquire_owned().await.map_err(|_| ExecuteError::Internal)?;
+            let span = Span::current();
+            let read = tokio::task::spawn_blocking(move || {
+                // Also when nobody waits for it any more.
+                let _reading = reading;
+                span.in_scope(|| source.read())
+            });
+            // It panicked; the hook has told where.
+            read.await.map_err(|_| ExecuteError::Internal)?
+        };
+        let (mut mock, mut cells) = parsed.map_err(|error| ExecuteError::Transaction {
+            field: place(error.path()).unwrap_or(field).to_owned(),
+            problem: error.to_string(),
+        })?;
+        self.share(&order.tenant.account, &mut mock, &mut cells).await?;
+        let signable = if order.sign { Some(self.signable(&order, &mock).await?) } else { None };
+        let candidates =
+            if order.tier == Tier::Interpreter { Vec::new() } else { candidates(&order, &mock, &cells) };
+        let files = FILES_MAX - candidates.len();
+        let mut transaction = Transaction::new(order, &mock, cells, files, self.settings).await?;
+        transaction.signable = signable;
+        Ok(Told { transaction, candidates })
+    }
+
+    /// What a signed verdict on `mock` is about. Data that is not hot is hashed for it.
+    async fn signable(&self, order: &VerifyOrder, mock: &Mock) -> Result<Box<Signable>, ExecuteError> {
+        // The semaphore is never closed.
+        let reading = self.places.clone().acquire_owned().await.map_err(|_| ExecuteError::Internal)?;
+        let (mock, environment) = (mock.clone(), order.environment);
+        let facts = tokio::task::spawn_blocking(move || {
+            let _reading = reading;
+            facts(&mock, &environment)
+        });
+        Ok(Box::new(Signable {
+            // It panicked; the hook has told where.
+            facts: facts.await.map_err(|_| ExecuteError::Internal)?,
+            environment,
+            cycles_max: order.cycles_max,
+            is_one_group: order.group.is_some(),
+        }))
+    }
+
+    /// Makes hot cells of the data that is worth it and came with the call.
+    async fn share(
+        &self,
+        account: &Account,
+        mock: &mut Mock,
+        cells: &mut Vec<Arc<HotCell>>,
+    ) -> Result<(), ExecuteError> {
+        let is_wanted = |data: &Bytes| data.len() >= SHARED_BYTES_MIN || is_program(data);
+        let mut found: Vec<(Bytes, Arc<HotCell>)> = Vec::new();
+        for data in mock.unhashed(is_wanted) {
+            if found.len() < FILES_MAX && !found.iter().any(|(known, _)| is_same_memory(known, &data)) {
+                found.push((data.clone(), self.cells.hot.keep(account, data).await?));
+            }
+        }
+        if found.is_empty() {
+            return Ok(());
+        }
+        mock.take_shared(|data| {
+            let cell = found.iter().find(|(known, _)| is_same_memory(known, data)).map(|(_, cell)| cell)?;
+            Some(shared(cell))
+        });
+        cells.extend(found.into_iter().map(|(_, cell)| cell));
+        Ok(())
+    }
+}
+
+/// What a transaction tells before anything runs.
+pub(crate) struct Told {
+    pub(crate) transaction: Transaction,
+    /// What is worth compiling.
+    pub(crate) candidates: Vec<Candidate>,
+}
+
+fn candidates(order: &VerifyOrder, mock: &Mock, cells: &[Arc<HotCell>]) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    for program in programs(mock, &order.environment) {
+        let hot = cells.iter().find(|cell| cell.data_hash == program.data_hash);
+        let digest = hot.map_or_else(|| antares_pool::digest(&program.elf), |cell| cell.sealed.digest());
+        for vm_version in program.vm_versions {
+            let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+            let (place, elf) = (Place::Cell(program.data_hash), program.elf.clone());
+            candidates.push(Candidate { place, digest, elf, options });
+        }
+    }
+    candidates.truncate(PROGRAMS_MAX);
+    candidates
+}
+
+/// Where these candidates are, for programs that turn out to be hot beside them.
+pub(crate) fn met(candidates: &[Candidate]) -> Met {
+    let mut met = Met::default();
+    for candidate in candidates {
+        if let Place::Cell(data_hash) = candidate.place {
+            met.cells.push(data_hash);
+        }
+        met.digests.push(candidate.digest);
+        if !met.options.contains(&candidate.options) {
+            met.options.push(candidate.options);
+        }
+    }
+    met
+}
+
+/// A path in a transaction, unless it is that of the whole.
+pub(crate) fn place(path: Option<&str>) -> Option<&str> {
+    path.filter(|path| !matches!(*path, "" | "."))
+}
