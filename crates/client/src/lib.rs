@@ -46,7 +46,7 @@ pub use blobs::Blobs;
 pub use bring::{brought, by_digest_first};
 pub use client::Client;
 pub use config::Builder;
-pub use connect::{CONNECT_TIME_MAX, KEEPALIVE, TlsFiles};
+pub use connect::{ConnectSettings, TlsFiles};
 pub use error::Error;
 pub use naming::{Naming, Script};
 pub use session::{Answer, Session};
