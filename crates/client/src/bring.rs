@@ -111,15 +111,8 @@ pub(crate) async fn bring_once(link: &Link, elf: &Bytes, began: Instant) -> Resu
 mod tests {
     use std::cell::RefCell;
 
-    use tonic::Code;
-    use tonic_types::{ErrorDetails, StatusExt as _};
-
     use super::*;
-
-    fn lacking(reason: &str) -> Status {
-        let details = ErrorDetails::with_error_info(reason, antares_proto::ERROR_DOMAIN, []);
-        Status::with_error_details(Code::Unavailable, "particulars", details)
-    }
+    use crate::status::told;
 
     /// How calls to a server that lacks `reason` until it got `naming` name their script, and what comes of
     /// them.
@@ -128,7 +121,7 @@ mod tests {
         let ask = |naming| {
             named.borrow_mut().push(naming);
             let is_first = named.borrow().len() == 1;
-            async move { if is_first { Err(lacking(reason)) } else { Ok(()) } }
+            async move { if is_first { Err(told(reason)) } else { Ok(()) } }
         };
         let uploads = async |status: &Status| brought(status, async { upload }).await;
         let answer = by_digest_first(ask, uploads).await;

@@ -1,5 +1,5 @@
-//! The circuit breaker of a server: open while it is as good as gone. An open circuit refuses nothing, it puts
-//! the server behind all others.
+//! The circuit breaker of a server: open while it is as good as gone. An open circuit refuses nothing, it
+//! puts the server behind all others.
 
 use std::{
     sync::{

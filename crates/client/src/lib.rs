@@ -19,6 +19,9 @@
 //! not got them. A [`Session`] goes on with another server when it loses its own; each of its inputs has one
 //! answer.
 //!
+//! The runner, as a client of compilers, and the command line are made of the same parts, with settings of
+//! their own: [`balance`], [`circuit_breaker`], [`hedge`], [`retry`], [`resolve`], [`credentials`].
+//!
 //! Generated messages are in [`v1`]; `proto/antares/v1` documents them.
 #![forbid(unsafe_code)]
 
