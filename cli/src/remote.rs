@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use antares_abi::Sha256Digest;
 use antares_client::{
-    Naming, Upload, brought, by_digest_first,
+    ConnectSettings, Naming, Upload, brought, by_digest_first,
     credentials::{Connection, Credentials},
     retry::Retry,
 };
@@ -36,6 +36,9 @@ use crate::{
     verdict::{self, Verdict},
     verify_request,
 };
+
+/// Calls of the command have deadlines of their own, and it ends with them.
+const CONNECT: ConnectSettings = ConnectSettings { time_max: CONNECT_MAX, keepalive: None };
 
 /// Nobody stands behind the command who would begin an upload again.
 const UPLOADS: Retry = Retry {
@@ -92,7 +95,7 @@ impl Server {
     }
 
     async fn connect(&self) -> Result<Connection, Failure> {
-        let shape = |endpoint: Endpoint| endpoint.connect_timeout(CONNECT_MAX);
+        let shape = |endpoint: Endpoint| CONNECT.shape(endpoint);
         let channel = match &self.tls {
             Some(tls) => tls.connect(&self.url, shape).await,
             None => match Endpoint::from_shared(self.url.clone()) {

@@ -106,3 +106,37 @@ pub(crate) async fn bring_once(link: &Link, elf: &Bytes, began: Instant) -> Resu
     brought.insert(digest, (Instant::now(), naming));
     Ok(naming)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::status::told;
+
+    /// How calls to a server that lacks `reason` until it got `naming` name their script, and what comes of
+    /// them.
+    async fn calls(reason: &str, upload: Result<Naming, Status>) -> (Vec<Naming>, Result<(), String>) {
+        let named = RefCell::new(Vec::new());
+        let ask = |naming| {
+            named.borrow_mut().push(naming);
+            let is_first = named.borrow().len() == 1;
+            async move { if is_first { Err(told(reason)) } else { Ok(()) } }
+        };
+        let uploads = async |status: &Status| brought(status, async { upload }).await;
+        let answer = by_digest_first(ask, uploads).await;
+        (named.into_inner(), answer.map_err(|status| status.message().to_owned()))
+    }
+
+    #[tokio::test]
+    async fn what_a_server_lacks_is_brought_and_asked_for_once_more() {
+        use Naming::{Digest, Inline};
+        assert_eq!(calls("SCRIPT_NOT_FOUND", Ok(Digest)).await, (vec![Digest, Digest], Ok(())));
+        assert_eq!(calls("SCRIPT_NOT_FOUND", Ok(Inline)).await, (vec![Digest, Inline], Ok(())));
+        assert_eq!(calls("SOURCE_UNAVAILABLE", Ok(Digest)).await, (vec![Digest, Inline], Ok(())));
+        let full = calls("SCRIPT_NOT_FOUND", Err(Status::resource_exhausted("full"))).await;
+        assert_eq!(full, (vec![Digest], Err("full".to_owned())));
+        let busy = calls("WORKERS_BUSY", Ok(Digest)).await;
+        assert_eq!(busy, (vec![Digest], Err("particulars".to_owned())), "it lacks nothing");
+    }
+}

@@ -80,7 +80,7 @@ impl Builder {
     /// Longest wait for a connection. Default 5 s.
     #[must_use]
     pub fn connect_time_max(mut self, time: Duration) -> Self {
-        self.connecting.time_max = time;
+        self.connecting.settings.time_max = time;
         self
     }
 

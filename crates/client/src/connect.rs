@@ -19,10 +19,6 @@ use crate::{
     resolve::{ResolveSettings, Resolver, Url},
 };
 
-/// Longest wait for a connection.
-pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
-/// A connection with calls on it that is silent for so long is asked whether it still is one.
-pub const KEEPALIVE: Duration = Duration::from_secs(20);
 /// Time between two looks at names and files.
 const RENEW: Duration = Duration::from_secs(10);
 
@@ -50,25 +46,45 @@ pub struct TlsFiles {
     pub key: Option<PathBuf>,
 }
 
-/// How servers are connected to.
-#[derive(Clone, Debug)]
-pub(crate) struct Connecting {
-    pub(crate) tls: TlsFiles,
-    pub(crate) time_max: Duration,
-    /// Time between two looks at addresses and files.
-    pub(crate) renew: Duration,
+/// What connections are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectSettings {
+    /// Longest wait for one.
+    pub time_max: Duration,
+    /// One with calls on it that is silent for so long is asked whether it still is one. None where its calls
+    /// have deadlines that notice as much.
+    pub keepalive: Option<Duration>,
 }
 
-impl Default for Connecting {
+impl Default for ConnectSettings {
     fn default() -> Self {
-        Self { tls: TlsFiles::default(), time_max: CONNECT_TIME_MAX, renew: RENEW }
+        Self { time_max: Duration::from_secs(5), keepalive: Some(Duration::from_secs(20)) }
     }
+}
+
+impl ConnectSettings {
+    /// The endpoint, with these.
+    #[must_use]
+    pub fn shape(&self, endpoint: Endpoint) -> Endpoint {
+        let endpoint = endpoint.connect_timeout(self.time_max).tcp_nodelay(true);
+        match self.keepalive {
+            Some(keepalive) => endpoint.http2_keep_alive_interval(keepalive),
+            None => endpoint,
+        }
+    }
+}
+
+/// How servers are connected to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Connecting {
+    pub(crate) tls: TlsFiles,
+    pub(crate) settings: ConnectSettings,
 }
 
 /// The servers at `urls`, looked up again as long as somebody has them. Call it within a runtime.
 pub(crate) fn connect(urls: Vec<Url>, connecting: Connecting) -> Result<Balance, Error> {
     let files = Files::read(&connecting.tls, &urls)?;
-    let resolver = Resolver::new(urls.clone(), RESOLVE, files.clone().connect(connecting.time_max));
+    let resolver = Resolver::new(urls.clone(), RESOLVE, files.clone().connect(connecting.settings));
     let balance = resolver.by_name()?;
     tokio::spawn(renew(balance.downgrade(), resolver, Renewal { urls, connecting, files }));
     Ok(balance)
@@ -89,12 +105,12 @@ async fn renew(balance: Weak<ArcSwap<Vec<Arc<Server>>>>, mut resolver: Resolver,
         let Some(balance) = Balance::upgrade(&balance) else { return };
         let files = Files::read(&renewal.connecting.tls, &renewal.urls);
         if let Some(files) = files.ok().filter(|files| *files != renewal.files) {
-            resolver.set_connect(files.clone().connect(renewal.connecting.time_max));
+            resolver.set_connect(files.clone().connect(renewal.connecting.settings));
             (renewal.files, is_new) = (files, true);
         }
         is_new &= !resolver.look_up(&balance, is_new).await.is_whole;
         drop(balance);
-        tokio::time::sleep(renewal.connecting.renew).await;
+        tokio::time::sleep(RENEW).await;
     }
 }
 
@@ -135,23 +151,19 @@ impl Files {
     }
 
     /// Makes channels with what the files held.
-    fn connect(self, time_max: Duration) -> Arc<crate::resolve::Connect> {
-        Arc::new(move |url, address| self.channel(url, address, time_max))
+    fn connect(self, settings: ConnectSettings) -> Arc<crate::resolve::Connect> {
+        Arc::new(move |url, address| self.channel(url, address, settings))
     }
 
     fn channel(
         &self,
         url: &Url,
         address: Option<SocketAddr>,
-        time_max: Duration,
+        settings: ConnectSettings,
     ) -> Result<Channel, transport::Error> {
         let scheme = if url.is_tls() { "https" } else { "http" };
         let place = address.map_or(url.text.clone(), |address| format!("{scheme}://{address}"));
-        let endpoint = Endpoint::from_shared(place)?
-            .origin(url.uri.clone())
-            .connect_timeout(time_max)
-            .http2_keep_alive_interval(KEEPALIVE)
-            .tcp_nodelay(true);
+        let endpoint = settings.shape(Endpoint::from_shared(place)?.origin(url.uri.clone()));
         Ok(match url.is_tls() {
             true => endpoint.tls_config(self.config(url.host()))?,
             false => endpoint,

@@ -19,6 +19,9 @@
 //! not got them. A [`Session`] goes on with another server when it loses its own; each of its inputs has one
 //! answer.
 //!
+//! The runner, as a client of compilers, and the command line are made of the same parts, with settings of
+//! their own: [`balance`], [`circuit_breaker`], [`hedge`], [`retry`], [`resolve`], [`credentials`].
+//!
 //! Generated messages are in [`v1`]; `proto/antares/v1` documents them.
 #![forbid(unsafe_code)]
 
@@ -46,7 +49,7 @@ pub use blobs::Blobs;
 pub use bring::{brought, by_digest_first};
 pub use client::Client;
 pub use config::Builder;
-pub use connect::{CONNECT_TIME_MAX, KEEPALIVE, TlsFiles};
+pub use connect::{ConnectSettings, TlsFiles};
 pub use error::Error;
 pub use naming::{Naming, Script};
 pub use session::{Answer, Session};

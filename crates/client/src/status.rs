@@ -134,6 +134,13 @@ pub(crate) fn ended_early() -> Status {
     Status::unavailable("the session ended early")
 }
 
+/// A server that says UNAVAILABLE for this reason.
+#[cfg(test)]
+pub(crate) fn told(reason: &str) -> Status {
+    let details = tonic_types::ErrorDetails::with_error_info(reason, antares_proto::ERROR_DOMAIN, []);
+    Status::with_error_details(Code::Unavailable, "particulars", details)
+}
+
 #[cfg(test)]
 mod tests {
     use tonic_types::ErrorDetails;
@@ -148,9 +155,7 @@ mod tests {
         let busy = Status::with_error_details(Code::ResourceExhausted, "busy", details);
         assert_eq!(Advice::of(&busy), Advice::Wait(delay));
         assert_eq!(Advice::of(&Status::unavailable("going")), Advice::Elsewhere);
-        let told = ErrorDetails::with_error_info("SOURCE_UNAVAILABLE", "antares.v1", []);
-        let told = Status::with_error_details(Code::Unavailable, "no", told);
-        assert_eq!(Advice::of(&told), Advice::No);
+        assert_eq!(Advice::of(&told("SOURCE_UNAVAILABLE")), Advice::No);
         for code in [Code::InvalidArgument, Code::DeadlineExceeded, Code::OutOfRange] {
             assert_eq!(Advice::of(&Status::new(code, "its own")), Advice::No, "{code:?}");
         }

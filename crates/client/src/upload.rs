@@ -90,3 +90,149 @@ impl Upload {
         request
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use antares_proto::v1::{
+        self,
+        compiler_service_server::{CompilerService, CompilerServiceServer},
+    };
+    use tonic::{
+        Code, Response, Streaming, async_trait,
+        transport::{Endpoint, Server, server::TcpIncoming},
+    };
+
+    use super::*;
+    use crate::credentials::Credentials;
+
+    const RETRY: Retry = Retry {
+        attempts_max: 3,
+        pause_min: Duration::from_millis(1),
+        pause_max: Duration::from_millis(1),
+        is_spread: false,
+    };
+
+    /// Breaks uploads off, and has as much more of them each time.
+    #[derive(Clone, Default)]
+    struct Breaking {
+        code: Option<Code>,
+        /// What it has when it is asked, one after the other.
+        received: Arc<Mutex<Vec<u64>>>,
+        offsets: Arc<Mutex<Vec<u64>>>,
+    }
+
+    #[async_trait]
+    impl CompilerService for Breaking {
+        type GetArtifactStream = tokio_stream::Empty<Result<v1::GetArtifactResponse, Status>>;
+        type GetScriptStream = tokio_stream::Empty<Result<v1::GetScriptResponse, Status>>;
+
+        async fn upload(
+            &self,
+            request: Request<Streaming<UploadRequest>>,
+        ) -> Result<Response<UploadResponse>, Status> {
+            let first = request.into_inner().message().await?.and_then(|first| first.part);
+            let Some(Part::Header(header)) = first else { return Err(Status::data_loss("no header")) };
+            self.offsets.lock().unwrap().push(header.offset);
+            match self.code {
+                Some(code) if header.offset < 2 => Err(Status::new(code, "broken off")),
+                _ => Ok(Response::new(UploadResponse::default())),
+            }
+        }
+
+        async fn query_upload(
+            &self,
+            _: Request<QueryUploadRequest>,
+        ) -> Result<Response<v1::QueryUploadResponse>, Status> {
+            let received_bytes = self.received.lock().unwrap().pop();
+            let received_bytes = received_bytes.ok_or_else(|| Status::unimplemented("no more"))?;
+            Ok(Response::new(v1::QueryUploadResponse { received_bytes, size_bytes: 4, ..Default::default() }))
+        }
+
+        async fn find_missing(
+            &self,
+            _: Request<v1::FindMissingRequest>,
+        ) -> Result<Response<v1::FindMissingResponse>, Status> {
+            Err(Status::unimplemented(""))
+        }
+
+        async fn compile(
+            &self,
+            _: Request<v1::CompileRequest>,
+        ) -> Result<Response<v1::CompileResponse>, Status> {
+            Err(Status::unimplemented(""))
+        }
+
+        async fn get_artifact(
+            &self,
+            _: Request<v1::GetArtifactRequest>,
+        ) -> Result<Response<Self::GetArtifactStream>, Status> {
+            Err(Status::unimplemented(""))
+        }
+
+        async fn explain_artifact(
+            &self,
+            _: Request<v1::ExplainArtifactRequest>,
+        ) -> Result<Response<v1::ExplainArtifactResponse>, Status> {
+            Err(Status::unimplemented(""))
+        }
+
+        async fn get_script(
+            &self,
+            _: Request<v1::GetScriptRequest>,
+        ) -> Result<Response<Self::GetScriptStream>, Status> {
+            Err(Status::unimplemented(""))
+        }
+
+        async fn learn(&self, _: Request<v1::LearnRequest>) -> Result<Response<v1::LearnResponse>, Status> {
+            Err(Status::unimplemented(""))
+        }
+
+        async fn get_capabilities(
+            &self,
+            _: Request<v1::GetCompilerCapabilitiesRequest>,
+        ) -> Result<Response<v1::CompilerCapabilities>, Status> {
+            Err(Status::unimplemented(""))
+        }
+    }
+
+    /// How an upload of four bytes ends at `service`, and the offsets that it began at.
+    async fn sent(service: Breaking, retry: Retry) -> (Result<(), Code>, Vec<u64>) {
+        let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = incoming.local_addr().unwrap();
+        let served = Server::builder().add_service(CompilerServiceServer::new(service.clone()));
+        let served = tokio::spawn(served.serve_with_incoming(incoming));
+        let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy();
+        let (connection, call_time_max) = (Credentials::default().on(channel), Duration::from_secs(30));
+        let upload = Upload { connection, call_time_max, retry };
+        let sent = upload.send(&Bytes::from_static(b"four"), "f0").await;
+        served.abort();
+        let offsets = service.offsets.lock().unwrap().clone();
+        (sent.map(drop).map_err(|status| status.code()), offsets)
+    }
+
+    fn breaking(code: Code, received: &[u64]) -> Breaking {
+        let received = received.iter().rev().copied().collect();
+        Breaking { code: Some(code), received: Arc::new(Mutex::new(received)), ..Breaking::default() }
+    }
+
+    #[tokio::test]
+    async fn an_upload_goes_on_where_it_broke_off() {
+        assert_eq!(sent(Breaking::default(), RETRY).await, (Ok(()), vec![0]));
+        assert_eq!(sent(breaking(Code::Unavailable, &[1, 2]), RETRY).await, (Ok(()), vec![0, 1, 2]));
+        // What brings nothing is tried so often; what brings something begins the count anew.
+        let stuck = sent(breaking(Code::Unavailable, &[0, 1, 1, 1, 1]), RETRY).await;
+        assert_eq!(stuck, (Err(Code::Unavailable), vec![0, 0, 1, 1, 1]));
+        // A server that keeps nothing.
+        assert_eq!(sent(breaking(Code::Unknown, &[1]), RETRY).await, (Err(Code::Unknown), vec![0, 1, 0, 0]));
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_or_not_to_be_tried_again_is_not() {
+        let refused = sent(breaking(Code::PermissionDenied, &[1]), RETRY).await;
+        assert_eq!(refused, (Err(Code::PermissionDenied), vec![0]));
+        let once = sent(breaking(Code::Unavailable, &[1]), Retry::NEVER).await;
+        assert_eq!(once, (Err(Code::Unavailable), vec![0]));
+    }
+}

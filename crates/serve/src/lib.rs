@@ -91,7 +91,7 @@ pub use health::{Health, LIVENESS};
 pub use host::{Host, HostError};
 pub use key_set::{JwksError, Jwt};
 pub use layers::CallContext;
-pub use listen_section::{CHUNK_BYTES, Listen};
+pub use listen_section::Listen;
 pub use metrics::{COMPILE_SECONDS, Metrics, RPC_SECONDS, RUN_SECONDS};
 pub use node_section::NodeSection;
 pub use operator::is_operator;

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Chunk length that every server takes, bytes: what a client can use that has not asked for limits.
-pub const CHUNK_BYTES: u64 = 64 << 10;
+pub(crate) const CHUNK_BYTES: u64 = 64 << 10;
 
 /// The gRPC listener.
 #[derive(Clone, Debug, PartialEq)]

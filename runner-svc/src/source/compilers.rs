@@ -12,7 +12,7 @@ use std::{
 };
 
 use antares_client::{
-    Error, KEEPALIVE,
+    ConnectSettings, Error,
     balance::Balance,
     circuit_breaker::CircuitSettings,
     credentials::{Connection, Credentials, Token, bearer},
@@ -91,10 +91,10 @@ pub(crate) fn compilers(config: &Config, metrics: &Metrics) -> Result<Balance, R
     let (limits, files) = (&config.runner, &config.compiler_tls);
     let is_tls = limits.compiler_url.starts_with("https://");
     let tls = is_tls.then(|| TlsClient::watch(files, metrics)).transpose()?;
-    let connect_time_max = Duration::from_millis(limits.compiler_connect_ms_max);
-    let connect = move |url: &Url, address: Option<SocketAddr>| {
-        connect(url.text(), address, tls.as_ref(), connect_time_max)
-    };
+    let time_max = Duration::from_millis(limits.compiler_connect_ms_max);
+    let settings = ConnectSettings { time_max, ..ConnectSettings::default() };
+    let connect =
+        move |url: &Url, address: Option<SocketAddr>| connect(url.text(), address, tls.as_ref(), settings);
     let urls = limits.compiler_url.split(',').map(Url::parse).collect::<Result<_, _>>()?;
     let resolver = Resolver::new(urls, RESOLVE, Arc::new(connect));
     let compilers = resolver.by_name()?;
@@ -113,11 +113,9 @@ fn connect(
     url: &str,
     address: Option<SocketAddr>,
     tls: Option<&TlsClient>,
-    time_max: Duration,
+    settings: ConnectSettings,
 ) -> Result<Channel, transport::Error> {
-    let shape = |endpoint: Endpoint| {
-        endpoint.connect_timeout(time_max).http2_keep_alive_interval(KEEPALIVE).tcp_nodelay(true)
-    };
+    let shape = |endpoint: Endpoint| settings.shape(endpoint);
     match (tls, address) {
         (Some(tls), Some(address)) => tls.channel_at(url, address, shape),
         (Some(tls), None) => tls.channel(url, shape),

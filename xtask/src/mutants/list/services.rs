@@ -229,10 +229,10 @@ pub(super) const AUTHORED: [Mutant; 10] = [
     ),
     service(
         "service-19-the-script-stays-at-home",
-        "cli/src/remote.rs",
+        "crates/client/src/bring.rs",
         [
-            "Err(status) if Problem::of(&status) == Problem::SourceUnavailable => {\n                execute(channel.clone(), request, Naming::Inline).await",
-            "Err(status) if Problem::of(&status) == Problem::SourceUnavailable => {\n                execute(channel.clone(), request, Naming::Digest).await",
+            "Lack::Source => Some(Ok(Naming::Inline)),",
+            "Lack::Source => Some(Ok(Naming::Digest)),",
         ],
         ["serve", "a_script_goes_along_where_the_runner_has_no_compiler"],
     ),
