@@ -2,7 +2,8 @@
 
 use std::{env, ffi::OsString, path::PathBuf};
 
-use antares_serve::{ClientFiles, TlsClient};
+use antares_config::ClientFiles;
+use antares_serve::TlsClient;
 use anyhow::{Context as _, anyhow};
 use tonic::{
     Request, Status,

@@ -3,16 +3,17 @@
 
 use std::{
     cmp::Reverse,
+    num::NonZeroU64,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use antares_abi::Sha256Digest;
+use antares_config::RunnerSection;
 use antares_pool::{
     Pool, PoolError, Sealed, StartedRun, Until, Verdict,
     job::{DOCUMENT_BYTES_MAX, LibraryOf, Rules, SharedCell, TransactionForm, VerifyJob, VerifyReport},
 };
-use antares_serve::RawRunner;
 use antares_transaction::{Environment, Group, Mock};
 use bytes::Bytes;
 use tracing::Instrument;
@@ -72,7 +73,7 @@ impl Transaction {
         order: VerifyOrder,
         (mock, mut cells, files): (&Mock, Vec<Arc<HotCell>>, usize),
         groups: Vec<Group>,
-        limits: &RawRunner,
+        limits: &RunnerSection,
     ) -> Result<Self, ExecuteError> {
         if cells.len() > files {
             cells.sort_by_key(|cell| Reverse(cell.sealed.len()));
@@ -84,7 +85,7 @@ impl Transaction {
         let document = Document::new(document.into()).await?;
         let apart = (limits.groups_apart && order.group.is_none()).then_some(groups);
         let sample_salt = order.sample_salt.unwrap_or_else(next_salt);
-        let sample_cycles = limits.sample_cycles;
+        let sample_cycles = limits.sample_cycles.map_or(0, NonZeroU64::get);
         Ok(Self { order, document, cells, apart, sample_cycles, sample_salt, signable: None })
     }
 

@@ -1,6 +1,7 @@
 //! One script with many inputs: prepared once, then lent one worker for all of them.
 
 use std::{
+    num::NonZeroU64,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -135,7 +136,7 @@ impl Runner {
             cycles_max: context.cycles_max,
             debug_bytes_max: context.debug_bytes_max,
             output_bytes_max: BATCH_OUTPUT_BYTES_MAX,
-            sample_cycles: self.shared.limits.sample_cycles,
+            sample_cycles: self.shared.limits.sample_cycles.map_or(0, NonZeroU64::get),
             sample_salt: next_salt(),
         }
     }

@@ -14,8 +14,9 @@ use std::{
 };
 
 use antares_abi::Sha256Digest;
+use antares_config::Config;
 use antares_proto::v1::compiler_service_client::CompilerServiceClient;
-use antares_serve::{Config, Metrics, TlsClient, TlsError, endpoint_at, keep};
+use antares_serve::{Metrics, TlsClient, TlsError, endpoint_at, keep};
 use antares_trust::KeyError;
 use tokio::net::lookup_host;
 use tonic::transport::{self, Channel, Endpoint};
@@ -134,19 +135,18 @@ impl Compilers {
     /// Those that `config` names. Call it within a runtime.
     pub(crate) fn new(config: &Config, metrics: &Metrics) -> Result<Self, RemoteError> {
         let (limits, files) = (&config.runner, &config.compiler_tls);
-        let is_tls = limits.compiler_url.starts_with("https://");
+        let is_tls = limits.compiler_urls.iter().any(|url| url.starts_with("https://"));
         let maker = Maker {
-            urls: limits.compiler_url.split(',').map(str::to_owned).collect(),
+            urls: limits.compiler_urls.clone(),
             tls: is_tls.then(|| TlsClient::watch(files, metrics)).transpose()?,
-            connect_time_max: Duration::from_millis(limits.compiler_connect_ms_max),
+            connect_time_max: limits.compiler_connect_time_max,
         };
         let named = maker.urls.iter().map(|url| maker.by_name(url).map(Arc::new));
         let compilers = Self { members: Arc::new(RwLock::new(named.collect::<Result<_, _>>()?)) };
         let known = metrics.gauge("antares_compilers", "Compiler services that this runner knows of.");
         let watched = compilers.clone();
         metrics.before_scrape(move || known.set(i64::try_from(watched.members().len()).unwrap_or(i64::MAX)));
-        if limits.compiler_resolve_ms > 0 {
-            let every = Duration::from_millis(limits.compiler_resolve_ms);
+        if let Some(every) = limits.compiler_resolve {
             let (members, maker) = (compilers.members.clone(), Arc::new(maker));
             keep("compiler names", move || look_up(members.clone(), maker.clone(), every));
         }

@@ -72,14 +72,14 @@ pub(crate) struct Diagnoses {
 }
 
 impl Diagnoses {
-    pub(crate) fn new(workers_max: u64, metrics: &Metrics) -> Self {
+    pub(crate) fn new(workers_max: usize, metrics: &Metrics) -> Self {
         let help = "Failed runs whose callers asked why, by what came of it.";
         let results = metrics.counters("antares_diagnoses_total", help, &["result"]);
         for result in std::iter::once("told").chain(Missing::ALL.map(Missing::name)) {
             results.with_label_values(&[result]);
         }
         // Half of the workers at most: others have runs that have not failed.
-        let places = usize::try_from(workers_max / 2).unwrap_or(usize::MAX).clamp(1, DIAGNOSES_AT_ONCE_MAX);
+        let places = (workers_max / 2).clamp(1, DIAGNOSES_AT_ONCE_MAX);
         Self { places: Semaphore::new(places), results }
     }
 

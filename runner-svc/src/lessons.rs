@@ -70,7 +70,7 @@ impl Shared {
         samples: Option<&Samples>,
         (cycles, native_cycles): (u64, u64),
     ) {
-        if self.limits.sample_cycles == 0 {
+        if self.limits.sample_cycles.is_none() {
             return;
         }
         let key = ProfileKey { tenant: tenant.clone(), script };

@@ -1,7 +1,7 @@
 //! A share of native runs, and those for which a caller asks, are run again in the interpreter, by another
 //! worker, and compared: code that is wrong where no fence notices is found, taken out of use, and told of.
 
-use std::{sync::Arc, time::Duration};
+use std::{num::NonZeroU64, sync::Arc, time::Duration};
 
 use antares_pool::{
     Pool, PoolError, Sealed, Until, Verdict,
@@ -24,8 +24,8 @@ const AT_ONCE: usize = 2;
 
 /// Which runs are run again, and what came of it.
 pub(crate) struct Recheck {
-    /// One native run in so many; 0 for none.
-    one_in: u64,
+    /// One native run in so many, if any are.
+    one_in: Option<NonZeroU64>,
     pub(crate) places: Arc<Semaphore>,
     results: IntCounterVec,
 }
@@ -147,7 +147,7 @@ impl Again for VerifyAgain {
 }
 
 impl Recheck {
-    pub(crate) fn new(one_in: u64, metrics: &Metrics) -> Self {
+    pub(crate) fn new(one_in: Option<NonZeroU64>, metrics: &Metrics) -> Self {
         let help = "Native runs that were run again in the interpreter, by what came of it.";
         let results = metrics.counters("antares_rechecks_total", help, &["result"]);
         for result in Found::ALL {
@@ -165,7 +165,7 @@ impl Recheck {
         time: Duration,
         work: impl FnOnce() -> A,
     ) -> Option<Second<A>> {
-        let is_drawn = || self.one_in > 0 && rand::random::<u64>() % self.one_in < runs as u64;
+        let is_drawn = || self.one_in.is_some_and(|one_in| rand::random::<u64>() % one_in < runs as u64);
         let time = time.saturating_mul(PATIENCE);
         (is_asked || is_drawn()).then(|| Second { work: work(), time, is_asked })
     }

@@ -6,11 +6,12 @@ use std::{
 };
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, LIBRARY_BYTES_MAX, Seen, Sha256Digest};
+use antares_config::{CHUNK_BYTES, Config};
 use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
     upload_request,
 };
-use antares_serve::{Account, CHUNK_BYTES, Config, Metrics, TENANT, TokenFile, inject, script_mistake};
+use antares_serve::{Account, Metrics, TENANT, TokenFile, inject, script_mistake};
 use antares_trust::Trust;
 use bytes::Bytes;
 use tokio::time::timeout;
@@ -53,15 +54,14 @@ impl RemoteSource {
         if trust.is_none() {
             tracing::warn!("signing.trusted is empty: native code is taken from the compiler as it comes");
         }
-        let token_file = &limits.compiler_token_file;
-        let watched = (!token_file.is_empty()).then(|| TokenFile::watch(token_file.as_ref(), metrics));
-        let token = watched.transpose().map_err(RemoteError::Token)?;
-        let call_timeout = Duration::from_millis(limits.call_ms_max);
+        let token_file = limits.compiler_token_file.as_deref();
+        let token =
+            token_file.map(|file| TokenFile::watch(file, metrics)).transpose().map_err(RemoteError::Token)?;
         Ok(Self {
             compilers,
             hedges: Hedges::new(limits.compiler_hedge_percent, metrics),
             script_bytes_max: limits.script_bytes_max,
-            call_timeout,
+            call_timeout: limits.call_time_max,
             trust,
             token,
             tenant: None,

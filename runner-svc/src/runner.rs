@@ -1,14 +1,12 @@
 //! The runner, and what all its calls share.
 
-use std::{
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::sync::{Arc, atomic::AtomicU64};
 
 use antares_abi::{ArtifactKey, Sha256Digest};
+use antares_config::{Config, ProfilePush, RunnerSection};
 use antares_node::NodeError;
 use antares_pool::{LayerStatus, Pool, Sealed};
-use antares_serve::{Config, Flights, Metrics, ProfilePush, RawRunner, chain};
+use antares_serve::{Flights, Metrics, chain};
 use antares_trust::KeyError;
 use prometheus::IntCounterVec;
 use tokio::sync::Semaphore;
@@ -44,7 +42,7 @@ pub(crate) struct Shared {
     /// Of the keys that what is ready was verified with.
     pub(crate) generation: AtomicU64,
     pub(crate) refused: IntCounterVec,
-    pub(crate) limits: RawRunner,
+    pub(crate) limits: RunnerSection,
     pub(crate) slots: Arc<Queue>,
     /// Transactions that are read at once: each takes several times its bytes meanwhile.
     pub(crate) reading: Arc<Semaphore>,
@@ -90,10 +88,9 @@ impl Runner {
         metrics: &Metrics,
     ) -> Result<Self, BuildError> {
         let limits = &config.runner;
-        let workers = usize::try_from(limits.workers_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
-        let keep = Duration::from_millis(limits.profile_keep_ms);
+        let workers = limits.workers_max;
         let shared = Arc::new(Shared {
-            slots: Arc::new(Queue::new(workers, usize::try_from(limits.queue_max).unwrap_or(usize::MAX))),
+            slots: Arc::new(Queue::new(workers, limits.queue_max)),
             reading: Arc::new(Semaphore::new(workers)),
             patience: Patience::default(),
             hot: Hot::new(),
@@ -106,7 +103,7 @@ impl Runner {
                 limits.ready_bytes_max,
                 usize::try_from(limits.ready_entries_max).unwrap_or(usize::MAX),
             ),
-            profiles: Profiles::new(keep, config.profile_push.is_some()),
+            profiles: Profiles::new(limits.profile_keep, config.profile_push.is_some()),
             push: config.profile_push.clone(),
             verdict_keys: VerdictKeys::open(config.verdict_keys.clone())?,
             lookups: Lookups::new(config.node.as_ref(), metrics)?,
@@ -138,14 +135,14 @@ impl Runner {
 
     /// Limits as configured.
     #[must_use]
-    pub fn limits(&self) -> &RawRunner {
+    pub fn limits(&self) -> &RunnerSection {
         &self.shared.limits
     }
 
     /// Calls that one more caller does well to have in progress now: two for each worker, less those that
     /// wait.
     pub(crate) fn recommended_calls(&self) -> u32 {
-        let all = self.shared.limits.workers_max.saturating_mul(2);
+        let all = self.shared.limits.workers_max as u64 * 2;
         let free = all.saturating_sub(self.shared.metrics.queue_depth());
         u32::try_from(free).unwrap_or(u32::MAX).max(1)
     }

@@ -9,17 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use antares_config::{Quota, Tenancy, is_tenant};
 use aws_lc_rs::digest::{Context, SHA256};
 use http::HeaderMap;
 use prometheus::{IntCounter, IntCounterVec};
 
 use crate::{
     admission::TENANT,
-    auth_section::is_tenant,
     meter::Meter,
     metrics::Metrics,
     peer::Peer,
-    quota_section::{Quota, Tenancy},
     status::Fault,
     usage::{Tab, Usage},
 };

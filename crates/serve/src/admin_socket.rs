@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use antares_config::Listen;
 use http::{Request, Response};
 use rustix::process::geteuid;
 use tokio::{
@@ -25,7 +26,6 @@ use tower::Service;
 
 use crate::{
     connections::Connections,
-    listen_section::Listen,
     peer::Peer,
     server::ServeError,
     transport::{builder_of, serve_calls},

@@ -3,12 +3,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use antares_config::{Listen, TENANT_BYTES_MAX};
 use http::HeaderMap;
 use prometheus::{IntCounterVec, IntGauge};
 
 use crate::{
     budget::{Budget, Grant, Spent},
-    listen_section::Listen,
     metrics::{Metrics, set_gauge},
     peer::Peer,
     status::Fault,
@@ -16,9 +16,6 @@ use crate::{
 
 /// Metadata with the caller's tenant. Calls without it have one tenant together.
 pub const TENANT: &str = "antares-tenant";
-
-/// Bytes of a tenant's name.
-pub const TENANT_BYTES_MAX: usize = 64;
 
 /// How long a caller that found the server full should wait.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
@@ -144,11 +141,11 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::{Role, raw_config::RawConfig};
+    use antares_config::{ConfigFile, Role};
 
     #[test]
     fn one_peer_and_one_tenant_leave_room_for_others() {
-        let listen = RawConfig::default().check(Role::Both, &[]).unwrap().listen;
+        let listen = ConfigFile::default().check(Role::Both, &[]).unwrap().listen;
         let listen = Listen { calls_max: 32, calls_per_peer_max: 16, calls_per_tenant_max: 10, ..listen };
         let admission = Admission::new(&listen, &Metrics::new());
         let peer = |number| Peer::from(SocketAddr::from(([127, 0, 0, number], 1)));

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use antares_config::TENANT_BYTES_MAX;
 use http::{Request, header::HOST, uri::Authority};
 use tonic::body::Body;
 use tracing::{Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-use crate::{admission::TENANT_BYTES_MAX, connections::Link, telemetry};
+use crate::{connections::Link, telemetry};
 
 /// Characters of a server's name that are kept: as many as a name of DNS may have.
 const HOST_CHARS_MAX: usize = 255;

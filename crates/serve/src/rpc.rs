@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use antares_config::{CallerRole, Listen};
 use futures_util::FutureExt;
 use http::{Request, Response};
 use prometheus::IntGauge;
@@ -31,12 +32,11 @@ use crate::{
     call_span::span_of,
     connections::Link,
     gate::{ActsForAll, AdminProven, Caller, ClientNames, Gate, RoleProven, Stopped},
-    listen_section::Listen,
     metrics::{Metrics, RPC_SECONDS},
     openmetrics::TracedHistograms,
     operator::LoopbackOperators,
     peer::Peer,
-    roles::{CallerRole, Need, need},
+    roles::{Need, need},
     server::{Callers, ServeError},
     status::{Fault, caller_s_mistake, code_in, reason_in},
     usage::{Tab, Usage},
@@ -389,14 +389,14 @@ mod tests {
     use tower::service_fn;
 
     use super::*;
-    use crate::{Role, raw_config::RawConfig};
+    use antares_config::{ConfigFile, Role};
 
     fn layer(calls_max: usize) -> (RpcLayer, Metrics) {
         let metrics = Metrics::new();
         let sets: [&[u8]; 1] = [tonic_health::pb::FILE_DESCRIPTOR_SET];
-        let listen = RawConfig::default().check(Role::Both, &[]).unwrap().listen;
+        let listen = ConfigFile::default().check(Role::Both, &[]).unwrap().listen;
         let listen = Listen { calls_max, call_time_max: Duration::from_millis(500), ..listen };
-        let config = RawConfig::default().check(Role::Both, &[]).unwrap();
+        let config = ConfigFile::default().check(Role::Both, &[]).unwrap();
         (RpcLayer::new(&sets, &listen, Callers::of(&config), &metrics).unwrap(), metrics)
     }
 
