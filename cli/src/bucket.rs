@@ -8,7 +8,7 @@ use std::{
 };
 
 use antares_abi::Sha256Digest;
-use antares_serve::RawConfig;
+use antares_config::ConfigFile;
 use antares_tier::{CacheTier as _, ListedObject, Shared, SharedConfig, Space, StoreLocation};
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
@@ -84,9 +84,8 @@ impl CacheArgs {
         let url = match (&self.shared, &self.config) {
             (Some(url), _) => url.clone(),
             (None, Some(path)) => {
-                let raw =
-                    RawConfig::read(Some(path), None, None).map_err(|error| Failure::Usage(error.into()))?;
-                raw.shared.url
+                let file = ConfigFile::read(Some(path), None, None);
+                file.map_err(|error| Failure::Usage(error.into()))?.shared_url().to_owned()
             }
             (None, None) => String::new(),
         };

@@ -6,7 +6,8 @@ use antares_client::{
     credentials::{Credentials, TOKEN_BYTES_MAX, Token, bearer_in},
     resolve::is_private,
 };
-use antares_serve::{ClientFiles, TlsClient};
+use antares_config::ClientFiles;
+use antares_serve::TlsClient;
 use anyhow::{Context as _, anyhow};
 
 use crate::{args::credentials::CredentialArgs, failure::Failure, input};

@@ -2,11 +2,11 @@
 
 use std::{fmt::Write as _, process::ExitCode};
 
+#[cfg(feature = "server")]
+use antares_config::{ConfigError, ConfigFile};
 use antares_pool::{Layer, LayerStatus, Pool, PoolConfig, surroundings};
 #[cfg(feature = "server")]
 use antares_runner_svc::{app, embedded};
-#[cfg(feature = "server")]
-use antares_serve::{ConfigError, RawConfig, Role};
 
 use crate::{args::DoctorArgs, failure::Failure, output, workers::failed};
 
@@ -63,10 +63,8 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 #[cfg(feature = "server")]
 fn pools(args: &DoctorArgs) -> Result<[(&'static str, PoolConfig); 2], Failure> {
     let usage = |error: ConfigError| Failure::Usage(error.into());
-    let raw = RawConfig::read(args.config.as_deref(), None, None).map_err(usage)?;
-    // A runner alone says where its compiler is.
-    let role = if raw.runner.compiler_url.is_empty() { Role::Both } else { Role::Runner };
-    embedded::pool_configs(&raw.check(role, &app::layer_names()).map_err(usage)?).map_err(failed)
+    let file = ConfigFile::read(args.config.as_deref(), None, None).map_err(usage)?;
+    embedded::pool_configs(&file.check(file.role(), &app::layer_names()).map_err(usage)?).map_err(failed)
 }
 
 /// What the pools of this command are made of.

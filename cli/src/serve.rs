@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+use antares_config::Role;
 use antares_runner_svc::{app, embedded};
-use antares_serve::{Options, Request, Role};
+use antares_serve::{Options, Request};
 
 use crate::{failure::Failure, output};
 

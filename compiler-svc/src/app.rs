@@ -7,6 +7,7 @@ use antares_admin::{
     UsageService, Work,
 };
 use antares_cache::{Cache, CacheConfig, CacheError};
+use antares_config::{Config, SandboxSection};
 use antares_pool::{
     GroupConfig, Layer, Pool, PoolConfig, PoolError, Renewal, Speculation, give_large_blocks_back,
     worker_path,
@@ -19,7 +20,7 @@ use antares_proto::{
         usage_service_server::UsageServiceServer,
     },
 };
-use antares_serve::{App, Config, Health, Metrics, RawSandbox, beat, blocking, keep};
+use antares_serve::{App, Health, Metrics, beat, blocking, keep};
 use antares_tier::PlaceError;
 use antares_trust::{KeyError, Trust};
 use tonic::service::Routes;
@@ -93,9 +94,7 @@ pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
 /// # Errors
 /// The worker binary is not there.
 pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
-    let workers_max = usize::try_from(config.compiler.workers_max).unwrap_or(usize::MAX);
     let sandbox = &config.sandbox;
-    let has_groups = !sandbox.cgroup.as_os_str().is_empty();
     Ok(PoolConfig {
         allow_degraded: sandbox.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
         renewal: renewal(sandbox),
@@ -104,19 +103,16 @@ pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
             limit_indirect_branches: sandbox.limit_indirect_branches,
             own_core: sandbox.core_scheduling,
         },
-        group: has_groups.then(|| GroupConfig {
-            folder: sandbox.cgroup.clone(),
-            memory_bytes_max: config.compiler.memory_bytes_max,
-        }),
-        ..PoolConfig::new(worker_path(WORKER)?, workers_max.saturating_add(QUICK_WORKERS))
+        group: sandbox
+            .cgroup
+            .clone()
+            .map(|folder| GroupConfig { folder, memory_bytes_max: config.compiler.memory_bytes_max }),
+        ..PoolConfig::new(worker_path(WORKER)?, config.compiler.workers_max + QUICK_WORKERS)
     })
 }
 
-fn renewal(sandbox: &RawSandbox) -> Renewal {
-    Renewal {
-        workers_max: sandbox.zygote_workers_max,
-        age_max: Duration::from_millis(sandbox.zygote_age_ms_max),
-    }
+fn renewal(sandbox: &SandboxSection) -> Renewal {
+    Renewal { workers_max: sandbox.zygote_workers_max, age_max: sandbox.zygote_age_max }
 }
 
 fn cache_config(config: &Config) -> CacheConfig {
@@ -188,7 +184,7 @@ impl Compiler {
         Work {
             waiting: u64::try_from(self.shared.metrics.queue_depth.get()).unwrap_or(0),
             busy: self.shared.pool.stats().busy as u64,
-            workers_max: self.limits().workers_max,
+            workers_max: self.limits().workers_max as u64,
             cycles_total: None,
         }
     }
@@ -241,14 +237,14 @@ pub fn build_facts() -> [(&'static str, String); 6] {
 #[cfg(test)]
 mod tests {
     use antares_cache::DEFAULT_BUDGET_BYTES;
-    use antares_serve::{RawConfig, Role};
+    use antares_config::{ConfigFile, Role};
 
     use super::*;
 
     /// They stand in crates that do not know each other.
     #[test]
     fn defaults_of_the_configuration_are_those_of_store_and_pool() {
-        let config = RawConfig::default().check(Role::Compiler, &[]).unwrap();
+        let config = ConfigFile::default().check(Role::Compiler, &[]).unwrap();
         let (told, own) = (cache_config(&config), CacheConfig::new("", DEFAULT_BUDGET_BYTES));
         let limits = |config: &CacheConfig| {
             (config.budget_bytes, config.entry_bytes_max, config.free_bytes_min, config.allow_any_filesystem)

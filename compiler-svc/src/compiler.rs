@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_cache::Cache;
+use antares_config::{CompilerSection, millis};
 use antares_pool::{LayerStatus, Pool};
-use antares_serve::{Account, Flights, Leaving, Metrics, RawCompiler, chain};
+use antares_serve::{Account, Flights, Leaving, Metrics, chain};
 use antares_trust::Trust;
 use bytes::Bytes;
 use tokio::sync::{Mutex, Semaphore};
@@ -48,7 +49,7 @@ pub(crate) struct Shared {
     /// Hints change one after another.
     pub(crate) learning: Mutex<()>,
     pub(crate) signing: Signing,
-    pub(crate) limits: RawCompiler,
+    pub(crate) limits: CompilerSection,
     pub(crate) slots: Arc<Semaphore>,
     /// Of baseline compiles, which never wait for others.
     pub(crate) quick_slots: Arc<Semaphore>,
@@ -69,10 +70,10 @@ impl Compiler {
         (cache, tiers): (Cache, Tiers),
         pool: Pool,
         signing: Signing,
-        limits: &RawCompiler,
+        limits: &CompilerSection,
         metrics: &Metrics,
     ) -> Self {
-        let workers = usize::try_from(limits.workers_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        let workers = limits.workers_max;
         let shared = Shared {
             metrics: CompilerMetrics::new(metrics),
             again: Recompiles::new(limits.recompile_one_in, metrics),
@@ -99,7 +100,7 @@ impl Compiler {
 
     /// Limits as configured.
     #[must_use]
-    pub fn limits(&self) -> &RawCompiler {
+    pub fn limits(&self) -> &CompilerSection {
         &self.shared.limits
     }
 
@@ -179,7 +180,7 @@ impl Compiler {
                 }
             }
         }
-        let busy = CompileError::Busy { queue_ms_max: self.shared.limits.queue_ms_max };
+        let busy = CompileError::Busy { queue_ms_max: millis(self.shared.limits.queue_time_max) };
         Err(busy)
     }
 

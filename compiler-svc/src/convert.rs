@@ -2,9 +2,10 @@
 
 use antares_abi::{CodeTier, CompileOptions, HINTS_MAX, Hints, Isa, Seen, Sha256Digest};
 use antares_admin::{quotas, versions};
+use antares_config::{CompilerSection, millis};
 use antares_pool::LayerStatus;
 use antares_proto::v1;
-use antares_serve::{Account, Fault, RawCompiler};
+use antares_serve::{Account, Fault};
 
 use crate::{artifact::Artifact, compiler::Compiler};
 
@@ -122,25 +123,25 @@ pub(crate) fn capabilities(
     }
 }
 
-fn limits(limits: &RawCompiler, message_bytes_max: u64) -> v1::CompilerLimits {
+fn limits(limits: &CompilerSection, message_bytes_max: u64) -> v1::CompilerLimits {
     v1::CompilerLimits {
         message_bytes_max,
         script_bytes_max: limits.script_bytes_max,
         chunk_bytes_max: limits.chunk_bytes_max,
-        uploads_max: limits.uploads_max,
+        uploads_max: limits.uploads_max as u64,
         upload_bytes_max: limits.upload_bytes_max,
-        partial_uploads_max: limits.partial_uploads_max,
-        upload_keep_ms: limits.upload_keep_ms,
-        upload_idle_ms: limits.idle_ms_max,
+        partial_uploads_max: limits.partial_uploads_max as u64,
+        upload_keep_ms: millis(limits.upload_keep),
+        upload_idle_ms: millis(limits.idle_max),
         digests_max: limits.digests_max,
         compile_code_bytes_max: limits.code_bytes_max,
         compile_functions_max: limits.functions_max,
         compile_blocks_max: limits.blocks_max,
         compile_operations_max: limits.operations_max,
         compile_memory_bytes_max: limits.memory_bytes_max,
-        compile_wall_ms_max: limits.wall_ms_max,
-        compile_workers_max: limits.workers_max,
-        downloads_max: limits.downloads_max,
+        compile_wall_ms_max: millis(limits.wall_time_max),
+        compile_workers_max: limits.workers_max as u64,
+        downloads_max: limits.downloads_max as u64,
     }
 }
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use antares_abi::Sha256Digest;
+use antares_config::millis;
 use antares_serve::chain;
 
 use crate::{
@@ -42,7 +43,7 @@ impl Shared {
         if let Some(error) = &failed {
             self.metrics.note_withheld();
             // The list was lost with the process that made it; the next failure knows how often it was.
-            self.failing.note(order, error, None, Duration::from_millis(self.limits.timeout_ttl_ms));
+            self.failing.note(order, error, None, self.limits.timeout_ttl);
         }
         Ok(failed)
     }
@@ -55,7 +56,7 @@ impl Shared {
             Err(Panicked) => return Err(CompileError::Internal),
         };
         let error = failure.map(|failure| match failure.reason.as_str() {
-            TIMEOUT => CompileError::Timeout { wall_ms_max: self.limits.wall_ms_max },
+            TIMEOUT => CompileError::Timeout { wall_ms_max: millis(self.limits.wall_time_max) },
             VIOLATION => CompileError::Violation { detail: failure.detail },
             FAILED => CompileError::Failed { detail: failure.detail },
             _ => CompileError::Refused { reason: failure.reason, detail: failure.detail },
@@ -67,33 +68,32 @@ impl Shared {
     /// all else for longer each time. What has nothing to do with the script is not remembered, nor is the
     /// first worker that it loses.
     pub(crate) async fn remember(&self, order: &Order, error: &CompileError) {
-        let (reason, detail, first_ms) = match error {
+        let (reason, detail, first) = match error {
             CompileError::Refused { reason, detail } => {
-                return self.put_failure(order, (reason, detail), self.limits.refused_ttl_ms).await;
+                return self.put_failure(order, (reason, detail), self.limits.refused_ttl).await;
             }
-            CompileError::Timeout { .. } => (TIMEOUT, "", self.limits.timeout_ttl_ms),
-            CompileError::WorkerLost { detail } => (LOST, detail.as_str(), self.limits.timeout_ttl_ms),
+            CompileError::Timeout { .. } => (TIMEOUT, "", self.limits.timeout_ttl),
+            CompileError::WorkerLost { detail } => (LOST, detail.as_str(), self.limits.timeout_ttl),
             // The same compiler makes the same of the same script.
-            CompileError::Violation { detail } => (VIOLATION, detail.as_str(), self.limits.refused_ttl_ms),
-            CompileError::Failed { detail } => (FAILED, detail.as_str(), self.limits.refused_ttl_ms),
+            CompileError::Violation { detail } => (VIOLATION, detail.as_str(), self.limits.refused_ttl),
+            CompileError::Failed { detail } => (FAILED, detail.as_str(), self.limits.refused_ttl),
             _ => return,
         };
         let before = self.times_failed(order).await;
         // One loss may be the machine's fault; a script that costs a worker each time is let go.
         let spared = u32::from(reason == LOST);
-        let wait_ms = before.checked_sub(spared).map_or(0, |before| wait_ms(first_ms, before));
+        let wait_ms = before.checked_sub(spared).map_or(0, |before| wait_ms(millis(first), before));
         self.put_times_failed(order, before.saturating_add(1), wait_ms).await;
         self.failing.note(order, error, Some(before.saturating_add(1)), Duration::from_millis(wait_ms));
         if wait_ms > 0 {
-            self.put_failure(order, (reason, detail), wait_ms).await;
+            self.put_failure(order, (reason, detail), Duration::from_millis(wait_ms)).await;
         }
     }
 
-    async fn put_failure(&self, order: &Order, (reason, detail): (&str, &str), wait_ms: u64) {
+    async fn put_failure(&self, order: &Order, (reason, detail): (&str, &str), wait: Duration) {
         let (reason, detail) = (reason.to_owned(), detail.to_owned());
         let (cache, key) = (self.cache.clone(), self.failure_key(order));
-        let put =
-            blocking(move || cache.put_failure(key.0, &reason, &detail, Duration::from_millis(wait_ms)));
+        let put = blocking(move || cache.put_failure(key.0, &reason, &detail, wait));
         if let Ok(Err(error)) = put.await {
             tracing::warn!(error = chain(&error), "a failure is not remembered");
         }

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use antares_abi::{ArtifactKey, CodeTier};
 use antares_cache::{Put, Space};
+use antares_config::millis;
 use antares_pool::{Sealed, verify_library};
 use antares_serve::{chain, script_mistake};
 use antares_trust::{Facts, Refusal};
@@ -137,7 +138,7 @@ impl Shared {
                 Ok(None)
             }
             Ok(Err(error)) if error.is_for_now() => {
-                Err(CompileError::Busy { queue_ms_max: self.limits.queue_ms_max })
+                Err(CompileError::Busy { queue_ms_max: millis(self.limits.queue_time_max) })
             }
             Ok(Err(error)) => Err(internal("check a stored artifact", &error)),
             Err(Panicked) => Err(CompileError::Internal),

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use antares_serve::Signing;
+use antares_config::Signing;
 use antares_trust::LIST;
 
 /// The folder of `signing`'s keys. Keys that are still within the store, as they once were, are moved out of

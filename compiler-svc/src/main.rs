@@ -4,7 +4,8 @@
 use std::process::ExitCode;
 
 use antares_compiler_svc::app;
-use antares_serve::{Config, Host, Metrics, Options, Role};
+use antares_config::{Config, Role};
+use antares_serve::{Host, Metrics, Options};
 use anyhow::Context;
 use clap::Parser;
 

@@ -1,6 +1,6 @@
 //! Which compiles are made a second time, and what came of it.
 
-use std::sync::Arc;
+use std::{num::NonZeroU64, sync::Arc};
 
 use antares_abi::Sha256Digest;
 use antares_serve::Metrics;
@@ -40,15 +40,15 @@ impl Found {
 
 /// Which compiles are made again, and what came of it.
 pub(crate) struct Recompiles {
-    /// One in so many; 0 for none.
-    one_in: u64,
+    /// One in so many, if any are.
+    one_in: Option<NonZeroU64>,
     /// One at a time.
     pub(crate) turn: Arc<Semaphore>,
     results: IntCounterVec,
 }
 
 impl Recompiles {
-    pub(crate) fn new(one_in: u64, metrics: &Metrics) -> Self {
+    pub(crate) fn new(one_in: Option<NonZeroU64>, metrics: &Metrics) -> Self {
         let results = metrics.counters(
             "antares_recompiles_total",
             "Compiles that were made again, by whether the library was the same.",
@@ -62,7 +62,7 @@ impl Recompiles {
     }
 
     pub(crate) fn is_drawn(&self) -> bool {
-        self.one_in > 0 && rand::random::<u64>().is_multiple_of(self.one_in)
+        self.one_in.is_some_and(|one_in| rand::random::<u64>().is_multiple_of(one_in.get()))
     }
 
     pub(crate) fn note(&self, found: Found) {

@@ -40,10 +40,7 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn new(compiler: Compiler, message_bytes_max: u64) -> Self {
-        let slots = |number: u64| {
-            let number = usize::try_from(number).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
-            Arc::new(Semaphore::new(number))
-        };
+        let slots = |number: usize| Arc::new(Semaphore::new(number.min(Semaphore::MAX_PERMITS)));
         let limits = compiler.limits();
         Self {
             uploads: slots(limits.uploads_max),
@@ -59,7 +56,7 @@ impl Service {
     }
 
     fn idle(&self) -> Duration {
-        Duration::from_millis(self.compiler.limits().idle_ms_max)
+        self.compiler.limits().idle_max
     }
 
     /// `bytes` as a header and chunks, one message at a time as the reader takes them.

@@ -11,7 +11,8 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_cache::Space;
-use antares_serve::{Config, Metrics, SharedTier};
+use antares_config::{Config, SharedTier};
+use antares_serve::Metrics;
 use antares_tier::{CacheTier as _, Memory, PlaceError, Shared as SharedStore, SharedConfig, StoreLocation};
 use bytes::Bytes;
 
@@ -165,16 +166,15 @@ impl Around {
 
 #[cfg(test)]
 mod tests {
-    use antares_serve::{RawConfig, Role};
+    use antares_config::{ConfigFile, Role};
 
     use super::*;
 
     /// They stand in both crates, which do not know each other.
     #[test]
     fn defaults_of_the_configuration_are_those_of_the_tier() {
-        let mut raw = RawConfig::default();
-        raw.shared.url = "file:///folder".to_owned();
-        let config = raw.check(Role::Compiler, &[]).unwrap();
+        let file: ConfigFile = "shared.url = \"file:///folder\"".parse().unwrap();
+        let config = file.check(Role::Compiler, &[]).unwrap();
         assert_eq!(limits(&config, config.shared.as_ref().unwrap()), SharedConfig::default());
     }
 }

@@ -1,9 +1,10 @@
 //! The calls that bring scripts in: an upload, which may go on where one broke off, and how far one has come.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use antares_abi::Sha256Digest;
 use antares_cache::Owner;
+use antares_config::millis;
 use antares_proto::v1::{self, upload_request};
 use antares_serve::{CallContext, Fault, caller_s};
 use bytes::Bytes;
@@ -73,10 +74,11 @@ pub(crate) fn query_upload(
 impl Parts<'_> {
     /// The next message; none at the end.
     async fn next(&mut self) -> Result<Option<upload_request::Part>, Status> {
-        let idle_ms = self.compiler.limits().idle_ms_max;
-        let next = tokio::time::timeout(Duration::from_millis(idle_ms), self.stream.message()).await;
+        let idle = self.compiler.limits().idle_max;
+        let next = tokio::time::timeout(idle, self.stream.message()).await;
         let Ok(message) = next else {
-            return Err(Fault::aborted("UPLOAD_IDLE", format!("nothing came for {idle_ms} ms")).into());
+            let problem = format!("nothing came for {} ms", millis(idle));
+            return Err(Fault::aborted("UPLOAD_IDLE", problem).into());
         };
         match message.map_err(caller_s)? {
             None => Ok(None),

@@ -10,7 +10,8 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_cache::{Cache, Incoming};
-use antares_serve::{Metrics, RawCompiler, chain, set_gauge};
+use antares_config::CompilerSection;
+use antares_serve::{Metrics, chain, set_gauge};
 use prometheus::{IntCounter, IntCounterVec};
 use tokio::sync::Semaphore;
 
@@ -118,7 +119,7 @@ pub(crate) struct Writing {
 }
 
 impl Uploads {
-    pub(crate) fn new(limits: &RawCompiler, metrics: &Metrics) -> Arc<Self> {
+    pub(crate) fn new(limits: &CompilerSection, metrics: &Metrics) -> Arc<Self> {
         let dropped = metrics.counters(
             "antares_uploads_dropped_total",
             "Uploads that broke off and were not gone on with, by why their bytes were dropped.",
@@ -133,8 +134,8 @@ impl Uploads {
         REFUSED.iter().for_each(|why| drop(refused.with_label_values(&[why])));
         let uploads = Arc::new(Self {
             bytes_max: limits.upload_bytes_max,
-            partial_max: limits.partial_uploads_max,
-            keep: Duration::from_millis(limits.upload_keep_ms),
+            partial_max: limits.partial_uploads_max as u64,
+            keep: limits.upload_keep,
             state: Mutex::default(),
             storing: Semaphore::new(STORING_MAX),
             resumed: metrics

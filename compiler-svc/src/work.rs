@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use antares_abi::{CodeTier, parts_of};
+use antares_config::{CompilerSection, millis};
 use antares_pool::{
     ArtifactError, Compiled, Pool, PoolError, Recall, Sealed, Until, Verdict, is_exhausted,
     job::{CompileJob, CompileLimits, CompileReport, CompileSummary, Stage},
 };
-use antares_serve::{RawCompiler, chain};
+use antares_serve::chain;
 use antares_trust::Refusal;
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
@@ -25,7 +26,7 @@ const QUICK_MEMORY_BYTES_MAX: u64 = 1 << 30;
 impl Shared {
     /// The compile itself, in a worker; the library has been checked.
     pub(crate) async fn work(&self, order: &Order, elf: Bytes) -> Result<Worked, CompileError> {
-        let queue = Duration::from_millis(self.limits.queue_ms_max);
+        let queue = self.limits.queue_time_max;
         let waiting = self.metrics.waits();
         let (slots, stage) = match order.tier {
             CodeTier::Baseline => (&self.quick_slots, Stage::Baseline),
@@ -33,7 +34,7 @@ impl Shared {
         };
         let slot = tokio::time::timeout(queue, slots.clone().acquire_owned()).await;
         drop(waiting);
-        let busy = || CompileError::Busy { queue_ms_max: self.limits.queue_ms_max };
+        let busy = || CompileError::Busy { queue_ms_max: millis(queue) };
         let Ok(Ok(slot)) = slot else { return Err(busy()) };
         let is_full = order.tier == CodeTier::Full;
         // Parts of a big script go to workers that nobody else waits for.
@@ -49,7 +50,7 @@ impl Shared {
             CompileJob { options: order.options, task: stage.into(), hints: order.hints.clone(), limits };
         // The pool ends it by its own wall time; the rest is for a zygote that is being replaced.
         let recall = Recall::default();
-        let until = recall.until(Instant::now() + Duration::from_millis(limits.wall_ms_max) + queue);
+        let until = recall.until(Instant::now() + self.limits.wall_time_max + queue);
         let worked = blocking(move || {
             let began = Instant::now();
             let worked = compile(&pool, &job, &elf, workers, until);
@@ -134,13 +135,13 @@ fn judged(verdict: Verdict<Compiled>, wall_ms_max: u64) -> Result<(CompileSummar
     }
 }
 
-pub(crate) fn compile_limits(limits: &RawCompiler) -> CompileLimits {
+pub(crate) fn compile_limits(limits: &CompilerSection) -> CompileLimits {
     CompileLimits {
         code_bytes_max: limits.code_bytes_max,
         functions_max: limits.functions_max,
         blocks_max: limits.blocks_max,
         operations_max: limits.operations_max,
         memory_bytes_max: limits.memory_bytes_max,
-        wall_ms_max: limits.wall_ms_max,
+        wall_ms_max: millis(limits.wall_time_max),
     }
 }

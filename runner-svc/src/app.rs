@@ -6,9 +6,10 @@ use antares_admin::COST_MODEL;
 use antares_admin::{
     ADMIN, AdminService, ExternalScalerServer, SCALER, ScalerService, USAGE, UsageService, Work,
 };
+use antares_config::{Config, RunnerSection, WorkerReuse};
 use antares_pool::{
-    GroupConfig, Layer, Pool, PoolConfig, PoolError, RUN_MEMORY_BYTES_MAX, Renewal, Reuse, Speculation,
-    give_large_blocks_back, worker_path,
+    GroupConfig, Layer, Pool, PoolConfig, PoolError, RUN_MEMORY_BYTES_MAX, Renewal, Reuse, ReusePolicy,
+    Speculation, give_large_blocks_back, worker_path,
 };
 use antares_proto::{
     FILE_DESCRIPTOR_SET,
@@ -17,7 +18,7 @@ use antares_proto::{
         runner_service_server::RunnerServiceServer, usage_service_server::UsageServiceServer,
     },
 };
-use antares_serve::{App, Config, Health, Metrics, RawRunner, beat, blocking, keep};
+use antares_serve::{App, Health, Metrics, beat, blocking, keep};
 use tonic::service::Routes;
 
 use crate::{
@@ -65,30 +66,30 @@ pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
 /// # Errors
 /// The worker binary is not there.
 pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
-    let workers_max = usize::try_from(config.runner.workers_max).unwrap_or(usize::MAX);
     let sandbox = &config.sandbox;
-    let has_groups = !sandbox.cgroup.as_os_str().is_empty();
     Ok(PoolConfig {
         allow_degraded: sandbox.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
-        renewal: Renewal {
-            workers_max: sandbox.zygote_workers_max,
-            age_max: Duration::from_millis(sandbox.zygote_age_ms_max),
-        },
+        renewal: Renewal { workers_max: sandbox.zygote_workers_max, age_max: sandbox.zygote_age_max },
         speculation: Speculation {
             limit_store_bypass: sandbox.limit_store_bypass,
             limit_indirect_branches: sandbox.limit_indirect_branches,
             own_core: sandbox.core_scheduling,
         },
-        group: has_groups
-            .then(|| GroupConfig { folder: sandbox.cgroup.clone(), memory_bytes_max: RUN_MEMORY_BYTES_MAX }),
+        group: sandbox
+            .cgroup
+            .clone()
+            .map(|folder| GroupConfig { folder, memory_bytes_max: RUN_MEMORY_BYTES_MAX }),
         reuse: reuse(&config.runner),
-        ..PoolConfig::new(worker_path(WORKER)?, workers_max)
+        ..PoolConfig::new(worker_path(WORKER)?, config.runner.workers_max)
     })
 }
 
-fn reuse(runner: &RawRunner) -> Reuse {
+fn reuse(runner: &RunnerSection) -> Reuse {
     Reuse {
-        policy: runner.reuse.parse().unwrap_or_default(),
+        policy: match runner.reuse {
+            WorkerReuse::PerExecution => ReusePolicy::PerExecution,
+            WorkerReuse::PerArtifact => ReusePolicy::PerArtifact,
+        },
         runs_max: runner.reuse_runs_max,
         idle_max: usize::try_from(runner.idle_workers_max).unwrap_or(usize::MAX),
     }
@@ -130,7 +131,7 @@ pub fn scaler(runner: &Runner) -> ExternalScalerServer<ScalerService> {
         Work {
             waiting: runner.metrics.queue_depth(),
             busy: stats.busy as u64,
-            workers_max: runner.limits().workers_max,
+            workers_max: runner.limits().workers_max as u64,
             cycles_total: Some(runner.metrics.cycles_total()),
         }
     }))
@@ -201,6 +202,6 @@ mod tests {
     /// They stand in both crates, which do not know each other.
     #[test]
     fn defaults_of_the_configuration_are_those_of_the_pool() {
-        assert_eq!(reuse(&RawRunner::default()), Reuse::default());
+        assert_eq!(reuse(&RunnerSection::default()), Reuse::default());
     }
 }

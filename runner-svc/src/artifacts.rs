@@ -13,8 +13,9 @@ pub(crate) mod seal;
 use std::sync::{Arc, atomic::AtomicU64};
 
 use antares_abi::{ArtifactKey, Sha256Digest};
+use antares_config::RunnerSection;
 use antares_pool::{Sealed, Verdict};
-use antares_serve::{Flights, Metrics, RawRunner, chain};
+use antares_serve::{Flights, Metrics, chain};
 use prometheus::IntCounterVec;
 
 use crate::{
@@ -50,7 +51,7 @@ impl Artifacts {
     /// What `source` has, of which as much is kept ready as `limits` say.
     pub(crate) fn new(
         source: Arc<dyn ArtifactSource>,
-        limits: &RawRunner,
+        limits: &RunnerSection,
         metrics: &Metrics,
         counts: &Arc<RunnerMetrics>,
     ) -> Arc<Self> {

@@ -3,9 +3,10 @@
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use antares_compiler_svc::app as compiler;
+use antares_config::{Config, ConfigError, ConfigFile, Role};
 use antares_pool::{PoolConfig, PoolError};
 use antares_proto::FILE_DESCRIPTOR_SET;
-use antares_serve::{App, Config, ConfigError, Health, Host, HostError, Metrics, RawConfig, Role};
+use antares_serve::{App, Health, Host, HostError, Metrics};
 use tonic::service::Routes;
 
 use crate::{app as runner, source::local::LocalSource};
@@ -41,7 +42,7 @@ pub struct Both {
     pub runner: crate::Runner,
 }
 
-/// The configuration as written, with the command line's words over it. Print it with [`RawConfig::print`].
+/// The configuration as written, with the command line's words over it. Print it with [`ConfigFile::print`].
 ///
 /// # Errors
 /// The file cannot be read, is not TOML, or has keys that do not exist.
@@ -49,16 +50,16 @@ pub fn read_config(
     path: Option<&Path>,
     listen: Option<SocketAddr>,
     data: Option<&Path>,
-) -> Result<RawConfig, ConfigError> {
-    RawConfig::read(path, listen, data)
+) -> Result<ConfigFile, ConfigError> {
+    ConfigFile::read(path, listen, data)
 }
 
 /// What a configuration means for both services in one process.
 ///
 /// # Errors
 /// Every mistake, with its key.
-pub fn check_config(raw: &RawConfig) -> Result<Config, ConfigError> {
-    raw.check(Role::Both, &runner::layer_names())
+pub fn check_config(file: &ConfigFile) -> Result<Config, ConfigError> {
+    file.check(Role::Both, &runner::layer_names())
 }
 
 /// What the pools of both services are made of, by what their workers do.

@@ -3,8 +3,9 @@
 
 use std::{process::ExitCode, sync::Arc};
 
+use antares_config::{Config, Role};
 use antares_runner_svc::{RemoteSource, app};
-use antares_serve::{Config, Host, Metrics, Options, Role};
+use antares_serve::{Host, Metrics, Options};
 use anyhow::Context;
 use clap::Parser;
 

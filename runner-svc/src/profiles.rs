@@ -5,10 +5,11 @@ pub(crate) mod entry;
 pub(crate) mod push;
 pub(crate) mod store;
 
-use std::{sync::Arc, time::Duration};
+use std::{num::NonZeroU64, sync::Arc};
 
 use antares_abi::Sha256Digest;
-use antares_serve::{Config, Metrics, ProfilePush};
+use antares_config::{Config, ProfilePush};
+use antares_serve::Metrics;
 
 use crate::{
     ended::Ended,
@@ -29,10 +30,9 @@ pub(crate) struct Profiles {
 
 impl Profiles {
     pub(crate) fn new(config: &Config, metrics: &Metrics, counts: &Arc<RunnerMetrics>) -> Arc<Self> {
-        let keep = Duration::from_millis(config.runner.profile_keep_ms);
         let profiles = Arc::new(Self {
-            sample_cycles: config.runner.sample_cycles,
-            store: ProfileStore::new(keep, config.profile_push.is_some()),
+            sample_cycles: config.runner.sample_cycles.map_or(0, NonZeroU64::get),
+            store: ProfileStore::new(config.runner.profile_keep, config.profile_push.is_some()),
             push: config.profile_push.clone(),
             metrics: counts.clone(),
         });

@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Instant};
 
+use antares_config::{Config, RunnerSection};
 use antares_node::NodeError;
 use antares_pool::{LayerStatus, Pool};
-use antares_serve::{Config, Metrics, RawRunner};
+use antares_serve::Metrics;
 use antares_trust::KeyError;
 use tokio::sync::Semaphore;
 
@@ -37,7 +38,7 @@ use crate::{
 /// Runs scripts. Cheap to clone.
 #[derive(Clone)]
 pub struct Runner {
-    limits: Arc<RawRunner>,
+    limits: Arc<RunnerSection>,
     pub(crate) executor: Arc<Executor>,
     pub(crate) verifier: Arc<TransactionVerifier>,
     pub(crate) artifacts: Arc<Artifacts>,
@@ -71,7 +72,7 @@ impl Runner {
         metrics: &Metrics,
     ) -> Result<Self, BuildError> {
         let limits = &config.runner;
-        let workers = usize::try_from(limits.workers_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        let workers = limits.workers_max;
         let verdict_keys = Arc::new(VerdictKeys::open(config.verdict_keys.clone())?);
         let counts = Arc::new(RunnerMetrics::new(metrics));
         let cells = Arc::new(Cells {
@@ -94,7 +95,7 @@ impl Runner {
         let reader = TransactionReader {
             places: Arc::new(Semaphore::new(workers)),
             cells: cells.clone(),
-            settings: Settings { groups_apart: limits.groups_apart, sample_cycles: limits.sample_cycles },
+            settings: Settings { groups_apart: limits.groups_apart, sample_cycles: profiles.sample_cycles() },
         };
         let verifier = Arc::new(TransactionVerifier {
             reader,
@@ -118,14 +119,14 @@ impl Runner {
 
     /// Limits as configured.
     #[must_use]
-    pub fn limits(&self) -> &RawRunner {
+    pub fn limits(&self) -> &RunnerSection {
         &self.limits
     }
 
     /// Calls that one more caller does well to have in progress now: two for each worker, less those that
     /// wait.
     pub(crate) fn recommended_calls(&self) -> u32 {
-        let all = self.limits.workers_max.saturating_mul(2);
+        let all = self.limits.workers_max as u64 * 2;
         let free = all.saturating_sub(self.metrics.queue_depth());
         u32::try_from(free).unwrap_or(u32::MAX).max(1)
     }

@@ -32,9 +32,8 @@ pub(crate) struct Scheduler {
 
 impl Scheduler {
     /// For `workers` at once of `pool`, and at most `queue_max` calls that wait.
-    pub(crate) fn new(pool: Pool, workers: usize, queue_max: u64, metrics: &Arc<RunnerMetrics>) -> Self {
-        let waiting_max = usize::try_from(queue_max).unwrap_or(usize::MAX);
-        let slots = Arc::new(Queue::new(workers, waiting_max));
+    pub(crate) fn new(pool: Pool, workers: usize, queue_max: usize, metrics: &Arc<RunnerMetrics>) -> Self {
+        let slots = Arc::new(Queue::new(workers, queue_max));
         Self { slots, pool, spin: AdaptiveSpin::default(), metrics: metrics.clone() }
     }
 

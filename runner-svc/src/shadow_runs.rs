@@ -5,6 +5,7 @@
 pub(crate) mod comparison;
 
 use std::{
+    num::NonZeroU64,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -31,7 +32,7 @@ const AT_ONCE: usize = 2;
 
 /// Which runs are run again, and what came of it.
 pub(crate) struct ShadowRuns {
-    one_in: u64,
+    one_in: Option<NonZeroU64>,
     places: Arc<Semaphore>,
     results: IntCounterVec,
     artifacts: Arc<Artifacts>,
@@ -46,9 +47,9 @@ pub(crate) struct ShadowRun<A> {
 }
 
 impl ShadowRuns {
-    /// One in so many native runs; none for 0.
+    /// One in so many native runs, if any.
     pub(crate) fn new(
-        one_in: u64,
+        one_in: Option<NonZeroU64>,
         artifacts: &Arc<Artifacts>,
         scheduler: &Arc<Scheduler>,
         metrics: &Metrics,
@@ -71,7 +72,7 @@ impl ShadowRuns {
         time: Duration,
         work: impl FnOnce() -> A,
     ) -> Option<ShadowRun<A>> {
-        let is_drawn = || self.one_in > 0 && rand::random::<u64>() % self.one_in < runs as u64;
+        let is_drawn = || self.one_in.is_some_and(|one_in| rand::random::<u64>() % one_in < runs as u64);
         let time = time.saturating_mul(TIMES_LONGER);
         (is_asked || is_drawn()).then(|| ShadowRun { work: work(), time, is_asked })
     }

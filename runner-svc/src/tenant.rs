@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use antares_serve::{Account, CallContext, Fault, Peer, TENANT, TENANT_BYTES_MAX};
+use antares_config::TENANT_BYTES_MAX;
+use antares_serve::{Account, CallContext, Fault, Peer, TENANT};
 use tonic::Request;
 
 /// A tenant, and the peer that says that it is the one.

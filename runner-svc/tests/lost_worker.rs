@@ -44,7 +44,7 @@ fn workers_of(name: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_worker_fails_its_own_call_and_no_other() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let mut client = node.run_client();
     let call = tokio::spawn(async move { client.execute(endless()).await });
     wait_until("the worker runs", || async {

@@ -10,8 +10,9 @@ mod node;
 
 use std::sync::{Arc, Mutex};
 
+use antares_config::{ConfigFile, Role};
 use antares_proto::v1;
-use antares_serve::{RawConfig, Role, Telemetry};
+use antares_serve::Telemetry;
 use node::{Node, inline, wait_until};
 use opentelemetry_proto::tonic::{
     collector::trace::v1::{
@@ -104,12 +105,11 @@ async fn one_call_is_one_trace_down_to_the_worker_s_run() {
     let incoming = TcpListenerStream::new(listener);
     tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
 
-    let mut raw = RawConfig::default();
-    raw.trace.endpoint = format!("http://{address}");
-    let config = raw.check(Role::Both, &[]).unwrap();
+    let file: ConfigFile = format!("trace.endpoint = \"http://{address}\"").parse().unwrap();
+    let config = file.check(Role::Both, &[]).unwrap();
     let telemetry = Telemetry::start(&config, Role::Both.service_name()).unwrap();
 
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let mut request = Request::new(inline(&guest::exits(0), v1::Tier::Native));
     let parent = format!("00-{TRACE}-{CALLER}-01");
     request.metadata_mut().insert("traceparent", parent.parse().unwrap());

@@ -125,7 +125,7 @@ async fn verify(node: &Node, shared: &v1::VerifyShared, fields: &v1::Transaction
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_blob_is_hashed_once_and_copied_for_nobody() {
-    let node = Node::both(|raw| raw.runner.recheck_one_in = 0).await;
+    let node = Node::both("runner.recheck_one_in = 0").await;
     let (mut shared, fields) = parts();
     // Nothing is compiled, which would be hashed too.
     shared.tier = Tier::Interpreter.into();

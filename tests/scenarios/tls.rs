@@ -15,8 +15,9 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use antares_config::ClientFiles;
 use antares_pool::worker_path;
-use antares_serve::{ClientFiles, TlsClient};
+use antares_serve::TlsClient;
 use antares_tests::{
     authorities::{Authority, Pair},
     guests,

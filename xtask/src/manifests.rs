@@ -115,7 +115,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("antares-usage", &[]),
     ("antares-capacity", &[]),
     // What scripts may cost by default.
-    ("antares-serve", &["antares-abi", "antares-usage"]),
+    ("antares-config", &["antares-abi"]),
+    ("antares-serve", &["antares-abi", "antares-config", "antares-usage"]),
     ("antares-client", &["antares-proto"]),
     ("antares-testtool", &[]),
     // Examples, which see what others see.
@@ -146,6 +147,7 @@ const OURS: &[(&str, &[&str])] = &[
             "antares-trust",
             "antares-cache",
             "antares-tier",
+            "antares-config",
             "antares-serve",
         ],
     ),
@@ -167,6 +169,7 @@ const OURS: &[(&str, &[&str])] = &[
             "antares-pool",
             "antares-profile",
             "antares-profile-view",
+            "antares-config",
             "antares-race",
             "antares-serve",
             "antares-trust",
@@ -194,6 +197,7 @@ const OURS: &[(&str, &[&str])] = &[
             "antares-node",
             "antares-proto",
             "antares-pool",
+            "antares-config",
             "antares-serve",
             "antares-tier",
             "antares-trust",

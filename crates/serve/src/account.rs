@@ -9,25 +9,21 @@ use std::{
     time::{Duration, Instant},
 };
 
+use antares_config::{Quota, Tenancy, is_tenant};
 use aws_lc_rs::digest::{Context, SHA256};
 use http::HeaderMap;
 use prometheus::{IntCounter, IntCounterVec};
 
 use crate::{
-    auth_section::is_tenant,
     meter::Meter,
     metrics::Metrics,
     peer::Peer,
-    quota_section::{Quota, Tenancy},
     status::Fault,
     usage::{Tab, Usage},
 };
 
 /// Metadata with the caller's tenant. Calls without it have one tenant together.
 pub const TENANT: &str = "antares-tenant";
-
-/// Bytes of a tenant's name.
-pub const TENANT_BYTES_MAX: usize = 64;
 
 /// Tenants whose use is known at once; idle ones are forgotten, and when all are busy the rest has one quota
 /// together.

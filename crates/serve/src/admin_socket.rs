@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use antares_config::Listen;
 use http::{Request, Response};
 use rustix::process::geteuid;
 use tokio::{
@@ -26,7 +27,6 @@ use tower::Service;
 use crate::{
     authenticator::ByAdminSocket,
     connections::Connections,
-    listen_section::Listen,
     peer::Peer,
     server::ServeError,
     transport::{builder_of, serve_calls},

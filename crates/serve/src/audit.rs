@@ -21,6 +21,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use antares_config::Audit;
 use prometheus::IntCounter;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -29,7 +30,7 @@ use rustix::{
 };
 use serde_json::{Value, json};
 
-use crate::{audit_section::Audit, metrics::Metrics, peer::Peer, status::chain};
+use crate::{metrics::Metrics, peer::Peer, status::chain};
 
 /// Lines that wait for the disk.
 const WAITING_MAX: usize = 8_192;

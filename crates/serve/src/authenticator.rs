@@ -7,6 +7,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use antares_config::{Auth, CallerRole, Fits, Roles};
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
@@ -16,12 +17,11 @@ use webpki::EndEntityCert;
 
 use crate::{
     account::TENANT,
-    auth_section::{Auth, Fits},
     jwt::{TOKEN_BYTES_MAX, TokenError, check},
     key_set::{self, JwksError, KeySet, Reader},
     metrics::Metrics,
     reload,
-    roles::{CallerRole, Need, Roles, need},
+    roles::{Need, need},
     status::Fault,
 };
 

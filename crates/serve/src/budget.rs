@@ -10,16 +10,10 @@ use std::{
     },
 };
 
-/// One part in so many of a budget is kept for holders that have little.
-const RESERVE_PARTS: u64 = 8;
+use antares_config::{RESERVE_PARTS, open_max};
 
 /// One part in so many of the reserve is little.
 const NEWCOMERS: u64 = 4;
-
-/// What can be granted of a budget to holders that have much already.
-pub(crate) fn open_max(max: u64) -> u64 {
-    max - max / RESERVE_PARTS
-}
 
 /// Why nothing more is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,14 +6,12 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use antares_config::Tls;
 use prometheus::IntGaugeVec;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use x509_parser::{parse_x509_certificate, parse_x509_crl};
 
-use crate::{
-    metrics::Metrics,
-    tls::{Tls, items},
-};
+use crate::{metrics::Metrics, tls::items};
 
 /// The gauges, by the use of a file.
 #[derive(Clone)]

@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::{config::Config, role::Role};
+use antares_config::{Config, Role};
 
 /// Descriptors beside those that are counted: the store, logs, the runtime, the zygotes, connections for
 /// probes.
@@ -47,12 +47,14 @@ pub(crate) fn allow_files(config: &Config) -> Result<(), TooFewFiles> {
 
 fn files_of(config: &Config) -> u64 {
     let runner = &config.runner;
-    let partial = if config.role == Role::Runner { 0 } else { config.compiler.partial_uploads_max };
+    let partial = if config.role == Role::Runner { 0 } else { config.compiler.partial_uploads_max as u64 };
     let kept = runner.ready_entries_max.saturating_add(runner.hot_cells_entries_max);
+    let compile_workers = config.compiler.workers_max as u64;
+    let run_workers = runner.workers_max as u64 + runner.idle_workers_max;
     let (workers, ready) = match config.role {
-        Role::Compiler => (config.compiler.workers_max, 0),
-        Role::Runner => (runner.workers_max + runner.idle_workers_max, kept),
-        Role::Both => (config.compiler.workers_max + runner.workers_max + runner.idle_workers_max, kept),
+        Role::Compiler => (compile_workers, 0),
+        Role::Runner => (run_workers, kept),
+        Role::Both => (compile_workers + run_workers, kept),
     };
     let calls = (config.listen.calls_max as u64).saturating_mul(FILES_PER_CALL);
     let listeners = 1 + u64::from(config.listen.web.is_some());
@@ -68,13 +70,13 @@ fn files_of(config: &Config) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::raw_config::RawConfig;
+    use antares_config::ConfigFile;
 
     #[test]
     fn connections_of_browsers_count_beside_the_others() {
         let files = |text: &str| {
-            let raw: RawConfig = toml::from_str(text).unwrap();
-            files_of(&raw.check(Role::Both, &[]).unwrap())
+            let file: ConfigFile = text.parse().unwrap();
+            files_of(&file.check(Role::Both, &[]).unwrap())
         };
         let with = files("[listen]\nconnections_max = 700\n[web]\naddress = \"127.0.0.1:0\"");
         assert_eq!(with - files("[listen]\nconnections_max = 700"), 700);
@@ -82,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_no_process_may_open_is_told_with_both_numbers() {
-        let mut config = RawConfig::default().check(Role::Both, &[]).unwrap();
+        let mut config = ConfigFile::default().check(Role::Both, &[]).unwrap();
         assert!(files_of(&config) > (config.listen.connections_max + config.listen.calls_max) as u64);
         config.listen.connections_max = usize::MAX / 2;
         if getrlimit(Resource::Nofile).maximum.is_some() {

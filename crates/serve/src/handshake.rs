@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use antares_config::Tls;
 use arc_swap::ArcSwap;
 use prometheus::IntCounterVec;
 use rustls::ServerConfig;
@@ -18,7 +19,7 @@ use crate::{
     peer::Peer,
     reload,
     stream::Stream,
-    tls::{Tls, TlsError},
+    tls::{TlsError, files, load},
 };
 
 /// How a handshake ended, as the metric has it.
@@ -58,7 +59,7 @@ impl Door {
         RESULTS.iter().for_each(|result| drop(done.with_label_values(&[result])));
         reload::counters(metrics);
         let Some(tls) = tls.cloned() else { return Ok(Self::Open) };
-        let config = Arc::new(ArcSwap::from_pointee(tls.load()?));
+        let config = Arc::new(ArcSwap::from_pointee(load(&tls)?));
         let expiry = Expiry::new(metrics);
         expiry.note_server(&tls);
         let handshakes = Handshakes {
@@ -67,8 +68,8 @@ impl Door {
             places: Arc::new(Budget::new(tls.handshakes_max, (tls.handshakes_max / 2).max(1))),
             done,
         };
-        reload::watch("tls", tls.files(), metrics, move || {
-            config.store(Arc::new(tls.load()?));
+        reload::watch("tls", files(&tls), metrics, move || {
+            config.store(Arc::new(load(&tls)?));
             expiry.note_server(&tls);
             Ok::<_, TlsError>(())
         });

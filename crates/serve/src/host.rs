@@ -2,6 +2,7 @@
 
 use std::{io, panic::catch_unwind, thread, time::Duration};
 
+use antares_config::{Config, Role};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::{
     runtime::{Builder, EnterGuard, Runtime},
@@ -9,12 +10,10 @@ use tokio::{
 };
 
 use crate::{
-    config::Config,
     duties::{keep, tell_panics},
     files::{TooFewFiles, allow_files},
     health::Health,
     metrics::Metrics,
-    role::Role,
     server::{App, Callers, ServeError, Server, stop_signal},
     telemetry::{Telemetry, TelemetryError},
 };
@@ -176,7 +175,7 @@ mod tests {
     use rustix::process::dumpable_behavior;
 
     use super::*;
-    use crate::raw_config::RawConfig;
+    use antares_config::ConfigFile;
 
     #[test]
     fn the_environment_cannot_stop_a_service_from_having_threads() {
@@ -191,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_service_cannot_be_dumped() {
-        let config = RawConfig::default().check(Role::Compiler, &[]).unwrap();
+        let config = ConfigFile::default().check(Role::Compiler, &[]).unwrap();
         assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::Dumpable);
         Host::start(&config, Role::Compiler).unwrap();
         assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);

@@ -3,6 +3,7 @@
 
 use std::{path::Path, time::Duration};
 
+use antares_config::Jwt;
 use aws_lc_rs::{
     rand::SystemRandom,
     signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     jwt::{TOKEN_BYTES_MAX, TokenError, check},
-    key_set::{Jwt, KeySet},
+    key_set::KeySet,
 };
 
 #[derive(Deserialize)]

@@ -1,8 +1,9 @@
 //! The keys of an issuer as its file has them (JWKS): what verifies tokens is taken, the rest is skipped and
 //! named.
 
-use std::{collections::HashMap, path::PathBuf, time::Duration};
+use std::{collections::HashMap, path::PathBuf};
 
+use antares_config::Jwt;
 use jsonwebtoken::{
     Algorithm, DecodingKey, DecodingKeyKind, Validation,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse},
@@ -29,19 +30,6 @@ const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1024;
 
 /// What becomes of a key, as the metric has it.
 const STATES: [&str; 2] = ["skipped", "taken"];
-
-/// Whose tokens are taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Jwt {
-    /// File with the keys of the issuer (JWKS).
-    pub jwks: PathBuf,
-    /// `iss` that a token must have.
-    pub issuer: String,
-    /// `aud` that a token must have among its.
-    pub audience: String,
-    /// How far clocks may be apart.
-    pub leeway: Duration,
-}
 
 /// Why a JWKS file is of no use.
 #[derive(Debug, thiserror::Error)]

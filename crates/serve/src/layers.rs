@@ -43,6 +43,7 @@ mod trace;
 
 use std::sync::Arc;
 
+use antares_config::Listen;
 use http::{Request, Response};
 use tonic::body::Body;
 use tower::{Service, ServiceBuilder};
@@ -70,7 +71,6 @@ use crate::{
     account::Accounts,
     audit::Auditor,
     authenticator::Authenticator,
-    listen_section::Listen,
     metrics::Metrics,
     server::{Callers, ServeError},
     usage::Usage,
@@ -175,18 +175,16 @@ mod tests {
     use tower::service_fn;
 
     use super::*;
-    use crate::{
-        Role,
-        raw_config::RawConfig,
-        status::{code_in, reason_in},
-    };
+    use antares_config::{ConfigFile, Role};
+
+    use crate::status::{code_in, reason_in};
 
     fn layers(calls_max: usize) -> (Layers, Metrics) {
         let metrics = Metrics::new();
         let sets: [&[u8]; 1] = [tonic_health::pb::FILE_DESCRIPTOR_SET];
-        let listen = RawConfig::default().check(Role::Both, &[]).unwrap().listen;
+        let listen = ConfigFile::default().check(Role::Both, &[]).unwrap().listen;
         let listen = Listen { calls_max, call_time_max: Duration::from_millis(500), ..listen };
-        let config = RawConfig::default().check(Role::Both, &[]).unwrap();
+        let config = ConfigFile::default().check(Role::Both, &[]).unwrap();
         (Layers::new(&sets, &listen, Callers::of(&config), &metrics).unwrap(), metrics)
     }
 

@@ -8,9 +8,10 @@ use std::{
     process::ExitCode,
 };
 
+use antares_config::{Config, ConfigError, ConfigFile, Role};
 use clap::Args;
 
-use crate::{config::Config, config_error::ConfigError, raw_config::RawConfig, role::Role, status::chain};
+use crate::status::chain;
 
 /// Exit status where the configuration is of no use.
 const EXIT_USAGE: u8 = 2;
@@ -50,7 +51,7 @@ impl Options {
     /// # Errors
     /// What is wrong with the configuration.
     pub fn resolve(&self, role: Role, layers: &[&str]) -> Result<Request, ConfigError> {
-        let raw = RawConfig::read(self.config.as_deref(), self.listen, self.data.as_deref())?;
+        let raw = ConfigFile::read(self.config.as_deref(), self.listen, self.data.as_deref())?;
         let config = raw.check(role, layers)?;
         Ok(match (self.print_config, self.check_config) {
             (true, _) => Request::Print(raw.print()?),

@@ -11,30 +11,18 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::check::Checker;
-
 /// What programs ask for, which says nothing that a stranger's page could use; scrapers and probes use any
 /// name.
 const FOR_ALL: [&str; 3] = ["/metrics", "/healthz", "/livez"];
 
-/// Longest name of a host, bytes.
-const HOST_BYTES_MAX: usize = 253;
-
 /// The names of the configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PageHosts(Arc<[String]>);
+#[derive(Clone, Debug)]
+pub(crate) struct PageHosts(Arc<[String]>);
 
 impl PageHosts {
-    pub(crate) fn check(names: &[String], checker: &mut Checker) -> Self {
-        let is_name = |name: &String| {
-            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-            (1..=HOST_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain)
-        };
-        for name in names.iter().filter(|name| !is_name(name)) {
-            checker
-                .note("metrics.hosts", format!("{name:?} is no name of a host; leave out ports and schemes"));
-        }
-        Self(names.iter().map(|name| name.to_ascii_lowercase()).collect())
+    /// `names` are in lower case.
+    pub(crate) fn new(names: Arc<[String]>) -> Self {
+        Self(names)
     }
 
     fn has(&self, authority: &Authority) -> bool {

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use antares_config::{AdminAccess, Audit, Auth, Config, Listen, Tenancy, Tls, UsageSection};
 use antares_usage::UsageError;
 use axum::middleware;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
@@ -22,11 +23,7 @@ use tonic_reflection::server as reflection;
 use tower::Layer as _;
 
 use crate::{
-    admin_section::AdminAccess,
     admin_socket::{self, AdminSocket},
-    audit_section::Audit,
-    auth_section::Auth,
-    config::Config,
     connections::Connections,
     duties,
     handshake::Door,
@@ -34,17 +31,15 @@ use crate::{
     http::{self, HttpListener},
     key_set::JwksError,
     layers::Layers,
-    listen_section::Listen,
     listener::bind,
     log_writer,
     metrics::Metrics,
     page::{Page, StatusTable},
-    quota_section::Tenancy,
+    page_hosts::PageHosts,
     status_page::StatusPage,
-    tls::{Tls, TlsError},
+    tls::TlsError,
     transport::{self, LINGER, Protocol, Way},
     usage::Usage,
-    usage_section::UsageSection,
     web::WebLayer,
 };
 
@@ -78,7 +73,7 @@ pub struct Callers<'a> {
     /// What tenants may use up, and what they see of each other.
     pub tenancy: &'a Tenancy,
     /// Where it is kept what tenants used.
-    pub usage: &'a UsageSection,
+    pub usage: Option<&'a UsageSection>,
     /// Where the audit log goes.
     pub audit: &'a Audit,
 }
@@ -88,7 +83,7 @@ impl<'a> Callers<'a> {
     #[must_use]
     pub fn of(config: &'a Config) -> Self {
         let Config { tls, auth, admin, tenancy, usage, audit, .. } = config;
-        Self { tls: tls.as_ref(), auth, admin, tenancy, usage, audit }
+        Self { tls: tls.as_ref(), auth, admin, tenancy, usage: usage.as_ref(), audit }
     }
 }
 
@@ -198,7 +193,9 @@ impl Server {
                 builder().with_service_name("grpc.reflection.v1alpha.ServerReflection").build_v1alpha()?;
             routes = routes.add_service(v1).add_service(v1alpha);
         }
-        layers.usage().watch(callers.usage.flush);
+        if let Some(section) = callers.usage {
+            layers.usage().watch(section.flush);
+        }
         log_writer::watch(&metrics);
         duties::watch(&metrics);
         let door = Door::new(callers.tls, &metrics)?;
@@ -303,7 +300,7 @@ impl Server {
             let listener = HttpListener::new(listener, &self.metrics);
             let router = http::router(self.metrics.clone(), self.health.clone(), self.status);
             let router = self.pages.iter().cloned().fold(router, |router, page| page.add_to(router));
-            let hosts = listen.page_hosts.clone();
+            let hosts = PageHosts::new(listen.page_hosts.clone());
             let pass = middleware::from_fn(move |request, next| hosts.clone().pass(request, next));
             let router = router.layer(pass);
             tokio::spawn(axum::serve(listener, router).into_future())

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use antares_config::{Config, Log, Trace};
 use http::HeaderMap;
 use opentelemetry::{
     Context, InstrumentationScope, KeyValue, global,
@@ -31,7 +32,6 @@ use tracing_subscriber::{
 };
 
 use crate::{
-    config::{Config, Log, Trace},
     last_errors::LastErrors,
     log_rate::LogRate,
     log_writer::{self, LogWriter},

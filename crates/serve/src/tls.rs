@@ -5,9 +5,9 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
+use antares_config::Tls;
 use rustls::{
     RootCertStore, ServerConfig,
     crypto::CryptoProvider,
@@ -23,23 +23,6 @@ pub(crate) const ALPN: &[u8] = b"h2";
 
 /// Longest file that is read, bytes: a mistaken path shall not fill the memory.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-
-/// How a listener speaks TLS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tls {
-    /// The server's certificate and those between it and its authority.
-    pub certificate: PathBuf,
-    /// Its private key.
-    pub key: PathBuf,
-    /// The authorities of clients; without it no client is asked for a certificate.
-    pub client_ca: Option<PathBuf>,
-    /// What these authorities have revoked.
-    pub client_crl: Option<PathBuf>,
-    /// Time that a handshake may take.
-    pub handshake_time_max: Duration,
-    /// Handshakes under way at once; half of them of one peer.
-    pub handshakes_max: u64,
-}
 
 /// Why files are of no use for TLS.
 #[derive(Debug, thiserror::Error)]
@@ -97,41 +80,38 @@ pub enum TlsError {
     NoSystemAuthorities,
 }
 
-impl Tls {
-    /// All files, for whoever watches them.
-    pub(crate) fn files(&self) -> Vec<PathBuf> {
-        let always = [self.certificate.clone(), self.key.clone()];
-        always.into_iter().chain(self.client_ca.clone()).chain(self.client_crl.clone()).collect()
-    }
+/// All files, for whoever watches them.
+pub(crate) fn files(tls: &Tls) -> Vec<PathBuf> {
+    let always = [tls.certificate.clone(), tls.key.clone()];
+    always.into_iter().chain(tls.client_ca.clone()).chain(tls.client_crl.clone()).collect()
+}
 
-    /// What the files say now.
-    pub(crate) fn load(&self) -> Result<ServerConfig, TlsError> {
-        let (chain, key) = pair(&self.certificate, &self.key)?;
-        let builder =
-            ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-        let builder = match &self.client_ca {
-            Some(path) => {
-                let roots = Arc::new(authorities(path)?);
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
-                let lists = self.client_crl.as_deref().map_or(Ok(Vec::new()), revocations)?;
-                // Of certificates that no list speaks about nothing is known but that they are fine.
-                let verifier = verifier.with_crls(lists).allow_unknown_revocation_status();
-                builder.with_client_cert_verifier(verifier.build()?)
-            }
-            None => builder.with_no_client_auth(),
-        };
-        let mut config = builder.with_single_cert(chain, key).map_err(|source| TlsError::Pair {
-            certificate: self.certificate.clone(),
-            key: self.key.clone(),
-            source,
-        })?;
-        config.alpn_protocols = vec![ALPN.to_vec()];
-        // A session that is taken up again would not show its certificate again, which may be revoked by
-        // then.
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-        Ok(config)
-    }
+/// What the files say now.
+pub(crate) fn load(tls: &Tls) -> Result<ServerConfig, TlsError> {
+    let (chain, key) = pair(&tls.certificate, &tls.key)?;
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let builder = match &tls.client_ca {
+        Some(path) => {
+            let roots = Arc::new(authorities(path)?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
+            let lists = tls.client_crl.as_deref().map_or(Ok(Vec::new()), revocations)?;
+            // Of certificates that no list speaks about nothing is known but that they are fine.
+            let verifier = verifier.with_crls(lists).allow_unknown_revocation_status();
+            builder.with_client_cert_verifier(verifier.build()?)
+        }
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(|source| TlsError::Pair {
+        certificate: tls.certificate.clone(),
+        key: tls.key.clone(),
+        source,
+    })?;
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    // A session that is taken up again would not show its certificate again, which may be revoked by
+    // then.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(config)
 }
 
 /// Ciphers, curves and signatures: the defaults of the library.

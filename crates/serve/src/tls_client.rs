@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use antares_config::ClientFiles;
 use arc_swap::ArcSwap;
 use http::Uri;
 use hyper_util::rt::TokioIo;
@@ -27,44 +28,31 @@ use crate::{
 /// How long a server may take for its first word after the handshake before the connection is taken as it is.
 const FIRST_WORD_MAX: Duration = Duration::from_millis(500);
 
-/// Files of a client.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClientFiles {
-    /// Authorities of servers; without it the system's.
-    pub ca: Option<PathBuf>,
-    /// The client's certificate and those above it.
-    pub certificate: Option<PathBuf>,
-    /// Its private key.
-    pub key: Option<PathBuf>,
+fn load_files(files: &ClientFiles) -> Result<ClientConfig, TlsError> {
+    let roots = match &files.ca {
+        Some(path) => authorities(path)?,
+        None => system_authorities()?,
+    };
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots);
+    let mut config = match (&files.certificate, &files.key) {
+        (Some(certificate), Some(key)) => {
+            let (chain, der) = pair(certificate, key)?;
+            builder.with_client_auth_cert(chain, der).map_err(|source| TlsError::Pair {
+                certificate: certificate.clone(),
+                key: key.clone(),
+                source,
+            })?
+        }
+        _ => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(config)
 }
 
-impl ClientFiles {
-    fn load(&self) -> Result<ClientConfig, TlsError> {
-        let roots = match &self.ca {
-            Some(path) => authorities(path)?,
-            None => system_authorities()?,
-        };
-        let builder = ClientConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots);
-        let mut config = match (&self.certificate, &self.key) {
-            (Some(certificate), Some(key)) => {
-                let (chain, der) = pair(certificate, key)?;
-                builder.with_client_auth_cert(chain, der).map_err(|source| TlsError::Pair {
-                    certificate: certificate.clone(),
-                    key: key.clone(),
-                    source,
-                })?
-            }
-            _ => builder.with_no_client_auth(),
-        };
-        config.alpn_protocols = vec![ALPN.to_vec()];
-        Ok(config)
-    }
-
-    fn all(&self) -> Vec<PathBuf> {
-        [&self.ca, &self.certificate, &self.key].into_iter().flatten().cloned().collect()
-    }
+fn all_of(files: &ClientFiles) -> Vec<PathBuf> {
+    [&files.ca, &files.certificate, &files.key].into_iter().flatten().cloned().collect()
 }
 
 fn system_authorities() -> Result<RootCertStore, TlsError> {
@@ -87,7 +75,7 @@ impl TlsClient {
     /// # Errors
     /// One of them is of no use.
     pub fn load(files: &ClientFiles) -> Result<Self, TlsError> {
-        Ok(Self { config: Arc::new(ArcSwap::from_pointee(files.load()?)), host: None })
+        Ok(Self { config: Arc::new(ArcSwap::from_pointee(load_files(files)?)), host: None })
     }
 
     /// As [`TlsClient::load`], and reads them again whenever they change: connections from then on use what
@@ -99,8 +87,8 @@ impl TlsClient {
         let client = Self::load(files)?;
         let (config, files, expiry) = (client.config.clone(), files.clone(), Expiry::new(metrics));
         expiry.note_client(files.ca.as_deref(), files.certificate.as_deref());
-        reload::watch("client_tls", files.all(), metrics, move || {
-            config.store(Arc::new(files.load()?));
+        reload::watch("client_tls", all_of(&files), metrics, move || {
+            config.store(Arc::new(load_files(&files)?));
             expiry.note_client(files.ca.as_deref(), files.certificate.as_deref());
             Ok::<_, TlsError>(())
         });

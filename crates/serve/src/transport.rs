@@ -4,6 +4,7 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
+use antares_config::Listen;
 use http::{Request, Response};
 use hyper::{
     body::Incoming,
@@ -26,7 +27,6 @@ use tower::Service;
 use crate::{
     connections::{Closed, Connections, Link, Place},
     handshake::Door,
-    listen_section::Listen,
     listener::{Connection, accept},
     unread::Unread,
 };

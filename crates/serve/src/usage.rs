@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use antares_usage::{Amounts, Ledger, NO_TENANT, UNPROVEN, UsageError};
+use antares_config::UsageSection;
+use antares_usage::{Amounts, Ledger, LedgerConfig, NO_TENANT, UNPROVEN, UsageError};
 
 use crate::{
     duties::{blocking, keep},
     metrics::{Metrics, set_total},
-    usage_section::UsageSection,
 };
 
 /// Name of the task that writes it down.
@@ -17,6 +17,20 @@ const TASK: &str = "usage";
 #[derive(Clone, Debug, Default)]
 pub struct Usage(Option<Arc<Ledger>>);
 
+/// Hours of use that are kept of a day.
+const HOURS_OF_DAY: u64 = 24;
+
+/// None where nothing is kept.
+fn ledger(section: &UsageSection) -> Option<LedgerConfig> {
+    let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    Some(LedgerConfig {
+        folder: section.dir.clone()?,
+        hours_max: number(section.keep_days.saturating_mul(HOURS_OF_DAY)),
+        tenants_max: number(section.tenants_max),
+        export: section.export_dir.clone(),
+    })
+}
+
 /// A tenant's page in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tab {
@@ -25,7 +39,7 @@ pub(crate) struct Tab {
 }
 
 impl Usage {
-    pub(crate) fn open(section: &UsageSection, metrics: &Metrics) -> Result<Self, UsageError> {
+    pub(crate) fn open(section: Option<&UsageSection>, metrics: &Metrics) -> Result<Self, UsageError> {
         let errors = metrics.counters(
             "antares_usage_errors_total",
             "What went wrong with keeping what tenants used: a flush, a file that was read, an export.",
@@ -33,7 +47,7 @@ impl Usage {
         );
         let counters = ["flush", "read", "export"].map(|kind| errors.with_label_values(&[kind]));
         // Where nothing is kept they stay at 0: an alert that finds no series looks like one that is silent.
-        let Some(config) = section.ledger.clone() else { return Ok(Self(None)) };
+        let Some(config) = section.and_then(ledger) else { return Ok(Self(None)) };
         let ledger = Arc::new(Ledger::open(config)?);
         let read = ledger.clone();
         metrics.before_scrape(move || {

@@ -47,7 +47,7 @@ pub(crate) struct Diagnoses {
 
 impl Diagnoses {
     pub(crate) fn new(
-        workers_max: u64,
+        workers_max: usize,
         artifacts: &Arc<Artifacts>,
         scheduler: &Arc<Scheduler>,
         metrics: &Metrics,
@@ -58,7 +58,7 @@ impl Diagnoses {
             results.with_label_values(&[result]);
         }
         // Half of the workers at most: others have runs that have not failed.
-        let places = usize::try_from(workers_max / 2).unwrap_or(usize::MAX).clamp(1, DIAGNOSES_AT_ONCE_MAX);
+        let places = (workers_max / 2).clamp(1, DIAGNOSES_AT_ONCE_MAX);
         let (artifacts, scheduler) = (artifacts.clone(), scheduler.clone());
         Self { places: Semaphore::new(places), results, artifacts, scheduler }
     }

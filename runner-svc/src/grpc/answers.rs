@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use antares_config::millis;
 use antares_serve::{Fault, HeldBytes, caller_s};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
@@ -72,15 +73,15 @@ pub(crate) async fn serve<T>(
 /// nothing, is ended.
 pub(crate) async fn next_message<M>(
     messages: &mut Streaming<M>,
-    idle_ms: u64,
+    idle: Duration,
     is_waiting: impl Fn() -> bool,
 ) -> Result<Option<M>, Status> {
     loop {
-        match timeout(Duration::from_millis(idle_ms), messages.message()).await {
+        match timeout(idle, messages.message()).await {
             Ok(message) => return message.map_err(caller_s),
             Err(_) if is_waiting() => {}
             Err(_) => {
-                let problem = format!("no input came for {idle_ms} ms");
+                let problem = format!("no input came for {} ms", millis(idle));
                 return Err(Fault::aborted("SESSION_IDLE", problem).into());
             }
         }

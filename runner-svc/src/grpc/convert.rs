@@ -4,16 +4,17 @@
 pub(crate) mod batch;
 pub(crate) mod transaction;
 
-use std::time::Duration;
+use std::{num::NonZeroU64, time::Duration};
 
 use antares_abi::{CodeTier, CompileOptions, Isa};
 use antares_admin::{quotas, versions};
+use antares_config::{RunnerSection, millis};
 use antares_pool::{
     LayerStatus,
     job::{RunJob, RunOutcome, RunReport, Tier},
 };
 use antares_proto::v1;
-use antares_serve::{Account, Fault, RawRunner};
+use antares_serve::{Account, Fault};
 use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 use bytes::Bytes;
 
@@ -69,7 +70,7 @@ impl Violations {
 }
 
 /// A request as an order, or everything that is wrong with it.
-pub(crate) fn order(request: v1::ExecuteRequest, limits: &RawRunner) -> Result<Order, Fault> {
+pub(crate) fn order(request: v1::ExecuteRequest, limits: &RunnerSection) -> Result<Order, Fault> {
     let mut wrong = Violations::default();
     let tier = tier(request.tier, &mut wrong);
     let source = request.script.unwrap_or_default();
@@ -86,7 +87,7 @@ pub(crate) fn order(request: v1::ExecuteRequest, limits: &RawRunner) -> Result<O
         args: args.into_iter().map(Vec::from).collect(),
         cycles_max: run.cycles_max,
         debug_bytes_max: run.debug_bytes_max,
-        sample_cycles: limits.sample_cycles,
+        sample_cycles: limits.sample_cycles.map_or(0, NonZeroU64::get),
         sample_salt: request.sample_salt.unwrap_or_else(next_salt),
     };
     let run_time = Duration::from_millis(run.deadline_ms);
@@ -100,10 +101,11 @@ struct Run {
     debug_bytes_max: u64,
 }
 
-fn run_limits(asked: v1::RunLimits, limits: &RawRunner, wrong: &mut Violations) -> Run {
+fn run_limits(asked: v1::RunLimits, limits: &RunnerSection, wrong: &mut Violations) -> Run {
+    let deadline_ms_max = millis(limits.deadline_max);
     let run = Run {
         cycles_max: asked.max_cycles.unwrap_or(limits.max_cycles_default),
-        deadline_ms: asked.deadline_ms.unwrap_or(limits.deadline_ms_max).min(limits.deadline_ms_max),
+        deadline_ms: asked.deadline_ms.unwrap_or(deadline_ms_max).min(deadline_ms_max),
         debug_bytes_max: asked.debug_bytes_max.unwrap_or(limits.debug_bytes_max).min(limits.debug_bytes_max),
     };
     wrong.at_most("limits.max_cycles", run.cycles_max, limits.max_cycles_max, "");
@@ -121,7 +123,7 @@ fn arguments(args: Vec<Bytes>, text: Vec<String>, wrong: &mut Violations) -> Vec
     if text.is_empty() { args } else { text.into_iter().map(Bytes::from).collect() }
 }
 
-fn check_args(args: &[Bytes], limits: &RawRunner, wrong: &mut Violations) {
+fn check_args(args: &[Bytes], limits: &RunnerSection, wrong: &mut Violations) {
     wrong.at_most("args", args.len() as u64, limits.args_max, " arguments");
     let bytes: u64 = args.iter().map(|arg| arg.len() as u64).sum();
     wrong.at_most("args", bytes, limits.args_bytes_max, " bytes together");
@@ -129,7 +131,7 @@ fn check_args(args: &[Bytes], limits: &RawRunner, wrong: &mut Violations) {
 
 fn script(
     source: Option<v1::script::Source>,
-    limits: &RawRunner,
+    limits: &RunnerSection,
     wrong: &mut Violations,
 ) -> Result<Option<Script>, Fault> {
     match source {
@@ -315,7 +317,7 @@ pub(crate) fn capabilities(
     }
 }
 
-fn runner_limits(limits: &RawRunner, message_bytes_max: u64) -> v1::RunnerLimits {
+fn runner_limits(limits: &RunnerSection, message_bytes_max: u64) -> v1::RunnerLimits {
     v1::RunnerLimits {
         message_bytes_max,
         script_bytes_max: limits.script_bytes_max,
@@ -324,9 +326,9 @@ fn runner_limits(limits: &RawRunner, message_bytes_max: u64) -> v1::RunnerLimits
         request_id_bytes_max: limits.request_id_bytes_max,
         max_cycles_default: limits.max_cycles_default,
         max_cycles_max: limits.max_cycles_max,
-        deadline_ms_max: limits.deadline_ms_max,
+        deadline_ms_max: millis(limits.deadline_max),
         debug_bytes_max: limits.debug_bytes_max,
-        run_workers_max: limits.workers_max,
+        run_workers_max: limits.workers_max as u64,
         batch_runs_max: limits.batch_runs_max,
         session_inputs_max: SESSION_INPUTS_MAX as u64,
         transaction_bytes_max: TRANSACTION_BYTES_MAX as u64,
@@ -344,14 +346,13 @@ fn layer(status: &LayerStatus) -> v1::SandboxLayer {
 
 #[cfg(test)]
 mod tests {
-    use antares_serve::RawConfig;
     use tonic::Status;
     use tonic_types::StatusExt;
 
     use super::*;
 
-    fn limits() -> RawRunner {
-        RawConfig::default().runner
+    fn limits() -> RunnerSection {
+        RunnerSection::default()
     }
 
     fn request() -> v1::ExecuteRequest {
@@ -375,7 +376,7 @@ mod tests {
         let order = order(request(), &limits()).unwrap();
         assert_eq!(order.job.options, CompileOptions { vm_version: 2, isa: Isa::of_version(2) });
         assert_eq!((order.job.tier, order.job.cycles_max), (Tier::Auto, limits().max_cycles_default));
-        assert_eq!(order.run_time, Duration::from_millis(limits().deadline_ms_max));
+        assert_eq!(order.run_time, limits().deadline_max);
     }
 
     #[test]
@@ -435,7 +436,7 @@ mod tests {
             debug_bytes_max: Some(u64::MAX),
         });
         let order = order(request, &limits()).unwrap();
-        assert_eq!(order.run_time, Duration::from_millis(limits().deadline_ms_max));
+        assert_eq!(order.run_time, limits().deadline_max);
         assert_eq!(order.job.debug_bytes_max, limits().debug_bytes_max);
     }
 

@@ -1,6 +1,6 @@
 //! The calls of `RunnerService`.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use antares_proto::v1::{self, runner_service_server};
 use antares_serve::CallContext;
@@ -52,7 +52,7 @@ impl Service {
 
     /// When the call of `request` must have ended.
     fn deadline<T>(&self, request: &Request<T>) -> Instant {
-        let longest = Instant::now() + Duration::from_millis(self.runner.limits().call_ms_max);
+        let longest = Instant::now() + self.runner.limits().call_time_max;
         CallContext::of(request).deadline().map_or(longest, |deadline| deadline.min(longest))
     }
 }

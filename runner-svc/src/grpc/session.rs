@@ -59,7 +59,7 @@ impl Session {
         answers: &Answers<v1::ExecuteSessionResponse>,
     ) -> Result<(), Status> {
         let limits = self.runner.limits();
-        let first = next_message(&mut inputs, limits.session_idle_ms_max, || false).await?;
+        let first = next_message(&mut inputs, limits.session_idle_max, || false).await?;
         let Some(Message::Start(start)) = first.and_then(|first| first.message) else {
             return Err(no_start());
         };
@@ -119,7 +119,7 @@ impl Session {
         let limits = self.runner.limits();
         let shares = Arc::new(Semaphore::new(SESSION_BYTES_MAX as usize));
         let is_waiting = || shares.available_permits() < SESSION_BYTES_MAX as usize;
-        while let Some(message) = next_message(&mut inputs, limits.session_idle_ms_max, is_waiting).await? {
+        while let Some(message) = next_message(&mut inputs, limits.session_idle_max, is_waiting).await? {
             let (id, input) = session_input(message, limits)?;
             let bytes: usize = input.iter().map(|arg| arg.len() + size_of::<Vec<u8>>()).sum();
             let share =

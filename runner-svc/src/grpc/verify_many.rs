@@ -2,8 +2,9 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use antares_config::RunnerSection;
 use antares_proto::v1::{self, shared_transaction::Transaction, verify_transaction_request as whole};
-use antares_serve::{Account, Fault, HeldBytes, RawRunner, RequestBytes};
+use antares_serve::{Account, Fault, HeldBytes, RequestBytes};
 use bytes::Bytes;
 use prost::Message as _;
 use tokio::{sync::Semaphore, task::JoinSet};
@@ -53,8 +54,7 @@ pub(crate) struct Many {
 impl Runner {
     /// Transactions of one caller that are in progress at once, in a batch or a session.
     pub(crate) fn shared_transactions_max(&self) -> usize {
-        let workers = usize::try_from(self.limits().workers_max).unwrap_or(usize::MAX);
-        workers.saturating_mul(4).clamp(SHARED_TRANSACTIONS_MIN, SHARED_TRANSACTIONS_MAX)
+        (self.limits().workers_max * 4).clamp(SHARED_TRANSACTIONS_MIN, SHARED_TRANSACTIONS_MAX)
     }
 
     /// Gets ready for transactions that share `shared`.
@@ -176,7 +176,11 @@ impl Many {
 
 impl Table {
     /// `transaction` with all that it has of the table.
-    fn order(&self, transaction: v1::SharedTransaction, limits: &RawRunner) -> Result<VerifyOrder, Fault> {
+    fn order(
+        &self,
+        transaction: v1::SharedTransaction,
+        limits: &RunnerSection,
+    ) -> Result<VerifyOrder, Fault> {
         let v1::SharedTransaction { transaction, cell_deps, headers, group, sample_salt, .. } = transaction;
         let transaction = match transaction {
             None => return Err(wrong("transaction", "is needed: mock_json, fields or bare")),
@@ -250,8 +254,6 @@ pub(crate) fn wrong(field: &str, problem: &str) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use antares_serve::RawConfig;
-
     use super::*;
 
     fn table() -> Table {
@@ -263,7 +265,7 @@ mod tests {
     }
 
     fn order(transaction: v1::SharedTransaction) -> Result<VerifyOrder, Fault> {
-        table().order(transaction, &RawConfig::default().runner)
+        table().order(transaction, &RunnerSection::default())
     }
 
     fn fields(cell_deps: &[u32], headers: &[u32]) -> v1::SharedTransaction {

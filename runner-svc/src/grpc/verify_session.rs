@@ -69,8 +69,8 @@ impl VerifySession {
         mut messages: Streaming<v1::VerifySessionRequest>,
         answers: &Answers<v1::VerifySessionResponse>,
     ) -> Result<(), Status> {
-        let idle_ms = self.runner.limits().session_idle_ms_max;
-        let first = next_message(&mut messages, idle_ms, || false).await?;
+        let idle = self.runner.limits().session_idle_max;
+        let first = next_message(&mut messages, idle, || false).await?;
         let Some(Message::Start(shared)) = first.and_then(|first| first.message) else {
             return Err(no_start());
         };
@@ -106,10 +106,10 @@ impl VerifySession {
         mut messages: Streaming<v1::VerifySessionRequest>,
         in_progress: &mut InProgress,
     ) -> Result<(), Status> {
-        let idle_ms = self.runner.limits().session_idle_ms_max;
+        let idle = self.runner.limits().session_idle_max;
         loop {
             let is_waiting = || in_progress.turns.available_permits() < in_progress.turns_max;
-            let Some(message) = next_message(&mut messages, idle_ms, is_waiting).await? else {
+            let Some(message) = next_message(&mut messages, idle, is_waiting).await? else {
                 return Ok(());
             };
             match message.message {

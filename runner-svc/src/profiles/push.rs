@@ -9,11 +9,13 @@ mod pyroscope;
 mod window;
 
 use std::{
+    num::NonZeroU64,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use antares_serve::{ProfilePush, keep};
+use antares_config::ProfilePush;
+use antares_serve::keep;
 use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval_at, timeout},
@@ -73,7 +75,7 @@ pub(crate) fn start(runner: &Runner) {
     let Some(settings) = runner.profiles.push.clone() else { return };
     let mut receivers = Vec::new();
     if let Some(endpoint) = &settings.otlp_endpoint {
-        match Otlp::new(endpoint, runner.limits().sample_cycles) {
+        match Otlp::new(endpoint, runner.limits().sample_cycles.map_or(0, NonZeroU64::get)) {
             Ok(otlp) => receivers.push(Arc::new(Receiver::Otlp(otlp))),
             Err(error) => tracing::error!(endpoint, %error, "no profiles are sent there"),
         }

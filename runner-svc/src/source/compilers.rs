@@ -4,12 +4,7 @@
 //! digest and their addresses), so equal scripts meet in one compile wherever they are run. One that is busy
 //! or gone is passed over for the next; that two compile the same script is waste and no mistake.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use antares_client::{
     ConnectSettings, Error,
@@ -18,8 +13,9 @@ use antares_client::{
     credentials::{Connection, Credentials, Token, bearer},
     resolve::{ResolveSettings, Resolver, Url},
 };
+use antares_config::Config;
 use antares_proto::v1::compiler_service_client::CompilerServiceClient;
-use antares_serve::{Config, Metrics, TlsClient, TlsError, endpoint_at, inject, keep, watch_files};
+use antares_serve::{Metrics, TlsClient, TlsError, endpoint_at, inject, keep, watch_files};
 use antares_trust::KeyError;
 use tonic::{
     metadata::{Ascii, MetadataValue},
@@ -64,10 +60,10 @@ pub(crate) fn client(connection: Connection) -> CompilerServiceClient<Connection
 }
 
 /// What calls to compilers carry; the file of the token is read again whenever it changes.
-pub(crate) fn credentials(token_file: &str, metrics: &Metrics) -> std::io::Result<Credentials> {
+pub(crate) fn credentials(token_file: Option<&Path>, metrics: &Metrics) -> std::io::Result<Credentials> {
     let mut credentials = Credentials { also: Some(inject), ..Credentials::default() };
-    if !token_file.is_empty() {
-        let path = PathBuf::from(token_file);
+    if let Some(path) = token_file {
+        let path = path.to_owned();
         let token = Token::new(token(&path)?);
         credentials.token = Some(token.clone());
         watch_files("token", vec![path.clone()], metrics, move || {
@@ -89,20 +85,20 @@ fn token(path: &Path) -> std::io::Result<MetadataValue<Ascii>> {
 /// The compilers that `config` names, looked up again for ever. Call it within a runtime.
 pub(crate) fn compilers(config: &Config, metrics: &Metrics) -> Result<Balance, RemoteError> {
     let (limits, files) = (&config.runner, &config.compiler_tls);
-    let is_tls = limits.compiler_url.starts_with("https://");
+    let is_tls = limits.compiler_urls.iter().any(|url| url.starts_with("https://"));
     let tls = is_tls.then(|| TlsClient::watch(files, metrics)).transpose()?;
-    let time_max = Duration::from_millis(limits.compiler_connect_ms_max);
-    let settings = ConnectSettings { time_max, ..ConnectSettings::default() };
+    let settings =
+        ConnectSettings { time_max: limits.compiler_connect_time_max, ..ConnectSettings::default() };
     let connect =
         move |url: &Url, address: Option<SocketAddr>| connect(url.text(), address, tls.as_ref(), settings);
-    let urls = limits.compiler_url.split(',').map(Url::parse).collect::<Result<_, _>>()?;
+    let urls = limits.compiler_urls.iter().map(|url| Url::parse(url)).collect::<Result<_, _>>()?;
     let resolver = Resolver::new(urls, RESOLVE, Arc::new(connect));
     let compilers = resolver.by_name()?;
     let known = metrics.gauge("antares_compilers", "Compiler services that this runner knows of.");
     let watched = compilers.clone();
     metrics.before_scrape(move || known.set(i64::try_from(watched.servers().len()).unwrap_or(i64::MAX)));
-    if limits.compiler_resolve_ms > 0 {
-        let (every, balance) = (Duration::from_millis(limits.compiler_resolve_ms), compilers.clone());
+    if let Some(every) = limits.compiler_resolve {
+        let balance = compilers.clone();
         keep("compiler names", move || look_up(balance.clone(), resolver.clone(), every));
     }
     Ok(compilers)

@@ -13,8 +13,9 @@ use antares_client::{
     hedge::HedgeEvent,
     retry::Retry,
 };
+use antares_config::Config;
 use antares_proto::v1::{self, get_artifact_response, get_script_response};
-use antares_serve::{Account, Config, Metrics, script_mistake};
+use antares_serve::{Account, Metrics, script_mistake};
 use antares_trust::Trust;
 use bytes::Bytes;
 use tokio::time::timeout;
@@ -53,13 +54,13 @@ impl RemoteSource {
         if trust.is_none() {
             tracing::warn!("signing.trusted is empty: native code is taken from the compiler as it comes");
         }
-        let credentials = credentials(&limits.compiler_token_file, metrics).map_err(RemoteError::Token)?;
-        let call_timeout = Duration::from_millis(limits.call_ms_max);
+        let credentials =
+            credentials(limits.compiler_token_file.as_deref(), metrics).map_err(RemoteError::Token)?;
         Ok(Self {
             compilers,
             hedges: Hedges::new(limits.compiler_hedge_percent, metrics),
             script_bytes_max: limits.script_bytes_max,
-            call_timeout,
+            call_timeout: limits.call_time_max,
             trust,
             credentials,
         })

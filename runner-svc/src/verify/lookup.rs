@@ -7,8 +7,9 @@ use std::{
     time::Duration,
 };
 
+use antares_config::NodeSection;
 use antares_node::{BareTransaction, ChainNode, NodeError, NodeOptions, ResolveError, Resolved};
-use antares_serve::{Fault, Metrics, NodeSection, chain};
+use antares_serve::{Fault, Metrics, chain};
 use bytes::Bytes;
 use ckb_types::{core::TransactionView, packed::Byte32, prelude::*};
 use prometheus::IntCounterVec;

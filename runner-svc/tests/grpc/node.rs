@@ -6,6 +6,7 @@
 
 use std::{
     future::Future,
+    io::Write as _,
     net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
@@ -13,12 +14,13 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_compiler_svc::app as compiler_app;
+use antares_config::{Config, ConfigFile, Role};
 use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, operation_service_client::OperationServiceClient,
     runner_service_client::RunnerServiceClient, upload_request,
 };
 use antares_runner_svc::{RemoteSource, app as runner_app, embedded};
-use antares_serve::{App, Config, Metrics, RawConfig, Role, Server};
+use antares_serve::{App, Metrics, Server};
 use tokio::{sync::oneshot, task::JoinHandle};
 use tonic::{Response, Status, transport::Channel};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -37,24 +39,37 @@ pub struct Node {
     _data: tempfile::TempDir,
 }
 
-/// A configuration for a test: free ports, two workers each, quick to drain.
-fn config_for(role: Role, data: &tempfile::TempDir, change: impl FnOnce(&mut RawConfig)) -> Config {
-    let mut raw = RawConfig::default();
-    raw.listen.address = "127.0.0.1:0".to_owned();
-    raw.listen.drain_delay_ms = 0;
-    raw.metrics.address = String::new();
-    raw.cache.dir = data.path().join("store");
-    raw.compiler.workers_max = 2;
-    raw.runner.workers_max = 2;
-    change(&mut raw);
-    raw.check(role, &runner_app::layer_names()).expect("the configuration is fine")
+/// The folder of a test's store.
+pub const STORE: &str = "store";
+
+/// A configuration for a test: free ports, two workers each, quick to drain, and over that lines of
+/// `changes`, such as `runner.workers_max = 1`.
+fn config_for(role: Role, data: &tempfile::TempDir, changes: &str) -> Config {
+    let usual = [
+        ("listen.address", "\"127.0.0.1:0\""),
+        ("listen.drain_delay_ms", "0"),
+        ("metrics.address", "\"\""),
+        ("compiler.workers_max", "2"),
+        ("runner.workers_max", "2"),
+    ];
+    let is_kept = |key: &str| !changes.lines().any(|line| line.trim().starts_with(&format!("{key} =")));
+    let usual = usual.iter().filter(|(key, _)| is_kept(key)).map(|(key, value)| format!("{key} = {value}\n"));
+    let text = usual.chain([changes.to_owned()]).collect::<String>();
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let file = ConfigFile::read(Some(file.path()), None, Some(&data.path().join(STORE)));
+    file.unwrap().check(role, &runner_app::layer_names()).expect("the configuration is fine")
 }
 
 impl Node {
     /// Both services in one process.
-    pub async fn both(change: impl FnOnce(&mut RawConfig)) -> Self {
-        let data = tempfile::tempdir().unwrap();
-        let config = config_for(Role::Both, &data, change);
+    pub async fn both(changes: &str) -> Self {
+        Self::both_in(tempfile::tempdir().unwrap(), changes).await
+    }
+
+    /// Both services in one process, with what is in the folder `data` already.
+    pub async fn both_in(data: tempfile::TempDir, changes: &str) -> Self {
+        let config = config_for(Role::Both, &data, changes);
         let metrics = Metrics::new();
         let pools = embedded::start_pools(&config).expect("workers are built and start");
         let both = embedded::build(&config, pools, &metrics).unwrap();
@@ -63,9 +78,9 @@ impl Node {
     }
 
     /// The compiler service alone.
-    pub async fn compiler(change: impl FnOnce(&mut RawConfig)) -> Self {
+    pub async fn compiler() -> Self {
         let data = tempfile::tempdir().unwrap();
-        let config = config_for(Role::Compiler, &data, change);
+        let config = config_for(Role::Compiler, &data, "");
         let metrics = Metrics::new();
         let pool = compiler_app::start_pool(&config).expect("workers are built and start");
         let compiler = compiler_app::build(&config, pool, &metrics).unwrap();
@@ -77,12 +92,10 @@ impl Node {
     }
 
     /// The runner service alone, with the compiler service at `compiler`.
-    pub async fn runner(compiler: SocketAddr, change: impl FnOnce(&mut RawConfig)) -> Self {
+    pub async fn runner(compiler: SocketAddr) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let config = config_for(Role::Runner, &data, |raw| {
-            raw.runner.compiler_url = format!("http://{compiler}");
-            change(raw);
-        });
+        let url = format!("runner.compiler_url = \"http://{compiler}\"");
+        let config = config_for(Role::Runner, &data, &url);
         let metrics = Metrics::new();
         let pool = runner_app::start_pool(&config).expect("workers are built and start");
         let source = Arc::new(RemoteSource::new(&config, &metrics).unwrap());
@@ -95,7 +108,7 @@ impl Node {
     /// Both services in one process, on a volume without room: only the runner is waited for.
     pub async fn both_without_room() -> Self {
         let data = tempfile::tempdir().unwrap();
-        let config = config_for(Role::Both, &data, |raw| raw.cache.free_bytes_min = u64::MAX / 2);
+        let config = config_for(Role::Both, &data, "cache.free_bytes_min = 9223372036854775807");
         let metrics = Metrics::new();
         let pools = embedded::start_pools(&config).expect("workers are built and start");
         let both = embedded::build(&config, pools, &metrics).unwrap();

@@ -23,10 +23,12 @@ async fn cycles(node: &Node, request: v1::ExecuteRequest) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn profiles_add_up_to_what_callers_were_told() {
-    let node = Node::both(|raw| {
-        raw.runner.sample_cycles = 10_000;
-        raw.metrics.address = "127.0.0.1:0".to_owned();
-    })
+    let node = Node::both(
+        r#"
+        runner.sample_cycles = 10_000
+        metrics.address = "127.0.0.1:0"
+    "#,
+    )
     .await;
     let (long, short) = (guest::counts(100), guest::exits(3));
     let mut told = 0;
@@ -107,7 +109,7 @@ fn of_tenant<T>(tenant: &'static str, message: T) -> Request<T> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tenants_see_their_own_profiles() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let elf = guest::exits(4);
     node.upload(&elf).await.unwrap();
     node.run_client().execute(of_tenant("one", stored(&elf, v1::Tier::Auto))).await.unwrap();
@@ -124,7 +126,7 @@ async fn tenants_see_their_own_profiles() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn profiles_can_be_turned_off() {
-    let node = Node::both(|raw| raw.runner.sample_cycles = 0).await;
+    let node = Node::both("runner.sample_cycles = 0").await;
     node.execute(inline(&guest::counts(100), v1::Tier::Native)).await.unwrap();
     let mut client = ProfileServiceClient::new(node.channel.clone());
     let listed = client.list_profiles(v1::ListProfilesRequest::default()).await.unwrap().into_inner();

@@ -64,12 +64,14 @@ async fn a_collector_gets_all_cycles_once() {
     let service = ProfilesServiceServer::new(collector.clone());
     let incoming = TcpListenerStream::new(listener);
     tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
-    let node = Node::both(|raw| {
-        raw.runner.sample_cycles = 10_000;
-        raw.trace.endpoint = url;
-        raw.profile_push.otlp = true;
-        raw.profile_push.interval_ms = 50;
-    })
+    let node = Node::both(&format!(
+        r#"
+        runner.sample_cycles = 10_000
+        trace.endpoint = "{url}"
+        profile_push.otlp = true
+        profile_push.interval_ms = 50
+    "#
+    ))
     .await;
     let mut told = 0;
     for _ in 0..3 {
@@ -92,12 +94,14 @@ async fn a_collector_gets_all_cycles_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pyroscope_gets_what_pprof_reads() {
     let (listener, url) = listen().await;
-    let node = Node::both(|raw| {
-        raw.runner.sample_cycles = 10_000;
-        raw.profile_push.pyroscope_url = url;
-        raw.profile_push.pyroscope_tenants = true;
-        raw.profile_push.interval_ms = 50;
-    })
+    let node = Node::both(&format!(
+        r#"
+        runner.sample_cycles = 10_000
+        profile_push.pyroscope_url = "{url}"
+        profile_push.pyroscope_tenants = true
+        profile_push.interval_ms = 50
+    "#
+    ))
     .await;
     let mut request = Request::new(inline(&guest::counts(100), v1::Tier::Native));
     request.metadata_mut().insert("antares-tenant", "team-7".parse().unwrap());
@@ -138,14 +142,16 @@ async fn a_silent_collector_costs_profiles_and_nothing_else() {
             held.push(stream);
         }
     });
-    let node = Node::both(|raw| {
-        raw.runner.sample_cycles = 10_000;
-        raw.trace.endpoint.clone_from(&url);
-        raw.profile_push.otlp = true;
-        raw.profile_push.pyroscope_url = url;
-        raw.profile_push.interval_ms = 100;
-        raw.profile_push.timeout_ms = 300;
-    })
+    let node = Node::both(&format!(
+        r#"
+        runner.sample_cycles = 10_000
+        trace.endpoint = "{url}"
+        profile_push.otlp = true
+        profile_push.pyroscope_url = "{url}"
+        profile_push.interval_ms = 100
+        profile_push.timeout_ms = 300
+    "#
+    ))
     .await;
     let failed = |receiver: &str| {
         ["failed", "dropped"].map(|result| {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn services_are_listed_in_both_versions() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let expected = [
         "antares.v1.CompilerService",
         "antares.v1.RunnerService",
@@ -67,7 +67,7 @@ async fn details_of_errors_can_be_read_by_strangers() {
         ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
         server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
     };
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     for name in ["google.rpc.ErrorInfo", "google.rpc.BadRequest", "google.rpc.RetryInfo", "antares.v1.Script"]
     {
         let ask = ServerReflectionRequest {
@@ -84,7 +84,7 @@ async fn details_of_errors_can_be_read_by_strangers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn health_is_known_by_name() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     for service in [
         "",
         "antares.v1.CompilerService",
@@ -109,7 +109,7 @@ async fn get(address: std::net::SocketAddr, path: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_and_health_are_served_over_http() {
-    let node = Node::both(|raw| raw.metrics.address = "127.0.0.1:0".to_owned()).await;
+    let node = Node::both("metrics.address = \"127.0.0.1:0\"").await;
     node.execute(inline(&guest::exits(0), v1::Tier::Auto)).await.unwrap();
     let address = node.metrics_address.unwrap();
     assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200 OK"));

@@ -17,7 +17,7 @@ fn compile_request(elf: &[u8]) -> v1::CompileRequest {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_is_uploaded_compiled_kept_and_run() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let elf = guest::exits(-3);
     let digest = Sha256Digest::of(&elf).to_string();
     let ask = || v1::FindMissingRequest { script_sha256: vec![digest.clone(), digest.clone()] };
@@ -52,7 +52,7 @@ async fn a_script_is_uploaded_compiled_kept_and_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_is_told_coarse_times() {
     const STEP_US: u64 = 1 << 40;
-    let node = Node::both(|raw| raw.tenants.timing_step_us = STEP_US).await;
+    let node = Node::both(&format!("tenants.timing_step_us = {STEP_US}")).await;
     let elf = guest::exits(0);
     let of_tenant = |message| {
         let mut request = Request::new(message);
@@ -86,7 +86,7 @@ async fn a_tenant_is_told_coarse_times() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_artifact_comes_back_whole() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let elf = guest::exits(0);
     node.upload(&elf).await.unwrap();
     let compiled = node.compile_client().compile(compile_request(&elf)).await.unwrap().into_inner();
@@ -107,7 +107,7 @@ async fn an_artifact_comes_back_whole() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_inline_script_is_compiled_once() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let elf = guest::exits(7);
     let caches: Vec<i32> = {
         let mut caches = Vec::new();
@@ -127,7 +127,7 @@ async fn an_inline_script_is_compiled_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_callers_cause_one_compile() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let elf = guest::padded(500);
     node.upload(&elf).await.unwrap();
     let mut calls = tokio::task::JoinSet::new();
@@ -148,7 +148,7 @@ fn is(status: &tonic::Status, code: Code, expected: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_uploads_are_told_what_is_wrong() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let elf = guest::exits(0);
     let good = || v1::BlobHeader {
         sha256: Sha256Digest::of(&elf).to_string(),
@@ -172,7 +172,7 @@ async fn wrong_uploads_are_told_what_is_wrong() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_stored_is_named() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let elf = guest::exits(0);
     let status = node.execute(stored(&elf, v1::Tier::Auto)).await.unwrap_err();
     is(&status, Code::NotFound, "SCRIPT_NOT_FOUND");
@@ -185,7 +185,7 @@ async fn what_is_not_stored_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_truncated_script_is_refused_natively_and_interpreted_as_the_vm_does() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let elf = &guest::exits(0)[..100];
     for _ in 0..2 {
         let status = node.execute(inline(elf, v1::Tier::Native)).await.unwrap_err();
@@ -202,7 +202,7 @@ async fn a_truncated_script_is_refused_natively_and_interpreted_as_the_vm_does()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cycles_end_where_the_limit_is() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     for tier in [v1::Tier::Native, v1::Tier::Interpreter] {
         let mut request = inline(&guest::loops(), tier);
         request.limits = Some(v1::RunLimits { max_cycles: Some(1_000), ..v1::RunLimits::default() });
@@ -223,7 +223,7 @@ fn endless(tier: v1::Tier, deadline_ms: u64) -> v1::ExecuteRequest {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_script_s_time_is_a_verdict_and_the_call_s_time_is_a_status() {
-    let node = Node::both(|raw| raw.runner.workers_max = 1).await;
+    let node = Node::both("runner.workers_max = 1").await;
     for tier in [v1::Tier::Native, v1::Tier::Interpreter] {
         let executed = node.execute(endless(tier, 200)).await.unwrap();
         assert_eq!(executed.verdict.unwrap().outcome(), v1::Outcome::DeadlineExceeded, "{tier:?}");
@@ -241,7 +241,7 @@ async fn the_script_s_time_is_a_verdict_and_the_call_s_time_is_a_status() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_and_layers_can_be_asked_for() {
-    let node = Node::both(|raw| raw.runner.args_max = 3).await;
+    let node = Node::both("runner.args_max = 3").await;
     let runner = node.run_client().get_capabilities(v1::GetRunnerCapabilitiesRequest {}).await.unwrap();
     let runner = runner.into_inner();
     assert_eq!(runner.limits.unwrap().args_max, 3);
@@ -258,7 +258,7 @@ async fn limits_and_layers_can_be_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_what_the_answers_said() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let (mut native, mut interpreted) = (0, 0);
     for tier in [v1::Tier::Native, v1::Tier::Interpreter, v1::Tier::Auto] {
         let executed = node.execute(inline(&guest::padded(100), tier)).await.unwrap();
@@ -280,12 +280,14 @@ async fn metrics_are_what_the_answers_said() {
 #[tokio::test(flavor = "multi_thread")]
 async fn to_ask_for_a_script_is_to_use_it() {
     // Eleven scripts of 96 KiB do not fit, where the store begins to evict at less than all of 1 MiB.
-    let node = Node::both(|raw| {
-        raw.cache.budget_bytes = 1 << 20;
-        raw.cache.entry_bytes_max = 256 << 10;
-        raw.compiler.script_bytes_max = 256 << 10;
-        raw.runner.script_bytes_max = 256 << 10;
-    })
+    let node = Node::both(
+        "
+        cache.budget_bytes = 1048576
+        cache.entry_bytes_max = 262144
+        compiler.script_bytes_max = 262144
+        runner.script_bytes_max = 262144
+    ",
+    )
     .await;
     let scripts: Vec<_> = (0..24).map(|number| guest::padded((96 << 10) / 4 + number)).collect();
     let digest = |at: usize| Sha256Digest::of(&scripts[at]).to_string();
@@ -305,7 +307,7 @@ async fn to_ask_for_a_script_is_to_use_it() {
 /// Words of a caller come back cut: whole, they would be headers that no client takes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_wrong_word_keeps_its_status() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let elf = guest::exits(0);
     for letter in ["x", "\u{202e}", "\u{1f600}"] {
         let options =

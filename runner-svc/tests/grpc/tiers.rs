@@ -30,7 +30,7 @@ async fn run_until_full(node: &Node, elf: &[u8], first: &v1::ExecuteResponse) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_run_has_the_baseline_and_a_later_one_the_full_tier() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     for tier in [v1::Tier::Native, v1::Tier::Auto] {
         let elf = guest::padded(tier as u32);
         node.upload(&elf).await.unwrap();
@@ -48,8 +48,8 @@ async fn the_first_run_has_the_baseline_and_a_later_one_the_full_tier() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runner_elsewhere_asks_for_better_code_too() {
-    let compiler = Node::compiler(|_| {}).await;
-    let runner = Node::runner(compiler.address, |_| {}).await;
+    let compiler = Node::compiler().await;
+    let runner = Node::runner(compiler.address).await;
     let elf = guest::exits(8);
     let first = runner.execute(inline(&elf, v1::Tier::Auto)).await.unwrap();
     assert_eq!(code_tier(&first), v1::CodeTier::Baseline);
@@ -59,7 +59,7 @@ async fn a_runner_elsewhere_asks_for_better_code_too() {
 /// A run of `elf` that began with the baseline's code, and one that began when the full compile had ended;
 /// none if the first was shorter than that compile.
 async fn run_over_the_full_compile(elf: &[u8]) -> Option<[v1::ExecuteResponse; 2]> {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let limits = v1::RunLimits { max_cycles: Some(1_000_000_000_000), ..v1::RunLimits::default() };
     let mut request = inline(elf, v1::Tier::Native);
     request.limits = Some(limits);
@@ -95,7 +95,7 @@ async fn a_run_under_way_keeps_its_code() {
 /// compile does; and its answer.
 async fn with_time_for_the_baseline_alone(elf: &[u8]) -> (Node, v1::ExecuteResponse) {
     for doublings in 0..6 {
-        let node = Node::both(|raw| raw.compiler.wall_ms_max = 1_000 << doublings).await;
+        let node = Node::both(&format!("compiler.wall_ms_max = {}", 1_000 << doublings)).await;
         node.upload(elf).await.unwrap();
         match node.execute(stored(elf, v1::Tier::Native)).await {
             Ok(answer) => return (node, answer),
@@ -129,7 +129,7 @@ async fn a_large_script_runs_natively_whatever_becomes_of_its_full_compile() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_have_the_baseline_too() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let script = inline(&guest::exits(2), v1::Tier::Auto).script;
     let request = || v1::ExecuteBatchRequest {
         script: script.clone(),
@@ -149,7 +149,7 @@ async fn batches_have_the_baseline_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_baseline_can_be_switched_off() {
-    let node = Node::both(|raw| raw.compiler.baseline = false).await;
+    let node = Node::both("compiler.baseline = false").await;
     let first = node.execute(inline(&guest::exits(1), v1::Tier::Auto)).await.unwrap();
     assert_eq!(code_tier(&first), v1::CodeTier::Full);
     assert_eq!(node.metric("antares_baseline_compiles_total{result=\"done\"}"), Some(0.0));
@@ -159,7 +159,7 @@ async fn the_baseline_can_be_switched_off() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_wants_only_what_is_stored_causes_no_compile() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let elf = guest::exits(3);
     let script_sha256 = antares_abi::Sha256Digest::of(&elf).to_string();
     let request = |least: v1::CodeTier| v1::CompileRequest {
@@ -197,8 +197,8 @@ async fn who_wants_only_what_is_stored_causes_no_compile() {
 /// What came along is stored by then, as if it had been uploaded.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_run_begins_before_its_long_compile_here_and_elsewhere() {
-    let (both, compiler) = (Node::both(|_| {}).await, Node::compiler(|_| {}).await);
-    let elsewhere = Node::runner(compiler.address, |_| {}).await;
+    let (both, compiler) = (Node::both("").await, Node::compiler().await);
+    let elsewhere = Node::runner(compiler.address).await;
     let elf = guest::padded(40_000);
     for (node, compiler) in [(&both, &both), (&elsewhere, &compiler)] {
         let first = node.execute(inline(&elf, v1::Tier::Auto)).await.unwrap();
@@ -212,7 +212,7 @@ async fn a_first_run_begins_before_its_long_compile_here_and_elsewhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tier_that_does_not_exist_is_refused() {
-    let node = Node::both(|_| {}).await;
+    let node = Node::both("").await;
     let elf = guest::exits(0);
     node.upload(&elf).await.unwrap();
     let script_sha256 = antares_abi::Sha256Digest::of(&elf).to_string();

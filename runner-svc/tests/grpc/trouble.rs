@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     guest,
-    node::{Node, PATIENCE, inline, reason, stored, wait_until},
+    node::{Node, PATIENCE, STORE, inline, reason, stored, wait_until},
 };
 use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
 use antares_cache::{Cache, CacheConfig, Space};
@@ -27,8 +27,8 @@ fn endless() -> v1::ExecuteRequest {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runner_gets_everything_from_a_compiler_elsewhere() {
-    let compiler = Node::compiler(|_| {}).await;
-    let runner = Node::runner(compiler.address, |_| {}).await;
+    let compiler = Node::compiler().await;
+    let runner = Node::runner(compiler.address).await;
     let elf = guest::padded(10_000);
     let first = runner.execute(inline(&elf, v1::Tier::Native)).await.unwrap();
     assert_eq!(first.verdict.unwrap().exit_code, Some(0));
@@ -36,7 +36,7 @@ async fn a_runner_gets_everything_from_a_compiler_elsewhere() {
     let again = runner.execute(stored(&elf, v1::Tier::Native)).await.unwrap();
     assert_eq!(again.artifact.unwrap().cache, i32::from(v1::CacheUse::Hit));
     // Another runner has nothing ready and finds it all there.
-    let other = Node::runner(compiler.address, |_| {}).await;
+    let other = Node::runner(compiler.address).await;
     let found = other.execute(stored(&elf, v1::Tier::Native)).await.unwrap();
     assert_eq!(found.artifact.unwrap().cache, i32::from(v1::CacheUse::Hit));
     let refused = runner.execute(inline(&elf[..100], v1::Tier::Native)).await.unwrap_err();
@@ -48,7 +48,7 @@ async fn a_runner_gets_everything_from_a_compiler_elsewhere() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runner_without_its_compiler_interprets_what_it_has() {
     let nowhere: SocketAddr = "127.0.0.1:1".parse().unwrap();
-    let runner = Node::runner(nowhere, |_| {}).await;
+    let runner = Node::runner(nowhere).await;
     let auto = runner.execute(inline(&guest::exits(5), v1::Tier::Auto)).await.unwrap();
     assert_eq!((auto.verdict.unwrap().exit_code, auto.fallback.as_str()), (Some(5), "source_unavailable"));
     for request in
@@ -64,11 +64,11 @@ async fn rubbish_in_the_store_is_compiled_over_and_never_run() {
     let elf = guest::exits(3);
     let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     let key = Sha256Digest::for_artifact(Sha256Digest::of(&elf), options, CodeTier::Full);
-    let node = Node::both(|raw| {
-        let cache = Cache::open(CacheConfig::new(&raw.cache.dir, raw.cache.budget_bytes)).unwrap();
-        cache.put(Space::Artifact, key.0, b"\x7fELF but nothing of ours").unwrap();
-    })
-    .await;
+    let data = tempfile::tempdir().unwrap();
+    let cache = Cache::open(CacheConfig::new(data.path().join(STORE), 1 << 30)).unwrap();
+    cache.put(Space::Artifact, key.0, b"\x7fELF but nothing of ours").unwrap();
+    drop(cache);
+    let node = Node::both_in(data, "").await;
     let executed = node.execute(inline(&elf, v1::Tier::Native)).await.unwrap();
     assert_eq!(executed.verdict.unwrap().exit_code, Some(3));
     assert_eq!(executed.artifact.unwrap().cache, i32::from(v1::CacheUse::Miss));
@@ -89,7 +89,7 @@ async fn a_volume_without_room_is_told_and_fails_no_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drain_lets_a_call_end_and_no_new_one_in() {
-    let mut node = Node::both(|_| {}).await;
+    let mut node = Node::both("").await;
     let mut request = endless();
     request.limits.as_mut().unwrap().deadline_ms = Some(1_500);
     let mut client = node.run_client();
@@ -111,7 +111,7 @@ async fn a_drain_lets_a_call_end_and_no_new_one_in() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_never_ends_is_left_behind_after_the_grace() {
-    let mut node = Node::both(|raw| raw.listen.drain_grace_ms = 300).await;
+    let mut node = Node::both("listen.drain_grace_ms = 300").await;
     let mut client = node.run_client();
     let call = tokio::spawn(async move { client.execute(endless()).await });
     wait_until("the worker runs", || async {
@@ -127,10 +127,12 @@ async fn a_call_that_never_ends_is_left_behind_after_the_grace() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_connections_do_not_keep_others_out() {
-    let node = Node::both(|raw| {
-        raw.listen.connections_max = 2;
-        raw.listen.keepalive_timeout_ms = 300;
-    })
+    let node = Node::both(
+        "
+        listen.connections_max = 2
+        listen.keepalive_timeout_ms = 300
+    ",
+    )
     .await;
     // The client of the node has one place; this takes the other and says nothing.
     let silent = std::net::TcpStream::connect(node.address).unwrap();
@@ -148,7 +150,7 @@ fn is(status: &tonic::Status, code: Code, expected: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_of_the_compiler_are_named_and_auto_goes_on_without_it() {
-    let node = Node::both(|raw| raw.compiler.code_bytes_max = 4096).await;
+    let node = Node::both("compiler.code_bytes_max = 4096").await;
     let elf = guest::padded(2_000);
     let native = node.execute(inline(&elf, v1::Tier::Native)).await.unwrap_err();
     is(&native, Code::FailedPrecondition, "LIMIT_CODE_BYTES");
@@ -159,7 +161,7 @@ async fn limits_of_the_compiler_are_named_and_auto_goes_on_without_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compile_that_takes_too_long_is_stopped_and_remembered_for_a_while() {
-    let node = Node::both(|raw| raw.compiler.wall_ms_max = 1).await;
+    let node = Node::both("compiler.wall_ms_max = 1").await;
     // A second of work: what takes less may be there before anybody looks at the clock.
     let elf = guest::padded(300_000);
     for _ in 0..2 {
@@ -171,10 +173,12 @@ async fn a_compile_that_takes_too_long_is_stopped_and_remembered_for_a_while() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_falls_silent_is_ended_and_leaves_its_place() {
-    let node = Node::both(|raw| {
-        raw.compiler.idle_ms_max = 200;
-        raw.compiler.uploads_max = 1;
-    })
+    let node = Node::both(
+        "
+        compiler.idle_ms_max = 200
+        compiler.uploads_max = 1
+    ",
+    )
     .await;
     let elf = guest::exits(0);
     let header = v1::BlobHeader {

@@ -1,12 +1,12 @@
 //! Quotas of tenants, and who has which.
 
 use super::*;
-use crate::raw_config::RawConfig;
+use antares_config::{ConfigFile, Role};
 
 fn accounts(sections: &str) -> Accounts {
     let tls = "[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n";
-    let raw: RawConfig = toml::from_str(&format!("{tls}{sections}")).unwrap();
-    Accounts::new(&raw.check(crate::Role::Both, &[]).unwrap().tenancy, Usage::default(), &Metrics::new())
+    let file: ConfigFile = format!("{tls}{sections}").parse().unwrap();
+    Accounts::new(&file.check(Role::Both, &[]).unwrap().tenancy, Usage::default(), &Metrics::new())
 }
 
 fn of(accounts: &Accounts, tenant: &str) -> Account {
@@ -48,9 +48,9 @@ fn times_are_coarse_for_tenants() {
     assert_eq!(told(&of(&exact, "a")), [0, 1, 100, 101, u64::MAX]);
     assert_eq!(told(&Account::nobody()), told(&of(&exact, "a")));
     // Where nobody is asked who calls, a name makes the difference.
-    let raw: RawConfig = toml::from_str("").unwrap();
+    let file: ConfigFile = "".parse().unwrap();
     let open =
-        Accounts::new(&raw.check(crate::Role::Both, &[]).unwrap().tenancy, Usage::default(), &Metrics::new());
+        Accounts::new(&file.check(Role::Both, &[]).unwrap().tenancy, Usage::default(), &Metrics::new());
     assert_eq!(of(&open, "a").coarse_us(1), 100);
     assert_eq!(open.of(Peer::UNKNOWN, &HeaderMap::new()).coarse_us(1), 1);
 }

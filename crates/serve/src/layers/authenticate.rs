@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use antares_config::CallerRole;
 use http::Request;
 use tonic::body::Body;
 
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::{
     authenticator::{Authenticator, ByAdminSocket, Caller, ClientNames},
-    roles::{CallerRole, Need, need},
+    roles::{Need, need},
     status::Fault,
 };
 

@@ -3,6 +3,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use antares_config::Listen;
 use http::{Request, Response};
 use tonic::{Status, body::Body};
 
@@ -14,7 +15,6 @@ use crate::{
     answer::metered,
     body::{BytesSlot, MeteredBody, RequestBytes, Terms, no_room},
     budget::Budget,
-    listen_section::Listen,
     metrics::{Metrics, set_gauge},
     peer::Peer,
 };

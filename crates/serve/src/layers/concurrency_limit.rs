@@ -3,16 +3,16 @@
 
 use std::{sync::Arc, time::Duration};
 
+use antares_config::{Listen, TENANT_BYTES_MAX};
 use http::{HeaderMap, Request};
 use prometheus::IntCounterVec;
 use tonic::body::Body;
 
 use super::{check::Check, context::CallContext};
 use crate::{
-    account::{TENANT, TENANT_BYTES_MAX},
+    account::TENANT,
     authenticator::ByAdminSocket,
     budget::{Budget, Grant, Spent},
-    listen_section::Listen,
     metrics::Metrics,
     peer::Peer,
     status::Fault,
@@ -144,11 +144,11 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::{Role, raw_config::RawConfig};
+    use antares_config::{ConfigFile, Role};
 
     #[test]
     fn one_peer_and_one_tenant_leave_room_for_others() {
-        let listen = RawConfig::default().check(Role::Both, &[]).unwrap().listen;
+        let listen = ConfigFile::default().check(Role::Both, &[]).unwrap().listen;
         let listen = Listen { calls_max: 32, calls_per_peer_max: 16, calls_per_tenant_max: 10, ..listen };
         let admission = ConcurrencyLimit::new(&listen, &Metrics::new());
         let peer = |number| Peer::from(SocketAddr::from(([127, 0, 0, number], 1)));

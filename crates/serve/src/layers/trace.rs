@@ -3,6 +3,7 @@
 
 use std::{future::Future, sync::Arc};
 
+use antares_config::TENANT_BYTES_MAX;
 use http::{Request, Response, header::HOST, uri::Authority};
 use tonic::body::Body;
 use tracing::{Instrument, Span, field};
@@ -13,7 +14,7 @@ use super::{
     context::CallContext,
     outcome::CallEnd,
 };
-use crate::{account::TENANT_BYTES_MAX, connections::Link, telemetry};
+use crate::{connections::Link, telemetry};
 
 /// Characters of a server's name that are kept: as many as a name of DNS may have.
 const HOST_CHARS_MAX: usize = 255;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use antares_config::RunnerSection;
 use antares_proto::v1;
-use antares_serve::{Account, Fault, RawRunner};
+use antares_serve::{Account, Fault};
 
 use super::{
     Violations, artifact_use, check_args, diagnosis, fallback_name, microseconds, options, recheck,
@@ -20,7 +21,7 @@ use crate::{
 /// A batch as what is the same for all its runs and its inputs, or everything that is wrong with it.
 pub(crate) fn batch_order(
     request: v1::ExecuteBatchRequest,
-    limits: &RawRunner,
+    limits: &RunnerSection,
 ) -> Result<(Context, Vec<Input>), Fault> {
     let mut wrong = Violations::default();
     wrong.at_most("inputs", request.inputs.len() as u64, limits.batch_runs_max, " inputs");
@@ -43,7 +44,7 @@ pub(crate) fn batch_order(
 }
 
 /// The beginning of a session, or everything that is wrong with it.
-pub(crate) fn session_order(start: v1::SessionStart, limits: &RawRunner) -> Result<Context, Fault> {
+pub(crate) fn session_order(start: v1::SessionStart, limits: &RunnerSection) -> Result<Context, Fault> {
     let given = (start.script, start.limits, start.tier, &*start.request_id);
     let context = context(given, limits, Violations::default())?;
     Ok(Context { diagnosis: start.diagnosis, ..context })
@@ -51,7 +52,7 @@ pub(crate) fn session_order(start: v1::SessionStart, limits: &RawRunner) -> Resu
 
 fn context(
     (source, asked, asked_tier, request_id): (Option<v1::Script>, Option<v1::RunLimits>, i32, &str),
-    limits: &RawRunner,
+    limits: &RunnerSection,
     mut wrong: Violations,
 ) -> Result<Context, Fault> {
     let tier = tier(asked_tier, &mut wrong);
@@ -77,7 +78,7 @@ fn context(
 /// An input of a session with the caller's number, or everything that is wrong with it.
 pub(crate) fn session_input(
     request: v1::ExecuteSessionRequest,
-    limits: &RawRunner,
+    limits: &RunnerSection,
 ) -> Result<(u64, Input), Fault> {
     let mut wrong = Violations::default();
     let given = match request.message {
@@ -183,7 +184,6 @@ pub(crate) fn session_result(
 
 #[cfg(test)]
 mod tests {
-    use antares_serve::RawConfig;
     use bytes::Bytes;
     use tonic::Status;
     use tonic_types::StatusExt;
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_batch_has_inputs_within_limits() {
-        let limits = RawConfig::default().runner;
+        let limits = RunnerSection::default();
         let script =
             v1::Script { source: Some(v1::script::Source::Elf(Bytes::from_static(b"elf"))), options: None };
         let of = |inputs: Vec<v1::Input>| v1::ExecuteBatchRequest {
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_session_starts_once() {
-        let limits = RawConfig::default().runner;
+        let limits = RunnerSection::default();
         let start = v1::execute_session_request::Message::Start(v1::SessionStart::default());
         let wrong = session_input(v1::ExecuteSessionRequest { message: Some(start) }, &limits);
         assert_eq!(fields(wrong.unwrap_err()), ["start"]);

@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use antares_admin::operation_error;
+use antares_config::RunnerSection;
 use antares_pool::job::{self, VerifyOutcome};
 use antares_proto::v1::{
     self, rules::Rules, script_group::Cell, shared_transaction_result::Result as Outcome,
     verify_transaction_request::Transaction,
 };
-use antares_serve::{Account, Fault, RawRunner};
+use antares_serve::{Account, Fault};
 use antares_transaction::Environment;
 use bytes::Bytes;
 use tonic::Status;
@@ -32,7 +33,7 @@ use crate::{
 /// A request as an order, or everything that is wrong with it. The transaction itself is read later.
 pub(crate) fn verify_order(
     request: v1::VerifyTransactionRequest,
-    limits: &RawRunner,
+    limits: &RunnerSection,
 ) -> Result<VerifyOrder, Fault> {
     let mut wrong = Violations::default();
     let tier = tier(request.tier, &mut wrong);
@@ -281,13 +282,12 @@ fn hex(bytes: &[u8; 32]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use antares_serve::RawConfig;
     use tonic_types::StatusExt;
 
     use super::*;
 
     fn order(request: v1::VerifyTransactionRequest) -> Result<VerifyOrder, Vec<String>> {
-        verify_order(request, &RawConfig::default().runner).map_err(|fault| {
+        verify_order(request, &RunnerSection::default()).map_err(|fault| {
             let status = Status::from(fault);
             let violations = status.get_error_details().bad_request().unwrap().field_violations.clone();
             violations.into_iter().map(|violation| violation.field).collect()

@@ -230,10 +230,7 @@ pub(super) const AUTHORED: [Mutant; 10] = [
     service(
         "service-19-the-script-stays-at-home",
         "crates/client/src/bring.rs",
-        [
-            "Lack::Source => Some(Ok(Naming::Inline)),",
-            "Lack::Source => Some(Ok(Naming::Digest)),",
-        ],
+        ["Lack::Source => Some(Ok(Naming::Inline)),", "Lack::Source => Some(Ok(Naming::Digest)),"],
         ["serve", "a_script_goes_along_where_the_runner_has_no_compiler"],
     ),
     service(

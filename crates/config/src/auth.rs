@@ -1,0 +1,217 @@
+//! Section `[auth]`: whose tokens are taken, and who is which tenant with which roles.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use crate::{
+    caller_role::{CallerRole, Roles},
+    check::Checker,
+    section::section,
+};
+
+section! {
+/// Who may call.
+"auth": RawAuth {
+    /// JWKS file with the keys of whoever issues tokens; empty for no tokens.
+    jwks: text;
+    /// Issuer (`iss`) that tokens must name.
+    issuer: text;
+    /// Audience (`aud`) that tokens must be for.
+    audience: text;
+    /// How far the clocks of issuer and server may be apart.
+    leeway_ms: time = 60_000;
+    /// Who is which tenant with which roles; the first rule that fits counts.
+    rules: rules;
+}
+}
+
+section! {
+/// Who is which tenant with which roles.
+"auth.rules": RawRule {
+    /// Fits certificates with such a name: a URI or DNS name, in which one `*` stands for anything.
+    certificate: text;
+    /// Fits tokens with such a subject (`sub`).
+    token: text;
+    /// The tenant; `*` for what the `*` above met.
+    tenant: text;
+    /// Some of `upload`, `compile`, `execute`, `profile`, `admin`.
+    roles: list;
+    /// Whether `antares-tenant` may name another tenant.
+    any_tenant: flag;
+}
+}
+
+/// Longest name of a tenant, bytes.
+pub const TENANT_BYTES_MAX: usize = 64;
+
+/// What in a rule stands for the part of a name that `*` met.
+const MET: &str = "*";
+
+/// Who may do what.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Auth {
+    /// Whether clients show certificates.
+    pub certificates: bool,
+    /// Whose tokens are taken, if any are.
+    pub jwt: Option<Jwt>,
+    /// Who is which tenant with which roles; the first rule that fits counts.
+    pub rules: Vec<AuthRule>,
+}
+
+/// Whose tokens are taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Jwt {
+    /// File with the keys of the issuer (JWKS).
+    pub jwks: PathBuf,
+    /// `iss` that a token must have.
+    pub issuer: String,
+    /// `aud` that a token must have among its.
+    pub audience: String,
+    /// How far clocks may be apart.
+    pub leeway: Duration,
+}
+
+/// A rule, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AuthRule {
+    /// Whom it fits.
+    pub fits: Fits,
+    tenant: String,
+    /// What they may do.
+    pub roles: Roles,
+    /// Whether they may name another tenant.
+    pub any_tenant: bool,
+}
+
+/// Whom a rule fits.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fits {
+    /// Certificates with such a name.
+    Certificate(String),
+    /// Tokens with such a subject.
+    Token(String),
+}
+
+impl AuthRule {
+    /// The tenant of whom `name` names, if the rule fits: a name that a tenant can have.
+    #[must_use]
+    pub fn tenant_of(&self, name: &str) -> Option<Arc<str>> {
+        let (Fits::Certificate(pattern) | Fits::Token(pattern)) = &self.fits;
+        let met = met(pattern, name)?;
+        let tenant = if self.tenant == MET { met } else { &self.tenant };
+        (tenant.is_empty() && self.tenant.is_empty() || is_tenant(tenant)).then(|| Arc::from(tenant))
+    }
+}
+
+/// What the `*` of `pattern` stands for in `text`, at least one character; nothing if it has none. None if it
+/// does not fit.
+fn met<'a>(pattern: &str, text: &'a str) -> Option<&'a str> {
+    match pattern.split_once('*') {
+        None => (pattern == text).then_some(""),
+        Some((start, end)) => text.strip_prefix(start)?.strip_suffix(end).filter(|met| !met.is_empty()),
+    }
+}
+
+/// Whether a tenant can have this name.
+#[must_use]
+pub fn is_tenant(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=TENANT_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
+impl Auth {
+    /// Whether callers are asked who they are.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.certificates || self.jwt.is_some()
+    }
+}
+
+impl RawAuth {
+    /// `has_certificates` says whether clients show some.
+    pub(crate) fn check(&self, has_certificates: bool, checker: &mut Checker) -> Auth {
+        let leeway = checker.time("auth.leeway_ms", &self.leeway_ms);
+        let jwt = (!self.jwks.is_empty()).then(|| Jwt {
+            jwks: PathBuf::from(&self.jwks),
+            issuer: self.issuer.clone(),
+            audience: self.audience.clone(),
+            leeway,
+        });
+        for (key, value) in [("auth.issuer", &self.issuer), ("auth.audience", &self.audience)] {
+            match (&jwt, value.is_empty()) {
+                (Some(_), true) => checker.note(key, "is needed with auth.jwks"),
+                (None, false) => checker.note(key, "makes no sense without auth.jwks"),
+                _ => {}
+            }
+        }
+        if jwt.is_some() && self.rules.is_empty() {
+            checker.note("auth.rules", "tokens let nobody in without a rule for them");
+        }
+        let mut auth = Auth { certificates: has_certificates, jwt, rules: Vec::new() };
+        for (index, rule) in self.rules.iter().enumerate() {
+            auth.rules.extend(rule.check(index, &auth, checker));
+        }
+        auth
+    }
+}
+
+impl RawRule {
+    /// `auth` says whether certificates and tokens are asked for.
+    fn check(&self, index: usize, auth: &Auth, checker: &mut Checker) -> Option<AuthRule> {
+        let mut wrong = |problem: String| checker.note(&format!("auth.rules[{index}]"), problem);
+        let fits = match (self.certificate.is_empty(), self.token.is_empty()) {
+            (false, true) => Fits::Certificate(self.certificate.clone()),
+            (true, false) => Fits::Token(self.token.clone()),
+            _ => {
+                wrong("must have certificate or token, one of them".to_owned());
+                return None;
+            }
+        };
+        let (pattern, is_asked, needed) = match &fits {
+            Fits::Certificate(pattern) => (pattern, auth.certificates, "tls.client_ca"),
+            Fits::Token(pattern) => (pattern, auth.jwt.is_some(), "auth.jwks"),
+        };
+        if !is_asked {
+            wrong(format!("fits nobody without {needed}"));
+        }
+        let stars = pattern.matches('*').count();
+        if stars > 1 {
+            wrong(format!("{pattern:?} has more than one *"));
+        }
+        if self.tenant == MET && stars == 0 {
+            wrong(format!("tenant = \"*\" needs a * in {pattern:?}"));
+        } else if self.tenant != MET && !self.tenant.is_empty() && !is_tenant(&self.tenant) {
+            let letters = format!("1 to {TENANT_BYTES_MAX} letters, digits, '.', '_' or '-'");
+            wrong(format!("tenant {:?} is no name of {letters}", self.tenant));
+        }
+        for name in self.roles.iter().filter(|name| CallerRole::named(name).is_none()) {
+            let all = CallerRole::ALL.map(CallerRole::name).join(", ");
+            wrong(format!("no role is called {name:?}; there are {all}"));
+        }
+        let roles = self.roles.iter().filter_map(|name| CallerRole::named(name)).collect();
+        Some(AuthRule { fits, tenant: self.tenant.clone(), roles, any_tenant: self.any_tenant })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_meet_one_part() {
+        assert_eq!(met("spiffe://d/ns/*/sa/node", "spiffe://d/ns/a-b/sa/node"), Some("a-b"));
+        assert_eq!(met("*", "all"), Some("all"));
+        assert_eq!(met("exact", "exact"), Some(""));
+        for (pattern, text) in [("a*b", "ab"), ("exact", "exacter"), ("a*", "ba"), ("ab*ba", "aba")] {
+            assert_eq!(met(pattern, text), None, "{pattern} {text}");
+        }
+        let rule = AuthRule {
+            fits: Fits::Token("u/*".to_owned()),
+            tenant: MET.to_owned(),
+            roles: Roles::all(),
+            any_tenant: false,
+        };
+        assert_eq!(rule.tenant_of("u/x.y").as_deref(), Some("x.y"));
+        // No tenant can have such a name: nobody gets to be another by it.
+        assert_eq!(rule.tenant_of("u/x/y"), None);
+    }
+}

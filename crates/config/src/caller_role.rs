@@ -1,0 +1,91 @@
+//! What callers may do.
+
+use std::fmt;
+
+/// What a caller may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallerRole {
+    /// Store scripts, and ask which are stored.
+    Upload,
+    /// Compile, and fetch scripts and native code.
+    Compile,
+    /// Run scripts and verify transactions.
+    Execute,
+    /// Read profiles.
+    Profile,
+    /// Administer the services.
+    Admin,
+    /// Read how much work there is, of all tenants together: autoscalers.
+    Scale,
+}
+
+impl CallerRole {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Upload, Self::Compile, Self::Execute, Self::Profile, Self::Admin, Self::Scale];
+
+    /// As the configuration has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Upload => "upload",
+            Self::Compile => "compile",
+            Self::Execute => "execute",
+            Self::Profile => "profile",
+            Self::Admin => "admin",
+            Self::Scale => "scale",
+        }
+    }
+
+    /// The role of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.name() == name)
+    }
+}
+
+impl fmt::Display for CallerRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of roles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Roles(u8);
+
+impl Roles {
+    /// Every role there is.
+    #[must_use]
+    pub fn all() -> Self {
+        CallerRole::ALL.into_iter().collect()
+    }
+
+    /// Whether `role` is in it.
+    #[must_use]
+    pub fn has(self, role: CallerRole) -> bool {
+        self.0 & 1 << role as u8 != 0
+    }
+}
+
+impl FromIterator<CallerRole> for Roles {
+    fn from_iter<I: IntoIterator<Item = CallerRole>>(roles: I) -> Self {
+        Self(roles.into_iter().fold(0, |set, role| set | 1 << role as u8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_sets() {
+        for role in CallerRole::ALL {
+            assert_eq!(CallerRole::named(role.name()), Some(role));
+            let set: Roles = [role].into_iter().collect();
+            assert!(CallerRole::ALL.into_iter().all(|other| set.has(other) == (other == role)));
+            assert!(Roles::all().has(role) && !Roles::default().has(role));
+        }
+        assert_eq!(CallerRole::named("root"), None);
+    }
+}

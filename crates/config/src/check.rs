@@ -1,0 +1,242 @@
+//! Checks single values and collects what is wrong with them, so that all of it can be told at once.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    num::NonZeroU64,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::config_error::{ConfigError, Mistake};
+
+/// Longest time that a key may name: a year. Beyond it sums of times could overflow.
+pub(crate) const TIME_MS_MAX: u64 = 365 * 24 * 3_600_000;
+
+/// Most that a count may be: semaphores hold no more.
+pub(crate) const COUNT_MAX: u64 = 1 << 32;
+
+/// Most workers that a pool can have.
+pub(crate) const WORKERS_MAX: u64 = 1024;
+
+/// `time` in milliseconds, as keys and messages have it.
+#[must_use]
+pub fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What a worker does after a run that went well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerReuse {
+    /// It ends.
+    PerExecution,
+    /// It waits for another run of the same script and native code for the same tenant.
+    PerArtifact,
+}
+
+impl WorkerReuse {
+    /// As the configuration has them.
+    const NAMES: [(&str, Self); 2] =
+        [("per_execution", Self::PerExecution), ("per_artifact", Self::PerArtifact)];
+}
+
+/// The mistakes found so far. Its methods give some value even for a mistake; [`Checker::finish`] never hands
+/// it out.
+#[derive(Debug, Default)]
+pub(crate) struct Checker {
+    mistakes: Vec<Mistake>,
+}
+
+impl Checker {
+    pub(crate) fn note(&mut self, key: &str, problem: impl Into<String>) {
+        self.mistakes.push(Mistake { key: key.to_owned(), problem: problem.into() });
+    }
+
+    pub(crate) fn finish<T>(self, value: T) -> Result<T, ConfigError> {
+        if self.mistakes.is_empty() { Ok(value) } else { Err(ConfigError::Mistakes(self.mistakes)) }
+    }
+}
+
+/// The kinds of keys that a section's table names.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "all kinds are called in one way")]
+impl Checker {
+    pub(crate) fn flag(&mut self, _: &str, value: &bool) -> bool {
+        *value
+    }
+
+    /// Any number.
+    pub(crate) fn whole(&mut self, _: &str, value: &u64) -> u64 {
+        *value
+    }
+
+    pub(crate) fn positive(&mut self, key: &str, value: &u64) -> u64 {
+        self.at_least(key, value, 1)
+    }
+
+    pub(crate) fn at_least(&mut self, key: &str, value: &u64, least: u64) -> u64 {
+        if *value < least {
+            self.note(key, format!("must be at least {least}, is {value}"));
+        }
+        *value
+    }
+
+    pub(crate) fn at_most(&mut self, key: &str, value: &u64, most: u64) -> u64 {
+        if *value > most {
+            self.note(key, format!("must be at most {most}"));
+        }
+        *value
+    }
+
+    /// At least one and at most `most`.
+    pub(crate) fn range(&mut self, key: &str, value: &u64, most: u64) -> u64 {
+        if *value == 0 || *value > most {
+            self.note(key, format!("must be 1 to {most}, is {value}"));
+        }
+        *value
+    }
+
+    /// A number of things.
+    pub(crate) fn count(&mut self, key: &str, value: &u64) -> usize {
+        usize::try_from(self.range(key, value, COUNT_MAX)).unwrap_or(usize::MAX)
+    }
+
+    /// A number of worker processes.
+    pub(crate) fn workers(&mut self, key: &str, value: &u64) -> usize {
+        usize::try_from(self.range(key, value, WORKERS_MAX)).unwrap_or(usize::MAX)
+    }
+
+    /// A number that the protocol has 32 bits for.
+    pub(crate) fn number(&mut self, key: &str, value: &u64) -> u32 {
+        self.number_to(key, value, u32::MAX.into())
+    }
+
+    pub(crate) fn number_to(&mut self, key: &str, value: &u64, most: u64) -> u32 {
+        u32::try_from(self.range(key, value, most)).unwrap_or(u32::MAX)
+    }
+
+    /// One thing in so many; 0 for none.
+    pub(crate) fn one_in(&mut self, _: &str, value: &u64) -> Option<NonZeroU64> {
+        NonZeroU64::new(*value)
+    }
+
+    /// A time in milliseconds.
+    pub(crate) fn time(&mut self, key: &str, value: &u64) -> Duration {
+        self.time_to(key, value, TIME_MS_MAX)
+    }
+
+    pub(crate) fn time_to(&mut self, key: &str, value: &u64, most_ms: u64) -> Duration {
+        Duration::from_millis(self.range(key, value, most_ms))
+    }
+
+    /// A time in milliseconds; 0 for at once.
+    pub(crate) fn pause(&mut self, _: &str, value: &u64) -> Duration {
+        Duration::from_millis(*value)
+    }
+
+    /// A time in milliseconds; 0 for never.
+    pub(crate) fn time_or_none(&mut self, _: &str, value: &u64) -> Option<Duration> {
+        (*value > 0).then(|| Duration::from_millis(*value))
+    }
+
+    /// A part of one.
+    pub(crate) fn share(&mut self, key: &str, value: &f64) -> f64 {
+        if !(0.0..=1.0).contains(value) {
+            self.note(key, format!("must be 0.0 to 1.0, is {value}"));
+        }
+        *value
+    }
+
+    pub(crate) fn text(&mut self, _: &str, text: &str) -> String {
+        text.to_owned()
+    }
+
+    pub(crate) fn list(&mut self, _: &str, list: &[String]) -> Vec<String> {
+        list.to_vec()
+    }
+
+    /// Path of a file; empty for none. That it is there and fits is looked at when it is read.
+    pub(crate) fn file(&mut self, key: &str, path: &str) -> Option<PathBuf> {
+        self.folder_or_none(key, path.as_ref())
+    }
+
+    pub(crate) fn folder(&mut self, key: &str, path: &Path) -> PathBuf {
+        if path.as_os_str().is_empty() {
+            self.note(key, "is empty");
+        }
+        path.to_owned()
+    }
+
+    pub(crate) fn folder_or_none(&mut self, _: &str, path: &Path) -> Option<PathBuf> {
+        (!path.as_os_str().is_empty()).then(|| path.to_owned())
+    }
+
+    pub(crate) fn absolute_or_none(&mut self, key: &str, path: &Path) -> Option<PathBuf> {
+        if path.is_relative() && !path.as_os_str().is_empty() {
+            self.note(key, "must be an absolute path");
+        }
+        self.folder_or_none(key, path)
+    }
+
+    pub(crate) fn address(&mut self, key: &str, text: &str) -> SocketAddr {
+        text.parse().unwrap_or_else(|_| {
+            self.note(key, format!("must be an IP address and a port such as 0.0.0.0:50051, is {text:?}"));
+            (Ipv4Addr::LOCALHOST, 0).into()
+        })
+    }
+
+    /// URLs with commas between. [`Checker::service_urls`] says whether they are some.
+    pub(crate) fn urls(&mut self, _: &str, text: &str) -> Vec<String> {
+        text.split(',').filter(|_| !text.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Whether lines are JSON.
+    pub(crate) fn log_format(&mut self, key: &str, format: &str) -> bool {
+        if !["json", "text"].contains(&format) {
+            self.note(key, format!("must be \"text\" or \"json\", is {format:?}"));
+        }
+        format == "json"
+    }
+
+    pub(crate) fn log_filter(&mut self, key: &str, filter: &str) -> String {
+        if let Err(error) = tracing_subscriber::EnvFilter::try_new(filter) {
+            self.note(key, format!("{filter:?}: {error}"));
+        }
+        filter.to_owned()
+    }
+
+    pub(crate) fn reuse(&mut self, key: &str, name: &str) -> WorkerReuse {
+        let named = WorkerReuse::NAMES.into_iter().find(|(known, _)| *known == name);
+        let (_, policy) = named.unwrap_or_else(|| {
+            let known = WorkerReuse::NAMES.map(|(name, _)| name).join(", ");
+            self.note(key, format!("there is no policy {name:?}; there are {known}"));
+            WorkerReuse::NAMES[0]
+        });
+        policy
+    }
+}
+
+/// URLs, which some keys have only where others say so.
+impl Checker {
+    pub(crate) fn url(&mut self, key: &str, text: &str) {
+        self.url_of(key, text, &["http"]);
+    }
+
+    /// Of gRPC services, with commas between, which may be reached with TLS: all of them or none.
+    pub(crate) fn service_urls(&mut self, key: &str, text: &str) {
+        for url in text.split(',') {
+            self.url_of(key, url, &["http", "https"]);
+        }
+        if text.split(',').any(|url| url.starts_with("https://") != text.starts_with("https://")) {
+            self.note(key, "has both https:// and http://");
+        }
+    }
+
+    pub(crate) fn url_of(&mut self, key: &str, text: &str, schemes: &[&str]) {
+        let uri: Option<http::Uri> = text.parse().ok();
+        let scheme = uri.as_ref().and_then(http::Uri::scheme_str);
+        let is_known = scheme.is_some_and(|scheme| schemes.contains(&scheme));
+        if !is_known || uri.and_then(|uri| uri.host().map(str::len)).is_none() {
+            let forms = schemes.iter().map(|scheme| format!("{scheme}://host:4317")).collect::<Vec<_>>();
+            self.note(key, format!("must be a URL such as {}, is {text:?}", forms.join(" or ")));
+        }
+    }
+}

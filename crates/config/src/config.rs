@@ -1,0 +1,223 @@
+//! What a configuration means: checked whole, and every mistake told at once with its key.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use crate::{
+    admin::AdminAccess,
+    audit::Audit,
+    auth::Auth,
+    cache::StoreConfig,
+    check::Checker,
+    compiler::CompilerSection,
+    config_error::ConfigError,
+    file::ConfigFile,
+    listen::Listen,
+    log::Log,
+    node::NodeSection,
+    profile_push::ProfilePush,
+    quotas::Tenancy,
+    role::Role,
+    runner::RunnerSection,
+    sandbox::SandboxSection,
+    shared_tier::SharedTier,
+    signing::Signing,
+    tls::{ClientFiles, Tls},
+    trace::Trace,
+    usage::UsageSection,
+};
+
+/// A checked configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Which services run.
+    pub role: Role,
+    /// The gRPC listener.
+    pub listen: Listen,
+    /// How the gRPC listener encrypts, if it does.
+    pub tls: Option<Tls>,
+    /// Who may call.
+    pub auth: Auth,
+    /// Who administers, beside whom it lets.
+    pub admin: AdminAccess,
+    /// What tenants may use up, and what they see of each other.
+    pub tenancy: Tenancy,
+    /// Where it is kept what tenants used, if it is.
+    pub usage: Option<UsageSection>,
+    /// Where the audit log goes.
+    pub audit: Audit,
+    /// What the runner uses towards a compiler with TLS.
+    pub compiler_tls: ClientFiles,
+    /// Address of `/metrics` and `/healthz`, if they are on.
+    pub metrics: Option<SocketAddr>,
+    /// Logs.
+    pub log: Log,
+    /// Traces, if they are on.
+    pub trace: Option<Trace>,
+    /// Where profiles are sent, if anywhere.
+    pub profile_push: Option<ProfilePush>,
+    /// The fence around workers.
+    pub sandbox: SandboxSection,
+    /// The store.
+    pub cache: StoreConfig,
+    /// The object store that several servers share, if there is one.
+    pub shared: Option<SharedTier>,
+    /// Who signs native code, and whose is taken.
+    pub signing: Signing,
+    /// Folder of the keys that sign verdicts of transactions, if any do.
+    pub verdict_keys: Option<PathBuf>,
+    /// The node that cells of bare transactions come from, if there is one.
+    pub node: Option<NodeSection>,
+    /// The compiler service.
+    pub compiler: CompilerSection,
+    /// The runner service.
+    pub runner: RunnerSection,
+}
+
+impl ConfigFile {
+    /// What this configuration means for `role`. `layers` are the names that `sandbox.allow_degraded` may
+    /// have.
+    ///
+    /// # Errors
+    /// Every mistake, with its key.
+    pub fn check(&self, role: Role, layers: &[&str]) -> Result<Config, ConfigError> {
+        let checker = &mut Checker::default();
+        let page_hosts = self.metrics.page_hosts(checker);
+        let web = self.web.check(&self.listen.address, &self.metrics.address, checker);
+        let listen = self.listen.check(checker, page_hosts, web, self.call_time_max(role));
+        self.listen.agree(checker);
+        let tls = self.tls.check(checker);
+        let (has_certificates, is_asked) = (!self.tls.client_ca.is_empty(), self.is_asked());
+        let auth = self.auth.check(has_certificates, checker);
+        let usage = self.usage.section(checker);
+        let audit = self.audit.check(checker);
+        let compiler_tls = self.tls.of_client(&self.runner, checker);
+        let metrics = self.metrics.check(&self.listen.address, checker);
+        let log = self.log.check(checker);
+        let trace = self.trace.section(checker);
+        let profile_push = self.profile_push.check(&self.trace, self.runner.sample_cycles, checker);
+        let cache = self.cache.check(checker);
+        let shared = self.shared.section(self.signing.keys.is_empty(), checker);
+        let signing = self.signing.check(&self.cache.dir, checker);
+        let node = self.node.section(checker);
+        self.sandbox.check_layers(layers, checker);
+        let sandbox = self.sandbox.check(checker);
+        let admin = self.admin.check(is_asked, checker);
+        let verdict_keys = self.verdict.check(&signing, checker);
+        let tenancy = self.quotas.check(&self.tenants, is_asked, checker);
+        let web_address = listen.web.iter().map(|web| ("web.address", web.address));
+        for (key, address) in [("listen.address", listen.address)].into_iter().chain(web_address) {
+            self.check_open(key, address, is_asked, checker);
+        }
+        let compiler = self.compiler.check(checker);
+        self.compiler.agree(checker);
+        let runner = self.runner.check(checker);
+        self.runner.agree(checker);
+        self.check_together(role, checker);
+        std::mem::take(checker).finish(Config {
+            role,
+            listen,
+            tls,
+            auth,
+            admin,
+            tenancy,
+            usage,
+            audit,
+            compiler_tls,
+            metrics,
+            log,
+            trace,
+            profile_push,
+            sandbox,
+            cache,
+            shared,
+            signing,
+            verdict_keys,
+            node,
+            compiler,
+            runner,
+        })
+    }
+
+    /// Whether callers are asked who they are.
+    fn is_asked(&self) -> bool {
+        !self.tls.client_ca.is_empty() || !self.auth.jwks.is_empty()
+    }
+
+    fn call_time_max(&self, role: Role) -> Duration {
+        let compiler = &self.compiler;
+        let compile_ms =
+            compiler.idle_ms_max.saturating_add(compiler.queue_ms_max).saturating_add(compiler.wall_ms_max);
+        Duration::from_millis(match role {
+            Role::Compiler => compile_ms,
+            Role::Runner => self.runner.call_ms_max,
+            Role::Both => compile_ms.max(self.runner.call_ms_max),
+        })
+    }
+
+    /// A listener that others can reach must encrypt and ask who they are, or it must be said that it does
+    /// not.
+    fn check_open(&self, key: &str, address: SocketAddr, is_asked: bool, checker: &mut Checker) {
+        let is_encrypted = !self.tls.certificate.is_empty();
+        if address.ip().to_canonical().is_loopback() || self.listen.allow_open || is_encrypted && is_asked {
+            return;
+        }
+        let lacks = match (is_encrypted, is_asked) {
+            (true, _) => "without authentication (tls.client_ca, auth.jwks)",
+            (false, true) => "without encryption (tls.certificate), which tokens need",
+            (false, false) => "without encryption and authentication (tls.certificate, tls.client_ca)",
+        };
+        let problem = format!(
+            "others can reach {address}, {lacks}: anyone there could run scripts. Listen on loopback, add what is missing, or say \
+             listen.allow_open = true"
+        );
+        checker.note(key, problem);
+    }
+
+    /// Contradictions between sections.
+    fn check_together(&self, role: Role, checker: &mut Checker) {
+        /// What a message needs beside its bulk: field tags, digests, options.
+        const FRAME_BYTES: u64 = 64 << 10;
+        let message = self.listen.message_bytes_max;
+        let execute = self.runner.script_bytes_max.saturating_add(self.runner.args_bytes_max);
+        if role != Role::Compiler && execute.saturating_add(FRAME_BYTES) > message {
+            let problem = format!(
+                "must be at least runner.script_bytes_max + runner.args_bytes_max + {FRAME_BYTES}, or such calls cannot be made"
+            );
+            checker.note("listen.message_bytes_max", problem);
+        }
+        if role != Role::Runner && self.compiler.chunk_bytes_max.saturating_add(FRAME_BYTES) > message {
+            let problem = format!("must be at most listen.message_bytes_max - {FRAME_BYTES}");
+            checker.note("compiler.chunk_bytes_max", problem);
+        }
+        self.check_sizes(role, checker);
+        let (key, url) = ("runner.compiler_url", &self.runner.compiler_url);
+        match (role, url.is_empty()) {
+            (Role::Runner, true) => checker.note(key, "is needed where the compiler runs elsewhere"),
+            (Role::Runner, false) => checker.service_urls(key, url),
+            (Role::Both, false) => checker.note(key, "makes no sense with both services in one process"),
+            (Role::Both, true) | (Role::Compiler, _) => {}
+        }
+    }
+
+    /// Each size must fit into all that it ends up in: whoever lowers the first is told of all the others at
+    /// once.
+    fn check_sizes(&self, role: Role, checker: &mut Checker) {
+        let sizes = [
+            ("cache.budget_bytes", self.cache.budget_bytes),
+            ("cache.entry_bytes_max", self.cache.entry_bytes_max),
+            ("compiler.script_bytes_max", self.compiler.script_bytes_max),
+            ("runner.script_bytes_max", self.runner.script_bytes_max),
+        ];
+        let used = match role {
+            Role::Runner => 2,
+            Role::Compiler => 3,
+            Role::Both => 4,
+        };
+        for (place, (key, bytes)) in sizes[..used].iter().enumerate() {
+            let least = sizes[..place].iter().min_by_key(|(_, bound)| bound);
+            if let Some((bound_key, bound)) = least.filter(|(_, bound)| bytes > bound) {
+                checker.note(key, format!("is {bytes}, more than {bound_key} ({bound})"));
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Why a configuration cannot be used.
+
+use std::{fmt, io, path::PathBuf};
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The text is not TOML, or a value has the wrong type.
+    #[error("{path}: {source}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Line, column and what is wrong there.
+        source: Box<toml::de::Error>,
+    },
+    /// Keys or values make no sense.
+    #[error("the configuration has {} mistake(s):\n{}", .0.len(), lines(.0))]
+    Mistakes(Vec<Mistake>),
+    /// The configuration cannot be written as TOML (a path that is not text).
+    #[error("the configuration cannot be printed: {0}")]
+    Print(#[from] toml::ser::Error),
+}
+
+/// One thing that is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The key, such as `listen.address`.
+    pub key: String,
+    /// What is wrong with its value.
+    pub problem: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.problem)
+    }
+}
+
+fn lines(mistakes: &[Mistake]) -> String {
+    mistakes.iter().map(|mistake| format!("  {mistake}")).collect::<Vec<_>>().join("\n")
+}

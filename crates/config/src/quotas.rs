@@ -1,0 +1,137 @@
+//! Sections `[quotas]` and `[tenants]`: what a tenant may use up, and what tenants see of each other.
+
+use std::collections::HashMap;
+
+use crate::{auth::is_tenant, check::Checker, section::section};
+
+section! {
+/// What tenants may use up.
+"quotas": RawQuotas {
+    /// Calls of a tenant in progress at once; 0 for as many as `[listen]` lets in.
+    calls_max: whole;
+    /// Guest cycles that the runs of a tenant may take a second; 0 for no quota.
+    guest_cycles_per_second: whole;
+    /// Seconds that compiles for a tenant may take an hour; 0 for no quota.
+    compile_seconds_per_hour: whole;
+    /// Bytes of the scripts that a tenant has stored; 0 for no quota.
+    stored_bytes_max: whole;
+    /// Tenants with quotas of their own.
+    tenants: tenants;
+}
+}
+
+section! {
+/// Quotas of one tenant; what is absent is as for all.
+"quotas.tenants": RawTenantQuotas {
+    /// The tenant.
+    tenant: text;
+    /// As for all.
+    calls_max: own;
+    /// As for all.
+    guest_cycles_per_second: own;
+    /// As for all.
+    compile_seconds_per_hour: own;
+    /// As for all.
+    stored_bytes_max: own;
+}
+}
+
+section! {
+/// What tenants see of each other.
+"tenants": RawTenants {
+    /// Whether a tenant may find and fetch what others uploaded. Where nobody is asked who calls, everybody
+    /// may.
+    shared: flag;
+    /// Whether each tenant has native code of its own, so that the time of a compile says nothing about
+    /// others.
+    salted: flag;
+    /// What the times in answers to a tenant are rounded up to; 1 for times as they are. Calls without a
+    /// tenant, where nobody is asked who calls, get them so in any case.
+    timing_step_us: positive = 100;
+}
+}
+
+/// Highest quota: arithmetic with a tenant's debts stays far from its ends.
+const QUOTA_MAX: u64 = 1 << 60;
+
+/// What one tenant may use up; none for no quota.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// Calls in progress at once.
+    pub calls_max: Option<u64>,
+    /// Guest cycles a second.
+    pub guest_cycles_per_second: Option<u64>,
+    /// Seconds of compiles an hour.
+    pub compile_seconds_per_hour: Option<u64>,
+    /// Bytes of stored scripts.
+    pub stored_bytes_max: Option<u64>,
+}
+
+/// What tenants may use up, and what they see of each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tenancy {
+    quota: Quota,
+    tenants: HashMap<String, Quota>,
+    /// Whether a tenant sees only what it uploaded.
+    pub is_apart: bool,
+    /// Whether native code is made for each tenant anew.
+    pub is_salted: bool,
+    /// Whether the names of tenants are proven.
+    pub is_proven: bool,
+    /// What the times in answers to a tenant are rounded up to, microseconds.
+    pub timing_step_us: u64,
+}
+
+impl Tenancy {
+    /// The quota of `tenant`.
+    #[must_use]
+    pub fn quota(&self, tenant: &str) -> Quota {
+        self.tenants.get(tenant).copied().unwrap_or(self.quota)
+    }
+}
+
+impl RawQuotas {
+    /// `is_proven` says whether callers prove which tenants they are.
+    pub(crate) fn check(&self, seen: &RawTenants, is_proven: bool, checker: &mut Checker) -> Tenancy {
+        let mut limit = |key: &str, value: u64| {
+            if value > QUOTA_MAX {
+                checker.note(key, format!("must be at most {QUOTA_MAX}, is {value}"));
+            }
+            (value > 0).then_some(value.min(QUOTA_MAX))
+        };
+        let quota = Quota {
+            calls_max: limit("quotas.calls_max", self.calls_max),
+            guest_cycles_per_second: limit("quotas.guest_cycles_per_second", self.guest_cycles_per_second),
+            compile_seconds_per_hour: limit("quotas.compile_seconds_per_hour", self.compile_seconds_per_hour),
+            stored_bytes_max: limit("quotas.stored_bytes_max", self.stored_bytes_max),
+        };
+        let mut tenants = HashMap::new();
+        for (index, of) in self.tenants.iter().enumerate() {
+            let key = format!("quotas.tenants[{index}]");
+            let mut own = |value: Option<u64>, all| value.map_or(all, |value| limit(&key, value));
+            let quota = Quota {
+                calls_max: own(of.calls_max, quota.calls_max),
+                guest_cycles_per_second: own(of.guest_cycles_per_second, quota.guest_cycles_per_second),
+                compile_seconds_per_hour: own(of.compile_seconds_per_hour, quota.compile_seconds_per_hour),
+                stored_bytes_max: own(of.stored_bytes_max, quota.stored_bytes_max),
+            };
+            tenants.insert(of.tenant.clone(), quota);
+        }
+        for (index, of) in self.tenants.iter().enumerate() {
+            let key = format!("quotas.tenants[{index}]");
+            if !is_tenant(&of.tenant) {
+                checker.note(&key, format!("{:?} is no name of a tenant", of.tenant));
+            } else if self.tenants[..index].iter().any(|other| other.tenant == of.tenant) {
+                checker.note(&key, format!("the tenant {:?} stands there twice", of.tenant));
+            } else if !is_proven {
+                checker.note(&key, "names of tenants are proven only with tls.client_ca or auth.jwks");
+            }
+        }
+        if seen.salted && seen.shared {
+            checker.note("tenants.salted", "makes no sense with tenants.shared");
+        }
+        let timing_step_us = checker.positive("tenants.timing_step_us", &seen.timing_step_us);
+        let is_apart = is_proven && !seen.shared;
+        Tenancy { quota, tenants, is_apart, is_salted: is_apart && seen.salted, is_proven, timing_step_us }
+    }
+}

@@ -1,0 +1,57 @@
+//! Section `[shared]`.
+
+use crate::{
+    check::Checker,
+    section::{MIB, section},
+};
+
+section! {
+/// The object store that several servers share (compiler).
+"shared": RawShared => SharedTier(
+    /// Whether who may write there is believed: nobody has said whose signatures count (`signing.keys`).
+    trusts_writers: bool,
+) {
+    /// Object store that several servers share: `s3://bucket/prefix`, `gs://`, `az://` or `file:///folder`;
+    /// empty for none.
+    url: text;
+    /// How long a read may take. Beyond it what is asked for is compiled.
+    get_ms_max as get_time_max: time = 1_000;
+    /// Reads at once; more are misses.
+    gets_max: count = 64;
+    /// Bytes of entries that reads under way may hold, all together; more wait.
+    get_bytes_max: count = 256 * MIB;
+    /// How long one attempt of a write may take.
+    put_ms_max as put_time_max: time = 30_000;
+    /// Writes at once.
+    puts_max: count = 4;
+    /// How long a write is tried again.
+    upload_ms_max as upload_time_max: time = 600_000;
+    /// Writes that wait; more are dropped.
+    queue_max: count = 4_096;
+    /// Their bytes.
+    queue_bytes_max: count = 256 * MIB;
+    /// Memory for entries used lately; 0 for none.
+    memory_bytes_max: whole = 64 * MIB;
+}
+}
+
+/// How the URL of a shared tier may begin.
+const KINDS: [&str; 4] = ["s3://", "gs://", "az://", "file:///"];
+
+impl RawShared {
+    /// None where there is none.
+    pub(crate) fn section(&self, trusts_writers: bool, checker: &mut Checker) -> Option<SharedTier> {
+        let tier = self.check(checker, trusts_writers);
+        if self.url.is_empty() {
+            return None;
+        }
+        if !KINDS.iter().any(|kind| self.url.strip_prefix(kind).is_some_and(|rest| !rest.is_empty())) {
+            let problem = format!(
+                "must be s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder, is {:?}",
+                self.url
+            );
+            checker.note("shared.url", problem);
+        }
+        Some(tier)
+    }
+}

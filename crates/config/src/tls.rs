@@ -1,0 +1,109 @@
+//! Section `[tls]`, and the runner's side of a connection to its compiler.
+
+use std::{path::PathBuf, time::Duration};
+
+use crate::{check::Checker, runner::RawRunner, section::section};
+
+section! {
+/// Encryption of the gRPC listener.
+"tls": RawTls {
+    /// PEM file with the certificate of the gRPC listener, and with those between it and its authority; empty
+    /// for no TLS.
+    certificate: text;
+    /// PEM file with its private key.
+    key: text;
+    /// PEM file with the authorities of clients. With it every client needs a certificate of one of them.
+    client_ca: text;
+    /// PEM file with certificates that these authorities have revoked; empty for none.
+    client_crl: text;
+    /// How long a handshake may take.
+    handshake_ms_max: time = 5_000;
+    /// Handshakes under way at once, half of them of one peer; further connections are closed.
+    handshakes_max: count = 256;
+}
+}
+
+/// How a listener speaks TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The server's certificate and those between it and its authority.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authorities of clients; without it no client is asked for a certificate.
+    pub client_ca: Option<PathBuf>,
+    /// What these authorities have revoked.
+    pub client_crl: Option<PathBuf>,
+    /// Time that a handshake may take.
+    pub handshake_time_max: Duration,
+    /// Handshakes under way at once; half of them of one peer.
+    pub handshakes_max: u64,
+}
+
+/// Files of a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientFiles {
+    /// Authorities of servers; without it the system's.
+    pub ca: Option<PathBuf>,
+    /// The client's certificate and those above it.
+    pub certificate: Option<PathBuf>,
+    /// Its private key.
+    pub key: Option<PathBuf>,
+}
+
+fn file(text: &str) -> Option<PathBuf> {
+    (!text.is_empty()).then(|| PathBuf::from(text))
+}
+
+impl RawTls {
+    /// None where the listener does not encrypt. That the files are there and fit is looked at when they are
+    /// read.
+    pub(crate) fn check(&self, checker: &mut Checker) -> Option<Tls> {
+        let handshake_time_max = checker.time("tls.handshake_ms_max", &self.handshake_ms_max);
+        checker.count("tls.handshakes_max", &self.handshakes_max);
+        for (key, value, needs, needed) in [
+            ("tls.certificate", &self.certificate, "tls.key", &self.key),
+            ("tls.key", &self.key, "tls.certificate", &self.certificate),
+            ("tls.client_ca", &self.client_ca, "tls.certificate", &self.certificate),
+            ("tls.client_crl", &self.client_crl, "tls.client_ca", &self.client_ca),
+        ] {
+            if !value.is_empty() && needed.is_empty() {
+                checker.note(key, format!("needs {needs}"));
+            }
+        }
+        Some(Tls {
+            certificate: file(&self.certificate)?,
+            key: file(&self.key)?,
+            client_ca: file(&self.client_ca),
+            client_crl: file(&self.client_crl),
+            handshake_time_max,
+            handshakes_max: self.handshakes_max,
+        })
+    }
+
+    /// What the runner shows its compiler, and whom it believes to be the compiler. Where it has no
+    /// certificate for that, it shows the listener's.
+    pub(crate) fn of_client(&self, runner: &RawRunner, checker: &mut Checker) -> ClientFiles {
+        if runner.compiler_certificate.is_empty() != runner.compiler_key.is_empty() {
+            let problem = "makes no sense without runner.compiler_certificate, nor that without it";
+            checker.note("runner.compiler_key", problem);
+        }
+        let is_https = runner.compiler_url.starts_with("https://");
+        for (key, value) in [
+            ("runner.compiler_ca", &runner.compiler_ca),
+            ("runner.compiler_certificate", &runner.compiler_certificate),
+            ("runner.compiler_key", &runner.compiler_key),
+            // Whoever is in between could take it.
+            ("runner.compiler_token_file", &runner.compiler_token_file),
+        ] {
+            if !value.is_empty() && !is_https {
+                checker.note(key, "makes no sense where runner.compiler_url is not https://");
+            }
+        }
+        let (certificate, key) = match runner.compiler_certificate.is_empty() {
+            true => (&self.certificate, &self.key),
+            false => (&runner.compiler_certificate, &runner.compiler_key),
+        };
+        ClientFiles { ca: file(&runner.compiler_ca), certificate: file(certificate), key: file(key) }
+    }
+}

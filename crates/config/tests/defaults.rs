@@ -1,0 +1,79 @@
+//! What is in force by default, and what is said of each number that is out of its range. `BLESS=1` writes
+//! both.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::{env, fmt::Write as _, fs, net::SocketAddr, path::Path};
+
+use antares_config::{ConfigError, ConfigFile, Role};
+
+#[track_caller]
+fn check_golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
+    if env::var_os("BLESS").is_some() {
+        fs::write(&path, text).unwrap();
+    }
+    let golden = fs::read_to_string(&path).unwrap();
+    for (at, (kept, now)) in golden.lines().zip(text.lines()).enumerate() {
+        assert_eq!(kept, now, "{name}:{}; BLESS=1 writes it", at + 1);
+    }
+    assert_eq!(golden.len(), text.len(), "{name}; BLESS=1 writes it");
+}
+
+/// The defaults as `--print-config` has them, but for the number of CPUs.
+fn printed() -> String {
+    let mut text = String::new();
+    for line in ConfigFile::default().print().unwrap().lines() {
+        let is_cpus = line.starts_with("workers_max = ");
+        let _ = writeln!(text, "{}", if is_cpus { "workers_max = 1" } else { line });
+    }
+    text
+}
+
+#[test]
+fn what_is_printed_is_as_before_and_reads_back() {
+    check_golden("defaults.toml", &printed());
+    let printed = ConfigFile::default().print().unwrap();
+    assert_eq!(printed.parse::<ConfigFile>().unwrap(), ConfigFile::default());
+}
+
+#[test]
+fn each_number_has_its_range() {
+    let (mut told, mut section) = (String::new(), "");
+    let printed = printed();
+    for line in printed.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']');
+        }
+        let Some((key, value)) = line.split_once(" = ") else { continue };
+        if value.parse::<u64>().is_err() {
+            continue;
+        }
+        for number in [0, i64::MAX] {
+            let file: ConfigFile = format!("[{section}]\n{key} = {number}\n").parse().unwrap();
+            let _ = match file.check(Role::Both, &[]) {
+                Ok(_) => writeln!(told, "{section}.{key} = {number} is fine"),
+                Err(ConfigError::Mistakes(mistakes)) => mistakes
+                    .iter()
+                    .try_for_each(|mistake| writeln!(told, "{section}.{key} = {number}: {mistake}")),
+                Err(error) => panic!("{error}"),
+            };
+        }
+    }
+    check_golden("ranges.txt", &told);
+}
+
+#[test]
+fn defaults_are_right_for_one_process_and_for_the_compiler() {
+    for role in [Role::Both, Role::Compiler] {
+        ConfigFile::default().check(role, &[]).unwrap();
+    }
+}
+
+#[test]
+fn the_command_line_goes_over_the_file() {
+    let listen: SocketAddr = "127.0.0.1:7".parse().unwrap();
+    let file = ConfigFile::read(None, Some(listen), Some(Path::new("/data"))).unwrap();
+    let config = file.check(Role::Both, &[]).unwrap();
+    assert_eq!((config.listen.address, config.cache.dir.to_str()), (listen, Some("/data")));
+}

@@ -1,0 +1,265 @@
+//! What is wrong with configurations is told: all of it at once, each thing with its key.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::io::Write as _;
+
+use antares_config::{Config, ConfigError, ConfigFile, Role};
+
+const LAYERS: [&str; 2] = ["seccomp", "landlock"];
+
+fn read(text: &str) -> Result<ConfigFile, ConfigError> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    ConfigFile::read(Some(file.path()), None, None)
+}
+
+#[track_caller]
+fn keys(error: ConfigError) -> Vec<String> {
+    match error {
+        ConfigError::Mistakes(mistakes) => mistakes.into_iter().map(|mistake| mistake.key).collect(),
+        other => panic!("expected mistakes, got {other}"),
+    }
+}
+
+#[track_caller]
+fn checked(text: &str, role: Role) -> Result<Config, Vec<String>> {
+    text.parse::<ConfigFile>().unwrap().check(role, &LAYERS).map_err(keys)
+}
+
+#[track_caller]
+fn mistakes_of(text: &str, role: Role) -> Vec<String> {
+    checked(text, role).err().unwrap_or_default()
+}
+
+#[track_caller]
+fn mistakes(text: &str) -> Vec<String> {
+    mistakes_of(text, Role::Both)
+}
+
+#[test]
+fn every_mistake_is_named() {
+    let text = r#"
+        [listen]
+        address = "localhost"
+        calls_max = 0
+        [metrics]
+        address = ""
+        [log]
+        format = "xml"
+        [trace]
+        endpoint = "collector:4317"
+        sample_ratio = 1.5
+        [profile_push]
+        pyroscope_url = "pyroscope"
+        interval_ms = 0
+        [sandbox]
+        allow_degraded = ["landlock", "moat"]
+        zygote_workers_max = 0
+        [compiler]
+        wall_ms_max = 0
+        chunk_bytes_max = 1073741824
+        [runner]
+        max_cycles_default = 2000000000000
+        compiler_url = "http://elsewhere:1"
+    "#;
+    let error = read(text).unwrap().check(Role::Both, &LAYERS).unwrap_err();
+    let expected = [
+        "listen.address",
+        "listen.calls_max",
+        "log.format",
+        "trace.sample_ratio",
+        "trace.endpoint",
+        "profile_push.interval_ms",
+        "profile_push.pyroscope_url",
+        "sandbox.allow_degraded",
+        "sandbox.zygote_workers_max",
+        "compiler.wall_ms_max",
+        "runner.max_cycles_default",
+        "compiler.chunk_bytes_max",
+        "runner.compiler_url",
+    ];
+    assert_eq!(keys(error), expected);
+}
+
+#[test]
+fn every_unknown_key_is_named() {
+    let error = read("typo = 1\n[listen]\nadress = \"x\"\n[runner]\nworkers = 2\n").unwrap_err();
+    assert_eq!(keys(error), ["listen.adress", "runner.workers", "typo"]);
+}
+
+#[test]
+fn a_wrong_type_is_told_with_its_line() {
+    let error = read("[listen]\ncalls_max = \"many\"\n").unwrap_err();
+    assert!(error.to_string().contains("line 2"), "{error}");
+}
+
+#[test]
+fn a_key_that_was_split_is_refused_with_its_successors() {
+    let error = read("[sandbox]\nlimit_speculation = true\n").unwrap_err().to_string();
+    assert!(error.contains("limit_store_bypass") && error.contains("limit_indirect_branches"), "{error}");
+    let sandbox = checked("", Role::Both).unwrap().sandbox;
+    assert!(!sandbox.limit_store_bypass && !sandbox.limit_indirect_branches);
+}
+
+#[test]
+fn a_runner_alone_needs_a_compiler() {
+    assert_eq!(mistakes_of("", Role::Runner), ["runner.compiler_url"]);
+}
+
+#[test]
+fn too_small_messages_contradict_inline_scripts() {
+    let text = "[listen]\nmessage_bytes_max = 4194304\n";
+    assert_eq!(mistakes(text), ["listen.message_bytes_max"]);
+}
+
+#[test]
+fn whoever_lowers_the_budget_is_told_of_all_that_is_too_large_then() {
+    let file: ConfigFile = "[cache]\nbudget_bytes = 4194304\n".parse().unwrap();
+    let Err(ConfigError::Mistakes(mistakes)) = file.check(Role::Both, &[]) else { panic!("a mistake") };
+    let keys: Vec<_> = mistakes.iter().map(|mistake| mistake.key.as_str()).collect();
+    assert_eq!(keys, ["cache.entry_bytes_max", "compiler.script_bytes_max", "runner.script_bytes_max"]);
+    let is_named = |problem: &str| problem.contains("cache.budget_bytes (4194304)");
+    assert!(mistakes.iter().all(|mistake| is_named(&mistake.problem)), "{mistakes:?}");
+}
+
+#[test]
+fn an_open_listener_beyond_loopback_must_be_wanted() {
+    for (address, tls, expected) in [
+        ("127.0.0.1:1", "", true),
+        ("[::1]:1", "", true),
+        ("[::ffff:127.0.0.2]:1", "", true),
+        ("0.0.0.0:1", "", false),
+        ("[::]:1", "", false),
+        ("192.0.2.1:1", "certificate = \"c\"\nkey = \"k\"", false),
+        ("192.0.2.1:1", "certificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"", true),
+    ] {
+        let listen = format!("[listen]\naddress = \"{address}\"\n");
+        let closed = format!("{listen}[tls]\n{tls}\n");
+        let expected = if expected { Vec::new() } else { vec!["listen.address"] };
+        assert_eq!(mistakes(&closed), expected, "{closed}");
+        let open = format!("{listen}allow_open = true\n[tls]\n{tls}\n");
+        assert!(mistakes(&open).is_empty(), "{open}");
+    }
+}
+
+#[test]
+fn halves_are_mistakes() {
+    assert_eq!(mistakes("[tls]\ncertificate = \"c\""), ["tls.certificate"]);
+    assert_eq!(mistakes("[tls]\nkey = \"k\""), ["tls.key"]);
+    assert_eq!(mistakes("[tls]\nclient_ca = \"a\""), ["tls.client_ca"]);
+    assert_eq!(mistakes("[tls]\nhandshakes_max = 0"), ["tls.handshakes_max"]);
+    let runner = "[runner]\ncompiler_url = \"https://c:1\"\ncompiler_certificate = \"c\"";
+    assert_eq!(mistakes_of(runner, Role::Runner), ["runner.compiler_key"]);
+    let plain = "[runner]\ncompiler_url = \"http://c:1\"\ncompiler_ca = \"c\"";
+    assert_eq!(mistakes_of(plain, Role::Runner), ["runner.compiler_ca"]);
+}
+
+#[test]
+fn it_has_an_address_of_its_own_that_strangers_do_not_reach() {
+    assert_eq!(mistakes("[web]\naddress = \"127.0.0.1:50051\""), ["web.address"]);
+    assert_eq!(mistakes("[web]\naddress = \"127.0.0.1:9464\""), ["web.address"]);
+    assert_eq!(mistakes("[web]\naddress = \"0.0.0.0:8080\""), ["web.address"]);
+    assert!(mistakes("[listen]\nallow_open = true\n[web]\naddress = \"0.0.0.0:8080\"").is_empty());
+}
+
+#[test]
+fn browsers_are_served_only_where_that_is_asked_for() {
+    let web = |text: &str| checked(text, Role::Both).unwrap().listen.web;
+    assert_eq!(web(""), None);
+    let both = "[web]\naddress = \"127.0.0.1:0\"\norigins = [\"https://a.example\", \"http://[::1]:3000\"]";
+    assert_eq!(web(both).unwrap().origins, ["https://a.example", "http://[::1]:3000"]);
+    assert_eq!(mistakes("[web]\naddress = \"127.0.0.1:0\"\norigins = [\"*\"]"), ["web.origins"]);
+    assert_eq!(mistakes("[web]\norigins = [\"https://a.example\"]"), ["web.origins"]);
+}
+
+#[test]
+fn paths_of_sockets_fit_and_rules_decide_where_there_are_some() {
+    let fine = "[admin]\nsocket = \"/run/antares/admin.sock\"\nloopback = true";
+    assert!(mistakes(fine).is_empty());
+    let asked = "[admin]\nloopback = true\n[tls]\nclient_ca = \"ca.pem\"";
+    assert!(mistakes(asked).contains(&"admin.loopback".to_owned()));
+    let long = format!("[admin]\nsocket = \"/{}\"", "x".repeat(107));
+    assert_eq!(mistakes(&long), ["admin.socket"]);
+}
+
+#[test]
+fn no_use_is_kept_by_default() {
+    assert_eq!(checked("", Role::Both).unwrap().usage, None);
+    let on = checked("[usage]\ndir = \"/u\"\nkeep_days = 2\n", Role::Both).unwrap().usage.unwrap();
+    assert_eq!((on.keep_days, on.export_dir), (2, None));
+    for (bad, key) in [
+        ("flush_ms = 60001", "usage.flush_ms"),
+        ("flush_ms = 0", "usage.flush_ms"),
+        ("keep_days = 0", "usage.keep_days"),
+        ("tenants_max = 0", "usage.tenants_max"),
+        ("export_dir = \"/e\"", "usage.export_dir"),
+    ] {
+        assert_eq!(mistakes(&format!("[usage]\n{bad}\n")), [key]);
+    }
+}
+
+#[test]
+fn the_url_of_a_shared_tier_says_which_store_it_is() {
+    let shared =
+        |keys: &str| checked(&format!("[shared]\n{keys}"), Role::Compiler).map(|config| config.shared);
+    assert_eq!(shared("").unwrap(), None);
+    for url in ["s3://bucket/prefix", "gs://bucket", "az://container/p", "file:///folder"] {
+        assert_eq!(shared(&format!("url = \"{url}\"")).unwrap().unwrap().url, url);
+    }
+    for url in ["bucket", "s3://", "file://folder", "http://host/bucket"] {
+        assert_eq!(shared(&format!("url = \"{url}\"")).unwrap_err(), ["shared.url"], "{url}");
+    }
+    assert_eq!(shared("gets_max = 0\nget_ms_max = 0").unwrap_err(), ["shared.get_ms_max", "shared.gets_max"]);
+}
+
+#[test]
+fn rules_fit_somebody_and_give_names_that_tenants_can_have() {
+    for (text, expected) in [
+        ("[auth]\njwks = \"j\"", &["auth.issuer", "auth.audience", "auth.rules"][..]),
+        ("[auth]\nissuer = \"i\"", &["auth.issuer"]),
+        ("[[auth.rules]]\ncertificate = \"a\"", &["auth.rules[0]"]),
+        ("[[auth.rules]]", &["auth.rules[0]"]),
+        ("[[auth.rules]]\ntoken = \"a\"\ncertificate = \"b\"", &["auth.rules[0]"]),
+    ] {
+        assert_eq!(mistakes(text), expected, "{text}");
+    }
+    let tls = "[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n[[auth.rules]]\n";
+    for rule in [
+        "certificate = \"a**\"",
+        "certificate = \"a\"\ntenant = \"*\"",
+        "certificate = \"a\"\ntenant = \"a b\"",
+        "certificate = \"a\"\nroles = [\"root\"]",
+    ] {
+        assert_eq!(mistakes(&format!("{tls}{rule}")), ["auth.rules[0]"], "{rule}");
+    }
+}
+
+const TLS: &str = "[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n";
+
+#[test]
+fn a_tenant_has_its_own_quotas_and_else_those_of_all() {
+    let quotas = "[quotas]\ncalls_max = 4\nstored_bytes_max = 9\n";
+    let own = "[[quotas.tenants]]\ntenant = \"big\"\ncalls_max = 0\n";
+    let tenancy = checked(&format!("{TLS}{quotas}{own}"), Role::Both).unwrap().tenancy;
+    assert_eq!(tenancy.quota("any").calls_max, Some(4));
+    let big = tenancy.quota("big");
+    assert_eq!((big.calls_max, big.stored_bytes_max, big.guest_cycles_per_second), (None, Some(9), None));
+    assert!(tenancy.is_apart && tenancy.is_proven && !tenancy.is_salted);
+    // Where nobody is asked, no name is worth a wall.
+    assert!(!checked("", Role::Both).unwrap().tenancy.is_apart);
+}
+
+#[test]
+fn quotas_are_for_tenants_whose_names_are_proven() {
+    let twice = format!("{TLS}[[quotas.tenants]]\ntenant = \"a\"\n[[quotas.tenants]]\ntenant = \"a\"\n");
+    for (text, key) in [
+        (twice.as_str(), "quotas.tenants[1]"),
+        ("[[quotas.tenants]]\ntenant = \"a\"\n", "quotas.tenants[0]"),
+        (&format!("{TLS}[[quotas.tenants]]\ntenant = \"a b\"\n"), "quotas.tenants[0]"),
+        ("[quotas]\ncalls_max = 9000000000000000000\n", "quotas.calls_max"),
+        (&format!("{TLS}[tenants]\nshared = true\nsalted = true\n"), "tenants.salted"),
+    ] {
+        assert_eq!(mistakes(text), [key], "{text}");
+    }
+}
