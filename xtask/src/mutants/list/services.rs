@@ -36,7 +36,7 @@ pub(super) const ADMITTED: [Mutant; 13] = [
     service(
         "service-2-no-reserve",
         "crates/serve/src/budget.rs",
-        ["max - max / RESERVE_PARTS\n", "max + max / RESERVE_PARTS\n"],
+        ["total > open_max(self.max) && !is_little", "total > self.max && !is_little"],
         ["lib", "a_holder_has_its_share_and_others_the_reserve"],
     ),
     service(
