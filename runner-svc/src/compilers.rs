@@ -5,26 +5,21 @@
 //! or gone is passed over for the next; that two compile the same script is waste and no mistake.
 
 use std::{
-    net::SocketAddr,
     path::{Path, PathBuf},
-    sync::Arc,
     time::Duration,
 };
 
 use antares_client::{
-    ConnectSettings, Error,
+    Connector, Error, TlsClient, TlsError,
     balance::Balance,
     circuit_breaker::CircuitSettings,
     credentials::{Connection, Credentials, Token, bearer},
     resolve::{ResolveSettings, Resolver, Url},
 };
 use antares_proto::v1::compiler_service_client::CompilerServiceClient;
-use antares_serve::{Config, Metrics, TlsClient, TlsError, endpoint_at, inject, keep, watch_files};
+use antares_serve::{Config, Metrics, inject, keep, watch_files, watch_tls};
 use antares_trust::KeyError;
-use tonic::{
-    metadata::{Ascii, MetadataValue},
-    transport::{self, Channel, Endpoint},
-};
+use tonic::metadata::{Ascii, MetadataValue};
 
 /// How names become compilers.
 const RESOLVE: ResolveSettings = ResolveSettings {
@@ -90,13 +85,12 @@ fn token(path: &Path) -> std::io::Result<MetadataValue<Ascii>> {
 pub(crate) fn compilers(config: &Config, metrics: &Metrics) -> Result<Balance, RemoteError> {
     let (limits, files) = (&config.runner, &config.compiler_tls);
     let is_tls = limits.compiler_url.starts_with("https://");
-    let tls = is_tls.then(|| TlsClient::watch(files, metrics)).transpose()?;
+    let tls = is_tls.then(|| TlsClient::load(files)).transpose()?;
+    tls.iter().for_each(|tls| watch_tls(tls, metrics));
     let time_max = Duration::from_millis(limits.compiler_connect_ms_max);
-    let settings = ConnectSettings { time_max, ..ConnectSettings::default() };
-    let connect =
-        move |url: &Url, address: Option<SocketAddr>| connect(url.text(), address, tls.as_ref(), settings);
+    let connector = Connector { tls, time_max, ..Connector::default() };
     let urls = limits.compiler_url.split(',').map(Url::parse).collect::<Result<_, _>>()?;
-    let resolver = Resolver::new(urls, RESOLVE, Arc::new(connect));
+    let resolver = Resolver::new(urls, RESOLVE, connector);
     let compilers = resolver.by_name()?;
     let known = metrics.gauge("antares_compilers", "Compiler services that this runner knows of.");
     let watched = compilers.clone();
@@ -106,22 +100,6 @@ pub(crate) fn compilers(config: &Config, metrics: &Metrics) -> Result<Balance, R
         keep("compiler names", move || look_up(balance.clone(), resolver.clone(), every));
     }
     Ok(compilers)
-}
-
-/// A channel to the compiler at `url`, or at one `address` of those that it has.
-fn connect(
-    url: &str,
-    address: Option<SocketAddr>,
-    tls: Option<&TlsClient>,
-    settings: ConnectSettings,
-) -> Result<Channel, transport::Error> {
-    let shape = |endpoint: Endpoint| settings.shape(endpoint);
-    match (tls, address) {
-        (Some(tls), Some(address)) => tls.channel_at(url, address, shape),
-        (Some(tls), None) => tls.channel(url, shape),
-        (None, Some(address)) => Ok(shape(endpoint_at(url, address)?).connect_lazy()),
-        (None, None) => Ok(shape(Endpoint::from_shared(url.to_owned())?).connect_lazy()),
-    }
 }
 
 /// Looks the names up for ever. A name that cannot be looked up keeps the addresses that it had.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use antares_proto::{FILE_DESCRIPTOR_SET, v1};
-use antares_serve::{ClientFiles, TlsClient};
+use antares_tls::{ClientFiles, TlsClient};
 use antares_tests::authorities::{Authority, Pair, token_key};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};

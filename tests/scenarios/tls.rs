@@ -16,7 +16,7 @@ use std::{
 };
 
 use antares_pool::worker_path;
-use antares_serve::{ClientFiles, TlsClient};
+use antares_tls::{ClientFiles, TlsClient};
 use antares_tests::{
     authorities::{Authority, Pair},
     guests,

@@ -9,7 +9,7 @@ use std::{
 
 use antares_abi::{CodeTier, Sha256Digest};
 use antares_proto::v1::{self, runner_service_client::RunnerServiceClient, script::Source};
-use antares_serve::{ClientFiles, TlsClient};
+use antares_tls::{ClientFiles, TlsClient};
 use antares_tests::authorities::{Authority, token_key};
 use antares_trust::{Facts, Keyring};
 use anyhow::{Context, Result, ensure};

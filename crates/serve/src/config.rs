@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use antares_tls::ClientFiles;
+
 use crate::{
     admin_section::{AdminAccess, check_admin},
     audit_section::{Audit, check_audit},
@@ -23,7 +25,6 @@ use crate::{
     signing_section::{Signing, check_signing, check_verdict},
     sizes::check_sizes,
     tls::Tls,
-    tls_client::ClientFiles,
     tls_section::{check_compiler_tls, check_open, check_tls},
     usage_section::{UsageSection, check_usage},
 };

@@ -67,7 +67,6 @@ mod status_page;
 mod stream;
 mod telemetry;
 mod tls;
-mod tls_client;
 mod tls_section;
 mod transport;
 mod troubles;
@@ -111,7 +110,7 @@ pub use raw_config::{
     RawProfilePush, RawQuotas, RawRule, RawRunner, RawSandbox, RawShared, RawSigning, RawTenantQuotas,
     RawTenants, RawTls, RawTrace, RawUsage, RawVerdict, RawWeb,
 };
-pub use reload::watch as watch_files;
+pub use reload::{watch as watch_files, watch_client as watch_tls};
 pub use role::Role;
 pub use roles::{CallerRole, Need, need};
 pub use sections::ProfilePush;
@@ -120,8 +119,7 @@ pub use shared_section::SharedTier;
 pub use signing_section::Signing;
 pub use status::{ERROR_DOMAIN, Fault, caller_s, chain};
 pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span, set_log_filter};
-pub use tls::{Tls, TlsError};
-pub use tls_client::{ClientFiles, TlsClient, endpoint_at};
+pub use tls::Tls;
 pub use usage::Usage;
 pub use usage_section::UsageSection;
 pub use web_section::Web;

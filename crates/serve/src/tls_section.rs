@@ -3,11 +3,12 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
+use antares_tls::ClientFiles;
+
 use crate::{
     check::Checker,
     raw_config::{RawConfig, RawRunner, RawTls},
     tls::Tls,
-    tls_client::ClientFiles,
 };
 
 fn file(text: &str) -> Option<PathBuf> {
