@@ -3,11 +3,10 @@
 use std::{env, ffi::OsString, path::PathBuf};
 
 use antares_client::{
+    TlsClient, TlsFiles,
     credentials::{Credentials, TOKEN_BYTES_MAX, Token, bearer_in},
     resolve::is_private,
 };
-use antares_config::ClientFiles;
-use antares_serve::TlsClient;
 use anyhow::{Context as _, anyhow};
 
 use crate::{args::credentials::CredentialArgs, failure::Failure, input};
@@ -30,7 +29,7 @@ pub(crate) fn tls(url: &str, args: &CredentialArgs) -> Result<Option<TlsClient>,
             None => Ok(None),
         };
     }
-    let files = ClientFiles {
+    let files = TlsFiles {
         ca: pick(args.tls_ca.as_ref(), "ANTARES_TLS_CA"),
         certificate: pick(args.tls_cert.as_ref(), "ANTARES_TLS_CERT"),
         key: pick(args.tls_key.as_ref(), "ANTARES_TLS_KEY"),

@@ -9,17 +9,16 @@ use std::time::Duration;
 
 use antares_abi::Sha256Digest;
 use antares_client::{
-    ConnectSettings, Naming, Upload, brought, by_digest_first,
+    Connector, Naming, Upload, brought, by_digest_first,
     credentials::{Connection, Credentials},
     retry::Retry,
 };
 use antares_proto::v1::{
     self, profile_service_client::ProfileServiceClient, runner_service_client::RunnerServiceClient,
 };
-use antares_serve::TlsClient;
 use anyhow::Context as _;
 use bytes::Bytes;
-use tonic::{Request as Call, Status, transport::Endpoint};
+use tonic::{Request as Call, Status};
 
 pub(crate) use inventory::{Health, call};
 
@@ -37,9 +36,6 @@ use crate::{
     verify_request,
 };
 
-/// Calls of the command have deadlines of their own, and it ends with them.
-const CONNECT: ConnectSettings = ConnectSettings { time_max: CONNECT_MAX, keepalive: None };
-
 /// Nobody stands behind the command who would begin an upload again.
 const UPLOADS: Retry = Retry {
     attempts_max: 6,
@@ -51,7 +47,7 @@ const UPLOADS: Retry = Retry {
 /// A server that was named on the command line.
 pub(crate) struct Server {
     url: String,
-    tls: Option<TlsClient>,
+    connector: Connector,
     credentials: Credentials,
 }
 
@@ -59,9 +55,11 @@ impl Server {
     /// Takes what [`address::parse`] understands.
     pub(crate) fn parse(text: &str, credentials: &CredentialArgs) -> Result<Self, Failure> {
         let url = address::parse(text)?;
+        // Calls of the command have deadlines, and it ends with them.
         let tls = credentials::tls(&url, credentials)?;
+        let connector = Connector { tls, time_max: CONNECT_MAX, keepalive: None };
         let credentials = credentials::credentials(&url, credentials)?;
-        Ok(Self { url, tls, credentials })
+        Ok(Self { url, connector, credentials })
     }
 
     /// Runs `request` there.
@@ -95,14 +93,7 @@ impl Server {
     }
 
     async fn connect(&self) -> Result<Connection, Failure> {
-        let shape = |endpoint: Endpoint| CONNECT.shape(endpoint);
-        let channel = match &self.tls {
-            Some(tls) => tls.connect(&self.url, shape).await,
-            None => match Endpoint::from_shared(self.url.clone()) {
-                Ok(endpoint) => shape(endpoint).connect().await,
-                Err(error) => Err(error),
-            },
-        };
+        let channel = self.connector.connect(&self.url).await;
         let channel =
             channel.with_context(|| format!("cannot reach {}", self.url)).map_err(Failure::Service)?;
         Ok(self.credentials.on(channel))

@@ -8,10 +8,9 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use antares_config::ClientFiles;
 use antares_proto::{FILE_DESCRIPTOR_SET, v1};
-use antares_serve::TlsClient;
 use antares_tests::authorities::{Authority, Pair, token_key};
+use antares_tls::{ClientFiles, TlsClient};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use prost::Message as _;

@@ -15,13 +15,12 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use antares_config::ClientFiles;
 use antares_pool::worker_path;
-use antares_serve::TlsClient;
 use antares_tests::{
     authorities::{Authority, Pair},
     guests,
 };
+use antares_tls::{ClientFiles, TlsClient};
 use tempfile::TempDir;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 

@@ -114,10 +114,12 @@ const OURS: &[(&str, &[&str])] = &[
     ("antares-tier", &["antares-abi", "antares-cache"]),
     ("antares-usage", &[]),
     ("antares-capacity", &[]),
+    // Of files alone: a listener and a client have the rest.
+    ("antares-tls", &[]),
     // What scripts may cost by default.
     ("antares-config", &["antares-abi"]),
-    ("antares-serve", &["antares-abi", "antares-config", "antares-usage"]),
-    ("antares-client", &["antares-proto"]),
+    ("antares-serve", &["antares-abi", "antares-config", "antares-tls", "antares-usage"]),
+    ("antares-client", &["antares-proto", "antares-tls"]),
     ("antares-testtool", &[]),
     // Examples, which see what others see.
     ("embedding", &[]),
@@ -248,6 +250,7 @@ const FENCED: [(&[&str], &[&str]); 8] = [
         &["tokio", "tonic"],
         &[
             "antares-proto",
+            "antares-tls",
             "antares-client",
             "antares-node",
             "antares-race",

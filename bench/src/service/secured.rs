@@ -8,10 +8,9 @@ use std::{
 };
 
 use antares_abi::{CodeTier, Sha256Digest};
-use antares_config::ClientFiles;
 use antares_proto::v1::{self, runner_service_client::RunnerServiceClient, script::Source};
-use antares_serve::TlsClient;
 use antares_tests::authorities::{Authority, token_key};
+use antares_tls::{ClientFiles, TlsClient};
 use antares_trust::{Facts, Keyring};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;

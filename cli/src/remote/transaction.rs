@@ -16,7 +16,8 @@ use tonic::{Request as Call, Status};
 
 use super::{ANSWER_BYTES_MAX, upload, uploads};
 
-/// Data of a cell from which on it goes by digest, bytes.
+/// Data of a cell from which on it goes by digest, bytes. A transaction is asked about once: what is small is
+/// sent sooner than asked for.
 const REFERENCE_BYTES_MIN: usize = 16 << 10;
 
 /// Has the transaction in `request`, which is JSON, verified.

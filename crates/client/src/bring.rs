@@ -12,7 +12,7 @@ use crate::{
     status::{Lack, is_no_script, lack, takes_no_uploads},
 };
 
-/// Data of a cell from which on it is named by digest, bytes.
+/// Data of a cell from which on it is named by digest, bytes: cells of many transactions are the same.
 pub(crate) const REFERENCE_BYTES_MIN: usize = 4 << 10;
 
 /// Scripts of which a server's connection remembers that they were brought.

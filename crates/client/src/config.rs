@@ -5,9 +5,9 @@ use std::{path::PathBuf, time::Duration};
 use tonic::metadata::{Ascii, MetadataValue};
 
 use crate::{
-    Client, Error,
+    Client, Error, TlsFiles,
     call::Inner,
-    connect::{Connecting, TlsFiles, connect},
+    connect::{Connector, connect},
     credentials::{Credentials, Token},
     resolve::{Url, is_private},
     retry::Budget,
@@ -23,7 +23,8 @@ pub struct Builder {
     token_file: Option<PathBuf>,
     tenant: Option<String>,
     deadline: Duration,
-    connecting: Connecting,
+    tls: TlsFiles,
+    connector: Connector,
 }
 
 impl Default for Builder {
@@ -33,7 +34,8 @@ impl Default for Builder {
             token_file: None,
             tenant: None,
             deadline: DEADLINE,
-            connecting: Connecting::default(),
+            tls: TlsFiles::default(),
+            connector: Connector::default(),
         }
     }
 }
@@ -50,7 +52,7 @@ impl Builder {
     /// Whom to believe, and what to show.
     #[must_use]
     pub fn tls(mut self, files: TlsFiles) -> Self {
-        self.connecting.tls = files;
+        self.tls = files;
         self
     }
 
@@ -80,7 +82,7 @@ impl Builder {
     /// Longest wait for a connection. Default 5 s.
     #[must_use]
     pub fn connect_time_max(mut self, time: Duration) -> Self {
-        self.connecting.settings.time_max = time;
+        self.connector.time_max = time;
         self
     }
 
@@ -99,7 +101,13 @@ impl Builder {
             return Err(Error::TokenInTheOpen { url: url.text.clone() });
         }
         let tenant = self.tenant.as_deref().map(tenant).transpose()?;
-        let servers = connect(urls, self.connecting)?;
+        if let (Some(path), None) | (None, Some(path)) = (&self.tls.certificate, &self.tls.key)
+            && urls.iter().any(Url::is_tls)
+        {
+            let problem = "a certificate and its key come together".to_owned();
+            return Err(Error::File { path: path.clone(), problem });
+        }
+        let servers = connect(urls, &self.tls, self.connector)?;
         let credentials = Credentials { token, tenant, also: None };
         Ok(Client::new(Inner { servers, budget: Budget::default(), credentials }, self.deadline))
     }

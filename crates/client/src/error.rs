@@ -2,6 +2,7 @@
 
 use std::{io, path::PathBuf};
 
+use antares_tls::TlsError;
 use tonic::Status;
 
 use crate::status::reason;
@@ -29,6 +30,9 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// The files for TLS are of no use.
+    #[error(transparent)]
+    Tls(TlsError),
     /// Others could read the token on its way.
     #[error("{url}: a token is not sent without encryption, but to this machine: use https://")]
     TokenInTheOpen {
@@ -64,6 +68,15 @@ pub enum Error {
 impl Error {
     pub(crate) fn file(path: &std::path::Path, error: &io::Error) -> Self {
         Self::File { path: path.to_owned(), problem: error.to_string() }
+    }
+}
+
+impl From<TlsError> for Error {
+    fn from(error: TlsError) -> Self {
+        match error {
+            TlsError::Read { path, source } => Self::file(&path, &source),
+            error => Self::Tls(error),
+        }
     }
 }
 

@@ -45,11 +45,15 @@ mod status;
 mod upload;
 
 pub use antares_proto::v1;
+/// Files for TLS, PEM. A client looks at them every ten seconds; what is renewed in them is used by
+/// connections from then on.
+pub use antares_tls::ClientFiles as TlsFiles;
+pub use antares_tls::{TlsClient, TlsError};
 pub use blobs::Blobs;
 pub use bring::{brought, by_digest_first};
 pub use client::Client;
 pub use config::Builder;
-pub use connect::{ConnectSettings, TlsFiles};
+pub use connect::Connector;
 pub use error::Error;
 pub use naming::{Naming, Script};
 pub use session::{Answer, Session};

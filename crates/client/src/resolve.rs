@@ -1,22 +1,22 @@
 //! Names of servers, and the addresses that they have today. A name may have many: each is a server.
 
-use std::{fmt, io, net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use http::Uri;
 use tokio::net::lookup_host;
-use tonic::transport::{self, Channel};
 
 use crate::{
     Error,
     balance::{Balance, Server},
     circuit_breaker::CircuitSettings,
+    connect::Connector,
 };
 
 /// The address of a server, as people write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     pub(crate) text: String,
-    pub(crate) uri: Uri,
+    has_path: bool,
     host: String,
     port: u16,
     is_tls: bool,
@@ -40,12 +40,13 @@ impl Url {
             return Err(wrong("no host"));
         }
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        Ok(Self { text: text.to_owned(), uri, host, port, is_tls })
+        let has_path = !matches!(uri.path(), "" | "/") || uri.query().is_some();
+        Ok(Self { text: text.to_owned(), has_path, host, port, is_tls })
     }
 
     /// The same where nothing follows the port.
     pub(crate) fn without_path(self) -> Result<Self, Error> {
-        if !matches!(self.uri.path(), "" | "/") || self.uri.query().is_some() {
+        if self.has_path {
             let problem = "there is something behind the port".to_owned();
             return Err(Error::Url { url: self.text, problem });
         }
@@ -62,11 +63,6 @@ impl Url {
     #[must_use]
     pub fn is_tls(&self) -> bool {
         self.is_tls
-    }
-
-    /// Its host, without the brackets of an IPv6 address.
-    pub(crate) fn host(&self) -> &str {
-        &self.host
     }
 
     /// The addresses that the name has, each once, sorted.
@@ -92,9 +88,6 @@ fn bare(host: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// Makes channels to a URL, or to one of the addresses that its name has.
-pub type Connect = dyn Fn(&Url, Option<SocketAddr>) -> Result<Channel, transport::Error> + Send + Sync;
-
 /// How names become servers.
 #[derive(Clone, Copy, Debug)]
 pub struct ResolveSettings {
@@ -115,38 +108,22 @@ pub struct Resolved {
     pub is_whole: bool,
 }
 
-/// Looks names up, and makes servers of their addresses. Clones begin anew.
+/// Looks names up, and makes servers of their addresses.
+#[derive(Clone, Debug)]
 pub struct Resolver {
     urls: Vec<Url>,
     settings: ResolveSettings,
-    connect: Arc<Connect>,
+    connector: Connector,
     /// The addresses of each name, as they were found last.
     found: Vec<Vec<SocketAddr>>,
-}
-
-impl Clone for Resolver {
-    fn clone(&self) -> Self {
-        Self::new(self.urls.clone(), self.settings, self.connect.clone())
-    }
-}
-
-impl fmt::Debug for Resolver {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Resolver").field("urls", &self.urls).finish_non_exhaustive()
-    }
 }
 
 impl Resolver {
     /// Of `urls`, one at least.
     #[must_use]
-    pub fn new(urls: Vec<Url>, settings: ResolveSettings, connect: Arc<Connect>) -> Self {
+    pub fn new(urls: Vec<Url>, settings: ResolveSettings, connector: Connector) -> Self {
         let found = vec![Vec::new(); urls.len()];
-        Self { urls, settings, connect, found }
-    }
-
-    /// Connections are made so from now on.
-    pub(crate) fn set_connect(&mut self, connect: Arc<Connect>) {
-        self.connect = connect;
+        Self { urls, settings, connector, found }
     }
 
     /// The servers by their names, for the time before names are looked up.
@@ -160,7 +137,7 @@ impl Resolver {
 
     /// The server at `url`, or at one `address` of those that it has.
     fn server(&self, url: &Url, address: Option<SocketAddr>) -> Result<Arc<Server>, Error> {
-        let channel = (self.connect)(url, address).map_err(|error| {
+        let channel = self.connector.channel(&url.text, address).map_err(|error| {
             let problem = std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
             Error::Url { url: url.text.clone(), problem }
         })?;
@@ -217,16 +194,12 @@ fn name(url: &Url, address: Option<SocketAddr>) -> String {
 mod tests {
     use std::time::Duration;
 
-    use tonic::transport::Endpoint;
-
     use super::*;
 
     fn resolver(urls: &[&str]) -> Resolver {
         let circuit = CircuitSettings { open: Duration::from_secs(1), outrun_max: 1 };
-        let connect =
-            |_: &Url, _: Option<SocketAddr>| Ok(Endpoint::from_static("http://127.0.0.1:1").connect_lazy());
         let urls = urls.iter().map(|url| Url::parse(url).unwrap()).collect();
-        Resolver::new(urls, ResolveSettings { addresses_max: 8, circuit }, Arc::new(connect))
+        Resolver::new(urls, ResolveSettings { addresses_max: 8, circuit }, Connector::default())
     }
 
     fn names(balance: &Balance) -> Vec<String> {

@@ -21,7 +21,7 @@ use crate::{
     sandbox::SandboxSection,
     shared_tier::SharedTier,
     signing::Signing,
-    tls::{ClientFiles, Tls},
+    tls::{CompilerTls, Tls},
     trace::Trace,
     usage::UsageSection,
 };
@@ -46,7 +46,7 @@ pub struct Config {
     /// Where the audit log goes.
     pub audit: Audit,
     /// What the runner uses towards a compiler with TLS.
-    pub compiler_tls: ClientFiles,
+    pub compiler_tls: CompilerTls,
     /// Address of `/metrics` and `/healthz`, if they are on.
     pub metrics: Option<SocketAddr>,
     /// Logs.

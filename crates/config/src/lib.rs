@@ -51,7 +51,7 @@ pub use runner::RunnerSection;
 pub use sandbox::SandboxSection;
 pub use shared_tier::SharedTier;
 pub use signing::Signing;
-pub use tls::{ClientFiles, Tls};
+pub use tls::{CompilerTls, Tls};
 pub use trace::Trace;
 pub use usage::UsageSection;
 pub use web::Web;

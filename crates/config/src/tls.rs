@@ -40,12 +40,12 @@ pub struct Tls {
     pub handshakes_max: u64,
 }
 
-/// Files of a client.
+/// Files of a runner that connects to its compiler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClientFiles {
+pub struct CompilerTls {
     /// Authorities of servers; without it the system's.
     pub ca: Option<PathBuf>,
-    /// The client's certificate and those above it.
+    /// The runner's certificate and those above it.
     pub certificate: Option<PathBuf>,
     /// Its private key.
     pub key: Option<PathBuf>,
@@ -83,7 +83,7 @@ impl RawTls {
 
     /// What the runner shows its compiler, and whom it believes to be the compiler. Where it has no
     /// certificate for that, it shows the listener's.
-    pub(crate) fn of_client(&self, runner: &RawRunner, checker: &mut Checker) -> ClientFiles {
+    pub(crate) fn of_client(&self, runner: &RawRunner, checker: &mut Checker) -> CompilerTls {
         if runner.compiler_certificate.is_empty() != runner.compiler_key.is_empty() {
             let problem = "makes no sense without runner.compiler_certificate, nor that without it";
             checker.note("runner.compiler_key", problem);
@@ -104,6 +104,6 @@ impl RawTls {
             true => (&self.certificate, &self.key),
             false => (&runner.compiler_certificate, &runner.compiler_key),
         };
-        ClientFiles { ca: file(&runner.compiler_ca), certificate: file(certificate), key: file(key) }
+        CompilerTls { ca: file(&runner.compiler_ca), certificate: file(certificate), key: file(key) }
     }
 }

@@ -8,11 +8,13 @@ use std::{
     time::Duration,
 };
 
+use antares_tls::{ClientFiles, TlsClient, TlsError};
 use prometheus::IntCounterVec;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{
     duties::{blocking, keep},
+    expiry::Expiry,
     metrics::Metrics,
     status::chain,
 };
@@ -37,6 +39,20 @@ pub fn watch<E: std::error::Error + 'static>(
     let reloads = counters(metrics);
     let load = Arc::new(Mutex::new(move || load().map_err(|error| chain(&error))));
     keep(kind, move || look(kind, files.clone(), reloads.clone(), load.clone()));
+}
+
+/// Has the files of a client of TLS followed in the same way, and tells when their certificates end. Call it
+/// within the runtime.
+pub fn watch_client(client: &TlsClient, metrics: &Metrics) {
+    let (client, expiry) = (client.clone(), Expiry::new(metrics));
+    let note =
+        move |files: &ClientFiles| expiry.note_client(files.ca.as_deref(), files.certificate.as_deref());
+    note(client.files());
+    watch("client_tls", client.files().all(), metrics, move || {
+        client.reload()?;
+        note(client.files());
+        Ok::<_, TlsError>(())
+    });
 }
 
 /// Reads again what `load` reads, in what way ever it fails.

@@ -1,84 +1,18 @@
-//! Certificates, keys and authorities from PEM files, and what TLS makes of them. TLS 1.2 and 1.3; the
-//! library has nothing older.
+//! How a listener speaks TLS, as its files say.
 
 use std::{
-    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use antares_config::Tls;
+use antares_tls::pair;
+pub(crate) use antares_tls::{ALPN, TlsError, authorities, items, provider, read};
 use rustls::{
-    RootCertStore, ServerConfig,
-    crypto::CryptoProvider,
-    pki_types::{
-        CertificateDer, CertificateRevocationListDer, PrivateKeyDer,
-        pem::{self, PemObject},
-    },
-    server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier},
+    ServerConfig,
+    pki_types::CertificateRevocationListDer,
+    server::{NoServerSessionStorage, WebPkiClientVerifier},
 };
-
-/// What gRPC speaks, as the handshake has it.
-pub(crate) const ALPN: &[u8] = b"h2";
-
-/// Longest file that is read, bytes: a mistaken path shall not fill the memory.
-const FILE_BYTES_MAX: u64 = 4 << 20;
-
-/// Why files are of no use for TLS.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// It cannot be read.
-    #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// It is no PEM.
-    #[error("{path} is no PEM file: {source}")]
-    Pem {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: pem::Error,
-    },
-    /// It has nothing of what it should have.
-    #[error("{path} has no {what} in it")]
-    Empty {
-        /// The file.
-        path: PathBuf,
-        /// What is missing.
-        what: &'static str,
-    },
-    /// One of the authorities is none.
-    #[error("{path} has a certificate in it that cannot be an authority: {source}")]
-    Authority {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: rustls::Error,
-    },
-    /// Certificate and key do not go together, or are of a kind that is not known.
-    #[error("{certificate} and {key} cannot be used together: {source}")]
-    Pair {
-        /// The certificate's file.
-        certificate: PathBuf,
-        /// The key's file.
-        key: PathBuf,
-        /// What is wrong.
-        source: rustls::Error,
-    },
-    /// Revocation lists that are none.
-    #[error("the authorities of clients cannot be used: {0}")]
-    Clients(#[from] VerifierBuilderError),
-    /// The library refuses the choice of versions and ciphers.
-    #[error("TLS cannot be set up: {0}")]
-    Library(#[from] rustls::Error),
-    /// The system has no authorities.
-    #[error("this system has no certificates of authorities; name a file of them")]
-    NoSystemAuthorities,
-}
 
 /// All files, for whoever watches them.
 pub(crate) fn files(tls: &Tls) -> Vec<PathBuf> {
@@ -114,54 +48,6 @@ pub(crate) fn load(tls: &Tls) -> Result<ServerConfig, TlsError> {
     Ok(config)
 }
 
-/// Ciphers, curves and signatures: the defaults of the library.
-pub(crate) fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
-}
-
-/// A certificate with those above it, and its key.
-pub(crate) fn pair(
-    certificate: &Path,
-    key: &Path,
-) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
-    let chain: Vec<CertificateDer<'static>> = items(certificate, "certificate")?;
-    let text = read(key)?;
-    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|source| match source {
-        pem::Error::NoItemsFound => TlsError::Empty { path: key.to_owned(), what: "private key" },
-        source => TlsError::Pem { path: key.to_owned(), source },
-    })?;
-    Ok((chain, key))
-}
-
-/// The authorities in `path`.
-pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in items(path, "certificate")? {
-        roots.add(certificate).map_err(|source| TlsError::Authority { path: path.to_owned(), source })?;
-    }
-    Ok(roots)
-}
-
 fn revocations(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
     items(path, "revocation list")
-}
-
-/// All items of a kind in `path`, at least one.
-pub(crate) fn items<T: PemObject>(path: &Path, what: &'static str) -> Result<Vec<T>, TlsError> {
-    let text = read(path)?;
-    let items: Result<Vec<T>, _> = T::pem_slice_iter(&text).collect();
-    let items = items.map_err(|source| TlsError::Pem { path: path.to_owned(), source })?;
-    if items.is_empty() {
-        return Err(TlsError::Empty { path: path.to_owned(), what });
-    }
-    Ok(items)
-}
-
-/// The bytes of a small file.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let error = |source| TlsError::Read { path: path.to_owned(), source };
-    if fs::metadata(path).map_err(error)?.len() > FILE_BYTES_MAX {
-        return Err(error(io::ErrorKind::FileTooLarge.into()));
-    }
-    fs::read(path).map_err(error)
 }

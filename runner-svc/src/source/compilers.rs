@@ -4,10 +4,10 @@
 //! digest and their addresses), so equal scripts meet in one compile wherever they are run. One that is busy
 //! or gone is passed over for the next; that two compile the same script is waste and no mistake.
 
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{path::Path, time::Duration};
 
 use antares_client::{
-    ConnectSettings, Error,
+    Connector, Error, TlsClient, TlsError, TlsFiles,
     balance::Balance,
     circuit_breaker::CircuitSettings,
     credentials::{Connection, Credentials, Token, bearer},
@@ -15,12 +15,9 @@ use antares_client::{
 };
 use antares_config::Config;
 use antares_proto::v1::compiler_service_client::CompilerServiceClient;
-use antares_serve::{Metrics, TlsClient, TlsError, endpoint_at, inject, keep, watch_files};
+use antares_serve::{Metrics, inject, keep, watch_files, watch_tls};
 use antares_trust::KeyError;
-use tonic::{
-    metadata::{Ascii, MetadataValue},
-    transport::{self, Channel, Endpoint},
-};
+use tonic::metadata::{Ascii, MetadataValue};
 
 /// How names become compilers.
 const RESOLVE: ResolveSettings = ResolveSettings {
@@ -84,15 +81,14 @@ fn token(path: &Path) -> std::io::Result<MetadataValue<Ascii>> {
 
 /// The compilers that `config` names, looked up again for ever. Call it within a runtime.
 pub(crate) fn compilers(config: &Config, metrics: &Metrics) -> Result<Balance, RemoteError> {
-    let (limits, files) = (&config.runner, &config.compiler_tls);
+    let (limits, files) = (&config.runner, config.compiler_tls.clone());
+    let files = TlsFiles { ca: files.ca, certificate: files.certificate, key: files.key };
     let is_tls = limits.compiler_urls.iter().any(|url| url.starts_with("https://"));
-    let tls = is_tls.then(|| TlsClient::watch(files, metrics)).transpose()?;
-    let settings =
-        ConnectSettings { time_max: limits.compiler_connect_time_max, ..ConnectSettings::default() };
-    let connect =
-        move |url: &Url, address: Option<SocketAddr>| connect(url.text(), address, tls.as_ref(), settings);
+    let tls = is_tls.then(|| TlsClient::load(&files)).transpose()?;
+    tls.iter().for_each(|tls| watch_tls(tls, metrics));
+    let connector = Connector { tls, time_max: limits.compiler_connect_time_max, ..Connector::default() };
     let urls = limits.compiler_urls.iter().map(|url| Url::parse(url)).collect::<Result<_, _>>()?;
-    let resolver = Resolver::new(urls, RESOLVE, Arc::new(connect));
+    let resolver = Resolver::new(urls, RESOLVE, connector);
     let compilers = resolver.by_name()?;
     let known = metrics.gauge("antares_compilers", "Compiler services that this runner knows of.");
     let watched = compilers.clone();
@@ -102,22 +98,6 @@ pub(crate) fn compilers(config: &Config, metrics: &Metrics) -> Result<Balance, R
         keep("compiler names", move || look_up(balance.clone(), resolver.clone(), every));
     }
     Ok(compilers)
-}
-
-/// A channel to the compiler at `url`, or at one `address` of those that it has.
-fn connect(
-    url: &str,
-    address: Option<SocketAddr>,
-    tls: Option<&TlsClient>,
-    settings: ConnectSettings,
-) -> Result<Channel, transport::Error> {
-    let shape = |endpoint: Endpoint| settings.shape(endpoint);
-    match (tls, address) {
-        (Some(tls), Some(address)) => tls.channel_at(url, address, shape),
-        (Some(tls), None) => tls.channel(url, shape),
-        (None, Some(address)) => Ok(shape(endpoint_at(url, address)?).connect_lazy()),
-        (None, None) => Ok(shape(Endpoint::from_shared(url.to_owned())?).connect_lazy()),
-    }
 }
 
 /// Looks the names up for ever. A name that cannot be looked up keeps the addresses that it had.

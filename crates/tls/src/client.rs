@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use antares_config::ClientFiles;
 use arc_swap::ArcSwap;
 use http::Uri;
 use hyper_util::rt::TokioIo;
@@ -18,41 +17,51 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use tonic::transport::{Channel, Endpoint};
 use tower::Service;
 
-use crate::{
-    expiry::Expiry,
-    metrics::Metrics,
-    reload,
-    tls::{ALPN, TlsError, authorities, pair, provider},
-};
+use crate::pem::{ALPN, TlsError, authorities, pair, provider};
 
 /// How long a server may take for its first word after the handshake before the connection is taken as it is.
 const FIRST_WORD_MAX: Duration = Duration::from_millis(500);
 
-fn load_files(files: &ClientFiles) -> Result<ClientConfig, TlsError> {
-    let roots = match &files.ca {
-        Some(path) => authorities(path)?,
-        None => system_authorities()?,
-    };
-    let builder = ClientConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots);
-    let mut config = match (&files.certificate, &files.key) {
-        (Some(certificate), Some(key)) => {
-            let (chain, der) = pair(certificate, key)?;
-            builder.with_client_auth_cert(chain, der).map_err(|source| TlsError::Pair {
-                certificate: certificate.clone(),
-                key: key.clone(),
-                source,
-            })?
-        }
-        _ => builder.with_no_client_auth(),
-    };
-    config.alpn_protocols = vec![ALPN.to_vec()];
-    Ok(config)
+/// Files of a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientFiles {
+    /// Authorities of servers; without it the system's.
+    pub ca: Option<PathBuf>,
+    /// The client's certificate and those above it.
+    pub certificate: Option<PathBuf>,
+    /// Its private key.
+    pub key: Option<PathBuf>,
 }
 
-fn all_of(files: &ClientFiles) -> Vec<PathBuf> {
-    [&files.ca, &files.certificate, &files.key].into_iter().flatten().cloned().collect()
+impl ClientFiles {
+    fn load(&self) -> Result<ClientConfig, TlsError> {
+        let roots = match &self.ca {
+            Some(path) => authorities(path)?,
+            None => system_authorities()?,
+        };
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots);
+        let mut config = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => {
+                let (chain, der) = pair(certificate, key)?;
+                builder.with_client_auth_cert(chain, der).map_err(|source| TlsError::Pair {
+                    certificate: certificate.clone(),
+                    key: key.clone(),
+                    source,
+                })?
+            }
+            _ => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        Ok(config)
+    }
+
+    /// All of them, for whoever watches them.
+    #[must_use]
+    pub fn all(&self) -> Vec<PathBuf> {
+        [&self.ca, &self.certificate, &self.key].into_iter().flatten().cloned().collect()
+    }
 }
 
 fn system_authorities() -> Result<RootCertStore, TlsError> {
@@ -64,6 +73,7 @@ fn system_authorities() -> Result<RootCertStore, TlsError> {
 /// Makes connections with what its files say.
 #[derive(Clone, Debug)]
 pub struct TlsClient {
+    files: ClientFiles,
     config: Arc<ArcSwap<ClientConfig>>,
     /// Whose certificate is expected, where it is not the host of the address.
     host: Option<String>,
@@ -75,24 +85,24 @@ impl TlsClient {
     /// # Errors
     /// One of them is of no use.
     pub fn load(files: &ClientFiles) -> Result<Self, TlsError> {
-        Ok(Self { config: Arc::new(ArcSwap::from_pointee(load_files(files)?)), host: None })
+        let config = Arc::new(ArcSwap::from_pointee(files.load()?));
+        Ok(Self { files: files.clone(), config, host: None })
     }
 
-    /// As [`TlsClient::load`], and reads them again whenever they change: connections from then on use what
-    /// they say then. Call it within the runtime.
+    /// Reads the files again: connections from then on use what they say. Where they are of no use nothing
+    /// changes.
     ///
     /// # Errors
-    /// One of the files is of no use.
-    pub fn watch(files: &ClientFiles, metrics: &Metrics) -> Result<Self, TlsError> {
-        let client = Self::load(files)?;
-        let (config, files, expiry) = (client.config.clone(), files.clone(), Expiry::new(metrics));
-        expiry.note_client(files.ca.as_deref(), files.certificate.as_deref());
-        reload::watch("client_tls", all_of(&files), metrics, move || {
-            config.store(Arc::new(load_files(&files)?));
-            expiry.note_client(files.ca.as_deref(), files.certificate.as_deref());
-            Ok::<_, TlsError>(())
-        });
-        Ok(client)
+    /// One of them is of no use.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        self.config.store(Arc::new(self.files.load()?));
+        Ok(())
+    }
+
+    /// The files.
+    #[must_use]
+    pub fn files(&self) -> &ClientFiles {
+        &self.files
     }
 
     /// A channel to `https://host:port` that connects when it is needed, made as `shape` says.
@@ -157,7 +167,7 @@ pub fn endpoint_at(url: &str, address: SocketAddr) -> Result<Endpoint, tonic::tr
 fn at_address(url: &str, address: SocketAddr) -> Result<(Option<String>, Endpoint), tonic::transport::Error> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true);
     Ok(match url.parse::<Uri>() {
-        Ok(origin) => (origin.host().map(str::to_owned), endpoint.origin(origin)),
+        Ok(origin) => (origin.host().map(|host| bare(host).to_owned()), endpoint.origin(origin)),
         Err(_) => (None, endpoint),
     })
 }
@@ -183,7 +193,7 @@ async fn connect(
     uri: &Uri,
     expected: Option<String>,
 ) -> Result<TlsStream<TcpStream>, ConnectError> {
-    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
+    let host = bare(uri.host().unwrap_or_default()).to_owned();
     let port = uri.port_u16().unwrap_or(443);
     let expected = expected.unwrap_or_else(|| host.clone());
     let name = ServerName::try_from(expected.clone())
@@ -199,6 +209,11 @@ async fn connect(
         Ok(Err(error)) => Err(ConnectError::of_tls(error)),
         Ok(Ok(())) | Err(_) => Ok(stream),
     }
+}
+
+/// A host without the brackets of an IPv6 address.
+fn bare(host: &str) -> &str {
+    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 /// Until something came that can be read, which stays where it is.
