@@ -89,7 +89,7 @@ impl Executor {
         self.profiles.keep_run(&tenant.name, script.digest, &ended);
         self.artifacts.learn_from(account, native.as_ref(), &ended);
         if let Ended::Reported(report) = &ended {
-            self.artifacts.note_run(account, origin, report);
+            self.artifacts.note_end(account, origin, report);
         }
         let mut recheck = None;
         if let (Some(shadow), Ended::Reported(first)) = (shadow, &mut ended) {

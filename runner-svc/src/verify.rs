@@ -177,7 +177,7 @@ impl TransactionVerifier {
         let VerifyOrder { tenant, .. } = order;
         match report {
             VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us } => {
-                self.artifacts.note_ran(&tenant.account, learning, ran);
+                self.artifacts.note_ends(&tenant.account, learning, ran);
                 let (samples, native_cycles) = (samples.as_deref(), native_cycles(&groups));
                 self.profiles.keep_samples(&tenant.name, None, RunCycles { samples, cycles, native_cycles });
                 let interpreted = self.hot_programs.take(&tenant.account, hot, met);

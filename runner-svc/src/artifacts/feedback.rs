@@ -52,14 +52,14 @@ impl Artifacts {
     }
 
     /// Notes what a run says of its native code.
-    pub(crate) fn note_run(&self, account: &Account, native: Option<Origin>, report: &RunReport) {
+    pub(crate) fn note_end(&self, account: &Account, native: Option<Origin>, report: &RunReport) {
         if let Some(native) = native {
             self.bailouts.note(TenantsCode::of(account, native.key), report.native_end());
         }
     }
 
     /// The same of the libraries of a transaction, by their number in its job, of each group.
-    pub(crate) fn note_ran(&self, account: &Account, libraries: &[Native], ran: Vec<(u32, NativeEnd)>) {
+    pub(crate) fn note_ends(&self, account: &Account, libraries: &[Native], ran: Vec<(u32, NativeEnd)>) {
         for (number, end) in ran {
             if let Some(native) = usize::try_from(number).ok().and_then(|number| libraries.get(number)) {
                 self.bailouts.note(TenantsCode::of(account, native.key), end);

@@ -195,23 +195,35 @@ impl Executor {
                 Ended::SandboxViolation { detail } => results.push(Some(Ended::SandboxViolation { detail })),
             }
         }
-        for ended in results.iter().flatten() {
-            self.metrics.note_ended(ended);
-            self.profiles.keep_run(&context.tenant.name, prepared.script.digest, ended);
-            if let Ended::Reported(report) = ended {
-                self.artifacts.note_run(account, origin, report);
-            }
-        }
-        // One of them is enough: what others leave for, they tell the next time.
-        let leaves = |ended: &&Ended| matches!(ended, Ended::Reported(report) if report.seen.is_some());
-        if let Some(ended) = results.iter().flatten().find(leaves) {
-            self.artifacts.learn_from(account, learning.as_ref(), ended);
-        }
+        self.note(context, prepared.script.digest, learning.as_ref(), &results);
         self.metrics.note_queue(queue);
         results.resize(count, None);
         let diagnoses =
             self.diagnoses.why_batch(&context.tenant, key.as_slice(), failing, &results, deadline).await;
         Ok(BatchRuns { results, diagnoses, native: origin, fallback, queue: queue + way, recheck })
+    }
+
+    /// Notes how runs of a script, by this native code, ended, and what they teach.
+    fn note(
+        &self,
+        context: &Context,
+        script: Sha256Digest,
+        native: Option<&Native>,
+        results: &[Option<Ended>],
+    ) {
+        let account = &context.tenant.account;
+        for ended in results.iter().flatten() {
+            self.metrics.note_ended(ended);
+            self.profiles.keep_run(&context.tenant.name, script, ended);
+            if let Ended::Reported(report) = ended {
+                self.artifacts.note_end(account, native.map(Native::origin), report);
+            }
+        }
+        // One of them is enough: what others leave for, they tell the next time.
+        let leaves = |ended: &&Ended| matches!(ended, Ended::Reported(report) if report.seen.is_some());
+        if let Some(ended) = results.iter().flatten().find(leaves) {
+            self.artifacts.learn_from(account, native, ended);
+        }
     }
 }
 
