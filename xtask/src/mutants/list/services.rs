@@ -35,7 +35,7 @@ pub(super) const ADMITTED: [Mutant; 13] = [
     ),
     service(
         "service-2-no-reserve",
-        "crates/serve/src/budget.rs",
+        "crates/config/src/listen.rs",
         ["max - max / RESERVE_PARTS\n", "max + max / RESERVE_PARTS\n"],
         ["lib", "a_holder_has_its_share_and_others_the_reserve"],
     ),
