@@ -1,4 +1,4 @@
-"""Writes the chart's schema of `compiler.config` and `runner.config` from the tables of docs/operations.md: every key of the configuration, but
+"""Writes the chart's schema of `compiler.config` and `runner.config` from the tables of docs/reference/configuration.md: every key of the configuration, but
 those that other values of the chart stand for.
 
 Usage: config_schema.py CHART [--check]      with --check nothing is written: status 1 if the schema is not what would be written
@@ -67,7 +67,7 @@ def documented(text):
     found, section = {}, None
     for line in text.splitlines():
         heading = re.match(r"#+ (?:`\[(\w+)\]`)?", line)
-        row = re.match(r"\| `(\w+)` \| (.+?) \| ", line)
+        row = re.match(r"\| `(\w+)` \| .+? \| (.+?) \| ", line)
         if heading:
             section = heading.group(1)
         elif row and section:
@@ -100,7 +100,7 @@ def schema(keys):
 
 def main():
     chart = pathlib.Path(sys.argv[1])
-    docs = pathlib.Path(__file__).resolve().parents[2] / "docs/operations.md"
+    docs = pathlib.Path(__file__).resolve().parents[2] / "docs/reference/configuration.md"
     keys = documented(docs.read_text(encoding="utf-8"))
     if gone := set(OF_THE_CHART) - set(keys):
         raise SystemExit(f"keys that are documented no more: {sorted(gone)}")
@@ -112,7 +112,7 @@ def main():
     if "--check" not in sys.argv:
         path.write_text(after, encoding="utf-8")
     elif after != before:
-        raise SystemExit("values.schema.json is not what docs/operations.md says: run deploy/check/config_schema.py helm/antares")
+        raise SystemExit("values.schema.json is not what docs/reference/configuration.md says: run deploy/check/config_schema.py helm/antares")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import unittest
 from config_schema import OF_THE_CHART, documented
 from test_chart import configuration, render
 
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/operations.md"
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/reference/configuration.md"
 # Values that are other than the defaults and that the parser takes together.
 OTHERS = {
     "listen.reflection": False,

@@ -12,7 +12,7 @@ section! {
 /// Who may call.
 "auth": RawAuth {
     /// JWKS file with the keys of whoever issues tokens; empty for no tokens.
-    jwks: text;
+    jwks: file;
     /// Issuer (`iss`) that tokens must name.
     issuer: text;
     /// Audience (`aud`) that tokens must be for.

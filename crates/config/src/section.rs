@@ -14,6 +14,8 @@ pub(crate) fn parallelism() -> u64 {
 #[cfg(test)]
 pub(crate) struct KeyText {
     pub(crate) name: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) limit: Option<u64>,
     /// Lines of its comment.
     pub(crate) about: &'static [&'static str],
 }
@@ -67,6 +69,8 @@ macro_rules! section {
             pub(crate) const ABOUT: &[&str] = &[$($about),+];
             pub(crate) const KEYS: &[$crate::section::KeyText] = &[$($crate::section::KeyText {
                 name: stringify!($key),
+                kind: stringify!($kind),
+                limit: $crate::section::limit!($($limit)?),
                 about: &[$($doc),+],
             }),+];
         }
@@ -98,6 +102,16 @@ macro_rules! default {
     };
     ($default:expr) => {
         $default
+    };
+}
+
+#[cfg(test)]
+macro_rules! limit {
+    () => {
+        None
+    };
+    ($limit:expr) => {
+        Some($limit)
     };
 }
 
@@ -150,4 +164,6 @@ macro_rules! kind {
     (checked $kind:ident) => { u64 };
 }
 
+#[cfg(test)]
+pub(crate) use limit;
 pub(crate) use {default, kind, section};

@@ -12,10 +12,10 @@ section! {
 "signing": RawSigning {
     /// Folder with the keys that sign native code and the list of what is revoked, made with a first key if
     /// it is not there; empty for a folder beside `cache.dir`, with `-keys` behind its name.
-    keys: text;
+    keys: file;
     /// List of keys (`trusted.json` of that folder) whose native code a runner by itself takes; empty to take
     /// all that its compiler sends.
-    trusted: text;
+    trusted: file;
     /// How long native code is taken after it was signed.
     valid_days: range(DAYS_MAX) = 365;
 }
@@ -26,7 +26,7 @@ section! {
 "verdict": RawVerdict {
     /// Folder with the keys that sign verdicts of transactions, made with a first key if it is not there;
     /// empty signs none. It must be another one than that of `signing.keys`.
-    keys: text;
+    keys: file;
 }
 }
 

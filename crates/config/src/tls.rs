@@ -9,13 +9,13 @@ section! {
 "tls": RawTls {
     /// PEM file with the certificate of the gRPC listener, and with those between it and its authority; empty
     /// for no TLS.
-    certificate: text;
+    certificate: file;
     /// PEM file with its private key.
-    key: text;
+    key: file;
     /// PEM file with the authorities of clients. With it every client needs a certificate of one of them.
-    client_ca: text;
+    client_ca: file;
     /// PEM file with certificates that these authorities have revoked; empty for none.
-    client_crl: text;
+    client_crl: file;
     /// How long a handshake may take.
     handshake_ms_max: time = 5_000;
     /// Handshakes under way at once, half of them of one peer; further connections are closed.

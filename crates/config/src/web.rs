@@ -10,7 +10,7 @@ section! {
 /// The listener for gRPC-web and JSON.
 "web": RawWeb {
     /// Address and port for gRPC-web and JSON over HTTP/1.1 and HTTP/2; port 0 takes a free one; empty for
-    /// none.
+    /// none. `[tls]`, `[auth]` and the limits of `[listen]` hold for it, with as many connections again.
     address: text;
     /// Whose pages may call, such as `"https://app.example.com"`; exact, and none by default.
     origins: list;
