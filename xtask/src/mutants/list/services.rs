@@ -35,8 +35,8 @@ pub(super) const ADMITTED: [Mutant; 13] = [
     ),
     service(
         "service-2-no-reserve",
-        "crates/config/src/listen.rs",
-        ["max - max / RESERVE_PARTS\n", "max + max / RESERVE_PARTS\n"],
+        "crates/serve/src/budget.rs",
+        ["total > open_max(self.max) && !is_little", "total > self.max && !is_little"],
         ["lib", "a_holder_has_its_share_and_others_the_reserve"],
     ),
     service(
