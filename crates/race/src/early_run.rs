@@ -56,11 +56,11 @@ impl<F, I, O> EarlyRun<F, I, O> {
                 return Ok(Some(timer.heard(answer)));
             }
             Ok(ended) => ended,
-            Err(error) => return Err(timer.heard(error).answer),
+            Err(error) => return Err(error),
         };
         if ended.is_some() {
             compile.wake();
-            compile.rest().await.map_err(|error| timer.heard(error).answer)?;
+            compile.rest().await?;
         }
         if compile.there() > had {
             return Ok(None);

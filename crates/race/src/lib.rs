@@ -7,11 +7,12 @@
 //!   interpreter ended without an answer.
 //! * Native code that comes before the answer overtakes the interpreter. Where none comes, the run goes on.
 //! * Code that came too late for this run is kept for later ones.
-//! * The interpreter's time counts where nobody has its answer: it was overtaken, or the caller went away.
+//! * The interpreter's time counts where nobody has its answer: it was overtaken, the compile failed, or the
+//!   caller went away.
 //!
 //! What is left to callers: what a long compile is, how long its head start lasts, where code and workers
 //! come from, which ends of a run are answers, whom its time is charged to. Nothing here knows of gRPC, of
-//! scripts or of workers. Errors of either side end the race and are the caller's; no time is charged then.
+//! scripts or of workers. Errors of either side end the race and are the caller's.
 #![forbid(unsafe_code)]
 
 mod early_run;
