@@ -87,7 +87,11 @@ impl Queue {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // No code under the lock can panic half-way through a change.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        debug_assert!(state.free <= self.slots && state.waiting <= self.waiting_max);
+        debug_assert!(state.free == 0 || state.waiting == 0, "nobody waits where a slot is free");
+        debug_assert_eq!(state.waiting, state.peers.count());
+        state
     }
 
     /// Waits for a slot for `tenant`.
@@ -260,6 +264,8 @@ impl<K: Clone + Eq + Hash, W: Default + Waiting> Turns<K, W> {
     }
 }
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests {
     use std::{future::Future, pin::pin, task::Poll};
