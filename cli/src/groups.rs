@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::Command;
 
 /// Who needs which commands.
-const GROUPS: [(&str, &[&str]); 3] = [
+pub(crate) const GROUPS: [(&str, &[&str]); 3] = [
     (
         "For authors of scripts",
         &[

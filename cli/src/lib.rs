@@ -53,6 +53,8 @@ mod own_folder;
 mod parsed_transaction;
 mod profile;
 mod progress;
+#[cfg(all(test, feature = "server", feature = "tui"))]
+mod reference;
 #[cfg(feature = "server")]
 mod remote;
 #[cfg(feature = "server")]

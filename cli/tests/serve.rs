@@ -1,10 +1,8 @@
-//! `antares serve` as a process: its words, its life, and that docs/operations.md tells all of its
-//! metrics.
+//! `antares serve` as a process: its words and its life.
 #![cfg(feature = "server")]
 #![forbid(unsafe_code)]
 
 use std::{
-    collections::BTreeSet,
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
@@ -26,11 +24,6 @@ fn antares(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
     command.args(words).env("ANTARES_CACHE", "off").env_remove("ANTARES_SERVER");
     command
-}
-
-fn operations() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operations.md");
-    fs::read_to_string(path).expect("docs/operations.md")
 }
 
 /// A running server; killed if a test fails before it is stopped.
@@ -212,24 +205,6 @@ fn a_server_tells_what_it_has_seen() {
     // One that it has not seen, and a window without a run.
     assert_eq!(show(&[&"0".repeat(64)]).0, Some(3));
     assert_eq!(show(&["--max-cycles", "7"]).0, Some(2));
-    assert_eq!(server.stop(), Some(0));
-}
-
-#[test]
-fn every_metric_is_documented() {
-    let server = Server::start();
-    server.run(&[]);
-    let text = server.get("/metrics");
-    let exported: BTreeSet<&str> =
-        text.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split(' ').next()).collect();
-    assert!(exported.contains("antares_executions_total"), "{text}");
-    let page = operations();
-    let documented: BTreeSet<&str> = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
-        .filter(|word| exported.contains(word))
-        .collect();
-    assert_eq!(exported, documented, "docs/operations.md lists every metric");
     assert_eq!(server.stop(), Some(0));
 }
 

@@ -14,7 +14,7 @@ Usage: dashboard.py --metrics HOST:PORT [--metrics HOST:PORT] [--load COMMAND] [
 Checked: promtool's opinion of deploy/prometheus; every alert has a promtool test in which it fires; the form of the
 dashboards (made by deploy/grafana/dashboards.py; title, description, unit, data source, job and instance in every selector,
 a rate around every counter, no panel twice in a row); every metric that the code declares is in a panel and in
-docs/operations.md, and every name in panels, rules and docs is one that the code declares; every expression of panels,
+docs/reference/metrics.md, and every name in panels, rules and docs is one that the code declares; every expression of panels,
 variables, rules and alerts gives data; no alert fires on a healthy service; every alert's runbook_url leads to a heading.
 Needs Debian's prometheus (prometheus and promtool on the PATH) and
 nothing but Python's own library. Exits with 1 and a list of what is wrong.
@@ -62,7 +62,7 @@ COMPARISON = re.compile(r"^(.*\S)\s*(?:==|!=|>=|<=|>|<)\s*[-+0-9.eE]+(?:\s*\*\s*
 # A text in a file that declares metrics which is the name of one.
 DECLARED = re.compile(r'"((?:antares|rpc_server)_[a-z_]+)"')
 # Documents that name metrics.
-DOCUMENTS = ("docs/operations.md", "docs/profiling.md", "deploy/RUNBOOK.md", "deploy/README.md", "helm/antares/README.md")
+DOCUMENTS = ("docs/reference/metrics.md", "docs/operations.md", "docs/profiling.md", "deploy/RUNBOOK.md", "deploy/README.md", "helm/antares/README.md")
 HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
 
 

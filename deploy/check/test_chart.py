@@ -104,7 +104,7 @@ class Chart(unittest.TestCase):
 
     def test_no_label_of_a_target_is_one_of_ours(self):
         """Prometheus would rename ours to exported_*, and rules and dashboards would ask for the other one."""
-        table = (CHART.parents[1] / "docs/operations.md").read_text(encoding="utf-8").split("\n## Metrics\n")[1]
+        table = (CHART.parents[1] / "docs/reference/metrics.md").read_text(encoding="utf-8")
         ours = set()
         for labels in re.findall(r"^\| `\w+` \| \w+ \| ([^|]*) \|", table, re.MULTILINE):
             ours |= set(re.findall(r"(?:^|; )`(\w+)`", labels))
