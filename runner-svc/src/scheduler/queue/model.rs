@@ -73,11 +73,15 @@ impl Model {
     /// Has all calls go on as far as they can.
     fn look(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
-        for mut call in std::mem::take(&mut self.waiting) {
-            match call.as_mut().poll(&mut context) {
-                Poll::Ready(Ok(slot)) => self.running.push(slot),
-                Poll::Ready(Err(Full)) => {}
-                Poll::Pending => self.waiting.push(call),
+        // A later call may push out one that was looked at already.
+        let mut before = usize::MAX;
+        while std::mem::replace(&mut before, self.waiting.len()) != self.waiting.len() {
+            for mut call in std::mem::take(&mut self.waiting) {
+                match call.as_mut().poll(&mut context) {
+                    Poll::Ready(Ok(slot)) => self.running.push(slot),
+                    Poll::Ready(Err(Full)) => {}
+                    Poll::Pending => self.waiting.push(call),
+                }
             }
         }
         let state = self.queue.state();
