@@ -58,3 +58,43 @@ impl Check for Audited {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{metrics::Metrics, peer::Peer};
+
+    fn request(method: &str) -> Request<Body> {
+        let mut request = Request::new(Body::empty());
+        request.extensions_mut().insert(CallContext::new(Arc::from(method), false, Peer::UNKNOWN));
+        request
+    }
+
+    #[test]
+    fn where_lines_must_be_written_nobody_is_answered_without() {
+        // Nobody reads the pipe.
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("audit");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let section = antares_config::Audit { target: Some(Some(pipe)), is_required: true };
+        let auditor = Auditor::start(&section, &Metrics::new()).unwrap();
+        let refused = |method| Audited(auditor.clone()).check(&mut request(method)).err();
+        assert_eq!(refused("antares.v1.RunnerService/Execute").unwrap().reason(), "AUDIT_UNAVAILABLE");
+        assert!(refused("grpc.health.v1.Health/Check").is_none(), "probes are answered");
+        assert!(Audited(None).check(&mut request("antares.v1.RunnerService/Execute")).is_ok());
+    }
+
+    #[test]
+    fn lines_are_of_calls_that_need_a_role() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = Some(Some(folder.path().join("audit")));
+        let section = antares_config::Audit { target, is_required: false };
+        let auditor = Auditor::start(&section, &Metrics::new()).unwrap().unwrap();
+        let role =
+            |method| entry(&auditor, CallContext::in_request(&mut request(method))).map(|entry| entry.role);
+        assert_eq!(role("antares.v1.AdminService/Drain"), Some("admin"));
+        assert_eq!(role("antares.v1.RunnerService/Execute"), Some("execute"));
+        assert_eq!(role("antares.v1.RunnerService/GetCapabilities"), None);
+    }
+}

@@ -58,3 +58,34 @@ impl Check for Authenticate {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use antares_config::{ConfigFile, Role};
+
+    use super::*;
+    use crate::{metrics::Metrics, peer::Peer};
+
+    fn context(method: &str, is_by_socket: bool) -> CallContext {
+        let auth = ConfigFile::default().check(Role::Both, &[]).unwrap().auth;
+        let layer = Authenticate::new(Authenticator::new(&auth, &Metrics::new()).unwrap(), true);
+        let mut request = Request::new(Body::empty());
+        request.extensions_mut().insert(CallContext::new(Arc::from(method), false, Peer::UNKNOWN));
+        if is_by_socket {
+            request.extensions_mut().insert(ByAdminSocket);
+        }
+        layer.check(&mut request).unwrap();
+        CallContext::in_request(&mut request).clone()
+    }
+
+    #[test]
+    fn the_socket_proves_the_role_and_nobody_is_asked_by_default() {
+        let drain = "antares.v1.AdminService/Drain";
+        let by_socket = context(drain, true);
+        assert!(by_socket.has_role() && by_socket.is_admin() && !by_socket.acts_for_all());
+        assert!(matches!(by_socket.caller, Ok(Some(_))));
+        let other = context(drain, false);
+        assert!(!other.has_role() && !other.is_admin() && other.proven.loopback);
+        assert_eq!(other.caller, Ok(None));
+    }
+}

@@ -18,3 +18,26 @@ impl Check for Authorize {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        authenticator::{Denied, Stopped},
+        peer::Peer,
+    };
+
+    #[test]
+    fn strangers_are_refused_and_others_are_not() {
+        let ask = |caller| {
+            let context = CallContext::new(Arc::from("s/m"), false, Peer::UNKNOWN);
+            let mut request = Request::new(Body::empty());
+            request.extensions_mut().insert(CallContext { caller, ..context });
+            Authorize.check(&mut request).err().map(|fault| fault.reason().to_owned())
+        };
+        assert_eq!(ask(Ok(None)), None);
+        assert_eq!(ask(Err(Stopped::from(Denied::Missing))).as_deref(), Some("CREDENTIALS_MISSING"));
+    }
+}

@@ -84,3 +84,37 @@ impl Around for BodyBudget {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use antares_config::{ConfigFile, Role};
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+    use crate::status::code_in;
+
+    #[tokio::test]
+    async fn bytes_are_charged_while_the_call_lasts() {
+        let listen = ConfigFile::default().check(Role::Both, &[]).unwrap().listen;
+        let layer = BodyBudget::new(&listen, &Metrics::new());
+        let mut request =
+            Request::new(Body::new(http_body_util::Full::new(bytes::Bytes::from_static(b"\0\0\0\0\x03abc"))));
+        let context = CallContext::new(Arc::from("s/m"), false, Peer::UNKNOWN);
+        let ending = context.ending.clone();
+        request.extensions_mut().insert(context);
+        let bytes = layer.bytes.clone();
+        let rest = |mut request: Request<Body>| {
+            assert!(CallContext::in_request(&mut request).bytes().is_some());
+            async move {
+                request.body_mut().collect().await.unwrap();
+                assert_eq!(bytes.total(), 8, "as long as the call lasts, though it was read");
+                Ok::<_, Status>(Status::ok("").into_http())
+            }
+        };
+        let response = layer.around(request, rest).await.unwrap();
+        assert_eq!(code_in(response.headers()), Some("OK"));
+        assert_eq!(layer.bytes.total(), 8);
+        drop(ending);
+        assert_eq!(layer.bytes.total(), 0);
+    }
+}

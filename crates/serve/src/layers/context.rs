@@ -86,7 +86,7 @@ impl CallContext {
         Self { proven: Proven { role: true, ..self.proven }, ..self }
     }
 
-    fn new(method: Arc<str>, is_stream: bool, peer: Peer) -> Self {
+    pub(super) fn new(method: Arc<str>, is_stream: bool, peer: Peer) -> Self {
         Self {
             is_exempt: EXEMPT.iter().any(|prefix| method.starts_with(prefix)),
             method,

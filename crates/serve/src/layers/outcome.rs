@@ -184,3 +184,55 @@ impl http_body::Body for WatchedBody {
         self.inner.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+    use tonic::Status;
+
+    use super::*;
+    use crate::peer::Peer;
+
+    /// A call, and what was done at its end.
+    fn call() -> (Request<Body>, Arc<Mutex<Vec<String>>>) {
+        let context = CallContext::new(Arc::from("s/m"), false, Peer::UNKNOWN);
+        let done = Arc::new(Mutex::new(Vec::new()));
+        for act in ["first", "second"] {
+            let done = done.clone();
+            context.ending.then(move |end| done.lock().unwrap().push(format!("{act} {}", end.code)));
+        }
+        let mut request = Request::new(Body::empty());
+        request.extensions_mut().insert(context);
+        (request, done)
+    }
+
+    async fn answered(response: Response<Body>) -> (Response<Body>, Arc<Mutex<Vec<String>>>) {
+        let (request, done) = call();
+        let rest = |_| std::future::ready(Ok::<_, Status>(response));
+        (Outcome.around(request, rest).await.unwrap(), done)
+    }
+
+    #[tokio::test]
+    async fn acts_are_done_once_and_in_order_where_the_call_ends() {
+        let (_, done) = answered(Status::not_found("").into_http()).await;
+        assert_eq!(*done.lock().unwrap(), ["first NOT_FOUND", "second NOT_FOUND"]);
+        let trailers = Status::ok("").into_http::<Body>().headers().clone();
+        let body = http_body_util::Full::new(Bytes::from_static(b"answer"));
+        let body = body.with_trailers(async move { Some(Ok(trailers)) }).map_err(|error| match error {});
+        let (response, done) = answered(Response::new(Body::new(body))).await;
+        assert!(done.lock().unwrap().is_empty(), "it goes on until its trailers");
+        response.into_body().collect().await.unwrap();
+        assert_eq!(*done.lock().unwrap(), ["first OK", "second OK"]);
+    }
+
+    #[tokio::test]
+    async fn who_goes_away_has_ended_too_and_gives_back_what_was_held() {
+        let (mut request, done) = call();
+        let held = Arc::new(());
+        CallContext::in_request(&mut request).ending.hold(held.clone());
+        let rest = |_| std::future::pending::<Result<Response<Body>, Status>>();
+        drop(Outcome.around(request, rest));
+        assert_eq!(*done.lock().unwrap(), ["first CANCELLED", "second CANCELLED"]);
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
+}

@@ -57,3 +57,25 @@ impl Around for QuotaPause {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use tonic::Status;
+
+    use super::*;
+
+    async fn told(fault: Fault) -> Duration {
+        let began = Instant::now();
+        let rest = |_| std::future::ready(Ok::<_, Status>(Status::from(fault).into_http()));
+        QuotaPause.around(Request::new(Body::empty()), rest).await.unwrap();
+        began.elapsed()
+    }
+
+    #[tokio::test]
+    async fn who_has_used_up_a_quota_hears_it_after_a_moment() {
+        let quota = Fault::exhausted(QUOTA, "", Duration::ZERO);
+        assert!(told(quota).await >= PAUSE);
+    }
+}
