@@ -51,6 +51,7 @@ const (
 //	RESOURCE_EXHAUSTED  MESSAGE_TOO_LARGE  the message is longer than message_bytes_max
 //	RESOURCE_EXHAUSTED  REQUEST_BYTES      too many bytes of requests, or of answers that are not taken; RetryInfo
 //	INVALID_ARGUMENT    MESSAGE_MALFORMED  what came is no message
+//	INVALID_ARGUMENT    TIMEOUT_MALFORMED  grpc-timeout is no time
 //	DEADLINE_EXCEEDED   REQUEST_DEADLINE   the message did not come in time
 //	DEADLINE_EXCEEDED   CALL_DEADLINE      the call's own deadline (grpc-timeout) passed
 //	UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
@@ -90,7 +91,8 @@ type CompilerServiceClient interface {
 	// compile; a caller that goes away does not stop it. OperationService is a form for
 	// compiles of many seconds.
 	//
-	// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID
+	// INVALID_ARGUMENT    DIGEST_MALFORMED
+	// INVALID_ARGUMENT    OPTIONS_INVALID    an option has a value that there is not; the field violation names it
 	// NOT_FOUND           SCRIPT_NOT_FOUND   not stored, or no longer: upload it; ResourceInfo names it
 	// NOT_FOUND           ARTIFACT_NOT_FOUND only what is stored is wanted, and a compile would have to make it
 	// INVALID_ARGUMENT    SCRIPT_INVALID     not an ELF that the VM could load; the message says what and where
@@ -100,10 +102,11 @@ type CompilerServiceClient interface {
 	//
 	// FAILED_PRECONDITION COMPILE_TIMEOUT    beyond compile_wall_ms_max
 	// UNAVAILABLE         WORKER_LOST        the compile worker died; RetryInfo
-	// FAILED_PRECONDITION COMPILE_LOST       it died for the second time in an hour; refused for as long as a timeout is remembered
+	// FAILED_PRECONDITION COMPILE_LOST       the compile worker died for the second time in an hour; refused for as long as a timeout is remembered
 	// FAILED_PRECONDITION ARTIFACT_REVOKED   what it is compiled to was revoked, and it is compiled to that each time
 	// RESOURCE_EXHAUSTED  WORKERS_BUSY       no compile worker came free in time; RetryInfo
-	// INTERNAL            COMPILE_FAILED     a fault of the compiler; COMPILER_VIOLATION: it was stopped by the fence
+	// INTERNAL            COMPILE_FAILED     a fault of the compiler
+	// INTERNAL            COMPILER_VIOLATION the compiler was stopped by the fence
 	Compile(ctx context.Context, in *CompileRequest, opts ...grpc.CallOption) (*CompileResponse, error)
 	// The bytes of an artifact: a header, then chunks.
 	//
@@ -128,7 +131,8 @@ type CompilerServiceClient interface {
 	// tenants, as runners do, else for compiles of the caller's tenant alone. Each script learns a few times and is then left alone; hints
 	// with which it grows too much, or cannot be compiled, are not used.
 	//
-	// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID, TOO_MANY_HINTS
+	// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID
+	// INVALID_ARGUMENT    TOO_MANY_HINTS     more places than one report may have
 	// NOT_FOUND           SCRIPT_NOT_FOUND
 	Learn(ctx context.Context, in *LearnRequest, opts ...grpc.CallOption) (*LearnResponse, error)
 	// Limits, defaults, versions and the state of the fence.
@@ -273,6 +277,7 @@ func (c *compilerServiceClient) GetCapabilities(ctx context.Context, in *GetComp
 //	RESOURCE_EXHAUSTED  MESSAGE_TOO_LARGE  the message is longer than message_bytes_max
 //	RESOURCE_EXHAUSTED  REQUEST_BYTES      too many bytes of requests, or of answers that are not taken; RetryInfo
 //	INVALID_ARGUMENT    MESSAGE_MALFORMED  what came is no message
+//	INVALID_ARGUMENT    TIMEOUT_MALFORMED  grpc-timeout is no time
 //	DEADLINE_EXCEEDED   REQUEST_DEADLINE   the message did not come in time
 //	DEADLINE_EXCEEDED   CALL_DEADLINE      the call's own deadline (grpc-timeout) passed
 //	UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
@@ -312,7 +317,8 @@ type CompilerServiceServer interface {
 	// compile; a caller that goes away does not stop it. OperationService is a form for
 	// compiles of many seconds.
 	//
-	// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID
+	// INVALID_ARGUMENT    DIGEST_MALFORMED
+	// INVALID_ARGUMENT    OPTIONS_INVALID    an option has a value that there is not; the field violation names it
 	// NOT_FOUND           SCRIPT_NOT_FOUND   not stored, or no longer: upload it; ResourceInfo names it
 	// NOT_FOUND           ARTIFACT_NOT_FOUND only what is stored is wanted, and a compile would have to make it
 	// INVALID_ARGUMENT    SCRIPT_INVALID     not an ELF that the VM could load; the message says what and where
@@ -322,10 +328,11 @@ type CompilerServiceServer interface {
 	//
 	// FAILED_PRECONDITION COMPILE_TIMEOUT    beyond compile_wall_ms_max
 	// UNAVAILABLE         WORKER_LOST        the compile worker died; RetryInfo
-	// FAILED_PRECONDITION COMPILE_LOST       it died for the second time in an hour; refused for as long as a timeout is remembered
+	// FAILED_PRECONDITION COMPILE_LOST       the compile worker died for the second time in an hour; refused for as long as a timeout is remembered
 	// FAILED_PRECONDITION ARTIFACT_REVOKED   what it is compiled to was revoked, and it is compiled to that each time
 	// RESOURCE_EXHAUSTED  WORKERS_BUSY       no compile worker came free in time; RetryInfo
-	// INTERNAL            COMPILE_FAILED     a fault of the compiler; COMPILER_VIOLATION: it was stopped by the fence
+	// INTERNAL            COMPILE_FAILED     a fault of the compiler
+	// INTERNAL            COMPILER_VIOLATION the compiler was stopped by the fence
 	Compile(context.Context, *CompileRequest) (*CompileResponse, error)
 	// The bytes of an artifact: a header, then chunks.
 	//
@@ -350,7 +357,8 @@ type CompilerServiceServer interface {
 	// tenants, as runners do, else for compiles of the caller's tenant alone. Each script learns a few times and is then left alone; hints
 	// with which it grows too much, or cannot be compiled, are not used.
 	//
-	// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID, TOO_MANY_HINTS
+	// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID
+	// INVALID_ARGUMENT    TOO_MANY_HINTS     more places than one report may have
 	// NOT_FOUND           SCRIPT_NOT_FOUND
 	Learn(context.Context, *LearnRequest) (*LearnResponse, error)
 	// Limits, defaults, versions and the state of the fence.

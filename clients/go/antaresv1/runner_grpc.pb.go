@@ -59,6 +59,7 @@ const (
 //	RESOURCE_EXHAUSTED  MESSAGE_TOO_LARGE  the message is longer than message_bytes_max
 //	RESOURCE_EXHAUSTED  REQUEST_BYTES      too many bytes of requests, or of answers that are not taken; RetryInfo
 //	INVALID_ARGUMENT    MESSAGE_MALFORMED  what came is no message
+//	INVALID_ARGUMENT    TIMEOUT_MALFORMED  grpc-timeout is no time
 //	DEADLINE_EXCEEDED   REQUEST_DEADLINE   the message did not come in time
 //	UNAVAILABLE         WORKER_LOST        the worker died, and not by a rule of the fence; RetryInfo
 //	UNAVAILABLE         SOURCE_UNAVAILABLE the compiler service cannot be reached; RetryInfo
@@ -89,6 +90,8 @@ type RunnerServiceClient interface {
 	// answers in the server: then it reads no more until answers are taken. The session lasts as long as the call:
 	// grpc-timeout, at most call_ms_max (300 s unless configured otherwise), after which it ends with DEADLINE_EXCEEDED. A
 	// message that makes no sense ends it with INVALID_ARGUMENT, behind the answers to what came before.
+	//
+	// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for session_idle_ms_max
 	ExecuteSession(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecuteSessionRequest, ExecuteSessionResponse], error)
 	// Runs the scripts of a transaction as CKB does: all groups in its order until one does not accept, or one group alone.
 	// Results, errors and cycles are ckb-script's, whichever tier does it. Programs among the cell deps are compiled first, as
@@ -104,6 +107,8 @@ type RunnerServiceClient interface {
 	// is given up. Answers come as they are there, in any order. No more than session_transactions_max wait for their answers in the
 	// server: then it reads no more until answers are taken, and refuses none. The session lasts as long as the call, and ends on a message
 	// that makes no sense, as one of ExecuteSession does.
+	//
+	// ABORTED             SESSION_IDLE       nothing is in progress, and nothing came for session_idle_ms_max
 	VerifySession(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[VerifySessionRequest, VerifySessionResponse], error)
 	// Limits, defaults, versions and the state of the fence.
 	GetCapabilities(ctx context.Context, in *GetRunnerCapabilitiesRequest, opts ...grpc.CallOption) (*RunnerCapabilities, error)
@@ -221,6 +226,7 @@ func (c *runnerServiceClient) GetCapabilities(ctx context.Context, in *GetRunner
 //	RESOURCE_EXHAUSTED  MESSAGE_TOO_LARGE  the message is longer than message_bytes_max
 //	RESOURCE_EXHAUSTED  REQUEST_BYTES      too many bytes of requests, or of answers that are not taken; RetryInfo
 //	INVALID_ARGUMENT    MESSAGE_MALFORMED  what came is no message
+//	INVALID_ARGUMENT    TIMEOUT_MALFORMED  grpc-timeout is no time
 //	DEADLINE_EXCEEDED   REQUEST_DEADLINE   the message did not come in time
 //	UNAVAILABLE         WORKER_LOST        the worker died, and not by a rule of the fence; RetryInfo
 //	UNAVAILABLE         SOURCE_UNAVAILABLE the compiler service cannot be reached; RetryInfo
@@ -251,6 +257,8 @@ type RunnerServiceServer interface {
 	// answers in the server: then it reads no more until answers are taken. The session lasts as long as the call:
 	// grpc-timeout, at most call_ms_max (300 s unless configured otherwise), after which it ends with DEADLINE_EXCEEDED. A
 	// message that makes no sense ends it with INVALID_ARGUMENT, behind the answers to what came before.
+	//
+	// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for session_idle_ms_max
 	ExecuteSession(grpc.BidiStreamingServer[ExecuteSessionRequest, ExecuteSessionResponse]) error
 	// Runs the scripts of a transaction as CKB does: all groups in its order until one does not accept, or one group alone.
 	// Results, errors and cycles are ckb-script's, whichever tier does it. Programs among the cell deps are compiled first, as
@@ -266,6 +274,8 @@ type RunnerServiceServer interface {
 	// is given up. Answers come as they are there, in any order. No more than session_transactions_max wait for their answers in the
 	// server: then it reads no more until answers are taken, and refuses none. The session lasts as long as the call, and ends on a message
 	// that makes no sense, as one of ExecuteSession does.
+	//
+	// ABORTED             SESSION_IDLE       nothing is in progress, and nothing came for session_idle_ms_max
 	VerifySession(grpc.BidiStreamingServer[VerifySessionRequest, VerifySessionResponse]) error
 	// Limits, defaults, versions and the state of the fence.
 	GetCapabilities(context.Context, *GetRunnerCapabilitiesRequest) (*RunnerCapabilities, error)

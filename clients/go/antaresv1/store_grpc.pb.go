@@ -52,7 +52,7 @@ type StoreServiceClient interface {
 	// Keeps a script or an artifact from eviction, across restarts, or lets it go. At most half of the store's budget can be pinned.
 	//
 	// NOT_FOUND           SCRIPT_NOT_FOUND, ARTIFACT_NOT_FOUND
-	// RESOURCE_EXHAUSTED  PINS_FULL
+	// RESOURCE_EXHAUSTED  PINS_FULL          half of the store's budget is pinned; RetryInfo
 	PinStored(ctx context.Context, in *PinStoredRequest, opts ...grpc.CallOption) (*PinStoredResponse, error)
 }
 
@@ -120,7 +120,7 @@ type StoreServiceServer interface {
 	// Keeps a script or an artifact from eviction, across restarts, or lets it go. At most half of the store's budget can be pinned.
 	//
 	// NOT_FOUND           SCRIPT_NOT_FOUND, ARTIFACT_NOT_FOUND
-	// RESOURCE_EXHAUSTED  PINS_FULL
+	// RESOURCE_EXHAUSTED  PINS_FULL          half of the store's budget is pinned; RetryInfo
 	PinStored(context.Context, *PinStoredRequest) (*PinStoredResponse, error)
 	mustEmbedUnimplementedStoreServiceServer()
 }

@@ -1051,6 +1051,7 @@ pub mod compiler_service_client {
     /// RESOURCE_EXHAUSTED  MESSAGE_TOO_LARGE  the message is longer than message_bytes_max
     /// RESOURCE_EXHAUSTED  REQUEST_BYTES      too many bytes of requests, or of answers that are not taken; RetryInfo
     /// INVALID_ARGUMENT    MESSAGE_MALFORMED  what came is no message
+    /// INVALID_ARGUMENT    TIMEOUT_MALFORMED  grpc-timeout is no time
     /// DEADLINE_EXCEEDED   REQUEST_DEADLINE   the message did not come in time
     /// DEADLINE_EXCEEDED   CALL_DEADLINE      the call's own deadline (grpc-timeout) passed
     /// UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
@@ -1233,7 +1234,8 @@ pub mod compiler_service_client {
         /// compile; a caller that goes away does not stop it. OperationService is a form for
         /// compiles of many seconds.
         ///
-        /// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID
+        /// INVALID_ARGUMENT    DIGEST_MALFORMED
+        /// INVALID_ARGUMENT    OPTIONS_INVALID    an option has a value that there is not; the field violation names it
         /// NOT_FOUND           SCRIPT_NOT_FOUND   not stored, or no longer: upload it; ResourceInfo names it
         /// NOT_FOUND           ARTIFACT_NOT_FOUND only what is stored is wanted, and a compile would have to make it
         /// INVALID_ARGUMENT    SCRIPT_INVALID     not an ELF that the VM could load; the message says what and where
@@ -1241,10 +1243,11 @@ pub mod compiler_service_client {
         /// beyond a limit of the compiler; the message says which and by how much
         /// FAILED_PRECONDITION COMPILE_TIMEOUT    beyond compile_wall_ms_max
         /// UNAVAILABLE         WORKER_LOST        the compile worker died; RetryInfo
-        /// FAILED_PRECONDITION COMPILE_LOST       it died for the second time in an hour; refused for as long as a timeout is remembered
+        /// FAILED_PRECONDITION COMPILE_LOST       the compile worker died for the second time in an hour; refused for as long as a timeout is remembered
         /// FAILED_PRECONDITION ARTIFACT_REVOKED   what it is compiled to was revoked, and it is compiled to that each time
         /// RESOURCE_EXHAUSTED  WORKERS_BUSY       no compile worker came free in time; RetryInfo
-        /// INTERNAL            COMPILE_FAILED     a fault of the compiler; COMPILER_VIOLATION: it was stopped by the fence
+        /// INTERNAL            COMPILE_FAILED     a fault of the compiler
+        /// INTERNAL            COMPILER_VIOLATION the compiler was stopped by the fence
         pub async fn compile(
             &mut self,
             request: impl tonic::IntoRequest<super::CompileRequest>,
@@ -1363,7 +1366,8 @@ pub mod compiler_service_client {
         /// tenants, as runners do, else for compiles of the caller's tenant alone. Each script learns a few times and is then left alone; hints
         /// with which it grows too much, or cannot be compiled, are not used.
         ///
-        /// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID, TOO_MANY_HINTS
+        /// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID
+        /// INVALID_ARGUMENT    TOO_MANY_HINTS     more places than one report may have
         /// NOT_FOUND           SCRIPT_NOT_FOUND
         pub async fn learn(
             &mut self,
@@ -1475,7 +1479,8 @@ pub mod compiler_service_server {
         /// compile; a caller that goes away does not stop it. OperationService is a form for
         /// compiles of many seconds.
         ///
-        /// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID
+        /// INVALID_ARGUMENT    DIGEST_MALFORMED
+        /// INVALID_ARGUMENT    OPTIONS_INVALID    an option has a value that there is not; the field violation names it
         /// NOT_FOUND           SCRIPT_NOT_FOUND   not stored, or no longer: upload it; ResourceInfo names it
         /// NOT_FOUND           ARTIFACT_NOT_FOUND only what is stored is wanted, and a compile would have to make it
         /// INVALID_ARGUMENT    SCRIPT_INVALID     not an ELF that the VM could load; the message says what and where
@@ -1483,10 +1488,11 @@ pub mod compiler_service_server {
         /// beyond a limit of the compiler; the message says which and by how much
         /// FAILED_PRECONDITION COMPILE_TIMEOUT    beyond compile_wall_ms_max
         /// UNAVAILABLE         WORKER_LOST        the compile worker died; RetryInfo
-        /// FAILED_PRECONDITION COMPILE_LOST       it died for the second time in an hour; refused for as long as a timeout is remembered
+        /// FAILED_PRECONDITION COMPILE_LOST       the compile worker died for the second time in an hour; refused for as long as a timeout is remembered
         /// FAILED_PRECONDITION ARTIFACT_REVOKED   what it is compiled to was revoked, and it is compiled to that each time
         /// RESOURCE_EXHAUSTED  WORKERS_BUSY       no compile worker came free in time; RetryInfo
-        /// INTERNAL            COMPILE_FAILED     a fault of the compiler; COMPILER_VIOLATION: it was stopped by the fence
+        /// INTERNAL            COMPILE_FAILED     a fault of the compiler
+        /// INTERNAL            COMPILER_VIOLATION the compiler was stopped by the fence
         async fn compile(
             &self,
             request: tonic::Request<super::CompileRequest>,
@@ -1541,7 +1547,8 @@ pub mod compiler_service_server {
         /// tenants, as runners do, else for compiles of the caller's tenant alone. Each script learns a few times and is then left alone; hints
         /// with which it grows too much, or cannot be compiled, are not used.
         ///
-        /// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID, TOO_MANY_HINTS
+        /// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID
+        /// INVALID_ARGUMENT    TOO_MANY_HINTS     more places than one report may have
         /// NOT_FOUND           SCRIPT_NOT_FOUND
         async fn learn(
             &self,
@@ -1570,6 +1577,7 @@ pub mod compiler_service_server {
     /// RESOURCE_EXHAUSTED  MESSAGE_TOO_LARGE  the message is longer than message_bytes_max
     /// RESOURCE_EXHAUSTED  REQUEST_BYTES      too many bytes of requests, or of answers that are not taken; RetryInfo
     /// INVALID_ARGUMENT    MESSAGE_MALFORMED  what came is no message
+    /// INVALID_ARGUMENT    TIMEOUT_MALFORMED  grpc-timeout is no time
     /// DEADLINE_EXCEEDED   REQUEST_DEADLINE   the message did not come in time
     /// DEADLINE_EXCEEDED   CALL_DEADLINE      the call's own deadline (grpc-timeout) passed
     /// UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
@@ -4853,6 +4861,7 @@ pub mod runner_service_client {
     /// RESOURCE_EXHAUSTED  MESSAGE_TOO_LARGE  the message is longer than message_bytes_max
     /// RESOURCE_EXHAUSTED  REQUEST_BYTES      too many bytes of requests, or of answers that are not taken; RetryInfo
     /// INVALID_ARGUMENT    MESSAGE_MALFORMED  what came is no message
+    /// INVALID_ARGUMENT    TIMEOUT_MALFORMED  grpc-timeout is no time
     /// DEADLINE_EXCEEDED   REQUEST_DEADLINE   the message did not come in time
     /// UNAVAILABLE         WORKER_LOST        the worker died, and not by a rule of the fence; RetryInfo
     /// UNAVAILABLE         SOURCE_UNAVAILABLE the compiler service cannot be reached; RetryInfo
@@ -5007,6 +5016,8 @@ pub mod runner_service_client {
         /// answers in the server: then it reads no more until answers are taken. The session lasts as long as the call:
         /// grpc-timeout, at most call_ms_max (300 s unless configured otherwise), after which it ends with DEADLINE_EXCEEDED. A
         /// message that makes no sense ends it with INVALID_ARGUMENT, behind the answers to what came before.
+        ///
+        /// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for session_idle_ms_max
         pub async fn execute_session(
             &mut self,
             request: impl tonic::IntoStreamingRequest<
@@ -5095,6 +5106,8 @@ pub mod runner_service_client {
         /// is given up. Answers come as they are there, in any order. No more than session_transactions_max wait for their answers in the
         /// server: then it reads no more until answers are taken, and refuses none. The session lasts as long as the call, and ends on a message
         /// that makes no sense, as one of ExecuteSession does.
+        ///
+        /// ABORTED             SESSION_IDLE       nothing is in progress, and nothing came for session_idle_ms_max
         pub async fn verify_session(
             &mut self,
             request: impl tonic::IntoStreamingRequest<
@@ -5186,6 +5199,8 @@ pub mod runner_service_server {
         /// answers in the server: then it reads no more until answers are taken. The session lasts as long as the call:
         /// grpc-timeout, at most call_ms_max (300 s unless configured otherwise), after which it ends with DEADLINE_EXCEEDED. A
         /// message that makes no sense ends it with INVALID_ARGUMENT, behind the answers to what came before.
+        ///
+        /// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for session_idle_ms_max
         async fn execute_session(
             &self,
             request: tonic::Request<tonic::Streaming<super::ExecuteSessionRequest>>,
@@ -5225,6 +5240,8 @@ pub mod runner_service_server {
         /// is given up. Answers come as they are there, in any order. No more than session_transactions_max wait for their answers in the
         /// server: then it reads no more until answers are taken, and refuses none. The session lasts as long as the call, and ends on a message
         /// that makes no sense, as one of ExecuteSession does.
+        ///
+        /// ABORTED             SESSION_IDLE       nothing is in progress, and nothing came for session_idle_ms_max
         async fn verify_session(
             &self,
             request: tonic::Request<tonic::Streaming<super::VerifySessionRequest>>,
@@ -5264,6 +5281,7 @@ pub mod runner_service_server {
     /// RESOURCE_EXHAUSTED  MESSAGE_TOO_LARGE  the message is longer than message_bytes_max
     /// RESOURCE_EXHAUSTED  REQUEST_BYTES      too many bytes of requests, or of answers that are not taken; RetryInfo
     /// INVALID_ARGUMENT    MESSAGE_MALFORMED  what came is no message
+    /// INVALID_ARGUMENT    TIMEOUT_MALFORMED  grpc-timeout is no time
     /// DEADLINE_EXCEEDED   REQUEST_DEADLINE   the message did not come in time
     /// UNAVAILABLE         WORKER_LOST        the worker died, and not by a rule of the fence; RetryInfo
     /// UNAVAILABLE         SOURCE_UNAVAILABLE the compiler service cannot be reached; RetryInfo
@@ -5964,7 +5982,7 @@ pub mod store_service_client {
         /// Keeps a script or an artifact from eviction, across restarts, or lets it go. At most half of the store's budget can be pinned.
         ///
         /// NOT_FOUND           SCRIPT_NOT_FOUND, ARTIFACT_NOT_FOUND
-        /// RESOURCE_EXHAUSTED  PINS_FULL
+        /// RESOURCE_EXHAUSTED  PINS_FULL          half of the store's budget is pinned; RetryInfo
         pub async fn pin_stored(
             &mut self,
             request: impl tonic::IntoRequest<super::PinStoredRequest>,
@@ -6027,7 +6045,7 @@ pub mod store_service_server {
         /// Keeps a script or an artifact from eviction, across restarts, or lets it go. At most half of the store's budget can be pinned.
         ///
         /// NOT_FOUND           SCRIPT_NOT_FOUND, ARTIFACT_NOT_FOUND
-        /// RESOURCE_EXHAUSTED  PINS_FULL
+        /// RESOURCE_EXHAUSTED  PINS_FULL          half of the store's budget is pinned; RetryInfo
         async fn pin_stored(
             &self,
             request: tonic::Request<super::PinStoredRequest>,
