@@ -73,9 +73,8 @@ impl Model {
     /// Has all calls go on as far as they can.
     fn look(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
-        // A later call may push out one that was looked at already.
-        let mut before = usize::MAX;
-        while std::mem::replace(&mut before, self.waiting.len()) != self.waiting.len() {
+        // Twice: who has come since may push out one that was looked at already.
+        for _ in 0..2 {
             for mut call in std::mem::take(&mut self.waiting) {
                 match call.as_mut().poll(&mut context) {
                     Poll::Ready(Ok(slot)) => self.running.push(slot),
