@@ -1,13 +1,13 @@
 //! One verification, from a checked order to how the scripts ended: read the transaction, get native code of
 //! its programs, wait for a worker, run.
 
-mod apart;
 pub(crate) mod attempt;
 pub(crate) mod files_beside;
 pub(crate) mod hot_cells;
 pub(crate) mod hot_list;
 pub(crate) mod hot_programs;
 pub(crate) mod hot_set;
+mod isolated_groups;
 pub(crate) mod lookup;
 pub(crate) mod order;
 pub(crate) mod parts;
@@ -40,7 +40,7 @@ use crate::{
         hot_programs::HotPrograms,
         order::VerifyOrder,
         programs::{Candidate, ProgramUse},
-        reading::{Told, TransactionReader, met, place},
+        reading::{TransactionReader, TransactionReading, met, place},
         signed::Signable,
     },
 };
@@ -98,7 +98,7 @@ impl TransactionVerifier {
         let (arrived, resolving, field) = (order.arrived, order.resolving, order.source.field());
         let started = Instant::now();
         let told = self.reader.read(order).instrument(tracing::debug_span!("transaction")).await?;
-        let Told { transaction, mut candidates } = told;
+        let TransactionReading { transaction, mut candidates } = told;
         let (parse, started) = (started.elapsed(), Instant::now());
         let mut met = met(&candidates);
         candidates.extend(self.hot_programs.find(&met.cells).into_iter().map(Candidate::from));

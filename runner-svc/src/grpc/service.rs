@@ -67,9 +67,7 @@ impl runner_service_server::RunnerService for Service {
         let call = CallContext::of(&request);
         let message = request.into_inner();
         let request_id = message.request_id.clone();
-        call.set_request_id(&request_id);
-        let id = new_id();
-        name_call(&id, &request_id);
+        let id = begin(&call, &request_id);
         let account = tenant.account.clone();
         let order = Order { tenant, ..order(message, self.runner.limits())? };
         let span = tracing::info_span!(
@@ -106,9 +104,7 @@ impl runner_service_server::RunnerService for Service {
         let call = CallContext::of(&request);
         let message = request.into_inner();
         let request_id = message.request_id.clone();
-        call.set_request_id(&request_id);
-        let id = new_id();
-        name_call(&id, &request_id);
+        let id = begin(&call, &request_id);
         let (context, inputs) = batch_order(message, self.runner.limits())?;
         let account = tenant.account.clone();
         let context = Context { tenant, ..context };
@@ -144,9 +140,7 @@ impl runner_service_server::RunnerService for Service {
     ) -> Result<Response<v1::VerifyTransactionResponse>, Status> {
         let (caller, call) = (self.caller(&request)?, CallContext::of(&request));
         let message = request.into_inner();
-        call.set_request_id(&message.request_id);
-        let id = new_id();
-        name_call(&id, &message.request_id);
+        let id = begin(&call, &message.request_id);
         Ok(Response::new(self.runner.verify_message(&caller, message, id).await?))
     }
 
@@ -158,9 +152,7 @@ impl runner_service_server::RunnerService for Service {
         let call = CallContext::of(&request);
         let message = request.into_inner();
         let request_id = message.shared.as_ref().map(|shared| shared.request_id.clone()).unwrap_or_default();
-        call.set_request_id(&request_id);
-        let execution_id = new_id();
-        name_call(&execution_id, &request_id);
+        let execution_id = begin(&call, &request_id);
         let transactions = message.transactions.len();
         let span = tracing::info_span!("verify_batch", execution_id, request_id, transactions);
         let results = self.runner.verify_batch(caller, message).instrument(span).await?;
@@ -194,6 +186,14 @@ impl runner_service_server::RunnerService for Service {
             self.message_bytes_max,
         )))
     }
+}
+
+/// Lets the log and the audit log have the caller's name for `call`, and gives the server's.
+fn begin(call: &CallContext, request_id: &str) -> String {
+    call.set_request_id(request_id);
+    let id = new_id();
+    name_call(&id, request_id);
+    id
 }
 
 /// Writes the verdict into the current span and the log.

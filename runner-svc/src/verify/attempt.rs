@@ -29,9 +29,10 @@ use crate::{
     shadow_runs::comparison::VerifyAgain,
     source::Fallback,
     verify::{
-        TransactionVerifier, apart,
+        TransactionVerifier,
         files_beside::FilesBeside,
         hot_cells::HotCell,
+        isolated_groups,
         order::VerifyOrder,
         programs::{Candidate, FILES_MAX, FoundProgram, Natives, ProgramUse, files},
         signed::Signable,
@@ -187,7 +188,7 @@ impl TransactionVerifier {
         match transaction.apart.clone() {
             Some(groups) => {
                 let run = move |pool: &Pool, until| {
-                    files.lease(|files| apart::verify(pool, &groups, &job, files, &until))
+                    files.lease(|files| isolated_groups::verify(pool, &groups, &job, files, &until))
                 };
                 self.scheduler.lease(slot, limits, run).await
             }

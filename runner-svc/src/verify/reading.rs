@@ -39,7 +39,7 @@ pub(crate) struct TransactionReader {
 impl TransactionReader {
     /// Reads the transaction: whether it can be used, and what is in it. Large data and programs in it become
     /// hot cells.
-    pub(crate) async fn read(&self, mut order: VerifyOrder) -> Result<Told, ExecuteError> {
+    pub(crate) async fn read(&self, mut order: VerifyOrder) -> Result<TransactionReading, ExecuteError> {
         let field = order.source.field();
         let source = std::mem::replace(&mut order.source, Source::Json(Bytes::new()));
         let parsed = if source.bytes() <= READ_AT_ONCE_BYTES {
@@ -67,7 +67,7 @@ impl TransactionReader {
         let files = FILES_MAX - candidates.len();
         let mut transaction = Transaction::new(order, &mock, cells, files, self.settings).await?;
         transaction.signable = signable;
-        Ok(Told { transaction, candidates })
+        Ok(TransactionReading { transaction, candidates })
     }
 
     /// What a signed verdict on `mock` is about. Data that is not hot is hashed for it.
@@ -115,7 +115,7 @@ impl TransactionReader {
 }
 
 /// What a transaction tells before anything runs.
-pub(crate) struct Told {
+pub(crate) struct TransactionReading {
     pub(crate) transaction: Transaction,
     /// What is worth compiling.
     pub(crate) candidates: Vec<Candidate>,
