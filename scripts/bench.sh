@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 peers=${CARGO_TARGET_DIR:-target}/peers
 export LLVM_SYS_150_PREFIX=${LLVM_SYS_150_PREFIX:-/usr/lib/llvm-15}
 
-build_peers() { cargo build --quiet --release --locked --manifest-path bench/peers/Cargo.toml --target-dir "$peers" "$@"; }
+build_peers() { cargo build --quiet --release --locked --manifest-path tools/bench/peers/Cargo.toml --target-dir "$peers" "$@"; }
 
 if ! build_peers --features contrib; then
     echo "bench: the peers do not all build here; trying without ckb-vm-contrib, which needs LLVM 15"

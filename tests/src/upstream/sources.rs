@@ -86,8 +86,10 @@ fn patches(machine: Machine) -> Vec<Patch> {
 /// The hook knows our crates by their places in this checkout.
 fn hook_manifest() -> Result<String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates").canonicalize()?;
-    let ours = ["abi", "compiler", "vm"]
-        .map(|name| format!("antares-{name} = {{ path = \"{}\" }}\n", crates.join(name).display()));
+    let ours = ["engine/abi", "engine/compiler", "runtime/vm"].map(|place| {
+        let name = place.rsplit('/').next().unwrap_or(place);
+        format!("antares-{name} = {{ path = \"{}\" }}\n", crates.join(place).display())
+    });
     Ok(format!(
         "[package]\nname = \"antares-upstream-hook\"\nversion = \"0.1.0\"\nedition = \"2024\"\n
 [lib]\npath = \"lib.rs\"\n\n[dependencies]\nbytes = \"1\"\n{}",

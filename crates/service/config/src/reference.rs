@@ -1,0 +1,250 @@
+//! The page `docs/reference/configuration.md`, from the tables of the sections. `BLESS=1` writes it.
+
+use std::{env, fmt::Write as _, fs};
+
+use serde::Serialize;
+
+use crate::{
+    admin::RawAdmin,
+    audit::RawAudit,
+    auth::{RawAuth, RawRule},
+    cache::RawCache,
+    check::{COUNT_MAX, TIME_MS_MAX, WORKERS_MAX},
+    compiler::RawCompiler,
+    listen::RawListen,
+    log::RawLog,
+    metrics::RawMetrics,
+    node::RawNode,
+    profile_push::RawProfilePush,
+    quotas::{RawQuotas, RawTenantQuotas, RawTenants},
+    runner::RawRunner,
+    sandbox::RawSandbox,
+    section::KeyText,
+    shared_tier::RawShared,
+    signing::{RawSigning, RawVerdict},
+    tls::RawTls,
+    trace::RawTrace,
+    usage::RawUsage,
+    web::RawWeb,
+};
+
+/// A section, as the reference has it.
+struct SectionText {
+    /// As files have it, such as `[listen]`.
+    name: &'static str,
+    about: &'static [&'static str],
+    keys: &'static [KeyText],
+    defaults: toml::Table,
+}
+
+fn defaults<T: Default + Serialize>() -> toml::Table {
+    toml::Table::try_from(T::default()).unwrap()
+}
+
+/// All sections in the order of `--print-config`.
+fn sections() -> Vec<SectionText> {
+    macro_rules! all {
+        ($($name:literal: $raw:ident),+ $(,)?) => {
+            vec![$(SectionText {
+                name: $name,
+                about: $raw::ABOUT,
+                keys: $raw::KEYS,
+                defaults: defaults::<$raw>(),
+            }),+]
+        };
+    }
+    all![
+        "[listen]": RawListen,
+        "[web]": RawWeb,
+        "[tls]": RawTls,
+        "[auth]": RawAuth,
+        "[[auth.rules]]": RawRule,
+        "[admin]": RawAdmin,
+        "[quotas]": RawQuotas,
+        "[[quotas.tenants]]": RawTenantQuotas,
+        "[tenants]": RawTenants,
+        "[usage]": RawUsage,
+        "[audit]": RawAudit,
+        "[metrics]": RawMetrics,
+        "[log]": RawLog,
+        "[trace]": RawTrace,
+        "[profile_push]": RawProfilePush,
+        "[sandbox]": RawSandbox,
+        "[cache]": RawCache,
+        "[shared]": RawShared,
+        "[signing]": RawSigning,
+        "[verdict]": RawVerdict,
+        "[node]": RawNode,
+        "[compiler]": RawCompiler,
+        "[runner]": RawRunner,
+    ]
+}
+
+/// Columns of prose, as everywhere in the docs.
+const COLUMNS: usize = 110;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/reference/configuration.md");
+
+const HEAD: &str = "# Configuration
+
+A TOML file, given by `--config`; `--listen` and `--data` win over `listen.address` and `cache.dir`.
+One file serves all programs. Unknown keys, zeros that make no sense and contradictions stop the start; all
+mistakes are reported at once (`--check-config` does only that). `--print-config` prints everything that is
+in force. How to use it: [operations](../operations.md).
+
+This page is made from the code, by a test of `crates/service/config`.
+";
+
+/// Where it is told how to use a section.
+const GUIDES: [(&str, &str); 19] = [
+    ("[listen]", "[admission](../operations.md#admission)"),
+    ("[web]", "[JSON and browsers](../calling.md#json-and-browsers)"),
+    ("[tls]", "[encryption](../operations.md#encryption)"),
+    ("[auth]", "[identity](../operations.md#identity)"),
+    ("[admin]", "[operators](../operations.md#operators)"),
+    ("[quotas]", "[quotas](../operations.md#quotas)"),
+    ("[tenants]", "[tenants](../operations.md#tenants)"),
+    ("[usage]", "[what tenants used](../billing.md)"),
+    ("[audit]", "[audit log](../operations.md#audit-log)"),
+    ("[log]", "[logs](../operations.md#logs)"),
+    ("[trace]", "[logs and traces](../operations.md#logs-and-traces)"),
+    ("[profile_push]", "[profiling](../profiling.md)"),
+    (
+        "[sandbox]",
+        "[control groups](../operations.md#control-groups) and [what speculation costs](../fence.md#speculation)",
+    ),
+    ("[cache]", "[the cache](../operations.md#the-cache)"),
+    ("[shared]", "[a shared tier](../operations.md#a-shared-tier)"),
+    ("[signing]", "[signed native code](../operations.md#signed-native-code)"),
+    ("[verdict]", "[keys for verdicts](../operations.md#keys-for-verdicts)"),
+    ("[node]", "[a node](../operations.md#a-node)"),
+    ("[compiler]", "[long compiles](../operations.md#long-compiles)"),
+];
+
+/// The lines of a comment as one.
+fn sentence(lines: &[&str]) -> String {
+    lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+}
+
+/// `text` in lines of at most [`COLUMNS`].
+fn wrapped(text: &str) -> String {
+    let (mut lines, mut columns) = (String::new(), 0);
+    for word in text.split_whitespace() {
+        let width = word.chars().count();
+        if columns > 0 && columns + 1 + width > COLUMNS {
+            lines.push('\n');
+            columns = 0;
+        }
+        if columns > 0 {
+            lines.push(' ');
+            columns += 1;
+        }
+        lines.push_str(word);
+        columns += width;
+    }
+    lines
+}
+
+/// What a value of the kind is.
+fn type_of(key: &KeyText) -> String {
+    let number = |least: u64, most: Option<u64>| match most {
+        Some(most) => format!("{least} to {most}"),
+        None if least > 0 => format!("number from {least}"),
+        None => "number".to_owned(),
+    };
+    let limit = key.limit;
+    match key.kind {
+        "flag" => "`true` or `false`".to_owned(),
+        "list" => "list of texts".to_owned(),
+        "rules" | "tenants" => "tables".to_owned(),
+        "share" => "0.0 to 1.0".to_owned(),
+        "address" => "address and port".to_owned(),
+        "file" | "folder" | "folder_or_none" | "absolute_or_none" => "path".to_owned(),
+        "urls" => "URLs".to_owned(),
+        "text" | "log_format" | "log_filter" | "reuse" => "text".to_owned(),
+        "positive" => number(1, None),
+        "at_least" => number(limit.unwrap_or_default(), None),
+        "at_most" => number(0, limit),
+        "range" | "number_to" | "time_to" => number(1, limit),
+        "count" => number(1, Some(COUNT_MAX)),
+        "workers" => number(1, Some(WORKERS_MAX)),
+        "number" => number(1, Some(u32::MAX.into())),
+        "time" => number(1, Some(TIME_MS_MAX)),
+        "own" | "whole" | "one_in" | "pause" | "time_or_none" => number(0, None),
+        other => panic!("{other} has no words"),
+    }
+}
+
+/// Unit of the values of the key, which its name has.
+fn unit_of(name: &str) -> &'static str {
+    const UNITS: [(&str, &str); 9] = [
+        ("_per_second", "a second"),
+        ("seconds_per_hour", "s an hour"),
+        ("_bytes", "bytes"),
+        ("_ms", "ms"),
+        ("_ttl_ms", "ms"),
+        ("_us", "µs"),
+        ("_days", "days"),
+        ("_percent", "%"),
+        ("cycles", "cycles"),
+    ];
+    UNITS.iter().find(|(part, _)| name.contains(part)).map_or("", |(_, unit)| unit)
+}
+
+fn default_of(section: &SectionText, key: &KeyText) -> String {
+    match section.defaults.get(key.name) {
+        _ if key.kind == "workers" => "CPUs".to_owned(),
+        Some(value) => format!("`{value}`"),
+        None => "as for all".to_owned(),
+    }
+}
+
+fn page() -> String {
+    let mut page = HEAD.split("\n\n").map(wrapped).collect::<Vec<_>>().join("\n\n");
+    page.push('\n');
+    for section in sections() {
+        let guide = GUIDES.iter().find(|(name, _)| *name == section.name);
+        let guide = guide.map(|(_, link)| format!(" See {link}.")).unwrap_or_default();
+        let about = wrapped(&format!("{}{guide}", sentence(section.about)));
+        // Writing to a string does not fail.
+        let _ = write!(page, "\n## `{}`\n\n{about}\n\n", section.name);
+        page.push_str("| key | type | default | unit | what for |\n|---|---|---|---|---|\n");
+        for key in section.keys {
+            let (kind, default, about) = (type_of(key), default_of(&section, key), sentence(key.about));
+            let _ =
+                writeln!(page, "| `{}` | {kind} | {default} | {} | {about} |", key.name, unit_of(key.name));
+        }
+    }
+    page
+}
+
+#[test]
+fn the_page_is_what_the_code_says() {
+    let page = page();
+    if env::var_os("BLESS").is_some() {
+        fs::write(PAGE, &page).unwrap();
+    }
+    let kept = fs::read_to_string(PAGE).unwrap_or_default();
+    for (at, (kept, now)) in kept.lines().zip(page.lines()).enumerate() {
+        assert_eq!(kept, now, "{PAGE}:{}; BLESS=1 writes it", at + 1);
+    }
+    assert_eq!(kept.len(), page.len(), "{PAGE}; BLESS=1 writes it");
+}
+
+#[test]
+fn every_key_that_is_printed_is_explained() {
+    let sections = sections();
+    let printed = crate::ConfigFile::default().print().unwrap();
+    let shown = printed.lines().filter(|line| !line.is_empty());
+    let shown: Vec<_> = shown.map(|line| line.split(" = ").next().unwrap_or_default()).collect();
+    let plain = sections.iter().filter(|section| !section.name.starts_with("[["));
+    let told =
+        plain.flat_map(|section| [section.name].into_iter().chain(section.keys.iter().map(|key| key.name)));
+    assert_eq!(shown, told.collect::<Vec<_>>());
+    for section in &sections {
+        assert!(sentence(section.about).ends_with('.'), "{}", section.name);
+        for key in section.keys {
+            assert!(sentence(key.about).ends_with('.'), "{} {}", section.name, key.name);
+        }
+    }
+}

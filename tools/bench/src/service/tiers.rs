@@ -1,0 +1,158 @@
+//! Reading an artifact of 1 MiB from each tier, beside reading a plain file of that size, in one loop.
+
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use antares_cache::{Cache, CacheConfig};
+use antares_tier::{CacheTier, Memory, Shared, SharedConfig, Space, StoreLocation};
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+
+use super::Results;
+use antares_capacity::Times;
+
+/// Length of the entries.
+const ENTRY_BYTES: usize = 1 << 20;
+/// Entries of each tier: more than one, so that each read is of another.
+const ENTRIES: u8 = 16;
+/// How long a server of S3 may take to start.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server of S3 on loopback; killed when it is dropped.
+struct S3(Child, String);
+
+impl Drop for S3 {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl S3 {
+    /// None where it cannot be had: it is built by deploy/check/tools.sh.
+    fn start() -> Result<Option<Self>> {
+        let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/check/tools.sh");
+        let built = Command::new(tools).arg("gofakes3").stderr(Stdio::inherit()).output()?;
+        if !built.status.success() {
+            println!("tier_s3: left out, gofakes3 cannot be built here");
+            return Ok(None);
+        }
+        let program = String::from_utf8(built.stdout)?;
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let address = format!("127.0.0.1:{port}");
+        let process = Command::new(program.trim())
+            .args(["-backend", "memory", "-initialbucket", "bench", "-host", &address])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("gofakes3")?;
+        let server = Self(process, address);
+        let end = Instant::now() + PATIENCE;
+        while TcpStream::connect(&server.1).is_err() {
+            ensure!(Instant::now() < end, "gofakes3 does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(Some(server))
+    }
+}
+
+/// Bytes that do not compress.
+fn noise(seed: u8) -> Bytes {
+    let mut state = u64::from(seed) + 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[0]
+    };
+    std::iter::repeat_with(next).take(ENTRY_BYTES).collect()
+}
+
+fn key(number: u8) -> [u8; 32] {
+    [number; 32]
+}
+
+/// Everything that entries are read from.
+struct Tiers {
+    folder: PathBuf,
+    tiers: Vec<(&'static str, Box<dyn CacheTier>)>,
+    _s3: Option<S3>,
+}
+
+impl Tiers {
+    fn open(folder: &Path) -> Result<Self> {
+        let patient = SharedConfig { get_time_max: PATIENCE, ..SharedConfig::default() };
+        let config = CacheConfig {
+            allow_any_filesystem: true,
+            free_bytes_min: 0,
+            ..CacheConfig::new(folder.join("sled"), 256 << 20)
+        };
+        let objects = format!("file://{}", folder.join("objects").display());
+        let mut tiers: Vec<(_, Box<dyn CacheTier>)> = vec![
+            ("tier_memory", Box::new(Memory::new(64 << 20))),
+            ("tier_sled", Box::new(Cache::open(config)?)),
+            ("tier_folder", Box::new(Shared::open(StoreLocation::open(&objects)?, patient))),
+        ];
+        let s3 = S3::start()?;
+        if let Some(s3) = &s3 {
+            let place = StoreLocation::s3_at(&format!("http://{}", s3.1), "bench")?;
+            tiers.push(("tier_s3", Box::new(Shared::open(place, patient))));
+        }
+        Ok(Self { folder: folder.to_owned(), tiers, _s3: s3 })
+    }
+
+    async fn fill(&self) -> Result<()> {
+        for number in 0..ENTRIES {
+            let bytes = noise(number);
+            fs::write(self.folder.join(number.to_string()), &bytes)?;
+            for (name, tier) in &self.tiers {
+                tier.put(Space::Artifact, key(number), bytes.clone())
+                    .await
+                    .with_context(|| (*name).to_owned())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn read(rounds: usize, results: &mut Results, folder: &Path) -> Result<()> {
+    let tiers = Tiers::open(folder)?;
+    tiers.fill().await?;
+    let mut files = Vec::new();
+    let mut times = vec![Vec::new(); tiers.tiers.len()];
+    for number in (0..ENTRIES).cycle().take(rounds * usize::from(ENTRIES)) {
+        let started = Instant::now();
+        let plain = fs::read(folder.join(number.to_string()))?;
+        files.push(started.elapsed());
+        for ((name, tier), times) in tiers.tiers.iter().zip(&mut times) {
+            let started = Instant::now();
+            let got = tier.get(Space::Artifact, key(number)).await?;
+            times.push(started.elapsed());
+            ensure!(got.is_some_and(|got| got == plain), "{name}: another entry than was put");
+        }
+    }
+    results.latency("plain_file_1_mib", files);
+    if let Some(last) = times.last() {
+        // The last one is the farthest: S3, or a folder where there is none.
+        results.spread("store_us", Times::of(last.iter().map(|time| time.as_secs_f64() * 1e6).collect()));
+    }
+    for ((name, _), times) in tiers.tiers.iter().zip(times) {
+        results.latency(format!("{name}_1_mib"), times);
+    }
+    Ok(())
+}
+
+/// Measures with `rounds` reads of each entry.
+pub(super) fn measure(rounds: usize, results: &mut Results) -> Result<()> {
+    let folder = std::env::temp_dir().join(format!("antares-bench-tiers-{}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let measured = runtime.block_on(read(rounds, results, &folder));
+    let _ = fs::remove_dir_all(folder);
+    measured
+}

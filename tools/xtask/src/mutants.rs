@@ -1,0 +1,219 @@
+//! Mistakes put into a copy of the engine on purpose, one at a time: the differential test must find each of
+//! them.
+//!
+//! `cargo xtask mutants [NAME]`, or `NAME..` for it and all behind it. Not part of `make test`: each mistake
+//! builds the engine again.
+
+mod list;
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, ensure};
+use list::Mutant;
+
+/// Programs that a mistake must be found within.
+const PROGRAMS: &str = "8000";
+/// Transactions that a mistake must be found within.
+const SCENARIOS: &str = "2000";
+
+/// What the programs may take; who takes longer has lost the limit of cycles.
+const SECONDS_MAX: &str = "300";
+/// The exit status of `timeout` when the time was up.
+const TIMED_OUT: i32 = 124;
+
+/// Tests that need no program of ours beside them.
+const IN_ONE_PROCESS: [&str; 4] = ["lib", "bins", "filetests", "differential"];
+
+/// What tries a mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Campaign {
+    /// Generated programs.
+    Programs,
+    /// Generated transactions.
+    Transactions,
+    /// A test of the suite: its binary (`lib` or `bins` for those in the source) and its name.
+    Test([&'static str; 2]),
+}
+
+impl Campaign {
+    /// Runs the campaign on the mutant in `copy`: the first line that says what differs.
+    fn try_in(self, copy: &Path) -> anyhow::Result<Option<String>> {
+        match self {
+            Self::Programs => generate(copy, "differential", ["--programs", PROGRAMS, "--as-found"]),
+            Self::Transactions => generate(copy, "transactions", ["--scenarios", SCENARIOS, "--as-found"]),
+            Self::Test(test) => test_alone(copy, test),
+        }
+    }
+}
+
+/// Tries the mistakes whose names contain `filter`, or from one on.
+///
+/// # Errors
+///
+/// A mistake is not found, does not fit the source, or cannot be tried.
+pub(crate) fn run(filter: &str) -> anyhow::Result<()> {
+    let root = crate::tree::root()?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let copy = target.join("mutants");
+    let mut missed = Vec::new();
+    let chosen = chosen(filter);
+    ensure!(!chosen.is_empty(), "no mistake is called {filter:?}");
+    for mutant in chosen {
+        renew(root, &copy)?;
+        let found = match apply(mutant, &copy).and_then(|()| mutant.campaign.try_in(&copy)) {
+            Ok(Some(found)) => found,
+            other => {
+                missed.push(mutant.name);
+                other.err().map_or_else(|| "NOT FOUND".to_owned(), |error| format!("NOT TRIED: {error:#}"))
+            }
+        };
+        eprintln!("{}: {found}", mutant.name);
+    }
+    ensure!(missed.is_empty(), "not found: {missed:?}");
+    Ok(())
+}
+
+/// The mistakes whose names contain `filter`, all without one; `NAME..` is that mistake and those behind it.
+fn chosen(filter: &str) -> Vec<&'static Mutant> {
+    match filter.strip_suffix("..") {
+        Some(first) => list::all().skip_while(|mutant| mutant.name != first).collect(),
+        None => list::all().filter(|mutant| mutant.name.contains(filter)).collect(),
+    }
+}
+
+/// Writes the checkout's files to the copy; those that are equal keep their times, so that little is built
+/// again.
+fn renew(root: &Path, copy: &Path) -> anyhow::Result<()> {
+    let listing = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output()?;
+    let names = String::from_utf8(listing.stdout).context("a path is not UTF-8")?;
+    for name in names.split_terminator('\0') {
+        let (from, to) = (root.join(name), copy.join(name));
+        let Ok(bytes) = fs::read(&from) else { continue };
+        // Tests call scripts: a copy that cannot be called would pass for a mistake that is found.
+        let mode = |path: &Path| fs::metadata(path).map(|data| data.permissions()).ok();
+        if fs::read(&to).is_ok_and(|old| old == bytes) && mode(&from) == mode(&to) {
+            continue;
+        }
+        fs::create_dir_all(to.parent().context("a file has a folder")?)?;
+        fs::copy(from, to)?;
+    }
+    Ok(())
+}
+
+fn apply(mutant: &Mutant, copy: &Path) -> anyhow::Result<()> {
+    let path = copy.join(mutant.file);
+    let text = fs::read_to_string(&path)?;
+    let found = text.matches(mutant.from).count();
+    ensure!(found == 1, "{}: expected once, found {found} times in {}", mutant.name, mutant.file);
+    fs::write(path, text.replacen(mutant.from, mutant.to, 1))?;
+    Ok(())
+}
+
+fn cargo_path() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// A target folder of its own: cargo tells checkouts apart by their paths from the workspace's root alone.
+fn in_copy<'a>(command: &'a mut Command, copy: &Path) -> &'a mut Command {
+    command.current_dir(copy).env("CARGO_TARGET_DIR", copy.join("target"))
+}
+
+/// Builds in the copy. A mistake that does not compile proves nothing.
+fn build(copy: &Path, words: &[&str]) -> anyhow::Result<()> {
+    let output = in_copy(Command::new(cargo_path()).args(words), copy).output()?;
+    ensure!(output.status.success(), "does not compile:\n{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// Runs a test by itself: what it says when it fails. All is built as one workspace, as features of crates
+/// depend on what is built together.
+fn test_alone(copy: &Path, [binary, name]: [&str; 2]) -> anyhow::Result<Option<String>> {
+    if !IN_ONE_PROCESS.contains(&binary) {
+        // The others start processes of the same build.
+        build(copy, &["build", "--quiet", "--workspace", "--bins"])?;
+    }
+    let mut words = vec!["test", "--quiet", "--workspace"];
+    match binary {
+        "lib" => words.push("--lib"),
+        "bins" => words.push("--bins"),
+        binary => words.extend(["--test", binary]),
+    }
+    build(copy, &[&words[..], &["--no-run"]].concat())?;
+    let mut test = Command::new("timeout");
+    test.arg(SECONDS_MAX).arg(cargo_path()).args(words).args(["--", name]);
+    let output = in_copy(&mut test, copy).output()?;
+    if output.status.code() == Some(TIMED_OUT) {
+        return Ok(Some(format!("not at its end after {SECONDS_MAX} s")));
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // A name that no test has any more finds nothing.
+    let ran = |line: &str| line.starts_with("running ") && !line.starts_with("running 0 ");
+    ensure!(text.lines().any(ran), "there is no test {name}");
+    if output.status.success() {
+        return Ok(None);
+    }
+    let failed = text.lines().skip_while(|line| !line.contains("panicked at")).take(2).collect::<Vec<_>>();
+    Ok(Some(failed.join(" ").chars().take(300).collect()))
+}
+
+/// Runs what makes programs or transactions and compares: the first line that says what differs.
+fn generate(copy: &Path, binary: &str, words: [&str; 3]) -> anyhow::Result<Option<String>> {
+    // The profile of the tests, in which only what the mistake touches is built again.
+    build(copy, &["build", "--quiet", "--workspace", "--bin", binary])?;
+    let mut command = Command::new("timeout");
+    command.arg(SECONDS_MAX).arg(copy.join("target/debug").join(binary));
+    let output = command.args(words).current_dir(copy).output()?;
+    if output.status.success() {
+        return Ok(None);
+    }
+    if output.status.code() == Some(TIMED_OUT) {
+        return Ok(Some(format!("not at its end after {SECONDS_MAX} s")));
+    }
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let difference = text.lines().position(|line| line.starts_with("DIFFERENT"));
+    Ok(Some(match difference {
+        // The line behind it says which kind of program.
+        Some(at) => text.lines().skip(at).take(2).collect::<Vec<_>>().join("; "),
+        // A crash is found as well, and so is what the IR's verifier refuses.
+        None => {
+            text = String::from_utf8_lossy(&output.stderr).into_owned();
+            let error = text.lines().filter(|line| !line.ends_with(" s")).collect::<Vec<_>>();
+            format!("{}: {}", output.status, error.join(" ").chars().take(300).collect::<String>())
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_chooses_by_its_part_and_from_there_on() {
+        let names = |filter: &str| chosen(filter).iter().map(|mutant| mutant.name).collect::<Vec<_>>();
+        let all = names("");
+        assert_eq!(names(&format!("{}..", all[3])), all[3..]);
+        assert_eq!(names("links-known"), ["links-known"]);
+        assert!(names("no-such-mistake..").is_empty());
+    }
+
+    #[test]
+    fn every_mistake_fits_once_and_has_a_name_of_its_own() {
+        let root = crate::tree::root().unwrap();
+        let (mut names, mut misfits) = (std::collections::BTreeSet::new(), Vec::new());
+        for mutant in list::all() {
+            let text = fs::read_to_string(root.join(mutant.file)).unwrap_or_default();
+            let found = text.matches(mutant.from).count();
+            if found != 1 {
+                misfits.push(format!("{}: {} has it {found} times", mutant.name, mutant.file));
+            }
+            assert_ne!(mutant.from, mutant.to, "{}", mutant.name);
+            assert!(names.insert(mutant.name), "{}", mutant.name);
+        }
+        assert!(misfits.is_empty(), "{misfits:#?}");
+    }
+}

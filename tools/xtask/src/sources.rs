@@ -1,0 +1,213 @@
+//! Rules about Rust files: first lines, lengths, names, where `unsafe` may be, where gRPC codes may be.
+
+use crate::{
+    finding::{Finding, Weight},
+    tree::Tree,
+};
+
+/// A file longer than this is a warning, lines.
+const LINES_WARN: usize = 500;
+/// A file longer than this fails, lines.
+const LINES_MAX: usize = 800;
+
+/// Files that may be longer, and why: tables that would only be harder to read in pieces.
+const LONG_FILES: [(&str, &str); 0] = [];
+
+/// Folders of the crates that may contain `unsafe`. All others forbid it.
+const UNSAFE_FOLDERS: [&str; 10] = [
+    "crates/engine/abi/",
+    "crates/engine/codegen/",
+    "crates/runtime/vm/",
+    "crates/transaction/zeroed/",
+    "crates/runtime/sandbox/",
+    "crates/runtime/pool/",
+    "crates/runtime/compile-worker/",
+    "crates/runtime/run-worker/",
+    // Guests: ckb-std's entry point and allocator are macros that expand to it.
+    "templates/rust/",
+    "tests/guests/rust/",
+];
+
+/// Names that say nothing about what is inside.
+const EMPTY_NAMES: [&str; 9] =
+    ["mod", "util", "utils", "common", "helper", "helpers", "misc", "manager", "shared"];
+
+/// The compiler's crates.
+pub(crate) const COMPILER_FOLDERS: [&str; 8] =
+    ["program", "ir", "opt", "proof", "lift", "codegen", "baseline", "compiler"];
+
+/// Home-made words for what compiler engineers have words for, and those.
+const HOME_MADE_WORDS: [(&str, &str); 12] = [
+    ("put off", "deferred"),
+    ("put_off", "deferred"),
+    ("hand_over", "spill"),
+    ("handed over", "spilled"),
+    ("take_back", "reload"),
+    ("chooser", "guard"),
+    ("in front of a loop", "the guard in the preheader"),
+    ("looked at", "visited, compared or polled"),
+    ("taken in", "inlined"),
+    ("crowded", "of high register pressure"),
+    ("last_pass", "the last iteration"),
+    ("ways out", "exits"),
+];
+
+/// Checks every Rust file.
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    tree.ending(".rs").flat_map(|(path, text)| check_file(path, text)).collect()
+}
+
+fn check_file(path: &str, text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !text.starts_with("//! ") {
+        findings.push(Finding::of_line(
+            path,
+            0,
+            "the first line must be `//! ` and say what the file is for",
+        ));
+    }
+    findings.extend(check_length(path, text));
+    findings.extend(check_name(path));
+    findings.extend(check_unsafe(path, text));
+    findings.extend(check_codes(path, text));
+    findings.extend(check_words(path, text));
+    findings
+}
+
+fn check_length(path: &str, text: &str) -> Option<Finding> {
+    let lines = text.lines().count();
+    if lines <= LINES_WARN || LONG_FILES.iter().any(|(exempt, _)| *exempt == path) {
+        return None;
+    }
+    let weight = if lines > LINES_MAX { Weight::Failure } else { Weight::Warning };
+    let text =
+        format!("{lines} lines; the budget is {LINES_WARN}, the limit {LINES_MAX}: give a part its own file");
+    Some(Finding { weight, ..Finding::of_file(path, text) })
+}
+
+fn check_name(path: &str) -> Option<Finding> {
+    let name = path.rsplit('/').next()?.strip_suffix(".rs")?;
+    let folder = path.rsplit('/').nth(1).unwrap_or_default();
+    let empty = [name, folder].into_iter().find(|word| EMPTY_NAMES.contains(word))?;
+    Some(Finding::of_file(path, format!("`{empty}` says nothing: name it after what it holds")))
+}
+
+/// In `src` the compiler enforces what the root forbids; tests, benches and build scripts are roots of their
+/// own.
+fn check_unsafe(path: &str, text: &str) -> Vec<Finding> {
+    if UNSAFE_FOLDERS.iter().any(|folder| path.starts_with(folder)) {
+        return Vec::new();
+    }
+    if path.contains("/src/") {
+        let forbids = text.contains("#![forbid(unsafe_code)]");
+        let finding = || Finding::of_file(path, "a crate root without #![forbid(unsafe_code)]");
+        return (is_root(path) && !forbids).then(finding).into_iter().collect();
+    }
+    let words = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "unsafe("];
+    code_lines(text)
+        .filter(|(_, line)| words.iter().any(|word| line.contains(word)))
+        .map(|(index, _)| {
+            Finding::of_line(path, index, "no unsafe here; the crates that may have it are few")
+        })
+        .collect()
+}
+
+/// Whether this file is where rustc starts, in the parts that ship.
+fn is_root(path: &str) -> bool {
+    path.ends_with("src/lib.rs") || path.ends_with("src/main.rs") || path.contains("/src/bin/")
+}
+
+/// gRPC codes are chosen in one file of each crate, so that the table of errors can be read there.
+fn check_codes(path: &str, text: &str) -> Vec<Finding> {
+    if path.ends_with("/status.rs") || path.split('/').any(|part| part == "tests" || part == "xtask") {
+        return Vec::new();
+    }
+    let names_code = |line: &str| {
+        let imported = line.trim_start().starts_with("use tonic::")
+            && line.split(|character: char| !character.is_alphanumeric()).any(|word| word == "Code");
+        imported || line.contains("tonic::Code")
+    };
+    code_lines(text)
+        .filter(|(_, line)| names_code(line))
+        .map(|(index, _)| Finding::of_line(path, index, "gRPC codes belong into status.rs"))
+        .collect()
+}
+
+/// The compiler speaks as its field does, in comments too.
+fn check_words(path: &str, text: &str) -> Vec<Finding> {
+    let crates = path.strip_prefix("crates/engine/").and_then(|path| path.split_once("/src/"));
+    if !crates.is_some_and(|(name, _)| COMPILER_FOLDERS.contains(&name)) {
+        return Vec::new();
+    }
+    let words = |line: &str| HOME_MADE_WORDS.into_iter().find(|(word, _)| line.contains(word));
+    let found = text.lines().enumerate().filter_map(|(index, line)| Some((index, words(line)?)));
+    found
+        .map(|(index, (word, other))| Finding::of_line(path, index, format!("`{word}`: say {other}")))
+        .collect()
+}
+
+/// Lines that are not comments, with their index.
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn expect(path: &str, text: &str, count: usize) {
+        let findings = check(&Tree::of(&[(path, text)]));
+        assert_eq!(findings.len(), count, "{findings:?}");
+    }
+
+    #[test]
+    fn a_file_says_what_it_is_for() {
+        expect("cli/src/run.rs", "//! Runs.\n", 0);
+        expect("cli/src/run.rs", "use x;\n//! Runs.\n", 1);
+    }
+
+    #[test]
+    fn the_compiler_speaks_as_its_field_does() {
+        expect("crates/engine/opt/src/loops.rs", "//! Charges are put off.\n", 1);
+        expect("crates/engine/opt/src/loops.rs", "//! Charges are deferred.\n", 0);
+        expect("crates/runtime/pool/src/loops.rs", "//! Charges are put off.\n", 0);
+    }
+
+    #[test]
+    fn length_has_a_budget_and_a_limit() {
+        let lines = |count: usize| format!("//! Long.\n{}", "\n".repeat(count - 1));
+        expect("cli/src/run.rs", &lines(LINES_WARN), 0);
+        let warned = check(&Tree::of(&[("a.rs", &lines(LINES_WARN + 1))]));
+        assert_eq!(warned[0].weight, Weight::Warning);
+        let failed = check(&Tree::of(&[("a.rs", &lines(LINES_MAX + 1))]));
+        assert_eq!(failed[0].weight, Weight::Failure);
+    }
+
+    #[test]
+    fn names_say_something() {
+        expect("cli/src/utils.rs", "//! Odds and ends.\n", 1);
+        expect("cli/src/run/mod.rs", "//! Runs.\n", 1);
+        expect("cli/src/helpers/one.rs", "//! One.\n", 1);
+        expect("cli/src/model.rs", "//! The model.\n", 0);
+    }
+
+    #[test]
+    fn unsafe_stays_where_it_is_allowed() {
+        let block = "//! X.\nfn f() { unsafe { g() } }\n";
+        expect("crates/runtime/vm/src/memory.rs", block, 0);
+        expect("cli/tests/run.rs", block, 1);
+        expect("cli/tests/run.rs", "//! X.\n// an unsafe { block } in words\n", 0);
+        expect("cli/src/main.rs", "//! X.\nfn main() {}\n", 1);
+        expect("cli/src/main.rs", "//! X.\n#![forbid(unsafe_code)]\n", 0);
+    }
+
+    #[test]
+    fn codes_stay_in_status() {
+        expect("runner-svc/src/app.rs", "//! X.\nuse tonic::{Code, Status};\n", 1);
+        expect("runner-svc/src/app.rs", "//! X.\nlet code = tonic::Code::Ok;\n", 1);
+        expect("runner-svc/src/status.rs", "//! X.\nuse tonic::{Code, Status};\n", 0);
+        expect("runner-svc/src/app.rs", "//! X.\nuse tonic::{codec::CompressionEncoding, Status};\n", 0);
+        expect("tests/scenarios/cold.rs", "//! X.\nuse tonic::Code;\n", 0);
+    }
+}

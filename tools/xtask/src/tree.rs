@@ -1,0 +1,89 @@
+//! The files of the checkout that git knows or would add, read once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, bail};
+
+/// Folders of files that programs write: a test compares each with its source.
+const GENERATED: &str = "/src/generated/";
+
+/// Paths relative to the root, with `/`, and what the files contain; of binary files there are the paths
+/// alone.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    files: BTreeMap<String, String>,
+    /// Paths of what is no text.
+    binaries: BTreeSet<String>,
+}
+
+/// The checkout that this binary was built from.
+pub(crate) fn root() -> anyhow::Result<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("xtask is not in a checkout")
+}
+
+impl Tree {
+    /// Reads the checkout that this binary was built from.
+    pub(crate) fn read() -> anyhow::Result<Self> {
+        let root = root()?;
+        let listing = Command::new("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .current_dir(root)
+            .output()
+            .context("cannot start git")?;
+        if !listing.status.success() {
+            bail!("git ls-files: {}", String::from_utf8_lossy(&listing.stderr));
+        }
+        let names = String::from_utf8(listing.stdout).context("a path is not UTF-8")?;
+        let names = names.split_terminator('\0');
+        let written = names.clone().filter(|name| !name.contains(GENERATED));
+        let files: BTreeMap<_, _> = written.filter_map(|name| read_text(root, name)).collect();
+        let binaries = names.filter(|name| !files.contains_key(*name) && root.join(name).is_file());
+        let binaries = binaries.map(str::to_owned).collect();
+        Ok(Self { files, binaries })
+    }
+
+    /// A tree of the given files, for tests.
+    #[cfg(test)]
+    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
+        let files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+        Self { files, binaries: BTreeSet::new() }
+    }
+
+    /// Number of files.
+    pub(crate) fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Contents of a file.
+    pub(crate) fn get(&self, path: &str) -> Option<&str> {
+        self.files.get(path).map(String::as_str)
+    }
+
+    /// Whether there is such a file, or a folder with a file in it.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let folder = format!("{}/", path.trim_end_matches('/'));
+        self.files.contains_key(path)
+            || self.binaries.contains(path)
+            || self.files.keys().any(|file| file.starts_with(&folder))
+    }
+
+    /// All files with their contents, by path.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
+    }
+
+    /// The files whose name ends so.
+    pub(crate) fn ending<'a>(&'a self, end: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.iter().filter(move |(path, _)| path.ends_with(end))
+    }
+}
+
+/// A file that is deleted but still known, or binary, is no finding.
+fn read_text(root: &Path, name: &str) -> Option<(String, String)> {
+    let path: PathBuf = root.join(name);
+    Some((name.to_owned(), String::from_utf8(std::fs::read(path).ok()?).ok()?))
+}
