@@ -16,7 +16,7 @@ use inkwell::{
 
 use crate::{CodegenError, Share, emit::STUBS};
 
-/// Passes over all functions together, found by measuring (docs/optimisations.md). What all callers pass, and
+/// Passes over all functions together, found by measuring (docs/benchmarks.md). What all callers pass, and
 /// what follows from it, is known before anything else is done; then functions are gone that nobody calls.
 const PASSES_TOGETHER: &str = "function(mem2reg,early-cse<memssa>,simplifycfg),\
      ipsccp<no-func-spec>,\

@@ -111,7 +111,7 @@ const GUIDES: [(&str, &str); 19] = [
     ("[profile_push]", "[profiling](../profiling.md)"),
     (
         "[sandbox]",
-        "[control groups](../operations.md#control-groups) and [what speculation costs](../fence.md#speculation)",
+        "[control groups](../operations.md#control-groups) and [what speculation costs](../sandbox.md#speculation)",
     ),
     ("[cache]", "[the cache](../operations.md#the-cache)"),
     ("[shared]", "[a shared tier](../operations.md#a-shared-tier)"),
