@@ -12,6 +12,8 @@ import yaml
 
 BEGIN = "<!-- From values.yaml, by deploy/check/values_table.py. -->"
 END = "<!-- The end of it. -->"
+# Components with values of the same names.
+PARTS = ("compiler", "runner", "single")
 
 
 def described(text):
@@ -45,13 +47,18 @@ def leaves(values, known, path=""):
 
 
 def table(text):
-    known = described(text)
-    rows = ["| value | default | meaning |", "|---|---|---|"]
+    """The rows; what compiler, runner and single have alike stands once, as `*`."""
+    known, found = described(text), {}
     for name, value in leaves(yaml.safe_load(text), known):
         if name not in known:
             raise SystemExit(f"values.yaml: {name} has no description (# -- ...)")
+        part, _, rest = name.partition(".")
+        short = f"*.{rest}" if part in PARTS else name
         meaning = known[name].replace("|", "\\|")
-        rows.append(f"| `{name}` | `{json.dumps(value)}` | {meaning} |")
+        found.setdefault((short, json.dumps(value), meaning), []).append(name)
+    rows = ["| value | default | meaning |", "|---|---|---|"]
+    for (short, value, meaning), names in found.items():
+        rows.append(f"| `{short if len(names) > 1 else names[0]}` | `{value}` | {meaning} |")
     return "\n".join(rows)
 
 
