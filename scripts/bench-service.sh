@@ -3,17 +3,11 @@
 # throughput once more by ghz.
 #
 #   scripts/bench-service.sh corpus              today's scripts through one service and through the command line
-#   scripts/bench-service.sh capacity            simulate clusters with the times that were measured last
-#   scripts/bench-service.sh capacity --check    have runners really run, each with a share of a processor, and compare (needs cgroups)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/env.sh
 . scripts/env.sh
 
-if [ "${1:-}" = capacity ]; then
-    cargo build --quiet --release --locked -p antares-compiler-svc -p antares-runner-svc -p antares-run-worker -p antares-compile-worker
-    exec cargo run --quiet --release --locked --package antares-bench -- "$@"
-fi
 if [ "${1:-}" = corpus ]; then
     cargo build --quiet --release --locked -p antares-cli -p antares-run-worker -p antares-compile-worker
     exec cargo run --quiet --release --locked --package antares-bench -- corpus-service corpus-cli "${@:2}"

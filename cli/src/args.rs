@@ -227,8 +227,6 @@ pub(crate) enum Command {
     /// What tenants used of servers, added up: calls, runs, cycles, compiles, bytes
     #[cfg(feature = "server")]
     Usage(crate::usage::UsageArgs),
-    /// Say what a load needs: pods, processors, memory, and the times that calls then take
-    Capacity(crate::capacity::CapacityArgs),
     /// Look at the tier that servers share, and clean it
     ///
     /// Exit status: 0 it was done; 1 an entry is not there, or a script cannot be compiled; 2 wrong usage; 3

@@ -14,7 +14,6 @@ mod behind;
 mod beside;
 #[cfg(feature = "server")]
 mod bucket;
-mod capacity;
 #[cfg(feature = "server")]
 mod check_verdict;
 mod color;
@@ -147,7 +146,6 @@ pub fn antares() -> ExitCode {
         Command::Compile(args) => compile::compile(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Doctor(args) => doctor::doctor(&args),
-        Command::Capacity(args) => capacity::capacity(&args),
         Command::Man { folder } => manual::write(&folder),
         Command::Completions { shell } => args::completions(shell),
         #[cfg(feature = "server")]

@@ -60,7 +60,7 @@ class Chart(unittest.TestCase):
         # Entries of a store beyond 2 GiB.
         large = render(values | {"compiler": values["compiler"] | {"cache": {"budgetMiB": 10240}}})
         self.assertEqual(memory_mib(pod(large, "StatefulSet", "antares-compiler")), service + compiling + 512)
-        # What `antares capacity` reckons with.
+        # As docs/capacity.md has it.
         self.assertEqual(memory_mib(pod(render({"runner": {"workers": 4}}), "Deployment", "antares-runner")), 1920)
         single = render(values | {"single": {"enabled": True}})
         self.assertEqual(memory_mib(pod(single, "StatefulSet", "antares-server")), service + compiling + running)

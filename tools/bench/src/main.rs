@@ -4,7 +4,7 @@
 //! always-on samples cost, and `service` (only when it is named) is the way through pool and gRPC beside its
 //! targets, `service-transactions` its transactions alone, `transactions-elsewhere` those by the command line
 //! and by the crate `antares`, `corpus-service` and `corpus-cli` (likewise) are today's scripts on that way
-//! and by `antares run`, and `capacity` what a cluster of many runners can do by that. `shapes` (only when it
+//! and by `antares run`. `shapes` (only when it
 //! is named) are the times that shapes of code take to compile, and their doubles; `start` (likewise) are
 //! whole processes beside the published ckb-debugger, which `ANTARES_ORIGINAL` names.
 //!
@@ -14,7 +14,6 @@
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
-mod capacity;
 mod corpus;
 mod engine;
 mod failures;
@@ -57,10 +56,9 @@ const SERVICE_TRANSACTIONS: &str = "service-transactions";
 const SERVICE_CALLS: &str = "service-calls";
 const TRANSACTIONS_ELSEWHERE: &str = "transactions-elsewhere";
 const PROFILING: &str = "profiling";
-const CAPACITY: &str = "capacity";
 const SHAPES: &str = "shapes";
 const START: &str = "start";
-const BESIDE: [&str; 13] = [
+const BESIDE: [&str; 12] = [
     TRANSACTIONS,
     FAILURES,
     RSA,
@@ -71,7 +69,6 @@ const BESIDE: [&str; 13] = [
     SERVICE_TRANSACTIONS,
     TRANSACTIONS_ELSEWHERE,
     PROFILING,
-    CAPACITY,
     SHAPES,
     START,
 ];
@@ -141,7 +138,7 @@ fn main() -> Result<()> {
         wanted.retain(|name| name != switch);
         wanted.len() < before
     };
-    let (is_counting, is_quick, is_check) = (take("--instructions"), take("--quick"), take("--check"));
+    let (is_counting, is_quick) = (take("--instructions"), take("--quick"));
     let is_known = |name: &String| {
         BESIDE.contains(&name.as_str()) || PROGRAMS.iter().any(|program| program.name == *name)
     };
@@ -186,9 +183,6 @@ fn main() -> Result<()> {
     }
     if is_named(SERVICE) {
         service::measure(is_quick)?;
-    }
-    if is_named(CAPACITY) {
-        if is_check { capacity::check()? } else { capacity::table()? }
     }
     programs(&is_wanted, rounds)
 }

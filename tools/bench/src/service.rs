@@ -10,7 +10,6 @@ mod scripts;
 mod secured;
 pub(crate) mod server;
 mod sessions;
-mod spread;
 mod tiers;
 mod transactions;
 
@@ -19,9 +18,7 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Result, bail};
 use serde_json::json;
 
-use antares_capacity::Times;
-
-use crate::{capacity::measured::to_json, report};
+use crate::report;
 
 /// Median and 99th percentile of a latency.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +49,6 @@ struct Results {
     figures: BTreeMap<String, f64>,
     /// What the machine offers against speculation, and what of it was on.
     controls: BTreeMap<&'static str, String>,
-    /// How times are spread, for the simulation of capacity.
-    distributions: BTreeMap<String, Times>,
 }
 
 impl Results {
@@ -73,12 +68,6 @@ impl Results {
         let name = name.into();
         println!("{name:34} {ratio:9.3} of bare");
         self.ratios.insert(name, ratio);
-    }
-
-    fn spread(&mut self, name: impl Into<String>, times: Times) {
-        let name = name.into();
-        println!("{name:34} p50 {:9.1}      mean {:9.1}", times.at(0.5), times.mean());
-        self.distributions.insert(name, times);
     }
 
     fn control(&mut self, name: &'static str, state: String) {
@@ -149,7 +138,6 @@ impl Results {
             "sandboxed_over_bare": self.ratios,
             "figures": self.figures,
             "controls": self.controls,
-            "distributions": self.distributions.iter().map(|(name, times)| (name, to_json(times))).collect::<BTreeMap<_, _>>(),
         });
         report::write("service.json", &serde_json::to_string_pretty(&json)?)
     }
@@ -191,7 +179,6 @@ pub(crate) fn measure(is_quick: bool) -> Result<()> {
     elsewhere(rounds, &mut results)?;
     secured::measure(Duration::from_millis(400 * rounds as u64), rounds, &mut results)?;
     tiers::measure(4 * rounds, &mut results)?;
-    spread::measure(rounds, &mut results)?;
     println!();
     for (name, value, sign, limit, is_reached) in results.targets() {
         let verdict = if is_reached { "ok" } else { "MISSED" };

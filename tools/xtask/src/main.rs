@@ -6,6 +6,7 @@ mod book;
 mod circles;
 mod comments;
 mod finding;
+mod glossary;
 mod imports;
 mod links;
 mod manifests;
@@ -29,10 +30,11 @@ use tree::Tree;
 /// A rule or a family of rules.
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 12] = [
+const CHECKS: [Check; 13] = [
     book::check,
     circles::check,
     comments::check,
+    glossary::check,
     links::check,
     manifests::check,
     sentences::check,

@@ -113,7 +113,6 @@ const OURS: &[(&str, &[&str])] = &[
     ("antares-cache", &["antares-abi"]),
     ("antares-tier", &["antares-abi", "antares-cache"]),
     ("antares-usage", &[]),
-    ("antares-capacity", &[]),
     // Of files alone: a listener and a client have the rest.
     ("antares-tls", &[]),
     // What scripts may cost by default.
@@ -182,7 +181,6 @@ const OURS: &[(&str, &[&str])] = &[
         "antares-cli",
         &[
             "antares-abi",
-            "antares-capacity",
             "antares-client",
             "antares-debugger",
             "antares-hosted",

@@ -14,7 +14,6 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 
 use super::Results;
-use antares_capacity::Times;
 
 /// Length of the entries.
 const ENTRY_BYTES: usize = 1 << 20;
@@ -137,10 +136,6 @@ async fn read(rounds: usize, results: &mut Results, folder: &Path) -> Result<()>
         }
     }
     results.latency("plain_file_1_mib", files);
-    if let Some(last) = times.last() {
-        // The last one is the farthest: S3, or a folder where there is none.
-        results.spread("store_us", Times::of(last.iter().map(|time| time.as_secs_f64() * 1e6).collect()));
-    }
     for ((name, _), times) in tiers.tiers.iter().zip(times) {
         results.latency(format!("{name}_1_mib"), times);
     }
