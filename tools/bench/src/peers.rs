@@ -1,4 +1,5 @@
-//! Other engines that run the same program in the same loop, in the processes of the package `tools/bench/peers`.
+//! Other engines that run the same program in the same loop, in the processes of the package
+//! `tools/bench/peers`.
 
 use std::{path::Path, process::Command};
 

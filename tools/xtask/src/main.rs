@@ -6,7 +6,6 @@ mod book;
 mod circles;
 mod comments;
 mod finding;
-mod glossary;
 mod imports;
 mod links;
 mod manifests;
@@ -30,11 +29,10 @@ use tree::Tree;
 /// A rule or a family of rules.
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 13] = [
+const CHECKS: [Check; 12] = [
     book::check,
     circles::check,
     comments::check,
-    glossary::check,
     links::check,
     manifests::check,
     sentences::check,

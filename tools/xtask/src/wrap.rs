@@ -1,6 +1,6 @@
 //! A rule about the pages' lines, and what makes them so: prose is wrapped at 110 columns.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use anyhow::Context as _;
 
@@ -39,10 +39,18 @@ struct Paragraph<'a> {
     lines: Vec<&'a str>,
 }
 
-/// `page` with each paragraph wrapped; code, tables, headings, HTML and quotes are as they are.
+/// The YAML that a page may begin with, and the rest.
+fn split_front_matter(page: &str) -> (&str, &str) {
+    let rest = page.strip_prefix("---\n").unwrap_or_default();
+    let end = rest.find("\n---\n").map_or(0, |at| "---\n".len() + at + "\n---\n".len());
+    page.split_at(end)
+}
+
+/// `page` with each paragraph wrapped; front matter, code, tables, headings, HTML and quotes are as they are.
 fn wrapped(page: &str) -> String {
+    let (front, page) = split_front_matter(page);
     let (mut out, mut open, mut is_code): (String, Option<Paragraph<'_>>, bool) =
-        (String::new(), None, false);
+        (front.to_owned(), None, false);
     for line in page.lines() {
         let words = line.trim_start();
         let indent = &line[..line.len() - words.len()];
@@ -155,5 +163,23 @@ mod tests {
             "word ".repeat(40).trim()
         );
         expect(&page, &page);
+    }
+
+    #[test]
+    fn front_matter_is_as_it_is() {
+        let page = format!("---\nname: a\ndescription: {}\n---\n\n# A\n", "word ".repeat(40).trim());
+        expect(&page, &page);
+        expect("---\n\none\ntwo\n", "---\n\none two\n");
+    }
+
+    /// Whoever loads the page has a YAML parser read its front matter.
+    #[test]
+    fn a_parser_reads_the_front_matter_of_the_skill() {
+        let page = fs::read_to_string(crate::tree::root().unwrap().join("SKILL.md")).unwrap();
+        let (front, _) = split_front_matter(&page);
+        let script = "import sys, yaml; print(*sorted(yaml.safe_load(sys.argv[1].strip('-\\n'))))";
+        let parsed = std::process::Command::new("python3").args(["-c", script, front]).output().unwrap();
+        let keys = String::from_utf8(parsed.stdout).unwrap();
+        assert_eq!(keys, "description name\n", "{}", String::from_utf8_lossy(&parsed.stderr));
     }
 }

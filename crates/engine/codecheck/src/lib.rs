@@ -2,8 +2,8 @@
 //! from the first byte that will be executable to the last, and refuses what is not on a list or not in a
 //! known shape.
 //!
-//! What that proves and what it does not: docs/sandbox.md. No IO; whoever calls it does so in a jailed process
-//! that is not the compiler's.
+//! What that proves and what it does not: docs/sandbox.md. No IO; the caller is a sandboxed process that is
+//! not the compiler's.
 #![forbid(unsafe_code)]
 
 mod branches;
