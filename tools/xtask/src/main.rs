@@ -3,21 +3,19 @@
 #![forbid(unsafe_code)]
 
 mod book;
+mod budgets;
 mod circles;
-mod comments;
 mod finding;
 mod imports;
 mod links;
 mod manifests;
 mod mutants;
-mod sentences;
 mod sources;
 mod subjects;
 mod texts;
 mod tree;
 mod types;
 mod walk;
-mod wrap;
 
 use std::process::ExitCode;
 
@@ -29,35 +27,33 @@ use tree::Tree;
 /// A rule or a family of rules.
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 12] = [
+const CHECKS: [Check; 10] = [
     book::check,
+    budgets::check,
     circles::check,
-    comments::check,
     links::check,
     manifests::check,
-    sentences::check,
     sources::check,
     subjects::check,
     texts::check,
     types::check,
     walk::check,
-    wrap::check,
 ];
 
 fn main() -> anyhow::Result<ExitCode> {
     match std::env::args().nth(1).as_deref() {
         Some("tidy") => tidy(),
+        Some("budgets") => {
+            budgets::print(&Tree::read().context("cannot read the tree")?)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Some("mutants") => {
             mutants::run(&std::env::args().nth(2).unwrap_or_default())?;
             Ok(ExitCode::SUCCESS)
         }
-        Some("wrap") => {
-            wrap::run()?;
-            Ok(ExitCode::SUCCESS)
-        }
         _ => {
             eprintln!("usage: cargo xtask tidy                   check the rules of the house");
-            eprintln!("       cargo xtask wrap                   wrap the prose of all pages");
+            eprintln!("       cargo xtask budgets                print lines of code by floor");
             eprintln!(
                 "       cargo xtask mutants [NAME|NAME..]  put mistakes into a copy: the tests must find each"
             );

@@ -36,22 +36,6 @@ const EMPTY_NAMES: [&str; 9] =
 pub(crate) const COMPILER_FOLDERS: [&str; 8] =
     ["program", "ir", "opt", "proof", "lift", "codegen", "baseline", "compiler"];
 
-/// Home-made words for what compiler engineers have words for, and those.
-const HOME_MADE_WORDS: [(&str, &str); 12] = [
-    ("put off", "deferred"),
-    ("put_off", "deferred"),
-    ("hand_over", "spill"),
-    ("handed over", "spilled"),
-    ("take_back", "reload"),
-    ("chooser", "guard"),
-    ("in front of a loop", "the guard in the preheader"),
-    ("looked at", "visited, compared or polled"),
-    ("taken in", "inlined"),
-    ("crowded", "of high register pressure"),
-    ("last_pass", "the last iteration"),
-    ("ways out", "exits"),
-];
-
 /// Checks every Rust file.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     tree.ending(".rs").flat_map(|(path, text)| check_file(path, text)).collect()
@@ -70,7 +54,6 @@ fn check_file(path: &str, text: &str) -> Vec<Finding> {
     findings.extend(check_name(path));
     findings.extend(check_unsafe(path, text));
     findings.extend(check_codes(path, text));
-    findings.extend(check_words(path, text));
     findings
 }
 
@@ -133,19 +116,6 @@ fn check_codes(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// The compiler speaks as its field does, in comments too.
-fn check_words(path: &str, text: &str) -> Vec<Finding> {
-    let crates = path.strip_prefix("crates/engine/").and_then(|path| path.split_once("/src/"));
-    if !crates.is_some_and(|(name, _)| COMPILER_FOLDERS.contains(&name)) {
-        return Vec::new();
-    }
-    let words = |line: &str| HOME_MADE_WORDS.into_iter().find(|(word, _)| line.contains(word));
-    let found = text.lines().enumerate().filter_map(|(index, line)| Some((index, words(line)?)));
-    found
-        .map(|(index, (word, other))| Finding::of_line(path, index, format!("`{word}`: say {other}")))
-        .collect()
-}
-
 /// Lines that are not comments, with their index.
 fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
@@ -165,13 +135,6 @@ mod tests {
     fn a_file_says_what_it_is_for() {
         expect("cli/src/run.rs", "//! Runs.\n", 0);
         expect("cli/src/run.rs", "use x;\n//! Runs.\n", 1);
-    }
-
-    #[test]
-    fn the_compiler_speaks_as_its_field_does() {
-        expect("crates/engine/opt/src/loops.rs", "//! Charges are put off.\n", 1);
-        expect("crates/engine/opt/src/loops.rs", "//! Charges are deferred.\n", 0);
-        expect("crates/runtime/pool/src/loops.rs", "//! Charges are put off.\n", 0);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 mod blocks;
 mod calls;
-mod services;
 mod transactions;
 
 use super::Campaign;
@@ -59,11 +58,6 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         &blocks::TABLES,
         &REST,
         &transactions::VERDICTS,
-        &services::ADMITTED,
-        &services::TOLD,
-        &services::AUTHORED,
-        &services::CONTAINED,
-        &services::MEANWHILE,
     ]
     .into_iter()
     .flatten()

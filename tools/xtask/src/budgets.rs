@@ -1,0 +1,219 @@
+//! Budgets: lines of code and of tests by floor, words of docs. `budgets.toml` beside this crate has them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use serde::Deserialize;
+use syn::{Attribute, spanned::Spanned as _, visit::Visit};
+
+use crate::{finding::Finding, tree::Tree};
+
+/// The table of budgets.
+const TABLE: &str = "tools/xtask/budgets.toml";
+
+/// Paths that hold tests alone.
+const TEST_FOLDERS: [&str; 3] = ["tests", "benches", "examples"];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Budgets {
+    /// Lines of code by the start of their path, tests and comments apart.
+    code: BTreeMap<String, usize>,
+    /// Lines of test code.
+    tests: usize,
+    /// Words of all pages.
+    words: usize,
+    /// What was allowed since, and what a user gets for it.
+    #[serde(default)]
+    raise: Vec<Raise>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raise {
+    /// A key of `code`, `tests` or `words`.
+    budget: String,
+    by: usize,
+    gives: String,
+}
+
+impl Budgets {
+    fn limit(&self, name: &str, base: usize) -> usize {
+        base + self.raise.iter().filter(|raise| raise.budget == name).map(|raise| raise.by).sum::<usize>()
+    }
+}
+
+/// Compares what the tree has with the table.
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let Some(text) = tree.get(TABLE) else { return Vec::new() };
+    let budgets: Budgets = match toml::from_str(text) {
+        Ok(budgets) => budgets,
+        Err(error) => return vec![Finding::of_file(TABLE, error.to_string())],
+    };
+    let (code, tests) = count(tree, &budgets);
+    let words = tree.ending(".md").map(|(_, text)| text.split_whitespace().count()).sum();
+    let floors = budgets.code.iter().map(|(floor, base)| (floor.as_str(), *base, code[floor.as_str()]));
+    let rest = [("tests", budgets.tests, tests), ("words", budgets.words, words)];
+    let over = floors.chain(rest).filter_map(|(name, base, have)| {
+        let limit = budgets.limit(name, base);
+        (have > limit).then(|| Finding::of_file(TABLE, format!("{name}: {have}, the budget is {limit}")))
+    });
+    let empty = budgets.raise.iter().filter(|raise| raise.gives.split_whitespace().count() < 4);
+    let empty = empty.map(|raise| {
+        Finding::of_file(TABLE, format!("a raise of {}: `gives` names what a user gets", raise.budget))
+    });
+    let homeless = tree.ending(".rs").filter(|(path, _)| floor_of(path, &budgets).is_none());
+    let homeless = homeless.map(|(path, _)| Finding::of_file(path, format!("no floor in {TABLE} has it")));
+    over.chain(empty).chain(homeless).collect()
+}
+
+/// Prints what each floor has.
+pub(crate) fn print(tree: &Tree) -> anyhow::Result<()> {
+    let budgets: Budgets = toml::from_str(tree.get(TABLE).unwrap_or_default())?;
+    let (code, tests) = count(tree, &budgets);
+    for (floor, base) in &budgets.code {
+        println!("{floor:<24}{:>8} of {}", code[floor.as_str()], budgets.limit(floor, *base));
+    }
+    println!("{:<24}{:>8}", "all code", code.values().sum::<usize>());
+    println!("{:<24}{tests:>8} of {}", "tests", budgets.limit("tests", budgets.tests));
+    Ok(())
+}
+
+/// Lines of code of each floor, and lines of test code of all.
+fn count<'b>(tree: &Tree, budgets: &'b Budgets) -> (BTreeMap<&'b str, usize>, usize) {
+    let mut code: BTreeMap<&str, usize> = budgets.code.keys().map(|floor| (floor.as_str(), 0)).collect();
+    let mut tests = 0;
+    for (path, text) in tree.ending(".rs") {
+        let Some(floor) = floor_of(path, budgets) else { continue };
+        let lines = Lines::of(text);
+        let is_test = path.split('/').any(|part| TEST_FOLDERS.contains(&part) || part == "tests.rs");
+        *code.entry(floor).or_default() += if is_test { 0 } else { lines.code };
+        tests += lines.tests + if is_test { lines.code } else { 0 };
+    }
+    (code, tests)
+}
+
+fn floor_of<'b>(path: &str, budgets: &'b Budgets) -> Option<&'b str> {
+    let floors = budgets.code.keys().map(String::as_str);
+    floors.filter(|floor| path.starts_with(&format!("{floor}/"))).max_by_key(|floor| floor.len())
+}
+
+/// Lines with a token that is no comment.
+#[derive(Debug, PartialEq, Eq)]
+struct Lines {
+    code: usize,
+    tests: usize,
+}
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        let mut lines = BTreeSet::new();
+        collect(text.parse().unwrap_or_default(), &mut lines);
+        let is_code = without_tests(text);
+        let code = lines.iter().filter(|line| is_code(**line)).count();
+        Self { code, tests: lines.len() - code }
+    }
+}
+
+/// Whether a line, from 1, is none of a test.
+pub(crate) fn without_tests(text: &str) -> impl Fn(usize) -> bool + use<> {
+    let mut tests = Tests(BTreeSet::new());
+    if let Ok(file) = syn::parse_file(text) {
+        tests.visit_file(&file);
+    }
+    move |line| !tests.0.contains(&line)
+}
+
+/// Lines of items that `cfg(test)` guards.
+struct Tests(BTreeSet<usize>);
+
+impl Tests {
+    fn note(&mut self, attributes: &[Attribute], span: proc_macro2::Span) {
+        let is_test = |attribute: &Attribute| {
+            let meta = attribute.meta.require_list().ok().filter(|list| list.path.is_ident("cfg"));
+            meta.is_some_and(|list| list.tokens.to_string().contains("test"))
+        };
+        if attributes.iter().any(is_test) {
+            self.0.extend(span.start().line..=span.end().line);
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Tests {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        let attributes = match item {
+            syn::Item::Mod(item) => &item.attrs,
+            syn::Item::Fn(item) => &item.attrs,
+            syn::Item::Impl(item) => &item.attrs,
+            syn::Item::Struct(item) => &item.attrs,
+            syn::Item::Use(item) => &item.attrs,
+            syn::Item::Const(item) => &item.attrs,
+            _ => &Vec::new(),
+        };
+        self.note(attributes, item.span());
+        syn::visit::visit_item(self, item);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        self.note(&item.attrs, item.span());
+    }
+}
+
+/// Adds the lines of all tokens but those of doc comments.
+fn collect(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let is_hash = matches!(&token, TokenTree::Punct(punct) if matches!(punct.as_char(), '#' | '!'));
+        if is_hash && matches!(tokens.peek(), Some(TokenTree::Group(group)) if is_doc(group)) {
+            tokens.next();
+            continue;
+        }
+        match token {
+            TokenTree::Group(group) => {
+                lines.extend([group.span_open().start().line, group.span_close().start().line]);
+                collect(group.stream(), lines);
+            }
+            // `#!` of an inner doc comment, whose bracket follows.
+            TokenTree::Punct(punct) if punct.as_char() == '#' && is_inner_doc(tokens.clone()) => {}
+            other => lines.extend(other.span().start().line..=other.span().end().line),
+        }
+    }
+}
+
+fn is_doc(group: &proc_macro2::Group) -> bool {
+    let first = group.stream().into_iter().next();
+    group.delimiter() == Delimiter::Bracket && matches!(first, Some(TokenTree::Ident(name)) if name == "doc")
+}
+
+fn is_inner_doc(mut rest: impl Iterator<Item = TokenTree>) -> bool {
+    matches!(rest.next(), Some(TokenTree::Punct(punct)) if punct.as_char() == '!')
+        && matches!(rest.next(), Some(TokenTree::Group(group)) if is_doc(&group))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_tests_are_no_code() {
+        let text = "//! Head.\n\n/// Doc.\nfn a() {\n    // why\n    b(\"x\n    y\");\n}\n\
+                    #[cfg(test)]\nmod tests {\n    fn c() {}\n}\n";
+        assert_eq!(Lines::of(text), Lines { code: 4, tests: 4 });
+    }
+
+    #[test]
+    fn what_is_over_its_budget_is_found() {
+        let table = "tests = 0\nwords = 2\n[code]\na = 1\n";
+        let found = |files: &[(&str, &str)], table: &str| {
+            check(&Tree::of(&[files, &[(TABLE, table)]].concat())).len()
+        };
+        assert_eq!(found(&[("a/src/x.rs", "fn a() {}\n"), ("b.md", "two words")], table), 0);
+        assert_eq!(found(&[("a/src/x.rs", "fn a() {}\nfn b() {}\n")], table), 1);
+        assert_eq!(found(&[("b.md", "now three words")], table), 1);
+        assert_eq!(found(&[("c/src/x.rs", "")], table), 1);
+        let raised = format!("{table}[[raise]]\nbudget = \"a\"\nby = 1\ngives = ");
+        let two = [("a/src/x.rs", "fn a() {}\nfn b() {}\n")];
+        assert_eq!(found(&two, &format!("{raised}\"a command that verifies blocks\"\n")), 0);
+        assert_eq!(found(&two, &format!("{raised}\"\"\n")), 1);
+    }
+}
