@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use antares_diagnosis::report::{Diagnosis, JavaScriptFrame, OriginalPlace};
+use antares_diagnosis::report::{Diagnosis, JavaScriptFrame, OriginalLocation};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::Deserialize;
 use sourcemap::{SourceMap, Token, vlq::parse_vlq_segment};
@@ -160,10 +160,10 @@ impl Map {
         from
     }
 
-    fn original(&self, token: Token<'_>, has_column: bool) -> Option<OriginalPlace> {
+    fn original(&self, token: Token<'_>, has_column: bool) -> Option<OriginalLocation> {
         let (line, column) = token.get_src();
         let column = has_column.then(|| column.saturating_add(1));
-        Some(OriginalPlace { file: self.file(token)?, line: line.checked_add(1)?, column })
+        Some(OriginalLocation { file: self.file(token)?, line: line.checked_add(1)?, column })
     }
 
     /// The author's file, from the command's folder where it is below that: maps name it from their own.
@@ -257,7 +257,7 @@ mod tests {
             original: None,
         };
         let (map, token) = maps.token(&frame)?;
-        let OriginalPlace { file, line, column } = map.original(token, frame.column.is_some())?;
+        let OriginalLocation { file, line, column } = map.original(token, frame.column.is_some())?;
         Some(format!("{file}:{line}:{}", column.map_or("-".to_owned(), |column| column.to_string())))
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use antares_abi::{CodeTier, LeaveReason};
+use antares_abi::{BailoutReason, CodeTier};
 use antares_pool::{
     Pool,
     job::{RunOutcome, VerifyOutcome},
@@ -385,14 +385,14 @@ fn native_runs(metrics: &Metrics) -> IntCounterVec {
 }
 
 /// Why native code is left before the end.
-const LEAVE_REASONS: [LeaveReason; 7] = [
-    LeaveReason::Ecall,
-    LeaveReason::Returned,
-    LeaveReason::UnknownTarget,
-    LeaveReason::Unsupported,
-    LeaveReason::OutOfCycles,
-    LeaveReason::BadAddress,
-    LeaveReason::StackOverflow,
+const LEAVE_REASONS: [BailoutReason; 7] = [
+    BailoutReason::Ecall,
+    BailoutReason::Returned,
+    BailoutReason::UnknownTarget,
+    BailoutReason::Unsupported,
+    BailoutReason::OutOfCycles,
+    BailoutReason::BadAddress,
+    BailoutReason::StackOverflow,
 ];
 
 fn restarts(metrics: &Metrics) -> IntCounterVec {

@@ -1,6 +1,6 @@
 //! How blocks end, and what is checked on the way.
 
-use antares_abi::{LeaveReason, Sha256Digest};
+use antares_abi::{BailoutReason, Sha256Digest};
 use antares_ir::{Access, Block, Function, Op, Terminator};
 use antares_pool::{Sealed, verify_library};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
@@ -43,7 +43,7 @@ fn a_return_goes_to_the_caller_alone() {
     let callers = || harness::function(0, caller(call(1), 7));
     assert_eq!(run(vec![callers(), returning(1, &[(8, 1)])]).exited(), Some(7));
     let wrong = run(vec![callers(), returning(1, &[(1, CODE + 8)])]);
-    assert_eq!(wrong.restarted, Some(LeaveReason::UnknownTarget));
+    assert_eq!(wrong.restarted, Some(BailoutReason::UnknownTarget));
     assert_eq!(wrong.outcome, Outcome::Exit(99));
 }
 
@@ -76,7 +76,7 @@ fn a_tail_call_compares_after_the_callee() {
     assert_eq!(run(last(returning(2, &[(8, 1)]))).exited(), Some(7));
     let wrong = |callee: Function| vec![harness::function(0, caller(call(1), 7)), tail(&[(1, 2)]), callee];
     let left = run(wrong(returning(2, &[(8, 1)])));
-    assert_eq!(left.restarted, Some(LeaveReason::UnknownTarget));
+    assert_eq!(left.restarted, Some(BailoutReason::UnknownTarget));
     // Where the callee ends the script, nobody asks.
     assert_eq!(run(wrong(harness::function(2, vec![harness::exit(3)]))).exited(), Some(3));
     let jump = ending(Terminator::TailCall { callee: FunctionId(2), link: None });
@@ -102,17 +102,17 @@ fn indirect_calls_find_functions() {
     for target in [CODE + 18, CODE - 2, DATA, 0, u64::MAX - 1, CODE + (1 << 32) + 16] {
         assert_eq!(
             call(target, returning(1, &[])).restarted,
-            Some(LeaveReason::UnknownTarget),
+            Some(BailoutReason::UnknownTarget),
             "{target:#x}"
         );
     }
     let moved = call(CODE + 16, returning(1, &[(2, END - 32)]));
-    assert_eq!(moved.restarted, Some(LeaveReason::UnknownTarget), "sp was not given back");
+    assert_eq!(moved.restarted, Some(BailoutReason::UnknownTarget), "sp was not given back");
     let back = Terminator::Return { link: None, locals: Vec::new() };
     let mut millicode = harness::function(1, vec![ending(back)]);
     (millicode.link, millicode.is_resumable) = (Reg::T0, true);
     let found = call(CODE + 16, millicode);
-    assert_eq!(found.restarted, Some(LeaveReason::UnknownTarget), "it returns through another register");
+    assert_eq!(found.restarted, Some(BailoutReason::UnknownTarget), "it returns through another register");
 }
 
 /// A jump to `target` among `candidates`; the exit code is the place in the list, 100 for none.
@@ -133,7 +133,7 @@ fn check_jump(candidates: &[u64], target: u64) {
     let ran = run(vec![harness::function(0, blocks)]);
     match candidates.iter().position(|pc| *pc == target) {
         Some(place) => assert_eq!(ran.exited(), Some(i8::try_from(place).unwrap()), "{target:#x}"),
-        None => assert_eq!(ran.restarted, Some(LeaveReason::UnknownTarget), "{target:#x}"),
+        None => assert_eq!(ran.restarted, Some(BailoutReason::UnknownTarget), "{target:#x}"),
     }
 }
 
@@ -169,7 +169,7 @@ fn a_jump_may_be_a_tail_call() {
         ]
     };
     assert_eq!(run(jump(true)).exited(), Some(7));
-    assert_eq!(run(jump(false)).restarted, Some(LeaveReason::UnknownTarget));
+    assert_eq!(run(jump(false)).restarted, Some(BailoutReason::UnknownTarget));
 }
 
 /// A check of `[base + low, base + high)` for an access; whether it passes.
@@ -182,7 +182,7 @@ fn passes(access: Access, base: u64, (low, high): (i64, i64), is_known: bool) ->
     match ran.restarted {
         None => true,
         Some(reason) => {
-            assert_eq!(reason, LeaveReason::BadAddress);
+            assert_eq!(reason, BailoutReason::BadAddress);
             false
         }
     }
@@ -219,7 +219,7 @@ fn frames_are_checked_at_the_entry() {
         let mut blocks = caller(call(1), 7);
         blocks[0] = Build::set(&[(1, CODE + 4), (2, sp)]).end(call(1));
         let ran = run(vec![harness::function(0, blocks), callee]);
-        let expected = if is_good { None } else { Some(LeaveReason::BadAddress) };
+        let expected = if is_good { None } else { Some(BailoutReason::BadAddress) };
         assert_eq!(ran.restarted, expected, "{sp:#x}");
     }
 }
@@ -244,8 +244,8 @@ fn cycles_are_counted_and_limited() {
     let ran = harness::run(&mut machine, &module, 1 << 20);
     assert_eq!((ran.exited(), ran.cycles), (Some(4), 3002));
     assert_eq!(harness::run(&mut machine, &module, 3002).exited(), Some(4));
-    assert_eq!(harness::run(&mut machine, &module, 3001).restarted, Some(LeaveReason::OutOfCycles));
-    assert_eq!(harness::run(&mut machine, &module, 2).restarted, Some(LeaveReason::OutOfCycles));
+    assert_eq!(harness::run(&mut machine, &module, 3001).restarted, Some(BailoutReason::OutOfCycles));
+    assert_eq!(harness::run(&mut machine, &module, 2).restarted, Some(BailoutReason::OutOfCycles));
 }
 
 /// Without the meter this test would not end.
@@ -256,20 +256,20 @@ fn endless_loops_end() {
     let module = harness::module(vec![harness::function(0, vec![turn])]);
     // Several slices of cycles.
     let ran = harness::run(&mut Machine::new().unwrap(), &module, 5 << 20);
-    assert_eq!(ran.restarted, Some(LeaveReason::OutOfCycles));
+    assert_eq!(ran.restarted, Some(BailoutReason::OutOfCycles));
 }
 
 #[test]
 fn recursion_ends_at_the_guard() {
     let ran = run(vec![harness::function(0, caller(call(1), 7)), harness::function(1, caller(call(1), 7))]);
-    assert_eq!(ran.restarted, Some(LeaveReason::StackOverflow));
+    assert_eq!(ran.restarted, Some(BailoutReason::StackOverflow));
 }
 
 #[test]
 fn what_cannot_run_is_left() {
     assert_eq!(
         run(vec![harness::function(0, vec![ending(Terminator::Leave)])]).restarted,
-        Some(LeaveReason::Unsupported)
+        Some(BailoutReason::Unsupported)
     );
 }
 

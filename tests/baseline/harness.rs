@@ -1,6 +1,6 @@
 //! Modules of IR made by hand, compiled by the baseline and run.
 
-use antares_abi::{CompileOptions, Isa, LeaveReason};
+use antares_abi::{BailoutReason, CompileOptions, Isa};
 use antares_ir::{Block, Charge, Function, Module, Op, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 use antares_tests::{
@@ -117,7 +117,7 @@ pub(crate) fn module(functions: Vec<Function>) -> Module {
 /// How a module ended, and what it left.
 pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
-    pub(crate) restarted: Option<LeaveReason>,
+    pub(crate) restarted: Option<BailoutReason>,
     pub(crate) cycles: u64,
     pub(crate) registers: [u64; 32],
     pub(crate) memory: Vec<u8>,

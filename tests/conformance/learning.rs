@@ -1,7 +1,7 @@
 //! Scripts that static recovery cannot know: what a run finds out makes the next compile native, and wrong
 //! hints change nothing.
 
-use antares_abi::{CodeTier, CompileOptions, Hints, LeaveReason};
+use antares_abi::{BailoutReason, CodeTier, CompileOptions, Hints};
 use antares_tests::{
     differential::{Equal, compare},
     elf::Cut,
@@ -50,7 +50,7 @@ fn hidden_places_are_learnt() {
     for version in 0..3 {
         for tier in CodeTier::ALL {
             let first = run(&elf, &["-"], script(version), tier, &Hints::default());
-            assert_eq!((first.restarted, first.native_cycles), (Some(LeaveReason::UnknownTarget), 0));
+            assert_eq!((first.restarted, first.native_cycles), (Some(BailoutReason::UnknownTarget), 0));
             let (last, rounds) = learn(&elf, &["-"], script(version), tier);
             assert_eq!((last.restarted, last.native_cycles), (None, last.cycles), "{version} {tier}");
             assert!(rounds <= 2, "{rounds} rounds in version {version}, {tier}");

@@ -92,7 +92,7 @@ fn stores() -> Vec<Mistake> {
     let fields = (0..32).map(register).chain([
         ("pc".to_owned(), offset_of!(State, pc)),
         ("cycles_left".to_owned(), offset_of!(State, cycles_left)),
-        ("leave_reason".to_owned(), offset_of!(State, leave_reason)),
+        ("leave_reason".to_owned(), offset_of!(State, bailout_reason)),
         ("is_complete".to_owned(), offset_of!(State, is_complete)),
     ]);
     let to_state = fields.map(|(name, field)| Mistake {

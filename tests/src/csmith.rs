@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use antares_abi::{CodeTier, CompileOptions, Hints, Isa, LeaveReason};
+use antares_abi::{BailoutReason, CodeTier, CompileOptions, Hints, Isa};
 use antares_vm::Machine;
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
@@ -69,7 +69,7 @@ pub struct Compared {
     /// Those of the full tier's run that were native.
     pub native_cycles: u64,
     /// Why the full tier's run was begun again in the interpreter, if it was.
-    pub restarted: Option<LeaveReason>,
+    pub restarted: Option<BailoutReason>,
     /// The checksum that the program printed, if it came so far.
     pub checksum: Option<String>,
 }

@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc};
 
 use antares_abi::Seen;
 use antares_vm::{
-    LeaveReason, Library, Limits, Machine, MachineSession, NativeMachine, Outcome, Report, RunScript, Tier,
+    BailoutReason, Library, Limits, Machine, MachineSession, NativeMachine, Outcome, Report, RunScript, Tier,
 };
 use anyhow::Result;
 use ckb_vm::MEMORY_FRAMESIZE;
@@ -32,7 +32,7 @@ pub struct Equal {
     /// Cycles in native code.
     pub native_cycles: u64,
     /// Why native code was left, if it was.
-    pub restarted: Option<LeaveReason>,
+    pub restarted: Option<BailoutReason>,
     /// What native code did not know, if it was left for such a place.
     pub seen: Option<Seen>,
     /// Debug output.

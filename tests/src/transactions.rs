@@ -63,7 +63,7 @@ impl Native {
     /// The same engine, nobody else's yet, which tells of all code that is loaded at run time.
     #[must_use]
     pub fn telling_of_loaded_code(self) -> Self {
-        Self { session: self.session.telling_of_loaded_code_from(0), ..self }
+        Self { session: self.session.reporting_loaded_code_from(0), ..self }
     }
 
     /// The same engine, nobody else's yet, whose VMs are copied when they are put aside.

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use crate::{Error, Script, SignedArtifact, TrustedKeys, error::chain};
 
 /// Scripts with native code that an engine keeps for [`Verifier`](crate::Verifier).
-const KEPT_MAX: usize = 4096;
+const CACHED_MAX: usize = 4096;
 
 /// Which rules a script is run by. It decides instructions, cycles and the layout of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -47,21 +47,21 @@ type Key = (usize, u32, u8);
 /// Native code of scripts. They are told apart by their bytes: a transaction asks again and again for the
 /// same ones, whose digests would take longer than their runs.
 #[derive(Default)]
-struct Kept {
+struct Cached {
     count: usize,
     by_key: HashMap<Key, Vec<Arc<Program>>>,
     /// What was asked for and cannot be compiled. Its bytes are not kept.
     refused: HashSet<(Sha256Digest, u32, u8)>,
 }
 
-impl Kept {
+impl Cached {
     fn get(&self, elf: &Bytes, options: CompileOptions) -> Option<&Arc<Program>> {
         let mut same = self.by_key.get(&(elf.len(), options.vm_version, options.isa.0))?.iter();
         same.find(|program| is_same(program.elf(), elf))
     }
 
     fn insert(&mut self, options: CompileOptions, program: Arc<Program>) {
-        if self.count >= KEPT_MAX {
+        if self.count >= CACHED_MAX {
             (self.by_key, self.count) = Default::default();
         }
         let key = (program.elf().len(), options.vm_version, options.isa.0);
@@ -73,7 +73,7 @@ impl Kept {
     }
 
     fn refuse(&mut self, key: (Sha256Digest, u32, u8)) {
-        if self.refused.len() >= KEPT_MAX {
+        if self.refused.len() >= CACHED_MAX {
             self.refused.clear();
         }
         self.refused.insert(key);
@@ -90,7 +90,7 @@ fn is_same(known: &Bytes, elf: &Bytes) -> bool {
 /// engine.
 #[derive(Clone, Default)]
 pub struct Engine {
-    kept: Arc<Mutex<Kept>>,
+    cached: Arc<Mutex<Cached>>,
     compiles_on_use: bool,
 }
 
@@ -191,7 +191,7 @@ impl Engine {
     fn keep(&self, mut script: Script, Loaded { library, sealed }: Loaded) -> Result<Script, Error> {
         let Ok(program) = Program::new(script.elf.clone(), library) else { return Ok(script) };
         let program = Arc::new(program);
-        self.kept().insert(script.options, program.clone());
+        self.cached().insert(script.options, program.clone());
         (script.program, script.library) = (Some(program), Some(Arc::new(sealed)));
         Ok(script)
     }
@@ -200,17 +200,17 @@ impl Engine {
     #[cfg(feature = "ckb")]
     pub(crate) fn find(&self, elf: &Bytes, vm_version: u32, isa: u8) -> Option<Arc<Program>> {
         let options = CompileOptions { vm_version, isa: Isa(isa) };
-        let known = self.kept().get(elf, options).cloned();
+        let known = self.cached().get(elf, options).cloned();
         if known.is_some() || !self.compiles_on_use {
             return known;
         }
         let key = (Sha256Digest::of(elf), vm_version, isa);
-        if self.kept().refused.contains(&key) {
+        if self.cached().refused.contains(&key) {
             return None;
         }
         let made = self.make(elf, vm_version);
         if made.is_none() {
-            self.kept().refuse(key);
+            self.cached().refuse(key);
         }
         made
     }
@@ -227,14 +227,14 @@ impl Engine {
         None
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cached(&self) -> MutexGuard<'_, Cached> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("native_scripts", &self.kept().count).finish()
+        f.debug_struct("Engine").field("native_scripts", &self.cached().count).finish()
     }
 }
 

@@ -25,8 +25,8 @@ pub enum Error {
     #[error("the machine cannot be made: {0}")]
     Machine(String),
     /// There is no process that is locked in, or it did not answer.
-    #[error("no answer from within the fence: {0}")]
-    Fence(String),
+    #[error("no answer from within the sandbox: {0}")]
+    Sandbox(String),
 }
 
 /// An error with all that it comes from, in one line.

@@ -22,17 +22,17 @@
 //! | ckb-vm's interpreter alone | [`Engine::script`] |
 //! | system calls of your own | [`Run::syscalls`] |
 //! | to know where the cycles go | [`Script::profile`] (feature `profile`) |
-//! | scripts of strangers beside secrets of yours | [`Fence::run`], with the program `antares-run-worker` |
+//! | scripts of strangers beside secrets of yours | [`Sandbox::run`], with the program `antares-run-worker` |
 //! | a whole transaction | [`Verifier`] (feature `ckb`) |
 //! | the same, a part at a time | [`Verifier::begin`] |
 //!
 //! # What it does to your process
 //!
-//! Scripts run on the calling thread, in your process, without the fence that the services have. A thread
+//! Scripts run on the calling thread, in your process, without the sandbox that the services have. A thread
 //! that runs native code keeps 4 MiB of guest memory and a native stack for the next run. Handlers for
 //! SIGSEGV, SIGBUS, SIGFPE and SIGILL are installed; faults that are not a script's go to the handlers that
 //! were there before. A run is ended by its cycles alone. Scripts of strangers, beside secrets of yours,
-//! belong into a [`Fence`], whose processes can do nothing but compute; whole transactions of strangers into
+//! belong into a [`Sandbox`], whose processes can do nothing but compute; whole transactions of strangers into
 //! the services or `antares verify`.
 //!
 //! Machine code from elsewhere is run only if a trusted key signed it for this very script, engine and
@@ -42,12 +42,12 @@
 mod artifact;
 mod engine;
 mod error;
-mod fence;
 mod machines;
 mod outcome;
 #[cfg(feature = "profile")]
 mod profile;
 mod run;
+mod sandbox;
 mod script;
 mod syscalls;
 #[cfg(feature = "ckb")]
@@ -58,11 +58,11 @@ mod verify;
 pub use artifact::{SignedArtifact, TrustedKeys};
 pub use engine::{Engine, VmVersion};
 pub use error::Error;
-pub use fence::Fence;
 pub use outcome::{End, Outcome, Trap};
 #[cfg(feature = "profile")]
 pub use profile::{FunctionCycles, Profile};
 pub use run::Run;
+pub use sandbox::Sandbox;
 pub use script::{CodeHash, Script};
 pub use syscalls::{Flow, Guest, Syscalls};
 #[cfg(feature = "ckb")]

@@ -7,7 +7,7 @@ use antares_vm::Machine;
 use crate::{Error, error::chain, syscalls::Slot};
 
 thread_local! {
-    static KEPT: RefCell<Option<Mapped>> = const { RefCell::new(None) };
+    static MACHINE: RefCell<Option<Mapped>> = const { RefCell::new(None) };
 }
 
 /// A machine and what it asks for system calls.
@@ -27,10 +27,10 @@ impl Mapped {
 /// Does `work` on this thread's machine. A run that a system call begins inside of another has a machine of
 /// its own.
 pub(crate) fn with_machine<T>(work: impl FnOnce(&mut Mapped) -> Result<T, Error>) -> Result<T, Error> {
-    let kept = KEPT.with_borrow_mut(Option::take);
-    let mut mapped = kept.map_or_else(Mapped::new, Ok)?;
+    let cached = MACHINE.with_borrow_mut(Option::take);
+    let mut mapped = cached.map_or_else(Mapped::new, Ok)?;
     let done = work(&mut mapped);
     mapped.calls.set(None);
-    KEPT.with_borrow_mut(|kept| *kept = Some(mapped));
+    MACHINE.with_borrow_mut(|cached| *cached = Some(mapped));
     done
 }

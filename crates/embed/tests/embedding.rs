@@ -8,7 +8,7 @@ use std::{
 };
 
 use antares::{
-    End, Engine, Error, Fence, Flow, Guest, Outcome, Run, Script, SignedArtifact, Syscalls, Trap,
+    End, Engine, Error, Flow, Guest, Outcome, Run, Sandbox, Script, SignedArtifact, Syscalls, Trap,
     TrustedKeys, VmVersion,
 };
 use antares_abi::{CodeTier, CompileOptions, Hints, Isa, Sha256Digest};
@@ -61,7 +61,7 @@ fn outcomes_are_the_same_in_both_tiers() {
 #[test]
 fn the_fence_says_what_this_process_says() {
     let worker = antares_pool::worker_path("antares-run-worker").unwrap();
-    let fence = Fence::start(&worker, 1).unwrap();
+    let sandbox = Sandbox::start(&worker, 1).unwrap();
     let engine = Engine::new();
     let elf = antares_guests::bytes("fib").unwrap();
     let time = Duration::from_secs(100);
@@ -70,33 +70,33 @@ fn the_fence_says_what_this_process_says() {
     {
         let run = Run::new().arg("15");
         let here = script.run(run.clone()).unwrap();
-        let fenced = fence.run(&script, &run, time).unwrap();
-        assert_eq!((told(&fenced), fenced.native_cycles), (told(&here), here.native_cycles));
-        let short = fence.run(&script, &run.clone().max_cycles(here.cycles - 1), time).unwrap();
+        let sandboxed = sandbox.run(&script, &run, time).unwrap();
+        assert_eq!((told(&sandboxed), sandboxed.native_cycles), (told(&here), here.native_cycles));
+        let short = sandbox.run(&script, &run.clone().max_cycles(here.cycles - 1), time).unwrap();
         assert_eq!(short.end, End::CyclesExceeded);
-        let interpreted = fence.run(&script, &run.interpreted(), time).unwrap();
+        let interpreted = sandbox.run(&script, &run.interpreted(), time).unwrap();
         assert_eq!((told(&interpreted), interpreted.native_cycles), (told(&here), 0));
     }
     let lines = engine.script(antares_guests::bytes("debug").unwrap(), VmVersion::V2);
     let run = Run::new().arg("3");
-    assert_eq!(told(&fence.run(&lines, &run, time).unwrap()), told(&lines.run(run).unwrap()));
+    assert_eq!(told(&sandbox.run(&lines, &run, time).unwrap()), told(&lines.run(run).unwrap()));
 }
 
 #[test]
 fn what_the_fence_cannot_do_is_an_error() {
     let error = |result: Result<Outcome, Error>| result.unwrap_err().to_string();
     let worker = antares_pool::worker_path("antares-run-worker").unwrap();
-    let fence = Fence::start(&worker, 1).unwrap();
+    let sandbox = Sandbox::start(&worker, 1).unwrap();
     // For ever.
     let endless = Engine::new()
         .script(antares_guests::assemble(".globl _start\n_start: j _start\n").unwrap(), VmVersion::V2);
     let run = Run::new().max_cycles(u64::MAX);
-    assert!(error(fence.run(&endless, &run, Duration::from_secs(3))).contains("not over in time"));
+    assert!(error(sandbox.run(&endless, &run, Duration::from_secs(3))).contains("not over in time"));
     let own = run.syscalls(Arc::new(Mutex::new(Sums::default())));
-    assert!(error(fence.run(&endless, &own, Duration::from_secs(9))).contains("in your process alone"));
-    let nothing = Fence::start(std::path::Path::new("/nowhere/worker"), 1).unwrap_err();
+    assert!(error(sandbox.run(&endless, &own, Duration::from_secs(9))).contains("in your process alone"));
+    let nothing = Sandbox::start(std::path::Path::new("/nowhere/worker"), 1).unwrap_err();
     assert!(
-        matches!(nothing, Error::Fence(_)) && nothing.to_string().contains("/nowhere/worker"),
+        matches!(nothing, Error::Sandbox(_)) && nothing.to_string().contains("/nowhere/worker"),
         "{nothing}"
     );
 }

@@ -87,7 +87,7 @@ impl Entry {
                 self.make_room(profile.nodes().len() + claims.nodes().len(), PROFILE_NODES_MAX);
                 self.profile.merge(profile);
                 self.unseen = self.unseen.saturating_add(*unseen);
-                let nodes = self.profile.place_under(None, claims);
+                let nodes = self.profile.graft(None, claims);
                 let claims = claims.nodes().iter().zip(nodes);
                 self.claims.extend(claims.filter_map(|(node, id)| Some((id?, node.value.cycles))));
             }
@@ -106,7 +106,7 @@ impl Entry {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.runs = self.runs.saturating_add(other.runs);
         self.make_room(other.profile.nodes().len(), NODES_MAX);
-        let nodes = self.profile.place_under(None, &other.profile);
+        let nodes = self.profile.graft(None, &other.profile);
         self.profile.merge(&other.profile);
         self.unseen = self.unseen.saturating_add(other.unseen);
         let moved = |(id, cycles): &(NodeId, u64)| Some(((*nodes.get(id.0 as usize)?)?, *cycles));

@@ -12,7 +12,7 @@ use antares_tests::{
     guests::{debugger_examples, js_vm, source_folder},
     locks,
 };
-use antares_transaction::{Mock, ScriptPlace};
+use antares_transaction::{Mock, ScriptLocation};
 use anyhow::{Context, Result, ensure};
 
 /// Programs in JavaScript for ckb-js-vm.
@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     fs::create_dir_all(folder)?;
     let mock_tx = fs::read(debugger_examples()?.join("mock_tx.json"))?;
     let mock = Mock::from_json(&mock_tx)?;
-    let hash = mock.script_hash(ScriptPlace::InputLock(0)).context("the transaction has no input")?;
+    let hash = mock.script_hash(ScriptLocation::InputLock(0)).context("the transaction has no input")?;
     let code = mock.code_of(&hash).context("the transaction has no code of its lock")?;
     let lock = mock.as_ckb().mock_info.cell_deps[code].data.clone();
     write(folder, "default lock, mock_tx.json", &lock, &mock_tx)?;

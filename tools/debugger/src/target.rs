@@ -5,7 +5,7 @@ use std::path::Path;
 
 use antares_hosted::job::{CellName, GroupKind, HostedRun, Rules, Watch};
 use antares_transaction::{
-    AsLock, Environment, Mock, ScriptPlace, groups, limits::TRANSACTION_BYTES_MAX, template,
+    AsLock, Environment, Mock, ScriptLocation, groups, limits::TRANSACTION_BYTES_MAX, template,
 };
 use bytes::Bytes;
 
@@ -128,16 +128,16 @@ fn script(words: &Words, mock: &Mock) -> Result<(GroupKind, [u8; 32]), Ending> {
             }
         };
     if words.tx_file.is_none() {
-        let hash = mock.script_hash(ScriptPlace::InputLock(0));
+        let hash = mock.script_hash(ScriptLocation::InputLock(0));
         return Ok((kind, hash.ok_or_else(|| Ending::senseless("there is no input"))?));
     }
     if let Some(text) = &words.script_hash {
         return Ok((kind, read_hash(text)?));
     }
     let place = match (kind, list) {
-        (GroupKind::Lock, "input") => ScriptPlace::InputLock(index),
-        (GroupKind::Type, "input") => ScriptPlace::InputType(index),
-        (GroupKind::Type, "output") => ScriptPlace::OutputType(index),
+        (GroupKind::Lock, "input") => ScriptLocation::InputLock(index),
+        (GroupKind::Type, "input") => ScriptLocation::InputType(index),
+        (GroupKind::Type, "output") => ScriptLocation::OutputType(index),
         _ => {
             let kind = if kind == GroupKind::Lock { "lock" } else { "type" };
             return Err(Ending::senseless(format!("no such script runs: {list}.{index}.{kind}")));

@@ -42,14 +42,14 @@ pub const LIBRARY_MAGIC: [u8; 8] = *b"ANTARES\x01";
 /// prefix if one of its registers needs one. A SIB byte follows, and 4 bytes with the number.
 pub const METER_MARK: [u8; 3] = [0x0f, 0x1f, 0x84];
 
-/// Beside the number of [`LeaveReason::UnknownTarget`] in a trap: the target is in `pc`.
+/// Beside the number of [`BailoutReason::UnknownTarget`] in a trap: the target is in `pc`.
 pub const NAMES_TARGET: u8 = 0x40;
 
 /// As [`NAMES_TARGET`], from a jump that only goes to what it lists.
 pub const PAST_TABLE: u8 = 0x20;
 
 // The number of a trap is a displacement with a sign: from 0x80 on it would take four bytes instead of one.
-const _: () = assert!(NAMES_TARGET < 0x80 && PAST_TABLE < 0x80 && LeaveReason::StackOverflow as u8 <= 0x1f);
+const _: () = assert!(NAMES_TARGET < 0x80 && PAST_TABLE < 0x80 && BailoutReason::StackOverflow as u8 <= 0x1f);
 
 /// What generated code and host exchange. Fields are read and written by generated code through their
 /// offsets.
@@ -64,8 +64,8 @@ pub struct State {
     /// Cycles that may still be used; negative means that the limit was passed. Written back at ecalls and
     /// exits.
     pub cycles_left: i64,
-    /// Why native code was left: a [`LeaveReason`] as a number, 0 while it runs.
-    pub leave_reason: u64,
+    /// Why native code was left: a [`BailoutReason`] as a number, 0 while it runs.
+    pub bailout_reason: u64,
     /// 1 if all of `registers` are current, so that the script can go on from them. Written before each ecall
     /// and before native code is left for an unknown target. [`NAMES_TARGET`] or [`PAST_TABLE`] if only `pc`
     /// is.
@@ -118,7 +118,7 @@ impl State {
 /// Why native code was left for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub enum LeaveReason {
+pub enum BailoutReason {
     /// The host's ecall function said so (the script exited, or a syscall failed).
     Ecall = 1,
     /// The entry function returned: the guest jumped to the return address it was started with.
@@ -135,7 +135,7 @@ pub enum LeaveReason {
     StackOverflow = 7,
 }
 
-impl LeaveReason {
+impl BailoutReason {
     /// The reason with this number, if there is one.
     #[must_use]
     pub fn from_number(number: u64) -> Option<Self> {

@@ -371,7 +371,7 @@ impl Assembler {
         self.byte(0xc3);
     }
 
-    /// The trap that leaves native code, with a reason as its number (`antares_abi::LeaveReason`).
+    /// The trap that leaves native code, with a reason as its number (`antares_abi::BailoutReason`).
     pub(crate) fn trap(&mut self, number: u8) {
         self.code.extend([0x67, 0x0f, 0xb9, 0x40, number]);
     }

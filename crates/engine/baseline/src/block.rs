@@ -6,7 +6,7 @@ use crate::{
     assembler::{Alu, Cond, Extend, Gpr, Mem, Rm},
     fold,
     function::{FunctionEmitter, span},
-    registers::{BASE, LEFT},
+    registers::{BASE, CYCLES_LEFT},
     values::{Code, Values},
 };
 
@@ -65,7 +65,7 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
             Op::Proved { base, .. } => self.values.release(base),
             Op::Charge(cycles) => {
                 let charged = self.operand(cycles);
-                self.code().asm.alu(Alu::Sub, LEFT, charged);
+                self.code().asm.alu(Alu::Sub, CYCLES_LEFT, charged);
                 self.values.release(cycles);
             }
             _ if self.values.uses(value) == 0 => self.skip(op),
@@ -77,7 +77,7 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
             Op::Binary(op, a, b) => self.binary(value, op, a, b),
             Op::CyclesLeft => {
                 let to = self.result(value, &[], None);
-                self.code().asm.mov(to, LEFT);
+                self.code().asm.mov(to, CYCLES_LEFT);
             }
         }
         if op.has_value() {

@@ -1,6 +1,6 @@
 //! How blocks end: jumps, calls, returns, syscalls.
 
-use antares_abi::LeaveReason;
+use antares_abi::BailoutReason;
 use antares_ir::{Block, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
@@ -74,9 +74,9 @@ impl FunctionEmitter<'_, '_> {
                 values.finish(self.code);
                 self.syscall(*pc);
                 // The host never goes on after an exit.
-                self.leave(LeaveReason::Unsupported);
+                self.bail_out(BailoutReason::Unsupported);
             }
-            Terminator::Leave => self.leave(LeaveReason::Unsupported),
+            Terminator::Leave => self.bail_out(BailoutReason::Unsupported),
         }
     }
 

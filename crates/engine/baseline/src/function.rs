@@ -1,6 +1,6 @@
 //! One guest function: its host frame, its blocks, and the code that hardly ever runs behind them.
 
-use antares_abi::{LeaveReason, METER_MARK};
+use antares_abi::{BailoutReason, METER_MARK};
 use antares_ir::{Access, Block, Function, Returns, SpAfter, Terminator};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
@@ -8,7 +8,7 @@ use crate::{
     BaselineError, Context,
     assembler::{Alu, Cond, Gpr, Label, Mem, Rm},
     block, fitted, number,
-    registers::{self, BASE, LEFT, state_slot},
+    registers::{self, BASE, CYCLES_LEFT, state_slot},
     stubs,
     values::{Code, Frame, Values},
 };
@@ -206,7 +206,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
     }
 
     /// Leaves native code here.
-    pub(crate) fn leave(&mut self, reason: LeaveReason) {
+    pub(crate) fn bail_out(&mut self, reason: BailoutReason) {
         self.code.asm.trap(number(reason));
     }
 
@@ -250,10 +250,10 @@ impl<'m> FunctionEmitter<'_, 'm> {
         let cycles = block.charged().unwrap_or(block.cycles);
         match i32::try_from(cycles) {
             Ok(0) if !block.is_metered => {}
-            Ok(cycles) => asm.alu_number(Alu::Sub, LEFT, cycles),
+            Ok(cycles) => asm.alu_number(Alu::Sub, CYCLES_LEFT, cycles),
             Err(_) => {
                 asm.mov_number(Gpr::RAX, cycles.cast_signed());
-                asm.alu(Alu::Sub, LEFT, Gpr::RAX);
+                asm.alu(Alu::Sub, CYCLES_LEFT, Gpr::RAX);
             }
         }
         if block.is_metered {
@@ -271,7 +271,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
                     self.code.asm.bind(at);
                     self.code.asm.call_to(registers::host_meter());
                     // No code is outside of memory: 0 stands for what is nowhere.
-                    self.code.asm.mark(METER_MARK, (BASE, LEFT), u32::try_from(pc.0).unwrap_or(0));
+                    self.code.asm.mark(METER_MARK, (BASE, CYCLES_LEFT), u32::try_from(pc.0).unwrap_or(0));
                     self.code.asm.jump(back);
                 }
                 Cold::Count(at, counter, to) => {

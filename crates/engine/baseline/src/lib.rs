@@ -31,7 +31,7 @@ use fitted::fitted;
 
 use std::ops::Range;
 
-use antares_abi::{COUNTED_MAGIC, COUNTER_BITS_MAX, COUNTER_BITS_MIN, LIBRARY_MAGIC, LeaveReason};
+use antares_abi::{BailoutReason, COUNTED_MAGIC, COUNTER_BITS_MAX, COUNTER_BITS_MIN, LIBRARY_MAGIC};
 use antares_ir::{Function, Module};
 use antares_program::{GuestAddr, Reg};
 
@@ -155,6 +155,6 @@ impl<'m> Context<'m> {
 }
 
 /// The number of a reason in a trap.
-fn number(reason: LeaveReason) -> u8 {
+fn number(reason: BailoutReason) -> u8 {
     fitted(reason as u64)
 }

@@ -153,8 +153,9 @@ fn header(module: &Module, tables: &Tables, magic: [u8; 8]) -> [u8; HEADER_BYTES
     header.extend(magic);
     let options = module.options;
     let (pages, length) = (fitted(tables.pages), fitted(tables.length));
-    let kept_stores = module.kept_stores().max(1);
-    for number in [ABI_VERSION, options.vm_version, u32::from(options.isa.0), pages, kept_stores, length] {
+    let retained_stores = module.retained_stores().max(1);
+    for number in [ABI_VERSION, options.vm_version, u32::from(options.isa.0), pages, retained_stores, length]
+    {
         word(&mut header, number);
     }
     header.extend(module.code_start.to_le_bytes());

@@ -11,10 +11,10 @@ use crate::{
     fitted::fitted,
 };
 
-/// Host address of guest address 0. With [`LEFT`] it is where the host's meter wants it.
+/// Host address of guest address 0. With [`CYCLES_LEFT`] it is where the host's meter wants it.
 pub(crate) const BASE: Gpr = Gpr::R10;
 /// Cycles left.
-pub(crate) const LEFT: Gpr = Gpr::R11;
+pub(crate) const CYCLES_LEFT: Gpr = Gpr::R11;
 /// Host address of the state, and [`STATE_BIAS`] more.
 pub(crate) const STATE: Gpr = Gpr::RBP;
 /// So that guest registers are less than 128 bytes away on both sides.

@@ -1,7 +1,7 @@
 //! Small pieces of every library: the way in, the ways to the host, indirect calls, division, the carry-less
 //! product.
 
-use antares_abi::{ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, LeaveReason, NAMES_TARGET, PAST_TABLE};
+use antares_abi::{BailoutReason, ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, NAMES_TARGET, PAST_TABLE};
 use antares_program::Reg;
 
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     fitted::fitted,
     function::RETURN_BYTES,
     number,
-    registers::{self, BASE, LEFT, STATE, state_slot},
+    registers::{self, BASE, CYCLES_LEFT, STATE, state_slot},
     values::Code,
 };
 
@@ -28,9 +28,9 @@ pub(crate) fn emit(context: &Context, code: &mut Code) {
     divide_unsigned(context, asm);
     carryless(context, asm);
     let traps = [
-        (context.stubs.bad_address, LeaveReason::BadAddress),
-        (context.stubs.unknown_target, LeaveReason::UnknownTarget),
-        (context.stubs.unsupported, LeaveReason::Unsupported),
+        (context.stubs.bad_address, BailoutReason::BadAddress),
+        (context.stubs.unknown_target, BailoutReason::UnknownTarget),
+        (context.stubs.unsupported, BailoutReason::Unsupported),
     ];
     for (label, reason) in traps {
         asm.bind(label);
@@ -42,7 +42,7 @@ pub(crate) fn emit(context: &Context, code: &mut Code) {
     {
         asm.bind(label);
         asm.store(8, registers::pc(), Gpr::RAX);
-        asm.trap(number(LeaveReason::UnknownTarget) | flag);
+        asm.trap(number(BailoutReason::UnknownTarget) | flag);
     }
 }
 
@@ -68,32 +68,32 @@ fn store_pinned(context: &Context, asm: &mut Assembler) {
 
 /// What the full tier's code, which calls thunks of other libraries, counts on to find as it was. (It keeps
 /// vector registers itself.)
-const KEPT: [Gpr; 6] = [Gpr::RBX, Gpr::RBP, Gpr::R12, Gpr::R13, Gpr::R14, Gpr::R15];
+const SAVED: [Gpr; 6] = [Gpr::RBX, Gpr::RBP, Gpr::R12, Gpr::R13, Gpr::R14, Gpr::R15];
 /// What that takes on the stack.
-const KEPT_BYTES: u32 = 6 * RETURN_BYTES;
+const SAVED_BYTES: u32 = 6 * RETURN_BYTES;
 
 /// From the host or another library, with base in rax: host registers from the state, the function in rcx,
 /// and back to the state. The guest then is where the link register pointed to.
 fn enter(context: &Context, asm: &mut Assembler) {
     asm.bind(context.stubs.enter);
-    for register in KEPT {
+    for register in SAVED {
         asm.push(register);
     }
     asm.mov(BASE, Gpr::RAX);
     asm.lea(STATE, registers::state_from(Gpr::RAX));
-    asm.mov(LEFT, registers::cycles_left());
+    asm.mov(CYCLES_LEFT, registers::cycles_left());
     asm.mov(Gpr::RDX, state_slot(Reg::RA));
     asm.alu_number(Alu::And, Gpr::RDX, !1);
     asm.push(Gpr::RDX);
-    asm.row(2 * RETURN_BYTES + KEPT_BYTES, &[]);
+    asm.row(2 * RETURN_BYTES + SAVED_BYTES, &[]);
     load_pinned(context, asm);
     asm.call_to(Gpr::RCX);
     store_pinned(context, asm);
     asm.pop(Gpr::RDX);
     asm.store(8, registers::pc(), Gpr::RDX);
-    asm.store(8, registers::cycles_left(), LEFT);
+    asm.store(8, registers::cycles_left(), CYCLES_LEFT);
     asm.store_number(8, registers::is_complete(), context.is_complete());
-    for register in KEPT.into_iter().rev() {
+    for register in SAVED.into_iter().rev() {
         asm.pop(register);
     }
     asm.ret();
@@ -105,12 +105,12 @@ fn ecall(context: &Context, asm: &mut Assembler) {
     asm.row(RETURN_BYTES, &[]);
     asm.store(8, registers::pc(), Gpr::RAX);
     asm.store_number(8, registers::is_complete(), context.is_complete());
-    asm.store(8, registers::cycles_left(), LEFT);
+    asm.store(8, registers::cycles_left(), CYCLES_LEFT);
     store_pinned(context, asm);
     asm.mov(Gpr::RDI, BASE);
     asm.call_to(registers::host_ecall());
     asm.lea(BASE, registers::base_from_state());
-    asm.mov(LEFT, registers::cycles_left());
+    asm.mov(CYCLES_LEFT, registers::cycles_left());
     for (register, host) in context.pinned.lost_in_syscalls() {
         asm.mov(host, state_slot(register));
     }
@@ -120,24 +120,24 @@ fn ecall(context: &Context, asm: &mut Assembler) {
 /// Calls a function of the host that takes base and the two registers behind it, and may come back with other
 /// registers in the state.
 pub(crate) fn call_host(context: &Context, asm: &mut Assembler, function: Mem) {
-    asm.store(8, registers::cycles_left(), LEFT);
+    asm.store(8, registers::cycles_left(), CYCLES_LEFT);
     store_pinned(context, asm);
     asm.mov(Gpr::RDI, BASE);
     asm.call_to(function);
     asm.lea(BASE, registers::base_from_state());
-    asm.mov(LEFT, registers::cycles_left());
+    asm.mov(CYCLES_LEFT, registers::cycles_left());
     load_pinned(context, asm);
 }
 
 /// Goes to where the link register points, if a frame waits there, and does not come back.
 fn far_jump(context: &Context, asm: &mut Assembler) {
     asm.bind(context.stubs.far_jump);
-    asm.store(8, registers::cycles_left(), LEFT);
+    asm.store(8, registers::cycles_left(), CYCLES_LEFT);
     store_pinned(context, asm);
     asm.mov(Gpr::RDI, BASE);
     asm.mov(Gpr::RSI, state_slot(Reg::RA));
     asm.call_to(registers::host_far_jump());
-    asm.trap(number(LeaveReason::UnknownTarget));
+    asm.trap(number(BailoutReason::UnknownTarget));
 }
 
 /// Goes to the function at the guest address in rax, which returns to our caller. Without one it leaves
@@ -171,7 +171,7 @@ fn dispatch(context: &Context, asm: &mut Assembler) {
     }
     asm.bind(unknown);
     store_pinned(context, asm);
-    asm.store(8, registers::cycles_left(), LEFT);
+    asm.store(8, registers::cycles_left(), CYCLES_LEFT);
     asm.push(BASE);
     asm.row(2 * RETURN_BYTES, &[]);
     asm.mov(Gpr::RDI, BASE);
@@ -183,7 +183,7 @@ fn dispatch(context: &Context, asm: &mut Assembler) {
     asm.call_to(Gpr::RCX);
     asm.pop(BASE);
     asm.lea(STATE, registers::state_from(BASE));
-    asm.mov(LEFT, registers::cycles_left());
+    asm.mov(CYCLES_LEFT, registers::cycles_left());
     load_pinned(context, asm);
     asm.ret();
     asm.row(RETURN_BYTES, &[]);

@@ -19,14 +19,14 @@ const SLOT_BYTES: u32 = 8;
 
 /// Memory that holds a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Location {
     /// The state's guest register, whose entry value or final value it is.
     State(Reg),
     /// A slot of the host frame.
     Slot(u32),
 }
 
-impl Place {
+impl Location {
     fn memory(self) -> Mem {
         match self {
             Self::State(register) => state_slot(register),
@@ -45,7 +45,7 @@ struct Info {
     /// If it is a constant.
     number: Option<i64>,
     register: Option<Gpr>,
-    place: Option<Place>,
+    place: Option<Location>,
 }
 
 /// Code and the frame of the function that it belongs to.
@@ -181,7 +181,7 @@ impl<'a> Values<'a> {
         }
         match self.pinned.host(register) {
             Some(host) => self.own(value, host),
-            None => self.info(value).place = Some(Place::State(register)),
+            None => self.info(value).place = Some(Location::State(register)),
         }
     }
 
@@ -241,7 +241,7 @@ impl<'a> Values<'a> {
         info.register = None;
         if info.place.is_none() {
             let slot = code.frame.take();
-            info.place = Some(Place::Slot(slot));
+            info.place = Some(Location::Slot(slot));
             code.asm.store(8, Frame::memory(slot), register);
         }
     }
@@ -308,7 +308,7 @@ impl<'a> Values<'a> {
             self.locked &= !(1 << register.0);
             self.owners[register.index()] = None;
         }
-        if let Some(Place::Slot(slot)) = self.infos[value.0 as usize].place.take() {
+        if let Some(Location::Slot(slot)) = self.infos[value.0 as usize].place.take() {
             self.freed.push(slot);
         }
     }
@@ -363,7 +363,7 @@ impl<'a> Values<'a> {
         let info = self.info(value);
         info.uses = info.uses.checked_sub(1).expect("each use of a value is counted");
         if info.place.is_none() {
-            info.place = Some(Place::State(register));
+            info.place = Some(Location::State(register));
         }
         if info.uses == 0
             && let Some(register) = info.register.take()
@@ -376,14 +376,15 @@ impl<'a> Values<'a> {
     fn may_overwrite(&self, register: Reg) -> bool {
         let Some((entry, is_read)) = self.entries[register.index()] else { return true };
         let info = &self.infos[entry.0 as usize];
-        is_read && (info.uses == 0 || info.register.is_some() || info.place != Some(Place::State(register)))
+        is_read
+            && (info.uses == 0 || info.register.is_some() || info.place != Some(Location::State(register)))
     }
 
     /// The place of `register` in the state no longer holds its entry value.
     fn overwrite(&mut self, register: Reg) {
         if let Some((entry, _)) = self.entries[register.index()] {
             let info = self.info(entry);
-            if info.place == Some(Place::State(register)) {
+            if info.place == Some(Location::State(register)) {
                 info.place = None;
             }
         }
@@ -416,7 +417,7 @@ impl<'a> Values<'a> {
             let info = &infos[value.0 as usize];
             match pinned.host(*register) {
                 Some(host) => info.register != Some(host),
-                None => info.place != Some(Place::State(*register)),
+                None => info.place != Some(Location::State(*register)),
             }
         });
     }
@@ -427,7 +428,7 @@ impl<'a> Values<'a> {
             let (register, _) = self.pending[index];
             let Some((entry, _)) = self.entries[register.index()] else { continue };
             let is_needed = self.pending.iter().any(|(_, value)| *value == entry);
-            if is_needed && self.infos[entry.0 as usize].place == Some(Place::State(register)) {
+            if is_needed && self.infos[entry.0 as usize].place == Some(Location::State(register)) {
                 let loaded = self.register(code, entry);
                 self.locked &= !(1 << loaded.0);
             }

@@ -19,7 +19,7 @@ mod word;
 
 use std::collections::HashSet;
 
-use antares_abi::{ABI_VERSION, EntryTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason};
+use antares_abi::{ABI_VERSION, BailoutReason, EntryTable, LIBRARY_MAGIC, LIBRARY_SYMBOL};
 use antares_ir as ir;
 use antares_program::{FunctionId, Reg, RegSet};
 use inkwell::{
@@ -374,7 +374,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
             number(options.vm_version).into(),
             number(u32::from(options.isa.0)).into(),
             number(tables.pages).into(),
-            number(self.ir.kept_stores()).into(),
+            number(self.ir.retained_stores()).into(),
             number(tables.length).into(),
             self.i64.const_int(self.ir.code_start, false).into(),
             distance(tables.entries).into(),
@@ -387,17 +387,17 @@ impl<'c, 'm> Emitter<'c, 'm> {
     }
 
     /// Leaves native code if `is_bad`; goes on in a new block of `function`.
-    fn leave_if(
+    fn bail_out_if(
         &self,
         function: FunctionValue<'c>,
         is_bad: IntValue<'c>,
-        reason: LeaveReason,
+        reason: BailoutReason,
     ) -> Result<(), CodegenError> {
-        let leave = self.context.append_basic_block(function, "leave");
+        let bail_out = self.context.append_basic_block(function, "leave");
         let on = self.context.append_basic_block(function, "on");
-        self.branch_rarely(is_bad, leave, on)?;
-        self.builder.position_at_end(leave);
-        self.leave(reason)?;
+        self.branch_rarely(is_bad, bail_out, on)?;
+        self.builder.position_at_end(bail_out);
+        self.bail_out(reason)?;
         self.builder.position_at_end(on);
         Ok(())
     }
@@ -422,14 +422,19 @@ impl<'c, 'm> Emitter<'c, 'm> {
     }
 
     /// Leaves native code here; the block ends.
-    fn leave(&self, reason: LeaveReason) -> Result<(), CodegenError> {
+    fn bail_out(&self, reason: BailoutReason) -> Result<(), CodegenError> {
         self.trap(reason as u64)
     }
 
     /// Leaves native code for a guest address that it does not know; the block ends.
-    fn leave_for(&self, base: PointerValue<'c>, target: IntValue<'c>, flag: u8) -> Result<(), CodegenError> {
+    fn bail_out_for(
+        &self,
+        base: PointerValue<'c>,
+        target: IntValue<'c>,
+        flag: u8,
+    ) -> Result<(), CodegenError> {
         self.write_state(base, Field::PC, target)?;
-        self.trap(LeaveReason::UnknownTarget as u64 | u64::from(flag))
+        self.trap(BailoutReason::UnknownTarget as u64 | u64::from(flag))
     }
 
     fn trap(&self, number: u64) -> Result<(), CodegenError> {

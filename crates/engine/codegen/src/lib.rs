@@ -3,7 +3,7 @@
 //! Each guest function becomes one host function in LLVM's `x86_regcallcc`, with guest registers as
 //! parameters and results (see [`antares_ir`]); the first two parameters are `base`, the host address of
 //! guest address 0, and the cycles left. What native code cannot do leaves through a trap with a
-//! [`antares_abi::LeaveReason`] as its number.
+//! [`antares_abi::BailoutReason`] as its number.
 //!
 //! Guest symbol names never reach the generated code: its symbols are ours, made of addresses.
 
@@ -173,7 +173,7 @@ impl Part {
     }
 
     /// The part's share of what is left of them.
-    fn kept(self, division: Division) -> Share {
+    fn fixed_share(self, division: Division) -> Share {
         let of = self.of - u32::from(division.has_giants && self.of > 1);
         let is_one_of_two = division.in_pairs && (self.index | 1) < of;
         let index = if is_one_of_two { self.index % 2 } else { 0 };
@@ -221,7 +221,7 @@ fn generate(module: &Module, convention: Convention, part: Part, form: Form) -> 
     if is_plain {
         optimize::forbid_vectors(&emitted);
     } else {
-        optimize::run(&emitted, part.kept(division), &target)?;
+        optimize::run(&emitted, part.fixed_share(division), &target)?;
         refused_orders = order::run(&emitted);
     }
     if cfg!(debug_assertions) {
@@ -252,14 +252,14 @@ mod tests {
             let groups = shares.last().map(|part| part.emitted(division).index + 1);
             assert!(shares.iter().all(|part| Some(part.emitted(division).of) == groups));
             for group in 0..groups.unwrap() {
-                let kept: Vec<Share> = shares
+                let fixed_share: Vec<Share> = shares
                     .iter()
                     .filter(|part| part.emitted(division).index == group)
-                    .map(|part| part.kept(division))
+                    .map(|part| part.fixed_share(division))
                     .collect();
-                let of = kept[0].of;
+                let of = fixed_share[0].of;
                 let all = (0..of).map(|index| Share { index, of, has_giants: false });
-                assert_eq!(kept, all.collect::<Vec<_>>());
+                assert_eq!(fixed_share, all.collect::<Vec<_>>());
             }
             let giants = shares.iter().filter(|part| part.emitted(division).is_giants()).count();
             assert_eq!(giants, usize::from(has_giants && of > 1));

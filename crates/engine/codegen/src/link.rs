@@ -64,14 +64,14 @@ pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>, CodegenError> {
     let table = frames::table(&run(&arguments)?)?;
     arguments.push("--strip-debug".to_owned());
     let mut library = run(&arguments)?;
-    forget_place_of_headers(&mut library);
+    clear_program_headers_segment(&mut library);
     table.append_to(&mut library);
     Ok(library)
 }
 
 /// Makes the segment that says where the program headers are one that says nothing: a loader finds them by
 /// the file's header, and nobody shall have to believe another place. The linker always writes one.
-fn forget_place_of_headers(library: &mut [u8]) {
+fn clear_program_headers_segment(library: &mut [u8]) {
     let count = library.get(56..58).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_le_bytes);
     let headers = library.get_mut(FILE_HEADER_BYTES..).unwrap_or_default();
     for header in headers.chunks_exact_mut(PROGRAM_HEADER_BYTES).take(usize::from(count)) {

@@ -143,7 +143,7 @@ pub(crate) fn run(module: &Module, share: Share, target: &TargetMachine) -> Resu
     };
     run(PASSES_TOGETHER)?;
     if share.of > 1 {
-        leave(module, share);
+        drop_bodies(module, share);
         run(PASSES_AFTER_SHARING)?;
     }
     run(PASSES_ALONE)?;
@@ -180,7 +180,7 @@ fn allow_merging(block: BasicBlock) {
 
 /// Marks what is not in `share` as to be found elsewhere; stubs are in each. The shares of a module are about
 /// the same work, and are the same whichever is asked for.
-fn leave(module: &Module, share: Share) {
+fn drop_bodies(module: &Module, share: Share) {
     let size = |function: &FunctionValue| -> usize {
         function.get_basic_block_iter().map(|block| block.get_instructions().count()).sum()
     };

@@ -7,8 +7,8 @@
 
 mod effect;
 mod graph;
-mod kept;
 mod loops;
+mod preserved;
 mod schedule;
 
 use inkwell::{
@@ -33,7 +33,7 @@ const REGISTERS: usize = 13;
 /// registers are given out anew in all of the function, in its loops too, and what was in luck there may
 /// lose.
 const SAVED_MIN: usize = 20;
-const LEFT_MAX_PERCENT: usize = 80;
+const REMAINING_MAX_PERCENT: usize = 80;
 
 /// The part of a block's instructions that may be in sibling loops.
 const SIBLING_LOOPS_PART: usize = 8;
@@ -51,7 +51,7 @@ type Scheduler = for<'c> fn(BasicBlock<'c>) -> Option<Vec<InstructionValue<'c>>>
 fn run_by(scheduler: Scheduler, module: &Module) -> u64 {
     let builder = module.get_context().create_builder();
     let mut refused = 0;
-    for function in module.get_functions().filter(|function| !is_left_alone(*function)) {
+    for function in module.get_functions().filter(|function| !is_unoptimized(*function)) {
         let mut flow = None;
         for block in function.get_basic_block_iter() {
             let Some(ordered) = scheduler(block) else { continue };
@@ -59,7 +59,7 @@ fn run_by(scheduler: Scheduler, module: &Module) -> u64 {
             if flow.sibling_loops(block) > ordered.len() / SIBLING_LOOPS_PART {
                 continue;
             }
-            if kept::does_the_same(&scheduled(block), &ordered) {
+            if preserved::does_the_same(&scheduled(block), &ordered) {
                 refill(block, &ordered, &builder);
             } else {
                 refused += 1;
@@ -75,7 +75,7 @@ fn scheduled(block: BasicBlock) -> Vec<InstructionValue> {
 }
 
 /// Whether the function is so big that LLVM does not optimize it either.
-fn is_left_alone(function: FunctionValue) -> bool {
+fn is_unoptimized(function: FunctionValue) -> bool {
     let kind = Attribute::get_named_enum_kind_id("optnone");
     function.get_enum_attribute(AttributeLoc::Function, kind).is_some()
 }
@@ -124,7 +124,7 @@ fn better_order<'c>(instructions: &[InstructionValue<'c>]) -> Option<Vec<Instruc
     }
     let order = schedule.order()?;
     let after = schedule.spills(&order, REGISTERS);
-    let is_worth_it = after + SAVED_MIN <= before && after * 100 <= before * LEFT_MAX_PERCENT;
+    let is_worth_it = after + SAVED_MIN <= before && after * 100 <= before * REMAINING_MAX_PERCENT;
     let members = order.iter().flat_map(|node| &graph.members[*node]);
     is_worth_it.then(|| members.map(|member| instructions[*member]).collect())
 }

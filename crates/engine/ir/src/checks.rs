@@ -16,7 +16,7 @@ impl Block {
         for (value, op) in (0..).map(Value).zip(&ops) {
             match op {
                 Op::Check { .. } | Op::Proved { .. } => checks.push(op.map(|value| placed.value(value))),
-                _ => placed.place(value, op),
+                _ => placed.define(value, op),
             }
         }
         placed.become_those_of(self);
@@ -36,7 +36,7 @@ impl Block {
         let values = || (0..).map(Value).zip(&ops);
         let is_early = |op: &Op| matches!(op, Op::Read(_) | Op::Const(_));
         for (value, op) in values().filter(|(_, op)| is_early(op)) {
-            placed.place(value, op);
+            placed.define(value, op);
         }
         for check in
             values().filter(|(_, op)| is_early(op)).filter_map(|(value, _)| by_base.get(&value)).flatten()
@@ -44,7 +44,7 @@ impl Block {
             placed.push(check);
         }
         for (value, op) in values().filter(|(_, op)| !is_early(op)) {
-            placed.place(value, op);
+            placed.define(value, op);
             for check in by_base.get(&value).into_iter().flatten() {
                 placed.push(check);
             }
@@ -65,7 +65,7 @@ impl Placed {
     }
 
     /// The operation that gave `value`.
-    fn place(&mut self, value: Value, op: &Op) {
+    fn define(&mut self, value: Value, op: &Op) {
         self.renumbered[value.0 as usize] = Value::at(self.ops.len());
         self.push(op);
     }

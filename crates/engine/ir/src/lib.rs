@@ -421,7 +421,7 @@ impl Module {
 
     /// What the header of a library says of its stores.
     #[must_use]
-    pub fn kept_stores(&self) -> u32 {
+    pub fn retained_stores(&self) -> u32 {
         if self.writable.0 < self.code_end { STORES_ANYWHERE } else { u32::from(self.keeps_stores) }
     }
 

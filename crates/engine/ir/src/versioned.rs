@@ -61,7 +61,7 @@ impl VersionedLoop {
 
     /// The same loop in a function with `more` blocks before the first one.
     #[must_use]
-    pub fn behind(&self, more: u32) -> Self {
+    pub fn shifted(&self, more: u32) -> Self {
         let [guard, header, exit] = [self.guard, self.header, self.exit].map(|id| BlockId(id.0 + more));
         Self { guard, header, exit, ..self.clone() }
     }

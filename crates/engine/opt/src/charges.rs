@@ -29,15 +29,15 @@ pub(crate) fn place(module: &mut Module, target: Target, analyses: &mut Analyses
     let functions = module.functions.iter_mut();
     functions
         .filter(|function| function.blocks.len() <= target.blocks_max)
-        .for_each(|function| place_in(function, &analyses.cfg(function)));
+        .for_each(|function| move_in(function, &analyses.cfg(function)));
 }
 
-fn place_in(function: &mut Function, cfg: &Cfg) {
+fn move_in(function: &mut Function, cfg: &Cfg) {
     let weights = weights(function, cfg);
     let mut charges: Vec<u64> = function.blocks.iter().map(|block| block.cycles).collect();
-    let places = places(function, cfg);
+    let junctions = junctions(function, cfg);
     for _ in 0..ROUNDS {
-        let moved = places.iter().filter(|place| shift(place, &weights, &mut charges)).count();
+        let moved = junctions.iter().filter(|place| shift(place, &weights, &mut charges)).count();
         if moved == 0 {
             break;
         }
@@ -55,9 +55,9 @@ fn is_free(block: &Block) -> bool {
 }
 
 /// Where charges may be moved.
-fn places(function: &Function, cfg: &Cfg) -> Vec<Junction> {
+fn junctions(function: &Function, cfg: &Cfg) -> Vec<Junction> {
     let mut is_taken = vec![false; cfg.blocks()];
-    let mut places = Vec::new();
+    let mut junctions = Vec::new();
     for start in 0..cfg.blocks() {
         if is_taken[start] || cfg.successors(start).is_empty() {
             continue;
@@ -85,10 +85,10 @@ fn places(function: &Function, cfg: &Cfg) -> Vec<Junction> {
             && !place.behind.contains(&0)
             && place.before.iter().chain(&place.behind).all(is_own);
         if is_movable {
-            places.push(place);
+            junctions.push(place);
         }
     }
-    places
+    junctions
 }
 
 /// Moves what pays at one place. Whether something did.
@@ -164,7 +164,7 @@ mod tests {
             loops: Vec::new(),
         };
         let cfg = Cfg::of(&function.blocks);
-        place_in(&mut function, &cfg);
+        move_in(&mut function, &cfg);
         assert_eq!(unbalanced(&function), None);
         let charged = function.blocks.iter().filter_map(Block::charged).collect();
         for index in 0..blocks.len() {

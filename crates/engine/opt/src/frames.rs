@@ -147,7 +147,7 @@ impl Distance {
     }
 
     /// Behind a function that starts there.
-    fn behind(self, callee: &StackFacts) -> Self {
+    fn after_call(self, callee: &StackFacts) -> Self {
         match (callee.after, callee.moves) {
             // As far as is known it never returns.
             (_, Self::Unvisited) => Self::Unvisited,
@@ -211,7 +211,7 @@ impl Problem for Standing<'_> {
             out.frame = Distance::Unknown;
         }
         if let Terminator::Call { callee, .. } = terminator {
-            out.sp = out.sp.behind(&self.facts[callee.0 as usize]);
+            out.sp = out.sp.after_call(&self.facts[callee.0 as usize]);
         }
         out
     }
@@ -255,7 +255,7 @@ fn after(
                 match callee.after {
                     // Nobody compares behind it: who called this function would.
                     SpAfter::Compared => (Distance::Unknown, SpAfter::Compared),
-                    SpAfter::Same | SpAfter::Moved => (end.behind(callee), SpAfter::Same),
+                    SpAfter::Same | SpAfter::Moved => (end.after_call(callee), SpAfter::Same),
                 }
             }
             _ => continue,

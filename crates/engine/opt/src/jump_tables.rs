@@ -15,7 +15,7 @@ const ENTRIES_MAX: u64 = 4096;
 const ALL_ENTRIES_MAX: usize = 1 << 16;
 
 /// Places that a register may be set to in a function, of which one may be a table.
-const PLACES_MAX: usize = 16;
+const DEFINITIONS_MAX: usize = 16;
 
 /// Names the tables of all jumps that have one, but where many jumps of a function share one: each takes an
 /// edge to each of its places.
@@ -110,7 +110,7 @@ fn numbers(function: &Function) -> [Vec<u64>; 32] {
         for (register, value) in &block.writes {
             let known = &mut numbers[register.index()];
             if let Some(number) = block.number(*value)
-                && known.len() < PLACES_MAX
+                && known.len() < DEFINITIONS_MAX
                 && !known.contains(&number.cast_unsigned())
             {
                 known.push(number.cast_unsigned());

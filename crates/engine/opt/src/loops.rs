@@ -52,7 +52,7 @@ pub(crate) fn version(module: &mut Module, inlines_calls: bool) {
     if is_crowd(module) {
         return;
     }
-    let leaves = if inlines_calls { region::leaves(module) } else { HashMap::new() };
+    let leaf_functions = if inlines_calls { region::leaf_functions(module) } else { HashMap::new() };
     for function in &mut module.functions {
         let cfg = Cfg::of(&function.blocks);
         let nest = LoopNest::of(&cfg);
@@ -65,7 +65,7 @@ pub(crate) fn version(module: &mut Module, inlines_calls: bool) {
             if byte_search::shorten(function, &body) {
                 continue;
             }
-            let Some(nodes) = Nodes::new(function, &body, &leaves) else { continue };
+            let Some(nodes) = Nodes::new(function, &body, &leaf_functions) else { continue };
             version_one(function, &body, nodes, bounds);
         }
     }
@@ -109,8 +109,8 @@ fn version_one(
     let last_max = spans.last_max().min(fitting);
     let starts_low = spans.show_low(&count.counter);
     let Some(last) = count.last_iteration(&mut guard, last_max, starts_low) else { return };
-    guard.ask_for_cycles(OVERDRAFT);
-    let spans = spans.ask(&mut guard, last);
+    guard.require_cycles(OVERDRAFT);
+    let spans = spans.require(&mut guard, last);
     for (node, index) in proved {
         let op = &mut nodes.blocks[node].ops[index];
         if let Op::Check { access, base, low, high } = *op {

@@ -190,7 +190,7 @@ impl Analysis {
                     queue.add(&self.dispatchers);
                 }
             }
-            self.tell_callees(module, index, &mut queue);
+            self.propagate_to_callees(module, index, &mut queue);
         }
     }
 
@@ -239,7 +239,7 @@ impl Analysis {
     }
 
     /// Tells callees what is wanted of them.
-    fn tell_callees(&mut self, module: &Module, index: usize, queue: &mut Worklist) {
+    fn propagate_to_callees(&mut self, module: &Module, index: usize, queue: &mut Worklist) {
         let function = &module.functions[index];
         let mut indirect = RegSet::EMPTY;
         for block in &function.blocks {

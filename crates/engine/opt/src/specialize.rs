@@ -96,6 +96,6 @@ fn copy(function: &Function, id: FunctionId, numbers: &[(Reg, i64)]) -> Function
         ..block.clone()
     }));
     let params = numbers.iter().fold(function.params, |params, (register, _)| params.without(*register));
-    let loops = function.loops.iter().map(|versioned| versioned.behind(1)).collect();
+    let loops = function.loops.iter().map(|versioned| versioned.shifted(1)).collect();
     Function { id, is_exposed: false, is_resumable: false, params, blocks, loops, ..function.clone() }
 }

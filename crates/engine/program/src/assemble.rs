@@ -185,7 +185,7 @@ impl<'a, 'd> Builder<'a, 'd> {
     }
 
     /// Whether `start` is where millicode returns to that gives the stack frame back.
-    fn is_behind_restore(&mut self, start: u64) -> bool {
+    fn follows_restore(&mut self, start: u64) -> bool {
         let call = start.wrapping_sub(CALL_BYTES);
         let is_call = |i: &&Instruction| i.op == Op::Jal && i.rd == Reg::T0;
         let Some(&Instruction { imm, .. }) = self.draft.walked.get(&call).filter(is_call) else {
@@ -240,7 +240,7 @@ impl<'a, 'd> Builder<'a, 'd> {
         }
         // Who gives the stack frame back is done with this function.
         let is_done = before.iter().any(|(_, instruction)| gives_back(instruction));
-        if rd == Reg::ZERO && (is_done || self.is_behind_restore(line[0].0.0)) {
+        if rd == Reg::ZERO && (is_done || self.follows_restore(line[0].0.0)) {
             return Terminator::IndirectJump { candidates: Arc::default(), is_table: false };
         }
         let table = known.origin(rs1).filter(|table| self.draft.tables.contains_key(table));

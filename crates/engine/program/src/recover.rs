@@ -378,7 +378,7 @@ impl<'a> Recovery<'a> {
 
     /// Whether a guess calls nothing in the middle of known functions, as constants do if they are read as
     /// code. What stands behind a call is no such middle: the call may never return.
-    fn is_apart(&self, draft: &FunctionDraft) -> bool {
+    fn is_disjoint(&self, draft: &FunctionDraft) -> bool {
         let calls = draft.calls.iter().filter(|callee| callee.1 == Reg::RA).map(|callee| callee.0);
         let mut targets = calls.chain(draft.tails.iter().copied());
         targets.all(|target| self.starts.contains(&target) || !self.insides.contains(&target))
@@ -388,7 +388,7 @@ impl<'a> Recovery<'a> {
     /// code.
     fn take(&mut self, key: Key, draft: FunctionDraft) -> Result<(), ProgramError> {
         let is_guess = self.is_guess(key.0);
-        if is_guess && !(draft.is_clean() && self.is_apart(&draft)) {
+        if is_guess && !(draft.is_clean() && self.is_disjoint(&draft)) {
             self.exposed.remove(&key.0);
             return Ok(());
         }

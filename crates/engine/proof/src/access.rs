@@ -46,6 +46,6 @@ pub(super) fn unchecked(
 /// Whether the range of a check, with `more` bytes below it, has all bytes of an access; addresses wrap.
 fn covers((low, high): (i64, i64), more: i64, (offset, width): (i64, i64)) -> bool {
     let bytes = u128::from(high.wrapping_sub(low).cast_unsigned()) + u128::from(more.cast_unsigned());
-    let place = u128::from(offset.wrapping_sub(low.wrapping_sub(more)).cast_unsigned());
-    place + u128::from(width.cast_unsigned()) <= bytes
+    let position = u128::from(offset.wrapping_sub(low.wrapping_sub(more)).cast_unsigned());
+    position + u128::from(width.cast_unsigned()) <= bytes
 }

@@ -148,7 +148,7 @@ pub(super) enum Root {
 /// A block, executed.
 pub(super) struct Executed {
     /// Its checks that are left out.
-    pub(super) left_out: Vec<LeftOut>,
+    pub(super) left_out: Vec<ElidedCheck>,
     /// What the block checks.
     checked: Vec<(Root, Windows)>,
     /// Registers that are new at its end.
@@ -158,7 +158,7 @@ pub(super) struct Executed {
 }
 
 /// A check that is left out.
-pub(super) struct LeftOut {
+pub(super) struct ElidedCheck {
     /// Index of the operation.
     pub(super) operation: usize,
     /// What the base of the check is counted from.
@@ -191,7 +191,7 @@ impl Executed {
             if let Op::Check { access, base, low, high } | Op::Proved { access, base, low, high } = *op {
                 let (root, distance) = roots[base.0 as usize];
                 if matches!(op, Op::Proved { .. }) {
-                    left_out.push(LeftOut { operation: roots.len() - 1, root: (root, distance) });
+                    left_out.push(ElidedCheck { operation: roots.len() - 1, root: (root, distance) });
                 }
                 let windows = implied
                     .by(access, low, high)
@@ -255,7 +255,7 @@ impl Executed {
     }
 }
 
-impl LeftOut {
+impl ElidedCheck {
     /// What is known of its base where the block begins.
     pub(super) fn known(&self, before: &KnownRegisters) -> Windows {
         match self.root {
@@ -276,7 +276,7 @@ pub(super) fn solve(
 ) -> Vec<Option<KnownRegisters>> {
     let order = cfg.reverse_postorder();
     let mut places = vec![usize::MAX; blocks.len()];
-    order.iter().enumerate().for_each(|(place, block)| places[*block] = place);
+    order.iter().enumerate().for_each(|(position, block)| places[*block] = position);
     let mut entry = KnownRegisters::default();
     if let Some(low) = function.frame_low {
         // Stores and loads of the frame are checked before all else.
@@ -289,13 +289,13 @@ pub(super) fn solve(
     let mut visits = 0;
     let mut changes = vec![[0_u32; 32]; blocks.len()];
     let mut open = BTreeSet::from([0]);
-    while let Some(place) = open.pop_first() {
-        let block = order[place];
+    while let Some(position) = open.pop_first() {
+        let block = order[position];
         let Some(known) = &before[block] else { continue };
         let after = blocks[block].after(known).map(|windows| implied.all(windows));
         visits += 1;
         for &next in cfg.successors(block) {
-            let leads_back = places[next] <= place;
+            let leads_back = places[next] <= position;
             let gives_up = visits > visits_max && (leads_back || visits > 4 * visits_max);
             let changed = &mut changes[next];
             let met = match &before[next] {

@@ -37,6 +37,6 @@ impl Flow {
 
     /// Whether an edge goes back to the header of a bounded loop from inside of it.
     pub(super) fn goes_on(&self, from: usize, to: usize) -> bool {
-        from.checked_sub(to).is_some_and(|place| place < self.reach[to] as usize)
+        from.checked_sub(to).is_some_and(|position| position < self.reach[to] as usize)
     }
 }

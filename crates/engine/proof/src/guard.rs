@@ -134,19 +134,21 @@ impl Guard {
 
     /// The integers that `sum` stands for, by one comparison or two.
     pub(super) fn integers(&self, sum: &ModularSum) -> Option<Integers> {
-        if let Some(integers) = self.apart(sum) {
+        if let Some(integers) = self.single_iteration(sum) {
             return Some(integers);
         }
         let by_one = |rest: &ModularSum| {
             let known = self.known.iter();
-            known.filter_map(|(known, of)| Some(self.apart(&rest.minus(known))?.plus(*of))).reduce(both)
+            known
+                .filter_map(|(known, of)| Some(self.single_iteration(&rest.minus(known))?.plus(*of)))
+                .reduce(both)
         };
         let by_two = || self.known.iter().find_map(|(known, of)| Some(by_one(&sum.minus(known))?.plus(*of)));
         by_one(sum).or_else(by_two)
     }
 
     /// The integers of a sum of nothing but the last iteration's number.
-    fn apart(&self, sum: &ModularSum) -> Option<Integers> {
+    fn single_iteration(&self, sum: &ModularSum) -> Option<Integers> {
         sum.integers(|unknown| self.last_integers.filter(|_| unknown == Unknown::Last))
     }
 

@@ -49,10 +49,10 @@ impl<'f> Iteration<'f> {
         let mut entered: Vec<Option<SymbolicRegisters>> = vec![None; blocks.len()];
         entered[0] = Some(registers.clone());
         let mut again: Option<SymbolicRegisters> = None;
-        for (place, block) in blocks.iter().enumerate() {
-            let registers = entered[place].take()?;
+        for (position, block) in blocks.iter().enumerate() {
+            let registers = entered[position].take()?;
             let registers = iteration.run(block, registers);
-            for next in iteration.successors(place)? {
+            for next in iteration.successors(position)? {
                 let to = if next == 0 { &mut again } else { &mut entered[next] };
                 let met = match to.take() {
                     None => registers.clone(),
@@ -69,28 +69,28 @@ impl<'f> Iteration<'f> {
 
     /// The blocks of the iteration that follow one of it, 0 for the header: each later or the header. None if
     /// another follows.
-    fn successors(&self, place: usize) -> Option<Vec<usize>> {
-        let (Terminator::Jump(_) | Terminator::Branch { .. }) = self.blocks[place].terminator else {
+    fn successors(&self, position: usize) -> Option<Vec<usize>> {
+        let (Terminator::Jump(_) | Terminator::Branch { .. }) = self.blocks[position].terminator else {
             return None;
         };
-        let next = self.blocks[place].terminator.successors();
-        let inside: Vec<usize> = next.filter_map(|block| self.place(block)).collect();
-        inside.iter().all(|next| *next == 0 || *next > place).then_some(inside)
+        let next = self.blocks[position].terminator.successors();
+        let inside: Vec<usize> = next.filter_map(|block| self.position(block)).collect();
+        inside.iter().all(|next| *next == 0 || *next > position).then_some(inside)
     }
 
     /// The place of a block in the iteration.
-    pub(super) fn place(&self, block: BlockId) -> Option<usize> {
-        let place = block.0.checked_sub(self.header.0)? as usize;
-        (place < self.blocks.len()).then_some(place)
+    pub(super) fn position(&self, block: BlockId) -> Option<usize> {
+        let position = block.0.checked_sub(self.header.0)? as usize;
+        (position < self.blocks.len()).then_some(position)
     }
 
-    /// Whether no path from the header to the next iteration avoids the block at `place`.
-    pub(super) fn always_passes(&self, place: usize) -> bool {
+    /// Whether no path from the header to the next iteration avoids the block at `position`.
+    pub(super) fn always_passes(&self, position: usize) -> bool {
         let mut is_reached = vec![false; self.blocks.len()];
-        is_reached[0] = place != 0;
+        is_reached[0] = position != 0;
         for from in 0..self.blocks.len() {
             let Some(next) = self.successors(from).filter(|_| is_reached[from]) else { continue };
-            for next in next.into_iter().filter(|next| *next != place) {
+            for next in next.into_iter().filter(|next| *next != position) {
                 if next == 0 {
                     return false;
                 }
@@ -217,8 +217,8 @@ impl<'f> Iteration<'f> {
     }
 
     /// The value of an operation.
-    pub(super) fn value(&self, place: usize, value: Value) -> &ModularSum {
-        &self.values[place][value.0 as usize]
+    pub(super) fn value(&self, position: usize, value: Value) -> &ModularSum {
+        &self.values[position][value.0 as usize]
     }
 
     pub(super) fn blocks(&self) -> impl Iterator<Item = (usize, &'f Block)> {

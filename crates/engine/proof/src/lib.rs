@@ -186,11 +186,11 @@ fn unproved_check(
         return None;
     }
     let before = available::solve(function, &flow.cfg, executed, implied);
-    for (place, block) in function.blocks.iter().enumerate() {
-        let Some(before) = &before[place] else { continue };
-        let number = BlockId::at(place);
+    for (position, block) in function.blocks.iter().enumerate() {
+        let Some(before) = &before[position] else { continue };
+        let number = BlockId::at(position);
         let own = flow.loop_of(number).map(|of| &loops[of]);
-        for left_out in &executed[place].left_out {
+        for left_out in &executed[position].left_out {
             let operation = left_out.operation;
             let Op::Proved { access, base, low, high } = block.ops[operation] else { continue };
             let is_proved = left_out.known(before).hold(access, low, high)

@@ -48,8 +48,8 @@ impl ModularSum {
         let mut sum = self.offset(other.constant);
         for &(unknown, factor) in &other.terms {
             match sum.terms.binary_search_by_key(&unknown, |(unknown, _)| *unknown) {
-                Ok(place) => sum.terms[place].1 = sum.terms[place].1.wrapping_add(factor),
-                Err(place) => sum.terms.insert(place, (unknown, factor)),
+                Ok(position) => sum.terms[position].1 = sum.terms[position].1.wrapping_add(factor),
+                Err(position) => sum.terms.insert(position, (unknown, factor)),
             }
         }
         sum.terms.retain(|(_, factor)| *factor != 0);

@@ -88,8 +88,8 @@ impl<'f> Bounded<'f> {
     /// Whether `[base + low, base + high)` may be accessed in every iteration that comes to `block`.
     pub(super) fn may(&self, access: Access, block: BlockId, base: Value, (low, high): (i64, i64)) -> bool {
         let Some(iteration) = &self.iteration else { return true };
-        let Some(place) = iteration.place(block) else { return false };
-        let base = iteration.value(place, base);
+        let Some(position) = iteration.position(block) else { return false };
+        let base = iteration.value(position, base);
         let step = iteration.step(base);
         // What may be stored to may be loaded from, if loads may lie there.
         let [read, write] = self.bounds;
@@ -117,8 +117,8 @@ fn enter(function: &Function, cfg: &Cfg, witness: &VersionedLoop) -> Option<()> 
         && guard.writes.is_empty();
     let first = witness.header.0 as usize;
     let mut blocks = function.blocks.iter().enumerate().skip(first).take(witness.blocks as usize);
-    let is_entered_there = blocks.all(|(place, block)| {
-        let mut before = cfg.predecessors(place).iter().map(|before| BlockId::at(*before));
+    let is_entered_there = blocks.all(|(position, block)| {
+        let mut before = cfg.predecessors(position).iter().map(|before| BlockId::at(*before));
         block.is_bounded && before.all(|before| witness.has(before) || before == witness.guard)
     });
     (is_guarded && is_entered_there).then_some(())
@@ -175,14 +175,14 @@ impl Trip {
 
     /// Whether the exit's branch ends the loop in iteration `last` or before.
     fn ends_in_time(&self, guard: &Guard, iteration: &Iteration, witness: &VersionedLoop) -> Option<()> {
-        let place = iteration.place(witness.exit)?;
-        let (goes_on, is_unsigned) = self.test(iteration, place)?;
+        let position = iteration.position(witness.exit)?;
+        let (goes_on, is_unsigned) = self.test(iteration, position)?;
         let steps = (iteration.step(&self.counter)?, iteration.step(&self.end)?);
         let fits =
             |integers: Integers| if is_unsigned { integers.are_unsigned() } else { integers.are_signed() };
         // Where the counter must meet the end, no comparison is by size, and it goes no further.
         let is_ordered = goes_on == GoesOn::Differs || (fits(self.counters) && fits(self.ends));
-        let is_sound = iteration.always_passes(place) && steps == (self.step, 0) && is_ordered;
+        let is_sound = iteration.always_passes(position) && steps == (self.step, 0) && is_ordered;
         (is_sound && self.is_bounded(guard, goes_on)?).then_some(())
     }
 
@@ -212,12 +212,12 @@ impl Trip {
     }
 
     /// When the branch at the end of a block goes on with the loop, and whether it compares unsigned numbers.
-    fn test(&self, iteration: &Iteration, place: usize) -> Option<(GoesOn, bool)> {
-        let (_, block) = iteration.blocks().nth(place)?;
+    fn test(&self, iteration: &Iteration, position: usize) -> Option<(GoesOn, bool)> {
+        let (_, block) = iteration.blocks().nth(position)?;
         let Terminator::Branch { condition, taken, otherwise } = block.terminator else { return None };
-        let [if_taken, if_not] = [taken, otherwise].map(|next| iteration.place(next).is_some());
+        let [if_taken, if_not] = [taken, otherwise].map(|next| iteration.position(next).is_some());
         let Op::Binary(op, x, y) = block.ops[condition.0 as usize] else { return None };
-        let [x, y] = [x, y].map(|value| iteration.value(place, value));
+        let [x, y] = [x, y].map(|value| iteration.value(position, value));
         // As if the counter were on the left.
         let is_left = *x == self.counter && *y == self.end;
         if if_taken == if_not || !(is_left || (*y == self.counter && *x == self.end)) {

@@ -5,7 +5,7 @@ use antares_profile::syscall_name;
 
 use crate::{
     names::Namer,
-    report::{CallTold, Frame, Word},
+    report::{DecodedCall, Frame, Word},
 };
 
 /// What an argument is.
@@ -145,27 +145,27 @@ pub(crate) fn has_failed(call: &SystemCall) -> bool {
 }
 
 /// A system call for people and tools.
-pub(crate) fn tell(call: &SystemCall, namer: &Namer<'_>) -> CallTold {
+pub(crate) fn decode_call(call: &SystemCall, namer: &Namer<'_>) -> DecodedCall {
     let place: Vec<Frame> = namer.innermost(&call.stack, call.vm);
-    let mut told: Vec<(Word, String)> = arguments(call.number)
+    let mut decoded: Vec<(Word, String)> = arguments(call.number)
         .iter()
         .map(|(name, index, kind)| ((*name).into(), text(*kind, call.arguments[*index])))
         .collect();
     if let Some(room) = call.room {
-        told.push(("room".into(), room.to_string()));
+        decoded.push(("room".into(), room.to_string()));
     }
     for word in &call.words {
-        told.push(("arg".into(), String::from_utf8_lossy(word).into_owned()));
+        decoded.push(("arg".into(), String::from_utf8_lossy(word).into_owned()));
     }
     if call.number == 2177 {
-        told.push(("text".into(), String::from_utf8_lossy(&call.data).into_owned()));
+        decoded.push(("text".into(), String::from_utf8_lossy(&call.data).into_owned()));
     }
-    CallTold {
+    DecodedCall {
         index: call.index,
         vm: call.vm,
         number: call.number,
         name: syscall_name(call.number).map(Into::into),
-        arguments: told,
+        arguments: decoded,
         result: call.result,
         result_name: call.result.and_then(|result| result_name(call.number, result)).map(Into::into),
         length: call.length,

@@ -6,7 +6,7 @@ use antares_program::{Op, Reg};
 use crate::{names::Namer, report::Frame};
 
 /// Instructions that are looked at behind a branch.
-const LOOKED_AT_MAX: usize = 64;
+const SCANNED_MAX: usize = 64;
 
 /// Beginnings of names of functions that pass on what others have decided.
 const RUNTIME: [&str; 33] = [
@@ -94,7 +94,7 @@ pub(crate) fn top(stack: &Stack) -> Option<(u32, u64)> {
 
 /// Whether the code at `pc` writes to `register` before it reads it or goes elsewhere.
 fn is_overwritten(register: Reg, program: u32, mut pc: u64, vm: u64, namer: &Namer<'_>) -> bool {
-    for _ in 0..LOOKED_AT_MAX {
+    for _ in 0..SCANNED_MAX {
         let Some(it) = namer.instruction(program, pc, vm) else { return false };
         if [it.rs1, it.rs2, it.rs3, it.rs4].contains(&register) {
             return false;

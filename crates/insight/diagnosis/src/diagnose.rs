@@ -48,17 +48,17 @@ pub fn diagnose(inputs: &Inputs<'_>) -> Option<Diagnosis> {
     let namer = Namer::new(evidence, inputs.programs, inputs.cells, inputs.source);
     let (vm, others) = evidence.vms.split_last()?;
     let teller = Teller { inputs, namer: &namer };
-    let told = teller.child(vm);
+    let child = teller.child(vm);
     let fault = fault(vm);
     let (has_names, has_lines) = namer.has(vm.program);
-    let summary = teller.summary(vm, &told);
+    let summary = teller.summary(vm, &child);
     let stack = namer.stack(&vm.stack, vm.id);
     let steps = evidence.steps.iter().map(|step| teller.step(step, vm.id)).collect();
     Some(Diagnosis {
         summary,
-        source: teller.source(&told.place),
-        ending: told.ending,
-        place: told.place,
+        source: teller.source(&child.place),
+        ending: child.ending,
+        place: child.place,
         stack,
         stack_left_out: vm.stack.left_out,
         instruction: Instruction {
@@ -69,11 +69,11 @@ pub fn diagnose(inputs: &Inputs<'_>) -> Option<Diagnosis> {
             fault_at: fault.and_then(faults::address).map(|at| namer.what_is_at(at, vm.id, vm.program)),
         },
         value: vm.value.as_ref().map(|value| teller.value(value, vm.id)),
-        branch: told.branch,
-        system_call: told.system_call,
-        system_calls: evidence.system_calls.iter().map(|call| calls::tell(call, &namer)).collect(),
+        branch: child.branch,
+        system_call: child.system_call,
+        system_calls: evidence.system_calls.iter().map(|call| calls::decode_call(call, &namer)).collect(),
         system_calls_left_out: evidence.system_calls_left_out,
-        registers: told_registers(vm),
+        registers: registers_of(vm),
         children: others.iter().map(|vm| teller.child(vm)).collect(),
         javascript: Vec::new(),
         steps,
@@ -84,9 +84,9 @@ pub fn diagnose(inputs: &Inputs<'_>) -> Option<Diagnosis> {
     })
 }
 
-fn told_registers(vm: &Vm) -> Vec<Register> {
-    let told = REGISTERS.iter().zip(vm.registers);
-    told.map(|(name, value)| Register { name: (*name).into(), value }).collect()
+fn registers_of(vm: &Vm) -> Vec<Register> {
+    let registers = REGISTERS.iter().zip(vm.registers);
+    registers.map(|(name, value)| Register { name: (*name).into(), value }).collect()
 }
 
 fn fault(vm: &Vm) -> Option<Fault> {
@@ -152,7 +152,7 @@ impl Teller<'_> {
         let made = match vm.value.as_ref().map(|value| &value.made) {
             Some(Made::Code { stack }) => self.namer.stack(stack, vm.id),
             Some(Made::SystemCall(index) | Made::Memory { system_call: Some(index), .. }) => {
-                self.place_of_call(*index)
+                self.frames_of_call(*index)
             }
             _ => Vec::new(),
         };
@@ -165,7 +165,7 @@ impl Teller<'_> {
         }
     }
 
-    fn place_of_call(&self, index: u64) -> Vec<Frame> {
+    fn frames_of_call(&self, index: u64) -> Vec<Frame> {
         let mut calls = self.inputs.evidence.system_calls.iter();
         let call = calls.find(|call| call.index == index);
         call.map(|call| self.namer.innermost(&call.stack, call.vm)).unwrap_or_default()
@@ -230,9 +230,9 @@ impl Teller<'_> {
         codes::of_ckb_std(code).filter(|_| is_std).map(|meaning| (meaning.to_owned(), "ckb-std".to_owned()))
     }
 
-    fn summary(&self, vm: &Vm, told: &Child) -> String {
-        let place = told.place.first().map(where_it_is).unwrap_or_default();
-        match (&vm.ending, &told.ending) {
+    fn summary(&self, vm: &Vm, child: &Child) -> String {
+        let place = child.place.first().map(where_it_is).unwrap_or_default();
+        match (&vm.ending, &child.ending) {
             (Ended::Exit(code), Ending { meaning, .. }) => exit_summary(*code, meaning.as_deref(), &place),
             (Ended::Error { name, fault, .. }, _) => {
                 format!("{},{place}", faults::words(vm, self.name(name), *fault, self.namer))
@@ -244,7 +244,7 @@ impl Teller<'_> {
         let (made, place, system_call, address) = match &value.made {
             Made::Before => ("before", Vec::new(), None, None),
             Made::Code { stack } => ("code", self.namer.stack(stack, vm), None, None),
-            Made::SystemCall(index) => ("system_call", self.place_of_call(*index), Some(*index), None),
+            Made::SystemCall(index) => ("system_call", self.frames_of_call(*index), Some(*index), None),
             Made::Memory { address, system_call } => ("memory", Vec::new(), *system_call, Some(*address)),
         };
         // What a computation was made of says more than where it was made.

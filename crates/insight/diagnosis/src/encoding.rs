@@ -5,11 +5,11 @@ use std::io;
 use crate::{
     Diagnosis, ErrorCodes,
     diagnose::where_it_is,
-    report::{Branch, CallTold, Child, Frame, SourceLine, Value},
+    report::{Branch, Child, DecodedCall, Frame, SourceLine, Value},
 };
 
 /// Functions of a place, and of a stack, that a shortened diagnosis has.
-const PLACE_SHORT: usize = 8;
+const FRAMES_SHORT: usize = 8;
 const STACK_SHORT: usize = 32;
 
 /// System calls that it has; the one that decided stays besides.
@@ -58,7 +58,7 @@ impl Diagnosis {
     #[must_use]
     pub fn into_json(mut self, bytes_max: usize) -> Option<String> {
         let steps: [fn(&mut Self); 4] =
-            [Self::without_steps, Self::with_short_places, Self::with_few_calls, Self::with_short_names];
+            [Self::without_steps, Self::shorten_frames, Self::with_few_calls, Self::with_short_names];
         for step in steps {
             if let Some(json) = self.json_within(bytes_max) {
                 return Some(json);
@@ -118,17 +118,17 @@ impl Diagnosis {
         self.steps.clear();
     }
 
-    fn with_short_places(&mut self) {
+    fn shorten_frames(&mut self) {
         self.stack_left_out = shorten(&mut self.stack, STACK_SHORT).saturating_add(self.stack_left_out);
-        shorten(&mut self.place, PLACE_SHORT);
+        shorten(&mut self.place, FRAMES_SHORT);
         self.value.iter_mut().for_each(shorten_value);
         self.branch.iter_mut().for_each(shorten_branch);
         for call in &mut self.system_calls {
-            shorten(&mut call.place, PLACE_SHORT);
+            shorten(&mut call.place, FRAMES_SHORT);
         }
         for Child { place, stack, branch, .. } in &mut self.children {
-            shorten(place, PLACE_SHORT);
-            shorten(stack, PLACE_SHORT);
+            shorten(place, FRAMES_SHORT);
+            shorten(stack, FRAMES_SHORT);
             branch.iter_mut().for_each(shorten_branch);
         }
     }
@@ -137,8 +137,8 @@ impl Diagnosis {
         // The exception that came last.
         self.javascript.drain(..self.javascript.len().saturating_sub(1));
         for stack in &mut self.javascript {
-            let left_out = stack.frames.len().saturating_sub(PLACE_SHORT);
-            stack.frames.truncate(PLACE_SHORT);
+            let left_out = stack.frames.len().saturating_sub(FRAMES_SHORT);
+            stack.frames.truncate(FRAMES_SHORT);
             stack.left_out = stack.left_out.saturating_add(left_out as u64);
         }
         let skipped = self.system_calls.len().saturating_sub(SYSTEM_CALLS_SHORT);
@@ -163,7 +163,7 @@ impl Diagnosis {
             frames.extend(place.iter_mut().chain(&mut left.place).chain(&mut right.place));
         }
         frames.extend(self.value.iter_mut().flat_map(|value| &mut value.place));
-        for CallTold { arguments, place, data, .. } in &mut self.system_calls {
+        for DecodedCall { arguments, place, data, .. } in &mut self.system_calls {
             arguments.iter_mut().for_each(|(_, text)| cut(text, NAME_SHORT));
             cut(data, NAME_SHORT);
             frames.extend(place);
@@ -195,12 +195,12 @@ pub(crate) fn exit_summary(code: i8, meaning: Option<&str>, place: &str) -> Stri
 pub(crate) fn lines_around(text: &str, line: u32) -> Vec<SourceLine> {
     let (first, last) = (line.saturating_sub(LINES_AROUND).max(1), line.saturating_add(LINES_AROUND));
     let numbered = text.lines().zip(1_u32..).filter(|(_, number)| (first..=last).contains(number));
-    let told = |(text, number): (&str, u32)| SourceLine {
+    let decoded = |(text, number): (&str, u32)| SourceLine {
         line: number,
         text: text.to_owned(),
         is_place: number == line,
     };
-    numbered.map(told).collect()
+    numbered.map(decoded).collect()
 }
 
 /// Keeps the innermost. Gives how many go.
@@ -211,11 +211,11 @@ fn shorten(frames: &mut Vec<Frame>, most: usize) -> u64 {
 }
 
 fn shorten_value(value: &mut Value) {
-    shorten(&mut value.place, PLACE_SHORT);
+    shorten(&mut value.place, FRAMES_SHORT);
 }
 
 fn shorten_branch(branch: &mut Branch) {
-    shorten(&mut branch.place, PLACE_SHORT);
+    shorten(&mut branch.place, FRAMES_SHORT);
     shorten_value(&mut branch.left);
     shorten_value(&mut branch.right);
 }
@@ -242,8 +242,8 @@ mod tests {
         }
     }
 
-    fn call(index: u64, frames: &[Frame]) -> CallTold {
-        CallTold {
+    fn call(index: u64, frames: &[Frame]) -> DecodedCall {
+        DecodedCall {
             index,
             vm: 0,
             number: 2074,
@@ -321,12 +321,15 @@ mod tests {
         let huge = diagnosis(&"\u{1}".repeat(512), 1000, 64);
         let json = huge.into_json(256 << 10).unwrap();
         assert!(json.len() <= 256 << 10);
-        let told = Diagnosis::from_json(&json).unwrap();
-        assert!(told.is_shortened);
-        assert_eq!(told.system_calls.first().unwrap().index, 0, "the one that decided");
-        assert_eq!(told.system_calls.last().unwrap().index, 63);
-        assert_eq!((told.stack.len(), told.stack_left_out), (STACK_SHORT, 1 + 1000 - STACK_SHORT as u64));
-        assert_eq!(told.system_calls_left_out, 7 + 56);
+        let decoded = Diagnosis::from_json(&json).unwrap();
+        assert!(decoded.is_shortened);
+        assert_eq!(decoded.system_calls.first().unwrap().index, 0, "the one that decided");
+        assert_eq!(decoded.system_calls.last().unwrap().index, 63);
+        assert_eq!(
+            (decoded.stack.len(), decoded.stack_left_out),
+            (STACK_SHORT, 1 + 1000 - STACK_SHORT as u64)
+        );
+        assert_eq!(decoded.system_calls_left_out, 7 + 56);
         assert_eq!(diagnosis("main", 1, 1).into_json(10), None);
     }
 
@@ -334,11 +337,11 @@ mod tests {
     fn a_table_and_sources_can_come_later() {
         let codes = ErrorCodes::parse("5 = TooSmall\n").unwrap();
         let source = |file: &str| (file == "main.c").then(|| "one\ntwo\nthree\nfour\n".to_owned());
-        let told = diagnosis("main", 1, 0).with_codes(&codes).with_source(&source);
-        assert_eq!(told.summary, "exit code 5 (TooSmall), decided in main (main.c:3)");
-        assert_eq!(told.ending.meaning_from.as_deref(), Some("script"));
+        let decoded = diagnosis("main", 1, 0).with_codes(&codes).with_source(&source);
+        assert_eq!(decoded.summary, "exit code 5 (TooSmall), decided in main (main.c:3)");
+        assert_eq!(decoded.ending.meaning_from.as_deref(), Some("script"));
         let places: Vec<_> =
-            told.source.iter().filter(|line| line.is_place).map(|line| &*line.text).collect();
-        assert_eq!((told.source.len(), places), (4, vec!["three"]));
+            decoded.source.iter().filter(|line| line.is_place).map(|line| &*line.text).collect();
+        assert_eq!((decoded.source.len(), places), (4, vec!["three"]));
     }
 }

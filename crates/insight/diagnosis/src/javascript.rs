@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use crate::{
     Diagnosis,
     encoding::lines_around,
-    report::{JavaScriptFrame, JavaScriptStack, OriginalPlace},
+    report::{JavaScriptFrame, JavaScriptStack, OriginalLocation},
 };
 
 /// Stacks that are told, those that were printed last.
@@ -35,7 +35,7 @@ impl Diagnosis {
     #[must_use]
     pub fn with_originals(
         mut self,
-        original: &dyn Fn(&JavaScriptFrame) -> Option<OriginalPlace>,
+        original: &dyn Fn(&JavaScriptFrame) -> Option<OriginalLocation>,
         text: &dyn Fn(&JavaScriptFrame) -> Option<String>,
     ) -> Self {
         for stack in &mut self.javascript {
@@ -141,7 +141,7 @@ fn cut(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(debug: &[&str]) -> Vec<String> {
+    fn decoded(debug: &[&str]) -> Vec<String> {
         let frame = |frame: &JavaScriptFrame| {
             let JavaScriptFrame { function, file, line, column, is_native, .. } = frame;
             let numbers: Vec<_> = [line, column].into_iter().flatten().map(u32::to_string).collect();
@@ -165,7 +165,7 @@ mod tests {
             "checking failed on src/qjs.c:478, code = -7",
         ];
         let stack = "Error: no| inner(<run_from_file> ), outer(- 19), new A(a b.js 3:14), map(- native)";
-        assert_eq!(told(&debug), [stack]);
+        assert_eq!(decoded(&debug), [stack]);
     }
 
     #[test]
@@ -173,17 +173,23 @@ mod tests {
         let debug = [
             "    at main (:30)\n    at <anonymous> (:45)\n\nCaused by:     at step (:39)\n    at main (:28)",
         ];
-        assert_eq!(told(&debug), ["-| main(- 30), <anonymous>(- 45)", "Caused by:| step(- 39), main(- 28)"]);
+        assert_eq!(
+            decoded(&debug),
+            ["-| main(- 30), <anonymous>(- 45)", "Caused by:| step(- 39), main(- 28)"]
+        );
         let debug = ["one word", "    at f (a:1)", "other", "E: x\ny", "    at g (a:2)\n", "    at h (a:3)"];
-        assert_eq!(told(&debug), ["-| f(a 1)", "E: x\ny| g(a 2), h(a 3)"]);
+        assert_eq!(decoded(&debug), ["-| f(a 1)", "E: x\ny| g(a 2), h(a 3)"]);
     }
 
     #[test]
     fn other_lines_are_no_stack() {
-        assert_eq!(told(&["", "    at", "    at x", "  at f (a:1)", "we are at f (a:1)"]), [] as [&str; 0]);
+        assert_eq!(
+            decoded(&["", "    at", "    at x", "  at f (a:1)", "we are at f (a:1)"]),
+            [] as [&str; 0]
+        );
         // Numbers that are none.
         assert_eq!(
-            told(&["    at f (a:0)\n    at g (a:99999999999)\n    at h (:+1)"]),
+            decoded(&["    at f (a:0)\n    at g (a:99999999999)\n    at h (:+1)"]),
             ["-| f(a:0 ), g(a:99999999999 ), h(:+1 )"]
         );
     }

@@ -29,7 +29,7 @@ pub struct Diagnosis {
     /// Number of the system call that decided.
     pub system_call: Option<u64>,
     /// The last system calls, in order.
-    pub system_calls: Vec<CallTold>,
+    pub system_calls: Vec<DecodedCall>,
     /// System calls before those.
     pub system_calls_left_out: u64,
     /// Registers at the end.
@@ -143,7 +143,7 @@ pub struct Branch {
 
 /// A system call, decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CallTold {
+pub struct DecodedCall {
     /// Its number in the run, from 0.
     pub index: u64,
     /// The VM that made it.
@@ -232,12 +232,12 @@ pub struct JavaScriptFrame {
     /// Whether it is a function of QuickJS.
     pub is_native: bool,
     /// Where that comes from, by a source map.
-    pub original: Option<OriginalPlace>,
+    pub original: Option<OriginalLocation>,
 }
 
 /// A place in what an author wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OriginalPlace {
+pub struct OriginalLocation {
     /// The file.
     pub file: String,
     /// Line, from 1.

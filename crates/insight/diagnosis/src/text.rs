@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use crate::{
     Diagnosis,
     diagnose::{line, where_it_is},
-    report::{Branch, CallTold, Child, Ending, Frame, JavaScriptFrame, JavaScriptStack, SourceLine, Value},
+    report::{
+        Branch, Child, DecodedCall, Ending, Frame, JavaScriptFrame, JavaScriptStack, SourceLine, Value,
+    },
 };
 
 /// Calls and system calls in the short form.
@@ -28,7 +30,7 @@ impl Diagnosis {
         let _ = write!(text, "  calls\n{calls}");
         self.write_system_calls(&mut text, SHORT_SYSTEM_CALLS);
         for child in self.children.iter().filter(|child| has_failed(&child.ending)) {
-            let _ = writeln!(text, "  {}", told(child));
+            let _ = writeln!(text, "  {}", describe_child(child));
         }
         text
     }
@@ -60,9 +62,10 @@ impl Diagnosis {
         }
         self.write_system_calls(&mut text, usize::MAX);
         for child in &self.children {
-            let _ = write!(text, "  {}\n{}", told(child), self.calls(&child.stack, SHORT_CALLS, true));
+            let _ =
+                write!(text, "  {}\n{}", describe_child(child), self.calls(&child.stack, SHORT_CALLS, true));
             if let Some(branch) = &child.branch {
-                let _ = writeln!(text, "    {}", branch_told(branch));
+                let _ = writeln!(text, "    {}", describe_branch(branch));
             }
         }
         self.write_registers(&mut text);
@@ -84,14 +87,14 @@ impl Diagnosis {
         let is_told = |value: &Value| is_short && self.ending.kind == "exit" && value.made == "code";
         if let Some(value) = self.value.as_ref().filter(|value| !is_told(value)) {
             let what = if self.ending.kind == "exit" { "code" } else { "address" };
-            let _ = writeln!(text, "  {what} {}", value_told(value));
+            let _ = writeln!(text, "  {what} {}", describe_value(value));
         }
         if let Some(branch) = &self.branch {
-            let _ = writeln!(text, "  {}", branch_told(branch));
+            let _ = writeln!(text, "  {}", describe_branch(branch));
         }
         let decided = self.system_calls.iter().find(|call| Some(call.index) == self.system_call);
         if let Some(call) = decided {
-            let _ = writeln!(text, "  system call {}", call_told(call));
+            let _ = writeln!(text, "  system call {}", describe_call(call));
         }
     }
 
@@ -141,7 +144,7 @@ impl Diagnosis {
     fn write_system_calls(&self, text: &mut String, max: usize) {
         // In short: without the exit that everything else is about.
         let is_exit =
-            |call: &&CallTold| call.number == 93 && call.vm == self.ending.vm && max == SHORT_SYSTEM_CALLS;
+            |call: &&DecodedCall| call.number == 93 && call.vm == self.ending.vm && max == SHORT_SYSTEM_CALLS;
         let calls: Vec<_> = self.system_calls.iter().filter(|call| !is_exit(call)).collect();
         let skipped = calls.len().saturating_sub(max);
         let before = self.system_calls_left_out + skipped as u64;
@@ -154,15 +157,15 @@ impl Diagnosis {
             if before > 0 { format!(" ({before} before)") } else { String::new() }
         );
         for call in calls.into_iter().skip(skipped) {
-            let _ = writeln!(text, "    {}", call_told(call));
+            let _ = writeln!(text, "    {}", describe_call(call));
         }
     }
 
     fn write_registers(&self, text: &mut String) {
         text.push_str("  registers\n");
         for four in self.registers.chunks(4) {
-            let told = four.iter().map(|it| format!("{:>4} {:#018x}", it.name, it.value));
-            let _ = writeln!(text, "    {}", told.collect::<Vec<_>>().join("  "));
+            let registers = four.iter().map(|it| format!("{:>4} {:#018x}", it.name, it.value));
+            let _ = writeln!(text, "    {}", registers.collect::<Vec<_>>().join("  "));
         }
     }
 
@@ -216,7 +219,7 @@ fn has_failed(ending: &Ending) -> bool {
 }
 
 /// How another VM ended.
-fn told(child: &Child) -> String {
+fn describe_child(child: &Child) -> String {
     let Ending { vm, exit_code, error, meaning, .. } = &child.ending;
     let how = match (exit_code, error) {
         (Some(code), _) => format!("exited with {code}"),
@@ -229,7 +232,7 @@ fn told(child: &Child) -> String {
 }
 
 /// A value and where it came from.
-fn value_told(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     let number = number(value.value);
     let call = value.system_call.map(|index| format!("system call #{index}"));
     match (&*value.made, call, value.address) {
@@ -247,19 +250,19 @@ fn value_told(value: &Value) -> String {
     }
 }
 
-fn branch_told(branch: &Branch) -> String {
+fn describe_branch(branch: &Branch) -> String {
     let place = branch.place.first().map(where_it_is).unwrap_or_default();
     let taken = if branch.is_taken { "taken" } else { "not taken" };
     let side = |name: &str, value: &Value| match name {
         "zero" => String::new(),
-        _ => format!("; {name} = {}", value_told(value)),
+        _ => format!("; {name} = {}", describe_value(value)),
     };
     let (left, right) =
         (side(&branch.left_register, &branch.left), side(&branch.right_register, &branch.right));
     format!("branch {} was {taken}{place}{left}{right}", branch.text)
 }
 
-fn call_told(call: &CallTold) -> String {
+fn describe_call(call: &DecodedCall) -> String {
     let name = call.name.as_deref().map_or_else(|| format!("system call {}", call.number), ToOwned::to_owned);
     let arguments: Vec<_> = call.arguments.iter().map(|(name, value)| format!("{name} {value}")).collect();
     let result = match (call.result, &call.result_name) {

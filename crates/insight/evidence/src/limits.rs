@@ -22,7 +22,7 @@ pub const STACK_OUTER_MAX: usize = 16;
 pub const STACK_INNER_MAX: usize = 48;
 
 /// Calls that are kept for the place of a value, a branch or a system call.
-pub const PLACE_CALLS_MAX: usize = 12;
+pub const STACK_CALLS_MAX: usize = 12;
 
 /// Programs of a run.
 pub const PROGRAMS_MAX: usize = 256;

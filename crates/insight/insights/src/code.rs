@@ -43,7 +43,7 @@ impl<'a> Code<'a> {
         Finding {
             rule,
             function: self.name(at),
-            place: self.place(at),
+            location: self.location(at),
             address: Some(at),
             cycles,
             saves: None,
@@ -97,7 +97,7 @@ impl<'a> Code<'a> {
     }
 
     /// `file:line` of `pc`.
-    pub(crate) fn place(&self, pc: u64) -> Option<String> {
+    pub(crate) fn location(&self, pc: u64) -> Option<String> {
         let line = self.symbols.locate(pc).into_iter().next()?.line?;
         (line.line > 0).then(|| format!("{}:{}", line.file, line.line))
     }

@@ -93,7 +93,7 @@ pub(crate) fn branches(program: &Program, counts: &BTreeMap<u64, u64>) -> Vec<Br
     flow.mark_overlaps(program);
     flow.connect();
     flow.solve();
-    flow.told()
+    flow.rows()
 }
 
 impl Flow {
@@ -213,14 +213,14 @@ impl Flow {
         Some([from, to])
     }
 
-    fn told(&self) -> Vec<BranchRuns> {
+    fn rows(&self) -> Vec<BranchRuns> {
         let branches = self.lines.values().filter(|line| line.is_branch);
-        let told = branches.map(|line| {
+        let rows = branches.map(|line| {
             let runs = |side: usize| self.edges[*line.out.edges.get(side)?].runs;
             let is_whole = line.out.edges.len() == 2;
             let sides = if is_whole { [runs(0), runs(1)] } else { [None, None] };
             BranchRuns { pc: line.last, ran: line.ended, sides }
         });
-        told.collect()
+        rows.collect()
     }
 }

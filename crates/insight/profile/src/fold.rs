@@ -29,8 +29,8 @@ impl Profile {
         let mut least = (total >> FOLD_SHARE).max(1);
         loop {
             let is_last = least > total;
-            let kept = self.kept(&subtree, least);
-            let (folded, places) = self.folded(&kept, &frames, &is_leaf);
+            let retained = self.retained(&subtree, least);
+            let (folded, places) = self.folded(&retained, &frames, &is_leaf);
             if is_last || folded.nodes.len() <= nodes_max {
                 *self = folded;
                 return places;
@@ -70,22 +70,22 @@ impl Profile {
 
     /// Whether each node stays as a caller: it is no code, or costs at least `least`, or such a one stands on
     /// it.
-    fn kept(&self, subtree: &[u64], least: u64) -> Vec<bool> {
+    fn retained(&self, subtree: &[u64], least: u64) -> Vec<bool> {
         let both = self.nodes.iter().zip(subtree);
-        let mut kept: Vec<bool> = both
+        let mut retained: Vec<bool> = both
             .map(|(node, cycles)| *cycles >= least || !matches!(node.frame, Frame::Code { .. }))
             .collect();
         for (index, node) in self.nodes.iter().enumerate().rev() {
             if let Some(parent) = node.parent {
-                kept[parent.0 as usize] |= kept[index];
+                retained[parent.0 as usize] |= retained[index];
             }
         }
-        kept
+        retained
     }
 
     fn folded(
         &self,
-        kept: &[bool],
+        retained: &[bool],
         frames: &HashMap<Frame, Frame>,
         is_leaf: &[bool],
     ) -> (Self, Vec<Option<NodeId>>) {
@@ -96,7 +96,7 @@ impl Profile {
         let mut places = Vec::with_capacity(self.nodes.len());
         for (index, node) in self.nodes.iter().enumerate() {
             let below = node.parent.and_then(|parent| homes[parent.0 as usize]);
-            let stays = kept[index] && is_caller[index];
+            let stays = retained[index] && is_caller[index];
             homes.push(if stays { folded.child(below, node.frame) } else { below });
             let place = is_leaf[index].then(|| {
                 let frame = frames.get(&node.frame).copied().unwrap_or(node.frame);
@@ -176,8 +176,8 @@ mod tests {
         assert!(profile.nodes().len() <= 20, "{}", profile.nodes().len());
         assert_eq!(by_function(&profile), functions);
         let stack = [code(1 << 20), code((1 << 16) + 7), code(128)];
-        let kept = (0..).map(NodeId).take(profile.nodes().len()).find(|id| profile.stack(*id) == stack);
-        assert_eq!(profile.node(kept.unwrap()).unwrap().value.cycles, 100_000);
+        let retained = (0..).map(NodeId).take(profile.nodes().len()).find(|id| profile.stack(*id) == stack);
+        assert_eq!(profile.node(retained.unwrap()).unwrap().value.cycles, 100_000);
         for (node, place) in whole.nodes().iter().zip(places) {
             assert_eq!(place.is_some(), !node.value.is_zero());
             assert!(place.is_none_or(|id| profile.node(id).unwrap().frame == node.frame));

@@ -179,7 +179,7 @@ impl Profile {
 
     /// Adds all of `other` on top of the node `root`.
     pub fn merge_under(&mut self, root: Option<NodeId>, other: &Self) {
-        let moved = self.place_under(root, other);
+        let moved = self.graft(root, other);
         for (node, id) in other.nodes.iter().zip(moved) {
             match id {
                 Some(id) => self.spend(id, node.value),
@@ -200,7 +200,7 @@ impl Profile {
 
     /// Gives the stacks of `other` their nodes on top of `root`, by their number there; none where there is
     /// no room.
-    pub fn place_under(&mut self, root: Option<NodeId>, other: &Self) -> Vec<Option<NodeId>> {
+    pub fn graft(&mut self, root: Option<NodeId>, other: &Self) -> Vec<Option<NodeId>> {
         let programs: Vec<Option<ProgramId>> =
             other.programs.iter().map(|program| self.program(program)).collect();
         let mut moved: Vec<Option<NodeId>> = Vec::with_capacity(other.nodes.len());

@@ -12,7 +12,7 @@ use antares_pool::{
     job::{CompileJob, CompileLimits, CompileReport, CompileSummary, CompileTask, Stage},
     serve,
 };
-use antares_sandbox::{Jail, Policy, SandboxError, compile_file_bytes_max};
+use antares_sandbox::{Confinement, Policy, SandboxError, compile_file_bytes_max};
 
 pub mod sample;
 
@@ -51,10 +51,10 @@ impl Worker for CompileWorker {
     type Job = CompileJob;
     type Report = CompileReport;
 
-    fn jail(&self, job: &CompileJob) -> Result<Jail, SandboxError> {
+    fn confinement(&self, job: &CompileJob) -> Result<Confinement, SandboxError> {
         // One thread uses at most a second of processor time in a second.
         let cpu_seconds_max = job.limits.wall_ms_max.div_ceil(1000) + 1;
-        Jail::new(Policy::compile(job.limits.memory_bytes_max, cpu_seconds_max, files_of(job.task)))
+        Confinement::new(Policy::compile(job.limits.memory_bytes_max, cpu_seconds_max, files_of(job.task)))
     }
 
     fn work(&mut self, job: CompileJob, files: &Files) -> Result<CompileReport, String> {

@@ -17,7 +17,7 @@ use antares_pool::{
     job::{RunOutcome, RunReport, RunWorkerJob, RunWorkerReport, VerifyReport},
     serve,
 };
-use antares_sandbox::{CALL_OFFSET, CONTROL_FD, EXTRA_FD, Jail, Policy, SandboxError};
+use antares_sandbox::{CALL_OFFSET, CONTROL_FD, Confinement, EXTRA_FD, Policy, SandboxError};
 
 /// Where the memory is that is shared with the supervisor.
 static SHARED: AtomicUsize = AtomicUsize::new(0);
@@ -51,10 +51,10 @@ impl Worker for Hostile {
     type Job = RunWorkerJob;
     type Report = RunWorkerReport;
 
-    fn jail(&self, job: &RunWorkerJob) -> Result<Jail, SandboxError> {
-        let RunWorkerJob::Run(job) = job else { return Jail::new(Policy::run_load()) };
+    fn confinement(&self, job: &RunWorkerJob) -> Result<Confinement, SandboxError> {
+        let RunWorkerJob::Run(job) = job else { return Confinement::new(Policy::run_load()) };
         let stage = job.args.first().map(Vec::as_slice).unwrap_or_default();
-        Jail::new(match stage {
+        Confinement::new(match stage {
             b"compile" => Policy::compile(1 << 30, 10, 0),
             b"load-without-seccomp" => Policy { rules: Policy::zygote().rules, ..Policy::run_load() },
             b"load-without-rlimits" => Policy { limits: Vec::new(), ..Policy::run_load() },
@@ -75,7 +75,7 @@ impl Worker for Hostile {
             if stage == "run-unsealed" {
                 load_unsealed();
             }
-            let run = Jail::new(policy).map_err(|error| error.to_string())?;
+            let run = Confinement::new(policy).map_err(|error| error.to_string())?;
             // SAFETY: the run stage closes nothing.
             unsafe { run.lock_in(files.zygote()) }.map_err(|error| error.to_string())?;
         }

@@ -11,8 +11,8 @@ use std::{
 };
 
 use antares_sandbox::{
-    CONTROL_FD, ELF_FD, EXTRA_FD, EXTRA_FDS_MAX, Jail, Layer, LayerStatus, SandboxError, exit_now, place,
-    separate_core,
+    CONTROL_FD, Confinement, ELF_FD, EXTRA_FD, EXTRA_FDS_MAX, Layer, LayerStatus, SandboxError, exit_now,
+    move_to, separate_core,
 };
 use bytes::Bytes;
 use rustix::process::Pid;
@@ -37,8 +37,8 @@ pub trait Worker {
     /// can be trusted; the files beside it cannot.
     ///
     /// # Errors
-    /// As [`Jail::new`].
-    fn jail(&self, job: &Self::Job) -> Result<Jail, SandboxError>;
+    /// As [`Confinement::new`].
+    fn confinement(&self, job: &Self::Job) -> Result<Confinement, SandboxError>;
 
     /// Does `job`. Called again for a child that stays, with the same files.
     ///
@@ -136,7 +136,7 @@ impl Files {
         self.channel.memory()
     }
 
-    /// The process id of the zygote, for [`Jail::lock_in`].
+    /// The process id of the zygote, for [`Confinement::lock_in`].
     #[must_use]
     pub fn zygote(&self) -> Pid {
         self.zygote
@@ -199,9 +199,9 @@ unsafe fn arrive(zygote: Pid, spawn: Spawn, fds: &[OwnedFd]) -> io::Result<Files
     }
     // SAFETY: the caller vouches for the owners of these numbers.
     unsafe {
-        place(null, 0)?;
+        move_to(null, 0)?;
         for (fd, number) in fds.iter().zip(numbers) {
-            place(fd.as_fd(), number)?;
+            move_to(fd.as_fd(), number)?;
         }
     }
     let file = |number| {
@@ -230,14 +230,14 @@ unsafe fn serve_jobs<W: Worker>(worker: &mut W, layers: &[LayerStatus], files: &
             .map_err(|error| format!("cannot read the job: {error}"))
     };
     let mut job = read()?;
-    let jail = worker.jail(&job).map_err(|error| error.to_string())?;
+    let confinement = worker.confinement(&job).map_err(|error| error.to_string())?;
     let stands = |layer| layers.iter().any(|status| status.layer == layer && status.active);
     if stands(Layer::CoreScheduling) {
         // Until now it shares its zygote's, with all other children.
         separate_core().map_err(|error| error.to_string())?;
     }
     // SAFETY: the caller vouches for all descriptors but the kept ones.
-    let own = unsafe { jail.lock_in(files.zygote) }.map_err(|error| error.to_string())?;
+    let own = unsafe { confinement.lock_in(files.zygote) }.map_err(|error| error.to_string())?;
     if let Some(missing) = own.iter().find(|status| !status.active && stands(status.layer)) {
         return Err(format!("sandbox layer {missing}, but it stood in the zygote"));
     }

@@ -20,7 +20,7 @@ use antares_hosted::{
     job::{HostAnswer, HostCall, HostedJob, HostedNews},
     look::LookAsk,
 };
-use antares_sandbox::{Fork, Jail, Policy, exit_now, fork, place};
+use antares_sandbox::{Confinement, Fork, Policy, exit_now, fork, move_to};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -375,7 +375,7 @@ fn serve_forked(
     settle(ProcessKind::Zygote);
     for (pipe, number) in [(&reads, 0), (&writes, 1)] {
         // SAFETY: only the standard library's handles own these numbers, and nobody here uses those.
-        unsafe { place(pipe.as_fd(), number) }?;
+        unsafe { move_to(pipe.as_fd(), number) }?;
     }
     // They are closed with all others.
     let _ = (reads.into_raw_fd(), writes.into_raw_fd());
@@ -391,9 +391,9 @@ fn serve_forked(
 /// # Safety
 /// No other descriptor is used or closed by its owner after this call.
 unsafe fn lock_in(parent: Pid) -> io::Result<()> {
-    let jail = Jail::new(Policy::hosted()).map_err(io::Error::other)?;
+    let confinement = Confinement::new(Policy::hosted()).map_err(io::Error::other)?;
     // SAFETY: the caller vouches for the owners of descriptors.
-    unsafe { jail.lock_in(parent) }.map_err(io::Error::other)?;
+    unsafe { confinement.lock_in(parent) }.map_err(io::Error::other)?;
     Ok(())
 }
 

@@ -166,7 +166,7 @@ pub struct RunReport {
     pub native_cycles: u64,
     /// Cycles that count for the outcome and ran in the interpreter.
     pub interpreted_cycles: u64,
-    /// Why native code was left before the end, if it was: a `LeaveReason` name.
+    /// Why native code was left before the end, if it was: a `BailoutReason` name.
     pub restarted: Option<String>,
     /// What native code did not know, if it was left for such a place.
     pub seen: Option<Seen>,

@@ -10,7 +10,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use antares_sandbox::{CONTROL_FD, Fork, LayerStatus, die_with, exit_now, fork, place};
+use antares_sandbox::{CONTROL_FD, Fork, LayerStatus, die_with, exit_now, fork, move_to};
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 
 use crate::{
@@ -53,7 +53,7 @@ impl Spare {
             Fork::Parent(child) => child,
         };
         // SAFETY: the caller vouches for the number.
-        unsafe { place(ours.as_fd(), CONTROL_FD) }.map_err(ZygoteError::io("place a socket"))?;
+        unsafe { move_to(ours.as_fd(), CONTROL_FD) }.map_err(ZygoteError::io("place a socket"))?;
         let handle =
             pidfd_open(child, PidfdFlags::empty()).map_err(ZygoteError::io("open a child's pidfd"))?;
         Ok(Self { handle })
@@ -71,7 +71,7 @@ impl Spare {
     pub(crate) fn hang_up(&self) {
         // SAFETY: as in `send`; 1 is /dev/null. If it cannot be placed, the next spare child's socket takes
         // the number.
-        let _ = unsafe { place(BorrowedFd::borrow_raw(1), CONTROL_FD) };
+        let _ = unsafe { move_to(BorrowedFd::borrow_raw(1), CONTROL_FD) };
     }
 }
 
@@ -82,8 +82,9 @@ impl Spare {
 unsafe fn wait<W: Worker>(worker: &mut W, zygote: Pid, layers: &[LayerStatus], inbox: &OwnedFd) -> ! {
     // SAFETY: the caller vouches for the owners of descriptors; 1 is /dev/null. Receiving is allowed on 0
     // alone, and the zygote's ends of sockets shall not live on here.
-    let is_placed =
-        unsafe { place(inbox.as_fd(), 0).is_ok() && place(BorrowedFd::borrow_raw(1), CONTROL_FD).is_ok() };
+    let is_placed = unsafe {
+        move_to(inbox.as_fd(), 0).is_ok() && move_to(BorrowedFd::borrow_raw(1), CONTROL_FD).is_ok()
+    };
     if !is_placed || die_with(zygote).is_err() {
         exit_now(1);
     }
@@ -119,7 +120,7 @@ unsafe extern "C" fn populate(info: *mut libc::dl_phdr_info, _size: usize, _: *m
     };
     let relro = headers.iter().find(|header| header.p_type == libc::PT_GNU_RELRO).map(place);
     for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
-        let mut range = place(header);
+        let mut range = move_to(header);
         let advice = if header.p_flags & libc::PF_W != 0 {
             // What the loader made read-only stays so.
             range.start =

@@ -12,7 +12,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use antares_sandbox::{Jail, Policy};
+use antares_sandbox::{Confinement, Policy};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, getppid},
@@ -123,10 +123,10 @@ pub fn serve_standalone<J: DeserializeOwned, L>(
     let mut pipes = ParentPipes { from: pipe(0), to: pipe(1) };
     let job: J = frame::read(&mut *pipes.from, FRAME_BYTES_MAX).map_err(to_io)?;
     let loaded = load(&job);
-    let jail = Jail::new(Policy::hosted()).map_err(io::Error::other)?;
+    let confinement = Confinement::new(Policy::hosted()).map_err(io::Error::other)?;
     // SAFETY: what `load` has opened is closed again, since its result holds no descriptor that anybody uses:
     // mapped code needs none. The standard ones are kept.
-    unsafe { jail.lock_in(parent) }.map_err(io::Error::other)?;
+    unsafe { confinement.lock_in(parent) }.map_err(io::Error::other)?;
     work(job, loaded, pipes)
 }
 

@@ -8,8 +8,8 @@ use std::{
 };
 
 use antares_sandbox::{
-    CONTROL_FD, EXTRA_FD, EXTRA_FDS_MAX, Fork, Jail, LayerStatus, Policy, SandboxError, Speculation, fork,
-    place, self_test,
+    CONTROL_FD, Confinement, EXTRA_FD, EXTRA_FDS_MAX, Fork, LayerStatus, Policy, SandboxError, Speculation,
+    fork, place, self_test,
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -148,9 +148,9 @@ fn hold_numbers() -> Result<(), ZygoteError> {
 }
 
 fn lock_in(supervisor: Pid, speculation: Speculation) -> Result<Vec<LayerStatus>, SandboxError> {
-    let jail = Jail::new(Policy { speculation, ..Policy::zygote() })?;
+    let confinement = Confinement::new(Policy { speculation, ..Policy::zygote() })?;
     // SAFETY: the process has the descriptors that are kept, and none else with an owner.
-    let layers = unsafe { jail.lock_in(supervisor) }?;
+    let layers = unsafe { confinement.lock_in(supervisor) }?;
     // SAFETY: `lock_in` counted one thread.
     unsafe { self_test(&layers) }
 }

@@ -7,9 +7,9 @@
 
 mod batch;
 mod debug;
+mod explain;
 mod hosted;
 mod profile;
-mod tell;
 mod verify;
 mod wiping;
 
@@ -24,7 +24,7 @@ use antares_pool::{
     },
     serve, serve_hosted,
 };
-use antares_sandbox::{Jail, Policy, SandboxError};
+use antares_sandbox::{Confinement, Policy, SandboxError};
 use antares_vm::{
     Library, Limits, Machine, Outcome, Report, RunScript, Sampling, limits::RUN_HEAP_BYTES, reserve_heap,
 };
@@ -46,8 +46,8 @@ fn main() -> Result<()> {
 
 struct RunWorker {
     machine: Machine,
-    load: Jail,
-    run: Jail,
+    load: Confinement,
+    run: Confinement,
     /// The script, once it is loaded.
     loaded: Option<Loaded>,
     /// What a verification has loaded.
@@ -56,12 +56,12 @@ struct RunWorker {
 
 impl RunWorker {
     fn prepare() -> Result<Self, String> {
-        let jail = |policy| Jail::new(policy).map_err(|error| error.to_string());
+        let confinement = |policy| Confinement::new(policy).map_err(|error| error.to_string());
         if !reserve_heap(RUN_HEAP_BYTES + DEBUG_HEAP_BYTES) {
             return Err("cannot reserve heap".to_owned());
         }
         let machine = Machine::new().map_err(|error| error.to_string())?;
-        let (load, run) = (jail(Policy::run_load())?, jail(Policy::run())?);
+        let (load, run) = (confinement(Policy::run_load())?, confinement(Policy::run())?);
         Ok(Self { machine, load, run, loaded: None, verifier: None })
     }
 }
@@ -72,7 +72,7 @@ impl Worker for RunWorker {
 
     const KEEPS_SPARE: bool = true;
 
-    fn jail(&self, _job: &RunWorkerJob) -> Result<Jail, SandboxError> {
+    fn confinement(&self, _job: &RunWorkerJob) -> Result<Confinement, SandboxError> {
         // Seeds of hash tables: each worker has its own, and could not ask for them in the run stage.
         drop(RandomState::new());
         Ok(self.load.clone())
@@ -253,7 +253,7 @@ mod tests {
         let worker = RunWorker::prepare().unwrap();
         assert_ne!(hash_in_child(), hash_in_child());
         // It would be seen.
-        worker.jail(&RunWorkerJob::Run(job())).unwrap();
+        worker.confinement(&RunWorkerJob::Run(job())).unwrap();
         assert_eq!(hash_in_child(), hash_in_child());
     }
 }

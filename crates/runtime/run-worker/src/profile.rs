@@ -30,9 +30,9 @@ use antares_vm::{
 use bytes::Bytes;
 
 use crate::{
-    RunWorker, describe, limits,
-    tell::{Ran, RanTransaction, tell},
-    to_report, verify,
+    RunWorker, describe,
+    explain::{Ran, RanTransaction, explain},
+    limits, to_report, verify,
 };
 
 /// Bytes of arguments that decide the sample points.
@@ -71,7 +71,8 @@ impl RunWorker {
         }
         // Gone before names are looked up, which take as much heap.
         report.profile = Vec::new();
-        let told = evidence.map(|evidence| tell(&evidence, &ran, &report.report, count(job.told_bytes_max)));
+        let told =
+            evidence.map(|evidence| explain(&evidence, &ran, &report.report, count(job.told_bytes_max)));
         Ok(DiagnosisReport { report, evidence: Vec::new(), told: told.unwrap_or_default() })
     }
 

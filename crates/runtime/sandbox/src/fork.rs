@@ -8,7 +8,7 @@ use std::{
 use rustix::process::Pid;
 
 /// Descriptor numbers that are looked at after closing, from 0 on.
-const LOOKED_AT_FDS: u32 = 256;
+const CHECKED_FDS: u32 = 256;
 
 /// Which side of a fork this is.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub enum Fork {
 /// but call async-signal-safe functions, for any other thread may hold any lock.
 ///
 /// # Safety
-/// The process has one thread. (A zygote's [`crate::Jail::lock_in`] checks it and its filter kills the making
+/// The process has one thread. (A zygote's [`crate::Confinement::lock_in`] checks it and its filter kills the making
 /// of threads.)
 ///
 /// # Errors
@@ -49,7 +49,7 @@ pub fn exit_now(status: i32) -> ! {
 ///
 /// # Errors
 /// What the kernel says.
-pub unsafe fn place(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
+pub unsafe fn move_to(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
     if fd.as_raw_fd() == number {
         return Ok(());
     }
@@ -87,7 +87,7 @@ pub unsafe fn close_others(kept: &[RawFd]) -> io::Result<()> {
 
 /// Whether a descriptor in `gaps` is open; of the lowest ones, which the kernel gives first.
 fn is_open(gaps: &[std::ops::RangeInclusive<u32>]) -> io::Result<bool> {
-    let numbers = gaps.iter().cloned().flatten().take_while(|number| *number < LOOKED_AT_FDS);
+    let numbers = gaps.iter().cloned().flatten().take_while(|number| *number < CHECKED_FDS);
     let look = |number: u32| libc::pollfd { fd: number.cast_signed(), events: 0, revents: 0 };
     let mut polled: Vec<_> = numbers.map(look).collect();
     // SAFETY: the vector has as many entries as the call is told.

@@ -9,7 +9,7 @@ use crate::{Layer, LayerStatus};
 
 /// `LANDLOCK_CREATE_RULESET_VERSION` of the kernel's `landlock.h`: asks for its interface instead of a rule
 /// set.
-const ASK_VERSION: libc::c_uint = 1;
+const VERSION_QUERY: libc::c_uint = 1;
 
 /// Puts the calling process into a new Landlock domain. What is already open stays usable. Memory files can
 /// still be opened through `/proc/self/fd`: Landlock does not watch kernel-internal file systems.
@@ -35,7 +35,7 @@ fn status(active: bool, detail: impl Into<String>) -> LayerStatus {
 fn kernel_abi() -> Result<ABI, &'static str> {
     // SAFETY: with this flag the kernel reads nothing from memory and makes nothing.
     let answer = unsafe {
-        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, ASK_VERSION)
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION_QUERY)
     };
     match i32::try_from(answer) {
         Ok(version) if version > 0 => Ok(ABI::from(version)),

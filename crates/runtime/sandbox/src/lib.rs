@@ -3,13 +3,13 @@
 //! A zygote locks itself in once with [`ChildRole::Zygote`]; each child it forks locks itself in further, on
 //! top of that, with [`ChildRole::Compile`] or [`ChildRole::RunLoad`]; a run child then enters
 //! [`ChildRole::Run`] for good. Filters, Landlock domains and limits only ever get narrower.
-//! [`Jail::lock_in`] documents the order and [`self_test`] proves it on this machine.
+//! [`Confinement::lock_in`] documents the order and [`self_test`] proves it on this machine.
 
 mod calls;
+mod confinement;
 mod error;
 mod filter;
 mod fork;
-mod jail;
 mod landlock;
 mod layer;
 mod limits;
@@ -22,10 +22,10 @@ mod sealing;
 mod speculation;
 
 pub use calls::call_name;
+pub use confinement::Confinement;
 pub use error::SandboxError;
 pub use filter::{Filter, Instruction};
-pub use fork::{Fork, close_others, exit_now, fork, place};
-pub use jail::Jail;
+pub use fork::{Fork, close_others, exit_now, fork, move_to};
 pub use layer::{Layer, LayerParseError, LayerStatus};
 pub use limits::{
     Limit, RUN_ADDRESS_SPACE_BYTES_MAX, RUN_CPU_SECONDS_MAX, RUN_DATA_BYTES_MAX, RUN_MEMORY_BYTES_MAX,

@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{
     Layer, SandboxError,
-    roles::{EXTRA_FD, KEPT_FDS_END},
+    roles::{EXTRA_FD, RETAINED_FDS_END},
 };
 
 /// Address space of a run child, bytes: the guards of the machines of a transaction, 8 GiB each, which nobody
@@ -27,7 +27,7 @@ const COMPILE_FILE_BYTES_MAX: u64 = 256 << 20;
 /// All memory files of a compile child together may have its address space divided by this.
 const COMPILE_FILES_PART: u64 = 2;
 /// Descriptor numbers of a child, one above the highest: the kept ones, and what a loader opens for a moment.
-const CHILD_FDS_MAX: u64 = KEPT_FDS_END as u64 + 11;
+const CHILD_FDS_MAX: u64 = RETAINED_FDS_END as u64 + 11;
 /// Descriptor numbers that a compile child is born with, the output the last of them. It may make files in
 /// place of each.
 const COMPILE_FDS: u64 = EXTRA_FD as u64 + 1;

@@ -103,7 +103,7 @@ pub struct Policy {
     /// The role.
     pub role: ChildRole,
     /// Descriptors that stay open; all others are closed.
-    pub kept_fds: &'static [i32],
+    pub retained_fds: &'static [i32],
     /// System calls; what is not here kills the process.
     pub rules: Vec<SyscallRule>,
     /// Resources.
@@ -161,7 +161,7 @@ impl Policy {
     fn of(role: ChildRole, limits: Vec<Limit>) -> Self {
         Self {
             role,
-            kept_fds: roles::kept_fds(role),
+            retained_fds: roles::retained_fds(role),
             rules: roles::rules(role),
             limits,
             speculation: Speculation::default(),
@@ -172,7 +172,7 @@ impl Policy {
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "role {}", self.role.name())?;
-        let fds = self.kept_fds.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let fds = self.retained_fds.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         writeln!(f, "descriptors kept: {fds}")?;
         writeln!(f, "landlock: nothing allowed")?;
         for limit in &self.limits {

@@ -14,7 +14,7 @@ use rustix::{
     process::{Pid, WaitId, WaitIdOptions, getpid, pidfd_open, waitid},
 };
 
-use crate::{Fork, Jail, Layer, LayerStatus, Policy, SandboxError, exit_now, fork};
+use crate::{Confinement, Fork, Layer, LayerStatus, Policy, SandboxError, exit_now, fork};
 
 /// How far the probe came: it may do nothing any more that would tell, but write to memory.
 const BEGUN: u8 = 0;
@@ -38,24 +38,24 @@ const SURVIVED: i32 = 7;
 /// The child could not be made or waited for.
 pub unsafe fn self_test(zygote: &[LayerStatus]) -> Result<Vec<LayerStatus>, SandboxError> {
     let step = |step| SandboxError::step(Layer::Seccomp, step);
-    let told = Shared::map().map_err(step("map memory for the self-test"))?;
+    let reported = Shared::map().map_err(step("map memory for the self-test"))?;
     let zygote_pid = getpid();
     // SAFETY: the caller vouches for the single thread.
     let child = match unsafe { fork() }.map_err(step("fork for the self-test"))? {
         Fork::Parent(child) => child,
-        Fork::Child => probe(zygote_pid, told.byte()),
+        Fork::Child => probe(zygote_pid, reported.byte()),
     };
     let ended = ended_by(child).map_err(io::Error::from).map_err(step("wait for the self-test"))?;
-    let told = told.byte().load(Ordering::SeqCst);
-    let stopped_at = told.checked_sub(FAILED_AT).and_then(|at| Layer::ALL.get(usize::from(at)));
+    let reported = reported.byte().load(Ordering::SeqCst);
+    let stopped_at = reported.checked_sub(FAILED_AT).and_then(|at| Layer::ALL.get(usize::from(at)));
     let missing = |layer| match (stopped_at, layer) {
         (Some(stop), Layer::Landlock | Layer::Seccomp) => {
             Some(format!("not tried, {stop} could not be put up"))
         }
         (Some(stop), layer) if *stop == layer => Some("the self-test could not put it up".to_owned()),
-        (None, Layer::Landlock) if told != DENIED => Some("the self-test opened /".to_owned()),
-        (None, Layer::Seccomp) if ended != Some(libc::SIGSYS) || told == BEGUN => {
-            Some(format!("the self-test was not stopped (step {told}, signal {ended:?})"))
+        (None, Layer::Landlock) if reported != DENIED => Some("the self-test opened /".to_owned()),
+        (None, Layer::Seccomp) if ended != Some(libc::SIGSYS) || reported == BEGUN => {
+            Some(format!("the self-test was not stopped (step {reported}, signal {ended:?})"))
         }
         _ => None,
     };
@@ -99,28 +99,28 @@ fn ended_by(child: Pid) -> Result<Option<i32>, Errno> {
     Ok(status.and_then(|status| status.terminating_signal()))
 }
 
-fn probe(zygote: Pid, told: &AtomicU8) -> ! {
-    let stages = [Policy::run_load(), Policy::run()].map(Jail::new);
+fn probe(zygote: Pid, reported: &AtomicU8) -> ! {
+    let stages = [Policy::run_load(), Policy::run()].map(Confinement::new);
     let [Ok(load), Ok(run)] = stages else { exit_now(1) };
     // SAFETY: this child uses no descriptor and ends by exit_now.
     if let Err(error) = unsafe { load.lock_in(zygote) } {
-        tell_failure(&error, told, 2);
+        report_failure(&error, reported, 2);
     }
     let opened = openat(CWD, "/", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    told.store(if opened.is_err() { DENIED } else { OPENED }, Ordering::SeqCst);
+    reported.store(if opened.is_err() { DENIED } else { OPENED }, Ordering::SeqCst);
     // SAFETY: as above.
     if let Err(error) = unsafe { run.lock_in(zygote) } {
-        tell_failure(&error, told, 3);
+        report_failure(&error, reported, 3);
     }
     // Harmless, and allowed in every stage but the last.
     let _ = getpid();
     exit_now(SURVIVED)
 }
 
-fn tell_failure(error: &SandboxError, told: &AtomicU8, status: i32) -> ! {
+fn report_failure(error: &SandboxError, reported: &AtomicU8, status: i32) -> ! {
     let at = error.layer().and_then(|layer| Layer::ALL.iter().position(|other| *other == layer));
     if let Some(at) = at.and_then(|at| u8::try_from(at).ok()) {
-        told.store(FAILED_AT + at, Ordering::SeqCst);
+        reported.store(FAILED_AT + at, Ordering::SeqCst);
     }
     exit_now(status)
 }

@@ -13,24 +13,24 @@ pub const EXTRA_FD: i32 = 5;
 /// Descriptors from [`EXTRA_FD`] on, at most: the programs that a transaction may have compiled.
 pub const EXTRA_FDS_MAX: usize = 64;
 /// One above the highest descriptor of a child.
-pub(crate) const KEPT_FDS_END: usize = 5 + EXTRA_FDS_MAX;
+pub(crate) const RETAINED_FDS_END: usize = 5 + EXTRA_FDS_MAX;
 /// Descriptor of the socket to the supervisor in a zygote: its standard input.
 const ZYGOTE_SOCKET_FD: i32 = 0;
 /// Flags with which glibc's fork calls clone; those of a thread differ.
 pub const FORK_FLAGS: i32 = libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
 
 /// Numbers from standard input to the last library.
-const ALL_FDS: [i32; KEPT_FDS_END] = {
-    let mut numbers = [ZYGOTE_SOCKET_FD; KEPT_FDS_END];
+const ALL_FDS: [i32; RETAINED_FDS_END] = {
+    let mut numbers = [ZYGOTE_SOCKET_FD; RETAINED_FDS_END];
     let mut index = 1;
-    while index < KEPT_FDS_END {
+    while index < RETAINED_FDS_END {
         numbers[index] = numbers[index - 1] + 1;
         index += 1;
     }
     numbers
 };
 
-pub(crate) fn kept_fds(role: ChildRole) -> &'static [i32] {
+pub(crate) fn retained_fds(role: ChildRole) -> &'static [i32] {
     match role {
         // 1 and those from 3 on are held (by /dev/null) so that descriptors that come with a job get higher
         // numbers.

@@ -50,7 +50,7 @@ impl NativeMachine {
         self.come_back();
         if let Aside::Hidden(marked) = std::mem::replace(&mut self.aside, Aside::Here) {
             self.vm.machine.inner_mut().show_changes(marked);
-            self.session.parking.give_places(1);
+            self.session.parking.return_slots(1);
         }
     }
 
@@ -66,7 +66,7 @@ impl NativeMachine {
         let can_stay = waits && is_native && is_flat && self.vm.machine.inner_mut().can_stay();
         // Asked for now, while the machine is whole.
         let id = self.id();
-        if !can_stay || !self.session.parking.take_place(id, self.number) {
+        if !can_stay || !self.session.parking.take_slot(id, self.number) {
             return false;
         }
         self.aside = Aside::Hidden(self.vm.machine.inner_mut().hide_changes());
@@ -78,14 +78,14 @@ impl NativeMachine {
         let Aside::Hidden(marked) = std::mem::replace(&mut self.aside, Aside::Here) else { return };
         if let Some(interpreter) = self.interpreter.take() {
             // A new machine decodes anew.
-            interpreter.leave(self.vm.machine.inner_mut());
+            interpreter.store_traces(self.vm.machine.inner_mut());
         }
         let stack_pointer = self.native_sp();
         if let Some(stack) = &mut self.stack {
             stack.trim(stack_pointer);
         }
         let (Some(id), Some(core)) = (self.id, self.vm.machine.inner_mut().take_memory()) else {
-            return self.session.parking.give_places(1);
+            return self.session.parking.return_slots(1);
         };
         let parked = Parked {
             core,

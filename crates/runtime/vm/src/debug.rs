@@ -39,7 +39,7 @@ impl Log {
     }
 
     /// Whether a line of `bytes` still fits.
-    fn has_room(&self, bytes: usize) -> bool {
+    fn has_space(&self, bytes: usize) -> bool {
         self.lines_left_out == 0
             && self.lines.len() < DEBUG_LINES_MAX
             && self.bytes + (bytes as u64) < self.bytes_max
@@ -48,7 +48,7 @@ impl Log {
     /// Keeps a line, or counts it.
     fn push(&mut self, line: &str) {
         let bytes = line.len() as u64 + 1;
-        if self.has_room(line.len()) {
+        if self.has_space(line.len()) {
             self.bytes += bytes;
             self.lines.push(line.to_owned());
         } else {
@@ -130,9 +130,9 @@ mod tests {
     #[test]
     fn room_counts_line_ends() {
         let mut log = Log::new(4);
-        assert!(log.has_room(3) && !log.has_room(4));
+        assert!(log.has_space(3) && !log.has_space(4));
         log.push("ab");
-        assert!(log.has_room(0) && !log.has_room(1));
+        assert!(log.has_space(0) && !log.has_space(1));
         log.push("cde");
         log.push("");
         assert_eq!((log.lines.len(), log.lines_left_out, log.bytes_left_out), (1, 2, 5));

@@ -6,7 +6,7 @@
 
 use std::{arch::naked_asm, mem::offset_of};
 
-use antares_abi::{HOST_TABLE_OFFSET, HostTable, LeaveReason, METER_MARK, STATE_OFFSET, State};
+use antares_abi::{BailoutReason, HOST_TABLE_OFFSET, HostTable, METER_MARK, STATE_OFFSET, State};
 
 use crate::{hidden::HostState, host};
 
@@ -60,13 +60,13 @@ pub(crate) unsafe extern "C" fn enter(base: *mut u8, thunk: *const u8, stack_top
         "mov rax, rdi",
         "call rsi",
         "pop rax",
-        "mov qword ptr [rax + {leave_reason}], {returned}",
-        "jmp {leave}",
+        "mov qword ptr [rax + {bailout_reason}], {returned}",
+        "jmp {bail_out}",
         host = const HOST,
         stack_pointer = const hidden!(stack_pointer),
-        leave_reason = const field!(leave_reason),
-        returned = const LeaveReason::Returned as u64,
-        leave = sym leave,
+        bailout_reason = const field!(bailout_reason),
+        returned = const BailoutReason::Returned as u64,
+        bail_out = sym bail_out,
     )
 }
 
@@ -76,7 +76,7 @@ pub(crate) unsafe extern "C" fn enter(base: *mut u8, thunk: *const u8, stack_top
 /// # Safety
 /// As described: only by a jump, from below an [`enter`] with the same base.
 #[unsafe(naked)]
-pub(crate) unsafe extern "C" fn leave() {
+pub(crate) unsafe extern "C" fn bail_out() {
     naked_asm!(
         "mov rax, [rax + {host}]",
         "mov rsp, [rax + {stack_pointer}]",
@@ -120,7 +120,7 @@ pub(crate) unsafe extern "C" fn ecall(base: *mut u8) {
         "pop rdi",
         "test rax, rax",
         "mov rax, rdi",
-        "jnz {leave}",
+        "jnz {bail_out}",
         "mov rcx, [rdi + {host}]",
         "mov rsp, [rcx + {native_stack_pointer}]",
         "ret",
@@ -130,7 +130,7 @@ pub(crate) unsafe extern "C" fn ecall(base: *mut u8) {
         host = const HOST,
         stack_pointer = const hidden!(stack_pointer),
         ecall = sym host::ecall,
-        leave = sym leave,
+        bail_out = sym bail_out,
     )
 }
 
@@ -150,7 +150,7 @@ pub(crate) unsafe extern "C" fn resolve(base: *mut u8, target: u64) -> u64 {
         "pop rdi",
         "test rax, rax",
         "cmovz rax, rdi",
-        "jz {leave}",
+        "jz {bail_out}",
         "mov rcx, [rdi + {host}]",
         "mov rsp, [rcx + {native_stack_pointer}]",
         "ret",
@@ -158,7 +158,7 @@ pub(crate) unsafe extern "C" fn resolve(base: *mut u8, target: u64) -> u64 {
         host = const HOST,
         stack_pointer = const hidden!(stack_pointer),
         resolve = sym host::resolve,
-        leave = sym leave,
+        bail_out = sym bail_out,
     )
 }
 
@@ -232,7 +232,7 @@ pub(crate) unsafe extern "C" fn far_jump(base: *mut u8, target: u64) {
         "pop rdi",
         "test rax, rax",
         "mov rax, rdi",
-        "jnz {leave}",
+        "jnz {bail_out}",
         "mov rcx, [rdi + {host}]",
         "mov rbx, [rcx + {saved} + 3*8]",
         "mov rbp, [rcx + {saved} + 5*8]",
@@ -249,7 +249,7 @@ pub(crate) unsafe extern "C" fn far_jump(base: *mut u8, target: u64) {
         host = const HOST,
         stack_pointer = const hidden!(stack_pointer),
         far_jump = sym host::far_jump,
-        leave = sym leave,
+        bail_out = sym bail_out,
     )
 }
 
@@ -306,7 +306,7 @@ pub(crate) unsafe extern "C" fn meter() {
         "pop rdi",
         "test rax, rax",
         "mov rax, rdi",
-        "jnz {leave}",
+        "jnz {bail_out}",
         "jmp {go_on}",
         mark = const METER_MARK[0],
         mark_bytes = const METER_MARK.len(),
@@ -318,7 +318,7 @@ pub(crate) unsafe extern "C" fn meter() {
         host = const HOST,
         stack_pointer = const hidden!(stack_pointer),
         meter = sym host::meter,
-        leave = sym leave,
+        bail_out = sym bail_out,
         go_on = sym go_on,
     )
 }
@@ -394,7 +394,7 @@ unsafe extern "C" fn go_on() {
 /// What generated code finds on the page behind the state, which it can read alone.
 pub(crate) fn table(host: *mut HostState) -> HostTable {
     HostTable {
-        leave: leave as *const () as u64,
+        bail_out: bail_out as *const () as u64,
         ecall: ecall as *const () as u64,
         meter: meter as *const () as u64,
         resolve: resolve as *const () as u64,
@@ -423,8 +423,8 @@ mod tests {
             "mov r10, 9\n mov r11, 10\n mov r12, 11\n mov r13, 12\n mov r14, 13\n mov r15, 14",
             "sub rsp, 4096",
             "std",
-            "jmp {leave}",
-            leave = sym leave,
+            "jmp {bail_out}",
+            bail_out = sym bail_out,
         )
     }
 
@@ -466,7 +466,7 @@ mod tests {
         // SAFETY: core and stack are mapped and ours; the thunk keeps to what `enter` asks of native code.
         let (differs, found) = unsafe {
             let differs = enter_and_compare(core.base(), thunk as *const u8, stack.top());
-            (differs, (&raw const (*state.cast::<State>()).leave_reason).read())
+            (differs, (&raw const (*state.cast::<State>()).bailout_reason).read())
         };
         assert_eq!((differs, found), (0, reason));
     }
@@ -478,6 +478,6 @@ mod tests {
 
     #[test]
     fn saved_registers_survive_returning() {
-        check(clobber_and_return, LeaveReason::Returned as u64);
+        check(clobber_and_return, BailoutReason::Returned as u64);
     }
 }

@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use antares_abi::{LeaveReason, NAMES_TARGET, State};
+use antares_abi::{BailoutReason, NAMES_TARGET, State};
 use ckb_vm::{
     CoreMachine, DefaultMachine, Error, SupportMachine,
     machine::VERSION2,
@@ -15,11 +15,11 @@ use ckb_vm::{
 };
 
 use crate::{
+    bailout::Bailout,
     code::{Code, call},
     enter,
     hidden::{HostState, host_of},
     interpreter::check_next_trace,
-    left::Left,
     limits::SLICE_CYCLES,
     marks::Mark,
     memory::{Core, state_of},
@@ -41,7 +41,7 @@ const SPAWN: u64 = 2601;
 /// An answer to the trampolines in [`enter`]: 0 goes on with native code.
 const CONTINUE: u64 = 0;
 /// An answer to the trampolines: any other number leaves native code, or lets it wait.
-const LEAVE: u64 = 1;
+const BAIL_OUT: u64 = 1;
 
 /// Where native code starts or goes on.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +104,7 @@ pub(crate) enum Attempted {
     /// which pages are executable, or will not, and might not notice that it writes to them.
     Outdated,
     /// Native code gave up; registers, pc and cycles mean nothing.
-    Left(Left),
+    Bailout(Bailout),
 }
 
 /// Runs native code on `vm`, and has it pause about when the machine's cycles are `pause_at`, at the first
@@ -139,7 +139,7 @@ pub(crate) fn attempt(
     let state = unsafe { &mut *state_of(base) };
     state.registers[A0] = stay.vm.registers()[A0];
     stay.grant(state, budget);
-    state.leave_reason = 0;
+    state.bailout_reason = 0;
     // SAFETY: `base` comes from a mapped core, whose host's part nobody else uses.
     unsafe { (*host_of(base)).context = (&raw mut stay) as u64 };
     signals::with_active(&active, || match start {
@@ -160,7 +160,7 @@ fn fresh_state(vm: &DefaultMachine<Core>) -> State {
         registers: *vm.memory().guest_registers(),
         pc: *vm.pc(),
         cycles_left: 0,
-        leave_reason: 0,
+        bailout_reason: 0,
         is_complete: 0,
     }
 }
@@ -186,7 +186,7 @@ pub(crate) unsafe extern "C" fn ecall(base: *mut u8) -> u64 {
     let (state, stay) = unsafe { parts(base) };
     match catch_unwind(AssertUnwindSafe(|| stay.ecall(state))).transpose() {
         None => CONTINUE,
-        ended => stay.leave(state, LeaveReason::Ecall, ended),
+        ended => stay.bail_out(state, BailoutReason::Ecall, ended),
     }
 }
 
@@ -202,12 +202,12 @@ pub(crate) unsafe extern "C" fn resolve(base: *mut u8, target: u64) -> u64 {
     }
     state.pc = target;
     state.is_complete = if stay.may_go_on_elsewhere() { 1 } else { NAMES_TARGET.into() };
-    stay.leave(state, LeaveReason::UnknownTarget, None);
+    stay.bail_out(state, BailoutReason::UnknownTarget, None);
     CONTINUE
 }
 
 /// Numbers of the registers that a call keeps.
-const KEPT: [usize; 6] = [3, 5, 12, 13, 14, 15];
+const CALLEE_SAVED: [usize; 6] = [3, 5, 12, 13, 14, 15];
 
 /// Marks the frame of native code that calls, for a return to this guest pc with this `sp`.
 ///
@@ -219,7 +219,13 @@ pub(crate) unsafe extern "C" fn mark(base: *mut u8, pc: u64, sp: u64) {
     let stack_pointer = host.native_stack_pointer;
     // SAFETY: `enter::mark` has just stored it: a call's return address is there.
     let back = unsafe { (stack_pointer as *const u64).read() };
-    host.marks.add(Mark { pc, sp, stack_pointer, back, kept: KEPT.map(|register| host.saved[register]) });
+    host.marks.add(Mark {
+        pc,
+        sp,
+        stack_pointer,
+        back,
+        kept: CALLEE_SAVED.map(|register| host.saved[register]),
+    });
 }
 
 /// Forgets the marks of the frame of native code that calls.
@@ -240,22 +246,22 @@ pub(crate) unsafe extern "C" fn unmark(base: *mut u8) {
 pub(crate) unsafe extern "C" fn far_jump(base: *mut u8, target: u64) -> u64 {
     // SAFETY: passed on.
     let (state, stay) = unsafe { parts(base) };
-    let left = state.cycles_left.saturating_add(stay.reserve);
+    let cycles_left = state.cycles_left.saturating_add(stay.reserve);
     // The jump may be the only thing in a loop that polls.
-    if left < 0 {
-        return stay.leave(state, LeaveReason::OutOfCycles, None);
+    if cycles_left < 0 {
+        return stay.bail_out(state, BailoutReason::OutOfCycles, None);
     }
     // SAFETY: as in `mark`; the stay is another object.
     let host = unsafe { &mut *host_of(base) };
     let mark = host.marks.unwind(target, state.registers[SP]).filter(|_| !stay.is_pause_wanted());
     let Some(mark) = mark else {
         state.is_complete = 0;
-        return stay.leave(state, LeaveReason::UnknownTarget, None);
+        return stay.bail_out(state, BailoutReason::UnknownTarget, None);
     };
     if state.cycles_left < 0 {
-        stay.grant(state, left);
+        stay.grant(state, cycles_left);
     }
-    for (register, value) in KEPT.into_iter().zip(mark.kept) {
+    for (register, value) in CALLEE_SAVED.into_iter().zip(mark.kept) {
         host.saved[register] = value;
     }
     host.saved[0] = mark.back;
@@ -271,16 +277,16 @@ pub(crate) unsafe extern "C" fn far_jump(base: *mut u8, target: u64) -> u64 {
 pub(crate) unsafe extern "C" fn meter(base: *mut u8) -> u64 {
     // SAFETY: passed on.
     let (state, stay) = unsafe { parts(base) };
-    let left = state.cycles_left.saturating_add(stay.reserve);
-    if left < 0 {
-        return stay.leave(state, LeaveReason::OutOfCycles, None);
+    let cycles_left = state.cycles_left.saturating_add(stay.reserve);
+    if cycles_left < 0 {
+        return stay.bail_out(state, BailoutReason::OutOfCycles, None);
     }
-    stay.look(state, left, Event::Meter);
-    if left <= stay.pause_left || stay.is_pause_wanted() {
+    stay.sample(state, cycles_left, Event::Meter);
+    if cycles_left <= stay.pause_left || stay.is_pause_wanted() {
         stay.vm.pause().free();
-        return stay.leave(state, LeaveReason::Ecall, Some(Ok(Attempted::Paused)));
+        return stay.bail_out(state, BailoutReason::Ecall, Some(Ok(Attempted::Paused)));
     }
-    stay.grant(state, left);
+    stay.grant(state, cycles_left);
     CONTINUE
 }
 
@@ -301,13 +307,13 @@ fn find_frames(
         Event::Ecall | Event::Syscall(_) => Some(state.pc),
     };
     if let Some(pc) = pc {
-        walk.place_first(pc);
+        walk.set_first(pc);
     }
 }
 
 /// Pauses behind a system call, which may have asked for it, as the interpreter does: if the limit allows the
 /// next trace.
-fn pause_behind_call(vm: &mut DefaultMachine<Core>) -> Attempted {
+fn pause_after_call(vm: &mut DefaultMachine<Core>) -> Attempted {
     check_next_trace(vm).map_or_else(Attempted::Failed, |()| {
         vm.pause().free();
         Attempted::Paused
@@ -323,9 +329,9 @@ impl Stay<'_> {
             return Some(Attempted::Failed(Error::CyclesExceeded));
         }
         let number = state.registers[A7];
-        self.look(state, self.left(), Event::Ecall);
+        self.sample(state, self.cycles_left(), Event::Ecall);
         if matches!(number, EXEC | SPAWN) {
-            self.look_at_caller(state);
+            self.sample_caller(state);
         }
         self.vm.update_pc(state.pc.wrapping_add(ECALL_BYTES));
         self.vm.commit_pc();
@@ -334,7 +340,7 @@ impl Stay<'_> {
             return Some(Attempted::Outdated);
         }
         let result = call(self.vm, self.code);
-        self.look(state, self.left(), Event::Syscall(number));
+        self.sample(state, self.cycles_left(), Event::Syscall(number));
         match result {
             Ok(_) if !self.vm.running() => Some(Attempted::Exited),
             Ok(_) if self.vm.inner_mut().was_reset() => Some(Attempted::Replaced),
@@ -343,11 +349,11 @@ impl Stay<'_> {
                 debug_assert!(self.code.is_sealed(self.vm.inner_mut()), "executable pages can be written");
                 if let Some(sampled) = &mut self.sampled {
                     // Whatever it asked for, it goes on without.
-                    sampled.sampler.lineage().ask(None);
+                    sampled.sampler.lineage().request_program(None);
                 }
                 state.registers[A0] = self.vm.registers()[A0];
-                self.grant(state, self.left());
-                if self.is_pause_wanted() { Some(pause_behind_call(self.vm)) } else { None }
+                self.grant(state, self.cycles_left());
+                if self.is_pause_wanted() { Some(pause_after_call(self.vm)) } else { None }
             }
             Err(Error::Yield) if state.is_complete != 0 => Some(Attempted::Yielded),
             Err(error) => Some(Attempted::Failed(error)),
@@ -360,17 +366,17 @@ impl Stay<'_> {
     }
 
     /// Cycles that the stay may still use, by those of the machine.
-    fn left(&self) -> i64 {
+    fn cycles_left(&self) -> i64 {
         // A processed syscall is within the limit; beyond i64 a limit is none that a script can reach.
         let used = i64::try_from(self.vm.cycles().saturating_sub(self.cycles)).unwrap_or(i64::MAX);
         self.budget.saturating_sub(used)
     }
 
-    /// Tells the profile of the cycles that were used, with `left` of them left, and where native code is, if
+    /// Tells the profile of the cycles that were used, with `cycles_left` of them left, and where native code is, if
     /// it asks.
-    fn look(&mut self, state: &State, left: i64, event: Event) {
+    fn sample(&mut self, state: &State, cycles_left: i64, event: Event) {
         let Some(sampled) = &mut self.sampled else { return };
-        let used = self.budget.saturating_sub(left).cast_unsigned();
+        let used = self.budget.saturating_sub(cycles_left).cast_unsigned();
         let is_due = sampled.sampler.advance(used.saturating_sub(sampled.seen));
         sampled.seen = used;
         if !is_due {
@@ -385,27 +391,27 @@ impl Stay<'_> {
     }
 
     /// Tells the profile who asks for another program: what that does stands on its stack.
-    fn look_at_caller(&mut self, state: &State) {
+    fn sample_caller(&mut self, state: &State) {
         let Some(Sampled { sampler, root, programs, walk, .. }) = self.sampled.as_deref_mut() else {
             return;
         };
         find_frames(state, self.code, self.stack, Event::Ecall, walk);
         let site = sampler.context(*root, walk.frames(), programs);
-        sampler.lineage().ask(Some(site));
+        sampler.lineage().request_program(Some(site));
     }
 
-    /// Grants native code a part of the `left` cycles.
-    fn grant(&mut self, state: &mut State, left: i64) {
+    /// Grants native code a part of the `cycles_left` cycles.
+    fn grant(&mut self, state: &mut State, cycles_left: i64) {
         let wanted = self.sampled.as_ref().map_or(SLICE_CYCLES, |sampled| sampled.sampler.distance());
-        let until_pause = left.saturating_sub(self.pause_left).max(0);
-        state.cycles_left = left.min(SLICE_CYCLES).min(wanted).min(until_pause);
-        self.reserve = left - state.cycles_left;
+        let until_pause = cycles_left.saturating_sub(self.pause_left).max(0);
+        state.cycles_left = cycles_left.min(SLICE_CYCLES).min(wanted).min(until_pause);
+        self.reserve = cycles_left - state.cycles_left;
     }
 
     /// Takes over registers and cycles.
     fn commit(&mut self, state: &State) {
-        let left = state.cycles_left.saturating_add(self.reserve);
-        let used = self.budget.saturating_sub(left).cast_unsigned();
+        let cycles_left = state.cycles_left.saturating_add(self.reserve);
+        let used = self.budget.saturating_sub(cycles_left).cast_unsigned();
         self.vm.inner_mut().set_guest_registers(&state.registers);
         self.vm.set_cycles(self.cycles.saturating_add(used));
     }
@@ -416,15 +422,15 @@ impl Stay<'_> {
         byte.load(Ordering::Relaxed) != 0
     }
 
-    fn leave(
+    fn bail_out(
         &mut self,
         state: &mut State,
-        reason: LeaveReason,
+        reason: BailoutReason,
         ended: Option<thread::Result<Attempted>>,
     ) -> u64 {
-        state.leave_reason = reason as u64;
+        state.bailout_reason = reason as u64;
         self.ended = ended;
-        LEAVE
+        BAIL_OUT
     }
 
     /// What the stay came to, after native code was left.
@@ -432,7 +438,7 @@ impl Stay<'_> {
         match self.ended.take() {
             Some(Err(payload)) => resume_unwind(payload),
             Some(Ok(Attempted::Outdated)) if state.is_complete != 1 => {
-                Attempted::Left(LeaveReason::Ecall.into())
+                Attempted::Bailout(BailoutReason::Ecall.into())
             }
             Some(Ok(ended)) => {
                 if let Attempted::Paused = ended {
@@ -441,14 +447,15 @@ impl Stay<'_> {
                 ended
             }
             None => {
-                let reason = LeaveReason::from_number(state.leave_reason).unwrap_or(LeaveReason::Unsupported);
-                let may_go_on = matches!(reason, LeaveReason::Returned | LeaveReason::UnknownTarget);
+                let reason =
+                    BailoutReason::from_number(state.bailout_reason).unwrap_or(BailoutReason::Unsupported);
+                let may_go_on = matches!(reason, BailoutReason::Returned | BailoutReason::UnknownTarget);
                 if !may_go_on || state.is_complete != 1 || !self.may_go_on_elsewhere() {
-                    return Attempted::Left(Left { reason, ..Left::of(state) });
+                    return Attempted::Bailout(Bailout { reason, ..Bailout::of(state) });
                 }
                 self.commit(state);
                 if self.vm.cycles() > self.vm.max_cycles() {
-                    return Attempted::Left(LeaveReason::OutOfCycles.into());
+                    return Attempted::Bailout(BailoutReason::OutOfCycles.into());
                 }
                 if let Some(sampled) = self.sampled.take() {
                     // Sample points in between were met by the meter; what is left counts for the next one.

@@ -50,7 +50,7 @@ impl Interpreter {
     }
 
     /// Takes its traces out of the machine.
-    pub(crate) fn leave(self, core: &mut Core) {
+    pub(crate) fn store_traces(self, core: &mut Core) {
         let traces = &mut core.as_mut().traces;
         self.slots.into_iter().for_each(|slot| traces[slot] = Trace::default());
     }

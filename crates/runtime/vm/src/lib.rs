@@ -7,7 +7,7 @@
 //! Machine::profile runs in an interpreter that counts what it does, answers with a Report and a Recording
 //! Machine::watch   the same, and keeps evidence of how it ended
 //! ```
-//! Native code either reaches its exit with exact cycles, or it is left for good (a [`LeaveReason`]) and the
+//! Native code either reaches its exit with exact cycles, or it is left for good (a [`BailoutReason`]) and the
 //! script runs again from scratch in ckb-vm's `AsmMachine`, which then defines outcome, cycles, registers and
 //! memory. Scripts have no effect beside their debug output, which is discarded and made anew, so nobody can
 //! tell.
@@ -15,8 +15,10 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("generated code is x86-64 System V code, and its faults are caught by Linux signals");
 
+mod addresses;
 mod advance;
 mod aside;
+mod bailout;
 mod budget;
 mod calls;
 mod code;
@@ -29,7 +31,6 @@ mod heap;
 mod hidden;
 mod host;
 mod interpreter;
-mod left;
 pub mod limits;
 mod lineage;
 mod loader;
@@ -44,7 +45,6 @@ mod outcome;
 mod pages;
 mod parked;
 mod phase;
-mod places;
 mod profiled;
 mod program;
 mod recorded;
@@ -68,7 +68,7 @@ mod wiper;
 mod witness;
 
 pub use advance::{Paused, Steppable, Stepper};
-pub use antares_abi::{LeaveReason, Tier};
+pub use antares_abi::{BailoutReason, Tier};
 pub use counted::{CountedMachine, CountingSession};
 pub use error::{LibraryError, VmError};
 pub use heap::reserve_heap;
@@ -79,7 +79,7 @@ pub use native::Library;
 pub use outcome::{Outcome, Report};
 pub use profiled::{GroupRecording, ProfileSession, ProfiledMachine};
 pub use program::Program;
-pub use recording::{Context, Place, Recorded, Recording, Step};
+pub use recording::{Context, Location, Recorded, Recording, Step};
 pub use runner::NativeMachine;
 pub use sampler::{Sampler, Sampling};
 pub use session::{Counts, Finder, MachineSession};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::recording::{Place, ROOT, Recording};
+use crate::recording::{Location, ROOT, Recording};
 
 /// The VMs of one script group.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Lineage {
     }
 
     /// The VM that runs asks for a program at `site`, or has not got it.
-    pub(crate) fn ask(&mut self, site: Option<u32>) {
+    pub(crate) fn request_program(&mut self, site: Option<u32>) {
         self.site = site;
     }
 
@@ -43,11 +43,11 @@ impl Lineage {
         let place = match (self.roots.contains_key(&vm), self.last) {
             (true, _) => {
                 self.execs += 1;
-                Place::Exec(self.execs)
+                Location::Exec(self.execs)
             }
             (false, Some(_)) => {
                 self.spawns += 1;
-                Place::Spawn(self.spawns)
+                Location::Spawn(self.spawns)
             }
             (false, None) => {
                 self.roots.insert(vm, ROOT);
@@ -63,14 +63,14 @@ impl Lineage {
 mod tests {
     use super::*;
 
-    fn places(recording: &Recording, mut at: u32) -> Vec<Place> {
-        let mut places = Vec::new();
+    fn addresses(recording: &Recording, mut at: u32) -> Vec<Location> {
+        let mut addresses = Vec::new();
         while at != ROOT {
             let context = recording.contexts()[at as usize];
-            places.push(context.place);
+            addresses.push(context.place);
             at = context.parent;
         }
-        places
+        addresses
     }
 
     #[test]
@@ -79,21 +79,21 @@ mod tests {
         lineage.load(0, &mut recording);
         assert_eq!(lineage.root(0), ROOT);
         lineage.run(0);
-        let code = Place::Code { program: 0, pc: 0x100 };
-        lineage.ask(Some(recording.context(ROOT, code).0));
+        let code = Location::Code { program: 0, pc: 0x100 };
+        lineage.request_program(Some(recording.context(ROOT, code).0));
         lineage.load(1, &mut recording);
-        assert_eq!(places(&recording, lineage.root(1)), [Place::Spawn(1), code]);
+        assert_eq!(addresses(&recording, lineage.root(1)), [Location::Spawn(1), code]);
         // The child is interpreted and spawns one, and then is replaced itself.
         lineage.run(1);
         lineage.load(2, &mut recording);
-        assert_eq!(places(&recording, lineage.root(2)), [Place::Spawn(2), Place::Spawn(1), code]);
+        assert_eq!(addresses(&recording, lineage.root(2)), [Location::Spawn(2), Location::Spawn(1), code]);
         lineage.load(1, &mut recording);
-        assert_eq!(places(&recording, lineage.root(1)), [Place::Exec(1), Place::Spawn(1), code]);
+        assert_eq!(addresses(&recording, lineage.root(1)), [Location::Exec(1), Location::Spawn(1), code]);
         // A call that fails is nobody's caller.
         lineage.run(0);
-        lineage.ask(Some(lineage.root(2)));
-        lineage.ask(None);
+        lineage.request_program(Some(lineage.root(2)));
+        lineage.request_program(None);
         lineage.load(3, &mut recording);
-        assert_eq!(places(&recording, lineage.root(3)), [Place::Spawn(3)]);
+        assert_eq!(addresses(&recording, lineage.root(3)), [Location::Spawn(3)]);
     }
 }

@@ -16,7 +16,7 @@ const PAGE_BYTES: u64 = RISCV_PAGESIZE as u64;
 /// What ckb-vm has still to load into `core`: actions without their empty pages, whose flags are set here.
 /// All of `metadata` where memory may hold something, or where actions meet: the later one wins there.
 pub(crate) fn without_zeros<'a>(core: &mut Core, metadata: &'a ProgramMetadata) -> Cow<'a, ProgramMetadata> {
-    if !core.take_blank() || !are_apart(&metadata.actions) {
+    if !core.take_blank() || !are_disjoint(&metadata.actions) {
         return Cow::Borrowed(metadata);
     }
     let mut lean = metadata.clone();
@@ -33,7 +33,7 @@ pub(crate) fn without_zeros<'a>(core: &mut Core, metadata: &'a ProgramMetadata) 
 }
 
 /// Whether all actions are whole pages in memory, and no page is in two.
-fn are_apart(actions: &[LoadingAction]) -> bool {
+fn are_disjoint(actions: &[LoadingAction]) -> bool {
     let mut taken = Pages::default();
     actions.iter().all(|action| {
         let Some(end) = action.addr.checked_add(action.size) else { return false };

@@ -3,7 +3,7 @@
 
 use std::{ops::Range, time::Instant};
 
-use antares_abi::{FrameAt, LeaveReason, Seen, Tier};
+use antares_abi::{BailoutReason, FrameAt, Seen, Tier};
 use antares_evidence::Evidence;
 use bytes::Bytes;
 use ckb_vm::{
@@ -16,12 +16,12 @@ use ckb_vm::{
 
 use crate::{
     Library, Outcome, Recording, Report, VmError,
+    bailout::Bailout,
     calls::Calls,
     code::Code,
     debug::{DebugPrint, Log, SharedLog},
     enter,
     host::{self, Attempted, Start},
-    left::Left,
     limits::NATIVE_STACK_BYTES,
     loader,
     memory::Core,
@@ -69,7 +69,7 @@ pub struct Machine {
 /// How one of the tiers ended a run.
 struct Ended {
     outcome: Outcome,
-    restarted: Option<LeaveReason>,
+    restarted: Option<BailoutReason>,
     seen: Option<Seen>,
     native: bool,
 }
@@ -314,27 +314,27 @@ impl Machine {
     fn execute(&mut self, script: &RunScript<'_>, limits: &Limits, library: Option<&Library>) -> Ended {
         let Some(library) = library else { return self.interpret() };
         let Some(thunk) = library.entry(self.pc()) else {
-            let left = Left { target: Some(self.pc()), ..LeaveReason::UnknownTarget.into() };
-            return self.interpret_after(&left, library);
+            let bailout = Bailout { target: Some(self.pc()), ..BailoutReason::UnknownTarget.into() };
+            return self.interpret_after(&bailout, library);
         };
-        let left = match self.run_native(library, thunk) {
+        let bailout = match self.run_native(library, thunk) {
             Ok(outcome) => return Ended { outcome, restarted: None, seen: None, native: true },
-            Err(left) => left,
+            Err(bailout) => bailout,
         };
-        if left.reason == LeaveReason::StackOverflow {
+        if bailout.reason == BailoutReason::StackOverflow {
             self.stack.clear();
         }
         match self.load(script, limits) {
-            Ok(_) => self.interpret_after(&left, library),
+            Ok(_) => self.interpret_after(&bailout, library),
             Err(error) => {
-                Ended { outcome: error.into(), restarted: Some(left.reason), seen: None, native: false }
+                Ended { outcome: error.into(), restarted: Some(bailout.reason), seen: None, native: false }
             }
         }
     }
 
     /// Runs the loaded program in native code. An error says why the interpreter has to start over: it alone
     /// defines how a script that does not exit leaves cycles, registers and memory.
-    fn run_native(&mut self, library: &Library, thunk: *const u8) -> Result<Outcome, Left> {
+    fn run_native(&mut self, library: &Library, thunk: *const u8) -> Result<Outcome, Bailout> {
         let mut code = OneLibrary { library, texts: [library.text()] };
         let core = self.vm.machine.inner_mut();
         let protected = code.protected(core);
@@ -343,10 +343,12 @@ impl Machine {
         let attempted = host::attempt(vm, &self.stack, &mut code, Start::Thunk(thunk), u64::MAX, sampled);
         match attempted {
             Attempted::Exited => Ok(Outcome::Exit(self.vm.machine.exit_code())),
-            Attempted::Failed(Error::CyclesExceeded) => Err(LeaveReason::OutOfCycles.into()),
-            Attempted::Left(left) => Err(left),
-            Attempted::Done => Err(Left { target: Some(self.pc()), ..LeaveReason::UnknownTarget.into() }),
-            _ => Err(LeaveReason::Ecall.into()),
+            Attempted::Failed(Error::CyclesExceeded) => Err(BailoutReason::OutOfCycles.into()),
+            Attempted::Bailout(bailout) => Err(bailout),
+            Attempted::Done => {
+                Err(Bailout { target: Some(self.pc()), ..BailoutReason::UnknownTarget.into() })
+            }
+            _ => Err(BailoutReason::Ecall.into()),
         }
     }
 
@@ -358,13 +360,13 @@ impl Machine {
 
     /// Runs the loaded program in the interpreter after native code was left, and finds out what that did not
     /// know.
-    fn interpret_after(&mut self, left: &Left, library: &Library) -> Ended {
-        let restarted = Some(left.reason);
-        if !matches!(left.reason, LeaveReason::UnknownTarget | LeaveReason::Unsupported) {
+    fn interpret_after(&mut self, bailout: &Bailout, library: &Library) -> Ended {
+        let restarted = Some(bailout.reason);
+        if !matches!(bailout.reason, BailoutReason::UnknownTarget | BailoutReason::Unsupported) {
             return Ended { restarted, ..self.interpret() };
         }
         let mut observed = Observed::new();
-        observed.leave(left);
+        observed.note_bailout(bailout);
         let result = observed::run(&mut self.vm.machine, &mut observed);
         let seen = Some(observed.seen(|_| true, |address| library.entry(address).is_some()));
         Ended { outcome: outcome(result), restarted, seen, native: false }

@@ -414,7 +414,7 @@ static ZEROS: [u8; RISCV_PAGESIZE] = [0; RISCV_PAGESIZE];
 
 impl Drop for Core {
     fn drop(&mut self) {
-        if !CORES.has_room() || self.mapping.is_none() {
+        if !CORES.has_space() || self.mapping.is_none() {
             return;
         }
         self.clear();

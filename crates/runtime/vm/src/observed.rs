@@ -22,8 +22,8 @@ use ckb_vm::{
 };
 
 use crate::{
+    bailout::Bailout,
     interpreter::{decode_trace, error, execute, execute_slowly},
-    left::Left,
     memory::Core,
 };
 
@@ -31,9 +31,9 @@ use crate::{
 const T0: usize = 5;
 
 /// A set of even addresses of guest memory. It takes 256 KiB, whatever is in it.
-struct Places(Vec<u64>);
+struct AddressSet(Vec<u64>);
 
-impl Places {
+impl AddressSet {
     fn new() -> Self {
         Self(vec![0; usize::try_from(GUEST_MEMORY_BYTES / 2 / 64).unwrap_or(0)])
     }
@@ -65,45 +65,45 @@ impl Places {
 /// What is known of the code of one program that was run.
 pub(crate) struct Observed {
     /// What native code was left for first.
-    left: Option<u64>,
+    bailout: Option<u64>,
     /// Whether a jump went past what it lists, and where to.
     is_past_table: bool,
     label: Option<u64>,
     /// Where lines begin.
-    begun: Places,
+    begun: AddressSet,
     /// Where the ends of lines lead.
-    led_to: Places,
+    led_to: AddressSet,
     /// What stands behind jumps, which lead elsewhere: mostly what a branch leads to, or a label of a
     /// computed jump.
-    behind_jumps: Places,
+    after_jumps: AddressSet,
     /// What was called, directly or not.
-    called: Places,
+    called: AddressSet,
     /// What was called by a computed address.
-    called_by_address: Places,
+    called_by_address: AddressSet,
 }
 
 impl Observed {
     pub(crate) fn new() -> Self {
-        let new = Places::new;
+        let new = AddressSet::new;
         Self {
-            left: None,
+            bailout: None,
             is_past_table: false,
             label: None,
             begun: new(),
             led_to: new(),
-            behind_jumps: new(),
+            after_jumps: new(),
             called: new(),
             called_by_address: new(),
         }
     }
 
     /// Notes that native code was left.
-    pub(crate) fn leave(&mut self, left: &Left) {
-        self.is_past_table |= left.is_past_table;
-        if left.is_past_table {
-            self.label = self.label.or(left.target);
+    pub(crate) fn note_bailout(&mut self, bailout: &Bailout) {
+        self.is_past_table |= bailout.is_past_table;
+        if bailout.is_past_table {
+            self.label = self.label.or(bailout.target);
         } else {
-            self.left = self.left.or(left.target);
+            self.bailout = self.bailout.or(bailout.target);
         }
     }
 
@@ -111,15 +111,15 @@ impl Observed {
     /// target of anything.
     pub(crate) fn come_to(&mut self, vm: &DefaultMachine<Core>) {
         let pc = *vm.pc();
-        if !is_behind_call(vm, pc) {
-            self.left = self.left.or(Some(pc));
+        if !follows_call(vm, pc) {
+            self.bailout = self.bailout.or(Some(pc));
         }
     }
 
     /// The targets in a program's code that are not `known`. What stands behind jumps is none of them, as
     /// tables tell.
     pub(crate) fn seen(&self, is_code: impl Fn(u64) -> bool, known: impl Fn(u64) -> bool) -> Seen {
-        self.seen_but(|address| self.behind_jumps.has(address), is_code, known)
+        self.seen_but(|address| self.after_jumps.has(address), is_code, known)
     }
 
     /// The same for code that was loaded at run time. Where its tables are is not known: they were not loaded
@@ -138,19 +138,19 @@ impl Observed {
         let is_target = |address: u64| !is_led_to(address) || self.called_by_address.has(address);
         let is_missed = |address: u64| self.begun.has(address) && is_code(address) && !known(address);
         let targets = self.begun.iter().filter(|address| is_target(*address) && is_missed(*address));
-        let left = self.left.filter(|left| is_missed(*left));
+        let bailout = self.bailout.filter(|bailout| is_missed(*bailout));
         let label = self.label.filter(|label| self.begun.has(*label) && is_code(*label));
         let is_past_table = self.is_past_table && self.label.is_none_or(&is_code);
-        let targets = left.into_iter().chain(label).chain(targets);
+        let targets = bailout.into_iter().chain(label).chain(targets);
         let hints = Hints::new(targets.map(|address| (address, self.called.has(address))));
-        Seen { left, hints: if is_past_table { hints.with_lying_tables() } else { hints } }
+        Seen { bailout, hints: if is_past_table { hints.with_lying_tables() } else { hints } }
     }
 
     /// Notes the line that the machine's pc has led to.
     pub(crate) fn note(&mut self, vm: &DefaultMachine<Core>, trace: &Trace) {
         let pc = *vm.pc();
         self.begun.add(pc);
-        if is_behind_call(vm, pc) {
+        if follows_call(vm, pc) {
             // Native code may have made that call.
             self.led_to.add(pc);
         }
@@ -181,7 +181,7 @@ impl Observed {
         // What stands behind another line is where a branch goes that is not taken, where a call returns to,
         // or what comes next.
         if is_jump {
-            self.behind_jumps.add(at)
+            self.after_jumps.add(at)
         } else {
             self.led_to.add(at)
         }
@@ -211,7 +211,7 @@ impl Observed {
 }
 
 /// Whether a call or a system call stands in front of `pc`, which it returns to.
-fn is_behind_call(vm: &DefaultMachine<Core>, pc: u64) -> bool {
+fn follows_call(vm: &DefaultMachine<Core>, pc: u64) -> bool {
     let memory = vm.memory().bytes();
     let pc = usize::try_from(pc).unwrap_or(usize::MAX);
     let before = |length: usize| memory.get(pc.checked_sub(length)?..pc);
@@ -309,12 +309,12 @@ mod tests {
 
     #[test]
     fn places_are_those_added() {
-        let mut places = Places::new();
+        let mut set = AddressSet::new();
         let addresses = [0, 2, 126, 128, 0x1_0000, GUEST_MEMORY_BYTES - 2];
-        addresses.into_iter().for_each(|address| places.add(address));
-        places.add(GUEST_MEMORY_BYTES);
-        places.add(u64::MAX);
-        assert_eq!(places.iter().collect::<Vec<_>>(), addresses);
-        assert!(places.has(126) && !places.has(4) && !places.has(u64::MAX));
+        addresses.into_iter().for_each(|address| set.add(address));
+        set.add(GUEST_MEMORY_BYTES);
+        set.add(u64::MAX);
+        assert_eq!(set.iter().collect::<Vec<_>>(), addresses);
+        assert!(set.has(126) && !set.has(4) && !set.has(u64::MAX));
     }
 }

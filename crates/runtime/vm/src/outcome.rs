@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use antares_abi::{LeaveReason, Seen};
+use antares_abi::{BailoutReason, Seen};
 use ckb_vm::Error;
 
 use crate::limits::DETAIL_BYTES_MAX;
@@ -37,7 +37,7 @@ pub struct Report {
     /// Cycles that count for the outcome and ran in the interpreter: none or all of [`Report::cycles`].
     pub interpreted_cycles: u64,
     /// Why native code was left before the end, if it was.
-    pub restarted: Option<LeaveReason>,
+    pub restarted: Option<BailoutReason>,
     /// Where the restarted run went that native code did not know, if it was left for such a place.
     pub seen: Option<Seen>,
     /// Lines of debug output, in order.

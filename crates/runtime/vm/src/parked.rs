@@ -84,7 +84,7 @@ impl Parking {
             lots.machines.clear();
             std::mem::take(&mut lots.parked)
         };
-        self.give_places(parked.len());
+        self.return_slots(parked.len());
         parked.into_iter().for_each(|(_, vm)| vm.end());
     }
 
@@ -103,14 +103,14 @@ impl Parking {
     }
 
     /// Takes a place for VM `id`, if `machine` is its machine; whether there was one.
-    pub(crate) fn take_place(&self, id: u64, machine: u64) -> bool {
+    pub(crate) fn take_slot(&self, id: u64, machine: u64) -> bool {
         let more = |taken| (taken < PARKED_MAX).then_some(taken + 1);
         self.is_open()
             && self.lock().machines.contains(&(id, machine))
             && self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    pub(crate) fn give_places(&self, count: usize) {
+    pub(crate) fn return_slots(&self, count: usize) {
         let before = self.taken.fetch_sub(count, Ordering::Relaxed);
         assert!(before >= count, "{count} places of {before} are given back");
     }
@@ -124,7 +124,7 @@ impl Parking {
         lots.machines.push((id, number));
         let index = lots.parked.iter().position(|(other, _)| *other == id);
         let parked = index.map(|index| lots.parked.swap_remove(index).1);
-        self.give_places(usize::from(parked.is_some()));
+        self.return_slots(usize::from(parked.is_some()));
         (number, parked)
     }
 
@@ -136,7 +136,7 @@ impl Parking {
             return lots.parked.push((id, vm));
         }
         drop(lots);
-        self.give_places(1);
+        self.return_slots(1);
         vm.end();
     }
 }

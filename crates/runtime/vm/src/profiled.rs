@@ -19,7 +19,7 @@ use ckb_vm::{
 use crate::{
     calls::{Calls, above},
     memory::Core,
-    recording::{Place, ROOT, Recorded, Recording},
+    recording::{Location, ROOT, Recorded, Recording},
     tracer::{Into, Tracer},
     watch::{End, Watch, Watching},
 };
@@ -217,15 +217,15 @@ impl DefaultMachineRunner for ProfiledMachine {
         }
         let place = if calls.contains_key(&id) {
             *execs += 1;
-            Place::Exec(*execs)
+            Location::Exec(*execs)
         } else if last.is_some() {
             *spawns += 1;
-            Place::Spawn(*spawns)
+            Location::Spawn(*spawns)
         } else {
-            Place::Root
+            Location::Root
         };
         let context = match place {
-            Place::Root => ROOT,
+            Location::Root => ROOT,
             place => above(recording, last.and_then(|last| calls.get(&last)), place),
         };
         let (vm_version, isa) = (self.vm.version(), self.vm.isa());

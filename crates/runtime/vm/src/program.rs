@@ -164,7 +164,7 @@ impl Programs {
         self.in_memory = loaded.into_iter().collect();
         self.executable = core.executable();
         self.loads = 0;
-        self.look(core);
+        self.find_loaded(core);
     }
 
     /// All programs that there is native code for, in the order of [`Code::texts`], as ones that run in this
@@ -193,7 +193,7 @@ impl Programs {
 
     /// Finds the programs whose last pages have become executable. Each is compared with memory once at the
     /// most.
-    fn look(&mut self, core: &mut Core) {
+    fn find_loaded(&mut self, core: &mut Core) {
         let (executable, in_memory) = (self.executable, &mut self.in_memory);
         self.absent.retain(|program| {
             if !program.pages.minus(executable).is_empty() {
@@ -242,7 +242,7 @@ impl Code for Programs {
         let executable = core.executable();
         if executable != self.executable {
             self.executable = executable;
-            self.look(core);
+            self.find_loaded(core);
         }
         self.in_memory.iter().all(|program| self.may_run(program))
     }

@@ -5,19 +5,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::VmError;
 
 /// Things of one kind. It keeps none until it is filled.
-pub(crate) struct Reserve<T>(Mutex<Kept<T>>);
+pub(crate) struct Reserve<T>(Mutex<Idle<T>>);
 
-struct Kept<T> {
+struct Idle<T> {
     things: Vec<T>,
     most: usize,
 }
 
 impl<T> Reserve<T> {
     pub(crate) const fn new() -> Self {
-        Self(Mutex::new(Kept { things: Vec::new(), most: 0 }))
+        Self(Mutex::new(Idle { things: Vec::new(), most: 0 }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept<T>> {
+    fn lock(&self) -> MutexGuard<'_, Idle<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -27,7 +27,7 @@ impl<T> Reserve<T> {
     }
 
     /// Whether [`Reserve::give`] keeps one more.
-    pub(crate) fn has_room(&self) -> bool {
+    pub(crate) fn has_space(&self) -> bool {
         let kept = self.lock();
         kept.things.len() < kept.most
     }

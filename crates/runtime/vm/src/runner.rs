@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use antares_abi::{LeaveReason, LoadedCode};
+use antares_abi::{BailoutReason, LoadedCode};
 use bytes::Bytes;
 use ckb_vm::{
     CoreMachine, DefaultMachine, DefaultMachineRunner, Error, ISA_MOP, RISCV_PAGESIZE, SupportMachine,
@@ -23,11 +23,11 @@ use ckb_vm::{
 
 use crate::{
     Program,
+    bailout::Bailout,
     budget::{lower_limit, raise_limit},
     code::Code,
     host::{self, Attempted, Start},
     interpreter::{Interpreter, Stop},
-    left::Left,
     limits::{LOADED_CODE_BYTES_MAX, MACHINES_CROWDED, NATIVE_STACK_BYTES},
     loader,
     memory::Core,
@@ -157,8 +157,8 @@ impl NativeMachine {
                 self.session.note_failed();
                 error
             }
-            Error::CyclesExceeded => self.give_up(LeaveReason::OutOfCycles),
-            _ => self.give_up(LeaveReason::Unsupported),
+            Error::CyclesExceeded => self.give_up(BailoutReason::OutOfCycles),
+            _ => self.give_up(BailoutReason::Unsupported),
         }
     }
 
@@ -199,7 +199,7 @@ impl NativeMachine {
 
     /// Tells which code was loaded since then, if the program is at its end and took its time in the
     /// interpreter.
-    fn tell_loaded_code(&mut self, result: &Result<i8, Error>) {
+    fn report_loaded_code(&mut self, result: &Result<i8, Error>) {
         let is_over = !matches!(result, Err(Error::Yield | Error::Pause));
         if !is_over || !self.session.hears_of_loaded_code(self.interpreted) {
             return;
@@ -232,7 +232,7 @@ impl NativeMachine {
     }
 
     fn native(&mut self, start: Start) -> Result<Option<i8>, Error> {
-        let Ok(stack) = self.prepare() else { return Err(self.give_up(LeaveReason::StackOverflow)) };
+        let Ok(stack) = self.prepare() else { return Err(self.give_up(BailoutReason::StackOverflow)) };
         self.vm.machine.inner_mut().find_filled();
         self.session.note_ran(self.at_work());
         let (before, pause_at) = (self.vm.machine.cycles(), self.pause_at);
@@ -253,7 +253,7 @@ impl NativeMachine {
             Attempted::Done | Attempted::Outdated => Ok(None),
             Attempted::Replaced => {
                 (self.phase, self.unknown, self.program) = (Phase::New, None, None);
-                self.tell_loaded();
+                self.report_loaded();
                 Ok(None)
             }
             Attempted::Yielded => {
@@ -268,15 +268,15 @@ impl NativeMachine {
             }
             // The machine is to go on later, but its registers are not known: a message is on the way, or a
             // syscall asks for a pause itself, as one of ckb-script's tests does.
-            Attempted::Failed(Error::Yield | Error::Pause) => Err(self.give_up(LeaveReason::Ecall)),
+            Attempted::Failed(Error::Yield | Error::Pause) => Err(self.give_up(BailoutReason::Ecall)),
             Attempted::Failed(error) => Err(error),
-            Attempted::Left(left) => {
-                if left.reason == LeaveReason::StackOverflow
+            Attempted::Bailout(bailout) => {
+                if bailout.reason == BailoutReason::StackOverflow
                     && let Some(stack) = &mut self.stack
                 {
                     stack.clear();
                 }
-                Err(self.give_up_for(&left))
+                Err(self.give_up_for(&bailout))
             }
         }
     }
@@ -298,7 +298,7 @@ impl NativeMachine {
     }
 
     /// Tells the profile, if there is one, that a program was loaded.
-    fn tell_loaded(&mut self) {
+    fn report_loaded(&mut self) {
         if self.session.is_sampled() {
             let id = self.id();
             self.session.with_sampler(|sampler| sampler.load(id));
@@ -321,7 +321,7 @@ impl NativeMachine {
             self.session.with_sampler(|sampler| sampler.lineage().run(id));
         }
         if !matches!(self.phase, Phase::Interpreted | Phase::Short) && self.session.has_lost_registers() {
-            return Err(self.give_up(LeaveReason::Ecall));
+            return Err(self.give_up(BailoutReason::Ecall));
         }
         let before = self.vm.machine.cycles();
         self.pause_at = self.session.budget.end(before);
@@ -334,21 +334,21 @@ impl NativeMachine {
             }
         };
         self.session.budget.spend(self.vm.machine.cycles().saturating_sub(before));
-        self.tell_loaded_code(&result);
+        self.report_loaded_code(&result);
         result
     }
 
     /// As [`Self::give_up`]; where native code was left for is remembered.
-    fn give_up_for(&mut self, left: &Left) -> Error {
-        let observed = left.target.and_then(|_| self.session.take_observed(self.program.as_ref()?));
+    fn give_up_for(&mut self, bailout: &Bailout) -> Error {
+        let observed = bailout.target.and_then(|_| self.session.take_observed(self.program.as_ref()?));
         if let Some(mut observed) = observed {
-            observed.leave(left);
+            observed.note_bailout(bailout);
             self.give_observed(Some(observed));
         }
-        self.give_up(left.reason)
+        self.give_up(bailout.reason)
     }
 
-    fn give_up(&self, reason: LeaveReason) -> Error {
+    fn give_up(&self, reason: BailoutReason) -> Error {
         self.session.give_up(reason, self.at_work());
         Error::External(GAVE_UP.to_owned())
     }
@@ -445,7 +445,7 @@ impl DefaultMachineRunner for NativeMachine {
         let lean = loader::without_zeros(self.vm.machine.inner_mut(), metadata);
         let bytes = self.vm.machine.load_program_with_metadata(program, &lean, args)?;
         let (vm_version, isa) = (self.vm.machine.version(), self.vm.machine.isa());
-        self.tell_loaded();
+        self.report_loaded();
         self.begin();
         let core = self.vm.machine.inner_mut();
         let filled = sources::filled(metadata, core.guest_registers()[SP]);

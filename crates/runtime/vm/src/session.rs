@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use antares_abi::{LeaveReason, LoadedCode, Seen};
+use antares_abi::{BailoutReason, LoadedCode, Seen};
 use bytes::Bytes;
 
 use crate::{
@@ -42,7 +42,7 @@ pub struct Counts {
     /// Cycles in the interpreter.
     pub interpreted_cycles: u64,
     /// Why everything was run again in the interpreter, if it was; the counts then are of that run.
-    pub restarted: Option<LeaveReason>,
+    pub restarted: Option<BailoutReason>,
     /// Programs that were met without native code; at most
     /// [`UNKNOWN_PROGRAMS_MAX`](crate::limits::UNKNOWN_PROGRAMS_MAX).
     pub unknown: Vec<Unknown>,
@@ -139,7 +139,7 @@ impl MachineSession {
 
     /// The same session, which hears of code that is loaded at run time from so many interpreted cycles on.
     #[must_use]
-    pub fn telling_of_loaded_code_from(self: Arc<Self>, cycles: u64) -> Arc<Self> {
+    pub fn reporting_loaded_code_from(self: Arc<Self>, cycles: u64) -> Arc<Self> {
         match Arc::try_unwrap(self) {
             Ok(session) => Arc::new(Self { loaded_cycles_min: cycles, ..session }),
             // Somebody uses it already.
@@ -257,7 +257,7 @@ impl MachineSession {
 
     /// Why native code gave up, if it did: what ran since is to be thrown away.
     #[must_use]
-    pub fn restarted(&self) -> Option<LeaveReason> {
+    pub fn restarted(&self) -> Option<BailoutReason> {
         self.lock().counts.restarted
     }
 
@@ -327,8 +327,8 @@ impl MachineSession {
         if let Some((_, observed)) = observed.iter_mut().find(|(other, _)| Arc::ptr_eq(other, program)) {
             return observed.take();
         }
-        let has_room = observed.len() < OBSERVED_PROGRAMS_MAX;
-        has_room.then(|| {
+        let has_space = observed.len() < OBSERVED_PROGRAMS_MAX;
+        has_space.then(|| {
             observed.push((program.clone(), None));
             Observed::new()
         })
@@ -347,7 +347,8 @@ impl MachineSession {
     pub(crate) fn is_astray(&self) -> bool {
         let state = self.lock();
         let reason = state.counts.restarted;
-        state.is_interpreting && matches!(reason, Some(LeaveReason::UnknownTarget | LeaveReason::Unsupported))
+        state.is_interpreting
+            && matches!(reason, Some(BailoutReason::UnknownTarget | BailoutReason::Unsupported))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -360,7 +361,11 @@ impl MachineSession {
     }
 
     /// Notes that native code of `programs` gave up; the first reason of an attempt is kept.
-    pub(crate) fn give_up<'a>(&self, reason: LeaveReason, programs: impl Iterator<Item = &'a Arc<Program>>) {
+    pub(crate) fn give_up<'a>(
+        &self,
+        reason: BailoutReason,
+        programs: impl Iterator<Item = &'a Arc<Program>>,
+    ) {
         let mut state = self.lock();
         if state.counts.restarted.is_none() {
             state.counts.restarted = Some(reason);

@@ -19,12 +19,12 @@ use ckb_vm::{
 };
 
 use crate::{
+    addresses::Addresses,
     limits::{BRANCHES_MAX, SHADOWED_WORDS},
-    places::Places,
 };
 
 /// Calls whose branches are looked at.
-const CALLS_LOOKED_AT: usize = 8;
+const CALLS_SCANNED: usize = 8;
 
 /// A register file.
 pub(crate) type Registers = [u64; 32];
@@ -209,13 +209,13 @@ impl Shadow {
     }
 
     /// A register, and where its value came from.
-    pub(crate) fn value(&self, register: usize, value: u64, places: &Places<'_>) -> Value {
-        self.tell(value, self.registers[register], places)
+    pub(crate) fn value(&self, register: usize, value: u64, addresses: &Addresses<'_>) -> Value {
+        self.describe(value, self.registers[register], addresses)
     }
 
     /// The last jump, and the address that it had.
-    pub(crate) fn last_jump(&self, places: &Places<'_>) -> Option<(u64, Value)> {
-        self.jump.map(|(pc, to, origin)| (pc, self.tell(to, origin, places)))
+    pub(crate) fn last_jump(&self, addresses: &Addresses<'_>) -> Option<(u64, Value)> {
+        self.jump.map(|(pc, to, origin)| (pc, self.describe(to, origin, addresses)))
     }
 
     /// The last branch before the value of `register` was made, in the same call, and the first one after it;
@@ -223,14 +223,14 @@ impl Shadow {
     pub(crate) fn deciders(
         &self,
         register: Option<usize>,
-        places: &Places<'_>,
+        addresses: &Addresses<'_>,
     ) -> (Option<Branch>, Option<Branch>) {
         let origin = register.map(|register| self.registers[register].made);
         let Some(Source::Code(At { frame, branches, .. })) = origin else {
             // The nearest call under way that has decided anything.
             let in_call = |frame: &u32| self.branches.iter().rev().find(|taken| taken.at.frame == *frame);
-            let last = self.frames.iter().rev().take(CALLS_LOOKED_AT).find_map(in_call);
-            return (last.map(|it| self.tell_branch(it, places)), None);
+            let last = self.frames.iter().rev().take(CALLS_SCANNED).find_map(in_call);
+            return (last.map(|it| self.describe_branch(it, addresses)), None);
         };
         let index =
             |number: u64| usize::try_from(number.saturating_sub(self.branches_before)).unwrap_or(usize::MAX);
@@ -238,34 +238,37 @@ impl Shadow {
         let of_call = |taken: &&Taken| taken.at.frame == frame;
         let before = self.branches.iter().take(split).rev().find(of_call);
         let after = self.branches.iter().skip(split).find(of_call);
-        (before.map(|it| self.tell_branch(it, places)), after.map(|it| self.tell_branch(it, places)))
+        (
+            before.map(|it| self.describe_branch(it, addresses)),
+            after.map(|it| self.describe_branch(it, addresses)),
+        )
     }
 
-    fn tell_branch(&self, taken: &Taken, places: &Places<'_>) -> Branch {
+    fn describe_branch(&self, taken: &Taken, addresses: &Addresses<'_>) -> Branch {
         let Taken { at, instruction, to, values, origins } = taken;
         let compared = Stype(*instruction);
         let next = at.pc.wrapping_add(u64::from(instruction_length(*instruction)));
         let target = at.pc.wrapping_add_signed(i64::from(compared.immediate_s()));
         let is_taken = *to == target;
         Branch {
-            stack: places.stack(at.context, at.pc),
+            stack: addresses.stack(at.context, at.pc),
             name: instruction_opcode_name(extract_opcode(*instruction)).to_lowercase(),
             registers: [compared.rs1(), compared.rs2()].map(|it| u8::try_from(it).unwrap_or_default()),
             to: *to,
             instead: if is_taken { next } else { target },
             is_taken,
-            left: self.tell(values[0], origins[0], places),
-            right: self.tell(values[1], origins[1], places),
+            left: self.describe(values[0], origins[0], addresses),
+            right: self.describe(values[1], origins[1], addresses),
         }
     }
 
     #[expect(clippy::unused_self, reason = "where values of this VM came from")]
-    fn tell(&self, value: u64, origin: Origin, places: &Places<'_>) -> Value {
+    fn describe(&self, value: u64, origin: Origin, addresses: &Addresses<'_>) -> Value {
         let made = |source| match source {
             Source::Before => Made::Before,
-            Source::Code(at) => Made::Code { stack: places.stack(at.context, at.pc) },
+            Source::Code(at) => Made::Code { stack: addresses.stack(at.context, at.pc) },
             Source::SystemCall(index) => Made::SystemCall(index),
-            Source::Memory(address) => Made::Memory { address, system_call: places.writer(address) },
+            Source::Memory(address) => Made::Memory { address, system_call: addresses.writer(address) },
         };
         let of = (!matches!(origin.of, Source::Before)).then(|| made(origin.of));
         Value { value, made: made(origin.made), of }

@@ -1,4 +1,4 @@
-//! Faults of native code: a signal becomes a [`LeaveReason`], and the thread continues in [`enter::leave`].
+//! Faults of native code: a signal becomes a [`BailoutReason`], and the thread continues in [`enter::bail_out`].
 //!
 //! The handler works on the thread's alternate stack (the native stack may be the very thing that faulted),
 //! looks only at a thread-local pointer, the fault and the state, allocates nothing, and makes no system call
@@ -16,7 +16,7 @@ use std::{
     sync::atomic::{Ordering, compiler_fence},
 };
 
-use antares_abi::{GUARD_BYTES, LeaveReason, NAMES_TARGET, PAST_TABLE, STATE_OFFSET, WILD_FAULT_CALL};
+use antares_abi::{BailoutReason, GUARD_BYTES, NAMES_TARGET, PAST_TABLE, STATE_OFFSET, WILD_FAULT_CALL};
 
 use crate::{
     VmError, enter,
@@ -178,7 +178,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     // SAFETY: the pointer is null or was set by `with_active`, whose frame is below us on this thread.
     let active = unsafe { ACTIVE.get().as_ref() };
     match active.map(|active| (active, judge(active, &fault))) {
-        Some((active, Judged::Left(left))) => divert(active, left, context),
+        Some((active, Judged::Bailout(bailout))) => divert(active, bailout, context),
         Some((_, Judged::Wild)) => die_of_wildness(signal, context),
         Some((_, Judged::Host)) | None => die_of_fault(signal, context),
     }
@@ -188,7 +188,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Judged {
     /// A way in which native code may be left.
-    Left(Left),
+    Bailout(Bailout),
     /// Native code did what no generator of ours lets it: a check is wrong, or somebody else is at work.
     Wild,
     /// Not native code's.
@@ -197,7 +197,7 @@ enum Judged {
 
 /// Why native code is left, and what is known of where it was about to go: [`NAMES_TARGET`], [`PAST_TABLE`]
 /// or nothing.
-type Left = (LeaveReason, u8);
+type Bailout = (BailoutReason, u8);
 
 /// What `fault` means for the native code that is under way.
 fn judge(active: &Active, fault: &Fault) -> Judged {
@@ -207,20 +207,20 @@ fn judge(active: &Active, fault: &Fault) -> Judged {
     let hits_guard = is_access && active.stack_guard.contains(&fault.address);
     let meter = enter::meter as *const () as usize;
     if hits_guard && (meter..meter + enter::METER_SAVES_BYTES).contains(&pc) {
-        return Judged::Left((LeaveReason::StackOverflow, 0));
+        return Judged::Bailout((BailoutReason::StackOverflow, 0));
     }
     let Some(text) = active.texts.iter().find(|text| text.contains(&pc)) else {
         // Where there is no code, only a jump of native code leads: the host's own code is where it is.
         return if is_access && fault.address == pc { Judged::Wild } else { Judged::Host };
     };
     match fault.signal {
-        _ if hits_guard => Judged::Left((LeaveReason::StackOverflow, 0)),
+        _ if hits_guard => Judged::Bailout((BailoutReason::StackOverflow, 0)),
         _ if is_access && near_memory(active.base).contains(&fault.address) => {
-            Judged::Left((LeaveReason::BadAddress, 0))
+            Judged::Bailout((BailoutReason::BadAddress, 0))
         }
-        libc::SIGILL => trap_number(text, pc).map_or(Judged::Wild, Judged::Left),
+        libc::SIGILL => trap_number(text, pc).map_or(Judged::Wild, Judged::Bailout),
         // Of a division: the generators compare before.
-        libc::SIGFPE => Judged::Left((LeaveReason::Unsupported, 0)),
+        libc::SIGFPE => Judged::Bailout((BailoutReason::Unsupported, 0)),
         _ => Judged::Wild,
     }
 }
@@ -232,7 +232,7 @@ fn near_memory(base: *mut u8) -> Range<usize> {
 }
 
 /// The number in the `ud1` at `pc`, if there is one and it is a reason.
-fn trap_number(text: &Range<usize>, pc: usize) -> Option<Left> {
+fn trap_number(text: &Range<usize>, pc: usize) -> Option<Bailout> {
     if text.end - pc < UD1.len() + 1 {
         return None;
     }
@@ -241,26 +241,26 @@ fn trap_number(text: &Range<usize>, pc: usize) -> Option<Left> {
     match bytes {
         [a, b, c, d, number] if [a, b, c, d] == UD1 => {
             let flag = number & (NAMES_TARGET | PAST_TABLE);
-            let reason = LeaveReason::from_number(u64::from(number - flag))?;
-            let names_one = reason == LeaveReason::UnknownTarget && flag != NAMES_TARGET | PAST_TABLE;
+            let reason = BailoutReason::from_number(u64::from(number - flag))?;
+            let names_one = reason == BailoutReason::UnknownTarget && flag != NAMES_TARGET | PAST_TABLE;
             (flag == 0 || names_one).then_some((reason, flag))
         }
         _ => None,
     }
 }
 
-/// Makes the return from the signal continue in [`enter::leave`].
-fn divert(active: &Active, (reason, flag): Left, context: &mut libc::ucontext_t) {
+/// Makes the return from the signal continue in [`enter::bail_out`].
+fn divert(active: &Active, (reason, flag): Bailout, context: &mut libc::ucontext_t) {
     let state = state_of(active.base);
     // SAFETY: native code runs below `with_active` on a mapped core, so its state is mapped, and it is
     // interrupted.
     let host_stack_pointer = unsafe {
-        (*state).leave_reason = reason as u64;
+        (*state).bailout_reason = reason as u64;
         (*state).is_complete = u64::from(flag);
         (*host_of(active.base)).stack_pointer
     };
     let registers = &mut context.uc_mcontext.gregs;
-    registers[libc::REG_RIP as usize] = enter::leave as *const () as i64;
+    registers[libc::REG_RIP as usize] = enter::bail_out as *const () as i64;
     registers[libc::REG_RSP as usize] = host_stack_pointer as i64;
     registers[libc::REG_RAX as usize] = active.base as i64;
     registers[libc::REG_EFL as usize] &= !DIRECTION_FLAG;
@@ -317,21 +317,21 @@ mod tests {
         assert_eq!(judge(&active, &fault), expected, "{signal} at {pc:#x}, {address:#x}");
     }
 
-    fn left(reason: LeaveReason) -> Judged {
-        Judged::Left((reason, 0))
+    fn bailout(reason: BailoutReason) -> Judged {
+        Judged::Bailout((reason, 0))
     }
 
     #[test]
     fn faults_become_reasons() {
-        check(libc::SIGILL, 0, 0, left(LeaveReason::UnknownTarget));
-        let named = [0x67, 0x0f, 0xb9, 0x40, LeaveReason::UnknownTarget as u8 | PAST_TABLE];
+        check(libc::SIGILL, 0, 0, bailout(BailoutReason::UnknownTarget));
+        let named = [0x67, 0x0f, 0xb9, 0x40, BailoutReason::UnknownTarget as u8 | PAST_TABLE];
         let text = named.as_ptr().expose_provenance();
-        assert_eq!(trap_number(&(text..text + 5), text), Some((LeaveReason::UnknownTarget, PAST_TABLE)));
-        check(libc::SIGFPE, 3, 0, left(LeaveReason::Unsupported));
-        check(libc::SIGSEGV, 3, 0x1000, left(LeaveReason::StackOverflow));
+        assert_eq!(trap_number(&(text..text + 5), text), Some((BailoutReason::UnknownTarget, PAST_TABLE)));
+        check(libc::SIGFPE, 3, 0, bailout(BailoutReason::Unsupported));
+        check(libc::SIGSEGV, 3, 0x1000, bailout(BailoutReason::StackOverflow));
         for address in [BASE - GUARD_BYTES, BASE, BASE + STATE_OFFSET - 1] {
-            check(libc::SIGSEGV, 3, address, left(LeaveReason::BadAddress));
-            check(libc::SIGBUS, 3, address, left(LeaveReason::BadAddress));
+            check(libc::SIGSEGV, 3, address, bailout(BailoutReason::BadAddress));
+            check(libc::SIGBUS, 3, address, bailout(BailoutReason::BadAddress));
         }
     }
 

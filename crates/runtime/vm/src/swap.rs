@@ -24,7 +24,7 @@ use crate::{
 };
 
 const SWAP_BYTES: u64 = 64 << 20;
-const PATIENCE: Duration = Duration::from_secs(10);
+const DEADLINE: Duration = Duration::from_secs(10);
 
 /// A swap file of this test, until it is dropped.
 struct SwapFile {
@@ -65,7 +65,7 @@ fn run(program: &str, arguments: &[&Path]) -> Result<(), String> {
 /// Has the kernel put the page at `start` into swap. Answers whether it did, and says of the page that it is
 /// not in memory.
 fn put_aside(start: *mut u8) -> bool {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + DEADLINE;
     while Instant::now() < until {
         let mut is_there = 1_u8;
         // SAFETY: the page is opened memory of the caller's, which is not changed by this; the byte is for

@@ -48,7 +48,7 @@ impl Walk {
     }
 
     /// Says where the last one is.
-    pub(crate) fn place_first(&mut self, pc: u64) {
+    pub(crate) fn set_first(&mut self, pc: u64) {
         if let Some(frame) = self.frames.first_mut() {
             frame.1 = pc;
         }

@@ -17,9 +17,9 @@ use ckb_vm::{
 
 use crate::{
     Outcome,
+    addresses::Addresses,
     calls::Calls,
     memory::Core,
-    places::Places,
     recording::Recording,
     shadow::{Access, At, Registers, Shadow, access, atomic, base},
     witness::{self, Caller},
@@ -200,8 +200,8 @@ impl Watch {
     /// A VM has ended; `calls` are those under way.
     pub(crate) fn end(&mut self, vm: &DefaultMachine<Core>, end: &End<'_>, recording: &Recording) {
         let registers = *vm.memory().guest_registers();
-        let places =
-            Places { recording, program: end.calls.program, vm: end.id, system_calls: &self.system_calls };
+        let addresses =
+            Addresses { recording, program: end.calls.program, vm: end.id, system_calls: &self.system_calls };
         let shadow = if end.id == self.vm { self.shadow.as_ref() } else { None };
         let shadow = shadow.or_else(|| self.others.get(&end.id));
         let under_way = self.at;
@@ -213,29 +213,29 @@ impl Watch {
         };
         let (ending, value, register) = match end.result {
             Ok(code) => {
-                let value = shadow.map(|shadow| shadow.value(A0, registers[A0], &places));
+                let value = shadow.map(|shadow| shadow.value(A0, registers[A0], &addresses));
                 (Ending::Exit(*code), value, Some(A0))
             }
             Err(error) => {
-                let fault = fault(error, under_way, (&registers, pc), shadow, &places);
+                let fault = fault(error, under_way, (&registers, pc), shadow, &addresses);
                 let (value, register) = match fault {
                     Some(Fault::Load { address, .. } | Fault::Store { address, .. }) => {
                         let register = under_way.map(|(_, instruction)| base(instruction));
                         let value =
-                            register.zip(shadow).map(|(it, shadow)| shadow.value(it, address, &places));
+                            register.zip(shadow).map(|(it, shadow)| shadow.value(it, address, &addresses));
                         (value, register)
                     }
                     Some(Fault::Fetch { .. }) => {
-                        (shadow.and_then(|shadow| shadow.last_jump(&places)).map(|(_, value)| value), None)
+                        (shadow.and_then(|shadow| shadow.last_jump(&addresses)).map(|(_, value)| value), None)
                     }
                     _ => (None, None),
                 };
                 let _ = register;
-                (told(error, fault), value, None)
+                (ending_of(error, fault), value, None)
             }
         };
         let (branch, later_branch) =
-            shadow.map(|shadow| shadow.deciders(register, &places)).unwrap_or_default();
+            shadow.map(|shadow| shadow.deciders(register, &addresses)).unwrap_or_default();
         let later_branch = later_branch.filter(|_| register.is_some());
         let sp = registers[SP];
         let bytes = witness::excerpt(vm.memory().bytes(), sp, EXCERPT_BYTES_MAX as u64);
@@ -245,7 +245,7 @@ impl Watch {
             ending,
             pc,
             registers,
-            stack: places.whole(end.calls, pc),
+            stack: addresses.whole(end.calls, pc),
             value,
             branch,
             later_branch,
@@ -284,7 +284,7 @@ fn is_refused(vm: &Vm) -> bool {
 }
 
 /// What evidence says of an error.
-fn told(error: &Error, fault: Option<Fault>) -> Ending {
+fn ending_of(error: &Error, fault: Option<Fault>) -> Ending {
     match Outcome::from(error.clone()) {
         _ if *error == Error::Yield => Ending::Error { name: REFUSED.to_owned(), detail: None, fault },
         Outcome::Error { name, detail } => Ending::Error { name: name.to_owned(), detail, fault },
@@ -298,14 +298,14 @@ fn fault(
     under_way: Option<(At, Instruction)>,
     (registers, pc): (&Registers, u64),
     shadow: Option<&Shadow>,
-    places: &Places<'_>,
+    addresses: &Addresses<'_>,
 ) -> Option<Fault> {
     if *error == Error::Yield {
         return Some(Fault::SystemCall { number: registers[ckb_vm::registers::A7] });
     }
     let Some((_, instruction)) = under_way else {
         let from = shadow
-            .and_then(|shadow| shadow.last_jump(places))
+            .and_then(|shadow| shadow.last_jump(addresses))
             .and_then(|(at, to)| (to.value == pc).then_some(at));
         return match error {
             Error::CyclesExceeded => Some(Fault::Cycles),

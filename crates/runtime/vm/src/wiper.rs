@@ -9,12 +9,12 @@ use std::{mem::MaybeUninit, ops::Range};
 use crate::{limits::PAGE_BYTES, mapping::Mapping};
 
 /// Pages that are kept however few of them are used: those that come back cost more than those that stay.
-const KEPT_PAGES: usize = 64;
+const RETAINED_PAGES: usize = 64;
 /// Wipes in a row in which most pages lay unused, before they go. The groups of a transaction take turns, and
 /// a page that comes back costs more than looking at it so often (some 4 us, and 0.3 us each).
 const IDLE_WIPES_MAX: usize = 8;
 /// Pages that are asked about at a time.
-const ASKED_PAGES: usize = 1024;
+const QUERIED_PAGES: usize = 1024;
 
 /// Knows the pages of one part of a mapping that may hold something.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Wiper {
 pub(crate) enum Order {
     /// All of it.
     Any,
-    /// From the end down, until as much as [`ASKED_PAGES`] was not touched: a stack whose frames are smaller
+    /// From the end down, until as much as [`QUERIED_PAGES`] was not touched: a stack whose frames are smaller
     /// than that.
     Down,
 }
@@ -66,7 +66,7 @@ impl Wiper {
                 used += 1;
             }
         }
-        let is_idle = self.pages.len() > KEPT_PAGES && used * 4 < self.pages.len();
+        let is_idle = self.pages.len() > RETAINED_PAGES && used * 4 < self.pages.len();
         self.idle_wipes = if is_idle { self.idle_wipes + 1 } else { 0 };
         if self.idle_wipes > IDLE_WIPES_MAX {
             self.pages.clear();
@@ -80,7 +80,7 @@ impl Wiper {
     fn list(&mut self, mapping: &Mapping) -> bool {
         let mut end = self.part.end;
         while end > self.part.start {
-            let start = end.saturating_sub(ASKED_PAGES * PAGE_BYTES).max(self.part.start);
+            let start = end.saturating_sub(QUERIED_PAGES * PAGE_BYTES).max(self.part.start);
             let Some(touched) = mapping.touched(start..end) else { return false };
             let before = self.pages.len();
             let found = touched.iter().enumerate().filter(|(_, is_touched)| **is_touched);

@@ -11,7 +11,7 @@ use ckb_vm::{
     registers::{A0, A7},
 };
 
-use crate::{memory::Core, places::stack_of, recording::Recording};
+use crate::{addresses::stack_of, memory::Core, recording::Recording};
 
 const EXEC: u64 = 2043;
 const LOAD_CELL_DATA_AS_CODE: u64 = 2091;
@@ -36,7 +36,7 @@ struct Buffer {
 }
 
 /// A system call that is kept.
-struct Kept {
+struct Recorded {
     call: SystemCall,
     buffer: Buffer,
     context: u32,
@@ -46,7 +46,7 @@ struct Kept {
 
 /// The last system calls of a run.
 pub(crate) struct Calls {
-    kept: VecDeque<Kept>,
+    kept: VecDeque<Recorded>,
     max: usize,
     count: u64,
     /// By VM, the system call that it waits in.
@@ -104,7 +104,7 @@ impl Calls {
             self.kept.pop_front();
         }
         let Caller { context, program, pc, .. } = caller;
-        self.kept.push_back(Kept { call, buffer, context, program, pc });
+        self.kept.push_back(Recorded { call, buffer, context, program, pc });
         self.count += 1;
         self.count - 1
     }
@@ -126,7 +126,7 @@ impl Calls {
     pub(crate) fn end(&mut self, vm: &DefaultMachine<Core>, index: u64, cost: u64) {
         let Some(kept) = self.find(index) else { return };
         let memory = vm.memory().bytes();
-        let Kept { call, buffer, .. } = kept;
+        let Recorded { call, buffer, .. } = kept;
         call.result = Some(vm.registers()[A0]);
         call.cost = cost;
         call.length = buffer.length_at.and_then(|at| word(memory, at));
@@ -150,14 +150,14 @@ impl Calls {
         }
     }
 
-    fn find(&mut self, index: u64) -> Option<&mut Kept> {
+    fn find(&mut self, index: u64) -> Option<&mut Recorded> {
         let first = self.kept.front()?.call.index;
         self.kept.get_mut(usize::try_from(index.checked_sub(first)?).ok()?)
     }
 
     /// The last system call of a VM that wrote to `address`.
     pub(crate) fn writer(&self, vm: u64, address: u64) -> Option<u64> {
-        let is_it = |kept: &&Kept| {
+        let is_it = |kept: &&Recorded| {
             let told = kept.call.length.unwrap_or(kept.buffer.bytes);
             let bytes = kept.call.room.map_or(told, |room| told.min(room));
             let is_done = kept.call.vm == vm && kept.buffer.is_output && kept.call.result == Some(0);
@@ -172,7 +172,7 @@ impl Calls {
     /// What was kept, and how many system calls were made before.
     pub(crate) fn finish(self, recording: &Recording) -> (Vec<SystemCall>, u64, Vec<Code>) {
         let left_out = self.count - self.kept.len() as u64;
-        let tell = |Kept { call, context, program, pc, .. }| {
+        let tell = |Recorded { call, context, program, pc, .. }| {
             let stack = stack_of(recording, context, Called::At { program, pc });
             SystemCall { stack, ..call }
         };

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::{
     cache::Space,
     check,
-    error::{Asked, NodeError},
+    error::{NodeError, NodeRequest},
     node::ChainNode,
     rpc,
     shapes::BlockAnswer,
@@ -32,11 +32,11 @@ impl ChainNode {
     /// # Errors
     /// The node cannot be asked, or gives something else than a block with this number.
     pub async fn block_at(&self, number: u64) -> Result<Option<CheckedBlock>, NodeError> {
-        let asked = Asked::new("get_block_by_number", format!("{number:#x}"));
-        let Some(block) = self.get_block(&asked).await? else { return Ok(None) };
+        let request = NodeRequest::new("get_block_by_number", format!("{number:#x}"));
+        let Some(block) = self.get_block(&request).await? else { return Ok(None) };
         match block.view.number() == number {
             true => Ok(Some(block)),
-            false => Err(self.lie(asked, format!("it is block {}", block.view.number()))),
+            false => Err(self.lie(request, format!("it is block {}", block.view.number()))),
         }
     }
 
@@ -45,24 +45,24 @@ impl ChainNode {
     /// # Errors
     /// The node cannot be asked, or gives something else than this block.
     pub async fn block(&self, hash: &H256) -> Result<Option<CheckedBlock>, NodeError> {
-        let asked = Asked::new("get_block", format!("{hash:#x}"));
-        let Some(block) = self.get_block(&asked).await? else { return Ok(None) };
-        check::same("block", hash, &block.view.hash()).map_err(|detail| self.lie(asked, detail))?;
+        let request = NodeRequest::new("get_block", format!("{hash:#x}"));
+        let Some(block) = self.get_block(&request).await? else { return Ok(None) };
+        check::same("block", hash, &block.view.hash()).map_err(|detail| self.lie(request, detail))?;
         Ok(Some(block))
     }
 
-    async fn get_block(&self, asked: &Asked) -> Result<Option<CheckedBlock>, NodeError> {
+    async fn get_block(&self, request: &NodeRequest) -> Result<Option<CheckedBlock>, NodeError> {
         // In molecule, with cycles.
-        let parameters = vec![json!(asked.of), json!("0x0"), json!(true)];
-        let answer: Option<BlockAnswer> = rpc::call(self.transport(), asked.method, parameters).await?;
+        let parameters = vec![json!(request.of), json!("0x0"), json!(true)];
+        let answer: Option<BlockAnswer> = rpc::call(self.transport(), request.method, parameters).await?;
         let Some(answer) = answer else { return Ok(None) };
-        let view = check::block(answer.block).map_err(|detail| self.lie(asked.clone(), detail))?;
+        let view = check::block(answer.block).map_err(|detail| self.lie(request.clone(), detail))?;
         let cycles: Option<Vec<u64>> =
             answer.cycles.map(|cycles| cycles.into_iter().map(|it| it.value()).collect());
         let scripts = view.transactions().len().saturating_sub(1);
         if let Some(found) = cycles.as_ref().filter(|cycles| cycles.len() != scripts) {
             let detail = format!("it has cycles of {} transactions, not of {scripts}", found.len());
-            return Err(self.lie(asked.clone(), detail));
+            return Err(self.lie(request.clone(), detail));
         }
         for transaction in view.transactions() {
             self.note(&transaction);
@@ -81,11 +81,11 @@ impl ChainNode {
         }
         let hash: H256 = header.hash().into();
         let taken = |bytes: &bytes::Bytes| unpack_extension(header, bytes);
-        if let Some(found) = self.cache().look(Space::Extensions, &hash, taken) {
+        if let Some(found) = self.cache().look_up(Space::Extensions, &hash, taken) {
             return Ok(found);
         }
-        let asked = Asked::new("get_block", format!("{hash:#x}"));
-        let Some(block) = self.block(&hash).await? else { return Err(self.unknown(asked, String::new())) };
+        let request = NodeRequest::new("get_block", format!("{hash:#x}"));
+        let Some(block) = self.block(&hash).await? else { return Err(self.unknown(request, String::new())) };
         let extension = block.view.extension().map(|bytes| bytes.raw_data().to_vec());
         let mut packed = block.view.calc_uncles_hash().as_slice().to_vec();
         if let Some(bytes) = &extension {

@@ -64,7 +64,7 @@ impl NodeCache {
     }
 
     /// What is kept, if `taken` makes something of it: it checks that it is what the hash says.
-    pub(crate) fn look<T>(
+    pub(crate) fn look_up<T>(
         &self,
         space: Space,
         hash: &H256,
@@ -131,12 +131,12 @@ impl Disk {
         let mut all = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         *all += bytes.len() as u64;
         if *all > self.bytes_max {
-            *all = self.make_room();
+            *all = self.evict_oldest();
         }
     }
 
     /// Removes the oldest files until a tenth is free; the bytes that are left.
-    fn make_room(&self) -> u64 {
+    fn evict_oldest(&self) -> u64 {
         let mut files = self.files();
         files.sort_by_key(|file| std::cmp::Reverse(file.1));
         let room = self.bytes_max / 10 * 9;
@@ -182,12 +182,12 @@ mod tests {
             fs::File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
         }
         let again = NodeCache::new(0, Some(folder.path()), 1000);
-        let is_there = |number: u8| again.look(Space::Headers, &hash(number), |it| Some(it[0])).is_some();
+        let is_there = |number: u8| again.look_up(Space::Headers, &hash(number), |it| Some(it[0])).is_some();
         assert!(is_there(29), "the newest is kept");
         let count = (0..30).filter(|number| is_there(*number)).count();
         assert!((5..=10).contains(&count), "{count} files");
-        assert!(again.look(Space::Transactions, &hash(29), |_| Some(())).is_none());
+        assert!(again.look_up(Space::Transactions, &hash(29), |_| Some(())).is_none());
         // What is not what its hash says is not taken.
-        assert!(again.look::<()>(Space::Headers, &hash(29), |_| None).is_none());
+        assert!(again.look_up::<()>(Space::Headers, &hash(29), |_| None).is_none());
     }
 }

@@ -6,20 +6,20 @@ use ckb_types::packed::Byte32;
 
 /// What was asked: a method and what of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct NodeRequest {
     /// Method of the JSON-RPC.
     pub method: &'static str,
     /// Its first parameter, as sent.
     pub of: String,
 }
 
-impl Asked {
+impl NodeRequest {
     pub(crate) fn new(method: &'static str, of: impl Into<String>) -> Self {
         Self { method, of: of.into() }
     }
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for NodeRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}({})", self.method, self.of)
     }
@@ -86,34 +86,34 @@ pub enum NodeError {
         detail: String,
     },
     /// The node refuses.
-    #[error("{url}: {asked}: error {code}: {message}")]
+    #[error("{url}: {request}: error {code}: {message}")]
     Refused {
         /// The node.
         url: String,
         /// What was asked.
-        asked: Asked,
+        request: NodeRequest,
         /// Code of the JSON-RPC error.
         code: i64,
         /// Its message.
         message: String,
     },
     /// The node has not got it.
-    #[error("{url}: {asked}: the node does not know it{why}")]
+    #[error("{url}: {request}: the node does not know it{why}")]
     Unknown {
         /// The node.
         url: String,
         /// What was asked.
-        asked: Asked,
+        request: NodeRequest,
         /// What it says besides.
         why: String,
     },
     /// What came is not what its hash says.
-    #[error("{url} gives something else than it was asked for: {asked}: {detail}")]
+    #[error("{url} gives something else than it was asked for: {request}: {detail}")]
     Lie {
         /// The node.
         url: String,
         /// What was asked.
-        asked: Asked,
+        request: NodeRequest,
         /// How it shows.
         detail: String,
     },

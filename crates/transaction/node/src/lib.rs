@@ -32,9 +32,9 @@ mod whole;
 
 pub use bare::{BareError, BareTransaction};
 pub use blocks::CheckedBlock;
-pub use error::{Asked, NodeError};
+pub use error::{NodeError, NodeRequest};
 pub use node::{
-    BlockPlace, ChainNode, ChainRules, FoundTransaction, LiveCell, NodeOptions, TransactionState,
+    BlockPosition, ChainNode, ChainRules, FoundTransaction, LiveCell, NodeOptions, TransactionState,
 };
 pub use resolve::{ResolveError, Resolved};
 pub use whole::WholeTransaction;

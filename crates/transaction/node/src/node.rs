@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::{
     cache::{NodeCache, Space},
     check,
-    error::{Asked, NodeError, hex},
+    error::{NodeError, NodeRequest, hex},
     limits,
     rpc::{self, Calls},
     shapes::{ConsensusAnswer, Form, HeaderShape, LiveCellAnswer, StatusShape, TransactionAnswer},
@@ -74,7 +74,7 @@ pub struct ChainNode {
 
 /// Which block a transaction is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BlockPlace {
+pub struct BlockPosition {
     /// Its hash.
     pub block_hash: H256,
     /// Its number, if the node tells.
@@ -87,7 +87,7 @@ pub enum TransactionState {
     /// In the pool, not in a block yet.
     InPool,
     /// In a block.
-    Committed(BlockPlace),
+    Committed(BlockPosition),
 }
 
 /// A transaction that the node has. Its witnesses are no part of its hash.
@@ -146,12 +146,12 @@ impl ChainNode {
         &self.cache
     }
 
-    pub(crate) fn lie(&self, asked: Asked, detail: String) -> NodeError {
-        NodeError::Lie { url: self.name().to_owned(), asked, detail }
+    pub(crate) fn lie(&self, request: NodeRequest, detail: String) -> NodeError {
+        NodeError::Lie { url: self.name().to_owned(), request, detail }
     }
 
-    pub(crate) fn unknown(&self, asked: Asked, why: String) -> NodeError {
-        NodeError::Unknown { url: self.name().to_owned(), asked, why }
+    pub(crate) fn unknown(&self, request: NodeRequest, why: String) -> NodeError {
+        NodeError::Unknown { url: self.name().to_owned(), request, why }
     }
 
     fn senseless(&self, method: &'static str, detail: &str) -> NodeError {
@@ -205,41 +205,42 @@ impl ChainNode {
     /// # Errors
     /// The node cannot be asked, does not know it, or gives another one.
     pub async fn transaction(&self, hash: &H256) -> Result<FoundTransaction, NodeError> {
-        let asked = Asked::new("get_transaction", format!("{hash:#x}"));
-        let parameters = vec![json!(asked.of), json!("0x0")];
-        let answer: Option<TransactionAnswer> = rpc::call(&self.transport, asked.method, parameters).await?;
+        let request = NodeRequest::new("get_transaction", format!("{hash:#x}"));
+        let parameters = vec![json!(request.of), json!("0x0")];
+        let answer: Option<TransactionAnswer> =
+            rpc::call(&self.transport, request.method, parameters).await?;
         self.found(hash, answer)
     }
 
     fn found(&self, hash: &H256, answer: Option<TransactionAnswer>) -> Result<FoundTransaction, NodeError> {
-        let asked = Asked::new("get_transaction", format!("{hash:#x}"));
-        let Some(answer) = answer else { return Err(self.unknown(asked, String::new())) };
+        let request = NodeRequest::new("get_transaction", format!("{hash:#x}"));
+        let Some(answer) = answer else { return Err(self.unknown(request, String::new())) };
         let TransactionAnswer { transaction, cycles, tx_status } = answer;
         let Some(form) = transaction else {
             let reason = tx_status.reason.map(|it| format!(": {it}")).unwrap_or_default();
             let status = serde_json::to_value(&tx_status.status).unwrap_or_default();
             let why = format!(" ({}{reason})", status.as_str().unwrap_or_default());
-            return Err(self.unknown(asked, why.chars().take(limits::MESSAGE_CHARS_MAX).collect()));
+            return Err(self.unknown(request, why.chars().take(limits::MESSAGE_CHARS_MAX).collect()));
         };
         let checked =
             check::transaction(form).and_then(|it| check::same("transaction", hash, &it.hash()).map(|()| it));
-        let transaction = checked.map_err(|detail| self.lie(asked.clone(), detail))?;
+        let transaction = checked.map_err(|detail| self.lie(request.clone(), detail))?;
         self.note(&transaction);
-        let state = self.state(&asked, tx_status)?;
+        let state = self.state(&request, tx_status)?;
         Ok(FoundTransaction { transaction, state, cycles: cycles.map(|cycles| cycles.value()) })
     }
 
-    fn state(&self, asked: &Asked, status: StatusShape) -> Result<TransactionState, NodeError> {
+    fn state(&self, request: &NodeRequest, status: StatusShape) -> Result<TransactionState, NodeError> {
         use ckb_jsonrpc_types::Status;
         match (status.status, status.block_hash) {
             (Status::Committed, Some(block_hash)) => {
                 let number = status.block_number.map(|number| number.value());
-                Ok(TransactionState::Committed(BlockPlace { block_hash, number }))
+                Ok(TransactionState::Committed(BlockPosition { block_hash, number }))
             }
             (Status::Pending | Status::Proposed, _) => Ok(TransactionState::InPool),
             (Status::Committed, None) => Err(self.senseless("get_transaction", "committed, but in no block")),
             (Status::Unknown | Status::Rejected, _) => {
-                Err(self.unknown(asked.clone(), " any more".to_owned()))
+                Err(self.unknown(request.clone(), " any more".to_owned()))
             }
         }
     }
@@ -259,7 +260,7 @@ impl ChainNode {
                 let view = found.into_view();
                 check::same("transaction", hash, &view.hash()).ok().map(|()| view)
             };
-            match self.cache.look(Space::Transactions, hash, taken) {
+            match self.cache.look_up(Space::Transactions, hash, taken) {
                 Some(found) => drop(all.insert(hash.clone(), found)),
                 None => missing.push(hash.clone()),
             }
@@ -277,19 +278,19 @@ impl ChainNode {
     ///
     /// # Errors
     /// The node cannot be asked, or does not know one of them.
-    pub async fn places(&self, hashes: &[H256]) -> Result<HashMap<H256, BlockPlace>, NodeError> {
+    pub async fn positions(&self, hashes: &[H256]) -> Result<HashMap<H256, BlockPosition>, NodeError> {
         let hashes = unique(hashes);
         let calls = Calls { method: "get_transaction", parameters: each(&hashes, "0x1") };
         let take = |number: usize, answer: Option<TransactionAnswer>| {
-            let asked = Asked::new("get_transaction", format!("{:#x}", hashes[number]));
-            let Some(answer) = answer else { return Err(self.unknown(asked, String::new())) };
-            Ok(match self.state(&asked, answer.tx_status)? {
+            let request = NodeRequest::new("get_transaction", format!("{:#x}", hashes[number]));
+            let Some(answer) = answer else { return Err(self.unknown(request, String::new())) };
+            Ok(match self.state(&request, answer.tx_status)? {
                 TransactionState::Committed(place) => Some(place),
                 TransactionState::InPool => None,
             })
         };
-        let places = rpc::batch(&self.transport, &calls, take).await?;
-        let placed = hashes.iter().cloned().zip(places);
+        let positions = rpc::batch(&self.transport, &calls, take).await?;
+        let placed = hashes.iter().cloned().zip(positions);
         Ok(placed.filter_map(|(hash, place)| Some((hash, place?))).collect())
     }
 
@@ -305,7 +306,7 @@ impl ChainNode {
                 let view = packed::Header::from_slice(bytes).ok()?.into_view();
                 check::same("header", hash, &view.hash()).ok().map(|()| view)
             };
-            match self.cache.look(Space::Headers, hash, taken) {
+            match self.cache.look_up(Space::Headers, hash, taken) {
                 Some(found) => drop(all.insert(hash.clone(), found)),
                 None => missing.push(hash.clone()),
             }
@@ -313,11 +314,11 @@ impl ChainNode {
         let calls = Calls { method: "get_header", parameters: each(&missing, "0x0") };
         let take = |number: usize, answer: Option<Form<HeaderShape>>| {
             let hash = &missing[number];
-            let asked = Asked::new("get_header", format!("{hash:#x}"));
-            let Some(form) = answer else { return Err(self.unknown(asked, String::new())) };
+            let request = NodeRequest::new("get_header", format!("{hash:#x}"));
+            let Some(form) = answer else { return Err(self.unknown(request, String::new())) };
             let checked =
                 check::header(form).and_then(|it| check::same("header", hash, &it.hash()).map(|()| it));
-            let header = checked.map_err(|detail| self.lie(asked, detail))?;
+            let header = checked.map_err(|detail| self.lie(request, detail))?;
             self.cache.keep(Space::Headers, hash, header.data().as_bytes());
             Ok(header)
         };
@@ -333,7 +334,7 @@ impl ChainNode {
     pub async fn live_cell(&self, place: &OutPoint) -> Result<Option<LiveCell>, NodeError> {
         let method = "get_live_cell";
         let named = json!(ckb_jsonrpc_types::OutPoint::from(place.clone()));
-        let asked = Asked::new(method, named.to_string());
+        let request = NodeRequest::new(method, named.to_string());
         let answer: Option<LiveCellAnswer> =
             rpc::call(&self.transport, method, vec![named, json!(true)]).await?;
         let answer = answer.ok_or_else(|| self.senseless(method, "null"))?;
@@ -342,7 +343,7 @@ impl ChainNode {
         let bytes = data.content.into_bytes();
         let hash = CellOutput::calc_data_hash(&bytes);
         if hash.as_slice() != data.hash.as_bytes() {
-            return Err(self.lie(asked, format!("its data have the hash {}", hex(&hash))));
+            return Err(self.lie(request, format!("its data have the hash {}", hex(&hash))));
         }
         Ok(Some(LiveCell { output: cell.output.into(), data: bytes }))
     }
@@ -351,8 +352,8 @@ impl ChainNode {
     ///
     /// # Errors
     /// The node cannot be asked.
-    pub async fn not_live(&self, places: &[OutPoint]) -> Result<Vec<usize>, NodeError> {
-        let named = places.iter().map(|place| json!(ckb_jsonrpc_types::OutPoint::from(place.clone())));
+    pub async fn not_live(&self, positions: &[OutPoint]) -> Result<Vec<usize>, NodeError> {
+        let named = positions.iter().map(|place| json!(ckb_jsonrpc_types::OutPoint::from(place.clone())));
         let parameters = named.map(|place| vec![place, json!(false)]).collect();
         let calls = Calls { method: "get_live_cell", parameters };
         let is_live =

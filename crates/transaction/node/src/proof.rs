@@ -11,8 +11,8 @@ use ckb_types::{
 use serde_json::json;
 
 use crate::{
-    error::{Asked, NodeError},
-    node::{BlockPlace, ChainNode},
+    error::{NodeError, NodeRequest},
+    node::{BlockPosition, ChainNode},
     rpc::{self, Calls},
     shapes::ProofAnswer,
 };
@@ -22,24 +22,25 @@ impl ChainNode {
     ///
     /// # Errors
     /// The node cannot be asked, or a proof proves something else.
-    pub(crate) async fn prove(&self, places: &HashMap<H256, BlockPlace>) -> Result<(), NodeError> {
-        let mut claims: Vec<(&H256, &BlockPlace)> = places.iter().collect();
+    pub(crate) async fn prove(&self, positions: &HashMap<H256, BlockPosition>) -> Result<(), NodeError> {
+        let mut claims: Vec<(&H256, &BlockPosition)> = positions.iter().collect();
         claims.sort_by_key(|(hash, _)| *hash);
         let blocks: Vec<H256> = claims.iter().map(|(_, place)| place.block_hash.clone()).collect();
         let headers = self.headers(&blocks).await?;
-        let parameter = |(hash, place): &(&H256, &BlockPlace)| vec![json!([hash]), json!(place.block_hash)];
+        let parameter =
+            |(hash, place): &(&H256, &BlockPosition)| vec![json!([hash]), json!(place.block_hash)];
         let calls =
             Calls { method: "get_transaction_proof", parameters: claims.iter().map(parameter).collect() };
         let check = |number: usize, answer: Option<ProofAnswer>| {
             let ((hash, place), header) = (claims[number], &headers[number]);
-            let asked = || Asked::new("get_transaction", format!("{hash:#x}"));
+            let request = || NodeRequest::new("get_transaction", format!("{hash:#x}"));
             let Some(answer) = answer else {
                 let why = format!(", or cannot prove that it is in block {:#x}", place.block_hash);
-                return Err(self.unknown(asked(), why));
+                return Err(self.unknown(request(), why));
             };
             if !is_proof(hash, header, answer) {
                 let detail = format!("nothing proves that it is in block {:#x}", place.block_hash);
-                return Err(self.lie(asked(), detail));
+                return Err(self.lie(request(), detail));
             }
             Ok(())
         };

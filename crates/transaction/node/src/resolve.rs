@@ -15,7 +15,7 @@ use ckb_types::{
 use crate::{
     error::NodeError,
     limits::{BATCH_CALLS_MAX, CELL_BYTES_MAX, ENTRIES_MAX, GROUP_MEMBERS_MAX, SOURCE_BYTES_MAX},
-    node::{BlockPlace, ChainNode},
+    node::{BlockPosition, ChainNode},
 };
 
 /// Why a transaction's cells or headers cannot be had.
@@ -113,7 +113,7 @@ impl Named {
 #[derive(Default)]
 struct Sources {
     transactions: HashMap<H256, TransactionView>,
-    places: HashMap<H256, BlockPlace>,
+    positions: HashMap<H256, BlockPosition>,
     bytes: usize,
     /// Of the transactions, whole.
     transaction_bytes: usize,
@@ -161,7 +161,7 @@ impl ChainNode {
         let members = self.members(&mut sources, &deps.into_iter().collect::<Vec<_>>(), &used).await?;
         if is_placed {
             let all: Vec<H256> = sources.transactions.keys().cloned().collect();
-            sources.places = self.places(&all).await?;
+            sources.positions = self.positions(&all).await?;
         }
         let headers = self.named_headers(transaction, &sources).await?;
         let mut info = MockInfo { header_deps: headers, ..MockInfo::default() };
@@ -192,7 +192,7 @@ impl ChainNode {
         let missing: Vec<H256> = missing.filter(|hash| seen.insert(hash.clone())).collect();
         for part in missing.chunks(BATCH_CALLS_MAX) {
             let found = self.transactions(part).await.map_err(|source| {
-                let of = asked_of(&source);
+                let of = subject_of(&source);
                 let first = named.clone().find(|named| Some(format!("{:#x}", named.hash())) == of);
                 at(first.map(|named| named.path.clone()), source)
             })?;
@@ -215,19 +215,19 @@ impl ChainNode {
                 continue;
             }
             let (_, data) = sources.cell(named)?;
-            let places = OutPointVec::from_slice(&data).map_err(|error| ResolveError::NoGroup {
+            let positions = OutPointVec::from_slice(&data).map_err(|error| ResolveError::NoGroup {
                 path: named.path.clone(),
                 detail: error.to_string(),
             })?;
-            if all.len() + places.len() > GROUP_MEMBERS_MAX {
+            if all.len() + positions.len() > GROUP_MEMBERS_MAX {
                 return Err(ResolveError::TooMany {
                     path: "tx.cell_deps",
                     what: "cells with the members of dep groups",
-                    count: all.len() + places.len(),
+                    count: all.len() + positions.len(),
                     count_max: GROUP_MEMBERS_MAX,
                 });
             }
-            for (position, place) in places.into_iter().enumerate() {
+            for (position, place) in positions.into_iter().enumerate() {
                 let code = CellDep::new_builder().out_point(place.clone()).dep_type(DepType::Code).build();
                 all.push((code, Named::new(format!("{} (dep group, member {position})", named.path), place)));
             }
@@ -247,12 +247,12 @@ impl ChainNode {
     ) -> Result<Vec<HeaderView>, ResolveError> {
         let named: Vec<H256> = transaction.header_deps_iter().map(|hash| hash.into()).collect();
         let headers = self.headers(&named).await.map_err(|source| {
-            let of = asked_of(&source);
+            let of = subject_of(&source);
             let index = named.iter().position(|hash| Some(format!("{hash:#x}")) == of);
             at(index.map(|index| format!("tx.header_deps[{index}]")), source)
         })?;
         if !named.is_empty() {
-            self.prove(&sources.places).await?;
+            self.prove(&sources.positions).await?;
         }
         Ok(headers)
     }
@@ -299,7 +299,7 @@ impl Sources {
 
     /// The block that made it.
     fn block(&self, named: &Named) -> Option<Byte32> {
-        self.places.get(&named.hash()).map(|place| Byte32::new(place.block_hash.0))
+        self.positions.get(&named.hash()).map(|place| Byte32::new(place.block_hash.0))
     }
 }
 
@@ -317,11 +317,11 @@ fn check_counts(transaction: &TransactionView) -> Result<(), ResolveError> {
 }
 
 /// What an error is about.
-fn asked_of(error: &NodeError) -> Option<String> {
+fn subject_of(error: &NodeError) -> Option<String> {
     match error {
-        NodeError::Refused { asked, .. }
-        | NodeError::Unknown { asked, .. }
-        | NodeError::Lie { asked, .. } => Some(asked.of.clone()),
+        NodeError::Refused { request, .. }
+        | NodeError::Unknown { request, .. }
+        | NodeError::Lie { request, .. } => Some(request.of.clone()),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use serde::{
 use serde_json::{Value, json};
 
 use crate::{
-    error::{Asked, NodeError},
+    error::{NodeError, NodeRequest},
     limits::{BATCH_CALLS_MAX, MESSAGE_CHARS_MAX},
     transport::Transport,
 };
@@ -24,14 +24,14 @@ pub(crate) struct Calls {
 
 impl Calls {
     /// What the call with this number asks.
-    fn asked(&self, number: usize) -> Asked {
+    fn request(&self, number: usize) -> NodeRequest {
         let first = self.parameters.get(number).and_then(|parameters| parameters.first());
         let of = match first {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
             None => String::new(),
         };
-        Asked::new(self.method, of)
+        NodeRequest::new(self.method, of)
     }
 
     fn request(&self, number: usize) -> Value {
@@ -72,7 +72,7 @@ async fn one<T: DeserializeOwned>(
     let answer: Answer<T> = parse(transport, calls.method, &bytes)?;
     let senseless = |detail: &str| senseless(transport, calls.method, detail);
     match answer.error {
-        Some(refusal) => Err(refused(transport, calls.asked(number), refusal)),
+        Some(refusal) => Err(refused(transport, calls.request(number), refusal)),
         None if answer.id != Some(number as u64) => Err(senseless("it has another id than the call")),
         None => Ok(answer.result),
     }
@@ -124,7 +124,7 @@ async fn batch_of<T: DeserializeOwned, U>(
         let number = answer.id.and_then(|id| part.iter().find(|number| **number as u64 == id).copied());
         let number = number.ok_or_else(|| senseless(transport, calls.method, "an id that no call has"))?;
         let taken = match answer.error {
-            Some(refusal) => Err(refused(transport, calls.asked(number), refusal)),
+            Some(refusal) => Err(refused(transport, calls.request(number), refusal)),
             None => take(number, answer.result),
         };
         let (taken, error) = match taken {
@@ -218,7 +218,7 @@ fn senseless(transport: &Transport, method: &'static str, detail: &str) -> NodeE
     NodeError::Senseless { url: transport.name().to_owned(), method, detail: detail.to_owned() }
 }
 
-fn refused(transport: &Transport, asked: Asked, refusal: Refusal) -> NodeError {
+fn refused(transport: &Transport, request: NodeRequest, refusal: Refusal) -> NodeError {
     let message = refusal.message.chars().take(MESSAGE_CHARS_MAX).collect();
-    NodeError::Refused { url: transport.name().to_owned(), asked, code: refusal.code, message }
+    NodeError::Refused { url: transport.name().to_owned(), request, code: refusal.code, message }
 }

@@ -44,7 +44,7 @@ impl Transport {
             let late = || NodeError::TooSlow { url: self.name.clone(), seconds };
             match answer.unwrap_or_else(|_| Err(late())) {
                 Err(error) if error.is_passing() && attempt < self.options.attempts => {
-                    sleep(asked_wait(&error).unwrap_or(wait).min(self.options.backoff_max)).await;
+                    sleep(retry_after(&error).unwrap_or(wait).min(self.options.backoff_max)).await;
                     wait = (wait * 2).min(self.options.backoff_max);
                     attempt += 1;
                 }
@@ -80,7 +80,7 @@ impl Transport {
 }
 
 /// How long the node asks to wait.
-fn asked_wait(error: &NodeError) -> Option<Duration> {
+fn retry_after(error: &NodeError) -> Option<Duration> {
     match error {
         NodeError::Status { wait_s, .. } => wait_s.map(Duration::from_secs),
         _ => None,

@@ -7,7 +7,7 @@ use ckb_types::{
 };
 
 use crate::{
-    error::{Asked, NodeError},
+    error::{NodeError, NodeRequest},
     node::{ChainNode, TransactionState},
 };
 
@@ -33,14 +33,14 @@ impl ChainNode {
             let (transaction, cycles) = (found.transaction, found.cycles);
             return Ok(WholeTransaction { transaction, header: None, cycles });
         };
-        let asked = || Asked::new("get_transaction", format!("{hash:#x}"));
+        let request = || NodeRequest::new("get_transaction", format!("{hash:#x}"));
         let Some(block) = self.block(&place.block_hash).await? else {
-            return Err(self.unknown(asked(), format!(", nor its block {:#x}", place.block_hash)));
+            return Err(self.unknown(request(), format!(", nor its block {:#x}", place.block_hash)));
         };
         let is_it = |it: &TransactionView| it.hash().as_slice() == hash.as_bytes();
         let Some(transaction) = block.view.transactions().into_iter().find(is_it) else {
             let detail = format!("it is not in block {:#x}, where it is said to be", place.block_hash);
-            return Err(self.lie(asked(), detail));
+            return Err(self.lie(request(), detail));
         };
         let header = Some(block.view.header());
         Ok(WholeTransaction { transaction, header, cycles: found.cycles })

@@ -56,7 +56,7 @@ fn answer(stream: &TcpStream, say: &impl Fn(&str) -> Vec<Arc<str>>) -> Option<()
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    let asked: Value = serde_json::from_slice(&body).unwrap();
+    let request: Value = serde_json::from_slice(&body).unwrap();
     let one = |call: &Value| {
         let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":", call["id"]);
         let mut pieces: Vec<Arc<str>> = vec![head.into()];
@@ -64,7 +64,7 @@ fn answer(stream: &TcpStream, say: &impl Fn(&str) -> Vec<Arc<str>>) -> Option<()
         pieces.push("}".into());
         pieces
     };
-    let pieces: Vec<Arc<str>> = match &asked {
+    let pieces: Vec<Arc<str>> = match &request {
         Value::Array(calls) => {
             let begin = |number: usize| if number == 0 { "[" } else { "," };
             let each = calls

@@ -13,7 +13,7 @@ use ckb_types::{
 };
 
 use crate::{
-    error::{CellPlace, MockError, Problem},
+    error::{CellLocation, MockError, Problem},
     limits::{ENTRIES_MAX, GROUP_MEMBERS_MAX},
 };
 
@@ -53,7 +53,7 @@ fn check_inputs(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> {
     for (index, input) in tx.inputs().into_iter().enumerate() {
         let path = format!("tx.inputs[{index}]");
         let key = bytes(&input.previous_output());
-        let place = || CellPlace::from(input.previous_output());
+        let place = || CellLocation::from(input.previous_output());
         let Some(entry) = cells.get(&key) else {
             let problem = Problem::InputMissing { place: place() };
             return Err(MockError::at(format!("{path}.previous_output"), problem));
@@ -102,7 +102,7 @@ impl<'a> Deps<'a> {
     }
 
     /// Finds the cell that the transaction names at `path`, and the members if it is a group.
-    fn ask(&mut self, path: &str, dep: &CellDep) -> Result<(), MockError> {
+    fn require_cell(&mut self, path: &str, dep: &CellDep) -> Result<(), MockError> {
         let Some(&index) = self.by_dep.get(&bytes(dep)) else {
             return Err(match self.by_place.get(&bytes(&dep.out_point())) {
                 Some(index) => MockError::at(
@@ -119,10 +119,10 @@ impl<'a> Deps<'a> {
         if dep.dep_type() != DepType::DepGroup.into() || !is_new {
             return Ok(());
         }
-        self.ask_members(index)
+        self.require_members(index)
     }
 
-    fn ask_members(&mut self, index: usize) -> Result<(), MockError> {
+    fn require_members(&mut self, index: usize) -> Result<(), MockError> {
         let at = format!("{}.data", Self::path(index));
         let members = OutPointVec::from_slice(&self.info.cell_deps[index].data)
             .map_err(|error| MockError::at(&at, Problem::GroupMalformed { detail: error.to_string() }))?;
@@ -150,7 +150,7 @@ impl<'a> Deps<'a> {
 fn check_cell_deps(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> {
     let mut deps = Deps::new(info)?;
     for (index, dep) in tx.cell_deps().into_iter().enumerate() {
-        deps.ask(&format!("tx.cell_deps[{index}]"), &dep)?;
+        deps.require_cell(&format!("tx.cell_deps[{index}]"), &dep)?;
     }
     let unused = (0..info.cell_deps.len()).find(|index| !deps.used.contains(index));
     refuse_unused(unused.map(Deps::path))

@@ -20,13 +20,13 @@ impl Mock {
         let spent = tx.raw().inputs().into_iter().filter_map(|input| places.get(input.as_slice()).copied());
         let inputs = spent.map(|at| {
             let cell = &info.inputs[at];
-            let data = told(&cell.data, self.known_hashes().inputs.get(at), share);
+            let data = known_data(&cell.data, self.known_hashes().inputs.get(at), share);
             CellFields { output: cell.output.as_slice(), data, block_hash: cell.header.as_ref().map(bytes) }
         });
         let inputs = inputs.collect();
         let out_points: Vec<_> = info.cell_deps.iter().map(|dep| dep.cell_dep.out_point()).collect();
         let cell_deps = info.cell_deps.iter().zip(&out_points).enumerate().map(|(at, (dep, out_point))| {
-            let data = told(&dep.data, self.known_hashes().cell_deps.get(at), share);
+            let data = known_data(&dep.data, self.known_hashes().cell_deps.get(at), share);
             let block_hash = dep.header.as_ref().map(bytes);
             let cell = CellFields { output: dep.output.as_slice(), data, block_hash };
             DepFields { out_point: out_point.as_slice(), cell_dep: Some(dep.cell_dep.as_slice()), cell }
@@ -93,7 +93,7 @@ pub fn is_same_memory(one: &Bytes, other: &Bytes) -> bool {
 }
 
 /// The data of a cell with this hash, if that is known.
-fn told<'a>(data: &'a Bytes, hash: Option<&Option<[u8; 32]>>, share: &mut Share<'_>) -> CellData<'a> {
+fn known_data<'a>(data: &'a Bytes, hash: Option<&Option<[u8; 32]>>, share: &mut Share<'_>) -> CellData<'a> {
     let number = hash.and_then(Option::as_ref).and_then(share);
     number.map_or(CellData::Inline(data), CellData::Shared)
 }

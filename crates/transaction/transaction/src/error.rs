@@ -92,15 +92,15 @@ impl MockError {
 
 /// A place where a cell is: hash of its transaction and index among its outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CellPlace(packed::OutPoint);
+pub struct CellLocation(packed::OutPoint);
 
-impl From<packed::OutPoint> for CellPlace {
+impl From<packed::OutPoint> for CellLocation {
     fn from(out_point: packed::OutPoint) -> Self {
         Self(out_point)
     }
 }
 
-impl fmt::Display for CellPlace {
+impl fmt::Display for CellLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (hash, index) = self.0.as_slice().split_at(32);
         f.write_str("0x")?;
@@ -125,7 +125,7 @@ pub enum Problem {
     #[error("no entry of mock_info.inputs gives the cell {place}")]
     InputMissing {
         /// The cell.
-        place: CellPlace,
+        place: CellLocation,
     },
     /// The same cell is given, but spent with another `since`.
     #[error("is not the `since` of {input}, which spends the same cell")]
@@ -137,7 +137,7 @@ pub enum Problem {
     #[error("spends the cell {place} again, as {first} does")]
     SpentTwice {
         /// The cell.
-        place: CellPlace,
+        place: CellLocation,
         /// Path of the input that spends it first.
         first: String,
     },
@@ -145,7 +145,7 @@ pub enum Problem {
     #[error("no entry of mock_info.cell_deps gives the cell {place}")]
     DepMissing {
         /// The cell.
-        place: CellPlace,
+        place: CellLocation,
     },
     /// The cell is given, but as the other kind of dep.
     #[error("is not the `dep_type` of {dep}, which names the same cell")]
@@ -166,7 +166,7 @@ pub enum Problem {
     #[error("the dep group names the cell {place}, which no entry of mock_info.cell_deps gives")]
     MemberMissing {
         /// The member.
-        place: CellPlace,
+        place: CellLocation,
     },
     /// A header that the transaction names is not given.
     #[error("no entry of mock_info.header_deps has this hash")]

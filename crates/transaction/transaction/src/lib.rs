@@ -31,11 +31,11 @@ pub mod template;
 pub use changed::{FieldName, FieldNameError};
 pub use document::{Share, is_same_memory};
 pub use environment::Environment;
-pub use error::{CellPlace, MockError, Problem};
+pub use error::{CellLocation, MockError, Problem};
 pub use facts::{TransactionFacts, facts};
 pub use groups::{Group, groups};
 pub use mock::{
     CellData, CellFields, DepFields, Fields, Mock, SharedData, copied_bytes, data_hash, hashed_bytes,
 };
 pub use programs::{ProgramCandidate, is_program, programs};
-pub use synthetic::{AsLock, ScriptPlace};
+pub use synthetic::{AsLock, ScriptLocation};

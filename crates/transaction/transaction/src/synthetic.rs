@@ -75,7 +75,7 @@ fn exact(cell: ckb_types::packed::CellOutputBuilder, data: &[u8]) -> CellOutput 
 
 /// The script of a cell, by the lists of a mock transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScriptPlace {
+pub enum ScriptLocation {
     /// The lock of an entry of `mock_info.inputs`.
     InputLock(usize),
     /// Its type script.
@@ -87,16 +87,16 @@ pub enum ScriptPlace {
 impl Mock {
     /// Hash of the script at `place`, if there is one.
     #[must_use]
-    pub fn script_hash(&self, place: ScriptPlace) -> Option<[u8; 32]> {
+    pub fn script_hash(&self, place: ScriptLocation) -> Option<[u8; 32]> {
         Some(self.script(place)?.calc_script_hash().into())
     }
 
-    fn script(&self, place: ScriptPlace) -> Option<Script> {
+    fn script(&self, place: ScriptLocation) -> Option<Script> {
         let (inputs, raw) = (&self.as_ckb().mock_info.inputs, self.as_ckb().tx.raw());
         match place {
-            ScriptPlace::InputLock(index) => Some(inputs.get(index)?.output.lock()),
-            ScriptPlace::InputType(index) => inputs.get(index)?.output.type_().to_opt(),
-            ScriptPlace::OutputType(index) => raw.outputs().get(index)?.type_().to_opt(),
+            ScriptLocation::InputLock(index) => Some(inputs.get(index)?.output.lock()),
+            ScriptLocation::InputType(index) => inputs.get(index)?.output.type_().to_opt(),
+            ScriptLocation::OutputType(index) => raw.outputs().get(index)?.type_().to_opt(),
         }
     }
 
@@ -105,8 +105,8 @@ impl Mock {
     pub fn code_of(&self, script_hash: &[u8; 32]) -> Option<usize> {
         let inputs = 0..self.as_ckb().mock_info.inputs.len();
         let outputs = 0..self.as_ckb().tx.raw().outputs().len();
-        let of_inputs = inputs.flat_map(|at| [ScriptPlace::InputLock(at), ScriptPlace::InputType(at)]);
-        let mut places = of_inputs.chain(outputs.map(ScriptPlace::OutputType));
+        let of_inputs = inputs.flat_map(|at| [ScriptLocation::InputLock(at), ScriptLocation::InputType(at)]);
+        let mut places = of_inputs.chain(outputs.map(ScriptLocation::OutputType));
         let script = places.find_map(|place| {
             self.script(place).filter(|script| script.calc_script_hash().as_slice() == script_hash)
         })?;
@@ -160,10 +160,10 @@ mod tests {
         let groups = groups(&mock);
         assert_eq!(groups.len(), 1);
         assert_eq!((groups[0].is_type, groups[0].inputs.as_slice()), (false, [0].as_slice()));
-        assert_eq!(mock.script_hash(ScriptPlace::InputLock(0)), Some(groups[0].script_hash));
+        assert_eq!(mock.script_hash(ScriptLocation::InputLock(0)), Some(groups[0].script_hash));
         assert_eq!(mock.code_of(&groups[0].script_hash), Some(0));
-        assert_eq!(mock.script_hash(ScriptPlace::InputType(0)), None);
-        assert_eq!(mock.script_hash(ScriptPlace::OutputType(0)), None);
+        assert_eq!(mock.script_hash(ScriptLocation::InputType(0)), None);
+        assert_eq!(mock.script_hash(ScriptLocation::OutputType(0)), None);
         let again = Mock::from_json(&mock.to_json()).unwrap();
         assert_eq!(again.as_ckb().tx.as_slice(), mock.as_ckb().tx.as_slice());
         assert_eq!(mock.as_ckb().tx.witnesses().len(), 1);

@@ -27,7 +27,7 @@ const IS_AT_END: u64 = 9006;
 const HAS_FAILED: u64 = 9007;
 const NEXT: u64 = 9008;
 const CLOSE_STREAM: u64 = 9009;
-const TELL: u64 = 9010;
+const REPORT: u64 = 9010;
 const SEEK_STREAM: u64 = 9011;
 const WRITE_STREAM: u64 = 9012;
 const WRITE_FILE: u64 = 9013;
@@ -63,7 +63,7 @@ impl ScriptHost for Parent {
             STAT => self.fill(guest, a1, HostCall::Stat(int(a0)))?,
             DUMP if self.may_dump => {
                 let elf = dump::elf_of(guest)?;
-                self.ask(HostCall::Dump(elf))?;
+                self.request(HostCall::Dump(elf))?;
             }
             INPUT if self.has_input => {
                 self.fill(guest, a0, HostCall::Input(vm, a1.min(HOST_CALL_BYTES_MAX)))?;
@@ -83,7 +83,7 @@ impl ScriptHost for Parent {
             HAS_FAILED => self.give(guest, HostCall::HasFailed(a0))?,
             NEXT => self.give(guest, HostCall::Next(a0))?,
             CLOSE_STREAM => self.give(guest, HostCall::CloseStream(a0))?,
-            TELL => self.give(guest, HostCall::Tell(a0))?,
+            REPORT => self.give(guest, HostCall::Tell(a0))?,
             SEEK_STREAM => self.give(guest, HostCall::SeekStream(a0, a1.cast_signed(), int(a2)))?,
             WRITE_STREAM => {
                 let bytes = guest.read(a0, moved(a1.saturating_mul(a2))?)?;
@@ -104,8 +104,8 @@ impl ScriptHost for Parent {
 }
 
 impl Parent {
-    fn ask(&self, call: HostCall) -> Result<HostAnswer, GuestError> {
-        let answer = self.link.ask(call);
+    fn request(&self, call: HostCall) -> Result<HostAnswer, GuestError> {
+        let answer = self.link.request(call);
         match answer.error {
             Some(why) => Err(GuestError::External(why)),
             None => Ok(answer),
@@ -114,7 +114,7 @@ impl Parent {
 
     /// Asks which functions a program has.
     pub(crate) fn functions(&self, elf: &[u8]) -> Functions {
-        let Ok(answer) = self.ask(HostCall::Functions(elf.to_vec())) else { return Functions::default() };
+        let Ok(answer) = self.request(HostCall::Functions(elf.to_vec())) else { return Functions::default() };
         let mut words = answer.bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
         let mut word = || words.next().unwrap_or(0);
         let (sbrk, heap) = (word(), word());
@@ -123,14 +123,14 @@ impl Parent {
 
     /// Has the host do `call`, whose value is all that the guest gets.
     fn give(&self, guest: &mut dyn Guest, call: HostCall) -> Result<(), GuestError> {
-        let answer = self.ask(call)?;
+        let answer = self.request(call)?;
         guest.set_result(answer.value.cast_unsigned());
         Ok(())
     }
 
     /// The same, with bytes for the guest's memory.
     fn fill(&self, guest: &mut dyn Guest, at: u64, call: HostCall) -> Result<(), GuestError> {
-        let answer = self.ask(call)?;
+        let answer = self.request(call)?;
         guest.write(at, &answer.bytes)?;
         guest.set_result(answer.value.cast_unsigned());
         Ok(())

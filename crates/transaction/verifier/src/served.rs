@@ -69,7 +69,7 @@ type Seen = (Result<Ended, PrepareError>, Vec<job::WatchedVm>, Option<StoppedVm>
 fn watched(prepared: Prepared, run: &crate::HostedRun, watch: job::Watch, parent: &Arc<Parent>) -> Seen {
     let job::Watch { vm, calls, reached, steps, overlap, cycles_max } = watch;
     let wanted = Watch { vm, calls, reached, steps, overlap, cycles_max };
-    let session = WatchSession::new(wanted, Box::new(Told(parent.clone())));
+    let session = WatchSession::new(wanted, Box::new(ParentWatcher(parent.clone())));
     let ended = session.during(|| run_hosted::<WatchedMachine>(prepared, run, parent.clone()));
     let stopped = session.take_stopped().map(|stopped| StoppedVm {
         error: stopped.error.to_string(),
@@ -103,9 +103,9 @@ fn watched(prepared: Prepared, run: &crate::HostedRun, watch: job::Watch, parent
 }
 
 /// The parent, as who wants to know.
-struct Told(Arc<Parent>);
+struct ParentWatcher(Arc<Parent>);
 
-impl Watcher for Told {
+impl Watcher for ParentWatcher {
     fn functions(&mut self, elf: &[u8]) -> Functions {
         self.0.functions(elf)
     }

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     /// What of a machine can be told from outside.
-    fn told<M: AsmCoreMachineRevealer>(machine: &mut M) -> (Vec<u64>, Vec<u8>, Vec<Bytes>) {
+    fn exposed<M: AsmCoreMachineRevealer>(machine: &mut M) -> (Vec<u64>, Vec<u8>, Vec<Bytes>) {
         let core: &AsmCoreMachine = machine.as_ref();
         let mut words = core.registers.to_vec();
         words.extend([core.pc, core.next_pc, core.cycles, core.max_cycles, core.load_reservation_address]);
@@ -125,9 +125,9 @@ mod tests {
 
     #[test]
     fn a_machine_is_as_ckb_vm_makes_it_new_or_used() {
-        let expected = told(&mut made::<Box<AsmCoreMachine>>());
+        let expected = exposed(&mut made::<Box<AsmCoreMachine>>());
         let mut first: ZeroedMachine = made();
-        assert!(told(&mut first) == expected);
+        assert!(exposed(&mut first) == expected);
         first.store_bytes(0x1234, b"left behind").unwrap();
         first.set_flag(3, FLAG_EXECUTABLE).unwrap();
         first.set_register(5, 9);
@@ -140,6 +140,6 @@ mod tests {
         drop(first);
         let mut second: ZeroedMachine = made();
         assert!(std::ptr::eq(place, &raw const **second.as_ref()), "it is not the one that was used");
-        assert!(told(&mut second) == expected);
+        assert!(exposed(&mut second) == expected);
     }
 }

@@ -1,6 +1,6 @@
 //! How blocks end: jumps, calls, returns, syscalls.
 
-use antares_abi::{LeaveReason, PAST_TABLE};
+use antares_abi::{BailoutReason, PAST_TABLE};
 use antares_ir::{BinaryOp, Block, JumpTable, Op, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 use inkwell::{
@@ -78,7 +78,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
                 }
                 match may_call {
                     true => self.tail_call_indirect(value(*target), link.map(value)),
-                    false => self.emitter.leave_for(self.base, value(*target), PAST_TABLE),
+                    false => self.emitter.bail_out_for(self.base, value(*target), PAST_TABLE),
                 }
             }
             Terminator::Return { link, locals } => self.give_control_back(link.map(value), locals),
@@ -89,9 +89,9 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
             Terminator::Exit { pc } => {
                 self.ecall(*pc, RegSet::of(&[Reg::A0, Reg::A7]))?;
                 // The host never goes on after an exit.
-                self.emitter.leave(LeaveReason::Unsupported)
+                self.emitter.bail_out(BailoutReason::Unsupported)
             }
-            Terminator::Leave => self.emitter.leave(LeaveReason::Unsupported),
+            Terminator::Leave => self.emitter.bail_out(BailoutReason::Unsupported),
         }
     }
 
@@ -137,7 +137,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         self.switch(target, candidates, other)?;
         builder.position_at_end(other);
         if !may_call {
-            return self.emitter.leave_for(self.base, target, PAST_TABLE);
+            return self.emitter.bail_out_for(self.base, target, PAST_TABLE);
         }
         let saved = match link {
             Some(_) => Some(builder.build_load(i64, self.link, "link")?.into_int_value()),
@@ -269,7 +269,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     /// Leaves native code unless both are equal.
     fn expect(&self, found: IntValue<'c>, expected: IntValue<'c>) -> Result<(), CodegenError> {
         let differs = self.emitter.builder.build_int_compare(IntPredicate::NE, found, expected, "differs")?;
-        self.emitter.leave_if(self.value, differs, LeaveReason::UnknownTarget)
+        self.emitter.bail_out_if(self.value, differs, BailoutReason::UnknownTarget)
     }
 
     fn expect_own_link(&self, link: Option<IntValue<'c>>) -> Result<(), CodegenError> {
@@ -311,7 +311,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         let even = emitter.builder.build_and(link, emitter.number(!1), "")?;
         self.switch(even, locals, other)?;
         emitter.builder.position_at_end(other);
-        emitter.leave(LeaveReason::UnknownTarget)?;
+        emitter.bail_out(BailoutReason::UnknownTarget)?;
         emitter.builder.position_at_end(back);
         self.give_back()
     }

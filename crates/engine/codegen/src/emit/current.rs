@@ -15,13 +15,13 @@ use antares_program::{Reg, RegSet};
 use crate::emit::{Emitter, signature::Signature};
 
 /// Which registers the state keeps holding.
-struct Kept<'a, 'c, 'm> {
+struct Held<'a, 'c, 'm> {
     current: &'a Current,
     emitter: &'a Emitter<'c, 'm>,
     blocks: &'a [Block],
 }
 
-impl Problem for Kept<'_, '_, '_> {
+impl Problem for Held<'_, '_, '_> {
     type Fact = RegSet;
 
     fn transfer(&self, block: usize, fact: &RegSet) -> RegSet {
@@ -56,7 +56,7 @@ impl Current {
         let mut known = vec![None; function.blocks.len()];
         known[0] = Some(moved.and(in_state));
         let mut current = Self { starts: Vec::new(), now: Cell::default(), moved };
-        let problem = Kept { current: &current, emitter, blocks: &function.blocks };
+        let problem = Held { current: &current, emitter, blocks: &function.blocks };
         let starts = dataflow::solve(&Cfg::of(&function.blocks), Direction::Forward, &problem, known);
         current.starts = starts.into_iter().map(|start| start.unwrap_or(moved)).collect();
         current

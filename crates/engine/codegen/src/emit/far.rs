@@ -6,7 +6,7 @@
 //! is as it was when it began (base, its own return address), and `returns_twice` has LLVM keep that where it
 //! is.
 
-use antares_abi::LeaveReason;
+use antares_abi::BailoutReason;
 use antares_ir::{Block, Returns, SpAfter, Terminator};
 use antares_program::{FunctionId, Reg};
 use inkwell::{
@@ -107,6 +107,6 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         emitter.write_state(self.base, Field::CYCLES_LEFT, self.cycles_left()?)?;
         emitter.call_host(self.base, Field::FAR_JUMP, &[target])?;
         // It does not come back.
-        emitter.leave(LeaveReason::UnknownTarget)
+        emitter.bail_out(BailoutReason::UnknownTarget)
     }
 }

@@ -1,6 +1,6 @@
 //! Guest memory: address checks, loads, stores.
 
-use antares_abi::LeaveReason;
+use antares_abi::BailoutReason;
 use antares_ir::{Access, Width};
 use inkwell::{
     IntPredicate,
@@ -54,13 +54,13 @@ impl<'c> Emitter<'c, '_> {
         let span = high.wrapping_sub(low).cast_unsigned();
         let Some(room) = end.checked_sub(start).and_then(|bytes| bytes.checked_sub(span)) else {
             let always = self.context.bool_type().const_int(1, false);
-            return self.leave_if(function, always, LeaveReason::BadAddress);
+            return self.bail_out_if(function, always, BailoutReason::BadAddress);
         };
         let offset = self.number(low.wrapping_sub_unsigned(start));
         let distance = self.builder.build_int_add(base, offset, "distance")?;
         let room = self.i64.const_int(room, false);
         let is_bad = self.builder.build_int_compare(IntPredicate::UGT, distance, room, "is_bad")?;
-        self.leave_if(function, is_bad, LeaveReason::BadAddress)
+        self.bail_out_if(function, is_bad, BailoutReason::BadAddress)
     }
 
     fn host_address(

@@ -16,7 +16,7 @@ type Store = (usize, Linear, Width);
 /// The places of such stores among the operations of the block with this index.
 pub(crate) fn ordered_stores(function: &ir::Function, index: usize) -> Vec<usize> {
     let block = &function.blocks[index];
-    if !block.is_bounded || is_apart(function, index) {
+    if !block.is_bounded || is_disjoint(function, index) {
         return Vec::new();
     }
     let own = stores(block);
@@ -34,7 +34,7 @@ pub(crate) fn ordered_stores(function: &ir::Function, index: usize) -> Vec<usize
 
 /// Whether no iteration of the block's loop stores where another one does by the same pointer: what it stores
 /// to was compared beforehand, and moves by no fewer bytes than an iteration stores.
-fn is_apart(function: &ir::Function, index: usize) -> bool {
+fn is_disjoint(function: &ir::Function, index: usize) -> bool {
     let has_checks =
         |block: &ir::Block| block.ops.iter().any(|op| matches!(op, Op::Check { access: Access::Write, .. }));
     let moves_past = |span: &LoopSpan| {
@@ -78,7 +78,7 @@ mod tests {
 
     /// The places in `block0` and `block1` of a bounded loop that stores what is said in each, to addresses
     /// that move by `step`.
-    fn places(step: i64, of_0: &str, of_1: &str) -> [Vec<usize>; 2] {
+    fn indices(step: i64, of_0: &str, of_1: &str) -> [Vec<usize>; 2] {
         let text = format!(
             "module version 2 isa imc+b+mop\ncode 0xf000..0x11000\nstores 0x11000..0x400000\nindirect {{sp}} changes {{}}\n
 function fn0 at 0x10000 {{a0 a1 a2}} -> {{}} exposed
@@ -101,7 +101,7 @@ block2 at 0x10020 cycles 6:
 
     #[test]
     fn stores_of_two_widths_that_may_meet_stay_in_order() {
-        let of = |stores: &[&str]| places(-1, &stores.concat(), "")[0].clone();
+        let of = |stores: &[&str]| indices(-1, &stores.concat(), "")[0].clone();
         assert_eq!(of(&[DOUBLE, WORD]), [4]);
         assert_eq!(of(&[DOUBLE, DOUBLE]), [0; 0]);
         // By pointers that are known to differ.
@@ -112,18 +112,18 @@ block2 at 0x10020 cycles 6:
 
     #[test]
     fn stores_under_two_conditions_stay_in_order() {
-        assert_eq!(places(1, DOUBLE, DOUBLE), [vec![3], vec![3]]);
-        assert_eq!(places(1, DOUBLE, ""), [vec![], vec![]]);
+        assert_eq!(indices(1, DOUBLE, DOUBLE), [vec![3], vec![3]]);
+        assert_eq!(indices(1, DOUBLE, ""), [vec![], vec![]]);
     }
 
     #[test]
     fn iterations_that_store_apart_may_run_together() {
         let stores = [DOUBLE, WORD].concat();
-        assert_eq!(places(7, &stores, "")[0], [4]);
-        assert_eq!(places(8, &stores, DOUBLE), [vec![], vec![]]);
-        assert_eq!(places(-8, &stores, "")[0], [0; 0]);
+        assert_eq!(indices(7, &stores, "")[0], [4]);
+        assert_eq!(indices(8, &stores, DOUBLE), [vec![], vec![]]);
+        assert_eq!(indices(-8, &stores, "")[0], [0; 0]);
         // What is compared in the loop was not compared before it.
         let checked = ["    check.write v0+0..+8\n", DOUBLE, WORD].concat();
-        assert_eq!(places(8, &checked, "")[0], [5]);
+        assert_eq!(indices(8, &checked, "")[0], [5]);
     }
 }

@@ -151,7 +151,7 @@ impl<'c> Emitter<'c, '_> {
             self.set_up_call(call, 2);
             self.builder.build_return(None)?;
         } else {
-            self.leave_for(self.base_of(function), self.int_param(function, 1), NAMES_TARGET)?;
+            self.bail_out_for(self.base_of(function), self.int_param(function, 1), NAMES_TARGET)?;
         }
         if let Some(here) = here {
             self.builder.position_at_end(here);

@@ -62,7 +62,7 @@ fn step<'c>(instruction: InstructionValue<'c>) -> Option<(BasicValueEnum<'c>, i6
 }
 
 /// What a pointer is counted from, and how far it is from there.
-fn place<'c>(mut pointer: BasicValueEnum<'c>) -> (BasicValueEnum<'c>, i64) {
+fn base_and_offset<'c>(mut pointer: BasicValueEnum<'c>) -> (BasicValueEnum<'c>, i64) {
     let mut distance = 0_i64;
     while let BasicValueEnum::PointerValue(value) = pointer
         && let Some((from, bytes)) = value.as_instruction_value().and_then(step)
@@ -90,18 +90,18 @@ struct MemoryAccess<'c> {
 impl<'c> MemoryAccess<'c> {
     fn of(instruction: usize, value: InstructionValue<'c>) -> Option<Self> {
         let Effect::Memory(access) = Effect::of(value) else { return None };
-        let (root, start) = place(access.pointer.into());
+        let (root, start) = base_and_offset(access.pointer.into());
         let is_near = start.unsigned_abs() < DISTANCE_MAX;
         let root = is_near.then_some(root.as_value_ref());
         Some(Self { instruction, access, root, start, end: start.saturating_add(access.bytes.into()) })
     }
 
     /// Whether both keep their order.
-    fn stays_behind(&self, other: &Self) -> bool {
-        let is_apart = self.root.is_some()
+    fn stays_after(&self, other: &Self) -> bool {
+        let is_disjoint = self.root.is_some()
             && self.root == other.root
             && (self.end <= other.start || other.end <= self.start);
-        self.access.keeps_order(&other.access, is_apart)
+        self.access.keeps_order(&other.access, is_disjoint)
     }
 }
 
@@ -161,7 +161,7 @@ impl<'c> Maker<'_, 'c> {
 
     fn halves(&mut self, value: BasicValueEnum<'c>) -> Halves {
         // Addresses are made where they are used.
-        let value = if self.find(value).is_none() { place(value).0 } else { value };
+        let value = if self.find(value).is_none() { base_and_offset(value).0 } else { value };
         let width = width_of(Some(value));
         if is_constant(value) || width == 0 {
             return [None; 2];
@@ -220,7 +220,7 @@ impl<'c> Maker<'_, 'c> {
         let mut accesses: Vec<MemoryAccess> = Vec::new();
         for (at, instruction) in self.region.iter().enumerate() {
             let Some(access) = MemoryAccess::of(at, *instruction) else { continue };
-            let before = accesses.iter().filter(|before| access.stays_behind(before));
+            let before = accesses.iter().filter(|before| access.stays_after(before));
             self.after[at].extend(before.map(|before| before.instruction));
             accesses.push(access);
         }

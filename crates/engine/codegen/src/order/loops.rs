@@ -46,14 +46,14 @@ impl<'c> ControlFlow<'c> {
     /// large as they can be.
     fn loops(&self, is_open: &[bool]) -> Vec<Vec<usize>> {
         let mut is_waiting = is_open.to_vec();
-        let mut left = Vec::new();
+        let mut order = Vec::new();
         for start in 0..self.sizes.len() {
-            self.leave(start, &mut is_waiting, &mut left);
+            self.visit(start, &mut is_waiting, &mut order);
         }
         is_waiting.copy_from_slice(is_open);
         // From the block that was left last: what leads to it and was left before is in a loop with it.
         let mut loops: Vec<Vec<usize>> = Vec::new();
-        for last in left.into_iter().rev() {
+        for last in order.into_iter().rev() {
             if std::mem::take(&mut is_waiting[last]) {
                 loops.push(self.leading_to(last, &mut is_waiting));
             }
@@ -62,8 +62,8 @@ impl<'c> ControlFlow<'c> {
         loops
     }
 
-    /// Goes all paths from `start` among the blocks that wait; `left` gets each behind all that it leads to.
-    fn leave(&self, start: usize, is_waiting: &mut [bool], left: &mut Vec<usize>) {
+    /// Goes all paths from `start` among the blocks that wait; `order` gets each behind all that it leads to.
+    fn visit(&self, start: usize, is_waiting: &mut [bool], order: &mut Vec<usize>) {
         if !std::mem::take(&mut is_waiting[start]) {
             return;
         }
@@ -76,7 +76,7 @@ impl<'c> ControlFlow<'c> {
                         path.push((*to, 0));
                     }
                 }
-                None => left.push(at),
+                None => order.push(at),
             }
         }
     }

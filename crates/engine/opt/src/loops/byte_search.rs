@@ -70,7 +70,7 @@ impl ByteSearch {
         let first = guard.binary_const(BinaryOp::Add, counter, -STEP);
         let rest = guard.binary_const(BinaryOp::And, first, !COUNTER_MAX);
         let is_place = guard.binary_const(BinaryOp::Eq, rest, 0);
-        guard.ask(is_place);
+        guard.require(is_place);
         guard.finish(pc, ahead, plain)
     }
 

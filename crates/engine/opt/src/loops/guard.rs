@@ -63,35 +63,35 @@ impl GuardBuilder {
         }
     }
 
-    pub(super) fn ask(&mut self, holds: Value) {
+    pub(super) fn require(&mut self, holds: Value) {
         self.all = Some(match self.all {
             Some(all) => self.binary(BinaryOp::And, all, holds),
             None => holds,
         });
     }
 
-    pub(super) fn ask_below(&mut self, x: Value, end: i64) {
+    pub(super) fn require_below(&mut self, x: Value, end: i64) {
         let is_below = self.binary_const(BinaryOp::LtUnsigned, x, end);
-        self.ask(is_below);
+        self.require(is_below);
     }
 
     /// Asks whether no more than `overdraft` cycles beyond those that were left are used up.
-    pub(super) fn ask_for_cycles(&mut self, overdraft: i64) {
+    pub(super) fn require_cycles(&mut self, overdraft: i64) {
         let left = self.push(Op::CyclesLeft);
         let end = self.push(Op::Const(-overdraft));
         let are_left = self.binary(BinaryOp::Ge, left, end);
-        self.ask(are_left);
+        self.require(are_left);
     }
 
-    /// Asks whether `from + low` and `extent` together are at most `room`, which `extent` alone is.
-    fn ask_within(&mut self, from: Value, low: i64, extent: Option<Value>, room: i64) {
-        let mut room = self.push(Op::Const(room));
+    /// Asks whether `from + low` and `extent` together are at most `slack`, which `extent` alone is.
+    fn require_within(&mut self, from: Value, low: i64, extent: Option<Value>, slack: i64) {
+        let mut slack = self.push(Op::Const(slack));
         if let Some(extent) = extent {
-            room = self.binary(BinaryOp::Sub, room, extent);
+            slack = self.binary(BinaryOp::Sub, slack, extent);
         }
         let distance = self.binary_const(BinaryOp::Add, from, low);
-        let is_inside = self.binary(BinaryOp::GeUnsigned, room, distance);
-        self.ask(is_inside);
+        let is_inside = self.binary(BinaryOp::GeUnsigned, slack, distance);
+        self.require(is_inside);
     }
 
     pub(super) fn into_ops(self) -> Vec<Op> {
@@ -122,7 +122,7 @@ struct Span {
 
 impl Span {
     /// The numbers of places where it may begin in its bounds, less one.
-    fn room(&self) -> Option<i64> {
+    fn slack(&self) -> Option<i64> {
         let (start, end) = self.bounds;
         let bytes = self.high.checked_sub(self.low)?.cast_unsigned();
         i64::try_from(end.checked_sub(start)?.checked_sub(bytes)?).ok()
@@ -155,7 +155,7 @@ impl Spans {
         let low = low.checked_add(offset).and_then(|low| low.checked_sub(slack));
         let (Some(low), Some(high)) = (low, high.checked_add(offset)) else { return false };
         let span = Span { access, terms, step, low, high, bounds };
-        if span.room().is_none() {
+        if span.slack().is_none() {
             return false;
         }
         let joined = |known: &Span| {
@@ -168,7 +168,7 @@ impl Spans {
             let is_same = (known.access, &known.terms, known.step) == (access, &span.terms, step);
             let bytes = joined.high.checked_sub(joined.low);
             let fits = is_same && bytes.is_some_and(|bytes| bytes <= SPAN_BYTES_MAX);
-            (fits && joined.room().is_some()).then_some(joined)
+            (fits && joined.slack().is_some()).then_some(joined)
         };
         for known in &mut self.spans {
             if let Some(joined) = joined(known) {
@@ -185,7 +185,7 @@ impl Spans {
 
     /// The last iteration of which the ranges may still fit.
     pub(super) fn last_max(&self) -> i64 {
-        let last = |span: &Span| span.room()?.checked_div(span.step.abs());
+        let last = |span: &Span| span.slack()?.checked_div(span.step.abs());
         self.spans.iter().filter_map(last).min().unwrap_or(i64::MAX)
     }
 
@@ -200,7 +200,7 @@ impl Spans {
 
     /// Asks for all of them, over iterations 0 to `last`, which is at most [`Spans::last_max`]; gives what
     /// was asked for.
-    pub(super) fn ask(self, guard: &mut GuardBuilder, last: Value) -> Vec<LoopSpan> {
+    pub(super) fn require(self, guard: &mut GuardBuilder, last: Value) -> Vec<LoopSpan> {
         let mut asked = Vec::with_capacity(self.spans.len());
         for (index, span) in self.spans.iter().enumerate() {
             let is_covered =
@@ -208,14 +208,14 @@ impl Spans {
             if span.access == Access::Read && self.spans.iter().enumerate().any(is_covered) {
                 continue;
             }
-            let Some(room) = span.room() else { continue };
+            let Some(slack) = span.slack() else { continue };
             let extent = guard.binary_const(BinaryOp::Mul, last, span.step.abs());
             let mut from = guard.sum(&Affine { terms: span.terms.clone(), ..Affine::default() });
             if span.step < 0 {
                 from = guard.binary(BinaryOp::Sub, from, extent);
             }
             let low = span.low.wrapping_sub_unsigned(span.bounds.0);
-            guard.ask_within(from, low, (span.step != 0).then_some(extent), room);
+            guard.require_within(from, low, (span.step != 0).then_some(extent), slack);
             let start = LinearSum { terms: span.terms.clone(), offset: span.low };
             let bytes = span.high.wrapping_sub(span.low);
             asked.push(LoopSpan { access: span.access, start, step: span.step, bytes });

@@ -67,7 +67,7 @@ fn order(cfg: &Cfg, header: usize, inside: &[usize]) -> Option<Vec<usize>> {
 
 /// Functions that a bounded body may inline: small, without loops, calls and a stack frame, and back where
 /// they were called from.
-pub(super) fn leaves(module: &Module) -> HashMap<FunctionId, Vec<Block>> {
+pub(super) fn leaf_functions(module: &Module) -> HashMap<FunctionId, Vec<Block>> {
     let is_leaf = |function: &&Function| {
         let is_small = function.operations() <= LEAF_OPS_MAX && function.blocks.len() <= LEAF_BLOCKS_MAX;
         is_small
@@ -76,8 +76,8 @@ pub(super) fn leaves(module: &Module) -> HashMap<FunctionId, Vec<Block>> {
             && function.blocks.iter().all(is_plain)
             && function.blocks.iter().enumerate().all(goes_down)
     };
-    let leaves = module.functions.iter().filter(is_leaf);
-    leaves.map(|function| (function.id, function.blocks.clone())).collect()
+    let leaf_functions = module.functions.iter().filter(is_leaf);
+    leaf_functions.map(|function| (function.id, function.blocks.clone())).collect()
 }
 
 /// Whether the block of a function is nothing but arithmetic and memory, and the stack pointer and the return
@@ -115,17 +115,17 @@ struct InlinedCall {
 
 impl Nodes {
     /// The body that `body` becomes, with what it calls inlined; none if something in it is more than jumps,
-    /// branches and calls of one of `leaves`.
+    /// branches and calls of one of `leaf_functions`.
     pub(super) fn new(
         function: &Function,
         body: &[usize],
-        leaves: &HashMap<FunctionId, Vec<Block>>,
+        leaf_functions: &HashMap<FunctionId, Vec<Block>>,
     ) -> Option<Self> {
         // One number before is for the header with its checks.
         let first = BlockId::at(function.blocks.len() + 1).0;
         let call = call(function, body)?;
         let leaf = match call {
-            Some(call) => leaves.get(&call.callee)?.as_slice(),
+            Some(call) => leaf_functions.get(&call.callee)?.as_slice(),
             None => &[],
         };
         let mut numbers = HashMap::new();

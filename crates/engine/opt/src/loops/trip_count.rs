@@ -110,7 +110,7 @@ impl TripCount {
         let size = self.step.abs();
         let (low, high) = if self.step > 0 { (counter, end) } else { (end, counter) };
         if !starts_low || self.step < 0 {
-            guard.ask_below(low, START_MAX);
+            guard.require_below(low, START_MAX);
         }
         let is_power = size.cast_unsigned().is_power_of_two();
         let shift = size.ilog2();
@@ -121,18 +121,18 @@ impl TripCount {
         };
         let distance_max = last_max.checked_sub(more).filter(|last| *last >= 0)?.min(DISTANCE_MAX) << shift;
         let distance = guard.binary(BinaryOp::Sub, high, low);
-        guard.ask_below(distance, DISTANCE_MAX.min(distance_max + 1));
+        guard.require_below(distance, DISTANCE_MAX.min(distance_max + 1));
         if self.step < 0 && self.is_unsigned {
             // Below the end the counter must not wrap.
             let size = guard.push(Op::Const(size));
             let is_far_from_zero = guard.binary(BinaryOp::GeUnsigned, low, size);
-            guard.ask(is_far_from_zero);
+            guard.require(is_far_from_zero);
         }
         if self.goes_on == While::Differs && size > 1 {
             let rest = guard.binary_const(BinaryOp::And, distance, size - 1);
             let zero = guard.push(Op::Const(0));
             let meets = guard.binary(BinaryOp::Eq, rest, zero);
-            guard.ask(meets);
+            guard.require(meets);
         }
         let distance = guard.binary_const(BinaryOp::Add, distance, add);
         let shifted = guard.binary_const(BinaryOp::Lshr, distance, i64::from(shift));

@@ -47,7 +47,7 @@ pub struct GroupReport {
     pub native_cycles: u64,
     /// Of these in the interpreter.
     pub interpreted_cycles: u64,
-    /// Why native code was left and the group run again, if it was: a `LeaveReason` name.
+    /// Why native code was left and the group run again, if it was: a `BailoutReason` name.
     pub restarted: Option<String>,
     /// Lines of debug output, in order.
     pub debug: Lines,

@@ -1,10 +1,10 @@
 //! Tests of the machine from outside: real guests, real shared objects, ckb-vm's own machine as the oracle.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod confinement;
 mod faults;
 mod guests;
 mod interpreter;
-mod jail;
 mod library;
 mod meter;
 mod native;

@@ -1,7 +1,7 @@
 //! The host's meter, called as generated code does: from any two registers, with any of the native stack
 //! left.
 
-use antares_vm::{LeaveReason, Limits, Machine, Outcome, Report, Tier};
+use antares_vm::{BailoutReason, Limits, Machine, Outcome, Report, Tier};
 
 use crate::{
     guests::{guest, library},
@@ -70,7 +70,7 @@ fn a_stack_that_is_full_is_left() {
             set 10, 0\n {EXIT_NATIVE}"
         );
         let report = run(&code, STACK, &ROOMY);
-        let expected = (words < 18).then_some(LeaveReason::StackOverflow);
+        let expected = (words < 18).then_some(BailoutReason::StackOverflow);
         assert_eq!(report.restarted, expected, "{words} words");
         assert_eq!(report.outcome, Outcome::Exit(0));
     }

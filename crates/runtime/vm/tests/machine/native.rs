@@ -1,6 +1,6 @@
 //! Native code that reaches its end: exits, debug output, limits, and which tier is taken.
 
-use antares_vm::{LeaveReason, Limits, Machine, Outcome, RunScript, Tier, VmError};
+use antares_vm::{BailoutReason, Limits, Machine, Outcome, RunScript, Tier, VmError};
 use bytes::Bytes;
 
 use crate::{
@@ -139,7 +139,7 @@ fn an_entry_without_native_code_is_interpreted() {
         bytes[24..32].copy_from_slice(&u64::to_le_bytes(entry));
         let elf = Bytes::from(bytes.clone());
         let report = machine.run(&script(&elf), &ROOMY, Tier::Native, Some(&library)).unwrap();
-        assert_eq!(report.restarted, Some(LeaveReason::UnknownTarget));
+        assert_eq!(report.restarted, Some(BailoutReason::UnknownTarget));
         compare(&ask(&script(&elf), ROOMY.cycles_max), &machine, &report);
     }
 }
@@ -150,7 +150,7 @@ fn a_directory_that_names_a_group_outside_the_table_leads_nowhere() {
     let library = load(&library_bytes(&header, EXIT_NATIVE)).unwrap();
     let elf = guest(EXIT);
     let report = Machine::new().unwrap().run(&script(&elf), &ROOMY, Tier::Native, Some(&library)).unwrap();
-    assert_eq!(report.restarted, Some(LeaveReason::UnknownTarget));
+    assert_eq!(report.restarted, Some(BailoutReason::UnknownTarget));
 }
 
 #[test]
@@ -167,5 +167,5 @@ fn a_machine_moves_between_threads() {
     let mut machine = Machine::new().unwrap();
     let run = move || machine.run(&script(&elf), &ROOMY, Tier::Native, Some(&library)).unwrap();
     let report = std::thread::spawn(run).join().unwrap();
-    assert_eq!((report.outcome, report.restarted), (Outcome::Exit(-7), Some(LeaveReason::Unsupported)));
+    assert_eq!((report.outcome, report.restarted), (Outcome::Exit(-7), Some(BailoutReason::Unsupported)));
 }

@@ -1,6 +1,6 @@
 //! Native code that gives up: the reason is told, and the interpreter's answer is the whole answer.
 
-use antares_vm::{LeaveReason, Limits, Machine, Outcome, Tier};
+use antares_vm::{BailoutReason, Limits, Machine, Outcome, Tier};
 
 use crate::{
     guests::{guest, library},
@@ -11,7 +11,7 @@ use crate::{
 /// Runs a guest that prints and exits, with native code that ends as `code` says; expects a restart for
 /// `reason` that nobody can tell from a run without native code.
 #[track_caller]
-fn check(code: &str, reason: LeaveReason) {
+fn check(code: &str, reason: BailoutReason) {
     let (elf, library) = (guest(PRINT), library(code));
     let oracle = ask(&script(&elf), ROOMY.cycles_max);
     let mut machine = Machine::new().unwrap();
@@ -25,7 +25,7 @@ fn check(code: &str, reason: LeaveReason) {
 
 #[test]
 fn traps_carry_their_reason() {
-    use LeaveReason::*;
+    use BailoutReason::*;
     for reason in [UnknownTarget, Unsupported, OutOfCycles, BadAddress, StackOverflow] {
         check(&format!("trap {}", reason as u64), reason);
     }
@@ -33,7 +33,7 @@ fn traps_carry_their_reason() {
 
 #[test]
 fn a_division_that_faults_is_unsupported() {
-    check("xor ecx, ecx\n mov eax, 1\n cdq\n idiv ecx", LeaveReason::Unsupported);
+    check("xor ecx, ecx\n mov eax, 1\n cdq\n idiv ecx", BailoutReason::Unsupported);
 }
 
 #[test]
@@ -47,29 +47,29 @@ fn what_was_printed_and_written_before_is_forgotten() {
         jg 1b
         set 5, 77";
     let (print, _) = PRINT_NATIVE.rsplit_once("set 17").unwrap();
-    check(&format!("{dirty}\n{print}\n trap 6"), LeaveReason::BadAddress);
+    check(&format!("{dirty}\n{print}\n trap 6"), BailoutReason::BadAddress);
 }
 
 #[test]
 fn a_reason_in_the_state_counts() {
-    check("mov qword ptr [rbx + LEAVE_REASON], 3\n jmp leave_now", LeaveReason::UnknownTarget);
-    check("jmp leave_now", LeaveReason::Unsupported);
-    check("mov qword ptr [rbx + LEAVE_REASON], 12345\n jmp leave_now", LeaveReason::Unsupported);
+    check("mov qword ptr [rbx + LEAVE_REASON], 3\n jmp leave_now", BailoutReason::UnknownTarget);
+    check("jmp leave_now", BailoutReason::Unsupported);
+    check("mov qword ptr [rbx + LEAVE_REASON], 12345\n jmp leave_now", BailoutReason::Unsupported);
 }
 
 #[test]
 fn a_return_is_a_reason() {
-    check("ret", LeaveReason::Returned);
+    check("ret", BailoutReason::Returned);
     check(
         "xor eax, eax\n mov ebx, eax\n mov rbp, rax\n mov r12, rax\n mov r13, rax\n ret",
-        LeaveReason::Returned,
+        BailoutReason::Returned,
     );
 }
 
 #[test]
 fn endless_recursion_ends_at_the_guard() {
-    check("1: call 1b", LeaveReason::StackOverflow);
-    check("1: sub rsp, 4000\n mov qword ptr [rsp], rax\n jmp 1b", LeaveReason::StackOverflow);
+    check("1: call 1b", BailoutReason::StackOverflow);
+    check("1: sub rsp, 4000\n mov qword ptr [rsp], rax\n jmp 1b", BailoutReason::StackOverflow);
 }
 
 #[test]
@@ -79,8 +79,8 @@ fn stray_accesses_are_bad_addresses() {
         "rbx + 0x400000 + GUARD - 8", // its end
     ];
     for address in addresses {
-        check(&format!("mov qword ptr [{address}], rax"), LeaveReason::BadAddress);
-        check(&format!("mov rax, qword ptr [{address}]"), LeaveReason::BadAddress);
+        check(&format!("mov qword ptr [{address}], rax"), BailoutReason::BadAddress);
+        check(&format!("mov rax, qword ptr [{address}]"), BailoutReason::BadAddress);
     }
 }
 
@@ -94,7 +94,7 @@ fn failed_syscalls_are_the_interpreter_s() {
         );
         let mut machine = Machine::new().unwrap();
         let report = machine.run(&script(&elf), &ROOMY, Tier::Native, Some(&library(&code))).unwrap();
-        assert_eq!(report.restarted, Some(LeaveReason::Ecall));
+        assert_eq!(report.restarted, Some(BailoutReason::Ecall));
         assert!(matches!(report.outcome, Outcome::Error { .. }));
         compare(&ask(&script(&elf), ROOMY.cycles_max), &machine, &report);
     }
@@ -110,7 +110,7 @@ fn passing_the_cycle_limit_is_the_interpreter_s() {
         let report = machine.run(&script(&elf), &limits, Tier::Native, Some(&library)).unwrap();
         assert_eq!(
             (&report.outcome, report.restarted),
-            (&Outcome::CyclesExceeded, Some(LeaveReason::OutOfCycles))
+            (&Outcome::CyclesExceeded, Some(BailoutReason::OutOfCycles))
         );
         compare(&ask(&script(&elf), cycles_max), &machine, &report);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use antares_vm::{LeaveReason, Limits, Machine, Outcome, Tier, limits::RUN_HEAP_BYTES, reserve_heap};
+use antares_vm::{BailoutReason, Limits, Machine, Outcome, Tier, limits::RUN_HEAP_BYTES, reserve_heap};
 use bytes::Bytes;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -42,7 +42,7 @@ fn lock_in() {
 fn runs_need_no_system_calls() {
     let status = in_child("jail::runs_need_no_system_calls", || {
         let elf = guest(PRINT);
-        let reasons = [LeaveReason::BadAddress, LeaveReason::StackOverflow, LeaveReason::Returned];
+        let reasons = [BailoutReason::BadAddress, BailoutReason::StackOverflow, BailoutReason::Returned];
         let traps = ["mov [rbx + 0x400000], rax", "1: call 1b", "ret"].map(library);
         let good = library(PRINT_NATIVE);
         let hostile = hostile_elf();

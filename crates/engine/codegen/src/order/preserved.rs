@@ -34,7 +34,7 @@ impl Bytes {
         Self { pointer: pointer.as_value_ref(), start, end: start + i128::from(access.bytes) }
     }
 
-    fn is_apart(&self, other: &Self) -> bool {
+    fn is_disjoint(&self, other: &Self) -> bool {
         self.pointer == other.pointer && (self.end <= other.start || other.end <= self.start)
     }
 }
@@ -51,16 +51,16 @@ pub(super) fn does_the_same(before: &[InstructionValue], after: &[InstructionVal
     let mut accesses: Vec<(usize, Access, Bytes)> = Vec::new();
     for (number, instruction) in before.iter().enumerate() {
         let Some(&now) = place.get(&instruction.as_value_ref()) else { return false };
-        let is_kept = match Effect::of(*instruction) {
+        let is_preserved = match Effect::of(*instruction) {
             Effect::None => now >= start,
             Effect::Memory(access) => {
                 let bytes = Bytes::of(&access);
                 let overtaken = |(then, other, others): &(usize, Access, Bytes)| {
-                    *then > now && access.keeps_order(other, bytes.is_apart(others))
+                    *then > now && access.keeps_order(other, bytes.is_disjoint(others))
                 };
-                let is_kept = now >= start && !accesses.iter().any(overtaken);
+                let is_preserved = now >= start && !accesses.iter().any(overtaken);
                 accesses.push((now, access, bytes));
-                is_kept
+                is_preserved
             }
             Effect::Any => {
                 start = number + 1;
@@ -68,7 +68,7 @@ pub(super) fn does_the_same(before: &[InstructionValue], after: &[InstructionVal
                 now == number
             }
         };
-        if !is_kept {
+        if !is_preserved {
             return false;
         }
     }

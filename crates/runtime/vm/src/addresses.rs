@@ -1,25 +1,25 @@
 //! Places of a recording as evidence names them.
 
 use antares_evidence::{
-    limits::{PLACE_CALLS_MAX, STACK_INNER_MAX, STACK_OUTER_MAX},
+    limits::{STACK_CALLS_MAX, STACK_INNER_MAX, STACK_OUTER_MAX},
     seen::{Called, Stack},
 };
 
 use crate::{
     calls::Calls,
-    recording::{Place, ROOT, Recording},
+    recording::{Location, ROOT, Recording},
     witness::Calls as SystemCalls,
 };
 
 /// What places and addresses are told with.
-pub(crate) struct Places<'a> {
+pub(crate) struct Addresses<'a> {
     pub(crate) recording: &'a Recording,
     pub(crate) program: u32,
     pub(crate) vm: u64,
     pub(crate) system_calls: &'a SystemCalls,
 }
 
-impl Places<'_> {
+impl Addresses<'_> {
     /// The calls of a context with the instruction at `pc` on top, the innermost ones.
     pub(crate) fn stack(&self, context: u32, pc: u64) -> Stack {
         stack_of(self.recording, context, Called::At { program: self.program, pc })
@@ -50,7 +50,7 @@ impl Places<'_> {
 pub(crate) fn stack_of(recording: &Recording, context: u32, top: Called) -> Stack {
     let mut all = below(recording, context);
     all.push(top);
-    let left_out = all.len().saturating_sub(PLACE_CALLS_MAX);
+    let left_out = all.len().saturating_sub(STACK_CALLS_MAX);
     Stack { outer: Vec::new(), left_out: left_out as u64, inner: all.split_off(left_out) }
 }
 
@@ -60,10 +60,10 @@ fn below(recording: &Recording, mut context: u32) -> Vec<Called> {
     while context != ROOT {
         let at = recording.contexts()[context as usize];
         match at.place {
-            Place::Code { program, pc } => all.push(Called::At { program, pc }),
-            Place::Exec(number) => all.push(Called::Exec(number)),
-            Place::Spawn(number) => all.push(Called::Spawn(number)),
-            Place::Root | Place::Syscall(_) | Place::Load => {}
+            Location::Code { program, pc } => all.push(Called::At { program, pc }),
+            Location::Exec(number) => all.push(Called::Exec(number)),
+            Location::Spawn(number) => all.push(Called::Spawn(number)),
+            Location::Root | Location::Syscall(_) | Location::Load => {}
         }
         context = at.parent;
     }

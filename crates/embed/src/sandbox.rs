@@ -16,20 +16,20 @@ use crate::{End, Error, Outcome, Run, Script, Trap, error::chain};
 /// Processes that are locked in, for scripts of strangers beside secrets of yours: they can do nothing but
 /// compute. Native code that is wrong in whatever way cannot do more either. Threads may share it. When it is
 /// dropped, its processes end.
-pub struct Fence {
+pub struct Sandbox {
     pool: Pool,
 }
 
-impl Fence {
+impl Sandbox {
     /// Starts the program at `worker`, which is `antares-run-worker` of this version, with room for so many
     /// runs at once.
     ///
     /// # Errors
-    /// [`Error::Fence`]: there is no such program, or the system lacks a part of the fence. It takes a Linux
+    /// [`Error::Sandbox`]: there is no such program, or the system lacks a part of the sandbox. It takes a Linux
     /// with seccomp, Landlock and namespaces.
     pub fn start(worker: &Path, runs_max: usize) -> Result<Self, Error> {
         let pool = Pool::start(PoolConfig::new(worker.to_owned(), runs_max));
-        Ok(Self { pool: pool.map_err(|error| Error::Fence(chain(&error)))? })
+        Ok(Self { pool: pool.map_err(|error| Error::Sandbox(chain(&error)))? })
     }
 
     /// As [`Script::run`], in a process that ends with the run or takes scripts of this kind only. It is
@@ -37,10 +37,10 @@ impl Fence {
     /// output are copied; so is the script, for its first run.
     ///
     /// # Errors
-    /// [`Error::Fence`]: the run has system calls of yours, which are on the other side; it was not over in
+    /// [`Error::Sandbox`]: the run has system calls of yours, which are on the other side; it was not over in
     /// time; there was no process for it; or its process broke a rule, and was killed.
     pub fn run(&self, script: &Script, run: &Run, within: Duration) -> Result<Outcome, Error> {
-        let refused = |why: &str| Error::Fence(why.to_owned());
+        let refused = |why: &str| Error::Sandbox(why.to_owned());
         if run.syscalls.is_some() {
             return Err(refused("system calls of your own are run in your process alone"));
         }
@@ -57,21 +57,21 @@ impl Fence {
         };
         let library = library.filter(|_| !run.interprets);
         let verdict =
-            self.pool.run(&job, elf, library, until).map_err(|error| Error::Fence(chain(&error)))?;
+            self.pool.run(&job, elf, library, until).map_err(|error| Error::Sandbox(chain(&error)))?;
         match verdict {
             Verdict::Done(report) => Ok(outcome(report)),
             Verdict::DeadlineExceeded => Err(refused("the run was not over in time")),
             Verdict::SandboxViolation { detail } => {
-                Err(Error::Fence(format!("the process broke a rule, and was killed: {detail}")))
+                Err(Error::Sandbox(format!("the process broke a rule, and was killed: {detail}")))
             }
-            Verdict::WorkerLost { detail } => Err(Error::Fence(format!("the process was lost: {detail}"))),
+            Verdict::WorkerLost { detail } => Err(Error::Sandbox(format!("the process was lost: {detail}"))),
         }
     }
 }
 
-impl fmt::Debug for Fence {
+impl fmt::Debug for Sandbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fence").finish_non_exhaustive()
+        f.debug_struct("Sandbox").finish_non_exhaustive()
     }
 }
 
@@ -80,7 +80,7 @@ fn sealed(script: &Script) -> Result<&Sealed, Error> {
     if let Some(elf) = script.sealed.get() {
         return Ok(elf);
     }
-    let elf = Sealed::new("script", &script.elf).map_err(|error| Error::Fence(chain(&error)))?;
+    let elf = Sealed::new("script", &script.elf).map_err(|error| Error::Sandbox(chain(&error)))?;
     Ok(script.sealed.get_or_init(|| elf))
 }
 

@@ -9,12 +9,12 @@ use crate::{
 
 /// A policy, with its filter compiled where that is possible before the fork.
 #[derive(Clone, Debug)]
-pub struct Jail {
+pub struct Confinement {
     policy: Policy,
     filter: Option<Filter>,
 }
 
-impl Jail {
+impl Confinement {
     /// Prepares `policy`.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Jail {
     /// [`crate::self_test`].
     ///
     /// # Safety
-    /// No descriptor other than [`Policy::kept_fds`] is used or closed by its owner after this call.
+    /// No descriptor other than [`Policy::retained_fds`] is used or closed by its owner after this call.
     ///
     /// # Errors
     /// A step failed that every supported host can do.
@@ -54,15 +54,15 @@ impl Jail {
         let mut layers = Vec::new();
         let role = self.policy.role;
         if role.is_first() {
-            layers.extend(leave_host(role)?);
+            layers.extend(detach_from_host(role)?);
         }
         if role != ChildRole::Run {
             layers.push(privilege::die_with(parent)?);
             layers.push(privilege::forbid_dumps()?);
             // SAFETY: the caller vouches for the owners of all other descriptors.
-            unsafe { close_others(self.policy.kept_fds) }
+            unsafe { close_others(self.policy.retained_fds) }
                 .map_err(SandboxError::step(Layer::ClosedFds, "close descriptors"))?;
-            layers.push(active(Layer::ClosedFds, format!("{} kept", self.policy.kept_fds.len())));
+            layers.push(active(Layer::ClosedFds, format!("{} kept", self.policy.retained_fds.len())));
         }
         for limit in &self.policy.limits {
             limit.apply()?;
@@ -90,7 +90,7 @@ impl Jail {
 }
 
 /// Steps 1 to 3.
-fn leave_host(role: ChildRole) -> Result<Vec<LayerStatus>, SandboxError> {
+fn detach_from_host(role: ChildRole) -> Result<Vec<LayerStatus>, SandboxError> {
     let threads = std::fs::read_dir("/proc/self/task")
         .map_err(SandboxError::step(Layer::Seccomp, "count threads"))?
         .count();

@@ -30,7 +30,7 @@ pub(crate) struct RanTransaction {
 }
 
 /// Why it failed, in JSON of at most `bytes_max` bytes; empty if that cannot be told in so many.
-pub(crate) fn tell(evidence: &Evidence, ran: &Ran, report: &ProfiledReport, bytes_max: usize) -> String {
+pub(crate) fn explain(evidence: &Evidence, ran: &Ran, report: &ProfiledReport, bytes_max: usize) -> String {
     let mut known = Programs::new();
     let mut add = |elf: &[u8]| {
         let digest = Some(Sha256Digest::of(elf));
