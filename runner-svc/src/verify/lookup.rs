@@ -139,8 +139,8 @@ fn told(error: &ResolveError) -> Failed {
         ResolveError::Cellbase => return invalid("bare", error),
     };
     let at = path.map(|path| format!("{path}: ")).unwrap_or_default();
-    if let NodeError::Unknown { asked, .. } = source {
-        let fault = Fault::not_found("CELL_NOT_FOUND", "on_chain", asked.of.clone());
+    if let NodeError::Unknown { request, .. } = source {
+        let fault = Fault::not_found("CELL_NOT_FOUND", "on_chain", request.of.clone());
         let problem = "the node does not know it, or not yet";
         return Failed { fault: fault.violation(path.unwrap_or("bare"), problem), result: "unknown" };
     }

@@ -76,9 +76,9 @@ pub struct State {
 #[repr(C)]
 #[derive(Debug)]
 pub struct HostTable {
-    /// Address of the host's `leave`: generated code jumps there with `base` in rax, from any depth; it never
+    /// Address of the host's `bail_out`: generated code jumps there with `base` in rax, from any depth; it never
     /// returns.
-    pub leave: u64,
+    pub bail_out: u64,
     /// Address of the host's `extern "C" fn(base: *mut u8)` for ecalls. It returns if native code goes on.
     /// Guest registers `a0..a7`, `pc` and `cycles_left` are current; `a0` and `cycles_left` are reloaded.
     pub ecall: u64,

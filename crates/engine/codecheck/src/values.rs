@@ -19,7 +19,7 @@ const VISITS_MAX: usize = 2048;
 
 /// The host's functions that native code calls or jumps to, by their distance from base.
 const HOST_FUNCTIONS: [usize; 7] = [
-    HOST_TABLE_OFFSET + offset_of!(HostTable, leave),
+    HOST_TABLE_OFFSET + offset_of!(HostTable, bail_out),
     HOST_TABLE_OFFSET + offset_of!(HostTable, ecall),
     HOST_TABLE_OFFSET + offset_of!(HostTable, meter),
     RESOLVE,

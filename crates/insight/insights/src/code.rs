@@ -43,7 +43,7 @@ impl<'a> Code<'a> {
         Finding {
             rule,
             function: self.name(at),
-            location: self.location(at),
+            place: self.location(at),
             address: Some(at),
             cycles,
             saves: None,

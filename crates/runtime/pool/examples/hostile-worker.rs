@@ -58,7 +58,7 @@ impl Worker for Hostile {
             b"compile" => Policy::compile(1 << 30, 10, 0),
             b"load-without-seccomp" => Policy { rules: Policy::zygote().rules, ..Policy::run_load() },
             b"load-without-rlimits" => Policy { limits: Vec::new(), ..Policy::run_load() },
-            b"load-without-closed-fds" => Policy { kept_fds: &EVERY_FD, ..Policy::run_load() },
+            b"load-without-closed-fds" => Policy { retained_fds: &EVERY_FD, ..Policy::run_load() },
             _ => Policy::run_load(),
         })
     }

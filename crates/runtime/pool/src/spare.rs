@@ -120,7 +120,7 @@ unsafe extern "C" fn populate(info: *mut libc::dl_phdr_info, _size: usize, _: *m
     };
     let relro = headers.iter().find(|header| header.p_type == libc::PT_GNU_RELRO).map(place);
     for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
-        let mut range = move_to(header);
+        let mut range = place(header);
         let advice = if header.p_flags & libc::PF_W != 0 {
             // What the loader made read-only stays so.
             range.start =

@@ -9,7 +9,7 @@ use std::{
 
 use antares_sandbox::{
     CONTROL_FD, Confinement, EXTRA_FD, EXTRA_FDS_MAX, Fork, LayerStatus, Policy, SandboxError, Speculation,
-    fork, place, self_test,
+    fork, move_to, self_test,
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -139,7 +139,7 @@ fn hold_numbers() -> Result<(), ZygoteError> {
     for number in std::iter::once(1).chain(CONTROL_FD..=last) {
         // SAFETY: the process was just executed with descriptors 0 to 2, so those from 3 on are `null` itself
         // or nobody's; `null` is forgotten below, and standard output is used by number only.
-        unsafe { place(null.as_fd(), number) }.map_err(ZygoteError::io("place /dev/null"))?;
+        unsafe { move_to(null.as_fd(), number) }.map_err(ZygoteError::io("place /dev/null"))?;
     }
     if null.as_raw_fd() <= last {
         std::mem::forget(null);

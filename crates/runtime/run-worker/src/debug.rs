@@ -14,17 +14,17 @@ pub(crate) fn serve(job: HostedDebug, pipes: HostPipes) -> io::Result<()> {
     let (pipes, has_file) = (Arc::new(pipes), job.has_file);
     let debuggee = match debuggee(job, &pipes) {
         Ok(debuggee) => debuggee,
-        Err(why) => return pipes.explain(&HostedNews::Refused(why)),
+        Err(why) => return pipes.tell(&HostedNews::Refused(why)),
     };
-    pipes.explain(&HostedNews::Ready)?;
+    pipes.tell(&HostedNews::Ready)?;
     let end = match gdb::serve(debuggee, Wire(pipes.clone()), has_file) {
         Ok(gdb::Ended::Exited(code)) => DebugEnd::Exited(code.cast_signed()),
         Ok(gdb::Ended::Failed) => DebugEnd::Failed,
         Ok(gdb::Ended::Left) => DebugEnd::Left,
         Ok(gdb::Ended::Killed) => DebugEnd::Killed,
-        Err(error) => return pipes.explain(&HostedNews::Refused(error.to_string())),
+        Err(error) => return pipes.tell(&HostedNews::Refused(error.to_string())),
     };
-    pipes.explain(&HostedNews::Debugged(end))
+    pipes.tell(&HostedNews::Debugged(end))
 }
 
 /// Shows a screen what its keys ask for, until it is gone.
@@ -32,15 +32,15 @@ pub(crate) fn show(job: HostedDebug, pipes: HostPipes) -> io::Result<()> {
     let pipes = Arc::new(pipes);
     let mut look = match debuggee(job, &pipes) {
         Ok(debuggee) => Look::new(debuggee),
-        Err(why) => return pipes.explain(&HostedNews::Refused(why)),
+        Err(why) => return pipes.tell(&HostedNews::Refused(why)),
     };
-    pipes.explain(&HostedNews::Ready)?;
-    pipes.explain(&HostedNews::View(Box::new(look.view())))?;
+    pipes.tell(&HostedNews::Ready)?;
+    pipes.tell(&HostedNews::View(Box::new(look.view())))?;
     loop {
         let ask = pipes.hear_key()?;
         match look.answer(&ask, &mut || pipes.is_heard().unwrap_or(true)) {
-            Ok(view) => pipes.explain(&HostedNews::View(Box::new(view)))?,
-            Err(error) => return pipes.explain(&HostedNews::Refused(error.to_string())),
+            Ok(view) => pipes.tell(&HostedNews::View(Box::new(view)))?,
+            Err(error) => return pipes.tell(&HostedNews::Refused(error.to_string())),
         }
     }
 }
@@ -63,7 +63,7 @@ fn debuggee(job: HostedDebug, pipes: &Arc<HostPipes>) -> Result<Debuggee, String
     };
     let to = pipes.clone();
     // Whoever does not hear it is gone, which is seen where something is read.
-    let line = move |vm: u64, text: &str| drop(to.explain(&HostedNews::Line { vm, text: text.to_owned() }));
+    let line = move |vm: u64, text: &str| drop(to.tell(&HostedNews::Line { vm, text: text.to_owned() }));
     let mut debuggee = Debuggee::new(target, Box::new(line)).map_err(|error| error.to_string())?;
     if !debuggee.begin_at(vm).map_err(|error| error.to_string())? {
         return Err(format!("there was no VM {vm}"));
@@ -87,6 +87,6 @@ impl gdb::Wire for Wire {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.explain(&HostedNews::Words(bytes.to_vec()))
+        self.0.tell(&HostedNews::Words(bytes.to_vec()))
     }
 }

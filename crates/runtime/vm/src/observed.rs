@@ -143,7 +143,7 @@ impl Observed {
         let is_past_table = self.is_past_table && self.label.is_none_or(&is_code);
         let targets = bailout.into_iter().chain(label).chain(targets);
         let hints = Hints::new(targets.map(|address| (address, self.called.has(address))));
-        Seen { bailout, hints: if is_past_table { hints.with_lying_tables() } else { hints } }
+        Seen { left: bailout, hints: if is_past_table { hints.with_lying_tables() } else { hints } }
     }
 
     /// Notes the line that the machine's pc has led to.

@@ -34,7 +34,7 @@ impl Calls {
         NodeRequest::new(self.method, of)
     }
 
-    fn request(&self, number: usize) -> Value {
+    fn body(&self, number: usize) -> Value {
         json!({ "jsonrpc": "2.0", "id": number, "method": self.method, "params": self.parameters[number] })
     }
 }
@@ -68,7 +68,7 @@ async fn one<T: DeserializeOwned>(
     calls: &Calls,
     number: usize,
 ) -> Result<Option<T>, NodeError> {
-    let bytes = transport.post(calls.method, calls.request(number).to_string().into()).await?;
+    let bytes = transport.post(calls.method, calls.body(number).to_string().into()).await?;
     let answer: Answer<T> = parse(transport, calls.method, &bytes)?;
     let senseless = |detail: &str| senseless(transport, calls.method, detail);
     match answer.error {
@@ -102,7 +102,7 @@ async fn batch_of<T: DeserializeOwned, U>(
     part: &[usize],
     take: &mut impl FnMut(usize, Option<T>) -> Result<U, NodeError>,
 ) -> Result<Vec<U>, NodeError> {
-    let body: Vec<Value> = part.iter().map(|number| calls.request(*number)).collect();
+    let body: Vec<Value> = part.iter().map(|number| calls.body(*number)).collect();
     let body = Bytes::from(Value::Array(body).to_string());
     let bytes = match transport.post(calls.method, body).await {
         // The calls may be answered one after the other.

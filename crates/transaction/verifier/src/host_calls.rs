@@ -105,7 +105,7 @@ impl ScriptHost for Parent {
 
 impl Parent {
     fn request(&self, call: HostCall) -> Result<HostAnswer, GuestError> {
-        let answer = self.link.request(call);
+        let answer = self.link.ask(call);
         match answer.error {
             Some(why) => Err(GuestError::External(why)),
             None => Ok(answer),

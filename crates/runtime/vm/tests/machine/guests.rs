@@ -87,7 +87,7 @@ pub(crate) fn library_bytes(header: &Header, code: &str) -> Vec<u8> {
         ("PC", offset(std::mem::offset_of!(State, pc))),
         ("CYCLES_LEFT", offset(std::mem::offset_of!(State, cycles_left))),
         ("LEAVE_REASON", offset(std::mem::offset_of!(State, bailout_reason))),
-        ("LEAVE", host(std::mem::offset_of!(HostTable, leave))),
+        ("LEAVE", host(std::mem::offset_of!(HostTable, bail_out))),
         ("ECALL", host(std::mem::offset_of!(HostTable, ecall))),
         ("RESOLVE", host(std::mem::offset_of!(HostTable, resolve))),
         ("HOST", host(std::mem::offset_of!(HostTable, host))),
