@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use antares_abi::{CodeTier, Hints};
 use antares_program::{read, recover};
 use antares_tests::{guests, kept, native};
-use antares_vm::{Library, Limits, Location, Machine, Recording, Report, RunScript, Sampling, Tier};
+use antares_vm::{Library, Limits, Machine, Recording, Report, RunScript, Sampling, StackLocation, Tier};
 use bytes::Bytes;
 
 use crate::check::script;
@@ -71,8 +71,8 @@ impl Guest {
             let mut at = recording.contexts()[context as usize];
             loop {
                 match at.place {
-                    Location::Root => break,
-                    Location::Code { pc, .. } => stack.push(self.function(pc)),
+                    StackLocation::Root => break,
+                    StackLocation::Code { pc, .. } => stack.push(self.function(pc)),
                     _ => {}
                 }
                 at = recording.contexts()[at.parent as usize];

@@ -13,7 +13,7 @@ use antares_verifier::{
     CellName, GroupKind, Prepared, Selection, StopHandle, TransactionLimits, TransactionOutcome,
     TransactionReport, Verifier,
 };
-use antares_vm::{Location, Recording, Sampling, Tier};
+use antares_vm::{Recording, Sampling, StackLocation, Tier};
 use bytes::Bytes;
 
 use crate::{check::script, profiles::Profiled};
@@ -91,14 +91,14 @@ impl Functions {
         let mut at = recording.contexts()[context as usize];
         loop {
             match at.place {
-                Location::Root => return Some(stack),
-                Location::Code { program, pc } => {
+                StackLocation::Root => return Some(stack),
+                StackLocation::Code { program, pc } => {
                     stack.push(self.function(numbers[program as usize], pc));
                 }
-                Location::Exec(number) => stack.push(Part::Exec(number)),
-                Location::Spawn(number) => stack.push(Part::Spawn(number)),
-                Location::Load => return None,
-                Location::Syscall(_) => {}
+                StackLocation::Exec(number) => stack.push(Part::Exec(number)),
+                StackLocation::Spawn(number) => stack.push(Part::Spawn(number)),
+                StackLocation::Load => return None,
+                StackLocation::Syscall(_) => {}
             }
             at = recording.contexts()[at.parent as usize];
         }
@@ -144,7 +144,7 @@ impl Functions {
         let numbers = self.numbers(recording);
         let mut callers = BTreeMap::new();
         for (context, entry) in (0..).zip(recording.contexts()) {
-            if matches!(entry.place, Location::Exec(_) | Location::Spawn(_)) {
+            if matches!(entry.place, StackLocation::Exec(_) | StackLocation::Spawn(_)) {
                 let mut stack = self.stack(&numbers, recording, context).unwrap();
                 let made = stack.remove(0);
                 callers.insert(made, stack);

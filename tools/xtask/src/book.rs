@@ -37,4 +37,14 @@ mod tests {
         assert_eq!(with("[A](../README.md)\n"), 1);
         assert_eq!(with("[A](../README.md)\n* [B](cli.md)\n* [C](cli.md)\n"), 1);
     }
+
+    /// Tools that load the page parse its front matter as YAML.
+    #[test]
+    fn a_parser_reads_the_front_matter_of_the_skill() {
+        let page = std::fs::read_to_string(crate::tree::root().unwrap().join("SKILL.md")).unwrap();
+        let front = page.split("---\n").nth(1).unwrap();
+        let script = "import sys, yaml; print(sorted(yaml.safe_load(sys.argv[1])))";
+        let parsed = std::process::Command::new("python3").args(["-c", script, front]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&parsed.stdout).trim(), "['description', 'name']", "{parsed:?}");
+    }
 }

@@ -19,9 +19,8 @@ impl<'a> Imports<'a> {
         let mut edges = BTreeMap::new();
         for &file in files.keys() {
             let of = Names { modules: &modules, texts: &texts };
-            let taken = paths(&texts[file], is_root(file))
-                .into_iter()
-                .filter_map(|path| of.resolve(&module_of(file), &path, 0));
+            let taken =
+                paths(&texts[file]).into_iter().filter_map(|path| of.resolve(&module_of(file), &path, 0));
             edges.insert(file, taken.filter(|&other| other != file).collect());
         }
         Self { edges }
@@ -72,8 +71,9 @@ impl<'a> Names<'_, 'a> {
             rest = behind;
         }
         let file = *self.modules.get(&at)?;
-        // A root re-exports names: what is taken is the file that declares them. Any other file that does so
-        // takes them itself.
+        // A root hands names on with `pub use`: what is taken is the file behind it. Any other file that does
+        // so is itself what is taken.
+        let is_root = |file: &str| matches!(file, "lib.rs" | "main.rs");
         let handed_on = rest.first().filter(|_| depth < 4 && is_root(file)).and_then(|name| {
             let uses = self.texts.get(file)?.split(';').filter_map(|item| item.trim().rsplit_once("use "));
             let named = uses.flat_map(|(_, tree)| leaves(tree));
@@ -82,10 +82,6 @@ impl<'a> Names<'_, 'a> {
         });
         handed_on.or(Some(file))
     }
-}
-
-fn is_root(file: &str) -> bool {
-    matches!(file, "lib.rs" | "main.rs")
 }
 
 fn module_of(file: &str) -> Vec<&str> {
@@ -105,12 +101,13 @@ fn without_tests(text: &str) -> String {
 
 /// All paths that a text names: the leaves of its `use` trees, and paths in its code that begin with `crate`
 /// or `super`.
-fn paths(text: &str, is_root: bool) -> Vec<String> {
+fn paths(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("use ") {
-        let before = rest[..at].rsplit('\n').next().unwrap_or_default().trim();
-        let is_import = before.is_empty() || (before.starts_with("pub") && !is_root);
+        // What is handed on is not taken.
+        let line = rest[..at].rsplit('\n').next().unwrap_or_default();
+        let is_import = line.trim().is_empty();
         let tree = rest[at + 4..].split(';').next().unwrap_or_default();
         if is_import {
             found.extend(leaves(tree));
@@ -182,16 +179,5 @@ mod tests {
         assert_eq!(edges["a.rs"], BTreeSet::from(["a/inner.rs"]));
         assert_eq!(edges["a/inner.rs"], BTreeSet::from(["a.rs"]));
         assert_eq!(edges["c.rs"], BTreeSet::from(["a/inner.rs"]));
-    }
-
-    #[test]
-    fn a_file_takes_what_it_re_exports() {
-        let files = BTreeMap::from([
-            ("lib.rs", "mod a;\npub use a::X;\n"),
-            ("a.rs", "mod b;\npub(crate) use b::X;\n"),
-            ("a/b.rs", ""),
-        ]);
-        assert_eq!(Imports::of(&files).edges()["a.rs"], BTreeSet::from(["a/b.rs"]));
-        assert_eq!(Imports::of(&files).edges()["lib.rs"], BTreeSet::new());
     }
 }

@@ -7,7 +7,7 @@ use antares_evidence::{
 
 use crate::{
     calls::Calls,
-    recording::{Location, ROOT, Recording},
+    recording::{ROOT, Recording, StackLocation},
     witness::Calls as SystemCalls,
 };
 
@@ -60,10 +60,10 @@ fn below(recording: &Recording, mut context: u32) -> Vec<Called> {
     while context != ROOT {
         let at = recording.contexts()[context as usize];
         match at.place {
-            Location::Code { program, pc } => all.push(Called::At { program, pc }),
-            Location::Exec(number) => all.push(Called::Exec(number)),
-            Location::Spawn(number) => all.push(Called::Spawn(number)),
-            Location::Root | Location::Syscall(_) | Location::Load => {}
+            StackLocation::Code { program, pc } => all.push(Called::At { program, pc }),
+            StackLocation::Exec(number) => all.push(Called::Exec(number)),
+            StackLocation::Spawn(number) => all.push(Called::Spawn(number)),
+            StackLocation::Root | StackLocation::Syscall(_) | StackLocation::Load => {}
         }
         context = at.parent;
     }

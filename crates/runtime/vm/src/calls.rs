@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::{
     limits::RECORDED_CALLS_MAX,
-    recording::{Location, ROOT, Recording, T0},
+    recording::{ROOT, Recording, StackLocation, T0},
 };
 
 /// A call that has not returned.
@@ -57,7 +57,7 @@ impl Calls {
         }
         self.calls.push(Call { site, return_pc, sp, is_helper: link == T0, context: self.context });
         let (context, is_new) =
-            recording.context(self.context, Location::Code { program: self.program, pc: site });
+            recording.context(self.context, StackLocation::Code { program: self.program, pc: site });
         if is_new {
             self.return_pcs.insert(return_pc);
         }
@@ -112,8 +112,8 @@ impl Calls {
 
     /// The context of the system call `number` that is made at `pc`.
     pub(crate) fn syscall(&self, recording: &mut Recording, pc: u64, number: u64) -> u32 {
-        let (site, _) = recording.context(self.context, Location::Code { program: self.program, pc });
-        recording.context(site, Location::Syscall(number)).0
+        let (site, _) = recording.context(self.context, StackLocation::Code { program: self.program, pc });
+        recording.context(site, StackLocation::Syscall(number)).0
     }
 
     /// Cycles that a VM has when it is about to run: those of loading it, or of the system call that it
@@ -121,7 +121,7 @@ impl Calls {
     pub(crate) fn begin(&mut self, recording: &mut Recording, cycles: u64) {
         let waiting = self.waiting.take();
         if cycles > 0 {
-            let context = waiting.unwrap_or_else(|| recording.context(self.context, Location::Load).0);
+            let context = waiting.unwrap_or_else(|| recording.context(self.context, StackLocation::Load).0);
             recording.spend(context, cycles);
         }
     }
@@ -133,7 +133,7 @@ impl Calls {
 }
 
 /// The context on top of the system call that `calls` waits in, or of the root if there is none.
-pub(crate) fn above(recording: &mut Recording, calls: Option<&Calls>, place: Location) -> u32 {
+pub(crate) fn above(recording: &mut Recording, calls: Option<&Calls>, place: StackLocation) -> u32 {
     let waiting = calls.and_then(|calls| calls.waiting);
     // Not the syscall but its ecall is the caller: what the syscall itself costs stays apart.
     let site = waiting.map_or(ROOT, |context| recording.contexts()[context as usize].parent);

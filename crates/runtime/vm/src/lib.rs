@@ -79,7 +79,7 @@ pub use native::Library;
 pub use outcome::{Outcome, Report};
 pub use profiled::{GroupRecording, ProfileSession, ProfiledMachine};
 pub use program::Program;
-pub use recording::{Context, Location, Recorded, Recording, Step};
+pub use recording::{Context, Recorded, Recording, StackLocation, Step};
 pub use runner::NativeMachine;
 pub use sampler::{Sampler, Sampling};
 pub use session::{Counts, Finder, MachineSession};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::recording::{Location, ROOT, Recording};
+use crate::recording::{ROOT, Recording, StackLocation};
 
 /// The VMs of one script group.
 #[derive(Debug, Default)]
@@ -43,11 +43,11 @@ impl Lineage {
         let place = match (self.roots.contains_key(&vm), self.last) {
             (true, _) => {
                 self.execs += 1;
-                Location::Exec(self.execs)
+                StackLocation::Exec(self.execs)
             }
             (false, Some(_)) => {
                 self.spawns += 1;
-                Location::Spawn(self.spawns)
+                StackLocation::Spawn(self.spawns)
             }
             (false, None) => {
                 self.roots.insert(vm, ROOT);
@@ -63,7 +63,7 @@ impl Lineage {
 mod tests {
     use super::*;
 
-    fn addresses(recording: &Recording, mut at: u32) -> Vec<Location> {
+    fn addresses(recording: &Recording, mut at: u32) -> Vec<StackLocation> {
         let mut addresses = Vec::new();
         while at != ROOT {
             let context = recording.contexts()[at as usize];
@@ -79,21 +79,27 @@ mod tests {
         lineage.load(0, &mut recording);
         assert_eq!(lineage.root(0), ROOT);
         lineage.run(0);
-        let code = Location::Code { program: 0, pc: 0x100 };
+        let code = StackLocation::Code { program: 0, pc: 0x100 };
         lineage.request_program(Some(recording.context(ROOT, code).0));
         lineage.load(1, &mut recording);
-        assert_eq!(addresses(&recording, lineage.root(1)), [Location::Spawn(1), code]);
+        assert_eq!(addresses(&recording, lineage.root(1)), [StackLocation::Spawn(1), code]);
         // The child is interpreted and spawns one, and then is replaced itself.
         lineage.run(1);
         lineage.load(2, &mut recording);
-        assert_eq!(addresses(&recording, lineage.root(2)), [Location::Spawn(2), Location::Spawn(1), code]);
+        assert_eq!(
+            addresses(&recording, lineage.root(2)),
+            [StackLocation::Spawn(2), StackLocation::Spawn(1), code]
+        );
         lineage.load(1, &mut recording);
-        assert_eq!(addresses(&recording, lineage.root(1)), [Location::Exec(1), Location::Spawn(1), code]);
+        assert_eq!(
+            addresses(&recording, lineage.root(1)),
+            [StackLocation::Exec(1), StackLocation::Spawn(1), code]
+        );
         // A call that fails is nobody's caller.
         lineage.run(0);
         lineage.request_program(Some(lineage.root(2)));
         lineage.request_program(None);
         lineage.load(3, &mut recording);
-        assert_eq!(addresses(&recording, lineage.root(3)), [Location::Spawn(3)]);
+        assert_eq!(addresses(&recording, lineage.root(3)), [StackLocation::Spawn(3)]);
     }
 }

@@ -19,7 +19,7 @@ use ckb_vm::{
 use crate::{
     calls::{Calls, above},
     memory::Core,
-    recording::{Location, ROOT, Recorded, Recording},
+    recording::{ROOT, Recorded, Recording, StackLocation},
     tracer::{Into, Tracer},
     watch::{End, Watch, Watching},
 };
@@ -217,15 +217,15 @@ impl DefaultMachineRunner for ProfiledMachine {
         }
         let place = if calls.contains_key(&id) {
             *execs += 1;
-            Location::Exec(*execs)
+            StackLocation::Exec(*execs)
         } else if last.is_some() {
             *spawns += 1;
-            Location::Spawn(*spawns)
+            StackLocation::Spawn(*spawns)
         } else {
-            Location::Root
+            StackLocation::Root
         };
         let context = match place {
-            Location::Root => ROOT,
+            StackLocation::Root => ROOT,
             place => above(recording, last.and_then(|last| calls.get(&last)), place),
         };
         let (vm_version, isa) = (self.vm.version(), self.vm.isa());

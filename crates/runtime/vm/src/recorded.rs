@@ -2,7 +2,7 @@
 
 use antares_profile::{Frame, NodeId, Profile, ProfiledProgram, ProgramId, Value, limits::NODES_MAX};
 
-use crate::recording::{Location, ROOT, Recording, Step};
+use crate::recording::{ROOT, Recording, StackLocation, Step};
 
 /// Share of all cycles, as a power of two, below which contexts are first folded into the one below them.
 const FOLD_SHARE: u32 = 20;
@@ -76,7 +76,7 @@ impl Recording {
         let mut is_kept: Vec<bool> = contexts
             .iter()
             .zip(subtree)
-            .map(|(context, cycles)| *cycles >= least || !matches!(context.place, Location::Code { .. }))
+            .map(|(context, cycles)| *cycles >= least || !matches!(context.place, StackLocation::Code { .. }))
             .collect();
         for (index, context) in contexts.iter().enumerate().rev() {
             is_kept[context.parent as usize] |= is_kept[index];
@@ -116,7 +116,7 @@ impl Recording {
         for ((context, home), index) in self.contexts().iter().zip(homes).zip(0..) {
             let frame = frame_of(context.place, &programs);
             let node = match (nodes.get(context.parent as usize).copied(), frame) {
-                _ if context.place == Location::Root => Ok(None),
+                _ if context.place == StackLocation::Root => Ok(None),
                 _ if *home != index => nodes[*home as usize],
                 (Some(Ok(below)), Some(frame)) => profile.child(below, frame).map(Some).ok_or(()),
                 _ => Err(()),
@@ -126,7 +126,7 @@ impl Recording {
         }
         for step in steps {
             let value = Value { cycles: step.cost, instructions: 1 }.times(step.count);
-            let place = Location::Code { program: step.program, pc: step.pc };
+            let place = StackLocation::Code { program: step.program, pc: step.pc };
             let below = nodes[step.context as usize].ok().zip(frame_of(place, &programs));
             let node = below.and_then(|(below, frame)| profile.child(below, frame));
             spend(&mut profile, node.map(Some).ok_or(()), value);
@@ -138,17 +138,17 @@ impl Recording {
 }
 
 /// The frame of a place; none for the root, and for a program that there was no room for.
-fn frame_of(place: Location, programs: &[Option<ProgramId>]) -> Option<Frame> {
+fn frame_of(place: StackLocation, programs: &[Option<ProgramId>]) -> Option<Frame> {
     match place {
-        Location::Root => None,
-        Location::Code { program, pc } => {
+        StackLocation::Root => None,
+        StackLocation::Code { program, pc } => {
             let program = programs.get(program as usize).copied().flatten()?;
             Some(Frame::Code { program, pc })
         }
-        Location::Syscall(number) => Some(Frame::Syscall { number }),
-        Location::Exec(index) => Some(Frame::Exec { index }),
-        Location::Spawn(index) => Some(Frame::Spawn { index }),
-        Location::Load => Some(Frame::Load),
+        StackLocation::Syscall(number) => Some(Frame::Syscall { number }),
+        StackLocation::Exec(index) => Some(Frame::Exec { index }),
+        StackLocation::Spawn(index) => Some(Frame::Spawn { index }),
+        StackLocation::Load => Some(Frame::Load),
     }
 }
 
@@ -168,10 +168,10 @@ mod tests {
     fn cheap_contexts_are_folded_and_nothing_is_lost() {
         let mut recording = Recording::default();
         let program = recording.program(Recorded::new(None, 2, 3));
-        let (outer, _) = recording.context(ROOT, Location::Code { program, pc: 4 });
-        let (inner, _) = recording.context(outer, Location::Code { program, pc: 8 });
-        let (spawned, _) = recording.context(inner, Location::Spawn(1));
-        let (cheap, _) = recording.context(outer, Location::Code { program, pc: 12 });
+        let (outer, _) = recording.context(ROOT, StackLocation::Code { program, pc: 4 });
+        let (inner, _) = recording.context(outer, StackLocation::Code { program, pc: 8 });
+        let (spawned, _) = recording.context(inner, StackLocation::Spawn(1));
+        let (cheap, _) = recording.context(outer, StackLocation::Code { program, pc: 12 });
         for (context, cycles) in [(outer, 50), (inner, 1), (spawned, 1), (cheap, 3)] {
             recording.spend(context, cycles);
         }

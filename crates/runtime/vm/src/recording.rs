@@ -27,7 +27,7 @@ use crate::limits::{
 
 /// A place on a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Location {
+pub enum StackLocation {
     /// Below everything.
     Root,
     /// An instruction: a call, or an `ecall`.
@@ -53,7 +53,7 @@ pub struct Context {
     /// Which context is below; the root is below itself.
     pub parent: u32,
     /// The place.
-    pub place: Location,
+    pub place: StackLocation,
     /// Cycles of the place itself beside those of instructions.
     pub cycles: u64,
     depth: u16,
@@ -138,7 +138,7 @@ pub(crate) enum End {
 pub struct Recording {
     pub(crate) programs: Vec<Recorded>,
     contexts: Vec<Context>,
-    children: HashMap<(u32, Location), u32>,
+    children: HashMap<(u32, StackLocation), u32>,
     lines: Vec<Line>,
     known: HashMap<(u32, u64), u32>,
     /// Passes by context and line.
@@ -155,7 +155,7 @@ pub(crate) const ROOT: u32 = 0;
 
 impl Default for Recording {
     fn default() -> Self {
-        let root = Context { parent: ROOT, place: Location::Root, cycles: 0, depth: 0 };
+        let root = Context { parent: ROOT, place: StackLocation::Root, cycles: 0, depth: 0 };
         Self {
             programs: Vec::new(),
             contexts: vec![root],
@@ -239,7 +239,7 @@ impl Recording {
     }
 
     /// The context of `place` on top of `parent`, and whether it is new. Without room it is `parent`.
-    pub(crate) fn context(&mut self, parent: u32, place: Location) -> (u32, bool) {
+    pub(crate) fn context(&mut self, parent: u32, place: StackLocation) -> (u32, bool) {
         if let Some(id) = self.children.get(&(parent, place)) {
             return (*id, false);
         }

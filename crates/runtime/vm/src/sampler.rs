@@ -10,7 +10,7 @@
 use crate::{
     limits::SAMPLED_FRAMES_MAX,
     lineage::Lineage,
-    recording::{Location, ROOT, Recorded, Recording},
+    recording::{ROOT, Recorded, Recording, StackLocation},
     walk::{GuestFrame, Walk},
 };
 
@@ -130,7 +130,7 @@ impl Sampler {
     ) {
         let mut context = self.context(root, frames, programs);
         if let Some(number) = syscall {
-            context = self.recording.context(context, Location::Syscall(number)).0;
+            context = self.recording.context(context, StackLocation::Syscall(number)).0;
         }
         let mut points = 0_u64;
         while self.next < self.clock {
@@ -157,7 +157,7 @@ impl Sampler {
         self.contexts.truncate(same);
         for (program, pc) in stack.skip(same) {
             let below = self.contexts.last().copied().unwrap_or(root);
-            self.contexts.push(self.recording.context(below, Location::Code { program, pc }).0);
+            self.contexts.push(self.recording.context(below, StackLocation::Code { program, pc }).0);
             self.stack.push((program, pc));
         }
         self.contexts.last().copied().unwrap_or(root)
@@ -239,7 +239,7 @@ mod tests {
                 for (context, at) in recording.contexts().iter().zip(0..) {
                     let counted = context.cycles + if claim.0 == at { claim.1 } else { 0 };
                     all += counted;
-                    if context.place == (Location::Code { program: 0, pc: 0 }) {
+                    if context.place == (StackLocation::Code { program: 0, pc: 0 }) {
                         first += counted;
                     }
                 }
@@ -267,7 +267,7 @@ mod tests {
         assert!(sampler.distance() >= 0);
         assert_eq!(sampler.samples(), 1);
         let recording = sampler.finish(1000);
-        assert_eq!(recording.contexts()[2].place, Location::Syscall(2177));
+        assert_eq!(recording.contexts()[2].place, StackLocation::Syscall(2177));
         // The last period may end behind the run.
         let claim = recording.claimed().map_or(0, |(_, cycles)| cycles);
         assert_eq!(recording.contexts()[2].cycles + recording.unseen(), 1000);

@@ -26,7 +26,7 @@ use crate::{
     interpreter::{decode_trace, error, execute, execute_slowly},
     limits::RECORDED_CALLS_MAX,
     memory::Core,
-    recording::{End, Location, Recorded, Recording},
+    recording::{End, Recorded, Recording, StackLocation},
     watch::Watch,
 };
 
@@ -212,7 +212,7 @@ impl Tracer {
         self.slots.fill(Slot::default());
         self.active = None;
         *execs += 1;
-        let context = above(recording, Some(calls), Location::Exec(*execs));
+        let context = above(recording, Some(calls), StackLocation::Exec(*execs));
         let program = recording.program(Recorded::new(None, vm.version(), vm.isa()));
         calls.replace(context, program);
     }

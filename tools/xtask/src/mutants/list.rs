@@ -288,8 +288,8 @@ const JUMPS: [Mutant; 5] = [
     mutant(
         "jump-table-without-default",
         EMIT_CONTROL,
-        "false => self.emitter.leave_for(self.base, value(*target), PAST_TABLE),",
-        "false => match candidates.first() { Some((_, block)) => self.jump(*block), None => self.emitter.leave(LeaveReason::UnknownTarget) },",
+        "false => self.emitter.bail_out_for(self.base, value(*target), PAST_TABLE),",
+        "false => match candidates.first() { Some((_, block)) => self.jump(*block), None => self.emitter.bail_out(BailoutReason::UnknownTarget) },",
     ),
     mutant(
         "jump-table-off-by-one",
@@ -302,11 +302,11 @@ const JUMPS: [Mutant; 5] = [
 ];
 
 const LOOP_BOUNDS: [Mutant; 12] = [
-    mutant("loop-start-not-asked", LOOP_COUNT, "guard.ask_below(low, START_MAX);", "let _ = START_MAX;"),
+    mutant("loop-start-not-asked", LOOP_COUNT, "guard.require_below(low, START_MAX);", "let _ = START_MAX;"),
     mutant(
         "loop-distance-not-asked",
         LOOP_COUNT,
-        "guard.ask_below(distance, DISTANCE_MAX.min(distance_max + 1));",
+        "guard.require_below(distance, DISTANCE_MAX.min(distance_max + 1));",
         "let _ = (DISTANCE_MAX, distance_max);",
     ),
     mutant(
@@ -337,8 +337,13 @@ const LOOP_BOUNDS: [Mutant; 12] = [
         to: "!is_alone",
         campaign: Campaign::Test(["differential", "programs_that_differed_once_are_equal"]),
     },
-    mutant("loop-wraps-below-zero", LOOP_COUNT, "guard.ask(is_far_from_zero);", "let _ = is_far_from_zero;"),
-    mutant("loop-misses-its-end", LOOP_COUNT, "guard.ask(meets);", "let _ = meets;"),
+    mutant(
+        "loop-wraps-below-zero",
+        LOOP_COUNT,
+        "guard.require(is_far_from_zero);",
+        "let _ = is_far_from_zero;",
+    ),
+    mutant("loop-misses-its-end", LOOP_COUNT, "guard.require(meets);", "let _ = meets;"),
     mutant(
         "loop-rounded-down",
         LOOP_COUNT,
@@ -349,7 +354,7 @@ const LOOP_BOUNDS: [Mutant; 12] = [
     mutant(
         "loop-range-not-asked",
         LOOP_GUARD,
-        "        self.ask(is_inside);\n",
+        "        self.require(is_inside);\n",
         "        let _ = is_inside;\n",
     ),
     mutant(

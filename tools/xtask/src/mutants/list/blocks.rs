@@ -41,7 +41,7 @@ pub(super) const FRAMES: [Mutant; 1] = [mutant(
     "tail-calls-are-compared-by-nobody",
     "crates/engine/opt/src/frames.rs",
     "SpAfter::Compared => (Distance::Unknown, SpAfter::Compared),",
-    "SpAfter::Compared => (end.behind(callee), SpAfter::Compared),",
+    "SpAfter::Compared => (end.after_call(callee), SpAfter::Compared),",
 )];
 
 /// The scheduler's order.
@@ -56,14 +56,14 @@ pub(super) const ORDER: [Mutant; 4] = [
     mutant(
         "order-of-loads-before-stores",
         ORDER_GRAPH,
-        "self.access.keeps_order(&other.access, is_apart)",
-        "other.access.is_store && self.access.keeps_order(&other.access, is_apart)",
+        "self.access.keeps_order(&other.access, is_disjoint)",
+        "other.access.is_store && self.access.keeps_order(&other.access, is_disjoint)",
     ),
     mutant(
         "order-of-loads-of-words",
         ORDER_GRAPH,
-        "let (root, start) = place(access.pointer.into());",
-        "if !access.is_store && access.bytes == 4 {\n            return None;\n        }\n        let (root, start) = place(access.pointer.into());",
+        "let (root, start) = base_and_offset(access.pointer.into());",
+        "if !access.is_store && access.bytes == 4 {\n            return None;\n        }\n        let (root, start) = base_and_offset(access.pointer.into());",
     ),
 ];
 

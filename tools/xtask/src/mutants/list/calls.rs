@@ -14,7 +14,7 @@ pub(super) const STACKS: [Mutant; 8] = [
         "Distance::Known(_) if is_leaf => SpAfter::Moved",
         "Distance::Known(_) if is_leaf => SpAfter::Same",
     ),
-    mutant("tail-callees-keep-sp", STACK, "(end.behind(callee), SpAfter::Same)", "(end, SpAfter::Same)"),
+    mutant("tail-callees-keep-sp", STACK, "(end.after_call(callee), SpAfter::Same)", "(end, SpAfter::Same)"),
     mutant("calls-move-sp-twice", STACK, "=> self.plus(moves),", "=> self.plus(2 * moves),"),
     mutant("callees-keep-s0", STACK, "out.frame = Distance::Unknown;", "let _ = block;"),
     mutant(
