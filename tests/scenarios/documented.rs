@@ -168,11 +168,6 @@ const EXAMPLES: &[(&[i32], &str)] = &[
     (&[0], "usage --since 2026-01-01 --until 2100-01-01T00 --by day --csv --server SERVER"),
     (&[0], "usage --tenant (unproven) --by hour --json --server SERVER"),
     (&[0], "usage --by total --server SERVER"),
-    (&[0], "capacity --rate 3000 --script-ms 40"),
-    (
-        &[0],
-        "capacity --rate 50 --script-ms 1 --beside-us 300 --spread even --pod-cores 2 --busy 60 --new-scripts 0.1 --json",
-    ),
     (&[0], "cache ls --artifacts --shared SHARED"),
     (&[0], "cache ls --config CONFIG"),
     (&[0], "cache get SHA256 -o out.elf --shared SHARED"),
