@@ -117,7 +117,7 @@ fn renewal(sandbox: &SandboxSection) -> Renewal {
 
 fn cache_config(config: &Config) -> CacheConfig {
     CacheConfig {
-        entry_bytes_max: config.cache.entry_bytes_max,
+        entry_bytes_max: config.cache.entry_bytes_max(),
         free_bytes_min: config.cache.free_bytes_min,
         allow_any_filesystem: config.cache.allow_any_filesystem,
         ..CacheConfig::new(config.cache.dir.clone(), config.cache.budget_bytes)

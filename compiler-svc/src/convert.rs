@@ -1,13 +1,17 @@
 //! The border between wire types and ours. Proto types go no further than this file and `service.rs`.
 
-use antares_abi::{CodeTier, CompileOptions, HINTS_MAX, Hints, Isa, Seen, Sha256Digest};
+use antares_abi::{CodeTier, CompileLimits, CompileOptions, HINTS_MAX, Hints, Isa, Seen, Sha256Digest};
 use antares_admin::{quotas, versions};
 use antares_config::{CompilerSection, millis};
 use antares_pool::LayerStatus;
 use antares_proto::v1;
 use antares_serve::{Account, Fault};
 
-use crate::{artifact::Artifact, compiler::Compiler};
+use crate::{
+    artifact::Artifact,
+    compiler::Compiler,
+    limits::{CHUNK_BYTES_MAX, DIGESTS_MAX, DOWNLOADS_MAX},
+};
 
 /// VM versions that scripts can have.
 pub(crate) const VM_VERSIONS: [u32; 3] = [0, 1, 2];
@@ -127,21 +131,21 @@ fn limits(limits: &CompilerSection, message_bytes_max: u64) -> v1::CompilerLimit
     v1::CompilerLimits {
         message_bytes_max,
         script_bytes_max: limits.script_bytes_max,
-        chunk_bytes_max: limits.chunk_bytes_max,
+        chunk_bytes_max: CHUNK_BYTES_MAX,
         uploads_max: limits.uploads_max as u64,
         upload_bytes_max: limits.upload_bytes_max,
         partial_uploads_max: limits.partial_uploads_max as u64,
         upload_keep_ms: millis(limits.upload_keep),
         upload_idle_ms: millis(limits.idle_max),
-        digests_max: limits.digests_max,
+        digests_max: DIGESTS_MAX,
         compile_code_bytes_max: limits.code_bytes_max,
-        compile_functions_max: limits.functions_max,
-        compile_blocks_max: limits.blocks_max,
+        compile_functions_max: CompileLimits::DEFAULT.functions_max,
+        compile_blocks_max: CompileLimits::DEFAULT.blocks_max,
         compile_operations_max: limits.operations_max,
         compile_memory_bytes_max: limits.memory_bytes_max,
         compile_wall_ms_max: millis(limits.wall_time_max),
         compile_workers_max: limits.workers_max as u64,
-        downloads_max: limits.downloads_max as u64,
+        downloads_max: DOWNLOADS_MAX as u64,
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     artifact::{CompileError, internal},
     blocking::{Panicked, blocking},
     compiler::Shared,
+    limits::{REFUSED_TTL, TIMEOUT_TTL},
     order::Order,
     work::compile_limits,
 };
@@ -43,7 +44,7 @@ impl Shared {
         if let Some(error) = &failed {
             self.metrics.note_withheld();
             // The list was lost with the process that made it; the next failure knows how often it was.
-            self.failing.note(order, error, None, self.limits.timeout_ttl);
+            self.failing.note(order, error, None, TIMEOUT_TTL);
         }
         Ok(failed)
     }
@@ -70,13 +71,13 @@ impl Shared {
     pub(crate) async fn remember(&self, order: &Order, error: &CompileError) {
         let (reason, detail, first) = match error {
             CompileError::Refused { reason, detail } => {
-                return self.put_failure(order, (reason, detail), self.limits.refused_ttl).await;
+                return self.put_failure(order, (reason, detail), REFUSED_TTL).await;
             }
-            CompileError::Timeout { .. } => (TIMEOUT, "", self.limits.timeout_ttl),
-            CompileError::WorkerLost { detail } => (LOST, detail.as_str(), self.limits.timeout_ttl),
+            CompileError::Timeout { .. } => (TIMEOUT, "", TIMEOUT_TTL),
+            CompileError::WorkerLost { detail } => (LOST, detail.as_str(), TIMEOUT_TTL),
             // The same compiler makes the same of the same script.
-            CompileError::Violation { detail } => (VIOLATION, detail.as_str(), self.limits.refused_ttl),
-            CompileError::Failed { detail } => (FAILED, detail.as_str(), self.limits.refused_ttl),
+            CompileError::Violation { detail } => (VIOLATION, detail.as_str(), REFUSED_TTL),
+            CompileError::Failed { detail } => (FAILED, detail.as_str(), REFUSED_TTL),
             _ => return,
         };
         let before = self.times_failed(order).await;

@@ -10,6 +10,7 @@ use tracing::Instrument;
 use crate::{
     artifact::{Artifact, CompileError},
     compiler::Compiler,
+    limits::FOLLOWERS_MAX,
     metrics::FollowerResult,
     order::Order,
 };
@@ -105,7 +106,7 @@ impl Compiler {
 
     /// Has `full` compiled some time.
     pub(crate) fn follow(&self, mut full: Order) {
-        match self.shared.followers.enter(full.kept_key(), self.shared.limits.followers_max) {
+        match self.shared.followers.enter(full.kept_key(), FOLLOWERS_MAX) {
             Ok(()) => {}
             Err(result) => {
                 result.into_iter().for_each(|result| self.shared.metrics.note_follower(result));

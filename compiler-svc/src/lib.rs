@@ -17,6 +17,7 @@ mod follow;
 mod followers;
 mod keys_place;
 mod learn;
+mod limits;
 mod lookup;
 mod metrics;
 mod operation_service;

@@ -20,6 +20,7 @@ use crate::{
     convert::{capabilities, compile_order, compiled, digest, hints, options, seen},
     explain::explained,
     learn::Teacher,
+    limits::{CHUNK_BYTES_MAX, DIGESTS_MAX, DOWNLOADS_MAX},
     upload,
 };
 
@@ -44,7 +45,7 @@ impl Service {
         let limits = compiler.limits();
         Self {
             uploads: slots(limits.uploads_max),
-            downloads: slots(limits.downloads_max),
+            downloads: slots(DOWNLOADS_MAX),
             compiler,
             message_bytes_max,
         }
@@ -69,7 +70,7 @@ impl Service {
     ) -> ReceiverStream<Result<M, Status>> {
         let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
         let idle = self.idle();
-        let chunk_bytes = usize::try_from(self.compiler.limits().chunk_bytes_max).unwrap_or(usize::MAX);
+        let chunk_bytes = usize::try_from(CHUNK_BYTES_MAX).unwrap_or(usize::MAX);
         tokio::spawn(async move {
             let _held = held;
             let header = v1::BlobHeader {
@@ -133,7 +134,7 @@ impl compiler_service_server::CompilerService for Service {
     ) -> Result<Response<v1::FindMissingResponse>, Status> {
         let compiler = self.compiler_for(&request);
         let asked = request.into_inner().script_sha256;
-        let most = self.compiler.limits().digests_max;
+        let most = DIGESTS_MAX;
         if asked.len() as u64 > most {
             let problem = format!("{} digests, at most {most} are allowed", asked.len());
             let fault =

@@ -16,7 +16,10 @@ use antares_serve::Metrics;
 use antares_tier::{CacheTier as _, Memory, PlaceError, Shared as SharedStore, SharedConfig, StoreLocation};
 use bytes::Bytes;
 
-use crate::tier_metrics::{Level, TierMetrics};
+use crate::{
+    limits::TIER_MEMORY_BYTES_MAX,
+    tier_metrics::{Level, TierMetrics},
+};
 
 /// It is asked again so much later what others have learnt of a script.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
@@ -70,14 +73,8 @@ impl Asked {
 fn limits(config: &Config, tier: &SharedTier) -> SharedConfig {
     SharedConfig {
         get_time_max: tier.get_time_max,
-        put_time_max: tier.put_time_max,
-        upload_time_max: tier.upload_time_max,
-        gets_max: tier.gets_max,
-        get_bytes_max: tier.get_bytes_max,
-        puts_max: tier.puts_max,
-        queue_max: tier.queue_max,
-        queue_bytes_max: tier.queue_bytes_max,
-        entry_bytes_max: config.cache.entry_bytes_max,
+        entry_bytes_max: config.cache.entry_bytes_max(),
+        ..SharedConfig::default()
     }
 }
 
@@ -94,9 +91,9 @@ impl Tiers {
                 "signing.keys is empty: native code is taken from whoever may write to the shared tier"
             );
         }
-        let memory = Arc::new(Memory::new(tier.memory_bytes_max));
+        let memory = Arc::new(Memory::new(TIER_MEMORY_BYTES_MAX));
         let metrics = TierMetrics::new(metrics, shared.clone(), memory.clone());
-        let (trusts_writers, memory_bytes_max) = (tier.trusts_writers, tier.memory_bytes_max);
+        let (trusts_writers, memory_bytes_max) = (tier.trusts_writers, TIER_MEMORY_BYTES_MAX);
         Ok(Self(Some(Around {
             memory,
             shared,

@@ -14,6 +14,7 @@ use crate::{
     blocking::{Panicked, blocking},
     compiler::Compiler,
     convert::digest,
+    limits::CHUNK_BYTES_MAX,
     scripts::StoreScriptError,
     uploads::{UploadError, Writing},
 };
@@ -143,7 +144,7 @@ impl Parts<'_> {
 
     fn checked(&self, part: upload_request::Part, size: u64, came: u64) -> Result<Bytes, Fault> {
         let upload_request::Part::Chunk(chunk) = part else { return Err(malformed("a second header")) };
-        let (bytes, most) = (chunk.len() as u64, self.compiler.limits().chunk_bytes_max);
+        let (bytes, most) = (chunk.len() as u64, CHUNK_BYTES_MAX);
         if bytes > most {
             return Err(malformed(&format!("a chunk of {bytes} bytes, at most {most} are allowed")));
         }

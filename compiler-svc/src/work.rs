@@ -138,10 +138,9 @@ fn judged(verdict: Verdict<Compiled>, wall_ms_max: u64) -> Result<(CompileSummar
 pub(crate) fn compile_limits(limits: &CompilerSection) -> CompileLimits {
     CompileLimits {
         code_bytes_max: limits.code_bytes_max,
-        functions_max: limits.functions_max,
-        blocks_max: limits.blocks_max,
         operations_max: limits.operations_max,
         memory_bytes_max: limits.memory_bytes_max,
         wall_ms_max: millis(limits.wall_time_max),
+        ..CompileLimits::DEFAULT
     }
 }

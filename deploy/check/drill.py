@@ -88,7 +88,7 @@ def with_small_volume(folder):
     if (
         libc.unshare(new_namespace)
         or libc.mount(b"none", b"/", None, private, None)
-        or libc.mount(b"none", str(folder).encode(), b"tmpfs", 0, b"size=16m")
+        or libc.mount(b"none", str(folder).encode(), b"tmpfs", 0, b"size=96m")
     ):
         raise OSError(ctypes.get_errno(), "no file system of its own")
 
@@ -154,18 +154,18 @@ class Drill:
         self.binaries, self.folder = binaries, folder
         self.volume = folder / "volume"
         self.volume.mkdir()
-        cache = f'[cache]\nallow_any_filesystem = true\nfree_bytes_min = 0\nbudget_bytes = 1048576\nentry_bytes_max = 524288\ndir = "{folder}/'
+        cache = f'[cache]\nallow_any_filesystem = true\nbudget_bytes = 1048576\ndir = "{folder}/'
         self.compiler = Service(
-            self, "compiler", ["antares-compiler-svc"], f'{cache}volume/cache"\n[compiler]\nscript_bytes_max = 524288\nworkers_max = 1\nfollowers_max = 1\n',
+            self, "compiler", ["antares-compiler-svc"], f'{cache}volume/cache"\n[compiler]\nscript_bytes_max = 524288\nworkers_max = 1\n',
             lambda: with_small_volume(self.volume),
         )
         config = f'[runner]\ncompiler_url = "http://127.0.0.1:{self.compiler.grpc}"\nworkers_max = 1\n'
         # Accepts connections and never says a word.
         self.silent = socket.create_server(("127.0.0.1", 0))
         silent = f"http://127.0.0.1:{self.silent.getsockname()[1]}"
-        config += f'[profile_push]\npyroscope_url = "{silent}"\ninterval_ms = 500\ntimeout_ms = 100\n'
+        config += f'[profile_push]\npyroscope_url = "{silent}"\n'
         self.runner = Service(self, "runner", ["antares-runner-svc"], config)
-        config = f'{cache}degraded"\n[sandbox]\nallow_degraded = ["landlock"]\n[audit]\ntarget = "/dev/full"\n[node]\nrpc = "http://127.0.0.1:1"\nattempts_max = 1\n[compiler]\nscript_bytes_max = 524288\n[runner]\nscript_bytes_max = 524288\n'
+        config = f'{cache}degraded"\n[sandbox]\nallow_degraded = ["landlock"]\n[audit]\ntarget = "/dev/full"\n[node]\nrpc = "http://127.0.0.1:1"\n[compiler]\nscript_bytes_max = 524288\n'
         self.degraded = Service(self, "degraded", ["antares", "serve"], config, without_landlock)
         self.services = [self.compiler, self.runner, self.degraded]
         self.number = 0

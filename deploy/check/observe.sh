@@ -38,7 +38,6 @@ address = "127.0.0.1:$metrics"
 dir = "$scratch/cache"
 # The folder for temporary files may be on any.
 allow_any_filesystem = true
-free_bytes_min = 0
 [shared]
 url = "file://$scratch/shared"
 # Nobody is there: traces are made all the same, and stand in the metrics.

@@ -124,13 +124,11 @@ address = "127.0.0.1:{metrics}"
 [cache]
 dir = "{folder}/cache"
 allow_any_filesystem = true
-free_bytes_min = 0
 [trace]
 endpoint = "http://127.0.0.1:{otlp}"
 [profile_push]
 otlp = true
 pyroscope_url = "http://127.0.0.1:{ingest.server_address[1]}"
-interval_ms = 500
 """,
         encoding="utf-8",
     )

@@ -55,8 +55,8 @@ class Chart(unittest.TestCase):
         self.assertEqual(memory_mib(pod(objects, "Deployment", "antares-runner")), service + running)
         tiers = render(values | {"shared": {"url": "s3://bucket"}})
         self.assertEqual(memory_mib(pod(tiers, "Deployment", "antares-compiler")), service + compiling + 64 + 256 + 64 + 256 + 4 * 64)
-        with_node = values["runner"] | {"config": {"node": {"rpc": "http://node:8114", "lookups_max": 2}}}
-        self.assertEqual(memory_mib(pod(render(values | {"runner": with_node}), "Deployment", "antares-runner")), service + running + 64 + 2 * 96)
+        with_node = values["runner"] | {"config": {"node": {"rpc": "http://node:8114"}}}
+        self.assertEqual(memory_mib(pod(render(values | {"runner": with_node}), "Deployment", "antares-runner")), service + running + 64 + 4 * 96)
         # Entries of a store beyond 2 GiB.
         large = render(values | {"compiler": values["compiler"] | {"cache": {"budgetMiB": 10240}}})
         self.assertEqual(memory_mib(pod(large, "StatefulSet", "antares-compiler")), service + compiling + 512)

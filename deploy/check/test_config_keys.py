@@ -15,7 +15,6 @@ from test_chart import configuration, render
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/reference/configuration.md"
 # Values that are other than the defaults and that the parser takes together.
 OTHERS = {
-    "listen.reflection": False,
     "runner.reuse": "per_execution",
     "runner.compiler_hedge_percent": 20,
     "profile_push.pyroscope_url": "http://pyroscope:4040",
@@ -26,7 +25,6 @@ OTHERS = {
     "runner.compiler_key": "",
     "runner.compiler_ca": "",
     "sandbox.cgroup": "/sys/fs/cgroup/antares",
-    "tenants.timing_step_us": 1000,
 }
 
 

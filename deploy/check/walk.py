@@ -220,11 +220,10 @@ class Service(Pod):
         config = self.placed(config).replace("0.0.0.0:50051", f"127.0.0.1:{self.grpc}").replace("0.0.0.0:9464", f"127.0.0.1:{self.metrics}")
         if compilers := stand.compilers:
             # One name has all their addresses in a cluster.
-            config = re.sub(r"(?m)^compiler_resolve_ms = .*\n", "", config)
             urls = ",".join(f"https://localhost:{compiler.grpc}" for compiler in compilers)
             config = config.replace("https://antares-compiler:50051", urls)
         # The folder for temporary files may be on any.
-        config = config.replace("[cache]\n", "[cache]\nallow_any_filesystem = true\nfree_bytes_min = 0\n")
+        config = config.replace("[cache]\n", "[cache]\nallow_any_filesystem = true\n")
         path = self.folder / "antares.toml"
         path.write_text(config, encoding="utf-8")
         self.log = self.folder / "log"

@@ -90,8 +90,8 @@ fn reuse(runner: &RunnerSection) -> Reuse {
             WorkerReuse::PerExecution => ReusePolicy::PerExecution,
             WorkerReuse::PerArtifact => ReusePolicy::PerArtifact,
         },
-        runs_max: runner.reuse_runs_max,
         idle_max: usize::try_from(runner.idle_workers_max).unwrap_or(usize::MAX),
+        ..Reuse::default()
     }
 }
 

@@ -55,7 +55,7 @@ impl Artifacts {
         metrics: &Metrics,
         counts: &Arc<RunnerMetrics>,
     ) -> Arc<Self> {
-        let entries_max = usize::try_from(limits.ready_entries_max).unwrap_or(usize::MAX);
+        let entries_max = usize::try_from(limits.ready_entries_max()).unwrap_or(usize::MAX);
         let artifacts = Arc::new(Self {
             generation: AtomicU64::new(source.trust().map_or(0, |trust| trust.generation())),
             source,

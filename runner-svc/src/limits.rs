@@ -104,3 +104,39 @@ pub(crate) const LEARNT_VAIN_MAX: u32 = 3;
 /// Bytes of a transaction, as it was sent, that are read where they arrive: some tens of microseconds. More
 /// are read on a thread that may block.
 pub(crate) const READ_AT_ONCE_BYTES: usize = 64 << 10;
+
+/// Arguments of one run.
+pub(crate) const ARGS_MAX: u64 = 1_024;
+
+/// Bytes of all arguments of one run.
+pub(crate) const ARGS_BYTES_MAX: u64 = 1 << 20;
+
+/// Inputs of one batch.
+pub(crate) const BATCH_RUNS_MAX: u64 = 1_024;
+
+/// Bytes of the caller's `request_id`.
+pub(crate) const REQUEST_ID_BYTES_MAX: u64 = 128;
+
+/// A session whose inputs all have their answers ends after so long without another one.
+pub(crate) const SESSION_IDLE_MAX: Duration = Duration::from_secs(60);
+
+/// How long profiles are kept.
+pub(crate) const PROFILE_KEPT: Duration = Duration::from_secs(3_600);
+
+/// How long a connection to a compiler may take.
+pub(crate) const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How often the names of compilers are looked up.
+pub(crate) const RESOLVE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Transactions whose cells are fetched from the node at once; more wait for as long as their calls have.
+pub(crate) const LOOKUPS_MAX: usize = 4;
+
+/// Of these, of one tenant.
+pub(crate) const LOOKUPS_PER_TENANT_MAX: usize = 3;
+
+/// Time for one request to the node and its whole answer.
+pub(crate) const NODE_REQUEST_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// How often a request is sent that finds no node, or a busy one.
+pub(crate) const NODE_ATTEMPTS_MAX: u32 = 4;

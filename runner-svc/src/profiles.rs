@@ -13,6 +13,7 @@ use antares_serve::Metrics;
 
 use crate::{
     ended::Ended,
+    limits::PROFILE_KEPT,
     metrics::RunnerMetrics,
     profiles::{
         entry::{ProfileKey, RunCycles},
@@ -32,7 +33,7 @@ impl Profiles {
     pub(crate) fn new(config: &Config, metrics: &Metrics, counts: &Arc<RunnerMetrics>) -> Arc<Self> {
         let profiles = Arc::new(Self {
             sample_cycles: config.runner.sample_cycles.map_or(0, NonZeroU64::get),
-            store: ProfileStore::new(config.runner.profile_keep, config.profile_push.is_some()),
+            store: ProfileStore::new(PROFILE_KEPT, config.profile_push.is_some()),
             push: config.profile_push.clone(),
             metrics: counts.clone(),
         });

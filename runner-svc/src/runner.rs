@@ -76,7 +76,7 @@ impl Runner {
         let verdict_keys = Arc::new(VerdictKeys::open(config.verdict_keys.clone())?);
         let counts = Arc::new(RunnerMetrics::new(metrics));
         let cells = Arc::new(Cells {
-            hot: HotCells::new(source.clone(), limits.hot_cells_bytes_max, limits.hot_cells_entries_max),
+            hot: HotCells::new(source.clone(), limits.hot_cells_bytes_max, limits.hot_cells_entries_max()),
             lookups: Lookups::new(config.node.as_ref(), metrics)?,
         });
         let artifacts = Artifacts::new(source, limits, metrics, &counts);

@@ -226,7 +226,7 @@ fn a_server_that_may_open_too_few_files_does_not_start() {
     let words = String::from_utf8_lossy(&started.stderr);
     assert_eq!(started.status.code(), Some(3), "{words}");
     assert!(
-        words.contains("may have 1024 files open") && words.contains("runner.ready_entries_max"),
+        words.contains("may have 1024 files open") && words.contains("runner.ready_bytes_max"),
         "{words}"
     );
 }

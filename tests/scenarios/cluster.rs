@@ -40,8 +40,7 @@ fn compiler(data: &TempDir, sections: &str) -> Server {
 fn runner_sections(compilers: &[String]) -> String {
     let urls: Vec<_> = compilers.iter().map(|address| format!("http://{address}")).collect();
     // One thousand clients of one machine are one peer, and one tenant.
-    let limits = "[listen]\ncalls_per_tenant_max = 1700\ncalls_per_peer_max = 1700\ncalls_max = 2000\n\
-                  streams_per_connection_max = 2000\n";
+    let limits = "[listen]\ncalls_max = 4000\n";
     let queue = format!("queue_max = 2000\ncompiler_url = \"{}\"\n", urls.join(","));
     format!("{limits}[runner]\n{queue}")
 }

@@ -50,9 +50,8 @@ fn pod_mib() -> u64 {
 fn of_pod() -> String {
     let requests = of_chart("requestsMiB") << 20;
     format!(
-        "[listen]\nrequest_bytes_max = {requests}\nrequest_bytes_per_peer_max = {}\n[runner]\nworkers_max = {}\n\
+        "[listen]\nrequest_bytes_max = {requests}\n[runner]\nworkers_max = {}\n\
          idle_workers_max = {}\nready_bytes_max = {}\nhot_cells_bytes_max = {}\n",
-        requests / 2,
         of_chart("workers"),
         of_chart("idleWorkers"),
         of_chart("readyMiB") << 20,

@@ -83,7 +83,7 @@ async fn native_code_that_a_first_run_did_without_is_kept_ready() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_has_begun_goes_on_where_the_compile_is_refused() {
     let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[compiler]\noperations_max = 1000\n");
+    let server = Server::start_with(&data, "[tuned]\noperations_max = 1000\n");
     let mut client = Client::connect(&server).await;
     let elf = large();
     client.upload(&elf).await.unwrap();
@@ -189,7 +189,7 @@ async fn native_code_that_is_there_before_a_verification_ends_has_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verification_that_has_begun_goes_on_where_the_compile_is_refused() {
     let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[compiler]\noperations_max = 1000\n");
+    let server = Server::start_with(&data, "[tuned]\noperations_max = 1000\n");
     let client = Client::connect(&server).await;
     let begun = || {
         let all = ["spawned", "reused"].map(|how| format!("antares_workers_{how}_total{{role=\"run\"}}"));

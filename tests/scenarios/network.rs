@@ -60,13 +60,13 @@ impl Network {
                 .for_each(|data| std::fs::write(data.path().join("environment"), &environment).unwrap());
             (s3, to_store, url) = (Some(store), Some(link), "s3://antares/a/prefix".to_owned());
         }
-        let sections = format!("{compiler}[shared]\nurl = \"{url}\"\nget_ms_max = 500\nqueue_max = 8\n");
+        let sections = format!("{compiler}[shared]\nurl = \"{url}\"\nget_ms_max = 500\n");
         let start = |data| Server::start_program("antares-compiler-svc", &[], data, &sections);
         let compilers: Vec<_> = data[..2].iter().map(start).collect();
         let to_compilers = ways(&compilers).await;
         let urls: Vec<_> = to_compilers.iter().map(|link| format!("http://{}", link.address)).collect();
         let sections = format!(
-            "{runner}[runner]\ncompiler_url = \"{}\"\ncompiler_hedge_percent = 100\nready_entries_max = 16\n",
+            "{runner}[runner]\ncompiler_url = \"{}\"\ncompiler_hedge_percent = 100\nready_bytes_max = 4194304\n",
             urls.join(",")
         );
         let start = |data| Server::start_program("antares-runner-svc", &[], data, &sections);
@@ -213,8 +213,8 @@ async fn hang() -> (String, tokio::task::JoinHandle<()>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_and_a_collector_that_hang_disturb_no_call() {
     let (collector, task) = hang().await;
-    let trace = format!("[trace]\nendpoint = \"http://{collector}\"\nqueue_max = 64\n");
-    let push = "[profile_push]\notlp = true\ninterval_ms = 200\ntimeout_ms = 200\n";
+    let trace = format!("[trace]\nendpoint = \"http://{collector}\"\n");
+    let push = "[profile_push]\notlp = true\n";
     let Some(network) = Network::start(Some(Maker::Gofakes3), &trace, &format!("{trace}{push}")).await else {
         return;
     };
@@ -223,16 +223,11 @@ async fn a_store_and_a_collector_that_hang_disturb_no_call() {
     for round in 0..12 {
         network.calls(round).await;
         network.call_of(known.clone(), round).await;
-        for compiler in &network.compilers {
-            // As configured, however much there is to write.
-            assert!(compiler.metric("antares_tier_writes_waiting") <= 8.0);
-        }
     }
     let written = |result: &str| -> f64 {
         let name = format!("antares_tier_writes_total{{result=\"{result}\"}}");
         network.compilers.iter().map(|compiler| compiler.metric(&name)).sum()
     };
-    until("what finds no room is counted", || written("dropped") > 0.0);
     let name = "antares_profile_pushes_total{receiver=\"otlp\",result=\"failed\"}";
     until("so are profiles that nobody takes", || {
         network.runners.iter().any(|runner| runner.metric(name) > 0.0)

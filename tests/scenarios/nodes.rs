@@ -37,14 +37,17 @@ struct Place {
     expected: v1::VerifyTransactionResponse,
 }
 
+/// Each lookup asks the node.
+const UNCACHED: &str = "[tuned]\nnode_cache_bytes_max = 0\n";
+
 impl Place {
-    async fn new(keys: &str) -> Self {
+    async fn new(more: &str) -> Self {
         let mut chain = Chain::new();
         let mock: ReprMockTransaction = serde_json::from_slice(&example("mock_tx.json")).unwrap();
         let moved = chain.embed(&MockTransaction::from(mock), 0);
         let node = TestNode::start(chain.clone());
         let data = tempfile::tempdir().unwrap();
-        let section = format!("[node]\nrpc = \"{}/?{SECRET}\"\n{keys}", node.url);
+        let section = format!("[node]\nrpc = \"{}/?{SECRET}\"\n{more}", node.url);
         let server = Server::start_with(&data, &section);
         let client = Client::connect(&server).await;
         let transaction = moved.core_transaction();
@@ -131,11 +134,11 @@ async fn a_bare_transaction_is_enough() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_stumbles_is_asked_again_and_one_that_lies_is_not_believed() {
-    let place = Place::new("attempts_max = 3\ncache_bytes_max = 0\n").await;
+    let place = Place::new(UNCACHED).await;
     place.node.fail([Fault::Status(503), Fault::Cut(100)]);
     place.is_verified().await;
     // One that stops for good.
-    place.node.fail([Fault::Status(502), Fault::Status(429), Fault::Status(503)]);
+    place.node.fail([Fault::Status(502), Fault::Status(429), Fault::Status(503), Fault::Status(503)]);
     let status = place.fails(Code::Unavailable, "NODE_UNAVAILABLE").await;
     assert!(status.get_error_details().retry_info().is_some());
     // Other cells than the hash says; what cannot be understood; an answer without end.
@@ -166,7 +169,7 @@ async fn a_node_that_stumbles_is_asked_again_and_one_that_lies_is_not_believed()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_node_takes_no_longer_than_the_call_has_and_nothing_of_others() {
-    let place = Place::new("cache_bytes_max = 0\nattempts_max = 1\nrequest_ms_max = 5000\n").await;
+    let place = Place::new(UNCACHED).await;
     place.node.fail(std::iter::repeat_n(Fault::Silent, 4));
     // More than there are places.
     let calls = (0..6).map(|_| {
@@ -210,7 +213,7 @@ fn command(text: &str, words: &[&str]) -> (Option<i32>, String, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_leaves_the_cells_to_the_server() {
-    let place = Place::new("cache_bytes_max = 0\n").await;
+    let place = Place::new(UNCACHED).await;
     let there = ["--server", place.server.address.as_str(), "--json"];
     let json = json!(ckb_jsonrpc_types::Transaction::from(place.transaction.data()));
     let digits = json!(ckb_jsonrpc_types::JsonBytes::from_bytes(place.bare()));

@@ -91,14 +91,14 @@ async fn a_burst_is_refused_with_advice_and_other_tenants_have_their_turns() {
     assert!(server.memory_high() - before < GROWTH_BYTES_MAX);
 }
 
-/// Calls of a tenant that may have one at a time, each with its script: nearly all are answered before their
+/// Calls of a tenant that may have two at a time, each with its script: nearly all are answered before their
 /// bytes are there.
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_refusals_leave_the_connection_to_others() {
     const CALLS: usize = 20_000;
     const AT_ONCE: usize = 250;
     let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[listen]\ncalls_per_tenant_max = 1\n");
+    let server = Server::start_with(&data, "[listen]\ncalls_max = 4\n");
     let endpoint = Channel::from_shared(format!("http://{}", server.address)).unwrap();
     let channel = endpoint.connect().await.unwrap();
     // A call beside them, which lasts as long as the connection does.
@@ -118,7 +118,9 @@ async fn thousands_of_refusals_leave_the_connection_to_others() {
         }
     });
     calls.buffer_unordered(AT_ONCE).collect::<()>().await;
-    let refused = server.metric("antares_calls_refused_total{scope=\"tenant\"}");
+    let refused = ["tenant", "peer"]
+        .map(|scope| server.metric(&format!("antares_calls_refused_total{{scope=\"{scope}\"}}")));
+    let refused = refused.iter().sum::<f64>();
     assert!(refused > 0.9 * CALLS as f64, "{refused}");
     while let Some(news) = watch.message().now_or_never() {
         assert!(matches!(news, Ok(Some(_))), "the connection is the one that it was: {news:?}");
@@ -190,7 +192,7 @@ async fn middle(server: String, cut: watch::Receiver<bool>) -> String {
 async fn a_client_that_vanishes_without_a_word_frees_its_worker() {
     let data = tempfile::tempdir().unwrap();
     let server =
-        Server::start_with(&data, "[listen]\nkeepalive_interval_ms = 300\nkeepalive_timeout_ms = 300\n");
+        Server::start_with(&data, "[tuned]\nkeepalive_interval_ms = 300\nkeepalive_timeout_ms = 300\n");
     Client::connect(&server).await.execute(endless(1)).await.unwrap();
     let (cut, is_cut) = watch::channel(false);
     let address = middle(server.address.clone(), is_cut).await;
@@ -220,19 +222,19 @@ async fn a_collector_that_hangs_disturbs_nobody() {
         }
     });
     let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, &format!("[trace]\nendpoint = \"{endpoint}\"\nqueue_max = 64\n"));
+    let server = Server::start_with(&data, &format!("[trace]\nendpoint = \"{endpoint}\"\n"));
     let mut client = Client::connect(&server).await;
     let elf = guests::bytes("exit-imc").unwrap();
     let mut took = Vec::new();
-    for code in 0..300 {
+    for code in 0..1_000 {
         let asked = Instant::now();
         let answer = client.execute(inline(&elf, &[&(code % 100).to_string()], Tier::Auto)).await.unwrap();
         assert_eq!(exit_code(&answer), Some(code % 100));
         took.push(asked.elapsed());
     }
     took.sort();
-    println!("median {:?}, longest {:?} with a collector that hangs", took[150], took[299]);
-    assert!(took[150] < Duration::from_millis(100), "{:?}", took[150]);
+    println!("median {:?}, longest {:?} with a collector that hangs", took[500], took[999]);
+    assert!(took[500] < Duration::from_millis(100), "{:?}", took[500]);
     let since = Instant::now();
     drop(client);
     assert_eq!(server.stop(), Some(0));
@@ -265,7 +267,7 @@ async fn processes_that_are_stopped_for_a_while_go_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_with_a_call_is_not_idle() {
     let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[listen]\nconnection_idle_ms_max = 1000\n");
+    let server = Server::start_with(&data, "[tuned]\nconnection_idle_ms_max = 1000\n");
     // It was idle when it came, and its call lasts longer than it may be.
     let answer = Client::connect(&server).await.execute(endless(4_000)).await.unwrap();
     assert_eq!(answer.verdict.unwrap().outcome(), Outcome::DeadlineExceeded);

@@ -36,8 +36,7 @@ const MEMORY_MAX: u64 = 1 << 30;
 const POD_BYTES: u64 = 1664 << 20;
 
 /// Budgets as the chart sets them for a small pod.
-const SECTIONS: &str = "[listen]\nrequest_bytes_max = 134217728\nrequest_bytes_per_peer_max = 67108864\n\
-                        [cache]\nbudget_bytes = 268435456\n";
+const SECTIONS: &str = "[listen]\nrequest_bytes_max = 134217728\n[cache]\nbudget_bytes = 268435456\n";
 
 /// Pause between two calls of the modest client.
 const CALL_PAUSE: Duration = Duration::from_millis(50);

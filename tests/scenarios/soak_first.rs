@@ -101,7 +101,7 @@ fn rotate(server: &Server, issuer: &mut Issuer, shared: &Shared, keys: &Path) {
 
 fn sections(keys: &Path, minute: Duration, issuer: &Issuer) -> String {
     format!(
-        "filter = \"debug\"\n[sandbox]\nzygote_age_ms_max = {}\n[signing]\nkeys = {keys:?}\n\
+        "filter = \"debug\"\n[tuned]\nzygote_age_ms_max = {}\nleeway_ms = 1000\n[signing]\nkeys = {keys:?}\n\
          [shared]\nurl = \"s3://antares/soak\"\n{}",
         minute.as_millis(),
         issuer.section()

@@ -72,19 +72,20 @@ async fn a_reader_of_the_log_that_stalls_stops_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_cannot_fill_the_log() {
+    const CALLS: usize = 2_000;
     let data = tempfile::tempdir().unwrap();
-    let (server, log) = Server::start_unread(&[], &data, "lines_per_second = 1\n");
+    let (server, log) = Server::start_unread(&[], &data, "");
     let reader = thread::spawn(move || log.lines().map_while(Result::ok).collect::<Vec<_>>());
     let mut client = Client::connect(&server).await;
-    for _ in 0..200 {
+    for _ in 0..CALLS {
         refused(&mut client).await;
     }
     assert!(server.metric("antares_log_left_out_total") > 0.0);
     assert_eq!(server.stop(), Some(0));
     let lines = reader.join().unwrap();
     let of_calls = lines.iter().filter(|line| line.contains("call done")).count();
-    // Ten in ten seconds; however slow the machine, not two hundred.
-    assert!((1..150).contains(&of_calls), "{of_calls} lines");
+    // 500 in ten seconds; however slow the machine, not all.
+    assert!((1..CALLS).contains(&of_calls), "{of_calls} lines");
     assert!(lines.iter().any(|line| line.contains("too many of their kind")), "{lines:#?}");
 }
 
@@ -155,7 +156,7 @@ async fn as_the_first_process_of_a_container_it_reaps_everybody() {
         return;
     }
     let data = tempfile::tempdir().unwrap();
-    let sections = "[sandbox]\nzygote_workers_max = 3\n[runner]\nreuse = \"per_execution\"\n";
+    let sections = "[tuned]\nzygote_workers_max = 3\n[runner]\nreuse = \"per_execution\"\n";
     let before = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
     let server = Server::start_under(&before, &data, sections);
     let first = First::of(&server);

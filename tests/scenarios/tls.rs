@@ -312,7 +312,7 @@ async fn certificates_are_renewed_under_load_and_no_call_notices() {
 #[test]
 fn a_handshake_that_does_not_go_on_is_ended_and_takes_no_place_of_others() {
     let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
-    let more = "handshake_ms_max = 1500\nhandshakes_max = 4\n";
+    let more = "[tuned]\nhandshake_ms_max = 1500\nhandshakes_max = 4\n";
     let server = Server::start_with(&data, &section(&ours.issue("server", SERVER), more));
     let result = |result| server.metric(&format!("antares_tls_handshakes_total{{result=\"{result}\"}}"));
     let started = Instant::now();

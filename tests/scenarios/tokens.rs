@@ -113,7 +113,7 @@ fn unfit(issuer: &Issuer) -> Vec<Refusal> {
         (name, bearer(&issuer.sign(&claims(subject, |_| {}))), Code::PermissionDenied, reason)
     };
     vec![
-        genuine("expired", "TOKEN_EXPIRED", Box::new(|claims| claims["exp"] = json!(now() - 60))),
+        genuine("expired", "TOKEN_EXPIRED", Box::new(|claims| claims["exp"] = json!(now() - 600))),
         genuine("not yet", "TOKEN_NOT_YET_VALID", Box::new(|claims| claims["nbf"] = json!(now() + 600))),
         genuine("audience of others", "TOKEN_AUDIENCE", Box::new(|claims| claims["aud"] = json!("others"))),
         genuine(

@@ -441,7 +441,7 @@ async fn molecule_parts_mean_the_same_as_json() {
 #[tokio::test(flavor = "multi_thread")]
 async fn cells_may_name_uploaded_data_in_place_of_their_own() {
     let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[listen]\nrequest_bytes_per_peer_max = 33554432\n");
+    let server = Server::start_with(&data, "[listen]\nrequest_bytes_max = 67108864\n");
     let mut client = Client::connect(&server).await;
     let parts = fields(&example("mock_tx.json"));
     let of = |parts: v1::TransactionFields| v1::VerifyTransactionRequest {

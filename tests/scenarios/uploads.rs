@@ -216,8 +216,7 @@ async fn what_broke_off_gives_way_and_ends() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start_with(
         &data,
-        "[runner]\nscript_bytes_max = 1048576\n[compiler]\npartial_uploads_max = 6\nscript_bytes_max = 1048576\n\
-         upload_bytes_max = 2097152\n",
+        "[compiler]\nscript_bytes_max = 1048576\n[tuned]\npartial_uploads_max = 6\nupload_bytes_max = 2097152\n",
     );
     let channel = connect(&server, GREEDY).await;
     let scripts: Vec<_> = (0..5).map(|number| junk(number, 8 * CHUNK)).collect();
@@ -267,7 +266,7 @@ async fn what_nobody_goes_on_with_ends_with_its_time_or_the_process() {
         break_off_after(&channel, &script, 4 * CHUNK).await;
         assert_eq!(query(&channel, &script).await.received_bytes, 4 * CHUNK as u64);
     }
-    let server = Server::start_with(&data, "[compiler]\nupload_keep_ms = 1\n");
+    let server = Server::start_with(&data, "[tuned]\nupload_keep_ms = 1\n");
     let channel = connect(&server, GREEDY).await;
     assert_eq!(query(&channel, &script).await.received_bytes, 0);
     let open = Open::begin(&channel, &script, 0).await;
@@ -349,7 +348,7 @@ const LEFT: u32 = 1_000;
 async fn thousands_that_are_left_leave_nothing() {
     let left = std::env::var("ANTARES_LEFT_UPLOADS").ok().and_then(|text| text.parse().ok()).unwrap_or(LEFT);
     let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[compiler]\nupload_keep_ms = 2000\n");
+    let server = Server::start_with(&data, "[tuned]\nupload_keep_ms = 2000\n");
     let (channel, other) = (connect(&server, GREEDY).await, connect(&server, MODEST).await);
     let modest = Client { compiler: CompilerServiceClient::new(other), ..Client::connect(&server).await };
     break_off_after(&channel, &junk(0, 2 * CHUNK), CHUNK).await;

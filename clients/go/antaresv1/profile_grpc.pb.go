@@ -37,7 +37,7 @@ const (
 //
 // Native code is sampled: each run adds the cycles between two sample points (runner.sample_cycles apart on average) to where it
 // was, with all guest functions under way. What no sample stands for, and what the interpreter ran, counts as [other], so that
-// the sum of a profile is the cycles of its runs. Profiles live in memory, for profile_keep_ms at most; oldest windows go first
+// the sum of a profile is the cycles of its runs. Profiles live in memory, for an hour at most; oldest windows go first
 // where they take too much. A caller sees the profiles of its own tenant (metadata antares-tenant, as in RunnerService).
 //
 //	INVALID_ARGUMENT    REQUEST_INVALID    BadRequest names each field and what is wrong with it
@@ -134,7 +134,7 @@ func (c *profileServiceClient) GetInsights(ctx context.Context, in *GetInsightsR
 //
 // Native code is sampled: each run adds the cycles between two sample points (runner.sample_cycles apart on average) to where it
 // was, with all guest functions under way. What no sample stands for, and what the interpreter ran, counts as [other], so that
-// the sum of a profile is the cycles of its runs. Profiles live in memory, for profile_keep_ms at most; oldest windows go first
+// the sum of a profile is the cycles of its runs. Profiles live in memory, for an hour at most; oldest windows go first
 // where they take too much. A caller sees the profiles of its own tenant (metadata antares-tenant, as in RunnerService).
 //
 //	INVALID_ARGUMENT    REQUEST_INVALID    BadRequest names each field and what is wrong with it

@@ -91,7 +91,7 @@ type RunnerServiceClient interface {
 	// grpc-timeout, at most call_ms_max (300 s unless configured otherwise), after which it ends with DEADLINE_EXCEEDED. A
 	// message that makes no sense ends it with INVALID_ARGUMENT, behind the answers to what came before.
 	//
-	// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for session_idle_ms_max
+	// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for 60 s
 	ExecuteSession(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecuteSessionRequest, ExecuteSessionResponse], error)
 	// Runs the scripts of a transaction as CKB does: all groups in its order until one does not accept, or one group alone.
 	// Results, errors and cycles are ckb-script's, whichever tier does it. Programs among the cell deps are compiled first, as
@@ -108,7 +108,7 @@ type RunnerServiceClient interface {
 	// server: then it reads no more until answers are taken, and refuses none. The session lasts as long as the call, and ends on a message
 	// that makes no sense, as one of ExecuteSession does.
 	//
-	// ABORTED             SESSION_IDLE       nothing is in progress, and nothing came for session_idle_ms_max
+	// ABORTED             SESSION_IDLE       nothing is in progress, and nothing came for 60 s
 	VerifySession(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[VerifySessionRequest, VerifySessionResponse], error)
 	// Limits, defaults, versions and the state of the fence.
 	GetCapabilities(ctx context.Context, in *GetRunnerCapabilitiesRequest, opts ...grpc.CallOption) (*RunnerCapabilities, error)
@@ -258,7 +258,7 @@ type RunnerServiceServer interface {
 	// grpc-timeout, at most call_ms_max (300 s unless configured otherwise), after which it ends with DEADLINE_EXCEEDED. A
 	// message that makes no sense ends it with INVALID_ARGUMENT, behind the answers to what came before.
 	//
-	// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for session_idle_ms_max
+	// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for 60 s
 	ExecuteSession(grpc.BidiStreamingServer[ExecuteSessionRequest, ExecuteSessionResponse]) error
 	// Runs the scripts of a transaction as CKB does: all groups in its order until one does not accept, or one group alone.
 	// Results, errors and cycles are ckb-script's, whichever tier does it. Programs among the cell deps are compiled first, as
@@ -275,7 +275,7 @@ type RunnerServiceServer interface {
 	// server: then it reads no more until answers are taken, and refuses none. The session lasts as long as the call, and ends on a message
 	// that makes no sense, as one of ExecuteSession does.
 	//
-	// ABORTED             SESSION_IDLE       nothing is in progress, and nothing came for session_idle_ms_max
+	// ABORTED             SESSION_IDLE       nothing is in progress, and nothing came for 60 s
 	VerifySession(grpc.BidiStreamingServer[VerifySessionRequest, VerifySessionResponse]) error
 	// Limits, defaults, versions and the state of the fence.
 	GetCapabilities(context.Context, *GetRunnerCapabilitiesRequest) (*RunnerCapabilities, error)

@@ -1,6 +1,6 @@
 {{/* Size of the cache's volume, MiB: twice the budget for a rebuild, uploads that are not complete, and what the service keeps free. */}}
 {{- define "antares.cacheVolumeMiB" -}}
-{{- add (mul 2 (int .Values.compiler.cache.budgetMiB)) (div (int64 (dig "compiler" "upload_bytes_max" 536870912 .Values.compiler.config)) 1048576) 256 -}}
+{{- add (mul 2 (int .Values.compiler.cache.budgetMiB)) 512 256 -}}
 {{- end -}}
 
 {{/* Memory of a service process, MiB: itself, requests and what is made of them, and a quarter MiB for each call. */}}
@@ -12,24 +12,19 @@
 they write to memory files; and for the entries of a store beyond 2 GiB. */}}
 {{- define "antares.compilingMiB" -}}
 {{- $addresses := add 1024 (mul (int .Values.compiler.workers) (int .Values.compiler.workerMemoryMiB)) -}}
-{{- $downloads := mul 64 (int .Values.compiler.downloads) -}}
+{{- $downloads := mul 8 64 -}}
 {{- $entries := div (max 0 (sub (int .Values.compiler.cache.budgetMiB) 2048)) 16 -}}
 {{- add (div (mul 3 $addresses) 2) $downloads $entries (include "antares.sharedMiB" .) -}}
 {{- end -}}
 
-{{/* Memory of the tiers around the cache, MiB: entries kept, being read, waiting and being written. Defaults are the service's. */}}
+{{/* Memory of the tiers around the cache, MiB: 64 of entries kept, 256 and 1 for each of 64 reads, 256 waiting, 4 of 64 being written. */}}
 {{- define "antares.sharedMiB" -}}
-{{- $own := dig "shared" dict .Values.compiler.config -}}
-{{- $bytes := add (dig "memory_bytes_max" 67108864 $own | int64) (dig "get_bytes_max" 268435456 $own | int64) (dig "queue_bytes_max" 268435456 $own | int64) -}}
-{{- $each := add (dig "gets_max" 64 $own | int) (mul 64 (dig "puts_max" 4 $own | int)) -}}
-{{- empty .Values.shared.url | ternary 0 (add (div $bytes 1048576) $each) -}}
+{{- empty .Values.shared.url | ternary 0 (add 64 256 64 256 (mul 4 64)) -}}
 {{- end -}}
 
-{{/* Memory for what a node gives, MiB. */}}
+{{/* Memory for what a node gives, MiB: 64 cached, 96 for each of 4 lookups. */}}
 {{- define "antares.nodeMiB" -}}
-{{- $own := dig "node" dict .Values.runner.config -}}
-{{- $each := mul 96 (dig "lookups_max" 4 $own | int) -}}
-{{- empty (dig "rpc" "" $own) | ternary 0 (add $each (div (dig "cache_bytes_max" 67108864 $own | int64) 1048576)) -}}
+{{- empty (dig "node" "rpc" "" .Values.runner.config) | ternary 0 (add 64 (mul 4 96)) -}}
 {{- end -}}
 
 {{/* Memory of run workers, of those that wait, of what is kept ready, and of what a node gives, MiB. */}}
@@ -62,8 +57,6 @@ they write to memory files; and for the entries of a store beyond 2 GiB. */}}
 {{/* Budgets of a listener, from the values of its workload. */}}
 {{- define "antares.listenBudgets" -}}
 request_bytes_max: {{ mul 1048576 (int .requestsMiB) }}
-request_bytes_per_peer_max: {{ mul 524288 (int .requestsMiB) }}
-connections_max: {{ int .connections }}
 {{- end -}}
 
 {{/* A value as TOML: a scalar, a list of them, or a list of tables. */}}
@@ -138,8 +131,6 @@ auth:
   {{- end }}
   rules: {{ .Values.auth.rules | toJson }}
 {{- end }}
-signing:
-  valid_days: {{ .Values.signing.validDays }}
 {{- with .Values.quotas }}
 quotas: {{ toJson . }}
 {{- end }}
@@ -170,7 +161,7 @@ sandbox:
 
 {{/* What the chart itself says of compiling, of running, and of both in one: sections of their files. */}}
 {{- define "antares.compiling" -}}
-{{- $own := dict "cache" (dict "dir" "/var/lib/antares/cache" "budget_bytes" (mul 1048576 (int .Values.compiler.cache.budgetMiB))) "compiler" (dict "workers_max" (int .Values.compiler.workers) "memory_bytes_max" (mul 1048576 (int .Values.compiler.workerMemoryMiB)) "downloads_max" (int .Values.compiler.downloads)) -}}
+{{- $own := dict "cache" (dict "dir" "/var/lib/antares/cache" "budget_bytes" (mul 1048576 (int .Values.compiler.cache.budgetMiB))) "compiler" (dict "workers_max" (int .Values.compiler.workers) "memory_bytes_max" (mul 1048576 (int .Values.compiler.workerMemoryMiB))) -}}
 {{- $_ := set $own "listen" (include "antares.listenBudgets" .Values.compiler | fromYaml) -}}
 {{- if .Values.shared.url }}{{ $_ := set $own "shared" (dict "url" .Values.shared.url) }}{{ end -}}
 {{- if .Values.shared.signingSecret }}{{ $_ := set $own "signing" (dict "keys" "/etc/antares-signing") }}{{ end -}}
@@ -192,7 +183,6 @@ sandbox:
 {{- $_ := set $own "listen" (include "antares.listenBudgets" .Values.runner | fromYaml) -}}
 {{- $_ := set $own.runner "compiler_url" (printf "%s://%s-compiler:50051" (include "antares.scheme" .) (include "antares.fullname" .)) -}}
 {{- $before := dict -}}
-{{- if .Values.shared.url }}{{ $_ := set $before "compiler_resolve_ms" 5000 }}{{ end -}}
 {{- if .Values.tls.secret }}{{ $_ := set $before "compiler_ca" "/etc/antares-tls/ca.crt" }}{{ end -}}
 {{- include "antares.sections" (list (include "antares.sharedConfig" . | fromYaml) (dict "runner" $before) .Values.runner.config $own) -}}
 {{- end -}}

@@ -109,7 +109,7 @@ annotations:
 {{- $unit := get $units (regexFind "[A-Z]i$" $had) -}}
 {{- $wanted := include "antares.cacheVolumeMiB" $.root | int64 -}}
 {{- if and $unit (ne (mul $unit (regexFind "^[0-9]+" $had | int64)) $wanted) -}}
-{{- fail (printf "the volume claim of StatefulSet %s asks for %s and would ask for %dMi: Kubernetes lets no upgrade change it. Keep compiler.cache.budgetMiB and upload_bytes_max, or delete the StatefulSet with --cascade=orphan first" $.name $had $wanted) -}}
+{{- fail (printf "the volume claim of StatefulSet %s asks for %s and would ask for %dMi: Kubernetes lets no upgrade change it. Keep compiler.cache.budgetMiB, or delete the StatefulSet with --cascade=orphan first" $.name $had $wanted) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -3056,7 +3056,7 @@ pub mod profile_service_client {
     ///
     /// Native code is sampled: each run adds the cycles between two sample points (runner.sample_cycles apart on average) to where it
     /// was, with all guest functions under way. What no sample stands for, and what the interpreter ran, counts as \[other\], so that
-    /// the sum of a profile is the cycles of its runs. Profiles live in memory, for profile_keep_ms at most; oldest windows go first
+    /// the sum of a profile is the cycles of its runs. Profiles live in memory, for an hour at most; oldest windows go first
     /// where they take too much. A caller sees the profiles of its own tenant (metadata antares-tenant, as in RunnerService).
     ///
     /// INVALID_ARGUMENT    REQUEST_INVALID    BadRequest names each field and what is wrong with it
@@ -3360,7 +3360,7 @@ pub mod profile_service_server {
     ///
     /// Native code is sampled: each run adds the cycles between two sample points (runner.sample_cycles apart on average) to where it
     /// was, with all guest functions under way. What no sample stands for, and what the interpreter ran, counts as \[other\], so that
-    /// the sum of a profile is the cycles of its runs. Profiles live in memory, for profile_keep_ms at most; oldest windows go first
+    /// the sum of a profile is the cycles of its runs. Profiles live in memory, for an hour at most; oldest windows go first
     /// where they take too much. A caller sees the profiles of its own tenant (metadata antares-tenant, as in RunnerService).
     ///
     /// INVALID_ARGUMENT    REQUEST_INVALID    BadRequest names each field and what is wrong with it
@@ -5017,7 +5017,7 @@ pub mod runner_service_client {
         /// grpc-timeout, at most call_ms_max (300 s unless configured otherwise), after which it ends with DEADLINE_EXCEEDED. A
         /// message that makes no sense ends it with INVALID_ARGUMENT, behind the answers to what came before.
         ///
-        /// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for session_idle_ms_max
+        /// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for 60 s
         pub async fn execute_session(
             &mut self,
             request: impl tonic::IntoStreamingRequest<
@@ -5107,7 +5107,7 @@ pub mod runner_service_client {
         /// server: then it reads no more until answers are taken, and refuses none. The session lasts as long as the call, and ends on a message
         /// that makes no sense, as one of ExecuteSession does.
         ///
-        /// ABORTED             SESSION_IDLE       nothing is in progress, and nothing came for session_idle_ms_max
+        /// ABORTED             SESSION_IDLE       nothing is in progress, and nothing came for 60 s
         pub async fn verify_session(
             &mut self,
             request: impl tonic::IntoStreamingRequest<
@@ -5200,7 +5200,7 @@ pub mod runner_service_server {
         /// grpc-timeout, at most call_ms_max (300 s unless configured otherwise), after which it ends with DEADLINE_EXCEEDED. A
         /// message that makes no sense ends it with INVALID_ARGUMENT, behind the answers to what came before.
         ///
-        /// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for session_idle_ms_max
+        /// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for 60 s
         async fn execute_session(
             &self,
             request: tonic::Request<tonic::Streaming<super::ExecuteSessionRequest>>,
@@ -5241,7 +5241,7 @@ pub mod runner_service_server {
         /// server: then it reads no more until answers are taken, and refuses none. The session lasts as long as the call, and ends on a message
         /// that makes no sense, as one of ExecuteSession does.
         ///
-        /// ABORTED             SESSION_IDLE       nothing is in progress, and nothing came for session_idle_ms_max
+        /// ABORTED             SESSION_IDLE       nothing is in progress, and nothing came for 60 s
         async fn verify_session(
             &self,
             request: tonic::Request<tonic::Streaming<super::VerifySessionRequest>>,

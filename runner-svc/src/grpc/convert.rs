@@ -6,7 +6,7 @@ pub(crate) mod transaction;
 
 use std::{num::NonZeroU64, time::Duration};
 
-use antares_abi::{CodeTier, CompileOptions, Isa};
+use antares_abi::{CodeTier, CompileOptions, DEBUG_BYTES_MAX, Isa};
 use antares_admin::{quotas, versions};
 use antares_config::{RunnerSection, millis};
 use antares_pool::{
@@ -26,7 +26,7 @@ use crate::{
         order::{Order, Script},
         sampling::next_salt,
     },
-    limits::SESSION_INPUTS_MAX,
+    limits::{ARGS_BYTES_MAX, ARGS_MAX, BATCH_RUNS_MAX, REQUEST_ID_BYTES_MAX, SESSION_INPUTS_MAX},
     runner::Runner,
     source::Fallback,
     tenant::Tenant,
@@ -77,8 +77,8 @@ pub(crate) fn order(request: v1::ExecuteRequest, limits: &RunnerSection) -> Resu
     let options = options(source.options.unwrap_or_default(), &mut wrong);
     let run = run_limits(request.limits.unwrap_or_default(), limits, &mut wrong);
     let args = arguments(request.args, request.text_args, &mut wrong);
-    check_args(&args, limits, &mut wrong);
-    wrong.at_most("request_id", request.request_id.len() as u64, limits.request_id_bytes_max, " bytes");
+    check_args(&args, &mut wrong);
+    wrong.at_most("request_id", request.request_id.len() as u64, REQUEST_ID_BYTES_MAX, " bytes");
     let script = script(source.source, limits, &mut wrong)?;
     let ((script, options), tier) = wrong.unless_any(script.zip(options).zip(tier))?;
     let job = RunJob {
@@ -104,9 +104,9 @@ struct Run {
 fn run_limits(asked: v1::RunLimits, limits: &RunnerSection, wrong: &mut Violations) -> Run {
     let deadline_ms_max = millis(limits.deadline_max);
     let run = Run {
-        cycles_max: asked.max_cycles.unwrap_or(limits.max_cycles_default),
+        cycles_max: asked.max_cycles.unwrap_or(limits.max_cycles_default()),
         deadline_ms: asked.deadline_ms.unwrap_or(deadline_ms_max).min(deadline_ms_max),
-        debug_bytes_max: asked.debug_bytes_max.unwrap_or(limits.debug_bytes_max).min(limits.debug_bytes_max),
+        debug_bytes_max: asked.debug_bytes_max.unwrap_or(DEBUG_BYTES_MAX).min(DEBUG_BYTES_MAX),
     };
     wrong.at_most("limits.max_cycles", run.cycles_max, limits.max_cycles_max, "");
     if run.deadline_ms == 0 {
@@ -123,10 +123,10 @@ fn arguments(args: Vec<Bytes>, text: Vec<String>, wrong: &mut Violations) -> Vec
     if text.is_empty() { args } else { text.into_iter().map(Bytes::from).collect() }
 }
 
-fn check_args(args: &[Bytes], limits: &RunnerSection, wrong: &mut Violations) {
-    wrong.at_most("args", args.len() as u64, limits.args_max, " arguments");
+fn check_args(args: &[Bytes], wrong: &mut Violations) {
+    wrong.at_most("args", args.len() as u64, ARGS_MAX, " arguments");
     let bytes: u64 = args.iter().map(|arg| arg.len() as u64).sum();
-    wrong.at_most("args", bytes, limits.args_bytes_max, " bytes together");
+    wrong.at_most("args", bytes, ARGS_BYTES_MAX, " bytes together");
 }
 
 fn script(
@@ -321,15 +321,15 @@ fn runner_limits(limits: &RunnerSection, message_bytes_max: u64) -> v1::RunnerLi
     v1::RunnerLimits {
         message_bytes_max,
         script_bytes_max: limits.script_bytes_max,
-        args_max: limits.args_max,
-        args_bytes_max: limits.args_bytes_max,
-        request_id_bytes_max: limits.request_id_bytes_max,
-        max_cycles_default: limits.max_cycles_default,
+        args_max: ARGS_MAX,
+        args_bytes_max: ARGS_BYTES_MAX,
+        request_id_bytes_max: REQUEST_ID_BYTES_MAX,
+        max_cycles_default: limits.max_cycles_default(),
         max_cycles_max: limits.max_cycles_max,
         deadline_ms_max: millis(limits.deadline_max),
-        debug_bytes_max: limits.debug_bytes_max,
+        debug_bytes_max: DEBUG_BYTES_MAX,
         run_workers_max: limits.workers_max as u64,
-        batch_runs_max: limits.batch_runs_max,
+        batch_runs_max: BATCH_RUNS_MAX,
         session_inputs_max: SESSION_INPUTS_MAX as u64,
         transaction_bytes_max: TRANSACTION_BYTES_MAX as u64,
         session_transactions_max: 0,
@@ -375,7 +375,7 @@ mod tests {
     fn what_is_absent_has_the_server_s_defaults() {
         let order = order(request(), &limits()).unwrap();
         assert_eq!(order.job.options, CompileOptions { vm_version: 2, isa: Isa::of_version(2) });
-        assert_eq!((order.job.tier, order.job.cycles_max), (Tier::Auto, limits().max_cycles_default));
+        assert_eq!((order.job.tier, order.job.cycles_max), (Tier::Auto, limits().max_cycles_default()));
         assert_eq!(order.run_time, limits().deadline_max);
     }
 
@@ -437,7 +437,7 @@ mod tests {
         });
         let order = order(request, &limits()).unwrap();
         assert_eq!(order.run_time, limits().deadline_max);
-        assert_eq!(order.job.debug_bytes_max, limits().debug_bytes_max);
+        assert_eq!(order.job.debug_bytes_max, DEBUG_BYTES_MAX);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::{
         answers::{Answers, Held, next_message, no_start, serve},
         convert::batch::{session_input, session_order, session_result, session_started},
     },
-    limits::{INPUT_BYTES, SESSION_BYTES_MAX, SESSION_INPUTS_MAX},
+    limits::{INPUT_BYTES, SESSION_BYTES_MAX, SESSION_IDLE_MAX, SESSION_INPUTS_MAX},
     runner::Runner,
     tenant::Tenant,
 };
@@ -59,7 +59,7 @@ impl Session {
         answers: &Answers<v1::ExecuteSessionResponse>,
     ) -> Result<(), Status> {
         let limits = self.runner.limits();
-        let first = next_message(&mut inputs, limits.session_idle_max, || false).await?;
+        let first = next_message(&mut inputs, SESSION_IDLE_MAX, || false).await?;
         let Some(Message::Start(start)) = first.and_then(|first| first.message) else {
             return Err(no_start());
         };
@@ -116,11 +116,10 @@ impl Session {
         mut inputs: Streaming<v1::ExecuteSessionRequest>,
         queue: mpsc::Sender<Waiting>,
     ) -> Result<(), Status> {
-        let limits = self.runner.limits();
         let shares = Arc::new(Semaphore::new(SESSION_BYTES_MAX as usize));
         let is_waiting = || shares.available_permits() < SESSION_BYTES_MAX as usize;
-        while let Some(message) = next_message(&mut inputs, limits.session_idle_max, is_waiting).await? {
-            let (id, input) = session_input(message, limits)?;
+        while let Some(message) = next_message(&mut inputs, SESSION_IDLE_MAX, is_waiting).await? {
+            let (id, input) = session_input(message)?;
             let bytes: usize = input.iter().map(|arg| arg.len() + size_of::<Vec<u8>>()).sum();
             let share =
                 u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(INPUT_BYTES).min(SESSION_BYTES_MAX);

@@ -20,7 +20,8 @@ use crate::{
         verify_call::VerifyCaller,
     },
     limits::{
-        DIAGNOSES_OF_BATCH_MAX, SHARED_INLINE_BYTES_MAX, SHARED_TRANSACTIONS_MAX, SHARED_TRANSACTIONS_MIN,
+        BATCH_RUNS_MAX, DIAGNOSES_OF_BATCH_MAX, SHARED_INLINE_BYTES_MAX, SHARED_TRANSACTIONS_MAX,
+        SHARED_TRANSACTIONS_MIN,
     },
     runner::Runner,
     verify::{
@@ -114,7 +115,7 @@ impl Runner {
         request: v1::VerifyBatchRequest,
     ) -> Result<Vec<v1::SharedTransactionResult>, Status> {
         let v1::VerifyBatchRequest { shared, transactions } = request;
-        check_batch(&transactions, self.limits().batch_runs_max)?;
+        check_batch(&transactions, BATCH_RUNS_MAX)?;
         let diagnoses = Budget::new(DIAGNOSES_OF_BATCH_MAX);
         let many = Arc::new(self.many(caller, shared.unwrap_or_default(), diagnoses).await?);
         let turns = Arc::new(Semaphore::new(self.shared_transactions_max()));

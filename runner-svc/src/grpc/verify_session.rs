@@ -22,7 +22,7 @@ use crate::{
         verify_call::VerifyCaller,
         verify_many::{Many, wrong},
     },
-    limits::SESSION_BYTES_MAX,
+    limits::{SESSION_BYTES_MAX, SESSION_IDLE_MAX},
     runner::Runner,
 };
 
@@ -69,7 +69,7 @@ impl VerifySession {
         mut messages: Streaming<v1::VerifySessionRequest>,
         answers: &Answers<v1::VerifySessionResponse>,
     ) -> Result<(), Status> {
-        let idle = self.runner.limits().session_idle_max;
+        let idle = SESSION_IDLE_MAX;
         let first = next_message(&mut messages, idle, || false).await?;
         let Some(Message::Start(shared)) = first.and_then(|first| first.message) else {
             return Err(no_start());
@@ -106,7 +106,7 @@ impl VerifySession {
         mut messages: Streaming<v1::VerifySessionRequest>,
         in_progress: &mut InProgress,
     ) -> Result<(), Status> {
-        let idle = self.runner.limits().session_idle_max;
+        let idle = SESSION_IDLE_MAX;
         loop {
             let is_waiting = || in_progress.turns.available_permits() < in_progress.turns_max;
             let Some(message) = next_message(&mut messages, idle, is_waiting).await? else {

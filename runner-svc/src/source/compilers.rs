@@ -19,6 +19,8 @@ use antares_serve::{Metrics, inject, keep, watch_files, watch_tls};
 use antares_trust::KeyError;
 use tonic::metadata::{Ascii, MetadataValue};
 
+use crate::limits::{CONNECT_TIME_MAX, RESOLVE_INTERVAL};
+
 /// How names become compilers.
 const RESOLVE: ResolveSettings = ResolveSettings {
     // There are fewer compilers than runners.
@@ -86,22 +88,20 @@ pub(crate) fn compilers(config: &Config, metrics: &Metrics) -> Result<Balance, R
     let is_tls = limits.compiler_urls.iter().any(|url| url.starts_with("https://"));
     let tls = is_tls.then(|| TlsClient::load(&files)).transpose()?;
     tls.iter().for_each(|tls| watch_tls(tls, metrics));
-    let connector = Connector { tls, time_max: limits.compiler_connect_time_max, ..Connector::default() };
+    let connector = Connector { tls, time_max: CONNECT_TIME_MAX, ..Connector::default() };
     let urls = limits.compiler_urls.iter().map(|url| Url::parse(url)).collect::<Result<_, _>>()?;
     let resolver = Resolver::new(urls, RESOLVE, connector);
     let compilers = resolver.by_name()?;
     let known = metrics.gauge("antares_compilers", "Compiler services that this runner knows of.");
     let watched = compilers.clone();
     metrics.before_scrape(move || known.set(i64::try_from(watched.servers().len()).unwrap_or(i64::MAX)));
-    if let Some(every) = limits.compiler_resolve {
-        let balance = compilers.clone();
-        keep("compiler names", move || look_up(balance.clone(), resolver.clone(), every));
-    }
+    let balance = compilers.clone();
+    keep("compiler names", move || look_up(balance.clone(), resolver.clone()));
     Ok(compilers)
 }
 
 /// Looks the names up for ever. A name that cannot be looked up keeps the addresses that it had.
-async fn look_up(compilers: Balance, mut resolver: Resolver, every: Duration) {
+async fn look_up(compilers: Balance, mut resolver: Resolver) {
     loop {
         let resolved = resolver.look_up(&compilers, false).await;
         for (url, error) in &resolved.missing {
@@ -114,7 +114,7 @@ async fn look_up(compilers: Balance, mut resolver: Resolver, every: Duration) {
         if let Some(compilers) = resolved.changed {
             tracing::info!(compilers, "the compilers have changed");
         }
-        tokio::time::sleep(every).await;
+        tokio::time::sleep(RESOLVE_INTERVAL).await;
     }
 }
 

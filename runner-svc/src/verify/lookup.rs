@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
     grpc::status::transaction_fault,
+    limits::{LOOKUPS_MAX, LOOKUPS_PER_TENANT_MAX, NODE_ATTEMPTS_MAX, NODE_REQUEST_TIME_MAX},
     tenant::Tenant,
     verify::parts::{CellPart, DataPart, DepPart, Parts},
 };
@@ -43,7 +44,6 @@ pub(crate) struct Lookups {
 struct Node {
     node: ChainNode,
     places: Semaphore,
-    places_of_tenant: usize,
     /// Those of tenants that are being served.
     tenants: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
@@ -84,9 +84,9 @@ impl Lookups {
 impl Node {
     fn new(section: &NodeSection) -> Result<Self, NodeError> {
         let options = NodeOptions {
-            call_time: section.request_time,
-            connect_time: section.request_time.min(antares_node::limits::CONNECT_TIME_MAX),
-            attempts: section.attempts_max,
+            call_time: NODE_REQUEST_TIME_MAX,
+            connect_time: NODE_REQUEST_TIME_MAX.min(antares_node::limits::CONNECT_TIME_MAX),
+            attempts: NODE_ATTEMPTS_MAX,
             backoff_max: BACKOFF_MAX,
             answer_bytes_max: ANSWER_BYTES_MAX,
             memory_bytes_max: section.cache_bytes_max,
@@ -94,8 +94,7 @@ impl Node {
         };
         Ok(Self {
             node: ChainNode::new(&section.rpc, options)?,
-            places: Semaphore::new(section.lookups_max.min(Semaphore::MAX_PERMITS)),
-            places_of_tenant: section.lookups_per_tenant_max.min(Semaphore::MAX_PERMITS),
+            places: Semaphore::new(LOOKUPS_MAX),
             tenants: Mutex::default(),
         })
     }
@@ -107,7 +106,7 @@ impl Node {
             return known;
         }
         tenants.retain(|_, places| places.strong_count() > 0);
-        let places = Arc::new(Semaphore::new(self.places_of_tenant));
+        let places = Arc::new(Semaphore::new(LOOKUPS_PER_TENANT_MAX));
         tenants.insert(name.to_owned(), Arc::downgrade(&places));
         places
     }
@@ -187,14 +186,7 @@ mod tests {
     use super::*;
 
     fn node() -> Node {
-        let section = NodeSection {
-            rpc: "http://127.0.0.1:1".to_owned(),
-            cache_bytes_max: 0,
-            lookups_max: 4,
-            lookups_per_tenant_max: 3,
-            request_time: Duration::from_secs(1),
-            attempts_max: 1,
-        };
+        let section = NodeSection { rpc: "http://127.0.0.1:1".to_owned(), cache_bytes_max: 0 };
         Node::new(&section).unwrap()
     }
 

@@ -64,12 +64,24 @@ fn config_for(role: Role, data: &tempfile::TempDir, changes: &str) -> Config {
 impl Node {
     /// Both services in one process.
     pub async fn both(changes: &str) -> Self {
-        Self::both_in(tempfile::tempdir().unwrap(), changes).await
+        Self::both_with(changes, |_| {}).await
+    }
+
+    /// The same with limits that no key sets.
+    pub async fn both_with(changes: &str, tune: impl FnOnce(&mut Config)) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let mut config = config_for(Role::Both, &data, changes);
+        tune(&mut config);
+        Self::both_of(config, data).await
     }
 
     /// Both services in one process, with what is in the folder `data` already.
     pub async fn both_in(data: tempfile::TempDir, changes: &str) -> Self {
         let config = config_for(Role::Both, &data, changes);
+        Self::both_of(config, data).await
+    }
+
+    async fn both_of(config: Config, data: tempfile::TempDir) -> Self {
         let metrics = Metrics::new();
         let pools = embedded::start_pools(&config).expect("workers are built and start");
         let both = embedded::build(&config, pools, &metrics).unwrap();
@@ -108,7 +120,8 @@ impl Node {
     /// Both services in one process, on a volume without room: only the runner is waited for.
     pub async fn both_without_room() -> Self {
         let data = tempfile::tempdir().unwrap();
-        let config = config_for(Role::Both, &data, "cache.free_bytes_min = 9223372036854775807");
+        let mut config = config_for(Role::Both, &data, "");
+        config.cache.free_bytes_min = u64::MAX / 2;
         let metrics = Metrics::new();
         let pools = embedded::start_pools(&config).expect("workers are built and start");
         let both = embedded::build(&config, pools, &metrics).unwrap();

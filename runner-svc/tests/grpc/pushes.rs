@@ -57,6 +57,16 @@ fn sum(request: &ExportProfilesServiceRequest, kind: &str) -> i64 {
     profiles.flat_map(|profile| &profile.samples).flat_map(|sample| &sample.values).sum()
 }
 
+/// A node that pushes soon, and gives up soon.
+async fn pushing(changes: &str) -> Node {
+    Node::both_with(changes, |config| {
+        let push = config.profile_push.as_mut().unwrap();
+        push.interval = Duration::from_millis(50);
+        push.timeout = Duration::from_millis(300);
+    })
+    .await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_gets_all_cycles_once() {
     let (listener, url) = listen().await;
@@ -64,12 +74,11 @@ async fn a_collector_gets_all_cycles_once() {
     let service = ProfilesServiceServer::new(collector.clone());
     let incoming = TcpListenerStream::new(listener);
     tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
-    let node = Node::both(&format!(
+    let node = pushing(&format!(
         r#"
         runner.sample_cycles = 10_000
         trace.endpoint = "{url}"
         profile_push.otlp = true
-        profile_push.interval_ms = 50
     "#
     ))
     .await;
@@ -94,12 +103,11 @@ async fn a_collector_gets_all_cycles_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pyroscope_gets_what_pprof_reads() {
     let (listener, url) = listen().await;
-    let node = Node::both(&format!(
+    let node = pushing(&format!(
         r#"
         runner.sample_cycles = 10_000
         profile_push.pyroscope_url = "{url}"
         profile_push.pyroscope_tenants = true
-        profile_push.interval_ms = 50
     "#
     ))
     .await;
@@ -142,14 +150,12 @@ async fn a_silent_collector_costs_profiles_and_nothing_else() {
             held.push(stream);
         }
     });
-    let node = Node::both(&format!(
+    let node = pushing(&format!(
         r#"
         runner.sample_cycles = 10_000
         trace.endpoint = "{url}"
         profile_push.otlp = true
         profile_push.pyroscope_url = "{url}"
-        profile_push.interval_ms = 100
-        profile_push.timeout_ms = 300
     "#
     ))
     .await;

@@ -52,7 +52,7 @@ async fn a_script_is_uploaded_compiled_kept_and_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_is_told_coarse_times() {
     const STEP_US: u64 = 1 << 40;
-    let node = Node::both(&format!("tenants.timing_step_us = {STEP_US}")).await;
+    let node = Node::both_with("", |config| config.tenancy.timing_step_us = STEP_US).await;
     let elf = guest::exits(0);
     let of_tenant = |message| {
         let mut request = Request::new(message);
@@ -241,10 +241,10 @@ async fn the_script_s_time_is_a_verdict_and_the_call_s_time_is_a_status() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_and_layers_can_be_asked_for() {
-    let node = Node::both("runner.args_max = 3").await;
+    let node = Node::both("").await;
     let runner = node.run_client().get_capabilities(v1::GetRunnerCapabilitiesRequest {}).await.unwrap();
     let runner = runner.into_inner();
-    assert_eq!(runner.limits.unwrap().args_max, 3);
+    let args_max = runner.limits.unwrap().args_max;
     assert!(runner.sandbox.iter().any(|layer| layer.name == "seccomp" && layer.active));
     let compiler =
         node.compile_client().get_capabilities(v1::GetCompilerCapabilitiesRequest {}).await.unwrap();
@@ -252,7 +252,7 @@ async fn limits_and_layers_can_be_asked_for() {
     assert!(compiler.sandbox.iter().any(|layer| layer.name == "seccomp" && layer.active));
     assert_eq!(compiler.versions, runner.versions);
     let mut request = inline(&guest::exits(0), v1::Tier::Auto);
-    request.args = vec![bytes::Bytes::new(); 4];
+    request.args = vec![bytes::Bytes::new(); args_max as usize + 1];
     is(&node.execute(request).await.unwrap_err(), Code::InvalidArgument, "REQUEST_INVALID");
 }
 
@@ -283,9 +283,7 @@ async fn to_ask_for_a_script_is_to_use_it() {
     let node = Node::both(
         "
         cache.budget_bytes = 1048576
-        cache.entry_bytes_max = 262144
         compiler.script_bytes_max = 262144
-        runner.script_bytes_max = 262144
     ",
     )
     .await;

@@ -127,14 +127,11 @@ async fn a_call_that_never_ends_is_left_behind_after_the_grace() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_connections_do_not_keep_others_out() {
-    let node = Node::both(
-        "
-        listen.connections_max = 2
-        listen.keepalive_timeout_ms = 300
-    ",
-    )
+    let node = Node::both_with("listen.calls_max = 8", |config| {
+        config.listen.keepalive_timeout = Duration::from_millis(300);
+    })
     .await;
-    // The client of the node has one place; this takes the other and says nothing.
+    // A peer may have two: the client of the node has one, and this takes the other and says nothing.
     let silent = std::net::TcpStream::connect(node.address).unwrap();
     let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", node.address)).unwrap();
     let second = tokio::time::timeout(PATIENCE, endpoint.connect()).await.unwrap().unwrap();
@@ -150,7 +147,7 @@ fn is(status: &tonic::Status, code: Code, expected: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_of_the_compiler_are_named_and_auto_goes_on_without_it() {
-    let node = Node::both("compiler.code_bytes_max = 4096").await;
+    let node = Node::both_with("", |config| config.compiler.code_bytes_max = 4_096).await;
     let elf = guest::padded(2_000);
     let native = node.execute(inline(&elf, v1::Tier::Native)).await.unwrap_err();
     is(&native, Code::FailedPrecondition, "LIMIT_CODE_BYTES");
@@ -173,12 +170,10 @@ async fn a_compile_that_takes_too_long_is_stopped_and_remembered_for_a_while() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_falls_silent_is_ended_and_leaves_its_place() {
-    let node = Node::both(
-        "
-        compiler.idle_ms_max = 200
-        compiler.uploads_max = 1
-    ",
-    )
+    let node = Node::both_with("", |config| {
+        config.compiler.idle_max = Duration::from_millis(200);
+        config.compiler.uploads_max = 1;
+    })
     .await;
     let elf = guest::exits(0);
     let header = v1::BlobHeader {

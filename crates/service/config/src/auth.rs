@@ -17,8 +17,6 @@ section! {
     issuer: text;
     /// Audience (`aud`) that tokens must be for.
     audience: text;
-    /// How far the clocks of issuer and server may be apart.
-    leeway_ms: time = 60_000;
     /// Who is which tenant with which roles; the first rule that fits counts.
     rules: rules;
 }
@@ -39,6 +37,9 @@ section! {
     any_tenant: flag;
 }
 }
+
+/// How far the clocks of issuer and server may be apart.
+const LEEWAY: Duration = Duration::from_secs(60);
 
 /// Longest name of a tenant, bytes.
 pub const TENANT_BYTES_MAX: usize = 64;
@@ -129,12 +130,11 @@ impl Auth {
 impl RawAuth {
     /// `has_certificates` says whether clients show some.
     pub(crate) fn check(&self, has_certificates: bool, checker: &mut Checker) -> Auth {
-        let leeway = checker.time("auth.leeway_ms", &self.leeway_ms);
         let jwt = (!self.jwks.is_empty()).then(|| Jwt {
             jwks: PathBuf::from(&self.jwks),
             issuer: self.issuer.clone(),
             audience: self.audience.clone(),
-            leeway,
+            leeway: LEEWAY,
         });
         for (key, value) in [("auth.issuer", &self.issuer), ("auth.audience", &self.audience)] {
             match (&jwt, value.is_empty()) {

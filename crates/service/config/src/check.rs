@@ -104,15 +104,6 @@ impl Checker {
         usize::try_from(self.range(key, value, WORKERS_MAX)).unwrap_or(usize::MAX)
     }
 
-    /// A number that the protocol has 32 bits for.
-    pub(crate) fn number(&mut self, key: &str, value: &u64) -> u32 {
-        self.number_to(key, value, u32::MAX.into())
-    }
-
-    pub(crate) fn number_to(&mut self, key: &str, value: &u64, most: u64) -> u32 {
-        u32::try_from(self.range(key, value, most)).unwrap_or(u32::MAX)
-    }
-
     /// One thing in so many; 0 for none.
     pub(crate) fn one_in(&mut self, _: &str, value: &u64) -> Option<NonZeroU64> {
         NonZeroU64::new(*value)
@@ -130,11 +121,6 @@ impl Checker {
     /// A time in milliseconds; 0 for at once.
     pub(crate) fn pause(&mut self, _: &str, value: &u64) -> Duration {
         Duration::from_millis(*value)
-    }
-
-    /// A time in milliseconds; 0 for never.
-    pub(crate) fn time_or_none(&mut self, _: &str, value: &u64) -> Option<Duration> {
-        (*value > 0).then(|| Duration::from_millis(*value))
     }
 
     /// A part of one.

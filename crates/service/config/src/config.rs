@@ -2,6 +2,8 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use antares_abi::LIBRARY_BYTES_MAX;
+
 use crate::{
     admin::AdminAccess,
     audit::Audit,
@@ -11,7 +13,7 @@ use crate::{
     compiler::CompilerSection,
     config_error::ConfigError,
     file::ConfigFile,
-    listen::Listen,
+    listen::{Listen, message_bytes_max},
     log::Log,
     node::NodeSection,
     profile_push::ProfilePush,
@@ -83,8 +85,10 @@ impl ConfigFile {
         let checker = &mut Checker::default();
         let page_hosts = self.metrics.page_hosts(checker);
         let web = self.web.check(&self.listen.address, &self.metrics.address, checker);
-        let listen = self.listen.check(checker, page_hosts, web, self.call_time_max(role));
-        self.listen.agree(checker);
+        let message_bytes_max = message_bytes_max(self.compiler.script_bytes_max);
+        let bytes_max = usize::try_from(message_bytes_max).unwrap_or(usize::MAX);
+        let listen = self.listen.check(checker, page_hosts, web, self.call_time_max(role), bytes_max);
+        self.listen.agree(message_bytes_max, checker);
         let tls = self.tls.check(checker);
         let (has_certificates, is_asked) = (!self.tls.client_ca.is_empty(), self.is_asked());
         let auth = self.auth.check(has_certificates, checker);
@@ -97,7 +101,7 @@ impl ConfigFile {
         let profile_push = self.profile_push.check(&self.trace, self.runner.sample_cycles, checker);
         let cache = self.cache.check(checker);
         let shared = self.shared.section(self.signing.keys.is_empty(), checker);
-        let signing = self.signing.check(&self.cache.dir, checker);
+        let signing = self.signing.check(&self.cache.dir);
         let node = self.node.section(checker);
         self.sandbox.check_layers(layers, checker);
         let sandbox = self.sandbox.check(checker);
@@ -109,8 +113,7 @@ impl ConfigFile {
             self.check_open(key, address, is_asked, checker);
         }
         let compiler = self.compiler.check(checker);
-        self.compiler.agree(checker);
-        let runner = self.runner.check(checker);
+        let runner = self.runner.check(checker, self.compiler.script_bytes_max);
         self.runner.agree(checker);
         self.check_together(role, checker);
         std::mem::take(checker).finish(Config {
@@ -175,20 +178,6 @@ impl ConfigFile {
 
     /// Contradictions between sections.
     fn check_together(&self, role: Role, checker: &mut Checker) {
-        /// What a message needs beside its bulk: field tags, digests, options.
-        const FRAME_BYTES: u64 = 64 << 10;
-        let message = self.listen.message_bytes_max;
-        let execute = self.runner.script_bytes_max.saturating_add(self.runner.args_bytes_max);
-        if role != Role::Compiler && execute.saturating_add(FRAME_BYTES) > message {
-            let problem = format!(
-                "must be at least runner.script_bytes_max + runner.args_bytes_max + {FRAME_BYTES}, or such calls cannot be made"
-            );
-            checker.note("listen.message_bytes_max", problem);
-        }
-        if role != Role::Runner && self.compiler.chunk_bytes_max.saturating_add(FRAME_BYTES) > message {
-            let problem = format!("must be at most listen.message_bytes_max - {FRAME_BYTES}");
-            checker.note("compiler.chunk_bytes_max", problem);
-        }
         self.check_sizes(role, checker);
         let (key, url) = ("runner.compiler_url", &self.runner.compiler_url);
         match (role, url.is_empty()) {
@@ -199,25 +188,18 @@ impl ConfigFile {
         }
     }
 
-    /// Each size must fit into all that it ends up in: whoever lowers the first is told of all the others at
-    /// once.
+    /// Scripts must fit into the store.
     fn check_sizes(&self, role: Role, checker: &mut Checker) {
-        let sizes = [
-            ("cache.budget_bytes", self.cache.budget_bytes),
-            ("cache.entry_bytes_max", self.cache.entry_bytes_max),
-            ("compiler.script_bytes_max", self.compiler.script_bytes_max),
-            ("runner.script_bytes_max", self.runner.script_bytes_max),
-        ];
-        let used = match role {
-            Role::Runner => 2,
-            Role::Compiler => 3,
-            Role::Both => 4,
-        };
-        for (place, (key, bytes)) in sizes[..used].iter().enumerate() {
-            let least = sizes[..place].iter().min_by_key(|(_, bound)| bound);
-            if let Some((bound_key, bound)) = least.filter(|(_, bound)| bytes > bound) {
-                checker.note(key, format!("is {bytes}, more than {bound_key} ({bound})"));
-            }
+        let (bytes, budget) = (self.compiler.script_bytes_max, self.cache.budget_bytes);
+        if role == Role::Runner {
+            return;
+        }
+        if bytes > budget {
+            let problem = format!("is {bytes}, more than cache.budget_bytes ({budget})");
+            checker.note("compiler.script_bytes_max", problem);
+        } else if bytes > LIBRARY_BYTES_MAX {
+            let problem = format!("is {bytes}, more than the store's largest entry ({LIBRARY_BYTES_MAX})");
+            checker.note("compiler.script_bytes_max", problem);
         }
     }
 }

@@ -133,11 +133,14 @@ impl FromStr for ConfigFile {
     }
 }
 
-/// Keys that there were, and what is said instead now.
-const GONE: [(&str, &str); 1] = [(
-    "sandbox.limit_speculation",
-    "say sandbox.limit_store_bypass and sandbox.limit_indirect_branches, which are off by default",
-)];
+/// Keys that files may still have, and what holds in their place.
+const GONE: &str = include_str!("gone.txt");
+
+/// What holds in place of the key, if there was one.
+fn gone(key: &str) -> Option<&'static str> {
+    let mut groups = GONE.lines().filter_map(|line| line.split_once(": "));
+    groups.find_map(|(keys, instead)| keys.split(' ').any(|gone| gone == key).then_some(instead))
+}
 
 /// Names every key of `table` that `known` does not have.
 fn find_unknown(table: &toml::Table, known: &toml::Table, prefix: &str, unknown: &mut Vec<Mistake>) {
@@ -151,8 +154,8 @@ fn find_unknown(table: &toml::Table, known: &toml::Table, prefix: &str, unknown:
             (_, None) => {
                 let near: BTreeSet<&str> = known.keys().map(String::as_str).collect();
                 let near = near.into_iter().collect::<Vec<_>>().join(", ");
-                let problem = match GONE.iter().find(|(gone, _)| *gone == key) {
-                    Some((_, instead)) => format!("no such key any more: {instead}"),
+                let problem = match gone(&key) {
+                    Some(instead) => format!("left in 0.1.0: {instead}"),
                     None => format!("no such key; there are {near}"),
                 };
                 unknown.push(Mistake { key, problem });

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     check::Checker,
-    section::{KIB, MIB, section},
+    section::{MIB, section},
     web::Web,
 };
 
@@ -31,49 +31,26 @@ section! {
     /// of the services: a caller that sends its request byte by byte holds a place no longer than the slowest
     /// honest one.
     call_time_max: Duration,
+    /// Longest message in either direction, bytes. Follows from the longest script.
+    message_bytes_max: usize,
 ) {
     /// Address and port for gRPC; port 0 takes a free one.
     address: address = "127.0.0.1:50051".to_owned();
     /// Accept an address beyond loopback without encryption, or without asking anybody who they are.
     allow_open: flag;
-    /// Whether reflection is served.
-    reflection: flag = true;
-    /// Longest message in either direction.
-    message_bytes_max: count = 20 * MIB;
-    /// Calls in progress at once; more get RESOURCE_EXHAUSTED. Health checks do not count. The last eighth is
-    /// for peers that have few.
+    /// Calls in progress at once, and as many connections; more calls get RESOURCE_EXHAUSTED. Health checks do
+    /// not count. A peer (an IPv4 address, or an IPv6 network of 64 bits) may have three quarters of the calls
+    /// and a quarter of the connections, each of its tenants half. The last eighth is for peers that have few.
     calls_max: count = 1_024;
-    /// Of these, of one peer: an IPv4 address, or an IPv6 network of 64 bits.
-    calls_per_peer_max: count = 768;
-    /// Of these, of one tenant of a peer.
-    calls_per_tenant_max: count = 512;
     /// Bytes of requests that are being received or worked at, over all connections; more get
-    /// RESOURCE_EXHAUSTED. The last eighth is for peers that have few.
+    /// RESOURCE_EXHAUSTED. One peer may have half. The last eighth is for peers that have few.
     request_bytes_max: positive = 256 * MIB;
-    /// Of these, of one peer.
-    request_bytes_per_peer_max: whole = 128 * MIB;
-    /// How long the server waits for the bytes of a message.
-    request_ms_max as request_time_max: time = 30_000;
-    /// Connections at once; one more gets the place of an idle one of the peer that has most, or is closed.
-    connections_max: count = 1_024;
-    /// Of these, of one peer; one more gets the place of an idle one of its own, or is closed.
-    connections_per_peer_max: count = 256;
     /// A connection without calls is closed after so long.
-    connection_idle_ms_max as connection_idle_max: time = 120_000;
-    /// A connection takes no more calls after so long, give or take a tenth.
-    connection_age_ms_max as connection_age_max: time = 1_800_000;
-    /// How long its calls may then take to end.
-    connection_age_grace_ms as connection_age_grace: time = 300_000;
-    /// Calls in progress at once on one connection.
-    streams_per_connection_max: number = 256;
-    /// Longest header list of a call.
-    header_bytes_max: number = 16 * KIB;
-    /// Streams that a connection may open and reset before they are accepted (rapid reset); more closes it.
-    pending_resets_max: count = 32;
+    fixed connection_idle_ms_max as connection_idle_max: time = 120_000;
     /// A connection without traffic is pinged after so long.
-    keepalive_interval_ms as keepalive_interval: time = 20_000;
+    fixed keepalive_interval_ms as keepalive_interval: time = 20_000;
     /// A connection that does not answer a ping for so long is closed.
-    keepalive_timeout_ms as keepalive_timeout: time = 10_000;
+    fixed keepalive_timeout_ms as keepalive_timeout: time = 10_000;
     /// At SIGTERM: how long health says NOT_SERVING before the listener closes; 0 for at once.
     drain_delay_ms as drain_delay: pause = 500;
     /// At SIGTERM: how long calls in progress may take to end.
@@ -81,16 +58,62 @@ section! {
 }
 }
 
+/// What a message may have besides a script, bytes: arguments, cells, field tags.
+const BESIDE_SCRIPT_BYTES_MAX: u64 = 4 * MIB;
+
+/// Bytes of the longest message where scripts have at most `script_bytes_max`.
+pub(crate) fn message_bytes_max(script_bytes_max: u64) -> u64 {
+    script_bytes_max.saturating_add(BESIDE_SCRIPT_BYTES_MAX)
+}
+
+/// Shares of one peer, and of one tenant of it: behind a proxy all callers are one peer.
+impl Listen {
+    /// Of `calls_max`, of one peer.
+    #[must_use]
+    pub fn calls_per_peer_max(&self) -> usize {
+        self.calls_max - self.calls_max / 4
+    }
+
+    /// Of `calls_max`, of one tenant of a peer.
+    #[must_use]
+    pub fn calls_per_tenant_max(&self) -> usize {
+        self.calls_max.div_ceil(2)
+    }
+
+    /// Of `calls_max`, on one connection.
+    #[must_use]
+    pub fn streams_per_connection_max(&self) -> u32 {
+        u32::try_from(self.calls_max.div_ceil(4)).unwrap_or(u32::MAX)
+    }
+
+    /// Connections at once: one for each call.
+    #[must_use]
+    pub fn connections_max(&self) -> usize {
+        self.calls_max
+    }
+
+    /// Of these, of one peer.
+    #[must_use]
+    pub fn connections_per_peer_max(&self) -> usize {
+        self.connections_max().div_ceil(4)
+    }
+
+    /// Of `request_bytes_max`, of one peer.
+    #[must_use]
+    pub fn request_bytes_per_peer_max(&self) -> u64 {
+        self.request_bytes_max / 2
+    }
+}
+
 impl RawListen {
-    pub(crate) fn agree(&self, checker: &mut Checker) {
-        if self.request_bytes_per_peer_max < self.message_bytes_max {
-            let problem = "is less than listen.message_bytes_max: such messages could not be sent".to_owned();
-            checker.note("listen.request_bytes_per_peer_max", problem);
-        }
-        if self.request_bytes_per_peer_max > open_max(self.request_bytes_max) {
-            let problem = "must be at most seven eighths of listen.request_bytes_max: the rest is for others"
-                .to_owned();
-            checker.note("listen.request_bytes_per_peer_max", problem);
+    /// `message_bytes_max` is the longest message.
+    pub(crate) fn agree(&self, message_bytes_max: u64, checker: &mut Checker) {
+        if self.request_bytes_max / 2 < message_bytes_max {
+            let problem = format!(
+                "must be at least twice the longest message, which has {message_bytes_max} bytes (compiler.script_bytes_max and \
+                 {BESIDE_SCRIPT_BYTES_MAX}): a peer may have half of it"
+            );
+            checker.note("listen.request_bytes_max", problem);
         }
     }
 }

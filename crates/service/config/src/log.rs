@@ -10,8 +10,5 @@ section! {
     /// What is logged: `error`, `warn`, `info`, `debug`, `trace`, or directives such as
     /// `info,antares_pool=debug`.
     filter: log_filter = "info,opentelemetry=warn".to_owned();
-    /// Lines of one kind (a place in the code) that are written, on average over ten seconds; of levels from
-    /// `info` up.
-    lines_per_second: positive = 50;
 }
 }

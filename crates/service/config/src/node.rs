@@ -12,15 +12,7 @@ section! {
     /// transactions come from; empty refuses those. No other address is asked, also where the node names one.
     rpc: text;
     /// Transactions, headers and extensions that are kept in memory.
-    cache_bytes_max: whole = 64 * MIB;
-    /// Transactions whose cells are being got at once; more wait for as long as their calls have.
-    lookups_max: count = 4;
-    /// Of these, of one tenant.
-    lookups_per_tenant_max: count = 3;
-    /// Time for one request to the node and its whole answer.
-    request_ms_max as request_time: time = 20_000;
-    /// How often a request is sent that finds no node, or one that is busy.
-    attempts_max: number_to(16) = 4;
+    fixed cache_bytes_max: whole = 64 * MIB;
 }
 }
 

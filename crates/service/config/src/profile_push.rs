@@ -13,12 +13,14 @@ section! {
     pyroscope_url: text;
     /// Whether Pyroscope is told the tenant of each profile, as `X-Scope-OrgID`.
     pyroscope_tenants: flag;
-    /// How often what was run meanwhile is sent.
-    interval_ms: time = 15_000;
-    /// How long a receiver may take for one profile.
-    timeout_ms: time = 2_000;
 }
 }
+
+/// Time between pushes.
+const INTERVAL: Duration = Duration::from_secs(15);
+
+/// How long a receiver may take for one profile.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where profiles are sent, and how.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,8 +49,8 @@ impl RawProfilePush {
             otlp_endpoint: self.otlp.then(|| trace.endpoint.clone()),
             pyroscope_url: (!self.pyroscope_url.is_empty()).then(|| self.pyroscope_url.clone()),
             pyroscope_tenants: self.pyroscope_tenants,
-            interval: checker.time("profile_push.interval_ms", &self.interval_ms),
-            timeout: checker.time("profile_push.timeout_ms", &self.timeout_ms),
+            interval: INTERVAL,
+            timeout: TIMEOUT,
         };
         if push.otlp_endpoint.as_ref().is_some_and(String::is_empty) {
             checker.note("profile_push.otlp", "needs trace.endpoint");

@@ -45,11 +45,11 @@ section! {
     /// Whether each tenant has native code of its own, so that the time of a compile says nothing about
     /// others.
     salted: flag;
-    /// What the times in answers to a tenant are rounded up to; 1 for times as they are. Calls without a
-    /// tenant, where nobody is asked who calls, get them so in any case.
-    timing_step_us: positive = 100;
 }
 }
+
+/// What the times in answers to a tenant are rounded up to, microseconds.
+const TIMING_STEP_US: u64 = 100;
 
 /// Highest quota: arithmetic with a tenant's debts stays far from its ends.
 const QUOTA_MAX: u64 = 1 << 60;
@@ -130,8 +130,14 @@ impl RawQuotas {
         if seen.salted && seen.shared {
             checker.note("tenants.salted", "makes no sense with tenants.shared");
         }
-        let timing_step_us = checker.positive("tenants.timing_step_us", &seen.timing_step_us);
         let is_apart = is_proven && !seen.shared;
-        Tenancy { quota, tenants, is_apart, is_salted: is_apart && seen.salted, is_proven, timing_step_us }
+        Tenancy {
+            quota,
+            tenants,
+            is_apart,
+            is_salted: is_apart && seen.salted,
+            is_proven,
+            timing_step_us: TIMING_STEP_US,
+        }
     }
 }

@@ -165,12 +165,11 @@ fn type_of(key: &KeyText) -> String {
         "positive" => number(1, None),
         "at_least" => number(limit.unwrap_or_default(), None),
         "at_most" => number(0, limit),
-        "range" | "number_to" | "time_to" => number(1, limit),
+        "range" | "time_to" => number(1, limit),
         "count" => number(1, Some(COUNT_MAX)),
         "workers" => number(1, Some(WORKERS_MAX)),
-        "number" => number(1, Some(u32::MAX.into())),
         "time" => number(1, Some(TIME_MS_MAX)),
-        "own" | "whole" | "one_in" | "pause" | "time_or_none" => number(0, None),
+        "own" | "whole" | "one_in" | "pause" => number(0, None),
         other => panic!("{other} has no words"),
     }
 }
@@ -209,7 +208,7 @@ fn page() -> String {
         // Writing to a string does not fail.
         let _ = write!(page, "\n## `{}`\n\n{about}\n\n", section.name);
         page.push_str("| key | type | default | unit | what for |\n|---|---|---|---|---|\n");
-        for key in section.keys {
+        for key in section.keys.iter().filter(|key| !key.is_fixed) {
             let (kind, default, about) = (type_of(key), default_of(&section, key), sentence(key.about));
             let _ =
                 writeln!(page, "| `{}` | {kind} | {default} | {} | {about} |", key.name, unit_of(key.name));
@@ -238,8 +237,10 @@ fn every_key_that_is_printed_is_explained() {
     let shown = printed.lines().filter(|line| !line.is_empty());
     let shown: Vec<_> = shown.map(|line| line.split(" = ").next().unwrap_or_default()).collect();
     let plain = sections.iter().filter(|section| !section.name.starts_with("[["));
-    let told =
-        plain.flat_map(|section| [section.name].into_iter().chain(section.keys.iter().map(|key| key.name)));
+    let told = plain.flat_map(|section| {
+        let keys = section.keys.iter().filter(|key| !key.is_fixed);
+        [section.name].into_iter().chain(keys.map(|key| key.name))
+    });
     assert_eq!(shown, told.collect::<Vec<_>>());
     for section in &sections {
         assert!(sentence(section.about).ends_with('.'), "{}", section.name);

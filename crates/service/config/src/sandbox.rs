@@ -10,10 +10,10 @@ section! {
     allow_degraded: list;
     /// Workers after which a zygote is replaced by one with another layout of its address space, which its
     /// workers have too. The old one's finish what they do; no call waits for it.
-    zygote_workers_max: positive = 10_000;
+    fixed zygote_workers_max: positive = 10_000;
     /// Time after which it is. While both are there the machine holds two, and three for the moment in which
     /// the next one starts.
-    zygote_age_ms_max as zygote_age_max: time = 3_600_000;
+    fixed zygote_age_ms_max as zygote_age_max: time = 3_600_000;
     /// Whether workers ask the kernel not to run loads ahead of stores (Spectre v4), where the machine offers
     /// it. It guards data of the worker's own tenant, and costs 12 % of the speed, up to 59 % in code with
     /// many loads and stores.

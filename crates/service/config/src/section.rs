@@ -1,7 +1,6 @@
 //! What a section of the configuration is made of: each key once, with its kind, its default and what it is
 //! for. From that come what is written, what is checked, and the page of the reference.
 
-pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const GIB: u64 = 1 << 30;
 
@@ -16,12 +15,14 @@ pub(crate) struct KeyText {
     pub(crate) name: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) limit: Option<u64>,
+    /// Whether it is no key.
+    pub(crate) is_fixed: bool,
     /// Lines of its comment.
     pub(crate) about: &'static [&'static str],
 }
 
 /// Makes a section of lines `KEY: KIND = DEFAULT;`, or `KEY as FIELD: KIND = DEFAULT;` where a number of
-/// milliseconds becomes a duration. A kind is a method of [`Checker`](crate::check::Checker) of that name;
+/// milliseconds becomes a duration. `fixed` makes a limit that no file sets: only tests have other values. A kind is a method of [`Checker`](crate::check::Checker) of that name;
 /// `kind!` has its types. Without a default a key is empty, zero or false.
 ///
 /// `"NAME": RawNAME` makes what is written, `=> NAME` what is checked too, with the fields in parentheses
@@ -35,12 +36,20 @@ macro_rules! section {
             [] $($keys)+);
     };
     (@keys $head:tt [$($done:tt)*] $(#[doc = $doc:literal])+
+        fixed $key:ident as $field:ident: $kind:ident = $default:expr; $($rest:tt)*) => {
+        section!(@keys $head [$($done)* { [$($doc)+] $key $field $kind [] [$default] [serde(skip)] }] $($rest)*);
+    };
+    (@keys $head:tt [$($done:tt)*] $(#[doc = $doc:literal])+
+        fixed $key:ident: $kind:ident = $default:expr; $($rest:tt)*) => {
+        section!(@keys $head [$($done)* { [$($doc)+] $key $key $kind [] [$default] [serde(skip)] }] $($rest)*);
+    };
+    (@keys $head:tt [$($done:tt)*] $(#[doc = $doc:literal])+
         $key:ident: $kind:ident $(($limit:expr))? $(= $default:expr)?; $($rest:tt)*) => {
-        section!(@keys $head [$($done)* { [$($doc)+] $key $key $kind [$($limit)?] [$($default)?] }] $($rest)*);
+        section!(@keys $head [$($done)* { [$($doc)+] $key $key $kind [$($limit)?] [$($default)?] [] }] $($rest)*);
     };
     (@keys $head:tt [$($done:tt)*] $(#[doc = $doc:literal])+
         $key:ident as $field:ident: $kind:ident $(($limit:expr))? $(= $default:expr)?; $($rest:tt)*) => {
-        section!(@keys $head [$($done)* { [$($doc)+] $key $field $kind [$($limit)?] [$($default)?] }] $($rest)*);
+        section!(@keys $head [$($done)* { [$($doc)+] $key $field $kind [$($limit)?] [$($default)?] [] }] $($rest)*);
     };
     (@keys { $about:tt $name:literal $raw:ident } [$($done:tt)*]) => {
         section!(@written $about $raw $($done)*);
@@ -50,12 +59,12 @@ macro_rules! section {
         section!(@checked $about $name $raw $checked [$($more)*] $($done)*);
     };
     (@written [$($about:literal)+] $raw:ident
-        $({ [$($doc:literal)+] $key:ident $field:ident $kind:ident [$($limit:expr)?] [$($default:expr)?] })+) => {
+        $({ [$($doc:literal)+] $key:ident $field:ident $kind:ident [$($limit:expr)?] [$($default:expr)?] [$($skip:meta)?] })+) => {
         $(#[doc = $about])+
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub(crate) struct $raw {
-            $($(#[doc = $doc])+ pub(crate) $key: $crate::section::kind!(written $kind),)+
+            $($(#[doc = $doc])+ $(#[$skip])? pub(crate) $key: $crate::section::kind!(written $kind),)+
         }
 
         impl Default for $raw {
@@ -71,13 +80,14 @@ macro_rules! section {
                 name: stringify!($key),
                 kind: stringify!($kind),
                 limit: $crate::section::limit!($($limit)?),
+                is_fixed: $crate::section::is_fixed!($($skip)?),
                 about: &[$($doc),+],
             }),+];
         }
     };
     (@checked [$($about:literal)+] $name:literal $raw:ident $checked:ident
         [$([$($more_doc:literal)+] $more:ident $more_type:ty)*]
-        $({ [$($doc:literal)+] $key:ident $field:ident $kind:ident [$($limit:expr)?] [$($default:expr)?] })+) => {
+        $({ [$($doc:literal)+] $key:ident $field:ident $kind:ident [$($limit:expr)?] [$($default:expr)?] [$($skip:meta)?] })+) => {
         $(#[doc = $about])+
         #[derive(Clone, Debug, PartialEq)]
         pub struct $checked {
@@ -112,6 +122,16 @@ macro_rules! limit {
     };
     ($limit:expr) => {
         Some($limit)
+    };
+}
+
+#[cfg(test)]
+macro_rules! is_fixed {
+    () => {
+        false
+    };
+    ($skip:meta) => {
+        true
     };
 }
 
@@ -152,18 +172,15 @@ macro_rules! kind {
     (written own) => { Option<u64> };
     (checked count) => { usize };
     (checked workers) => { usize };
-    (checked number) => { u32 };
-    (checked number_to) => { u32 };
     (checked one_in) => { Option<std::num::NonZeroU64> };
     (checked time) => { std::time::Duration };
     (checked time_to) => { std::time::Duration };
     (checked pause) => { std::time::Duration };
-    (checked time_or_none) => { Option<std::time::Duration> };
     // `whole`, `positive`, `range`, `at_least`, `at_most`, and what the others are written as.
     (written $kind:ident) => { u64 };
     (checked $kind:ident) => { u64 };
 }
 
-#[cfg(test)]
-pub(crate) use limit;
 pub(crate) use {default, kind, section};
+#[cfg(test)]
+pub(crate) use {is_fixed, limit};

@@ -1,9 +1,6 @@
 //! Section `[shared]`.
 
-use crate::{
-    check::Checker,
-    section::{MIB, section},
-};
+use crate::{check::Checker, section::section};
 
 section! {
 /// The object store that several servers share (compiler).
@@ -16,22 +13,6 @@ section! {
     url: text;
     /// How long a read may take. Beyond it what is asked for is compiled.
     get_ms_max as get_time_max: time = 1_000;
-    /// Reads at once; more are misses.
-    gets_max: count = 64;
-    /// Bytes of entries that reads under way may hold, all together; more wait.
-    get_bytes_max: count = 256 * MIB;
-    /// How long one attempt of a write may take.
-    put_ms_max as put_time_max: time = 30_000;
-    /// Writes at once.
-    puts_max: count = 4;
-    /// How long a write is tried again.
-    upload_ms_max as upload_time_max: time = 600_000;
-    /// Writes that wait; more are dropped.
-    queue_max: count = 4_096;
-    /// Their bytes.
-    queue_bytes_max: count = 256 * MIB;
-    /// Memory for entries used lately; 0 for none.
-    memory_bytes_max: whole = 64 * MIB;
 }
 }
 

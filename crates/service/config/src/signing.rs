@@ -16,8 +16,6 @@ section! {
     /// List of keys (`trusted.json` of that folder) whose native code a runner by itself takes; empty to take
     /// all that its compiler sends.
     trusted: file;
-    /// How long native code is taken after it was signed.
-    valid_days: range(DAYS_MAX) = 365;
 }
 }
 
@@ -30,11 +28,8 @@ section! {
 }
 }
 
-/// A day.
-const DAY: Duration = Duration::from_secs(24 * 3_600);
-
-/// Most days that native code may be taken.
-const DAYS_MAX: u64 = 36_500;
+/// How long native code is taken after it was signed: a year.
+const VALID: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// The folder within the store where keys once were.
 const KEYS: &str = "keys";
@@ -54,14 +49,13 @@ pub struct Signing {
 
 impl RawSigning {
     /// `store` is the folder of the store.
-    pub(crate) fn check(&self, store: &Path, checker: &mut Checker) -> Signing {
-        let days = checker.range("signing.valid_days", &self.valid_days, DAYS_MAX);
+    pub(crate) fn check(&self, store: &Path) -> Signing {
         let is_default = self.keys.is_empty();
         Signing {
             keys: if is_default { beside(store) } else { Path::new(&self.keys).into() },
             former_keys: is_default.then(|| store.join(KEYS)),
             trusted: (!self.trusted.is_empty()).then(|| PathBuf::from(&self.trusted)),
-            valid: DAY * u32::try_from(days.min(DAYS_MAX)).unwrap_or(1),
+            valid: VALID,
         }
     }
 }

@@ -16,12 +16,14 @@ section! {
     client_ca: file;
     /// PEM file with certificates that these authorities have revoked; empty for none.
     client_crl: file;
-    /// How long a handshake may take.
-    handshake_ms_max: time = 5_000;
-    /// Handshakes under way at once, half of them of one peer; further connections are closed.
-    handshakes_max: count = 256;
 }
 }
+
+/// Time that a handshake may take.
+const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Handshakes in progress at once.
+const HANDSHAKES_MAX: u64 = 256;
 
 /// How a listener speaks TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +61,6 @@ impl RawTls {
     /// None where the listener does not encrypt. That the files are there and fit is looked at when they are
     /// read.
     pub(crate) fn check(&self, checker: &mut Checker) -> Option<Tls> {
-        let handshake_time_max = checker.time("tls.handshake_ms_max", &self.handshake_ms_max);
-        checker.count("tls.handshakes_max", &self.handshakes_max);
         for (key, value, needs, needed) in [
             ("tls.certificate", &self.certificate, "tls.key", &self.key),
             ("tls.key", &self.key, "tls.certificate", &self.certificate),
@@ -76,8 +76,8 @@ impl RawTls {
             key: file(&self.key)?,
             client_ca: file(&self.client_ca),
             client_crl: file(&self.client_crl),
-            handshake_time_max,
-            handshakes_max: self.handshakes_max,
+            handshake_time_max: HANDSHAKE_TIME_MAX,
+            handshakes_max: HANDSHAKES_MAX,
         })
     }
 

@@ -9,10 +9,6 @@ section! {
     endpoint: text;
     /// Share of calls that are traced where the caller has not decided, 0.0 to 1.0.
     sample_ratio: share = 1.0;
-    /// Spans that wait for the collector; more are dropped.
-    queue_max: count = 2_048;
-    /// How long one export may take.
-    timeout_ms as timeout: time = 2_000;
 }
 }
 

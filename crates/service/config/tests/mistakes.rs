@@ -52,15 +52,12 @@ fn every_mistake_is_named() {
         sample_ratio = 1.5
         [profile_push]
         pyroscope_url = "pyroscope"
-        interval_ms = 0
         [sandbox]
         allow_degraded = ["landlock", "moat"]
-        zygote_workers_max = 0
         [compiler]
         wall_ms_max = 0
-        chunk_bytes_max = 1073741824
+        script_bytes_max = 100663296
         [runner]
-        max_cycles_default = 2000000000000
         compiler_url = "http://elsewhere:1"
     "#;
     let error = read(text).unwrap().check(Role::Both, &LAYERS).unwrap_err();
@@ -70,13 +67,10 @@ fn every_mistake_is_named() {
         "log.format",
         "trace.sample_ratio",
         "trace.endpoint",
-        "profile_push.interval_ms",
         "profile_push.pyroscope_url",
         "sandbox.allow_degraded",
-        "sandbox.zygote_workers_max",
         "compiler.wall_ms_max",
-        "runner.max_cycles_default",
-        "compiler.chunk_bytes_max",
+        "compiler.script_bytes_max",
         "runner.compiler_url",
     ];
     assert_eq!(keys(error), expected);
@@ -95,7 +89,14 @@ fn a_wrong_type_is_told_with_its_line() {
 }
 
 #[test]
-fn a_key_that_was_split_is_refused_with_its_successors() {
+fn a_key_that_left_is_refused_with_what_holds_instead() {
+    let error = read("[listen]\nkeepalive_timeout_ms = 1\n[runner]\nscript_bytes_max = 1\n").unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("listen.keepalive_timeout_ms: left in 0.1.0: fixed"), "{text}");
+    assert!(
+        text.contains("runner.script_bytes_max: left in 0.1.0: compiler.script_bytes_max holds"),
+        "{text}"
+    );
     let error = read("[sandbox]\nlimit_speculation = true\n").unwrap_err().to_string();
     assert!(error.contains("limit_store_bypass") && error.contains("limit_indirect_branches"), "{error}");
     let sandbox = checked("", Role::Both).unwrap().sandbox;
@@ -108,17 +109,17 @@ fn a_runner_alone_needs_a_compiler() {
 }
 
 #[test]
-fn too_small_messages_contradict_inline_scripts() {
-    let text = "[listen]\nmessage_bytes_max = 4194304\n";
-    assert_eq!(mistakes(text), ["listen.message_bytes_max"]);
+fn a_peer_may_send_the_longest_message() {
+    assert_eq!(mistakes("[listen]\nrequest_bytes_max = 33554432\n"), ["listen.request_bytes_max"]);
+    assert_eq!(mistakes("[compiler]\nscript_bytes_max = 67108864\n"), [""; 0]);
 }
 
 #[test]
-fn whoever_lowers_the_budget_is_told_of_all_that_is_too_large_then() {
+fn scripts_fit_into_the_store() {
     let file: ConfigFile = "[cache]\nbudget_bytes = 4194304\n".parse().unwrap();
     let Err(ConfigError::Mistakes(mistakes)) = file.check(Role::Both, &[]) else { panic!("a mistake") };
     let keys: Vec<_> = mistakes.iter().map(|mistake| mistake.key.as_str()).collect();
-    assert_eq!(keys, ["cache.entry_bytes_max", "compiler.script_bytes_max", "runner.script_bytes_max"]);
+    assert_eq!(keys, ["compiler.script_bytes_max"]);
     let is_named = |problem: &str| problem.contains("cache.budget_bytes (4194304)");
     assert!(mistakes.iter().all(|mistake| is_named(&mistake.problem)), "{mistakes:?}");
 }
@@ -148,7 +149,6 @@ fn halves_are_mistakes() {
     assert_eq!(mistakes("[tls]\ncertificate = \"c\""), ["tls.certificate"]);
     assert_eq!(mistakes("[tls]\nkey = \"k\""), ["tls.key"]);
     assert_eq!(mistakes("[tls]\nclient_ca = \"a\""), ["tls.client_ca"]);
-    assert_eq!(mistakes("[tls]\nhandshakes_max = 0"), ["tls.handshakes_max"]);
     let runner = "[runner]\ncompiler_url = \"https://c:1\"\ncompiler_certificate = \"c\"";
     assert_eq!(mistakes_of(runner, Role::Runner), ["runner.compiler_key"]);
     let plain = "[runner]\ncompiler_url = \"http://c:1\"\ncompiler_ca = \"c\"";
@@ -210,7 +210,7 @@ fn the_url_of_a_shared_tier_says_which_store_it_is() {
     for url in ["bucket", "s3://", "file://folder", "http://host/bucket"] {
         assert_eq!(shared(&format!("url = \"{url}\"")).unwrap_err(), ["shared.url"], "{url}");
     }
-    assert_eq!(shared("gets_max = 0\nget_ms_max = 0").unwrap_err(), ["shared.get_ms_max", "shared.gets_max"]);
+    assert_eq!(shared("get_ms_max = 0").unwrap_err(), ["shared.get_ms_max"]);
 }
 
 #[test]

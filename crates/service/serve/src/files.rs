@@ -18,7 +18,7 @@ const FILES_PER_WORKER: u64 = 4;
 #[derive(Debug, thiserror::Error)]
 #[error(
     "this process may have {allowed} files open (RLIMIT_NOFILE), and its configuration can need {needed}: raise the limit, or lower \
-     listen.connections_max, listen.calls_max, runner.ready_entries_max or runner.hot_cells_entries_max"
+     listen.calls_max, runner.ready_bytes_max or runner.hot_cells_bytes_max"
 )]
 pub struct TooFewFiles {
     allowed: u64,
@@ -48,7 +48,7 @@ pub(crate) fn allow_files(config: &Config) -> Result<(), TooFewFiles> {
 fn files_of(config: &Config) -> u64 {
     let runner = &config.runner;
     let partial = if config.role == Role::Runner { 0 } else { config.compiler.partial_uploads_max as u64 };
-    let kept = runner.ready_entries_max.saturating_add(runner.hot_cells_entries_max);
+    let kept = runner.ready_entries_max().saturating_add(runner.hot_cells_entries_max());
     let compile_workers = config.compiler.workers_max as u64;
     let run_workers = runner.workers_max as u64 + runner.idle_workers_max;
     let (workers, ready) = match config.role {
@@ -58,7 +58,7 @@ fn files_of(config: &Config) -> u64 {
     };
     let calls = (config.listen.calls_max as u64).saturating_mul(FILES_PER_CALL);
     let listeners = 1 + u64::from(config.listen.web.is_some());
-    (config.listen.connections_max as u64)
+    (config.listen.connections_max() as u64)
         .saturating_mul(listeners)
         .saturating_add(calls)
         .saturating_add(workers.saturating_mul(FILES_PER_WORKER))
@@ -78,18 +78,18 @@ mod tests {
             let file: ConfigFile = text.parse().unwrap();
             files_of(&file.check(Role::Both, &[]).unwrap())
         };
-        let with = files("[listen]\nconnections_max = 700\n[web]\naddress = \"127.0.0.1:0\"");
-        assert_eq!(with - files("[listen]\nconnections_max = 700"), 700);
+        let with = files("[listen]\ncalls_max = 700\n[web]\naddress = \"127.0.0.1:0\"");
+        assert_eq!(with - files("[listen]\ncalls_max = 700"), 700);
     }
 
     #[test]
     fn what_no_process_may_open_is_told_with_both_numbers() {
         let mut config = ConfigFile::default().check(Role::Both, &[]).unwrap();
-        assert!(files_of(&config) > (config.listen.connections_max + config.listen.calls_max) as u64);
-        config.listen.connections_max = usize::MAX / 2;
+        assert!(files_of(&config) > 2 * config.listen.calls_max as u64);
+        config.listen.calls_max = usize::MAX / 2;
         if getrlimit(Resource::Nofile).maximum.is_some() {
             let text = allow_files(&config).unwrap_err().to_string();
-            assert!(text.contains("listen.connections_max") && text.contains("RLIMIT_NOFILE"), "{text}");
+            assert!(text.contains("listen.calls_max") && text.contains("RLIMIT_NOFILE"), "{text}");
         }
     }
 }

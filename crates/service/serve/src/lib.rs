@@ -27,6 +27,7 @@ mod jwt;
 mod key_set;
 mod last_errors;
 mod layers;
+mod limits;
 mod listener;
 mod log_rate;
 mod log_writer;

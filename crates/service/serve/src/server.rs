@@ -187,12 +187,10 @@ impl Server {
             app.services.iter().fold(builder, |builder, &service| builder.with_service_name(service))
         };
         let mut routes = app.routes.add_service(health_service);
-        if listen.reflection {
-            let v1 = builder().with_service_name("grpc.reflection.v1.ServerReflection").build_v1()?;
-            let v1alpha =
-                builder().with_service_name("grpc.reflection.v1alpha.ServerReflection").build_v1alpha()?;
-            routes = routes.add_service(v1).add_service(v1alpha);
-        }
+        let v1 = builder().with_service_name("grpc.reflection.v1.ServerReflection").build_v1()?;
+        let v1alpha =
+            builder().with_service_name("grpc.reflection.v1alpha.ServerReflection").build_v1alpha()?;
+        routes = routes.add_service(v1).add_service(v1alpha);
         if let Some(section) = callers.usage {
             layers.usage().watch(section.flush);
         }
@@ -277,7 +275,7 @@ impl Server {
         let listen = self.listen;
         let (close, closing) = watch::channel(false);
         let connections = |listener| {
-            let most = (listen.connections_max, listen.connections_per_peer_max);
+            let most = (listen.connections_max(), listen.connections_per_peer_max());
             Arc::new(Connections::new(listener, most.0, most.1, &self.metrics))
         };
         let service = self.layers.around(self.routes.prepare());

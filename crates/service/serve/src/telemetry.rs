@@ -33,6 +33,7 @@ use tracing_subscriber::{
 
 use crate::{
     last_errors::LastErrors,
+    limits::{LOG_LINES_PER_SECOND, SPAN_EXPORT_TIME_MAX, SPANS_WAITING_MAX},
     log_rate::LogRate,
     log_writer::{self, LogWriter},
 };
@@ -164,7 +165,7 @@ where
     let filter = EnvFilter::try_new(&log.filter)
         .map_err(|source| TelemetryError::Filter { filter: log.filter.clone(), source })?;
     let (filter, handle) = tracing_subscriber::reload::Layer::new(filter);
-    let filter = filter.and(LogRate::new(log.lines_per_second));
+    let filter = filter.and(LogRate::new(LOG_LINES_PER_SECOND));
     let writer = LogWriter::start(log.json).map_err(TelemetryError::Thread)?;
     let layer = tracing_subscriber::fmt::layer().with_ansi(LogWriter::is_terminal()).with_writer(writer);
     let layer = if log.json {
@@ -185,11 +186,11 @@ fn provider(trace: &Trace, service: &'static str) -> Result<SdkTracerProvider, T
     let exporter = SpanExporter::builder()
         .with_tonic()
         .with_endpoint(trace.endpoint.as_str())
-        .with_timeout(trace.timeout)
+        .with_timeout(SPAN_EXPORT_TIME_MAX)
         .build()
         .map_err(|source| TelemetryError::Exporter { endpoint: trace.endpoint.clone(), source })?;
     // The queue is bounded and the calls never wait for it: a dead collector costs spans and nothing else.
-    let batch = BatchConfigBuilder::default().with_max_queue_size(trace.queue_max).build();
+    let batch = BatchConfigBuilder::default().with_max_queue_size(SPANS_WAITING_MAX).build();
     Ok(SdkTracerProvider::builder()
         .with_span_processor(BatchSpanProcessor::builder(exporter).with_batch_config(batch).build())
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(trace.sample_ratio))))
@@ -310,7 +311,7 @@ mod tests {
 
     #[test]
     fn what_nobody_reads_is_not_made() {
-        let log = Log { json: true, filter: "info".to_owned(), lines_per_second: 100 };
+        let log = Log { json: true, filter: "info".to_owned() };
         let (layer, _) = log_layer(&log).unwrap();
         let subscriber = tracing_subscriber::registry().with(last_errors_layer()).with(layer);
         tracing::subscriber::with_default(subscriber, || {

@@ -27,6 +27,7 @@ use tower::Service;
 use crate::{
     connections::{Closed, Connections, Link, Place},
     handshake::Door,
+    limits::{CONNECTION_AGE_GRACE, CONNECTION_AGE_MAX, HEADER_BYTES_MAX, PENDING_RESETS_MAX},
     listener::{Connection, accept},
     unread::Unread,
 };
@@ -43,8 +44,8 @@ const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 /// window: a smaller one ends sessions whose inputs come all at once.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
-/// Bytes of a connection of HTTP/1.1 that are read ahead: its library's least.
-const HTTP1_BUFFER_BYTES: usize = 8 << 10;
+/// Bytes of a connection of HTTP/1.1 that are read ahead: the library reads whole heads, and 8 KiB at least.
+const HTTP1_BUFFER_BYTES: usize = HEADER_BYTES_MAX as usize;
 
 /// What a listener speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,11 +160,11 @@ pub(crate) fn builder_of(listen: &Listen) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
-        .max_concurrent_streams(listen.streams_per_connection_max)
+        .max_concurrent_streams(listen.streams_per_connection_max())
         .keep_alive_interval(Some(listen.keepalive_interval))
         .keep_alive_timeout(listen.keepalive_timeout)
-        .max_pending_accept_reset_streams(Some(listen.pending_resets_max))
-        .max_header_list_size(listen.header_bytes_max)
+        .max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
+        .max_header_list_size(HEADER_BYTES_MAX)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     builder
@@ -176,15 +177,15 @@ fn web_builder_of(listen: &Listen) -> auto::Builder<TokioExecutor> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(listen.keepalive_timeout)
-        .max_buf_size(usize::try_from(listen.header_bytes_max).unwrap_or(usize::MAX).max(HTTP1_BUFFER_BYTES));
+        .max_buf_size(HTTP1_BUFFER_BYTES);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(listen.streams_per_connection_max)
+        .max_concurrent_streams(listen.streams_per_connection_max())
         .keep_alive_interval(Some(listen.keepalive_interval))
         .keep_alive_timeout(listen.keepalive_timeout)
-        .max_pending_accept_reset_streams(Some(listen.pending_resets_max))
-        .max_header_list_size(listen.header_bytes_max)
+        .max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
+        .max_header_list_size(HEADER_BYTES_MAX)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     builder
@@ -198,7 +199,7 @@ async fn keep(
     mut closing: watch::Receiver<bool>,
 ) {
     let mut connection = std::pin::pin!(connection);
-    let old_at = Instant::now() + jittered(listen.connection_age_max);
+    let old_at = Instant::now() + jittered(CONNECTION_AGE_MAX);
     let mut is_stopping = false;
     let (why, until) = loop {
         let idle_since = place.link.idle_since().map(Instant::from_std);
@@ -209,7 +210,7 @@ async fn keep(
             () = sleep_until(next) => {
                 let now = Instant::now();
                 if now >= old_at {
-                    break (Closed::Age, now + listen.connection_age_grace);
+                    break (Closed::Age, now + CONNECTION_AGE_GRACE);
                 }
                 // As it is now: there may have been calls since it was looked at.
                 if place.link.is_idle_for(listen.connection_idle_max) {

@@ -15,6 +15,7 @@ use crate::{
     diagnosis::Diagnosed,
     ended::Ended,
     execute::batch::{BatchExecution, Context, Input},
+    limits::{BATCH_RUNS_MAX, REQUEST_ID_BYTES_MAX},
     tenant::Tenant,
 };
 
@@ -24,18 +25,18 @@ pub(crate) fn batch_order(
     limits: &RunnerSection,
 ) -> Result<(Context, Vec<Input>), Fault> {
     let mut wrong = Violations::default();
-    wrong.at_most("inputs", request.inputs.len() as u64, limits.batch_runs_max, " inputs");
+    wrong.at_most("inputs", request.inputs.len() as u64, BATCH_RUNS_MAX, " inputs");
     if request.inputs.is_empty() {
         wrong.note("inputs", "must have at least one");
     }
     // Once is enough: there may be thousands.
     let is_too_long = |input: &&v1::Input| {
         let mut wrong = Violations::default();
-        check_args(&input.args, limits, &mut wrong);
+        check_args(&input.args, &mut wrong);
         !wrong.0.is_empty()
     };
     if let Some(input) = request.inputs.iter().find(is_too_long) {
-        check_args(&input.args, limits, &mut wrong);
+        check_args(&input.args, &mut wrong);
     }
     let context =
         context((request.script, request.limits, request.tier, &request.request_id), limits, wrong)?;
@@ -59,7 +60,7 @@ fn context(
     let source = source.unwrap_or_default();
     let options = options(source.options.unwrap_or_default(), &mut wrong);
     let run = run_limits(asked.unwrap_or_default(), limits, &mut wrong);
-    wrong.at_most("request_id", request_id.len() as u64, limits.request_id_bytes_max, " bytes");
+    wrong.at_most("request_id", request_id.len() as u64, REQUEST_ID_BYTES_MAX, " bytes");
     let script = script(source.source, limits, &mut wrong)?;
     let ((script, options), tier) = wrong.unless_any(script.zip(options).zip(tier))?;
     Ok(Context {
@@ -76,10 +77,7 @@ fn context(
 }
 
 /// An input of a session with the caller's number, or everything that is wrong with it.
-pub(crate) fn session_input(
-    request: v1::ExecuteSessionRequest,
-    limits: &RunnerSection,
-) -> Result<(u64, Input), Fault> {
+pub(crate) fn session_input(request: v1::ExecuteSessionRequest) -> Result<(u64, Input), Fault> {
     let mut wrong = Violations::default();
     let given = match request.message {
         Some(v1::execute_session_request::Message::Input(given)) => Some(given),
@@ -93,7 +91,7 @@ pub(crate) fn session_input(
         }
     };
     let args = given.as_ref().and_then(|given| given.input.as_ref()).map_or(&[][..], |input| &input.args);
-    check_args(args, limits, &mut wrong);
+    check_args(args, &mut wrong);
     let given = wrong.unless_any(given)?;
     Ok((given.id, input(given.input.unwrap_or_default())))
 }
@@ -220,11 +218,10 @@ mod tests {
 
     #[test]
     fn a_session_starts_once() {
-        let limits = RunnerSection::default();
         let start = v1::execute_session_request::Message::Start(v1::SessionStart::default());
-        let wrong = session_input(v1::ExecuteSessionRequest { message: Some(start) }, &limits);
+        let wrong = session_input(v1::ExecuteSessionRequest { message: Some(start) });
         assert_eq!(fields(wrong.unwrap_err()), ["start"]);
-        let wrong = session_input(v1::ExecuteSessionRequest { message: None }, &limits);
+        let wrong = session_input(v1::ExecuteSessionRequest { message: None });
         assert_eq!(fields(wrong.unwrap_err()), ["message"]);
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     diagnosis::Budget,
     ended::Ended,
     grpc::status::transaction_fault,
+    limits::REQUEST_ID_BYTES_MAX,
     tenant::Tenant,
     verify::{
         Verification,
@@ -40,7 +41,7 @@ pub(crate) fn verify_order(
     let environment = environment(request.rules, &mut wrong);
     let group = request.group.map(|group| self::group(group, &mut wrong));
     let run = run_limits(request.limits.unwrap_or_default(), limits, &mut wrong);
-    wrong.at_most("request_id", request.request_id.len() as u64, limits.request_id_bytes_max, " bytes");
+    wrong.at_most("request_id", request.request_id.len() as u64, REQUEST_ID_BYTES_MAX, " bytes");
     if request.transaction.is_none() {
         wrong.note("transaction", "is needed: mock_json, fields or bare");
     }

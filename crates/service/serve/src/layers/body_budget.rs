@@ -15,6 +15,7 @@ use crate::{
     answer::metered,
     body::{BytesSlot, MeteredBody, RequestBytes, Terms, no_room},
     budget::Budget,
+    limits::MESSAGE_TIME_MAX,
     metrics::{Metrics, set_gauge},
     peer::Peer,
 };
@@ -30,12 +31,12 @@ pub(crate) struct BodyBudget {
 impl BodyBudget {
     /// With the limits of `listen`.
     pub(crate) fn new(listen: &Listen, metrics: &Metrics) -> Self {
-        let bytes = Arc::new(Budget::new(listen.request_bytes_max, listen.request_bytes_per_peer_max));
+        let bytes = Arc::new(Budget::new(listen.request_bytes_max, listen.request_bytes_per_peer_max()));
         let gauge =
             metrics.gauge("antares_request_bytes", "Bytes of requests in progress and of answers not taken.");
         let watched = bytes.clone();
         metrics.before_scrape(move || set_gauge(&gauge, watched.total()));
-        Self { bytes, message_bytes_max: listen.message_bytes_max, message_time_max: listen.request_time_max }
+        Self { bytes, message_bytes_max: listen.message_bytes_max, message_time_max: MESSAGE_TIME_MAX }
     }
 
     /// What the request of a call may be.

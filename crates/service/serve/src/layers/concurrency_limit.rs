@@ -87,8 +87,8 @@ impl ConcurrencyLimit {
             refused.with_label_values(&[scope.name()]);
         }
         Self {
-            calls: Arc::new(Budget::new(listen.calls_max as u64, listen.calls_per_peer_max as u64)),
-            tenants: Arc::new(Budget::new(u64::MAX, listen.calls_per_tenant_max as u64)),
+            calls: Arc::new(Budget::new(listen.calls_max as u64, listen.calls_per_peer_max() as u64)),
+            tenants: Arc::new(Budget::new(u64::MAX, listen.calls_per_tenant_max() as u64)),
             exempt: Arc::new(Budget::new(EXEMPT_CALLS_MAX, EXEMPT_CALLS_PER_PEER_MAX)),
             refused,
         }
@@ -149,19 +149,19 @@ mod tests {
     #[test]
     fn one_peer_and_one_tenant_leave_room_for_others() {
         let listen = ConfigFile::default().check(Role::Both, &[]).unwrap().listen;
-        let listen = Listen { calls_max: 32, calls_per_peer_max: 16, calls_per_tenant_max: 10, ..listen };
+        let listen = Listen { calls_max: 32, ..listen };
         let admission = ConcurrencyLimit::new(&listen, &Metrics::new());
         let peer = |number| Peer::from(SocketAddr::from(([127, 0, 0, number], 1)));
         let headers =
             |tenant: &'static str| HeaderMap::from_iter([(TENANT.parse().unwrap(), tenant.parse().unwrap())]);
         let take = |number, tenant, exempt| admission.admit(peer(number), &headers(tenant), exempt);
-        let mut held: Vec<_> = (0..10).map(|_| take(1, "a", false).unwrap()).collect();
+        // Of 32 places half are a tenant's of a peer, three quarters a peer's; the last four are for small peers.
+        let mut held: Vec<_> = (0..16).map(|_| take(1, "a", false).unwrap()).collect();
         assert_eq!(take(1, "a", false).unwrap_err(), Refused::Tenant);
-        held.extend((0..6).map(|_| take(1, "b", false).unwrap()));
+        held.extend((0..8).map(|_| take(1, "b", false).unwrap()));
         assert_eq!(take(1, "c", false).unwrap_err(), Refused::Peer);
         // The same name of another peer is another tenant.
-        held.extend((0..10).map(|_| take(2, "a", false).unwrap()));
-        held.extend((0..2).map(|_| take(2, "b", false).unwrap()));
+        held.extend((0..4).map(|_| take(2, "a", false).unwrap()));
         assert_eq!(take(2, "b", false).unwrap_err(), Refused::Server);
         held.push(take(3, "a", false).unwrap());
         // Health checks do not count.
