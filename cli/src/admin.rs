@@ -12,7 +12,7 @@ use crate::{
     remote::{Server, call},
 };
 
-/// Words of `antares admin`.
+/// Arguments of `antares admin`.
 #[derive(Debug, Args)]
 pub(crate) struct AdminArgs {
     /// What to do.
@@ -23,21 +23,21 @@ pub(crate) struct AdminArgs {
 /// What to do to a process.
 #[derive(Debug, Subcommand)]
 enum AdminCommand {
-    /// End the process as SIGTERM does: calls in progress may end
+    /// Stop as on SIGTERM: calls in progress finish
     Drain {
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Revoke a key that signs native code, a shared object, or all native code of a script
+    /// Revoke a signing key, a shared object, or all native code of a script
     Revoke {
-        /// Id or SHA-256
+        /// Key id or SHA-256
         name: String,
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Change what is logged until the process ends; prints the filter that was in force
+    /// Change the log filter until the process ends; prints the previous one
     LogFilter {
-        /// Such as info, or info,antares_pool=debug
+        /// A filter such as info, or info,antares_pool=debug
         filter: String,
         #[command(flatten)]
         server: ServerArgs,

@@ -1,4 +1,4 @@
-//! The words of the command line. `docs/cli.md` is their contract: forms and meanings only grow.
+//! The arguments of the command line. `docs/cli.md` is the contract: options and meanings only grow.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -64,20 +64,20 @@ mod snapshot;
 pub(crate) mod verdict;
 mod verify;
 
-/// Compile CKB-VM scripts ahead of time and run them behind a fence.
+/// Compile CKB-VM scripts ahead of time and run them in a sandbox.
 #[derive(Debug, Parser)]
 #[command(name = "antares", version, long_version = version::long(), arg_required_else_help = true)]
 pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-    /// Whether reports for people have colour
+    /// Colour of reports
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
     pub color: ColorChoice,
 }
 
 impl Cli {
-    /// The words of this process.
+    /// Arguments of this process.
     pub(crate) fn of_process() -> Self {
         // The list of commands is for those who have not named one yet.
         let first = std::env::args_os().nth(1).filter(|word| !word.as_encoded_bytes().starts_with(b"-"));
@@ -95,86 +95,79 @@ pub(crate) enum Command {
     /// Serve the compiler and the runner over gRPC
     #[cfg(feature = "server")]
     Serve(antares_serve::Options),
-    /// Run a script and report how it ended
+    /// Run a script
     ///
-    /// Exit status: 0 the script exited 0; 1 it exited otherwise or ended in an error; 2 wrong usage or
-    /// unreadable input; 3 Antares failed.
+    /// Exit status: 0 the script exited with 0; 1 it did not; 2 invalid usage or input; 3 Antares failed.
     Run(RunArgs),
-    /// Run the scripts of a transaction and report whether they accept it
+    /// Verify a transaction: run all its scripts
     ///
-    /// Exit status: 0 all scripts accept it; 1 one does not, or a limit was passed; 2 wrong usage, or the
-    /// transaction is unreadable, malformed or incomplete; 3 Antares failed.
+    /// Exit status: 0 all scripts accept; 1 one does not, or a limit was exceeded; 2 invalid usage or input;
+    /// 3 Antares failed.
     Verify(VerifyArgs),
-    /// Write a transaction of a CKB node's chain with all that its scripts may look at
+    /// Fetch a transaction and all that its scripts can read from a CKB node
     ///
-    /// Exit status: 0 it was written; 2 wrong usage, or the node does not know the transaction or a cell of
-    /// it; 3 the node cannot be asked, or gives something else than it was asked for.
+    /// Exit status: 0 written; 2 invalid usage, or the node does not know the transaction or one of its
+    /// cells; 3 the node cannot be reached or returned wrong data.
     #[cfg(feature = "server")]
     Dump(DumpArgs),
-    /// Verify all scripts of blocks of a CKB node's chain, and compare cycles and verdicts
+    /// Verify the blocks of a CKB node's chain, and compare cycles and verdicts
     ///
-    /// Exit status: 0 all are the node's; 1 one is not; 2 wrong usage; 3 the node cannot be asked, or gives
-    /// something else than it was asked for, or Antares failed.
+    /// Exit status: 0 no differences; 1 differences; 2 invalid usage; 3 the node or Antares failed.
     #[cfg(feature = "server")]
     Replay(ReplayArgs),
-    /// Run a script, or the scripts of a transaction, and tell where the cycles went
+    /// Show where the cycles of a script or a transaction go
     ///
-    /// Exit status: 0 the profile was made, however the script ended; 1 a diff found more cycles than
-    /// allowed; 2 wrong usage or unreadable input; 3 Antares failed.
+    /// Exit status: 0 profiled, however the script ended; 1 a diff exceeds --fail-over; 2 invalid usage or
+    /// input; 3 Antares failed.
     #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
     Profile(ProfileArgs),
-    /// Profile a script or a transaction, and tell what could take fewer cycles
+    /// Suggest changes that cost fewer cycles
     Insights(InsightsArgs),
-    /// Debug a script, or a script of a transaction, with gdb: forwards and backwards
+    /// Debug a script or a transaction with gdb, forwards and backwards
     ///
-    /// Exit status: 0 gdb was served and has left; 2 wrong usage or unreadable input; 3 Antares failed. With
-    /// --gdb: gdb's.
+    /// Exit status: 0 gdb disconnected; 2 invalid usage or input; 3 Antares failed. With --gdb, that of gdb.
     Debug(DebugArgs),
-    /// Do what the program ckb-debugger does: the same options, output and exit statuses
+    /// Run as the program ckb-debugger: same options, output and exit statuses
     #[command(disable_help_flag = true)]
     Debugger {
-        /// The words of ckb-debugger
+        /// Arguments of ckb-debugger
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Keep cycles, endings and sizes of a folder of scripts and transactions in a file, and tell what has
-    /// changed
+    /// Record cycles, outcomes and sizes of a folder in a file, and report changes
     ///
-    /// Exit status: 0 the file was written, or nothing has changed; 1 something has; 2 wrong usage or
-    /// unreadable input; 3 Antares failed.
+    /// Exit status: 0 written, or no changes; 1 changes; 2 invalid usage or input; 3 Antares failed.
     Snapshot(SnapshotArgs),
-    /// Run scripts and transactions, and tell which lines, functions and branches of their sources ran
+    /// Report the lines, functions and branches that scripts and transactions run
     ///
-    /// Exit status: 0 everything was run, however it ended; 1 fewer lines ran than --fail-under asks for;
-    /// 2 wrong usage, unreadable input, or no lines; 3 Antares failed.
+    /// Exit status: 0 all ran, however they ended; 1 below --fail-under; 2 invalid usage or input, or no
+    /// lines; 3 Antares failed.
     Coverage(CoverageArgs),
-    /// Run a script or a transaction again and again with other bytes in its fields, and keep what goes wrong
+    /// Fuzz the fields of a transaction, and keep what violates an invariant
     ///
-    /// Exit status: 0 nothing was found; 1 something was; 2 wrong usage or unreadable input, or the
-    /// transaction is a finding to begin with; 3 Antares failed.
+    /// Exit status: 0 no findings; 1 findings; 2 invalid usage or input, or the initial transaction is a
+    /// finding; 3 Antares failed.
     Fuzz(FuzzArgs),
-    /// Rewrite a script so that it costs fewer cycles, with a proof of each change
+    /// Rewrite a script to cost fewer cycles, with a proof of each change
     ///
-    /// Exit status: 0 the script was written; 2 wrong usage, unreadable input, or no solver; 3 Antares
-    /// failed.
+    /// Exit status: 0 written; 2 invalid usage or input, or no solver; 3 Antares failed.
     Optimise(OptimiseArgs),
-    /// Tell what takes the bytes of a script, and write it in fewer
+    /// Report what takes the bytes of a script, and shrink it
     Size(SizeArgs),
     /// Compile a script to a shared object
     Compile(CompileArgs),
-    /// Show what the compiler makes of a script, stage by stage
+    /// Print a stage of the compiler's output
     Explain(ExplainArgs),
-    /// Tell which layers of the fence this machine can put around workers
+    /// Check which sandbox layers this machine supports
     ///
-    /// Exit status: 0 all required layers stand; 1 one is missing; 2 the configuration is of no use; 3 a
-    /// worker could not be started at all.
+    /// Exit status: 0 all required layers work; 1 one does not; 2 invalid configuration; 3 no worker starts.
     Doctor(DoctorArgs),
-    /// Print a shell's completions of this command
+    /// Print shell completions
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Write manual pages of all commands
+    /// Write the manual pages
     Man {
         /// Where to
         folder: PathBuf,
@@ -182,58 +175,58 @@ pub(crate) enum Command {
     /// Store scripts on a server
     #[cfg(feature = "server")]
     Upload(UploadArgs),
-    /// List what a server has run lately, or what it stores
+    /// List what a server ran, or what it stores
     #[cfg(feature = "server")]
     Ls(ListArgs),
-    /// Remove scripts and what was compiled of them from a server's store
+    /// Remove scripts and their native code from a server
     ///
-    /// Like pin and unpin: for operators: whoever has the role admin, or opens the server's admin.socket.
-    /// Exit status: 0 all were there; 1 one was not; 3 the server cannot be asked, or refuses.
+    /// For operators, as are pin and unpin: the role admin or the server's admin.socket. Exit status: 0 all
+    /// were there; 1 one was not; 3 the server failed or refused.
     #[cfg(feature = "server")]
     Rm(KeptArgs),
-    /// Keep scripts from eviction from a server's store
+    /// Protect scripts from eviction
     #[cfg(feature = "server")]
     Pin(KeptArgs),
-    /// Let pinned scripts go
+    /// Remove the protection
     #[cfg(feature = "server")]
     Unpin(KeptArgs),
-    /// Tell what a server knows of a script
+    /// Show what a server knows of a script
     ///
-    /// Exit status: 0 it is stored there; 1 it is not; 3 the server cannot be asked.
+    /// Exit status: 0 stored; 1 not stored; 3 the server failed.
     #[cfg(feature = "server")]
     Stat(StatArgs),
-    /// Tell whether a server and its services serve
+    /// Show whether the services of a server are serving
     ///
-    /// Exit status: 0 all of them do; 1 one does not; 3 the server cannot be asked.
+    /// Exit status: 0 all serve; 1 one does not; 3 the server failed.
     #[cfg(feature = "server")]
     Health(HealthArgs),
-    /// Tell versions, limits and the fence of a server
+    /// Show versions, limits and sandbox of a server
     #[cfg(feature = "server")]
     Capabilities(ServerArgs),
-    /// Tell which functions cost most on a server
+    /// Show the functions that cost most on a server
     #[cfg(feature = "server")]
     Top(TopArgs),
-    /// End a server, revoke what it signed, change what it logs
+    /// Drain a server, revoke signatures, change the log filter
     ///
     /// For operators, as rm.
     #[cfg(feature = "server")]
     Admin(crate::admin::AdminArgs),
-    /// Have a server compile scripts before somebody needs them
+    /// Compile scripts on a server before they are needed
     ///
-    /// Exit status: 0 all are compiled; 1 one cannot be, or is not stored there; 2 wrong usage or unreadable
-    /// input; 3 the server cannot be asked.
+    /// Exit status: 0 all compiled; 1 one did not compile or is not stored; 2 invalid usage or input; 3 the
+    /// server failed.
     #[cfg(feature = "server")]
     Warm(crate::warm::WarmArgs),
     /// What tenants used of servers, added up: calls, runs, cycles, compiles, bytes
     #[cfg(feature = "server")]
     Usage(crate::usage::UsageArgs),
-    /// Look at the tier that servers share, and clean it
+    /// List, fetch, warm and clean the shared tier
     ///
-    /// Exit status: 0 it was done; 1 an entry is not there, or a script cannot be compiled; 2 wrong usage; 3
-    /// the tier or the server cannot be asked.
+    /// Exit status: 0 done; 1 an entry is missing, or a script does not compile; 2 invalid usage or input; 3
+    /// the server failed.
     #[cfg(feature = "server")]
     Cache(crate::bucket::CacheArgs),
-    /// Make, list, change and revoke the keys that sign native code
+    /// Manage the keys that sign native code
     #[cfg(feature = "server")]
     Keys(crate::keys::KeysArgs),
     /// Check what a server has signed about a transaction
@@ -252,7 +245,7 @@ pub(crate) enum Command {
 /// Which script, and how its bytes are to be understood.
 #[derive(Debug, Args)]
 pub(crate) struct ScriptArgs {
-    /// The script: a RISC-V RV64 ELF file, or - for standard input
+    /// The script: a RISC-V ELF file, or - for standard input
     pub elf: PathBuf,
     /// How to understand it.
     #[command(flatten)]
@@ -265,7 +258,7 @@ pub(crate) struct MachineArgs {
     /// VM version
     #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
     pub vm_version: u32,
-    /// Instruction set [default: what the VM version implies]
+    /// Instruction set [default: implied by the VM version]
     #[arg(long, value_name = "imc[+b][+mop][+a]")]
     pub isa: Option<Isa>,
 }
@@ -278,54 +271,53 @@ impl MachineArgs {
     }
 }
 
-/// Words of `antares run`.
+/// Arguments of `antares run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The script.
     #[command(flatten)]
     pub script: ScriptArgs,
-    /// Cycle limit, syscalls included, such as 70000000 or 70M [default: 3500000000, with --server the
-    /// server's]
+    /// Cycle limit, such as 70000000 or 70M [default: 3500000000; with --server, the server's]
     #[arg(long, value_name = "N", value_parser = number)]
     pub max_cycles: Option<u64>,
-    /// End with status 1 if the run takes other than so many cycles
+    /// Exit with 1 if the run takes another number of cycles
     #[arg(long, value_name = "N", value_parser = number)]
     pub expect_cycles: Option<u64>,
-    /// Which tiers may run the script
+    /// Tiers that may run the script
     #[arg(long, value_parser = tiers(), default_value_t)]
     pub tier: Tier,
     #[command(flatten)]
     pub code: CodeArgs,
-    /// Wall time of the run, milliseconds, without the compile [default: 60000, with --server the server's]
+    /// Wall time in milliseconds, without compiles [default: 60000; with --server, the server's]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
     pub deadline_ms: Option<u64>,
-    /// Run on this server instead of on this machine, for example http://127.0.0.1:50051
+    /// Run on this server [default: ANTARES_SERVER, else this machine]
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
     #[command(flatten)]
     pub credentials: CredentialArgs,
-    /// With --server: have it run again in the interpreter, by another worker, and compared
+    /// With --server: repeat the run in the interpreter and compare
     #[arg(long)]
     pub recheck: bool,
     #[command(flatten)]
     pub lock: LockArgs,
     #[command(flatten)]
     pub diagnosis: DiagnosisArgs,
-    /// Print one JSON object instead of text
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Arguments of the script, as it sees them
+    /// Arguments of the script
     #[arg(last = true, value_name = "ARG")]
     pub args: Vec<OsString>,
 }
 
-/// Words of `antares compile`.
+/// Arguments of `antares compile`.
 #[derive(Debug, Args)]
 pub(crate) struct CompileArgs {
     /// The script.
     #[command(flatten)]
     pub script: ScriptArgs,
-    /// Where to write the shared object, - for standard output [default: the script's file name with .so]
+    /// Output file, - for standard output [default: the script's file name with .so]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -334,9 +326,9 @@ pub(crate) struct CompileArgs {
 fn tiers() -> impl TypedValueParser<Value = Tier> {
     let names = Tier::ALL.map(|tier| {
         PossibleValue::new(tier.name()).help(match tier {
-            Tier::Auto => "Native code where there is some, the interpreter for the rest",
-            Tier::Native => "Compile first, and fail if that fails",
-            Tier::Interpreter => "The interpreter alone; never compiles",
+            Tier::Auto => "Native code where possible, the interpreter for the rest",
+            Tier::Native => "Compile first, and fail if the compile fails",
+            Tier::Interpreter => "The interpreter only; never compiles",
         })
     });
     PossibleValuesParser::new(names).try_map(|name| name.parse::<Tier>())

@@ -27,7 +27,7 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 /// Seconds of a day.
 const DAY_S: u64 = 24 * 3_600;
 
-/// Words of `antares cache`.
+/// Arguments of `antares cache`.
 #[derive(Debug, Args)]
 pub(crate) struct CacheArgs {
     /// What to do.
@@ -36,7 +36,7 @@ pub(crate) struct CacheArgs {
     /// The shared tier, such as s3://bucket/prefix
     #[arg(long, value_name = "URL", global = true, conflicts_with = "config")]
     shared: Option<String>,
-    /// The configuration that names it (shared.url)
+    /// Configuration that names it (shared.url)
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 }
@@ -44,36 +44,36 @@ pub(crate) struct CacheArgs {
 /// What to do with the shared tier.
 #[derive(Debug, Subcommand)]
 enum CacheCommand {
-    /// List scripts, or artifacts: key, bytes, and the second since 1970 at which each was written
+    /// List scripts or native code: key, bytes, time of writing as seconds since 1970
     Ls {
-        /// Artifacts, not scripts
+        /// List native code
         #[arg(long)]
         artifacts: bool,
     },
-    /// Fetch a script, or an artifact: the shared object with its manifest behind it
+    /// Fetch a script, or a shared object followed by its manifest
     Get {
-        /// Its key: of a script its SHA-256
+        /// Its key: of a script, the SHA-256
         key: Sha256Digest,
-        /// It is the key of an artifact
+        /// The key is one of native code
         #[arg(long)]
         artifacts: bool,
-        /// Where to put it; - for standard output
+        /// Output file, - for standard output
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
     },
-    /// Have a server compile all scripts of the tier, so that it has them at hand
+    /// Compile all scripts of the tier on a server
     Warm {
         #[command(flatten)]
         how: WarmHow,
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Remove what was written long ago; what is still in use is written again
+    /// Remove entries written long ago; entries still in use are written again
     Gc {
-        /// Days since it was written
+        /// Age in days
         #[arg(long, value_name = "N")]
         older_than: u64,
-        /// Tell only what would be removed
+        /// Only list what would be removed
         #[arg(long)]
         dry_run: bool,
     },

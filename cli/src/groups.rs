@@ -65,38 +65,4 @@ mod tests {
         let at = |title: &str| help.find(title).unwrap();
         assert!(at("For authors") < at("With a server") && at("With a server") < at("For operators"));
     }
-
-    /// The forms of docs/cli.md, each on one line: those of `antares`, and those for several commands.
-    fn forms() -> Vec<String> {
-        let page = include_str!("../../docs/cli.md");
-        let block = page.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-        block.replace("\n ", " ").lines().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn every_option_is_in_a_form_of_the_reference() {
-        let (mut command, forms) = (Cli::command(), forms());
-        command.build();
-        let mut missing = Vec::new();
-        for found in command.get_subcommands().filter(|found| !found.is_hide_set()) {
-            let name = found.get_name();
-            let is_of = |form: &&String| {
-                let words =
-                    form.strip_prefix("antares ").map(|form| form.split(' ').next().unwrap_or_default());
-                words.is_none_or(|word| word.split('|').any(|word| word == name))
-            };
-            let text: String = forms.iter().filter(is_of).flat_map(|form| [form, "\n"]).collect();
-            let below = found.get_subcommands().flat_map(Command::get_arguments);
-            let options = found.get_arguments().chain(below).filter(|option| !option.is_hide_set());
-            // `-o` stands in the forms.
-            let longs = options.filter_map(clap::Arg::get_long);
-            for long in longs.filter(|long| !["help", "output"].contains(long)) {
-                let is_there = text.split(|letter: char| letter != '-' && !letter.is_ascii_alphanumeric());
-                if !is_there.into_iter().any(|word| word.strip_prefix("--") == Some(long)) {
-                    missing.push(format!("antares {name} --{long}"));
-                }
-            }
-        }
-        assert_eq!(missing, [""; 0], "options that docs/cli.md does not have");
-    }
 }

@@ -7,13 +7,13 @@ use clap::{Args, Subcommand};
 
 use crate::{failure::Failure, output};
 
-/// Words of `antares keys`.
+/// Arguments of `antares keys`.
 #[derive(Debug, Args)]
 pub(crate) struct KeysArgs {
     /// What to do.
     #[command(subcommand)]
     command: KeysCommand,
-    /// The folder: `signing.keys` of the server, or what stands beside its `cache.dir`
+    /// Folder of the keys: `signing.keys` of the server, next to its `cache.dir` by default
     #[arg(long, value_name = "DIR", global = true, default_value = "antares-data-keys")]
     keys: PathBuf,
 }
@@ -21,18 +21,18 @@ pub(crate) struct KeysArgs {
 /// What to do with keys.
 #[derive(Debug, Subcommand)]
 enum KeysCommand {
-    /// Make a key that is trusted; the first one signs
+    /// Generate a trusted key; the first one signs
     Generate,
-    /// List the keys that are trusted, and what was revoked
+    /// List trusted keys and revocations
     List,
-    /// Let another key sign: the one that is named, or a new one
+    /// Sign with another key: the given one, or a new one
     Rotate {
-        /// Id of a key that was generated here
+        /// Id of an existing key
         id: Option<String>,
     },
-    /// Revoke a key, a shared object, or all native code of a script: they are misses from then on
+    /// Revoke a signing key, a shared object, or all native code of a script
     Revoke {
-        /// Id or SHA-256
+        /// Key id or SHA-256
         name: String,
     },
 }

@@ -1,6 +1,7 @@
-//! The page `docs/reference/command-line.md`, from the words that the command takes. `BLESS=1` writes it.
+//! The page `docs/reference/command-line.md`, generated from the definitions of the commands. `BLESS=1`
+//! writes it.
 
-use std::{env, fmt::Write as _, fs};
+use std::{collections::BTreeMap, env, fmt::Write as _, fs};
 
 use clap::{Arg, Command, CommandFactory as _};
 
@@ -8,15 +9,34 @@ use crate::{args::Cli, groups::GROUPS};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/command-line.md");
 
-const HEAD: &str = "# Command line
+const HEAD: &str = "# Command-line reference
 
-All words of all commands. What they mean together, `--json` and exit statuses: [the command line](../cli.md).
+How options combine, the keys of `--json` and exit statuses: [the command line](../cli.md).
 
-This page is made from the code, by a test of `cli`.
+This page is generated from the code by a test of `cli`.
 ";
 
 /// Columns of prose, as everywhere in the docs.
 const COLUMNS: usize = 110;
+/// Commands that must share an argument for its row to be in the common table only.
+const SHARED_BY_MIN: usize = 3;
+const TABLE: &str = "\n| argument | default | meaning |\n|---|---|---|\n";
+
+/// An argument.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    name: String,
+    form: String,
+    default: String,
+    about: String,
+}
+
+/// A command and its own arguments.
+struct Section {
+    name: String,
+    about: String,
+    rows: Vec<Row>,
+}
 
 /// `text` in lines of at most [`COLUMNS`].
 fn wrapped(text: &str) -> String {
@@ -38,79 +58,118 @@ fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|").replace('<', "\\<")
 }
 
-/// How an argument is written.
-fn form(arg: &Arg) -> String {
-    let names = arg.get_value_names().unwrap_or_default();
-    let value = names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(" ");
-    let takes = arg.get_num_args().is_some_and(|number| number.takes_values());
-    let value = if takes { value } else { String::new() };
-    let mut words = Vec::new();
-    words.extend(arg.get_short().map(|short| format!("-{short}")));
-    words.extend(arg.get_long().map(|long| format!("--{long}")));
-    if words.is_empty() {
-        return format!("`{value}`").replace('|', "\\|");
+impl Row {
+    fn new(arg: &Arg) -> Self {
+        let takes = arg.get_num_args().is_some_and(|number| number.takes_values());
+        let names = arg.get_value_names().unwrap_or_default();
+        let value = names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(" ");
+        let value = if takes { value } else { String::new() };
+        let mut flags = Vec::new();
+        flags.extend(arg.get_short().map(|short| format!("-{short}")));
+        flags.extend(arg.get_long().map(|long| format!("--{long}")));
+        let form = match flags.is_empty() {
+            true => format!("`{value}`"),
+            false => format!("`{} {value}", flags.join("`, `")).trim_end().to_owned() + "`",
+        };
+        let defaults = arg.get_default_values().iter().filter(|_| takes && !arg.is_hide_default_value_set());
+        let defaults = defaults.map(|value| format!("`{}`", value.to_string_lossy()));
+        Self {
+            name: flags.pop().unwrap_or(value),
+            form: form.replace('|', "\\|"),
+            default: defaults.collect::<Vec<_>>().join(" "),
+            about: about(arg, takes),
+        }
     }
-    format!("`{} {value}", words.join("`, `")).trim_end().replace('|', "\\|") + "`"
+
+    fn write(&self, page: &mut String) {
+        // Writing to a string does not fail.
+        let _ = writeln!(page, "| {} | {} | {} |", self.form, self.default, self.about);
+    }
 }
 
-/// What an argument is where it is not given.
-fn default_of(arg: &Arg) -> String {
-    let values = arg.get_default_values().iter().map(|value| format!("`{}`", value.to_string_lossy()));
-    let takes = arg.get_num_args().is_some_and(|number| number.takes_values());
-    if !takes { String::new() } else { values.collect::<Vec<_>>().join(" ") }
-}
-
-fn about(arg: &Arg) -> String {
+fn about(arg: &Arg, takes: bool) -> String {
     let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
-    let shown =
-        arg.get_possible_values().iter().filter(|value| !value.is_hide_set()).cloned().collect::<Vec<_>>();
-    let takes = arg.get_num_args().is_some_and(|number| number.takes_values());
+    let values = arg.get_possible_values();
+    let shown = values.iter().filter(|value| !value.is_hide_set());
+    let shown: Vec<_> = shown.map(|value| format!("`{}`", value.get_name())).collect();
     if shown.is_empty() || !takes || arg.is_hide_possible_values_set() {
         return cell(&help);
     }
-    let shown = shown.iter().map(|value| format!("`{}`", value.get_name())).collect::<Vec<_>>().join(", ");
-    format!("{}; one of {shown}", cell(&help))
+    format!("{}: {}", cell(&help), shown.join(", "))
 }
 
-/// Writes a command called `name` and what is below it.
-fn write_command(page: &mut String, name: &str, command: &Command) {
-    let level = if name.split(' ').count() > 2 { "###" } else { "##" };
+/// The sections of a command called `name` and of its subcommands. Global arguments are those of the command
+/// that declares them.
+fn sections(name: &str, command: &Command, is_top: bool) -> Vec<Section> {
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
-    let paragraphs = about.split("\n\n").map(|text| {
+    let is_shown = |arg: &&Arg| {
+        let is_own = !arg.is_global_set() || (is_top && arg.get_id() != "color");
+        !arg.is_hide_set() && is_own && arg.get_id() != "help"
+    };
+    let (options, operands): (Vec<_>, Vec<_>) =
+        command.get_arguments().filter(is_shown).partition(|arg| arg.get_long().is_some());
+    let rows = operands.into_iter().chain(options).map(Row::new).collect();
+    let own = Section { name: name.to_owned(), about, rows };
+    let below = command.get_subcommands().filter(|one| !one.is_hide_set() && one.get_name() != "help");
+    let below = below.flat_map(|one| sections(&format!("{name} {}", one.get_name()), one, false));
+    std::iter::once(own).chain(below).collect()
+}
+
+fn write_section(page: &mut String, section: &Section, common: &[Row]) {
+    let level = if section.name.split(' ').count() > 2 { "###" } else { "##" };
+    let paragraphs = section.about.split("\n\n").map(|text| {
         let text = text.trim();
         wrapped(&if text.ends_with(['.', ':']) { text.to_owned() } else { format!("{text}.") })
     });
-    // Writing to a string does not fail.
-    let _ = write!(page, "\n{level} `{name}`\n\n{}\n", paragraphs.collect::<Vec<_>>().join("\n\n"));
-    let is_told = |arg: &&Arg| !arg.is_hide_set() && !arg.is_global_set() && arg.get_id() != "help";
-    let (options, words): (Vec<_>, Vec<_>) =
-        command.get_arguments().filter(is_told).partition(|arg| arg.get_long().is_some());
-    if !options.is_empty() || !words.is_empty() {
-        page.push_str("\n| word | default | what for |\n|---|---|---|\n");
+    let paragraphs: Vec<_> = paragraphs.collect();
+    let _ = write!(page, "\n{level} `{}`\n\n{}\n", section.name, paragraphs.join("\n\n"));
+    let (shared, own): (Vec<_>, Vec<_>) = section.rows.iter().partition(|row| common.contains(row));
+    if !own.is_empty() {
+        page.push_str(TABLE);
     }
-    for arg in words.into_iter().chain(options) {
-        let _ = writeln!(page, "| {} | {} | {} |", form(arg), default_of(arg), self::about(arg));
+    for row in own {
+        row.write(page);
     }
-    for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
-    {
-        write_command(page, &format!("{name} {}", below.get_name()), below);
+    if !shared.is_empty() {
+        let names: Vec<_> = shared.iter().map(|row| format!("`{}`", row.name)).collect();
+        let _ = write!(page, "\n{}\n", wrapped(&format!("Common: {}.", names.join(", "))));
     }
+}
+
+/// The page as the definitions have it.
+fn page() -> String {
+    let mut command = Cli::command();
+    command.build();
+    let names = GROUPS.iter().flat_map(|(_, names)| *names).filter(|name| **name != "help");
+    let find =
+        |name: &&str| sections(&format!("antares {name}"), command.find_subcommand(name).unwrap(), true);
+    let sections: Vec<_> = names.flat_map(find).collect();
+    let mut counts = BTreeMap::<&Row, usize>::new();
+    for row in sections.iter().flat_map(|section| &section.rows) {
+        *counts.entry(row).or_default() += 1;
+    }
+    let shared = counts.into_iter().filter(|(_, count)| *count >= SHARED_BY_MIN);
+    let common: Vec<_> = shared.map(|(row, _)| row.clone()).collect();
+    let everywhere = command.get_arguments().filter(|arg| arg.is_global_set()).map(Row::new);
+    let mut page = HEAD.to_owned() + "\n## Common arguments\n" + TABLE;
+    for row in everywhere.chain(common.iter().cloned()) {
+        row.write(&mut page);
+    }
+    for section in &sections {
+        write_section(&mut page, section, &common);
+    }
+    page
 }
 
 #[test]
 fn the_page_is_what_the_command_takes() {
-    let mut command = Cli::command();
-    command.build();
-    let mut page = HEAD.to_owned();
-    for name in GROUPS.iter().flat_map(|(_, names)| *names).filter(|name| **name != "help") {
-        write_command(&mut page, &format!("antares {name}"), command.find_subcommand(name).unwrap());
-    }
+    let page = page();
     if env::var_os("BLESS").is_some() {
         fs::write(PAGE, &page).unwrap();
     }
-    let kept = fs::read_to_string(PAGE).unwrap_or_default();
-    for (at, (kept, now)) in kept.lines().zip(page.lines()).enumerate() {
-        assert_eq!(kept, now, "docs/reference/command-line.md:{}; BLESS=1 writes it", at + 1);
+    let written = fs::read_to_string(PAGE).unwrap_or_default();
+    for (at, (written, now)) in written.lines().zip(page.lines()).enumerate() {
+        assert_eq!(written, now, "docs/reference/command-line.md:{}; BLESS=1 writes it", at + 1);
     }
-    assert_eq!(kept.len(), page.len(), "docs/reference/command-line.md; BLESS=1 writes it");
+    assert_eq!(written.len(), page.len(), "docs/reference/command-line.md; BLESS=1 writes it");
 }

@@ -21,13 +21,13 @@ use crate::{
 /// Longest list of scripts, bytes.
 const LIST_BYTES_MAX: u64 = 64 << 20;
 
-/// Words of `antares warm`.
+/// Arguments of `antares warm`.
 #[derive(Debug, Args)]
 pub(crate) struct WarmArgs {
-    /// The scripts: files, their SHA-256 where they are stored, or folders of files
+    /// Files, folders of files, or SHA-256 of stored scripts
     #[arg(value_name = "SCRIPT", required_unless_present = "list")]
     scripts: Vec<PathBuf>,
-    /// A file with more of them, one a line; - for standard input. Empty lines and lines with # are left out
+    /// File with more of them, one a line; - for standard input. Empty lines and lines with # are ignored
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
     #[command(flatten)]
@@ -42,10 +42,10 @@ pub(crate) struct WarmHow {
     /// VM version
     #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
     vm_version: u32,
-    /// Instruction set [default: what the VM version implies]
+    /// Instruction set [default: implied by the VM version]
     #[arg(long, value_name = "imc[+b][+mop][+a]")]
     isa: Option<Isa>,
-    /// Scripts at once
+    /// Parallel compiles
     #[arg(long, value_name = "N", default_value = "4")]
     at_once: NonZeroUsize,
 }

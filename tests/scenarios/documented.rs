@@ -1,8 +1,8 @@
 //! The commands of the docs, run as they stand there: those in blocks for a shell, and an example or more of
-//! every form of docs/cli.md, in which each of its options occurs.
+//! every command, in which each option of the reference page occurs.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -51,7 +51,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
 /// Pages whose commands depend on each other, and who runs them.
 const RUN_ELSEWHERE: [(&str, &str); 1] = [("docs/first-cluster.md", "deploy/check/walk.py")];
 
-/// Options of docs/cli.md without an example here, and why.
+/// Options without an example here, and why.
 const WITHOUT_EXAMPLE: [(&str, &str); 5] = [
     ("--tls-ca", "tls.rs and cli.rs of the command line's tests have certificates"),
     ("--tls-cert", "as --tls-ca"),
@@ -196,6 +196,8 @@ const EXAMPLES: &[(&[i32], &str)] = &[
     (&[0], "admin revoke SHA256 --server SERVER"),
     // As above: it is the digest of a script.
     (&[1], "rm --artifacts SHA256 --server SERVER"),
+    (&[1], "pin --artifacts SHA256 --server SERVER"),
+    (&[1], "unpin --artifacts SHA256 --server SERVER"),
     // The last ones: their file is no script, and `warm` would say so.
     // The guest is no lock: what it does as one may be a finding to begin with.
     (
@@ -355,12 +357,30 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// The forms of docs/cli.md, each on one line, without `antares`.
-fn forms() -> Vec<String> {
-    let page = pages().into_iter().find(|(path, _)| path == "docs/cli.md").unwrap().1;
-    let block = page.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let joined = block.replace("\n ", " ");
-    joined.lines().map(|line| line.trim_start_matches("antares ").to_owned()).collect()
+/// The options of each command by the reference page; those of a subcommand are among its command's.
+fn reference() -> BTreeMap<String, BTreeSet<String>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = fs::read_to_string(root.join("docs/reference/command-line.md")).unwrap();
+    let mut found = BTreeMap::<_, BTreeSet<_>>::new();
+    let mut command = String::new();
+    for line in page.lines() {
+        if let Some((_, name)) = line.split_once("# `antares ") {
+            command = begin(name).trim_end_matches('`').to_owned();
+            found.entry(command.clone()).or_default();
+        }
+        // Rows of common options come before the first command.
+        let cells = line.strip_prefix("| ").and_then(|row| row.split(" | ").next());
+        if let (Some(options_of), Some(text)) = (found.get_mut(&command), cells.or(common(line))) {
+            // The examples have `-o`.
+            options_of.extend(options(text).into_iter().filter(|option| option != "--output"));
+        }
+    }
+    found
+}
+
+/// A line that names common options.
+fn common(line: &str) -> Option<&str> {
+    line.starts_with(['`', 'C']).then_some(line).filter(|line| line.contains("`--"))
 }
 
 fn options(text: &str) -> BTreeSet<String> {
@@ -369,30 +389,23 @@ fn options(text: &str) -> BTreeSet<String> {
     words.filter(|word| word.starts_with("--") && word.len() > 2).map(str::to_owned).collect()
 }
 
-/// `run ELF ...` and `rm|pin|unpin ELF ...` begin with `run`, and with any of the three.
-fn begin(form: &str) -> Vec<&str> {
-    form.split_whitespace().next().unwrap_or_default().split('|').collect()
+/// The command of an example.
+fn begin(example: &str) -> &str {
+    example.split_whitespace().next().unwrap_or_default()
 }
 
 #[test]
-fn every_option_of_every_form_has_an_example() {
-    for form in forms() {
-        let of_form = EXAMPLES.iter().map(|(_, example)| *example);
-        let begins = begin(&form);
-        let is_general = form.starts_with("wherever");
-        let examples: Vec<_> =
-            of_form.filter(|example| is_general || begins.contains(&begin(example)[0])).collect();
-        for word in begins.iter().filter(|_| !is_general) {
-            let is_there =
-                ["admin"].contains(word) || examples.iter().any(|example| begin(example)[0] == *word);
-            assert!(is_there, "`antares {word}` has no example: {form}");
-        }
-        let shown: BTreeSet<_> = examples.iter().flat_map(|example| options(example)).collect();
-        for option in options(&form) {
+fn every_option_has_an_example() {
+    for (command, wanted) in reference() {
+        let examples = EXAMPLES.iter().filter(|(_, example)| begin(example) == command);
+        let shown: Vec<_> = examples.map(|(_, example)| options(example)).collect();
+        assert!(!shown.is_empty(), "`antares {command}` has no example");
+        let shown: BTreeSet<_> = shown.into_iter().flatten().collect();
+        for option in wanted {
             let is_excused = WITHOUT_EXAMPLE.iter().any(|(name, _)| *name == option);
             assert!(
                 is_excused != shown.contains(&option),
-                "{option} has no example, or an excuse too many: {form}"
+                "antares {command} {option}: no example, or an excuse too many"
             );
         }
     }
@@ -449,10 +462,8 @@ fn commands_in_the_docs_run() {
 
 #[test]
 fn commands_within_sentences_exist() {
-    let known: BTreeSet<String> = forms()
-        .iter()
-        .flat_map(|form| begin(form).into_iter().map(str::to_owned).collect::<Vec<_>>())
-        .collect();
+    let mut known: BTreeSet<String> = reference().into_keys().collect();
+    known.insert("help".to_owned());
     for (page, text) in pages() {
         for command in text.split('`').filter_map(|words| words.strip_prefix("antares ")) {
             let word = command.split_whitespace().next().unwrap_or_default();

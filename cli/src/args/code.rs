@@ -8,10 +8,10 @@ pub(crate) const COMMAND: &str = "compile-behind";
 /// Where native code comes from, without a server.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct CodeArgs {
-    /// Without --server: wait for the full compile instead of running the baseline's code meanwhile
+    /// Wait for the full compile
     #[arg(long, conflicts_with = "server")]
     pub full: bool,
-    /// Without --server: keep no native code on this machine, and look for none
+    /// Disable the local cache of native code
     #[arg(long, conflicts_with = "server")]
     pub no_cache: bool,
 }

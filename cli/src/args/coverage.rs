@@ -1,4 +1,4 @@
-//! Words of `antares coverage`.
+//! Arguments of `antares coverage`.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -7,36 +7,35 @@ use clap::Args;
 use super::number;
 use crate::{args::percent::Percent, limits::DEADLINE_MS_MAX};
 
-/// Words of `antares coverage`.
+/// Arguments of `antares coverage`.
 #[derive(Debug, Args)]
 pub(crate) struct CoverageArgs {
-    /// What to run: scripts (RISC-V ELF files built with -g, with their arguments in SCRIPT.args, one a
-    /// line), transactions (*.json, as for `antares verify`), folders of both, and profiles in the format
-    /// antares
+    /// Scripts built with -g, transactions, folders of both, and profiles in the format antares. SCRIPT.args
+    /// has a script's arguments, one a line
     #[arg(required = true)]
     pub inputs: Vec<PathBuf>,
-    /// Write a tracefile for lcov, genhtml and whatever else reads LCOV
+    /// Write an LCOV tracefile
     #[arg(long, value_name = "FILE")]
     pub lcov: Option<PathBuf>,
-    /// Write a page with the sources, as far as they are in this folder and below
+    /// Write a page with the sources found in this folder and below
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Only source files whose name, as the compiler wrote it, has this text in it; may be given again
+    /// Only source files whose name contains this text; repeatable
     #[arg(long, value_name = "TEXT")]
     pub only: Vec<String>,
-    /// End with status 1 if fewer lines than this share have run
+    /// Exit with 1 if a smaller share of the lines ran
     #[arg(long, value_name = "PERCENT")]
     pub fail_under: Option<Percent>,
-    /// Cycle limit of each [default: 3500000000]
+    /// Cycle limit, such as 70000000 or 70M [default: 3500000000; with --server, the server's]
     #[arg(long, value_name = "N", value_parser = number)]
     pub max_cycles: Option<u64>,
-    /// Wall time of each, milliseconds [default: 60000]
+    /// Wall time in milliseconds, without compiles [default: 60000; with --server, the server's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
     pub deadline_ms: Option<u64>,
-    /// Print one JSON object instead of text
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Arguments of scripts without such a file, behind --
+    /// Arguments of scripts without SCRIPT.args
     #[arg(last = true)]
     pub args: Vec<OsString>,
 }

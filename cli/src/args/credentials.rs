@@ -1,4 +1,4 @@
-//! The words for a server that encrypts and asks who is there.
+//! Arguments for a server that encrypts and asks who is there.
 
 use std::path::PathBuf;
 
@@ -10,16 +10,16 @@ use crate::failure::Failure;
 /// Whom to believe to be the server, and what to show it.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct CredentialArgs {
-    /// Authorities of the server's certificate, PEM [default: ANTARES_TLS_CA, else the system's]
+    /// Certificate authorities, PEM [default: ANTARES_TLS_CA, else the system's]
     #[arg(long, value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
-    /// Certificate to show the server, PEM [default: ANTARES_TLS_CERT]
+    /// Client certificate, PEM [default: ANTARES_TLS_CERT]
     #[arg(long, value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
-    /// Private key of that certificate, PEM [default: ANTARES_TLS_KEY]
+    /// Its private key, PEM [default: ANTARES_TLS_KEY]
     #[arg(long, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
-    /// Bearer token to show the server [default: ANTARES_TOKEN_FILE]
+    /// File with a bearer token [default: ANTARES_TOKEN_FILE]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 }

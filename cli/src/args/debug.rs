@@ -7,28 +7,28 @@ use clap::{Args, value_parser};
 
 use super::{CellName, GroupKind, lock::LockArgs, number};
 
-/// Words of `antares debug`.
+/// Arguments of `antares debug`.
 #[derive(Debug, Args)]
 pub(crate) struct DebugArgs {
-    /// The script: a RISC-V RV64 ELF file, or - for standard input
+    /// The script: a RISC-V ELF file, or - for standard input
     #[arg(required_unless_present = "tx", conflicts_with = "tx")]
     pub elf: Option<PathBuf>,
-    /// The transaction with the cells it uses, as for `antares verify`
+    /// The transaction with its cells, as for `antares verify`
     #[arg(long, value_name = "FILE")]
     pub tx: Option<PathBuf>,
-    /// With --tx, where more than one script runs: the lock or the type script of the cell that --cell names
+    /// Run one script group: the lock or the type script of --cell
     #[arg(long, value_enum, value_name = "lock|type", requires_all = ["cell", "tx"], hide_possible_values = true)]
     pub group: Option<GroupKind>,
-    /// A cell of that group
+    /// The cell of --group
     #[arg(long, value_name = "input.N|output.N", requires = "group")]
     pub cell: Option<CellName>,
-    /// Newest VM version that is active: the one of scripts that are named by type hash [default: 2]
+    /// Newest active VM version, which runs scripts referenced by type hash [default: 2]
     #[arg(long, value_name = "0|1|2", requires = "tx", value_parser = value_parser!(u32).range(0..=2))]
     pub script_version: Option<u32>,
-    /// Judge by the rules of the main network in this epoch [default: all hard forks are active]
+    /// Apply the rules of the main network in this epoch [default: all hard forks are active]
     #[arg(long, value_name = "N", requires = "tx", conflicts_with = "script_version")]
     pub mainnet_epoch: Option<u64>,
-    /// VM version of the script
+    /// VM version
     #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
     pub vm_version: u32,
     /// Instruction set of the script: what the VM version implies, and no other
@@ -36,31 +36,31 @@ pub(crate) struct DebugArgs {
     pub isa: Option<Isa>,
     #[command(flatten)]
     pub lock: LockArgs,
-    /// Cycle limit [default: 3500000000]
+    /// Cycle limit, such as 70000000 or 70M [default: 3500000000; with --server, the server's]
     #[arg(long, value_name = "N", value_parser = number)]
     pub max_cycles: Option<u64>,
-    /// Where to wait for gdb [default: a free port on the loopback network]
+    /// Address for gdb [default: a free port on loopback]
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", hide_default_value = true)]
     pub listen: SocketAddr,
-    /// Write the address to this file as soon as gdb can come
+    /// Write the address to this file when ready
     #[arg(long, value_name = "FILE")]
     pub address_file: Option<PathBuf>,
     /// Start gdb-multiarch, connected
     #[arg(long, conflicts_with_all = ["listen", "address_file"])]
     pub gdb: bool,
-    /// With --gdb: have it do the commands in this file, and leave
+    /// With --gdb: run the commands in this file, then exit
     #[arg(long, value_name = "FILE", requires = "gdb")]
     pub batch: Option<PathBuf>,
     /// Show it on this terminal: source, assembly, registers, memory, stack and system calls; needs no gdb
     #[arg(long, conflicts_with_all = ["gdb", "listen", "address_file"])]
     pub tui: bool,
-    /// Stop before an exit with another code than 0, too; errors of the VM stop it anyhow
+    /// Also stop before an exit with a code other than 0
     #[arg(long)]
     pub break_on_error: bool,
-    /// Stop once, before the first instruction behind so many cycles
+    /// Stop once after this many cycles
     #[arg(long, value_name = "N", value_parser = number)]
     pub break_at_cycles: Option<u64>,
-    /// Arguments of the script, as it sees them
+    /// Arguments of the script
     #[arg(last = true, value_name = "ARG")]
     pub args: Vec<OsString>,
 }

@@ -1,4 +1,4 @@
-//! Words about why a script failed.
+//! Arguments about why a script failed.
 
 use std::{convert::Infallible, path::PathBuf, str::FromStr};
 
@@ -7,20 +7,20 @@ use clap::{ArgAction, Args};
 /// How much is told of why a script failed.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct DiagnosisArgs {
-    /// When a script fails, tell all that is known of why: run it once more, in the interpreter
+    /// Print the full diagnosis of a failure
     #[arg(long, conflicts_with = "no_diagnosis")]
     pub explain: bool,
-    /// When a script fails, do not run it once more to tell why in short
+    /// Skip the diagnosis of a failure
     #[arg(long)]
     pub no_diagnosis: bool,
-    /// What the script's exit codes mean: a file with lines: code = meaning
+    /// Meanings of exit codes: lines of `code = meaning`
     #[arg(long, value_name = "FILE")]
     pub error_codes: Option<PathBuf>,
-    /// The source map of the bundle that JavaScript was built from; of several bundles, each with its name
+    /// Source map of a JavaScript bundle; repeatable, with the bundle's name
     #[arg(long, value_name = "[NAME=]FILE")]
     pub source_map: Vec<SourceMapName>,
-    /// Tell more: -v as --explain, -vv all system calls, of scripts that accept too, -vvv and the tree of
-    /// calls with cycles, -vvvv and the last 1,000 instructions
+    /// Same as --explain; -vv adds all system calls, of accepting scripts too, -vvv the call tree with
+    /// cycles, -vvvv the last 1,000 instructions
     #[arg(short = 'v', action = ArgAction::Count, conflicts_with = "no_diagnosis")]
     pub verbose: u8,
 }

@@ -1,15 +1,14 @@
-//! Words of `antares doctor`.
+//! Arguments of `antares doctor`.
 
 #[cfg(feature = "server")]
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// Words of `antares doctor`.
+/// Arguments of `antares doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// The configuration of the services: what it asks for is tried (without one: what they ask for by
-    /// default)
+    /// Check the sandbox of this configuration [default: that of the services' defaults]
     #[cfg(feature = "server")]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! The words of `antares explain`.
+//! Arguments of `antares explain`.
 
 use std::path::PathBuf;
 
@@ -11,28 +11,28 @@ use clap::{
 
 use crate::args::MachineArgs;
 
-/// Words of `antares explain`.
+/// Arguments of `antares explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The script: a RISC-V RV64 ELF file, or - for standard input
+    /// The script: a RISC-V ELF file, or - for standard input
     #[arg(required_unless_present = "passes")]
     pub elf: Option<PathBuf>,
     /// How to understand it.
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// What to show
+    /// The stage
     #[arg(long, value_parser = stages(), required_unless_present = "passes")]
     pub stage: Option<Shown>,
-    /// List the passes over the intermediate form in their order; needs no script
+    /// List the optimiser's passes; needs no script
     #[arg(long, conflicts_with_all = ["after", "hinted"])]
     pub passes: bool,
-    /// The intermediate form as it is after this pass, and not after all; `--passes` lists them
+    /// The IR after this pass
     #[arg(long, value_name = "PASS", value_parser = passes_done)]
     pub after: Option<u32>,
-    /// With the targets that runs on this machine went to and that recovery does not find by itself
+    /// Use the jump targets learned from runs on this machine
     #[arg(long)]
     pub hinted: bool,
-    /// Where to write it [default: standard output]
+    /// Output file, - for standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

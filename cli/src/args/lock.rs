@@ -7,17 +7,16 @@ use clap::Args;
 /// What a script that runs as a lock may look at.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct LockArgs {
-    /// Run the script as the lock of a transaction that is made for it, with all system calls, and report as
-    /// verify does
+    /// Run the script as the lock of a generated transaction, with all system calls; report as verify does
     #[arg(long, conflicts_with_all = ["isa", "args"])]
     pub as_lock: bool,
-    /// With --as-lock: the arguments of the lock script
+    /// With --as-lock: arguments of the lock script
     #[arg(long, value_name = "0xHEX|@FILE", requires = "as_lock", id = "lock_args")]
     pub args: Option<Content>,
-    /// With --as-lock: the witness of the input [default: the transaction has none]
+    /// With --as-lock: witness of the input [default: none]
     #[arg(long, value_name = "0xHEX|@FILE", requires = "as_lock")]
     pub witness: Option<Content>,
-    /// With --as-lock: the data of the cell that is spent
+    /// With --as-lock: data of the spent cell
     #[arg(long, value_name = "0xHEX|@FILE", requires = "as_lock")]
     pub data: Option<Content>,
 }

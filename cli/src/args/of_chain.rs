@@ -1,4 +1,4 @@
-//! Words about a CKB node and what is in its chain.
+//! Arguments about a CKB node and what is in its chain.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -12,13 +12,13 @@ use crate::{args::CodeArgs, limits::DEADLINE_MS_MAX};
 /// A transaction of a node's chain, or one that uses its cells.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OfChainArgs {
-    /// A transaction of the chain that --rpc names, by its hash
+    /// Hash of a transaction of the node's chain
     #[arg(long, value_name = "0xHASH", conflicts_with = "tx", requires = "rpc")]
     pub tx_hash: Option<TxHash>,
-    /// Get the transaction, its cells and headers from this CKB node, for example http://127.0.0.1:8114
+    /// JSON-RPC of a CKB node, such as http://127.0.0.1:8114
     #[arg(long, value_name = "URL")]
     pub rpc: Option<String>,
-    /// With --rpc: keep what the node has given in this folder, for the next time
+    /// Keep the node's answers in this folder
     #[arg(long, value_name = "DIR", requires = "rpc")]
     pub rpc_cache: Option<PathBuf>,
 }
@@ -26,58 +26,57 @@ pub(crate) struct OfChainArgs {
 /// Which node.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodeArgs {
-    /// The CKB node's JSON-RPC, for example http://127.0.0.1:8114
+    /// JSON-RPC of a CKB node, such as http://127.0.0.1:8114
     #[arg(long, value_name = "URL")]
     pub rpc: String,
-    /// Keep what the node has given in this folder, for the next time
+    /// Keep the node's answers in this folder
     #[arg(long, value_name = "DIR")]
     pub rpc_cache: Option<PathBuf>,
 }
 
-/// Words of `antares dump`.
+/// Arguments of `antares dump`.
 #[derive(Debug, Args)]
 pub(crate) struct DumpArgs {
-    /// A transaction of the node's chain, by its hash
+    /// Hash of a transaction of the node's chain
     #[arg(long, value_name = "0xHASH", required_unless_present = "tx", conflicts_with = "tx")]
     pub tx_hash: Option<TxHash>,
-    /// A transaction without its cells, as nodes and wallets write it: JSON, or molecule in hexadecimal
-    /// digits; - for standard input
+    /// A transaction without its cells: JSON, or molecule in hexadecimal digits; - for standard input
     #[arg(long, value_name = "FILE")]
     pub tx: Option<PathBuf>,
     #[command(flatten)]
     pub node: NodeArgs,
-    /// Where to write it, - for standard output
+    /// Output file, - for standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
-/// Words of `antares replay`.
+/// Arguments of `antares replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// The first block, by number
+    /// First block
     #[arg(long, value_name = "N")]
     pub from: u64,
-    /// The last block [default: the node's last]
+    /// Last block [default: the node's last]
     #[arg(long, value_name = "N")]
     pub to: Option<u64>,
     #[command(flatten)]
     pub node: NodeArgs,
-    /// Which tiers may run the scripts
+    /// Tiers that may run the script
     #[arg(long, value_parser = tiers(), default_value_t)]
     pub tier: Tier,
-    /// Wait for the full compile instead of running the baseline's code meanwhile
+    /// Wait for the full compile
     #[arg(long)]
     pub full: bool,
-    /// Keep no native code on this machine, and look for none
+    /// Disable the local cache of native code
     #[arg(long)]
     pub no_cache: bool,
-    /// Cycle limit of each transaction [default: 3500000000]
+    /// Cycle limit, such as 70000000 or 70M [default: 3500000000; with --server, the server's]
     #[arg(long, value_name = "N", value_parser = number)]
     pub max_cycles: Option<u64>,
-    /// Wall time of each transaction, milliseconds, without compiles [default: 60000]
+    /// Wall time in milliseconds, without compiles [default: 60000; with --server, the server's]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
     pub deadline_ms: Option<u64>,
-    /// Print one JSON object for each block, on a line, and one for the whole
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

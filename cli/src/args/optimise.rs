@@ -1,4 +1,4 @@
-//! The words of `antares optimise`.
+//! Arguments of `antares optimise`.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -6,7 +6,7 @@ use clap::{Args, value_parser};
 
 use crate::args::MachineArgs;
 
-/// Words of `antares optimise`.
+/// Arguments of `antares optimise`.
 #[derive(Debug, Args)]
 pub(crate) struct OptimiseArgs {
     /// The script: a RISC-V RV64 ELF file
@@ -19,48 +19,47 @@ pub(crate) struct OptimiseArgs {
         conflicts_with_all = ["elf", "profile", "tx", "all", "grow", "reads_itself", "args"]
     )]
     pub asm: Option<PathBuf>,
-    /// Where to write the cheaper script or assembly
+    /// Output file
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
-    /// A profile in the format antares that tells what is hot
+    /// Profile in the format antares that shows what is hot
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tx", "args"])]
     pub profile: Option<PathBuf>,
-    /// A transaction that runs the script, as for `antares verify`: tells what is hot, and is run again with
-    /// the cheaper script
+    /// Transaction that runs the script, as for `antares verify`: shows what is hot, and is verified with the
+    /// result
     #[arg(long, value_name = "FILE", conflicts_with = "args")]
     pub tx: Vec<PathBuf>,
     /// Also rewrite code that the inputs do not run
     #[arg(long)]
     pub all: bool,
-    /// Let the script grow: hot functions are written again below it, with more bytes for fewer cycles
+    /// Rewrite hot functions at the end of the file: fewer cycles, more bytes
     #[arg(long)]
     pub grow: bool,
     /// How to understand it.
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// Seconds after which nothing more is tried or proved
+    /// Time for search and proofs, seconds
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = value_parser!(u64).range(1..=86_400))]
     pub budget_s: u64,
-    /// Where to write the report: JSON if the name ends in .json, else Markdown [default: standard output,
-    /// Markdown; of assembly a line on standard error]
+    /// Report file: JSON if its name ends in .json, else Markdown [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// The solver: z3, cvc5 or bitwuzla [default: the first of these on the PATH]
+    /// Solver [default: the first on the PATH]
     #[arg(long, value_name = "NAME", value_parser = ["z3", "cvc5", "bitwuzla"])]
     pub solver: Option<String>,
-    /// Have this solver prove everything again
+    /// Prove everything again with this solver
     #[arg(long, value_name = "NAME", value_parser = ["z3", "cvc5", "bitwuzla"])]
     pub second_solver: Option<String>,
-    /// Write the questions for the solver to this folder, as SMT-LIB
+    /// Write the queries to this folder as SMT-LIB
     #[arg(long, value_name = "FOLDER")]
     pub smt_out: Option<PathBuf>,
-    /// Keep no proofs for the next time, and look for none
+    /// Disable the cache of proofs
     #[arg(long)]
     pub no_cache: bool,
-    /// Rewrite although the script reads its own code
+    /// Rewrite a script that reads its own code
     #[arg(long)]
     pub reads_itself: bool,
-    /// Arguments of the script: it is run with them, to see what is hot, and again when it is cheaper
+    /// Arguments of the script. It runs with them to find hot code, and again with the result
     #[arg(last = true, value_name = "ARG")]
     pub args: Vec<OsString>,
 }

@@ -1,4 +1,4 @@
-//! Words of `antares size`.
+//! Arguments of `antares size`.
 
 use std::path::PathBuf;
 
@@ -6,27 +6,27 @@ use clap::Args;
 
 use super::MachineArgs;
 
-/// Words of `antares size`.
+/// Arguments of `antares size`.
 #[derive(Debug, Args)]
 pub(crate) struct SizeArgs {
-    /// The script: a RISC-V RV64 ELF file, or - for standard input
+    /// The script: a RISC-V ELF file, or - for standard input
     pub elf: PathBuf,
     /// How to understand it.
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// Compare with this build, a file
+    /// Compare with this build
     #[arg(long, value_name = "FILE", conflicts_with = "shrink")]
     pub before: Option<PathBuf>,
-    /// Rows of each table
+    /// Rows of the table
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
-    /// Write the script without what the VM never loads, its segments close together
+    /// Write the script without the parts that the VM never loads
     #[arg(long, requires = "output")]
     pub shrink: bool,
-    /// With --shrink: where to write it, - for standard output
+    /// With --shrink: output file, - for standard output
     #[arg(short, long, value_name = "FILE", requires = "shrink")]
     pub output: Option<PathBuf>,
-    /// Print one JSON object instead of text
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

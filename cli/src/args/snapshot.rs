@@ -1,4 +1,4 @@
-//! Words of `antares snapshot`.
+//! Arguments of `antares snapshot`.
 
 use std::path::PathBuf;
 
@@ -7,28 +7,27 @@ use clap::Args;
 use super::number;
 use crate::{args::percent::Percent, limits::DEADLINE_MS_MAX};
 
-/// Words of `antares snapshot`.
+/// Arguments of `antares snapshot`.
 #[derive(Debug, Args)]
 pub(crate) struct SnapshotArgs {
-    /// The folder: scripts (RISC-V ELF files, with their arguments in SCRIPT.args, one a line) and
-    /// transactions (*.json, as for `antares verify`), in it and below
+    /// Folder of scripts and transactions. SCRIPT.args has a script's arguments, one a line
     pub folder: PathBuf,
-    /// The file with the figures [default: antares-snapshot.json in the folder]
+    /// Snapshot file [default: antares-snapshot.json in the folder]
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Write nothing: compare with the file, and end with status 1 if something has changed
+    /// Compare with the file and write nothing; exit with 1 on changes
     #[arg(long)]
     pub check: bool,
-    /// With --check: how much cycles and sizes may change, either way [default: not at all]
+    /// With --check: allowed change of cycles and sizes [default: none]
     #[arg(long, value_name = "PERCENT", requires = "check")]
     pub tolerance: Option<Percent>,
-    /// Cycle limit of each [default: 3500000000]
+    /// Cycle limit, such as 70000000 or 70M [default: 3500000000; with --server, the server's]
     #[arg(long, value_name = "N", value_parser = number)]
     pub max_cycles: Option<u64>,
-    /// Wall time of each, milliseconds [default: 60000]
+    /// Wall time in milliseconds, without compiles [default: 60000; with --server, the server's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
     pub deadline_ms: Option<u64>,
-    /// Print one JSON object instead of text
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -1,10 +1,10 @@
-//! Words of `antares verdict`.
+//! Arguments of `antares verdict`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Words of `antares verdict`.
+/// Arguments of `antares verdict`.
 #[derive(Debug, Args)]
 pub(crate) struct VerdictArgs {
     /// What to do.

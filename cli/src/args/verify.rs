@@ -1,4 +1,4 @@
-//! Words of `antares verify`.
+//! Arguments of `antares verify`.
 
 use std::path::PathBuf;
 
@@ -13,11 +13,11 @@ use crate::{
     limits::DEADLINE_MS_MAX,
 };
 
-/// Words of `antares verify`.
+/// Arguments of `antares verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// The transaction with the cells it uses: ckb-debugger's JSON, with its templates if it is a file; - for
-    /// standard input. With --rpc, or a --server that has a node, also one without its cells
+    /// The transaction in ckb-debugger's JSON, templates included; - for standard input. With --rpc, or a
+    /// --server that has a node, its cells may be absent
     #[arg(long, value_name = "FILE")]
     #[cfg_attr(feature = "server", arg(required_unless_present = "tx_hash"))]
     #[cfg_attr(not(feature = "server"), arg(required = true))]
@@ -25,38 +25,37 @@ pub(crate) struct VerifyArgs {
     #[cfg(feature = "server")]
     #[command(flatten)]
     pub of_chain: OfChainArgs,
-    /// Run one script group alone: the lock or the type script of the cell that --cell names
+    /// Run one script group: the lock or the type script of --cell
     #[arg(long, value_enum, value_name = "lock|type", requires = "cell", hide_possible_values = true)]
     pub group: Option<GroupKind>,
-    /// A cell of the group to run alone
+    /// The cell of --group
     #[arg(long, value_name = "input.N|output.N", requires = "group")]
     pub cell: Option<CellName>,
-    /// Newest VM version that is active: the one of scripts that are named by type hash [default: 2; with
-    /// --rpc what the chain says]
+    /// Newest active VM version, which runs scripts referenced by type hash [default: 2; with --rpc, as the
+    /// chain]
     #[arg(long, value_name = "0|1|2", value_parser = value_parser!(u32).range(0..=2))]
     pub script_version: Option<u32>,
-    /// Judge by the rules of the main network in this epoch [default: all hard forks are active; with --rpc
-    /// what the chain says]
+    /// Apply the rules of the main network in this epoch [default: all hard forks are active; with --rpc, as
+    /// the chain]
     #[arg(long, value_name = "N", conflicts_with = "script_version")]
     pub mainnet_epoch: Option<u64>,
-    /// Cycle limit of all groups together [default: 3500000000, with --server the server's]
+    /// Cycle limit, such as 70000000 or 70M [default: 3500000000; with --server, the server's]
     #[arg(long, value_name = "N", value_parser = number)]
     pub max_cycles: Option<u64>,
-    /// Which tiers may run the scripts
+    /// Tiers that may run the script
     #[arg(long, value_parser = tiers(), default_value_t)]
     pub tier: Tier,
     #[command(flatten)]
     pub code: CodeArgs,
-    /// Wall time of the verification, milliseconds, without compiles [default: 60000, with --server the
-    /// server's]
+    /// Wall time in milliseconds, without compiles [default: 60000; with --server, the server's]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
     pub deadline_ms: Option<u64>,
-    /// Verify on this server instead of on this machine, for example http://127.0.0.1:50051
+    /// Run on this server [default: ANTARES_SERVER, else this machine]
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
     #[command(flatten)]
     pub credentials: CredentialArgs,
-    /// With --server: have it run again in the interpreter, by another worker, and compared
+    /// With --server: repeat the run in the interpreter and compare
     #[arg(long)]
     pub recheck: bool,
     /// With --server: have the answer signed by the server's key for verdicts
@@ -64,7 +63,7 @@ pub(crate) struct VerifyArgs {
     pub sign: bool,
     #[command(flatten)]
     pub diagnosis: DiagnosisArgs,
-    /// Print one JSON object instead of text
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -22,16 +22,16 @@ pub struct Options {
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Address to listen on for gRPC, over what the configuration says
+    /// Listen address for gRPC; overrides the configuration
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
-    /// Directory of the cache, over what the configuration says
+    /// Cache directory; overrides the configuration
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Check the configuration, report every mistake, and stop
+    /// Check the configuration, report all errors, and exit
     #[arg(long)]
     pub check_config: bool,
-    /// Print the configuration with all defaults filled in, and stop
+    /// Print the configuration with all defaults, and exit
     #[arg(long)]
     pub print_config: bool,
 }
