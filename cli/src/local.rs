@@ -112,7 +112,9 @@ fn report_of(request: &Request, verdict: PoolVerdict<RunReport>) -> Report {
         PoolVerdict::Done(run) => Report::of_worker(run, request.artifact()),
         PoolVerdict::DeadlineExceeded => ended(Outcome::DeadlineExceeded, None),
         PoolVerdict::SandboxViolation { detail } => ended(Outcome::SandboxViolation, Some(detail)),
-        PoolVerdict::WorkerLost { detail } => ended(Outcome::WorkerLost, Some(detail)),
+        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
+            ended(Outcome::WorkerLost, Some(detail))
+        }
     }
 }
 
@@ -192,6 +194,8 @@ fn verify_in(
         is_alone: true,
         sample_cycles: 0,
         sample_salt: 0,
+        groups: None,
+        scripts: [].into(),
     };
     let libraries = programs.libraries.iter().map(|(_, native)| &native.library);
     let (libraries, beside) =
@@ -223,7 +227,9 @@ fn verify_in(
         }
         PoolVerdict::DeadlineExceeded => ended(verdict::Outcome::DeadlineExceeded, "deadline exceeded"),
         PoolVerdict::SandboxViolation { detail } => ended(verdict::Outcome::SandboxViolation, &detail),
-        PoolVerdict::WorkerLost { detail } => ended(verdict::Outcome::WorkerLost, &detail),
+        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
+            ended(verdict::Outcome::WorkerLost, &detail)
+        }
     };
     programs.learn(code, &found, &met);
     Ok(verdict)

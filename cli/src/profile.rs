@@ -327,6 +327,8 @@ fn profile_mock(path: &Path, mock: &Mock, files: &Files, args: &TargetArgs) -> R
         is_alone: true,
         sample_cycles: 0,
         sample_salt: 0,
+        groups: None,
+        scripts: [].into(),
     };
     let cells: Vec<&Sealed> = files.cells.iter().map(|(_, data)| data).collect();
     let report = ask(&ProfileJob::Verify(job), &files.file, &cells, args)?;
@@ -377,7 +379,7 @@ fn ask(
         PoolVerdict::SandboxViolation { detail } => {
             Err(workers::ours(format!("the run broke a rule of the fence: {detail}")))
         }
-        PoolVerdict::WorkerLost { detail } => {
+        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
             Err(workers::ours(format!("the run worker was lost: {detail}")))
         }
     }

@@ -248,6 +248,8 @@ fn verify_job(request: &verify_request::Request, group: Selected, cycles_max: u6
         is_alone: true,
         sample_cycles: 0,
         sample_salt: 0,
+        groups: None,
+        scripts: [].into(),
     }
 }
 
@@ -293,7 +295,7 @@ fn ask(job: DiagnosisJob, bytes: &[u8], deadline: Option<Duration>) -> Result<Di
         PoolVerdict::SandboxViolation { detail } => {
             Err(workers::ours(format!("the second run broke a rule of the fence: {detail}")))
         }
-        PoolVerdict::WorkerLost { detail } => {
+        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
             Err(workers::ours(format!("the run worker was lost: {detail}")))
         }
     }

@@ -56,7 +56,7 @@ pub(crate) fn compile_in(
         PoolVerdict::SandboxViolation { detail } => {
             return Err(ours(format!("the compile broke a rule of the fence: {detail}")));
         }
-        PoolVerdict::WorkerLost { detail } => {
+        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
             return Err(ours(format!("the compile worker was lost: {detail}")));
         }
     };

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use antares_abi::CodeTier;
 use antares_cache::{CacheState, CacheStats, Space};
 use antares_pool::Pool;
-use antares_serve::{COMPILE_SECONDS, Metrics, RUN_SECONDS, WorkerNumbers, set_gauge, set_total};
+use antares_serve::{
+    COMPILE_SECONDS, Metrics, RUN_SECONDS, WorkerNumbers, add_saturating, set_gauge, set_total,
+};
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
 use crate::artifact::{Artifact, CompileError};
@@ -231,8 +233,8 @@ impl UnderWay {
             Ok(artifact) => {
                 if let Some(summary) = &artifact.made {
                     self.times.observe(seconds(summary.compile_ms));
-                    self.unproved.inc_by(summary.unproved_functions);
-                    self.refused_orders.inc_by(summary.refused_orders);
+                    add_saturating(&self.unproved, summary.unproved_functions);
+                    add_saturating(&self.refused_orders, summary.refused_orders);
                 }
                 "done"
             }
@@ -289,6 +291,7 @@ pub(crate) fn worker_numbers(pool: &Pool) -> WorkerNumbers {
         lost_total: stats.lost_total,
         violations_total: stats.violations_total,
         wild_faults_total: stats.wild_faults_total,
+        false_reports_total: stats.false_reports_total,
         code_refused_total: stats.code_refused_total,
         deadline_total: stats.deadline_total,
         inspected_total: stats.inspected_total,

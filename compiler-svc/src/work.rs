@@ -52,10 +52,18 @@ impl Shared {
         let recall = Recall::default();
         let until = recall.until(Instant::now() + self.limits.wall_time_max + queue);
         let worked = blocking(move || {
-            let began = Instant::now();
-            let worked = compile(&pool, &job, &elf, workers, until);
+            let mut began = Instant::now();
+            let mut worked = compile(&pool, &job, &elf, workers, until.clone());
+            if let Ok(Verdict::FalseReport { detail }) = &worked {
+                tracing::error!(detail, "a compile worker's report was false");
+                // Nobody pays for it.
+                began = Instant::now();
+                worked = compile(&pool, &job, &elf, workers, until);
+            }
             let charged = began.elapsed() * u32::try_from(workers).unwrap_or(u32::MAX);
-            account.compiled(charged);
+            if !matches!(&worked, Ok(Verdict::FalseReport { .. })) {
+                account.compiled(charged);
+            }
             // Held until the workers are gone, also when nobody waits for them any more.
             drop((slot, spare));
             worked.map(|verdict| (verdict, charged))
@@ -132,6 +140,10 @@ fn judged(verdict: Verdict<Compiled>, wall_ms_max: u64) -> Result<(CompileSummar
         Verdict::DeadlineExceeded => Err(CompileError::Timeout { wall_ms_max }),
         Verdict::SandboxViolation { detail } => Err(CompileError::Violation { detail }),
         Verdict::WorkerLost { detail } => Err(CompileError::WorkerLost { detail }),
+        Verdict::FalseReport { detail } => {
+            tracing::error!(detail, "no compile worker's report can be true");
+            Err(CompileError::Internal)
+        }
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
     },
     ended::{Ended, ExecuteError},
     metrics::{RunnerMetrics, refused_artifacts},
-    scheduler::lease::Leased,
+    scheduler::lease::{FalseStart, Leased},
     source::{ArtifactSource, SourceError},
 };
 
@@ -96,6 +96,10 @@ impl Artifacts {
         leased: Leased<Verdict<R>>,
         keys: &[Used],
     ) -> Result<Ended<R>, ExecuteError> {
+        if let Some(FalseStart { detail, .. }) = &leased.false_start {
+            tracing::error!(detail, "a worker's report was false");
+            self.bar(keys, detail);
+        }
         match leased.answer {
             Verdict::Done(report) => Ok(Ended::Reported(report)),
             Verdict::DeadlineExceeded if leased.is_call_s => Err(ExecuteError::CallDeadline),
@@ -104,6 +108,7 @@ impl Artifacts {
                 self.bar(keys, &detail);
                 Ok(Ended::SandboxViolation { detail })
             }
+            Verdict::FalseReport { detail } => Err(ExecuteError::FalseReport { detail }),
             Verdict::WorkerLost { detail } => {
                 // If its native code is to blame, the next call shall not meet the same copy.
                 keys.iter().for_each(|used| self.ready.remove(used.ready));

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use antares_pool::{
-    Verdict,
+    BatchEnd, Verdict,
     job::{RunReport, VerifyReport},
 };
 use antares_serve::{Account, fact, past_span};
@@ -41,6 +41,7 @@ impl Drop for Bill<'_> {
 pub(crate) fn charge_run(account: &Account, verdict: &Verdict<RunReport>, time: Duration, cycles_max: u64) {
     match verdict {
         Verdict::Done(report) => account.ran(1, report.cycles, time),
+        Verdict::FalseReport { .. } => {}
         _ => account.ran_for(time, cycles_max),
     }
 }
@@ -48,11 +49,14 @@ pub(crate) fn charge_run(account: &Account, verdict: &Verdict<RunReport>, time: 
 /// Charges runs that told their cycles, and the one that did not for the time, if there was one.
 pub(crate) fn charge_batch(
     account: &Account,
-    reports: &[RunReport],
+    BatchEnd { reports, verdict }: &BatchEnd,
     count: usize,
     time: Duration,
     cycles_max: u64,
 ) {
+    if let Verdict::FalseReport { .. } = verdict {
+        return;
+    }
     let cycles = reports.iter().map(|report| report.cycles).fold(0, u64::saturating_add);
     let is_all = reports.len() >= count;
     let told: u64 = reports.iter().map(|report| report.run_us).fold(0, u64::saturating_add);
@@ -72,7 +76,7 @@ pub(crate) fn charge_verification(
 ) {
     match verdict {
         Verdict::Done(VerifyReport::Done { cycles, .. }) => account.ran(1, *cycles, time),
-        Verdict::Done(VerifyReport::Refused { .. }) => {}
+        Verdict::Done(VerifyReport::Refused { .. }) | Verdict::FalseReport { .. } => {}
         _ => account.ran_for(time, cycles_max),
     }
 }

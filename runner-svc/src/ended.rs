@@ -57,6 +57,8 @@ pub(crate) enum ExecuteError {
     QueueFull,
     #[error("the run worker was lost: {detail}")]
     WorkerLost { detail: String },
+    #[error("internal error")]
+    FalseReport { detail: String },
     #[error("the transaction cannot be used: {problem}")]
     Transaction { field: String, problem: String },
     #[error("{}", .0.message())]

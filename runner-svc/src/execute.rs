@@ -76,7 +76,7 @@ impl Executor {
             let cycles_max = job.cycles_max;
             let run = |slot| self.scheduler.lease_to(slot, limits, ScriptRun { job, elf, library });
             let Answered { answer, began } = turn.answer(account, cycles_max, run).await?;
-            charge_run(account, &answer.answer, began.elapsed(), cycles_max);
+            charge_run(account, &answer.answer, answer.time(began), cycles_max);
             let ended = self.artifacts.judge(answer, keys.as_slice())?;
             if let Ended::Reported(report) = &ended {
                 let told = Duration::from_micros(report.load_us + report.run_us);

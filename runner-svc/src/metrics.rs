@@ -7,7 +7,7 @@ use antares_pool::{
     Pool,
     job::{RunOutcome, VerifyOutcome},
 };
-use antares_serve::{Metrics, RUN_SECONDS, WorkerNumbers, set_gauge, set_total};
+use antares_serve::{Metrics, RUN_SECONDS, WorkerNumbers, add_saturating, set_gauge, set_total};
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
 use crate::{
@@ -257,8 +257,8 @@ impl RunnerMetrics {
     pub(crate) fn note_ended(&self, ended: &Ended) {
         self.executions.with_label_values(&[ended_name(ended)]).inc();
         if let Ended::Reported(report) = ended {
-            self.native_cycles.inc_by(report.native_cycles);
-            self.interpreted_cycles.inc_by(report.interpreted_cycles);
+            add_saturating(&self.native_cycles, report.native_cycles);
+            add_saturating(&self.interpreted_cycles, report.interpreted_cycles);
             self.run_seconds.observe(Duration::from_micros(report.run_us).as_secs_f64());
             self.load_seconds.observe(Duration::from_micros(report.load_us).as_secs_f64());
             self.note_restart(report.restarted.as_deref());
@@ -268,7 +268,8 @@ impl RunnerMetrics {
     /// A run, or a script group of a transaction, that began again in the interpreter, and why. The reason is
     /// a worker's word.
     fn note_restart(&self, reason: Option<&str>) {
-        let known = reason.and_then(|reason| LEAVE_REASONS.iter().find(|known| known.name() == reason));
+        let known =
+            reason.and_then(|reason| BailoutReason::ALL.into_iter().find(|known| known.name() == reason));
         if reason.is_some() {
             self.restarts.with_label_values(&[known.map_or("other", |known| known.name())]).inc();
         }
@@ -280,8 +281,8 @@ impl RunnerMetrics {
         self.note_queue(queue);
         if let Ended::Reported(verified) = ended {
             for group in &verified.groups {
-                self.native_cycles.inc_by(group.native_cycles);
-                self.interpreted_cycles.inc_by(group.interpreted_cycles);
+                add_saturating(&self.native_cycles, group.native_cycles);
+                add_saturating(&self.interpreted_cycles, group.interpreted_cycles);
                 self.note_restart(group.restarted.as_deref());
             }
             self.run_seconds.observe(Duration::from_micros(verified.run_us).as_secs_f64());
@@ -384,21 +385,10 @@ fn native_runs(metrics: &Metrics) -> IntCounterVec {
     native_runs
 }
 
-/// Why native code is left before the end.
-const LEAVE_REASONS: [BailoutReason; 7] = [
-    BailoutReason::Ecall,
-    BailoutReason::Returned,
-    BailoutReason::UnknownTarget,
-    BailoutReason::Unsupported,
-    BailoutReason::OutOfCycles,
-    BailoutReason::BadAddress,
-    BailoutReason::StackOverflow,
-];
-
 fn restarts(metrics: &Metrics) -> IntCounterVec {
     let help = "Executions, and script groups of transactions, whose native code was left before the end for the interpreter, by why.";
     let restarts = metrics.counters("antares_native_exits_total", help, &["reason"]);
-    for reason in LEAVE_REASONS {
+    for reason in BailoutReason::ALL {
         restarts.with_label_values(&[reason.name()]);
     }
     restarts
@@ -421,7 +411,10 @@ fn error_name(error: &ExecuteError) -> &'static str {
         ExecuteError::Transaction { .. } => "refused",
         ExecuteError::QueueFull => "queue_full",
         ExecuteError::Quota(_) => "quota",
-        ExecuteError::Busy | ExecuteError::Pool(_) | ExecuteError::Internal => "failed",
+        ExecuteError::Busy
+        | ExecuteError::Pool(_)
+        | ExecuteError::FalseReport { .. }
+        | ExecuteError::Internal => "failed",
     }
 }
 
@@ -429,8 +422,10 @@ fn error_name(error: &ExecuteError) -> &'static str {
 pub(crate) fn verification_name(result: Result<&Ended<Verified>, &ExecuteError>) -> &'static str {
     match result {
         Ok(ended) => verified_name(ended),
-        Err(ExecuteError::Busy | ExecuteError::Pool(_) | ExecuteError::Internal) => "internal",
-        Err(error) => error_name(error),
+        Err(error) => match error_name(error) {
+            "failed" => "internal",
+            name => name,
+        },
     }
 }
 
@@ -472,6 +467,7 @@ pub(crate) fn worker_numbers(pool: &Pool) -> WorkerNumbers {
         lost_total: stats.lost_total,
         violations_total: stats.violations_total,
         wild_faults_total: stats.wild_faults_total,
+        false_reports_total: stats.false_reports_total,
         code_refused_total: stats.code_refused_total,
         deadline_total: stats.deadline_total,
         inspected_total: stats.inspected_total,

@@ -120,7 +120,7 @@ impl TransactionVerifier {
         let work = async {
             let run = |slot| self.run_attempt(slot, &transaction, &attempt, deadline);
             let Answered { answer, began } = turn.answer(account, order.cycles_max, run).await?;
-            charge_verification(account, &answer.answer, began.elapsed(), order.cycles_max);
+            charge_verification(account, &answer.answer, answer.time(began), order.cycles_max);
             let ended = self.artifacts.judge(answer, &keys)?;
             if let Ended::Reported(VerifyReport::Done { read_us, run_us, .. }) = &ended {
                 queue += began.elapsed().saturating_sub(Duration::from_micros(read_us + run_us));

@@ -29,6 +29,7 @@ mod journey;
 mod kills;
 mod lasting;
 mod learning;
+mod lies;
 mod link;
 mod loading;
 mod meanwhile;

@@ -89,6 +89,13 @@ impl Tenant {
         Ok(self.runner.execute(request).await?.into_inner())
     }
 
+    pub(crate) async fn verify(
+        &mut self,
+        request: v1::VerifyTransactionRequest,
+    ) -> Result<v1::VerifyTransactionResponse, Status> {
+        Ok(self.runner.verify_transaction(request).await?.into_inner())
+    }
+
     pub(crate) async fn learn(&mut self, request: v1::LearnRequest) -> Result<v1::LearnResponse, Status> {
         Ok(self.compiler.learn(request).await?.into_inner())
     }

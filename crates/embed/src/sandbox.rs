@@ -61,7 +61,7 @@ impl Sandbox {
         match verdict {
             Verdict::Done(report) => Ok(outcome(report)),
             Verdict::DeadlineExceeded => Err(refused("the run was not over in time")),
-            Verdict::SandboxViolation { detail } => {
+            Verdict::SandboxViolation { detail } | Verdict::FalseReport { detail } => {
                 Err(Error::Sandbox(format!("the process broke a rule, and was killed: {detail}")))
             }
             Verdict::WorkerLost { detail } => Err(Error::Sandbox(format!("the process was lost: {detail}"))),

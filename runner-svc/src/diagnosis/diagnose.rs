@@ -172,7 +172,7 @@ impl Diagnoses {
         tenant: &Tenant,
         used: &[Used],
         deadline: Instant,
-        work: impl FnOnce(&Pool, Until) -> Result<Verdict<DiagnosisReport>, PoolError> + Send + 'static,
+        work: impl FnMut(&Pool, Until) -> Result<Verdict<DiagnosisReport>, PoolError> + Send + 'static,
         same: impl Fn(&ProfiledReport) -> bool,
     ) -> Diagnosed {
         let report =
@@ -198,7 +198,7 @@ impl Diagnoses {
         &self,
         tenant: &Tenant,
         deadline: Instant,
-        work: impl FnOnce(&Pool, Until) -> Result<Verdict<DiagnosisReport>, PoolError> + Send + 'static,
+        work: impl FnMut(&Pool, Until) -> Result<Verdict<DiagnosisReport>, PoolError> + Send + 'static,
     ) -> Result<DiagnosisReport, Missing> {
         tenant.account.may_run().map_err(|_| Missing::Quota)?;
         let time = time_until(deadline);
@@ -216,7 +216,9 @@ impl Diagnoses {
                     Ok(report)
                 }
                 Verdict::DeadlineExceeded => Err(Missing::Deadline),
-                Verdict::SandboxViolation { detail } | Verdict::WorkerLost { detail } => {
+                Verdict::SandboxViolation { detail }
+                | Verdict::WorkerLost { detail }
+                | Verdict::FalseReport { detail } => {
                     tracing::warn!(detail, "the worker that was to tell why a script failed was lost");
                     Err(Missing::WorkerLost)
                 }

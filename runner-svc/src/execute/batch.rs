@@ -172,8 +172,9 @@ impl Executor {
         let mut timer = RunTimer::begin(|time| account.ran_for(time, cycles_max));
         let leased = leased.instrument(tracing::debug_span!("worker")).await;
         let Interpreted { answer: leased, began } = timer.heard(leased);
-        let Leased { mut answer, is_call_s } = leased?;
-        charge_batch(account, &answer.reports, count, began.elapsed(), context.cycles_max);
+        let leased = leased?;
+        charge_batch(account, &leased.answer, count, leased.time(began), context.cycles_max);
+        let Leased { mut answer, is_call_s, false_start } = leased;
         let told: u64 = answer.reports.iter().map(|report| report.load_us + report.run_us).sum();
         let way = began.elapsed().saturating_sub(Duration::from_micros(told));
         let mut recheck = None;
@@ -188,8 +189,9 @@ impl Executor {
         let verdict = answer.verdict.map(|_| ());
         // All that was asked for is there, however the worker ended after that.
         let is_done = is_all && !matches!(verdict, Verdict::WorkerLost { .. });
-        if !is_done {
-            match self.artifacts.judge(Leased { answer: verdict, is_call_s }, key.as_slice())? {
+        if !is_done || false_start.is_some() {
+            let leased = Leased { answer: verdict, is_call_s, false_start };
+            match self.artifacts.judge(leased, key.as_slice())? {
                 Ended::Reported(()) => {}
                 Ended::DeadlineExceeded => results.push(Some(Ended::DeadlineExceeded)),
                 Ended::SandboxViolation { detail } => results.push(Some(Ended::SandboxViolation { detail })),

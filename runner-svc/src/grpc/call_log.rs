@@ -25,6 +25,7 @@ pub(crate) fn name_call(id: &str, request_id: &str) {
 pub(crate) fn tell_error(error: &ExecuteError) {
     match error {
         ExecuteError::WorkerLost { detail } => tracing::warn!(detail, "a worker was lost"),
+        ExecuteError::FalseReport { detail } => tracing::error!(detail, "no worker's report can be true"),
         error => tracing::debug!(%error, "no verdict"),
     }
 }

@@ -37,7 +37,7 @@ impl From<ExecuteError> for Status {
             }
             ExecuteError::Quota(fault) => fault.into(),
             ExecuteError::Pool(error) => Fault::internal(&error).into(),
-            ExecuteError::Internal => {
+            ExecuteError::Internal | ExecuteError::FalseReport { .. } => {
                 Fault::failed("INTERNAL", "internal error; the server's log has the particulars").into()
             }
             ExecuteError::Source(error) => source_status(error, message),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use antares_pool::{
-    Answers, Pool, PoolError, Recall, Sealed, StartedRun, Until, Verdict,
+    Answers, BatchEnd, Pool, PoolError, Recall, Sealed, StartedRun, Until, Verdict,
     job::{RunJob, RunReport},
 };
 use antares_serve::chain;
@@ -21,6 +21,50 @@ pub(crate) struct Leased<T> {
     pub(crate) answer: T,
     /// Whether the call's deadline came before the end of the run's own time.
     pub(crate) is_call_s: bool,
+    /// The first attempt, if its report was false.
+    pub(crate) false_start: Option<FalseStart>,
+}
+
+/// An attempt whose report was false. The work was done again by another worker.
+pub(crate) struct FalseStart {
+    /// What was wrong with the report.
+    pub(crate) detail: String,
+    time: Duration,
+}
+
+impl<T> Leased<T> {
+    /// Time since `began` that counts: nobody pays for a false report.
+    pub(crate) fn time(&self, began: Instant) -> Duration {
+        began.elapsed().saturating_sub(self.false_start.as_ref().map_or(Duration::ZERO, |start| start.time))
+    }
+}
+
+/// What may be a false report.
+pub(crate) trait Report {
+    /// What is wrong with it.
+    fn falsehood(&self) -> Option<&str>;
+}
+
+impl<R> Report for Verdict<R> {
+    fn falsehood(&self) -> Option<&str> {
+        match self {
+            Self::FalseReport { detail } => Some(detail),
+            _ => None,
+        }
+    }
+}
+
+impl Report for BatchEnd {
+    fn falsehood(&self) -> Option<&str> {
+        self.verdict.falsehood()
+    }
+}
+
+/// Of a shadow run: without one there is no comparison.
+impl<T> Report for Option<T> {
+    fn falsehood(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Whether that is an answer, and no end of a worker or of its time: native code may manage in time what the
@@ -101,44 +145,64 @@ impl Scheduler {
             return self.lease(lease.slot, limits, move |pool, until| work.run(pool, until)).await;
         };
         if self.spin.look(&mut begun, lease.slot.is_alone()) {
-            // None if the worker had died before it heard of the run.
-            if let Some(answer) = begun.wait().map_err(failed)? {
-                return Ok(Leased { answer, is_call_s: lease.is_call_s });
+            let mut heard = begun.wait().map_err(failed)?;
+            if let Some(answer) = heard.take_if(|answer| answer.falsehood().is_none()) {
+                return Ok(Leased { answer, is_call_s: lease.is_call_s, false_start: None });
             }
-            return self.lease(lease.slot, limits, move |pool, until| work.run(pool, until)).await;
+            return self
+                .run_leased(lease, move |pool, until| {
+                    // None if the worker had died before it heard of the run.
+                    heard.take().map_or_else(|| work.run(pool, until), Ok)
+                })
+                .await;
         }
-        let run = move |pool: &Pool, until| match begun.wait()? {
-            Some(answer) => Ok(answer),
-            None => work.run(pool, until),
+        let mut begun = Some(begun);
+        let run = move |pool: &Pool, until: Until| match begun.take().map(StartedRun::wait).transpose()? {
+            Some(Some(answer)) => Ok(answer),
+            Some(None) | None => work.run(pool, until),
         };
         self.run_leased(lease, run).await
     }
 
     /// Has `work` done by a worker for as long as `limits` say. A caller that goes away takes it back.
-    pub(crate) async fn lease<T: Send + 'static>(
+    pub(crate) async fn lease<T: Report + Send + 'static>(
         &self,
         slot: Slot,
         limits: TimeLimits,
-        work: impl FnOnce(&Pool, Until) -> Result<T, PoolError> + Send + 'static,
+        work: impl FnMut(&Pool, Until) -> Result<T, PoolError> + Send + 'static,
     ) -> Result<Leased<T>, ExecuteError> {
         self.run_leased(Lease::begin(slot, limits), work).await
     }
 
-    async fn run_leased<T: Send + 'static>(
+    async fn run_leased<T: Report + Send + 'static>(
         &self,
         Lease { slot, until, is_call_s, _recall }: Lease,
-        work: impl FnOnce(&Pool, Until) -> Result<T, PoolError> + Send + 'static,
+        work: impl FnMut(&Pool, Until) -> Result<T, PoolError> + Send + 'static,
     ) -> Result<Leased<T>, ExecuteError> {
         let pool = self.pool.of_tenant(slot.tenant());
         let worked = tokio::task::spawn_blocking(move || {
-            let answer = work(&pool, until);
+            let answer = believed(&pool, &until, work);
             // Held until the worker is gone, also when nobody waits for it any more.
             drop(slot);
             answer
         });
         let answer = worked.await.map_err(|_| ExecuteError::Internal)?.map_err(failed)?;
-        Ok(Leased { answer, is_call_s })
+        let (answer, false_start) = answer;
+        Ok(Leased { answer, is_call_s, false_start })
     }
+}
+
+/// Has `work` done; where the report is false, once more by a worker that has done nothing before.
+fn believed<T: Report>(
+    pool: &Pool,
+    until: &Until,
+    mut work: impl FnMut(&Pool, Until) -> Result<T, PoolError>,
+) -> Result<(T, Option<FalseStart>), PoolError> {
+    let began = Instant::now();
+    let answer = work(pool, until.clone())?;
+    let Some(detail) = answer.falsehood().map(ToOwned::to_owned) else { return Ok((answer, None)) };
+    let start = FalseStart { detail, time: began.elapsed() };
+    Ok((work(&pool.of_fresh_workers(), until.clone())?, Some(start)))
 }
 
 /// Why a pool has no answer.

@@ -14,7 +14,7 @@ pub(crate) trait Again: Send + Sized + 'static {
     type Told: Clone + Send + Sync;
 
     /// Does it in the interpreter. Gives nothing if that did not come to its end.
-    fn run(self, pool: &Pool, until: Until) -> Result<Option<Self::Told>, PoolError>;
+    fn run(&self, pool: &Pool, until: Until) -> Result<Option<Self::Told>, PoolError>;
 
     /// What the two told differently, in words.
     fn difference(native: &Self::Told, interpreted: &Self::Told) -> Option<String>;
@@ -43,8 +43,8 @@ pub(crate) struct VerifyAgain {
 impl Again for RunAgain {
     type Told = RunReport;
 
-    fn run(self, pool: &Pool, until: Until) -> Result<Option<RunReport>, PoolError> {
-        let job = RunJob { tier: Tier::Interpreter, sample_cycles: 0, ..self.job };
+    fn run(&self, pool: &Pool, until: Until) -> Result<Option<RunReport>, PoolError> {
+        let job = RunJob { tier: Tier::Interpreter, sample_cycles: 0, ..self.job.clone() };
         Ok(done(pool.run(&job, &self.elf, None, until)?))
     }
 
@@ -61,8 +61,8 @@ impl Again for RunAgain {
 impl Again for BatchAgain {
     type Told = Vec<RunReport>;
 
-    fn run(self, pool: &Pool, until: Until) -> Result<Option<Self::Told>, PoolError> {
-        let job = BatchJob { tier: Tier::Interpreter, sample_cycles: 0, ..self.job };
+    fn run(&self, pool: &Pool, until: Until) -> Result<Option<Self::Told>, PoolError> {
+        let job = BatchJob { tier: Tier::Interpreter, sample_cycles: 0, ..self.job.clone() };
         let end = pool.batch(&job, &self.elf, None, until)?;
         Ok(done(end.verdict).map(|_| end.reports))
     }
@@ -84,10 +84,10 @@ impl Again for BatchAgain {
 impl Again for VerifyAgain {
     type Told = Verified;
 
-    fn run(self, pool: &Pool, until: Until) -> Result<Option<Verified>, PoolError> {
+    fn run(&self, pool: &Pool, until: Until) -> Result<Option<Verified>, PoolError> {
         // Whoever judges has never run what it judges.
         let (tier, libraries) = (Tier::Interpreter, Vec::new());
-        let job = VerifyJob { tier, libraries, sample_cycles: 0, is_alone: true, ..self.job };
+        let job = VerifyJob { tier, libraries, sample_cycles: 0, is_alone: true, ..self.job.clone() };
         Ok(match done(self.files.lease(|files| pool.verify(&job, files, until))?) {
             Some(VerifyReport::Done { outcome, cycles, groups, read_us, run_us, .. }) => {
                 Some(Verified { outcome, cycles, groups, read_us, run_us })

@@ -10,10 +10,13 @@ use std::{
 use antares_abi::Sha256Digest;
 use antares_pool::{
     Pool, PoolError, Sealed, StartedRun, Until, Verdict,
-    job::{DOCUMENT_BYTES_MAX, LibraryOf, Rules, SharedCell, TransactionForm, VerifyJob, VerifyReport},
+    job::{
+        DOCUMENT_BYTES_MAX, KnownGroup, LibraryOf, Rules, SharedCell, TransactionForm, VerifyJob,
+        VerifyReport,
+    },
 };
 use antares_race::{EarlyRun, idle_worker};
-use antares_transaction::{Environment, Group, Mock, groups};
+use antares_transaction::{Environment, Mock};
 use bytes::Bytes;
 use tracing::Instrument;
 
@@ -53,8 +56,10 @@ pub(crate) struct Transaction {
     document: Document,
     /// Cells in files of their own, in the order of their numbers in the document.
     cells: Vec<Arc<HotCell>>,
-    /// Its groups, if each is verified in a worker of its own.
-    apart: Option<Vec<Group>>,
+    /// Its script groups, as they run.
+    groups: Arc<[KnownGroup]>,
+    /// Whether each is verified in a worker of its own.
+    is_apart: bool,
     sample_cycles: u64,
     sample_salt: u64,
     /// What there is to sign, if that is wanted.
@@ -80,7 +85,7 @@ impl Transaction {
     /// largest.
     pub(crate) async fn new(
         order: VerifyOrder,
-        mock: &Mock,
+        (mock, groups): (&Mock, Arc<[KnownGroup]>),
         mut cells: Vec<Arc<HotCell>>,
         files: usize,
         settings: Settings,
@@ -93,13 +98,13 @@ impl Transaction {
             cells.iter().zip(0..).find_map(|(cell, number)| (cell.data_hash == *hash).then_some(number))
         });
         let document = Document::new(document.into()).await?;
-        let apart = (settings.groups_apart && order.group.is_none()).then(|| groups(mock));
+        let is_apart = settings.groups_apart && order.group.is_none();
         let sample_salt = order.sample_salt.unwrap_or_else(next_salt);
         let sample_cycles = settings.sample_cycles;
-        Ok(Self { order, document, cells, apart, sample_cycles, sample_salt, signable: None })
+        Ok(Self { order, document, cells, groups, is_apart, sample_cycles, sample_salt, signable: None })
     }
 
-    fn job(&self, libraries: Vec<LibraryOf>) -> VerifyJob {
+    fn job(&self, libraries: Vec<LibraryOf>, scripts: Arc<[Sha256Digest]>) -> VerifyJob {
         let VerifyOrder { group, tier, cycles_max, debug_bytes_max, .. } = self.order;
         let Environment { vm_1_epoch, vm_2_epoch, epoch } = self.order.environment;
         let cell = |cell: &Arc<HotCell>| SharedCell { data_hash: cell.data_hash, bytes: cell.sealed.len() };
@@ -115,9 +120,11 @@ impl Transaction {
             libraries,
             library_digests: Vec::new(),
             cells: self.cells.iter().map(cell).collect(),
-            is_alone: self.apart.is_some(),
+            is_alone: self.is_apart,
             sample_cycles: self.sample_cycles,
             sample_salt: self.sample_salt,
+            groups: Some(self.groups.clone()),
+            scripts,
         }
     }
 
@@ -141,9 +148,10 @@ impl Transaction {
         let without = without.filter_map(|(digest, fallback)| Some((digest, fallback?))).collect();
         let made_ms = programs.iter().filter_map(|program| program.native.as_ref()?.made_ms).max();
         let (libraries, beside) = files(programs, FILES_MAX.saturating_sub(self.cells.len()));
-        let (of, libraries) = libraries.into_iter().unzip();
+        let (of, libraries): (_, Vec<Native>) = libraries.into_iter().unzip();
+        let scripts = libraries.iter().map(|native| native.script).collect();
         let made = Duration::from_millis(made_ms.unwrap_or(0));
-        Attempt { job: self.job(of), libraries, beside, uses, without, made }
+        Attempt { job: self.job(of, scripts), libraries, beside, uses, without, made }
     }
 }
 
@@ -185,15 +193,14 @@ impl TransactionVerifier {
     ) -> Result<Leased<Verdict<VerifyReport>>, ExecuteError> {
         let (job, files) = (attempt.job.clone(), transaction.files(attempt));
         let limits = TimeLimits { run: transaction.order.run_time, deadline };
-        match transaction.apart.clone() {
-            Some(groups) => {
-                let run = move |pool: &Pool, until| {
-                    files.lease(|files| isolated_groups::verify(pool, &groups, &job, files, &until))
-                };
-                self.scheduler.lease(slot, limits, run).await
-            }
-            None => self.scheduler.lease_to(slot, limits, Verify { job, files }).await,
+        if !transaction.is_apart {
+            return self.scheduler.lease_to(slot, limits, Verify { job, files }).await;
         }
+        let groups = transaction.groups.clone();
+        let run = move |pool: &Pool, until| {
+            files.lease(|files| isolated_groups::verify(pool, &groups, &job, files, &until))
+        };
+        self.scheduler.lease(slot, limits, run).await
     }
 }
 

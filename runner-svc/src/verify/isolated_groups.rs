@@ -4,18 +4,17 @@
 use antares_pool::{
     NativeEnd, Pool, PoolError, Until, Verdict,
     job::{
-        CellName, DEBUG_LINES_MAX, GroupKind, GroupReport, HOT_PROGRAMS_MAX, HotProgram, Lines, Samples,
+        CellName, DEBUG_LINES_MAX, GroupReport, HOT_PROGRAMS_MAX, HotProgram, KnownGroup, Lines, Samples,
         VerifyFiles, VerifyJob, VerifyOutcome, VerifyReport,
     },
 };
 use antares_profile::{Profile, Value};
-use antares_transaction::Group;
 
 /// Has the groups of a transaction verified one after another, each in a fresh worker, as one worker would
-/// have. Which groups there are, and which cells they have, no worker says.
+/// have.
 pub(crate) fn verify(
     pool: &Pool,
-    groups: &[Group],
+    groups: &[KnownGroup],
     job: &VerifyJob,
     files: &VerifyFiles<'_>,
     until: &Until,
@@ -24,11 +23,7 @@ pub(crate) fn verify(
     for (number, group) in groups.iter().enumerate() {
         let own = whole.job(number, group, job);
         match pool.verify(&own, files, until.clone())? {
-            Verdict::Done(report @ VerifyReport::Done { .. }) => {
-                if let Err(detail) = whole.take(number, report) {
-                    return Ok(Verdict::WorkerLost { detail });
-                }
-            }
+            Verdict::Done(report @ VerifyReport::Done { .. }) => whole.take(number, report),
             other => return Ok(other),
         }
         if whole.outcome != VerifyOutcome::Ok {
@@ -53,7 +48,7 @@ struct Whole {
 }
 
 impl Whole {
-    fn new(groups: &[Group]) -> Self {
+    fn new(groups: &[KnownGroup]) -> Self {
         Self {
             outcome: VerifyOutcome::Ok,
             cycles: 0,
@@ -69,13 +64,13 @@ impl Whole {
     }
 
     /// The job of a group: what those before it left.
-    fn job(&self, number: usize, group: &Group, job: &VerifyJob) -> VerifyJob {
+    fn job(&self, number: usize, group: &KnownGroup, job: &VerifyJob) -> VerifyJob {
         let cell = match (group.inputs.first(), group.outputs.first()) {
             (Some(&input), _) => CellName::Input(input),
             (None, output) => CellName::Output(output.copied().unwrap_or(0)),
         };
         VerifyJob {
-            group: Some((kind(group), cell)),
+            group: Some((group.kind, cell)),
             cycles_max: job.cycles_max.saturating_sub(self.cycles),
             debug_bytes_max: job.debug_bytes_max.saturating_sub(self.debug_bytes),
             // Groups of one transaction are sampled at different points.
@@ -85,19 +80,14 @@ impl Whole {
         }
     }
 
-    /// Takes what the worker of group `number` says of that group, and of nothing else.
-    fn take(&mut self, number: usize, report: VerifyReport) -> Result<(), String> {
-        let VerifyReport::Done { groups, hot, seen, ran, samples, read_us, run_us, .. } = report else {
-            return Ok(());
+    /// Takes what the worker of group `number` says of that group. The pool has checked that it is about this
+    /// group and no other.
+    fn take(&mut self, number: usize, report: VerifyReport) {
+        let VerifyReport::Done { mut groups, hot, seen, ran, samples, read_us, run_us, .. } = report else {
+            return;
         };
-        let Some(mine) = self.groups.get_mut(number) else { return Ok(()) };
-        let mut told = groups.into_iter();
-        let told = told.find(|told| (told.kind, told.script_hash) == (mine.kind, mine.script_hash));
-        let told = told.filter(|told| (&told.inputs, &told.outputs) == (&mine.inputs, &mine.outputs));
-        let Some(told) = told.filter(|told| told.outcome != VerifyOutcome::NotRun) else {
-            return Err("it answered for another group than it was asked for".to_owned());
-        };
-        *mine = told;
+        let Some(mine) = self.groups.get_mut(number).filter(|_| number < groups.len()) else { return };
+        *mine = groups.swap_remove(number);
         // As one worker for all would have said.
         mine.debug.cut(DEBUG_LINES_MAX - self.debug_lines);
         self.debug_lines += mine.debug.count();
@@ -110,7 +100,6 @@ impl Whole {
         self.ran.extend(ran);
         self.times_us.0 = self.times_us.0.saturating_add(read_us);
         self.times_us.1 = self.times_us.1.saturating_add(run_us);
-        Ok(())
     }
 
     fn into_report(mut self) -> VerifyReport {
@@ -165,14 +154,10 @@ impl Sampled {
     }
 }
 
-fn kind(group: &Group) -> GroupKind {
-    if group.is_type { GroupKind::Type } else { GroupKind::Lock }
-}
-
-fn not_run(group: &Group) -> GroupReport {
+fn not_run(group: &KnownGroup) -> GroupReport {
     GroupReport {
         script_hash: group.script_hash,
-        kind: kind(group),
+        kind: group.kind,
         outcome: VerifyOutcome::NotRun,
         exit_code: None,
         error: None,
@@ -188,21 +173,26 @@ fn not_run(group: &Group) -> GroupReport {
 
 #[cfg(test)]
 mod tests {
-    use antares_pool::job::LeftOut;
+    use antares_pool::job::{GroupKind, LeftOut};
 
     use super::*;
 
-    fn group(number: u8) -> Group {
-        let inputs = vec![u32::from(number)];
-        Group { script_hash: [number; 32], is_type: false, inputs, outputs: Vec::new() }
-    }
-
-    /// What a worker says that was asked for group 1 of two.
-    fn told(change: impl FnOnce(&mut Vec<GroupReport>)) -> VerifyReport {
-        let mut groups: Vec<_> = [0, 1].map(|number| not_run(&group(number))).into();
-        (groups[1].outcome, groups[1].exit_code, groups[1].cycles) = (VerifyOutcome::Ok, Some(0), 70);
-        change(&mut groups);
-        VerifyReport::Done {
+    #[test]
+    fn lines_are_limited_over_all_groups() {
+        let group = |number: u8| {
+            let inputs = vec![u32::from(number)];
+            KnownGroup { script_hash: [number; 32], kind: GroupKind::Lock, inputs, outputs: Vec::new() }
+        };
+        let known = [group(0), group(1)];
+        let mut whole = Whole::new(&known);
+        whole.debug_lines = DEBUG_LINES_MAX;
+        let mut groups: Vec<_> = known.iter().map(not_run).collect();
+        groups[1] = GroupReport {
+            outcome: VerifyOutcome::Ok,
+            debug: vec!["line".to_owned()].into(),
+            ..groups[1].clone()
+        };
+        let report = VerifyReport::Done {
             outcome: VerifyOutcome::Ok,
             cycles: 70,
             groups,
@@ -212,37 +202,8 @@ mod tests {
             samples: None,
             read_us: 1,
             run_us: 1,
-        }
-    }
-
-    #[test]
-    fn a_worker_answers_for_its_own_group_alone() {
-        let groups = [group(0), group(1)];
-        let mut whole = Whole::new(&groups);
-        // It says that another one ended well; nobody asked.
-        whole.take(1, told(|groups| groups[0].outcome = VerifyOutcome::Ok)).unwrap();
-        assert_eq!(
-            (whole.groups[0].outcome, whole.groups[1].outcome),
-            (VerifyOutcome::NotRun, VerifyOutcome::Ok)
-        );
-        assert_eq!(whole.cycles, 70);
-        // It did not run, has other cells, or is not there at all.
-        let lies: [fn(&mut Vec<GroupReport>); 3] = [
-            |groups| groups[1].outcome = VerifyOutcome::NotRun,
-            |groups| groups[1].inputs = vec![0, 1],
-            |groups| groups[1].script_hash = [7; 32],
-        ];
-        for lie in lies {
-            assert!(Whole::new(&groups).take(1, told(lie)).is_err());
-        }
-    }
-
-    #[test]
-    fn lines_are_limited_over_all_groups() {
-        let groups = [group(0), group(1)];
-        let mut whole = Whole::new(&groups);
-        whole.debug_lines = DEBUG_LINES_MAX;
-        whole.take(1, told(|groups| groups[1].debug = vec!["line".to_owned()].into())).unwrap();
+        };
+        whole.take(1, report);
         assert_eq!((whole.outcome, whole.groups[1].debug.count()), (VerifyOutcome::Ok, 0));
         assert_eq!(whole.groups[1].debug.left_out(), LeftOut { lines: 1, bytes: 5 });
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use antares_abi::{CompileOptions, Isa};
-use antares_pool::job::Tier;
+use antares_pool::job::{GroupKind, KnownGroup, Tier};
 use antares_serve::Account;
 use antares_transaction::{
-    Mock, facts, is_program, is_same_memory,
+    Group, Mock, facts, groups, is_program, is_same_memory,
     limits::{PROGRAMS_MAX, SHARED_BYTES_MIN},
     programs,
 };
@@ -42,21 +42,28 @@ impl TransactionReader {
     pub(crate) async fn read(&self, mut order: VerifyOrder) -> Result<TransactionReading, ExecuteError> {
         let field = order.source.field();
         let source = std::mem::replace(&mut order.source, Source::Json(Bytes::new()));
-        let parsed = if source.bytes() <= READ_AT_ONCE_BYTES {
-            source.read()
+        let bytes = source.bytes();
+        let read = move || {
+            source.read().map(|(mock, cells)| {
+                let groups = groups(&mock).into_iter().map(known).collect();
+                (mock, cells, groups)
+            })
+        };
+        let parsed = if bytes <= READ_AT_ONCE_BYTES {
+            read()
         } else {
             // The semaphore is never closed.
-            let reading = self.places.clone().acquire_owned().await.map_err(|_| ExecuteError::Internal)?;
+            let place = self.places.clone().acquire_owned().await.map_err(|_| ExecuteError::Internal)?;
             let span = Span::current();
-            let read = tokio::task::spawn_blocking(move || {
+            let reading = tokio::task::spawn_blocking(move || {
                 // Also when nobody waits for it any more.
-                let _reading = reading;
-                span.in_scope(|| source.read())
+                let _place = place;
+                span.in_scope(read)
             });
             // It panicked; the hook has told where.
-            read.await.map_err(|_| ExecuteError::Internal)?
+            reading.await.map_err(|_| ExecuteError::Internal)?
         };
-        let (mut mock, mut cells) = parsed.map_err(|error| ExecuteError::Transaction {
+        let (mut mock, mut cells, groups) = parsed.map_err(|error| ExecuteError::Transaction {
             field: place(error.path()).unwrap_or(field).to_owned(),
             problem: error.to_string(),
         })?;
@@ -65,7 +72,7 @@ impl TransactionReader {
         let candidates =
             if order.tier == Tier::Interpreter { Vec::new() } else { candidates(&order, &mock, &cells) };
         let files = FILES_MAX - candidates.len();
-        let mut transaction = Transaction::new(order, &mock, cells, files, self.settings).await?;
+        let mut transaction = Transaction::new(order, (&mock, groups), cells, files, self.settings).await?;
         transaction.signable = signable;
         Ok(TransactionReading { transaction, candidates })
     }
@@ -112,6 +119,12 @@ impl TransactionReader {
         cells.extend(found.into_iter().map(|(_, cell)| cell));
         Ok(())
     }
+}
+
+/// A group as workers' reports are checked against it.
+fn known(Group { script_hash, is_type, inputs, outputs }: Group) -> KnownGroup {
+    let kind = if is_type { GroupKind::Type } else { GroupKind::Lock };
+    KnownGroup { script_hash, kind, inputs, outputs }
 }
 
 /// What a transaction tells before anything runs.

@@ -85,7 +85,8 @@ const OURS: &[(&str, &[&str])] = &[
     // It sees neither the machine nor the fence: who runs scripts comes from outside.
     ("antares-debugger", &["antares-abi", "antares-hosted", "antares-profile-view", "antares-transaction"]),
     ("antares-sandbox", &[]),
-    ("antares-pool", &["antares-abi", "antares-hosted", "antares-sandbox"]),
+    // Samples of runs are checked before anybody believes them.
+    ("antares-pool", &["antares-abi", "antares-hosted", "antares-profile", "antares-sandbox"]),
     (
         "antares-compile-worker",
         &["antares-abi", "antares-codecheck", "antares-compiler", "antares-pool", "antares-sandbox"],

@@ -136,20 +136,21 @@ pub enum BailoutReason {
 }
 
 impl BailoutReason {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Ecall,
+        Self::Returned,
+        Self::UnknownTarget,
+        Self::Unsupported,
+        Self::OutOfCycles,
+        Self::BadAddress,
+        Self::StackOverflow,
+    ];
+
     /// The reason with this number, if there is one.
     #[must_use]
     pub fn from_number(number: u64) -> Option<Self> {
-        [
-            Self::Ecall,
-            Self::Returned,
-            Self::UnknownTarget,
-            Self::Unsupported,
-            Self::OutOfCycles,
-            Self::BadAddress,
-            Self::StackOverflow,
-        ]
-        .into_iter()
-        .find(|reason| *reason as u64 == number)
+        Self::ALL.into_iter().find(|reason| *reason as u64 == number)
     }
 
     /// Name for logs, metrics and reports.

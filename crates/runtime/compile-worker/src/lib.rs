@@ -8,16 +8,13 @@ use std::{os::unix::fs::FileExt, time::Instant};
 use antares_abi::{CompileOptions, Hints, Isa, LLVM_VERSION, Sha256Digest, parts_of};
 use antares_compiler::{CompileError, Output, Request};
 use antares_pool::{
-    Files, OUTPUT_BYTES_MAX, Worker, ZygoteError,
+    Files, OUTPUT_BYTES_MAX, Worker, ZygoteError, cut_text,
     job::{CompileJob, CompileLimits, CompileReport, CompileSummary, CompileTask, Stage},
     serve,
 };
 use antares_sandbox::{Confinement, Policy, SandboxError, compile_file_bytes_max};
 
 pub mod sample;
-
-/// Bytes of the text that says why there is no output.
-const DETAIL_BYTES_MAX: usize = 64 << 10;
 
 /// What compiles: [`antares_compiler::compile`], or in tests something that is wrong.
 pub type Compile = fn(&[u8], &Request) -> Result<Output, CompileError>;
@@ -69,9 +66,11 @@ impl Worker for CompileWorker {
         let output = match made {
             Ok(output) => output,
             Err(CompileError::Refused { reason, detail }) => {
-                return Ok(CompileReport::Refused { reason: reason.to_owned(), detail: cut(detail) });
+                return Ok(CompileReport::Refused { reason: reason.to_owned(), detail: cut_text(detail) });
             }
-            Err(CompileError::Failed { detail }) => return Ok(CompileReport::Failed { detail: cut(detail) }),
+            Err(CompileError::Failed { detail }) => {
+                return Ok(CompileReport::Failed { detail: cut_text(detail) });
+            }
         };
         let output_bytes_max =
             compile_file_bytes_max(limits.memory_bytes_max, files_of(task)).min(OUTPUT_BYTES_MAX);
@@ -136,13 +135,6 @@ fn summary(output: &Output, output_bytes: u64, started: Instant) -> CompileSumma
         refused_orders: output.refused_orders,
         compile_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
     }
-}
-
-/// The first [`DETAIL_BYTES_MAX`] bytes of `detail`, cut between characters.
-fn cut(mut detail: String) -> String {
-    let end = (0..=DETAIL_BYTES_MAX.min(detail.len())).rev().find(|end| detail.is_char_boundary(*end));
-    detail.truncate(end.unwrap_or(0));
-    detail
 }
 
 #[cfg(test)]

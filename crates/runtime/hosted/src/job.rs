@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::look::LookView;
 
-pub use groups::{GroupError, GroupReport, VerifyOutcome};
+pub use groups::{GroupError, GroupReport, SCRIPT_ERRORS, VM_ERRORS, VerifyOutcome};
 pub use lines::{DEBUG_LINES_MAX, LeftOut, Lines};
 
 /// The rules under which a transaction is judged.

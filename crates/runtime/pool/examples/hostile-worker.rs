@@ -159,10 +159,10 @@ fn contents(files: &Files) -> RunWorkerReport {
 fn report(what: String) -> RunReport {
     RunReport {
         outcome: RunOutcome::Exit(0),
-        cycles: 0,
+        cycles: 1,
         load_cycles: 0,
         native_cycles: 0,
-        interpreted_cycles: 0,
+        interpreted_cycles: 1,
         restarted: None,
         seen: None,
         debug: vec![what].into(),

@@ -14,6 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     PoolError, Until, Verdict,
     channel::Channel,
+    checks::{Checked, Judged, Known, Progress},
     child::Reply,
     exchange::{Heard, exchange},
     frame::{self, FrameError, JOB_BYTES_MAX},
@@ -21,7 +22,6 @@ use crate::{
     reuse::{Kind, Warm},
     ring::RING_BYTES,
     started::{Answers, StartedRun},
-    verdict::Judged,
     wire::{self, Spawn},
 };
 
@@ -47,11 +47,6 @@ pub(crate) trait Job {
     /// Bytes of the answer and its parts, at most.
     fn reply_bytes_max(&self) -> usize;
 
-    /// Parts that may come before the answer, at most.
-    fn parts_max(&self) -> usize {
-        0
-    }
-
     /// The answer, if it is one to this job.
     fn report(&self, reply: Self::Reply) -> Option<Self::Report>;
 }
@@ -66,7 +61,8 @@ pub(crate) struct Call {
     pub(crate) compiles: bool,
     pub(crate) reply_bytes_max: usize,
     pub(crate) debug_bytes_max: u64,
-    parts_max: usize,
+    /// What reports are checked against.
+    pub(crate) known: Known,
     pub(crate) until: Until,
     /// What other jobs must have in common with this one to share a worker, if they may.
     pub(crate) kind: Option<Kind>,
@@ -88,6 +84,27 @@ pub(crate) struct Lease {
     pub(crate) since: Instant,
     /// Where the job begins in the channel.
     pub(crate) place: u32,
+}
+
+/// The parts of an answer that came before its end.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) progress: Progress,
+    /// Whether all of them were clean.
+    pub(crate) are_clean: bool,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self { progress: Progress::default(), are_clean: true }
+    }
+}
+
+impl Parts {
+    fn add<R: Judged>(&mut self, part: &R) {
+        self.progress = self.progress.and(part);
+        self.are_clean &= part.is_clean();
+    }
 }
 
 impl Drop for Lease {
@@ -123,9 +140,10 @@ impl Lease {
 }
 
 impl Call {
-    /// That of `job`, which may share a worker with others of its `kind`.
+    /// That of `job`, of which this is `known`, and which may share a worker with others of its `kind`.
     pub(crate) fn new<J: Job>(
         job: &J,
+        known: Known,
         ledger: &Arc<Ledger>,
         kind: Option<Kind>,
         until: Until,
@@ -140,7 +158,7 @@ impl Call {
             compiles: J::COMPILES,
             reply_bytes_max: job.reply_bytes_max(),
             debug_bytes_max: job.debug_bytes_max(),
-            parts_max: job.parts_max(),
+            known,
             until,
             kind,
         })
@@ -153,32 +171,38 @@ impl Call {
         files: &[BorrowedFd<'_>],
         mut take: impl FnMut(R),
     ) -> Result<Verdict<R>, PoolError> {
-        let (mut runs, mut is_clean) = (0_u64, true);
-        let mut take_part = |content: &[u8]| match frame::decode(content) {
-            Ok(Reply::Part(part))
-                if runs < self.parts_max as u64 && !R::talks_too_much(&part, self.debug_bytes_max) =>
-            {
-                runs += 1;
-                is_clean &= R::is_clean(&part);
-                take(part);
-                true
-            }
-            _ => false,
-        };
+        let mut parts = Parts::default();
         // A new worker that dies before it hears of its job may do so because of what it is; one that waited
         // was well once.
         let mut may_lose_new = true;
         loop {
             let lease = self.admit(files)?;
             let times = (self.until.deadline, lease.taken_by());
+            let mut take_part = |content: &[u8]| match frame::decode(content) {
+                Ok(Reply::Part(part)) if self.check::<R>(&part, &parts.progress, lease.since).is_ok() => {
+                    parts.add(&part);
+                    take(part);
+                    true
+                }
+                _ => false,
+            };
             let heard = exchange(&lease.channel, &self.frame, self.reply_bytes_max, times, &mut take_part);
             let is_new = lease.warm.is_none();
             let is_lost = lease.did_not_hear(&heard) && (!is_new || may_lose_new);
             may_lose_new &= !is_new;
             if !is_lost {
-                return self.conclude(lease, heard, (runs, is_clean));
+                return self.conclude(lease, heard, &parts);
             }
         }
+    }
+
+    /// Whether `report` can be true, of a worker that has had the job `since` then.
+    pub(crate) fn check<R: Judged>(&self, report: &R, before: &Progress, since: Instant) -> Checked {
+        if report.talks_too_much(self.debug_bytes_max) {
+            return Err("more debug output than it may have");
+        }
+        report.check_time(before, since.elapsed())?;
+        report.check(&self.known, before)
     }
 
     /// Gives it to a worker that rests, if there is one and the job is short, and does not wait for the

@@ -14,15 +14,17 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     PoolError,
-    call::{Call, Lease},
+    call::{Call, Lease, Parts},
     channel::Channel,
+    checks::Judged,
     child::Reply,
     exchange::Heard,
     frame,
     job::DEBUG_BYTES_LEAST,
     ledger::{Count, FIRST_TURN, Fate},
     reuse::Warm,
-    verdict::{Judged, TALKS_TOO_MUCH, Verdict},
+    text::printable,
+    verdict::Verdict,
     wire::End,
 };
 
@@ -32,13 +34,12 @@ const END_WITHIN: Duration = Duration::from_secs(5);
 const LAST_WORDS_BYTES_MAX: usize = 4 << 10;
 
 impl Call {
-    /// What `heard` means. The worker is let go: to rest if it may, or to its end. `parts` is how many parts
-    /// came before, and whether all of them were clean.
+    /// What `heard` means, after these `parts`. The worker is let go: to rest if it may, or to its end.
     pub(crate) fn conclude<R: DeserializeOwned + Judged>(
         &self,
         lease: Lease,
         heard: Heard,
-        (runs, is_clean): (u64, bool),
+        parts: &Parts,
     ) -> Result<Verdict<R>, PoolError> {
         if let Heard::Closed = heard
             && let Some(Fate::NotSpawned { detail }) =
@@ -47,12 +48,12 @@ impl Call {
             self.ledger.count(Count::NotForked);
             return Err(PoolError::NotForked { detail });
         }
-        let (verdict, stays) = self.judge::<R>(&lease, heard);
+        let (verdict, stays) = self.judge::<R>(&lease, heard, parts);
         let is_wild = lease.channel.named_call() == Some(WILD_FAULT_CALL);
         let count = match &verdict {
             Verdict::Done(report) => {
-                if stays && is_clean && report.is_clean() {
-                    self.rest(lease, runs.max(1));
+                if stays && parts.are_clean && report.is_clean() {
+                    self.rest(lease, (parts.progress.runs as u64).max(1));
                 }
                 return Ok(verdict);
             }
@@ -61,6 +62,7 @@ impl Call {
             Verdict::SandboxViolation { .. } if is_wild => Count::WildFault,
             Verdict::SandboxViolation { .. } => Count::Violation,
             Verdict::WorkerLost { .. } => Count::Lost,
+            Verdict::FalseReport { .. } => Count::FalseReport,
         };
         self.ledger.count(count);
         Ok(verdict.with_detail(|| said(lease)))
@@ -85,25 +87,31 @@ impl Call {
     }
 
     /// What `heard` means, and whether the worker can do another job.
-    fn judge<R: DeserializeOwned + Judged>(&self, lease: &Lease, heard: Heard) -> (Verdict<R>, bool) {
-        let lost = |detail| (Verdict::WorkerLost { detail }, false);
+    fn judge<R: DeserializeOwned + Judged>(
+        &self,
+        lease: &Lease,
+        heard: Heard,
+        parts: &Parts,
+    ) -> (Verdict<R>, bool) {
+        let lost = |detail: String| (Verdict::WorkerLost { detail }, false);
+        let falsely = |detail: String| (Verdict::FalseReport { detail }, false);
         let ended = || self.ledger.fate(lease.ticket, Instant::now() + END_WITHIN);
         let content = match heard {
             Heard::Reply(content) => content,
             Heard::TimedOut => return (Verdict::DeadlineExceeded, false),
-            Heard::Malformed { detail } => return lost(detail),
+            Heard::Malformed { detail } => return falsely(detail),
             Heard::NotTaken => return lost("it did not take its job".to_owned()),
             Heard::Closed => return (meaning(ended().as_ref(), &lease.channel), false),
         };
         let (report, stays) = match frame::decode(&content) {
             Ok(Reply::Done(report)) => (report, false),
             Ok(Reply::Resting(report)) => (report, true),
-            Ok(Reply::Failed { detail }) => return lost(detail),
-            Ok(Reply::Part(_)) => return lost("it answered with more parts than asked for".to_owned()),
-            Err(error) => return lost(error.to_string()),
+            Ok(Reply::Failed { detail }) => return lost(printable(&detail)),
+            Ok(Reply::Part(_)) => return falsely("a part of an answer that it cannot have".to_owned()),
+            Err(error) => return falsely(error.to_string()),
         };
-        if R::talks_too_much(&report, self.debug_bytes_max) {
-            return lost(TALKS_TOO_MUCH.to_owned());
+        if let Err(why) = self.check::<R>(&report, &parts.progress, lease.since) {
+            return falsely(why.to_owned());
         }
         if self.compiles {
             // Its output may only be looked at when nobody can change it any more.
@@ -171,14 +179,15 @@ fn said(mut lease: Lease) -> Option<String> {
     // The error is the end of what is there now; what was read before it is kept.
     let _ = File::from(last_words).read_to_end(&mut bytes);
     let tail = &bytes[bytes.len().saturating_sub(LAST_WORDS_BYTES_MAX)..];
-    let text = String::from_utf8_lossy(tail).trim().to_owned();
+    let text = printable(String::from_utf8_lossy(tail).trim());
     (!text.is_empty()).then_some(text)
 }
 
 impl<T> Verdict<T> {
     /// Adds to the detail, if the verdict has one.
     fn with_detail(mut self, more: impl FnOnce() -> Option<String>) -> Self {
-        if let Self::SandboxViolation { detail } | Self::WorkerLost { detail } = &mut self
+        if let Self::SandboxViolation { detail } | Self::WorkerLost { detail } | Self::FalseReport { detail } =
+            &mut self
             && let Some(more) = more()
         {
             // Writing to a string does not fail.

@@ -33,7 +33,6 @@ use crate::{
     frame::{self, FrameError, REPORT_BYTES_MAX},
     job::{RunWorkerReport, VerifyReport},
     process_state::{ProcessKind, settle},
-    verdict::{Judged as _, TALKS_TOO_MUCH},
 };
 
 /// The argument that makes a worker a hosted process; its parent's number follows.
@@ -138,7 +137,7 @@ impl Hosted {
         }
         let report: RunWorkerReport = frame::read(&mut self.from, REPORT_BYTES_MAX).map_err(to_io)?;
         match report {
-            report if report.talks_too_much(debug_bytes_max) => Err(io::Error::other(TALKS_TOO_MUCH)),
+            report if report.talks_too_much(debug_bytes_max) => Err(io::ErrorKind::InvalidData.into()),
             RunWorkerReport::Verify(report) => Ok(Some(report)),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }

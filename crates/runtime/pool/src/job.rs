@@ -12,11 +12,11 @@ pub use antares_abi::{CompileLimits, Stage, Tier};
 use antares_abi::{CompileOptions, Hints, Seen, Sha256Digest};
 pub use antares_hosted::job::{
     CellName, DEBUG_LINES_MAX, GroupError, GroupKind, GroupReport, HostedJob, HostedNews, LeftOut, Lines,
-    Rules, VerifyOutcome,
+    Rules, SCRIPT_ERRORS, VM_ERRORS, VerifyOutcome,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{early::NativeEnd, verdict::Judged};
+use crate::early::NativeEnd;
 
 pub use batch::{BatchJob, BatchReport};
 pub use profile::{
@@ -24,8 +24,8 @@ pub use profile::{
     ProfiledReport, SAMPLES_BYTES_MAX, SAMPLES_NODES_MAX, Samples,
 };
 pub use verify::{
-    DOCUMENT_BYTES_MAX, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LibraryOf, SharedCell, TransactionForm,
-    VerifyFiles, VerifyJob, VerifyReport,
+    DOCUMENT_BYTES_MAX, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, KnownGroup, LibraryOf, SharedCell,
+    TransactionForm, VerifyFiles, VerifyJob, VerifyReport,
 };
 
 /// What a run worker is asked.
@@ -70,49 +70,28 @@ impl RunWorkerReport {
             _ => None,
         }
     }
-}
 
-impl Judged for RunWorkerReport {
+    /// Whether it has more debug output than `bytes_max`. A worker stops before that, as long as it is its
+    /// own master.
+    pub(crate) fn talks_too_much(&self, bytes_max: u64) -> bool {
+        let bytes = self.debug().map(Lines::bytes).fold(0, u64::saturating_add);
+        bytes > bytes_max || self.debug().map(Lines::count).sum::<usize>() > DEBUG_LINES_MAX
+    }
+
+    /// The debug output in it.
     fn debug(&self) -> impl Iterator<Item = &Lines> {
-        fn verified(report: &VerifyReport) -> &[GroupReport] {
-            match report {
-                VerifyReport::Done { groups, .. } => groups,
-                VerifyReport::Refused { .. } => &[],
-            }
-        }
-        let (run, groups) = match self {
-            Self::Run(run) => (Some(run), &[][..]),
-            Self::Verify(report) => (None, verified(report)),
+        let (run, verified) = match self {
+            Self::Run(run) => (Some(run), None),
+            Self::Verify(report) => (None, Some(report)),
             Self::Profile(ProfileReport { report, .. })
             | Self::Diagnose(DiagnosisReport { report: ProfileReport { report, .. }, .. }) => match report {
-                ProfiledReport::Run(run) => (Some(run), &[][..]),
-                ProfiledReport::Verify(report) => (None, verified(report)),
+                ProfiledReport::Run(run) => (Some(run), None),
+                ProfiledReport::Verify(report) => (None, Some(report)),
             },
-            Self::Batch(_) => (None, &[][..]),
+            Self::Batch(_) => (None, None),
         };
+        let groups = verified.map_or(&[][..], VerifyReport::groups);
         run.map(|run| &run.debug).into_iter().chain(groups.iter().map(|group| &group.debug))
-    }
-
-    fn is_clean(&self) -> bool {
-        match self {
-            Self::Run(report) => report.restarted.is_none() && matches!(report.outcome, RunOutcome::Exit(_)),
-            Self::Batch(_) => true,
-            Self::Verify(VerifyReport::Done { outcome, groups, .. }) => {
-                matches!(outcome, VerifyOutcome::Ok | VerifyOutcome::Failed)
-                    && groups.iter().all(GroupReport::is_clean)
-            }
-            Self::Verify(VerifyReport::Refused { .. }) | Self::Profile(_) | Self::Diagnose(_) => false,
-        }
-    }
-}
-
-impl Judged for CompileReport {
-    fn debug(&self) -> impl Iterator<Item = &Lines> {
-        std::iter::empty()
-    }
-
-    fn is_clean(&self) -> bool {
-        false
     }
 }
 
@@ -181,6 +160,11 @@ pub struct RunReport {
 }
 
 impl RunReport {
+    /// Whether the script came to its own end in one tier.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.restarted.is_none() && matches!(self.outcome, RunOutcome::Exit(_))
+    }
+
     /// What the run says of its native code. What ends in an error would have gone no further natively.
     #[must_use]
     pub fn native_end(&self) -> NativeEnd {

@@ -1,5 +1,6 @@
 //! Who is alive: slots, tickets, the zygote that owns them, who rests, and who waits for a change.
 
+mod news;
 mod state;
 
 use std::{
@@ -13,7 +14,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use self::state::State;
 use crate::{
-    PoolError, PoolStats, Reuse, Verdict,
+    PoolError, PoolStats, Reuse,
     cancel::{Recalls, Until},
     channel::Channel,
     control_group::Groups,
@@ -82,6 +83,8 @@ pub(crate) enum Count {
     Violation,
     /// A violation by native code that touched memory far from all that it may touch.
     WildFault,
+    /// A report that cannot be true.
+    FalseReport,
     /// A library whose machine code was refused.
     CodeRefused,
     Deadline,
@@ -149,20 +152,6 @@ impl Ledger {
     pub(crate) fn try_wake(&self, kind: &Kind, debug_bytes: u64) -> Option<Warm> {
         let mut state = self.state();
         if state.busy < self.workers_max { state.wake(kind, debug_bytes) } else { None }
-    }
-
-    /// The part of a worker's answer that belongs to what it was asked.
-    pub(crate) fn expect_answer<T, U>(
-        &self,
-        verdict: Verdict<T>,
-        part: impl FnOnce(T) -> Option<U>,
-    ) -> Result<Verdict<U>, PoolError> {
-        verdict.and_then(|report| {
-            Ok(part(report).map(Verdict::Done).unwrap_or_else(|| {
-                self.count(Count::Lost);
-                Verdict::WorkerLost { detail: "the worker answered what it was not asked".to_owned() }
-            }))
-        })
     }
 
     /// `channel` leads to the child that is about to be made for `ticket`.
@@ -376,6 +365,10 @@ impl Ledger {
             Count::WildFault => {
                 state.stats.violations_total += 1;
                 state.stats.wild_faults_total += 1;
+            }
+            Count::FalseReport => {
+                state.stats.violations_total += 1;
+                state.stats.false_reports_total += 1;
             }
             Count::CodeRefused => state.stats.code_refused_total += 1,
             Count::Deadline => state.stats.deadline_total += 1,

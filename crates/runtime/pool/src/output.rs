@@ -11,8 +11,7 @@ use crate::{
 /// Bytes of a compile's output, at most.
 pub const OUTPUT_BYTES_MAX: u64 = 256 << 20;
 
-/// Seals `output` if `report` says that there is one. A report that does not fit its output is the child's
-/// failure.
+/// Seals `output` if `report` says that there is one. A report that does not fit its output is false.
 ///
 /// The child must be dead: sealing fails while there is a writable mapping.
 pub(crate) fn take_output(
@@ -21,17 +20,17 @@ pub(crate) fn take_output(
     output: File,
 ) -> Result<Verdict<Option<Sealed>>, PoolError> {
     let CompileReport::Done(summary) = report else { return Ok(Verdict::Done(None)) };
-    let lost = |detail: String| Ok(Verdict::WorkerLost { detail });
+    let falsely = |detail: String| Ok(Verdict::FalseReport { detail });
     let length = output.metadata().map_err(PoolError::io("measure an output"))?.len();
     if length != summary.output_bytes || length > OUTPUT_BYTES_MAX {
-        return lost(format!(
+        return falsely(format!(
             "the output has {length} bytes, the report says {}, the limit is {OUTPUT_BYTES_MAX}",
             summary.output_bytes
         ));
     }
     let sealed = Sealed::seal(output).map_err(PoolError::io("seal an output"))?;
     if sealed.digest() != summary.sha256 {
-        return lost(format!(
+        return falsely(format!(
             "the output's digest is {}, the report says {}",
             sealed.digest(),
             summary.sha256
@@ -43,7 +42,7 @@ pub(crate) fn take_output(
         _ => Ok(()),
     };
     if let Err(error) = verified {
-        return lost(format!("the output is no library of ours: {error}"));
+        return falsely(format!("the output is no library of ours: {error}"));
     }
     Ok(Verdict::Done(Some(sealed)))
 }

@@ -47,7 +47,7 @@ impl Pool {
                     let bytes = object.read().map_err(PoolError::io("read a part"))?;
                     blob.extend((bytes.len() as u64).to_le_bytes());
                     blob.extend(bytes);
-                    refused_orders += summary.refused_orders;
+                    refused_orders = summary.refused_orders.saturating_add(refused_orders);
                     first.get_or_insert(summary);
                 }
                 other => return Ok(other),

@@ -14,6 +14,7 @@ use antares_sandbox::LayerStatus;
 use crate::{
     PoolConfig, PoolError, PoolStats, ReusePolicy, Sealed, StartedRun, Until, Verdict,
     call::{Call, Job},
+    checks::{Known, KnownRun, KnownVerification},
     control_group::Groups,
     inspect::inspect,
     job::{
@@ -63,6 +64,8 @@ pub struct BatchEnd {
 pub struct Pool {
     owner: Arc<Owner>,
     tenant: Arc<str>,
+    /// Whether each job gets a worker that has done nothing before.
+    is_fresh: bool,
 }
 
 #[derive(Debug)]
@@ -109,13 +112,20 @@ impl Pool {
         layers.insert(0, group);
         let nothing = Sealed::new("antares-nothing", &[]).map_err(PoolError::io("make a memory file"))?;
         let owner = Arc::new(Owner { ledger, nothing, layers, supervisor: Some(supervisor) });
-        Ok(Self { owner, tenant: Arc::from("") })
+        Ok(Self { owner, tenant: Arc::from(""), is_fresh: false })
     }
 
     /// The same pool for the jobs of `tenant`: none of them shares a worker with another tenant's.
     #[must_use]
     pub fn of_tenant(&self, tenant: &str) -> Self {
-        Self { owner: Arc::clone(&self.owner), tenant: Arc::from(tenant) }
+        Self { owner: Arc::clone(&self.owner), tenant: Arc::from(tenant), is_fresh: self.is_fresh }
+    }
+
+    /// The same pool for jobs that each get a worker of their own: where one that was used before is not to
+    /// be believed.
+    #[must_use]
+    pub fn of_fresh_workers(&self) -> Self {
+        Self { is_fresh: true, ..self.clone() }
     }
 
     /// What jobs must have in common to share a worker with one for `elf`, if any may.
@@ -125,7 +135,7 @@ impl Pool {
 
     fn kind_of(&self, work: impl FnOnce() -> Work) -> Option<Kind> {
         let kind = || Kind { tenant: Arc::clone(&self.tenant), work: work() };
-        (self.owner.ledger.reuse().policy == ReusePolicy::PerArtifact).then(kind)
+        (self.owner.ledger.reuse().policy == ReusePolicy::PerArtifact && !self.is_fresh).then(kind)
     }
 
     /// A verification, with what its worker is told of its files.
@@ -146,21 +156,22 @@ impl Pool {
         let work = Work::Verify { tier: job.tier, libraries, cells };
         let kind = may_share.then(|| self.kind_of(|| work));
         let job = VerifyJob { library_digests, ..job.clone() };
-        Call::new(&job, &self.owner.ledger, kind.flatten(), until)
+        let known = Known::Verify(KnownVerification::new(&job, files.libraries.len()));
+        Call::new(&job, known, &self.owner.ledger, kind.flatten(), until)
     }
 
-    /// Has `job` done by a worker: one that rests after a job of this `kind`, or a fresh one. `take` gets the
-    /// parts of the answer.
+    /// Has `job`, of which this is `known`, done by a worker: one that rests after a job of this `kind`, or a
+    /// fresh one. `take` gets the parts of the answer.
     fn call<J: Job>(
         &self,
-        job: &J,
+        (job, known): (&J, Known),
         files: &[BorrowedFd<'_>],
         kind: Option<Kind>,
         until: Until,
         take: impl FnMut(J::Reply),
     ) -> Result<Verdict<J::Report>, PoolError> {
-        let verdict = Call::new(job, &self.owner.ledger, kind, until)?.run(files, take)?;
-        self.owner.ledger.expect_answer(verdict, |reply| job.report(reply))
+        let verdict = Call::new(job, known, &self.owner.ledger, kind, until)?.run(files, take)?;
+        Ok(verdict.part(|reply| job.report(reply)))
     }
 
     /// Begins `job` in a child that has done such a job before, if one waits and a slot is free, and does not
@@ -175,7 +186,8 @@ impl Pool {
         library: Option<&Sealed>,
         until: impl Into<Until>,
     ) -> Result<Option<StartedRun<RunReport>>, PoolError> {
-        Call::new(job, &self.owner.ledger, self.kind(elf, library), until.into())?.begin()
+        let known = Known::Run(KnownRun::new(job, elf, library.is_some()));
+        Call::new(job, known, &self.owner.ledger, self.kind(elf, library), until.into())?.begin()
     }
 
     /// Runs `job` on the script `elf` in a child, fresh or of its kind ([`Reuse`](crate::Reuse)), with
@@ -192,7 +204,8 @@ impl Pool {
         library: Option<&Sealed>,
         until: impl Into<Until>,
     ) -> Result<Verdict<RunReport>, PoolError> {
-        self.call(job, &script(elf, library), self.kind(elf, library), until.into(), drop)
+        let known = Known::Run(KnownRun::new(job, elf, library.is_some()));
+        self.call((job, known), &script(elf, library), self.kind(elf, library), until.into(), drop)
     }
 
     /// Begins a verification in a child that has done one, has all of `files` and waits, as
@@ -225,7 +238,7 @@ impl Pool {
         let shared = [files.libraries, files.beside, files.cells].concat();
         let fds: Vec<_> = std::iter::once(document).chain(shared).map(AsFd::as_fd).collect();
         let verdict = self.verification(job, files, until.into())?.run(&fds, drop)?;
-        self.owner.ledger.expect_answer(verdict, |reply| job.report(reply))
+        Ok(verdict.part(|reply| job.report(reply)))
     }
 
     /// Runs the script or verifies the transaction in `file` in a fresh child, in the interpreter, and tells
@@ -242,7 +255,8 @@ impl Pool {
         until: impl Into<Until>,
     ) -> Result<Verdict<ProfileReport>, PoolError> {
         let files: Vec<_> = std::iter::once(file).chain(cells.iter().copied()).map(AsFd::as_fd).collect();
-        self.call(job, &files, None, until.into(), drop)
+        let known = Known::Profile(Box::new(Known::interpreted(job, file)));
+        self.call((job, known), &files, None, until.into(), drop)
     }
 
     /// Runs or verifies what failed once more in a fresh child, and keeps evidence of how it ended. Blocks as
@@ -256,7 +270,7 @@ impl Pool {
         file: &Sealed,
         until: impl Into<Until>,
     ) -> Result<Verdict<DiagnosisReport>, PoolError> {
-        self.call(job, &[file.as_fd()], None, until.into(), drop)
+        self.call((job, Known::diagnosis(job, file)), &[file.as_fd()], None, until.into(), drop)
     }
 
     /// Verifies what failed once more in a fresh child, with the transaction and the cells of `files` beside
@@ -273,7 +287,8 @@ impl Pool {
         let document = files.document.unwrap_or(&self.owner.nothing);
         let fds: Vec<_> =
             std::iter::once(document).chain(files.cells.iter().copied()).map(AsFd::as_fd).collect();
-        self.call(job, &fds, None, until.into(), drop)
+        let known = Known::diagnosis(job, document);
+        self.call((job, known), &fds, None, until.into(), drop)
     }
 
     /// Runs `elf` with each input of `job` in one child, one after another. Blocks as [`Pool::run`] does.
@@ -287,21 +302,15 @@ impl Pool {
         library: Option<&Sealed>,
         until: impl Into<Until>,
     ) -> Result<BatchEnd, PoolError> {
-        let (mut reports, mut is_understood, mut output_bytes) = (Vec::new(), true, 0_u64);
-        let take = |part| match part {
-            // What runs write is left out when those before them have written as much as they may.
-            RunWorkerReport::Run(report)
-                if output_bytes < job.output_bytes_max || report.debug.is_empty() =>
-            {
-                output_bytes = output_bytes.saturating_add(batch_output_bytes(&report));
-                reports.push(report);
-            }
-            _ => is_understood = false,
-        };
-        let verdict = self.call(job, &script(elf, library), self.kind(elf, library), until.into(), take)?;
-        let verdict = self.owner.ledger.expect_answer(verdict, |report| {
-            (is_understood && report.runs == reports.len() as u64).then_some(report)
-        })?;
+        let mut reports = Vec::new();
+        // Each was checked to be one.
+        let take = |part: RunWorkerReport| reports.extend(part.into_run());
+        let known = Known::batch(job, elf, library.is_some());
+        let kind = self.kind(elf, library);
+        let verdict = self.call((job, known), &script(elf, library), kind, until.into(), take)?;
+        if let Verdict::FalseReport { .. } = verdict {
+            reports.clear();
+        }
         Ok(BatchEnd { reports, verdict })
     }
 
@@ -334,10 +343,12 @@ impl Pool {
         }
         let output =
             File::from(sealed::create("antares-output").map_err(PoolError::io("make an output file"))?);
-        self.call(job, &[elf.as_fd(), output.as_fd()], None, until, drop)?.and_then(|report| {
+        let known = Known::Compile { task: job.task, limits: job.limits };
+        let files = [elf.as_fd(), output.as_fd()];
+        self.call((job, known), &files, None, until, drop)?.and_then(|report| {
             let verdict = take_output(job.task, &report, output)?;
-            if let Verdict::WorkerLost { .. } = verdict {
-                self.owner.ledger.count(Count::Lost);
+            if let Verdict::FalseReport { .. } = verdict {
+                self.count(Count::FalseReport);
             }
             Ok::<_, PoolError>(verdict.map(|output| Compiled { report, output }))
         })

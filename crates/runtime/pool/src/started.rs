@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     PoolError, Verdict,
-    call::{Call, Lease},
+    call::{Call, Lease, Parts},
     exchange::{Exchange, Heard},
     job::{RunReport, RunWorkerReport, VerifyReport},
 };
@@ -83,7 +83,6 @@ impl<R: Answers> StartedRun<R> {
         if lease.did_not_hear(&heard) {
             return Ok(None);
         }
-        let verdict = call.conclude(lease, heard, (0, true))?;
-        call.ledger.expect_answer(verdict, R::of).map(Some)
+        Ok(Some(call.conclude(lease, heard, &Parts::default())?.part(R::of)))
     }
 }

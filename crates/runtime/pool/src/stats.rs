@@ -15,11 +15,13 @@ pub struct PoolStats {
     pub reused_total: u64,
     /// Children that died without an answer.
     pub lost_total: u64,
-    /// Children killed for a forbidden system call.
+    /// Children killed because they broke a rule.
     pub violations_total: u64,
     /// Of these, children whose native code touched memory far from all that it may touch: our generator's
     /// mistake, or worse.
     pub wild_faults_total: u64,
+    /// Of these, children killed because their report could not be true.
+    pub false_reports_total: u64,
     /// Libraries whose machine code was refused.
     pub code_refused_total: u64,
     /// Children killed because their deadline passed.

@@ -20,6 +20,7 @@ use crate::{
     PoolConfig, PoolError,
     ledger::{Count, Fate, Ledger, Link},
     reaper,
+    text::printable,
     wire::{self, NEWS_BYTES_MAX, News},
     zygote::{LIMIT_BRANCHES, LIMIT_STORES, OWN_CORE, ZYGOTE_ARGUMENT},
 };
@@ -33,6 +34,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 /// A zygote is never older: longer times cannot be added to clocks.
 const AGE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+/// A zygote that has not said for so long what became of a child that it was asked for hangs.
+const SILENT_MAX: Duration = Duration::from_secs(60);
+/// How often that is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Environment that a zygote sees; the rest may hold secrets.
 const ENVIRONMENT: [&str; 3] = ["LD_LIBRARY_PATH", "PATH", "RUST_BACKTRACE"];
 
@@ -105,6 +110,11 @@ impl<'a> Supervisor<'a> {
     /// Waits for something to do, and does it. Answers whether there may be more.
     fn attend(&mut self) -> bool {
         self.retired.take_if(|zygote| self.ledger.is_idle(zygote.number));
+        let is_silent = |zygote: &Zygote| self.ledger.is_silent(zygote.number, SILENT_MAX);
+        if self.present.as_ref().is_some_and(is_silent) {
+            tracing::error!(worker = %self.config.worker.display(), "zygote does not answer");
+            self.lose();
+        }
         if self.coming.is_none() && self.is_due() {
             self.start();
         }
@@ -148,9 +158,8 @@ impl<'a> Supervisor<'a> {
             None if self.present.is_some() && self.retired.is_some() => None,
             None => Some(self.start_at),
         };
-        let left = at.map(|at| at.saturating_duration_since(Instant::now()));
-        // A time that the kernel cannot count to does not come.
-        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        let left = at.map_or(LOOK_EVERY, |at| at.saturating_duration_since(Instant::now()));
+        let left = Timespec::try_from(left.min(LOOK_EVERY)).ok();
         let bell = self.ledger.bell();
         // The bell stands in for who is not there.
         let coming = self.coming.as_ref().map(|(zygote, _)| zygote);
@@ -290,8 +299,11 @@ impl Zygote {
             return Err(format!("no word from it within {} s", READY_WITHIN.as_secs()));
         }
         match wire::receive::<_, NEWS_BYTES_MAX>(self.socket.as_fd()).map_err(|error| error.to_string())? {
-            Some((News::Ready { layers }, _)) => Ok(layers),
-            Some((News::Failed { detail }, _)) => Err(detail),
+            Some((News::Ready { mut layers }, _)) => {
+                layers.iter_mut().for_each(|layer| layer.detail = printable(&layer.detail));
+                Ok(layers)
+            }
+            Some((News::Failed { detail }, _)) => Err(printable(&detail)),
             Some(_) => Err("its first word was not about itself".to_owned()),
             None => {
                 let status = self.process.wait().map_err(|error| error.to_string())?;
@@ -306,30 +318,35 @@ impl Zygote {
         match wire::receive::<_, NEWS_BYTES_MAX>(self.socket.as_fd()) {
             Ok(Some((news, fds))) => {
                 self.forked += u64::from(matches!(news, News::Spawned { .. }));
-                enter(ledger, news, fds)
+                let checked = ledger.check_news(&self.link(), &news, &fds);
+                checked.map(|()| enter(ledger, news, fds)).map_err(io::Error::other)
             }
-            Ok(None) => Ok(false),
+            Ok(None) => return false,
             Err(error) => Err(error),
         }
-        .unwrap_or_else(|error| {
-            tracing::error!(%error, "zygote not understood");
-            false
+        .inspect_err(|error| {
+            ledger.count(Count::FalseReport);
+            tracing::error!(%error, "zygote not believed");
         })
+        .is_ok()
     }
 }
 
-/// Enters one piece of news; there may be more.
-fn enter(ledger: &Ledger, news: News, mut fds: Vec<OwnedFd>) -> io::Result<bool> {
+/// Enters one piece of news, which was checked.
+fn enter(ledger: &Ledger, news: News, mut fds: Vec<OwnedFd>) {
     match news {
         News::Spawned { ticket } => {
-            let handle = fds.pop().ok_or(io::ErrorKind::InvalidData)?;
-            ledger.spawned(ticket, handle);
+            if let Some(handle) = fds.pop() {
+                ledger.spawned(ticket, handle);
+            }
         }
-        News::NotSpawned { ticket, detail } => ledger.ended(ticket, Fate::NotSpawned { detail }),
+        News::NotSpawned { ticket, detail } => {
+            let detail = printable(&detail);
+            ledger.ended(ticket, Fate::NotSpawned { detail });
+        }
         News::Ended { ticket, end } => ledger.ended(ticket, Fate::Ended(end)),
-        News::Ready { .. } | News::Failed { .. } => return Err(io::ErrorKind::InvalidData.into()),
+        News::Ready { .. } | News::Failed { .. } => {}
     }
-    Ok(true)
 }
 
 /// The required layers that do not stand, beside those whose absence is accepted.

@@ -1,7 +1,5 @@
 //! What became of a job: what its worker's answer or end means, and whether the worker may do another one.
 
-use crate::job::{DEBUG_LINES_MAX, Lines};
-
 /// How a job ended, as far as the supervisor can tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict<T> {
@@ -14,9 +12,15 @@ pub enum Verdict<T> {
         /// What is known about it, for people.
         detail: String,
     },
-    /// The worker died, or its answer made no sense.
+    /// The worker died, or says that it could not do the job.
     WorkerLost {
         /// What is known about it, for people.
+        detail: String,
+    },
+    /// The worker's report cannot be true, or is none; the worker was killed. Its script may have taken it
+    /// over: nothing that it says counts.
+    FalseReport {
+        /// What is wrong with it, in our own words.
         detail: String,
     },
 }
@@ -29,7 +33,15 @@ impl<T> Verdict<T> {
             Self::DeadlineExceeded => Verdict::DeadlineExceeded,
             Self::SandboxViolation { detail } => Verdict::SandboxViolation { detail },
             Self::WorkerLost { detail } => Verdict::WorkerLost { detail },
+            Self::FalseReport { detail } => Verdict::FalseReport { detail },
         }
+    }
+
+    /// The part of the answer that belongs to the job.
+    pub(crate) fn part<U>(self, part: impl FnOnce(T) -> Option<U>) -> Verdict<U> {
+        let other_kind = || Verdict::FalseReport { detail: "an answer to another kind of job".to_owned() };
+        let found = self.and_then(|report| part(report).map(Verdict::Done).ok_or(()));
+        found.unwrap_or_else(|()| other_kind())
     }
 
     /// What `next` makes of the answer, if there is one.
@@ -42,25 +54,7 @@ impl<T> Verdict<T> {
             Self::DeadlineExceeded => Ok(Verdict::DeadlineExceeded),
             Self::SandboxViolation { detail } => Ok(Verdict::SandboxViolation { detail }),
             Self::WorkerLost { detail } => Ok(Verdict::WorkerLost { detail }),
+            Self::FalseReport { detail } => Ok(Verdict::FalseReport { detail }),
         }
     }
 }
-
-/// What a report says about the worker that made it.
-pub(crate) trait Judged {
-    /// Whether everything went as it should, so that the worker may do another job.
-    fn is_clean(&self) -> bool;
-
-    /// The debug output in it.
-    fn debug(&self) -> impl Iterator<Item = &Lines>;
-
-    /// Whether it has more debug output than `bytes_max`. A worker stops before that, as long as it is its
-    /// own master.
-    fn talks_too_much(&self, bytes_max: u64) -> bool {
-        let bytes = self.debug().map(Lines::bytes).fold(0, u64::saturating_add);
-        bytes > bytes_max || self.debug().map(Lines::count).sum::<usize>() > DEBUG_LINES_MAX
-    }
-}
-
-/// What is said of a worker whose answer [`Judged::talks_too_much`].
-pub(crate) const TALKS_TOO_MUCH: &str = "it answered with more debug output than it may";

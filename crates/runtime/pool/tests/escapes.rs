@@ -304,7 +304,7 @@ fn more_lines_than_there_may_be_are_not_taken() {
     let pool = start(1, &[]).unwrap();
     let verdict = attempt(&pool, "load", "empty-lines", &[]);
     assert!(
-        matches!(&verdict, Verdict::WorkerLost { detail } if detail.contains("more debug output")),
+        matches!(&verdict, Verdict::FalseReport { detail } if detail.contains("more debug output")),
         "{verdict:?}"
     );
 }

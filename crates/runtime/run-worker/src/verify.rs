@@ -8,7 +8,7 @@ use std::{
 
 use antares_abi::{Seen, Sha256Digest};
 use antares_pool::{
-    Files, NativeEnd,
+    Files, NativeEnd, cut_text,
     job::{
         self, DEBUG_BYTES_LEAST, DOCUMENT_BYTES_MAX, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LibraryOf,
         Rules, SharedCell, Tier, TransactionForm, VerifyJob, VerifyReport,
@@ -150,8 +150,8 @@ pub(crate) fn read_and_prepare(
     loaded: &mut Loaded,
 ) -> Result<(Mock, Prepared), Box<VerifyReport>> {
     let refused = |error: MockError| {
-        let path = error.path().map(ToOwned::to_owned);
-        Box::new(VerifyReport::Refused { path, detail: error.to_string() })
+        let path = error.path().map(|path| cut_text(path.to_owned()));
+        Box::new(VerifyReport::Refused { path, detail: cut_text(error.to_string()) })
     };
     let shared = |cell: &SharedCell| {
         let data = loaded.cells.get(&cell.data_hash)?.clone();
@@ -351,7 +351,7 @@ pub(crate) fn refused(error: &PrepareError) -> VerifyReport {
         PrepareError::NoSuchGroup { .. } => Some("group".to_owned()),
         PrepareError::Resolve(_) => None,
     };
-    VerifyReport::Refused { path, detail: error.to_string() }
+    VerifyReport::Refused { path, detail: cut_text(error.to_string()) }
 }
 
 pub(crate) fn to_report(

@@ -85,6 +85,8 @@ fn job(text: &[u8], form: TransactionForm) -> VerifyJob {
         is_alone: false,
         sample_cycles: 0,
         sample_salt: 0,
+        groups: None,
+        scripts: [].into(),
     }
 }
 

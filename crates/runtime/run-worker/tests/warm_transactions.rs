@@ -124,6 +124,8 @@ impl Shared {
             is_alone: false,
             sample_cycles: 0,
             sample_salt: 0,
+            groups: None,
+            scripts: [].into(),
         };
         change(&mut job);
         let files: Vec<_> = self.0.iter().map(|(file, _)| file).collect();

@@ -16,7 +16,7 @@ use prometheus::{IntCounter, IntCounterVec};
 
 use crate::{
     meter::Meter,
-    metrics::Metrics,
+    metrics::{Metrics, add_saturating},
     peer::Peer,
     status::Fault,
     usage::{Tab, Usage},
@@ -59,10 +59,29 @@ impl Salt {
     }
 }
 
+/// Whoever calls, as far as that is proven: a tenant, or a peer where tenants are not. No caller has two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity([u8; 32]);
+
+impl Identity {
+    /// That of a tenant whose name is proven.
+    #[must_use]
+    pub fn of_tenant(name: &str) -> Self {
+        Self(hashed(&[b"antares-identity-v1\0tenant\0", name.as_bytes()]))
+    }
+
+    /// That of a peer.
+    #[must_use]
+    pub fn of_peer(peer: Peer) -> Self {
+        Self(hashed(&[b"antares-identity-v1\0peer\0", peer.to_string().as_bytes()]))
+    }
+}
+
 /// A tenant and its use.
 #[derive(Clone, Debug)]
 pub struct Account {
     tenant: Arc<str>,
+    identity: Identity,
     /// Of the tenant, and of the peer that says to be it where nothing is proven.
     holder: [u8; 32],
     /// Where each tenant sees its own things alone.
@@ -141,6 +160,7 @@ impl Account {
         let (apart, salt) = Default::default();
         Self {
             tenant: Arc::from(""),
+            identity: Identity::default(),
             holder: [0; 32],
             apart,
             salt,
@@ -154,6 +174,19 @@ impl Account {
     #[must_use]
     pub fn named(tenant: &str) -> Self {
         Self { tenant: Arc::from(tenant), ..Self::nobody() }
+    }
+
+    /// As [`Account::nobody`], of a tenant whose name is proven.
+    #[must_use]
+    pub fn proven(tenant: &str) -> Self {
+        let (identity, holder) = (Identity::of_tenant(tenant), hashed(&[tenant.as_bytes()]));
+        Self { identity, holder, ..Self::named(tenant) }
+    }
+
+    /// Whoever calls, as far as that is proven.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        self.identity
     }
 
     /// The tenant's name; empty where there is none.
@@ -245,7 +278,7 @@ impl Account {
     pub fn ran(&self, runs: u64, guest_cycles: u64, time: Duration) {
         self.charge(guest_cycles);
         if let Some(numbers) = &self.use_.numbers {
-            numbers.cycles.inc_by(guest_cycles);
+            add_saturating(&numbers.cycles, guest_cycles);
         }
         let run_us = micros(time);
         self.tab.note(|used| (used.runs, used.guest_cycles, used.run_us) = (runs, guest_cycles, run_us));
@@ -371,12 +404,14 @@ impl Accounts {
         let tenant = tenant.unwrap_or_default();
         // A name that nobody has proven is one of the peer that says it.
         let peer = (!self.tenancy.is_proven).then_some(peer);
+        let identity = peer.map_or_else(|| Identity::of_tenant(tenant), Identity::of_peer);
         let of_peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
         let holder = hashed(&[b"antares-tenant-v1\0", of_peer.as_bytes(), b"\0", tenant.as_bytes()]);
         let salt = |is_on: bool| Salt(is_on.then_some(holder));
         let is_shared = self.tenancy.is_proven || !tenant.is_empty();
         let name: Arc<str> = tenant.into();
         Account {
+            identity,
             holder,
             tab: self.usage.tab(&name, self.tenancy.is_proven),
             tenant: name,

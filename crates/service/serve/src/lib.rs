@@ -57,7 +57,7 @@ mod usage;
 mod web;
 mod workers;
 
-pub use account::{Account, Salt, TENANT};
+pub use account::{Account, Identity, Salt, TENANT};
 pub use body::{HeldBytes, RequestBytes};
 pub use duties::{beat, blocking, keep};
 pub use elf::script_mistake;
@@ -80,4 +80,4 @@ pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span, set_log_
 pub use usage::Usage;
 pub use workers::WorkerNumbers;
 
-pub use crate::metrics::{set_gauge, set_total};
+pub use crate::metrics::{add_saturating, set_gauge, set_total};

@@ -186,6 +186,11 @@ pub fn set_total(counter: &IntCounter, total: u64) {
     counter.inc_by(total);
 }
 
+/// Adds `number`, which a worker reported, to `counter`, which stays at its end where it would begin again.
+pub fn add_saturating(counter: &IntCounter, number: u64) {
+    counter.inc_by(number.min(u64::MAX - counter.get()));
+}
+
 /// Sets `gauge` to `value`, which is never beyond its range in practice.
 pub fn set_gauge(gauge: &IntGauge, value: u64) {
     gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
@@ -244,5 +249,14 @@ mod tests {
     fn the_process_is_measured() {
         let text = String::from_utf8(Metrics::new().text().unwrap()).unwrap();
         assert!(text.contains("process_resident_memory_bytes"), "{text}");
+    }
+
+    #[test]
+    fn counters_do_not_begin_again() {
+        let counter = Metrics::new().counter("antares_test_total", "Test.");
+        for number in [5, u64::MAX, u64::MAX, 7] {
+            add_saturating(&counter, number);
+        }
+        assert_eq!(counter.get(), u64::MAX);
     }
 }

@@ -17,10 +17,12 @@ pub struct WorkerNumbers {
     pub reused_total: u64,
     /// Workers that died without an answer.
     pub lost_total: u64,
-    /// Workers killed by the fence.
+    /// Workers killed because they broke a rule.
     pub violations_total: u64,
     /// Of these, workers whose native code touched memory far from all that it may touch.
     pub wild_faults_total: u64,
+    /// Of these, workers whose report could not be true.
+    pub false_reports_total: u64,
     /// Libraries whose machine code was refused.
     pub code_refused_total: u64,
     /// Workers killed because their time was up.
@@ -52,7 +54,12 @@ impl Metrics {
         let reused =
             counter("antares_workers_reused_total", "Jobs done by workers that had done one before.");
         let lost = counter("antares_workers_lost_total", "Workers that died without an answer.");
-        let violations = counter("antares_sandbox_violations_total", "Workers killed by the fence.");
+        let violations =
+            counter("antares_sandbox_violations_total", "Workers killed because they broke a rule.");
+        let false_reports = counter(
+            "antares_false_reports_total",
+            "Violations by workers and zygotes whose report cannot be true.",
+        );
         let wild = counter(
             "antares_wild_faults_total",
             "Violations by native code that touched memory far from all that it may touch.",
@@ -87,6 +94,7 @@ impl Metrics {
             set_total(&lost, now.lost_total);
             set_total(&violations, now.violations_total);
             set_total(&wild, now.wild_faults_total);
+            set_total(&false_reports, now.false_reports_total);
             set_total(&refused, now.code_refused_total);
             set_total(&deadline, now.deadline_total);
             set_total(&inspected, now.inspected_total);

@@ -195,7 +195,22 @@ fn shorten(value: &impl Display) -> String {
 
 #[cfg(test)]
 mod tests {
+    use antares_hosted::job::{SCRIPT_ERRORS, VM_ERRORS};
+
     use super::*;
+
+    #[test]
+    fn the_names_that_supervisors_accept_are_these() {
+        let source = include_str!("report.rs");
+        let names = |function: &str| {
+            let body = source.split(function).nth(1).unwrap().split("\n}\n").next().unwrap();
+            let mut names: Vec<&str> = body.lines().filter_map(|line| line.split('"').nth(1)).collect();
+            names.sort_unstable();
+            names
+        };
+        assert_eq!(names("fn error_name("), SCRIPT_ERRORS);
+        assert_eq!(names("fn vm_error_name("), VM_ERRORS);
+    }
 
     #[test]
     fn long_texts_are_cut_at_a_character() {

@@ -4,6 +4,50 @@ use serde::{Deserialize, Serialize};
 
 use super::{GroupKind, Lines};
 
+/// Names of the errors of ckb-vm: the variants of its `Error`.
+pub const VM_ERRORS: [&str; 25] = [
+    "Asm",
+    "CyclesExceeded",
+    "CyclesOverflow",
+    "ElfBits",
+    "ElfParseError",
+    "ElfSegmentAddrOrSizeError",
+    "ElfSegmentUnreadable",
+    "ElfSegmentWritableAndExecutable",
+    "External",
+    "IO",
+    "InvalidEcall",
+    "InvalidInstruction",
+    "InvalidOp",
+    "InvalidVersion",
+    "MemOutOfBound",
+    "MemOutOfStack",
+    "MemPageUnalignedAccess",
+    "MemWriteOnExecutablePage",
+    "MemWriteOnFreezedPage",
+    "Pause",
+    "SnapshotDataLoadError",
+    "TraceLengthError",
+    "Unexpected",
+    "Unimplemented",
+    "Yield",
+];
+
+/// Names of the errors of ckb-script: the variants of its `ScriptError`.
+pub const SCRIPT_ERRORS: [&str; 11] = [
+    "CyclesOverflow",
+    "EncounteredKnownBugs",
+    "ExceededMaximumCycles",
+    "Interrupts",
+    "InvalidScriptHashType",
+    "InvalidVmVersion",
+    "MultipleMatches",
+    "Other",
+    "ScriptNotFound",
+    "VMInternalError",
+    "ValidationFailure",
+];
+
 /// How a group, or the whole transaction, ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VerifyOutcome {

@@ -64,6 +64,12 @@ impl Lines {
         self.text.bytes().filter(|byte| *byte == 0).count()
     }
 
+    /// Whether the last line has its end. Only a report from another process may have none.
+    #[must_use]
+    pub fn are_whole(&self) -> bool {
+        self.text.is_empty() || self.text.ends_with(END)
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

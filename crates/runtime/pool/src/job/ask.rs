@@ -95,7 +95,7 @@ impl Job for ProfileJob {
 
     fn report(&self, reply: RunWorkerReport) -> Option<ProfileReport> {
         match reply {
-            RunWorkerReport::Profile(report) if report.profile.len() <= PROFILE_BYTES_MAX => Some(report),
+            RunWorkerReport::Profile(report) => Some(report),
             _ => None,
         }
     }
@@ -120,13 +120,7 @@ impl Job for DiagnosisJob {
 
     fn report(&self, reply: RunWorkerReport) -> Option<DiagnosisReport> {
         match reply {
-            RunWorkerReport::Diagnose(report)
-                if report.evidence.len() <= EVIDENCE_BYTES_MAX
-                    && report.told.len() as u64 <= u64::from(self.told_bytes_max)
-                    && report.report.profile.len() <= PROFILE_BYTES_MAX =>
-            {
-                Some(report)
-            }
+            RunWorkerReport::Diagnose(report) => Some(report),
             _ => None,
         }
     }
@@ -150,10 +144,6 @@ impl Job for BatchJob {
         // A worker stops to tell samples when it has told as many as fit.
         let samples = usize::try_from(samples_bytes(self.sample_cycles, 2)).unwrap_or(0);
         debug.saturating_add(runs).saturating_add(samples)
-    }
-
-    fn parts_max(&self) -> usize {
-        self.inputs.len()
     }
 
     fn report(&self, reply: RunWorkerReport) -> Option<BatchReport> {

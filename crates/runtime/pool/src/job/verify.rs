@@ -1,5 +1,7 @@
 //! Verification of a transaction: what is asked of a run worker, and what it answers.
 
+use std::sync::Arc;
+
 use antares_abi::{Seen, Sha256Digest};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -35,6 +37,19 @@ pub struct SharedCell {
     pub data_hash: [u8; 32],
     /// Bytes of the data.
     pub bytes: u64,
+}
+
+/// A script group of a transaction, as whoever has read it knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownGroup {
+    /// Hash of the script.
+    pub script_hash: [u8; 32],
+    /// Lock or type.
+    pub kind: GroupKind,
+    /// Inputs whose cells have the script.
+    pub inputs: Vec<u32>,
+    /// Outputs that have the script.
+    pub outputs: Vec<u32>,
 }
 
 /// Bytes of a transaction that travels in its job, to whatever worker; a longer one is in a file, for a
@@ -104,6 +119,13 @@ pub struct VerifyJob {
     pub sample_cycles: u64,
     /// What the sample points follow from, with the group's number.
     pub sample_salt: u64,
+    /// The groups of the transaction, in the order in which they run, if the supervisor has read it: what a
+    /// report is checked against. Never sent.
+    #[serde(skip)]
+    pub groups: Option<Arc<[KnownGroup]>>,
+    /// Digests of what the libraries were compiled from, for the same purpose. Never sent.
+    #[serde(skip)]
+    pub scripts: Arc<[Sha256Digest]>,
 }
 
 /// What a run worker answers to a [`VerifyJob`].
@@ -137,4 +159,24 @@ pub enum VerifyReport {
         /// What is wrong, with its place.
         detail: String,
     },
+}
+
+impl VerifyReport {
+    /// The groups; none of a transaction that was refused.
+    pub(crate) fn groups(&self) -> &[GroupReport] {
+        match self {
+            Self::Done { groups, .. } => groups,
+            Self::Refused { .. } => &[],
+        }
+    }
+
+    /// Whether all scripts came to their own ends in one tier.
+    pub(crate) fn is_clean(&self) -> bool {
+        match self {
+            Self::Done { outcome, groups, .. } => {
+                *outcome != VerifyOutcome::NotRun && groups.iter().all(GroupReport::is_clean)
+            }
+            Self::Refused { .. } => false,
+        }
+    }
 }

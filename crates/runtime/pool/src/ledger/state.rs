@@ -21,6 +21,8 @@ use crate::{
 pub(super) struct Entry {
     /// Whose child it is.
     pub(super) zygote: u64,
+    /// When its zygote was asked for it.
+    pub(super) since: Option<Instant>,
     pub(super) handle: Option<OwnedFd>,
     /// Where the kernel counts its memory, if workers have groups.
     pub(super) group: Option<Group>,
@@ -85,7 +87,8 @@ impl State {
         self.busy += 1;
         self.alive += 1;
         self.stats.spawned_total += 1;
-        self.entries.insert(self.next_ticket, Entry { zygote, ..Entry::default() });
+        self.entries
+            .insert(self.next_ticket, Entry { zygote, since: Some(Instant::now()), ..Entry::default() });
         self.next_ticket
     }
 

@@ -260,3 +260,107 @@ fn counts_hold_whatever_is_told_in_whatever_order() {
         assert!(state.entries.is_empty(), "{:?}", state.entries);
     }
 }
+
+/// A process that sleeps until it is dropped, and a handle of it.
+struct Sleeper(std::process::Child);
+
+impl Sleeper {
+    fn start() -> Self {
+        Self(std::process::Command::new("sleep").arg("600").spawn().unwrap())
+    }
+
+    fn handle(&self) -> OwnedFd {
+        handle(self.0.id())
+    }
+
+    fn end(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn handle(process: u32) -> OwnedFd {
+    let process = rustix::process::Pid::from_raw(process.cast_signed()).unwrap();
+    rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty()).unwrap()
+}
+
+/// The zygote is this process: its children are those of the test.
+fn own_link() -> Link {
+    Link { pid: std::process::id(), ..link(1) }
+}
+
+#[test]
+fn a_zygote_s_lies_are_not_entered() {
+    use crate::wire::News;
+    let null = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+    let ended = |ticket| News::Ended { ticket, end: End::Exit(0) };
+    let not_spawned = |ticket| News::NotSpawned { ticket, detail: String::new() };
+    let spawned = |ticket| News::Spawned { ticket };
+    let (ledger, link) = (ledger(), own_link());
+    let ticket = admit(&ledger).unwrap();
+    let mut child = Sleeper::start();
+    let others = Link { number: 2, ..own_link() };
+    let is_false = |link: &Link, news: News, fds: &[OwnedFd]| {
+        assert!(ledger.check_news(link, &news, fds).is_err(), "{news:?} with {} handles", fds.len());
+    };
+    is_false(&link, News::Ready { layers: Vec::new() }, &[]);
+    is_false(&link, News::Failed { detail: "no".to_owned() }, &[]);
+    // Of a child that nobody asked for, or another zygote.
+    for news in [spawned(ticket + 1), spawned(0), spawned(u64::MAX)] {
+        is_false(&link, news, &[child.handle()]);
+    }
+    is_false(&others, spawned(ticket), &[child.handle()]);
+    is_false(&link, not_spawned(ticket + 1), &[]);
+    is_false(&link, ended(ticket + 1), &[]);
+    // With no handle, too many, or that of something else: this process would be killed by it.
+    is_false(&link, spawned(ticket), &[]);
+    is_false(&link, spawned(ticket), &[child.handle(), child.handle()]);
+    is_false(&link, spawned(ticket), &[null()]);
+    is_false(&link, spawned(ticket), &[handle(std::process::id())]);
+    is_false(
+        &link,
+        spawned(ticket),
+        &[handle(rustix::process::getppid().unwrap().as_raw_nonzero().get().cast_unsigned())],
+    );
+    is_false(&link, not_spawned(ticket), &[child.handle()]);
+    // The end of what was never there.
+    is_false(&link, ended(ticket), &[]);
+    assert_eq!(ledger.check_news(&link, &spawned(ticket), &[child.handle()]), Ok(()));
+    ledger.spawned(ticket, child.handle());
+    // Made twice, not made after all, or ended while it lives.
+    is_false(&link, spawned(ticket), &[child.handle()]);
+    is_false(&link, not_spawned(ticket), &[]);
+    is_false(&link, ended(ticket), &[]);
+    child.end();
+    is_false(&link, ended(ticket), &[null()]);
+    is_false(&others, ended(ticket), &[]);
+    assert_eq!(ledger.check_news(&link, &ended(ticket), &[]), Ok(()));
+    ledger.ended(ticket, Fate::Ended(End::Exit(0)));
+    is_false(&link, ended(ticket), &[]);
+    // A child that is gone before its handle is looked at was one, as far as anybody can tell.
+    let ticket = admit(&ledger).unwrap();
+    let mut child = Sleeper::start();
+    let gone = child.handle();
+    child.end();
+    assert_eq!(ledger.check_news(&link, &spawned(ticket), &[gone]), Ok(()));
+    assert_eq!(ledger.check_news(&link, &not_spawned(ticket), &[]), Ok(()));
+}
+
+#[test]
+fn a_zygote_that_says_nothing_is_silent() {
+    let ledger = ledger();
+    let (none, long) = (Duration::ZERO, Duration::from_secs(3600));
+    assert!(!ledger.is_silent(1, none));
+    let ticket = admit(&ledger).unwrap();
+    assert!(ledger.is_silent(1, none) && !ledger.is_silent(1, long) && !ledger.is_silent(2, none));
+    let child = Sleeper::start();
+    ledger.spawned(ticket, child.handle());
+    assert!(!ledger.is_silent(1, none));
+}

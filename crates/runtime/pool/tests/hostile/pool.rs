@@ -52,7 +52,7 @@ pub(crate) fn job(stage: &str, attempt: &str, numbers: &[u64]) -> RunJob {
         options,
         tier: Tier::Auto,
         args,
-        cycles_max: 0,
+        cycles_max: 1,
         debug_bytes_max: 4096,
         sample_cycles: 0,
         sample_salt: 0,

@@ -1,0 +1,567 @@
+//! The lies: for each kind of job what is true, and what is not. Each name is a row of a test.
+
+use antares_abi::{CompileLimits, Hints, Seen, Sha256Digest};
+use antares_pool::NativeEnd;
+use antares_pool::job::{
+    BatchReport, CompileReport, CompileSummary, DEBUG_LINES_MAX, DiagnosisReport, EVIDENCE_BYTES_MAX,
+    GroupError, GroupKind, GroupReport, HOT_PROGRAMS_MAX, HotProgram, KnownGroup, LeftOut, Lines,
+    PROFILE_BYTES_MAX, ProfileReport, ProfiledReport, RunOutcome, RunReport, RunWorkerJob, RunWorkerReport,
+    SAMPLES_BYTES_MAX, Samples, VerifyOutcome, VerifyReport,
+};
+use antares_profile::{Frame, Profile, ProfiledProgram, Value};
+
+/// What is said.
+pub(crate) enum Said<R> {
+    /// A report.
+    Report(R),
+    /// These bytes in the place of a report.
+    Bytes(Vec<u8>),
+    /// These bytes in the place of a frame.
+    Raw(Vec<u8>),
+    /// That it failed, and why.
+    Failed(String),
+}
+
+/// Cycle limit of the jobs.
+pub(crate) const CYCLES_MAX: u64 = 1_000_000;
+/// Bytes of debug output that they may have.
+pub(crate) const DEBUG_BYTES_MAX: u64 = 4096;
+/// Cycles of a run.
+const CYCLES: u64 = 600;
+/// What a compile gives.
+pub(crate) const OUTPUT: &[u8] = b"image";
+/// Text that is longer than any may be.
+const LONG: usize = 5000;
+
+fn long() -> String {
+    "y".repeat(LONG)
+}
+
+/// A run as it is.
+#[must_use]
+pub(crate) fn run() -> RunReport {
+    RunReport {
+        outcome: RunOutcome::Exit(0),
+        cycles: CYCLES,
+        load_cycles: 10,
+        native_cycles: 0,
+        interpreted_cycles: CYCLES,
+        restarted: None,
+        seen: None,
+        debug: Lines::default(),
+        load_us: 0,
+        run_us: 0,
+        samples: None,
+    }
+}
+
+/// The groups of the transaction.
+#[must_use]
+pub(crate) fn groups() -> Vec<KnownGroup> {
+    vec![
+        KnownGroup { script_hash: [1; 32], kind: GroupKind::Lock, inputs: vec![0, 1], outputs: Vec::new() },
+        KnownGroup { script_hash: [2; 32], kind: GroupKind::Type, inputs: vec![1], outputs: vec![0] },
+    ]
+}
+
+/// A group that accepts.
+fn accepts(known: &KnownGroup) -> GroupReport {
+    let KnownGroup { script_hash, kind, inputs, outputs } = known.clone();
+    GroupReport {
+        script_hash,
+        kind,
+        outcome: VerifyOutcome::Ok,
+        exit_code: Some(0),
+        error: None,
+        cycles: CYCLES,
+        native_cycles: 0,
+        interpreted_cycles: CYCLES,
+        restarted: None,
+        debug: Lines::default(),
+        inputs,
+        outputs,
+    }
+}
+
+/// A verification as it is, after a change of its groups. The verdict and the sum are those of the groups.
+fn verified(change: impl FnOnce(&mut Vec<GroupReport>)) -> VerifyReport {
+    let mut reports = groups().iter().map(accepts).collect();
+    change(&mut reports);
+    let is_ok = reports.iter().all(|group: &GroupReport| group.outcome == VerifyOutcome::Ok);
+    VerifyReport::Done {
+        outcome: if is_ok { VerifyOutcome::Ok } else { VerifyOutcome::Failed },
+        cycles: reports.iter().map(|group| group.cycles).fold(0, u64::saturating_add),
+        groups: reports,
+        hot: Vec::new(),
+        seen: Vec::new(),
+        ran: Vec::new(),
+        samples: None,
+        read_us: 0,
+        run_us: 0,
+    }
+}
+
+/// Makes a group fail with this exit code.
+fn fail(group: &mut GroupReport, code: i8) {
+    let place = match group.kind {
+        GroupKind::Lock => "Inputs[0].Lock",
+        GroupKind::Type => "Inputs[1].Type",
+    };
+    (group.outcome, group.exit_code) = (VerifyOutcome::Failed, Some(code));
+    group.error = Some(GroupError {
+        kind: "ValidationFailure".to_owned(),
+        vm_error: None,
+        source: place.to_owned(),
+        detail: "it does not accept".to_owned(),
+    });
+}
+
+/// What the last group is when the one before it failed.
+fn skip(group: &mut GroupReport) {
+    (group.outcome, group.exit_code, group.cycles, group.interpreted_cycles) =
+        (VerifyOutcome::NotRun, None, 0, 0);
+}
+
+/// Changes of the whole that leave the groups as they are.
+fn verified_and(change: impl FnOnce(&mut VerifyReport)) -> VerifyReport {
+    let mut report = verified(|_| {});
+    change(&mut report);
+    report
+}
+
+/// Samples of the program with this digest.
+fn samples(of: Sha256Digest) -> Samples {
+    let mut profile = Profile::new();
+    let program = profile.program(&ProfiledProgram { elf: Some(of), vm_version: 2, isa: 3 });
+    if let Some(program) = program {
+        profile.add(&[Frame::Code { program, pc: 0x1_0078 }], Value::cycles(CYCLES));
+    }
+    let encode = |profile: &Profile| profile.encode().unwrap_or_default();
+    let (profile, claims) = (encode(&profile), encode(&Profile::new()));
+    Samples { profile, claims, unseen_cycles: 0, mismatch_cycles: 0 }
+}
+
+/// The truth or a lie of this kind of job.
+type Row<T> = (&'static str, fn() -> T);
+
+/// The script of all jobs.
+pub(crate) const SCRIPT: &[u8] = b"a script";
+
+fn natively(change: impl FnOnce(&mut RunReport)) -> RunReport {
+    let mut report = RunReport { native_cycles: CYCLES, interpreted_cycles: 0, ..run() };
+    change(&mut report);
+    report
+}
+
+/// Lies about runs that have no native code.
+pub(crate) const RUNS: &[Row<RunReport>] = &[
+    ("cycles-max", || RunReport { cycles: u64::MAX, interpreted_cycles: u64::MAX, ..run() }),
+    ("cycles-none", || RunReport { cycles: 0, interpreted_cycles: 0, ..run() }),
+    ("cycles-beyond", || RunReport { cycles: CYCLES_MAX + 1, interpreted_cycles: CYCLES_MAX + 1, ..run() }),
+    ("cycles-far-beyond", || RunReport {
+        outcome: RunOutcome::CyclesExceeded,
+        cycles: 1 << 60,
+        interpreted_cycles: 1 << 60,
+        ..run()
+    }),
+    ("tiers-less", || RunReport { interpreted_cycles: CYCLES - 1, ..run() }),
+    ("tiers-wrap", || RunReport { native_cycles: u64::MAX, interpreted_cycles: CYCLES + 1, ..run() }),
+    ("native-without", || natively(|_| {})),
+    ("load-max", || RunReport { load_cycles: u64::MAX, ..run() }),
+    ("time-hour", || RunReport { run_us: 3_600_000_000, ..run() }),
+    ("time-max", || RunReport { load_us: u64::MAX, run_us: u64::MAX, ..run() }),
+    ("error-unknown", || error("Evil\r\n\x1b[31m", None)),
+    ("error-empty", || error("", None)),
+    ("error-long-name", || error(&long(), None)),
+    ("error-long", || error("External", Some(long()))),
+    ("restart-without", || RunReport { restarted: Some("bad_address".to_owned()), ..run() }),
+    ("restart-unknown", || RunReport { restarted: Some("\0".to_owned()), ..run() }),
+    ("restart-long", || RunReport { restarted: Some(long()), ..run() }),
+    ("seen-without", || RunReport { seen: Some(Seen { left: Some(2), hints: Hints::default() }), ..run() }),
+    ("samples-unasked", || RunReport { samples: Some(samples(Sha256Digest::of(SCRIPT))), ..run() }),
+    ("debug-bytes", || RunReport { debug: vec!["y".repeat(LONG)].into(), ..run() }),
+    ("debug-lines", || RunReport { debug: vec![String::new(); DEBUG_LINES_MAX + 1].into(), ..run() }),
+    ("left-out-lines", || left_out(u64::MAX, u64::MAX)),
+    ("left-out-no-lines", || left_out(0, 9)),
+    ("left-out-bytes", || left_out(1, u64::MAX)),
+    ("left-out-too-few", || left_out(9, 3)),
+];
+
+fn error(name: &str, detail: Option<String>) -> RunReport {
+    RunReport { outcome: RunOutcome::Error { name: name.to_owned(), detail }, ..run() }
+}
+
+fn left_out(lines: u64, bytes: u64) -> RunReport {
+    RunReport { debug: Lines::default().and_left_out(LeftOut { lines, bytes }), ..run() }
+}
+
+/// Lies about runs that have native code and are sampled.
+pub(crate) const NATIVE_RUNS: &[Row<RunReport>] = &[
+    ("both-tiers", || RunReport { cycles: 2 * CYCLES, native_cycles: CYCLES, ..run() }),
+    ("restart-native", || natively(|run| run.restarted = Some("ecall".to_owned()))),
+    ("restart-for-nothing", || RunReport { restarted: Some("boredom".to_owned()), ..run() }),
+    ("seen-elsewhere", || RunReport {
+        restarted: Some("bad_address".to_owned()),
+        seen: Some(Seen { left: None, hints: Hints::default() }),
+        ..run()
+    }),
+    ("samples-foreign", || natively(|run| run.samples = Some(samples(Sha256Digest::of(b"another's"))))),
+    ("claims-foreign", || {
+        natively(|run| {
+            let foreign = samples(Sha256Digest::of(b"another's")).profile;
+            run.samples = Some(Samples { claims: foreign, ..samples(Sha256Digest::of(SCRIPT)) });
+        })
+    }),
+    ("samples-noise", || {
+        natively(|run| {
+            run.samples = Some(Samples { profile: vec![7; 2000], ..samples(Sha256Digest::of(SCRIPT)) });
+        })
+    }),
+    ("samples-long", || {
+        natively(|run| {
+            let profile = vec![0; SAMPLES_BYTES_MAX + 1];
+            run.samples = Some(Samples { profile, ..samples(Sha256Digest::of(SCRIPT)) });
+        })
+    }),
+    ("samples-cycles", || {
+        natively(|run| {
+            run.samples = Some(Samples { unseen_cycles: u64::MAX, ..samples(Sha256Digest::of(SCRIPT)) });
+        })
+    }),
+];
+
+/// Lies about the groups of a transaction.
+pub(crate) const VERIFICATIONS: &[Row<VerifyReport>] = &[
+    ("no-groups", || verified(Vec::clear)),
+    ("one-group", || verified(|groups| drop(groups.pop()))),
+    ("one-group-twice", || verified(|groups| groups.push(groups[1].clone()))),
+    ("many-groups", || verified(|groups| *groups = vec![groups[0].clone(); 40_000])),
+    ("other-order", || verified(|groups| groups.reverse())),
+    ("other-hash", || verified(|groups| groups[0].script_hash = [7; 32])),
+    ("other-kind", || verified(|groups| groups[0].kind = GroupKind::Type)),
+    ("other-inputs", || verified(|groups| groups[0].inputs = vec![0])),
+    ("other-outputs", || verified(|groups| groups[1].outputs = vec![u32::MAX])),
+    ("ok-but-failed", || {
+        let mut report = verified(|groups| {
+            fail(&mut groups[0], 1);
+            skip(&mut groups[1]);
+        });
+        set_outcome(&mut report, VerifyOutcome::Ok);
+        report
+    }),
+    ("failed-but-ok", || verified_and(|report| set_outcome(report, VerifyOutcome::Failed))),
+    ("not-run", || verified_and(|report| set_outcome(report, VerifyOutcome::NotRun))),
+    ("skipped", || verified(|groups| skip(&mut groups[0]))),
+    ("skipped-all", || verified(|groups| groups.iter_mut().for_each(skip))),
+    ("on-after-failure", || verified(|groups| fail(&mut groups[0], 1))),
+    ("skipped-with-cycles", || {
+        verified(|groups| {
+            fail(&mut groups[0], 1);
+            skip(&mut groups[1]);
+            groups[1].cycles = 5;
+        })
+    }),
+    ("skipped-with-lines", || {
+        verified(|groups| {
+            fail(&mut groups[0], 1);
+            skip(&mut groups[1]);
+            groups[1].debug = vec!["hello".to_owned()].into();
+        })
+    }),
+    ("ok-with-code", || verified(|groups| groups[0].exit_code = Some(1))),
+    ("ok-without-code", || verified(|groups| groups[0].exit_code = None)),
+    ("ok-with-error", || {
+        verified(|groups| {
+            fail(&mut groups[1], 1);
+            (groups[1].outcome, groups[1].exit_code) = (VerifyOutcome::Ok, Some(0));
+        })
+    }),
+    ("ok-without-cycles", || verified(|groups| (groups[1].cycles, groups[1].interpreted_cycles) = (0, 0))),
+    ("failed-without-error", || verified(|groups| groups[1].outcome = VerifyOutcome::Failed)),
+    ("failed-with-zero", || verified(|groups| fail(&mut groups[1], 0))),
+    ("failed-without-code", || failed(|group| group.exit_code = None)),
+    ("failed-otherwise", || failed_by(|error| error.kind = "Other".to_owned())),
+    ("error-unknown", || failed_by(|error| error.kind = "\x1b[31mEVIL\u{202e}".to_owned())),
+    ("error-long", || failed_by(|error| error.detail = long())),
+    ("error-elsewhere", || failed_by(|error| error.source = "Inputs[0].Lock".to_owned())),
+    ("error-long-source", || failed_by(|error| error.source = long())),
+    ("error-of-vm", || failed_by(|error| error.vm_error = Some("MemOutOfBound".to_owned()))),
+    ("error-of-no-vm", || {
+        failed(|group| {
+            group.exit_code = None;
+            if let Some(error) = &mut group.error {
+                error.kind = "VMInternalError".to_owned();
+            }
+        })
+    }),
+    ("error-of-another-vm", || {
+        failed(|group| {
+            group.exit_code = None;
+            if let Some(error) = &mut group.error {
+                (error.kind, error.vm_error) = ("VMInternalError".to_owned(), Some("Evil".to_owned()));
+            }
+        })
+    }),
+    ("sum-more", || verified_and(|report| set_cycles(report, 2 * CYCLES + 1))),
+    ("sum-max", || verified_and(|report| set_cycles(report, u64::MAX))),
+    ("sum-wraps", || {
+        let mut report = verified(|groups| groups[0].cycles = u64::MAX - CYCLES + 1);
+        set_cycles(&mut report, 0);
+        report
+    }),
+    ("group-beyond", || verified(|groups| groups[0].cycles = CYCLES_MAX + 1)),
+    ("groups-beyond", || {
+        verified(|groups| groups.iter_mut().for_each(|group| group.cycles = CYCLES_MAX / 2 + 1))
+    }),
+    ("interpreted-max", || verified(|groups| groups[0].interpreted_cycles = u64::MAX)),
+    ("native-without", || verified(|groups| groups[0].native_cycles = 5)),
+    ("restart-without", || verified(|groups| groups[0].restarted = Some("ecall".to_owned()))),
+    ("debug-bytes", || verified(|groups| groups[0].debug = vec!["y".repeat(LONG)].into())),
+    ("time-max", || {
+        verified_and(|report| {
+            if let VerifyReport::Done { read_us, run_us, .. } = report {
+                (*read_us, *run_us) = (u64::MAX, u64::MAX);
+            }
+        })
+    }),
+    ("hot-many", || with_hot(vec![hot(9, 1); HOT_PROGRAMS_MAX + 1])),
+    ("hot-empty", || with_hot(vec![hot(0, 1)])),
+    ("hot-long", || with_hot(vec![hot((512 << 10) + 1, 1)])),
+    ("hot-cycles", || with_hot(vec![hot(9, u64::MAX)])),
+    ("seen-nowhere", || {
+        verified_and(|report| {
+            if let VerifyReport::Done { seen, .. } = report {
+                *seen = vec![(u32::MAX, Seen::default())];
+            }
+        })
+    }),
+    ("ran-nothing", || {
+        verified_and(|report| {
+            if let VerifyReport::Done { ran, .. } = report {
+                *ran = vec![(0, NativeEnd::Left); 1000];
+            }
+        })
+    }),
+    ("samples-unasked", || {
+        verified_and(|report| {
+            if let VerifyReport::Done { samples: found, .. } = report {
+                *found = Some(Box::new(samples(Sha256Digest::of(SCRIPT))));
+            }
+        })
+    }),
+    ("refused-sound", || refused(Some("tx.outputs[0]"), "it makes no sense".to_owned())),
+    ("refused-group", || refused(Some("group"), "there is no such group".to_owned())),
+    ("refused-long", || refused(None, long())),
+    ("refused-long-path", || refused(Some("tx.".repeat(LONG).leak()), String::new())),
+];
+
+fn set_outcome(report: &mut VerifyReport, to: VerifyOutcome) {
+    if let VerifyReport::Done { outcome, .. } = report {
+        *outcome = to;
+    }
+}
+
+fn set_cycles(report: &mut VerifyReport, to: u64) {
+    if let VerifyReport::Done { cycles, .. } = report {
+        *cycles = to;
+    }
+}
+
+fn failed(change: impl FnOnce(&mut GroupReport)) -> VerifyReport {
+    verified(|groups| {
+        fail(&mut groups[1], 1);
+        change(&mut groups[1]);
+    })
+}
+
+fn failed_by(change: impl FnOnce(&mut GroupError)) -> VerifyReport {
+    failed(|group| {
+        if let Some(error) = &mut group.error {
+            change(error);
+        }
+    })
+}
+
+fn hot(bytes: usize, cycles: u64) -> HotProgram {
+    HotProgram { elf: vec![7; bytes], cycles, seen: Seen::default() }
+}
+
+fn with_hot(programs: Vec<HotProgram>) -> VerifyReport {
+    verified_and(|report| {
+        if let VerifyReport::Done { hot, .. } = report {
+            *hot = programs;
+        }
+    })
+}
+
+fn refused(path: Option<&str>, detail: String) -> VerifyReport {
+    VerifyReport::Refused { path: path.map(ToOwned::to_owned), detail }
+}
+
+/// Lies about batches of two inputs: their parts, and how many runs they say there were.
+pub(crate) const BATCHES: &[Row<(Vec<RunWorkerReport>, u64)>] = &[
+    ("too-many-parts", || (vec![RunWorkerReport::Run(run()); 3], 3)),
+    ("too-few-parts", || (vec![RunWorkerReport::Run(run())], 2)),
+    ("other-count", || (vec![RunWorkerReport::Run(run()); 2], 1)),
+    ("count-max", || (vec![RunWorkerReport::Run(run()); 2], u64::MAX)),
+    ("part-of-another-kind", || (vec![RunWorkerReport::Batch(BatchReport { runs: 1 })], 1)),
+    ("part-cycles-max", || {
+        let lie = RunReport { cycles: u64::MAX, interpreted_cycles: u64::MAX, ..run() };
+        (vec![RunWorkerReport::Run(run()), RunWorkerReport::Run(lie)], 2)
+    }),
+    ("parts-time", || {
+        let lie = RunReport { run_us: 1_800_000_000, ..run() };
+        (vec![RunWorkerReport::Run(lie); 2], 2)
+    }),
+    ("parts-output", || {
+        let talks = RunReport { debug: vec!["y".repeat(4000)].into(), ..run() };
+        (vec![RunWorkerReport::Run(talks); 2], 2)
+    }),
+];
+
+/// Lies about profiles of a run.
+pub(crate) const PROFILES: &[Row<ProfileReport>] = &[
+    ("native", || profiled(natively(|_| {}), Vec::new())),
+    ("cycles-max", || {
+        profiled(RunReport { cycles: u64::MAX, interpreted_cycles: u64::MAX, ..run() }, Vec::new())
+    }),
+    ("verified", || ProfileReport {
+        report: ProfiledReport::Verify(verified(|_| {})),
+        ..profiled(run(), Vec::new())
+    }),
+    ("long", || profiled(run(), vec![0; PROFILE_BYTES_MAX + 1])),
+];
+
+fn profiled(run: RunReport, profile: Vec<u8>) -> ProfileReport {
+    ProfileReport { report: ProfiledReport::Run(run), profile, mismatch_cycles: 0 }
+}
+
+/// Lies about diagnoses of a run, whose text may have a hundred bytes.
+pub(crate) const DIAGNOSES: &[Row<DiagnosisReport>] = &[
+    ("told-long", || diagnosed(Vec::new(), "y".repeat(101))),
+    ("evidence-long", || diagnosed(vec![0; EVIDENCE_BYTES_MAX + 1], String::new())),
+];
+
+fn diagnosed(evidence: Vec<u8>, told: String) -> DiagnosisReport {
+    DiagnosisReport { report: profiled(run(), Vec::new()), evidence, told }
+}
+
+/// What is no report of any kind, as an answer to a run.
+pub(crate) const NOISE: &[Row<Said<RunWorkerReport>>] = &[
+    ("as-verification", || Said::Report(RunWorkerReport::Verify(verified(|_| {})))),
+    ("as-batch", || Said::Report(RunWorkerReport::Batch(BatchReport { runs: u64::MAX }))),
+    ("as-profile", || Said::Report(RunWorkerReport::Profile(profiled(run(), Vec::new())))),
+    ("as-diagnosis", || Said::Report(RunWorkerReport::Diagnose(diagnosed(Vec::new(), String::new())))),
+    ("nothing", || Said::Bytes(Vec::new())),
+    ("no-such-kind", || Said::Bytes(vec![9; 40])),
+    ("no-such-outcome", || Said::Bytes(vec![0, 9, 0, 0, 0, 0, 0])),
+    // A verification with more groups than there are bytes in memory.
+    ("many-promised", || Said::Bytes([&[1, 0, 0, 1][..], &[0xff; 8], &[0x7f]].concat())),
+    ("frame-without-end", || Said::Raw(vec![0xff; 4])),
+    ("frame-too-long", || Said::Raw((64_u32 << 20).to_le_bytes().to_vec())),
+    ("frame-empty", || Said::Raw(vec![0; 4])),
+    ("frame-and-more", || Said::Raw(vec![1, 0, 0, 0, 0, 0])),
+    ("part-unasked", || Said::Raw(vec![3, 0, 0, 0, 3, 2, 1])),
+];
+
+/// Lies about compiles up to a text.
+pub(crate) const COMPILES: &[Row<CompileReport>] = &[
+    ("other-digest", || {
+        CompileReport::Done(CompileSummary { sha256: Sha256Digest::of(b"other"), ..summary() })
+    }),
+    ("other-length", || CompileReport::Done(CompileSummary { output_bytes: 4, ..summary() })),
+    ("length-max", || CompileReport::Done(CompileSummary { output_bytes: u64::MAX, ..summary() })),
+    ("code-max", || CompileReport::Done(CompileSummary { guest_code_bytes: u64::MAX, ..summary() })),
+    ("functions-max", || CompileReport::Done(CompileSummary { functions: u64::MAX, ..summary() })),
+    ("blocks-beyond", || {
+        let blocks = CompileLimits::DEFAULT.blocks_max + 1;
+        CompileReport::Done(CompileSummary { blocks, ..summary() })
+    }),
+    ("unproved-max", || CompileReport::Done(CompileSummary { unproved_functions: u64::MAX, ..summary() })),
+    ("orders-max", || CompileReport::Done(CompileSummary { refused_orders: u64::MAX, ..summary() })),
+    ("time-max", || CompileReport::Done(CompileSummary { compile_ms: u64::MAX, ..summary() })),
+    ("refused-for-nothing", || compile_refused("boredom", String::new())),
+    ("refused-code", || compile_refused("code", String::new())),
+    ("refused-long", || compile_refused("elf", long())),
+    ("failed-long", || CompileReport::Failed { detail: long() }),
+];
+
+fn compile_refused(reason: &str, detail: String) -> CompileReport {
+    CompileReport::Refused { reason: reason.to_owned(), detail }
+}
+
+fn summary() -> CompileSummary {
+    CompileSummary {
+        sha256: Sha256Digest::of(OUTPUT),
+        output_bytes: OUTPUT.len() as u64,
+        guest_code_bytes: 8,
+        functions: 1,
+        blocks: 1,
+        unproved_functions: 0,
+        refused_orders: 0,
+        compile_ms: 0,
+    }
+}
+
+/// The row of this name.
+fn row<T>(rows: &[Row<T>], name: &str) -> Result<T, String> {
+    let found = rows.iter().find(|(known, _)| *known == name);
+    found.map(|(_, lie)| lie()).ok_or_else(|| format!("there is no lie {name}"))
+}
+
+/// The parts that come before the answer to `job`.
+#[must_use]
+pub(crate) fn parts(job: &RunWorkerJob, lie: Option<&str>) -> Vec<RunWorkerReport> {
+    match (job, lie) {
+        (RunWorkerJob::Batch(_), Some(name)) => {
+            row(BATCHES, name).map_or_else(|_| Vec::new(), |(parts, _)| parts)
+        }
+        (RunWorkerJob::Batch(job), None) => vec![RunWorkerReport::Run(run()); job.inputs.len()],
+        _ => Vec::new(),
+    }
+}
+
+/// The answer to `job`.
+pub(crate) fn answer(job: &RunWorkerJob, lie: Option<&str>) -> Result<Said<RunWorkerReport>, String> {
+    use RunWorkerReport::{Batch, Diagnose, Profile, Run, Verify};
+    let Some(name) = lie else {
+        return Ok(Said::Report(match job {
+            RunWorkerJob::Run(_) => Run(run()),
+            RunWorkerJob::Verify(_) => Verify(verified(|_| {})),
+            RunWorkerJob::Batch(job) => Batch(BatchReport { runs: job.inputs.len() as u64 }),
+            RunWorkerJob::Profile(_) => Profile(profiled(run(), Vec::new())),
+            RunWorkerJob::Diagnose(_) => Diagnose(diagnosed(Vec::new(), String::new())),
+        }));
+    };
+    if let Some(text) = name.strip_prefix("fails-") {
+        return Ok(Said::Failed(
+            FAILURES.iter().find(|(known, _)| *known == text).map_or_else(String::new, |(_, text)| text()),
+        ));
+    }
+    match job {
+        RunWorkerJob::Run(_) => row(NOISE, name)
+            .or_else(|_| row(RUNS, name).map(|run| Said::Report(Run(run))))
+            .or_else(|_| row(NATIVE_RUNS, name).map(|run| Said::Report(Run(run)))),
+        RunWorkerJob::Verify(_) => row(VERIFICATIONS, name).map(|report| Said::Report(Verify(report))),
+        RunWorkerJob::Batch(_) => {
+            row(BATCHES, name).map(|(_, runs)| Said::Report(Batch(BatchReport { runs })))
+        }
+        RunWorkerJob::Profile(_) => row(PROFILES, name).map(|report| Said::Report(Profile(report))),
+        RunWorkerJob::Diagnose(_) => row(DIAGNOSES, name).map(|report| Said::Report(Diagnose(report))),
+    }
+}
+
+/// Texts of workers that say that they failed: no lies, and no more than a line of a log.
+pub(crate) const FAILURES: &[Row<String>] = &[
+    ("long", || "y".repeat(400_000)),
+    ("lines", || "x\n2026-11-28T00:00:00Z ERROR forged: root logged in\r\n\x1b[31mred\u{202e}".to_owned()),
+];
+
+/// The answer to a compile.
+pub(crate) fn compiled(lie: Option<&str>) -> Result<Said<CompileReport>, String> {
+    match lie {
+        None => Ok(Said::Report(CompileReport::Done(summary()))),
+        Some("noise") => Ok(Said::Bytes(vec![9; 40])),
+        Some(name) => row(COMPILES, name).map(Said::Report),
+    }
+}

@@ -1,0 +1,127 @@
+//! The worker: it has the sandbox of an honest one, and says what its job asks for.
+//!
+//! `lie:NAME;` in the arguments of a run, in a transaction or in the script of a compile names a lie of
+//! [`lies`](crate::lies); without one it tells the truth. As `...compile-worker` it lies about compiles.
+
+use std::{fs::File, os::unix::fs::FileExt, path::Path};
+
+use antares_pool::{
+    Files, Worker,
+    job::{CompileJob, RunWorkerJob, RunWorkerReport},
+    serve,
+};
+use antares_sandbox::{Jail, Policy, SandboxError};
+use serde::{Serialize, Serializer, ser::SerializeTuple};
+
+use crate::lies::{self, Said};
+
+/// Serves as a zygote of workers that lie.
+pub(crate) fn work() {
+    let name = std::env::args().next().unwrap_or_default();
+    let is_compiler =
+        Path::new(&name).file_name().is_some_and(|name| name.to_string_lossy().contains("compile"));
+    let served = if is_compiler { serve(|| Ok(Compiler)) } else { serve(|| Ok(Runner::default())) };
+    if let Err(error) = served {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+}
+
+/// Which lie `bytes` ask for.
+fn lie_in(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let (_, rest) = text.split_once("lie:")?;
+    rest.split_once(';').map(|(name, _)| name.to_owned())
+}
+
+/// What is answered: a report, or bytes in its place.
+enum Told<R> {
+    Report(R),
+    Bytes(Vec<u8>),
+}
+
+impl<R: Serialize> Serialize for Told<R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Report(report) => report.serialize(serializer),
+            Self::Bytes(bytes) => {
+                let mut tuple = serializer.serialize_tuple(bytes.len())?;
+                bytes.iter().try_for_each(|byte| tuple.serialize_element(byte))?;
+                tuple.end()
+            }
+        }
+    }
+}
+
+/// Says `said` with `files`; what goes around the frames is said at once, for the supervisor to end it.
+fn tell<R>(said: Said<R>, files: &Files) -> Result<Told<R>, String> {
+    match said {
+        Said::Report(report) => Ok(Told::Report(report)),
+        Said::Bytes(bytes) => Ok(Told::Bytes(bytes)),
+        Said::Failed(text) => Err(text),
+        Said::Raw(bytes) => {
+            files.tell_bytes(&bytes).map_err(|error| error.to_string())?;
+            wait_for_ever()
+        }
+    }
+}
+
+fn wait_for_ever() -> ! {
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+#[derive(Default)]
+struct Runner {
+    stays: bool,
+}
+
+impl Worker for Runner {
+    type Job = RunWorkerJob;
+    type Report = Told<RunWorkerReport>;
+
+    fn jail(&self, _job: &RunWorkerJob) -> Result<Jail, SandboxError> {
+        Jail::new(Policy::run_load())
+    }
+
+    fn work(&mut self, job: RunWorkerJob, files: &Files) -> Result<Told<RunWorkerReport>, String> {
+        self.stays = true;
+        let args = match &job {
+            RunWorkerJob::Run(job) => job.args.concat(),
+            RunWorkerJob::Batch(job) => job.inputs.concat().concat(),
+            RunWorkerJob::Verify(job) => job.document.to_vec(),
+            RunWorkerJob::Profile(_) | RunWorkerJob::Diagnose(_) => {
+                files.elf().map_err(|error| error.to_string())?
+            }
+        };
+        let lie = lie_in(&args);
+        let parts = lies::parts(&job, lie.as_deref());
+        for part in parts {
+            files.tell_part(&part).map_err(|error| error.to_string())?;
+        }
+        tell(lies::answer(&job, lie.as_deref())?, files)
+    }
+
+    fn stays(&self) -> bool {
+        self.stays
+    }
+}
+
+struct Compiler;
+
+impl Worker for Compiler {
+    type Job = CompileJob;
+    type Report = Told<antares_pool::job::CompileReport>;
+
+    fn jail(&self, job: &CompileJob) -> Result<Jail, SandboxError> {
+        Jail::new(Policy::compile(job.limits.memory_bytes_max, 10, 0))
+    }
+
+    fn work(&mut self, _job: CompileJob, files: &Files) -> Result<Self::Report, String> {
+        let elf = files.elf().map_err(|error| error.to_string())?;
+        let output: &File = files.extras().next().ok_or("no output file")?;
+        output.write_all_at(lies::OUTPUT, 0).map_err(|error| error.to_string())?;
+        tell(lies::compiled(lie_in(&elf).as_deref())?, files)
+    }
+}

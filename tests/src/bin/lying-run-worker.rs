@@ -1,0 +1,10 @@
+//! The pool's lying worker, for a whole server: `lie:NAME;` in a call is what it lies about.
+
+#[path = "../../../crates/runtime/pool/examples/lying-worker/lies.rs"]
+mod lies;
+#[path = "../../../crates/runtime/pool/examples/lying-worker/worker.rs"]
+mod worker;
+
+fn main() {
+    worker::work();
+}
