@@ -45,6 +45,13 @@ pub(crate) const DIAGNOSES_AT_ONCE_MAX: usize = 4;
 /// decides the text.
 pub(crate) const MISTAKE_BYTES_MAX: usize = 600;
 
+/// Native code that is remembered for broken rules; beyond that the oldest is forgotten.
+pub(crate) const QUARANTINE_MAX: usize = 16_384;
+
+/// Tenants (peers, where tenants are not proven) for whom native code that ran alone has broken a rule, from
+/// which on nobody gets it.
+pub(crate) const QUARANTINE_TENANTS: usize = 3;
+
 /// Libraries that are remembered for having been left.
 pub(crate) const EARLY_LIBRARIES_MAX: usize = 1024;
 

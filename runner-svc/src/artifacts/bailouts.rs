@@ -19,7 +19,7 @@ pub(crate) struct Bailouts(Mutex<State>);
 /// A library as one tenant runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TenantsCode {
-    library: ArtifactKey,
+    pub(crate) library: ArtifactKey,
     holder: [u8; 32],
 }
 

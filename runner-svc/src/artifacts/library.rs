@@ -19,7 +19,7 @@ use prometheus::IntCounterVec;
 use tokio::time::timeout;
 
 use crate::{
-    artifacts::{Artifacts, hints::Subject, native::Native, ready::Used, seal::seal},
+    artifacts::{Artifacts, hints::Subject, native::Native, quarantine::Suspect, ready::Used, seal::seal},
     source::{Fetched, FetchedLibrary, SourceError, Wanted},
 };
 
@@ -60,7 +60,8 @@ impl Artifacts {
         self.forget_distrusted();
         let hints = self.hints.find(Subject::of(account, script, options));
         let key = |tier| Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
-        let barred = CodeTier::ALL.map(key).into_iter().find(|key| self.ready.quarantine.has(*key));
+        let is_barred = |key: &ArtifactKey| self.ready.quarantine.has(Suspect::of(account, *key));
+        let barred = CodeTier::ALL.map(key).into_iter().find(is_barred);
         if let Some(key) = barred {
             return Err(SourceError::Quarantined { key });
         }
@@ -127,9 +128,8 @@ impl Artifacts {
             Ok(Some((Native { script, options, key, tier, library, made_ms }, hints)))
         });
         let fetched = fetched.await.unwrap_or(Err(SourceError::Internal))?;
-        if let Some((native, _)) =
-            fetched.as_ref().filter(|(native, _)| self.ready.quarantine.has(native.key))
-        {
+        let is_barred = |native: &Native| self.ready.quarantine.has(Suspect::of(account, native.key));
+        if let Some((native, _)) = fetched.as_ref().filter(|(native, _)| is_barred(native)) {
             return Err(SourceError::Quarantined { key: native.key });
         }
         if let Some((native, hints)) = &fetched {

@@ -10,7 +10,7 @@ use antares_abi::{ArtifactKey, Sha256Digest};
 use antares_pool::Sealed;
 use antares_serve::Account;
 
-use crate::artifacts::quarantine::Quarantine;
+use crate::artifacts::quarantine::{Quarantine, Suspect};
 
 /// What is kept: a script by its digest, a library by its artifact key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,17 +19,19 @@ pub(crate) enum ReadyKey {
     Library(Sha256Digest),
 }
 
-/// Where a library is kept ready, for all or for one tenant.
+/// A library as a tenant uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Used {
-    pub(crate) key: ArtifactKey,
-    /// What it is ready as, for this tenant.
+    /// What it is if it breaks a rule.
+    pub(crate) suspect: Suspect,
+    /// What it is ready as, for all or for this tenant.
     pub(crate) ready: ReadyKey,
 }
 
 impl Used {
     pub(crate) fn of(account: &Account, key: ArtifactKey) -> Self {
-        Self { key, ready: ReadyKey::Library(Sha256Digest(account.salt().apply(key.0))) }
+        let ready = ReadyKey::Library(Sha256Digest(account.salt().apply(key.0)));
+        Self { suspect: Suspect::of(account, key), ready }
     }
 }
 
@@ -128,8 +130,8 @@ impl Ready {
 
     /// Puts libraries into quarantine, because of what `detail` says.
     pub(crate) fn bar(&self, used: &[Used], detail: &str) {
-        let keys: Vec<_> = used.iter().map(|used| used.key).collect();
-        self.quarantine.add(&keys, detail);
+        let suspects: Vec<_> = used.iter().map(|used| used.suspect).collect();
+        self.quarantine.add(&suspects, detail);
         used.iter().for_each(|used| self.remove(used.ready));
     }
 
