@@ -18,7 +18,7 @@ use crate::{
         entry::ProfileKey,
     },
     runner::Runner,
-    tenant::tenant,
+    tenant::{Tenant, tenant},
 };
 
 /// Scripts on the status page.
@@ -51,7 +51,7 @@ impl ProfileService {
     /// The profile of a selection of `tenant`'s runs; `field` is its place in the request.
     async fn named(
         &self,
-        tenant: &str,
+        tenant: &Tenant,
         selection: Option<v1::ProfileSelection>,
         field: &str,
     ) -> Result<Named, Fault> {
@@ -62,38 +62,40 @@ impl ProfileService {
             Some(Err(error)) => return Err(invalid(&format!("{field}.script"), &error.to_string())),
         };
         let window = window_ms.map(Duration::from_millis);
-        named(&self.runner, Some(tenant), script, window).await.ok_or_else(|| {
+        let found = named(&self.runner, &tenant.account, Some(&tenant.name), script, window).await;
+        found.ok_or_else(|| {
             let what = script.map_or_else(|| "of this tenant".to_owned(), |script| script.to_string());
             Fault::not_found("PROFILE_NOT_FOUND", "profile", what)
         })
     }
 }
 
-/// The profile of what `runner` ran, with the programs that its source has.
+/// The profile of what `runner` ran, with the programs that whoever has `account` may have.
 async fn named(
     runner: &Runner,
+    account: &Account,
     tenant: Option<&str>,
     script: Option<Sha256Digest>,
     window: Option<Duration>,
 ) -> Option<Named> {
     let profile = runner.profiles.store.get(tenant, script, window)?;
-    Some(with_programs(runner, profile, tenant, script).await)
+    Some(with_programs(runner, account, profile, tenant, script).await)
 }
 
-/// The profile with the programs that `runner`'s source has.
+/// The profile with the programs that whoever has `account` may have of `runner`'s source. The profile names
+/// none that its runs did not have: workers' samples were checked.
 pub(crate) async fn with_programs(
     runner: &Runner,
+    account: &Account,
     profile: Profile,
     tenant: Option<&str>,
     script: Option<Sha256Digest>,
 ) -> Named {
     let mut programs = Programs::new();
-    // What is in a profile was run by whoever sees it.
-    let account = Account::named(tenant.unwrap_or_default());
     let digests = profile.programs().iter().filter_map(|program| program.elf).take(PROFILE_PROGRAMS_MAX);
     for digest in digests {
         // What is gone from the store has addresses instead of names.
-        if let Ok(loaded) = runner.artifacts.script(&account, Script::Stored(digest)).await
+        if let Ok(loaded) = runner.artifacts.script(account, Script::Stored(digest)).await
             && let Ok(elf) = loaded.elf.read()
         {
             programs.add(&elf);
@@ -148,8 +150,10 @@ async fn answer(runner: &Runner, query: &BTreeMap<String, String>) -> PageAnswer
         Some(Err(error)) => return PageAnswer::Invalid(format!("script: {error}")),
     };
     let tenant = query.get("tenant").map(String::as_str);
+    // The operator's own.
+    let account = Account::named(tenant.unwrap_or_default());
     let named = match query.get("delta") {
-        None => named(runner, tenant, script, seconds).await,
+        None => named(runner, &account, tenant, script, seconds).await,
         Some(_) if seconds.is_some() => {
             return PageAnswer::Invalid(
                 "seconds: makes no sense with delta, which goes back to the last answer".to_owned(),
@@ -163,7 +167,7 @@ async fn answer(runner: &Runner, query: &BTreeMap<String, String>) -> PageAnswer
             let Some(profile) = runner.profiles.store.delta(reader) else {
                 return PageAnswer::Invalid(format!("delta: there are {READERS_MAX} readers"));
             };
-            Some(with_programs(runner, profile, tenant, script).await)
+            Some(with_programs(runner, &account, profile, tenant, script).await)
         }
     };
     let Some(named) = named else {
@@ -233,7 +237,7 @@ impl profile_service_server::ProfileService for ProfileService {
         &self,
         request: Request<v1::GetProfileRequest>,
     ) -> Result<Response<v1::GetProfileResponse>, Status> {
-        let tenant = tenant(&request)?.name;
+        let tenant = tenant(&request)?;
         let v1::GetProfileRequest { selection, format: name } = request.into_inner();
         let format = format(name.as_deref())?;
         let named = self.named(&tenant, selection, "selection").await?;
@@ -250,7 +254,7 @@ impl profile_service_server::ProfileService for ProfileService {
         &self,
         request: Request<v1::TopFunctionsRequest>,
     ) -> Result<Response<v1::TopFunctionsResponse>, Status> {
-        let tenant = tenant(&request)?.name;
+        let tenant = tenant(&request)?;
         let v1::TopFunctionsRequest { selection, limit } = request.into_inner();
         let limit = rows(limit)?;
         let named = self.named(&tenant, selection, "selection").await?;
@@ -269,7 +273,7 @@ impl profile_service_server::ProfileService for ProfileService {
         &self,
         request: Request<v1::GetCallGraphRequest>,
     ) -> Result<Response<v1::GetCallGraphResponse>, Status> {
-        let tenant = tenant(&request)?.name;
+        let tenant = tenant(&request)?;
         let v1::GetCallGraphRequest { selection, function } = request.into_inner();
         let named = self.named(&tenant, selection, "selection").await?;
         let name: Arc<str> = function.as_str().into();
@@ -291,7 +295,7 @@ impl profile_service_server::ProfileService for ProfileService {
         &self,
         request: Request<v1::DiffProfilesRequest>,
     ) -> Result<Response<v1::DiffProfilesResponse>, Status> {
-        let tenant = tenant(&request)?.name;
+        let tenant = tenant(&request)?;
         let v1::DiffProfilesRequest { before, after, limit } = request.into_inner();
         let limit = rows(limit)?;
         let before = self.named(&tenant, before, "before").await?;
@@ -320,7 +324,7 @@ impl profile_service_server::ProfileService for ProfileService {
         &self,
         request: Request<v1::GetInsightsRequest>,
     ) -> Result<Response<v1::GetInsightsResponse>, Status> {
-        let tenant = tenant(&request)?.name;
+        let tenant = tenant(&request)?;
         let named = self.named(&tenant, request.into_inner().selection, "selection").await?;
         let cycles = named.profile.sum().cycles;
         let findings = work(move || insights(&named.view())).await?;

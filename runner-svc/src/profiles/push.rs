@@ -15,7 +15,7 @@ use std::{
 };
 
 use antares_config::ProfilePush;
-use antares_serve::keep;
+use antares_serve::{Account, keep};
 use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval_at, timeout},
@@ -107,7 +107,8 @@ async fn push_once(runner: &Runner, receivers: &[Arc<Receiver>], window: Window,
     let mut failures = vec![0; receivers.len()];
     for (key, entry) in runner.profiles.store.take_pending() {
         let tenant = Some(&*key.tenant);
-        let naming = with_programs(runner, entry.profile.canonical(), tenant, key.script);
+        let account = Account::named(&key.tenant);
+        let naming = with_programs(runner, &account, entry.profile.canonical(), tenant, key.script);
         let named = timeout(settings.timeout, naming).await.ok().map(Arc::new);
         let mut sending = JoinSet::new();
         for (index, receiver) in receivers.iter().enumerate() {
