@@ -33,6 +33,11 @@ pub(crate) const OUTPUT: &[u8] = b"image";
 /// Text that is longer than any may be.
 const LONG: usize = 5000;
 
+/// One with its end more than may be.
+fn debug_bytes() -> usize {
+    usize::try_from(DEBUG_BYTES_MAX).unwrap_or(LONG)
+}
+
 fn long() -> String {
     "y".repeat(LONG)
 }
@@ -179,7 +184,7 @@ pub(crate) const RUNS: &[Row<RunReport>] = &[
     ("restart-long", || RunReport { restarted: Some(long()), ..run() }),
     ("seen-without", || RunReport { seen: Some(Seen { left: Some(2), hints: Hints::default() }), ..run() }),
     ("samples-unasked", || RunReport { samples: Some(samples(Sha256Digest::of(SCRIPT))), ..run() }),
-    ("debug-bytes", || RunReport { debug: vec!["y".repeat(LONG)].into(), ..run() }),
+    ("debug-bytes", || RunReport { debug: vec!["y".repeat(debug_bytes())].into(), ..run() }),
     ("debug-lines", || RunReport { debug: vec![String::new(); DEBUG_LINES_MAX + 1].into(), ..run() }),
     ("left-out-lines", || left_out(u64::MAX, u64::MAX)),
     ("left-out-no-lines", || left_out(0, 9)),

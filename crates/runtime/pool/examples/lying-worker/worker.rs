@@ -10,7 +10,7 @@ use antares_pool::{
     job::{CompileJob, RunWorkerJob, RunWorkerReport},
     serve,
 };
-use antares_sandbox::{Jail, Policy, SandboxError};
+use antares_sandbox::{Confinement, Policy, SandboxError};
 use serde::{Serialize, Serializer, ser::SerializeTuple};
 
 use crate::lies::{self, Said};
@@ -81,8 +81,8 @@ impl Worker for Runner {
     type Job = RunWorkerJob;
     type Report = Told<RunWorkerReport>;
 
-    fn jail(&self, _job: &RunWorkerJob) -> Result<Jail, SandboxError> {
-        Jail::new(Policy::run_load())
+    fn confinement(&self, _job: &RunWorkerJob) -> Result<Confinement, SandboxError> {
+        Confinement::new(Policy::run_load())
     }
 
     fn work(&mut self, job: RunWorkerJob, files: &Files) -> Result<Told<RunWorkerReport>, String> {
@@ -114,8 +114,8 @@ impl Worker for Compiler {
     type Job = CompileJob;
     type Report = Told<antares_pool::job::CompileReport>;
 
-    fn jail(&self, job: &CompileJob) -> Result<Jail, SandboxError> {
-        Jail::new(Policy::compile(job.limits.memory_bytes_max, 10, 0))
+    fn confinement(&self, job: &CompileJob) -> Result<Confinement, SandboxError> {
+        Confinement::new(Policy::compile(job.limits.memory_bytes_max, 10, 0))
     }
 
     fn work(&mut self, _job: CompileJob, files: &Files) -> Result<Self::Report, String> {

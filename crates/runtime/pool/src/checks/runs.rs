@@ -44,7 +44,10 @@ pub(super) fn time(report: &RunReport) -> Duration {
 }
 
 /// Why native code was left, if it was.
-pub(super) fn check_restart(reason: Option<&str>, terms: Terms) -> Result<Option<BailoutReason>, &'static str> {
+pub(super) fn check_restart(
+    reason: Option<&str>,
+    terms: Terms,
+) -> Result<Option<BailoutReason>, &'static str> {
     let Some(name) = reason else { return Ok(None) };
     ensure(terms.may_be_native, "a restart without native code")?;
     let found = BailoutReason::ALL.into_iter().find(|reason| reason.name() == name);
