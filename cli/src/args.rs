@@ -61,7 +61,6 @@ pub(crate) mod servers;
 mod size;
 mod snapshot;
 #[cfg(feature = "server")]
-pub(crate) mod verdict;
 mod verify;
 
 /// Compile CKB-VM scripts ahead of time and run them in a sandbox.
@@ -229,11 +228,6 @@ pub(crate) enum Command {
     /// Manage the keys that sign native code
     #[cfg(feature = "server")]
     Keys(crate::keys::KeysArgs),
-    /// Check what a server has signed about a transaction
-    ///
-    /// Exit status: 0 it is as it was signed; 1 it is not; 2 wrong usage or unreadable input.
-    #[cfg(feature = "server")]
-    Verdict(verdict::VerdictArgs),
     /// Make full code for later runs, as the scripts on standard input say
     #[command(name = code::COMMAND, hide = true)]
     CompileBehind {

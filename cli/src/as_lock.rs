@@ -39,7 +39,6 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         cycles_max: args.max_cycles,
         deadline: args.deadline_ms.map(Duration::from_millis),
         recheck: args.recheck,
-        sign: false,
         diagnosis: args.diagnosis.is_for_server(args.json),
     };
     let report = verify::anywhere(&request, args.server.as_deref(), &args.credentials)?;

@@ -47,9 +47,6 @@ pub(crate) fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
     if args.gdb {
         return with_gdb(args);
     }
-    if args.tui {
-        return screen(args);
-    }
     let hosted = start(HostedJob::Debug(Box::new(target::job(args)?)))?;
     let listener = TcpListener::bind(args.listen)
         .with_context(|| format!("cannot listen on {}", args.listen))
@@ -64,22 +61,6 @@ pub(crate) fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
         let _ = output::print(format!("VM {vm}: {}\n", output::printable(text)).as_bytes());
     };
     Ok(tell(relay(hosted, stream, line)?))
-}
-
-/// Shows it on this terminal.
-#[cfg(feature = "tui")]
-fn screen(args: &DebugArgs) -> Result<ExitCode, Failure> {
-    use std::io::IsTerminal as _;
-    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        return Err(Failure::Usage(anyhow!("--tui needs a terminal: standard input or output is none")));
-    }
-    let hosted = start(HostedJob::Look(Box::new(target::job(args)?)))?;
-    crate::tui::show(hosted)
-}
-
-#[cfg(not(feature = "tui"))]
-fn screen(_: &DebugArgs) -> Result<ExitCode, Failure> {
-    Err(Failure::Usage(anyhow!("this build has no screen: its feature `tui` is off")))
 }
 
 /// Starts the process that runs the script, and waits until it can be looked at.

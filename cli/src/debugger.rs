@@ -109,7 +109,6 @@ impl Rival for Native {
             cycles_max: Some(cycles_max),
             deadline: Some(Duration::from_millis(DEADLINE_MS_MAX)),
             recheck: false,
-            sign: false,
             diagnosis: false,
         };
         let verdict = local::verify(&request).ok()?;

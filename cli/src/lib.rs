@@ -14,8 +14,6 @@ mod behind;
 mod beside;
 #[cfg(feature = "server")]
 mod bucket;
-#[cfg(feature = "server")]
-mod check_verdict;
 mod color;
 mod compile;
 #[cfg(feature = "server")]
@@ -52,7 +50,7 @@ mod own_folder;
 mod parsed_transaction;
 mod profile;
 mod progress;
-#[cfg(all(test, feature = "server", feature = "tui"))]
+#[cfg(all(test, feature = "server"))]
 mod reference;
 #[cfg(feature = "server")]
 mod remote;
@@ -69,8 +67,6 @@ mod serve;
 mod shapes;
 #[cfg(feature = "server")]
 mod shapes_of_servers;
-#[cfg(feature = "server")]
-mod signed_answer;
 mod size;
 mod snapshot;
 mod source_maps;
@@ -78,8 +74,6 @@ mod sources;
 #[cfg(feature = "server")]
 mod status;
 mod system_calls;
-#[cfg(feature = "tui")]
-mod tui;
 #[cfg(feature = "server")]
 mod usage;
 mod verdict;
@@ -177,7 +171,6 @@ pub fn antares() -> ExitCode {
         #[cfg(feature = "server")]
         Command::Keys(args) => keys::keys(&args),
         #[cfg(feature = "server")]
-        Command::Verdict(args) => check_verdict::check(&args),
         Command::CompileBehind { folder } => behind::compile(&folder),
     };
     outcome.unwrap_or_else(|failure: Failure| {

@@ -124,7 +124,6 @@ impl Replay<'_> {
             cycles_max: self.args.max_cycles,
             deadline: self.args.deadline_ms.map(Duration::from_millis),
             recheck: false,
-            sign: false,
             diagnosis: false,
         };
         let verdict = self.transactions.verify(&request)?;

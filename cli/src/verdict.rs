@@ -100,17 +100,6 @@ pub(crate) struct Interpreted {
     pub why: String,
 }
 
-/// What a server has signed: hex digits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Signed {
-    /// Id of the key.
-    pub key_id: String,
-    /// In the byte form of docs/calling.md.
-    pub statement: String,
-    /// Ed25519.
-    pub signature: String,
-}
-
 /// What `antares verify --json` prints: these keys, in this order. A contract.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Verdict {
@@ -124,9 +113,6 @@ pub(crate) struct Verdict {
     pub error: Option<String>,
     /// Programs without native code that took their time, most cycles first.
     pub interpreted: Vec<Interpreted>,
-    /// What the server has signed, if it was asked to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub signed: Option<Signed>,
     /// Time to read and check the transaction, and to run its scripts, microseconds.
     #[serde(skip)]
     pub took_us: Option<(u64, u64)>,
@@ -139,16 +125,7 @@ impl Verdict {
     /// A verdict of a verification that left no figures.
     pub(crate) fn without_figures(outcome: Outcome, error: String) -> Self {
         let (groups, interpreted) = (Vec::new(), Vec::new());
-        Self {
-            outcome,
-            cycles: 0,
-            groups,
-            error: Some(error),
-            interpreted,
-            signed: None,
-            took_us: None,
-            told: None,
-        }
+        Self { outcome, cycles: 0, groups, error: Some(error), interpreted, took_us: None, told: None }
     }
 
     /// What a worker answered.
@@ -166,7 +143,7 @@ impl Verdict {
         });
         let outcome = of_worker(outcome);
         let (interpreted, took_us) = (Vec::new(), Some(took_us));
-        Self { outcome, cycles, groups, error, interpreted, signed: None, took_us, told: None }
+        Self { outcome, cycles, groups, error, interpreted, took_us, told: None }
     }
 
     /// 0: accepted. 1: ended otherwise. 3: the worker was lost, so nothing is known of the transaction.
@@ -208,9 +185,6 @@ impl Verdict {
             let _ = write!(text, ", read in {read_us} us, run in {run_us} us");
         }
         text.push('\n');
-        if let Some(signed) = &self.signed {
-            let _ = writeln!(text, "  signed by {}", printable(&signed.key_id));
-        }
         if let Some(error) = &self.error {
             let _ = writeln!(text, "  {}", printable(&without_dead_link(error)));
         }

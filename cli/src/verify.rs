@@ -37,7 +37,6 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
         cycles_max: args.max_cycles,
         deadline: args.deadline_ms.map(Duration::from_millis),
         recheck: args.recheck,
-        sign: args.sign,
         diagnosis: args.diagnosis.is_for_server(args.json),
     };
     if request.is_bare && args.diagnosis.verbose > 1 {

@@ -30,9 +30,6 @@ pub(crate) struct Request {
     /// Whether a server is to verify it twice and compare.
     #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "there is no client in this binary"))]
     pub recheck: bool,
-    /// Whether a server is to sign its answer.
-    #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "there is no client in this binary"))]
-    pub sign: bool,
     /// Whether a server is to tell why it failed, if it does.
     #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "there is no client in this binary"))]
     pub diagnosis: bool,

@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use antares_admin::{
-    ADMIN, AdminService, COST_MODEL, ExternalScalerServer, SCALER, ScalerService, Signer, USAGE,
-    UsageService, Work,
-};
+use antares_admin::{ADMIN, AdminService, COST_MODEL, Signer, USAGE, UsageService};
 use antares_cache::{Cache, CacheConfig, CacheError};
 use antares_config::{Config, SandboxSection};
 use antares_pool::{
@@ -28,7 +25,7 @@ use tonic::service::Routes;
 use crate::{
     belonging,
     compiler::{Compiler, QUICK_WORKERS},
-    failing, keys_place,
+    keys_place,
     operation_service::OperationService,
     service::Service,
     signed::Signing,
@@ -167,26 +164,11 @@ pub fn add_to(routes: Routes, compiler: &Compiler, config: &Config) -> Routes {
 /// The service alone. Call it within the runtime.
 #[must_use]
 pub fn app(compiler: &Compiler, config: &Config) -> App {
-    let watched = compiler.clone();
-    let scaler = ScalerService::watch(move || watched.work());
     App {
-        routes: add_to(Routes::default(), compiler, config).add_service(ExternalScalerServer::new(scaler)),
-        services: vec![SERVICE, STORE, OPERATIONS, ADMIN, USAGE, SCALER],
+        routes: add_to(Routes::default(), compiler, config),
+        services: vec![SERVICE, STORE, OPERATIONS, ADMIN, USAGE],
         descriptors: FILE_DESCRIPTOR_SET,
-        pages: vec![failing::page(compiler)],
-        tables: Vec::new(),
-    }
-}
-
-impl Compiler {
-    /// How busy the compile workers are.
-    fn work(&self) -> Work {
-        Work {
-            waiting: u64::try_from(self.shared.metrics.queue_depth.get()).unwrap_or(0),
-            busy: self.shared.pool.stats().busy as u64,
-            workers_max: self.limits().workers_max as u64,
-            cycles_total: None,
-        }
+        pages: Vec::new(),
     }
 }
 
@@ -216,7 +198,6 @@ async fn look_after(compiler: Compiler, health: Health) {
         // It needs nothing.
         health.set(ADMIN, true).await;
         health.set(USAGE, true).await;
-        health.set(SCALER, true).await;
         health.set_beyond_help("compile workers", compiler.shared.pool.is_beyond_help()).await;
     }
 }

@@ -14,7 +14,6 @@ use tokio::sync::{Mutex, Semaphore};
 
 use crate::{
     artifact::{Artifact, CompileError},
-    failing_compiles::FailingCompiles,
     followers::Followers,
     metrics::CompilerMetrics,
     operations::Operations,
@@ -60,7 +59,6 @@ pub(crate) struct Shared {
     pub(crate) operations: Operations,
     pub(crate) metrics: CompilerMetrics,
     pub(crate) again: Recompiles,
-    pub(crate) failing: FailingCompiles,
 }
 
 impl Compiler {
@@ -77,7 +75,6 @@ impl Compiler {
         let shared = Shared {
             metrics: CompilerMetrics::new(metrics),
             again: Recompiles::new(limits.recompile_one_in, metrics),
-            failing: FailingCompiles::default(),
             cache,
             tiers,
             pool,
@@ -191,7 +188,6 @@ impl Compiler {
         metrics.watch_workers("compile", move || crate::metrics::worker_numbers(&shared.pool));
         let layers = self.layers().iter().map(|status| (status.layer.name(), status.active));
         metrics.sandbox_layers("compile", layers);
-        self.shared.failing.export(metrics);
         let shared = self.shared.clone();
         self.shared.metrics.export_joins(metrics, move || shared.flights.joined_total());
     }

@@ -38,13 +38,11 @@ const WAIT_MS_MAX: u64 = 86_400_000;
 const TIMES_KNOWN_MS: u64 = 3_600_000;
 
 impl Shared {
-    /// Why the compile of `order` is not tried now, if it is not; that is counted and listed.
+    /// Why the compile of `order` is not tried now, if it is not; that is counted.
     pub(crate) async fn withheld(&self, order: &Order) -> Result<Option<CompileError>, CompileError> {
         let failed = self.remembered(order).await?;
-        if let Some(error) = &failed {
+        if failed.is_some() {
             self.metrics.note_withheld();
-            // The list was lost with the process that made it; the next failure knows how often it was.
-            self.failing.note(order, error, None, TIMEOUT_TTL);
         }
         Ok(failed)
     }
@@ -85,7 +83,6 @@ impl Shared {
         let spared = u32::from(reason == LOST);
         let wait_ms = before.checked_sub(spared).map_or(0, |before| wait_ms(millis(first), before));
         self.put_times_failed(order, before.saturating_add(1), wait_ms).await;
-        self.failing.note(order, error, Some(before.saturating_add(1)), Duration::from_millis(wait_ms));
         if wait_ms > 0 {
             self.put_failure(order, (reason, detail), Duration::from_millis(wait_ms)).await;
         }

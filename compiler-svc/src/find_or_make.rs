@@ -38,7 +38,6 @@ impl Shared {
         under_way.end(&made);
         match &made {
             Ok(artifact) => {
-                self.failing.made(order);
                 let compile_ms = artifact.made.map(|made| made.compile_ms);
                 let (bytes, stored) = (artifact.library.len(), artifact.stored);
                 let tier = order.tier.name();
@@ -53,7 +52,8 @@ impl Shared {
                 }
             }
             Err(error) => {
-                self.failing.log(order, error);
+                let tier = order.tier.name();
+                tracing::warn!(script = %order.script, key = %order.key, tier, %error, "not compiled");
                 self.remember(order, error).await;
             }
         }

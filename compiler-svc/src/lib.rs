@@ -9,8 +9,6 @@ mod blocking;
 mod compiler;
 mod convert;
 mod explain;
-pub mod failing;
-mod failing_compiles;
 mod failures;
 mod find_or_make;
 mod follow;

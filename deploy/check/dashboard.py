@@ -395,7 +395,6 @@ EXEMPLARS_OF = "rpc_server_call_duration_seconds_bucket"
 ELSEWHERE = {
     "antares_certificate_begin_timestamp_seconds",
     "antares_certificate_expiry_timestamp_seconds",
-    "antares_compiler_hedges_total",
     "antares_compilers",
 }
 

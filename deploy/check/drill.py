@@ -163,7 +163,7 @@ class Drill:
         # Accepts connections and never says a word.
         self.silent = socket.create_server(("127.0.0.1", 0))
         silent = f"http://127.0.0.1:{self.silent.getsockname()[1]}"
-        config += f'[profile_push]\npyroscope_url = "{silent}"\n'
+        config += f'[trace]\nendpoint = "{silent}"\nsample_ratio = 0\n[profile_push]\notlp = true\n'
         self.runner = Service(self, "runner", ["antares-runner-svc"], config)
         config = f'{cache}degraded"\n[sandbox]\nallow_degraded = ["landlock"]\n[audit]\ntarget = "/dev/full"\n[node]\nrpc = "http://127.0.0.1:1"\n[compiler]\nscript_bytes_max = 524288\n'
         self.degraded = Service(self, "degraded", ["antares", "serve"], config, without_landlock)

@@ -16,8 +16,6 @@ DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/reference/configurati
 # Values that are other than the defaults and that the parser takes together.
 OTHERS = {
     "runner.reuse": "per_execution",
-    "runner.compiler_hedge_percent": 20,
-    "profile_push.pyroscope_url": "http://pyroscope:4040",
     # Others of these have to fit each other, or a file.
     "tls.client_crl": "",
     "runner.compiler_token_file": "",

@@ -29,7 +29,7 @@ THIRD = 8
 FAULTS = 'rpc_response_status_code=~"UNAVAILABLE|INTERNAL|UNKNOWN|DATA_LOSS"'
 CALLS = "rpc_server_call_duration_seconds"
 # Other teams' services may be scraped under the same job, and have these families too: which calls and processes are ours.
-METHODS = 'rpc_method=~"(antares|externalscaler|grpc)[.].+|_OTHER"'
+METHODS = 'rpc_method=~"(antares|grpc)[.].+|_OTHER"'
 OF_THE_OBJECTIVE = 'rpc_method=~"antares[.].+"'
 OURS = "and on (job, instance) antares_build_info{}"
 # The objective of the alerts: one call in a thousand may fail by our fault.
@@ -280,8 +280,6 @@ COMPILE = [
                 " full.",
                 "ops", ("baseline {{result}}", rate("antares_baseline_compiles_total", "result")),
                 ("follower {{result}}", rate("antares_follower_compiles_total", "result"))),
-        panel("Compiles that fail", "Compiles that failed and are not tried for now; /compiles/failing beside /metrics lists them.",
-              "short", ("{{result}} {{tier}}", "sum by (result, tier) (antares_compiles_failing{})")),
         panel("Compiles withheld", "Compiles that were not tried, since they have failed and nothing has changed.", "ops",
               ("withheld {{instance}}", rate("antares_compiles_withheld_total", "instance"))),
         panel("Tiers: reads", "Reads by tier and what they gave; a tier is asked where those above it had nothing.", "ops",
@@ -300,9 +298,6 @@ COMPILE = [
               ("{{state}}", "sum by (state) (antares_tier_breaker_state{@})")),
         panel("Compilers known", "Compiler services that each runner knows of.", "none",
               ("{{pod}}", "antares_compilers{@}")),
-        panel("Compilers that took long",
-              "Calls of runners that took longer than most and were made by the next compiler too: who answered first, or that too many were.",
-              "ops", ("{{call}}, {{result}}", rate("antares_compiler_hedges_total", "call, result"))),
         panel("What runs found out",
               "Reports of runs that left native code for places that it does not know: learnt by the next compile, known already, of"
               " scripts that have learnt too often, or not stored.", "ops",
@@ -463,7 +458,7 @@ PROFILING = [
               "Profiles that were to be sent to a receiver, per second: sent; failed, which the receiver did not take;"
               " dropped, which were not tried because it did not take others or time was up. None where push is off.",
               "ops",
-              ("{{receiver}}: {{result}}", rate("antares_profile_pushes_total", "receiver, result")), width=12),
+              ("{{result}}", rate("antares_profile_pushes_total", "result")), width=12),
         panel("Runs not pushed",
               "Runs that no push has, because too many scripts and tenants waited for it, per second.", "ops",
               ("{{instance}}", rate("antares_profile_unpushed_runs_total", "instance")), width=12),

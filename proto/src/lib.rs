@@ -1,5 +1,4 @@
-//! The wire contract antares.v1, and KEDA's for scalers: proto files and the types generated from them. No
-//! logic.
+//! The wire contract antares.v1: proto files and the types generated from them. No logic.
 #![forbid(unsafe_code)]
 
 /// Package `antares.v1`; the proto files carry the documentation.
@@ -12,18 +11,6 @@
 )]
 pub mod v1 {
     include!("generated/antares.v1.rs");
-}
-
-/// Package `externalscaler`: what KEDA asks, for autoscaling.
-#[allow(
-    unused_qualifications,
-    clippy::all,
-    clippy::pedantic,
-    clippy::allow_attributes_without_reason,
-    reason = "generated code"
-)]
-pub mod keda {
-    include!("generated/externalscaler.rs");
 }
 
 /// The compiled proto files, for reflection and for clients that have no copy of them.

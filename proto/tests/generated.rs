@@ -6,7 +6,7 @@ use std::{env, fs, path::Path};
 
 use protox::prost::Message as _;
 
-const FILES: [&str; 9] = [
+const FILES: [&str; 8] = [
     "antares/v1/admin.proto",
     "antares/v1/common.proto",
     "antares/v1/compiler.proto",
@@ -15,7 +15,6 @@ const FILES: [&str; 9] = [
     "antares/v1/runner.proto",
     "antares/v1/store.proto",
     "antares/v1/usage.proto",
-    "keda/externalscaler.proto",
 ];
 
 /// The descriptors of all of them, for reflection.
@@ -30,7 +29,7 @@ fn what_is_checked_in_is_what_the_proto_files_say() {
     // Chunks and ELFs stay slices of the buffer that came from the socket.
     tonic_prost_build::configure().bytes(".").out_dir(made.path()).compile_fds(descriptors).unwrap();
     let kept = root.join("src/generated");
-    for name in ["antares.v1.rs", "externalscaler.rs", DESCRIPTORS] {
+    for name in ["antares.v1.rs", DESCRIPTORS] {
         let made = fs::read(made.path().join(name)).unwrap();
         if env::var_os("BLESS").is_some() {
             fs::write(kept.join(name), &made).unwrap();

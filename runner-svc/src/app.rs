@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use antares_admin::COST_MODEL;
-use antares_admin::{
-    ADMIN, AdminService, ExternalScalerServer, SCALER, ScalerService, USAGE, UsageService, Work,
-};
+use antares_admin::{ADMIN, AdminService, COST_MODEL, USAGE, UsageService};
 use antares_config::{Config, RunnerSection, WorkerReuse};
 use antares_pool::{
     GroupConfig, Layer, Pool, PoolConfig, PoolError, RUN_MEMORY_BYTES_MAX, Renewal, Reuse, ReusePolicy,
@@ -98,7 +95,7 @@ fn reuse(runner: &RunnerSection) -> Reuse {
 /// Makes the runner.
 ///
 /// # Errors
-/// The keys that sign verdicts are of no use, or the node's address is.
+/// The node's address is invalid.
 pub fn build(
     config: &Config,
     pool: Pool,
@@ -122,33 +119,16 @@ pub fn add_to(routes: Routes, runner: &Runner, config: &Config) -> Routes {
     routes.add_service(service).add_service(profiles)
 }
 
-/// What an autoscaler is told. Call it within the runtime.
-#[must_use]
-pub fn scaler(runner: &Runner) -> ExternalScalerServer<ScalerService> {
-    let runner = runner.clone();
-    ExternalScalerServer::new(ScalerService::watch(move || {
-        let stats = runner.scheduler.pool.stats();
-        Work {
-            waiting: runner.metrics.queue_depth(),
-            busy: stats.busy as u64,
-            workers_max: runner.limits().workers_max as u64,
-            cycles_total: Some(runner.metrics.cycles_total()),
-        }
-    }))
-}
-
 /// The service alone. Call it within the runtime.
 #[must_use]
 pub fn app(runner: &Runner, config: &Config) -> App {
     App {
         routes: add_to(Routes::default(), runner, config)
             .add_service(AdminServiceServer::new(AdminService::new(None)))
-            .add_service(UsageServiceServer::new(UsageService))
-            .add_service(scaler(runner)),
-        services: vec![SERVICE, PROFILES, ADMIN, USAGE, SCALER],
+            .add_service(UsageServiceServer::new(UsageService)),
+        services: vec![SERVICE, PROFILES, ADMIN, USAGE],
         descriptors: FILE_DESCRIPTOR_SET,
         pages: vec![profile_service::page(runner)],
-        tables: vec![profile_service::table(runner)],
     }
 }
 
@@ -178,7 +158,6 @@ async fn look_after(runner: Runner, health: Health) {
         health.set(PROFILES, true).await;
         health.set(ADMIN, true).await;
         health.set(USAGE, true).await;
-        health.set(SCALER, true).await;
     }
 }
 

@@ -93,13 +93,12 @@ pub fn build(config: &Config, pools: Pools, metrics: &Metrics) -> Result<Both, E
 }
 
 impl Both {
-    /// Both services for one listener, which tells autoscalers of the runner's work. Call it within the
-    /// runtime.
+    /// Both services for one listener.
     #[must_use]
     pub fn app(&self, config: &Config) -> App {
         let routes = compiler::add_to(Routes::default(), &self.compiler, config);
         App {
-            routes: runner::add_to(routes, &self.runner, config).add_service(runner::scaler(&self.runner)),
+            routes: runner::add_to(routes, &self.runner, config),
             services: vec![
                 compiler::SERVICE,
                 compiler::STORE,
@@ -108,14 +107,9 @@ impl Both {
                 antares_admin::USAGE,
                 runner::SERVICE,
                 runner::PROFILES,
-                antares_admin::SCALER,
             ],
             descriptors: FILE_DESCRIPTOR_SET,
-            pages: vec![
-                crate::grpc::profile_service::page(&self.runner),
-                antares_compiler_svc::failing::page(&self.compiler),
-            ],
-            tables: vec![crate::grpc::profile_service::table(&self.runner)],
+            pages: vec![crate::grpc::profile_service::page(&self.runner)],
         }
     }
 

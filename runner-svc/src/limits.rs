@@ -86,9 +86,6 @@ pub(crate) const PROFILE_PENDING_MAX: usize = 2 * PROFILE_SCRIPTS_MAX;
 /// Profiles in a row that a receiver does not take, after which it gets no more of this push.
 pub(crate) const PUSH_FAILURES_MAX: u32 = 3;
 
-/// Bytes of a profile that is pushed; Pyroscope takes 4 MiB.
-pub(crate) const PUSH_BYTES_MAX: usize = 4 << 20;
-
 /// Stacks of all profiles together; the oldest windows go first.
 pub(crate) const PROFILES_NODES_MAX: usize = 1 << 20;
 

@@ -47,9 +47,6 @@ const VERIFICATIONS: [&str; 11] = [
     "internal",
 ];
 
-/// All values of the label `receiver`.
-pub(crate) const RECEIVERS: [&str; 2] = ["otlp", "pyroscope"];
-
 /// What became of a profile that was to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PushResult {
@@ -204,11 +201,6 @@ impl RunnerMetrics {
         u64::try_from(self.queue_depth.get()).unwrap_or(0)
     }
 
-    /// Guest cycles of all runs so far.
-    pub(crate) fn cycles_total(&self) -> u64 {
-        self.native_cycles.get().saturating_add(self.interpreted_cycles.get())
-    }
-
     pub(crate) fn note_fallback(&self, fallback: Fallback) {
         self.fallbacks.with_label_values(&[fallback.name()]).inc();
     }
@@ -298,8 +290,8 @@ impl RunnerMetrics {
     }
 
     /// A profile that was to be pushed.
-    pub(crate) fn note_push(&self, receiver: &str, result: PushResult) {
-        self.pushes.with_label_values(&[receiver, result.name()]).inc();
+    pub(crate) fn note_push(&self, result: PushResult) {
+        self.pushes.with_label_values(&[result.name()]).inc();
     }
 
     pub(crate) fn export_profiles(
@@ -356,12 +348,10 @@ fn profiled_runs(metrics: &Metrics) -> IntCounterVec {
 }
 
 fn pushes(metrics: &Metrics) -> IntCounterVec {
-    let help = "Profiles that were to be sent to a receiver, by what became of them.";
-    let pushes = metrics.counters("antares_profile_pushes_total", help, &["receiver", "result"]);
-    for receiver in RECEIVERS {
-        for result in PushResult::ALL {
-            pushes.with_label_values(&[receiver, result.name()]);
-        }
+    let help = "Profiles that were to be sent to the collector, by result.";
+    let pushes = metrics.counters("antares_profile_pushes_total", help, &["result"]);
+    for result in PushResult::ALL {
+        pushes.with_label_values(&[result.name()]);
     }
     pushes
 }

@@ -6,7 +6,6 @@ use antares_config::{Config, RunnerSection};
 use antares_node::NodeError;
 use antares_pool::{LayerStatus, Pool};
 use antares_serve::Metrics;
-use antares_trust::KeyError;
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -31,7 +30,6 @@ use crate::{
         lookup::Lookups,
         reading::TransactionReader,
         references::Cells,
-        signed::VerdictKeys,
     },
 };
 
@@ -45,16 +43,12 @@ pub struct Runner {
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) profiles: Arc<Profiles>,
     pub(crate) cells: Arc<Cells>,
-    pub(crate) verdict_keys: Arc<VerdictKeys>,
     pub(crate) metrics: Arc<RunnerMetrics>,
 }
 
 /// Why there is no runner.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The keys that sign verdicts are of no use.
-    #[error("verdict.keys")]
-    Verdicts(#[from] KeyError),
     /// The node cannot be asked.
     #[error("node.rpc")]
     Node(#[from] NodeError),
@@ -64,7 +58,7 @@ impl Runner {
     /// A runner that gets things from `source` and works in `pool`.
     ///
     /// # Errors
-    /// The keys that sign verdicts are of no use, or the node's address is.
+    /// The node's address is invalid.
     pub fn new(
         pool: Pool,
         source: Arc<dyn ArtifactSource>,
@@ -73,7 +67,6 @@ impl Runner {
     ) -> Result<Self, BuildError> {
         let limits = &config.runner;
         let workers = limits.workers_max;
-        let verdict_keys = Arc::new(VerdictKeys::open(config.verdict_keys.clone())?);
         let counts = Arc::new(RunnerMetrics::new(metrics));
         let cells = Arc::new(Cells {
             hot: HotCells::new(source.clone(), limits.hot_cells_bytes_max, limits.hot_cells_entries_max()),
@@ -114,7 +107,7 @@ impl Runner {
         let layers = scheduler.pool.layers().iter().map(|status| (status.layer.name(), status.active));
         metrics.sandbox_layers("run", layers);
         let (limits, metrics) = (Arc::new(limits.clone()), counts);
-        Ok(Self { limits, executor, verifier, artifacts, scheduler, profiles, cells, verdict_keys, metrics })
+        Ok(Self { limits, executor, verifier, artifacts, scheduler, profiles, cells, metrics })
     }
 
     /// Limits as configured.
@@ -146,7 +139,6 @@ impl Runner {
     /// Takes trusted keys that have changed. Reads a file.
     pub(crate) fn look_at_keys(&self) {
         self.artifacts.look_at_keys();
-        self.verdict_keys.look();
     }
 
     /// Runs a script.

@@ -1,7 +1,6 @@
 //! Where scripts and artifacts come from: a compiler in this process or one behind gRPC.
 
 pub(crate) mod compilers;
-pub(crate) mod hedge;
 #[cfg(feature = "embedded")]
 pub(crate) mod local;
 pub(crate) mod remote;

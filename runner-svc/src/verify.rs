@@ -14,7 +14,6 @@ pub(crate) mod parts;
 pub(crate) mod programs;
 pub(crate) mod reading;
 pub(crate) mod references;
-pub(crate) mod signed;
 
 use std::{
     sync::Arc,
@@ -41,7 +40,6 @@ use crate::{
         order::VerifyOrder,
         programs::{Candidate, ProgramUse},
         reading::{TransactionReader, TransactionReading, met, place},
-        signed::Signable,
     },
 };
 
@@ -62,8 +60,6 @@ pub(crate) struct Verification {
     /// What the sample points followed from; none where runs are not sampled.
     pub(crate) sample_salt: Option<u64>,
     pub(crate) recheck: Option<Found>,
-    /// What there is to sign, if that is wanted.
-    pub(crate) signable: Option<Box<Signable>>,
     pub(crate) diagnosis: Option<Diagnosed>,
 }
 
@@ -141,7 +137,7 @@ impl TransactionVerifier {
                 self.diagnoses.why_group(&order.tenant, &keys, (failing, budget), &ended, deadline).await;
         }
         let sample_salt = (attempt.job.sample_cycles > 0).then_some(attempt.job.sample_salt);
-        let (programs, wall, signable) = (attempt.uses, arrived.elapsed(), transaction.signable);
+        let (programs, wall) = (attempt.uses, arrived.elapsed());
         Ok(Verification {
             ended,
             programs,
@@ -152,7 +148,6 @@ impl TransactionVerifier {
             wall,
             sample_salt,
             recheck,
-            signable,
             diagnosis,
         })
     }

@@ -78,7 +78,6 @@ const EXAMPLES: &[(&[i32], &str)] = &[
     // No machine has this address.
     (&[2], "debug SCRIPT --listen 192.0.2.1:9999"),
     // Its own tests have a terminal.
-    (&[2], "debug SCRIPT --tui"),
     (
         &[0],
         "debug SCRIPT --as-lock --args 0x01 --witness 0x --data @list --break-on-error --gdb --batch empty",
@@ -95,8 +94,6 @@ const EXAMPLES: &[(&[i32], &str)] = &[
         "verify --tx TX --group lock --cell input.0 --script-version 2 --max-cycles 100M --tier auto --deadline-ms 60000 --full --no-cache --json",
     ),
     (&[0], "verify --tx TX --mainnet-epoch 20000 --server SERVER --recheck"),
-    (&[0], "verify --tx TX --server SERVER --sign --json"),
-    (&[0], "verdict check answer.json --keys KEYS --tx TX --json"),
     (&[0], "verify --tx-hash HASH --rpc URL --rpc-cache had"),
     (&[0], "verify --tx BARE --rpc URL --json"),
     (&[0], "verify --tx BARE --server SERVER --json"),
@@ -238,10 +235,9 @@ impl Place {
         let path = |name: &str| folder.path().join(name);
         let shared = format!("[shared]\nurl = \"file://{}\"\nget_ms_max = 60000\n", path("shared").display());
         let usage = format!("[usage]\ndir = \"{}\"\n", path("usage").display());
-        let verdicts = format!("[verdict]\nkeys = \"{}\"\n", path("verdicts").display());
         let (node, hash, bare) = chain();
         let nodes = format!("[node]\nrpc = \"{}\"\n", node.url);
-        let server = Server::start_with(&data, &format!("{shared}{usage}{verdicts}{nodes}"));
+        let server = Server::start_with(&data, &format!("{shared}{usage}{nodes}"));
         fs::write(path("antares.toml"), shared).unwrap();
         fs::create_dir(path("scripts")).unwrap();
         for name in ["script", "guest.elf", "scripts/one"] {
@@ -271,7 +267,6 @@ impl Place {
             "SCRIPTS" | "scripts" => at("scripts"),
             "CONFIG" => at("antares.toml"),
             "ASSEMBLY" => at("script.s"),
-            "KEYS" => at("verdicts/trusted.json"),
             "SHARED" => format!("file://{}", at("shared")),
             "SERVER" | "127.0.0.1:50051" => self.server.address.clone(),
             "http://127.0.0.1:50051" => format!("http://{}", self.server.address),
@@ -298,9 +293,6 @@ impl Place {
             .env_remove("ANTARES_SERVER")
             .output()
             .unwrap();
-        if command.contains("--sign") {
-            fs::write(self.folder.path().join("answer.json"), &output.stdout).unwrap();
-        }
         let text = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8_lossy(&text).into_owned())
     }

@@ -34,7 +34,7 @@ const ISSUER: &str = "https://issuer.test";
 const AUDIENCE: &str = "antares";
 
 /// Every call there is, and who may make it. A new one needs a row here and in `roles.rs`.
-const CALLS: [(&str, Option<&str>); 38] = [
+const CALLS: [(&str, Option<&str>); 34] = [
     ("antares.v1.CompilerService/Upload", Some("upload")),
     ("antares.v1.CompilerService/QueryUpload", Some("upload")),
     ("antares.v1.CompilerService/FindMissing", Some("upload")),
@@ -52,10 +52,6 @@ const CALLS: [(&str, Option<&str>); 38] = [
     ("antares.v1.AdminService/Drain", Some("admin")),
     ("antares.v1.AdminService/Revoke", Some("admin")),
     ("antares.v1.AdminService/SetLogFilter", Some("admin")),
-    ("externalscaler.ExternalScaler/IsActive", Some("scale")),
-    ("externalscaler.ExternalScaler/StreamIsActive", Some("scale")),
-    ("externalscaler.ExternalScaler/GetMetricSpec", Some("scale")),
-    ("externalscaler.ExternalScaler/GetMetrics", Some("scale")),
     ("antares.v1.UsageService/ListUsage", None),
     ("antares.v1.StoreService/ListStored", Some("admin")),
     ("antares.v1.StoreService/RemoveStored", Some("admin")),
@@ -75,7 +71,7 @@ const CALLS: [(&str, Option<&str>); 38] = [
     ("antares.v1.ProfileService/GetInsights", Some("profile")),
 ];
 
-const ROLES: [&str; 6] = ["upload", "compile", "execute", "profile", "admin", "scale"];
+const ROLES: [&str; 5] = ["upload", "compile", "execute", "profile", "admin"];
 
 /// Keys of an issuer and the file with their public halves.
 pub(crate) struct Issuer {

@@ -314,7 +314,7 @@ async fn an_operator_s_commands_need_its_role() {
         (&["admin", "log-filter", "info"], "warn\n"),
         (&["admin", "drain"], "draining\n"),
     ];
-    for role in ["upload", "compile", "execute", "profile", "scale"] {
+    for role in ["upload", "compile", "execute", "profile"] {
         let token = token_of(role);
         for (words, _) in commands {
             let (status, said) = antares(&server, &token, words);

@@ -384,7 +384,8 @@ async fn who_did_what_is_written_down() {
     let missing = "antares.v1.CompilerService/FindMissing";
     // Who is refused has a name where a key has signed it, and none where nobody has.
     let expired = claims("all/late", |claims| claims["exp"] = (now() - 600).into());
-    let tokens = [claims("role/scale", |_| {}), claims("nobody", |_| {}), expired].map(|of| issuer.sign(&of));
+    let tokens =
+        [claims("role/profile", |_| {}), claims("nobody", |_| {}), expired].map(|of| issuer.sign(&of));
     let forged = Issuer::new().sign(&claims("all/one", |_| {}));
     let wire = plain(&server).await;
     for token in tokens.iter().chain([&forged]) {
@@ -403,7 +404,7 @@ async fn who_did_what_is_written_down() {
         ["antares.v1.RunnerService/Execute", "all/one", "one", "execute", &digest, "OK", "scenario"],
         [missing, "", "", "upload", "", "UNAUTHENTICATED", ""],
         ["antares.v1.RunnerService/GetCapabilities", "", "", "", "", "UNAUTHENTICATED", ""],
-        [missing, "role/scale", "t-scale", "upload", "", "PERMISSION_DENIED", ""],
+        [missing, "role/profile", "t-profile", "upload", "", "PERMISSION_DENIED", ""],
         [missing, "nobody", "", "upload", "", "PERMISSION_DENIED", ""],
         [missing, "all/late", "", "upload", "", "UNAUTHENTICATED", ""],
         [missing, "", "", "upload", "", "UNAUTHENTICATED", ""],

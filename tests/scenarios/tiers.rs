@@ -150,7 +150,7 @@ async fn a_shared_tier_that_is_damaged_or_gone_costs_a_compile() {
 
 /// Nobody listens where the store should be, or its process is stopped: it takes connections, says nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_store_that_is_away_is_told_of_in_the_log() {
+async fn an_object_store_that_is_away_is_counted_by_why() {
     let stopped = TcpListener::bind("127.0.0.1:0").unwrap();
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (address, kind) in [(nobody, "unreachable"), (stopped.local_addr().unwrap(), "late")] {
@@ -162,12 +162,8 @@ async fn an_object_store_that_is_away_is_told_of_in_the_log() {
         let server = Server::start_with(&data, "[shared]\nurl = \"s3://bucket/prefix\"\nget_ms_max = 200\n");
         Client::connect(&server).await.upload(&guests::bytes("exit-imc").unwrap()).await.unwrap();
         compile(&server, &guests::bytes("exit-imc").unwrap()).await;
-        let is_told = || {
-            let page = server.get("/");
-            let mut lines = page.lines().filter(|line| line.contains("the shared tier fails"));
-            lines.any(|line| line.contains(kind) && line.contains("s3://bucket/prefix"))
-        };
-        until("the last warnings have it", is_told);
+        let failures = format!("antares_tier_failures_total{{kind=\"{kind}\"}}");
+        until("its failures are counted", || server.metric(&failures) > 0.0);
     }
 }
 

@@ -88,11 +88,6 @@ fn ask(server: &Server, method: &str, body: &Value) -> Answer {
     curl(server, method, &["-H", JSON], body.to_string().as_bytes())
 }
 
-/// What a server answers to `body` in JSON.
-pub(crate) fn answer(server: &Server, method: &str, body: &Value) -> Value {
-    ask(server, &format!("{RUNNER}/{method}"), body).json()
-}
-
 fn started() -> (TempDir, Server) {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start_with(&data, WEB);

@@ -51,9 +51,6 @@ pub(crate) struct DebugArgs {
     /// With --gdb: run the commands in this file, then exit
     #[arg(long, value_name = "FILE", requires = "gdb")]
     pub batch: Option<PathBuf>,
-    /// Show it on this terminal: source, assembly, registers, memory, stack and system calls; needs no gdb
-    #[arg(long, conflicts_with_all = ["gdb", "listen", "address_file"])]
-    pub tui: bool,
     /// Also stop before an exit with a code other than 0
     #[arg(long)]
     pub break_on_error: bool,

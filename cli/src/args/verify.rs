@@ -58,9 +58,6 @@ pub(crate) struct VerifyArgs {
     /// With --server: repeat the run in the interpreter and compare
     #[arg(long)]
     pub recheck: bool,
-    /// With --server: have the answer signed by the server's key for verdicts
-    #[arg(long, requires = "server")]
-    pub sign: bool,
     #[command(flatten)]
     pub diagnosis: DiagnosisArgs,
     /// Print JSON

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 
 use super::{run_limits, tier, told};
 use crate::{
-    verdict::{self, Interpreted, Signed, Verdict},
+    verdict::{self, Interpreted, Verdict},
     verify_request::Request,
 };
 
@@ -29,7 +29,6 @@ pub(crate) fn verify_request(request: &Request) -> v1::VerifyTransactionRequest 
         request_id: String::new(),
         sample_salt: None,
         recheck: request.recheck,
-        sign: request.sign,
         diagnosis: request.diagnosis,
     }
 }
@@ -62,13 +61,8 @@ pub(crate) fn verdict(response: v1::VerifyTransactionResponse) -> anyhow::Result
     let groups = response.groups.into_iter().map(group_report).collect::<anyhow::Result<_>>()?;
     let told = response.diagnosis.map(told);
     let interpreted = response.interpreted.into_iter().map(interpreted).collect();
-    let signed = response.signed.map(|signed| Signed {
-        key_id: signed.key_id,
-        statement: hex::encode(&signed.statement),
-        signature: hex::encode(&signed.signature),
-    });
     let verdict = Verdict::of_worker(outcome, response.cycles, groups, (timings.load_us, timings.run_us));
-    Ok(Verdict { interpreted, signed, told, ..verdict })
+    Ok(Verdict { interpreted, told, ..verdict })
 }
 
 /// Why programs were run by the interpreter, each reason once.

@@ -142,7 +142,6 @@ fn explained(target: &Target, mock: &Mock, json: Vec<u8>) -> Result<String, Fail
         cycles_max: Some(target.cycles_max),
         deadline: None,
         recheck: false,
-        sign: false,
         diagnosis: false,
     };
     let verdict = local::verify(&request)?;

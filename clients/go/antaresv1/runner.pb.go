@@ -1927,8 +1927,6 @@ type VerifyTransactionRequest struct {
 	SampleSalt *uint64 `protobuf:"varint,8,opt,name=sample_salt,json=sampleSalt,proto3,oneof" json:"sample_salt,omitempty"`
 	// As in ExecuteRequest.
 	Recheck bool `protobuf:"varint,9,opt,name=recheck,proto3" json:"recheck,omitempty"`
-	// Whether the answer carries a SignedVerdict. FAILED_PRECONDITION VERDICTS_UNSIGNED where the server has no keys for that.
-	Sign bool `protobuf:"varint,15,opt,name=sign,proto3" json:"sign,omitempty"`
 	// As in ExecuteRequest, for the first group that fails.
 	Diagnosis     bool `protobuf:"varint,10,opt,name=diagnosis,proto3" json:"diagnosis,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2044,13 +2042,6 @@ func (x *VerifyTransactionRequest) GetSampleSalt() uint64 {
 func (x *VerifyTransactionRequest) GetRecheck() bool {
 	if x != nil {
 		return x.Recheck
-	}
-	return false
-}
-
-func (x *VerifyTransactionRequest) GetSign() bool {
-	if x != nil {
-		return x.Sign
 	}
 	return false
 }
@@ -2919,8 +2910,6 @@ type VerifyTransactionResponse struct {
 	// Programs of at most 512 KiB without native code that the interpreter ran for more than a million cycles, most cycles first, at most 8:
 	// those of the above, slices that exec or spawn run, code from witnesses, code that a script loads while it runs.
 	Interpreted []*InterpretedProgram `protobuf:"bytes,11,rep,name=interpreted,proto3" json:"interpreted,omitempty"`
-	// With VerifyTransactionRequest.sign, where the scripts came to a verdict: VERIFY_OUTCOME_OK or VERIFY_OUTCOME_FAILED.
-	Signed *SignedVerdict `protobuf:"bytes,15,opt,name=signed,proto3" json:"signed,omitempty"`
 	// With VerifyTransactionRequest.diagnosis, of the first group that failed.
 	Diagnosis     *Diagnosis `protobuf:"bytes,12,opt,name=diagnosis,proto3" json:"diagnosis,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3034,80 +3023,9 @@ func (x *VerifyTransactionResponse) GetInterpreted() []*InterpretedProgram {
 	return nil
 }
 
-func (x *VerifyTransactionResponse) GetSigned() *SignedVerdict {
-	if x != nil {
-		return x.Signed
-	}
-	return nil
-}
-
 func (x *VerifyTransactionResponse) GetDiagnosis() *Diagnosis {
 	if x != nil {
 		return x.Diagnosis
-	}
-	return nil
-}
-
-// What the server says of the transaction, signed by its verdict key. It stands for itself: the rest of the answer need not be kept.
-type SignedVerdict struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the key, 16 hex digits. The statement has it too.
-	KeyId string `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
-	// Transaction, groups, outcomes, cycles, VM versions, engine and time, in the byte form of docs/calling.md.
-	Statement []byte `protobuf:"bytes,2,opt,name=statement,proto3" json:"statement,omitempty"`
-	// Ed25519, 64 bytes, of "antares-verdict-1" and a zero byte, with the statement behind them.
-	Signature     []byte `protobuf:"bytes,3,opt,name=signature,proto3" json:"signature,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SignedVerdict) Reset() {
-	*x = SignedVerdict{}
-	mi := &file_antares_v1_runner_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SignedVerdict) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SignedVerdict) ProtoMessage() {}
-
-func (x *SignedVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_antares_v1_runner_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SignedVerdict.ProtoReflect.Descriptor instead.
-func (*SignedVerdict) Descriptor() ([]byte, []int) {
-	return file_antares_v1_runner_proto_rawDescGZIP(), []int{31}
-}
-
-func (x *SignedVerdict) GetKeyId() string {
-	if x != nil {
-		return x.KeyId
-	}
-	return ""
-}
-
-func (x *SignedVerdict) GetStatement() []byte {
-	if x != nil {
-		return x.Statement
-	}
-	return nil
-}
-
-func (x *SignedVerdict) GetSignature() []byte {
-	if x != nil {
-		return x.Signature
 	}
 	return nil
 }
@@ -3131,7 +3049,7 @@ type InterpretedProgram struct {
 
 func (x *InterpretedProgram) Reset() {
 	*x = InterpretedProgram{}
-	mi := &file_antares_v1_runner_proto_msgTypes[32]
+	mi := &file_antares_v1_runner_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3143,7 +3061,7 @@ func (x *InterpretedProgram) String() string {
 func (*InterpretedProgram) ProtoMessage() {}
 
 func (x *InterpretedProgram) ProtoReflect() protoreflect.Message {
-	mi := &file_antares_v1_runner_proto_msgTypes[32]
+	mi := &file_antares_v1_runner_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3156,7 +3074,7 @@ func (x *InterpretedProgram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterpretedProgram.ProtoReflect.Descriptor instead.
 func (*InterpretedProgram) Descriptor() ([]byte, []int) {
-	return file_antares_v1_runner_proto_rawDescGZIP(), []int{32}
+	return file_antares_v1_runner_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *InterpretedProgram) GetSha256() string {
@@ -3210,8 +3128,6 @@ type VerifyShared struct {
 	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// As in ExecuteRequest, for each transaction.
 	Recheck bool `protobuf:"varint,7,opt,name=recheck,proto3" json:"recheck,omitempty"`
-	// As in VerifyTransactionRequest, for each transaction.
-	Sign bool `protobuf:"varint,15,opt,name=sign,proto3" json:"sign,omitempty"`
 	// As in ExecuteRequest; of a batch, for the first eight transactions that fail.
 	Diagnosis     bool `protobuf:"varint,8,opt,name=diagnosis,proto3" json:"diagnosis,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3220,7 +3136,7 @@ type VerifyShared struct {
 
 func (x *VerifyShared) Reset() {
 	*x = VerifyShared{}
-	mi := &file_antares_v1_runner_proto_msgTypes[33]
+	mi := &file_antares_v1_runner_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3232,7 +3148,7 @@ func (x *VerifyShared) String() string {
 func (*VerifyShared) ProtoMessage() {}
 
 func (x *VerifyShared) ProtoReflect() protoreflect.Message {
-	mi := &file_antares_v1_runner_proto_msgTypes[33]
+	mi := &file_antares_v1_runner_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3245,7 +3161,7 @@ func (x *VerifyShared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyShared.ProtoReflect.Descriptor instead.
 func (*VerifyShared) Descriptor() ([]byte, []int) {
-	return file_antares_v1_runner_proto_rawDescGZIP(), []int{33}
+	return file_antares_v1_runner_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *VerifyShared) GetCellDeps() []*CellDepFields {
@@ -3297,13 +3213,6 @@ func (x *VerifyShared) GetRecheck() bool {
 	return false
 }
 
-func (x *VerifyShared) GetSign() bool {
-	if x != nil {
-		return x.Sign
-	}
-	return false
-}
-
 func (x *VerifyShared) GetDiagnosis() bool {
 	if x != nil {
 		return x.Diagnosis
@@ -3338,7 +3247,7 @@ type SharedTransaction struct {
 
 func (x *SharedTransaction) Reset() {
 	*x = SharedTransaction{}
-	mi := &file_antares_v1_runner_proto_msgTypes[34]
+	mi := &file_antares_v1_runner_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3350,7 +3259,7 @@ func (x *SharedTransaction) String() string {
 func (*SharedTransaction) ProtoMessage() {}
 
 func (x *SharedTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_antares_v1_runner_proto_msgTypes[34]
+	mi := &file_antares_v1_runner_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3363,7 +3272,7 @@ func (x *SharedTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharedTransaction.ProtoReflect.Descriptor instead.
 func (*SharedTransaction) Descriptor() ([]byte, []int) {
-	return file_antares_v1_runner_proto_rawDescGZIP(), []int{34}
+	return file_antares_v1_runner_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SharedTransaction) GetId() uint64 {
@@ -3473,7 +3382,7 @@ type SharedTransactionResult struct {
 
 func (x *SharedTransactionResult) Reset() {
 	*x = SharedTransactionResult{}
-	mi := &file_antares_v1_runner_proto_msgTypes[35]
+	mi := &file_antares_v1_runner_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3485,7 +3394,7 @@ func (x *SharedTransactionResult) String() string {
 func (*SharedTransactionResult) ProtoMessage() {}
 
 func (x *SharedTransactionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_antares_v1_runner_proto_msgTypes[35]
+	mi := &file_antares_v1_runner_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3498,7 +3407,7 @@ func (x *SharedTransactionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharedTransactionResult.ProtoReflect.Descriptor instead.
 func (*SharedTransactionResult) Descriptor() ([]byte, []int) {
-	return file_antares_v1_runner_proto_rawDescGZIP(), []int{35}
+	return file_antares_v1_runner_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SharedTransactionResult) GetId() uint64 {
@@ -3561,7 +3470,7 @@ type VerifyBatchRequest struct {
 
 func (x *VerifyBatchRequest) Reset() {
 	*x = VerifyBatchRequest{}
-	mi := &file_antares_v1_runner_proto_msgTypes[36]
+	mi := &file_antares_v1_runner_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3573,7 +3482,7 @@ func (x *VerifyBatchRequest) String() string {
 func (*VerifyBatchRequest) ProtoMessage() {}
 
 func (x *VerifyBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_antares_v1_runner_proto_msgTypes[36]
+	mi := &file_antares_v1_runner_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3586,7 +3495,7 @@ func (x *VerifyBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyBatchRequest.ProtoReflect.Descriptor instead.
 func (*VerifyBatchRequest) Descriptor() ([]byte, []int) {
-	return file_antares_v1_runner_proto_rawDescGZIP(), []int{36}
+	return file_antares_v1_runner_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *VerifyBatchRequest) GetShared() *VerifyShared {
@@ -3617,7 +3526,7 @@ type VerifyBatchResponse struct {
 
 func (x *VerifyBatchResponse) Reset() {
 	*x = VerifyBatchResponse{}
-	mi := &file_antares_v1_runner_proto_msgTypes[37]
+	mi := &file_antares_v1_runner_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3629,7 +3538,7 @@ func (x *VerifyBatchResponse) String() string {
 func (*VerifyBatchResponse) ProtoMessage() {}
 
 func (x *VerifyBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_antares_v1_runner_proto_msgTypes[37]
+	mi := &file_antares_v1_runner_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3642,7 +3551,7 @@ func (x *VerifyBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyBatchResponse.ProtoReflect.Descriptor instead.
 func (*VerifyBatchResponse) Descriptor() ([]byte, []int) {
-	return file_antares_v1_runner_proto_rawDescGZIP(), []int{37}
+	return file_antares_v1_runner_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *VerifyBatchResponse) GetExecutionId() string {
@@ -3680,7 +3589,7 @@ type VerifySessionRequest struct {
 
 func (x *VerifySessionRequest) Reset() {
 	*x = VerifySessionRequest{}
-	mi := &file_antares_v1_runner_proto_msgTypes[38]
+	mi := &file_antares_v1_runner_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +3601,7 @@ func (x *VerifySessionRequest) String() string {
 func (*VerifySessionRequest) ProtoMessage() {}
 
 func (x *VerifySessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_antares_v1_runner_proto_msgTypes[38]
+	mi := &file_antares_v1_runner_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +3614,7 @@ func (x *VerifySessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifySessionRequest.ProtoReflect.Descriptor instead.
 func (*VerifySessionRequest) Descriptor() ([]byte, []int) {
-	return file_antares_v1_runner_proto_rawDescGZIP(), []int{38}
+	return file_antares_v1_runner_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *VerifySessionRequest) GetMessage() isVerifySessionRequest_Message {
@@ -3779,7 +3688,7 @@ type VerifySessionResponse struct {
 
 func (x *VerifySessionResponse) Reset() {
 	*x = VerifySessionResponse{}
-	mi := &file_antares_v1_runner_proto_msgTypes[39]
+	mi := &file_antares_v1_runner_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3791,7 +3700,7 @@ func (x *VerifySessionResponse) String() string {
 func (*VerifySessionResponse) ProtoMessage() {}
 
 func (x *VerifySessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_antares_v1_runner_proto_msgTypes[39]
+	mi := &file_antares_v1_runner_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3804,7 +3713,7 @@ func (x *VerifySessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifySessionResponse.ProtoReflect.Descriptor instead.
 func (*VerifySessionResponse) Descriptor() ([]byte, []int) {
-	return file_antares_v1_runner_proto_rawDescGZIP(), []int{39}
+	return file_antares_v1_runner_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *VerifySessionResponse) GetMessage() isVerifySessionResponse_Message {
@@ -3863,7 +3772,7 @@ type VerifySessionStarted struct {
 
 func (x *VerifySessionStarted) Reset() {
 	*x = VerifySessionStarted{}
-	mi := &file_antares_v1_runner_proto_msgTypes[40]
+	mi := &file_antares_v1_runner_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3875,7 +3784,7 @@ func (x *VerifySessionStarted) String() string {
 func (*VerifySessionStarted) ProtoMessage() {}
 
 func (x *VerifySessionStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_antares_v1_runner_proto_msgTypes[40]
+	mi := &file_antares_v1_runner_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3888,7 +3797,7 @@ func (x *VerifySessionStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifySessionStarted.ProtoReflect.Descriptor instead.
 func (*VerifySessionStarted) Descriptor() ([]byte, []int) {
-	return file_antares_v1_runner_proto_rawDescGZIP(), []int{40}
+	return file_antares_v1_runner_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *VerifySessionStarted) GetExecutionId() string {
@@ -3920,7 +3829,7 @@ type GetRunnerCapabilitiesRequest struct {
 
 func (x *GetRunnerCapabilitiesRequest) Reset() {
 	*x = GetRunnerCapabilitiesRequest{}
-	mi := &file_antares_v1_runner_proto_msgTypes[41]
+	mi := &file_antares_v1_runner_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3932,7 +3841,7 @@ func (x *GetRunnerCapabilitiesRequest) String() string {
 func (*GetRunnerCapabilitiesRequest) ProtoMessage() {}
 
 func (x *GetRunnerCapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_antares_v1_runner_proto_msgTypes[41]
+	mi := &file_antares_v1_runner_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3945,7 +3854,7 @@ func (x *GetRunnerCapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunnerCapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*GetRunnerCapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_antares_v1_runner_proto_rawDescGZIP(), []int{41}
+	return file_antares_v1_runner_proto_rawDescGZIP(), []int{40}
 }
 
 type RunnerCapabilities struct {
@@ -3971,7 +3880,7 @@ type RunnerCapabilities struct {
 
 func (x *RunnerCapabilities) Reset() {
 	*x = RunnerCapabilities{}
-	mi := &file_antares_v1_runner_proto_msgTypes[42]
+	mi := &file_antares_v1_runner_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3983,7 +3892,7 @@ func (x *RunnerCapabilities) String() string {
 func (*RunnerCapabilities) ProtoMessage() {}
 
 func (x *RunnerCapabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_antares_v1_runner_proto_msgTypes[42]
+	mi := &file_antares_v1_runner_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3996,7 +3905,7 @@ func (x *RunnerCapabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunnerCapabilities.ProtoReflect.Descriptor instead.
 func (*RunnerCapabilities) Descriptor() ([]byte, []int) {
-	return file_antares_v1_runner_proto_rawDescGZIP(), []int{42}
+	return file_antares_v1_runner_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RunnerCapabilities) GetVersions() *EngineVersions {
@@ -4091,7 +4000,7 @@ type RunnerLimits struct {
 
 func (x *RunnerLimits) Reset() {
 	*x = RunnerLimits{}
-	mi := &file_antares_v1_runner_proto_msgTypes[43]
+	mi := &file_antares_v1_runner_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4103,7 +4012,7 @@ func (x *RunnerLimits) String() string {
 func (*RunnerLimits) ProtoMessage() {}
 
 func (x *RunnerLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_antares_v1_runner_proto_msgTypes[43]
+	mi := &file_antares_v1_runner_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4116,7 +4025,7 @@ func (x *RunnerLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunnerLimits.ProtoReflect.Descriptor instead.
 func (*RunnerLimits) Descriptor() ([]byte, []int) {
-	return file_antares_v1_runner_proto_rawDescGZIP(), []int{43}
+	return file_antares_v1_runner_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RunnerLimits) GetMessageBytesMax() uint64 {
@@ -4353,7 +4262,7 @@ const file_antares_v1_runner_proto_rawDesc = "" +
 	"\rscript_sha256\x18\x05 \x01(\tR\fscriptSha256\"P\n" +
 	"\rSessionResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12/\n" +
-	"\x06result\x18\x02 \x01(\v2\x17.antares.v1.BatchResultR\x06result\"\xe5\x03\n" +
+	"\x06result\x18\x02 \x01(\v2\x17.antares.v1.BatchResultR\x06result\"\xdd\x03\n" +
 	"\x18VerifyTransactionRequest\x12\x1d\n" +
 	"\tmock_json\x18\x01 \x01(\fH\x00R\bmockJson\x127\n" +
 	"\x06fields\x18\x02 \x01(\v2\x1d.antares.v1.TransactionFieldsH\x00R\x06fields\x12\x14\n" +
@@ -4366,12 +4275,11 @@ const file_antares_v1_runner_proto_rawDesc = "" +
 	"request_id\x18\a \x01(\tR\trequestId\x12$\n" +
 	"\vsample_salt\x18\b \x01(\x04H\x01R\n" +
 	"sampleSalt\x88\x01\x01\x12\x18\n" +
-	"\arecheck\x18\t \x01(\bR\arecheck\x12\x12\n" +
-	"\x04sign\x18\x0f \x01(\bR\x04sign\x12\x1c\n" +
+	"\arecheck\x18\t \x01(\bR\arecheck\x12\x1c\n" +
 	"\tdiagnosis\x18\n" +
 	" \x01(\bR\tdiagnosisB\r\n" +
 	"\vtransactionB\x0e\n" +
-	"\f_sample_salt\"\xe1\x01\n" +
+	"\f_sample_saltJ\x04\b\x0f\x10\x10R\x04sign\"\xe1\x01\n" +
 	"\x11TransactionFields\x12\x0e\n" +
 	"\x02tx\x18\x01 \x01(\fR\x02tx\x12.\n" +
 	"\x06inputs\x18\x02 \x03(\v2\x16.antares.v1.CellFieldsR\x06inputs\x126\n" +
@@ -4442,7 +4350,7 @@ const file_antares_v1_runner_proto_rawDesc = "" +
 	"\n" +
 	"vm_version\x18\x02 \x01(\rR\tvmVersion\x123\n" +
 	"\bartifact\x18\x03 \x01(\v2\x17.antares.v1.ArtifactUseR\bartifact\x12\x1a\n" +
-	"\bfallback\x18\x04 \x01(\tR\bfallback\"\xe5\x04\n" +
+	"\bfallback\x18\x04 \x01(\tR\bfallback\"\xc0\x04\n" +
 	"\x19VerifyTransactionResponse\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x1d\n" +
 	"\n" +
@@ -4457,14 +4365,9 @@ const file_antares_v1_runner_proto_rawDesc = "" +
 	"sampleSalt\x88\x01\x01\x12-\n" +
 	"\arecheck\x18\n" +
 	" \x01(\x0e2\x13.antares.v1.RecheckR\arecheck\x12@\n" +
-	"\vinterpreted\x18\v \x03(\v2\x1e.antares.v1.InterpretedProgramR\vinterpreted\x121\n" +
-	"\x06signed\x18\x0f \x01(\v2\x19.antares.v1.SignedVerdictR\x06signed\x123\n" +
+	"\vinterpreted\x18\v \x03(\v2\x1e.antares.v1.InterpretedProgramR\vinterpreted\x123\n" +
 	"\tdiagnosis\x18\f \x01(\v2\x15.antares.v1.DiagnosisR\tdiagnosisB\x0e\n" +
-	"\f_sample_salt\"b\n" +
-	"\rSignedVerdict\x12\x15\n" +
-	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1c\n" +
-	"\tstatement\x18\x02 \x01(\fR\tstatement\x12\x1c\n" +
-	"\tsignature\x18\x03 \x01(\fR\tsignature\"\xa5\x01\n" +
+	"\f_sample_saltJ\x04\b\x0f\x10\x10R\x06signed\"\xa5\x01\n" +
 	"\x12InterpretedProgram\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12 \n" +
 	"\tloaded_at\x18\x02 \x01(\x04H\x00R\bloadedAt\x88\x01\x01\x12\x1d\n" +
@@ -4473,7 +4376,7 @@ const file_antares_v1_runner_proto_rawDesc = "" +
 	"\x06cycles\x18\x04 \x01(\x04R\x06cycles\x12\x10\n" +
 	"\x03why\x18\x05 \x01(\tR\x03whyB\f\n" +
 	"\n" +
-	"_loaded_at\"\xc9\x02\n" +
+	"_loaded_at\"\xc1\x02\n" +
 	"\fVerifyShared\x126\n" +
 	"\tcell_deps\x18\x01 \x03(\v2\x19.antares.v1.CellDepFieldsR\bcellDeps\x12\x18\n" +
 	"\aheaders\x18\x02 \x03(\fR\aheaders\x12'\n" +
@@ -4482,9 +4385,8 @@ const file_antares_v1_runner_proto_rawDesc = "" +
 	"\x04tier\x18\x05 \x01(\x0e2\x10.antares.v1.TierR\x04tier\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tR\trequestId\x12\x18\n" +
-	"\arecheck\x18\a \x01(\bR\arecheck\x12\x12\n" +
-	"\x04sign\x18\x0f \x01(\bR\x04sign\x12\x1c\n" +
-	"\tdiagnosis\x18\b \x01(\bR\tdiagnosis\"\xbc\x02\n" +
+	"\arecheck\x18\a \x01(\bR\arecheck\x12\x1c\n" +
+	"\tdiagnosis\x18\b \x01(\bR\tdiagnosisJ\x04\b\x0f\x10\x10R\x04sign\"\xbc\x02\n" +
 	"\x11SharedTransaction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1d\n" +
 	"\tmock_json\x18\x02 \x01(\fH\x00R\bmockJson\x127\n" +
@@ -4603,7 +4505,7 @@ func file_antares_v1_runner_proto_rawDescGZIP() []byte {
 }
 
 var file_antares_v1_runner_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_antares_v1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_antares_v1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_antares_v1_runner_proto_goTypes = []any{
 	(Tier)(0),                            // 0: antares.v1.Tier
 	(Recheck)(0),                         // 1: antares.v1.Recheck
@@ -4641,35 +4543,34 @@ var file_antares_v1_runner_proto_goTypes = []any{
 	(*GroupResult)(nil),                  // 33: antares.v1.GroupResult
 	(*ProgramUse)(nil),                   // 34: antares.v1.ProgramUse
 	(*VerifyTransactionResponse)(nil),    // 35: antares.v1.VerifyTransactionResponse
-	(*SignedVerdict)(nil),                // 36: antares.v1.SignedVerdict
-	(*InterpretedProgram)(nil),           // 37: antares.v1.InterpretedProgram
-	(*VerifyShared)(nil),                 // 38: antares.v1.VerifyShared
-	(*SharedTransaction)(nil),            // 39: antares.v1.SharedTransaction
-	(*SharedTransactionResult)(nil),      // 40: antares.v1.SharedTransactionResult
-	(*VerifyBatchRequest)(nil),           // 41: antares.v1.VerifyBatchRequest
-	(*VerifyBatchResponse)(nil),          // 42: antares.v1.VerifyBatchResponse
-	(*VerifySessionRequest)(nil),         // 43: antares.v1.VerifySessionRequest
-	(*VerifySessionResponse)(nil),        // 44: antares.v1.VerifySessionResponse
-	(*VerifySessionStarted)(nil),         // 45: antares.v1.VerifySessionStarted
-	(*GetRunnerCapabilitiesRequest)(nil), // 46: antares.v1.GetRunnerCapabilitiesRequest
-	(*RunnerCapabilities)(nil),           // 47: antares.v1.RunnerCapabilities
-	(*RunnerLimits)(nil),                 // 48: antares.v1.RunnerLimits
-	(*ScriptOptions)(nil),                // 49: antares.v1.ScriptOptions
-	(CacheUse)(0),                        // 50: antares.v1.CacheUse
-	(CodeTier)(0),                        // 51: antares.v1.CodeTier
-	(*OperationError)(nil),               // 52: antares.v1.OperationError
-	(*EngineVersions)(nil),               // 53: antares.v1.EngineVersions
-	(*SandboxLayer)(nil),                 // 54: antares.v1.SandboxLayer
-	(*TenantQuotas)(nil),                 // 55: antares.v1.TenantQuotas
+	(*InterpretedProgram)(nil),           // 36: antares.v1.InterpretedProgram
+	(*VerifyShared)(nil),                 // 37: antares.v1.VerifyShared
+	(*SharedTransaction)(nil),            // 38: antares.v1.SharedTransaction
+	(*SharedTransactionResult)(nil),      // 39: antares.v1.SharedTransactionResult
+	(*VerifyBatchRequest)(nil),           // 40: antares.v1.VerifyBatchRequest
+	(*VerifyBatchResponse)(nil),          // 41: antares.v1.VerifyBatchResponse
+	(*VerifySessionRequest)(nil),         // 42: antares.v1.VerifySessionRequest
+	(*VerifySessionResponse)(nil),        // 43: antares.v1.VerifySessionResponse
+	(*VerifySessionStarted)(nil),         // 44: antares.v1.VerifySessionStarted
+	(*GetRunnerCapabilitiesRequest)(nil), // 45: antares.v1.GetRunnerCapabilitiesRequest
+	(*RunnerCapabilities)(nil),           // 46: antares.v1.RunnerCapabilities
+	(*RunnerLimits)(nil),                 // 47: antares.v1.RunnerLimits
+	(*ScriptOptions)(nil),                // 48: antares.v1.ScriptOptions
+	(CacheUse)(0),                        // 49: antares.v1.CacheUse
+	(CodeTier)(0),                        // 50: antares.v1.CodeTier
+	(*OperationError)(nil),               // 51: antares.v1.OperationError
+	(*EngineVersions)(nil),               // 52: antares.v1.EngineVersions
+	(*SandboxLayer)(nil),                 // 53: antares.v1.SandboxLayer
+	(*TenantQuotas)(nil),                 // 54: antares.v1.TenantQuotas
 }
 var file_antares_v1_runner_proto_depIdxs = []int32{
-	49, // 0: antares.v1.Script.options:type_name -> antares.v1.ScriptOptions
+	48, // 0: antares.v1.Script.options:type_name -> antares.v1.ScriptOptions
 	5,  // 1: antares.v1.ExecuteRequest.script:type_name -> antares.v1.Script
 	6,  // 2: antares.v1.ExecuteRequest.limits:type_name -> antares.v1.RunLimits
 	0,  // 3: antares.v1.ExecuteRequest.tier:type_name -> antares.v1.Tier
 	2,  // 4: antares.v1.Verdict.outcome:type_name -> antares.v1.Outcome
-	50, // 5: antares.v1.ArtifactUse.cache:type_name -> antares.v1.CacheUse
-	51, // 6: antares.v1.ArtifactUse.code_tier:type_name -> antares.v1.CodeTier
+	49, // 5: antares.v1.ArtifactUse.cache:type_name -> antares.v1.CacheUse
+	50, // 6: antares.v1.ArtifactUse.code_tier:type_name -> antares.v1.CodeTier
 	9,  // 7: antares.v1.ExecuteResponse.verdict:type_name -> antares.v1.Verdict
 	10, // 8: antares.v1.ExecuteResponse.tiers:type_name -> antares.v1.TierSplit
 	11, // 9: antares.v1.ExecuteResponse.timings:type_name -> antares.v1.Timings
@@ -4718,47 +4619,46 @@ var file_antares_v1_runner_proto_depIdxs = []int32{
 	34, // 52: antares.v1.VerifyTransactionResponse.programs:type_name -> antares.v1.ProgramUse
 	11, // 53: antares.v1.VerifyTransactionResponse.timings:type_name -> antares.v1.Timings
 	1,  // 54: antares.v1.VerifyTransactionResponse.recheck:type_name -> antares.v1.Recheck
-	37, // 55: antares.v1.VerifyTransactionResponse.interpreted:type_name -> antares.v1.InterpretedProgram
-	36, // 56: antares.v1.VerifyTransactionResponse.signed:type_name -> antares.v1.SignedVerdict
-	8,  // 57: antares.v1.VerifyTransactionResponse.diagnosis:type_name -> antares.v1.Diagnosis
-	27, // 58: antares.v1.VerifyShared.cell_deps:type_name -> antares.v1.CellDepFields
-	29, // 59: antares.v1.VerifyShared.rules:type_name -> antares.v1.Rules
-	6,  // 60: antares.v1.VerifyShared.limits:type_name -> antares.v1.RunLimits
-	0,  // 61: antares.v1.VerifyShared.tier:type_name -> antares.v1.Tier
-	25, // 62: antares.v1.SharedTransaction.fields:type_name -> antares.v1.TransactionFields
-	31, // 63: antares.v1.SharedTransaction.group:type_name -> antares.v1.ScriptGroup
-	35, // 64: antares.v1.SharedTransactionResult.response:type_name -> antares.v1.VerifyTransactionResponse
-	52, // 65: antares.v1.SharedTransactionResult.error:type_name -> antares.v1.OperationError
-	38, // 66: antares.v1.VerifyBatchRequest.shared:type_name -> antares.v1.VerifyShared
-	39, // 67: antares.v1.VerifyBatchRequest.transactions:type_name -> antares.v1.SharedTransaction
-	40, // 68: antares.v1.VerifyBatchResponse.results:type_name -> antares.v1.SharedTransactionResult
-	38, // 69: antares.v1.VerifySessionRequest.start:type_name -> antares.v1.VerifyShared
-	39, // 70: antares.v1.VerifySessionRequest.transaction:type_name -> antares.v1.SharedTransaction
-	45, // 71: antares.v1.VerifySessionResponse.started:type_name -> antares.v1.VerifySessionStarted
-	40, // 72: antares.v1.VerifySessionResponse.result:type_name -> antares.v1.SharedTransactionResult
-	53, // 73: antares.v1.RunnerCapabilities.versions:type_name -> antares.v1.EngineVersions
-	48, // 74: antares.v1.RunnerCapabilities.limits:type_name -> antares.v1.RunnerLimits
-	54, // 75: antares.v1.RunnerCapabilities.sandbox:type_name -> antares.v1.SandboxLayer
-	55, // 76: antares.v1.RunnerCapabilities.quotas:type_name -> antares.v1.TenantQuotas
-	7,  // 77: antares.v1.RunnerService.Execute:input_type -> antares.v1.ExecuteRequest
-	15, // 78: antares.v1.RunnerService.ExecuteBatch:input_type -> antares.v1.ExecuteBatchRequest
-	18, // 79: antares.v1.RunnerService.ExecuteSession:input_type -> antares.v1.ExecuteSessionRequest
-	24, // 80: antares.v1.RunnerService.VerifyTransaction:input_type -> antares.v1.VerifyTransactionRequest
-	41, // 81: antares.v1.RunnerService.VerifyBatch:input_type -> antares.v1.VerifyBatchRequest
-	43, // 82: antares.v1.RunnerService.VerifySession:input_type -> antares.v1.VerifySessionRequest
-	46, // 83: antares.v1.RunnerService.GetCapabilities:input_type -> antares.v1.GetRunnerCapabilitiesRequest
-	13, // 84: antares.v1.RunnerService.Execute:output_type -> antares.v1.ExecuteResponse
-	17, // 85: antares.v1.RunnerService.ExecuteBatch:output_type -> antares.v1.ExecuteBatchResponse
-	21, // 86: antares.v1.RunnerService.ExecuteSession:output_type -> antares.v1.ExecuteSessionResponse
-	35, // 87: antares.v1.RunnerService.VerifyTransaction:output_type -> antares.v1.VerifyTransactionResponse
-	42, // 88: antares.v1.RunnerService.VerifyBatch:output_type -> antares.v1.VerifyBatchResponse
-	44, // 89: antares.v1.RunnerService.VerifySession:output_type -> antares.v1.VerifySessionResponse
-	47, // 90: antares.v1.RunnerService.GetCapabilities:output_type -> antares.v1.RunnerCapabilities
-	84, // [84:91] is the sub-list for method output_type
-	77, // [77:84] is the sub-list for method input_type
-	77, // [77:77] is the sub-list for extension type_name
-	77, // [77:77] is the sub-list for extension extendee
-	0,  // [0:77] is the sub-list for field type_name
+	36, // 55: antares.v1.VerifyTransactionResponse.interpreted:type_name -> antares.v1.InterpretedProgram
+	8,  // 56: antares.v1.VerifyTransactionResponse.diagnosis:type_name -> antares.v1.Diagnosis
+	27, // 57: antares.v1.VerifyShared.cell_deps:type_name -> antares.v1.CellDepFields
+	29, // 58: antares.v1.VerifyShared.rules:type_name -> antares.v1.Rules
+	6,  // 59: antares.v1.VerifyShared.limits:type_name -> antares.v1.RunLimits
+	0,  // 60: antares.v1.VerifyShared.tier:type_name -> antares.v1.Tier
+	25, // 61: antares.v1.SharedTransaction.fields:type_name -> antares.v1.TransactionFields
+	31, // 62: antares.v1.SharedTransaction.group:type_name -> antares.v1.ScriptGroup
+	35, // 63: antares.v1.SharedTransactionResult.response:type_name -> antares.v1.VerifyTransactionResponse
+	51, // 64: antares.v1.SharedTransactionResult.error:type_name -> antares.v1.OperationError
+	37, // 65: antares.v1.VerifyBatchRequest.shared:type_name -> antares.v1.VerifyShared
+	38, // 66: antares.v1.VerifyBatchRequest.transactions:type_name -> antares.v1.SharedTransaction
+	39, // 67: antares.v1.VerifyBatchResponse.results:type_name -> antares.v1.SharedTransactionResult
+	37, // 68: antares.v1.VerifySessionRequest.start:type_name -> antares.v1.VerifyShared
+	38, // 69: antares.v1.VerifySessionRequest.transaction:type_name -> antares.v1.SharedTransaction
+	44, // 70: antares.v1.VerifySessionResponse.started:type_name -> antares.v1.VerifySessionStarted
+	39, // 71: antares.v1.VerifySessionResponse.result:type_name -> antares.v1.SharedTransactionResult
+	52, // 72: antares.v1.RunnerCapabilities.versions:type_name -> antares.v1.EngineVersions
+	47, // 73: antares.v1.RunnerCapabilities.limits:type_name -> antares.v1.RunnerLimits
+	53, // 74: antares.v1.RunnerCapabilities.sandbox:type_name -> antares.v1.SandboxLayer
+	54, // 75: antares.v1.RunnerCapabilities.quotas:type_name -> antares.v1.TenantQuotas
+	7,  // 76: antares.v1.RunnerService.Execute:input_type -> antares.v1.ExecuteRequest
+	15, // 77: antares.v1.RunnerService.ExecuteBatch:input_type -> antares.v1.ExecuteBatchRequest
+	18, // 78: antares.v1.RunnerService.ExecuteSession:input_type -> antares.v1.ExecuteSessionRequest
+	24, // 79: antares.v1.RunnerService.VerifyTransaction:input_type -> antares.v1.VerifyTransactionRequest
+	40, // 80: antares.v1.RunnerService.VerifyBatch:input_type -> antares.v1.VerifyBatchRequest
+	42, // 81: antares.v1.RunnerService.VerifySession:input_type -> antares.v1.VerifySessionRequest
+	45, // 82: antares.v1.RunnerService.GetCapabilities:input_type -> antares.v1.GetRunnerCapabilitiesRequest
+	13, // 83: antares.v1.RunnerService.Execute:output_type -> antares.v1.ExecuteResponse
+	17, // 84: antares.v1.RunnerService.ExecuteBatch:output_type -> antares.v1.ExecuteBatchResponse
+	21, // 85: antares.v1.RunnerService.ExecuteSession:output_type -> antares.v1.ExecuteSessionResponse
+	35, // 86: antares.v1.RunnerService.VerifyTransaction:output_type -> antares.v1.VerifyTransactionResponse
+	41, // 87: antares.v1.RunnerService.VerifyBatch:output_type -> antares.v1.VerifyBatchResponse
+	43, // 88: antares.v1.RunnerService.VerifySession:output_type -> antares.v1.VerifySessionResponse
+	46, // 89: antares.v1.RunnerService.GetCapabilities:output_type -> antares.v1.RunnerCapabilities
+	83, // [83:90] is the sub-list for method output_type
+	76, // [76:83] is the sub-list for method input_type
+	76, // [76:76] is the sub-list for extension type_name
+	76, // [76:76] is the sub-list for extension extendee
+	0,  // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_antares_v1_runner_proto_init() }
@@ -4800,22 +4700,22 @@ func file_antares_v1_runner_proto_init() {
 	}
 	file_antares_v1_runner_proto_msgTypes[28].OneofWrappers = []any{}
 	file_antares_v1_runner_proto_msgTypes[30].OneofWrappers = []any{}
-	file_antares_v1_runner_proto_msgTypes[32].OneofWrappers = []any{}
-	file_antares_v1_runner_proto_msgTypes[34].OneofWrappers = []any{
+	file_antares_v1_runner_proto_msgTypes[31].OneofWrappers = []any{}
+	file_antares_v1_runner_proto_msgTypes[33].OneofWrappers = []any{
 		(*SharedTransaction_MockJson)(nil),
 		(*SharedTransaction_Fields)(nil),
 		(*SharedTransaction_Bare)(nil),
 	}
-	file_antares_v1_runner_proto_msgTypes[35].OneofWrappers = []any{
+	file_antares_v1_runner_proto_msgTypes[34].OneofWrappers = []any{
 		(*SharedTransactionResult_Response)(nil),
 		(*SharedTransactionResult_Error)(nil),
 	}
-	file_antares_v1_runner_proto_msgTypes[38].OneofWrappers = []any{
+	file_antares_v1_runner_proto_msgTypes[37].OneofWrappers = []any{
 		(*VerifySessionRequest_Start)(nil),
 		(*VerifySessionRequest_Transaction)(nil),
 		(*VerifySessionRequest_Cancel)(nil),
 	}
-	file_antares_v1_runner_proto_msgTypes[39].OneofWrappers = []any{
+	file_antares_v1_runner_proto_msgTypes[38].OneofWrappers = []any{
 		(*VerifySessionResponse_Started)(nil),
 		(*VerifySessionResponse_Result)(nil),
 	}
@@ -4825,7 +4725,7 @@ func file_antares_v1_runner_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_antares_v1_runner_proto_rawDesc), len(file_antares_v1_runner_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   44,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -66,7 +66,6 @@ const (
 //	UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
 //	FAILED_PRECONDITION QUARANTINED        a worker that ran the script's native code broke a rule of the fence: interpret it
 //	FAILED_PRECONDITION SOURCE_OTHER_VERSION  the compiler service is of another version than this runner
-//	FAILED_PRECONDITION VERDICTS_UNSIGNED  a signed verdict was asked for, and this server has no keys for verdicts
 //	FAILED_PRECONDITION NODE_MISSING       a bare transaction, and this server has no node to get its cells from
 //	NOT_FOUND           CELL_NOT_FOUND     the server's node does not know a transaction or header that a bare one names, or not yet;
 //	                                       BadRequest says where
@@ -233,7 +232,6 @@ func (c *runnerServiceClient) GetCapabilities(ctx context.Context, in *GetRunner
 //	UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
 //	FAILED_PRECONDITION QUARANTINED        a worker that ran the script's native code broke a rule of the fence: interpret it
 //	FAILED_PRECONDITION SOURCE_OTHER_VERSION  the compiler service is of another version than this runner
-//	FAILED_PRECONDITION VERDICTS_UNSIGNED  a signed verdict was asked for, and this server has no keys for verdicts
 //	FAILED_PRECONDITION NODE_MISSING       a bare transaction, and this server has no node to get its cells from
 //	NOT_FOUND           CELL_NOT_FOUND     the server's node does not know a transaction or header that a bare one names, or not yet;
 //	                                       BadRequest says where

@@ -4127,9 +4127,6 @@ pub struct VerifyTransactionRequest {
     /// As in ExecuteRequest.
     #[prost(bool, tag = "9")]
     pub recheck: bool,
-    /// Whether the answer carries a SignedVerdict. FAILED_PRECONDITION VERDICTS_UNSIGNED where the server has no keys for that.
-    #[prost(bool, tag = "15")]
-    pub sign: bool,
     /// As in ExecuteRequest, for the first group that fails.
     #[prost(bool, tag = "10")]
     pub diagnosis: bool,
@@ -4364,25 +4361,9 @@ pub struct VerifyTransactionResponse {
     /// those of the above, slices that exec or spawn run, code from witnesses, code that a script loads while it runs.
     #[prost(message, repeated, tag = "11")]
     pub interpreted: ::prost::alloc::vec::Vec<InterpretedProgram>,
-    /// With VerifyTransactionRequest.sign, where the scripts came to a verdict: VERIFY_OUTCOME_OK or VERIFY_OUTCOME_FAILED.
-    #[prost(message, optional, tag = "15")]
-    pub signed: ::core::option::Option<SignedVerdict>,
     /// With VerifyTransactionRequest.diagnosis, of the first group that failed.
     #[prost(message, optional, tag = "12")]
     pub diagnosis: ::core::option::Option<Diagnosis>,
-}
-/// What the server says of the transaction, signed by its verdict key. It stands for itself: the rest of the answer need not be kept.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct SignedVerdict {
-    /// Id of the key, 16 hex digits. The statement has it too.
-    #[prost(string, tag = "1")]
-    pub key_id: ::prost::alloc::string::String,
-    /// Transaction, groups, outcomes, cycles, VM versions, engine and time, in the byte form of docs/calling.md.
-    #[prost(bytes = "bytes", tag = "2")]
-    pub statement: ::prost::bytes::Bytes,
-    /// Ed25519, 64 bytes, of "antares-verdict-1" and a zero byte, with the statement behind them.
-    #[prost(bytes = "bytes", tag = "3")]
-    pub signature: ::prost::bytes::Bytes,
 }
 /// A program that took its time in the interpreter, and why.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4426,9 +4407,6 @@ pub struct VerifyShared {
     /// As in ExecuteRequest, for each transaction.
     #[prost(bool, tag = "7")]
     pub recheck: bool,
-    /// As in VerifyTransactionRequest, for each transaction.
-    #[prost(bool, tag = "15")]
-    pub sign: bool,
     /// As in ExecuteRequest; of a batch, for the first eight transactions that fail.
     #[prost(bool, tag = "8")]
     pub diagnosis: bool,
@@ -4868,7 +4846,6 @@ pub mod runner_service_client {
     /// UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
     /// FAILED_PRECONDITION QUARANTINED        a worker that ran the script's native code broke a rule of the fence: interpret it
     /// FAILED_PRECONDITION SOURCE_OTHER_VERSION  the compiler service is of another version than this runner
-    /// FAILED_PRECONDITION VERDICTS_UNSIGNED  a signed verdict was asked for, and this server has no keys for verdicts
     /// FAILED_PRECONDITION NODE_MISSING       a bare transaction, and this server has no node to get its cells from
     /// NOT_FOUND           CELL_NOT_FOUND     the server's node does not know a transaction or header that a bare one names, or not yet;
     /// BadRequest says where
@@ -5288,7 +5265,6 @@ pub mod runner_service_server {
     /// UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
     /// FAILED_PRECONDITION QUARANTINED        a worker that ran the script's native code broke a rule of the fence: interpret it
     /// FAILED_PRECONDITION SOURCE_OTHER_VERSION  the compiler service is of another version than this runner
-    /// FAILED_PRECONDITION VERDICTS_UNSIGNED  a signed verdict was asked for, and this server has no keys for verdicts
     /// FAILED_PRECONDITION NODE_MISSING       a bare transaction, and this server has no node to get its cells from
     /// NOT_FOUND           CELL_NOT_FOUND     the server's node does not know a transaction or header that a bare one names, or not yet;
     /// BadRequest says where

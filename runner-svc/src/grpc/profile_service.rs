@@ -7,22 +7,16 @@ use antares_insights::insights;
 use antares_profile::Profile;
 use antares_profile_view::{Format, FormatError, Programs, View, diff, diff_markdown};
 use antares_proto::v1::{self, profile_service_server};
-use antares_serve::{Account, Fault, Page, PageAnswer, StatusTable};
+use antares_serve::{Account, Fault, Page, PageAnswer};
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::{
     execute::order::Script,
     limits::{PROFILE_PROGRAMS_MAX, PROFILE_ROWS_DEFAULT, PROFILE_ROWS_MAX},
-    profiles::{
-        deltas::{READERS_MAX, Reader},
-        entry::ProfileKey,
-    },
+    profiles::deltas::{READERS_MAX, Reader},
     runner::Runner,
     tenant::{Tenant, tenant},
 };
-
-/// Scripts on the status page.
-const SCRIPTS_TOLD: usize = 10;
 
 /// The gRPC face of a [`Runner`]'s profiles.
 #[derive(Clone)]
@@ -124,19 +118,6 @@ pub(crate) fn page(runner: &Runner) -> Page {
 
 /// Longest name of a reader, bytes.
 const READER_BYTES_MAX: usize = 64;
-
-/// What took most cycles lately, for the status page.
-pub(crate) fn table(runner: &Runner) -> StatusTable {
-    let runner = runner.clone();
-    StatusTable::new("Scripts, lately", &["script", "tenant", "cycles", "runs"], move || {
-        let row = |(key, cycles, runs): (ProfileKey, u64, u64)| {
-            let script =
-                key.script.map_or_else(|| "(transactions, others)".to_owned(), |script| script.to_string());
-            vec![script, key.tenant.to_string(), cycles.to_string(), runs.to_string()]
-        };
-        runner.profiles.store.top(SCRIPTS_TOLD).into_iter().map(row).collect()
-    })
-}
 
 async fn answer(runner: &Runner, query: &BTreeMap<String, String>) -> PageAnswer {
     let seconds = match query.get("seconds").map(|seconds| seconds.parse::<u32>()) {

@@ -13,7 +13,7 @@ use crate::{
     ended::{Ended, ExecuteError},
     grpc::{
         call_log::{signed, tell_error},
-        convert::transaction::{signed_verdict, verified, verify_order},
+        convert::transaction::{verified, verify_order},
     },
     metrics::verification_name,
     runner::Runner,
@@ -56,7 +56,6 @@ impl Runner {
         (id, request_id): (String, String),
     ) -> Result<v1::VerifyTransactionResponse, Status> {
         let VerifyCaller { tenant, deadline, room, .. } = caller;
-        self.verdict_keys.check(order.sign)?;
         let mut order = VerifyOrder { tenant: tenant.clone(), ..order };
         let resolved = self.cells.resolve(&mut order, room.as_ref());
         let _held = timeout_at((*deadline).into(), resolved)
@@ -76,10 +75,7 @@ impl Runner {
             result
         };
         let verification = verification.instrument(span).await?;
-        let sign = |about| self.verdict_keys.sign(about, &verification.ended);
-        let signed = verification.signable.as_deref().map(sign).transpose()?.flatten();
-        let response = verified(verification, &tenant.account, id, request_id);
-        Ok(v1::VerifyTransactionResponse { signed: signed.map(signed_verdict), ..response })
+        Ok(verified(verification, &tenant.account, id, request_id))
     }
 
     /// Verifies; again and again, if it may wait for room.

@@ -147,13 +147,6 @@ impl ProfileStore {
         sums.map(|(key, cycles, runs)| (key.script, cycles, runs)).collect()
     }
 
-    /// What took most cycles lately, of all tenants: cycles and runs by tenant and script, `most` of them.
-    pub(crate) fn top(&self, most: usize) -> Vec<(ProfileKey, u64, u64)> {
-        let mut top = self.sums(None, None);
-        top.truncate(most);
-        top
-    }
-
     fn sums(&self, tenant: Option<&str>, window: Option<Duration>) -> Vec<(ProfileKey, u64, u64)> {
         let mut sums: BTreeMap<ProfileKey, (u64, u64)> = BTreeMap::new();
         self.visit(tenant, window, |key, entry| {

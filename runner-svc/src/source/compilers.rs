@@ -28,10 +28,12 @@ const RESOLVE: ResolveSettings = ResolveSettings {
     circuit: CircuitSettings {
         // A script's artifacts are at the compiler that it is asked for first: it shall be back there soon.
         open: Duration::from_secs(1),
-        // Once or twice may be the script's fault.
-        outrun_max: 3,
+        open_max: Duration::from_secs(15),
     },
 };
+
+/// A compiler that is silent for twice as long is unreachable: the next one gets its calls.
+const KEEPALIVE: Duration = Duration::from_secs(5);
 
 /// Longest message that is taken, bytes: a chunk and what is around it.
 const MESSAGE_BYTES_MAX: usize = 20 << 20;
@@ -88,7 +90,7 @@ pub(crate) fn compilers(config: &Config, metrics: &Metrics) -> Result<Balance, R
     let is_tls = limits.compiler_urls.iter().any(|url| url.starts_with("https://"));
     let tls = is_tls.then(|| TlsClient::load(&files)).transpose()?;
     tls.iter().for_each(|tls| watch_tls(tls, metrics));
-    let connector = Connector { tls, time_max: CONNECT_TIME_MAX, ..Connector::default() };
+    let connector = Connector { tls, time_max: CONNECT_TIME_MAX, keepalive: Some(KEEPALIVE) };
     let urls = limits.compiler_urls.iter().map(|url| Url::parse(url)).collect::<Result<_, _>>()?;
     let resolver = Resolver::new(urls, RESOLVE, connector);
     let compilers = resolver.by_name()?;

@@ -1,16 +1,12 @@
 //! A compiler service elsewhere as a source, over gRPC.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, LIBRARY_BYTES_MAX, Seen, Sha256Digest};
 use antares_client::{
     Upload,
-    balance::{Balance, Server},
+    balance::Balance,
     credentials::{Connection, Credentials},
-    hedge::HedgeEvent,
     retry::Retry,
 };
 use antares_config::Config;
@@ -18,7 +14,6 @@ use antares_proto::v1::{self, get_artifact_response, get_script_response};
 use antares_serve::{Account, Metrics, script_mistake};
 use antares_trust::Trust;
 use bytes::Bytes;
-use tokio::time::timeout;
 use tonic::{Request, Status, Streaming, async_trait};
 
 use crate::{
@@ -26,7 +21,6 @@ use crate::{
     source::{
         ArtifactSource, Fallback, Fetched, FetchedLibrary, SourceError, Wanted,
         compilers::{RemoteError, client, compilers, credentials},
-        hedge::{Asked, Hedges},
     },
 };
 
@@ -34,7 +28,6 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct RemoteSource {
     compilers: Balance,
-    hedges: Hedges,
     script_bytes_max: u64,
     call_timeout: Duration,
     trust: Option<Arc<Trust>>,
@@ -58,7 +51,6 @@ impl RemoteSource {
             credentials(limits.compiler_token_file.as_deref(), metrics).map_err(RemoteError::Token)?;
         Ok(Self {
             compilers,
-            hedges: Hedges::new(limits.compiler_hedge_percent, metrics),
             script_bytes_max: limits.script_bytes_max,
             call_timeout: limits.call_time_max,
             trust,
@@ -72,39 +64,33 @@ impl RemoteSource {
         request
     }
 
-    /// What the compilers say, in the order of `script`: the first one that answers, or says what the next
-    /// one would say too. Where that takes longer than most calls as `asked`, the next one is asked
-    /// meanwhile.
-    async fn ask<T, F>(
-        &self,
-        script: Sha256Digest,
-        asked: Option<Asked>,
-        call: impl Fn(Connection) -> F,
-    ) -> Result<T, SourceError>
+    /// Asks the compilers in the order of `script`, one after the other, until one answers, or says what the
+    /// next one would say too.
+    async fn ask<T, F>(&self, script: Sha256Digest, call: impl Fn(Connection) -> F) -> Result<T, SourceError>
     where
         F: Future<Output = Result<T, SourceError>>,
     {
-        let call = |server: &Server| call(self.credentials.on(server.channel()));
-        let order = self.compilers.ranked(&script.0);
-        match (asked.filter(|_| self.hedges.is_on()), &order[..]) {
-            (Some(asked), [first, others @ ..]) if !others.is_empty() => {
-                let hedge = self.hedges.of(asked);
-                let tell = |event| {
-                    self.hedges.count(asked, event);
-                    match event {
-                        HedgeEvent::Won { is_gone: true } => first.circuit().open(),
-                        HedgeEvent::Won { is_gone: false } => first.circuit().outrun(),
-                        HedgeEvent::Lost | HedgeEvent::NoBudget => {}
-                    }
-                };
-                let (all, others) = (
-                    in_turn(&order, hedge.silence_max(), &call),
-                    in_turn(others, hedge.silence_max(), &call),
-                );
-                hedge.race(all, others, is_last_word, tell).await
+        let mut worst = SourceError::Unavailable { detail: "there is no compiler".to_owned() };
+        for server in self.compilers.ranked(&script.0) {
+            let answer = call(self.credentials.on(server.channel())).await;
+            let is_gone = matches!(answer, Err(SourceError::Unavailable { .. }));
+            if is_gone {
+                server.circuit().open();
+            } else {
+                server.circuit().answered();
             }
-            _ => in_turn(&order, None, &call).await,
+            if is_last_word(&answer) {
+                return answer;
+            }
+            // Another one may be there, have it, or have time. What one has said is worth more than that one
+            // is gone.
+            if let Err(error) = answer
+                && (!is_gone || matches!(worst, SourceError::Unavailable { .. }))
+            {
+                worst = error;
+            }
         }
+        Err(worst)
     }
 
     /// What the compiler answers; none if only what is stored is wanted, and nothing is.
@@ -200,11 +186,7 @@ impl RemoteSource {
 #[async_trait]
 impl ArtifactSource for RemoteSource {
     async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError> {
-        let started = Instant::now();
-        let call = |link: Connection| async move { self.script_of(&link, digest).await };
-        let script = self.ask(digest, Some(Asked::Script), call).await?;
-        self.hedges.of(Asked::Script).note(started.elapsed());
-        Ok(script)
+        self.ask(digest, |link| async move { self.script_of(&link, digest).await }).await
     }
 
     fn of(&self, account: &Account) -> Arc<dyn ArtifactSource> {
@@ -218,15 +200,8 @@ impl ArtifactSource for RemoteSource {
     }
 
     async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError> {
-        let (wanted, started) = (&wanted, Instant::now());
-        // Nobody waits for long for something better than what is at hand.
-        let asked = wanted.known.is_none().then_some(Asked::Artifact);
-        let call = |link: Connection| async move { self.artifact_of(&link, wanted).await };
-        let fetched = self.ask(wanted.script, asked, call).await?;
-        if fetched.as_ref().is_some_and(|fetched| fetched.made_ms.is_some()) {
-            self.hedges.of(Asked::Artifact).note(started.elapsed());
-        }
-        Ok(fetched)
+        let wanted = &wanted;
+        self.ask(wanted.script, |link| async move { self.artifact_of(&link, wanted).await }).await
     }
 
     async fn learn(
@@ -242,53 +217,12 @@ impl ArtifactSource for RemoteSource {
             targets: seen.hints.into(),
         };
         let message = &message;
-        // Not by two: each would learn it.
-        let learnt = self.ask(script, None, |link| async move {
+        let learnt = self.ask(script, |link| async move {
             let learnt = client(link).learn(self.request(message.clone())).await;
             learnt.map(tonic::Response::into_inner).map_err(|status| told(script, status))
         });
         hints(&learnt.await?.hints_sha256)
     }
-}
-
-/// What `servers` say, asked one after the other until one answers, or says what the next one would say too.
-/// One that is as good as gone is waited for as long as `silence_max`, and so is each after one that has
-/// answered.
-async fn in_turn<T, F>(
-    servers: &[Arc<Server>],
-    silence_max: Option<Duration>,
-    call: impl Fn(&Server) -> F,
-) -> Result<T, SourceError>
-where
-    F: Future<Output = Result<T, SourceError>>,
-{
-    let mut worst = SourceError::Unavailable { detail: "there is no compiler".to_owned() };
-    for server in servers {
-        let has_answer = !matches!(worst, SourceError::Unavailable { .. });
-        let answer = match silence_max.filter(|_| has_answer || server.circuit().is_open()) {
-            Some(time) => timeout(time, call(server)).await.unwrap_or_else(|_| {
-                Err(SourceError::Unavailable { detail: "a compiler is silent".to_owned() })
-            }),
-            None => call(server).await,
-        };
-        let is_gone = matches!(answer, Err(SourceError::Unavailable { .. }));
-        if is_gone {
-            server.circuit().open();
-        } else {
-            server.circuit().answered();
-        }
-        if is_last_word(&answer) {
-            return answer;
-        }
-        // Another one may be there, have it, or have time. What one has said is worth more than that one is
-        // gone.
-        if let Err(error) = answer
-            && (!is_gone || matches!(worst, SourceError::Unavailable { .. }))
-        {
-            worst = error;
-        }
-    }
-    Err(worst)
 }
 
 /// Whether another compiler would say the same.

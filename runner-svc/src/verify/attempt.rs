@@ -38,7 +38,6 @@ use crate::{
         isolated_groups,
         order::VerifyOrder,
         programs::{Candidate, FILES_MAX, FoundProgram, Natives, ProgramUse, files},
-        signed::Signable,
     },
 };
 
@@ -62,8 +61,6 @@ pub(crate) struct Transaction {
     is_apart: bool,
     sample_cycles: u64,
     sample_salt: u64,
-    /// What there is to sign, if that is wanted.
-    pub(crate) signable: Option<Box<Signable>>,
 }
 
 /// A verification with the native code that was there when it began.
@@ -101,7 +98,7 @@ impl Transaction {
         let is_apart = settings.groups_apart && order.group.is_none();
         let sample_salt = order.sample_salt.unwrap_or_else(next_salt);
         let sample_cycles = settings.sample_cycles;
-        Ok(Self { order, document, cells, groups, is_apart, sample_cycles, sample_salt, signable: None })
+        Ok(Self { order, document, cells, groups, is_apart, sample_cycles, sample_salt })
     }
 
     fn job(&self, libraries: Vec<LibraryOf>, scripts: Arc<[Sha256Digest]>) -> VerifyJob {

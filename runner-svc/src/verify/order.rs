@@ -27,8 +27,6 @@ pub(crate) struct VerifyOrder {
     pub(crate) sample_salt: Option<u64>,
     /// Whether the caller wants it run again, and compared.
     pub(crate) recheck: bool,
-    /// Whether the answer is to be signed.
-    pub(crate) sign: bool,
     /// Whether the caller wants to know why a group failed, if one does.
     pub(crate) diagnosis: Option<Budget>,
 }

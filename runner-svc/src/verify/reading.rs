@@ -6,7 +6,7 @@ use antares_abi::{CompileOptions, Isa};
 use antares_pool::job::{GroupKind, KnownGroup, Tier};
 use antares_serve::Account;
 use antares_transaction::{
-    Group, Mock, facts, groups, is_program, is_same_memory,
+    Group, Mock, groups, is_program, is_same_memory,
     limits::{PROGRAMS_MAX, SHARED_BYTES_MIN},
     programs,
 };
@@ -25,7 +25,6 @@ use crate::{
         parts::{Source, shared},
         programs::{Candidate, FILES_MAX, Place},
         references::Cells,
-        signed::Signable,
     },
 };
 
@@ -68,31 +67,11 @@ impl TransactionReader {
             problem: error.to_string(),
         })?;
         self.share(&order.tenant.account, &mut mock, &mut cells).await?;
-        let signable = if order.sign { Some(self.signable(&order, &mock).await?) } else { None };
         let candidates =
             if order.tier == Tier::Interpreter { Vec::new() } else { candidates(&order, &mock, &cells) };
         let files = FILES_MAX - candidates.len();
-        let mut transaction = Transaction::new(order, (&mock, groups), cells, files, self.settings).await?;
-        transaction.signable = signable;
+        let transaction = Transaction::new(order, (&mock, groups), cells, files, self.settings).await?;
         Ok(TransactionReading { transaction, candidates })
-    }
-
-    /// What a signed verdict on `mock` is about. Data that is not hot is hashed for it.
-    async fn signable(&self, order: &VerifyOrder, mock: &Mock) -> Result<Box<Signable>, ExecuteError> {
-        // The semaphore is never closed.
-        let reading = self.places.clone().acquire_owned().await.map_err(|_| ExecuteError::Internal)?;
-        let (mock, environment) = (mock.clone(), order.environment);
-        let facts = tokio::task::spawn_blocking(move || {
-            let _reading = reading;
-            facts(&mock, &environment)
-        });
-        Ok(Box::new(Signable {
-            // It panicked; the hook has told where.
-            facts: facts.await.map_err(|_| ExecuteError::Internal)?,
-            environment,
-            cycles_max: order.cycles_max,
-            is_one_group: order.group.is_some(),
-        }))
     }
 
     /// Makes hot cells of the data that is worth it and came with the call.

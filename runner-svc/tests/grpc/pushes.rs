@@ -11,10 +11,7 @@ use opentelemetry_proto::tonic::collector::profiles::v1development::{
     ExportProfilesServiceRequest, ExportProfilesServiceResponse,
     profiles_service_server::{ProfilesService, ProfilesServiceServer},
 };
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpListener,
-};
+use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, async_trait};
 
@@ -96,48 +93,8 @@ async fn a_collector_gets_all_cycles_once() {
     let texts = &requests[0].dictionary.as_ref().unwrap().string_table;
     let digest = Sha256Digest::of(&guest::counts(100)).to_string();
     assert!(texts.contains(&digest), "{texts:?}");
-    let pushes = "antares_profile_pushes_total{receiver=\"otlp\",result=\"sent\"}";
+    let pushes = "antares_profile_pushes_total{result=\"sent\"}";
     assert_eq!(node.metric(pushes), Some(f64::from(u32::try_from(requests.len()).unwrap())));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn pyroscope_gets_what_pprof_reads() {
-    let (listener, url) = listen().await;
-    let node = pushing(&format!(
-        r#"
-        runner.sample_cycles = 10_000
-        profile_push.pyroscope_url = "{url}"
-        profile_push.pyroscope_tenants = true
-    "#
-    ))
-    .await;
-    let mut request = Request::new(inline(&guest::counts(100), v1::Tier::Native));
-    request.metadata_mut().insert("antares-tenant", "team-7".parse().unwrap());
-    node.run_client().execute(request).await.unwrap();
-
-    let (mut stream, _) = listener.accept().await.unwrap();
-    let mut got = Vec::new();
-    let mut part = vec![0; 1 << 16];
-    while !got.ends_with(b"--\r\n") {
-        let count = stream.read(&mut part).await.unwrap();
-        assert!(count > 0, "the request ends early");
-        got.extend(&part[..count]);
-    }
-    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-    let text = String::from_utf8_lossy(&got).into_owned();
-    let first = text.lines().next().unwrap();
-    let digest = Sha256Digest::of(&guest::counts(100));
-    let name = format!("name=antares.guest%7Bscript%3D{digest}%2Ctenant%3Dteam-7%7D&from=");
-    assert!(first.starts_with("POST /ingest?") && first.contains(&name), "{first}");
-    assert!(first.contains("&format=pprof HTTP/1.1"), "{first}");
-    assert!(text.contains("x-scope-orgid: team-7\r\n"), "{text}");
-    for name in ["profile", "sample_type_config"] {
-        assert!(text.contains(&format!("form-data; name=\"{name}\"")), "{text}");
-    }
-    let start = got.windows(4).position(|bytes| bytes == [0x1f, 0x8b, 8, 0]);
-    assert!(start.is_some(), "no compressed profile");
-    let sent = "antares_profile_pushes_total{receiver=\"pyroscope\",result=\"sent\"}";
-    wait_until("it counts as sent", || async { node.metric(sent) == Some(1.0) }).await;
 }
 
 /// A collector that accepts connections and never says a word.
@@ -155,21 +112,19 @@ async fn a_silent_collector_costs_profiles_and_nothing_else() {
         runner.sample_cycles = 10_000
         trace.endpoint = "{url}"
         profile_push.otlp = true
-        profile_push.pyroscope_url = "{url}"
     "#
     ))
     .await;
-    let failed = |receiver: &str| {
+    let failed = || {
         ["failed", "dropped"].map(|result| {
-            let name = format!("antares_profile_pushes_total{{receiver=\"{receiver}\",result=\"{result}\"}}");
-            node.metric(&name).unwrap()
+            node.metric(&format!("antares_profile_pushes_total{{result=\"{result}\"}}")).unwrap()
         })
     };
     let start = Instant::now();
     let mut slowest = Duration::ZERO;
     // Many scripts: more than a push with two seconds each could ever send.
     let mut scripts = 0_i8;
-    while ["otlp", "pyroscope"].iter().any(|receiver| failed(receiver).iter().any(|count| *count < 2.0)) {
+    while failed().iter().any(|count| *count < 2.0) {
         assert!(start.elapsed() < Duration::from_secs(60), "nothing fails or is dropped");
         let began = Instant::now();
         node.execute(inline(&guest::exits(scripts), v1::Tier::Interpreter)).await.unwrap();

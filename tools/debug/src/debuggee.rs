@@ -267,12 +267,6 @@ impl Debuggee {
         place.map(|(program, cycles)| self.replay.loaded().until(vm, program, cycles)).unwrap_or_default()
     }
 
-    /// Instructions of a VM from an address on, each with its address, as the VM executes them: two in one
-    /// where it takes them together. Ends where there is none.
-    pub fn instructions(&mut self, vm: u64, from: u64, most: usize) -> Vec<(u64, String)> {
-        self.replay.lanes.get_mut(&vm).map(|lane| lane.instructions(from, most)).unwrap_or_default()
-    }
-
     /// Version of the VMs.
     #[must_use]
     pub fn vm_version(&self) -> u32 {

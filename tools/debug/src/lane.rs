@@ -12,8 +12,7 @@ use ckb_vm::{
     Bytes, CoreMachine as _, DefaultMachineBuilder, Error, Memory as _, SupportMachine,
     ckb_vm_definitions::instructions::{Instruction, OP_ECALL},
     cost_model::estimate_cycles,
-    decoder::build_decoder,
-    instructions::{extract_opcode, instruction_length, tagged::TaggedInstruction},
+    instructions::extract_opcode,
     machine::asm::AsmCoreMachine,
     registers::{A0, A7},
     snapshot2::Snapshot2Context,
@@ -173,20 +172,6 @@ impl Lane {
             }
             Err(_) => 0,
         }
-    }
-
-    /// Instructions from an address on, as it executes them.
-    pub(crate) fn instructions(&mut self, from: u64, most: usize) -> Vec<(u64, String)> {
-        let mut decoder = build_decoder::<u64>(self.machine.isa(), self.machine.version());
-        let (mut at, mut found) = (from, Vec::new());
-        while found.len() < most
-            && let Ok(instruction) = decoder.decode(self.machine.memory_mut(), at)
-        {
-            let text = TaggedInstruction::try_from(instruction).map(|tagged| tagged.to_string());
-            found.push((at, text.unwrap_or_default()));
-            at = at.wrapping_add(u64::from(instruction_length(instruction)).max(2));
-        }
-        found
     }
 
     /// What undoes the next instruction, unless that is a system call or none.

@@ -5,7 +5,6 @@
 //! Debuggee::resume    goes on, or back, to where a Stop says why
 //! Debuggee::registers, memory, vms, cycles    what is there now
 //! gdb::serve          gdb's remote protocol over a Debuggee
-//! Look::answer        steps by line, and what a screen shows of a Debuggee
 //! ```
 //! ckb-script's scheduler runs the group once, in ckb-vm's `AsmMachine`, a little ahead of where somebody
 //! looks, and a recorder keeps what it did to each VM between that VM's own instructions. From that, and from
@@ -22,7 +21,6 @@ mod image;
 mod lane;
 mod limits;
 mod loaded;
-pub mod look;
 mod printed;
 mod record;
 mod replay;
@@ -34,5 +32,4 @@ mod undo;
 
 pub use debuggee::{Debuggee, LineSink, Registers, Resume, Stop, Target, VmFault};
 pub use error::DebugError;
-pub use look::Look;
 pub use stops::{Access, Caught, Stops, WatchRange};

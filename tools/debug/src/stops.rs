@@ -93,12 +93,6 @@ impl Stops {
         self.breakpoints.remove(&address)
     }
 
-    /// Whether it stops at this address.
-    #[must_use]
-    pub fn has_breakpoint(&self, address: u64) -> bool {
-        self.breakpoints.contains(&address)
-    }
-
     /// Stops once, before the first instruction behind so many cycles of all VMs.
     pub fn stop_at_cycles(&mut self, cycles: u64) {
         self.cycles = Some(cycles);
@@ -200,12 +194,6 @@ impl Stops {
         }
         let touch = touched(instruction, registers)?;
         self.watches.iter().find(|watch| watch.is_hit(&touch)).copied()
-    }
-
-    /// Watches nothing any more.
-    pub fn remove_watches(&mut self) {
-        self.watches.clear();
-        self.generation += 1;
     }
 
     /// What is watched for writes, which system calls may do too.

@@ -56,18 +56,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("antares-zeroed", &[]),
     // It serves what a debugger asks, whether in a process of its own or in the debugger's.
     ("antares-verifier", &["antares-hosted", "antares-transaction", "antares-zeroed"]),
-    (
-        "antares-debug",
-        &[
-            "antares-abi",
-            "antares-hosted",
-            "antares-profile",
-            "antares-profile-view",
-            "antares-transaction",
-            "antares-verifier",
-            "antares-vm",
-        ],
-    ),
+    ("antares-debug", &["antares-profile", "antares-transaction", "antares-verifier", "antares-vm"]),
     // Constants of the lifted program are words of its dictionary.
     (
         "antares-script-fuzz",

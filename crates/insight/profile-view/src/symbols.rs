@@ -102,23 +102,6 @@ impl Symbols {
         line.map(|line| line.file).unwrap_or_default()
     }
 
-    /// Where code of a line begins, by address. `file` may be the end of the file's path.
-    #[must_use]
-    pub fn addresses(&self, file: &str, line: u32) -> Vec<u64> {
-        let is_it = |path: &str| {
-            path.strip_suffix(file).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'))
-        };
-        let rows = self.rows().into_iter().filter(|row| row.line == line && is_it(&row.file));
-        let mut found: Vec<(u64, u64)> = Vec::new();
-        for row in rows {
-            match found.last_mut() {
-                Some(last) if last.1 == row.address => last.1 = row.end,
-                _ => found.push((row.address, row.end)),
-            }
-        }
-        found.into_iter().map(|(start, _)| start).collect()
-    }
-
     /// All lines that code was made of, by address.
     pub(crate) fn rows(&self) -> Vec<LineRow> {
         self.dwarf.as_ref().map(Dwarf::rows).unwrap_or_default()

@@ -7,8 +7,6 @@ mod lines;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::look::LookView;
-
 pub use groups::{GroupError, GroupReport, SCRIPT_ERRORS, VM_ERRORS, VerifyOutcome};
 pub use lines::{DEBUG_LINES_MAX, LeftOut, Lines};
 
@@ -48,8 +46,6 @@ pub enum HostedJob {
     Run(Box<HostedRun>),
     /// Serve a gdb a script group.
     Debug(Box<HostedDebug>),
-    /// Show a script group on a screen, as its keys ask for.
-    Look(Box<HostedDebug>),
     /// Tell what an instruction is.
     Decode(u32),
 }
@@ -146,8 +142,6 @@ pub enum HostedNews {
     Decoded(Vec<DecodedInstruction>),
     /// There is something that a gdb can look at.
     Ready,
-    /// What there is to see.
-    View(Box<LookView>),
     /// Words for the gdb.
     Words(Vec<u8>),
     /// The gdb has left, or saw the end. The last word.

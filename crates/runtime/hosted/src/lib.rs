@@ -4,7 +4,6 @@
 
 pub mod fuzz;
 pub mod job;
-pub mod look;
 
 use job::{HostAnswer, HostCall, HostedNews};
 

@@ -18,7 +18,6 @@ use std::{
 use antares_hosted::{
     Link,
     job::{HostAnswer, HostCall, HostedJob, HostedNews},
-    look::LookAsk,
 };
 use antares_sandbox::{Confinement, Fork, Policy, exit_now, fork, move_to};
 use rustix::{
@@ -192,14 +191,6 @@ impl Hosted {
         Ok(self.to.as_fd().try_clone_to_owned()?.into())
     }
 
-    /// The way to it for the keys of a screen.
-    ///
-    /// # Errors
-    /// There are no more descriptors.
-    pub fn keys(&self) -> io::Result<LookKeys> {
-        self.input().map(LookKeys)
-    }
-
     /// Its number, for whoever is to end it.
     #[must_use]
     pub fn id(&self) -> u32 {
@@ -228,20 +219,6 @@ impl Drop for Hosted {
                 while matches!(waitpid(Some(*child), WaitOptions::empty()), Err(Errno::INTR)) {}
             }
         }
-    }
-}
-
-/// The way to a hosted process for the keys of a screen.
-#[derive(Debug)]
-pub struct LookKeys(File);
-
-impl LookKeys {
-    /// Asks for something.
-    ///
-    /// # Errors
-    /// It has ended.
-    pub fn ask(&mut self, ask: &LookAsk) -> io::Result<()> {
-        self.0.write_all(&frame::encode(ask, FRAME_BYTES_MAX).map_err(to_io)?)
     }
 }
 
@@ -281,14 +258,6 @@ impl HostPipes {
         let mut pipes = self.lock();
         pipes.tell(&HostedNews::Call(call))?;
         frame::read(&mut *pipes.from, FRAME_BYTES_MAX).map_err(to_io)
-    }
-
-    /// Waits for what the keys of a screen ask for next.
-    ///
-    /// # Errors
-    /// The parent is gone.
-    pub fn hear_key(&self) -> io::Result<LookAsk> {
-        frame::read(&mut *self.lock().from, FRAME_BYTES_MAX).map_err(to_io)
     }
 
     /// Reads what somebody behind the parent says, at least one byte; none at the end.

@@ -62,7 +62,7 @@ pub use early::{EARLY_RUNS_MIN, EARLY_TRY_ONE_IN, LeftEarly, NativeEnd};
 pub use error::{PoolError, is_exhausted};
 pub use frame::{JOB_BYTES_MAX, REPORT_BYTES_MAX};
 pub use heap::give_large_blocks_back;
-pub use hosted::{HostPipes, Hosted, LookKeys, ParentLink, is_hosted, serve_hosted};
+pub use hosted::{HostPipes, Hosted, ParentLink, is_hosted, serve_hosted};
 pub use output::OUTPUT_BYTES_MAX;
 pub use pool::{BatchEnd, Compiled, Pool, WORKERS_MAX, batch_output_bytes, worker_path};
 pub use process_state::{ProcessKind, settle};

@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use antares_debug::{Debuggee, Look, Target, gdb};
+use antares_debug::{Debuggee, Target, gdb};
 use antares_hosted::job::{DebugEnd, HostedDebug, HostedNews};
 use antares_pool::HostPipes;
 use antares_transaction::{Mock, SharedData};
@@ -25,24 +25,6 @@ pub(crate) fn serve(job: HostedDebug, pipes: HostPipes) -> io::Result<()> {
         Err(error) => return pipes.tell(&HostedNews::Refused(error.to_string())),
     };
     pipes.tell(&HostedNews::Debugged(end))
-}
-
-/// Shows a screen what its keys ask for, until it is gone.
-pub(crate) fn show(job: HostedDebug, pipes: HostPipes) -> io::Result<()> {
-    let pipes = Arc::new(pipes);
-    let mut look = match debuggee(job, &pipes) {
-        Ok(debuggee) => Look::new(debuggee),
-        Err(why) => return pipes.tell(&HostedNews::Refused(why)),
-    };
-    pipes.tell(&HostedNews::Ready)?;
-    pipes.tell(&HostedNews::View(Box::new(look.view())))?;
-    loop {
-        let ask = pipes.hear_key()?;
-        match look.answer(&ask, &mut || pipes.is_heard().unwrap_or(true)) {
-            Ok(view) => pipes.tell(&HostedNews::View(Box::new(view)))?,
-            Err(error) => return pipes.tell(&HostedNews::Refused(error.to_string())),
-        }
-    }
 }
 
 fn debuggee(job: HostedDebug, pipes: &Arc<HostPipes>) -> Result<Debuggee, String> {

@@ -11,7 +11,6 @@ use crate::debug;
 pub(crate) fn work(job: HostedJob, pipes: HostPipes) -> io::Result<()> {
     match job {
         HostedJob::Debug(job) => debug::serve(*job, pipes),
-        HostedJob::Look(job) => debug::show(*job, pipes),
         job => {
             serve_job(job, Arc::new(ParentLink(pipes)));
             Ok(())

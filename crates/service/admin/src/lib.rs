@@ -1,10 +1,9 @@
 //! The calls of `AdminService`, what an operator does to the process, of whichever service it is; and what
-//! both services tell of themselves to callers and autoscalers.
+//! both services tell callers of themselves.
 #![forbid(unsafe_code)]
 
 mod capabilities;
 mod errors;
-mod scaler;
 mod usage;
 
 use std::sync::Arc;
@@ -15,10 +14,8 @@ use antares_serve::{CallContext, Fault, drain, is_operator, set_log_filter};
 use antares_trust::{KeyError, Trust, is_key_id};
 use tonic::{Request, Response, Status, async_trait};
 
-pub use antares_proto::keda::external_scaler_server::ExternalScalerServer;
 pub use capabilities::{COST_MODEL, quotas, versions};
 pub use errors::operation_error;
-pub use scaler::{SCALER, ScalerService, Work};
 pub use usage::{USAGE, UsageService};
 
 /// Full name of the service, for health checks.

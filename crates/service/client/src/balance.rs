@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     fn of(names: &[&str]) -> Balance {
-        let circuit = CircuitSettings { open: Duration::from_secs(60), outrun_max: 3 };
+        let circuit = CircuitSettings { open: Duration::from_secs(60), open_max: Duration::from_secs(60) };
         let server = |name: &&str| {
             let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
             Arc::new(Server::new((*name).to_owned(), (*name).to_owned(), channel, circuit))

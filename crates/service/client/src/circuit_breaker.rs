@@ -1,60 +1,76 @@
-//! The circuit breaker of a server: open while it is as good as gone. An open circuit refuses nothing, it
-//! puts the server behind all others.
+//! The circuit breaker of a server that could not be reached. An open circuit refuses nothing: it puts the
+//! server after all others.
 
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-/// When a circuit opens, and for how long.
+/// For how long a circuit opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CircuitSettings {
-    /// How long it stays open.
+    /// The first time. It doubles while the server has not answered since.
     pub open: Duration,
-    /// Calls in a row that another server answered first, from which on this one is as good as gone.
-    pub outrun_max: u32,
+    /// At most.
+    pub open_max: Duration,
 }
 
 /// The circuit of one server.
 #[derive(Debug)]
 pub struct CircuitBreaker {
     settings: CircuitSettings,
-    opened: Mutex<Option<Instant>>,
-    outrun: AtomicU32,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    until: Option<Instant>,
+    /// For how long it opened last; none after an answer.
+    last: Option<Duration>,
 }
 
 impl CircuitBreaker {
     /// A closed one.
     #[must_use]
     pub fn new(settings: CircuitSettings) -> Self {
-        Self { settings, opened: Mutex::default(), outrun: AtomicU32::new(0) }
+        Self { settings, state: Mutex::default() }
     }
 
-    /// The server could not be reached.
+    /// The server could not be reached. Calls that were in progress when it opened do not prolong it.
     pub fn open(&self) {
-        *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.open_at(Instant::now());
     }
 
     /// Whether the server comes last.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        let opened = *self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.is_some_and(|since| since.elapsed() < self.settings.open)
+        self.lock().is_open(Instant::now())
     }
 
     /// The server has answered. A circuit that is open stays so for its time.
     pub fn answered(&self) {
-        self.outrun.store(0, Relaxed);
+        let mut state = self.lock();
+        if !state.is_open(Instant::now()) {
+            state.last = None;
+        }
     }
 
-    /// Another server has answered before this one.
-    pub fn outrun(&self) {
-        if self.outrun.fetch_add(1, Relaxed) + 1 >= self.settings.outrun_max {
-            self.open();
+    fn open_at(&self, now: Instant) {
+        let mut state = self.lock();
+        if !state.is_open(now) {
+            let open = state.last.map_or(self.settings.open, |last| (last * 2).min(self.settings.open_max));
+            *state = State { until: Some(now + open), last: Some(open) };
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_open(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now < until)
     }
 }
 
@@ -62,33 +78,30 @@ impl CircuitBreaker {
 mod tests {
     use super::*;
 
-    const SETTINGS: CircuitSettings = CircuitSettings { open: Duration::from_millis(50), outrun_max: 3 };
+    const SECOND: Duration = Duration::from_secs(1);
+    const SETTINGS: CircuitSettings = CircuitSettings { open: SECOND, open_max: Duration::from_secs(5) };
 
     #[test]
-    fn it_is_open_for_a_while() {
-        let circuit = CircuitBreaker::new(SETTINGS);
+    fn an_answer_does_not_close_it() {
+        let circuit = CircuitBreaker::new(CircuitSettings { open: 60 * SECOND, open_max: 60 * SECOND });
         assert!(!circuit.is_open());
         circuit.open();
         circuit.answered();
         assert!(circuit.is_open(), "one answer of a server that others could not reach says little");
-        let opened = Instant::now();
-        while circuit.is_open() {
-            assert!(opened.elapsed() < Duration::from_secs(10));
-            std::thread::yield_now();
-        }
-        assert!(opened.elapsed() > SETTINGS.open / 2, "{:?}", opened.elapsed());
     }
 
     #[test]
-    fn others_that_outrun_it_again_and_again_open_it() {
-        let circuit = CircuitBreaker::new(CircuitSettings { open: Duration::from_secs(60), ..SETTINGS });
-        for outrun in 1..=2 * SETTINGS.outrun_max {
-            // An answer makes up for all before.
-            if outrun == SETTINGS.outrun_max {
-                circuit.answered();
-            }
-            circuit.outrun();
-            assert_eq!(circuit.is_open(), outrun >= 2 * SETTINGS.outrun_max - 1, "{outrun}");
+    fn it_opens_for_longer_each_time_until_the_server_answers() {
+        let circuit = CircuitBreaker::new(SETTINGS);
+        let mut now = Instant::now().checked_sub(60 * SECOND).unwrap();
+        for seconds in [1, 2, 4, 5, 5] {
+            circuit.open_at(now);
+            circuit.open_at(now + SECOND / 2);
+            now += seconds * SECOND;
+            assert!(circuit.lock().is_open(now - SECOND / 4) && !circuit.lock().is_open(now), "{seconds}");
         }
+        circuit.answered();
+        circuit.open_at(now);
+        assert!(!circuit.lock().is_open(now + SECOND));
     }
 }

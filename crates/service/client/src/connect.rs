@@ -27,8 +27,7 @@ const RESOLVE: ResolveSettings = ResolveSettings {
     circuit: CircuitSettings {
         // Every server can answer every call, so nothing is lost where one that came back waits for its turn.
         open: Duration::from_secs(5),
-        // Nothing is asked of two servers at once.
-        outrun_max: u32::MAX,
+        open_max: Duration::from_secs(5),
     },
 };
 
@@ -39,8 +38,8 @@ pub struct Connector {
     pub tls: Option<TlsClient>,
     /// Longest wait for a connection.
     pub time_max: Duration,
-    /// One with calls on it that is silent for so long is asked whether it still is one. None where its calls
-    /// have deadlines that notice as much.
+    /// A connection with calls on it that is silent for so long is pinged, and closed after as long without
+    /// an answer. None where its calls have deadlines that notice as much.
     pub keepalive: Option<Duration>,
 }
 
@@ -54,7 +53,7 @@ impl Connector {
     fn shape(&self, endpoint: Endpoint) -> Endpoint {
         let endpoint = endpoint.connect_timeout(self.time_max).tcp_nodelay(true);
         match self.keepalive {
-            Some(keepalive) => endpoint.http2_keep_alive_interval(keepalive),
+            Some(keepalive) => endpoint.http2_keep_alive_interval(keepalive).keep_alive_timeout(keepalive),
             None => endpoint,
         }
     }

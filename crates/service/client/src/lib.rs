@@ -20,7 +20,7 @@
 //! answer.
 //!
 //! The runner, as a client of compilers, and the command line are made of the same parts, with settings of
-//! their own: [`balance`], [`circuit_breaker`], [`hedge`], [`retry`], [`resolve`], [`credentials`].
+//! their own: [`balance`], [`circuit_breaker`], [`retry`], [`resolve`], [`credentials`].
 //!
 //! Generated messages are in [`v1`]; `proto/antares/v1` documents them.
 #![forbid(unsafe_code)]
@@ -35,7 +35,6 @@ mod config;
 mod connect;
 pub mod credentials;
 mod error;
-pub mod hedge;
 mod kinds;
 mod naming;
 pub mod resolve;

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     fn resolver(urls: &[&str]) -> Resolver {
-        let circuit = CircuitSettings { open: Duration::from_secs(1), outrun_max: 1 };
+        let circuit = CircuitSettings { open: Duration::from_secs(1), open_max: Duration::from_secs(1) };
         let urls = urls.iter().map(|url| Url::parse(url).unwrap()).collect();
         Resolver::new(urls, ResolveSettings { addresses_max: 8, circuit }, Connector::default())
     }

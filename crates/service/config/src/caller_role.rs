@@ -15,14 +15,11 @@ pub enum CallerRole {
     Profile,
     /// Administer the services.
     Admin,
-    /// Read how much work there is, of all tenants together: autoscalers.
-    Scale,
 }
 
 impl CallerRole {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Upload, Self::Compile, Self::Execute, Self::Profile, Self::Admin, Self::Scale];
+    pub const ALL: [Self; 5] = [Self::Upload, Self::Compile, Self::Execute, Self::Profile, Self::Admin];
 
     /// As the configuration has it.
     #[must_use]
@@ -33,7 +30,6 @@ impl CallerRole {
             Self::Execute => "execute",
             Self::Profile => "profile",
             Self::Admin => "admin",
-            Self::Scale => "scale",
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a configuration means: checked whole, and every mistake told at once with its key.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use antares_abi::LIBRARY_BYTES_MAX;
 
@@ -65,8 +65,6 @@ pub struct Config {
     pub shared: Option<SharedTier>,
     /// Who signs native code, and whose is taken.
     pub signing: Signing,
-    /// Folder of the keys that sign verdicts of transactions, if any do.
-    pub verdict_keys: Option<PathBuf>,
     /// The node that cells of bare transactions come from, if there is one.
     pub node: Option<NodeSection>,
     /// The compiler service.
@@ -106,7 +104,6 @@ impl ConfigFile {
         self.sandbox.check_layers(layers, checker);
         let sandbox = self.sandbox.check(checker);
         let admin = self.admin.check(is_asked, checker);
-        let verdict_keys = self.verdict.check(&signing, checker);
         let tenancy = self.quotas.check(&self.tenants, is_asked, checker);
         let web_address = listen.web.iter().map(|web| ("web.address", web.address));
         for (key, address) in [("listen.address", listen.address)].into_iter().chain(web_address) {
@@ -134,7 +131,6 @@ impl ConfigFile {
             cache,
             shared,
             signing,
-            verdict_keys,
             node,
             compiler,
             runner,

@@ -23,7 +23,7 @@ pub fn open_max(max: u64) -> u64 {
 section! {
 /// The gRPC listener.
 "listen": RawListen => Listen(
-    /// By which names pages for people may be asked for, in lower case.
+    /// By which names pages may be requested, in lower case.
     page_hosts: Arc<[String]>,
     /// The listener for gRPC-web and JSON, if there is one.
     web: Option<Web>,

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use crate::{check::Checker, section::section};
 
 section! {
-/// The HTTP listener of `/metrics`, `/healthz` and pages for people.
+/// The HTTP listener of `/metrics`, `/healthz` and profiles.
 "metrics": RawMetrics {
     /// Address and port for HTTP; port 0 takes a free one; empty switches it off.
     address: text = "127.0.0.1:9464".to_owned();
@@ -30,7 +30,7 @@ impl RawMetrics {
         Some(address)
     }
 
-    /// By which names pages for people may be asked for, in lower case.
+    /// By which names pages may be requested, in lower case.
     pub(crate) fn page_hosts(&self, checker: &mut Checker) -> Arc<[String]> {
         let is_name = |name: &String| {
             let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);

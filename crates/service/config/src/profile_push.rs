@@ -9,10 +9,6 @@ section! {
 "profile_push": RawProfilePush {
     /// Whether profiles go to `trace.endpoint`, as OTLP profiles (v1development).
     otlp: flag;
-    /// Pyroscope, or what takes its `/ingest`, such as `http://localhost:4040`; empty sends nothing there.
-    pyroscope_url: text;
-    /// Whether Pyroscope is told the tenant of each profile, as `X-Scope-OrgID`.
-    pyroscope_tenants: flag;
 }
 }
 
@@ -25,12 +21,8 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// Where profiles are sent, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfilePush {
-    /// A receiver of OTLP over gRPC, if it gets them.
-    pub otlp_endpoint: Option<String>,
-    /// Base URL of Pyroscope, if it gets them.
-    pub pyroscope_url: Option<String>,
-    /// Whether Pyroscope is told the tenant in a header.
-    pub pyroscope_tenants: bool,
+    /// A receiver of OTLP over gRPC.
+    pub endpoint: String,
     /// Time between pushes.
     pub interval: Duration,
     /// Time for one profile.
@@ -45,23 +37,13 @@ impl RawProfilePush {
         sample_cycles: u64,
         checker: &mut Checker,
     ) -> Option<ProfilePush> {
-        let push = ProfilePush {
-            otlp_endpoint: self.otlp.then(|| trace.endpoint.clone()),
-            pyroscope_url: (!self.pyroscope_url.is_empty()).then(|| self.pyroscope_url.clone()),
-            pyroscope_tenants: self.pyroscope_tenants,
-            interval: INTERVAL,
-            timeout: TIMEOUT,
-        };
-        if push.otlp_endpoint.as_ref().is_some_and(String::is_empty) {
+        let push = ProfilePush { endpoint: trace.endpoint.clone(), interval: INTERVAL, timeout: TIMEOUT };
+        if self.otlp && push.endpoint.is_empty() {
             checker.note("profile_push.otlp", "needs trace.endpoint");
         }
-        if let Some(url) = &push.pyroscope_url {
-            checker.url("profile_push.pyroscope_url", url);
-        }
-        let is_on = push.otlp_endpoint.is_some() || push.pyroscope_url.is_some();
-        if is_on && sample_cycles == 0 {
+        if self.otlp && sample_cycles == 0 {
             checker.note("profile_push", "makes no sense where runner.sample_cycles is 0");
         }
-        is_on.then_some(push)
+        self.otlp.then_some(push)
     }
 }

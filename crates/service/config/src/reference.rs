@@ -21,7 +21,7 @@ use crate::{
     sandbox::RawSandbox,
     section::KeyText,
     shared_tier::RawShared,
-    signing::{RawSigning, RawVerdict},
+    signing::RawSigning,
     tls::RawTls,
     trace::RawTrace,
     usage::RawUsage,
@@ -73,7 +73,6 @@ fn sections() -> Vec<SectionText> {
         "[cache]": RawCache,
         "[shared]": RawShared,
         "[signing]": RawSigning,
-        "[verdict]": RawVerdict,
         "[node]": RawNode,
         "[compiler]": RawCompiler,
         "[runner]": RawRunner,
@@ -96,7 +95,7 @@ This page is made from the code, by a test of `crates/service/config`.
 ";
 
 /// Where it is told how to use a section.
-const GUIDES: [(&str, &str); 19] = [
+const GUIDES: [(&str, &str); 18] = [
     ("[listen]", "[admission](../operations.md#admission)"),
     ("[web]", "[JSON and browsers](../calling.md#json-and-browsers)"),
     ("[tls]", "[encryption](../operations.md#encryption)"),
@@ -116,7 +115,6 @@ const GUIDES: [(&str, &str); 19] = [
     ("[cache]", "[the cache](../operations.md#the-cache)"),
     ("[shared]", "[a shared tier](../operations.md#a-shared-tier)"),
     ("[signing]", "[signed native code](../operations.md#signed-native-code)"),
-    ("[verdict]", "[keys for verdicts](../operations.md#keys-for-verdicts)"),
     ("[node]", "[a node](../operations.md#a-node)"),
     ("[compiler]", "[long compiles](../operations.md#long-compiles)"),
 ];

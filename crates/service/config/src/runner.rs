@@ -38,9 +38,6 @@ section! {
     compiler_key: file;
     /// File with a bearer token that the compiler service is shown; empty for none.
     compiler_token_file: file;
-    /// Of a hundred calls for scripts and native code, so many may be made by the next compiler too, when the
-    /// first one takes longer than 95 of a hundred did; 0 for none.
-    compiler_hedge_percent: at_most(100) = 10;
     /// Highest cycle limit.
     max_cycles_max: positive = 1_000_000_000_000;
     /// Wall time of a run: default and cap.

@@ -1,11 +1,11 @@
-//! Sections `[signing]` and `[verdict]`.
+//! Section `[signing]`.
 
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use crate::{check::Checker, section::section};
+use crate::section::section;
 
 section! {
 /// Who signs native code, and whose is taken.
@@ -16,15 +16,6 @@ section! {
     /// List of keys (`trusted.json` of that folder) whose native code a runner by itself takes; empty to take
     /// all that its compiler sends.
     trusted: file;
-}
-}
-
-section! {
-/// Who signs verdicts of transactions.
-"verdict": RawVerdict {
-    /// Folder with the keys that sign verdicts of transactions, made with a first key if it is not there;
-    /// empty signs none. It must be another one than that of `signing.keys`.
-    keys: file;
 }
 }
 
@@ -57,17 +48,6 @@ impl RawSigning {
             trusted: (!self.trusted.is_empty()).then(|| PathBuf::from(&self.trusted)),
             valid: VALID,
         }
-    }
-}
-
-impl RawVerdict {
-    /// Folder of the keys that sign verdicts, if any do.
-    pub(crate) fn check(&self, signing: &Signing, checker: &mut Checker) -> Option<PathBuf> {
-        let folder = (!self.keys.is_empty()).then(|| PathBuf::from(&self.keys))?;
-        if folder == signing.keys {
-            checker.note("verdict.keys", "is the folder of the keys that sign native code");
-        }
-        Some(folder)
     }
 }
 

@@ -50,8 +50,6 @@ fn every_mistake_is_named() {
         [trace]
         endpoint = "collector:4317"
         sample_ratio = 1.5
-        [profile_push]
-        pyroscope_url = "pyroscope"
         [sandbox]
         allow_degraded = ["landlock", "moat"]
         [compiler]
@@ -67,7 +65,6 @@ fn every_mistake_is_named() {
         "log.format",
         "trace.sample_ratio",
         "trace.endpoint",
-        "profile_push.pyroscope_url",
         "sandbox.allow_degraded",
         "compiler.wall_ms_max",
         "compiler.script_bytes_max",

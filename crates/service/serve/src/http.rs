@@ -1,4 +1,4 @@
-//! `/`, `/metrics`, `/healthz` and `/livez` over plain HTTP, on an address of their own: probes must not wait
+//! `/metrics`, `/healthz` and `/livez` over plain HTTP, on an address of their own: probes must not wait
 //! behind calls, nor behind connections that say nothing.
 
 use std::{
@@ -16,9 +16,9 @@ use axum::{
     extract::State,
     http::{
         HeaderMap, StatusCode,
-        header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE},
+        header::{ACCEPT, CONTENT_TYPE},
     },
-    response::{Html, IntoResponse, Response},
+    response::{IntoResponse, Response},
     routing::get,
 };
 
@@ -33,7 +33,6 @@ use crate::{
     listener::{Connection, accept},
     metrics::Metrics,
     openmetrics,
-    status_page::StatusPage,
 };
 
 /// Connections at once.
@@ -48,13 +47,9 @@ const IDLE_MAX: Duration = Duration::from_secs(30);
 /// Media type of the text format.
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The page loads nothing and runs nothing, whatever stands in it.
-const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
 /// The routes.
-pub(crate) fn router(metrics: Metrics, health: Health, status: StatusPage) -> Router {
+pub(crate) fn router(metrics: Metrics, health: Health) -> Router {
     Router::new()
-        .route("/", get(page).with_state(status))
         .route("/metrics", get(scrape).with_state(metrics))
         .route("/healthz", get(healthz).with_state(health.clone()))
         .route("/livez", get(livez).with_state(health))
@@ -163,14 +158,6 @@ fn wants_open_metrics(headers: &HeaderMap) -> bool {
         parts.next().is_some_and(|name| name.eq_ignore_ascii_case("application/openmetrics-text"))
             && !parts.any(|part| matches!(part, "q=0" | "q=0.0" | "version=0.0.1"))
     })
-}
-
-async fn page(State(status): State<StatusPage>) -> Response {
-    match tokio::task::spawn_blocking(move || status.html()).await {
-        Ok(html) => ([(CONTENT_SECURITY_POLICY, PAGE_POLICY)], Html(html)).into_response(),
-        // It panicked; the hook has told where.
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
 }
 
 async fn healthz(State(health): State<Health>) -> Response {

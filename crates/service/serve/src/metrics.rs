@@ -12,10 +12,7 @@ use prometheus::{
     Registry, TextEncoder, core::Collector, process_collector::ProcessCollector, proto::MetricFamily,
 };
 
-use crate::{
-    numbers::Numbers,
-    openmetrics::{self, Exemplars, TracedHistograms},
-};
+use crate::openmetrics::{self, Exemplars, TracedHistograms};
 
 /// Seconds of a gRPC call, as the semantic conventions have them, with steps below for calls on one machine
 /// and above for the longest runs.
@@ -145,11 +142,6 @@ impl Metrics {
     pub fn open_metrics(&self) -> String {
         let families = self.gather();
         openmetrics::text(&families, &lock(&self.exemplars))
-    }
-
-    /// The same, as numbers to ask for.
-    pub(crate) fn numbers(&self) -> Numbers {
-        Numbers::new(self.gather())
     }
 
     fn gather(&self) -> Vec<MetricFamily> {

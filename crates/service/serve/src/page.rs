@@ -50,11 +50,6 @@ impl Page {
         Self { path, answer: Arc::new(move |query| Box::pin(answer(query))) }
     }
 
-    /// Where it is.
-    pub(crate) fn path(&self) -> &'static str {
-        self.path
-    }
-
     /// Adds the page to `router`.
     pub(crate) fn add_to(self, router: Router) -> Router {
         let Self { path, answer } = self;
@@ -65,32 +60,6 @@ impl Page {
 impl fmt::Debug for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Page").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
-/// A table that a service adds to the status page.
-#[derive(Clone)]
-pub struct StatusTable {
-    pub(crate) title: &'static str,
-    /// Of its columns.
-    pub(crate) names: &'static [&'static str],
-    pub(crate) rows: Arc<dyn Fn() -> Vec<Vec<String>> + Send + Sync>,
-}
-
-impl StatusTable {
-    /// A table of the columns `names`. `rows` is asked whenever somebody looks, and may block for a moment.
-    pub fn new(
-        title: &'static str,
-        names: &'static [&'static str],
-        rows: impl Fn() -> Vec<Vec<String>> + Send + Sync + 'static,
-    ) -> Self {
-        Self { title, names, rows: Arc::new(rows) }
-    }
-}
-
-impl fmt::Debug for StatusTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StatusTable").field("title", &self.title).finish_non_exhaustive()
     }
 }
 

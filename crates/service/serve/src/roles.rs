@@ -40,9 +40,6 @@ pub fn need(method: &str) -> Need {
         ("antares.v1.CompilerService" | "antares.v1.RunnerService", "GetCapabilities")
         // Everybody may ask for its own.
         | ("antares.v1.UsageService", "ListUsage") => Need::Known,
-        ("externalscaler.ExternalScaler", "IsActive" | "StreamIsActive" | "GetMetricSpec" | "GetMetrics") => {
-            Need::Role(CallerRole::Scale)
-        }
         (
             "antares.v1.RunnerService",
             "Execute" | "ExecuteBatch" | "ExecuteSession" | "VerifyTransaction" | "VerifyBatch"

@@ -34,9 +34,8 @@ use crate::{
     listener::bind,
     log_writer,
     metrics::Metrics,
-    page::{Page, StatusTable},
+    page::Page,
     page_hosts::PageHosts,
-    status_page::StatusPage,
     tls::TlsError,
     transport::{self, LINGER, Protocol, Way},
     usage::Usage,
@@ -57,8 +56,6 @@ pub struct App {
     pub descriptors: &'static [u8],
     /// Pages beside `/metrics`.
     pub pages: Vec<Page>,
-    /// Tables of the status page.
-    pub tables: Vec<StatusTable>,
 }
 
 /// Who may call, and what is kept of it.
@@ -151,7 +148,6 @@ pub struct Server {
     web_address: Option<SocketAddr>,
     metrics_address: Option<SocketAddr>,
     pages: Vec<Page>,
-    status: StatusPage,
 }
 
 impl Server {
@@ -213,8 +209,6 @@ impl Server {
         };
         let metrics_address = http.as_ref().map(|(_, address)| *address);
         let http = http.map(|(listener, _)| listener);
-        let status = StatusPage::new(metrics.clone(), health.clone(), &app.pages, app.tables);
-        status.watch();
         let (listen, pages) = (listen.clone(), app.pages);
         Ok(Self {
             listen,
@@ -231,7 +225,6 @@ impl Server {
             web_address,
             metrics_address,
             pages,
-            status,
         })
     }
 
@@ -296,7 +289,7 @@ impl Server {
             tokio::spawn(transport::serve(way, listen.clone(), connections("grpc"), service, closing));
         let mut http = self.http.map(|listener| {
             let listener = HttpListener::new(listener, &self.metrics);
-            let router = http::router(self.metrics.clone(), self.health.clone(), self.status);
+            let router = http::router(self.metrics.clone(), self.health.clone());
             let router = self.pages.iter().cloned().fold(router, |router, page| page.add_to(router));
             let hosts = PageHosts::new(listen.page_hosts.clone());
             let pass = middleware::from_fn(move |request, next| hosts.clone().pass(request, next));

@@ -26,13 +26,12 @@ use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::{
     EnvFilter, Layer,
-    filter::{FilterExt as _, LevelFilter, filter_fn},
+    filter::{FilterExt as _, filter_fn},
     layer::SubscriberExt,
     util::SubscriberInitExt,
 };
 
 use crate::{
-    last_errors::LastErrors,
     limits::{LOG_LINES_PER_SECOND, SPAN_EXPORT_TIME_MAX, SPANS_WAITING_MAX},
     log_rate::LogRate,
     log_writer::{self, LogWriter},
@@ -106,7 +105,7 @@ impl Telemetry {
                 }))
         });
         let (layer, handle) = log_layer(&config.log)?;
-        tracing_subscriber::registry().with(exported).with(last_errors_layer()).with(layer).try_init()?;
+        tracing_subscriber::registry().with(exported).with(layer).try_init()?;
         // The one subscriber of the process was just set.
         let _ = FILTER.set(Mutex::new((config.log.filter.clone(), handle)));
         if let Some(provider) = &provider {
@@ -143,15 +142,6 @@ pub fn set_log_filter(filter: &str) -> Result<String, String> {
     let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
     (current.1)(new).map_err(|error| error.to_string())?;
     Ok(std::mem::replace(&mut current.0, filter.to_owned()))
-}
-
-/// Without its filter each line and span of any level, of every library, would be made for it: a tenth of
-/// what a short call takes.
-fn last_errors_layer<S>() -> impl Layer<S>
-where
-    S: tracing::Subscriber + for<'span> tracing_subscriber::registry::LookupSpan<'span>,
-{
-    LastErrors.with_filter(LevelFilter::WARN)
 }
 
 fn log_layer<S>(log: &Log) -> Result<(BoxedLayer<S>, Change), TelemetryError>
@@ -313,7 +303,7 @@ mod tests {
     fn what_nobody_reads_is_not_made() {
         let log = Log { json: true, filter: "info".to_owned() };
         let (layer, _) = log_layer(&log).unwrap();
-        let subscriber = tracing_subscriber::registry().with(last_errors_layer()).with(layer);
+        let subscriber = tracing_subscriber::registry().with(layer);
         tracing::subscriber::with_default(subscriber, || {
             // As the library of HTTP/2 has them for each frame, and as our own steps are.
             assert!(!tracing::span_enabled!(target: "h2::proto", tracing::Level::TRACE, "frame"));

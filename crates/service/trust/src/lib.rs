@@ -1,5 +1,4 @@
-//! Which native code may run: signed manifests, the keys that are trusted, and what was revoked. Verdicts of
-//! transactions are signed in the same way, with keys of their own.
+//! Which native code may run: signed manifests, the keys that are trusted, and what was revoked.
 //!
 //! Whoever compiles signs a [`Manifest`] with a key of its [`Keyring`]; whoever runs verifies it against a
 //! keyring with the public halves, before a byte is mapped executable.
@@ -8,9 +7,7 @@
 mod keyring;
 mod manifest;
 mod trust;
-mod verdict;
 
 pub use keyring::{KeyError, Keyring, LIST, PublicKey, is_key_id};
 pub use manifest::{Facts, Manifest, Refusal};
 pub use trust::Trust;
-pub use verdict::{StatedGroup, StatementRefusal, VerdictStatement};

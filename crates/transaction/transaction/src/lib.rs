@@ -7,7 +7,6 @@
 //! Mock::document         the same, as workers read it           -> bytes
 //! groups                 the scripts that run, and their cells  -> [Group]
 //! programs               the cells that are worth compiling      -> [ProgramCandidate]
-//! facts                  which transaction it is, with what     -> TransactionFacts
 //! ```
 //! Nothing here runs a script or links a VM: this is what a service or the command line may know of a
 //! transaction.
@@ -18,7 +17,6 @@ mod check;
 mod document;
 mod environment;
 mod error;
-mod facts;
 mod groups;
 pub mod limits;
 mod lookup;
@@ -32,7 +30,6 @@ pub use changed::{FieldName, FieldNameError};
 pub use document::{Share, is_same_memory};
 pub use environment::Environment;
 pub use error::{CellLocation, MockError, Problem};
-pub use facts::{TransactionFacts, facts};
 pub use groups::{Group, groups};
 pub use mock::{
     CellData, CellFields, DepFields, Fields, Mock, SharedData, copied_bytes, data_hash, hashed_bytes,

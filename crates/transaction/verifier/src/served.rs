@@ -33,9 +33,7 @@ pub fn serve_job(job: HostedJob, link: Arc<dyn Link>) {
             let parent = Arc::new(Parent { link: link.clone(), has_input, may_dump });
             self::run(*run, parent).unwrap_or_else(HostedNews::Refused)
         }
-        HostedJob::Debug(_) | HostedJob::Look(_) => {
-            HostedNews::Refused("there is no debugger in this program".to_owned())
-        }
+        HostedJob::Debug(_) => HostedNews::Refused("there is no debugger in this program".to_owned()),
     };
     link.tell(last);
 }

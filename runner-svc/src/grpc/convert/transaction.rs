@@ -11,7 +11,6 @@ use antares_proto::v1::{
 };
 use antares_serve::{Account, Fault};
 use antares_transaction::Environment;
-use bytes::Bytes;
 use tonic::Status;
 
 use super::{Violations, artifact_use, diagnosis, fallback_name, microseconds, recheck, run_limits, tier};
@@ -27,7 +26,6 @@ use crate::{
         order::VerifyOrder,
         parts::{CellPart, DataPart, DepPart, Parts, Source},
         programs::ProgramUse,
-        signed::SignedStatement,
     },
 };
 
@@ -64,7 +62,6 @@ pub(crate) fn verify_order(
         run_time: Duration::from_millis(run.deadline_ms),
         sample_salt: request.sample_salt,
         recheck: request.recheck,
-        sign: request.sign,
         diagnosis: request.diagnosis.then(|| Budget::new(1)),
     })
 }
@@ -202,12 +199,6 @@ pub(crate) fn verified(
     response
 }
 
-/// The signed form of a verdict.
-pub(crate) fn signed_verdict(signed: SignedStatement) -> v1::SignedVerdict {
-    let SignedStatement { key_id, statement, signature } = signed;
-    v1::SignedVerdict { key_id, statement: statement.into(), signature: Bytes::copy_from_slice(&signature) }
-}
-
 /// What came of a transaction of a batch or a session.
 pub(crate) fn shared_result(
     id: u64,
@@ -283,6 +274,7 @@ fn hex(bytes: &[u8; 32]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use tonic_types::StatusExt;
 
     use super::*;

@@ -1,18 +1,32 @@
 //! OTLP profiles (v1development) over gRPC.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use antares_profile_view::otlp_request;
 use opentelemetry_proto::tonic::collector::profiles::v1development::{
     ExportProfilesServiceRequest, profiles_service_client::ProfilesServiceClient,
 };
 use tonic::transport::{Channel, Endpoint, Error};
 
-use crate::{
-    grpc::profile_service::Named,
-    profiles::push::window::{PushError, Window, since_epoch},
-};
+use crate::grpc::profile_service::Named;
 
-/// What is sent.
-pub(crate) type Request = ExportProfilesServiceRequest;
+/// Why a receiver did not take a profile.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PushError {
+    #[error("the receiver did not answer within {0:?}")]
+    Timeout(Duration),
+    #[error("the receiver answered {0}")]
+    Refused(String),
+    #[error("the profile cannot be written")]
+    Unwritten,
+}
+
+/// The time that a profile is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub(crate) start: SystemTime,
+    pub(crate) end: SystemTime,
+}
 
 /// A receiver of OTLP. Connects when it is needed, and again after it was lost.
 pub(crate) struct Otlp {
@@ -30,7 +44,7 @@ impl Otlp {
     }
 
     /// What to send of `named`: receivers refuse profiles without a time.
-    pub(crate) fn request(&self, named: &Named, window: Window) -> Request {
+    pub(crate) fn request(&self, named: &Named, window: Window) -> ExportProfilesServiceRequest {
         let mut request = otlp_request(&named.view(), &named.labels);
         let start = since_epoch(window.start);
         let took = since_epoch(window.end).saturating_sub(start);
@@ -43,7 +57,7 @@ impl Otlp {
         request
     }
 
-    pub(crate) async fn send(&self, request: Request) -> Result<(), PushError> {
+    pub(crate) async fn send(&self, request: ExportProfilesServiceRequest) -> Result<(), PushError> {
         let answer = self.client.clone().export(request).await;
         let answer = answer.map_err(|status| PushError::Refused(status.to_string()))?;
         match answer.into_inner().partial_success {
@@ -51,4 +65,9 @@ impl Otlp {
             _ => Ok(()),
         }
     }
+}
+
+/// Time since 1970; zero before that.
+fn since_epoch(time: SystemTime) -> Duration {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -21,7 +21,7 @@ use crate::{
 /// How long a caller that found the server full should wait.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Health checks, reflection and autoscalers' calls in progress at once; a watch is one for as long as it
+/// Health checks and reflection in progress at once; a watch is one for as long as it
 /// lasts.
 const EXEMPT_CALLS_MAX: u64 = 1024;
 

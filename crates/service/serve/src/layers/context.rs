@@ -27,7 +27,7 @@ const OTHER: &str = "_OTHER";
 
 /// Services that must answer when nothing else does, autoscalers among their callers: they have places of
 /// their own, and no traces.
-const EXEMPT: [&str; 3] = ["grpc.health.v1.Health/", "grpc.reflection.", "externalscaler.ExternalScaler/"];
+const EXEMPT: [&str; 2] = ["grpc.health.v1.Health/", "grpc.reflection."];
 
 /// What is known of a call. An extension of every request; one that no server took knows nothing.
 #[derive(Clone, Debug)]

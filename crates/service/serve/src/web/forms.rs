@@ -13,7 +13,7 @@ use serde_path_to_error::{Deserializer, Track};
 
 use crate::status::{Fault, code_in, http_status};
 
-/// Services that are offered over HTTP: not what operators and autoscalers have.
+/// Services that are offered over HTTP: not what operators have.
 const OFFERED: [&str; 5] = [
     "antares.v1.CompilerService",
     "antares.v1.OperationService",
