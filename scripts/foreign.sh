@@ -68,7 +68,7 @@ build() {
     local triple=$1 command=build
     [[ $triple != *-apple-* ]] || command=zigbuild
     PATH="${zig:+$zig/bin:}$PATH" CARGO_TARGET_DIR=$target/foreign \
-        cargo $command --release --target "$triple" --package antares-portable
+        cargo $command --release --target "$triple" --package antares-debugger --bin ckb-debugger-portable --no-default-features
 }
 
 # Debian's wine64 is on no PATH without the package wine, which wants 32 bits too.
@@ -111,7 +111,7 @@ check() {
         return
     fi
     build "$triple"
-    program=$target/foreign/$triple/release/antares-portable
+    program=$target/foreign/$triple/release/ckb-debugger-portable
     for ending in .wasm .exe; do
         [ ! -e "$program$ending" ] || program=$program$ending
     done
@@ -125,10 +125,10 @@ check() {
         start_wine
         # What Windows has in its paths is tested there.
         CARGO_TARGET_DIR=$target/foreign CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=$wine \
-            cargo test --package antares-debugger --lib --target "$triple"
+            cargo test --package antares-debugger --no-default-features --lib --target "$triple"
         ;;
     esac
-    ANTARES_FOREIGN="$(runner "$system") $program" cargo test --package antares-portable --test goldens
+    ANTARES_FOREIGN="$(runner "$system") $program" cargo test --package antares-debugger --test portable
     say "$triple: says what the published program says"
     case $system in
     windows) end_wine && trap - EXIT ;;

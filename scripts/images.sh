@@ -9,7 +9,7 @@ out=${CARGO_TARGET_DIR:-target}/images
 ANTARES_REVISION="$(git rev-parse HEAD)"
 export ANTARES_REVISION
 cargo build --profile dist --locked --package antares-cli --package antares-compiler-svc --package antares-runner-svc \
-    --package antares-compile-worker --package antares-run-worker --package antares-fuzz-worker
+    --package antares-compile-worker --package antares-run-worker
 rm -rf "$out"
 python3 deploy/images/build.py "${CARGO_TARGET_DIR:-target}/dist" "$out"
 echo "images: the layout is $out/layout; skopeo copy oci:$out/layout:runner docker://REGISTRY/antares/runner:TAG"

@@ -25,6 +25,7 @@ key=${2:-}
 out=${CARGO_TARGET_DIR:-target}/release-$version
 clean
 scripts/images.sh
+cargo build --profile dist --locked --package antares-debugger --package antares-fuzz --package antares-optimise
 rm -rf "$out" "$out.again"
 for folder in "$out" "$out.again"; do
     python3 deploy/images/release.py make "$version" "${CARGO_TARGET_DIR:-target}/dist" "$folder"

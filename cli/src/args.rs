@@ -11,23 +11,28 @@ use clap::{
 
 #[cfg(feature = "server")]
 pub(crate) use crate::args::code::server_of;
-pub(crate) use crate::args::{
+pub use crate::args::{
     cell::CellName,
     code::CodeArgs,
-    coverage::CoverageArgs,
     credentials::CredentialArgs,
     debug::DebugArgs,
     diagnosis::DiagnosisArgs,
+    fuzz::{FuzzArgs, FuzzTier},
+    lock::{Content, LockArgs},
+    optimise::OptimiseArgs,
+    percent::share,
+    profile::TargetArgs,
+    verify::GroupKind,
+};
+pub(crate) use crate::args::{
+    coverage::CoverageArgs,
     doctor::DoctorArgs,
     explain::{ExplainArgs, Shown},
-    fuzz::FuzzArgs,
-    lock::LockArgs,
-    optimise::OptimiseArgs,
     percent::Percent,
-    profile::{DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand, TargetArgs},
+    profile::{DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand},
     size::SizeArgs,
     snapshot::SnapshotArgs,
-    verify::{GroupKind, VerifyArgs},
+    verify::VerifyArgs,
 };
 #[cfg(feature = "server")]
 pub(crate) use crate::args::{
@@ -48,7 +53,7 @@ mod debug;
 pub(crate) mod diagnosis;
 mod doctor;
 mod explain;
-pub(crate) mod fuzz;
+mod fuzz;
 pub(crate) mod lock;
 mod number;
 #[cfg(feature = "server")]
@@ -228,6 +233,9 @@ pub(crate) enum Command {
     /// Manage the keys that sign native code
     #[cfg(feature = "server")]
     Keys(crate::keys::KeysArgs),
+    /// A program `antares-NAME`
+    #[command(external_subcommand)]
+    External(Vec<OsString>),
     /// Make full code for later runs, as the scripts on standard input say
     #[command(name = code::COMMAND, hide = true)]
     CompileBehind {
@@ -248,7 +256,7 @@ pub(crate) struct ScriptArgs {
 
 /// How the bytes of a script are to be understood.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct MachineArgs {
+pub struct MachineArgs {
     /// VM version
     #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
     pub vm_version: u32,
@@ -259,7 +267,7 @@ pub(crate) struct MachineArgs {
 
 impl MachineArgs {
     /// VM version and ISA, the latter implied by the former where it is not said.
-    pub(crate) fn options(&self) -> CompileOptions {
+    pub fn options(&self) -> CompileOptions {
         let isa = self.isa.unwrap_or_else(|| Isa::of_version(self.vm_version));
         CompileOptions { vm_version: self.vm_version, isa }
     }

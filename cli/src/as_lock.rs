@@ -11,7 +11,7 @@ use crate::{args::RunArgs, failure::Failure, input, verify, verify_request};
 pub(crate) use crate::args::lock::Content;
 
 impl Content {
-    pub(crate) fn read(&self) -> Result<Bytes, Failure> {
+    pub fn read(&self) -> Result<Bytes, Failure> {
         match self {
             Self::Bytes(bytes) => Ok(bytes.clone().into()),
             Self::File(path) => input::read(path, TRANSACTION_BYTES_MAX as u64).map(Bytes::from),

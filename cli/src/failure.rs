@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
+use antares_profile_view::printable;
+
 /// A failure of the command itself. How a script ends is a report, never a failure.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// What was asked for makes no sense, or a file cannot be read or written.
     #[error("{}", chain(.0))]
     Usage(anyhow::Error),
@@ -35,7 +37,7 @@ fn chain(error: &anyhow::Error) -> String {
 
 impl Failure {
     /// The same, of a file.
-    pub(crate) fn of(self, file: &str) -> Self {
+    pub fn of(self, file: &str) -> Self {
         match self {
             Self::Usage(error) => Self::Usage(error.context(file.to_owned())),
             Self::Service(error) => Self::Service(error.context(file.to_owned())),
@@ -45,12 +47,19 @@ impl Failure {
 
     /// Whether the script was refused because the VM would not run it either: it is no ELF that could be
     /// loaded, or the version has no such instruction set.
-    pub(crate) fn is_of_the_vm(&self) -> bool {
+    pub fn is_of_the_vm(&self) -> bool {
         matches!(self, Self::Refused { reason, .. } if reason == "elf" || reason == "options")
     }
 
+    /// Writes it to standard error; the exit status.
+    #[must_use]
+    pub fn report(&self) -> ExitCode {
+        eprintln!("antares: {}", printable(&self.to_string()));
+        self.exit_status()
+    }
+
     /// 1 for a refused script, 2 for wrong usage or unreadable input, 3 for a failure of ours.
-    pub(crate) fn exit_status(&self) -> ExitCode {
+    pub fn exit_status(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Refused { .. } => 1,
             Self::Usage(_) => 2,

@@ -18,13 +18,13 @@ use crate::{
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 
 /// Whether `path` means standard input (or output).
-pub(crate) fn is_stdio(path: &Path) -> bool {
+pub fn is_stdio(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
 /// The bytes of the script at `path`, `-` for standard input. Of one that is longer than a script may be,
 /// what is loaded.
-pub(crate) fn read_script(path: &Path) -> Result<Vec<u8>, Failure> {
+pub fn read_script(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut elf = read_elf(path, SCRIPT_BYTES_MAX)?;
     if elf.len() as u64 > SCRIPT_BYTES_MAX {
         let part = loaded_part(&elf).filter(|part| part.len() as u64 <= SCRIPT_BYTES_MAX);
@@ -59,7 +59,7 @@ fn other_machine(elf: &[u8]) -> Option<String> {
 }
 
 /// At most `bytes_max` bytes at `path`, `-` for standard input.
-pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Failure> {
+pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Failure> {
     read_with(path, |reader| read_bounded(reader, bytes_max))
 }
 

@@ -1,12 +1,12 @@
-//! The commands `antares` and `ckb-debugger`: serve, run, verify, profile, compile, explain. Each program has
-//! of it what it calls: the second one starts sooner for that.
+//! The command `antares`, and what the programs of `tools/` have in common with it: arguments, input, output,
+//! and the engine on this machine. Each program links what it calls.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "server")]
 mod address;
 #[cfg(feature = "server")]
 mod admin;
-mod args;
+pub mod args;
 mod as_lock;
 #[cfg(feature = "server")]
 mod asked;
@@ -21,34 +21,30 @@ mod convert;
 mod coverage;
 #[cfg(feature = "server")]
 mod credentials;
-mod debug;
-mod debugger;
 mod doctor;
 #[cfg(feature = "server")]
 mod dump;
 mod explain;
-mod failure;
-mod fuzz;
+mod external;
+pub mod failure;
 mod groups;
 mod head_start;
-mod hosted;
-mod input;
+pub mod input;
 mod kept;
 #[cfg(feature = "server")]
 mod keys;
-mod limits;
+pub mod limits;
 mod loaded;
-mod local;
+pub mod local;
 mod manual;
 mod meanwhile;
-mod native;
+pub mod native;
 #[cfg(feature = "server")]
 mod of_chain;
-mod optimise;
-mod output;
+pub mod output;
 mod own_folder;
-mod parsed_transaction;
-mod profile;
+pub mod parsed_transaction;
+pub mod profile;
 mod progress;
 #[cfg(all(test, feature = "server"))]
 mod reference;
@@ -74,16 +70,17 @@ mod sources;
 #[cfg(feature = "server")]
 mod status;
 mod system_calls;
+pub mod tool;
 #[cfg(feature = "server")]
 mod usage;
-mod verdict;
-mod verify;
-mod verify_request;
+pub mod verdict;
+pub mod verify;
+pub mod verify_request;
 mod version;
 #[cfg(feature = "server")]
 mod warm;
-mod why;
-mod workers;
+pub mod why;
+pub mod workers;
 
 use std::process::ExitCode;
 
@@ -92,31 +89,31 @@ use antares_pool::{ProcessKind, settle};
 use args::{Cli, Command};
 use failure::Failure;
 
-/// `ckb-debugger`, by the words of this process.
-#[must_use]
-pub fn ckb_debugger() -> ExitCode {
-    settle(ProcessKind::Command);
-    debugger::debug(std::env::args_os())
-}
-
-/// What a process with these words is.
-fn kind_of(command: &Command) -> ProcessKind {
+/// What a process with these words is; none for what becomes another program, which inherits what is open.
+fn kind_of(command: &Command) -> Option<ProcessKind> {
     match command {
         #[cfg(feature = "server")]
-        Command::Serve(_) => ProcessKind::Service,
-        _ => ProcessKind::Command,
+        Command::Serve(_) => Some(ProcessKind::Service),
+        Command::Debug(_)
+        | Command::Debugger { .. }
+        | Command::Fuzz(_)
+        | Command::Optimise(_)
+        | Command::External(_) => None,
+        _ => Some(ProcessKind::Command),
     }
 }
 
 /// `antares`, by the words of this process; under the name `ckb-debugger` it is that.
 #[must_use]
 pub fn antares() -> ExitCode {
-    if antares_debugger::is_named(std::env::args_os().next()) {
-        return ckb_debugger();
+    if external::is_ckb_debugger() {
+        return external::ckb_debugger(std::env::args_os().skip(1)).report();
     }
     let Cli { command, color } = Cli::of_process();
     color::choose(color);
-    settle(kind_of(&command));
+    if let Some(kind) = kind_of(&command) {
+        settle(kind);
+    }
     let outcome = match command {
         #[cfg(feature = "server")]
         Command::Serve(options) => serve::serve(&options),
@@ -127,15 +124,11 @@ pub fn antares() -> ExitCode {
         #[cfg(feature = "server")]
         Command::Replay(args) => replay::replay(&args),
         Command::Profile(args) => profile::profile(&args),
-        Command::Debugger { args } => {
-            return debugger::debug([antares_debugger::NAME.into()].into_iter().chain(args));
-        }
-        Command::Debug(args) => debug::debug(&args),
+        Command::Debugger { args } => Err(external::ckb_debugger(args.into_iter())),
+        Command::Debug(_) => Err(external::tool("debug")),
         Command::Insights(args) => profile::insights(&args),
         Command::Snapshot(args) => snapshot::snapshot(&args),
         Command::Coverage(args) => coverage::coverage(&args),
-        Command::Fuzz(args) => fuzz::fuzz(&args),
-        Command::Optimise(args) => optimise::optimise(&args),
         Command::Size(args) => size::size(&args),
         Command::Compile(args) => compile::compile(&args),
         Command::Explain(args) => explain::explain(&args),
@@ -172,9 +165,9 @@ pub fn antares() -> ExitCode {
         Command::Keys(args) => keys::keys(&args),
         #[cfg(feature = "server")]
         Command::CompileBehind { folder } => behind::compile(&folder),
+        Command::Fuzz(_) => Err(external::tool("fuzz")),
+        Command::Optimise(_) => Err(external::tool("optimise")),
+        Command::External(words) => Err(external::unknown(&words)),
     };
-    outcome.unwrap_or_else(|failure: Failure| {
-        eprintln!("antares: {}", output::printable(&failure.to_string()));
-        failure.exit_status()
-    })
+    outcome.unwrap_or_else(|failure: Failure| failure.report())
 }

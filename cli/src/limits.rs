@@ -12,7 +12,7 @@ pub(crate) const ELF_BYTES_MAX: u64 = 256 << 20;
 /// Longest profile that is read, bytes.
 pub(crate) const ARCHIVE_BYTES_MAX: u64 = 64 << 20;
 /// Longest wall time of a run, milliseconds: ten minutes, as long as a worker gets processor time.
-pub(crate) const DEADLINE_MS_MAX: u64 = 600_000;
+pub const DEADLINE_MS_MAX: u64 = 600_000;
 /// What the start of a worker may add to the wall time of a compile.
 pub(crate) const WORKER_START_MAX: Duration = Duration::from_secs(5);
 /// Native code that is kept on this machine, bytes of files.

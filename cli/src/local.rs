@@ -120,7 +120,7 @@ fn report_of(request: &Request, verdict: PoolVerdict<RunReport>) -> Report {
 
 /// Verifies a transaction: in the interpreter, if that takes no time; else in a jailed worker, after compiles
 /// of its programs where the tier wants them.
-pub(crate) fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
+pub fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
     let mock = parsed_transaction::read(&request.json)?;
     if let Some(verdict) = head_start::verify(request, &mock) {
         return Ok(verdict);

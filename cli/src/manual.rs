@@ -1,4 +1,4 @@
-//! `antares man`: manual pages of the command, of each of its commands, and of ckb-debugger.
+//! `antares man`: manual pages of the command and of each of its commands.
 
 use std::{fs, path::Path, process::ExitCode};
 
@@ -9,7 +9,7 @@ use crate::{args::Cli, failure::Failure, output};
 
 /// Writes a page for each command to `folder`.
 pub(crate) fn write(folder: &Path) -> Result<ExitCode, Failure> {
-    let pages = pages(Cli::command()).into_iter().chain(pages(antares_debugger::command()));
+    let pages = pages(Cli::command());
     fs::create_dir_all(folder)
         .with_context(|| format!("cannot make {}", folder.display()))
         .map_err(Failure::Usage)?;
@@ -44,9 +44,8 @@ mod tests {
 
     #[test]
     fn every_command_has_a_page() {
-        let pages: Vec<_> =
-            pages(Cli::command()).into_iter().chain(pages(antares_debugger::command())).collect();
-        for name in ["antares.1", "antares-run.1", "antares-profile-diff.1", "ckb-debugger.1"] {
+        let pages = pages(Cli::command());
+        for name in ["antares.1", "antares-run.1", "antares-profile-diff.1", "antares-fuzz.1"] {
             let found = pages.iter().find(|(page, _)| page == name);
             let text = String::from_utf8_lossy(&found.expect(name).1).into_owned();
             assert!(text.contains(".SH NAME") && text.contains(".SH OPTIONS"), "{text}");

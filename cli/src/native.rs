@@ -32,14 +32,14 @@ pub(crate) struct Native {
 const MEANWHILE: &str = "meanwhile";
 
 /// Where native code comes from.
-pub(crate) struct Code {
+pub struct Code {
     is_full: bool,
     kept: Option<Kept>,
     compilers: OnceCell<Pool>,
 }
 
 impl Code {
-    pub(crate) fn new(args: CodeArgs) -> Self {
+    pub fn new(args: CodeArgs) -> Self {
         Self { is_full: args.full, kept: Kept::of_user(args.no_cache), compilers: OnceCell::new() }
     }
 
@@ -98,7 +98,7 @@ impl Code {
     }
 
     /// Whether there is native code of a script from a run before.
-    pub(crate) fn has(&self, elf: &[u8], options: CompileOptions) -> bool {
+    pub fn has(&self, elf: &[u8], options: CompileOptions) -> bool {
         let Some(kept) = &self.kept else { return false };
         let digest = Sha256Digest::of(elf);
         let hints = self.hints(digest, options).digest();

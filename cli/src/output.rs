@@ -5,13 +5,13 @@ use std::{
     path::Path,
 };
 
-pub(crate) use antares_profile_view::printable;
+pub use antares_profile_view::printable;
 use anyhow::{Context, anyhow};
 
 use crate::{failure::Failure, input::is_stdio};
 
 /// Writes to standard output. A reader that has gone away (`| head`) is no failure.
-pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
+pub fn print(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -22,7 +22,7 @@ pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// Writes binary data to standard output, but never to a terminal.
-pub(crate) fn print_binary(bytes: &[u8]) -> Result<(), Failure> {
+pub fn print_binary(bytes: &[u8]) -> Result<(), Failure> {
     if io::stdout().is_terminal() {
         return Err(Failure::Usage(anyhow!("this is binary: send it to a file with -o FILE")));
     }
@@ -30,7 +30,7 @@ pub(crate) fn print_binary(bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// Writes `bytes` to `path`, `-` for standard output. A file is complete or untouched.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if is_stdio(path) {
         return print_binary(bytes);
     }

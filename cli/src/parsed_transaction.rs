@@ -14,7 +14,7 @@ use bytes::Bytes;
 use crate::failure::Failure;
 
 /// Reads a transaction of ckb-debugger's JSON.
-pub(crate) fn read(json: &[u8]) -> Result<Mock, Failure> {
+pub fn read(json: &[u8]) -> Result<Mock, Failure> {
     Mock::from_json(json).map_err(|error| Failure::Usage(anyhow!("the transaction cannot be used: {error}")))
 }
 

@@ -41,7 +41,7 @@ use crate::{
 };
 
 /// A profile, what names its addresses, and how the run ended.
-pub(crate) struct Profiled {
+pub struct Profiled {
     pub profile: Profile,
     pub programs: Programs,
     pub labels: BTreeMap<String, String>,
@@ -181,7 +181,7 @@ fn seen_by(url: &str, _args: &TargetArgs) -> Result<Profiled, Failure> {
 }
 
 /// Profiles what `args` name, or reads it if it is a profile.
-pub(crate) fn target(args: &TargetArgs) -> Result<Profiled, Failure> {
+pub fn target(args: &TargetArgs) -> Result<Profiled, Failure> {
     if let Some(url) = &args.server {
         return seen_by(url, args);
     }
@@ -248,9 +248,9 @@ fn profile_script(path: &Path, elf: Vec<u8>, args: &TargetArgs) -> Result<Profil
 
 /// A script that runs in the place of another one.
 #[derive(Clone, Copy)]
-pub(crate) struct Instead<'a> {
-    pub(crate) of: &'a [u8],
-    pub(crate) elf: &'a [u8],
+pub struct Instead<'a> {
+    pub of: &'a [u8],
+    pub elf: &'a [u8],
 }
 
 /// Profiles the transaction at `path`.
@@ -263,11 +263,7 @@ fn profile_transaction(path: &Path, args: &TargetArgs) -> Result<Profiled, Failu
 
 /// Profiles the transaction at `path` with another script in the cells that have the data of one. They keep
 /// the hash by which others name them, so that nothing that is signed or hashed changes.
-pub(crate) fn transaction_with(
-    path: &Path,
-    instead: Instead<'_>,
-    args: &TargetArgs,
-) -> Result<Profiled, Failure> {
+pub fn transaction_with(path: &Path, instead: Instead<'_>, args: &TargetArgs) -> Result<Profiled, Failure> {
     let mut mock = read_mock(&verify::read_transaction(path)?)?;
     let deps = &mock.as_ckb().mock_info.cell_deps;
     let places: Vec<usize> = (0..deps.len()).filter(|dep| deps[*dep].data == instead.of).collect();

@@ -33,7 +33,7 @@ pub(crate) enum Outcome {
 
 /// What a server told of why a script failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ServerDiagnosis {
+pub struct ServerDiagnosis {
     /// The diagnosis in JSON; empty if there is none.
     pub json: String,
     /// Why there is none.

@@ -15,7 +15,7 @@ use crate::{
 /// How the verification of a transaction, or of one of its groups, ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// Accepted.
     Ok,
     /// A script did not accept it.
@@ -33,7 +33,7 @@ pub(crate) enum Outcome {
 /// Lock or type script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Guards inputs.
     Lock,
     /// Guards inputs and outputs that carry it.
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
 
 /// Why a group failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct GroupError {
+pub struct GroupError {
     /// Name of the variant of ckb-script's `ScriptError`.
     pub kind: String,
     /// With `VMInternalError`: name of the variant of ckb-vm's `Error`.
@@ -55,7 +55,7 @@ pub(crate) struct GroupError {
 
 /// How one script group ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Group {
+pub struct Group {
     /// Hash of the script, with `0x`.
     pub script_hash: String,
     /// Lock or type.
@@ -87,7 +87,7 @@ pub(crate) struct Group {
 
 /// A program without native code that took its time in the interpreter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Interpreted {
+pub struct Interpreted {
     /// Digest of its bytes; of what was loaded at run time, of its pages and their address.
     pub sha256: String,
     /// Address of the first page, if a script loaded it while it ran.
@@ -102,7 +102,7 @@ pub(crate) struct Interpreted {
 
 /// What `antares verify --json` prints: these keys, in this order. A contract.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Verdict {
+pub struct Verdict {
     /// How it ended.
     pub outcome: Outcome,
     /// Cycles of all groups that ran.
@@ -123,13 +123,13 @@ pub(crate) struct Verdict {
 
 impl Verdict {
     /// A verdict of a verification that left no figures.
-    pub(crate) fn without_figures(outcome: Outcome, error: String) -> Self {
+    pub fn without_figures(outcome: Outcome, error: String) -> Self {
         let (groups, interpreted) = (Vec::new(), Vec::new());
         Self { outcome, cycles: 0, groups, error: Some(error), interpreted, took_us: None, told: None }
     }
 
     /// What a worker answered.
-    pub(crate) fn of_worker(
+    pub fn of_worker(
         outcome: VerifyOutcome,
         cycles: u64,
         groups: Vec<job::GroupReport>,
@@ -147,7 +147,7 @@ impl Verdict {
     }
 
     /// 0: accepted. 1: ended otherwise. 3: the worker was lost, so nothing is known of the transaction.
-    pub(crate) fn exit_status(&self) -> ExitCode {
+    pub fn exit_status(&self) -> ExitCode {
         ExitCode::from(match self.outcome {
             Outcome::Ok => 0,
             Outcome::WorkerLost => 3,
@@ -156,13 +156,13 @@ impl Verdict {
     }
 
     /// Name of the VM's error that ended it, if one did.
-    pub(crate) fn vm_error(&self) -> Option<&str> {
+    pub fn vm_error(&self) -> Option<&str> {
         let error = self.groups.iter().find_map(|group| group.error.as_ref())?;
         error.vm_error.as_deref()
     }
 
     /// The verdict for people: debug lines and result of each group, then the whole.
-    pub(crate) fn to_text(&self) -> String {
+    pub fn to_text(&self) -> String {
         let mut text = String::new();
         for group in &self.groups {
             for line in &group.debug {
@@ -280,7 +280,7 @@ const PAGES: [&str; 3] = [
 ];
 
 /// ckb-script's words without their link to a page on error codes, which scripts of one's own have not.
-pub(crate) fn without_dead_link(error: &str) -> String {
+pub fn without_dead_link(error: &str) -> String {
     let link = error.split_once("see error code ").and_then(|(before, rest)| {
         let (code, rest) = rest.split_once(" on page ")?;
         let (page, after) = rest.split_once(' ')?;

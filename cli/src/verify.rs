@@ -118,7 +118,7 @@ fn verify_there(url: &str, _credentials: &CredentialArgs, _request: &Request) ->
 }
 
 /// The text at `path`, `-` for standard input, with its placeholders filled in if it is a file.
-pub(crate) fn read_transaction(path: &Path) -> Result<Vec<u8>, Failure> {
+pub fn read_transaction(path: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = input::read(path, TRANSACTION_BYTES_MAX as u64)?;
     let folder = (!input::is_stdio(path)).then(|| path.parent().unwrap_or(Path::new("")));
     template::expand_file(bytes, folder)

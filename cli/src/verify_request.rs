@@ -9,7 +9,7 @@ use crate::args::code::CodeArgs;
 
 /// One verification as asked for, checked.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub struct Request {
     /// The transaction in ckb-debugger's JSON, without placeholders; if `is_bare`, in any form that a server
     /// with a node takes.
     pub json: Vec<u8>,

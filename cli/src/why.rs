@@ -42,7 +42,7 @@ const TREE_SHARE: u64 = 1;
 const TREE_DEPTH: usize = 32;
 
 /// What was found out about one script.
-pub(crate) struct Why {
+pub struct Why {
     /// Which script group, of a transaction.
     pub group: Option<String>,
     pub diagnosis: Option<Diagnosis>,
@@ -70,7 +70,7 @@ pub(crate) fn to_json<R: Serialize>(report: &R, found: &[Why], args: &DiagnosisA
 }
 
 /// What was found out; where that failed, a note will do if nobody has asked for it.
-pub(crate) fn or_note(found: Result<Vec<Why>, Failure>, args: &DiagnosisArgs) -> Result<Vec<Why>, Failure> {
+pub fn or_note(found: Result<Vec<Why>, Failure>, args: &DiagnosisArgs) -> Result<Vec<Why>, Failure> {
     match found {
         Err(failure @ Failure::Service(_)) if !args.is_whole() => {
             eprintln!("antares: cannot tell why it failed: {}", output::printable(&failure.to_string()));
@@ -81,7 +81,7 @@ pub(crate) fn or_note(found: Result<Vec<Why>, Failure>, args: &DiagnosisArgs) ->
 }
 
 /// What is told people; of an `error` without a run, what it means.
-pub(crate) fn to_text(found: &[Why], error: Option<&str>, args: &DiagnosisArgs) -> String {
+pub fn to_text(found: &[Why], error: Option<&str>, args: &DiagnosisArgs) -> String {
     let mut text = String::new();
     if !args.no_diagnosis && found.iter().all(|why| why.diagnosis.is_none()) {
         text += &error.and_then(antares_diagnosis::advice).map(|it| format!("  {it}\n")).unwrap_or_default();
@@ -141,7 +141,7 @@ pub(crate) fn of_run(
 }
 
 /// Why scripts of a transaction did not accept it.
-pub(crate) fn of_verdict(
+pub fn of_verdict(
     request: &verify_request::Request,
     verdict: &Verdict,
     args: &DiagnosisArgs,

@@ -18,7 +18,7 @@ use crate::{
 
 /// What a compile gave.
 #[derive(Debug)]
-pub(crate) struct Compiled {
+pub struct Compiled {
     /// Text, object or shared object, by the stage asked for.
     pub output: Sealed,
     /// Its figures.
@@ -26,17 +26,13 @@ pub(crate) struct Compiled {
 }
 
 /// Compiles up to `stage` in a jailed worker.
-pub(crate) fn compile(
-    elf: &Sealed,
-    source: (CompileOptions, &Hints),
-    stage: Stage,
-) -> Result<Compiled, Failure> {
+pub fn compile(elf: &Sealed, source: (CompileOptions, &Hints), stage: Stage) -> Result<Compiled, Failure> {
     compile_in(&start("antares-compile-worker")?, elf, source, stage, &Cancel::new())
 }
 
 /// The same in a worker of `pool`, until `cancel` takes it back. A shared object has passed the checks
 /// without which nothing is mapped executable.
-pub(crate) fn compile_in(
+pub fn compile_in(
     pool: &Pool,
     elf: &Sealed,
     (options, hints): (CompileOptions, &Hints),
@@ -68,18 +64,18 @@ pub(crate) fn compile_in(
     }
 }
 
-pub(crate) fn seal(elf: &[u8]) -> Result<Sealed, Failure> {
+pub fn seal(elf: &[u8]) -> Result<Sealed, Failure> {
     Sealed::new("script", elf).context("cannot keep the script in memory").map_err(Failure::Service)
 }
 
-pub(crate) fn start(worker: &str) -> Result<Pool, Failure> {
+pub fn start(worker: &str) -> Result<Pool, Failure> {
     worker_path(worker).and_then(|worker| Pool::start(PoolConfig::new(worker, 1))).map_err(failed)
 }
 
-pub(crate) fn failed(error: PoolError) -> Failure {
+pub fn failed(error: PoolError) -> Failure {
     Failure::Service(error.into())
 }
 
-pub(crate) fn ours(text: impl Into<String>) -> Failure {
+pub fn ours(text: impl Into<String>) -> Failure {
     Failure::Service(anyhow!(text.into()))
 }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use antares_guests::js_vm;
+use antares_pool::worker_path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -74,7 +75,7 @@ fn folder() -> Option<TempDir> {
         fs::copy(Path::new(FILES).join(name), folder.path().join(name)).unwrap();
     }
     let compile = ["--read-file", "dist/index.js", "--bin", "ckb-js-vm", "--", "-c", "index.bc"];
-    let output = run(env!("CARGO_BIN_EXE_ckb-debugger"), folder.path(), &compile);
+    let output = run(worker_path("ckb-debugger").unwrap().to_str().unwrap(), folder.path(), &compile);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     Some(folder)
 }

@@ -39,7 +39,6 @@ IMAGES = {
             "antares-cli": "antares",
             "antares-compile-worker": "antares-compile-worker",
             "antares-run-worker": "antares-run-worker",
-            "antares-fuzz-worker": "antares-fuzz-worker",
         },
         "antares",
         "Compiler and runner of CKB-VM scripts in one",

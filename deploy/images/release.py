@@ -22,7 +22,9 @@ import build
 import layout
 
 CHART = build.ROOT / "helm/antares"
-PROGRAMS = sorted({name for cargo, _, _ in build.IMAGES.values() for name in cargo.values()})
+# Commands that no image has.
+TOOLS = ["antares-debug", "antares-fuzz", "antares-optimise", "ckb-debugger"]
+PROGRAMS = sorted({name for cargo, _, _ in build.IMAGES.values() for name in cargo.values()} | set(TOOLS))
 SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.sig"
 HELM_CONFIG, HELM_LAYER = "application/vnd.cncf.helm.config.v1+json", "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 SIGNED_TYPE, COSIGN = "application/vnd.dev.cosign.simplesigning.v1+json", "dev.cosignproject.cosign/signature"

@@ -5,12 +5,12 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_possible_truncation, reason = "tests")]
 #![forbid(unsafe_code)]
 
-mod assembly;
+mod functions;
 
 use std::{collections::HashSet, time::Duration};
 
 use antares_abi::{CompileOptions, Isa};
-use antares_rewrite::{Rewrite, RewriteRule, Settings, Solver, SolverAnswer, Statement, plan};
+use antares_optimise::{Rewrite, RewriteRule, Settings, Solver, SolverAnswer, Statement, plan};
 use antares_tests::{
     elf::{Elf, Segment},
     oracle::{Case, run},

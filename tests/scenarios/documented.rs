@@ -77,7 +77,6 @@ const EXAMPLES: &[(&[i32], &str)] = &[
     (&[0], "debug SCRIPT --gdb --batch empty --max-cycles 100M --vm-version 2 --break-at-cycles 100 -- 0"),
     // No machine has this address.
     (&[2], "debug SCRIPT --listen 192.0.2.1:9999"),
-    // Its own tests have a terminal.
     (
         &[0],
         "debug SCRIPT --as-lock --args 0x01 --witness 0x --data @list --break-on-error --gdb --batch empty",
@@ -123,10 +122,6 @@ const EXAMPLES: &[(&[i32], &str)] = &[
     ),
     (&[0], "optimise SCRIPT -o cheaper --profile before.antares"),
     (&[0], "optimise SCRIPT -o cheaper --grow -- 0"),
-    (
-        &[0],
-        "optimise --asm ASSEMBLY -o cheaper.s --vm-version 2 --isa imc+b --budget-s 60 --report r.json --solver z3 --second-solver z3 --smt-out asked --no-cache",
-    ),
     // The transaction may run another script.
     (&[0, 2], "optimise SCRIPT -o cheaper --tx TX"),
     (&[0], "insights SCRIPT --top 3 --vm-version 2 --isa imc --max-cycles 1M --deadline-ms 60000 -- 0"),
@@ -245,7 +240,6 @@ impl Place {
         }
         fs::write(path("other"), guests::bytes("fib-imc").unwrap()).unwrap();
         fs::write(path("list"), "script\n").unwrap();
-        fs::write(path("script.s"), "f:\n\tmul\ta2,a0,a1\n\tmulhu\ta1,a0,a1\n\tmv\ta0,a2\n\tret\n").unwrap();
         fs::write(path("codes.txt"), "7 = Seven\n").unwrap();
         fs::write(path("index.js.map"), r#"{"version": 3, "sources": [], "mappings": ""}"#).unwrap();
         fs::write(path("empty"), "").unwrap();
@@ -266,7 +260,6 @@ impl Place {
             "OTHER" => at("other"),
             "SCRIPTS" | "scripts" => at("scripts"),
             "CONFIG" => at("antares.toml"),
-            "ASSEMBLY" => at("script.s"),
             "SHARED" => format!("file://{}", at("shared")),
             "SERVER" | "127.0.0.1:50051" => self.server.address.clone(),
             "http://127.0.0.1:50051" => format!("http://{}", self.server.address),

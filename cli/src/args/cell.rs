@@ -6,11 +6,11 @@ use antares_pool::job;
 
 /// A cell of the transaction, as `input.N` or `output.N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CellName(pub job::CellName);
+pub struct CellName(pub job::CellName);
 
 /// What is no name of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoCellName;
+pub struct NoCellName;
 
 impl fmt::Display for NoCellName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,7 +7,7 @@ pub(crate) const COMMAND: &str = "compile-behind";
 
 /// Where native code comes from, without a server.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct CodeArgs {
+pub struct CodeArgs {
     /// Wait for the full compile
     #[arg(long, conflicts_with = "server")]
     pub full: bool,
@@ -24,7 +24,7 @@ pub(crate) fn server_of(option: Option<&str>) -> Option<String> {
 
 impl CodeArgs {
     /// The server of a command with these options, which are about this machine alone.
-    pub(crate) fn server(self, option: Option<&str>) -> Option<String> {
+    pub fn server(self, option: Option<&str>) -> Option<String> {
         if self.full || self.no_cache { None } else { server_of(option) }
     }
 }

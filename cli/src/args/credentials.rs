@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 /// Whom to believe to be the server, and what to show it.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct CredentialArgs {
+pub struct CredentialArgs {
     /// Certificate authorities, PEM [default: ANTARES_TLS_CA, else the system's]
     #[arg(long, value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
@@ -26,7 +26,7 @@ pub(crate) struct CredentialArgs {
 
 impl CredentialArgs {
     /// Refuses options that only mean something to a server, where there is none.
-    pub(crate) fn without_server(&self, recheck: bool) -> Result<(), Failure> {
+    pub fn without_server(&self, recheck: bool) -> Result<(), Failure> {
         let all = [
             ("--tls-ca", self.tls_ca.is_some()),
             ("--tls-cert", self.tls_cert.is_some()),

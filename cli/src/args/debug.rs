@@ -9,7 +9,7 @@ use super::{CellName, GroupKind, lock::LockArgs, number};
 
 /// Arguments of `antares debug`.
 #[derive(Debug, Args)]
-pub(crate) struct DebugArgs {
+pub struct DebugArgs {
     /// The script: a RISC-V ELF file, or - for standard input
     #[arg(required_unless_present = "tx", conflicts_with = "tx")]
     pub elf: Option<PathBuf>,

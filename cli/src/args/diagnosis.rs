@@ -6,7 +6,7 @@ use clap::{ArgAction, Args};
 
 /// How much is told of why a script failed.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct DiagnosisArgs {
+pub struct DiagnosisArgs {
     /// Print the full diagnosis of a failure
     #[arg(long, conflicts_with = "no_diagnosis")]
     pub explain: bool,
@@ -27,7 +27,7 @@ pub(crate) struct DiagnosisArgs {
 
 /// A source map, and perhaps the bundle that it is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SourceMapName {
+pub struct SourceMapName {
     /// As stacks name it; may be empty.
     pub bundle: Option<String>,
     pub path: PathBuf,
@@ -46,12 +46,12 @@ impl FromStr for SourceMapName {
 
 impl DiagnosisArgs {
     /// Whether everything is to be told.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         self.explain || self.verbose > 0
     }
 
     /// Whether a server is to tell why a script fails: whatever it tells is enough, and is printed.
-    pub(crate) fn is_for_server(&self, is_json: bool) -> bool {
+    pub fn is_for_server(&self, is_json: bool) -> bool {
         !self.no_diagnosis && self.verbose < 2 && (self.is_whole() || !is_json)
     }
 }

@@ -13,7 +13,7 @@ const JOBS_MAX: i64 = 256;
 /// Arguments of `antares fuzz`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").args(["elf", "tx"]).required(true))]
-pub(crate) struct FuzzArgs {
+pub struct FuzzArgs {
     /// The script: a RISC-V ELF file. It runs as the lock of a generated transaction
     pub elf: Option<PathBuf>,
     /// The transaction with its cells, as for `antares verify`
@@ -87,7 +87,7 @@ pub(crate) struct FuzzArgs {
 
 /// Who runs scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FuzzTier {
+pub enum FuzzTier {
     /// Native code that counts
     Native,
     /// ckb-vm's interpreter in Rust, to compare with

@@ -6,7 +6,7 @@ use clap::Args;
 
 /// What a script that runs as a lock may look at.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct LockArgs {
+pub struct LockArgs {
     /// Run the script as the lock of a generated transaction, with all system calls; report as verify does
     #[arg(long, conflicts_with_all = ["isa", "args"])]
     pub as_lock: bool,
@@ -23,14 +23,14 @@ pub(crate) struct LockArgs {
 
 /// Bytes on the command line: their hexadecimal digits behind `0x`, or a file behind `@`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub enum Content {
     Bytes(Vec<u8>),
     File(PathBuf),
 }
 
 /// What is neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoContent;
+pub struct NoContent;
 
 impl fmt::Display for NoContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,7 @@
 //! Numbers with units.
 
 /// A number, perhaps of thousands (k), millions (M) or milliards (G).
-pub(crate) fn number(text: &str) -> Result<u64, String> {
+pub(super) fn number(text: &str) -> Result<u64, String> {
     let units = [('k', 1_000), ('M', 1_000_000), ('G', 1_000_000_000)];
     let unit = units.into_iter().find_map(|(unit, times)| Some((text.strip_suffix(unit)?, times)));
     let (digits, times) = unit.unwrap_or((text, 1));

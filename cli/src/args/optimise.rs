@@ -8,17 +8,10 @@ use crate::args::MachineArgs;
 
 /// Arguments of `antares optimise`.
 #[derive(Debug, Args)]
-pub(crate) struct OptimiseArgs {
+pub struct OptimiseArgs {
     /// The script: a RISC-V RV64 ELF file
-    #[arg(required_unless_present = "asm", value_name = "ELF")]
-    pub elf: Option<PathBuf>,
-    /// Rewrite assembly instead, between compiler and assembler; `-` reads standard input
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with_all = ["elf", "profile", "tx", "all", "grow", "reads_itself", "args"]
-    )]
-    pub asm: Option<PathBuf>,
+    #[arg(value_name = "ELF")]
+    pub elf: PathBuf,
     /// Output file
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,

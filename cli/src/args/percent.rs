@@ -34,7 +34,7 @@ impl Percent {
 }
 
 /// `part` of `whole` in percent, rounded to two digits, as on the page.
-pub(crate) fn share(part: u64, whole: u64) -> String {
+pub fn share(part: u64, whole: u64) -> String {
     let whole = u128::from(whole.max(1));
     let hundredths = (u128::from(part) * 10_000 + whole / 2) / whole;
     format!("{}.{:02}", hundredths / 100, hundredths % 100)

@@ -67,7 +67,7 @@ pub(crate) struct VerifyArgs {
 
 /// Which script of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum GroupKind {
+pub enum GroupKind {
     /// The lock script
     Lock,
     /// The type script

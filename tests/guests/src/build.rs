@@ -116,19 +116,6 @@ pub(super) fn build(guest: &Guest) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The guest's ELF, built into `folder` with `wrapper` called instead of each program of the compiler.
-///
-/// # Errors
-///
-/// No RISC-V compiler, or it or the wrapper fails.
-pub fn build_wrapped(guest: &Guest, wrapper: &Path, folder: &Path) -> Result<Vec<u8>> {
-    let (mut flags, sources) = parts(guest)?;
-    flags.extend(["-wrapper".into(), wrapper.into()]);
-    let path = folder.join(&guest.name);
-    compile(GUEST_COMPILER, &flags, &sources, &path)?;
-    Ok(fs::read(path)?)
-}
-
 fn parts(guest: &Guest) -> Result<(Vec<OsString>, Sources)> {
     let mut flags: Vec<OsString> = GUEST_FLAGS.iter().map(OsString::from).collect();
     flags.extend([format!("-march={}", guest.march).into(), guest.level.into()]);

@@ -18,8 +18,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 pub use build::{
-    DEBUGGED, Foreign, GUEST_FLAGS, assemble, build_wrapped, debugged, failing, foreign_compile, fuzzed,
-    guest_compiler, hidden, libgcc, native_compile, script,
+    DEBUGGED, Foreign, GUEST_FLAGS, assemble, debugged, failing, foreign_compile, fuzzed, guest_compiler,
+    hidden, libgcc, native_compile, script,
 };
 pub use libraries::Library;
 pub use loading::{loaded_library, loading_lock};

@@ -1,123 +1,16 @@
-//! The program `ckb-debugger`, as tools and scripts call it: its options, its lines, its statuses.
-//! `docs/debugger.md` tells what differs.
+//! Debuggers of scripts: `antares debug` serves gdb, and `ckb-debugger` is the program of that name.
 //!
-//! Who runs scripts comes from outside (a [`ScriptRunner`]): a process behind the fence, or the interpreter
-//! in this one. So do its [`Helpers`]: who might be sooner, and who serves a gdb.
+//! Without the feature `native` there is `ckb-debugger` alone, on ckb-vm's interpreter in its own process, for
+//! systems that lack our sandbox.
 #![forbid(unsafe_code)]
 
-#[cfg(any(windows, test))]
-mod drives;
-mod fast;
-mod full;
-mod gdb;
-mod host;
-mod lines;
-mod paths;
-mod runner;
-mod stopped;
-mod streams;
-mod target;
-mod words;
-
-use std::{
-    ffi::OsString,
-    io,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
-
-use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
-
-pub use runner::{GdbServer, Hears, Helpers, Raced, Rival, RunningScript, ScriptRunner};
-pub use stopped::Ending;
-pub use target::ChosenScript;
-
-use host::Host;
-use paths::Allowed;
-use streams::read_all;
-use words::{Mode, Words};
-
-/// Longest file that is fed to a script, bytes.
-const INPUT_BYTES_MAX: u64 = 64 << 20;
-
-/// The name under which a program is ckb-debugger.
-pub const NAME: &str = "ckb-debugger";
-
-/// Whether a program was called by that name.
-#[must_use]
-pub fn is_named(program: Option<OsString>) -> bool {
-    program.is_some_and(|program| Path::new(&program).file_stem().is_some_and(|name| name == NAME))
-}
-
-/// Its options, for manual pages.
-#[must_use]
-pub fn command() -> clap::Command {
-    Words::command()
-}
-
-/// Makes who runs scripts, once it is known that something is to be run.
-pub type Start<'a> = dyn FnOnce() -> Result<Box<dyn ScriptRunner>, String> + 'a;
-
-/// Does what `words`, the first of which is the program's name, say.
-#[must_use]
-pub fn debug(words: impl Iterator<Item = OsString>, start: Box<Start<'_>>, helpers: Helpers<'_>) -> ExitCode {
-    let words = match Words::try_parse_from(words) {
-        Ok(words) => words,
-        Err(error) => {
-            // It goes where it should: help to standard output.
-            let _ = error.print();
-            let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            return if is_answer { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-        }
-    };
-    do_as_told(&words, start, helpers).unwrap_or_else(|stop| stop.tell())
-}
-
-fn do_as_told(words: &Words, start: Box<Start<'_>>, helpers: Helpers<'_>) -> Result<ExitCode, Ending> {
-    let mode = words.mode();
-    words.vm().ok_or_else(|| Ending::senseless("--vm-id must be a number"))?;
-    if matches!(mode, Mode::DecodeInstruction | Mode::InstructionDecode) {
-        return fast::decode(words, start);
-    }
-    let cycles_max = words.max_cycles.parse().map_err(Ending::number)?;
-    if mode == Mode::Gdb && helpers.gdb.is_none() {
-        return Err(Ending::Error("mode gdb is not there on this system".to_owned()));
-    }
-    // It makes itself ready while nobody waits.
-    let runner = start().map_err(Ending::Error)?;
-    let target = ChosenScript::of(words)?;
-    let with = (runner, host(words)?);
-    match mode {
-        Mode::Fast => fast::run(words, &target, cycles_max, with, helpers.rival),
-        Mode::Probe => {
-            eprintln!("{NAME}: there are no probes in this program; it runs as it would with them");
-            if words.prompt {
-                lines::say("Enter to start executing:");
-                let _ = io::stdin().read_line(&mut String::new());
-            }
-            full::run(words, &target, cycles_max, with)
-        }
-        Mode::Gdb => match helpers.gdb {
-            Some(server) => gdb::serve(words, &target, cycles_max, with, server),
-            None => Err(Ending::lost()),
-        },
-        _ => full::run(words, &target, cycles_max, with),
-    }
-}
-
-/// The host of the script: it may open files in the folders of those that are named, and those that are named
-/// to it.
-fn host(words: &Words) -> Result<Host, Ending> {
-    let input = match &words.read_file {
-        Some(path) => Some(
-            read_all(path, INPUT_BYTES_MAX)
-                .map_err(|error| Ending::senseless(format!("cannot read {}: {error}", path.display())))?,
-        ),
-        None => None,
-    };
-    let named = [&words.read_file, &words.tx_file, &words.bin].into_iter().flatten();
-    let named = named.map(PathBuf::as_path).filter(|path| path.as_os_str() != "-");
-    let files = words.args.iter().map(PathBuf::from);
-    let allowed = Allowed::new(named, &words.allow_path, files);
-    Ok(Host::new(allowed, input, words.dump_file.clone()))
-}
+pub mod ckb_debugger;
+#[cfg(feature = "native")]
+pub mod command;
+pub mod in_process;
+#[cfg(feature = "native")]
+pub mod sandboxed;
+#[cfg(feature = "native")]
+pub mod session;
+#[cfg(feature = "native")]
+pub mod worker;

@@ -33,8 +33,6 @@ pub(crate) enum Room {
 #[derive(Clone, Debug)]
 pub(crate) struct Arranged {
     pub(crate) bytes: Vec<u8>,
-    /// What they say; without a jump over what is left.
-    pub(crate) lines: Vec<Line>,
     pub(crate) cycles: u64,
 }
 
@@ -323,5 +321,5 @@ fn lay_out(lines: Vec<(Line, bool)>, room: Room, fusions: Fusions) -> Option<Arr
         spare -= step;
     }
     let cycles = fusions.cycles(&lines) + jump_cycles;
-    Some(Arranged { bytes, lines, cycles })
+    Some(Arranged { bytes, cycles })
 }

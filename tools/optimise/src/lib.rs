@@ -2,18 +2,14 @@
 //! solver.
 //!
 //! ```text
-//! plan           finds windows (entered at their start alone) and cheaper forms; changes the ELF's bytes
-//! plan_assembly  does so with the text that a compiler leaves for the assembler
-//! prove          asks a solver about each, on the bytes or the text that was written; what is not proved is
-//!                taken back
+//! plan   finds windows (entered at their start alone) and cheaper forms; changes the ELF's bytes
+//! prove  has a solver check each, on the bytes that were written; reverts what is not proved
 //! ```
 //! No rule is trusted, no proof is about anything but what is written: both sides of a question are decoded
-//! by ckb-vm's decoder, or read from the text. An ELF keeps its length, its symbols and the place of
-//! everything that has an address.
+//! by ckb-vm's decoder. An ELF keeps its length, its symbols and the place of everything that has an address.
 #![forbid(unsafe_code)]
 
 mod arrange;
-mod assembly;
 mod claims;
 mod copies;
 mod cost;
@@ -43,7 +39,6 @@ use std::collections::BTreeMap;
 use antares_program::ProgramError;
 
 pub use arrange::Obstacle;
-pub use assembly::{ASSEMBLY_BYTES_MAX, AssemblyPlan, plan_assembly};
 pub use plan::{Plan, plan};
 pub use question::Statement;
 pub use rewrite::{Left, Rewrite};
@@ -73,20 +68,6 @@ pub enum RewriteError {
     NoRoom {
         /// Its first address.
         first: u64,
-    },
-    /// Assembly jumps to a place by its distance: what is between must keep its length.
-    #[error(
-        "line {line} jumps to a place that has no name of its own, so nothing here may change its length"
-    )]
-    NoName {
-        /// The first line that does.
-        line: usize,
-    },
-    /// The assembly is longer than [`ASSEMBLY_BYTES_MAX`].
-    #[error("{bytes} bytes of assembly, at most {ASSEMBLY_BYTES_MAX} are read")]
-    TooLong {
-        /// How long it is.
-        bytes: usize,
     },
 }
 

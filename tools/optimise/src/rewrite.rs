@@ -12,9 +12,9 @@ use crate::{Obstacle, RewriteRule, SolverAnswer, Statement, plan::Place, search:
 /// A window that was rewritten.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Rewrite {
-    /// Address of its first instruction; of assembly the number of its line.
+    /// Address of its first instruction.
     pub pc: u64,
-    /// Its length, bytes; of assembly instructions.
+    /// Its length, bytes.
     pub bytes: usize,
     /// The function that it is in.
     pub function: String,

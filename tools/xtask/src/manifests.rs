@@ -44,8 +44,6 @@ const OURS: &[(&str, &[&str])] = &[
         "antares-diagnosis",
         &["antares-abi", "antares-evidence", "antares-program", "antares-profile", "antares-profile-view"],
     ),
-    // It sees neither the compiler nor the machine: what it changes is proved by a solver.
-    ("antares-rewrite", &["antares-abi", "antares-program"]),
     ("antares-size", &["antares-abi", "antares-program", "antares-profile-view"]),
     ("antares-transaction", &[]),
     // It knows neither scripts nor workers.
@@ -56,23 +54,6 @@ const OURS: &[(&str, &[&str])] = &[
     ("antares-zeroed", &[]),
     // It serves what a debugger asks, whether in a process of its own or in the debugger's.
     ("antares-verifier", &["antares-hosted", "antares-transaction", "antares-zeroed"]),
-    ("antares-debug", &["antares-profile", "antares-transaction", "antares-verifier", "antares-vm"]),
-    // Constants of the lifted program are words of its dictionary.
-    (
-        "antares-script-fuzz",
-        &[
-            "antares-abi",
-            "antares-hosted",
-            "antares-ir",
-            "antares-lift",
-            "antares-program",
-            "antares-transaction",
-            "antares-verifier",
-            "antares-vm",
-        ],
-    ),
-    // It sees neither the machine nor the fence: who runs scripts comes from outside.
-    ("antares-debugger", &["antares-abi", "antares-hosted", "antares-profile-view", "antares-transaction"]),
     ("antares-sandbox", &[]),
     // Samples of runs are checked before anybody believes them.
     ("antares-pool", &["antares-abi", "antares-hosted", "antares-profile", "antares-sandbox"]),
@@ -86,7 +67,6 @@ const OURS: &[(&str, &[&str])] = &[
             "antares-abi",
             // Names of functions and lines come from bytes of a script: they are looked up in the fence.
             "antares-diagnosis",
-            "antares-debug",
             "antares-evidence",
             "antares-hosted",
             "antares-vm",
@@ -98,7 +78,6 @@ const OURS: &[(&str, &[&str])] = &[
             "antares-sandbox",
         ],
     ),
-    ("antares-fuzz-worker", &["antares-hosted", "antares-pool", "antares-script-fuzz", "antares-vm"]),
     ("antares-trust", &["antares-abi"]),
     ("antares-cache", &["antares-abi"]),
     ("antares-tier", &["antares-abi", "antares-cache"]),
@@ -172,7 +151,6 @@ const OURS: &[(&str, &[&str])] = &[
         &[
             "antares-abi",
             "antares-client",
-            "antares-debugger",
             "antares-hosted",
             // The names of its passes.
             "antares-opt",
@@ -182,7 +160,6 @@ const OURS: &[(&str, &[&str])] = &[
             "antares-size",
             "antares-insights",
             "antares-profile-view",
-            "antares-rewrite",
             "antares-transaction",
             "antares-node",
             "antares-proto",
@@ -197,27 +174,60 @@ const OURS: &[(&str, &[&str])] = &[
             "antares-runner-svc",
         ],
     ),
-    // The interpreter alone, for systems without our fence.
     (
-        "antares-portable",
+        "antares-fuzz",
         &[
             "antares-abi",
-            "antares-debugger",
+            "antares-cli",
             "antares-hosted",
+            // Constants of the lifted program are words of its dictionary.
+            "antares-ir",
+            "antares-lift",
+            "antares-pool",
+            "antares-program",
+            "antares-transaction",
+            "antares-verifier",
+            "antares-vm",
+        ],
+    ),
+    // It sees neither the compiler nor the machine: a solver proves what it changes.
+    (
+        "antares-optimise",
+        &[
+            "antares-abi",
+            "antares-cli",
             "antares-insights",
             "antares-profile",
             "antares-profile-view",
-            "antares-size",
+            "antares-program",
+        ],
+    ),
+    (
+        "antares-debugger",
+        &[
+            "antares-abi",
+            "antares-cli",
+            "antares-hosted",
+            "antares-pool",
+            "antares-profile",
+            "antares-profile-view",
             "antares-transaction",
             "antares-verifier",
+            "antares-vm",
         ],
     ),
     ("xtask", &[]),
 ];
 
 /// Members that check others and may depend on any of them.
-const SEE_EVERYTHING: [&str; 6] =
-    ["antares-chain", "antares-guests", "antares-tests", "antares-bench", "antares-peers", "antares-fuzz"];
+const SEE_EVERYTHING: [&str; 6] = [
+    "antares-chain",
+    "antares-guests",
+    "antares-tests",
+    "antares-bench",
+    "antares-peers",
+    "antares-fuzz-targets",
+];
 
 /// Crates of others that only the named ones of ours may know.
 const FENCED: [(&[&str], &[&str]); 8] = [
@@ -227,12 +237,26 @@ const FENCED: [(&[&str], &[&str]); 8] = [
     (&["seccompiler", "landlock"], &["antares-sandbox"]),
     (
         &["ckb-vm"],
-        &["antares-program", "antares-vm", "antares-zeroed", "antares-verifier", "antares-debug", "antares"],
+        &[
+            "antares-program",
+            "antares-vm",
+            "antares-zeroed",
+            "antares-verifier",
+            "antares-debugger",
+            "antares",
+        ],
     ),
     (
         &["ckb-script", "ckb-chain-spec"],
         // The bench has it as a peer.
-        &["antares-verifier", "antares-debug", "antares", "antares-testtool", "embedding", "antares-bench"],
+        &[
+            "antares-verifier",
+            "antares-debugger",
+            "antares",
+            "antares-testtool",
+            "embedding",
+            "antares-bench",
+        ],
     ),
     (
         &["tokio", "tonic"],
@@ -257,6 +281,9 @@ const FENCED: [(&[&str], &[&str]); 8] = [
             "antares-compile-worker",
             "antares-run-worker",
             "antares-compiler-svc",
+            "antares-debugger",
+            "antares-fuzz",
+            "antares-optimise",
             "antares-runner-svc",
             "xtask",
         ],
@@ -388,7 +415,7 @@ mod tests {
     fn versions_stand_in_the_root() {
         assert_eq!(findings("xtask", "[dependencies]\ntoml = \"1\"\n").len(), 1);
         assert_eq!(findings("xtask", "[dev-dependencies]\ntoml = { path = \"..\" }\n").len(), 1);
-        assert!(findings("antares-fuzz", "[dependencies]\ntoml = \"1\"\n[workspace]\n").is_empty());
+        assert!(findings("antares-fuzz-targets", "[dependencies]\ntoml = \"1\"\n[workspace]\n").is_empty());
         let bare = "[package]\nname = \"xtask\"\nversion = \"0.1.0\"\n";
         assert_eq!(check(&Tree::of(&[("x/Cargo.toml", bare)])).len(), 5);
     }

@@ -2,7 +2,6 @@
 //! They are the same whether a pipe is between the two or nothing.
 #![forbid(unsafe_code)]
 
-pub mod fuzz;
 pub mod job;
 
 use job::{HostAnswer, HostCall, HostedNews};

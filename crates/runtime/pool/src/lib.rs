@@ -69,7 +69,7 @@ pub use process_state::{ProcessKind, settle};
 pub use reuse::{Renewal, Reuse, ReusePolicy};
 pub use script::{COMPILE_HEAD_START, LONG_COMPILE_BYTES, executable_bytes};
 pub use sealed::{Sealed, copied_bytes, digest, digested_bytes};
-pub use standalone::{ParentPipes, StandaloneWorker, in_memory, serve_standalone};
+pub use standalone::{ParentPipes, StandaloneWorker, in_memory, is_standalone, serve_standalone};
 pub use started::{Answers, StartedRun};
 pub use stats::PoolStats;
 pub use surroundings::surroundings;

@@ -26,6 +26,8 @@ use crate::{
     process_state::{ProcessKind, settle},
 };
 
+/// The argument that makes a program a standalone worker; its parent's number follows.
+const STANDALONE_ARGUMENT: &str = "--standalone";
 /// Bytes of any frame, at most: the longest is a job with transactions and native code.
 const FRAME_BYTES_MAX: usize = 512 << 20;
 
@@ -48,7 +50,7 @@ impl StandaloneWorker {
         job: &J,
         mut hear: impl FnMut(N) -> bool + Send + 'static,
     ) -> Result<(Self, JoinHandle<io::Result<()>>), PoolError> {
-        let (process, to, from) = start_piped(worker, &[])?;
+        let (process, to, from) = start_piped(worker, &[STANDALONE_ARGUMENT])?;
         let mut started = Self { process, to: to.into() };
         started.tell(job).map_err(|source| PoolError::Start { path: worker.to_owned(), source })?;
         let reader = std::thread::spawn(move || {
@@ -105,6 +107,12 @@ impl ParentPipes {
     }
 }
 
+/// Whether this process was started by [`StandaloneWorker::start`].
+#[must_use]
+pub fn is_standalone() -> bool {
+    std::env::args().nth(1).as_deref() == Some(STANDALONE_ARGUMENT)
+}
+
 /// Reads the job, which is the parent's, has `load` make of it what cannot be made later (code that is
 /// mapped, memory for machines), locks the process in, and gives all to `work`. `load` runs none of what it
 /// loads, and reads no script.
@@ -115,7 +123,7 @@ pub fn serve_standalone<J: DeserializeOwned, L>(
     load: impl FnOnce(&J) -> Result<L, String>,
     work: impl FnOnce(J, Result<L, String>, ParentPipes) -> io::Result<()>,
 ) -> io::Result<()> {
-    let parent = std::env::args().nth(1).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
+    let parent = std::env::args().nth(2).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
     let parent = parent.filter(|parent| getppid() == Some(*parent)).ok_or(io::ErrorKind::InvalidInput)?;
     settle(ProcessKind::Zygote);
     // SAFETY: nothing else uses the standard descriptors, which are never closed.

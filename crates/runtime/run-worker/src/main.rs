@@ -6,18 +6,16 @@
 //! memory.
 
 mod batch;
-mod debug;
 mod explain;
-mod hosted;
 mod profile;
 mod verify;
 mod wiping;
 
-use std::{collections::hash_map::RandomState, os::fd::AsFd};
+use std::{collections::hash_map::RandomState, os::fd::AsFd, sync::Arc};
 
 use antares_abi::CompileOptions;
 use antares_pool::{
-    Files, REPORT_BYTES_MAX, Worker, is_hosted,
+    Files, ParentLink, REPORT_BYTES_MAX, Worker, is_hosted,
     job::{
         DEBUG_BYTES_LEAST, LeftOut, Lines, RunJob, RunOutcome, RunReport, RunWorkerJob, RunWorkerReport,
         Tier, VerifyJob, VerifyReport,
@@ -25,6 +23,7 @@ use antares_pool::{
     serve, serve_hosted,
 };
 use antares_sandbox::{Confinement, Policy, SandboxError};
+use antares_verifier::serve_job;
 use antares_vm::{
     Library, Limits, Machine, Outcome, Report, RunScript, Sampling, limits::RUN_HEAP_BYTES, reserve_heap,
 };
@@ -39,7 +38,8 @@ const DEBUG_HEAP_BYTES: usize = 16 << 20;
 
 fn main() -> Result<()> {
     if is_hosted() {
-        return Ok(serve_hosted(hosted::work)?);
+        // One script whose host is the parent: two pipes lead there.
+        return Ok(serve_hosted(|job, pipes| Ok(serve_job(job, Arc::new(ParentLink(pipes)))))?);
     }
     Ok(serve(RunWorker::prepare)?)
 }

@@ -1,12 +1,11 @@
-//! Builds guests: `guests list`, or `guests NAME OUT` to copy one to a file, those in Rust too; `guests NAME OUT WRAPPER` has gcc
-//! call its programs through one.
+//! Builds guests: `guests list`, or `guests NAME OUT` to copy one to a file, those in Rust too.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
-use std::{env, fs, path::Path, process::exit};
+use std::{env, fs, process::exit};
 
 use antares_guests::{self as guests, RustLevel};
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -21,13 +20,8 @@ fn main() -> Result<()> {
             let elf = if is_rust { guests::rust_guest(name, RustLevel::Fast) } else { guests::bytes(name) };
             fs::write(out, elf?)?;
         }
-        [name, out, wrapper] => {
-            let guest = guests::guest_named(name).with_context(|| format!("no guest is named {name:?}"))?;
-            let folder = tempfile::tempdir()?;
-            fs::write(out, guests::build_wrapped(&guest, Path::new(wrapper), folder.path())?)?;
-        }
         _ => {
-            eprintln!("usage: guests list | guests NAME OUT [WRAPPER]");
+            eprintln!("usage: guests list | guests NAME OUT");
             exit(2);
         }
     }

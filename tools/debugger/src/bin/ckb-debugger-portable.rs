@@ -1,0 +1,13 @@
+//! The program `ckb-debugger` on ckb-vm's interpreter, in its own process: for systems that lack our sandbox.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use antares_debugger::{
+    ckb_debugger::{Helpers, debug},
+    in_process::Here,
+};
+
+fn main() -> ExitCode {
+    debug(std::env::args_os(), Box::new(|| Ok(Box::new(Here))), Helpers::default())
+}

@@ -1,0 +1,207 @@
+//! Mode fast: the interpreter begins at once, in a process of its own that can ask the host for files. Where
+//! the script takes long and has asked for nothing, native code begins beside it, and who is done first has
+//! the answer.
+
+use std::{
+    mem,
+    process::{self, ExitCode},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use antares_abi::DEBUG_BYTES_MAX;
+use antares_hosted::job::{DecodedInstruction, HostedEnd, HostedJob, HostedNews};
+
+use crate::ckb_debugger::{
+    ChosenScript, Hears, Raced, Rival, ScriptRunner, Start,
+    host::Host,
+    lines::{self, say},
+    stopped::Ending,
+    words::Words,
+};
+
+/// What is done by then needs no native code, even if there is some.
+const HEAD_START: Duration = Duration::from_millis(10);
+/// What is done by then behind it is not worth a compile.
+const COMPILE_AFTER: Duration = Duration::from_millis(100);
+/// What a script whose exit code is not 0 ends with.
+const REFUSED: u8 = 254;
+
+/// Who has the answer.
+enum Answer {
+    /// Nobody yet; what the interpreter's script has written so far.
+    Open(Vec<String>),
+    /// The interpreter, which has told everything.
+    Interpreter,
+}
+
+/// Runs `target` in `runner`.
+pub(crate) fn run(
+    words: &Words,
+    target: &ChosenScript,
+    cycles_max: u64,
+    (runner, host): (Box<dyn ScriptRunner>, Host),
+    rival: Option<&dyn Rival>,
+) -> Result<ExitCode, Ending> {
+    let job = target.job(words, cycles_max, None);
+    let may_race = !target.is_replaced && words.args.is_empty() && !job.has_input && !job.may_dump;
+    let rival = rival.filter(|_| may_race);
+    let answer = if rival.is_some() { Answer::Open(Vec::new()) } else { Answer::Interpreter };
+    let answer = Arc::new(Mutex::new(answer));
+    let mut running = runner.begin(HostedJob::Run(Box::new(job)))?;
+    let last = Last::default();
+    let mut hears = listener(host, &answer, &last);
+    let Some(rival) = rival else {
+        running.hear(&mut hears, None)?;
+        return ended(take_last(&last)?);
+    };
+    let waits: [(Duration, &dyn Fn() -> bool); 2] =
+        [(HEAD_START, &|| true), (COMPILE_AFTER, &|| !rival.is_ready(target))];
+    for (wait, is_wanted) in waits {
+        if is_wanted() && running.hear(&mut hears, Some(Instant::now() + wait))? {
+            return ended(take_last(&last)?);
+        }
+    }
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // What goes wrong here goes on there. It is the only other one that ends this process.
+            if let Some(raced) = rival.race(target, cycles_max) {
+                win(&raced, &answer);
+            }
+        });
+        let end = running.hear(&mut hears, None).and_then(|_| take_last(&last));
+        let status = end.map_or_else(|stop| stop.exit(), tell_end);
+        drop(running);
+        // The other one, who is at work for nothing now, ends with this process.
+        process::exit(status.into())
+    })
+}
+
+/// What came of a job, once it has its last word.
+type Last<T> = Arc<Mutex<Option<T>>>;
+
+fn take_last<T>(last: &Last<T>) -> Result<T, Ending> {
+    mem::take(&mut *last.lock().unwrap_or_else(PoisonError::into_inner)).ok_or_else(Ending::lost)
+}
+
+/// Serves what the script asks for, and keeps how it ended.
+fn listener(mut host: Host, answer: &Arc<Mutex<Answer>>, last: &Last<HostedEnd>) -> Hears {
+    let (last, answer) = (last.clone(), answer.clone());
+    Box::new(move |news| {
+        match news {
+            HostedNews::Line { text, .. } => tell(&answer, text),
+            HostedNews::Call(call) => {
+                // From here on, what the script does is seen: nobody else may do it once more.
+                settle(&answer);
+                return Ok(Some(host.answer(call)));
+            }
+            HostedNews::Ended(end) => {
+                settle(&answer);
+                *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+            }
+            HostedNews::Refused(why) => {
+                settle(&answer);
+                return Err(Ending::Error(why));
+            }
+            _ => {}
+        }
+        Ok(None)
+    })
+}
+
+/// Prints a line, or keeps it until it is clear whose lines are printed.
+fn tell(answer: &Mutex<Answer>, text: String) {
+    let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
+    match &mut *answer {
+        Answer::Interpreter => lines::log(&text),
+        Answer::Open(lines) => {
+            lines.push(text);
+            if lines.iter().map(String::len).sum::<usize>() as u64 > DEBUG_BYTES_MAX {
+                take(&mut answer);
+            }
+        }
+    }
+}
+
+/// Lets the interpreter have the answer. Where native code has it, this never comes back.
+fn settle(answer: &Mutex<Answer>) {
+    take(&mut answer.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+fn take(answer: &mut Answer) {
+    if let Answer::Open(lines) = mem::replace(answer, Answer::Interpreter) {
+        lines.iter().for_each(|line| lines::log(line));
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it is what all others give")]
+fn ended(end: HostedEnd) -> Result<ExitCode, Ending> {
+    Ok(ExitCode::from(tell_end(end)))
+}
+
+/// Prints how it ended, and gives the status of that.
+fn tell_end(end: HostedEnd) -> u8 {
+    match end.result {
+        Ok((code, cycles)) => {
+            lines::result(code, cycles);
+            if code == 0 { 0 } else { REFUSED }
+        }
+        Err(why) => {
+            lines::error(&why);
+            REFUSED
+        }
+    }
+}
+
+pub(crate) fn status(code: i8) -> ExitCode {
+    if code == 0 { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) }
+}
+
+/// Ends this process with an answer, if the interpreter has not got it yet.
+fn win(raced: &Raced, answer: &Mutex<Answer>) {
+    let answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Answer::Open(_) = &*answer {
+        raced.lines.iter().for_each(|line| lines::log(line));
+        lines::result(raced.exit_code, raced.cycles);
+        // The lock is held, so that nobody else says anything.
+        process::exit(if raced.exit_code == 0 { 0 } else { REFUSED.into() });
+    }
+}
+
+/// Tells what an instruction is.
+pub(crate) fn decode(words: &Words, start: Box<Start<'_>>) -> Result<ExitCode, Ending> {
+    let text =
+        words.args.first().ok_or_else(|| Ending::senseless("which instruction? a number is missing"))?;
+    let text = text.to_string_lossy();
+    let word = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    let word = word.map_err(Ending::number)?;
+    let meanings = Last::<Vec<DecodedInstruction>>::default();
+    let told = meanings.clone();
+    let mut hears: Hears = Box::new(move |news| {
+        if let HostedNews::Decoded(decoded) = news {
+            *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(decoded);
+        }
+        Ok(None)
+    });
+    let runner = start().map_err(Ending::Error)?;
+    runner.begin(HostedJob::Decode(word))?.hear(&mut hears, None)?;
+    let meanings = take_last(&meanings)?;
+    if meanings.len() > 1 {
+        return Err(Ending::senseless("more than one instruction set has this instruction"));
+    }
+    let (assembly, set) = meanings.first().map_or(("?", '?'), |meaning| (meaning.text.as_str(), meaning.set));
+    say(format_args!("       Assembly = {assembly}"));
+    if set == 'C' {
+        say(format_args!("         Binary = {word:016b}"));
+        say(format_args!("    Hexadecimal = {word:04x}"));
+    } else {
+        say(format_args!("         Binary = {word:032b}"));
+        say(format_args!("    Hexadecimal = {word:08x}"));
+    }
+    say(format_args!("Instruction set = {set}"));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,284 @@
+//! Modes full and probe: a script step by step, the VMs that it begins, and one of them looked at closely.
+//!
+//! The original runs the whole twice to see which VMs there are and what their system calls give, and then
+//! one VM alone, with the answers that it saw. Here one run tells all of it, and the lines are those of
+//! three.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, BufRead as _, BufWriter, Write as _},
+    mem,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use antares_hosted::job::{
+    CallNode, HostAnswer, HostedEnd, HostedJob, HostedNews, StoppedVm, Watch, Watched, WatchedVm,
+};
+use antares_profile_view::DebuggerNames;
+
+use crate::ckb_debugger::{
+    ChosenScript, Hears, ScriptRunner,
+    fast::status,
+    host::Host,
+    lines::{self, Cycles, say},
+    stopped::Ending,
+    words::{Mode, Words},
+};
+
+/// Columns of the tree before where a program is.
+const TREE_COLUMNS: usize = 32;
+/// Debug output that is kept to be printed three times, bytes.
+const LOG_BYTES_MAX: usize = 64 << 20;
+
+/// What was seen.
+pub(crate) struct Seen {
+    pub(crate) end: HostedEnd,
+    /// Debug output, with the VM that wrote it.
+    log: Vec<(u64, String)>,
+    calls: Vec<CallNode>,
+    reached: Vec<u64>,
+    /// The program that was looked at.
+    elf: Vec<u8>,
+}
+
+/// What is seen while it runs.
+struct Looks {
+    host: Host,
+    log: Vec<(u64, String)>,
+    log_bytes: usize,
+    calls: Vec<CallNode>,
+    reached: Vec<u64>,
+    steps: Option<BufWriter<File>>,
+    /// Of the steps.
+    path: PathBuf,
+    end: Option<HostedEnd>,
+}
+
+impl Looks {
+    fn new(host: Host, steps: Option<BufWriter<File>>, path: PathBuf) -> Self {
+        let (log, calls, reached) = (Vec::new(), Vec::new(), Vec::new());
+        Self { host, log, log_bytes: 0, calls, reached, steps, path, end: None }
+    }
+
+    fn hear(&mut self, news: HostedNews) -> Result<Option<HostAnswer>, Ending> {
+        match news {
+            HostedNews::Line { vm, text } => {
+                self.log_bytes += text.len();
+                if self.log_bytes > LOG_BYTES_MAX {
+                    return Err(Ending::Error(format!("more than {LOG_BYTES_MAX} bytes of debug output")));
+                }
+                self.log.push((vm, text));
+            }
+            HostedNews::Call(call) => return Ok(Some(self.host.answer(call))),
+            HostedNews::Watched(Watched::Calls(nodes)) => self.calls.extend(nodes),
+            HostedNews::Watched(Watched::Reached(addresses)) => self.reached.extend(addresses),
+            HostedNews::Watched(Watched::Steps(text)) => {
+                if let Some(steps) = &mut self.steps {
+                    steps.write_all(text.as_bytes()).map_err(Ending::file(&self.path))?;
+                }
+            }
+            HostedNews::Ended(end) => self.end = Some(end),
+            HostedNews::Refused(why) => return Err(Ending::Error(why)),
+            _ => {}
+        }
+        Ok(None)
+    }
+}
+
+/// Runs `target` step by step.
+pub(crate) fn run(
+    words: &Words,
+    target: &ChosenScript,
+    cycles_max: u64,
+    with: (Box<dyn ScriptRunner>, Host),
+) -> Result<ExitCode, Ending> {
+    let vm = words.vm().unwrap_or_default();
+    let watch = Watch {
+        vm,
+        calls: words.enable_flamegraph,
+        reached: words.enable_coverage,
+        steps: words.enable_steplog,
+        overlap: words.enable_overlapping_detection,
+        cycles_max,
+    };
+    let seen = gather(words, target, (u64::MAX, watch), with)?;
+    let Ok((code, _)) = seen.end.result else { return Ok(ExitCode::from(254)) };
+    say("Actual run: start");
+    let of_vm = seen.log.iter().filter(|(of, _)| *of == vm);
+    of_vm.for_each(|(_, line)| lines::log(line));
+    let watched = seen.end.vms.iter().find(|seen| seen.vm == vm && seen.generation == 0);
+    let Some(watched) = watched else {
+        return Err(Ending::senseless(format!("there was no VM {vm}")));
+    };
+    if let Some(stopped) = &seen.end.stopped {
+        return Ok(tell_stopped(stopped, &seen.elf, words.enable_flamegraph));
+    }
+    // A program whose place another one took has that one's exit code.
+    let last = seen.end.vms.iter().rev().find(|seen| seen.vm == vm);
+    let code = last.and_then(|seen| seen.exit_code).unwrap_or(code);
+    if words.mode() == Mode::Probe {
+        say(format_args!("Run result: Ok({code})"));
+        say(format_args!("All cycles: {}", Cycles(watched.cycles)));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(path) = &words.flamegraph_output {
+        write_calls(path, &seen).map_err(Ending::file(path))?;
+    }
+    if let Some(path) = &words.coverage_output {
+        write_coverage(path, &seen).map_err(Ending::file(path))?;
+    }
+    lines::result(code, watched.cycles);
+    Ok(status(code))
+}
+
+/// Runs it, with at most so many cycles, and prints the lines of the two runs that come first.
+pub(crate) fn gather(
+    words: &Words,
+    target: &ChosenScript,
+    (cycles_max, watch): (u64, Watch),
+    with: (Box<dyn ScriptRunner>, Host),
+) -> Result<Seen, Ending> {
+    say("Pre gather: collect vm creation");
+    let seen = look(words, target, (cycles_max, watch), with)?;
+    tell_pass(&seen);
+    if seen.end.result.is_ok() {
+        tell_tree(&seen.end.vms);
+        say("Pre gather: collect syscalls");
+        tell_pass(&seen);
+    }
+    Ok(seen)
+}
+
+/// Runs it, and gives what was seen.
+fn look(
+    words: &Words,
+    target: &ChosenScript,
+    (cycles_max, watch): (u64, Watch),
+    (runner, host): (Box<dyn ScriptRunner>, Host),
+) -> Result<Seen, Ending> {
+    // What is looked at may end sooner, by its own cycles; the rest goes on.
+    let job = target.job(words, cycles_max, Some(watch));
+    let path = &words.steplog_output;
+    let steps = match watch.steps {
+        true => Some(BufWriter::new(File::create(path).map_err(Ending::file(path))?)),
+        false => None,
+    };
+    let looks = Arc::new(Mutex::new(Looks::new(host, steps, path.clone())));
+    let hears = looks.clone();
+    let mut hears: Hears =
+        Box::new(move |news| hears.lock().unwrap_or_else(PoisonError::into_inner).hear(news));
+    runner.begin(HostedJob::Run(Box::new(job)))?.hear(&mut hears, None)?;
+    let mut looks = looks.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(steps) = &mut looks.steps {
+        steps.flush().map_err(Ending::file(path))?;
+    }
+    let end = looks.end.take().ok_or_else(Ending::lost)?;
+    let elf = looks.host.watched.take().unwrap_or_default();
+    let (log, calls) = (mem::take(&mut looks.log), mem::take(&mut looks.calls));
+    Ok(Seen { end, log, calls, reached: mem::take(&mut looks.reached), elf })
+}
+
+/// The lines of one run of the whole.
+fn tell_pass(seen: &Seen) {
+    seen.log.iter().for_each(|(_, line)| lines::log(line));
+    match &seen.end.result {
+        Ok((code, cycles)) => lines::result(*code, *cycles),
+        Err(why) => lines::error(why),
+    }
+}
+
+/// Prints which program began which, if one did.
+fn tell_tree(vms: &[WatchedVm]) {
+    if vms.len() > 1 {
+        let mut below: BTreeMap<Option<(u64, u64)>, Vec<&WatchedVm>> = BTreeMap::new();
+        vms.iter().for_each(|vm| below.entry(vm.parent).or_default().push(vm));
+        tell_below(&below, None, "");
+    }
+}
+
+/// Prints what `parent` began, each behind `stem`, and what is below.
+fn tell_below(below: &BTreeMap<Option<(u64, u64)>, Vec<&WatchedVm>>, parent: Option<(u64, u64)>, stem: &str) {
+    let children = below.get(&parent).map(Vec::as_slice).unwrap_or_default();
+    for (index, vm) in children.iter().enumerate() {
+        let is_last = index + 1 == children.len();
+        let (branch, rest) = match (parent, is_last) {
+            (None, _) => ("", ""),
+            (_, true) => ("└── ", "    "),
+            (_, false) => ("├── ", "│   "),
+        };
+        let name =
+            if vm.generation == 0 { vm.vm.to_string() } else { format!("{}/{}", vm.vm, vm.generation) };
+        let place = format!("{}[{}][{}..{}]", list(vm.source), vm.index, vm.offset, vm.offset + vm.length);
+        let left = format!("Spawn tree: {stem}{branch}{name}");
+        say(format_args!("{left:<TREE_COLUMNS$} {place}"));
+        tell_below(below, Some((vm.vm, vm.generation)), &format!("{stem}{rest}"));
+    }
+}
+
+/// What ckb calls the lists of cells.
+fn list(source: u64) -> &'static str {
+    match source {
+        1 => "input",
+        2 => "output",
+        3 => "cell_dep",
+        4 => "header_dep",
+        0x0100_0000_0000_0001 => "group_input",
+        0x0100_0000_0000_0002 => "group_output",
+        _ => "unknown",
+    }
+}
+
+/// Prints where a VM was left before its end.
+fn tell_stopped(stopped: &StoppedVm, elf: &[u8], has_names: bool) -> ExitCode {
+    lines::error(&stopped.error);
+    let names = has_names.then(|| DebuggerNames::of(elf));
+    for address in &stopped.stack {
+        let place = names.as_ref().map(|names| names.detail(*address));
+        say(place.unwrap_or_else(|| "??:??:??".to_owned()));
+    }
+    say("");
+    say(&stopped.registers);
+    eprintln!("Error: {}", stopped.name);
+    ExitCode::FAILURE
+}
+
+/// Writes each call on a line, behind all that it is under.
+fn write_calls(path: &Path, seen: &Seen) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    let names = DebuggerNames::of(&seen.elf);
+    let mut known: BTreeMap<u64, String> = BTreeMap::new();
+    let mut stack = String::new();
+    let mut ends: Vec<usize> = Vec::new();
+    for CallNode { depth, address, cycles } in &seen.calls {
+        ends.truncate(usize::try_from(*depth).unwrap_or(usize::MAX));
+        stack.truncate(ends.last().copied().unwrap_or(0));
+        if !stack.is_empty() {
+            stack.push_str("; ");
+        }
+        stack.push_str(known.entry(*address).or_insert_with(|| names.simple(*address)));
+        ends.push(stack.len());
+        writeln!(file, "{stack} {cycles}")?;
+    }
+    file.flush()
+}
+
+/// Writes which lines of the files that are there were reached, as LCOV.
+fn write_coverage(path: &Path, seen: &Seen) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    let lines = DebuggerNames::of(&seen.elf).lines(seen.reached.iter().copied());
+    for (name, hit) in lines {
+        let Ok(source) = File::open(&name) else { continue };
+        let length = io::BufReader::new(source).split(b'\n').count();
+        let last = hit.last().map_or(0, |last| usize::try_from(*last).unwrap_or(0));
+        writeln!(file, "SF:{name}")?;
+        for line in 1..=length.max(last) {
+            let is_hit = u32::try_from(line).is_ok_and(|line| hit.binary_search(&line).is_ok());
+            writeln!(file, "DA:{line},{}", u8::from(is_hit))?;
+        }
+        writeln!(file, "LF:{}\nLH:{}\nend_of_record", length.max(last), hit.len())?;
+    }
+    file.flush()
+}

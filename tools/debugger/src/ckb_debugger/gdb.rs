@@ -1,0 +1,68 @@
+//! Mode gdb: gdbs, one after the other, each with a run of its own.
+
+use std::{net::TcpListener, process::ExitCode};
+
+use antares_hosted::job::{DebugEnd, HostedDebug, Watch};
+
+use crate::ckb_debugger::{
+    ChosenScript, GdbServer, ScriptRunner, full,
+    host::Host,
+    lines::{self, say},
+    stopped::Ending,
+    words::Words,
+};
+
+/// Serves gdbs until somebody ends the program.
+pub(crate) fn serve(
+    words: &Words,
+    target: &ChosenScript,
+    cycles_max: u64,
+    with: (Box<dyn ScriptRunner>, Host),
+    server: &dyn GdbServer,
+) -> Result<ExitCode, Ending> {
+    let vm = words.vm().unwrap_or_default();
+    let watch = Watch { vm, cycles_max: u64::MAX, ..Watch::default() };
+    let seen = full::gather(words, target, (cycles_max, watch), with)?;
+    // What the script does is known from here on.
+    let tell_end = || match (&seen.end.result, seen.end.vms.iter().find(|seen| seen.vm == vm)) {
+        (Ok((code, _)), Some(of_vm)) => lines::result(of_vm.exit_code.unwrap_or(*code), of_vm.cycles),
+        (Ok((code, cycles)), None) => lines::result(*code, *cycles),
+        (Err(why), _) => say(format_args!("Error: {why}")),
+    };
+    say("Actual run: start");
+    let failed = |error| Ending::Error(format!("{error:?}"));
+    let listener = TcpListener::bind(&words.gdb_listen).map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    match words.gdb_listen.ends_with(":0") {
+        true => say(format_args!("Listening for gdb remote connection on {address}")),
+        false => say(format_args!("Listening for gdb remote connection on {}", words.gdb_listen)),
+    }
+    loop {
+        let (stream, peer) = listener.accept().map_err(failed)?;
+        say(format_args!("Accepted connection from: {peer}, booting VM"));
+        let run = target.job(words, cycles_max, None);
+        // Who has a script alone gives it to gdb, as guides say.
+        let has_file = words.bin.is_some();
+        let job = HostedDebug {
+            run,
+            only_prints: false,
+            breaks_on_error: false,
+            break_at_cycles: None,
+            vm,
+            has_file,
+        };
+        let line = |of, text: &str| {
+            if of == vm {
+                lines::log(text);
+            }
+        };
+        match server.serve(job, stream, &line)? {
+            DebugEnd::Exited(_) | DebugEnd::Failed => tell_end(),
+            DebugEnd::Left => {
+                say("GDB client has disconnected. Running to completion...");
+                tell_end();
+            }
+            DebugEnd::Killed => say("Error: external error: GDB sent a kill command!"),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! What a script asks of the host: files by numbers that are ours, the three standard streams, time, chance,
+//! and the file that is fed to it.
+
+use std::{
+    collections::HashMap,
+    fs,
+    io::{self, Read as _, Write as _},
+    path::PathBuf,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use antares_hosted::job::{HOST_CALL_BYTES_MAX, HostAnswer, HostCall};
+use antares_profile_view::DebuggerNames;
+
+use crate::ckb_debugger::{lines::say, paths::Allowed, streams::Streams};
+
+/// Bytes of `struct stat` as guests have it.
+const STAT_BYTES: usize = 128;
+/// Where its mode, number of links, size and block size are.
+const STAT_MODE: usize = 16;
+const STAT_LINKS: usize = 20;
+const STAT_SIZE: usize = 48;
+const STAT_BLOCK: usize = 56;
+
+/// The host of one run.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) allowed: Allowed,
+    pub(crate) streams: Streams,
+    /// What is fed to the script.
+    pub(crate) input: Option<Vec<u8>>,
+    /// Where an ELF of the script goes that asks for it.
+    pub(crate) dump: Option<PathBuf>,
+    /// How much of the input each VM has read.
+    read: HashMap<u64, usize>,
+    /// Which of the standard streams are not closed.
+    standard: [bool; 3],
+    /// The program that is watched.
+    pub(crate) watched: Option<Vec<u8>>,
+}
+
+impl Host {
+    pub(crate) fn new(allowed: Allowed, input: Option<Vec<u8>>, dump: Option<PathBuf>) -> Self {
+        let (streams, read) = (Streams::default(), HashMap::new());
+        Self { allowed, streams, input, dump, read, standard: [true; 3], watched: None }
+    }
+
+    /// Does what a script asks for.
+    pub(crate) fn answer(&mut self, call: HostCall) -> HostAnswer {
+        let value = |value| HostAnswer { value, ..HostAnswer::default() };
+        let filled = |(value, bytes)| HostAnswer { value, bytes, error: None };
+        let truth = |is_so| value(if is_so { 0 } else { -1 });
+        let Self { allowed, streams, .. } = self;
+        match call {
+            HostCall::Close(number) => value(self.close(number)),
+            HostCall::Seek(number, ..) => {
+                // Standard streams may be files, but where they are is no business of a script's.
+                complain(if self.is_open(number) { "ESPIPE" } else { "EBADF" });
+                value(-1)
+            }
+            HostCall::Read(number, bytes) => filled(self.read_standard(number, bytes)),
+            HostCall::Write(number, bytes) => value(self.write_standard(number, &bytes)),
+            HostCall::Stat(number) => filled(self.stat(number)),
+            HostCall::Input(vm, bytes) => filled(self.input(vm, bytes)),
+            HostCall::Time => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+                value(i64::try_from(now).unwrap_or(i64::MAX))
+            }
+            HostCall::Random => value(random()),
+            HostCall::Open(path, mode, replaced) => {
+                value(streams.open(allowed, (&path, &mode), replaced).cast_signed())
+            }
+            HostCall::ReadStream(stream, size, items) => filled(streams.read(stream, size, items)),
+            HostCall::IsAtEnd(stream) => value(streams.is_at_end(stream)),
+            HostCall::HasFailed(stream) => value(streams.has_failed(stream)),
+            HostCall::Next(stream) => value(streams.next(stream)),
+            HostCall::CloseStream(stream) => value(streams.close(stream)),
+            HostCall::Tell(stream) => value(streams.tell(stream)),
+            HostCall::SeekStream(stream, offset, whence) => value(streams.seek(stream, offset, whence)),
+            HostCall::WriteStream(stream, size, bytes) => value(streams.write(stream, size, &bytes)),
+            HostCall::WriteFile(path, bytes) => truth(streams.write_file(allowed, &path, &bytes)),
+            HostCall::Dump(elf) => self.dump(&elf),
+            HostCall::Functions(elf) => self.functions(elf),
+        }
+    }
+
+    fn is_open(&self, number: i32) -> bool {
+        usize::try_from(number).is_ok_and(|number| self.standard.get(number) == Some(&true))
+    }
+
+    fn close(&mut self, number: i32) -> i64 {
+        let standard = usize::try_from(number).ok().and_then(|number| self.standard.get_mut(number));
+        match standard.filter(|is_open| **is_open) {
+            Some(is_open) => {
+                *is_open = false;
+                0
+            }
+            None => complain("EBADF"),
+        }
+    }
+
+    fn read_standard(&self, number: i32, bytes: u64) -> (i64, Vec<u8>) {
+        if number != 0 || !self.is_open(number) {
+            return (complain("EBADF"), Vec::new());
+        }
+        let mut buffer = vec![0; usize::try_from(bytes.min(HOST_CALL_BYTES_MAX)).unwrap_or(0)];
+        match io::stdin().lock().read(&mut buffer) {
+            Ok(read) => {
+                buffer.truncate(read);
+                (i64::try_from(read).unwrap_or(-1), buffer)
+            }
+            Err(_) => (complain("EIO"), Vec::new()),
+        }
+    }
+
+    fn write_standard(&self, number: i32, bytes: &[u8]) -> i64 {
+        let flushed = |mut to: Box<dyn io::Write>| to.write_all(bytes).and_then(|()| to.flush());
+        let written = match number {
+            1 if self.is_open(number) => flushed(Box::new(io::stdout().lock())),
+            2 if self.is_open(number) => flushed(Box::new(io::stderr().lock())),
+            _ => return complain("EBADF"),
+        };
+        if written.is_ok() { i64::try_from(bytes.len()).unwrap_or(-1) } else { complain("EPIPE") }
+    }
+
+    /// That a standard stream is a device for characters, or a pipe, and nothing else of it.
+    fn stat(&self, number: i32) -> (i64, Vec<u8>) {
+        const CHARACTERS: u32 = 0o020_620;
+        if !self.is_open(number) {
+            return (complain("EBADF"), Vec::new());
+        }
+        let mut stat = vec![0; STAT_BYTES];
+        stat[STAT_MODE..][..4].copy_from_slice(&CHARACTERS.to_le_bytes());
+        stat[STAT_LINKS..][..4].copy_from_slice(&1_u32.to_le_bytes());
+        stat[STAT_SIZE..][..8].copy_from_slice(&0_u64.to_le_bytes());
+        stat[STAT_BLOCK..][..4].copy_from_slice(&1024_u32.to_le_bytes());
+        (0, stat)
+    }
+
+    /// The next bytes of the input, for a VM that reads it from its beginning; -1 at its end.
+    fn input(&mut self, vm: u64, bytes: u64) -> (i64, Vec<u8>) {
+        let content = self.input.as_deref().unwrap_or_default();
+        let at = self.read.entry(vm).or_default();
+        let rest = content.get(*at..).unwrap_or_default();
+        let part = &rest[..rest.len().min(usize::try_from(bytes).unwrap_or(usize::MAX))];
+        *at += part.len();
+        if part.is_empty() {
+            (-1, Vec::new())
+        } else {
+            (i64::try_from(part.len()).unwrap_or(-1), part.to_vec())
+        }
+    }
+
+    fn dump(&self, elf: &[u8]) -> HostAnswer {
+        let path = self.dump.as_deref();
+        let error = match path.map(|path| fs::write(path, elf)) {
+            Some(Err(error)) => Some(error.to_string()),
+            _ => None,
+        };
+        HostAnswer { error, ..HostAnswer::default() }
+    }
+
+    fn functions(&mut self, elf: Vec<u8>) -> HostAnswer {
+        let names = DebuggerNames::of(&elf);
+        let words = [names.sbrk(), names.heap()].into_iter().chain(names.starts());
+        let bytes = words.flat_map(u64::to_le_bytes).collect();
+        self.watched = Some(elf);
+        HostAnswer { bytes, ..HostAnswer::default() }
+    }
+}
+
+/// Says what is wrong with a descriptor, as the original does, and gives what the call gives then.
+fn complain(what: &str) -> i64 {
+    say(format_args!("Error: {what}"));
+    -1
+}
+
+/// A number that nobody can tell.
+fn random() -> i64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    RandomState::new().hash_one(SystemTime::now()).cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_vm_reads_the_input_from_its_beginning() {
+        let mut host = Host::new(Allowed::default(), Some(b"abcd".to_vec()), None);
+        let mut read = |vm, bytes| {
+            let answer = host.answer(HostCall::Input(vm, bytes));
+            (answer.value, answer.bytes)
+        };
+        assert_eq!(read(0, 3), (3, b"abc".to_vec()));
+        assert_eq!(read(1, u64::MAX), (4, b"abcd".to_vec()));
+        assert_eq!(read(0, 3), (1, b"d".to_vec()));
+        assert_eq!(read(0, 3), (-1, Vec::new()));
+    }
+
+    #[test]
+    fn descriptors_are_the_three_and_no_others() {
+        let mut host = Host::new(Allowed::default(), None, None);
+        let mut value = |call| host.answer(call).value;
+        assert_eq!(value(HostCall::Stat(1)), 0);
+        assert_eq!(value(HostCall::Close(1)), 0);
+        assert_eq!(value(HostCall::Close(1)), -1);
+        assert_eq!(value(HostCall::Write(1, b"never seen".to_vec())), -1);
+        for number in [-1, 3, 4, 100, i32::MAX] {
+            assert_eq!(value(HostCall::Stat(number)), -1);
+            assert_eq!(value(HostCall::Read(number, 1)), -1);
+            assert_eq!(value(HostCall::Close(number)), -1);
+        }
+        assert_eq!(value(HostCall::Seek(0, 0, 0)), -1);
+    }
+}

@@ -1,0 +1,273 @@
+//! Which files a script may open: those in folders that its user named, and files that its user named
+//! themselves.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File, OpenOptions},
+    io,
+    path::{Path, PathBuf},
+};
+
+use antares_profile_view::printable;
+
+/// Folders for scripts, beside those on the command line, for tools that pass none: separated as in `PATH`.
+const VARIABLE: &str = "ANTARES_DEBUGGER_PATHS";
+const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
+
+/// What a script may open.
+#[derive(Debug, Default)]
+pub(crate) struct Allowed {
+    /// Without links.
+    folders: Vec<PathBuf>,
+    /// As the script has them, too.
+    files: Vec<PathBuf>,
+    has_told: bool,
+}
+
+/// How a file is to be opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+    pub(crate) append: bool,
+    pub(crate) truncate: bool,
+    pub(crate) create: bool,
+    pub(crate) create_new: bool,
+}
+
+impl Allowed {
+    /// The folders of `named` files, `folders`, and `files` if they are what a script asks for in the same
+    /// words.
+    pub(crate) fn new<'a>(
+        named: impl Iterator<Item = &'a Path>,
+        folders: &[PathBuf],
+        files: impl Iterator<Item = PathBuf>,
+    ) -> Self {
+        let of_file = |path: &Path| match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let told = split(&std::env::var_os(VARIABLE).unwrap_or_default());
+        let all = named.map(of_file).chain(folders.iter().cloned()).chain(told);
+        let all = all.filter(|folder| !folder.as_os_str().is_empty());
+        let folders = all.filter_map(|folder| canonical(&folder).ok()).collect();
+        Self { folders, files: files.collect(), has_told: false }
+    }
+
+    /// Opens the file that a script calls `name`.
+    ///
+    /// # Errors
+    /// It may not, or the system says why not.
+    pub(crate) fn open(&mut self, name: &[u8], access: Access) -> io::Result<File> {
+        let path = &called(name).ok_or(io::ErrorKind::InvalidInput)?;
+        let is_named = self.files.iter().any(|file| file == path);
+        if !may_look(path, is_named) {
+            self.tell(path);
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let real = real(path, access.create)?;
+        if !is_named && !self.folders.iter().any(|folder| real.starts_with(folder)) {
+            self.tell(path);
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        // Opening a pipe waits, and devices do what they do.
+        if fs::symlink_metadata(&real).is_ok_and(|found| !found.is_file()) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let Access { read, write, append, truncate, create, create_new } = access;
+        let mut options = OpenOptions::new();
+        options.read(read).write(write).append(append).truncate(truncate);
+        options.create(create).create_new(create_new).open(real)
+    }
+
+    fn tell(&mut self, path: &Path) {
+        if !std::mem::replace(&mut self.has_told, true) {
+            let path = printable(&path.to_string_lossy());
+            eprintln!(
+                "ckb-debugger: the script may not open {path}: its folder is none of those that were named"
+            );
+            eprintln!("  to let it: --allow-path FOLDER, or {VARIABLE}=FOLDER{SEPARATOR}FOLDER");
+        }
+    }
+}
+
+/// The folders in a list.
+#[cfg(not(target_os = "wasi"))]
+fn split(list: &OsStr) -> Vec<PathBuf> {
+    std::env::split_paths(list).collect()
+}
+
+/// The same where the standard library has no such lists.
+#[cfg(target_os = "wasi")]
+fn split(list: &OsStr) -> Vec<PathBuf> {
+    list.to_string_lossy().split(':').map(PathBuf::from).collect()
+}
+
+/// The path that a script calls by these bytes.
+#[cfg(unix)]
+fn called(name: &[u8]) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt as _;
+    Some(PathBuf::from(OsStr::from_bytes(name)))
+}
+
+/// The same where paths are text.
+#[cfg(not(unix))]
+fn called(name: &[u8]) -> Option<PathBuf> {
+    std::str::from_utf8(name).ok().map(PathBuf::from)
+}
+
+/// Whether asking the system where `path` leads does nothing but that.
+#[cfg(windows)]
+fn may_look(path: &Path, is_named: bool) -> bool {
+    path.to_str().is_some_and(|path| crate::ckb_debugger::drives::is_plain(path, is_named))
+}
+
+/// The same where a path is names and separators, and nothing else.
+#[cfg(not(windows))]
+fn may_look(_path: &Path, _is_named: bool) -> bool {
+    true
+}
+
+/// `path` from the root on, without links.
+#[cfg(not(target_os = "wasi"))]
+fn canonical(path: &Path) -> io::Result<PathBuf> {
+    fs::canonicalize(path)
+}
+
+/// The same where the system cannot tell: there is no way out of the folders that the host has opened, and
+/// links inside of them are not followed.
+#[cfg(target_os = "wasi")]
+fn canonical(path: &Path) -> io::Result<PathBuf> {
+    use std::path::Component;
+    let mut real = PathBuf::from("/");
+    let here = std::env::current_dir().unwrap_or_default();
+    for part in here.components().chain(path.components()) {
+        match part {
+            Component::Prefix(_) | Component::CurDir => {}
+            Component::RootDir => real = PathBuf::from("/"),
+            Component::ParentDir => _ = real.pop(),
+            Component::Normal(name) => {
+                real.push(name);
+                if fs::symlink_metadata(&real).is_ok_and(|found| found.is_symlink()) {
+                    return Err(io::ErrorKind::PermissionDenied.into());
+                }
+            }
+        }
+    }
+    fs::metadata(&real).map(|_| real)
+}
+
+/// `path` without links. The last part of a file that `may_be_new` need not be there.
+fn real(path: &Path, may_be_new: bool) -> io::Result<PathBuf> {
+    match canonical(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && may_be_new => {
+            // A link that leads nowhere would be followed where it is opened.
+            if fs::symlink_metadata(path).is_ok() {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            Ok(canonical(folder.unwrap_or(Path::new(".")))?.join(name))
+        }
+        found => found,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: Access =
+        Access { read: true, write: false, append: false, truncate: false, create: false, create_new: false };
+    const WRITE: Access =
+        Access { read: false, write: true, append: false, truncate: true, create: true, create_new: false };
+    const DENIED: Option<io::ErrorKind> = Some(io::ErrorKind::PermissionDenied);
+
+    /// Two folders, of which the script of one is named, and a file of the other.
+    struct Folders {
+        _root: tempfile::TempDir,
+        inside: PathBuf,
+        outside: PathBuf,
+        allowed: Allowed,
+    }
+
+    impl Folders {
+        fn new() -> Self {
+            let root = tempfile::tempdir().unwrap();
+            let (inside, outside) = (root.path().join("inside"), root.path().join("outside"));
+            [&inside, &outside].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+            fs::write(outside.join("secret"), b"s").unwrap();
+            let script = inside.join("script");
+            fs::write(&script, b"x").unwrap();
+            let named = [outside.join("named")].into_iter();
+            let allowed = Allowed::new([script.as_path()].into_iter(), &[], named);
+            Self { _root: root, inside, outside, allowed }
+        }
+
+        fn open(&mut self, path: &Path, access: Access) -> Option<io::ErrorKind> {
+            let opened = self.allowed.open(path.to_str().unwrap().as_bytes(), access);
+            opened.err().map(|error| error.kind())
+        }
+    }
+
+    #[test]
+    fn files_are_in_the_folders_that_were_named() {
+        let mut folders = Folders::new();
+        let (inside, outside) = (folders.inside.clone(), folders.outside.clone());
+        fs::create_dir(inside.join("folder")).unwrap();
+        assert_eq!(folders.open(&inside.join("script"), READ), None);
+        assert_eq!(folders.open(&inside.join("new"), WRITE), None);
+        assert_eq!(folders.open(&inside.join("folder/new"), WRITE), None);
+        assert_eq!(folders.open(&outside.join("named"), WRITE), None);
+        assert_eq!(folders.open(&outside.join("secret"), READ), DENIED);
+        assert_eq!(folders.open(&outside.join("other"), WRITE), DENIED);
+        assert_eq!(folders.open(&inside.join("../outside/secret"), READ), DENIED);
+        assert_eq!(folders.open(&inside.join("folder"), READ), DENIED);
+        assert_eq!(folders.open(&inside, READ), DENIED);
+        assert_eq!(folders.open(&inside.join("none"), READ), Some(io::ErrorKind::NotFound));
+        assert!(!outside.join("other").exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_do_not_lead_out() {
+        use std::os::unix::fs::symlink;
+        let mut folders = Folders::new();
+        let (inside, outside) = (folders.inside.clone(), folders.outside.clone());
+        symlink(outside.join("secret"), inside.join("link")).unwrap();
+        symlink(outside.join("new"), inside.join("dangling")).unwrap();
+        symlink(&outside, inside.join("folder")).unwrap();
+        assert_eq!(folders.open(&inside.join("link"), READ), DENIED);
+        assert_eq!(folders.open(&inside.join("dangling"), WRITE), DENIED);
+        assert_eq!(folders.open(&inside.join("folder/secret"), READ), DENIED);
+        assert_eq!(folders.open(&inside.join("folder/new"), WRITE), DENIED);
+        assert!(!outside.join("new").exists());
+    }
+
+    /// `drives.rs` has more of them; here they are opened.
+    #[cfg(windows)]
+    #[test]
+    fn what_windows_reads_into_names_does_not_lead_out() {
+        let mut folders = Folders::new();
+        let (inside, outside) = (folders.inside.clone(), folders.outside.clone());
+        for name in ["NUL", "con", "new.", "new ", "script:stream", "script::$DATA", "com1.txt"] {
+            assert_eq!(folders.open(&inside.join(name), READ), DENIED, "{name}");
+            assert_eq!(folders.open(&inside.join(name), WRITE), DENIED, "{name}");
+        }
+        let secret = fs::canonicalize(outside.join("secret")).unwrap();
+        let below_drive = secret.to_str().unwrap().strip_prefix(r"\\?\").unwrap().to_owned();
+        for path in [
+            secret.to_str().unwrap(),
+            &below_drive,
+            &below_drive.to_uppercase(),
+            &below_drive.replace('\\', "/"),
+            &format!(r"\\.\{below_drive}"),
+            &format!(r"\\localhost\{}", below_drive.replacen(':', "$", 1)),
+        ] {
+            assert_eq!(folders.open(Path::new(path), READ), DENIED, "{path}");
+        }
+        let upper = inside.join("SCRIPT");
+        assert_eq!(folders.open(&upper, READ), None, "case is nothing here");
+        assert_eq!(fs::read_dir(&inside).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,166 @@
+//! What is to be run: the transaction, one of its script groups, and the program in it that another one
+//! stands in for.
+
+use std::path::Path;
+
+use antares_hosted::job::{CellName, GroupKind, HostedRun, Rules, Watch};
+use antares_transaction::{
+    AsLock, Environment, Mock, ScriptLocation, groups, limits::TRANSACTION_BYTES_MAX, template,
+};
+use bytes::Bytes;
+
+use crate::ckb_debugger::{
+    stopped::Ending,
+    streams::read_all,
+    words::{CellType, GroupType, Words},
+};
+
+/// What is to be run, found and checked.
+pub struct ChosenScript {
+    /// The transaction.
+    pub mock: Mock,
+    /// The rules.
+    pub environment: Environment,
+    /// Lock or type.
+    pub kind: GroupKind,
+    /// A cell of the group.
+    pub cell: CellName,
+    /// Whether the program is not the one that the transaction names.
+    pub(crate) is_replaced: bool,
+}
+
+impl ChosenScript {
+    pub(crate) fn of(words: &Words) -> Result<Self, Ending> {
+        let mut mock = transaction(words)?;
+        let (kind, hash) = script(words, &mock)?;
+        let environment = match words.script_version.as_str() {
+            "0" => Environment::of_version(0),
+            "1" => Environment::of_version(1),
+            "2" => Environment::of_version(2),
+            _ => return Err(Ending::senseless("there is no such script version: 0, 1 or 2")),
+        };
+        let is_type = kind == GroupKind::Type;
+        let groups = groups(&mock);
+        let group = groups.iter().find(|group| group.is_type == is_type && group.script_hash == hash);
+        let group = group.ok_or_else(|| Ending::senseless("no cell that runs has this script"))?;
+        let input = group.inputs.first().copied().map(CellName::Input);
+        let cell = input.or(group.outputs.first().copied().map(CellName::Output));
+        let cell = cell.ok_or_else(|| Ending::senseless("no cell that runs has this script"))?;
+        let code = mock.code_of(&hash);
+        let code = code.ok_or_else(|| Ending::senseless("no cell dep has the code of the script"))?;
+        let is_replaced = words.tx_file.is_some() && words.bin.is_some();
+        if let Some(bin) = words.bin.as_deref().filter(|_| is_replaced) {
+            mock.replace_data(code, program(bin)?);
+        }
+        Ok(Self { mock, environment, kind, cell, is_replaced })
+    }
+
+    /// As a hosted process takes it.
+    pub(crate) fn job(&self, words: &Words, cycles_max: u64, watch: Option<Watch>) -> HostedRun {
+        let replaced = self.mock.replaced();
+        let hash = replaced.as_ref().map(|(hash, _)| *hash);
+        let document = self.mock.document(&mut |asked| (Some(*asked) == hash).then_some(0));
+        let Environment { vm_1_epoch, vm_2_epoch, epoch } = self.environment;
+        let args = words.args.iter().map(|arg| Bytes::copy_from_slice(arg.as_encoded_bytes()));
+        HostedRun {
+            document: document.into(),
+            cells: replaced.into_iter().collect(),
+            rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
+            kind: self.kind,
+            cell: self.cell,
+            args: args.collect(),
+            cycles_max,
+            has_input: words.read_file.is_some(),
+            may_dump: words.dump_file.is_some(),
+            watch,
+        }
+    }
+}
+
+/// The transaction that is named, or one around the program that is.
+fn transaction(words: &Words) -> Result<Mock, Ending> {
+    let Some(path) = &words.tx_file else {
+        let bin = words.bin.as_deref();
+        let bin = bin.ok_or_else(|| Ending::senseless("nothing to run: --bin or --tx-file is missing"))?;
+        let lock = AsLock { elf: program(bin)?, ..AsLock::default() };
+        return lock.to_mock().map_err(|error| Ending::Error(error.to_string()));
+    };
+    if path.as_os_str() != "-" {
+        path.metadata().map_err(Ending::file(path))?;
+    }
+    let bytes = read_all(path, TRANSACTION_BYTES_MAX as u64).map_err(Ending::file(path))?;
+    let folder = (path.as_os_str() != "-").then(|| path.parent().unwrap_or(Path::new("")));
+    let text = template::expand_file(bytes, folder)
+        .map_err(|error| Ending::Error(format!("{}: {error}", path.display())))?;
+    Mock::from_json(&text).map_err(|error| Ending::Error(format!("Check Fail: {error}")))
+}
+
+fn program(path: &Path) -> Result<Bytes, Ending> {
+    Ok(read_all(path, TRANSACTION_BYTES_MAX as u64).map_err(Ending::file(path))?.into())
+}
+
+/// Kind and hash of the script that is asked for.
+fn script(words: &Words, mock: &Mock) -> Result<(GroupKind, [u8; 32]), Ending> {
+    let part = |index: usize| {
+        let part = words.script.split('.').nth(index);
+        part.ok_or_else(|| Ending::senseless("--script must be input.N.lock, input.N.type or output.N.type"))
+    };
+    let list = match words.cell_type {
+        Some(CellType::Input) => "input",
+        Some(CellType::Output) => "output",
+        None => part(0)?,
+    };
+    let index: usize = match &words.cell_index {
+        Some(index) => index.as_str(),
+        None => part(1)?,
+    }
+    .parse()
+    .map_err(Ending::number)?;
+    let kind =
+        match (words.script_group_type, words.script_group_type.is_none().then(|| part(2)).transpose()?) {
+            (Some(GroupType::Lock), _) | (_, Some("lock")) => GroupKind::Lock,
+            (Some(GroupType::Type), _) | (_, Some("type")) => GroupKind::Type,
+            (_, other) => {
+                return Err(Ending::Error(format!(
+                    "unknown variant `{}`, expected `lock` or `type`",
+                    other.unwrap_or_default()
+                )));
+            }
+        };
+    if words.tx_file.is_none() {
+        let hash = mock.script_hash(ScriptLocation::InputLock(0));
+        return Ok((kind, hash.ok_or_else(|| Ending::senseless("there is no input"))?));
+    }
+    if let Some(text) = &words.script_hash {
+        return Ok((kind, read_hash(text)?));
+    }
+    let place = match (kind, list) {
+        (GroupKind::Lock, "input") => ScriptLocation::InputLock(index),
+        (GroupKind::Type, "input") => ScriptLocation::InputType(index),
+        (GroupKind::Type, "output") => ScriptLocation::OutputType(index),
+        _ => {
+            let kind = if kind == GroupKind::Lock { "lock" } else { "type" };
+            return Err(Ending::senseless(format!("no such script runs: {list}.{index}.{kind}")));
+        }
+    };
+    let hash = mock.script_hash(place);
+    Ok((
+        kind,
+        hash.ok_or_else(|| {
+            Ending::senseless(format!("there is no {list}.{index}, or it has no such script"))
+        })?,
+    ))
+}
+
+fn read_hash(text: &str) -> Result<[u8; 32], Ending> {
+    let digits = text.get(2..).ok_or_else(|| Ending::senseless("--script-hash is 0x and 64 digits"))?;
+    let bad = || Ending::Error(format!("--script-hash is 0x and 64 hexadecimal digits, not {text}"));
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| {
+        let digits = std::str::from_utf8(pair).ok().filter(|digits| !digits.starts_with('+'))?;
+        u8::from_str_radix(digits, 16).ok()
+    };
+    let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
+    let bytes = bytes.filter(|_| rest.is_empty()).ok_or_else(bad)?;
+    bytes.try_into().map_err(|_| bad())
+}

@@ -1,0 +1,234 @@
+//! `antares debug`: a script, or a script group of a transaction, for gdb. A sandboxed process runs it; this
+//! one waits for gdb and relays between the two.
+
+mod target;
+
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    io::{self, Read as _, Write as _},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    os::unix::process::CommandExt as _,
+    path::Path,
+    process::{Command, ExitCode, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use antares_cli::{
+    args::DebugArgs,
+    failure::Failure,
+    input::is_stdio,
+    output,
+    workers::{failed, ours},
+};
+use antares_hosted::job::{DebugEnd, HostedJob, HostedNews};
+use antares_pool::{Hosted, worker_path};
+use anyhow::{Context as _, anyhow};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The program that is started with --gdb.
+const GDB: &str = "gdb-multiarch";
+/// Bytes of gdb's that are passed on at once.
+const PIECE: usize = 16 << 10;
+/// How long a gdb that has left is still told things.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How often it is looked whether the other process listens.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Does what `args` say.
+/// # Errors
+/// The arguments are wrong, or no process can be started.
+pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
+    if args.gdb {
+        return with_gdb(args);
+    }
+    let hosted = start(HostedJob::Debug(Box::new(target::job(args)?)))?;
+    let listener = TcpListener::bind(args.listen)
+        .with_context(|| format!("cannot listen on {}", args.listen))
+        .map_err(Failure::Usage)?;
+    let address = listener.local_addr().context("no address").map_err(Failure::Service)?;
+    announce(args, address)?;
+    let (stream, _) = listener.accept().context("nobody comes").map_err(Failure::Service)?;
+    // Nobody else is served.
+    drop(listener);
+    let line = |vm, text: &str| {
+        // Whoever does not read it any more does not end the session.
+        let _ = output::print(format!("VM {vm}: {}\n", output::printable(text)).as_bytes());
+    };
+    Ok(tell(relay(hosted, stream, line)?))
+}
+
+/// Starts the process that runs the script, and waits until it can be looked at.
+pub(crate) fn start(job: HostedJob) -> Result<Hosted, Failure> {
+    let worker = worker_path("antares-debug").map_err(failed)?;
+    let mut hosted = Hosted::start(&worker).map_err(failed)?;
+    hosted.give(&job).map_err(lost)?;
+    loop {
+        match hosted.news().map_err(lost)? {
+            HostedNews::Ready => return Ok(hosted),
+            // Of the VMs before the one that is looked at.
+            HostedNews::Line { .. } => {}
+            HostedNews::Refused(why) => return Err(Failure::Usage(anyhow!(why))),
+            _ => return Err(ours("the process that runs the script makes no sense")),
+        }
+    }
+}
+
+/// Tells where gdb is waited for.
+fn announce(args: &DebugArgs, address: SocketAddr) -> Result<(), Failure> {
+    let file = args.elf.as_deref().filter(|path| !is_stdio(path));
+    let file = file.map(|path| format!(" {}", quoted(&path.to_string_lossy()))).unwrap_or_default();
+    if let Some(path) = &args.address_file {
+        return write_whole(path, &address.to_string()).map_err(Failure::Usage);
+    }
+    let text = format!("waiting for gdb on {address}\n  {GDB} -ex 'target remote {address}'{file}\n");
+    output::print(text.as_bytes())
+}
+
+/// Writes a file that nobody sees half written.
+fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(())
+}
+
+/// `text` as a shell takes it.
+fn quoted(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:@%,".contains(letter);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+/// Passes on what gdb and the script's process say to each other, until one of them is gone; how that ended.
+/// Debug output goes to `line`, with the VM that wrote it.
+pub(crate) fn relay(
+    mut hosted: Hosted,
+    stream: TcpStream,
+    line: impl Fn(u64, &str),
+) -> Result<DebugEnd, Failure> {
+    stream.set_nodelay(true).context("the connection").map_err(Failure::Service)?;
+    let mut to_script = hosted.input().context("the connection").map_err(Failure::Service)?;
+    let mut from_gdb = stream.try_clone().context("the connection").map_err(Failure::Service)?;
+    let mut to_gdb = stream;
+    let (pid, is_left) = (hosted.id(), Arc::new(AtomicBool::new(false)));
+    let leaves = is_left.clone();
+    let (ending, has_ended) = mpsc::channel::<()>();
+    let reader = thread::spawn(move || {
+        let mut piece = vec![0; PIECE];
+        while let Ok(count @ 1..) = from_gdb.read(&mut piece) {
+            if to_script.write_all(&piece[..count]).is_err() {
+                return;
+            }
+        }
+        // What is on its way may still come; after that nobody is served any more. The child is not waited
+        // for before this thread has ended, so its number is its own.
+        let is_over = has_ended.recv_timeout(LAST_WORDS) == Err(mpsc::RecvTimeoutError::Disconnected);
+        if is_over {
+            return;
+        }
+        leaves.store(true, Ordering::Release);
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    });
+    let ended = loop {
+        match hosted.news() {
+            Ok(HostedNews::Words(words)) if to_gdb.write_all(&words).is_err() => break Ok(DebugEnd::Left),
+            Ok(HostedNews::Words(_)) => {}
+            Ok(HostedNews::Line { vm, text }) => line(vm, &text),
+            Ok(HostedNews::Debugged(end)) => break Ok(end),
+            Ok(HostedNews::Refused(why)) => break Err(ours(why)),
+            Ok(_) => break Err(ours("the process that runs the script makes no sense")),
+            Err(_) if is_left.load(Ordering::Acquire) => break Ok(DebugEnd::Left),
+            Err(error) => break Err(lost(error)),
+        }
+    };
+    drop(ending);
+    // Both may be gone.
+    let _ = to_gdb.shutdown(Shutdown::Both);
+    let _ = reader.join();
+    ended
+}
+
+/// Tells how it ended; that gdb was served is all that the status says.
+fn tell(end: DebugEnd) -> ExitCode {
+    if let DebugEnd::Exited(code) = end {
+        eprintln!("antares: the script exited with {code}");
+    }
+    ExitCode::SUCCESS
+}
+
+/// Becomes gdb, with another process of this program to talk to.
+fn with_gdb(args: &DebugArgs) -> Result<ExitCode, Failure> {
+    let found = Command::new(GDB).arg("--version").output();
+    if found.is_err() {
+        return Err(Failure::Usage(anyhow!(
+            "there is no {GDB} on the PATH (Debian has it in a package of that name)"
+        )));
+    }
+    let folder = tempfile::tempdir().context("no folder for the address").map_err(Failure::Service)?;
+    let file = folder.path().join("address");
+    let program = env::current_exe().context("where is this program?").map_err(Failure::Service)?;
+    // In a group of its own: a terminal's ^C is for gdb.
+    let mut server = Command::new(program)
+        .args(words_of_server(env::args_os().skip(1), &file))
+        .process_group(0)
+        .stdin(Stdio::null())
+        .spawn()
+        .context("cannot start the other process")
+        .map_err(Failure::Service)?;
+    let address = loop {
+        if let Ok(address) = fs::read_to_string(&file) {
+            break address;
+        }
+        match server.try_wait() {
+            Ok(Some(status)) => {
+                // It has said why.
+                let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(3);
+                return Ok(ExitCode::from(code));
+            }
+            _ => thread::sleep(LOOK),
+        }
+    };
+    drop(folder);
+    let mut gdb = Command::new(GDB);
+    if let Some(commands) = &args.batch {
+        gdb.args(["-q", "-batch", "-ex", &format!("target remote {address}"), "-x"]).arg(commands);
+    } else {
+        gdb.args(["-q", "-ex", &format!("target remote {address}")]);
+    }
+    gdb.args(args.elf.as_deref());
+    Err(Failure::Service(anyhow::Error::from(gdb.exec()).context(format!("cannot become {GDB}"))))
+}
+
+/// The words of this process without those for gdb, and with the file for the address.
+fn words_of_server(words: impl Iterator<Item = OsString>, file: &Path) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut words = words.peekable();
+    while let Some(word) = words.next_if(|word| word != "--") {
+        match word.to_str() {
+            Some("--gdb") => {}
+            Some("--batch") => drop(words.next()),
+            Some(text) if text.starts_with("--batch=") => {}
+            _ => kept.push(word),
+        }
+    }
+    kept.extend(["--address-file".into(), file.into()]);
+    kept.extend(words);
+    kept
+}
+
+fn lost(_: io::Error) -> Failure {
+    ours("the process that runs the script was lost")
+}

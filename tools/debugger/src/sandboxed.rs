@@ -1,0 +1,146 @@
+//! The program `ckb-debugger` in our sandbox: the interpreter in a process of its own, and native code at the
+//! same time where a script takes long.
+
+use std::{
+    io,
+    net::TcpStream,
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use antares_abi::{CompileOptions, Isa};
+use antares_cli::{
+    args::CodeArgs, limits::DEADLINE_MS_MAX, local, native::Code, verdict::Group, verify_request,
+};
+use antares_hosted::job::{DebugEnd, HostedDebug, HostedJob, HostedNews};
+use antares_pool::{Hosted, ParentLink, ProcessKind, job, settle, worker_path};
+use antares_transaction::programs;
+use antares_verifier::serve_job;
+
+use crate::{
+    ckb_debugger::{
+        ChosenScript, Ending, GdbServer, Hears, Helpers, Raced, Rival, RunningScript, ScriptRunner,
+    },
+    command,
+};
+
+/// The program, with the arguments of this process.
+#[must_use]
+pub fn ckb_debugger() -> ExitCode {
+    settle(ProcessKind::Command);
+    let helpers = Helpers { rival: Some(&Native), gdb: Some(&Gdb) };
+    crate::ckb_debugger::debug(std::env::args_os(), Box::new(start), helpers)
+}
+
+/// A process that runs scripts: a child of this one.
+#[expect(clippy::unnecessary_wraps, reason = "others fail here")]
+fn start() -> Result<Box<dyn ScriptRunner>, String> {
+    Ok(Box::new(Fenced))
+}
+
+/// Who makes a process for one script.
+struct Fenced;
+
+impl ScriptRunner for Fenced {
+    fn begin(self: Box<Self>, job: HostedJob) -> Result<Box<dyn RunningScript>, Ending> {
+        Ok(Box::new(Running(begin(job).map_err(|error| Ending::Error(error.to_string()))?)))
+    }
+}
+
+/// Starts `job` in a forked child, which takes a tenth of the time that a program takes, or in the run worker
+/// where this process has threads.
+fn begin(job: HostedJob) -> io::Result<Hosted> {
+    let mut job = Some(job);
+    let taken = &mut job;
+    let forked = Hosted::fork(|pipes| {
+        if let Some(job) = taken.take() {
+            serve_job(job, Arc::new(ParentLink(pipes)));
+        }
+    })?;
+    if let Some(hosted) = forked {
+        return Ok(hosted);
+    }
+    let worker = worker_path("antares-run-worker").map_err(io::Error::other)?;
+    let mut hosted = Hosted::start(&worker).map_err(io::Error::other)?;
+    if let Some(job) = &job {
+        hosted.give(job)?;
+    }
+    Ok(hosted)
+}
+
+/// The interpreter in a process of its own.
+struct Running(Hosted);
+
+impl RunningScript for Running {
+    fn hear(&mut self, hears: &mut Hears, until: Option<Instant>) -> Result<bool, Ending> {
+        let lost = |_: io::Error| Ending::lost();
+        loop {
+            let news = match until {
+                None => self.0.news().map_err(lost)?,
+                Some(until) => match self.0.news_until(until).map_err(lost)? {
+                    Some(news) => news,
+                    None => return Ok(false),
+                },
+            };
+            let is_last =
+                matches!(news, HostedNews::Ended(_) | HostedNews::Refused(_) | HostedNews::Decoded(_));
+            let answer = hears(news)?;
+            if is_last {
+                return Ok(true);
+            }
+            if let Some(answer) = answer {
+                self.0.answer(&answer).map_err(lost)?;
+            }
+        }
+    }
+}
+
+/// A gdb, which a process of its own serves.
+struct Gdb;
+
+impl GdbServer for Gdb {
+    fn serve(
+        &self,
+        job: HostedDebug,
+        stream: TcpStream,
+        line: &dyn Fn(u64, &str),
+    ) -> Result<DebugEnd, Ending> {
+        let served = command::start(HostedJob::Debug(Box::new(job)))
+            .and_then(|hosted| command::relay(hosted, stream, line));
+        served.map_err(|failure| Ending::Error(failure.to_string()))
+    }
+}
+
+/// Native code, in workers of a pool.
+struct Native;
+
+impl Rival for Native {
+    fn is_ready(&self, target: &ChosenScript) -> bool {
+        let code = Code::new(CodeArgs { full: false, no_cache: false });
+        let programs = programs(&target.mock, &target.environment);
+        programs.iter().take(1).any(|program| {
+            let options = |vm_version| CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+            program.vm_versions.iter().any(|version| code.has(&program.elf, options(*version)))
+        })
+    }
+
+    fn race(&self, target: &ChosenScript, cycles_max: u64) -> Option<Raced> {
+        let request = verify_request::Request {
+            json: target.mock.to_json(),
+            is_bare: false,
+            environment: target.environment,
+            group: Some((target.kind, target.cell)),
+            tier: job::Tier::Auto,
+            code: CodeArgs { full: false, no_cache: false },
+            cycles_max: Some(cycles_max),
+            deadline: Some(Duration::from_millis(DEADLINE_MS_MAX)),
+            recheck: false,
+            diagnosis: false,
+        };
+        let verdict = local::verify(&request).ok()?;
+        let is_asked = |group: &Group| group.exit_code.is_some() && group.debug_lines_left_out == 0;
+        let group = verdict.groups.into_iter().find(is_asked)?;
+        Some(Raced { lines: group.debug, exit_code: group.exit_code?, cycles: group.cycles })
+    }
+}

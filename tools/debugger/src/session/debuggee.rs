@@ -1,0 +1,455 @@
+//! A script group that somebody looks at.
+
+use std::ops::Range;
+
+use antares_transaction::{Environment, Mock};
+use antares_verifier::{CellName, GroupKind, Prepared};
+use bytes::Bytes;
+use ckb_vm::Error;
+
+use crate::session::{
+    DebugError, Stops, WatchRange,
+    history::History,
+    lane::Met,
+    limits::HEARD_CYCLES,
+    loaded::LoadedFile,
+    printed::{Calls, Printed},
+    record::Recorder,
+    replay::{Hit, Mind, Reached, Replay},
+    scan,
+    tape::Moment,
+};
+
+/// What is looked at.
+#[derive(Clone)]
+pub struct Target {
+    /// The transaction.
+    pub mock: Mock,
+    /// Its rules.
+    pub environment: Environment,
+    /// Lock or type.
+    pub kind: GroupKind,
+    /// A cell of the group.
+    pub cell: CellName,
+    /// Arguments of the first VM, which on the chain has none.
+    pub args: Vec<Bytes>,
+    /// Cycle limit.
+    pub cycles_max: u64,
+    /// Whether its only system call is the one that prints, as for a script without a transaction.
+    pub only_prints: bool,
+    /// Whether it stops before an exit with another code than 0.
+    pub breaks_on_error: bool,
+}
+
+/// Where to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// Behind the next instruction of this VM.
+    Step(u64),
+    /// The same until that VM is out of these addresses.
+    StepRange(u64, u64, u64),
+    /// On.
+    Continue,
+    /// Before the last instruction of this VM.
+    StepBack(u64),
+    /// Back.
+    ContinueBack,
+}
+
+/// Why it stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It went where it should.
+    Stepped,
+    /// There is a breakpoint here, or inside of two instructions that are executed as one.
+    Breakpoint {
+        /// Where it is.
+        address: u64,
+    },
+    /// Memory was read or written; backwards, it is about to be.
+    Watch(WatchRange),
+    /// A system call comes next.
+    Call(u64),
+    /// A VM goes on whose program is another one.
+    Program,
+    /// So many cycles were spent.
+    Cycles,
+    /// The script is about to exit with a code that is not 0.
+    FailingExit(i8),
+    /// The script has exited.
+    Exited(i8),
+    /// The VM cannot go on, and says why.
+    Failed {
+        /// The error.
+        error: String,
+        /// What kind of it.
+        fault: VmFault,
+        /// Whether that was told before.
+        again: bool,
+    },
+    /// There is nothing before this.
+    Beginning,
+    /// Somebody wanted it to.
+    Interrupted,
+}
+
+/// What kind of error ended a VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VmFault {
+    /// Of memory.
+    Memory,
+    /// No instruction, or none that may run.
+    Instruction,
+    /// A system call that there is not.
+    Call,
+    /// The limit of cycles.
+    Cycles,
+    /// Another one.
+    Other,
+}
+
+impl VmFault {
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::CyclesExceeded | Error::CyclesOverflow => Self::Cycles,
+            Error::MemOutOfBound
+            | Error::MemOutOfStack
+            | Error::MemPageUnalignedAccess
+            | Error::MemWriteOnExecutablePage
+            | Error::MemWriteOnFreezedPage => Self::Memory,
+            Error::InvalidInstruction { .. } | Error::InvalidOp(_) => Self::Instruction,
+            Error::InvalidEcall(_) => Self::Call,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Registers of a VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registers {
+    /// The general ones.
+    pub general: [u64; 32],
+    /// Where it is.
+    pub pc: u64,
+}
+
+/// A line of debug output: who takes it, with the VM that wrote it.
+pub type LineSink = Box<dyn FnMut(u64, &str)>;
+
+/// A script group that somebody looks at.
+pub struct Debuggee {
+    replay: Replay,
+    history: History,
+    /// Where it stops.
+    pub stops: Stops,
+    breaks_on_error: bool,
+    printed: Printed,
+    sink: LineSink,
+    /// Up to where debug output was told.
+    told: Moment,
+    /// The end that was told.
+    ended_at: Option<Moment>,
+}
+
+impl Debuggee {
+    /// At the first instruction of the script. Its lines of debug output go to `sink`, each once.
+    ///
+    /// # Errors
+    /// There is no such group, or its script cannot begin.
+    pub fn new(target: Target, sink: LineSink) -> Result<Self, DebugError> {
+        let prepared = Prepared::new(&target.mock, &target.environment)?;
+        let printed = Printed::default();
+        let only_prints = target.only_prints;
+        let silent = Calls { only_prints, ..Calls::default() };
+        let loud = Calls { printed: Some(printed.clone()), ..silent.clone() };
+        let group = (target.kind, target.cell);
+        let recorder = Recorder::new(prepared, group, target.args, target.cycles_max, silent)?;
+        let mut replay = Replay::new(recorder, loud)?;
+        let (history, told) = (History::new(&mut replay), replay.now());
+        let stops = Stops::default();
+        let breaks_on_error = target.breaks_on_error;
+        Ok(Self { replay, history, stops, breaks_on_error, printed, sink, told, ended_at: None })
+    }
+
+    /// Goes to where `how` says. `is_interrupted` is asked now and then.
+    ///
+    /// # Errors
+    /// The run cannot be recorded further, or we have made a mistake.
+    pub fn resume(
+        &mut self,
+        how: Resume,
+        is_interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Stop, DebugError> {
+        let stop = self.go(how, is_interrupted)?;
+        if stop != Stop::Program {
+            self.stops.forget_changes();
+        }
+        Ok(stop)
+    }
+
+    fn go(&mut self, how: Resume, is_interrupted: &mut dyn FnMut() -> bool) -> Result<Stop, DebugError> {
+        match how {
+            Resume::Continue => self.go_on(is_interrupted),
+            // Whoever steps one VM looks at no other.
+            Resume::Step(vm) => self.alone(|own| own.step(vm, is_interrupted)),
+            Resume::StepRange(vm, start, end) => {
+                self.alone(|own| own.step_range(vm, start..end, is_interrupted))
+            }
+            Resume::ContinueBack => {
+                let begin = self.replay.now();
+                let hit = scan::back(&mut self.replay, &mut self.history, &self.stops, is_interrupted);
+                let stop = match hit? {
+                    Some(hit) => self.met(hit),
+                    None if self.replay.now() == begin && is_interrupted() => Stop::Interrupted,
+                    None => Stop::Beginning,
+                };
+                self.went_back();
+                Ok(stop)
+            }
+            Resume::StepBack(vm) => {
+                let (replay, history) = (&mut self.replay, &mut self.history);
+                let is_there = scan::step_back(replay, history, &self.stops, vm)?;
+                self.went_back();
+                Ok(if is_there { Stop::Stepped } else { Stop::Beginning })
+            }
+        }
+    }
+
+    /// Goes to the first instruction of this VM; whether there is one, ever.
+    ///
+    /// # Errors
+    /// As those of [`Debuggee::resume`].
+    pub fn begin_at(&mut self, vm: u64) -> Result<bool, DebugError> {
+        if vm == self.vm() {
+            return Ok(true);
+        }
+        let is_there = self.resume(Resume::Step(vm), &mut || false)? == Stop::Stepped;
+        Ok(is_there && self.resume(Resume::StepBack(vm), &mut || false)? == Stop::Stepped)
+    }
+
+    /// The VMs, in the order in which they began.
+    pub fn vms(&self) -> impl Iterator<Item = u64> {
+        self.replay.lanes.keys().copied()
+    }
+
+    /// The VM that runs.
+    #[must_use]
+    pub fn vm(&self) -> u64 {
+        self.replay.vm()
+    }
+
+    /// Registers of a VM.
+    pub fn registers(&mut self, vm: u64) -> Option<Registers> {
+        let place = self.replay.lanes.get_mut(&vm)?.place();
+        Some(Registers { general: place.registers, pc: place.pc })
+    }
+
+    /// Reads memory of a VM; how many bytes could be read.
+    pub fn read(&mut self, vm: u64, address: u64, into: &mut [u8]) -> usize {
+        self.replay.lanes.get_mut(&vm).map_or(0, |lane| lane.read(address, into))
+    }
+
+    /// Cycles of all VMs so far, as the system call that asks for them would tell.
+    #[must_use]
+    pub fn cycles(&self) -> u64 {
+        self.replay.cycles()
+    }
+
+    /// The system call that a VM makes next, if it does.
+    pub fn next_call(&mut self, vm: u64) -> Option<u64> {
+        self.replay.lanes.get_mut(&vm)?.next_call()
+    }
+
+    /// Files of which a VM has loaded code: where the first segment of each is, and its bytes.
+    pub(crate) fn loaded(&self, vm: u64) -> Vec<LoadedFile> {
+        let lane = self.replay.lanes.get(&vm);
+        let place = lane.map(|lane| (lane.program, lane.cycles()));
+        place.map(|(program, cycles)| self.replay.loaded().until(vm, program, cycles)).unwrap_or_default()
+    }
+
+    /// Version of the VMs.
+    #[must_use]
+    pub fn vm_version(&self) -> u32 {
+        self.replay.recorder.group().sg_info.script_version.vm_version()
+    }
+
+    /// The program that a VM runs, as it was loaded.
+    #[must_use]
+    pub fn program(&self, vm: u64) -> Option<Bytes> {
+        let number = self.replay.lanes.get(&vm)?.program;
+        self.replay.recorder.tape.lock().programs.get(number).cloned()
+    }
+
+    /// The number of that program among all that were loaded.
+    #[must_use]
+    pub fn program_number(&self, vm: u64) -> Option<usize> {
+        self.replay.lanes.get(&vm).map(|lane| lane.program)
+    }
+
+    /// A program by its number.
+    #[must_use]
+    pub fn program_at(&self, number: usize) -> Option<Bytes> {
+        self.replay.recorder.tape.lock().programs.get(number).cloned()
+    }
+
+    /// From now on stops where a VM goes on whose program is not that of `vm`. Steps do not.
+    pub fn stop_at_programs(&mut self, vm: u64) {
+        self.stops.know(self.program_number(vm).unwrap_or(0));
+    }
+
+    /// Whether the program of `vm` is the one that others are stopped at for.
+    #[must_use]
+    pub fn is_known_program(&self, vm: u64) -> bool {
+        let number = self.program_number(vm);
+        number.is_none() || self.stops.program().is_none_or(|known| Some(known) == number)
+    }
+
+    fn went_back(&mut self) {
+        self.printed.take();
+        self.ended_at = None;
+    }
+
+    /// Does `steps` without a look at programs.
+    fn alone(
+        &mut self,
+        steps: impl FnOnce(&mut Self) -> Result<Stop, DebugError>,
+    ) -> Result<Stop, DebugError> {
+        let program = self.stops.take_program();
+        let stop = steps(self);
+        self.stops.put_program(program);
+        stop
+    }
+
+    /// On to `bound` at most, and to nothing that was told before.
+    fn run(&mut self, bound: Moment, mind: Mind) -> Result<Reached, DebugError> {
+        let from = self.replay.now();
+        let bound = if from < self.told { bound.min(self.told) } else { bound };
+        let reached = self.replay.run(bound, &self.stops, mind)?;
+        for (vm, line) in self.printed.take() {
+            if from >= self.told {
+                (self.sink)(vm, &line);
+            }
+        }
+        self.told = self.told.max(self.replay.now());
+        self.history.keep(&mut self.replay);
+        Ok(reached)
+    }
+
+    fn go_on(&mut self, is_interrupted: &mut dyn FnMut() -> bool) -> Result<Stop, DebugError> {
+        let mut mind = Mind::NotHere;
+        loop {
+            let now = self.replay.now();
+            let bound = Moment { cycles: now.cycles.saturating_add(HEARD_CYCLES), ..now };
+            match self.run(bound, mind)? {
+                Reached::Hit(hit) => return Ok(self.met(hit)),
+                Reached::End => return self.end(),
+                Reached::Bound if is_interrupted() => return Ok(Stop::Interrupted),
+                Reached::Bound => mind = Mind::All,
+            }
+        }
+    }
+
+    fn step(&mut self, vm: u64, is_interrupted: &mut dyn FnMut() -> bool) -> Result<Stop, DebugError> {
+        let mut mind = Mind::NotHere;
+        let mut is_done = false;
+        while !(is_done && self.replay.vm() == vm) {
+            let now = self.replay.now();
+            // Another VM goes on until this one is next.
+            let bound = match self.replay.vm() == vm {
+                true => Moment { cycles: now.cycles + 1, ..now },
+                false => Moment { cycles: now.cycles.saturating_add(HEARD_CYCLES), ..now },
+            };
+            is_done |= self.replay.vm() == vm;
+            match self.run(bound, mind)? {
+                Reached::Hit(hit) => return Ok(self.met(hit)),
+                Reached::End => return self.end(),
+                Reached::Bound if bound.cycles > now.cycles + 1 && is_interrupted() => {
+                    return Ok(Stop::Interrupted);
+                }
+                Reached::Bound => {}
+            }
+            mind = if self.replay.vm() == vm { Mind::NotHere } else { Mind::All };
+        }
+        Ok(Stop::Stepped)
+    }
+
+    fn step_range(
+        &mut self,
+        vm: u64,
+        range: Range<u64>,
+        is_interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Stop, DebugError> {
+        loop {
+            let stop = self.step(vm, is_interrupted)?;
+            if stop != Stop::Stepped || !self.is_at(vm, &range) {
+                return Ok(stop);
+            }
+            // All that is there at once, unless another VM comes.
+            self.stops.stay_within(Some(range.clone()));
+            let now = self.replay.now();
+            let bound = Moment { cycles: now.cycles.saturating_add(HEARD_CYCLES), ..now };
+            let reached = self.run(bound, Mind::All);
+            self.stops.stay_within(None);
+            match reached? {
+                Reached::Hit(Hit { met: Met::Out, .. }) if self.replay.vm() == vm => {
+                    return Ok(Stop::Stepped);
+                }
+                Reached::Hit(Hit { met: Met::Out, .. }) => {}
+                Reached::Hit(hit) => return Ok(self.met(hit)),
+                Reached::End => return self.end(),
+                Reached::Bound if is_interrupted() => return Ok(Stop::Interrupted),
+                Reached::Bound => {}
+            }
+            if !self.is_at(vm, &range) {
+                return Ok(Stop::Stepped);
+            }
+        }
+    }
+
+    fn is_at(&mut self, vm: u64, range: &Range<u64>) -> bool {
+        self.registers(vm).is_some_and(|registers| range.contains(&registers.pc))
+    }
+
+    fn met(&mut self, hit: Hit) -> Stop {
+        match hit.met {
+            Met::Breakpoint(address) => Stop::Breakpoint { address },
+            Met::Watch(watch) => Stop::Watch(watch),
+            Met::Call(number) => Stop::Call(number),
+            Met::Out => Stop::Stepped,
+            Met::Program(program) => {
+                self.stops.know(program);
+                Stop::Program
+            }
+            Met::Cycles => {
+                self.stops.cycles = None;
+                Stop::Cycles
+            }
+        }
+    }
+
+    /// The end of the whole.
+    fn end(&mut self) -> Result<Stop, DebugError> {
+        let now = self.replay.now();
+        let again = self.ended_at.replace(now) == Some(now);
+        let ended = self.replay.recorder.ended.clone();
+        match ended {
+            Some((Ok(code), _)) if code != 0 && self.breaks_on_error && !again => {
+                let vm = self.replay.vm();
+                scan::step_back(&mut self.replay, &mut self.history, &self.stops, vm)?;
+                Ok(Stop::FailingExit(code))
+            }
+            Some((Ok(code), _)) => Ok(Stop::Exited(code)),
+            Some((Err(error), _)) => {
+                let fault = VmFault::of(&error);
+                Ok(Stop::Failed { error: error.to_string(), fault, again })
+            }
+            None => Err(DebugError::Diverged("an end that is none".to_owned())),
+        }
+    }
+}
+
+impl std::fmt::Debug for Debuggee {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Debuggee").field("replay", &self.replay).finish_non_exhaustive()
+    }
+}

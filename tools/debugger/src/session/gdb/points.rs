@@ -1,0 +1,88 @@
+//! gdb's breakpoints, watchpoints and catchpoints.
+
+use gdbstub::target::{
+    TargetResult,
+    ext::{
+        breakpoints::{
+            Breakpoints, HwBreakpoint, HwBreakpointOps, HwWatchpoint, HwWatchpointOps, SwBreakpoint,
+            SwBreakpointOps, WatchKind,
+        },
+        catch_syscalls::{CatchSyscalls, SyscallNumbers},
+    },
+};
+
+use super::Session;
+use crate::session::{Access, Caught, WatchRange};
+
+impl Breakpoints for Session {
+    fn support_sw_breakpoint(&mut self) -> Option<SwBreakpointOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_hw_breakpoint(&mut self) -> Option<HwBreakpointOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_hw_watchpoint(&mut self) -> Option<HwWatchpointOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl SwBreakpoint for Session {
+    fn add_sw_breakpoint(&mut self, address: u64, _kind: usize) -> TargetResult<bool, Self> {
+        self.debuggee.stops.add_breakpoint(address);
+        Ok(true)
+    }
+
+    fn remove_sw_breakpoint(&mut self, address: u64, _kind: usize) -> TargetResult<bool, Self> {
+        Ok(self.debuggee.stops.remove_breakpoint(address))
+    }
+}
+
+impl HwBreakpoint for Session {
+    fn add_hw_breakpoint(&mut self, address: u64, kind: usize) -> TargetResult<bool, Self> {
+        self.add_sw_breakpoint(address, kind)
+    }
+
+    fn remove_hw_breakpoint(&mut self, address: u64, kind: usize) -> TargetResult<bool, Self> {
+        self.remove_sw_breakpoint(address, kind)
+    }
+}
+
+impl HwWatchpoint for Session {
+    fn add_hw_watchpoint(&mut self, address: u64, bytes: u64, kind: WatchKind) -> TargetResult<bool, Self> {
+        self.debuggee.stops.add_watch(WatchRange { address, bytes, access: access(kind) });
+        Ok(true)
+    }
+
+    fn remove_hw_watchpoint(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        kind: WatchKind,
+    ) -> TargetResult<bool, Self> {
+        Ok(self.debuggee.stops.remove_watch(&WatchRange { address, bytes, access: access(kind) }))
+    }
+}
+
+fn access(kind: WatchKind) -> Access {
+    match kind {
+        WatchKind::Write => Access::Write,
+        WatchKind::Read => Access::Read,
+        WatchKind::ReadWrite => Access::Any,
+    }
+}
+
+impl CatchSyscalls for Session {
+    fn enable_catch_syscalls(&mut self, filter: Option<SyscallNumbers<'_, u64>>) -> TargetResult<(), Self> {
+        let caught = filter.map_or(Caught::All, |numbers| Caught::Numbers(numbers.collect()));
+        self.debuggee.stops.catch(caught);
+        self.by_monitor = false;
+        Ok(())
+    }
+
+    fn disable_catch_syscalls(&mut self) -> TargetResult<(), Self> {
+        self.debuggee.stops.catch(Caught::None);
+        Ok(())
+    }
+}

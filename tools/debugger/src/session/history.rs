@@ -1,0 +1,118 @@
+//! Images of all VMs: on the way, some million cycles apart, and near the place where somebody goes back.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use ckb_script::types::VmId;
+
+use crate::session::{
+    image::Image,
+    limits::{IMAGE_BYTES_MAX, IMAGE_CYCLES, IMAGES_MAX, NEAR_IMAGES_MAX},
+    replay::Replay,
+    tape::Moment,
+    undo::Undos,
+};
+
+/// All VMs at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) at: Moment,
+    /// Cycles of all VMs.
+    cycles: u64,
+    lanes: BTreeMap<VmId, (Arc<Image>, usize, u64)>,
+}
+
+impl Kept {
+    fn of(replay: &mut Replay) -> Self {
+        let (at, cycles) = (replay.now(), replay.cycles());
+        let lanes = replay.lanes.iter_mut();
+        let lanes = lanes.map(|(vm, lane)| (*vm, (lane.image(), lane.program, lane.before))).collect();
+        Self { at, cycles, lanes }
+    }
+
+    /// Takes `replay` back, or forwards, to this moment.
+    pub(crate) fn put(&self, replay: &mut Replay) {
+        replay.slice = self.at.slice;
+        replay.lanes.retain(|vm, _| self.lanes.contains_key(vm));
+        for (vm, (image, program, before)) in &self.lanes {
+            let lane = replay.lane_of(*vm);
+            lane.put(image);
+            (lane.program, lane.before) = (*program, *before);
+        }
+        replay.renew_base();
+    }
+
+    fn own_bytes(&self) -> usize {
+        self.lanes.values().map(|(image, ..)| image.own_bytes).sum()
+    }
+}
+
+/// The images that are kept.
+#[derive(Debug)]
+pub(crate) struct History {
+    way: Vec<Kept>,
+    near: VecDeque<Kept>,
+    /// Instructions that can be undone without any of them.
+    pub(crate) undos: Undos,
+    apart: u64,
+    bytes: usize,
+}
+
+impl History {
+    /// With the moment where `replay` is.
+    pub(crate) fn new(replay: &mut Replay) -> Self {
+        let first = Kept::of(replay);
+        let bytes = first.own_bytes();
+        Self { way: vec![first], near: VecDeque::new(), undos: Undos::default(), apart: IMAGE_CYCLES, bytes }
+    }
+
+    /// Keeps where `replay` is, if that is far enough from all before.
+    pub(crate) fn keep(&mut self, replay: &mut Replay) {
+        let last = self.way.last().map_or((Moment::default(), 0), |last| (last.at, last.cycles));
+        if replay.now() <= last.0 || replay.cycles() < last.1.saturating_add(self.apart) {
+            return;
+        }
+        let kept = Kept::of(replay);
+        self.bytes += kept.own_bytes();
+        self.way.push(kept);
+        if self.way.len() > IMAGES_MAX || self.bytes > IMAGE_BYTES_MAX {
+            // The first one stays. Pages that only those had which go are no longer counted, if shared.
+            let mut index = 0;
+            self.way.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.apart *= 2;
+            self.bytes = self.way.iter().map(Kept::own_bytes).sum();
+        }
+    }
+
+    /// Keeps where `replay` is, for a while.
+    pub(crate) fn keep_near(&mut self, replay: &mut Replay) {
+        let now = replay.now();
+        if self.way.iter().chain(&self.near).any(|kept| kept.at == now) {
+            return;
+        }
+        if self.near.len() >= NEAR_IMAGES_MAX {
+            self.near.pop_front();
+        }
+        self.near.push_back(Kept::of(replay));
+    }
+
+    /// The last image at `moment` or before.
+    pub(crate) fn until(&self, moment: Moment) -> Option<Kept> {
+        self.last(|kept| kept.at <= moment)
+    }
+
+    /// The last image before `moment`.
+    pub(crate) fn before(&self, moment: Moment) -> Option<Kept> {
+        self.last(|kept| kept.at < moment)
+    }
+
+    fn last(&self, is_it: impl Fn(&Kept) -> bool) -> Option<Kept> {
+        let found = self.way.iter().chain(&self.near).filter(|kept| is_it(kept));
+        found.max_by_key(|kept| kept.at).cloned()
+    }
+}

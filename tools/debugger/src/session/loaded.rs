@@ -1,0 +1,153 @@
+//! Code that scripts loaded from cells as they ran: where it is, and the file that it is from.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use antares_verifier::Cells;
+use bytes::Bytes;
+use ckb_script::types::{SgData, VmId};
+
+use crate::session::limits::LOADS_MAX;
+
+/// Number of the system call that loads code.
+pub(crate) const LOAD_AS_CODE: u64 = 2091;
+/// Sources of it: where cells are that are spent, and those that are only used.
+const INPUT: u64 = 1;
+const CELL_DEP: u64 = 3;
+/// Registers with its arguments.
+const ADDRESS: usize = 10;
+const OFFSET: usize = 12;
+const INDEX: usize = 14;
+const SOURCE: usize = 15;
+/// What an ELF calls a segment that is loaded, and the flag of one that has code.
+const LOADED: u64 = 1;
+const EXECUTABLE: u64 = 1;
+/// Bytes of a page.
+const PAGE: u64 = 4_096;
+
+/// A file that is in a VM's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LoadedFile {
+    /// Where its first segment is.
+    pub(crate) address: u64,
+    pub(crate) elf: Bytes,
+}
+
+/// By VM, its program, and its cycles behind the call: the address, and the file of which a part went there.
+type Loads = BTreeMap<(VmId, usize, u64), LoadedFile>;
+
+/// All that was loaded on any way. What happened is the same on all of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LoadedCode(Arc<Mutex<Loads>>);
+
+impl LoadedCode {
+    /// Notes that a VM has loaded code with these registers before the call; whether that is from a file.
+    pub(crate) fn note(&self, at: (VmId, usize, u64), registers: &[u64; 32], group: &SgData<Cells>) -> bool {
+        let Some(elf) = cell(registers[SOURCE], registers[INDEX], group) else { return false };
+        let first = segments(&elf).next().map_or(0, |segment| segment.address);
+        let Some(address) = place(&elf, registers[ADDRESS], registers[OFFSET], first) else { return false };
+        let mut loads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if loads.len() < LOADS_MAX {
+            loads.insert(at, LoadedFile { address, elf });
+        }
+        true
+    }
+
+    /// The files in the memory of a VM at a moment, each once.
+    pub(crate) fn until(&self, vm: VmId, program: usize, cycles: u64) -> Vec<LoadedFile> {
+        let loads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = BTreeMap::new();
+        for (_, file) in loads.range((vm, program, 0)..=(vm, program, cycles)) {
+            files.insert(file.address, file.clone());
+        }
+        files.into_values().collect()
+    }
+}
+
+fn cell(source: u64, index: u64, group: &SgData<Cells>) -> Option<Bytes> {
+    let cells = match source {
+        INPUT => &group.rtx.resolved_inputs,
+        CELL_DEP => &group.rtx.resolved_cell_deps,
+        _ => return None,
+    };
+    cells.get(usize::try_from(index).ok()?)?.mem_cell_data.clone()
+}
+
+/// Where the first segment is, if what stands at `offset` in the file, which is code, is at `address`.
+fn place(elf: &[u8], address: u64, offset: u64, first: u64) -> Option<u64> {
+    // Whole pages are loaded: the first one may begin before its segment does.
+    let segment = segments(elf).find(|it| {
+        let end = it.offset.saturating_add(it.bytes);
+        it.is_code && (it.offset - it.offset % PAGE..end).contains(&offset)
+    })?;
+    let there = segment.address.wrapping_add(offset.wrapping_sub(segment.offset));
+    Some(address.wrapping_sub(there).wrapping_add(first))
+}
+
+/// A segment that is loaded: where, and what of the file.
+pub(crate) struct Segment {
+    pub(crate) address: u64,
+    offset: u64,
+    pub(crate) bytes: u64,
+    is_code: bool,
+}
+
+/// The segments of an ELF that are loaded.
+pub(crate) fn segments(elf: &[u8]) -> impl Iterator<Item = Segment> {
+    let is_elf = elf.starts_with(b"\x7fELF\x02\x01");
+    let number = |at: usize| Some(u64::from_le_bytes(*elf.get(at..)?.first_chunk()?));
+    let half = |at: usize| Some(usize::from(u16::from_le_bytes(*elf.get(at..)?.first_chunk()?)));
+    let first = number(32).and_then(|first| usize::try_from(first).ok()).filter(|_| is_elf);
+    let (size, count) = (half(54).unwrap_or(0), half(56).unwrap_or(0));
+    let heads = first.into_iter().flat_map(move |first| {
+        (0..count).filter_map(move |index| first.checked_add(index.checked_mul(size)?))
+    });
+    heads.filter_map(move |at| {
+        let number = |behind: usize| number(at.checked_add(behind)?);
+        // Type and flags.
+        let head = number(0)?;
+        let is_code = head >> 32 & EXECUTABLE != 0;
+        let (address, offset, bytes) = (number(16)?, number(8)?, number(32)?);
+        (head & u64::from(u32::MAX) == LOADED).then_some(Segment { address, offset, bytes, is_code })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An ELF with two segments: one to read, and code at 0x1210 whose bytes stand at 0x210.
+    fn elf() -> Vec<u8> {
+        let mut elf = vec![0; 64];
+        elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        (elf[32], elf[54], elf[56]) = (64, 56, 2);
+        for (flags, offset, address, bytes) in [(4_u64, 0_u64, 0_u64, 0x210_u64), (5, 0x210, 0x1210, 0x100)] {
+            let words = [flags << 32 | LOADED, offset, address, address, bytes, bytes, PAGE];
+            elf.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        }
+        elf
+    }
+
+    #[test]
+    fn code_tells_where_the_whole_is() {
+        // Its first page, as loaders that load whole pages ask for it, and a part of it.
+        assert_eq!(place(&elf(), 0x40_1000, 0, 0), Some(0x40_0000));
+        assert_eq!(place(&elf(), 0x40_1210, 0x210, 0), Some(0x40_0000));
+        assert_eq!(place(&elf(), 0x40_1000, 0x310, 0), None);
+    }
+
+    #[test]
+    fn what_is_cut_off_has_no_segments() {
+        let elf = elf();
+        // Of the last entry two words are not looked at.
+        for length in 0..elf.len() - 16 {
+            assert!(segments(&elf[..length]).count() < 2);
+        }
+        assert_eq!(segments(&elf).count(), 2);
+        let mut far = elf;
+        far[32..40].fill(0xff);
+        assert_eq!(segments(&far).count(), 0);
+    }
+}

@@ -1,0 +1,104 @@
+//! The system calls of the VMs, and the debug output that they write.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use antares_verifier::Cells;
+use ckb_script::{
+    generate_ckb_syscalls,
+    types::{DebugPrinter, SgData, VmContext, VmId},
+};
+use ckb_vm::{
+    Error, Memory as _, SupportMachine, Syscalls,
+    machine::asm::AsmCoreMachine,
+    registers::{A0, A7},
+};
+
+use crate::session::{limits::LINES_MAX, loaded::LoadedCode};
+
+/// Number of the system call that prints.
+const DEBUG_PRINT: u64 = 2177;
+/// Cycles of one byte that moves, as ckb-script has it: one for four.
+const BYTES_PER_CYCLE: u64 = 4;
+
+/// Lines of debug output, with the VM that wrote each.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Printed(Arc<Mutex<Vec<(VmId, String)>>>);
+
+impl Printed {
+    fn lock(&self) -> MutexGuard<'_, Vec<(VmId, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, vm: VmId, line: &str) {
+        let mut lines = self.lock();
+        if lines.len() < LINES_MAX {
+            lines.push((vm, line.to_owned()));
+        }
+    }
+
+    /// The lines since the last time.
+    pub(crate) fn take(&self) -> Vec<(VmId, String)> {
+        std::mem::take(&mut *self.lock())
+    }
+}
+
+/// Which system calls there are, and where they print.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Calls {
+    /// Those of `antares run` alone: a script without a transaction can only print.
+    pub(crate) only_prints: bool,
+    /// Where lines go; the recorder's nowhere.
+    pub(crate) printed: Option<Printed>,
+    /// Code that was loaded.
+    pub(crate) loaded: LoadedCode,
+}
+
+/// The system calls of a VM.
+pub(crate) fn calls(
+    vm: VmId,
+    group: &SgData<Cells>,
+    context: &VmContext<Cells>,
+    calls: &Calls,
+) -> Vec<Box<dyn Syscalls<Box<AsmCoreMachine>>>> {
+    let printed = calls.printed.clone();
+    let print = move |line: &str| {
+        if let Some(printed) = &printed {
+            printed.push(vm, line);
+        }
+    };
+    if calls.only_prints {
+        return vec![Box::new(Print(print))];
+    }
+    let printer: DebugPrinter = Arc::new(move |_group, line| print(line));
+    generate_ckb_syscalls(&vm, group, context, &printer)
+}
+
+/// The call that prints, as ckb-script has it.
+struct Print<F>(F);
+
+impl<F: Fn(&str) + Send, M: SupportMachine> Syscalls<M> for Print<F> {
+    fn initialize(&mut self, _machine: &mut M) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn ecall(&mut self, machine: &mut M) -> Result<bool, Error> {
+        use ckb_vm::Register as _;
+        if machine.registers()[A7].to_u64() != DEBUG_PRINT {
+            return Ok(false);
+        }
+        let mut address = machine.registers()[A0].to_u64();
+        let mut text = Vec::new();
+        loop {
+            let byte = machine.memory_mut().load8(&M::REG::from_u64(address))?.to_u8();
+            if byte == 0 {
+                break;
+            }
+            text.push(byte);
+            address = address.wrapping_add(1);
+        }
+        machine.add_cycles_no_checking((text.len() as u64).div_ceil(BYTES_PER_CYCLE))?;
+        let text = String::from_utf8(text).map_err(|error| Error::External(error.to_string()))?;
+        (self.0)(&text);
+        Ok(true)
+    }
+}

@@ -1,0 +1,265 @@
+//! All VMs, made again from the tape: from one moment forwards to another.
+
+use std::collections::BTreeMap;
+
+use ckb_script::types::VmId;
+use ckb_vm::Error;
+
+use crate::session::{
+    DebugError,
+    lane::{Lane, Met, Went},
+    loaded::LoadedCode,
+    printed::Calls,
+    record::Recorder,
+    stops::Stops,
+    tape::{Begin, End, Moment, Slice},
+    undo::Undo,
+};
+
+/// Something that stops a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Hit {
+    pub(crate) met: Met,
+    /// The moment before the instruction that did it.
+    pub(crate) before: Moment,
+}
+
+/// Where a run went.
+#[derive(Clone, Debug)]
+pub(crate) enum Reached {
+    /// To its bound.
+    Bound,
+    /// To something that stops it.
+    Hit(Hit),
+    /// To the end of the whole.
+    End,
+}
+
+/// How a run treats stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mind {
+    /// It goes through all of them.
+    Nothing,
+    /// It stops, but not where it begins.
+    NotHere,
+    /// It stops, at once if need be.
+    All,
+}
+
+/// All VMs at one moment.
+pub(crate) struct Replay {
+    pub(crate) recorder: Recorder,
+    pub(crate) lanes: BTreeMap<VmId, Lane>,
+    pub(crate) slice: usize,
+    calls: Calls,
+}
+
+impl Replay {
+    /// At the first instruction of all.
+    pub(crate) fn new(recorder: Recorder, calls: Calls) -> Result<Self, DebugError> {
+        let mut replay = Self { recorder, lanes: BTreeMap::new(), slice: 0, calls };
+        replay.enter(0, &Stops::default())?;
+        Ok(replay)
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        Moment { slice: self.slice, cycles: self.lane().map_or(0, Lane::cycles) }
+    }
+
+    /// The VM that runs.
+    pub(crate) fn vm(&self) -> VmId {
+        self.recorder.tape.lock().slices.get(self.slice).map_or(0, |slice| slice.vm)
+    }
+
+    fn lane(&self) -> Option<&Lane> {
+        self.lanes.get(&self.vm())
+    }
+
+    /// Cycles of all VMs.
+    pub(crate) fn cycles(&self) -> u64 {
+        let tape = self.recorder.tape.lock();
+        let (vm, base) = tape.slices.get(self.slice).map_or((0, 0), |slice| (slice.vm, slice.base));
+        base.saturating_add(self.lanes.get(&vm).map_or(0, Lane::cycles))
+    }
+
+    /// The VM of this number, which is made if need be.
+    pub(crate) fn lane_of(&mut self, vm: VmId) -> &mut Lane {
+        let (group, calls) = (self.recorder.group(), &self.calls);
+        self.lanes.entry(vm).or_insert_with(|| Lane::new(vm, group, calls))
+    }
+
+    /// Code that was loaded.
+    pub(crate) fn loaded(&self) -> &LoadedCode {
+        &self.calls.loaded
+    }
+
+    /// Has the VM that runs know how many cycles all had before.
+    pub(crate) fn renew_base(&mut self) {
+        if let Some(slice) = self.recorder.tape.slice(self.slice)
+            && let Some(lane) = self.lanes.get(&slice.vm)
+        {
+            lane.set_base(slice.base);
+        }
+    }
+
+    /// What undoes the next instruction, if that can be.
+    pub(crate) fn next_undo(&mut self) -> Option<Undo> {
+        let vm = self.vm();
+        self.lanes.get_mut(&vm)?.next_undo()
+    }
+
+    /// Undoes the last instruction of the VM that runs.
+    pub(crate) fn undo(&mut self, undo: &Undo) {
+        let vm = self.vm();
+        if let Some(lane) = self.lanes.get_mut(&vm) {
+            lane.undo(undo);
+        }
+    }
+
+    /// The slice in which `vm` ran last before now: its number, and the cycles at its begin and where it was
+    /// left.
+    pub(crate) fn last_slice_of(&self, vm: VmId) -> Option<(usize, u64, u64)> {
+        let now = self.now();
+        let tape = self.recorder.tape.lock();
+        let of_vm = tape.slices.iter().enumerate().take(now.slice + 1).rev();
+        let mut of_vm = of_vm.filter(|(_, slice)| slice.vm == vm).map(|(index, slice)| {
+            let end = if index == now.slice { now.cycles } else { slice.cycles.1 };
+            (index, slice.cycles.0, end)
+        });
+        of_vm.find(|(_, first, end)| end > first)
+    }
+
+    /// The slice of this number, which is recorded first if need be; none behind the end of the whole.
+    fn slice_at(&mut self, index: usize) -> Result<Option<Slice>, DebugError> {
+        loop {
+            if let Some(slice) = self.recorder.tape.slice(index) {
+                return Ok(Some(slice));
+            }
+            if self.recorder.ended.is_some() {
+                return Ok(None);
+            }
+            self.recorder.go_on()?;
+        }
+    }
+
+    /// Enters the slice of this number, if there is one; with what is hit by that.
+    fn enter(&mut self, index: usize, stops: &Stops) -> Result<Option<Option<Met>>, DebugError> {
+        let Some(slice) = self.slice_at(index)? else { return Ok(None) };
+        let lane = match &slice.begin {
+            Begin::Program(image, program) => {
+                let lane = Lane::new(slice.vm, self.recorder.group(), &self.calls);
+                let lane = self.lanes.entry(slice.vm).insert_entry(lane).into_mut();
+                lane.put(image);
+                lane.program = *program;
+                Some(lane)
+            }
+            Begin::Answered(..) | Begin::Same => self.lanes.get_mut(&slice.vm),
+        };
+        let lane = lane.ok_or_else(|| lost(Error::Unexpected("no such VM".to_owned())))?;
+        let changes = match &slice.begin {
+            Begin::Answered(changes, a0) => Some((changes.as_slice(), *a0)),
+            _ => None,
+        };
+        lane.begin(&slice, changes).map_err(lost)?;
+        self.slice = index;
+        let meets = |watch: &&_| {
+            let (changes, _) = changes.unwrap_or_default();
+            changes.iter().any(|(address, bytes)| meets(watch, *address, bytes.len()))
+        };
+        let program = lane.program;
+        let program = (!stops.is_back && !stops.knows(program)).then_some(Met::Program(program));
+        Ok(Some(program.or_else(|| stops.written().find(meets).copied().map(Met::Watch))))
+    }
+
+    /// Goes on to `bound`, the end, or something that stops it.
+    pub(crate) fn run(&mut self, bound: Moment, stops: &Stops, mind: Mind) -> Result<Reached, DebugError> {
+        let (is_minded, mut first) = (mind != Mind::Nothing, mind == Mind::NotHere);
+        loop {
+            if self.now() >= bound {
+                return Ok(Reached::Bound);
+            }
+            let Some(slice) = self.slice_at(self.slice)? else { return Ok(Reached::End) };
+            let mut to = if bound.slice == self.slice { bound.cycles } else { u64::MAX };
+            to = to.min(slice.cycles.1);
+            let by_cycles =
+                stops.cycles.filter(|_| is_minded).map(|cycles| cycles.saturating_sub(slice.base));
+            let Some(lane) = self.lanes.get_mut(&slice.vm) else { return Ok(Reached::End) };
+            if by_cycles.is_some_and(|cycles| lane.cycles() >= cycles && !first) {
+                return Ok(Reached::Hit(self.hit(Met::Cycles)));
+            }
+            let went = lane.run(
+                by_cycles.unwrap_or(to).max(lane.cycles() + 1).min(to),
+                &slice,
+                stops,
+                (is_minded, &mut first),
+            );
+            match went {
+                Went::Reached => {}
+                Went::Met(met) => return Ok(Reached::Hit(self.hit(met))),
+                Went::Failed => return self.fail(&slice),
+                Went::Lost(error) => return Err(lost(error)),
+            }
+            if self.now().cycles < slice.cycles.1 {
+                continue;
+            }
+            match self.leave(&slice, stops)? {
+                None => return Ok(Reached::End),
+                Some(Some(met)) if is_minded => return Ok(Reached::Hit(met)),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// What has happened in the VM that runs.
+    fn hit(&self, met: Met) -> Hit {
+        let now = self.now();
+        let before = match met {
+            Met::Watch(_) => Moment { cycles: self.lane().map_or(0, |lane| lane.before), ..now },
+            _ => now,
+        };
+        Hit { met, before }
+    }
+
+    /// The VM that runs has failed: as it did when it was recorded?
+    fn fail(&self, slice: &Slice) -> Result<Reached, DebugError> {
+        match slice.end {
+            End::Error(_) => Ok(Reached::End),
+            _ => Err(DebugError::Diverged(format!("VM {} fails at {:?}", slice.vm, self.now()))),
+        }
+    }
+
+    /// Leaves a slice at its end for the next one, if there is one.
+    fn leave(&mut self, slice: &Slice, stops: &Stops) -> Result<Option<Option<Hit>>, DebugError> {
+        let now = self.now();
+        let Some(lane) = self.lanes.get_mut(&slice.vm) else { return Ok(None) };
+        let before = Moment { cycles: lane.before, ..now };
+        let is_error = matches!(slice.end, End::Error(_));
+        if !is_error && (now.cycles != slice.cycles.1 || lane.place() != slice.place) {
+            return Err(DebugError::Diverged(format!("VM {} at {now:?}, not {:?}", slice.vm, slice.cycles)));
+        }
+        let left = lane.program;
+        let Some(mut met) = self.enter(self.slice + 1, stops)? else { return Ok(None) };
+        let is_known = self.lane().is_some_and(|lane| stops.knows(lane.program));
+        if stops.is_back && is_known && !stops.knows(left) {
+            met = met.or(Some(Met::Program(left)));
+        }
+        if matches!(slice.end, End::Exit(_)) {
+            self.lanes.remove(&slice.vm);
+        }
+        Ok(Some(met.map(|met| Hit { met, before })))
+    }
+}
+
+fn meets(watch: &crate::session::WatchRange, address: u64, bytes: usize) -> bool {
+    watch.meets(address, bytes as u64)
+}
+
+fn lost(error: Error) -> DebugError {
+    DebugError::Diverged(error.to_string())
+}
+
+impl std::fmt::Debug for Replay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replay").field("now", &self.now()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,124 @@
+//! Going back: forwards again from an image before.
+
+use ckb_script::types::VmId;
+
+use crate::session::{
+    DebugError,
+    history::History,
+    lane::Met,
+    limits::NEAR_CYCLES,
+    replay::{Hit, Mind, Reached, Replay},
+    stops::Stops,
+    tape::Moment,
+};
+
+/// How far before the end of an instruction it may begin, cycles; then further.
+const BACK: [u64; 4] = [1_024, 65_536, 4_194_304, u64::MAX];
+
+/// Takes `replay` to `moment`, or to the first moment behind it that is one.
+pub(crate) fn go(
+    replay: &mut Replay,
+    history: &mut History,
+    stops: &Stops,
+    moment: Moment,
+) -> Result<(), DebugError> {
+    if replay.now() == moment {
+        return Ok(());
+    }
+    if let Some(kept) = history.until(moment) {
+        kept.put(replay);
+    }
+    for near in NEAR_CYCLES {
+        let cycles = moment.cycles.saturating_sub(near);
+        if cycles > 0 && replay.now() < (Moment { cycles, ..moment }) {
+            replay.run(Moment { cycles, ..moment }, stops, Mind::Nothing)?;
+            if replay.now() < moment {
+                history.keep_near(replay);
+            }
+        }
+    }
+    replay.run(moment, stops, Mind::Nothing)?;
+    Ok(())
+}
+
+/// Takes `replay` back to the last moment that `stops` stop before where it is; to the first of all, if there
+/// is none.
+pub(crate) fn back(
+    replay: &mut Replay,
+    history: &mut History,
+    stops: &Stops,
+    is_interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Option<Hit>, DebugError> {
+    let (begin, stops) = (replay.now(), stops.backwards());
+    let mut end = begin;
+    while let Some(kept) = history.before(end) {
+        kept.put(replay);
+        let mut last = None;
+        let mut mind = Mind::All;
+        while let Reached::Hit(hit) = replay.run(end, &stops, mind)? {
+            let is_here = hit.before == replay.now();
+            // Where a program is left something else may stop it, too.
+            let is_known = matches!(hit.met, Met::Program(_))
+                && last.as_ref().is_some_and(|last: &Hit| last.before == hit.before);
+            if hit.before < end && !is_known {
+                last = Some(hit);
+            }
+            mind = if is_here { Mind::NotHere } else { Mind::All };
+        }
+        if let Some(hit) = last {
+            go(replay, history, &stops, hit.before)?;
+            return Ok(Some(hit));
+        }
+        if is_interrupted() {
+            go(replay, history, &stops, begin)?;
+            return Ok(None);
+        }
+        end = kept.at;
+    }
+    go(replay, history, &stops, end)?;
+    Ok(None)
+}
+
+/// Takes `replay` back to before the last instruction of `vm`. Whether there was one.
+pub(crate) fn step_back(
+    replay: &mut Replay,
+    history: &mut History,
+    stops: &Stops,
+    vm: VmId,
+) -> Result<bool, DebugError> {
+    if replay.vm() == vm && undo(replay, history) {
+        return Ok(true);
+    }
+    let Some((slice, first, end)) = replay.last_slice_of(vm) else { return Ok(false) };
+    let end = Moment { slice, cycles: end };
+    for back in BACK {
+        let cycles = end.cycles.saturating_sub(back).max(first);
+        go(replay, history, stops, Moment { slice, cycles })?;
+        let mut last = None;
+        while replay.now() < end && replay.now().slice == slice {
+            let now = replay.now();
+            last = Some(now);
+            let undo = replay.next_undo();
+            let next = Moment { cycles: now.cycles + 1, ..now };
+            let is_done = matches!(replay.run(next, stops, Mind::Nothing)?, Reached::Bound);
+            let is_here = is_done && replay.now().slice == slice;
+            history.undos.note(undo.filter(|_| is_here), now, replay.now());
+            if !is_done {
+                break;
+            }
+        }
+        if let Some(last) = last {
+            if replay.now() != end || !undo(replay, history) {
+                go(replay, history, stops, last)?;
+            }
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Undoes the last instruction, if that was noted.
+fn undo(replay: &mut Replay, history: &mut History) -> bool {
+    let found = history.undos.take(replay.now());
+    found.inspect(|undo| replay.undo(undo)).is_some()
+}

@@ -1,0 +1,211 @@
+//! Where a run is to stop: addresses, memory, system calls, cycles.
+
+use std::{collections::BTreeSet, ops::Range};
+
+use ckb_vm::ckb_vm_definitions::instructions::Instruction;
+use ckb_vm::instructions::instruction_length;
+
+use crate::session::{
+    limits::PROGRAM_CHANGES_MAX,
+    touch::{Touch, touched},
+};
+
+/// What is done to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// It is written.
+    Write,
+    /// It is read.
+    Read,
+    /// Either.
+    Any,
+}
+
+/// Memory that is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WatchRange {
+    /// First byte.
+    pub address: u64,
+    /// How many.
+    pub bytes: u64,
+    /// What is looked for.
+    pub access: Access,
+}
+
+impl WatchRange {
+    pub(crate) fn meets(&self, address: u64, bytes: u64) -> bool {
+        address < self.address.saturating_add(self.bytes) && self.address < address.saturating_add(bytes)
+    }
+
+    fn is_hit(&self, touch: &Touch) -> bool {
+        let is_wanted = match self.access {
+            Access::Write => touch.writes,
+            Access::Read => touch.reads,
+            Access::Any => true,
+        };
+        is_wanted && self.meets(touch.address, touch.bytes)
+    }
+}
+
+/// Which system calls are stopped at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Caught {
+    /// None.
+    #[default]
+    None,
+    /// All.
+    All,
+    /// Those of these numbers.
+    Numbers(BTreeSet<u64>),
+}
+
+/// Where a run is to stop.
+#[derive(Clone, Debug, Default)]
+pub struct Stops {
+    breakpoints: BTreeSet<u64>,
+    watches: Vec<WatchRange>,
+    caught: Caught,
+    /// Stop before the first instruction behind so many cycles of all VMs.
+    pub(crate) cycles: Option<u64>,
+    /// Stop as soon as an instruction is not there.
+    within: Option<Range<u64>>,
+    /// The program whose symbols somebody has; others are stopped at, if there is one.
+    program: Option<usize>,
+    /// Programs that were stopped at, and how often one was since something else was.
+    seen: BTreeSet<usize>,
+    changes: u32,
+    /// Whether the last of what is met counts, since somebody goes back.
+    pub(crate) is_back: bool,
+    /// Changes whenever what is decoded has to be cut elsewhere.
+    pub(crate) generation: u64,
+}
+
+impl Stops {
+    /// Stops at this address, in any VM.
+    pub fn add_breakpoint(&mut self, address: u64) {
+        self.breakpoints.insert(address);
+        self.generation += 1;
+    }
+
+    /// No longer; whether it did.
+    pub fn remove_breakpoint(&mut self, address: u64) -> bool {
+        self.generation += 1;
+        self.breakpoints.remove(&address)
+    }
+
+    /// Stops once, before the first instruction behind so many cycles of all VMs.
+    pub fn stop_at_cycles(&mut self, cycles: u64) {
+        self.cycles = Some(cycles);
+    }
+
+    /// Watches memory, in any VM.
+    pub fn add_watch(&mut self, watch: WatchRange) {
+        self.watches.push(watch);
+        self.generation += 1;
+    }
+
+    /// No longer; whether it did.
+    pub fn remove_watch(&mut self, watch: &WatchRange) -> bool {
+        self.generation += 1;
+        let found = self.watches.iter().position(|known| known == watch);
+        found.map(|index| self.watches.swap_remove(index)).is_some()
+    }
+
+    /// Stops before these system calls.
+    pub fn catch(&mut self, caught: Caught) {
+        self.caught = caught;
+    }
+
+    /// The same for a way back, which has no limit of cycles.
+    pub(crate) fn backwards(&self) -> Self {
+        Self { cycles: None, is_back: true, ..self.clone() }
+    }
+
+    /// Stops as soon as an instruction is not in `range`; no longer, if that is none.
+    pub(crate) fn stay_within(&mut self, range: Option<Range<u64>>) {
+        self.within = range;
+        self.generation += 1;
+    }
+
+    /// Stops where a VM goes on whose program is not this one.
+    pub(crate) fn know(&mut self, program: usize) {
+        self.program = Some(program);
+        self.seen.insert(program);
+        self.changes += 1;
+    }
+
+    /// Something else was stopped at.
+    pub(crate) fn forget_changes(&mut self) {
+        self.changes = 0;
+    }
+
+    /// Whether this program is no reason to stop.
+    pub(crate) fn knows(&self, program: usize) -> bool {
+        let is_enough = self.changes >= PROGRAM_CHANGES_MAX && self.seen.contains(&program);
+        is_enough || self.program.is_none_or(|known| known == program)
+    }
+
+    /// The program whose symbols somebody has.
+    pub(crate) fn program(&self) -> Option<usize> {
+        self.program
+    }
+
+    /// Leaves programs alone until they are given back.
+    pub(crate) fn take_program(&mut self) -> Option<usize> {
+        self.program.take()
+    }
+
+    /// Gives them back.
+    pub(crate) fn put_program(&mut self, program: Option<usize>) {
+        self.program = program;
+    }
+
+    pub(crate) fn is_out(&self, pc: u64) -> bool {
+        self.within.as_ref().is_some_and(|range| !range.contains(&pc))
+    }
+
+    /// The breakpoint at an instruction of this length, which may be two in one: then also at the second.
+    pub(crate) fn breakpoint(&self, pc: u64, instruction: Option<Instruction>) -> Option<u64> {
+        let length = instruction.map_or(1, |instruction| u64::from(instruction_length(instruction)).max(1));
+        self.breakpoints.range(pc..pc.saturating_add(length)).next().copied()
+    }
+
+    /// Whether the assembly has to stop before `instruction`.
+    pub(crate) fn cuts(&self, pc: u64, instruction: Instruction) -> bool {
+        self.is_out(pc)
+            || self.breakpoint(pc, Some(instruction)).is_some()
+            || (!self.watches.is_empty() && self.may_hit(instruction))
+    }
+
+    fn may_hit(&self, instruction: Instruction) -> bool {
+        touched(instruction, &[0; 32]).is_some_and(|touch| {
+            self.watches.iter().any(|watch| match watch.access {
+                Access::Write => touch.writes,
+                Access::Read => touch.reads,
+                Access::Any => true,
+            })
+        })
+    }
+
+    /// The watch that `instruction` will hit.
+    pub(crate) fn hit(&self, instruction: Instruction, registers: &[u64; 32]) -> Option<WatchRange> {
+        if self.watches.is_empty() {
+            return None;
+        }
+        let touch = touched(instruction, registers)?;
+        self.watches.iter().find(|watch| watch.is_hit(&touch)).copied()
+    }
+
+    /// What is watched for writes, which system calls may do too.
+    pub(crate) fn written(&self) -> impl Iterator<Item = &WatchRange> {
+        self.watches.iter().filter(|watch| watch.access != Access::Read)
+    }
+
+    pub(crate) fn catches(&self, number: u64) -> bool {
+        match &self.caught {
+            Caught::None => false,
+            Caught::All => true,
+            Caught::Numbers(numbers) => numbers.contains(&number),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The program ckb-debugger: its lines and statuses, compared with what the published one printed, and what
+//! it does with files. Runs the real command with real workers, as contract.rs does.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use antares_pool::worker_path;
+use goldens::{
+    JAVASCRIPT, JAVASCRIPT_FILE, LINES, LINES_FILE, SCRIPTS, SCRIPTS_FILE, answer, assert_goldens, command,
+    examples, goldens, javascript,
+};
+use tempfile::TempDir;
+
+#[path = "ckb_debugger/goldens.rs"]
+mod goldens;
+
+const OURS: &str = env!("CARGO_BIN_EXE_ckb-debugger");
+
+fn run(folder: &Path, words: &[&str]) -> Output {
+    command(&[OURS], folder, words).output().unwrap()
+}
+
+#[track_caller]
+fn assert_ends(output: &Output, status: i32, stdout: &str) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), stdout, "{errors}");
+    assert_eq!(output.status.code(), Some(status), "{errors}");
+}
+
+#[test]
+fn lines_and_statuses_are_those_of_the_published_program() {
+    assert_goldens(&[OURS], LINES, examples().path());
+}
+
+#[test]
+fn published_scripts_end_as_in_the_published_program() {
+    assert_goldens(&[OURS], SCRIPTS, examples().path());
+}
+
+#[test]
+fn javascript_is_built_and_run_with_the_same_bytes_and_cycles() {
+    let Some(folder) = javascript() else { return };
+    assert_goldens(&[OURS], JAVASCRIPT, folder.path());
+}
+
+/// Writes the golden files with the published program.
+#[test]
+#[ignore = "writes the golden files, with the program that ANTARES_ORIGINAL names"]
+fn bless() {
+    let original = std::env::var("ANTARES_ORIGINAL").unwrap();
+    let write = |file: &str, text: &str, folder: &Path| {
+        let head = text.lines().take_while(|line| line.starts_with('#'));
+        let mut blessed: String = head.map(|line| format!("{line}\n")).collect();
+        for (command, _) in goldens(text) {
+            let space = if command.is_empty() { "" } else { " " };
+            blessed += &format!("${space}{command}\n{}", answer(&[original.as_str()], folder, command));
+        }
+        fs::write(file, blessed).unwrap();
+    };
+    write(LINES_FILE, LINES, examples().path());
+    write(SCRIPTS_FILE, SCRIPTS, examples().path());
+    write(JAVASCRIPT_FILE, JAVASCRIPT, javascript().unwrap().path());
+}
+
+#[test]
+fn the_three_names_are_one_program() {
+    let folder = examples();
+    let expected = "Run result: 0\nAll cycles: 3364(3.3K)\n";
+    assert_ends(&run(folder.path(), &["--bin", "fib"]), 0, expected);
+    let antares = worker_path("antares").unwrap();
+    let antares = antares.to_str().unwrap();
+    let words = ["debugger", "--bin", "fib"];
+    assert_ends(&command(&[antares], folder.path(), &words).output().unwrap(), 0, expected);
+    let link = folder.path().join("ckb-debugger");
+    std::os::unix::fs::symlink(antares, &link).unwrap();
+    let linked = command(&[link.to_str().unwrap()], folder.path(), &["--bin", "fib"]).output().unwrap();
+    assert_ends(&linked, 0, expected);
+    let help = run(folder.path(), &["--help"]);
+    let text = String::from_utf8(help.stdout).unwrap();
+    assert!(help.status.success() && text.contains("--enable-flamegraph") && text.contains("--allow-path"));
+}
+
+/// npm's ckb-testtool takes the third and second last parts of standard output, split at line ends.
+#[test]
+fn output_is_what_testtools_take_apart() {
+    let folder = examples();
+    let words =
+        ["--tx-file", "-", "--cell-type", "input", "--script-group-type", "lock", "--cell-index", "0"];
+    for (extra, code, cycles, status) in
+        [(&[][..], "0", "1641938", 0), (&["--bin", "always_failure"][..], "1", "2493", 254)]
+    {
+        let stdin = fs::File::open(folder.path().join("mock_tx.json")).unwrap();
+        let words: Vec<&str> = words.iter().chain(extra).copied().collect();
+        let output = command(&[OURS], folder.path(), &words).stdin(stdin).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let parts: Vec<&str> = text.split('\n').collect();
+        assert_eq!(parts[parts.len() - 3], format!("Run result: {code}"));
+        let told = parts[parts.len() - 2].strip_prefix("All cycles: ").unwrap();
+        assert_eq!(told.split('(').next(), Some(cycles));
+        assert_eq!(output.status.code(), Some(status));
+    }
+}
+
+#[test]
+fn time_chance_and_input_reach_the_script() {
+    let folder = examples();
+    fs::write(folder.path().join("input"), "some text").unwrap();
+    let output = run(folder.path(), &["--bin", "read_file", "--read-file", "input"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    for line in
+        ["Script log: read size = 9\n", "Script log: some text\n", "Script log: generate a random number: "]
+    {
+        assert!(text.contains(line), "{text}");
+    }
+    let once = |words: &[&str]| String::from_utf8(run(folder.path(), words).stdout).unwrap();
+    let stdin = fs::File::open(folder.path().join("input")).unwrap();
+    let output =
+        command(&[OURS], folder.path(), &["--bin", "read_file", "--read-file", "-"]).stdin(stdin).output();
+    assert!(String::from_utf8(output.unwrap().stdout).unwrap().contains("Script log: some text\n"));
+    let nanoseconds = once(&["--bin", "timenow"]);
+    let told = nanoseconds.lines().next().unwrap().strip_prefix("Script log: ").unwrap();
+    assert!(told.parse::<u64>().unwrap() > 1_700_000_000_000_000_000, "{nanoseconds}");
+}
+
+/// The example writes `file_write_foo.txt`, the other one reads `fib.c`, each where it is run.
+#[test]
+fn a_script_opens_files_of_the_named_folders_alone() {
+    let examples = examples();
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::write(elsewhere.path().join("fib.c"), "int main() { return 0; }").unwrap();
+    let (writes, reads) = (examples.path().join("file_write"), examples.path().join("file_operations"));
+    let (writes, reads) = (writes.to_str().unwrap(), reads.to_str().unwrap());
+    let written = elsewhere.path().join("file_write_foo.txt");
+
+    let output = run(elsewhere.path(), &["--bin", writes]);
+    assert!(!written.exists());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        errors.contains("may not open file_write_foo.txt") && errors.contains("--allow-path"),
+        "{errors}"
+    );
+    let output = run(elsewhere.path(), &["--bin", reads]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("Script log: Testing fopen failed\n"));
+
+    run(elsewhere.path(), &["--bin", writes, "--allow-path", "."]);
+    assert_eq!(fs::read(&written).unwrap(), b"Hello World!\n");
+    fs::remove_file(&written).unwrap();
+    // What the user names to the script is named.
+    run(elsewhere.path(), &["--bin", writes, "--", "file_write_foo.txt"]);
+    assert_eq!(fs::read(&written).unwrap(), b"Hello World!\n");
+    let mut told = command(&[OURS], elsewhere.path(), &["--bin", reads]);
+    let output = told.env("ANTARES_DEBUGGER_PATHS", elsewhere.path()).output().unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("Run result: 0\n"));
+}
+
+#[test]
+fn arguments_and_calls_for_files_reach_every_mode() {
+    let folder = examples();
+    let output = run(folder.path(), &["--bin", "file_operations", "--mode", "full"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    // The published program ends in `invalid syscall 9003` here.
+    assert!(output.status.success() && text.ends_with("Run result: 0\nAll cycles: 52738(51.5K)\n"), "{text}");
+    // It panics where a script is replaced by another one.
+    let output = run(folder.path(), &["--tx-file", "exec.json", "--mode", "full"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let tree = "Spawn tree: 0                    cell_dep[0][0..98424]\n\
+                Spawn tree: └── 0/1              cell_dep[1][0..98912]\n";
+    assert!(output.status.success() && text.contains(tree), "{text}");
+    assert!(text.contains("Actual run: start\nScript log: exec_caller\n"), "{text}");
+}
+
+/// A script that has itself dumped goes on from there when the dump is run.
+#[test]
+fn a_dump_goes_on_where_it_was_made() {
+    let folder = tempfile::tempdir().unwrap();
+    // sub sp, 16; li s0, 7; li a7, 4097 (lui+addi); ecall; mv a0, s0; li a7, 93; ecall
+    let code: [u32; 7] =
+        [0x0070_0413, 0x0000_18b7, 0x0018_8893, 0x0000_0073, 0x0004_0513, 0x05d0_0893, 0x0000_0073];
+    fs::write(folder.path().join("dumps"), program(&code)).unwrap();
+    let output = run(folder.path(), &["--bin", "dumps"]);
+    assert_ends(&output, 254, "Run result: invalid syscall 4097\n");
+    let output = run(folder.path(), &["--bin", "dumps", "--dump-file", "dump.elf"]);
+    assert!(String::from_utf8(output.stdout).unwrap().starts_with("Run result: 7\n"));
+    let output = run(folder.path(), &["--bin", "dump.elf"]);
+    assert!(String::from_utf8(output.stdout).unwrap().starts_with("Run result: 7\n"));
+}
+
+/// An ELF of one segment at 0x10000.
+fn program(code: &[u32]) -> Vec<u8> {
+    let size = 120 + code.len() as u64 * 4;
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
+    elf.extend([0x10078_u64, 64, 0].map(u64::to_le_bytes).concat());
+    elf.extend(1_u32.to_le_bytes());
+    elf.extend([64_u16, 56, 1, 0, 0, 0].map(u16::to_le_bytes).concat());
+    elf.extend([1_u32, 5].map(u32::to_le_bytes).concat());
+    elf.extend([0, 0x10000, 0x10000, size, size, 0x1000].map(u64::to_le_bytes).concat());
+    elf.extend(code.iter().flat_map(|word| word.to_le_bytes()));
+    elf
+}
+
+#[test]
+fn a_script_that_takes_long_is_given_to_native_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = tempfile::tempdir().unwrap();
+    // li s0, 0x20000000 cycles' worth of loops; addi s0, s0, -1; bnez s0, -4; li a0, 3; li a7, 93; ecall
+    let code: [u32; 6] = [0x1800_0437, 0xfff4_0413, 0xfe04_1ee3, 0x0030_0513, 0x05d0_0893, 0x0000_0073];
+    fs::write(folder.path().join("long"), program(&code)).unwrap();
+    let words = ["--bin", "long"];
+    let mut ran = command(&[OURS], folder.path(), &words);
+    let output = ran.env("XDG_CACHE_HOME", kept.path()).env_remove("ANTARES_CACHE").output().unwrap();
+    // Whom the host may be asked for is interpreted.
+    let expected = run(folder.path(), &["--bin", "long", "--read-file", "long"]);
+    let expected = String::from_utf8(expected.stdout).unwrap();
+    assert!(expected.starts_with("Run result: 3\nAll cycles: "));
+    assert_ends(&output, 254, &expected);
+    assert!(fs::read_dir(kept.path()).unwrap().count() > 0, "no native code was made");
+}
+
+/// What the process of a script has, as the kernel tells it.
+#[test]
+fn the_process_of_a_script_has_nothing_but_its_pipes() {
+    let folder = tempfile::tempdir().unwrap();
+    // For ever.
+    fs::write(folder.path().join("endless"), program(&[0x6f])).unwrap();
+    // Whom the host may be asked for is interpreted alone: it is the only child.
+    let mut ours = Command::new(worker_path("antares").unwrap());
+    ours.args(["debugger", "--bin", "endless", "--read-file", "endless", "--max-cycles", "900000000000"]);
+    let mut ours = ours.current_dir(folder.path()).stdout(Stdio::null()).spawn().unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", ours.id());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        assert!(Instant::now() < deadline, "no locked-in process within a minute");
+        let child = fs::read_to_string(&children).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", child.trim())).unwrap_or_default();
+        if status.contains("\nSeccomp:\t2\n") {
+            break status;
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    for line in ["NoNewPrivs:\t1", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "Threads:\t1"] {
+        assert!(status.lines().any(|found| found == line), "{line} is not in {status}");
+    }
+    let child = fs::read_to_string(&children).unwrap();
+    // Only root may look, since it cannot be dumped.
+    if let Ok(open) = fs::read_dir(format!("/proc/{}/fd", child.trim())) {
+        assert_eq!(open.count(), 3);
+    }
+    ours.kill().unwrap();
+    ours.wait().unwrap();
+    let gone = format!("/proc/{}", child.trim());
+    while Path::new(&gone).exists() {
+        assert!(Instant::now() < deadline, "the process outlives its parent");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn coverage_counts_the_lines_of_a_file() {
+    let Some(folder) = with_debug_data() else { return };
+    let words = ["--bin", "covered", "--enable-coverage", "--coverage-output", "lcov"];
+    let output = run(folder.path(), &words);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lcov = fs::read_to_string(folder.path().join("lcov")).unwrap();
+    let source = folder.path().join("covered.c");
+    assert!(lcov.contains(&format!("SF:{}\n", source.display())), "{lcov}");
+    assert!(lcov.contains("DA:4,0\n") && lcov.contains("DA:6,1\n"), "{lcov}");
+    // The published program has these two the other way round.
+    let figure = |key: &str| {
+        let line = lcov.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        line.parse::<u32>().unwrap()
+    };
+    assert_eq!(figure("LF:"), 12);
+    assert!(figure("LH:") < 12, "{lcov}");
+}
+
+/// A program with debug data, built here; none without the compiler.
+fn with_debug_data() -> Option<TempDir> {
+    let folder = tempfile::tempdir().unwrap();
+    let source: PathBuf = folder.path().join("covered.c");
+    let text = "static int choose(int argument) {\n\
+                  if (argument == 7) {\n\
+                    // Never.\n\
+                    return 9;\n\
+                  }\n\
+                  return 0;\n\
+                }\n\
+                void _start(void) {\n\
+                  register long a0 asm(\"a0\") = choose(1);\n\
+                  register long a7 asm(\"a7\") = 93;\n\
+                  asm volatile(\"ecall\" : : \"r\"(a0), \"r\"(a7));\n\
+                }\n";
+    fs::write(&source, text).unwrap();
+    let mut compiler = Command::new("riscv64-unknown-elf-gcc");
+    compiler.args(["-march=rv64imc", "-mabi=lp64", "-g", "-O0", "-nostdlib", "-static", "-o"]);
+    built_by(compiler.arg(folder.path().join("covered")).arg(&source)).then_some(folder)
+}
+
+fn built_by(command: &mut Command) -> bool {
+    match command.output() {
+        Ok(output) if output.status.success() => true,
+        Ok(output) => {
+            eprintln!("without a program with debug data: {}", String::from_utf8_lossy(&output.stderr));
+            false
+        }
+        Err(error) => {
+            eprintln!("without a program with debug data: {error}");
+            false
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What the published program printed, and how ours is compared with it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use antares_abi::Sha256Digest;
+use antares_guests::{debugger_examples, js_vm, published_scripts};
+use tempfile::TempDir;
+
+/// What the published program printed.
+pub(crate) const LINES: &str = include_str!("lines.txt");
+pub(crate) const LINES_FILE: &str = "tests/ckb_debugger/lines.txt";
+/// The same of scripts in published crates, each as the lock of a transaction that is made for it.
+pub(crate) const SCRIPTS: &str = include_str!("scripts.txt");
+pub(crate) const SCRIPTS_FILE: &str = "tests/ckb_debugger/scripts.txt";
+/// The same of builds and runs of JavaScript, with ckb-js-vm.
+pub(crate) const JAVASCRIPT: &str = include_str!("javascript.txt");
+pub(crate) const JAVASCRIPT_FILE: &str = "tests/ckb_debugger/javascript.txt";
+
+/// The examples of the published program, in a folder in which files may be made.
+pub(crate) fn examples() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(debugger_examples().unwrap()).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    fs::create_dir(folder.path().join("scripts")).unwrap();
+    for script in published_scripts().unwrap() {
+        fs::copy(&script.path, folder.path().join("scripts").join(script.name.replace('/', "+"))).unwrap();
+    }
+    folder
+}
+
+/// The command that runs `program`, which may itself have words, with `words`.
+pub(crate) fn command(program: &[&str], folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(program[0]);
+    command.args(&program[1..]);
+    command.current_dir(folder).env("ANTARES_CACHE", "off").env_remove("ANTARES_SERVER");
+    command.args(words).stdin(Stdio::null());
+    command
+}
+
+/// Names and digests of the files in `folder` and the folders in it.
+fn files(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(self::files(&path));
+        } else {
+            let digest = Sha256Digest::of(&fs::read(&path).unwrap()).to_string();
+            files.push((path, digest));
+        }
+    }
+    files.sort();
+    files
+}
+
+/// One command of a golden file, as `program` answers it: what it printed, its status, and what files it
+/// wrote.
+pub(crate) fn answer(program: &[&str], folder: &Path, line: &str) -> String {
+    let mut words: Vec<&str> = line.split_whitespace().collect();
+    let stdin = if words.first() == Some(&"<") {
+        let name = words[1];
+        words.drain(..2);
+        Stdio::from(fs::File::open(folder.join(name)).unwrap())
+    } else {
+        Stdio::null()
+    };
+    let before = files(folder);
+    let output = command(program, folder, &words).stdin(stdin).output().unwrap();
+    let mut text = String::from_utf8(output.stdout).unwrap();
+    text += &format!("= {}\n", output.status.code().unwrap());
+    for (path, digest) in files(folder) {
+        if !before.contains(&(path.clone(), digest.clone())) {
+            text += &format!("wrote {} {digest}\n", path.strip_prefix(folder).unwrap().display());
+            fs::remove_file(path).unwrap();
+        }
+    }
+    text
+}
+
+/// The commands of a golden file, each with what is expected.
+pub(crate) fn goldens(text: &str) -> Vec<(&str, String)> {
+    let mut goldens: Vec<(&str, String)> = Vec::new();
+    for line in text.lines().skip_while(|line| line.starts_with('#')) {
+        match (line.strip_prefix('$'), goldens.last_mut()) {
+            (Some(command), _) => goldens.push((command.trim(), String::new())),
+            (None, Some((_, expected))) => *expected += &format!("{line}\n"),
+            (None, None) => {}
+        }
+    }
+    goldens
+}
+
+#[track_caller]
+pub(crate) fn assert_goldens(program: &[&str], text: &str, folder: &Path) {
+    let goldens = goldens(text);
+    assert!(!goldens.is_empty());
+    let wrong: Vec<_> = goldens
+        .iter()
+        .filter_map(|(command, expected)| {
+            let found = answer(program, folder, command);
+            (found != *expected).then(|| format!("$ {command}\nexpected:\n{expected}found:\n{found}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{} of {} differ\n{}", wrong.len(), goldens.len(), wrong.join("\n"));
+}
+
+/// The folder that JavaScript is built in.
+pub(crate) fn javascript() -> Option<TempDir> {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("ckb-js-vm"), js_vm().unwrap()?).unwrap();
+    for name in ["hello.js", "fails.js", "script.js"] {
+        fs::copy(
+            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ckb_debugger")).join(name),
+            folder.path().join(name),
+        )
+        .unwrap();
+    }
+    fs::create_dir(folder.path().join("out")).unwrap();
+    Some(folder)
+}

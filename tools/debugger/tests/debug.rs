@@ -1,0 +1,250 @@
+//! `antares debug` with gdb-multiarch, by scripts of gdb's: what an author sees, forwards and backwards.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    io::Read as _,
+    net::TcpStream,
+    process::{Child, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use antares_guests::{DEBUGGED, debugged, failing, source_folder};
+use gdb::{antares, assert_in_order, folder, said};
+use tempfile::TempDir;
+
+#[path = "debug/gdb.rs"]
+mod gdb;
+
+/// Far beyond what anything here takes.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The number of the line of `debugged.c` with this mark, among those of one case.
+fn line(case: &str, mark: &str) -> usize {
+    let text = fs::read_to_string(source_folder().join(DEBUGGED)).unwrap();
+    let case = format!("CASE_{case})");
+    let from = text.lines().position(|line| line.contains(&case)).unwrap();
+    let lines: Vec<_> = text.lines().enumerate().collect();
+    let marked = |(_, line): &&(usize, &str)| line.contains(&format!("/* {mark} */"));
+    let found = lines[from..].iter().find(marked).or_else(|| lines.iter().find(marked));
+    found.unwrap().0 + 1
+}
+
+#[test]
+fn a_watch_leads_back_to_the_write_that_spoiled_a_variable() {
+    let folder = folder(&debugged("SPOILED").unwrap());
+    let at = line("SPOILED", "spoils");
+    let commands = "break check\ncontinue\nprint kept.balance\nwatch kept.balance\nreverse-continue\nbt 3\n\
+                    print at\nprint kept.balance\ncontinue\ncontinue\ncontinue\n";
+    let text = said(&folder, &["script.elf"], commands);
+    let parts = [
+        "VM 0: begins",
+        "VM 0: filled",
+        "Breakpoint 1, check ()",
+        "$1 = 12",
+        "Old value = 12\nNew value = 100",
+        &format!("debugged.c:{at}"),
+        "#0 ",
+        "store (at=",
+        "#1 ",
+        "fill (count=",
+        "#2 ",
+        "script (",
+        "$2 = 4",
+        "$3 = 100",
+        "Old value = 100\nNew value = 12",
+        "Breakpoint 1, check ()",
+        "exited with code 05",
+    ];
+    assert_in_order(&text, &parts);
+    // A line that was told is not told again.
+    assert_eq!(text.matches("VM 0: begins").count(), 1);
+}
+
+#[test]
+fn lines_are_stepped_over_forwards_and_backwards() {
+    let folder = folder(&debugged("SPINS").unwrap());
+    let [before, calls, behind] = ["before", "calls", "behind"].map(|mark| line("SPINS", mark));
+    let commands = format!(
+        "break {before}\ncontinue\nnext\nmonitor cycles\nnext\nmonitor cycles\nprint spun != 0\nreverse-next\n\
+         monitor cycles\nprint spun\nnext\nmonitor cycles\nreverse-step\ninfo symbol $pc\n"
+    );
+    let text = said(&folder, &["script.elf", "--", "250000"], &commands);
+    let lines: Vec<_> = text.lines().collect();
+    let cycles: Vec<u64> = lines.iter().filter_map(|line| line.parse().ok()).collect();
+    assert_eq!(cycles.len(), 4, "{text}");
+    assert!(cycles[1] - cycles[0] > 1_000_000, "the call takes a million instructions: {cycles:?}");
+    assert_eq!((cycles[2], cycles[3]), (cycles[0], cycles[1]), "{text}");
+    let parts = [
+        &format!("{calls}\t") as &str,
+        &format!("{behind}\t"),
+        "$1 = 1",
+        &format!("{calls}\t"),
+        "$2 = 0",
+        &format!("{behind}\t"),
+        "spin ",
+    ];
+    assert_in_order(&text, &parts);
+}
+
+#[test]
+fn arguments_and_cycles_reach_the_script_and_its_debugger() {
+    let folder = folder(&debugged("SPOILED").unwrap());
+    let commands = "break store\ncontinue\nmonitor cycles\nmonitor help\nmonitor nonsense\n\
+                    monitor vms\n";
+    let text = said(&folder, &["script.elf", "--", "first", "second"], commands);
+    let parts =
+        ["VM 0: begins", "VM 0: second", "break-at-cycles N", "there is no such command", "VM 0 runs at 0x"];
+    assert_in_order(&text, &parts);
+    let commands = "monitor cycles\ncontinue\nmonitor cycles\n";
+    let text = said(&folder, &["--break-at-cycles", "1k", "script.elf"], commands);
+    let cycles: Vec<u64> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    assert!(cycles[0] < 1_000 && (1_000..1_600).contains(&cycles[1]), "{text}");
+}
+
+#[test]
+fn a_failure_is_stopped_at_and_gone_back_from() {
+    let folder = folder(&failing("STORE_INTO_CODE", false).unwrap());
+    let commands = "continue\nbt 2\nx/i $pc\nreverse-stepi\ncontinue\ncontinue\n";
+    let text = said(&folder, &["script.elf"], commands);
+    let parts = ["SIGSEGV", "failing.c", "#0 ", "=> 0x", "SIGSEGV", "terminated with signal SIGSEGV"];
+    assert_in_order(&text, &parts);
+    // An exit with another code than 0 is the end, unless it is asked for.
+    let folder = self::folder(&debugged("SPOILED").unwrap());
+    assert_in_order(&said(&folder, &["script.elf"], "continue\n"), &["exited with code 05"]);
+    let commands = "continue\nprint $a0\nprint $a7\nreverse-stepi\ncontinue\ncontinue\n";
+    let text = said(&folder, &["--break-on-error", "script.elf"], commands);
+    assert_in_order(&text, &["SIGABRT", "$1 = 5", "$2 = 93", "SIGABRT", "exited with code 05"]);
+}
+
+#[test]
+fn spawned_vms_are_threads() {
+    let folder = folder(&debugged("SPAWNS").unwrap());
+    let commands = "break child\ncontinue\ninfo threads\nwatch kept.balance\ncontinue\nbt 2\nreverse-continue\n\
+                    thread 1\ninfo symbol $pc\nprint kept.balance\nthread 2\nprint kept.balance\ndelete\n\
+                    watch word\ncontinue\nprint word\nreverse-continue\nprint word\ncontinue\ncontinue\n";
+    let text = said(&folder, &["--as-lock", "script.elf"], commands);
+    let parts = [
+        "hit Breakpoint 1, child",
+        "VM 1, runs",
+        "Old value = 100\nNew value = 12",
+        "fill (",
+        "New value = 100",
+        "Switching to thread 1",
+        "script + ",
+        "$1 = 100",
+        "$2 = 100",
+        "New value = 12",
+        "$3 = 12",
+        "$4 = 0",
+        "exited with code 05",
+    ];
+    assert_in_order(&text, &parts);
+}
+
+#[test]
+fn a_transaction_s_script_has_symbols_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("lock"), debugged("WRITTEN").unwrap()).unwrap();
+    let transaction = include_str!("../../../cli/tests/transaction.json").replace("HASH_TYPE", "data1");
+    fs::write(folder.path().join("tx.json"), &transaction).unwrap();
+    let commands = "watch buffer[0]\ncontinue\nprint length\nreverse-continue\nprint buffer[0]\n";
+    let parts = ["Hardware watchpoint 1: buffer[0]", "New value", "$1 = ", "$2 = 0"];
+    let named = ["--tx", "tx.json", "--group", "lock", "--cell", "input.0"];
+    assert_in_order(&said(&folder, &named, commands), &parts);
+    // The only one needs no name; of several, they are told.
+    assert_in_order(&said(&folder, &named[..2], commands), &parts);
+    let lock = r#""type": null},
+      "data": "0x", "header""#;
+    let both = transaction.replacen(
+        lock,
+        r#""type": {"code_hash": "0x{{ hash lock }}", "hash_type": "data1", "args": "0x"}},
+      "data": "0x", "header""#,
+        1,
+    );
+    fs::write(folder.path().join("tx.json"), both).unwrap();
+    let output = antares(folder.path(), &["debug", "--tx", "tx.json"]).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert_in_order(
+        &errors,
+        &["which script?", "--group lock --cell input.0", "--group type --cell input.0"],
+    );
+}
+
+/// A process that is ended whatever happens.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// `antares debug` that waits for gdb, and where.
+fn waiting(folder: &TempDir, words: &[&str]) -> (Ends, String) {
+    let file = folder.path().join("address");
+    let words = [&["debug", "--address-file", "address"], words].concat();
+    let child = antares(folder.path(), &words).stdout(Stdio::null()).spawn().unwrap();
+    let child = Ends(child);
+    let address = wait_for("it listens", || fs::read_to_string(&file).ok());
+    (child, address)
+}
+
+#[test]
+fn it_ends_with_its_only_client() {
+    let folder = folder(&debugged("SPINS").unwrap());
+    let (mut server, address) = waiting(&folder, &["script.elf", "--", "100000000000"]);
+    let client = TcpStream::connect(&address).unwrap();
+    // Nobody else is served.
+    wait_for("the door is shut", || TcpStream::connect(&address).is_err().then_some(()));
+    drop(client);
+    let status = wait_for("it ends", || server.0.try_wait().unwrap());
+    assert!(status.success());
+}
+
+#[test]
+fn a_run_is_interrupted() {
+    use std::io::Write as _;
+    let folder = folder(&debugged("SPINS").unwrap());
+    let (_server, address) = waiting(&folder, &["--max-cycles", "1000G", "script.elf", "--", "100000000000"]);
+    let mut client = TcpStream::connect(&address).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.write_all(b"+$vCont;c#a8").unwrap();
+    let mut byte = [0];
+    client.read_exact(&mut byte).unwrap();
+    assert_eq!(byte, *b"+");
+    client.write_all(&[3]).unwrap();
+    let mut answer = [0; 4];
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, *b"$T02");
+}
+
+#[test]
+fn what_is_of_no_use_is_refused() {
+    let folder = folder(b"no script");
+    let refused = |words: &[&str]| {
+        let output = antares(folder.path(), &[&["debug"], words].concat()).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, errors) = refused(&["script.elf"]);
+    assert_eq!(status, Some(2), "{errors}");
+    assert!(errors.contains("the script cannot begin"), "{errors}");
+    assert_eq!(refused(&["missing.elf"]).0, Some(2));
+    assert_eq!(refused(&[]).0, Some(2));
+    assert_eq!(refused(&["--gdb", "script.elf"]).0, Some(2));
+}

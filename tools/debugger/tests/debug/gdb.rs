@@ -1,0 +1,50 @@
+//! gdb-multiarch with a file of commands, as `antares debug` starts it.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use antares_pool::worker_path;
+use tempfile::TempDir;
+
+pub(crate) fn antares(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(worker_path("antares").unwrap());
+    command.env("ANTARES_CACHE", "off").env_remove("ANTARES_SERVER").current_dir(folder).args(words);
+    command
+}
+
+/// A folder with a script.
+pub(crate) fn folder(elf: &[u8]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("script.elf"), elf).unwrap();
+    folder
+}
+
+fn gdb(folder: &TempDir, words: &[&str], commands: &str) -> Output {
+    let settings = "set pagination off\nset confirm off\nset width 0\n";
+    fs::write(folder.path().join("commands"), format!("{settings}{commands}")).unwrap();
+    antares(folder.path(), &[&["debug", "--gdb", "--batch", "commands"], words].concat()).output().unwrap()
+}
+
+/// What gdb says, with its status 0; what `monitor` answers is behind the rest.
+#[track_caller]
+pub(crate) fn said(folder: &TempDir, words: &[&str], commands: &str) -> String {
+    let output = gdb(folder, words, commands);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{text}\n{errors}", output.status);
+    text + &errors
+}
+
+/// Asserts that `parts` stand in `text`, in this order.
+#[track_caller]
+pub(crate) fn assert_in_order(text: &str, parts: &[&str]) {
+    let mut rest = text;
+    for part in parts {
+        let at = rest.find(part);
+        let at = at.unwrap_or_else(|| panic!("no {part:?} where it should be in:\n{text}"));
+        rest = &rest[at + part.len()..];
+    }
+}

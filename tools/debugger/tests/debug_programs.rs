@@ -1,0 +1,349 @@
+//! `antares debug` and `ckb-debugger --mode gdb`: transactions with several programs, system calls, and
+//! instructions that are executed as one.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    path::Path,
+    process::{Child, ChildStdout, Command, Stdio},
+    time::Duration,
+};
+
+use antares_guests::{debugged, debugger_examples, loaded_library, loading_lock};
+use gdb::{antares, assert_in_order, folder, said};
+use tempfile::TempDir;
+
+#[path = "debug/gdb.rs"]
+mod gdb;
+
+/// The examples of the published program, in a folder in which files may be made.
+fn examples() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(debugger_examples().unwrap()).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn symbols_follow_exec_forwards_and_backwards() {
+    let commands = "break main\ncontinue\nbt 1\ncontinue\nbt 1\nreverse-stepi\nreverse-continue\nbt 1\n\
+                    continue\nbt 1\ncontinue\n";
+    let text = said(&examples(), &["--tx", "exec.json", "--group", "lock", "--cell", "input.0"], commands);
+    let parts = [
+        "#0  main () at exec_caller.c:4",
+        "#0  main (argc=3, argv=0x",
+        "at exec_callee.c:4",
+        "#0  main () at exec_caller.c:4",
+        "#0  main (argc=3, argv=0x",
+        "exited normally",
+    ];
+    assert_in_order(&text, &parts);
+}
+
+#[test]
+fn symbols_are_those_of_the_vm_that_stopped() {
+    let commands = "break main\ncontinue\nbt 1\ncontinue\nbt 1\ninfo threads\n\
+                    reverse-continue\nbt 1\ncontinue\nbt 1\n";
+    let text = said(&examples(), &["--tx", "spawn.json", "--group", "lock", "--cell", "input.0"], commands);
+    let parts = [
+        "#0  main () at spawn_caller_strcat.c",
+        "#0  main (argc=2, argv=0x",
+        "at spawn_callee_strcat.c",
+        "VM 1, runs",
+        "#0  main () at spawn_caller_strcat.c",
+        "#0  main (argc=2, argv=0x",
+    ];
+    assert_in_order(&text, &parts);
+}
+
+/// A lock that loads a library from its second cell dep, whose functions are known by name as soon as it is
+/// there: forwards, and no longer before it.
+#[test]
+fn symbols_of_loaded_code_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("lock"), loading_lock(2).unwrap()).unwrap();
+    fs::write(folder.path().join("library"), loaded_library("-O1").unwrap()).unwrap();
+    let transaction = include_str!("../../../cli/tests/transaction.json").replace("HASH_TYPE", "data1");
+    let dep = r#"{"out_point": {"tx_hash": "0x2222222222222222222222222222222222222222222222222222222222222222", "index": "0x0"}, "dep_type": "code"}"#;
+    let other = dep.replace("0x2222", "0x3333");
+    let cell = transaction
+        .find(
+            r#"{
+      "cell_dep""#,
+        )
+        .unwrap();
+    let end = transaction.find("}],\n    \"header_deps").unwrap() + 1;
+    let library = transaction[cell..end].replace("0x2222", "0x3333").replace("data lock", "data library");
+    let transaction = format!("{}, {library}{}", &transaction[..end], &transaction[end..]);
+    let last = transaction.rfind(dep).unwrap() + dep.len();
+    let transaction = format!("{}, {other}{}", &transaction[..last], &transaction[last..]);
+    fs::write(folder.path().join("tx.json"), transaction).unwrap();
+    let commands = "set breakpoint pending on\nbreak fold\ncontinue\ninfo symbol $pc\ncontinue\n\
+                    reverse-continue\nreverse-continue\ninfo sharedlibrary\ncontinue\ninfo symbol $pc\n\
+                    delete\ncontinue\n";
+    let text = said(&folder, &["--tx", "tx.json"], commands);
+    let parts = [
+        "Breakpoint 1 (fold) pending",
+        "Breakpoint 1, ",
+        "fold in section",
+        "/loaded-",
+        "Breakpoint 1, ",
+        "Breakpoint 1, ",
+        "No more reverse-execution history",
+        "Breakpoint 1, ",
+        "fold in section",
+        "exited normally",
+    ];
+    assert_in_order(&text, &parts);
+}
+
+#[test]
+fn system_calls_are_caught_by_name_for_a_gdb_that_cannot() {
+    let folder = folder(&debugged("WRITTEN").unwrap());
+    let commands = "monitor catch load_script 2177\nmonitor catch nonsense\ncontinue\nmonitor call\nstepi\n\
+                    monitor call\nreverse-continue\nmonitor call\nmonitor catch none\ncontinue\n";
+    let text = said(&folder, &["--as-lock", "script.elf"], commands);
+    let parts = [
+        "SIGTRAP",
+        "SIGTRAP",
+        "exited normally",
+        "stops before load_script [2052], debug [2177]",
+        "there is no system call nonsense",
+        "VM 0: load_script [2052](0x",
+        "none: VM 0 computes",
+        "VM 0: load_script [2052](0x",
+        "stops before no system call",
+    ];
+    assert_in_order(&text, &parts);
+}
+
+/// A client of gdb's protocol that knows nothing else.
+struct Client(TcpStream);
+
+impl Client {
+    fn ask(&mut self, packet: &str) -> String {
+        let sum = packet.bytes().fold(0_u8, u8::wrapping_add);
+        write!(self.0, "${packet}#{sum:02x}").unwrap();
+        let mut answer = Vec::new();
+        let mut byte = [0];
+        while !answer.ends_with(b"#") {
+            self.0.read_exact(&mut byte).unwrap();
+            answer.push(byte[0]);
+        }
+        self.0.read_exact(&mut [0; 2]).unwrap();
+        self.0.write_all(b"+").unwrap();
+        let answer = String::from_utf8(answer).unwrap();
+        answer.trim_start_matches(['+', '$']).trim_end_matches('#').to_owned()
+    }
+}
+
+/// `antares debug` that waits, and where.
+fn waiting(folder: &TempDir, words: &[&str]) -> (Ends, String) {
+    let words = [&["debug", "--address-file", "address"], words].concat();
+    let mut server = Ends(antares(folder.path(), &words).stdout(Stdio::null()).spawn().unwrap());
+    loop {
+        if let Ok(address) = fs::read_to_string(folder.path().join("address")) {
+            return (server, address);
+        }
+        assert!(server.0.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn lldb_goes_forward_and_back_to_a_breakpoint() {
+    let folder = folder(&debugged("SPOILED").unwrap());
+    let (_server, address) = waiting(&folder, &["script.elf"]);
+    let connect = format!("gdb-remote {address}");
+    let commands = [
+        &connect,
+        "breakpoint set --name fill",
+        "breakpoint set --name check",
+        "process continue",
+        "process continue",
+        "bt 2",
+        "print kept.balance",
+        "process continue --reverse",
+        "watchpoint set expression -- &kept.balance",
+        "process continue --forward",
+        "bt 2",
+        "frame variable",
+        "thread step-out",
+        "breakpoint delete --force",
+        "watchpoint delete --force",
+        "process continue --forward",
+    ];
+    let mut lldb = Command::new("lldb-22");
+    lldb.current_dir(folder.path()).args(["--batch", "--no-lldbinit"]).stdin(Stdio::null());
+    for command in commands {
+        lldb.args(["-o", command]);
+    }
+    let output = lldb.arg("script.elf").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let parts = [
+        "stop reason = breakpoint 1.1",
+        "fill(count=5)",
+        "stop reason = breakpoint 2.1",
+        "`check at debugged.c",
+        "frame #1: ",
+        "`script(",
+        "(u64) 12",
+        "stop reason = breakpoint 1.1",
+        "Watchpoint created",
+        "new value: 0x000000000000000c",
+        "stop reason = watchpoint 1",
+        "(u64) at = 4",
+        "stop reason = step out",
+        "exited with status = 5",
+    ];
+    assert_in_order(&text, &parts);
+}
+
+/// What newer gdbs ask for with `catch syscall`.
+#[test]
+fn system_calls_are_caught_by_the_protocol() {
+    let folder = folder(&debugged("WRITTEN").unwrap());
+    let (_server, address) = waiting(&folder, &["--as-lock", "script.elf"]);
+    let mut client = Client(TcpStream::connect(address).unwrap());
+    assert!(client.ask("qSupported:multiprocess+").contains("QCatchSyscalls+"));
+    assert_eq!(client.ask("QCatchSyscalls:1;804"), "OK");
+    let stop = client.ask("vCont;c");
+    assert!(stop.starts_with("T05") && stop.contains("syscall_entry:0804;"), "{stop}");
+    assert_eq!(client.ask("QCatchSyscalls:0"), "OK");
+    assert_eq!(client.ask("vCont;c"), "W00");
+}
+
+/// ckb-vm executes `lui` and `addiw` of one register as one. A breakpoint on the second stops before both,
+/// unless one is there already.
+#[test]
+fn a_breakpoint_inside_of_two_instructions_in_one_stops_before_them() {
+    // nop; lui a0, 0x12; addiw a0, a0, 5; li a0, 0; li a7, 93; ecall
+    let code: [u32; 6] = [0x13, 0x0001_2537, 0x0055_051b, 0x0000_0513, 0x05d0_0893, 0x0000_0073];
+    let folder = folder(&program(&code));
+    let commands = "break *0x10080\ncontinue\nprint $pc\nstepi\nprint $pc\nprint $a0\nreverse-continue\n\
+                    print $pc\ncontinue\n";
+    let text = said(&folder, &["script.elf"], commands);
+    let parts =
+        ["SIGTRAP", "= (void (*)()) 0x1007c", "0x10084", "= 73733", "SIGTRAP", "0x1007c", "exited normally"];
+    assert_in_order(&text, &parts);
+}
+
+/// An ELF of one segment at 0x10000.
+fn program(code: &[u32]) -> Vec<u8> {
+    let size = 120 + code.len() as u64 * 4;
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
+    elf.extend([0x10078_u64, 64, 0].map(u64::to_le_bytes).concat());
+    elf.extend(1_u32.to_le_bytes());
+    elf.extend([64_u16, 56, 1, 0, 0, 0].map(u16::to_le_bytes).concat());
+    elf.extend([1_u32, 5].map(u32::to_le_bytes).concat());
+    elf.extend([0, 0x10000, 0x10000, size, size, 0x1000].map(u64::to_le_bytes).concat());
+    elf.extend(code.iter().flat_map(|word| word.to_le_bytes()));
+    elf
+}
+
+/// A process that is ended whatever happens.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `ckb-debugger --mode gdb`, what it printed until it listened, and where that is.
+fn mode_gdb(folder: &Path, words: &[&str]) -> (Ends, BufReader<ChildStdout>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ckb-debugger"));
+    command.env("ANTARES_CACHE", "off").current_dir(folder).stdout(Stdio::piped());
+    let mut child =
+        command.args(["--mode", "gdb", "--gdb-listen", "127.0.0.1:0"]).args(words).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let child = Ends(child);
+    let (mut said, mut line) = (String::new(), String::new());
+    loop {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "{said}");
+        if let Some(address) = line.strip_prefix("Listening for gdb remote connection on ") {
+            return (child, lines, said, address.trim().to_owned());
+        }
+        said += &line;
+    }
+}
+
+/// gdb alone, as the guide of ckb-debugger has it.
+fn gdb_at(folder: &Path, address: &str, commands: &str) -> String {
+    let settings = "set pagination off\nset confirm off\nset width 0\n";
+    fs::write(folder.join("commands"), format!("{settings}target remote {address}\n{commands}")).unwrap();
+    let mut gdb = Command::new("gdb-multiarch");
+    let output = gdb.current_dir(folder).args(["-q", "-batch", "-x", "commands"]).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The next lines, each without the peer's address.
+fn next_lines(from: &mut BufReader<ChildStdout>, count: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for _ in 0..count {
+        let mut line = String::new();
+        from.read_line(&mut line).unwrap();
+        let line = line.trim_end();
+        let line = match line.strip_prefix("Accepted connection from: ") {
+            Some(peer) => format!("Accepted, {}", peer.split_once(", ").unwrap().1),
+            None => line.to_owned(),
+        };
+        lines.push(line);
+    }
+    lines
+}
+
+/// Lines are those of ckb-debugger 1.1.1's source.
+#[test]
+fn mode_gdb_serves_one_gdb_after_another() {
+    let folder = examples();
+    let (_program, mut lines, said, address) = mode_gdb(folder.path(), &["--bin", "fib"]);
+    let pass = "Run result: 0\nAll cycles: 3364(3.3K)\n";
+    assert_eq!(
+        said,
+        format!(
+            "Pre gather: collect vm creation\n{pass}Pre gather: collect syscalls\n{pass}Actual run: start\n"
+        )
+    );
+    let text = gdb_at(
+        folder.path(),
+        &address,
+        "break fib\ncontinue\nbt 1\nreverse-continue\ncontinue\ndelete\ncontinue\n",
+    );
+    assert_in_order(&text, &["Breakpoint 1, fib", "No more reverse", "Breakpoint 1, fib", "exited normally"]);
+    let ended = ["Run result: 0", "All cycles: 1361(1.3K)"];
+    let next = next_lines(&mut lines, 3);
+    assert_eq!(next, [&["Accepted, booting VM"], &ended[..]].concat());
+    gdb_at(folder.path(), &address, "stepi\ndetach\n");
+    let left = ["Accepted, booting VM", "GDB client has disconnected. Running to completion..."];
+    assert_eq!(next_lines(&mut lines, 4), [&left[..], &ended[..]].concat());
+    gdb_at(folder.path(), &address, "kill\n");
+    let killed = ["Accepted, booting VM", "Error: external error: GDB sent a kill command!"];
+    assert_eq!(next_lines(&mut lines, 2), killed);
+}
+
+#[test]
+fn mode_gdb_begins_at_the_vm_that_is_asked_for() {
+    let folder = examples();
+    let words = ["--tx-file", "spawn.json", "--vm-id", "1"];
+    let (_program, _lines, said, address) = mode_gdb(folder.path(), &words);
+    assert!(said.contains("Spawn tree: └── 1"), "{said}");
+    let text = gdb_at(folder.path(), &address, "info threads\nbreak main\ncontinue\nbt 1\ncontinue\n");
+    assert_in_order(&text, &["VM 1, runs", "#0  main (argc=2", "spawn_callee_strcat.c", "exited normally"]);
+}
+
+#[test]
+fn mode_gdb_has_a_script_that_fails() {
+    let folder = examples();
+    let (_program, _lines, said, address) = mode_gdb(folder.path(), &["--bin", "out_of_memory"]);
+    assert!(said.contains("Run result: "), "{said}");
+    let text = gdb_at(folder.path(), &address, "continue\n");
+    assert_in_order(&text, &["Program received signal"]);
+}

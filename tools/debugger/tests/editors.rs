@@ -1,0 +1,359 @@
+//! `antares debug` behind an editor, without the editor: its adapters are spoken to as it does, by the launch
+//! configurations of docs/debugging.md.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::Duration,
+};
+
+use antares_guests::{DEBUGGED, debugged, source_folder};
+use gdb::{antares, folder};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+#[path = "debug/gdb.rs"]
+#[allow(dead_code, reason = "no files of commands here")]
+mod gdb;
+
+/// Far beyond what anything here takes.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Where the guest's build says that its source is.
+const BUILT: &str = "/guests/debugged";
+
+/// The number of the line of `debugged.c` with this mark.
+fn line(mark: &str) -> u64 {
+    let text = fs::read_to_string(source_folder().join(DEBUGGED)).unwrap();
+    let found = text.lines().position(|line| line.contains(&format!("/* {mark} */")));
+    found.unwrap() as u64 + 1
+}
+
+/// The launch configuration of this type in the docs, for a script in `folder` and a debugger at `address`.
+fn configuration(kind: &str, folder: &Path, address: &str) -> Value {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/debugging.md");
+    let docs = fs::read_to_string(docs).unwrap();
+    let mut blocks = docs.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let block = blocks.find(|block| block.contains(&format!("\"type\": \"{kind}\""))).unwrap();
+    let block = block.replace("${workspaceFolder}/lock.elf", "${workspaceFolder}/script.elf");
+    let block = block.replace("${workspaceFolder}", folder.to_str().unwrap());
+    serde_json::from_str(&block.replace("127.0.0.1:9999", address)).unwrap()
+}
+
+/// A process that is ended whatever happens.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `antares debug` that waits, and where.
+fn waiting(folder: &TempDir, words: &[&str]) -> (Ends, String) {
+    let words = [&["debug", "--address-file", "address", "script.elf"], words].concat();
+    let mut server = Ends(antares(folder.path(), &words).stdout(Stdio::null()).spawn().unwrap());
+    loop {
+        if let Ok(address) = fs::read_to_string(folder.path().join("address")) {
+            return (server, address);
+        }
+        assert!(server.0.try_wait().unwrap().is_none(), "it has ended");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A program that is spoken to, and what it says, a message at a time.
+struct Adapter<T> {
+    child: Ends,
+    stdin: ChildStdin,
+    heard: Receiver<T>,
+    /// Says what is of use later, too.
+    is_kept: fn(&T) -> bool,
+    kept: Vec<T>,
+    log: Vec<String>,
+}
+
+impl<T: Send + ToString + 'static> Adapter<T> {
+    fn start(
+        mut command: Command,
+        read: fn(&mut BufReader<ChildStdout>) -> Option<T>,
+        is_kept: fn(&T) -> bool,
+    ) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (send, heard) = channel();
+        thread::spawn(move || {
+            let mut stdout = BufReader::new(stdout);
+            while let Some(message) = read(&mut stdout) {
+                if send.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child: Ends(child), stdin, heard, is_kept, kept: Vec::new(), log: Vec::new() }
+    }
+
+    /// The next message that is wanted.
+    #[track_caller]
+    fn hear(&mut self, what: &str, is_wanted: impl Fn(&T) -> bool) -> T {
+        if let Some(at) = self.kept.iter().position(&is_wanted) {
+            return self.kept.remove(at);
+        }
+        loop {
+            let Ok(message) = self.heard.recv_timeout(PATIENCE) else {
+                panic!("no {what} in:\n{}", self.log.join("\n"))
+            };
+            self.log.push(message.to_string());
+            if is_wanted(&message) {
+                return message;
+            }
+            if (self.is_kept)(&message) {
+                self.kept.push(message);
+            }
+        }
+    }
+}
+
+/// A message of the Debug Adapter Protocol.
+fn read_message(from: &mut BufReader<ChildStdout>) -> Option<Value> {
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        from.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        match line.trim_end().split_once(": ") {
+            Some(("Content-Length", bytes)) => length = bytes.parse().ok()?,
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut body = vec![0; length];
+    from.read_exact(&mut body).ok()?;
+    serde_json::from_slice(&body).ok()
+}
+
+impl Adapter<Value> {
+    /// Sends a request, and gives its number.
+    fn send(&mut self, command: &str, arguments: Value) -> u64 {
+        let number = self.log.len() as u64 + 1;
+        let request = json!({"seq": number, "type": "request", "command": command, "arguments": arguments});
+        let body = request.to_string();
+        write!(self.stdin, "Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        self.stdin.flush().unwrap();
+        self.log.push(format!("> {body}"));
+        number
+    }
+
+    #[track_caller]
+    fn ask(&mut self, command: &str, arguments: Value) -> Value {
+        let number = self.send(command, arguments);
+        let mut answer = self.hear(command, |message| message["request_seq"] == number);
+        assert_eq!(answer["success"], true, "{answer}");
+        answer["body"].take()
+    }
+
+    #[track_caller]
+    fn event(&mut self, name: &str) -> Value {
+        self.hear(name, |message| message["event"] == name)["body"].take()
+    }
+
+    /// Sets breakpoints by line, as those that are in the file from now on.
+    #[track_caller]
+    fn break_at(&mut self, folder: &Path, marks: &[&str]) {
+        let source = json!({"name": "debugged.c", "path": folder.join("debugged.c")});
+        let lines: Vec<_> = marks.iter().map(|mark| json!({"line": line(mark)})).collect();
+        let told = self.ask("setBreakpoints", json!({"source": source, "breakpoints": lines}));
+        let told = told["breakpoints"].as_array().unwrap();
+        assert!(told.len() == marks.len() && told.iter().all(|it| it["verified"] == true), "{told:?}");
+    }
+
+    /// Functions and lines of the calls under way, and the innermost one's number.
+    #[track_caller]
+    fn stack(&mut self) -> (Vec<String>, Value) {
+        let frames = self.ask("stackTrace", json!({"threadId": 1, "startFrame": 0, "levels": 20}));
+        let frames = frames["stackFrames"].as_array().unwrap().clone();
+        let told = |frame: &Value| format!("{} {}", frame["name"].as_str().unwrap(), frame["line"]);
+        (frames.iter().map(told).collect(), frames[0]["id"].clone())
+    }
+
+    /// Attaches by the docs' configuration. lldb-dap answers when the breakpoints are there.
+    fn attach(&mut self, configuration: Value, set: impl FnOnce(&mut Self)) {
+        let client = json!({"clientID": "vscode", "adapterID": "lldb-dap", "pathFormat": "path",
+                            "linesStartAt1": true, "columnsStartAt1": true});
+        self.ask("initialize", client);
+        let number = self.send("attach", configuration);
+        self.event("initialized");
+        set(self);
+        self.ask("configurationDone", json!({}));
+        let answer = self.hear("attach", |message| message["request_seq"] == number);
+        assert_eq!(answer["success"], true, "{answer}");
+    }
+}
+
+/// lldb-dap, as VS Code's extension "LLDB DAP" starts it.
+fn lldb_dap() -> Adapter<Value> {
+    // A stop may be told before the answer to what led there.
+    let is_kept =
+        |message: &Value| matches!(message["event"].as_str(), Some("stopped" | "exited" | "terminated"));
+    Adapter::start(Command::new("lldb-dap-22"), read_message, is_kept)
+}
+
+/// The guest's configuration: it was built elsewhere.
+fn of_guest(folder: &TempDir, address: &str) -> Value {
+    let folder = folder.path();
+    fs::copy(source_folder().join(DEBUGGED), folder.join("debugged.c")).unwrap();
+    let mut told = configuration("lldb-dap", folder, address);
+    told["sourceMap"] = json!([[BUILT, folder]]);
+    told
+}
+
+#[test]
+fn an_editor_goes_forward_by_lldb_s_adapter() {
+    let folder = folder(&debugged("SPOILED").unwrap());
+    let (mut server, address) = waiting(&folder, &[]);
+    let mut adapter = lldb_dap();
+    let configuration = of_guest(&folder, &address);
+    adapter.attach(configuration, |adapter| adapter.break_at(folder.path(), &["spoils", "checks"]));
+    assert_eq!(adapter.event("stopped")["reason"], "breakpoint");
+    let (stack, frame) = adapter.stack();
+    let spoils = line("spoils");
+    assert_eq!(stack[0], format!("store {spoils}"));
+    assert!(stack[1].starts_with("fill ") && stack[2].starts_with("script "), "{stack:?}");
+    // Its arguments, by name.
+    let scopes = adapter.ask("scopes", json!({"frameId": frame}));
+    assert_eq!(scopes["scopes"][0]["name"], "Locals");
+    let locals = json!({"variablesReference": scopes["scopes"][0]["variablesReference"]});
+    let locals = adapter.ask("variables", locals)["variables"].take();
+    let named = |name: &str| locals.as_array().unwrap().iter().find(|it| it["name"] == name).cloned();
+    assert_eq!(named("at").unwrap()["value"], "0");
+    adapter.ask("next", json!({"threadId": 1}));
+    assert_eq!(adapter.event("stopped")["reason"], "step");
+    assert_eq!(adapter.stack().0[0], format!("store {}", spoils + 1));
+    adapter.break_at(folder.path(), &["checks"]);
+    adapter.ask("continue", json!({"threadId": 1}));
+    assert_eq!(adapter.event("stopped")["reason"], "breakpoint");
+    let (stack, frame) = adapter.stack();
+    assert_eq!(stack[0], format!("check {}", line("checks")));
+    let watched = json!({"expression": "kept.balance", "context": "watch", "frameId": frame});
+    assert_eq!(adapter.ask("evaluate", watched)["result"], "12");
+    adapter.ask("stepOut", json!({"threadId": 1}));
+    assert_eq!(adapter.event("stopped")["reason"], "step");
+    assert!(adapter.stack().0[0].starts_with("script "));
+    adapter.ask("continue", json!({"threadId": 1}));
+    assert_eq!(adapter.event("exited")["exitCode"], 5);
+    adapter.event("terminated");
+    adapter.ask("disconnect", json!({}));
+    assert!(server.0.wait().unwrap().success());
+}
+
+#[test]
+fn an_editor_pauses_a_script() {
+    let folder = folder(&debugged("SPINS").unwrap());
+    let (_server, address) = waiting(&folder, &["--max-cycles", "1000G", "--", "100000000000"]);
+    let mut adapter = lldb_dap();
+    let configuration = of_guest(&folder, &address);
+    adapter.attach(configuration, |adapter| adapter.break_at(folder.path(), &["calls"]));
+    adapter.event("stopped");
+    // The answer may come before or after it runs.
+    adapter.send("continue", json!({"threadId": 1}));
+    adapter.event("continued");
+    adapter.ask("pause", json!({"threadId": 1}));
+    adapter.event("stopped");
+    let (stack, _) = adapter.stack();
+    assert!(stack[0].starts_with("spin ") && stack[1].starts_with("script "), "{stack:?}");
+    adapter.ask("disconnect", json!({"terminateDebuggee": false}));
+}
+
+/// A line of gdb's machine interface.
+fn read_line(from: &mut BufReader<ChildStdout>) -> Option<String> {
+    let mut line = String::new();
+    from.read_line(&mut line).ok().filter(|read| *read > 0)?;
+    Some(line.trim_end().to_owned())
+}
+
+impl Adapter<String> {
+    /// Sends a command, and gives its result.
+    #[track_caller]
+    fn command(&mut self, command: &str) -> String {
+        let number = 1000 + self.log.len();
+        writeln!(self.stdin, "{number}{command}").unwrap();
+        self.log.push(format!("> {command}"));
+        self.hear(command, |line| line.starts_with(&format!("{number}^")))
+    }
+
+    #[track_caller]
+    fn done(&mut self, command: &str) -> String {
+        let answer = self.command(command);
+        let is_done = ["^done", "^running", "^connected"].iter().any(|word| answer.contains(word));
+        assert!(is_done, "{command}: {answer}");
+        answer
+    }
+
+    #[track_caller]
+    fn stopped(&mut self) -> String {
+        self.hear("stop", |line| line.starts_with("*stopped"))
+    }
+}
+
+/// What Microsoft's extension sends gdb for a launch by `miDebuggerServerAddress`, as its source has it. The
+/// extension itself is not here.
+#[test]
+fn an_editor_goes_forward_by_gdb_s_machine_interface() {
+    let folder = folder(&debugged("SPOILED").unwrap());
+    let (mut server, address) = waiting(&folder, &[]);
+    let told = configuration("cppdbg", folder.path(), &address);
+    let word = |key: &str| told[key].as_str().unwrap();
+    let mut command = Command::new(word("miDebuggerPath"));
+    command.arg("--interpreter=mi").stderr(Stdio::null());
+    let mut gdb = Adapter::start(command, read_line, |_| false);
+    gdb.done("-interpreter-exec console \"set pagination off\"");
+    gdb.done("-gdb-set target-async on");
+    gdb.done(&format!("-environment-cd {}", word("cwd")));
+    gdb.done(&format!("-file-exec-and-symbols {}", word("program")));
+    gdb.done("-interpreter-exec console \"show architecture\"");
+    // There is none, which the extension does not mind.
+    gdb.command("-break-insert main");
+    gdb.done(&format!("-target-select remote {}", word("miDebuggerServerAddress")));
+    let [spoils, checks] = ["spoils", "checks"].map(line);
+    let first = gdb.done(&format!("-break-insert -f {BUILT}/debugged.c:{spoils}"));
+    assert!(first.contains("func=\"store\"") && first.contains(&format!("line=\"{spoils}\"")), "{first}");
+    gdb.done(&format!("-break-insert -f {BUILT}/debugged.c:{checks}"));
+    gdb.done("-exec-continue");
+    let stop = gdb.stopped();
+    assert!(stop.contains("reason=\"breakpoint-hit\"") && stop.contains("func=\"store\""), "{stop}");
+    let threads = gdb.done("-thread-info");
+    assert!(threads.contains("current-thread-id=\"1\""), "{threads}");
+    let stack = gdb.done("-stack-list-frames 0 1000");
+    gdb::assert_in_order(&stack, &["func=\"store\"", "func=\"fill\"", "func=\"script\""]);
+    let variables = gdb.done("-stack-list-variables 0");
+    gdb::assert_in_order(&variables, &["name=\"at\"", "name=\"value\""]);
+    let variable = gdb.done("-var-create - * \"at\"");
+    assert!(variable.contains("value=\"0\"") && variable.contains("type=\"u64\""), "{variable}");
+    gdb.done("-break-delete 1");
+    gdb.done("-exec-continue");
+    let stop = gdb.stopped();
+    assert!(stop.contains("func=\"check\""), "{stop}");
+    assert!(gdb.done("-data-evaluate-expression \"kept.balance\"").contains("value=\"12\""));
+    gdb.done("-exec-next");
+    let stop = gdb.stopped();
+    assert!(stop.contains("end-stepping-range"), "{stop}");
+    // As `-exec reverse-next` in the debug console.
+    gdb.done("-interpreter-exec console \"reverse-next\"");
+    let back = gdb.stopped();
+    assert!(
+        back.contains("func=\"check\"") && back.contains(&format!("line=\"{checks}\"")),
+        "{stop}\n{back}"
+    );
+    gdb.done("-exec-continue");
+    let stop = gdb.stopped();
+    assert!(stop.contains("reason=\"exited\",exit-code=\"05\""), "{stop}");
+    gdb.command("-gdb-exit");
+    assert!(server.0.wait().unwrap().success());
+    assert!(gdb.child.0.wait().unwrap().success());
+}

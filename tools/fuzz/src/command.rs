@@ -1,0 +1,273 @@
+//! `antares fuzz`: runs a script or a transaction with mutated fields in sandboxed processes. This process
+//! starts them, stores what they find, and passes new inputs on to the others.
+
+mod folder;
+mod target;
+
+use std::{
+    env,
+    path::Path,
+    process::ExitCode,
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    time::{Duration, Instant},
+};
+
+use antares_cli::{
+    args::FuzzArgs,
+    failure::Failure,
+    output,
+    workers::{failed, ours},
+};
+use antares_fuzz::job::{FuzzAsk, FuzzJob, FuzzNews, FuzzProgress};
+use antares_pool::StandaloneWorker;
+use anyhow::{Context as _, anyhow};
+use serde::Serialize;
+
+use folder::{Folder, Kept};
+use target::Target;
+
+/// How often it is told how far it is.
+const PROGRESS: Duration = Duration::from_secs(5);
+/// How long processes may take to end.
+const LAST_WORDS: Duration = Duration::from_secs(30);
+
+/// What came of it. Keys only grow.
+#[derive(Debug, Default, Serialize)]
+struct FuzzReport {
+    runs: u64,
+    runs_per_second: u64,
+    /// Those that native code did not carry to the end.
+    interpreted_runs: u64,
+    accepted: u64,
+    /// Counters that were reached, by the process that reached most.
+    edges: u64,
+    /// Inputs that this session has added to the corpus.
+    new_inputs: u64,
+    cycles: u64,
+    seconds: f64,
+    findings: Vec<Kept>,
+}
+
+/// Does what `args` say.
+pub(crate) fn fuzz(args: &FuzzArgs) -> Result<ExitCode, Failure> {
+    let target = Target::of(args)?;
+    let folder = Folder::open(&args.output, &target)?;
+    let job = target.job(args, folder.seeds()?)?;
+    let mut session = Session::start(args, &job)?;
+    session.lead(args, &target, &folder)?;
+    let report = session.report();
+    let text = match args.json {
+        true => serde_json::to_string(&report).unwrap_or_default() + "\n",
+        false => told(&report, &args.output),
+    };
+    output::print(output::printable(&text).as_bytes())?;
+    Ok(if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// From the thread that listens to a process.
+enum Heard {
+    News(FuzzNews),
+    /// It says nothing more.
+    Silence,
+}
+
+/// The processes at work.
+struct Session {
+    processes: Vec<Process>,
+    heard: mpsc::Receiver<(usize, Heard)>,
+    began: Instant,
+    last_told: Instant,
+    new_inputs: u64,
+    findings: Vec<Kept>,
+    is_stopping: bool,
+}
+
+struct Process {
+    worker_process: StandaloneWorker,
+    progress: FuzzProgress,
+    is_over: bool,
+}
+
+impl Session {
+    fn start(args: &FuzzArgs, job: &FuzzJob) -> Result<Self, Failure> {
+        let program = env::current_exe().context("no path of this program").map_err(Failure::Service)?;
+        let (sender, heard) = mpsc::channel();
+        let jobs = u64::from(args.jobs);
+        let mut processes = Vec::new();
+        for index in 0..args.jobs {
+            let number = u64::from(index);
+            let job = FuzzJob {
+                seed: args.seed.wrapping_mul(jobs).wrapping_add(number),
+                runs_max: args.runs.map(|runs| (runs / jobs + u64::from(number < runs % jobs)).max(1)),
+                ..job.clone()
+            };
+            let worker_process = start_one(&program, &job, usize::from(index), sender.clone())?;
+            processes.push(Process { worker_process, progress: FuzzProgress::default(), is_over: false });
+        }
+        let now = Instant::now();
+        Ok(Self {
+            processes,
+            heard,
+            began: now,
+            last_told: now,
+            new_inputs: 0,
+            findings: Vec::new(),
+            is_stopping: false,
+        })
+    }
+
+    /// Until all processes are done, or time is.
+    fn lead(&mut self, args: &FuzzArgs, target: &Target, folder: &Folder) -> Result<(), Failure> {
+        let mut end = args.time.map(|seconds| self.began + Duration::from_secs(seconds));
+        while self.processes.iter().any(|process| !process.is_over) {
+            let now = Instant::now();
+            let next = [end, Some(self.last_told + PROGRESS)].into_iter().flatten().min();
+            let wait = next.map_or(PROGRESS, |next| next.saturating_duration_since(now));
+            match self.heard.recv_timeout(wait) {
+                Ok((index, Heard::News(news))) => self.hear(index, news, target, folder)?,
+                Ok((index, Heard::Silence)) if self.processes[index].is_over => {}
+                Ok((_, Heard::Silence)) | Err(RecvTimeoutError::Disconnected) => {
+                    return Err(ours("a process that fuzzes was lost"));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let is_late = end.is_some_and(|end| Instant::now() >= end);
+            let has_enough = self.findings.len() >= usize::try_from(args.findings).unwrap_or(usize::MAX);
+            if is_late && self.is_stopping {
+                return Err(ours("processes that fuzz do not end"));
+            }
+            if (is_late || has_enough) && !self.is_stopping {
+                self.is_stopping = true;
+                end = Some(Instant::now() + LAST_WORDS);
+                // Whoever has ended does not hear it.
+                self.processes
+                    .iter_mut()
+                    .for_each(|process| drop(process.worker_process.tell(&FuzzAsk::Stop)));
+            }
+            self.tell_progress();
+        }
+        Ok(())
+    }
+
+    fn hear(
+        &mut self,
+        index: usize,
+        news: FuzzNews,
+        target: &Target,
+        folder: &Folder,
+    ) -> Result<(), Failure> {
+        match news {
+            FuzzNews::Ready(end) if index == 0 => {
+                eprintln!("antares: as it is: {}", output::printable(&end));
+            }
+            FuzzNews::Ready(_) => {}
+            FuzzNews::Progress(progress) => self.processes[index].progress = progress,
+            FuzzNews::Kept(fields) => {
+                if folder.keep(target, &fields)? {
+                    self.new_inputs += 1;
+                }
+                let others = self.processes.iter_mut().enumerate().filter(|(other, _)| *other != index);
+                for (_, process) in others.filter(|(_, process)| !process.is_over) {
+                    let _ = process.worker_process.tell(&FuzzAsk::Input(fields.clone()));
+                }
+            }
+            FuzzNews::Found(found) => {
+                if self.findings.iter().all(|kept| kept.kind != found.kind) {
+                    let kept = folder.keep_finding(target, &found)?;
+                    eprintln!("antares: {}: {}", kept.kind, output::printable(&kept.file));
+                    self.findings.push(kept);
+                }
+            }
+            FuzzNews::Done(progress) => {
+                self.processes[index].progress = progress;
+                self.processes[index].is_over = true;
+            }
+            FuzzNews::Refused(why) => return Err(Failure::Usage(anyhow!(why))),
+        }
+        Ok(())
+    }
+
+    fn report(&self) -> FuzzReport {
+        let sum = |part: fn(&FuzzProgress) -> u64| -> u64 {
+            self.processes.iter().map(|process| part(&process.progress)).sum()
+        };
+        let seconds = self.began.elapsed().as_secs_f64();
+        let runs = sum(|progress| progress.runs);
+        FuzzReport {
+            runs,
+            runs_per_second: per_second(runs, self.began.elapsed()),
+            interpreted_runs: sum(|progress| progress.interpreted_runs),
+            accepted: sum(|progress| progress.accepted),
+            edges: self.processes.iter().map(|process| process.progress.edges).max().unwrap_or(0),
+            new_inputs: self.new_inputs,
+            cycles: sum(|progress| progress.cycles),
+            seconds: (seconds * 1000.0).round() / 1000.0,
+            findings: self.findings.clone(),
+        }
+    }
+
+    fn tell_progress(&mut self) {
+        if self.last_told.elapsed() < PROGRESS {
+            return;
+        }
+        self.last_told = Instant::now();
+        let report = self.report();
+        eprintln!(
+            "antares: {:.0} s, {} runs ({} a second), {} edges, {} new inputs, {} findings",
+            report.seconds,
+            report.runs,
+            report.runs_per_second,
+            report.edges,
+            report.new_inputs,
+            report.findings.len(),
+        );
+    }
+}
+
+fn start_one(
+    program: &Path,
+    job: &FuzzJob,
+    index: usize,
+    sender: Sender<(usize, Heard)>,
+) -> Result<StandaloneWorker, Failure> {
+    let silence = sender.clone();
+    let hear = move |news: FuzzNews| {
+        let is_last = matches!(news, FuzzNews::Done(_) | FuzzNews::Refused(_));
+        sender.send((index, Heard::News(news))).is_ok() && !is_last
+    };
+    let (worker_process, reader) = StandaloneWorker::start(program, job, hear).map_err(failed)?;
+    // How reading ended does not matter: there is nothing more to hear.
+    std::thread::spawn(move || {
+        let _ = reader.join();
+        let _ = silence.send((index, Heard::Silence));
+    });
+    Ok(worker_process)
+}
+
+fn per_second(runs: u64, elapsed: Duration) -> u64 {
+    let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX).max(1);
+    runs.saturating_mul(1_000_000) / micros
+}
+
+fn told(report: &FuzzReport, out: &Path) -> String {
+    let mut text = format!(
+        "{} runs in {:.1} s ({} a second), {} accepted, {} edges, {} new inputs in {}\n",
+        report.runs,
+        report.seconds,
+        report.runs_per_second,
+        report.accepted,
+        report.edges,
+        report.new_inputs,
+        out.join(folder::CORPUS).display(),
+    );
+    if report.interpreted_runs > 0 {
+        text += &format!("{} of them not to the end in native code\n", report.interpreted_runs);
+    }
+    for finding in &report.findings {
+        text += &format!("{}: {}\n  {}\n", finding.kind, finding.file, finding.what);
+    }
+    if report.findings.is_empty() {
+        text += "no finding\n";
+    }
+    text
+}

@@ -1,0 +1,159 @@
+//! The folder of a fuzzing: inputs that went where none went before, and findings.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use antares_abi::{Sha256Digest, Tier};
+use antares_cli::{
+    args::{CodeArgs, Content, DiagnosisArgs},
+    failure::Failure,
+    input, local, output, verify_request, why,
+};
+use antares_fuzz::job::{FieldBytes, FuzzFinding};
+use antares_transaction::Mock;
+use anyhow::{Context as _, anyhow};
+use serde::Serialize;
+
+use super::target::Target;
+
+/// The folder of inputs.
+pub(crate) const CORPUS: &str = "corpus";
+/// The folder of findings.
+const FINDINGS: &str = "findings";
+/// Bytes of an input's file, at most.
+const INPUT_BYTES_MAX: u64 = 16 << 20;
+/// Digits of a digest in a name.
+const DIGITS: usize = 16;
+
+/// A finding on disk.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Kept {
+    pub(crate) kind: String,
+    pub(crate) what: String,
+    /// The transaction, as `antares verify --tx` takes it.
+    pub(crate) file: String,
+    /// Bytes of all fields, and before they were made smaller.
+    pub(crate) bytes: u64,
+    pub(crate) bytes_before: u64,
+    /// The run of its process that found it.
+    pub(crate) run: u64,
+}
+
+/// The folder.
+pub(crate) struct Folder {
+    root: PathBuf,
+    names: Vec<String>,
+}
+
+impl Folder {
+    pub(crate) fn open(root: &Path, target: &Target) -> Result<Self, Failure> {
+        for part in [CORPUS, FINDINGS] {
+            let path = root.join(part);
+            let made = fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()));
+            made.map_err(Failure::Usage)?;
+        }
+        let names = target.names.iter().map(ToString::to_string).collect();
+        Ok(Self { root: root.to_owned(), names })
+    }
+
+    /// Inputs of sessions before, by name.
+    pub(crate) fn seeds(&self) -> Result<Vec<FieldBytes>, Failure> {
+        let folder = self.root.join(CORPUS);
+        let read = fs::read_dir(&folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let entries = read.with_context(|| format!("cannot read {}", folder.display()));
+        let mut paths: Vec<_> = entries.map_err(Failure::Usage)?.iter().map(fs::DirEntry::path).collect();
+        paths.retain(|path| path.extension().is_some_and(|end| end == "json"));
+        paths.sort_unstable();
+        paths.iter().map(|path| self.seed(path)).collect()
+    }
+
+    fn seed(&self, path: &Path) -> Result<FieldBytes, Failure> {
+        let refused = |why: String| Failure::Usage(anyhow!("{}: {why}", path.display()));
+        let text = input::read(path, INPUT_BYTES_MAX)?;
+        let held: BTreeMap<String, String> =
+            serde_json::from_slice(&text).map_err(|error| refused(error.to_string()))?;
+        let bytes = |name: &String| match held.get(name).map(|text| text.parse()) {
+            // A field that was not among those of that session.
+            None => Ok(bytes::Bytes::new()),
+            Some(Ok(Content::Bytes(bytes))) => Ok(bytes.into()),
+            Some(_) => Err(refused(format!("{name} is no 0x and hexadecimal digits"))),
+        };
+        self.names.iter().map(bytes).collect()
+    }
+
+    /// Writes an input; whether it was not there.
+    pub(crate) fn keep(&self, target: &Target, fields: &FieldBytes) -> Result<bool, Failure> {
+        let pairs = target.names.iter().zip(fields);
+        let held: BTreeMap<_, _> = pairs.map(|(name, bytes)| (name.to_string(), hex(bytes))).collect();
+        let text = serde_json::to_string_pretty(&held).unwrap_or_default() + "\n";
+        let digest = Sha256Digest::of(text.as_bytes()).to_string();
+        let path = self.root.join(CORPUS).join(format!("{}.json", &digest[..DIGITS]));
+        if path.exists() {
+            return Ok(false);
+        }
+        output::write(&path, text.as_bytes())?;
+        Ok(true)
+    }
+
+    /// Writes a finding: the transaction, and why scripts end as they do.
+    pub(crate) fn keep_finding(&self, target: &Target, found: &FuzzFinding) -> Result<Kept, Failure> {
+        let bytes = found.fields.iter().map(|bytes| &bytes[..]);
+        let mock = target.mock.with_fields(target.names.iter().copied().zip(bytes));
+        let json = mock.to_json();
+        let name: String =
+            found.kind.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '-' }).collect();
+        let path = self.root.join(FINDINGS).join(format!("{}.json", name.trim_matches('-')));
+        output::write(&path, &json)?;
+        let told = format!("{}\n{}\n{}", found.kind, found.what, explained(target, &mock, json)?);
+        output::write(&path.with_extension("txt"), told.as_bytes())?;
+        Ok(Kept {
+            kind: found.kind.clone(),
+            what: found.what.clone(),
+            file: path.display().to_string(),
+            bytes: found.fields.iter().map(|bytes| bytes.len() as u64).sum(),
+            bytes_before: found.bytes_before,
+            run: found.run,
+        })
+    }
+}
+
+/// What differs from the transaction as it was, and the diagnosis of what fails.
+fn explained(target: &Target, mock: &Mock, json: Vec<u8>) -> Result<String, Failure> {
+    let mut text = String::new();
+    for name in &target.names {
+        let (before, now) = (target.mock.field(*name), mock.field(*name));
+        if before != now {
+            let [before, now] = [before, now].map(|bytes| hex(&bytes.unwrap_or_default()));
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{name}: {now}\n  before: {before}");
+        }
+    }
+    let request = verify_request::Request {
+        json,
+        is_bare: false,
+        environment: target.environment,
+        group: target.group,
+        tier: Tier::Interpreter,
+        code: CodeArgs { full: false, no_cache: true },
+        cycles_max: Some(target.cycles_max),
+        deadline: None,
+        recheck: false,
+        diagnosis: false,
+    };
+    let verdict = local::verify(&request)?;
+    let args = DiagnosisArgs { explain: true, ..DiagnosisArgs::default() };
+    let found = why::or_note(why::of_verdict(&request, &verdict, &args), &args)?;
+    Ok(text + &verdict.to_text() + &why::to_text(&found, verdict.vm_error(), &args))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold("0x".to_owned(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,15 @@
+//! The program `antares-fuzz`: the command `antares fuzz`, and the sandboxed processes that it starts.
+#![forbid(unsafe_code)]
+
+mod command;
+mod worker;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if antares_pool::is_standalone() {
+        worker::serve()
+    } else {
+        antares_cli::tool::run("fuzz", command::fuzz)
+    }
+}

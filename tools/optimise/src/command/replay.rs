@@ -1,0 +1,58 @@
+//! The inputs once more, with the rewritten script: everything but cycles is as before.
+
+use std::{fs, path::PathBuf};
+
+use antares_cli::{
+    args::{CredentialArgs, TargetArgs},
+    failure::Failure,
+    profile::{self, Instead, Profiled},
+};
+use anyhow::Context as _;
+
+use super::differs;
+
+/// Runs `inputs` with `cheaper` in the place of `elf`; fails if one ends otherwise than `before`.
+pub(crate) fn again(
+    inputs: &[TargetArgs],
+    before: &[Profiled],
+    elf: &[u8],
+    cheaper: &[u8],
+) -> Result<Vec<Profiled>, Failure> {
+    let folder = tempfile::tempdir().context("no temporary folder").map_err(Failure::Usage)?;
+    let path = folder.path().join("cheaper");
+    fs::write(&path, cheaper).context("cannot write a temporary file").map_err(Failure::Usage)?;
+    let mut after = Vec::new();
+    for (input, before) in inputs.iter().zip(before) {
+        let now = match &input.tx {
+            Some(tx) => profile::transaction_with(tx, Instead { of: elf, elf: cheaper }, &same(input, None))?,
+            None => profile::target(&same(input, Some(path.clone())))?,
+        };
+        let [was, is] = [before, &now].map(|run| (end(&run.outcome), run.ending.as_str()));
+        if was != is {
+            let [was, is] = [was, is].map(|(outcome, ending)| format!("{outcome}; {ending}"));
+            return Err(differs(&format!("it ended with \"{is}\" instead of \"{was}\"")));
+        }
+        after.push(now);
+    }
+    Ok(after)
+}
+
+fn same(input: &TargetArgs, elf: Option<PathBuf>) -> TargetArgs {
+    TargetArgs {
+        elf,
+        tx: None,
+        server: None,
+        credentials: CredentialArgs::default(),
+        window_ms: None,
+        vm_version: input.vm_version,
+        isa: input.isa,
+        max_cycles: input.max_cycles,
+        deadline_ms: input.deadline_ms,
+        args: input.args.clone(),
+    }
+}
+
+/// How a run ended, without its cycles.
+fn end(outcome: &str) -> &str {
+    outcome.split_once(" cycles; ").map_or(outcome, |(_, end)| end)
+}

@@ -1,0 +1,158 @@
+//! What the rewriter reports: cycles before and after, each rewrite with its proof, and what was left.
+
+use std::{fmt::Write as _, path::Path};
+
+use antares_abi::Sha256Digest;
+use antares_cli::{args::share, failure::Failure, output, profile::Profiled};
+use antares_optimise::{Left, Rewrite};
+use antares_profile_view::{View, diff_markdown};
+use anyhow::Context as _;
+use serde::Serialize;
+
+/// Findings and functions shown.
+const ROWS: usize = 10;
+
+/// Rewrites shown in Markdown; JSON has all.
+const REWRITES: usize = 40;
+
+/// What a plan found.
+pub(crate) struct Planned<'a> {
+    pub(crate) rewrites: &'a [Rewrite],
+    pub(crate) left: &'a [Left],
+    pub(crate) windows: usize,
+}
+
+/// What a report is made of.
+pub(crate) struct Made<'a> {
+    pub(crate) planned: Planned<'a>,
+    pub(crate) before: &'a [Profiled],
+    pub(crate) after: &'a [Profiled],
+    /// The file before.
+    pub(crate) elf: &'a [u8],
+    pub(crate) cheaper: &'a [u8],
+    pub(crate) solver: &'a str,
+}
+
+/// A report.
+#[derive(Serialize)]
+pub(crate) struct Report<'a> {
+    sha256_before: String,
+    sha256_after: String,
+    solver: &'a str,
+    /// Measured; none where nothing was run.
+    cycles_before: Option<u64>,
+    cycles_after: Option<u64>,
+    /// What the cost model says that the proved rewrites save in the inputs.
+    saved_by_model: u64,
+    windows: usize,
+    rewrites: &'a [Rewrite],
+    left: &'a [Left],
+    #[serde(skip)]
+    functions: Vec<String>,
+    #[serde(skip)]
+    advice: String,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(made: &Made<'a>) -> Self {
+        let sum = |runs: &[Profiled]| -> Option<u64> {
+            (!runs.is_empty()).then(|| runs.iter().map(|run| run.profile.sum().cycles).sum())
+        };
+        let is_proved = |rewrite: &&Rewrite| rewrite.is_proved == Some(true);
+        let pairs = made.before.iter().zip(made.after);
+        let functions = pairs.map(|(before, after)| {
+            let [before, after] = [before, after].map(|run| View::new(&run.profile, &run.programs));
+            diff_markdown(&before, &after, ROWS)
+        });
+        let advice = made.before.first().map(|run| {
+            let mut groups = antares_insights::groups(&View::new(&run.profile, &run.programs));
+            groups.truncate(ROWS);
+            antares_insights::markdown(&groups, run.profile.sum().cycles, &|_| None)
+        });
+        Self {
+            sha256_before: Sha256Digest::of(made.elf).to_string(),
+            sha256_after: Sha256Digest::of(made.cheaper).to_string(),
+            solver: made.solver,
+            cycles_before: sum(made.before),
+            cycles_after: sum(made.after),
+            saved_by_model: made.planned.rewrites.iter().filter(is_proved).map(Rewrite::saved).sum(),
+            windows: made.planned.windows,
+            rewrites: made.planned.rewrites,
+            left: made.planned.left,
+            functions: functions.collect(),
+            advice: advice.unwrap_or_default(),
+        }
+    }
+
+    /// Writes it to `path`: as JSON if that ends in `.json`.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
+        match path.extension() {
+            Some(end) if end == "json" => output::write(path, &self.json()?),
+            _ => output::write(path, output::printable(&self.markdown()).as_bytes()),
+        }
+    }
+
+    fn json(&self) -> Result<Vec<u8>, Failure> {
+        serde_json::to_vec_pretty(self).context("the report cannot be written").map_err(Failure::Service)
+    }
+
+    pub(crate) fn markdown(&self) -> String {
+        let mut text = String::from("# Fewer cycles\n\n");
+        if let (Some(before), Some(after)) = (self.cycles_before, self.cycles_after) {
+            let saved = share(before.saturating_sub(after), before);
+            let _ = writeln!(text, "{before} cycles before, {after} after: {saved} % fewer, measured.\n");
+        }
+        let proved = self.rewrites.iter().filter(|rewrite| rewrite.is_proved == Some(true)).count();
+        let refused = self.rewrites.len() - proved;
+        let _ = writeln!(
+            text,
+            "{} windows were looked at, {proved} rewritten and proved by {}, {refused} not proved and left as they were.\n",
+            self.windows, self.solver
+        );
+        let _ = writeln!(
+            text,
+            "The script's SHA-256 changes from {} to {}.\n",
+            self.sha256_before, self.sha256_after
+        );
+        if !self.advice.is_empty() {
+            let _ = writeln!(text, "## First: what flags and source changes may give\n\n{}", self.advice);
+        }
+        for functions in &self.functions {
+            let _ = writeln!(text, "## Functions\n\n{functions}");
+        }
+        self.write_rewrites(&mut text);
+        self.write_left(&mut text);
+        text
+    }
+
+    fn write_rewrites(&self, text: &mut String) {
+        text.push_str(
+            "## Rewrites\n\n| at | function | bytes | runs | cycles before | after | rules | proof |\n",
+        );
+        text.push_str("|---|---|---:|---:|---:|---:|---|---|\n");
+        for rewrite in self.rewrites.iter().take(REWRITES) {
+            let rules: Vec<String> =
+                rewrite.rules.iter().map(|(rule, count)| format!("{count} {rule:?}")).collect();
+            let proof = match &rewrite.refused {
+                Some(said) => format!("refused: {}", said.replace(['|', '\n'], " ")),
+                None if rewrite.is_cached => "known".to_owned(),
+                None => format!("{} ms", rewrite.proof_us / 1000),
+            };
+            let Rewrite { pc, bytes, runs, cycles_before, cycles_after, .. } = rewrite;
+            let function = rewrite.function.replace(['|', '`'], "'");
+            let rules = rules.join(", ");
+            let _ = writeln!(
+                text,
+                "| {pc:#x} | `{function}` | {bytes} | {runs} | {cycles_before} | {cycles_after} | {rules} | {proof} |"
+            );
+        }
+        text.push('\n');
+    }
+
+    fn write_left(&self, text: &mut String) {
+        text.push_str("## What was left\n\n| rule | why | places | runs |\n|---|---|---:|---:|\n");
+        for Left { rule, obstacle, count, runs } in self.left {
+            let _ = writeln!(text, "| {rule:?} | {obstacle:?} | {count} | {runs} |");
+        }
+    }
+}
