@@ -221,9 +221,6 @@ pub(crate) enum Command {
     /// server failed.
     #[cfg(feature = "server")]
     Warm(crate::warm::WarmArgs),
-    /// What tenants used of servers, added up: calls, runs, cycles, compiles, bytes
-    #[cfg(feature = "server")]
-    Usage(crate::usage::UsageArgs),
     /// List, fetch, warm and clean the shared tier
     ///
     /// Exit status: 0 done; 1 an entry is missing, or a script does not compile; 2 invalid usage or input; 3

@@ -71,8 +71,6 @@ mod sources;
 mod status;
 mod system_calls;
 pub mod tool;
-#[cfg(feature = "server")]
-mod usage;
 pub mod verdict;
 pub mod verify;
 pub mod verify_request;
@@ -158,7 +156,6 @@ pub fn antares() -> ExitCode {
         #[cfg(feature = "server")]
         Command::Warm(args) => warm::warm(&args),
         #[cfg(feature = "server")]
-        Command::Usage(args) => usage::usage(&args),
         #[cfg(feature = "server")]
         Command::Cache(args) => bucket::cache(&args),
         #[cfg(feature = "server")]

@@ -141,13 +141,11 @@ fn of_a_server() -> String {
         web.address = "127.0.0.1:0"
         log.format = "json"
         cache.dir = "{}"
-        usage.dir = "{}"
         audit.target = "{}"
         shared.url = "file://{}"
         node.rpc = "http://127.0.0.1:1"
         "#,
         at("store"),
-        at("usage"),
         at("audit"),
         at("shared")
     );

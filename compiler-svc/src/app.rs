@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use antares_admin::{ADMIN, AdminService, COST_MODEL, Signer, USAGE, UsageService};
+use antares_admin::{ADMIN, AdminService, COST_MODEL, Signer};
 use antares_cache::{Cache, CacheConfig, CacheError};
 use antares_config::{Config, SandboxSection};
 use antares_pool::{
@@ -14,7 +14,6 @@ use antares_proto::{
     v1::{
         admin_service_server::AdminServiceServer, compiler_service_server::CompilerServiceServer,
         operation_service_server::OperationServiceServer, store_service_server::StoreServiceServer,
-        usage_service_server::UsageServiceServer,
     },
 };
 use antares_serve::{App, Health, Metrics, beat, blocking, keep};
@@ -152,13 +151,7 @@ pub fn add_to(routes: Routes, compiler: &Compiler, config: &Config) -> Routes {
     let store = StoreServiceServer::new(StoreService(compiler.clone()));
     let operations = OperationServiceServer::new(OperationService(compiler.clone()));
     let admin = AdminServiceServer::new(AdminService::new(Some(signer(compiler))));
-    let usage = UsageServiceServer::new(UsageService);
-    routes
-        .add_service(service)
-        .add_service(store)
-        .add_service(operations)
-        .add_service(admin)
-        .add_service(usage)
+    routes.add_service(service).add_service(store).add_service(operations).add_service(admin)
 }
 
 /// The service alone. Call it within the runtime.
@@ -166,7 +159,7 @@ pub fn add_to(routes: Routes, compiler: &Compiler, config: &Config) -> Routes {
 pub fn app(compiler: &Compiler, config: &Config) -> App {
     App {
         routes: add_to(Routes::default(), compiler, config),
-        services: vec![SERVICE, STORE, OPERATIONS, ADMIN, USAGE],
+        services: vec![SERVICE, STORE, OPERATIONS, ADMIN],
         descriptors: FILE_DESCRIPTOR_SET,
         pages: Vec::new(),
     }
@@ -197,7 +190,6 @@ async fn look_after(compiler: Compiler, health: Health) {
         health.set(OPERATIONS, ready).await;
         // It needs nothing.
         health.set(ADMIN, true).await;
-        health.set(USAGE, true).await;
         health.set_beyond_help("compile workers", compiler.shared.pool.is_beyond_help()).await;
     }
 }

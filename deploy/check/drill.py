@@ -38,7 +38,7 @@ NOT_DRILLED = {
     # what these services have not
     "AntaresCertificateEnds", "AntaresCertificateLastDay", "AntaresCertificateNotYetValid", "AntaresQuotaRefused",
     "AntaresReloadsFail", "AntaresSharedTierAway", "AntaresSharedTierRefused", "AntaresSharedTierWritesDropped",
-    "AntaresKeysGone", "AntaresUsageNotKept", "AntaresWorkersNotForked", "AntaresWorkersUnseen",
+    "AntaresKeysGone", "AntaresWorkersNotForked", "AntaresWorkersUnseen",
     # others come first, or it takes too many
     "AntaresCacheCorrupt", "AntaresCacheRejects", "AntaresCacheUnavailable", "AntaresAuditLost", "AntaresCallsRefused", "AntaresLogLost",
     "AntaresConnectionsRefused", "AntaresRestarts", "AntaresTurnedAway",

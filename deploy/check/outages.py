@@ -32,7 +32,6 @@ STATES = {
     "uploads find no room among uploads": ("AntaresUploadsRefused", {'antares_uploads_refused_total{reason="upload_bytes"}': ("0", "+5")}),
     "the store's budget is used up": ("AntaresCacheRejects", {"antares_cache_rejected_total{}": ("0", "+5")}),
     "the audit log cannot be written (`audit.required`: calls are refused)": ("AntaresAuditBroken", {"antares_audit_broken{}": ("0", "1")}),
-    "what tenants used cannot be written down (`usage.dir`)": ("AntaresUsageNotKept", {'antares_usage_errors_total{kind="flush"}': ("0", "+2")}),
     "a certificate has ended": ("AntaresCertificateLastDay", {'antares_certificate_expiry_timestamp_seconds{file="server"}': ("9999999", "1")}),
     "a certificate is not valid yet": ("AntaresCertificateNotYetValid", {'antares_certificate_begin_timestamp_seconds{file="server"}': ("1", "9999999")}),
     "calls find no place": ("AntaresCallsRefused", {'antares_calls_refused_total{scope="server"}': ("0", "+60")}),

@@ -6,7 +6,7 @@ use std::{env, fs, path::Path};
 
 use protox::prost::Message as _;
 
-const FILES: [&str; 8] = [
+const FILES: [&str; 7] = [
     "antares/v1/admin.proto",
     "antares/v1/common.proto",
     "antares/v1/compiler.proto",
@@ -14,7 +14,6 @@ const FILES: [&str; 8] = [
     "antares/v1/profile.proto",
     "antares/v1/runner.proto",
     "antares/v1/store.proto",
-    "antares/v1/usage.proto",
 ];
 
 /// The descriptors of all of them, for reflection.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use antares_admin::{ADMIN, AdminService, COST_MODEL, USAGE, UsageService};
+use antares_admin::{ADMIN, AdminService, COST_MODEL};
 use antares_config::{Config, RunnerSection, WorkerReuse};
 use antares_pool::{
     GroupConfig, Layer, Pool, PoolConfig, PoolError, RUN_MEMORY_BYTES_MAX, Renewal, Reuse, ReusePolicy,
@@ -12,7 +12,7 @@ use antares_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
         admin_service_server::AdminServiceServer, profile_service_server::ProfileServiceServer,
-        runner_service_server::RunnerServiceServer, usage_service_server::UsageServiceServer,
+        runner_service_server::RunnerServiceServer,
     },
 };
 use antares_serve::{App, Health, Metrics, beat, blocking, keep};
@@ -124,9 +124,8 @@ pub fn add_to(routes: Routes, runner: &Runner, config: &Config) -> Routes {
 pub fn app(runner: &Runner, config: &Config) -> App {
     App {
         routes: add_to(Routes::default(), runner, config)
-            .add_service(AdminServiceServer::new(AdminService::new(None)))
-            .add_service(UsageServiceServer::new(UsageService)),
-        services: vec![SERVICE, PROFILES, ADMIN, USAGE],
+            .add_service(AdminServiceServer::new(AdminService::new(None))),
+        services: vec![SERVICE, PROFILES, ADMIN],
         descriptors: FILE_DESCRIPTOR_SET,
         pages: vec![profile_service::page(runner)],
     }
@@ -157,7 +156,6 @@ async fn look_after(runner: Runner, health: Health) {
         // They are in memory.
         health.set(PROFILES, true).await;
         health.set(ADMIN, true).await;
-        health.set(USAGE, true).await;
     }
 }
 

@@ -104,7 +104,6 @@ impl Both {
                 compiler::STORE,
                 compiler::OPERATIONS,
                 antares_admin::ADMIN,
-                antares_admin::USAGE,
                 runner::SERVICE,
                 runner::PROFILES,
             ],

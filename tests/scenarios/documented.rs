@@ -157,9 +157,6 @@ const EXAMPLES: &[(&[i32], &str)] = &[
         &[0],
         "warm SCRIPT SHA256 SCRIPTS --list list --at-once 2 --vm-version 2 --isa imc+b+mop --server SERVER",
     ),
-    (&[0], "usage --since 2026-01-01 --until 2100-01-01T00 --by day --csv --server SERVER"),
-    (&[0], "usage --tenant (unproven) --by hour --json --server SERVER"),
-    (&[0], "usage --by total --server SERVER"),
     (&[0], "cache ls --artifacts --shared SHARED"),
     (&[0], "cache ls --config CONFIG"),
     (&[0], "cache get SHA256 -o out.elf --shared SHARED"),
@@ -229,10 +226,9 @@ impl Place {
         let elf = guests::bytes("exit-imc").unwrap();
         let path = |name: &str| folder.path().join(name);
         let shared = format!("[shared]\nurl = \"file://{}\"\nget_ms_max = 60000\n", path("shared").display());
-        let usage = format!("[usage]\ndir = \"{}\"\n", path("usage").display());
         let (node, hash, bare) = chain();
         let nodes = format!("[node]\nrpc = \"{}\"\n", node.url);
-        let server = Server::start_with(&data, &format!("{shared}{usage}{nodes}"));
+        let server = Server::start_with(&data, &format!("{shared}{nodes}"));
         fs::write(path("antares.toml"), shared).unwrap();
         fs::create_dir(path("scripts")).unwrap();
         for name in ["script", "guest.elf", "scripts/one"] {

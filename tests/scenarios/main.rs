@@ -60,7 +60,6 @@ mod traces;
 mod transactions;
 mod twice;
 mod uploads;
-mod usage;
 mod verify_sessions;
 mod web;
 mod wire;

@@ -308,9 +308,7 @@ fn settles(name: &str, words: &str) {
     let data = tempfile::tempdir().unwrap();
     let own = tempfile::tempdir().unwrap();
     let at = own.path().display();
-    let sections = format!(
-        "[admin]\nsocket = \"{at}/admin.sock\"\n[audit]\ntarget = \"{at}/audit.log\"\n[usage]\ndir = \"{at}/usage\"\n"
-    );
+    let sections = format!("[admin]\nsocket = \"{at}/admin.sock\"\n[audit]\ntarget = \"{at}/audit.log\"\n");
     let server = Server::start_under(&["bash", "-c", words, "bash"], &data, &sections);
     signal("-HUP", server.pid());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -323,6 +321,6 @@ fn settles(name: &str, words: &str) {
     for folder in [Server::store(&data).as_path(), own.path()] {
         assert_eq!(find(folder, &["-perm", "/077"]), "", "{name}");
     }
-    assert_eq!(find(own.path(), &["-maxdepth", "1"]).lines().count(), 3, "{name}");
+    assert_eq!(find(own.path(), &["-maxdepth", "1"]).lines().count(), 2, "{name}");
     assert_eq!(server.stop(), Some(0), "{name}");
 }

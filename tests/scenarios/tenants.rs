@@ -411,3 +411,51 @@ async fn who_did_what_is_written_down() {
     ];
     assert_eq!(lines.iter().map(told).collect::<Vec<_>>(), expected.map(|line| line.map(str::to_owned)));
 }
+
+/// What `docs/billing.md` adds up: the name of a counter, the field of a line, and how many of it are one.
+const USED: [(&str, &str, f64); 7] = [
+    ("refused_calls", "refused_calls", 1.0),
+    ("runs", "runs", 1.0),
+    ("guest_cycles", "guest_cycles", 1.0),
+    ("run_seconds", "run_us", 1e6),
+    ("compiles", "compiles", 1.0),
+    ("compile_seconds", "compile_us", 1e6),
+    ("stored_bytes", "stored_bytes", 1.0),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counters_and_audit_lines_have_the_same_sums() {
+    let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+    let path = data.path().join("audit.jsonl");
+    let server = start(&issuer, &data, &format!("[audit]\ntarget = {path:?}\n"));
+    let elf = variant("exit-imc", 9);
+    for name in ["one", "two"] {
+        let mut tenant = Tenant::connect(&server, &issuer, name).await;
+        tenant.upload(&elf).await.unwrap();
+        tenant.run(stored(&elf, &["a"], v1::Tier::Auto)).await.unwrap();
+    }
+    let refused = bearer(&issuer.sign(&claims("role/scale", |_| {})));
+    call(&plain(&server).await, "antares.v1.RunnerService/Execute", &refused, None).await;
+    let counted = |tenant: &str, name: &str| {
+        server.metric(&format!("antares_tenant_{name}_total{{tenant=\"{tenant}\"}}"))
+    };
+    let logged = |tenant: &str, field: &str| {
+        let text = fs::read_to_string(&path).unwrap();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let of_tenant = lines.filter(|line| line["tenant"] == tenant);
+        of_tenant.map(|line| line[field].as_f64().unwrap()).sum::<f64>()
+    };
+    // The full compile follows the call that began it.
+    until("both compiles are made", || counted("one", "compiles") == 2.0);
+    for tenant in ["one", "two", "t-scale"] {
+        for (name, field, unit) in USED {
+            until(&format!("{field} of {tenant} are logged"), || {
+                (counted(tenant, name) * unit - logged(tenant, field)).abs() < 0.5
+            });
+        }
+    }
+    let used = |tenant: &str| USED.map(|(name, ..)| counted(tenant, name) > 0.0);
+    assert_eq!(used("one"), [false, true, true, true, true, true, true]);
+    assert_eq!(used("two")[..2], [false, true]);
+    assert_eq!(used("t-scale"), [true, false, false, false, false, false, false]);
+}

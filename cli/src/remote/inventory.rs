@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Services that a server may have, as its health names them; the first stands for all.
-const SERVICES: [&str; 8] = [
+const SERVICES: [&str; 7] = [
     "",
     "antares.v1.CompilerService",
     "antares.v1.StoreService",
@@ -30,7 +30,6 @@ const SERVICES: [&str; 8] = [
     "antares.v1.AdminService",
     "antares.v1.RunnerService",
     "antares.v1.ProfileService",
-    "antares.v1.UsageService",
 ];
 
 /// What `antares stat` tells of a script.

@@ -81,12 +81,11 @@ const OURS: &[(&str, &[&str])] = &[
     ("antares-trust", &["antares-abi"]),
     ("antares-cache", &["antares-abi"]),
     ("antares-tier", &["antares-abi", "antares-cache"]),
-    ("antares-usage", &[]),
     // Of files alone: a listener and a client have the rest.
     ("antares-tls", &[]),
     // What scripts may cost by default.
     ("antares-config", &["antares-abi"]),
-    ("antares-serve", &["antares-abi", "antares-config", "antares-tls", "antares-usage"]),
+    ("antares-serve", &["antares-abi", "antares-config", "antares-tls"]),
     ("antares-client", &["antares-proto", "antares-tls"]),
     ("antares-testtool", &[]),
     // Examples, which see what others see.
@@ -106,7 +105,7 @@ const OURS: &[(&str, &[&str])] = &[
             "antares-vm",
         ],
     ),
-    ("antares-admin", &["antares-abi", "antares-proto", "antares-trust", "antares-usage", "antares-serve"]),
+    ("antares-admin", &["antares-abi", "antares-proto", "antares-trust", "antares-serve"]),
     (
         "antares-compiler-svc",
         &[
@@ -168,7 +167,6 @@ const OURS: &[(&str, &[&str])] = &[
             "antares-serve",
             "antares-tier",
             "antares-trust",
-            "antares-usage",
             // Run in a child that has locked itself in.
             "antares-verifier",
             "antares-runner-svc",

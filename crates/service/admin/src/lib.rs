@@ -4,7 +4,6 @@
 
 mod capabilities;
 mod errors;
-mod usage;
 
 use std::sync::Arc;
 
@@ -16,7 +15,6 @@ use tonic::{Request, Response, Status, async_trait};
 
 pub use capabilities::{COST_MODEL, quotas, versions};
 pub use errors::operation_error;
-pub use usage::{USAGE, UsageService};
 
 /// Full name of the service, for health checks.
 pub const ADMIN: &str = "antares.v1.AdminService";

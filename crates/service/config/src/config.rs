@@ -25,7 +25,6 @@ use crate::{
     signing::Signing,
     tls::{CompilerTls, Tls},
     trace::Trace,
-    usage::UsageSection,
 };
 
 /// A checked configuration.
@@ -43,8 +42,6 @@ pub struct Config {
     pub admin: AdminAccess,
     /// What tenants may use up, and what they see of each other.
     pub tenancy: Tenancy,
-    /// Where it is kept what tenants used, if it is.
-    pub usage: Option<UsageSection>,
     /// Where the audit log goes.
     pub audit: Audit,
     /// What the runner uses towards a compiler with TLS.
@@ -90,7 +87,6 @@ impl ConfigFile {
         let tls = self.tls.check(checker);
         let (has_certificates, is_asked) = (!self.tls.client_ca.is_empty(), self.is_asked());
         let auth = self.auth.check(has_certificates, checker);
-        let usage = self.usage.section(checker);
         let audit = self.audit.check(checker);
         let compiler_tls = self.tls.of_client(&self.runner, checker);
         let metrics = self.metrics.check(&self.listen.address, checker);
@@ -120,7 +116,6 @@ impl ConfigFile {
             auth,
             admin,
             tenancy,
-            usage,
             audit,
             compiler_tls,
             metrics,

@@ -33,7 +33,6 @@ use crate::{
     signing::RawSigning,
     tls::RawTls,
     trace::RawTrace,
-    usage::RawUsage,
     web::RawWeb,
 };
 
@@ -48,7 +47,6 @@ pub struct ConfigFile {
     pub(crate) admin: RawAdmin,
     pub(crate) quotas: RawQuotas,
     pub(crate) tenants: RawTenants,
-    pub(crate) usage: RawUsage,
     pub(crate) audit: RawAudit,
     pub(crate) metrics: RawMetrics,
     pub(crate) log: RawLog,

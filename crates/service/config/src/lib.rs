@@ -28,7 +28,6 @@ mod shared_tier;
 mod signing;
 mod tls;
 mod trace;
-mod usage;
 mod web;
 
 pub use admin::AdminAccess;
@@ -53,5 +52,4 @@ pub use shared_tier::SharedTier;
 pub use signing::Signing;
 pub use tls::{CompilerTls, Tls};
 pub use trace::Trace;
-pub use usage::UsageSection;
 pub use web::Web;

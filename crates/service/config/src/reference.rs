@@ -24,7 +24,6 @@ use crate::{
     signing::RawSigning,
     tls::RawTls,
     trace::RawTrace,
-    usage::RawUsage,
     web::RawWeb,
 };
 
@@ -63,7 +62,6 @@ fn sections() -> Vec<SectionText> {
         "[quotas]": RawQuotas,
         "[[quotas.tenants]]": RawTenantQuotas,
         "[tenants]": RawTenants,
-        "[usage]": RawUsage,
         "[audit]": RawAudit,
         "[metrics]": RawMetrics,
         "[log]": RawLog,
@@ -103,7 +101,6 @@ const GUIDES: [(&str, &str); 18] = [
     ("[admin]", "[operators](../operations.md#operators)"),
     ("[quotas]", "[quotas](../operations.md#quotas)"),
     ("[tenants]", "[tenants](../operations.md#tenants)"),
-    ("[usage]", "[what tenants used](../billing.md)"),
     ("[audit]", "[audit log](../operations.md#audit-log)"),
     ("[log]", "[logs](../operations.md#logs)"),
     ("[trace]", "[logs and traces](../operations.md#logs-and-traces)"),

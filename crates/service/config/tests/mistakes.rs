@@ -181,22 +181,6 @@ fn paths_of_sockets_fit_and_rules_decide_where_there_are_some() {
 }
 
 #[test]
-fn no_use_is_kept_by_default() {
-    assert_eq!(checked("", Role::Both).unwrap().usage, None);
-    let on = checked("[usage]\ndir = \"/u\"\nkeep_days = 2\n", Role::Both).unwrap().usage.unwrap();
-    assert_eq!((on.keep_days, on.export_dir), (2, None));
-    for (bad, key) in [
-        ("flush_ms = 60001", "usage.flush_ms"),
-        ("flush_ms = 0", "usage.flush_ms"),
-        ("keep_days = 0", "usage.keep_days"),
-        ("tenants_max = 0", "usage.tenants_max"),
-        ("export_dir = \"/e\"", "usage.export_dir"),
-    ] {
-        assert_eq!(mistakes(&format!("[usage]\n{bad}\n")), [key]);
-    }
-}
-
-#[test]
 fn the_url_of_a_shared_tier_says_which_store_it_is() {
     let shared =
         |keys: &str| checked(&format!("[shared]\n{keys}"), Role::Compiler).map(|config| config.shared);

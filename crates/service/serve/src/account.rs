@@ -12,14 +12,14 @@ use std::{
 use antares_config::{Quota, Tenancy, is_tenant};
 use aws_lc_rs::digest::{Context, SHA256};
 use http::HeaderMap;
-use prometheus::{IntCounter, IntCounterVec};
+use prometheus::IntCounterVec;
 
 use crate::{
     meter::Meter,
     metrics::{Metrics, add_saturating},
     peer::Peer,
     status::Fault,
-    usage::{Tab, Usage},
+    usage::{Amounts, CallUsage, TenantCounters, TenantMetrics},
 };
 
 /// Metadata with the caller's tenant. Calls without it have one tenant together.
@@ -90,7 +90,8 @@ pub struct Account {
     /// What the times in answers are rounded up to, microseconds.
     timing_step_us: u64,
     use_: Arc<Use>,
-    tab: Tab,
+    /// What the call has used.
+    usage: Arc<CallUsage>,
 }
 
 /// What a tenant has used.
@@ -105,8 +106,8 @@ pub(crate) struct Use {
 
 #[derive(Debug)]
 struct Numbers {
-    calls: IntCounter,
-    cycles: IntCounter,
+    counters: TenantCounters,
+    /// By quota.
     refused: IntCounterVec,
 }
 
@@ -166,7 +167,7 @@ impl Account {
             salt,
             timing_step_us: 1,
             use_,
-            tab: Tab::default(),
+            usage: Arc::default(),
         }
     }
 
@@ -256,7 +257,7 @@ impl Account {
             return Err(self.use_.exceeded(&self.tenant, QUOTAS[0], &words, RETRY_CALLS));
         }
         if let Some(numbers) = &self.use_.numbers {
-            numbers.calls.inc();
+            numbers.counters.calls.inc();
         }
         Ok(InProgress(self.use_.clone()))
     }
@@ -277,11 +278,14 @@ impl Account {
     /// Charges the guest cycles that `runs` told, which had a worker for `time`.
     pub fn ran(&self, runs: u64, guest_cycles: u64, time: Duration) {
         self.charge(guest_cycles);
+        self.used(&Amounts { runs, guest_cycles, run_us: micros(time), ..Amounts::default() });
+    }
+
+    fn used(&self, more: &Amounts) {
         if let Some(numbers) = &self.use_.numbers {
-            add_saturating(&numbers.cycles, guest_cycles);
+            numbers.counters.add(more);
         }
-        let run_us = micros(time);
-        self.tab.note(|used| (used.runs, used.guest_cycles, used.run_us) = (runs, guest_cycles, run_us));
+        self.usage.add(more);
     }
 
     fn charge(&self, cycles: u64) {
@@ -295,7 +299,7 @@ impl Account {
     pub fn ran_for(&self, time: Duration, most: u64) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.charge(ns.saturating_mul(CYCLES_PER_NS).min(most));
-        self.tab.note(|used| (used.runs, used.run_us) = (1, micros(time)));
+        self.used(&Amounts { runs: 1, run_us: micros(time), ..Amounts::default() });
     }
 
     /// Whether something may be compiled for it.
@@ -317,29 +321,22 @@ impl Account {
             // A compile of less than that is one as well.
             meter.charge(u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1), Instant::now());
         }
-        self.tab.note(|used| (used.compiles, used.compile_us) = (1, micros(time)));
+        self.used(&Amounts { compiles: 1, compile_us: micros(time), ..Amounts::default() });
     }
 
     /// Notes that a script of `bytes` bytes was stored that was not there.
     pub fn stored(&self, bytes: u64) {
-        self.tab.note(|used| used.stored_bytes = bytes);
+        self.used(&Amounts { stored_bytes: bytes, ..Amounts::default() });
     }
 
-    /// Its page of what tenants used.
-    pub(crate) fn tab(&self) -> &Tab {
-        &self.tab
+    /// Counts a refused call.
+    pub(crate) fn refused(&self) {
+        self.used(&Amounts { refused_calls: 1, ..Amounts::default() });
     }
 
-    /// What tenants used, of the server that it is of; nothing outside of one.
-    #[must_use]
-    pub fn usage(&self) -> Usage {
-        self.tab.usage()
-    }
-
-    /// Its name in there.
-    #[must_use]
-    pub fn usage_name(&self) -> &str {
-        self.tab.tenant()
+    /// What the call has used.
+    pub(crate) fn usage(&self) -> &Arc<CallUsage> {
+        &self.usage
     }
 
     /// Why `stored` bytes and `more` cannot be stored together, if they cannot.
@@ -360,40 +357,29 @@ type Holder = (Option<Peer>, Box<str>);
 #[derive(Debug)]
 pub(crate) struct Accounts {
     tenancy: Tenancy,
-    pub(crate) usage: Usage,
     known: Mutex<HashMap<Holder, Arc<Use>>>,
     labels: Mutex<HashSet<Box<str>>>,
     rest: Arc<Use>,
-    calls: IntCounterVec,
-    cycles: IntCounterVec,
+    metrics: TenantMetrics,
     refused: IntCounterVec,
 }
 
 impl Accounts {
-    pub(crate) fn new(tenancy: &Tenancy, usage: Usage, metrics: &Metrics) -> Self {
+    pub(crate) fn new(tenancy: &Tenancy, metrics: &Metrics) -> Self {
         let refused = metrics.counters(
             "antares_quota_refused_total",
             "Refusals because a tenant has used up a quota.",
             &["quota"],
         );
         QUOTAS.iter().for_each(|quota| drop(refused.with_label_values(&[quota])));
-        let of_tenants = |name: &str, help: &str| metrics.counters(name, help, &["tenant"]);
-        let calls = of_tenants("antares_tenant_calls_total", "Calls by tenant; the first 32 by name.");
-        let cycles =
-            of_tenants("antares_tenant_guest_cycles_total", "Guest cycles by tenant; the first 32 by name.");
-        let numbers = Numbers {
-            calls: calls.with_label_values(&["other"]),
-            cycles: cycles.with_label_values(&["other"]),
-            refused: refused.clone(),
-        };
+        let metrics = TenantMetrics::new(metrics);
+        let numbers = Numbers { counters: metrics.of("other"), refused: refused.clone() };
         Self {
             rest: Arc::new(Use::new(tenancy.quota(""), Some(numbers))),
             tenancy: tenancy.clone(),
-            usage,
             known: Mutex::default(),
             labels: Mutex::default(),
-            calls,
-            cycles,
+            metrics,
             refused,
         }
     }
@@ -413,7 +399,7 @@ impl Accounts {
         Account {
             identity,
             holder,
-            tab: self.usage.tab(&name, self.tenancy.is_proven),
+            usage: Arc::default(),
             tenant: name,
             apart: salt(self.tenancy.is_apart),
             salt: salt(self.tenancy.is_salted),
@@ -435,11 +421,7 @@ impl Accounts {
             return self.rest.clone();
         }
         let label = self.label(&holder.1);
-        let numbers = Numbers {
-            calls: self.calls.with_label_values(&[&*label]),
-            cycles: self.cycles.with_label_values(&[&*label]),
-            refused: self.refused.clone(),
-        };
+        let numbers = Numbers { counters: self.metrics.of(&label), refused: self.refused.clone() };
         let quota = self.tenancy.quota(&holder.1);
         known.entry(holder).or_insert_with(|| Arc::new(Use::new(quota, Some(numbers)))).clone()
     }

@@ -1,4 +1,4 @@
-//! The audit log: a line for each call that needs a role, and for each that was refused for who made it.
+//! The audit log: a line for each call that needs a role, that was refused, or that used something.
 //!
 //! A thread writes them, so that no call waits for a disk, or for whoever reads a pipe. Lines that find no
 //! room are counted, and the log says how many there were; where it is required, calls are refused instead.
@@ -18,7 +18,7 @@ use std::{
         mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use antares_config::Audit;
@@ -30,7 +30,7 @@ use rustix::{
 };
 use serde_json::{Value, json};
 
-use crate::{metrics::Metrics, peer::Peer, status::chain};
+use crate::{metrics::Metrics, peer::Peer, status::chain, usage::Amounts};
 
 /// Lines that wait for the disk.
 const WAITING_MAX: usize = 8_192;
@@ -98,29 +98,38 @@ impl AuditFields {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) auditor: Arc<Auditor>,
+    pub(crate) method: Arc<str>,
     pub(crate) who: Option<Arc<str>>,
     pub(crate) tenant: Arc<str>,
     pub(crate) role: &'static str,
     pub(crate) peer: Peer,
     pub(crate) fields: AuditFields,
+    pub(crate) started: Instant,
 }
 
 impl Entry {
-    /// Writes how the call of `method` ended.
-    pub(crate) fn end(self, method: &str, code: &str, reason: Option<&str>, elapsed: Duration) {
+    /// Writes what the call `used`, and how it ended; without an `outcome` what it used after its end.
+    pub(crate) fn write(&self, used: &Amounts, outcome: Option<&str>, reason: Option<&str>) {
         let fields = self.fields.0.lock().unwrap_or_else(PoisonError::into_inner);
         let line = json!({
             "time_ms": now_ms(),
-            "call": method,
+            "call": &*self.method,
             "who": self.who.as_deref().map(|who| cut(who.to_owned())),
             "peer": self.peer.to_string(),
             "tenant": &*self.tenant,
             "role": self.role,
             "what": fields.subject,
-            "outcome": code,
+            "outcome": outcome,
             "reason": reason,
             "request_id": fields.request_id,
-            "elapsed_us": u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+            "elapsed_us": u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX),
+            "refused_calls": used.refused_calls,
+            "runs": used.runs,
+            "guest_cycles": used.guest_cycles,
+            "run_us": used.run_us,
+            "compiles": used.compiles,
+            "compile_us": used.compile_us,
+            "stored_bytes": used.stored_bytes,
         });
         self.auditor.write(&line);
     }
@@ -345,13 +354,15 @@ mod tests {
         fields.set_subject(&what);
         let entry = Entry {
             auditor: auditor.clone(),
+            method: "S/M".into(),
             who: Some("me".into()),
             tenant: "t".into(),
             role: "upload",
             peer: Peer::UNKNOWN,
             fields,
+            started: Instant::now(),
         };
-        entry.end("S/M", "OK", None, Duration::ZERO);
+        entry.write(&Amounts::default(), Some("OK"), None);
     }
 
     fn lines(path: &Path) -> Vec<Value> {
@@ -368,8 +379,8 @@ mod tests {
         auditor.flush();
         assert_eq!(lines(&path)[0]["what"], "one\n\"two\"");
         std::fs::rename(&path, folder.path().join("old")).unwrap();
-        let end = std::time::Instant::now() + Duration::from_secs(60);
-        while !path.exists() && std::time::Instant::now() < end {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !path.exists() && Instant::now() < end {
             thread::sleep(Duration::from_millis(20));
         }
         say(&auditor, "three");
@@ -378,9 +389,9 @@ mod tests {
     }
 
     fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-        let end = std::time::Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_secs(60);
         while !is_so() {
-            assert!(std::time::Instant::now() < end, "waited until {what}");
+            assert!(Instant::now() < end, "waited until {what}");
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -432,8 +443,8 @@ mod tests {
         let auditor = auditor(Path::new("/dev/full"), true);
         assert!(auditor.is_well());
         say(&auditor, "lost");
-        let end = std::time::Instant::now() + Duration::from_secs(60);
-        while auditor.is_well() && std::time::Instant::now() < end {
+        let end = Instant::now() + Duration::from_secs(60);
+        while auditor.is_well() && Instant::now() < end {
             thread::sleep(Duration::from_millis(20));
         }
         assert!(!auditor.is_well());

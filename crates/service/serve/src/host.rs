@@ -117,13 +117,11 @@ impl Host {
                 Server::bind(&config.listen, Callers::of(config), config.metrics, app, metrics).await?;
             keep("hangup", hear_hangups);
             ready(server.health());
-            let usage = server.usage();
             let metrics = server.metrics_address().map(|address| address.to_string());
             let web = server.web_address().map(|address| address.to_string());
             tracing::info!(address = %server.address(), metrics, web, "serving");
             let ended = server.run(stop).await;
             last.await;
-            usage.flush().await;
             Ok(ended?)
         });
         self.telemetry.stop();

@@ -9,7 +9,7 @@
 //! | [`outcome`] | sees how the call ends, and has done what those behind want then |
 //! | [`trace`] | a span within the caller's trace, a log line at the end |
 //! | [`metrics`] | calls in progress, durations by method and status |
-//! | [`audit`] | a line for calls that need a role, or are refused for who makes them |
+//! | [`audit`] | a line for calls that need a role, that are refused, or that used something |
 //! | [`quota`] | answers that a quota is used up come after a moment |
 //! | [`authorize`] | refuses strangers |
 //! | [`deadline`] | refuses a timeout that is none |
@@ -73,7 +73,6 @@ use crate::{
     authenticator::Authenticator,
     metrics::Metrics,
     server::{Callers, ServeError},
-    usage::Usage,
 };
 
 /// What the calls of a server share.
@@ -99,12 +98,11 @@ impl Layers {
         callers: Callers<'_>,
         metrics: &Metrics,
     ) -> Result<Self, ServeError> {
-        let usage = Usage::open(callers.usage, metrics)?;
         Ok(Self {
             context: Context::new(descriptors, listen.call_time_max)?,
             concurrency_limit: ConcurrencyLimit::new(listen, metrics),
             body_budget: BodyBudget::new(listen, metrics),
-            accounts: Arc::new(Accounts::new(callers.tenancy, usage, metrics)),
+            accounts: Arc::new(Accounts::new(callers.tenancy, metrics)),
             auditor: Auditor::start(callers.audit, metrics).map_err(ServeError::Audit)?,
             authenticate: Authenticate::new(
                 Authenticator::new(callers.auth, metrics)?,
@@ -154,11 +152,6 @@ impl Layers {
             // What fails there is in the log.
             let _ = tokio::task::spawn_blocking(move || auditor.flush()).await;
         }
-    }
-
-    /// What tenants used.
-    pub(crate) fn usage(&self) -> Usage {
-        self.accounts.usage.clone()
     }
 
     /// Whether no call is in progress, health checks aside.

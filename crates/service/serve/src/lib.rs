@@ -71,7 +71,6 @@ pub use roles::{Need, need};
 pub use server::{App, Callers, ServeError, Server, drain, stop_signal};
 pub use status::{ERROR_DOMAIN, Fault, caller_s, chain};
 pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span, set_log_filter};
-pub use usage::Usage;
 pub use workers::WorkerNumbers;
 
 pub use crate::metrics::{add_saturating, set_gauge, set_total};

@@ -8,8 +8,9 @@ use std::{
 };
 
 use prometheus::{
-    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, TextEncoder, core::Collector, process_collector::ProcessCollector, proto::MetricFamily,
+    CounterVec, Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry, TextEncoder, core::Collector, process_collector::ProcessCollector,
+    proto::MetricFamily,
 };
 
 use crate::openmetrics::{self, Exemplars, TracedHistograms};
@@ -81,6 +82,12 @@ impl Metrics {
     #[must_use]
     pub fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
         self.family(name, || IntCounterVec::new(Opts::new(name, help), labels))
+    }
+
+    /// Counters of fractions with labels.
+    #[must_use]
+    pub fn float_counters(&self, name: &str, help: &str, labels: &[&str]) -> CounterVec {
+        self.family(name, || CounterVec::new(Opts::new(name, help), labels))
     }
 
     /// A gauge.

@@ -37,9 +37,7 @@ pub fn need(method: &str) -> Need {
         ) => Need::Role(CallerRole::Compile),
         ("antares.v1.StoreService", "ListStored" | "RemoveStored" | "PinStored")
         | ("antares.v1.AdminService", "Drain" | "Revoke" | "SetLogFilter") => Need::Role(CallerRole::Admin),
-        ("antares.v1.CompilerService" | "antares.v1.RunnerService", "GetCapabilities")
-        // Everybody may ask for its own.
-        | ("antares.v1.UsageService", "ListUsage") => Need::Known,
+        ("antares.v1.CompilerService" | "antares.v1.RunnerService", "GetCapabilities") => Need::Known,
         (
             "antares.v1.RunnerService",
             "Execute" | "ExecuteBatch" | "ExecuteSession" | "VerifyTransaction" | "VerifyBatch"

@@ -13,8 +13,7 @@ use std::{
     time::Duration,
 };
 
-use antares_config::{AdminAccess, Audit, Auth, Config, Listen, Tenancy, Tls, UsageSection};
-use antares_usage::UsageError;
+use antares_config::{AdminAccess, Audit, Auth, Config, Listen, Tenancy, Tls};
 use axum::middleware;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 use tonic::service::Routes;
@@ -38,7 +37,6 @@ use crate::{
     page_hosts::PageHosts,
     tls::TlsError,
     transport::{self, LINGER, Protocol, Way},
-    usage::Usage,
     web::WebLayer,
 };
 
@@ -69,8 +67,6 @@ pub struct Callers<'a> {
     pub admin: &'a AdminAccess,
     /// What tenants may use up, and what they see of each other.
     pub tenancy: &'a Tenancy,
-    /// Where it is kept what tenants used.
-    pub usage: Option<&'a UsageSection>,
     /// Where the audit log goes.
     pub audit: &'a Audit,
 }
@@ -79,8 +75,8 @@ impl<'a> Callers<'a> {
     /// As `config` says.
     #[must_use]
     pub fn of(config: &'a Config) -> Self {
-        let Config { tls, auth, admin, tenancy, usage, audit, .. } = config;
-        Self { tls: tls.as_ref(), auth, admin, tenancy, usage: usage.as_ref(), audit }
+        let Config { tls, auth, admin, tenancy, audit, .. } = config;
+        Self { tls: tls.as_ref(), auth, admin, tenancy, audit }
     }
 }
 
@@ -120,9 +116,6 @@ pub enum ServeError {
     /// The audit log cannot be opened.
     #[error("audit.target")]
     Audit(#[source] io::Error),
-    /// What tenants used cannot be kept.
-    #[error("usage.dir")]
-    Usage(#[from] UsageError),
     /// The keys of tokens are of no use.
     #[error("auth.jwks")]
     Jwks(#[from] JwksError),
@@ -187,9 +180,6 @@ impl Server {
         let v1alpha =
             builder().with_service_name("grpc.reflection.v1alpha.ServerReflection").build_v1alpha()?;
         routes = routes.add_service(v1).add_service(v1alpha);
-        if let Some(section) = callers.usage {
-            layers.usage().watch(section.flush);
-        }
         log_writer::watch(&metrics);
         duties::watch(&metrics);
         let door = Door::new(callers.tls, &metrics)?;
@@ -244,11 +234,6 @@ impl Server {
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_address
-    }
-
-    /// What tenants used.
-    pub(crate) fn usage(&self) -> Usage {
-        self.layers.usage()
     }
 
     /// To say which services serve.

@@ -1,128 +1,208 @@
-//! What tenants used, kept by the hour where the configuration says so.
+//! What tenants use: counted for each at once, and added up for the line of each call in the audit log.
 
-use std::{sync::Arc, time::Duration};
-
-use antares_config::UsageSection;
-use antares_usage::{Amounts, Ledger, LedgerConfig, NO_TENANT, UNPROVEN, UsageError};
-
-use crate::{
-    duties::{blocking, keep},
-    metrics::{Metrics, set_total},
+use std::{
+    fmt, mem,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Name of the task that writes it down.
-const TASK: &str = "usage";
+use prometheus::{Counter, CounterVec, IntCounter, IntCounterVec};
 
-/// The ledger of a server; none where nothing is kept.
-#[derive(Clone, Debug, Default)]
-pub struct Usage(Option<Arc<Ledger>>);
+use crate::metrics::{Metrics, add_saturating};
 
-/// Hours of use that are kept of a day.
-const HOURS_OF_DAY: u64 = 24;
+/// Microseconds of a second.
+const SECOND_US: f64 = 1e6;
 
-/// None where nothing is kept.
-fn ledger(section: &UsageSection) -> Option<LedgerConfig> {
-    let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-    Some(LedgerConfig {
-        folder: section.dir.clone()?,
-        hours_max: number(section.keep_days.saturating_mul(HOURS_OF_DAY)),
-        tenants_max: number(section.tenants_max),
-        export: section.export_dir.clone(),
-    })
+/// How much was used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Amounts {
+    /// Calls that were refused: for a quota, for lack of capacity, or for who called.
+    pub(crate) refused_calls: u64,
+    /// Runs of scripts and verifications of transactions that had a worker.
+    pub(crate) runs: u64,
+    /// Guest cycles that workers reported. A run that reported none has none here.
+    pub(crate) guest_cycles: u64,
+    /// Time of run workers, microseconds.
+    pub(crate) run_us: u64,
+    /// Compiles.
+    pub(crate) compiles: u64,
+    /// Time of compile workers, microseconds.
+    pub(crate) compile_us: u64,
+    /// Bytes of scripts that were newly stored.
+    pub(crate) stored_bytes: u64,
 }
 
-/// A tenant's page in it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Tab {
-    ledger: Option<Arc<Ledger>>,
-    tenant: Arc<str>,
+impl Amounts {
+    /// Adds `more`; a sum that would not fit stays at the highest number.
+    fn add(&mut self, more: &Self) {
+        for (sum, more) in [
+            (&mut self.refused_calls, more.refused_calls),
+            (&mut self.runs, more.runs),
+            (&mut self.guest_cycles, more.guest_cycles),
+            (&mut self.run_us, more.run_us),
+            (&mut self.compiles, more.compiles),
+            (&mut self.compile_us, more.compile_us),
+            (&mut self.stored_bytes, more.stored_bytes),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+    }
 }
 
-impl Usage {
-    pub(crate) fn open(section: Option<&UsageSection>, metrics: &Metrics) -> Result<Self, UsageError> {
-        let errors = metrics.counters(
-            "antares_usage_errors_total",
-            "What went wrong with keeping what tenants used: a flush, a file that was read, an export.",
-            &["kind"],
-        );
-        let counters = ["flush", "read", "export"].map(|kind| errors.with_label_values(&[kind]));
-        // Where nothing is kept they stay at 0: an alert that finds no series looks like one that is silent.
-        let Some(config) = section.and_then(ledger) else { return Ok(Self(None)) };
-        let ledger = Arc::new(Ledger::open(config)?);
-        let read = ledger.clone();
-        metrics.before_scrape(move || {
-            let stats = read.stats();
-            let totals = [stats.unkept_total, stats.damaged_total, stats.unexported_total];
-            counters.iter().zip(totals).for_each(|(counter, total)| set_total(counter, total));
-        });
-        Ok(Self(Some(ledger)))
-    }
+/// The counters of all tenants.
+#[derive(Debug)]
+pub(crate) struct TenantMetrics {
+    calls: IntCounterVec,
+    refused_calls: IntCounterVec,
+    runs: IntCounterVec,
+    guest_cycles: IntCounterVec,
+    run_seconds: CounterVec,
+    compiles: IntCounterVec,
+    compile_seconds: CounterVec,
+    stored_bytes: IntCounterVec,
+}
 
-    /// The ledger, if there is one.
-    #[must_use]
-    pub fn ledger(&self) -> Option<&Arc<Ledger>> {
-        self.0.as_ref()
-    }
+/// The counters of one tenant.
+#[derive(Debug)]
+pub(crate) struct TenantCounters {
+    pub(crate) calls: IntCounter,
+    refused_calls: IntCounter,
+    runs: IntCounter,
+    guest_cycles: IntCounter,
+    run_seconds: Counter,
+    compiles: IntCounter,
+    compile_seconds: Counter,
+    stored_bytes: IntCounter,
+}
 
-    /// Writes it down again and again, for as long as the runtime lives. Call it within the runtime.
-    pub(crate) fn watch(&self, pause: Duration) {
-        let Some(ledger) = self.0.clone() else { return };
-        keep(TASK, move || {
-            let ledger = ledger.clone();
-            async move {
-                let mut ticks = tokio::time::interval(pause);
-                loop {
-                    ticks.tick().await;
-                    write(&ledger).await;
-                }
-            }
-        });
-    }
-
-    /// Writes down what there is now.
-    pub(crate) async fn flush(&self) {
-        if let Some(ledger) = &self.0 {
-            write(ledger).await;
+impl TenantMetrics {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        let help = |what: &str| format!("{what} by tenant; the first 32 by name.");
+        let counts = |name: &str, what: &str| metrics.counters(name, &help(what), &["tenant"]);
+        let seconds = |name: &str, what: &str| metrics.float_counters(name, &help(what), &["tenant"]);
+        Self {
+            calls: counts("antares_tenant_calls_total", "Calls"),
+            refused_calls: counts("antares_tenant_refused_calls_total", "Refused calls"),
+            runs: counts("antares_tenant_runs_total", "Runs and verifications"),
+            guest_cycles: counts("antares_tenant_guest_cycles_total", "Guest cycles"),
+            run_seconds: seconds("antares_tenant_run_seconds_total", "Time of run workers"),
+            compiles: counts("antares_tenant_compiles_total", "Compiles"),
+            compile_seconds: seconds("antares_tenant_compile_seconds_total", "Time of compile workers"),
+            stored_bytes: counts("antares_tenant_stored_bytes_total", "Bytes of newly stored scripts"),
         }
     }
 
-    /// The page of `tenant`: a name that nobody has proven has none of its own.
-    pub(crate) fn tab(&self, tenant: &Arc<str>, is_proven: bool) -> Tab {
-        let tenant = match &**tenant {
-            "" => NO_TENANT.into(),
-            _ if is_proven => tenant.clone(),
-            _ => UNPROVEN.into(),
+    /// Those of the tenant with this label.
+    pub(crate) fn of(&self, label: &str) -> TenantCounters {
+        let label = &[label];
+        TenantCounters {
+            calls: self.calls.with_label_values(label),
+            refused_calls: self.refused_calls.with_label_values(label),
+            runs: self.runs.with_label_values(label),
+            guest_cycles: self.guest_cycles.with_label_values(label),
+            run_seconds: self.run_seconds.with_label_values(label),
+            compiles: self.compiles.with_label_values(label),
+            compile_seconds: self.compile_seconds.with_label_values(label),
+            stored_bytes: self.stored_bytes.with_label_values(label),
+        }
+    }
+}
+
+impl TenantCounters {
+    #[expect(clippy::cast_precision_loss, reason = "285 years of microseconds are exact")]
+    pub(crate) fn add(&self, used: &Amounts) {
+        add_saturating(&self.refused_calls, used.refused_calls);
+        add_saturating(&self.runs, used.runs);
+        add_saturating(&self.guest_cycles, used.guest_cycles);
+        self.run_seconds.inc_by(used.run_us as f64 / SECOND_US);
+        add_saturating(&self.compiles, used.compiles);
+        self.compile_seconds.inc_by(used.compile_us as f64 / SECOND_US);
+        add_saturating(&self.stored_bytes, used.stored_bytes);
+    }
+}
+
+/// What a call used that the audit log does not have yet. What comes after the call's line is logged when
+/// the last work for the call has ended: when this is dropped.
+#[derive(Default)]
+pub(crate) struct CallUsage(Mutex<Unlogged>);
+
+#[derive(Default)]
+struct Unlogged {
+    used: Amounts,
+    log: Option<Box<dyn FnOnce(Amounts) + Send>>,
+}
+
+impl CallUsage {
+    pub(crate) fn add(&self, more: &Amounts) {
+        self.unlogged().used.add(more);
+    }
+
+    /// What there is so far; `log` gets what still comes, if anything does.
+    pub(crate) fn take(&self, log: impl FnOnce(Amounts) + Send + 'static) -> Amounts {
+        let mut unlogged = self.unlogged();
+        unlogged.log = Some(Box::new(log));
+        mem::take(&mut unlogged.used)
+    }
+
+    fn unlogged(&self) -> MutexGuard<'_, Unlogged> {
+        // No code under the lock can panic half-way through a change.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for CallUsage {
+    fn drop(&mut self) {
+        let Unlogged { used, log } = mem::take(&mut *self.unlogged());
+        if let Some(log) = log.filter(|_| used != Amounts::default()) {
+            log(used);
+        }
+    }
+}
+
+impl fmt::Debug for CallUsage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CallUsage").field(&self.unlogged().used).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn runs(runs: u64) -> Amounts {
+        Amounts { runs, ..Amounts::default() }
+    }
+
+    #[test]
+    fn sums_stay_at_the_highest_number() {
+        let counters = TenantMetrics::new(&Metrics::new()).of("a");
+        let usage = CallUsage::default();
+        for more in [runs(7), runs(u64::MAX)] {
+            counters.add(&more);
+            usage.add(&more);
+        }
+        assert_eq!((counters.runs.get(), usage.take(drop)), (u64::MAX, runs(u64::MAX)));
+    }
+
+    #[test]
+    fn what_comes_after_the_line_is_logged_once_at_the_end() {
+        let late = Arc::new(Mutex::new(Vec::new()));
+        let log = || {
+            let late = late.clone();
+            move |used| late.lock().unwrap().push(used)
         };
-        Tab { ledger: self.0.clone(), tenant }
-    }
-}
-
-async fn write(ledger: &Arc<Ledger>) {
-    let ledger = ledger.clone();
-    let written = blocking(move || ledger.flush()).await;
-    if let Some(Err(error)) = written {
-        let source = std::error::Error::source(&error).map(ToString::to_string);
-        tracing::error!(%error, source, "what tenants used is not written down; it is tried again");
-    }
-}
-
-impl Tab {
-    /// Adds what `fill` says.
-    pub(crate) fn note(&self, fill: impl FnOnce(&mut Amounts)) {
-        if let Some(ledger) = &self.ledger {
-            let mut amounts = Amounts::default();
-            fill(&mut amounts);
-            ledger.note(&self.tenant, &amounts);
-        }
-    }
-
-    /// The ledger that it is in.
-    pub(crate) fn usage(&self) -> Usage {
-        Usage(self.ledger.clone())
-    }
-
-    /// Whose it is, as rows have it.
-    pub(crate) fn tenant(&self) -> &str {
-        &self.tenant
+        let usage = CallUsage::default();
+        usage.add(&runs(1));
+        assert_eq!(usage.take(log()), runs(1));
+        usage.add(&runs(2));
+        usage.add(&runs(3));
+        assert!(late.lock().unwrap().is_empty());
+        drop(usage);
+        assert_eq!(*late.lock().unwrap(), [runs(5)]);
+        let nothing = CallUsage::default();
+        nothing.take(log());
+        drop(nothing);
+        assert_eq!(late.lock().unwrap().len(), 1);
     }
 }

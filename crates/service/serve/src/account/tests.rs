@@ -6,7 +6,7 @@ use antares_config::{ConfigFile, Role};
 fn accounts(sections: &str) -> Accounts {
     let tls = "[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n";
     let file: ConfigFile = format!("{tls}{sections}").parse().unwrap();
-    Accounts::new(&file.check(Role::Both, &[]).unwrap().tenancy, Usage::default(), &Metrics::new())
+    Accounts::new(&file.check(Role::Both, &[]).unwrap().tenancy, &Metrics::new())
 }
 
 fn of(accounts: &Accounts, tenant: &str) -> Account {
@@ -48,8 +48,7 @@ fn times_are_coarse_for_tenants() {
     assert_eq!(told(&Account::nobody()), [0, 1, 100, 101, u64::MAX]);
     // Where nobody is asked who calls, a name makes the difference.
     let file: ConfigFile = "".parse().unwrap();
-    let open =
-        Accounts::new(&file.check(Role::Both, &[]).unwrap().tenancy, Usage::default(), &Metrics::new());
+    let open = Accounts::new(&file.check(Role::Both, &[]).unwrap().tenancy, &Metrics::new());
     assert_eq!(of(&open, "a").coarse_us(1), 100);
     assert_eq!(open.of(Peer::UNKNOWN, &HeaderMap::new()).coarse_us(1), 1);
 }

@@ -1,6 +1,9 @@
-//! A line in the audit log for each call that needs a role, and for each that is refused for who makes it.
+//! A line in the audit log for each call that needs a role, that is refused, or that used something.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use http::Request;
 use tonic::body::Body;
@@ -10,6 +13,7 @@ use crate::{
     audit::{Auditor, Entry},
     roles::{Need, need},
     status::Fault,
+    usage::Amounts,
 };
 
 /// How long a caller waits that found the audit log broken.
@@ -26,26 +30,40 @@ pub(crate) struct Audited(pub(crate) Option<Arc<Auditor>>);
 impl Check for Audit {
     fn check(&self, request: &mut Request<Body>) -> Result<(), Fault> {
         let context = CallContext::in_request(request);
-        if let Some(entry) = self.0.as_ref().and_then(|auditor| entry(auditor, context)) {
-            let method = context.method.clone();
-            context.ending.then(move |end| entry.end(&method, end.code, end.reason.as_deref(), end.elapsed));
+        if let Some(auditor) = &self.0 {
+            let (entry, usage) = (Arc::new(entry(auditor, context)), context.account().usage().clone());
+            let is_due = !entry.role.is_empty() || context.caller.is_err();
+            context.ending.then(move |end| {
+                let later = entry.clone();
+                let used = usage.take(move |used| later.write(&used, None, None));
+                if is_due || used != Amounts::default() {
+                    entry.write(&used, Some(end.code), end.reason.as_deref());
+                }
+            });
         }
         Ok(())
     }
 }
 
-fn entry(auditor: &Arc<Auditor>, context: &CallContext) -> Option<Entry> {
+fn entry(auditor: &Arc<Auditor>, context: &CallContext) -> Entry {
     let role = match need(&context.method) {
         Need::Role(role) => role.name(),
-        _ if context.caller.is_err() => "",
-        _ => return None,
+        _ => "",
     };
     let (who, tenant) = match &context.caller {
         Ok(caller) => (caller.as_ref().map(|caller| caller.who.clone()), context.account().tenant().into()),
         Err(stopped) => (stopped.who.clone(), stopped.tenant.clone()),
     };
-    let (auditor, peer, fields) = (auditor.clone(), context.peer, context.audit.clone());
-    Some(Entry { auditor, who, tenant, role, peer, fields })
+    Entry {
+        auditor: auditor.clone(),
+        method: context.method.clone(),
+        who,
+        tenant,
+        role,
+        peer: context.peer,
+        fields: context.audit.clone(),
+        started: Instant::now(),
+    }
 }
 
 impl Check for Audited {
@@ -91,10 +109,9 @@ mod tests {
         let target = Some(Some(folder.path().join("audit")));
         let section = antares_config::Audit { target, is_required: false };
         let auditor = Auditor::start(&section, &Metrics::new()).unwrap().unwrap();
-        let role =
-            |method| entry(&auditor, CallContext::in_request(&mut request(method))).map(|entry| entry.role);
-        assert_eq!(role("antares.v1.AdminService/Drain"), Some("admin"));
-        assert_eq!(role("antares.v1.RunnerService/Execute"), Some("execute"));
-        assert_eq!(role("antares.v1.RunnerService/GetCapabilities"), None);
+        let role = |method| entry(&auditor, CallContext::in_request(&mut request(method))).role;
+        assert_eq!(role("antares.v1.AdminService/Drain"), "admin");
+        assert_eq!(role("antares.v1.RunnerService/Execute"), "execute");
+        assert_eq!(role("antares.v1.RunnerService/GetCapabilities"), "");
     }
 }

@@ -21,9 +21,9 @@ use super::{
     context::CallContext,
 };
 use crate::{
+    account::Account,
     connections::Link,
     status::{CANCELLED, DEADLINE_EXCEEDED, caller_s_mistake, code_in, is_refusal, reason_in},
-    usage::Tab,
 };
 
 /// How a call ended.
@@ -84,8 +84,8 @@ impl Around for Outcome {
 struct Call {
     started: Instant,
     deadline: Option<Instant>,
-    /// What its tenant used.
-    tab: Tab,
+    /// None of a call that nobody pays for.
+    account: Option<Account>,
     /// Its connection; none outside of a server.
     link: Option<Arc<Link>>,
     ending: Ending,
@@ -97,11 +97,11 @@ impl Call {
     fn begin(request: &mut Request<Body>) -> Self {
         let link = request.extensions().get::<Arc<Link>>().cloned();
         let context = CallContext::in_request(request);
-        let account = context.account.as_ref().filter(|_| !context.is_exempt);
+        let account = context.account.clone().filter(|_| !context.is_exempt);
         Self {
             started: Instant::now(),
             deadline: context.deadline,
-            tab: account.map(|account| account.tab().clone()).unwrap_or_default(),
+            account,
             link: link.inspect(|link| link.begin_call()),
             ending: context.ending.clone(),
             code: None,
@@ -136,7 +136,9 @@ impl Drop for Call {
         let is_late = self.deadline.is_some_and(|deadline| deadline <= Instant::now());
         // A call that goes away without a status was given up, by its deadline or by its caller.
         let code = self.code.unwrap_or(if is_late { DEADLINE_EXCEEDED } else { CANCELLED });
-        self.tab.note(|used| (used.calls, used.refused_calls) = (1, is_refusal(code).into()));
+        if let Some(account) = self.account.take().filter(|_| is_refusal(code)) {
+            account.refused();
+        }
         self.ending.run(&CallEnd { code, reason: self.reason.take(), elapsed: self.started.elapsed() });
         if let Some(link) = self.link.take() {
             link.end_call();
@@ -161,9 +163,6 @@ impl http_body::Body for WatchedBody {
         let polled = Pin::new(&mut self.inner).poll_frame(context);
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
-                if let (Some(data), Some(call)) = (frame.data_ref(), &self.call) {
-                    call.tab.note(|used| used.sent_bytes = data.len() as u64);
-                }
                 let end = frame.trailers_ref().and_then(|trailers| Some((code_in(trailers)?, trailers)));
                 if let (Some((code, trailers)), Some(call)) = (end, &mut self.call) {
                     call.end(code, trailers);
