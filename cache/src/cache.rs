@@ -86,7 +86,7 @@ impl Cache {
         let mut failures = FailureBook::default();
         let counters = Counters::default();
         if let Err(failure) = load(&*opened.store, &mut account, &mut failures) {
-            tracing::error!(error = %failure, "the cache cannot be read and starts with what verifies of it");
+            tracing::error!(error = %failure, "the store cannot be read; it is set aside and an empty one begins");
             account = Account::default();
             failures = FailureBook::default();
             close(opened.store);
@@ -95,7 +95,7 @@ impl Cache {
                 .map_err(|source| CacheError::Open { dir: config.dir.clone(), source })?;
         }
         let state = if opened.how == How::Replaced { CacheState::Rebuilt } else { CacheState::Ready };
-        add(&counters.quarantines, u64::from(opened.how == How::Replaced));
+        add(&counters.set_aside, u64::from(opened.how == How::Replaced));
         let Opened { store, number, .. } = opened;
         let doubted = if layout.is_in_doubt(number) { number } else { 0 };
         let (chores, pending) = channel();
@@ -152,15 +152,14 @@ impl Cache {
         Ok(put)
     }
 
-    /// The bytes stored under `key`, verified in full; `None` when there are none or they do not verify.
-    ///
-    /// # Errors
-    /// None at present: trouble of the store is a miss.
-    pub fn get(&self, space: Space, key: [u8; 32]) -> Result<Option<Vec<u8>>, CacheError> {
+    /// The bytes stored under `key`, verified in full; `None` when there are none, they do not verify, or the
+    /// store fails.
+    #[must_use]
+    pub fn get(&self, space: Space, key: [u8; 32]) -> Option<Vec<u8>> {
         let bytes = self.inner.get(EntryId::new(space, key));
         let counters = &self.inner.counters;
         count(if bytes.is_some() { counters.hits.of(space) } else { counters.misses.of(space) });
-        Ok(bytes)
+        bytes
     }
 
     /// Whether an entry is stored under `key`; says nothing about its bytes, asks no disk, counts as no use.
@@ -172,8 +171,11 @@ impl Cache {
     /// As [`Cache::contains`], and counts as a use: whoever asks relies on it being there a moment later.
     #[must_use]
     pub fn note_use(&self, space: Space, key: [u8; 32]) -> bool {
-        let is_there = self.contains(space, key);
-        is_there.then(|| locked(&self.inner.account).touch(EntryId::new(space, key))).is_some()
+        if !self.contains(space, key) {
+            return false;
+        }
+        locked(&self.inner.account).touch(EntryId::new(space, key));
+        true
     }
 
     /// Keeps the entry of `key` from eviction for as long as the lease lives, stored already or stored later.
@@ -184,31 +186,20 @@ impl Cache {
         Lease { inner: Arc::clone(&self.inner), id }
     }
 
-    /// Remembers for `ttl` that compiling the artifact of `key` failed. Text beyond the limits is cut.
-    ///
-    /// # Errors
-    /// None at present: a failure that cannot be remembered is forgotten.
-    pub fn put_failure(
-        &self,
-        key: [u8; 32],
-        reason: &str,
-        detail: &str,
-        ttl: Duration,
-    ) -> Result<(), CacheError> {
+    /// Remembers for `ttl` that compiling the artifact of `key` failed, unless the store fails. Text beyond the
+    /// limits is cut.
+    pub fn put_failure(&self, key: [u8; 32], reason: &str, detail: &str, ttl: Duration) {
         let now = self.inner.config.unix_seconds();
         let record = FailureRecord::new(now, now.saturating_add(ttl.as_secs()), reason, detail);
         self.inner.put_failure(key, &record, now);
-        Ok(())
     }
 
-    /// The remembered failure of the artifact of `key`, unless its time is over.
-    ///
-    /// # Errors
-    /// None at present: trouble of the store is a miss.
-    pub fn get_failure(&self, key: [u8; 32]) -> Result<Option<Failure>, CacheError> {
+    /// The remembered failure of the artifact of `key`, unless its time is over or the store fails.
+    #[must_use]
+    pub fn get_failure(&self, key: [u8; 32]) -> Option<Failure> {
         let now = self.inner.config.unix_seconds();
         let record = self.inner.try_read(|store| store.failure(key)).flatten();
-        Ok(record.filter(|record| is_valid(record, now)).map(|record| record.failure))
+        record.filter(|record| is_valid(record, now)).map(|record| record.failure)
     }
 
     /// The state now. Looks at the directory and at the volume, and logs a change; has the files inspected
@@ -225,8 +216,8 @@ impl Cache {
         self.inner.stats()
     }
 
-    /// Looks at the store's files; false if they are damaged, and then what still verifies is in a new store.
-    /// Runs by itself for a cache whose [`Cache::state`] is asked for.
+    /// Checks the store's files; false if they are damaged, and then an empty store has taken their place. Runs
+    /// by itself for a cache whose [`Cache::state`] is read.
     pub fn inspect(&self) -> bool {
         self.inner.inspect()
     }

@@ -44,11 +44,6 @@ impl Layout {
         Self { config: config.clone(), last_number: AtomicU64::new(0) }
     }
 
-    /// The configuration that it was made with.
-    pub(crate) fn config(&self) -> &CacheConfig {
-        &self.config
-    }
-
     pub(crate) fn store_path(&self, number: u64) -> PathBuf {
         self.config.dir.join(format!("{STORE_PREFIX}{number:06}"))
     }

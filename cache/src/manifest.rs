@@ -1,30 +1,18 @@
-//! The on-disk forms: the manifest of an entry, the frame of a chunk, the record of a failure.
+//! The on-disk forms: the manifest of an entry, the key of a chunk, the record of a failure.
 //!
-//! All integers are little-endian. Every form has a CRC-32, so that a damaged one is told from a good one
-//! before any of its numbers is used. Manifests and chunks begin with the store's mark and say what they
-//! belong to: they are found in the files of a store that nothing can open any more.
+//! All integers are little-endian. Manifests and failures have a CRC-32, so that no number of a damaged one is
+//! used. Chunks have none: the manifest has the SHA-256 of all of them.
 
-use crate::{
-    entry::{ENTRY_ID_BYTES, EntryId},
-    mark::{MARK_BYTES, Mark},
-};
+use crate::entry::{ENTRY_ID_BYTES, EntryId};
 
-/// Bytes of a chunk value on disk. Sixteen of them fill a leaf of sled to about 70 KiB, well below the 128
-/// KiB at which sled moves a page into a blob file that it never takes back.
-pub(crate) const CHUNK_VALUE_BYTES: usize = 4096 - 64;
+/// Payload bytes of a chunk. Sixteen chunks fill a leaf of sled to about 70 KiB, well below the 128 KiB at
+/// which sled moves a page into a blob file that it never takes back.
+pub(crate) const CHUNK_BYTES: usize = 4096 - 64;
 const CRC_BYTES: usize = 4;
-/// What stands before every frame: the mark, the kind, the entry.
-const FRAME_HEAD_BYTES: usize = MARK_BYTES + 1 + ENTRY_ID_BYTES;
-const CHUNK_KIND: u8 = b'c';
-const MANIFEST_KIND: u8 = b'm';
-/// Head, start of the entry's digest, index, length of the payload, CRC-32 of all that and the payload.
-const CHUNK_HEAD_BYTES: usize = FRAME_HEAD_BYTES + 8 + 4 + 4 + CRC_BYTES;
-/// Payload bytes of a chunk.
-pub(crate) const CHUNK_BYTES: usize = CHUNK_VALUE_BYTES - CHUNK_HEAD_BYTES;
 const CHUNK_KEY_BYTES: usize = ENTRY_ID_BYTES + 4;
 
-const MANIFEST_VERSION: u8 = 2;
-const MANIFEST_BYTES: usize = FRAME_HEAD_BYTES + 1 + 8 + 4 + 4 + 32 + 8 + CRC_BYTES;
+const MANIFEST_VERSION: u8 = 3;
+const MANIFEST_BYTES: usize = 1 + ENTRY_ID_BYTES + 8 + 4 + 4 + 32 + 8 + CRC_BYTES;
 
 /// Most bytes of the reason of a failure.
 pub(crate) const FAILURE_REASON_BYTES_MAX: usize = 64;
@@ -85,9 +73,10 @@ impl Manifest {
     }
 
     /// The value of `id` in the `manifest` tree.
-    pub(crate) fn encode(&self, mark: Mark, id: EntryId) -> Vec<u8> {
-        let mut out = frame_head(mark, MANIFEST_KIND, id, MANIFEST_BYTES);
+    pub(crate) fn encode(&self, id: EntryId) -> Vec<u8> {
+        let mut out = Vec::with_capacity(MANIFEST_BYTES);
         out.push(MANIFEST_VERSION);
+        out.extend_from_slice(&id.to_bytes());
         out.extend_from_slice(&self.total_bytes.to_le_bytes());
         out.extend_from_slice(&self.chunk_bytes.to_le_bytes());
         out.extend_from_slice(&self.chunks.to_le_bytes());
@@ -96,12 +85,11 @@ impl Manifest {
         seal(out)
     }
 
-    /// Reads a manifest back, and what it is of; `None` for damage, a foreign store or version, and numbers
-    /// that contradict each other.
-    pub(crate) fn decode(mark: Mark, bytes: &[u8]) -> Option<(EntryId, Self)> {
+    /// Reads the manifest of `id` back; `None` for damage, another entry's, another version, and numbers that
+    /// contradict each other.
+    pub(crate) fn decode(id: EntryId, bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields(unseal(bytes)?);
-        let (kind, id) = fields.frame_head(mark)?;
-        if kind != MANIFEST_KIND || fields.take::<1>()? != [MANIFEST_VERSION] {
+        if fields.take::<1>()? != [MANIFEST_VERSION] || fields.take()? != id.to_bytes() {
             return None;
         }
         let manifest = Self {
@@ -113,7 +101,7 @@ impl Manifest {
         };
         let consistent = manifest.chunk_bytes != 0
             && u64::from(manifest.chunks) == manifest.total_bytes.div_ceil(u64::from(manifest.chunk_bytes));
-        (fields.0.is_empty() && consistent).then_some((id, manifest))
+        (fields.0.is_empty() && consistent).then_some(manifest)
     }
 
     /// What the entry counts against the budget, in bytes.
@@ -141,70 +129,6 @@ pub(crate) fn chunk_key(id: EntryId, index: u32) -> [u8; CHUNK_KEY_BYTES] {
 pub(crate) fn parse_chunk_key(key: &[u8]) -> Option<(EntryId, u32)> {
     let (id, index) = key.split_at_checked(ENTRY_ID_BYTES)?;
     Some((EntryId::from_bytes(id)?, u32::from_be_bytes(index.try_into().ok()?)))
-}
-
-/// A chunk as it stands in the files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Chunk<'a> {
-    pub(crate) id: EntryId,
-    /// Start of the digest of the whole entry: chunks of what was stored earlier under the same key are
-    /// others.
-    pub(crate) digest: [u8; 8],
-    pub(crate) index: u32,
-    pub(crate) payload: &'a [u8],
-}
-
-impl<'a> Chunk<'a> {
-    /// Chunk `index` of an entry with digest `sha256`.
-    pub(crate) fn of(id: EntryId, sha256: &[u8; 32], index: u32, payload: &'a [u8]) -> Self {
-        let digest = *sha256.first_chunk().unwrap_or(&[0; 8]);
-        Self { id, digest, index, payload }
-    }
-
-    /// Its value in the `chunk` tree.
-    pub(crate) fn frame(&self, mark: Mark) -> Vec<u8> {
-        let mut value = frame_head(mark, CHUNK_KIND, self.id, CHUNK_HEAD_BYTES + self.payload.len());
-        value.extend_from_slice(&self.digest);
-        value.extend_from_slice(&self.index.to_le_bytes());
-        let length = u32::try_from(self.payload.len()).unwrap_or(u32::MAX);
-        value.extend_from_slice(&length.to_le_bytes());
-        let crc = chunk_crc(&value, self.payload);
-        value.extend_from_slice(&crc.to_le_bytes());
-        value.extend_from_slice(self.payload);
-        value
-    }
-
-    /// The chunk at the start of `bytes`; `None` when there is none, or a damaged one.
-    pub(crate) fn unframe(mark: Mark, bytes: &'a [u8]) -> Option<Self> {
-        let (head, rest) = bytes.split_at_checked(CHUNK_HEAD_BYTES - CRC_BYTES)?;
-        let (crc, rest) = rest.split_first_chunk::<CRC_BYTES>()?;
-        let mut fields = Fields(head);
-        let (kind, id) = fields.frame_head(mark)?;
-        let (digest, index) = (fields.take()?, u32::from_le_bytes(fields.take()?));
-        let payload = rest.get(..usize::try_from(u32::from_le_bytes(fields.take()?)).ok()?)?;
-        let is_whole = payload.len() <= CHUNK_BYTES && chunk_crc(head, payload).to_le_bytes() == *crc;
-        (kind == CHUNK_KIND && is_whole).then_some(Self { id, digest, index, payload })
-    }
-}
-
-/// The manifest at the start of `bytes`, whatever follows it.
-pub(crate) fn manifest_at(mark: Mark, bytes: &[u8]) -> Option<(EntryId, Manifest)> {
-    Manifest::decode(mark, bytes.get(..MANIFEST_BYTES)?)
-}
-
-fn frame_head(mark: Mark, kind: u8, id: EntryId, capacity: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(capacity);
-    out.extend_from_slice(&mark.0);
-    out.push(kind);
-    out.extend_from_slice(&id.to_bytes());
-    out
-}
-
-fn chunk_crc(head: &[u8], payload: &[u8]) -> u32 {
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(head);
-    crc.update(payload);
-    crc.finalize()
 }
 
 impl FailureRecord {
@@ -273,15 +197,6 @@ impl Fields<'_> {
         Some(*head)
     }
 
-    /// Kind and entry of a frame of this store.
-    fn frame_head(&mut self, mark: Mark) -> Option<(u8, EntryId)> {
-        if self.take::<MARK_BYTES>()? != mark.0 {
-            return None;
-        }
-        let [kind] = self.take()?;
-        Some((kind, EntryId::from_bytes(&self.take::<ENTRY_ID_BYTES>()?)?))
-    }
-
     fn text(&mut self) -> Option<String> {
         let length = usize::from(u16::from_le_bytes(self.take()?));
         let (head, rest) = self.0.split_at_checked(length)?;
@@ -295,8 +210,6 @@ mod tests {
     use super::*;
     use crate::Space;
 
-    const MARK: Mark = Mark([3; MARK_BYTES]);
-
     fn id() -> EntryId {
         EntryId::new(Space::Artifact, [5; 32])
     }
@@ -304,16 +217,16 @@ mod tests {
     #[test]
     fn manifest_round_trips_and_every_flipped_bit_is_noticed() {
         let manifest = Manifest::of(&[1; 10_000], [9; 32], 1_700_000_000).expect("few chunks");
-        let bytes = manifest.encode(MARK, id());
+        let bytes = manifest.encode(id());
         assert_eq!(bytes.len(), MANIFEST_BYTES);
-        assert_eq!(Manifest::decode(MARK, &bytes), Some((id(), manifest)));
-        assert_eq!(Manifest::decode(Mark([4; MARK_BYTES]), &bytes), None, "another store's");
+        assert_eq!(Manifest::decode(id(), &bytes), Some(manifest));
+        assert_eq!(Manifest::decode(EntryId::new(Space::Script, [5; 32]), &bytes), None, "another entry's");
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Manifest::decode(MARK, &damaged), None, "bit {bit}");
+            assert_eq!(Manifest::decode(id(), &damaged), None, "bit {bit}");
         }
-        assert_eq!(Manifest::decode(MARK, &bytes[..20]), None);
+        assert_eq!(Manifest::decode(id(), &bytes[..20]), None);
     }
 
     #[test]
@@ -324,24 +237,8 @@ mod tests {
             Manifest { chunks: 1, ..good },
             Manifest { chunk_bytes: 0, ..good },
         ] {
-            assert_eq!(Manifest::decode(MARK, &bad.encode(MARK, id())), None, "{bad:?}");
+            assert_eq!(Manifest::decode(id(), &bad.encode(id())), None, "{bad:?}");
         }
-    }
-
-    #[test]
-    fn chunks_say_what_they_belong_to_and_every_flipped_bit_is_noticed() {
-        let chunk = Chunk::of(id(), &[9; 32], 3, b"payload");
-        let framed = chunk.frame(MARK);
-        assert_eq!(Chunk::unframe(MARK, &framed), Some(chunk));
-        assert_eq!(Chunk::unframe(Mark([4; MARK_BYTES]), &framed), None, "another store's");
-        assert_eq!(Chunk::unframe(MARK, &framed[..framed.len() - 1]), None);
-        for bit in 0..framed.len() * 8 {
-            let mut damaged = framed.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Chunk::unframe(MARK, &damaged), None, "bit {bit}");
-        }
-        let full = Chunk::of(id(), &[9; 32], 0, &[0; CHUNK_BYTES]).frame(MARK);
-        assert!(full.len() <= CHUNK_VALUE_BYTES);
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! How a store is opened without trusting it: the youngest complete one, or what verifies of it in a new one.
+//! Opens the youngest complete store without trusting it; one that cannot be opened is set aside and an empty
+//! one takes its place.
 
 use std::{io, sync::Arc};
 
 use crate::{
     error::{CacheError, StoreError},
     layout::Layout,
-    salvage::salvage,
     store::BlobStore,
 };
 
@@ -31,8 +31,8 @@ pub(crate) enum How {
     Replaced,
 }
 
-/// Opens the youngest complete store; sets it aside and makes one of what it can save when that fails for a
-/// reason that lies in its files.
+/// Opens the youngest complete store. Sets it aside and makes an empty one when that fails for a reason that
+/// lies in its files.
 pub(crate) fn open_or_replace(layout: &Layout) -> Result<Opened, CacheError> {
     let Some(number) = layout.choose()? else {
         return make(layout, How::Made);
@@ -54,25 +54,14 @@ pub(crate) fn open_or_replace(layout: &Layout) -> Result<Opened, CacheError> {
             Err(failure) => failure,
         }
     };
-    tracing::error!(store = number, error = %failure, "the cache could not be opened");
+    tracing::error!(store = number, error = %failure, "the store cannot be opened; it is set aside and an empty one begins");
     replace(layout, number)
 }
 
-/// Sets store `number` aside and opens one with what verifies in its files in its place.
+/// Sets store `number` aside and opens an empty one in its place.
 pub(crate) fn replace(layout: &Layout, number: u64) -> Result<Opened, CacheError> {
-    let kept = salvage(layout, layout.config(), number, None).unwrap_or_else(|error| {
-        tracing::error!(%error, "nothing can be saved of a damaged store");
-        0
-    });
     layout.quarantine(number)?;
-    match layout.choose()? {
-        Some(number) if kept > 0 => {
-            let opened = layout.open_store(number, 1)?;
-            let store = opened.map_err(|source| layout.not_open(source))?;
-            Ok(Opened { store, number, how: How::Replaced })
-        }
-        _ => make(layout, How::Replaced),
-    }
+    make(layout, How::Replaced)
 }
 
 /// Makes and opens an empty store.

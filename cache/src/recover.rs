@@ -2,18 +2,15 @@
 //! its place.
 
 use std::{
-    collections::HashMap,
     sync::{PoisonError, atomic::Ordering},
     time::{Duration, Instant},
 };
 
 use crate::{
-    entry::EntryId,
     error::{CacheError, StoreError},
     inner::{Inner, Live, Writer, load, locked},
     opening::{How, open_or_replace},
-    salvage::{Known, salvage},
-    stats::{CacheState, add, count},
+    stats::{CacheState, count},
     store::close,
 };
 
@@ -39,36 +36,14 @@ impl Inner {
             self.doubted.store(number, Ordering::Relaxed);
             self.layout.doubt(number);
         }
-        let pinned = store.as_ref().and_then(|store| store.pinned().ok()).unwrap_or_default();
         if let Some(store) = store {
             close(store);
         }
         if is_damaged {
-            self.salvage(number, pinned);
             self.set_aside(number);
         }
         writer.retry_at = None;
         self.revive(writer);
-        if is_damaged {
-            let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
-            if live.store.is_some() {
-                live.state = CacheState::Rebuilt;
-            }
-        }
-    }
-
-    /// Makes a store of what verifies in the files of store `number`, for the next open.
-    fn salvage(&self, number: u64, pinned: Vec<EntryId>) {
-        let ticks: HashMap<_, _> = {
-            let account = locked(&self.account);
-            let newest = account.newest_first().into_iter();
-            newest.filter_map(|id| Some((id, account.tick(id)?))).collect()
-        };
-        let known = Known { ticks, pinned };
-        match salvage(&self.layout, &self.config, number, Some(&known)) {
-            Ok(kept) => add(&self.counters.corrupt, (known.ticks.len() as u64).saturating_sub(kept)),
-            Err(error) => tracing::error!(%error, "nothing can be saved of a damaged store"),
-        }
     }
 
     /// Opens a store when there is none and the time has come to try.
@@ -91,7 +66,7 @@ impl Inner {
             return Err(CacheError::Open { dir: self.config.dir.clone(), source });
         }
         if opened.how == How::Replaced {
-            count(&self.counters.quarantines);
+            count(&self.counters.set_aside);
         }
         if self.layout.is_in_doubt(opened.number) {
             self.doubted.store(opened.number, Ordering::Relaxed);
@@ -105,7 +80,7 @@ impl Inner {
 
     /// Puts the files of a store into quarantine and empties the account.
     fn set_aside(&self, number: u64) {
-        count(&self.counters.quarantines);
+        count(&self.counters.set_aside);
         locked(&self.account).reload(&[]);
         if let Err(error) = self.layout.quarantine(number) {
             tracing::error!(%error, store = number, "the store could not be set aside and is removed");

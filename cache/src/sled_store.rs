@@ -1,7 +1,7 @@
 //! The store on sled 0.34.7, with what keeps it safe: small values, one order of writes, no trust in what it
 //! reads.
 //!
-//! Trees: `chunk` (entry id and index -> framed payload), `manifest` (entry id -> manifest), `lru` (tick and
+//! Trees: `chunk` (entry id and index -> payload), `manifest` (entry id -> manifest), `lru` (tick and
 //! entry id -> nothing), `meta` (format version, total), `neg` (key -> failure). No sled type leaves this
 //! file.
 
@@ -26,13 +26,12 @@ use sled::{
 use crate::{
     entry::EntryId,
     error::StoreError,
-    manifest::{CHUNK_BYTES, Chunk, FailureRecord, Manifest, chunk_key, parse_chunk_key},
-    mark::Mark,
+    manifest::{CHUNK_BYTES, FailureRecord, Manifest, chunk_key, parse_chunk_key},
     store::{BlobStore, Damage, Orphan, Removal, Stored, Touch},
 };
 
 /// Version of the trees and of the forms in them; a store of another version is set aside.
-const FORMAT_VERSION: u64 = 2;
+const FORMAT_VERSION: u64 = 3;
 /// Chunks written in one batch: about 1 MiB.
 const BATCH_CHUNKS: usize = 256;
 /// Entries removed in one transaction.
@@ -60,7 +59,6 @@ pub(crate) struct SledStore {
     lru: Tree,
     meta: Tree,
     neg: Tree,
-    mark: Mark,
     /// sled's file, for what sled does not do.
     file: File,
 }
@@ -71,7 +69,6 @@ impl SledStore {
         let store = guarded(|| {
             remove_unfinished_snapshots(path).map_err(StoreError::Io)?;
             fs::create_dir_all(path).map_err(StoreError::Io)?;
-            let mark = Mark::of_store(path, !path.join(FILE).exists())?;
             let db = open_database(path, page_cache_bytes)?;
             let tree = |name: &str| db.open_tree(name);
             let store = Self {
@@ -81,7 +78,6 @@ impl SledStore {
                 meta: tree("meta")?,
                 neg: tree("neg")?,
                 db,
-                mark,
                 file: File::open(path.join(FILE)).map_err(StoreError::Io)?,
             };
             match store.number(KEY_FORMAT)? {
@@ -148,8 +144,7 @@ impl SledStore {
         for group in bytes.chunks(CHUNK_BYTES * BATCH_CHUNKS) {
             let mut batch = Batch::default();
             for payload in group.chunks(CHUNK_BYTES) {
-                let chunk = Chunk::of(stored.id, &stored.manifest.sha256, index, payload);
-                batch.insert(&chunk_key(stored.id, index)[..], chunk.frame(self.mark));
+                batch.insert(&chunk_key(stored.id, index)[..], payload);
                 index += 1;
             }
             self.chunk.apply_batch(batch)?;
@@ -159,7 +154,7 @@ impl SledStore {
 
     /// Manifest, order of use and total in one transaction.
     fn commit(&self, stored: &Stored, total_bytes: u64) -> Result<(), StoreError> {
-        let encoded = stored.manifest.encode(self.mark, stored.id);
+        let encoded = stored.manifest.encode(stored.id);
         let trees = (&self.manifest, &self.lru, &self.meta);
         transacted(trees.transaction(|(manifest, lru, meta)| {
             manifest.insert(&stored.id.to_bytes()[..], encoded.as_slice())?;
@@ -187,12 +182,10 @@ impl SledStore {
             if parse_chunk_key(&key) != Some((id, expected)) {
                 return Ok(Err(Damage::ChunkLost));
             }
-            let chunk = Chunk::unframe(self.mark, &value).filter(|chunk| {
-                let rightful = Chunk::of(id, &manifest.sha256, expected, chunk.payload);
-                *chunk == rightful && bytes.len() + chunk.payload.len() <= length
-            });
-            let Some(chunk) = chunk else { return Ok(Err(Damage::Chunk)) };
-            bytes.extend_from_slice(chunk.payload);
+            if value.len() > length - bytes.len() {
+                return Ok(Err(Damage::Length));
+            }
+            bytes.extend_from_slice(&value);
             expected += 1;
         }
         if expected != manifest.chunks || bytes.len() != length {
@@ -263,11 +256,13 @@ impl BlobStore for SledStore {
             let mut found = Vec::new();
             for item in self.manifest.iter() {
                 let (key, value) = item?;
-                match Manifest::decode(self.mark, &value) {
-                    Some((id, manifest)) if key == id.to_bytes()[..] => {
+                let manifest =
+                    EntryId::from_bytes(&key).and_then(|id| Some((id, Manifest::decode(id, &value)?)));
+                match manifest {
+                    Some((id, manifest)) => {
                         found.push(Stored { id, manifest, tick: ticks.remove(&id).unwrap_or(0) });
                     }
-                    _ => drop(self.manifest.remove(key)?),
+                    None => drop(self.manifest.remove(key)?),
                 }
             }
             for (id, tick) in ticks {
@@ -304,8 +299,8 @@ impl BlobStore for SledStore {
             let Some(value) = self.manifest.get(id.to_bytes())? else {
                 return Ok(Err(Damage::ManifestLost));
             };
-            match Manifest::decode(self.mark, &value).filter(|(owner, _)| *owner == id) {
-                Some((_, manifest)) => self.read_verified(id, &manifest, bytes_max),
+            match Manifest::decode(id, &value) {
+                Some(manifest) => self.read_verified(id, &manifest, bytes_max),
                 None => Ok(Err(Damage::Manifest)),
             }
         })

@@ -77,7 +77,7 @@ pub struct CacheStats {
     /// Errors of the store.
     pub store_errors: u64,
     /// Stores set aside because they could not be used.
-    pub quarantines: u64,
+    pub set_aside: u64,
     /// Rebuilds into a new directory.
     pub rebuilds: u64,
     /// Chunks without a manifest that the sweeper removed.
@@ -95,7 +95,7 @@ pub(crate) struct Counters {
     pub(crate) evictions: AtomicU64,
     pub(crate) rejected: AtomicU64,
     pub(crate) store_errors: AtomicU64,
-    pub(crate) quarantines: AtomicU64,
+    pub(crate) set_aside: AtomicU64,
     pub(crate) rebuilds: AtomicU64,
     pub(crate) swept_chunks: AtomicU64,
 }

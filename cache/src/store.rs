@@ -25,13 +25,11 @@ pub(crate) enum Damage {
     ManifestLost,
     /// The manifest does not decode.
     Manifest,
-    /// The manifest names more bytes than an entry may have.
+    /// The manifest names more bytes than an entry may have, or its chunks have more than it names.
     Length,
     /// A chunk is missing.
     ChunkLost,
-    /// A chunk does not fit its CRC.
-    Chunk,
-    /// All chunks fit and the whole does not fit its SHA-256.
+    /// The whole does not fit its SHA-256.
     Digest,
 }
 
@@ -138,7 +136,6 @@ impl Damage {
             Self::Manifest => "manifest damaged",
             Self::Length => "length out of bounds",
             Self::ChunkLost => "chunk lost",
-            Self::Chunk => "chunk damaged",
             Self::Digest => "digest wrong",
         }
     }

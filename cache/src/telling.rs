@@ -37,7 +37,7 @@ impl Inner {
         stats.evictions = read(&counters.evictions);
         stats.rejected = read(&counters.rejected);
         stats.store_errors = read(&counters.store_errors);
-        stats.quarantines = read(&counters.quarantines);
+        stats.set_aside = read(&counters.set_aside);
         stats.rebuilds = read(&counters.rebuilds);
         stats.swept_chunks = read(&counters.swept_chunks);
         stats

@@ -4,7 +4,6 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
-    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -48,7 +47,7 @@ fn content(number: u64) -> Vec<u8> {
 /// Whether the entry is there; wrong bytes are never acceptable.
 #[track_caller]
 fn present(cache: &Cache, number: u64) -> bool {
-    match cache.get(Space::Artifact, key(number)).expect("a get never fails") {
+    match cache.get(Space::Artifact, key(number)) {
         Some(bytes) => {
             assert!(bytes == content(number), "wrong bytes for entry {number}");
             true
@@ -189,17 +188,13 @@ fn a_store_that_never_comes_back_from_opening_is_set_aside() {
     fs::write(dir.path().join("OPENING"), "1 2\n").expect("written");
     drop(Cache::open(config(dir.path(), 64 * MIB)).expect("two lost tries may be chance"));
     fs::write(dir.path().join("OPENING"), "1 3\n").expect("written");
-    let cache = Cache::open(config(dir.path(), 64 * MIB)).expect("opens with what was saved");
+    let cache = Cache::open(config(dir.path(), 64 * MIB)).expect("opens with an empty store");
     let stats = cache.stats();
-    assert_eq!(
-        (stats.state, stats.quarantines, stats.entries.artifact),
-        (CacheState::Rebuilt, 1, ENTRIES),
-        "what verifies is saved"
-    );
+    assert_eq!((stats.state, stats.set_aside, stats.entries.artifact), (CacheState::Rebuilt, 1, 0));
     assert_eq!(put(&cache, ENTRIES), Put::Stored);
     drop(cache);
     fs::write(dir.path().join("OPENING"), "2 3\n").expect("written");
-    drop(Cache::open(config(dir.path(), 64 * MIB)).expect("opens with what was saved"));
+    drop(Cache::open(config(dir.path(), 64 * MIB)).expect("opens with an empty store"));
     let kept = fs::read_dir(dir.path()).expect("a folder").filter(|entry| {
         entry.as_ref().expect("an entry").file_name().to_string_lossy().starts_with("quarantine-")
     });
@@ -208,18 +203,18 @@ fn a_store_that_never_comes_back_from_opening_is_set_aside() {
 
 /// A server of another version was there, or is rolled back.
 #[test]
-fn a_store_of_another_format_is_set_aside_and_what_verifies_is_kept() {
+fn a_store_of_another_format_is_set_aside() {
     let dir = pristine();
     {
         let theirs = sled::open(dir.path().join("store-000001")).expect("opens");
         let meta = theirs.open_tree("meta").expect("a tree");
-        meta.insert(b"format_version", &3_u64.to_le_bytes()).expect("written");
+        meta.insert(b"format_version", &4_u64.to_le_bytes()).expect("written");
         theirs.flush().expect("flushed");
     }
     let cache = Cache::open(config(dir.path(), 64 * MIB)).expect("the cache opens");
     let stats = cache.stats();
-    assert_eq!((stats.state, stats.quarantines), (CacheState::Rebuilt, 1), "{stats:?}");
-    assert!((0..ENTRIES).all(|number| present(&cache, number)), "{stats:?}");
+    assert_eq!((stats.state, stats.set_aside), (CacheState::Rebuilt, 1), "{stats:?}");
+    assert!((0..ENTRIES).all(|number| !present(&cache, number)), "{stats:?}");
     assert_eq!(put(&cache, ENTRIES), Put::Stored);
 }
 
@@ -244,7 +239,7 @@ fn a_store_that_is_damaged_under_an_open_cache_is_replaced() {
     let stats = cache.stats();
     assert_eq!(stats.state, CacheState::Rebuilt, "{stats:?}");
     // The thread that writes the store back may have met the damage too.
-    assert!(stats.quarantines == 1 && stats.store_errors >= 1, "{stats:?}");
+    assert!(stats.set_aside == 1 && stats.store_errors >= 1, "{stats:?}");
 }
 
 #[test]
@@ -377,60 +372,6 @@ fn kills_during_eviction_and_rebuild_leave_a_cache_that_adds_up() {
     assert!(evicted > 0, "the children evicted nothing: the test does not test");
 }
 
-/// sled opens none of these; what verifies is found without it.
-#[test]
-fn flipped_bytes_in_a_closed_store_cost_what_they_hit() {
-    let original = pristine();
-    let mut kept = Vec::new();
-    for seed in 0..8 {
-        let dir = copy_of(original.path());
-        let mut random = SmallRng::seed_from_u64(seed);
-        for name in ["db", "conf"] {
-            let path = dir.path().join("store-000001").join(name);
-            let mut bytes = fs::read(&path).expect("read");
-            for _ in 0..20 {
-                let at = random.random_range(0..bytes.len());
-                bytes[at] ^= 0xff;
-            }
-            fs::write(&path, bytes).expect("written");
-        }
-        kept.push(survives(dir.path(), "20 flipped bytes"));
-    }
-    println!("kept of {ENTRIES}: {kept:?}");
-    assert!(kept.iter().all(|&kept| kept >= ENTRIES / 2), "{kept:?}");
-    assert!(kept.iter().any(|&kept| kept < ENTRIES), "no flip hit anything: {kept:?}");
-}
-
-#[test]
-fn flipped_bytes_under_an_open_cache_cost_what_they_hit() {
-    let original = pristine();
-    let mut kept = Vec::new();
-    for seed in 0..8 {
-        let dir = copy_of(original.path());
-        let cache = Cache::open(config(dir.path(), 64 * MIB)).expect("the cache opens");
-        let path = dir.path().join("store-000001/db");
-        let bytes = fs::read(&path).expect("read");
-        let file = fs::OpenOptions::new().write(true).open(&path).expect("opened");
-        let mut random = SmallRng::seed_from_u64(seed);
-        for _ in 0..20 {
-            let at = random.random_range(0..bytes.len());
-            file.write_all_at(&[bytes[at] ^ 0xff], at as u64).expect("written");
-        }
-        let survived = || (0..ENTRIES).filter(|&number| present(&cache, number)).count();
-        survived();
-        // The thread that inspects the files may be the one that saves what it can.
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while cache.state() == CacheState::Unavailable && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(10));
-        }
-        kept.push((survived(), cache.stats().state));
-    }
-    println!("kept of {ENTRIES}: {kept:?}");
-    kept.sort_by_key(|(survived, _)| *survived);
-    assert!(kept[0].0 < 24 && kept[4].0 > 6, "{kept:?}");
-    assert!(kept.iter().any(|(_, state)| *state == CacheState::Rebuilt), "{kept:?}");
-}
-
 #[test]
 fn garbage_in_place_of_an_open_store_is_noticed_without_a_read() {
     let dir = pristine();
@@ -456,7 +397,7 @@ fn garbage_in_place_of_an_open_store_is_noticed_without_a_read() {
         thread::sleep(Duration::from_millis(50));
     }
     let stats = cache.stats();
-    assert!(stats.quarantines == 1 && stats.store_errors >= 1, "{stats:?}");
+    assert!(stats.set_aside == 1 && stats.store_errors >= 1, "{stats:?}");
     assert_eq!(put(&cache, 1000), Put::Stored);
     assert!(cache.inspect());
 }

@@ -133,7 +133,6 @@ impl Drop for Server {
 fn of_a_server() -> String {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    fs::create_dir(at("shared")).unwrap();
     let text = format!(
         r#"
         listen.address = "127.0.0.1:0"
@@ -142,16 +141,16 @@ fn of_a_server() -> String {
         log.format = "json"
         cache.dir = "{}"
         audit.target = "{}"
-        shared.url = "file://{}"
+        shared.url = "s3://bucket"
         node.rpc = "http://127.0.0.1:1"
         "#,
         at("store"),
         at("audit"),
-        at("shared")
     );
     fs::write(at("antares.toml"), text).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
     command.args(["serve", "--config", &at("antares.toml")]).stdout(Stdio::piped());
+    command.env("AWS_ENDPOINT_URL", "http://127.0.0.1:1");
     let mut server = Server(command.spawn().unwrap());
     let lines = BufReader::new(server.0.stdout.take().unwrap()).lines().map_while(Result::ok);
     let addresses = lines.filter_map(|line| {

@@ -32,7 +32,7 @@ fn digests(made: impl Iterator<Item = Manifest>) -> Vec<Sha256Digest> {
 }
 
 fn manifest(cache: &Cache, key: [u8; 32]) -> Option<Manifest> {
-    let entry = cache.get(Space::Artifact, key).ok()??;
+    let entry = cache.get(Space::Artifact, key)?;
     Manifest::claimed(&split(&entry.into())?.1)
 }
 

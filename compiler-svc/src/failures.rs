@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use antares_abi::Sha256Digest;
 use antares_config::millis;
-use antares_serve::chain;
 
 use crate::{
-    artifact::{CompileError, internal},
+    artifact::CompileError,
     blocking::{Panicked, blocking},
     compiler::Shared,
     limits::{REFUSED_TTL, TIMEOUT_TTL},
@@ -49,11 +48,8 @@ impl Shared {
 
     pub(crate) async fn remembered(&self, order: &Order) -> Result<Option<CompileError>, CompileError> {
         let (cache, key) = (self.cache.clone(), self.failure_key(order));
-        let failure = match blocking(move || cache.get_failure(key.0)).await {
-            Ok(Ok(failure)) => failure,
-            Ok(Err(error)) => return Err(internal("read the cache", &error)),
-            Err(Panicked) => return Err(CompileError::Internal),
-        };
+        let failure = blocking(move || cache.get_failure(key.0)).await;
+        let failure = failure.map_err(|Panicked| CompileError::Internal)?;
         let error = failure.map(|failure| match failure.reason.as_str() {
             TIMEOUT => CompileError::Timeout { wall_ms_max: millis(self.limits.wall_time_max) },
             VIOLATION => CompileError::Violation { detail: failure.detail },
@@ -91,16 +87,14 @@ impl Shared {
     async fn put_failure(&self, order: &Order, (reason, detail): (&str, &str), wait: Duration) {
         let (reason, detail) = (reason.to_owned(), detail.to_owned());
         let (cache, key) = (self.cache.clone(), self.failure_key(order));
-        let put = blocking(move || cache.put_failure(key.0, &reason, &detail, wait));
-        if let Ok(Err(error)) = put.await {
-            tracing::warn!(error = chain(&error), "a failure is not remembered");
-        }
+        // If it is not remembered, the next compile fails again.
+        let _ = blocking(move || cache.put_failure(key.0, &reason, &detail, wait)).await;
     }
 
     /// How often the compile has failed of late.
     async fn times_failed(&self, order: &Order) -> u32 {
         let (cache, key) = (self.cache.clone(), self.times_key(order));
-        let Ok(Ok(Some(times))) = blocking(move || cache.get_failure(key.0)).await else { return 0 };
+        let Ok(Some(times)) = blocking(move || cache.get_failure(key.0)).await else { return 0 };
         times.detail.parse().unwrap_or(0)
     }
 

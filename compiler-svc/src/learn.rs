@@ -170,7 +170,7 @@ pub(crate) fn kept_of(cache: &Cache, script: Sha256Digest, options: CompileOptio
     let rounds = (1..=ROUNDS_MAX).map(|round| key(script, options, round));
     let mut kept = Vec::new();
     for round in rounds.filter(|round| cache.contains(Space::Artifact, round.0)) {
-        let bytes = cache.get(Space::Artifact, round.0).ok().flatten().unwrap_or_default();
+        let bytes = cache.get(Space::Artifact, round.0).unwrap_or_default();
         let hints = Hints::from_bytes(&bytes).digest();
         let artifact = |tier| Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
         kept.extend(CodeTier::ALL.map(artifact));

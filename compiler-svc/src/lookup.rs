@@ -24,14 +24,8 @@ impl Shared {
     /// An entry of the local store.
     pub(crate) async fn here(&self, space: Space, key: Sha256Digest) -> Result<Option<Bytes>, CompileError> {
         let cache = self.cache.clone();
-        match blocking(move || cache.get(space, key.0)).await {
-            Ok(Ok(found)) => Ok(found.map(Bytes::from)),
-            Ok(Err(error)) => {
-                tracing::error!(error = chain(&error), "the cache cannot be read");
-                Err(CompileError::Internal)
-            }
-            Err(Panicked) => Err(CompileError::Internal),
-        }
+        let found = blocking(move || cache.get(space, key.0)).await;
+        found.map(|found| found.map(Bytes::from)).map_err(|Panicked| CompileError::Internal)
     }
 
     /// An entry, from the nearest tier that has it. What comes from the shared one does not go up before it

@@ -192,6 +192,10 @@ impl CompilerMetrics {
         let rejected =
             counter("antares_cache_rejected_total", "Entries that were not stored for lack of room.");
         let errors = counter("antares_cache_store_errors_total", "Errors of the store under the cache.");
+        let set_aside = counter(
+            "antares_cache_set_aside_total",
+            "Stores that were damaged and set aside; the cache began empty.",
+        );
         let rebuilds = counter("antares_cache_rebuilds_total", "Rebuilds of the store into a new directory.");
         metrics.before_scrape(move || {
             let now = read();
@@ -212,6 +216,7 @@ impl CompilerMetrics {
             set_total(&evictions, now.evictions);
             set_total(&rejected, now.rejected);
             set_total(&errors, now.store_errors);
+            set_total(&set_aside, now.set_aside);
             set_total(&rebuilds, now.rebuilds);
         });
     }

@@ -57,7 +57,7 @@ fn count(cache: &Cache, holder: [u8; 32]) -> u64 {
 
 /// What a mark is for.
 fn read(cache: &Cache, key: [u8; 32]) -> Option<(Sha256Digest, u64)> {
-    let bytes = cache.get(Space::Artifact, key).ok()??;
+    let bytes = cache.get(Space::Artifact, key)?;
     let (script, size) = bytes.split_at_checked(32)?;
     Some((Sha256Digest(script.try_into().ok()?), u64::from_le_bytes(size.try_into().ok()?)))
 }

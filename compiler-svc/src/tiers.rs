@@ -170,7 +170,7 @@ mod tests {
     /// They stand in both crates, which do not know each other.
     #[test]
     fn defaults_of_the_configuration_are_those_of_the_tier() {
-        let file: ConfigFile = "shared.url = \"file:///folder\"".parse().unwrap();
+        let file: ConfigFile = "shared.url = \"s3://bucket\"".parse().unwrap();
         let config = file.check(Role::Compiler, &[]).unwrap();
         assert_eq!(limits(&config, config.shared.as_ref().unwrap()), SharedConfig::default());
     }

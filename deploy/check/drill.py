@@ -40,7 +40,7 @@ NOT_DRILLED = {
     "AntaresReloadsFail", "AntaresSharedTierAway", "AntaresSharedTierRefused", "AntaresSharedTierWritesDropped",
     "AntaresKeysGone", "AntaresWorkersNotForked", "AntaresWorkersUnseen",
     # others come first, or it takes too many
-    "AntaresCacheCorrupt", "AntaresCacheRejects", "AntaresCacheUnavailable", "AntaresAuditLost", "AntaresCallsRefused", "AntaresLogLost",
+    "AntaresCacheCorrupt", "AntaresCacheSetAside", "AntaresCacheRejects", "AntaresCacheUnavailable", "AntaresAuditLost", "AntaresCallsRefused", "AntaresLogLost",
     "AntaresConnectionsRefused", "AntaresRestarts", "AntaresTurnedAway",
 }
 # What the windows of the rules become: enough scrapes for a rate, and short enough to wait for.

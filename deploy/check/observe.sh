@@ -18,9 +18,10 @@ antares=${1:-$(newest)}
 
 scratch="$(mktemp -d)"
 server=
+store=
 # shellcheck disable=SC2317  # called by the trap
 finish() {
-    [[ -z $server ]] || { kill "$server" && wait "$server"; } 2>/dev/null || true
+    for process in $server $store; do { kill "$process" && wait "$process"; } 2>/dev/null || true; done
     rm -rf "$scratch"
 }
 trap finish EXIT
@@ -28,7 +29,10 @@ trap finish EXIT
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 grpc=$(free_port)
 metrics=$(free_port)
-mkdir "$scratch/shared"
+s3=127.0.0.1:$(free_port)
+"$("$here/tools.sh" gofakes3)" -backend memory -initialbucket observe -host "$s3" >"$scratch/s3" 2>&1 &
+store=$!
+export AWS_ENDPOINT_URL=http://$s3 AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
 cat >"$scratch/antares.toml" <<TOML
 [listen]
 address = "127.0.0.1:$grpc"
@@ -39,7 +43,7 @@ dir = "$scratch/cache"
 # The folder for temporary files may be on any.
 allow_any_filesystem = true
 [shared]
-url = "file://$scratch/shared"
+url = "s3://observe"
 # Nobody is there: traces are made all the same, and stand in the metrics.
 [trace]
 endpoint = "http://127.0.0.1:1"

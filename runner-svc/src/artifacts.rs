@@ -12,16 +12,17 @@ pub(crate) mod seal;
 
 use std::sync::{Arc, atomic::AtomicU64};
 
-use antares_abi::{ArtifactKey, Sha256Digest};
+use antares_abi::Sha256Digest;
 use antares_config::RunnerSection;
 use antares_pool::{Sealed, Verdict};
-use antares_serve::{Flights, Metrics, chain};
+use antares_serve::{Flights, Metrics, Namespace, chain};
 use prometheus::IntCounterVec;
 
 use crate::{
     artifacts::{
         bailouts::Bailouts,
         hints::KnownHints,
+        library::LibraryFlight,
         native::HintedNative,
         ready::{Ready, Used},
     },
@@ -39,9 +40,8 @@ pub(crate) struct Artifacts {
     refused: IntCounterVec,
     script_bytes_max: u64,
     ready: Ready,
-    scripts: Flights<Sha256Digest, Result<Arc<Sealed>, SourceError>>,
-    /// By the full tier's key, and the key of what is at hand.
-    libraries: Flights<(ArtifactKey, Option<ArtifactKey>), Result<Option<HintedNative>, SourceError>>,
+    scripts: Flights<(Namespace, Sha256Digest), Result<Arc<Sealed>, SourceError>>,
+    libraries: Flights<LibraryFlight, Result<Option<HintedNative>, SourceError>>,
     hints: KnownHints,
     bailouts: Bailouts,
     metrics: Arc<RunnerMetrics>,
@@ -55,13 +55,12 @@ impl Artifacts {
         metrics: &Metrics,
         counts: &Arc<RunnerMetrics>,
     ) -> Arc<Self> {
-        let entries_max = usize::try_from(limits.ready_entries_max()).unwrap_or(usize::MAX);
         let artifacts = Arc::new(Self {
             generation: AtomicU64::new(source.trust().map_or(0, |trust| trust.generation())),
             source,
             refused: refused_artifacts(metrics),
             script_bytes_max: limits.script_bytes_max,
-            ready: Ready::new(limits.ready_bytes_max, entries_max),
+            ready: Ready::new(limits.ready_bytes_max, limits.ready_entries_max),
             scripts: Flights::default(),
             libraries: Flights::default(),
             hints: KnownHints::default(),
@@ -69,7 +68,7 @@ impl Artifacts {
             metrics: counts.clone(),
         });
         let watched = artifacts.clone();
-        counts.export_ready(metrics, move || watched.ready.stats());
+        counts.export_ready(metrics, move || (watched.ready.stats(), watched.ready.quarantine.len()));
         artifacts
     }
 
@@ -111,7 +110,7 @@ impl Artifacts {
             Verdict::FalseReport { detail } => Err(ExecuteError::FalseReport { detail }),
             Verdict::WorkerLost { detail } => {
                 // If its native code is to blame, the next call shall not meet the same copy.
-                keys.iter().for_each(|used| self.ready.remove(used.ready));
+                keys.iter().for_each(|used| self.ready.remove_library(*used));
                 Err(ExecuteError::WorkerLost { detail })
             }
         }

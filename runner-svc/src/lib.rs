@@ -18,6 +18,7 @@ mod scheduler;
 mod shadow_runs;
 mod source;
 mod tenant;
+mod tenant_cache;
 mod verify;
 
 pub use runner::{BuildError, Runner};

@@ -58,8 +58,9 @@ pub(crate) const EARLY_LIBRARIES_MAX: usize = 1024;
 /// Hot programs that wait to be compiled.
 pub(crate) const HOT_QUEUE_MAX: usize = 16;
 
-/// Hot programs that are remembered, each in one VM version. Their bytes are at most 512 KiB each.
-pub(crate) const HOT_REMEMBERED_MAX: usize = 64;
+/// Hot programs that are remembered for all tenants, each in one VM version, and their bytes.
+pub(crate) const HOT_REMEMBERED_MAX: u64 = 256;
+pub(crate) const HOT_BYTES_REMEMBERED_MAX: u64 = 64 << 20;
 
 /// Programs with which a hot program is remembered to go.
 pub(crate) const HOT_CELLS_MAX: usize = 64;

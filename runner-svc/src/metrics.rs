@@ -11,10 +11,10 @@ use antares_serve::{Metrics, RUN_SECONDS, WorkerNumbers, add_saturating, set_gau
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
 use crate::{
-    artifacts::ready::ReadyStats,
     ended::{Ended, ExecuteError, Execution, Verified},
     profiles::store::ProfilesStats,
     source::Fallback,
+    tenant_cache::HotStats,
 };
 
 /// All values of the label `outcome`: the verdicts, and then why there was none.
@@ -316,7 +316,11 @@ impl RunnerMetrics {
         });
     }
 
-    pub(crate) fn export_ready(&self, metrics: &Metrics, read: impl Fn() -> ReadyStats + Send + 'static) {
+    pub(crate) fn export_ready(
+        &self,
+        metrics: &Metrics,
+        read: impl Fn() -> (HotStats, u64) + Send + 'static,
+    ) {
         let bytes =
             metrics.gauge("antares_ready_bytes", "Bytes of scripts and libraries kept ready in memory.");
         let entries = metrics.gauge("antares_ready_entries", "Scripts and libraries kept ready in memory.");
@@ -328,8 +332,8 @@ impl RunnerMetrics {
             "Artifacts that are not run any more: a worker that ran one broke a rule of the fence.",
         );
         metrics.before_scrape(move || {
-            let now = read();
-            set_gauge(&quarantined, now.quarantined);
+            let (now, barred) = read();
+            set_gauge(&quarantined, barred);
             set_gauge(&bytes, now.bytes);
             set_gauge(&entries, now.entries);
             set_total(&hits, now.hits);

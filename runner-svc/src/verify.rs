@@ -2,11 +2,10 @@
 //! its programs, wait for a worker, run.
 
 pub(crate) mod attempt;
+mod fair_queue;
 pub(crate) mod files_beside;
 pub(crate) mod hot_cells;
-pub(crate) mod hot_list;
 pub(crate) mod hot_programs;
-pub(crate) mod hot_set;
 mod isolated_groups;
 pub(crate) mod lookup;
 pub(crate) mod order;
@@ -35,8 +34,7 @@ use crate::{
     scheduler::{Scheduler, turn::Answered},
     shadow_runs::ShadowRuns,
     verify::{
-        hot_list::{Interpreted, Met},
-        hot_programs::HotPrograms,
+        hot_programs::{HotPrograms, Interpreted, Met},
         order::VerifyOrder,
         programs::{Candidate, ProgramUse},
         reading::{TransactionReader, TransactionReading, met, place},
@@ -97,7 +95,8 @@ impl TransactionVerifier {
         let TransactionReading { transaction, mut candidates } = told;
         let (parse, started) = (started.elapsed(), Instant::now());
         let mut met = met(&candidates);
-        candidates.extend(self.hot_programs.find(&met.cells).into_iter().map(Candidate::from));
+        let hot = self.hot_programs.find(&transaction.order.tenant.account, &met.cells);
+        candidates.extend(hot.into_iter().map(Candidate::from));
         let span = tracing::debug_span!("artifacts", count = candidates.len());
         let (attempt, answered) =
             self.attempt_or_answer(&transaction, candidates, deadline).instrument(span).await?;

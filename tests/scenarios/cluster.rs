@@ -2,14 +2,13 @@
 //! one compile, and whoever is killed is missed by nobody.
 
 use std::{
-    path::Path,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
 use antares_client::{Script, v1};
 use antares_proto::v1::{CacheUse, CompileRequest, GetArtifactRequest, Outcome, Tier};
-use antares_tests::guests;
+use antares_tests::{guests, s3};
 use bytes::Bytes;
 use tempfile::TempDir;
 
@@ -30,7 +29,7 @@ fn shared(url: &str) -> String {
 }
 
 fn in_folder(folder: &TempDir) -> String {
-    shared(&format!("file://{}", folder.path().display()))
+    shared(&s3::url(folder.path()))
 }
 
 fn compiler(data: &TempDir, sections: &str) -> Server {
@@ -346,7 +345,7 @@ fn rounds() -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_is_killed_is_missed_by_nobody() {
     let tier = tempfile::tempdir().unwrap();
-    kills(&format!("file://{}", Path::new(tier.path()).display()), "", rounds(), |_| {}).await;
+    kills(&s3::url(tier.path()), "", rounds(), |_| {}).await;
 }
 
 /// An object store that is stopped for the third quarter: it accepts connections and says nothing.
@@ -378,7 +377,7 @@ async fn another_one_that_stops_for_a_while_loses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_restart_fails_no_call() {
     let tier = tempfile::tempdir().unwrap();
-    let mut cluster = Cluster::start(&format!("file://{}", tier.path().display()), "");
+    let mut cluster = Cluster::start(&s3::url(tier.path()), "");
     let (is_over, calls) = (AtomicBool::new(false), AtomicU64::new(0));
     let elf = guests::bytes("exit-imc").unwrap();
     let client = cluster.client.clone();

@@ -85,7 +85,7 @@ pub(crate) fn spoil_claiming(
     let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     let key = Sha256Digest::for_artifact(script, options, CodeTier::Full);
     let cache = Cache::open(CacheConfig::new(Server::store(data), 1 << 30)).unwrap();
-    let entry = cache.get(Space::Artifact, key.0).unwrap().unwrap();
+    let entry = cache.get(Space::Artifact, key.0).unwrap();
     let mut library = entry[..entry.len() - manifest_bytes(&entry)].to_vec();
     assert!(change(&mut library) > 0);
     let facts = Facts { key, script, digest: Sha256Digest::of(&library), length: library.len() as u64 };

@@ -11,7 +11,10 @@ use std::{
 use antares_abi::Sha256Digest;
 use antares_chain::{Chain, TestNode, exits};
 use antares_pool::worker_path;
-use antares_tests::guests::{self, debugger_examples};
+use antares_tests::{
+    guests::{self, debugger_examples},
+    s3,
+};
 use ckb_types::packed::OutPoint;
 use tempfile::TempDir;
 
@@ -225,7 +228,7 @@ impl Place {
         let (folder, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let elf = guests::bytes("exit-imc").unwrap();
         let path = |name: &str| folder.path().join(name);
-        let shared = format!("[shared]\nurl = \"file://{}\"\nget_ms_max = 60000\n", path("shared").display());
+        let shared = format!("[shared]\nurl = \"{}\"\nget_ms_max = 60000\n", s3::url(&path("shared")));
         let (node, hash, bare) = chain();
         let nodes = format!("[node]\nrpc = \"{}\"\n", node.url);
         let server = Server::start_with(&data, &format!("{shared}{nodes}"));
@@ -256,7 +259,7 @@ impl Place {
             "OTHER" => at("other"),
             "SCRIPTS" | "scripts" => at("scripts"),
             "CONFIG" => at("antares.toml"),
-            "SHARED" => format!("file://{}", at("shared")),
+            "SHARED" => s3::url(&self.folder.path().join("shared")),
             "SERVER" | "127.0.0.1:50051" => self.server.address.clone(),
             "http://127.0.0.1:50051" => format!("http://{}", self.server.address),
             "SHA256" => self.digest.clone(),
@@ -278,6 +281,7 @@ impl Place {
         let output = Command::new(worker_path("antares").unwrap())
             .args(self.fill(command))
             .current_dir(self.folder.path())
+            .envs(s3::environment())
             .env("XDG_CACHE_HOME", self.folder.path().join("kept"))
             .env_remove("ANTARES_SERVER")
             .output()

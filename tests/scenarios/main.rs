@@ -9,6 +9,7 @@
 mod admission;
 mod backup;
 mod batches;
+mod between_tenants;
 mod bombs;
 mod browser;
 mod client;

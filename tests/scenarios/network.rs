@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use antares_client::{Client, Script, v1};
-use antares_tests::guests;
+use antares_tests::{guests, s3};
 use bytes::Bytes;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -45,11 +45,11 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// With `maker`'s store, or a folder. `compiler` and `runner` are more of their configurations.
+    /// With `maker`'s store, or a bucket of this process. `compiler` and `runner` are more of their configurations.
     async fn start(maker: Option<Maker>, compiler: &str, runner: &str) -> Option<Self> {
         let data: Vec<_> = (0..4).map(|_| tempfile::tempdir().unwrap()).collect();
         let tier = tempfile::tempdir().unwrap();
-        let (mut s3, mut to_store, mut url) = (None, None, format!("file://{}", tier.path().display()));
+        let (mut s3, mut to_store, mut url) = (None, None, s3::url(tier.path()));
         if let Some(maker) = maker {
             let store = S3::start(maker)?;
             let link = Link::to(store.address()).await;

@@ -12,6 +12,7 @@ use std::{
 };
 
 use antares_pool::worker_path;
+use antares_tests::s3;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -137,6 +138,7 @@ impl Server {
             .arg("--data")
             .arg(Self::store(data))
             .env("TMPDIR", Self::temporary(data))
+            .envs(s3::environment())
             .envs(environment(data))
             .stdout(Stdio::piped());
         command

@@ -29,7 +29,7 @@ fn key(elf: &[u8]) -> Sha256Digest {
 /// The entry of `elf`, as `change` makes it of what is there: with a digest of the cache that fits.
 fn change(data: &TempDir, elf: &[u8], change: impl FnOnce(&Cache, Vec<u8>) -> Vec<u8>) {
     let cache = Cache::open(CacheConfig::new(Server::store(data), 1 << 30)).unwrap();
-    let entry = cache.get(Space::Artifact, key(elf).0).unwrap().unwrap();
+    let entry = cache.get(Space::Artifact, key(elf).0).unwrap();
     let changed = change(&cache, entry);
     assert!(cache.remove(Space::Artifact, key(elf).0));
     assert_eq!(cache.put(Space::Artifact, key(elf).0, &changed).unwrap(), Put::Stored);
@@ -86,7 +86,7 @@ async fn what_somebody_put_into_the_cache_is_compiled_again() {
                 entry
             }),
         ),
-        ("other_artifact", Box::new(move |cache, _| cache.get(Space::Artifact, other_key).unwrap().unwrap())),
+        ("other_artifact", Box::new(move |cache, _| cache.get(Space::Artifact, other_key).unwrap())),
         ("malformed", Box::new(|_, entry| entry[..entry.len() - 1].to_vec())),
         // As it was before it was signed.
         ("malformed", Box::new(|_, entry| entry[..entry.len() - 300].to_vec())),

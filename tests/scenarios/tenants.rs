@@ -30,7 +30,7 @@ use crate::{
 const ALL_ROLES: &str = "[[auth.rules]]\ntoken = \"all/*\"\ntenant = \"*\"\nroles = [\"upload\", \"compile\", \"execute\", \"profile\"]\n";
 
 #[derive(Clone)]
-struct Token(MetadataValue<Ascii>);
+pub(crate) struct Token(MetadataValue<Ascii>);
 
 impl Interceptor for Token {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
@@ -39,12 +39,12 @@ impl Interceptor for Token {
     }
 }
 
-type Wire = InterceptedService<Channel, Token>;
+pub(crate) type Wire = InterceptedService<Channel, Token>;
 
 /// One tenant's connections.
 #[derive(Clone)]
 pub(crate) struct Tenant {
-    compiler: v1::compiler_service_client::CompilerServiceClient<Wire>,
+    pub(crate) compiler: v1::compiler_service_client::CompilerServiceClient<Wire>,
     runner: v1::runner_service_client::RunnerServiceClient<Wire>,
     profiles: v1::profile_service_client::ProfileServiceClient<Wire>,
 }
@@ -80,7 +80,7 @@ impl Tenant {
         Ok(self.compiler.compile(request).await?.into_inner())
     }
 
-    async fn is_missing(&mut self, elf: &[u8]) -> bool {
+    pub(crate) async fn is_missing(&mut self, elf: &[u8]) -> bool {
         let request = v1::FindMissingRequest { script_sha256: vec![Sha256Digest::of(elf).to_string()] };
         !self.compiler.find_missing(request).await.unwrap().into_inner().missing_sha256.is_empty()
     }

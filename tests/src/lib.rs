@@ -24,6 +24,7 @@ pub mod kept;
 pub mod locks;
 pub mod native;
 pub mod oracle;
+pub mod s3;
 pub mod shapes;
 pub mod stopwatch;
 #[allow(

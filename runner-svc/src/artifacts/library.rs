@@ -12,7 +12,7 @@ use std::{
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::{ArtifactError, COMPILE_HEAD_START, LONG_COMPILE_BYTES, Sealed, verify_library};
 use antares_race::{HeadStart, LongCompile};
-use antares_serve::{Account, chain};
+use antares_serve::{Account, Namespace, chain};
 use antares_trust::{Facts, Refusal, Trust};
 use bytes::Bytes;
 use prometheus::IntCounterVec;
@@ -31,22 +31,21 @@ pub(crate) fn head_start(code: impl FnOnce() -> u64 + Send + 'static) -> (HeadSt
     HeadStart::new(COMPILE_HEAD_START, || code() >= LONG_COMPILE_BYTES)
 }
 
-impl Artifacts {
-    /// What all share who ask for native code of a script at the same time and have `known`. What one tenant
-    /// may not have, another that waits for it may.
-    fn shared_key(
-        account: &Account,
-        script: Sha256Digest,
-        options: CompileOptions,
-        known: Option<ArtifactKey>,
-    ) -> (ArtifactKey, Option<ArtifactKey>) {
-        let full = Sha256Digest::for_artifact(script, options, CodeTier::Full);
-        (Sha256Digest(account.apart().apply(full.0)), known)
-    }
+/// Requests of one tenant for the same native code at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LibraryFlight {
+    namespace: Namespace,
+    script: Sha256Digest,
+    options: CompileOptions,
+    /// What is at hand.
+    known: Option<ArtifactKey>,
+}
 
+impl Artifacts {
     /// Lets a compile of `script` begin that waits until somebody needs it.
     pub(crate) fn wake(&self, account: &Account, script: Sha256Digest, options: CompileOptions) {
-        self.libraries.hurry(&Self::shared_key(account, script, options, None));
+        let namespace = account.namespace();
+        self.libraries.hurry(&LibraryFlight { namespace, script, options, known: None });
     }
 
     /// The best native code that there is of what is `wanted`. The caller's run may have a head start.
@@ -67,7 +66,7 @@ impl Artifacts {
         }
         let ready = |tier| {
             let key = key(tier);
-            let library = self.ready.get(Used::of(account, key).ready)?;
+            let library = self.ready.library(Used::of(account, key))?;
             Some(Native { script, options, key, tier, library, made_ms: None })
         };
         if let Some(full) = ready(CodeTier::Full) {
@@ -105,11 +104,11 @@ impl Artifacts {
         wanted: Wanted,
         start: Option<HeadStart>,
     ) -> Result<Option<Native>, SourceError> {
-        let key = Self::shared_key(account, wanted.script, wanted.options, wanted.known);
+        let Wanted { script, options, known, .. } = wanted;
+        let key = LibraryFlight { namespace: account.namespace(), script, options, known };
         let (source, refused) = (self.source.of(account), self.refused.clone());
         let flights = self.libraries.clone();
         let fetched = self.libraries.join(key, || async move {
-            let (script, options) = (wanted.script, wanted.options);
             let mut fetched = None;
             if let Some(start) = start {
                 let stored = source.artifact(Wanted { is_stored: true, ..wanted.clone() });
@@ -137,7 +136,7 @@ impl Artifacts {
         }
         let native = fetched.map(|(native, _)| native);
         if let Some(native) = &native {
-            self.ready.put(Used::of(account, native.key).ready, &native.library);
+            self.ready.put_library(Used::of(account, native.key), &native.library);
         }
         Ok(native)
     }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use tracing::Instrument;
 
 use crate::{
-    artifacts::{Artifacts, native::Native, ready::ReadyKey, seal::seal},
+    artifacts::{Artifacts, native::Native, seal::seal},
     ended::ExecuteError,
     execute::order::Script,
     source::{Fallback, SourceError, Wanted},
@@ -80,13 +80,11 @@ impl Artifacts {
             }
             Script::Stored(digest) => digest,
         };
-        let apart = Sha256Digest(account.apart().apply(digest.0));
-        let key = ReadyKey::Script(apart);
-        if let Some(elf) = self.ready.get(key) {
+        if let Some(elf) = self.ready.script(account, digest) {
             return Ok(Loaded { digest, elf, inline: None });
         }
         let source = self.source.of(account);
-        let fetched = self.scripts.join(apart, || async move {
+        let fetched = self.scripts.join((account.namespace(), digest), || async move {
             let elf = seal("antares-script", source.script(digest).await?).await?;
             if elf.digest() == digest {
                 Ok(Arc::new(elf))
@@ -95,7 +93,7 @@ impl Artifacts {
             }
         });
         let elf = fetched.await.unwrap_or(Err(SourceError::Internal))?;
-        self.ready.put(key, &elf);
+        self.ready.put_script(account, digest, &elf);
         Ok(Loaded { digest, elf, inline: None })
     }
 

@@ -1,21 +1,32 @@
-//! Cells that transactions share, kept in sealed memory files with both of their hashes: fetched, hashed and
-//! sealed once.
-//!
-//! Which of them stay: [`HotSet`].
+//! Cells that a tenant's transactions share, kept in sealed memory files with both of their hashes: fetched,
+//! hashed and sealed once.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
 
 use antares_abi::Sha256Digest;
 use antares_pool::{Sealed, digest};
-use antares_serve::{Account, Fault, Flights, HeldBytes, Metrics, RequestBytes, set_gauge, set_total};
+use antares_serve::{
+    Account, Fault, Flights, HeldBytes, Metrics, Namespace, RequestBytes, set_gauge, set_total,
+};
 use antares_transaction::data_hash;
 use bytes::Bytes;
 
 use crate::{
     artifacts::seal::{seal, seal_known},
     source::{ArtifactSource, SourceError},
-    verify::hot_set::{Holder, HotCellsStats, HotSet},
+    tenant_cache::{Hot, HotStats, TenantCache},
 };
+
+/// Of eight parts of the budget, so many may be pinned for one tenant, and for all: another one can pin too,
+/// and what is not pinned has the rest.
+const PINNED_EIGHTHS_MAX: u64 = 4;
+const ALL_PINNED_EIGHTHS_MAX: u64 = 7;
 
 /// Data of a cell in a sealed memory file, hashed once.
 #[derive(Debug)]
@@ -27,21 +38,37 @@ pub(crate) struct HotCell {
     pub(crate) data_hash: [u8; 32],
     /// What is held for it while calls use it.
     held: Mutex<Weak<HeldBytes>>,
+    pins: AtomicUsize,
 }
 
-/// Hot cells by last use, of all tenants together at most so many bytes and files. What calls hold lives on
-/// when it leaves.
+impl Hot for Arc<HotCell> {
+    fn bytes(&self) -> u64 {
+        self.sealed.len()
+    }
+
+    fn is_pinned(&self) -> bool {
+        self.pins.load(Relaxed) > 0
+    }
+}
+
+/// Hot cells of all tenants, at most so many bytes and files. What calls hold outlives its eviction.
 pub(crate) struct HotCells {
     source: Arc<dyn ArtifactSource>,
-    flights: Flights<Sha256Digest, Result<Arc<HotCell>, SourceError>>,
-    set: Arc<Mutex<HotSet>>,
+    flights: Flights<(Namespace, Sha256Digest), Result<Arc<HotCell>, SourceError>>,
+    cells: TenantCache<Sha256Digest, Arc<HotCell>>,
+    bytes_max: u64,
+    pinned: Arc<Mutex<Pinned>>,
 }
+
+/// Bytes of the cells that are pinned, by tenant.
+type Pinned = HashMap<Namespace, u64>;
 
 impl HotCell {
     fn new(sealed: Sealed) -> std::io::Result<Self> {
         let bytes = sealed.map()?;
         let data_hash = data_hash(&bytes);
-        Ok(Self { sealed: Arc::new(sealed), bytes, data_hash, held: Mutex::default() })
+        let (held, pins) = (Mutex::default(), AtomicUsize::new(0));
+        Ok(Self { sealed: Arc::new(sealed), bytes, data_hash, held, pins })
     }
 
     /// Holds its bytes in `room`, unless a call does that already.
@@ -76,8 +103,8 @@ impl HotCell {
 impl HotCells {
     /// None yet, of at most `bytes_max` bytes and `entries_max` files.
     pub(crate) fn new(source: Arc<dyn ArtifactSource>, bytes_max: u64, entries_max: u64) -> Self {
-        let set = HotSet::new(bytes_max, entries_max);
-        Self { source, flights: Flights::default(), set: Arc::new(Mutex::new(set)) }
+        let cells = TenantCache::new(bytes_max, entries_max);
+        Self { source, flights: Flights::default(), cells, bytes_max, pinned: Arc::default() }
     }
 
     /// The cell data that was uploaded under `digest`, as `account` sees it.
@@ -89,12 +116,12 @@ impl HotCells {
         account: &Account,
         digest: Sha256Digest,
     ) -> Result<Arc<HotCell>, SourceError> {
-        let key = Sha256Digest(account.apart().apply(digest.0));
-        if let Some(cell) = self.find(account, key) {
+        let namespace = account.namespace();
+        if let Some(cell) = self.cells.get(namespace, digest) {
             return Ok(cell);
         }
         let source = self.source.of(account);
-        let fetched = self.flights.join(key, || async move {
+        let fetched = self.flights.join((namespace, digest), || async move {
             let cell = HotCell::of(source.script(digest).await?).await?;
             match cell.sealed.digest() {
                 found if found == digest => Ok(Arc::new(cell)),
@@ -102,67 +129,82 @@ impl HotCells {
             }
         });
         let cell = fetched.await.unwrap_or(Err(SourceError::Internal))?;
-        self.put(account, key, cell.clone());
+        self.cells.put(namespace, digest, cell.clone());
         Ok(cell)
     }
 
-    /// Cell data that came along. Found again by its digest, by `account` alone where tenants are apart.
+    /// Cell data that came along; the tenant finds it again by its digest.
     ///
     /// # Errors
     /// There are no descriptors or no memory left.
     pub(crate) async fn keep(&self, account: &Account, bytes: Bytes) -> Result<Arc<HotCell>, SourceError> {
-        let digest = digest(&bytes);
-        let key = Sha256Digest(account.apart().apply(digest.0));
-        if let Some(known) = self.find(account, key) {
+        let (namespace, digest) = (account.namespace(), digest(&bytes));
+        if let Some(known) = self.cells.get(namespace, digest) {
             return Ok(known);
         }
         let sealed = seal_known("antares-cell", bytes, digest).await?;
         let cell = Arc::new(HotCell::of_sealed(sealed).await?);
-        self.put(account, key, cell.clone());
+        self.cells.put(namespace, digest, cell.clone());
         Ok(cell)
     }
 
-    /// Keeps `cell` where it is, as long as the pin lives, so that who uses it for long holds nothing beside
-    /// the set. None if it is not in the set (any more), or if `account` keeps too much of the set already.
-    pub(crate) fn pin(&self, account: &Account, cell: &HotCell) -> Option<Pin> {
-        let key = Sha256Digest(account.apart().apply(cell.sealed.digest().0));
-        let holder: Holder = Arc::from(account.tenant());
-        self.set().pin(&holder, key, cell).then(|| Pin { set: self.set.clone(), holder, key })
+    /// Keeps `cell` from eviction as long as the pin lives, so that a long session holds nothing outside the
+    /// cache. None if the cell is not in the cache (any more), or if too much is pinned already.
+    pub(crate) fn pin(&self, account: &Account, cell: &Arc<HotCell>) -> Option<Pin> {
+        let namespace = account.namespace();
+        let pin = self.pinned_for(namespace, cell)?;
+        let kept = self.cells.get(namespace, cell.sealed.digest())?;
+        Arc::ptr_eq(&kept, cell).then_some(pin)
     }
 
-    pub(crate) fn stats(&self) -> HotCellsStats {
-        self.set().stats()
+    fn pinned_for(&self, namespace: Namespace, cell: &Arc<HotCell>) -> Option<Pin> {
+        let mut pinned = locked(&self.pinned);
+        if cell.pins.load(Relaxed) == 0 {
+            let own = pinned.get(&namespace).copied().unwrap_or(0) + cell.sealed.len();
+            let all = pinned.values().sum::<u64>() + cell.sealed.len();
+            let eighth = self.bytes_max / 8;
+            if own > eighth * PINNED_EIGHTHS_MAX || all > eighth * ALL_PINNED_EIGHTHS_MAX {
+                return None;
+            }
+            pinned.insert(namespace, own);
+        }
+        cell.pins.fetch_add(1, Relaxed);
+        Some(Pin { pinned: self.pinned.clone(), namespace, cell: cell.clone() })
     }
 
-    fn find(&self, account: &Account, key: Sha256Digest) -> Option<Arc<HotCell>> {
-        self.set().find(&Arc::from(account.tenant()), key)
-    }
-
-    /// Keeps `cell` for `account`, if there is room or can be made.
-    fn put(&self, account: &Account, key: Sha256Digest, cell: Arc<HotCell>) {
-        self.set().put(&Arc::from(account.tenant()), key, cell);
-    }
-
-    fn set(&self) -> MutexGuard<'_, HotSet> {
-        self.set.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn stats(&self) -> HotStats {
+        self.cells.stats()
     }
 }
 
-/// Keeps a cell in the set while it lives.
+/// Keeps a cell in the cache while it lives.
 pub(crate) struct Pin {
-    set: Arc<Mutex<HotSet>>,
-    holder: Holder,
-    key: Sha256Digest,
+    pinned: Arc<Mutex<Pinned>>,
+    namespace: Namespace,
+    cell: Arc<HotCell>,
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        self.set.lock().unwrap_or_else(PoisonError::into_inner).unpin(&self.holder, self.key);
+        let mut pinned = locked(&self.pinned);
+        if self.cell.pins.fetch_sub(1, Relaxed) > 1 {
+            return;
+        }
+        if let Some(bytes) = pinned.get_mut(&self.namespace) {
+            *bytes -= self.cell.sealed.len();
+            if *bytes == 0 {
+                pinned.remove(&self.namespace);
+            }
+        }
     }
 }
 
+fn locked(pinned: &Mutex<Pinned>) -> MutexGuard<'_, Pinned> {
+    pinned.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Exports what `read` gives at each scrape.
-pub(crate) fn export_hot_cells(metrics: &Metrics, read: impl Fn() -> HotCellsStats + Send + 'static) {
+pub(crate) fn export_hot_cells(metrics: &Metrics, read: impl Fn() -> HotStats + Send + 'static) {
     let bytes = metrics.gauge("antares_hot_cells_bytes", "Bytes of cell data kept hot in memory.");
     let entries = metrics.gauge("antares_hot_cells", "Cells whose data is kept hot in memory.");
     let hits = metrics.counter("antares_hot_cells_hits_total", "Cells by reference that were hot.");
@@ -179,7 +221,7 @@ pub(crate) fn export_hot_cells(metrics: &Metrics, read: impl Fn() -> HotCellsSta
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use antares_abi::{CompileOptions, Seen};
     use antares_trust::Trust;
@@ -205,7 +247,7 @@ mod tests {
         }
 
         async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError> {
-            self.0.fetch_add(1, Ordering::Relaxed);
+            self.0.fetch_add(1, Relaxed);
             tokio::task::yield_now().await;
             let found = (0..=u8::MAX).map(blob).find(|blob| Sha256Digest::of(blob) == digest);
             found.ok_or(SourceError::ScriptNotFound(digest))
@@ -235,32 +277,39 @@ mod tests {
     }
 
     async fn get(hot: &HotCells, tenant: &str, number: u8) -> Arc<HotCell> {
-        hot.get(&Account::named(tenant), Sha256Digest::of(&blob(number))).await.unwrap()
-    }
-
-    fn kept(hot: &HotCells, numbers: std::ops::Range<u8>) -> Vec<u8> {
-        let set = hot.set();
-        numbers.filter(|number| set.has(Sha256Digest::of(&blob(*number)))).collect()
+        hot.get(&Account::isolated(tenant), Sha256Digest::of(&blob(number))).await.unwrap()
     }
 
     #[tokio::test]
-    async fn a_cell_is_fetched_once_and_has_both_hashes() {
+    async fn a_tenant_fetches_a_cell_once_and_has_both_hashes() {
+        let source = Blobs::default();
+        let hot = hot(&source, 100);
+        let (one, other) = tokio::join!(get(&hot, "a", 7), get(&hot, "a", 7));
+        assert!(Arc::ptr_eq(&one, &other));
+        assert!(Arc::ptr_eq(&one, &get(&hot, "a", 7).await));
+        assert_eq!(source.0.load(Relaxed), 1);
+        assert_eq!(one.sealed.digest(), Sha256Digest::of(&blob(7)));
+        assert_eq!(one.data_hash, ckb_hash::blake2b_256(blob(7)));
+        assert_eq!(hot.stats(), HotStats { bytes: 60 << 10, entries: 1, hits: 1, misses: 2 });
+        let a = Account::isolated("a");
+        assert!(Arc::ptr_eq(&one, &hot.keep(&a, blob(7)).await.unwrap()));
+        hot.keep(&a, blob(8)).await.unwrap();
+        get(&hot, "a", 8).await;
+        assert_eq!(source.0.load(Relaxed), 1);
+        let missing = hot.get(&a, Sha256Digest([0; 32])).await;
+        assert!(matches!(missing, Err(SourceError::ScriptNotFound(_))));
+    }
+
+    /// What another tenant has brought, or fetches at the same time, is not known to be there.
+    #[tokio::test]
+    async fn tenants_have_cells_of_their_own() {
         let source = Blobs::default();
         let hot = hot(&source, 100);
         let (one, other) = tokio::join!(get(&hot, "a", 7), get(&hot, "b", 7));
-        assert!(Arc::ptr_eq(&one, &other));
-        assert!(Arc::ptr_eq(&one, &get(&hot, "a", 7).await));
-        assert_eq!(source.0.load(Ordering::Relaxed), 1);
-        assert_eq!(one.sealed.digest(), Sha256Digest::of(&blob(7)));
-        assert_eq!(one.data_hash, ckb_hash::blake2b_256(blob(7)));
-        assert_eq!(hot.stats(), HotCellsStats { bytes: 60 << 10, entries: 1, hits: 1, misses: 2 });
-        let kept = hot.keep(&Account::nobody(), blob(7)).await.unwrap();
-        assert!(Arc::ptr_eq(&one, &kept));
-        hot.keep(&Account::nobody(), blob(8)).await.unwrap();
-        get(&hot, "a", 8).await;
-        assert_eq!(source.0.load(Ordering::Relaxed), 1);
-        let missing = hot.get(&Account::nobody(), Sha256Digest([0; 32])).await;
-        assert!(matches!(missing, Err(SourceError::ScriptNotFound(_))));
+        assert!(!Arc::ptr_eq(&one, &other));
+        hot.keep(&Account::isolated("a"), blob(8)).await.unwrap();
+        get(&hot, "b", 8).await;
+        assert_eq!(source.0.load(Relaxed), 3);
     }
 
     #[test]
@@ -269,99 +318,25 @@ mod tests {
         assert_eq!((empty.data_hash, empty.bytes.len()), ([0; 32], 0));
     }
 
-    #[tokio::test]
-    async fn what_was_used_longest_ago_goes_first() {
-        let hot = hot(&Blobs::default(), 100);
-        for number in [0, 1, 2, 3, 0, 4] {
-            get(&hot, "", number).await;
-        }
-        assert_eq!(kept(&hot, 0..5), [0, 2, 3, 4]);
-    }
-
-    #[tokio::test]
-    async fn a_tenant_without_end_moves_its_own() {
-        let hot = hot(&Blobs::default(), 100);
-        get(&hot, "calm", 0).await;
-        get(&hot, "calm", 1).await;
-        for number in 2..40 {
-            get(&hot, "greedy", number).await;
-        }
-        assert_eq!(kept(&hot, 0..40), [0, 1, 38, 39]);
-        // What both use stays for who uses it.
-        for number in [0, 1, 50, 51, 52, 53] {
-            get(&hot, "greedy", number).await;
-        }
-        assert_eq!(kept(&hot, 0..2), [0, 1]);
-    }
-
-    #[tokio::test]
-    async fn what_somebody_holds_is_found_also_when_it_has_left() {
-        let source = Blobs::default();
-        let hot = hot(&source, 100);
-        let held = get(&hot, "", 0).await;
-        for number in 1..20 {
-            get(&hot, "", number).await;
-        }
-        assert!(kept(&hot, 0..1).is_empty());
-        assert!(Arc::ptr_eq(&held, &get(&hot, "", 0).await));
-        assert_eq!(source.0.load(Ordering::Relaxed), 20);
-        drop(held);
-        get(&hot, "", 0).await;
-        assert_eq!(source.0.load(Ordering::Relaxed), 21);
-    }
-
-    /// What a long session uses stays, and counts once however many sessions use it; there is room for
-    /// another tenant all the same.
+    /// What a long session uses stays, and counts once however many sessions use it; another tenant can pin
+    /// all the same.
     #[tokio::test]
     async fn what_is_pinned_stays_while_it_is() {
         let hot = hot(&Blobs::default(), 100);
-        let (calm, greedy) = (Account::named("calm"), Account::named("greedy"));
-        let held = [get(&hot, "calm", 0).await, get(&hot, "calm", 1).await, get(&hot, "calm", 2).await];
-        let pin = |cell: &HotCell| hot.pin(&calm, cell);
-        let pins: Vec<_> = held.iter().chain(&held).map(|cell| pin(cell).unwrap()).collect();
-        // Seven eighths of the room for four.
-        let fourth = get(&hot, "calm", 3).await;
-        assert!(pin(&fourth).is_none());
-        // Greedy has its share of what is not pinned, and moves its own.
+        let (calm, greedy) = (Account::isolated("calm"), Account::isolated("greedy"));
+        let held = [get(&hot, "calm", 0).await, get(&hot, "calm", 1).await];
+        let pins: Vec<_> = held.iter().chain(&held).map(|cell| hot.pin(&calm, cell).unwrap()).collect();
+        let third = get(&hot, "calm", 2).await;
+        assert!(hot.pin(&calm, &third).is_none(), "half of the budget");
         for number in 10..20 {
             get(&hot, "greedy", number).await;
         }
-        assert_eq!(kept(&hot, 0..20), [0, 1, 2, 19]);
-        let last = get(&hot, "greedy", 19).await;
-        let own = hot.pin(&greedy, &last).unwrap();
-        // There is no room now: what comes is not kept, nobody has to let go, and who holds it shares it.
-        let beyond = get(&hot, "late", 30).await;
-        assert!(hot.pin(&calm, &beyond).is_none());
-        assert!(Arc::ptr_eq(&beyond, &get(&hot, "late", 30).await));
-        assert_eq!(kept(&hot, 0..31), [0, 1, 2, 19]);
-        drop((own, last));
-        drop((pins, held));
-        for number in 40..44 {
-            get(&hot, "late", number).await;
-        }
-        // A third of the room, as for any of the three.
-        assert_eq!(kept(&hot, 0..44), [1, 2, 19, 43]);
-    }
-
-    #[tokio::test]
-    async fn who_comes_late_gets_its_share() {
-        let hot = hot(&Blobs::default(), 100);
-        for number in 0..20 {
-            get(&hot, "greedy", number).await;
-        }
-        get(&hot, "late", 100).await;
-        get(&hot, "late", 101).await;
-        assert_eq!(kept(&hot, 0..110), [18, 19, 100, 101]);
-    }
-
-    #[tokio::test]
-    async fn small_files_are_few_and_nothing_is_lost_in_counting() {
-        let hot = hot(&Blobs::default(), 2);
-        for number in 0..9 {
-            get(&hot, if number % 3 == 0 { "a" } else { "b" }, number).await;
-        }
-        assert_eq!(hot.stats().entries, 2);
-        assert_eq!(hot.stats().bytes, 120 << 10);
-        assert_eq!(hot.set().charges(), (256 << 10, 256 << 10));
+        let again = [get(&hot, "calm", 0).await, get(&hot, "calm", 1).await];
+        assert!(Arc::ptr_eq(&again[0], &held[0]) && Arc::ptr_eq(&again[1], &held[1]));
+        let own = get(&hot, "greedy", 30).await;
+        assert!(hot.pin(&greedy, &own).is_some());
+        assert!(hot.pin(&calm, &own).is_none(), "it is another tenant's");
+        drop(pins);
+        assert!(locked(&hot.pinned).is_empty());
     }
 }

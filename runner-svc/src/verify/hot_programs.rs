@@ -1,54 +1,163 @@
 //! Programs that no cell has as a whole (slices that exec or spawn run, code from witnesses, code that
-//! scripts load at run time), found hot by a run: compiled off the path of any call, and remembered with the
-//! transactions that they were met in.
+//! scripts load at run time), found hot by a run: compiled in the background, and remembered with the
+//! transactions that they were met in, for the tenant that ran them.
 //!
-//! Which bytes are hot is what a worker says. That is no matter of trust: a library is used for the bytes
+//! Which bytes are hot is what a worker reports. That is no matter of trust: a library is used for the bytes
 //! that it was compiled from, whoever thought of them.
 
 use std::sync::Arc;
 
-use antares_abi::{LoadedCode, Seen, Sha256Digest};
-use antares_pool::job::{HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram};
-use antares_serve::Account;
+use antares_abi::{CompileOptions, LoadedCode, Seen, Sha256Digest};
+use antares_pool::{
+    Sealed,
+    job::{HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram},
+};
+use antares_serve::{Account, Namespace};
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     artifacts::{Artifacts, seal::seal},
-    limits::HOT_QUEUE_MAX,
+    limits::{HOT_BYTES_REMEMBERED_MAX, HOT_CELLS_MAX, HOT_QUEUE_MAX, HOT_REMEMBERED_MAX},
     metrics::{HotResult, RunnerMetrics},
     source::{Fallback, Wanted},
-    verify::hot_list::{HotList, Interpreted, Met, Remembered, Why},
+    tenant_cache::{Hot, TenantCache},
+    verify::{fair_queue::FairQueue, programs::FILES_MAX},
 };
 
-/// Has hot programs compiled.
+/// Hot programs of each tenant, and those that wait to be compiled.
 pub(crate) struct HotPrograms {
-    list: HotList,
-    queue: Arc<Semaphore>,
-    /// One is compiled at a time.
-    turn: Semaphore,
+    known: TenantCache<ProgramKey, Known>,
+    queue: FairQueue<Waiting>,
     artifacts: Arc<Artifacts>,
     metrics: Arc<RunnerMetrics>,
+}
+
+type ProgramKey = (Sha256Digest, CompileOptions);
+
+/// What is known of a hot program.
+#[derive(Clone, Debug)]
+enum Known {
+    /// It has native code.
+    Native(Remembered),
+    /// It has none, and why.
+    Failed(Fallback),
+}
+
+impl Hot for Known {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Native(program) => program.elf.len(),
+            Self::Failed(_) => 0,
+        }
+    }
+}
+
+/// A program that has native code somewhere.
+#[derive(Clone, Debug)]
+pub(crate) struct Remembered {
+    pub(crate) elf: Arc<Sealed>,
+    /// The same, mapped.
+    pub(crate) bytes: Bytes,
+    pub(crate) options: CompileOptions,
+    /// Data hashes of programs in transactions that it was met in.
+    cells: Vec<[u8; 32]>,
+}
+
+/// A hot program, for the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Interpreted {
+    /// Of its bytes; of loaded code with its address.
+    pub(crate) digest: Sha256Digest,
+    /// Where a script loaded it to while it ran.
+    pub(crate) loaded_at: Option<u64>,
+    pub(crate) bytes: u64,
+    /// In the interpreter.
+    pub(crate) cycles: u64,
+    pub(crate) why: Why,
+}
+
+/// Why a hot program had no native code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The tenant had not run it. It is compiled now.
+    New,
+    /// As many wait to be compiled as may.
+    QueueFull,
+    /// It was found before, and did not go along: it came too late, there was no room, or it cannot be
+    /// entered.
+    PassedOver,
+    /// It was found before, and cannot be had.
+    Failed(Fallback),
+}
+
+impl Why {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::QueueFull => "queue_full",
+            Self::PassedOver => "passed_over",
+            Self::Failed(fallback) => fallback.name(),
+        }
+    }
+}
+
+/// Where programs were found hot.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Met {
+    /// Data hashes of the transaction's programs.
+    pub(crate) cells: Vec<[u8; 32]>,
+    /// Their digests: they are compiled on another way.
+    pub(crate) digests: Vec<Sha256Digest>,
+    /// What has no native code of them, and of what was met before, and why.
+    pub(crate) without: Vec<(Sha256Digest, Fallback)>,
+    /// In which versions what they call may run.
+    pub(crate) options: Vec<CompileOptions>,
+}
+
+impl Met {
+    /// Why a program has no native code that need not be compiled now: it is one of the transaction's, or
+    /// what there is does not help.
+    fn why(&self, digest: Sha256Digest) -> Option<Why> {
+        let without = self.without.iter().find_map(|(of, fallback)| (*of == digest).then_some(*fallback));
+        let is_settled = without == Some(Fallback::LeavesEarly) || self.digests.contains(&digest);
+        is_settled.then(|| without.map_or(Why::PassedOver, Why::Failed))
+    }
+}
+
+/// A program that waits to be compiled.
+struct Waiting {
+    account: Account,
+    bytes: Bytes,
+    seen: Seen,
+    met: Met,
 }
 
 impl HotPrograms {
     pub(crate) fn new(artifacts: &Arc<Artifacts>, metrics: &Arc<RunnerMetrics>) -> Self {
         Self {
-            list: HotList::default(),
-            queue: Arc::new(Semaphore::new(HOT_QUEUE_MAX)),
-            turn: Semaphore::new(1),
+            known: TenantCache::new(HOT_BYTES_REMEMBERED_MAX, HOT_REMEMBERED_MAX),
+            queue: FairQueue::new(HOT_QUEUE_MAX),
             artifacts: artifacts.clone(),
             metrics: metrics.clone(),
         }
     }
 
-    /// As [`HotList::find`].
-    pub(crate) fn find(&self, cells: &[[u8; 32]]) -> Vec<Remembered> {
-        self.list.find(cells)
+    /// What the tenant has met in a transaction with one of the programs `cells`.
+    pub(crate) fn find(&self, account: &Account, cells: &[[u8; 32]]) -> Vec<Remembered> {
+        let is_met = |known: &Known| match known {
+            Known::Native(program) => program.cells.iter().any(|cell| cells.contains(cell)),
+            Known::Failed(_) => false,
+        };
+        let found = self.known.find(account.namespace(), is_met).into_iter();
+        let native = found.filter_map(|(_, known)| match known {
+            Known::Native(program) => Some(program),
+            Known::Failed(_) => None,
+        });
+        // Each takes two files.
+        native.take(FILES_MAX / 2).collect()
     }
 
-    /// Has `programs` compiled some time, if there is room in the queue. Nobody waits for it. Gives what to
-    /// tell of them.
+    /// Has `programs` compiled in the background, if the queue has capacity. Gives what to tell of them.
     pub(crate) fn take(
         self: &Arc<Self>,
         account: &Account,
@@ -63,67 +172,118 @@ impl HotPrograms {
             let digest = Sha256Digest::of(&elf);
             let loaded_at = LoadedCode::read(&elf).map(|code| code.start);
             let size = elf.len() as u64;
-            let why = met.why(digest).unwrap_or_else(|| self.compile_later(account, digest, elf, seen, met));
+            let why = met.why(digest).unwrap_or_else(|| {
+                let why = self.why(account.namespace(), digest, &met.options);
+                let (account, bytes, met) = (account.clone(), elf.into(), met.clone());
+                if self.compile_later(Waiting { account, bytes, seen, met }) { why } else { Why::QueueFull }
+            });
             told.push(Interpreted { digest, loaded_at, bytes: size, cycles, why });
         }
         told
     }
 
-    /// Has one compiled some time, if there is room. Gives why it had no native code.
-    fn compile_later(
-        self: &Arc<Self>,
-        account: &Account,
-        digest: Sha256Digest,
-        elf: Vec<u8>,
-        seen: Seen,
-        met: &Met,
-    ) -> Why {
-        let Ok(place) = self.queue.clone().try_acquire_owned() else {
-            self.metrics.note_hot(HotResult::Dropped);
-            return Why::QueueFull;
-        };
-        let why = self.list.why(digest, &met.options);
-        tokio::spawn(self.clone().compile_one(place, account.clone(), elf.into(), seen, met.clone()));
+    /// Why the program had no native code in a run that began before this, in one of these versions.
+    fn why(&self, namespace: Namespace, digest: Sha256Digest, options: &[CompileOptions]) -> Why {
+        let mut why = Why::PassedOver;
+        for options in options {
+            match self.known.get(namespace, (digest, *options)) {
+                Some(Known::Failed(fallback)) => return Why::Failed(fallback),
+                Some(Known::Native(_)) => {}
+                None => why = Why::New,
+            }
+        }
         why
     }
 
-    async fn compile_one(
-        self: Arc<Self>,
-        _place: OwnedSemaphorePermit,
-        account: Account,
-        bytes: Bytes,
-        seen: Seen,
-        met: Met,
-    ) {
-        // The semaphore is never closed.
-        let Ok(_turn) = self.turn.acquire().await else { return };
+    /// Whether the program is compiled some time. Tenants take turns, one program at a time.
+    fn compile_later(self: &Arc<Self>, waiting: Waiting) -> bool {
+        let namespace = waiting.account.namespace();
+        let pushed = self.queue.push(namespace, waiting);
+        if !pushed.is_in {
+            self.metrics.note_hot(HotResult::Dropped);
+        }
+        if pushed.is_idle {
+            let programs = self.clone();
+            tokio::spawn(async move {
+                while let Some(waiting) = programs.queue.next() {
+                    // A task of its own: one that panics is one program less.
+                    let programs = programs.clone();
+                    let _ = tokio::spawn(async move { programs.compile(waiting).await }).await;
+                }
+            });
+        }
+        pushed.is_in
+    }
+
+    async fn compile(&self, Waiting { account, bytes, seen, met }: Waiting) {
+        let namespace = account.namespace();
         let Ok(elf) = seal("antares-program", bytes.clone()).await else { return };
         let (digest, elf) = (elf.digest(), Arc::new(elf));
+        let Ok(mapped) = elf.map() else { return };
         for options in met.options {
-            if self.list.meet(digest, options, &met.cells) {
-                continue;
-            }
-            match self
-                .artifacts
-                .library(&account, Wanted::best(digest, options, Some(bytes.clone())), None)
-                .await
-            {
+            let key = (digest, options);
+            let cells = match self.known.get(namespace, key) {
+                Some(Known::Native(known)) => {
+                    let program = Remembered { cells: joined(known.cells, &met.cells), ..known };
+                    self.known.put(namespace, key, Known::Native(program));
+                    continue;
+                }
+                Some(Known::Failed(_)) | None => joined(Vec::new(), &met.cells),
+            };
+            let wanted = Wanted::best(digest, options, Some(bytes.clone()));
+            let known = match self.artifacts.library(&account, wanted, None).await {
                 Ok(native) => {
                     // What is loaded says nowhere where it is entered.
                     if !seen.hints.is_empty() {
                         self.artifacts.learn_seen(&account, &native, seen.clone());
                     }
-                    let (elf, bytes, cells) = (elf.clone(), bytes.clone(), met.cells.clone());
-                    self.list.remember(Remembered { elf, bytes, options, cells });
-                    self.list.note(digest, None);
                     self.metrics.note_hot(HotResult::Compiled);
+                    Known::Native(Remembered { elf: elf.clone(), bytes: mapped.clone(), options, cells })
                 }
                 Err(error) => {
                     tracing::debug!(script = %digest, %error, "a hot program has no native code");
-                    self.list.note(digest, Some(error.fallback().unwrap_or(Fallback::CompileFailed)));
                     self.metrics.note_hot(HotResult::Failed);
+                    Known::Failed(error.fallback().unwrap_or(Fallback::CompileFailed))
                 }
-            }
+            };
+            self.known.put(namespace, key, known);
         }
+    }
+}
+
+/// `cells` and `more`, as many as are remembered.
+fn joined(mut cells: Vec<[u8; 32]>, more: &[[u8; 32]]) -> Vec<[u8; 32]> {
+    let new: Vec<_> = more.iter().filter(|cell| !cells.contains(cell)).copied().collect();
+    cells.extend(new);
+    cells.drain(..cells.len().saturating_sub(HOT_CELLS_MAX));
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_code_that_does_not_help_is_not_compiled_again() {
+        let digest = |number: u8| Sha256Digest::of(&[number]);
+        let without = vec![
+            (digest(1), Fallback::CompileRefused),
+            (digest(3), Fallback::LeavesEarly),
+            (digest(4), Fallback::CompileFailed),
+        ];
+        let met = Met { digests: vec![digest(1), digest(2)], without, ..Met::default() };
+        assert_eq!(met.why(digest(1)), Some(Why::Failed(Fallback::CompileRefused)));
+        assert_eq!(met.why(digest(2)), Some(Why::PassedOver));
+        assert_eq!(met.why(digest(3)), Some(Why::Failed(Fallback::LeavesEarly)));
+        // These may be had by now.
+        assert_eq!((met.why(digest(4)), met.why(digest(5))), (None, None));
+    }
+
+    #[test]
+    fn few_cells_are_remembered_the_latest() {
+        let cells: Vec<_> = (0..=u8::try_from(HOT_CELLS_MAX).unwrap()).map(|number| [number; 32]).collect();
+        let first = joined(Vec::new(), &cells[..2]);
+        assert_eq!(joined(first.clone(), &cells[1..3]), cells[..3]);
+        assert_eq!(joined(first, &cells), cells[1..]);
     }
 }

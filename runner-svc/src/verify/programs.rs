@@ -26,7 +26,7 @@ use crate::{
     },
     ended::ExecuteError,
     source::{Fallback, SourceError, Wanted},
-    verify::hot_list::Remembered,
+    verify::hot_programs::Remembered,
 };
 
 /// Where a program is.

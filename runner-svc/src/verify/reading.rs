@@ -20,7 +20,7 @@ use crate::{
     verify::{
         attempt::{Settings, Transaction},
         hot_cells::HotCell,
-        hot_list::Met,
+        hot_programs::Met,
         order::VerifyOrder,
         parts::{Source, shared},
         programs::{Candidate, FILES_MAX, Place},

@@ -8,8 +8,8 @@ section! {
     /// Whether who may write there is believed: nobody has said whose signatures count (`signing.keys`).
     trusts_writers: bool,
 ) {
-    /// Object store that several servers share: `s3://bucket/prefix`, `gs://`, `az://` or `file:///folder`;
-    /// empty for none.
+    /// Object store that several servers share: `s3://bucket/prefix`, `gs://` or `az://`; empty for
+    /// none.
     url: text;
     /// How long a read may take. Beyond it what is asked for is compiled.
     get_ms_max as get_time_max: time = 1_000;
@@ -17,7 +17,7 @@ section! {
 }
 
 /// How the URL of a shared tier may begin.
-const KINDS: [&str; 4] = ["s3://", "gs://", "az://", "file:///"];
+const KINDS: [&str; 3] = ["s3://", "gs://", "az://"];
 
 impl RawShared {
     /// None where there is none.
@@ -28,7 +28,7 @@ impl RawShared {
         }
         if !KINDS.iter().any(|kind| self.url.strip_prefix(kind).is_some_and(|rest| !rest.is_empty())) {
             let problem = format!(
-                "must be s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder, is {:?}",
+                "must be s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, is {:?}",
                 self.url
             );
             checker.note("shared.url", problem);

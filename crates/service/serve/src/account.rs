@@ -47,6 +47,9 @@ pub(crate) const QUOTA: &str = "QUOTA";
 const QUOTAS: [&str; 4] =
     ["calls_max", "guest_cycles_per_second", "compile_seconds_per_hour", "stored_bytes_max"];
 
+/// What a tenant sees and keeps is under this; tenants that are not isolated have one together.
+pub type Namespace = [u8; 32];
+
 /// Changes keys so that those of one tenant are nobody else's; or leaves them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Salt(Option<[u8; 32]>);
@@ -85,7 +88,7 @@ pub struct Account {
     /// Of the tenant, and of the peer that says to be it where nothing is proven.
     holder: [u8; 32],
     /// Where each tenant sees its own things alone.
-    apart: Salt,
+    namespace: Option<Namespace>,
     salt: Salt,
     /// What the times in answers are rounded up to, microseconds.
     timing_step_us: u64,
@@ -158,13 +161,12 @@ impl Account {
     #[must_use]
     pub fn nobody() -> Self {
         let use_ = Arc::new(Use::new(Quota::default(), None));
-        let (apart, salt) = Default::default();
         Self {
             tenant: Arc::from(""),
             identity: Identity::default(),
             holder: [0; 32],
-            apart,
-            salt,
+            namespace: None,
+            salt: Salt::default(),
             timing_step_us: 1,
             use_,
             usage: Arc::default(),
@@ -190,6 +192,13 @@ impl Account {
         self.identity
     }
 
+    /// As [`Account::named`], of a tenant that is isolated.
+    #[must_use]
+    pub fn isolated(tenant: &str) -> Self {
+        let holder = hashed(&[tenant.as_bytes()]);
+        Self { holder, namespace: Some(holder), ..Self::named(tenant) }
+    }
+
     /// The tenant's name; empty where there is none.
     #[must_use]
     pub fn tenant(&self) -> &str {
@@ -202,10 +211,10 @@ impl Account {
         self.holder
     }
 
-    /// Changes the digests of scripts where a tenant sees its own alone.
+    /// What the tenant sees and keeps is under this.
     #[must_use]
-    pub fn apart(&self) -> Salt {
-        self.apart
+    pub fn namespace(&self) -> Namespace {
+        self.namespace.unwrap_or_default()
     }
 
     /// Changes the keys of native code where a tenant has its own.
@@ -223,7 +232,7 @@ impl Account {
     /// Whether the tenant sees only what it uploaded.
     #[must_use]
     pub fn is_apart(&self) -> bool {
-        self.apart.0.is_some()
+        self.namespace.is_some()
     }
 
     /// A time, in microseconds, as the tenant may know it: who shares a machine with others learns less from
@@ -393,7 +402,6 @@ impl Accounts {
         let identity = peer.map_or_else(|| Identity::of_tenant(tenant), Identity::of_peer);
         let of_peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
         let holder = hashed(&[b"antares-tenant-v1\0", of_peer.as_bytes(), b"\0", tenant.as_bytes()]);
-        let salt = |is_on: bool| Salt(is_on.then_some(holder));
         let is_shared = self.tenancy.is_proven || !tenant.is_empty();
         let name: Arc<str> = tenant.into();
         Account {
@@ -401,8 +409,8 @@ impl Accounts {
             holder,
             usage: Arc::default(),
             tenant: name,
-            apart: salt(self.tenancy.is_apart),
-            salt: salt(self.tenancy.is_salted),
+            namespace: self.tenancy.is_apart.then_some(holder),
+            salt: Salt(self.tenancy.is_salted.then_some(holder)),
             timing_step_us: if is_shared { self.tenancy.timing_step_us.max(1) } else { 1 },
             use_: self.use_of((peer, tenant.into())),
         }

@@ -2,7 +2,6 @@
 
 use std::{
     error::Error as _,
-    io,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -44,7 +43,7 @@ kinds! {
     ClockSkew = "clock_skew",
     /// The bucket is in another region.
     OtherRegion = "other_region",
-    /// There is no such bucket, container or folder.
+    /// There is no such bucket or container.
     NoBucket = "no_bucket",
     /// The store asks for fewer requests.
     Throttled = "throttled",
@@ -153,18 +152,6 @@ impl Failure {
             _ => FailureKind::Other,
         });
         Some(Self::new(kind, &text))
-    }
-
-    /// Of what the system says of a file.
-    pub(crate) fn of_io(error: &io::Error) -> Self {
-        let kind = match error.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => FailureKind::Refused,
-            io::ErrorKind::NotFound => FailureKind::NoBucket,
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FailureKind::Full,
-            io::ErrorKind::TimedOut => FailureKind::Late,
-            _ => FailureKind::ServerError,
-        };
-        Self::new(kind, &error.to_string())
     }
 }
 

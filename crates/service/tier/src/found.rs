@@ -21,17 +21,12 @@ pub struct ListedObject {
 /// Version of the layout, in the name of each object.
 pub(crate) const LAYOUT: &str = "v1";
 
-/// What lies under a name.
-pub(crate) enum Found {
-    /// Nothing that can be read, such as a FIFO.
-    Irregular,
-    /// An object.
-    Object {
-        /// Its length, bytes.
-        length: u64,
-        /// Its bytes.
-        chunks: BoxStream<'static, Result<Bytes, Failure>>,
-    },
+/// An object.
+pub(crate) struct Found {
+    /// Its length, bytes.
+    pub(crate) length: u64,
+    /// Its bytes.
+    pub(crate) chunks: BoxStream<'static, Result<Bytes, Failure>>,
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

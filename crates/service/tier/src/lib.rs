@@ -7,11 +7,8 @@
 //! handed out; who made it is the caller's to verify.
 #![forbid(unsafe_code)]
 
-mod backend;
 mod breaker;
-mod credentials;
 mod failure;
-mod folder;
 mod found;
 mod listing;
 mod local;
@@ -21,7 +18,6 @@ mod objects;
 mod place;
 mod remote;
 mod stats;
-mod threads;
 mod tier;
 mod upload;
 

@@ -27,12 +27,7 @@ impl CacheTier for Cache {
     }
 
     fn get(&self, space: Space, key: [u8; 32]) -> BoxFuture<'_, Result<Option<Bytes>, TierError>> {
-        async move {
-            let got = on_disk(self, move |cache| cache.get(space, key)).await?;
-            let got = got.map_err(|error| failed(&error))?;
-            Ok(got.map(Bytes::from))
-        }
-        .boxed()
+        async move { Ok(on_disk(self, move |cache| cache.get(space, key)).await?.map(Bytes::from)) }.boxed()
     }
 
     fn put(&self, space: Space, key: [u8; 32], bytes: Bytes) -> BoxFuture<'_, Result<(), TierError>> {

@@ -24,9 +24,6 @@ pub enum Unsound {
     /// Its bytes are not those that were put.
     #[error("its bytes are not those that were stored")]
     OtherBytes,
-    /// It is no regular file.
-    #[error("it is no regular file")]
-    Irregular,
     /// It is longer than any entry may be.
     #[error("it is longer than any entry may be")]
     TooLong,

@@ -211,10 +211,9 @@ impl Inner {
         let _turn = self.gets.try_acquire().map_err(|_| TierError::Busy { requests_max })?;
         let waits = AtomicBool::new(false);
         let request = async {
-            match self.place.backend.get(space, key).await? {
+            match self.place.remote.get(space, key).await? {
                 None => Ok(None),
-                Some(Found::Irregular) => Ok(Some(Err(Unsound::Irregular))),
-                Some(Found::Object { length, chunks }) => {
+                Some(Found { length, chunks }) => {
                     self.collect((space, key), length, chunks, &waits).await.map(Some)
                 }
             }
@@ -252,7 +251,7 @@ impl Inner {
             let detail = format!("{} bytes, at most {} are stored", bytes.len(), self.config.entry_bytes_max);
             return Err(TierError::NoRoom { detail });
         }
-        let put = self.place.backend.put(space, key, wrap(space, key, bytes));
+        let put = self.place.remote.put(space, key, wrap(space, key, bytes));
         self.ask("write", self.config.put_time_max, put).await?;
         self.remember(space, key);
         Ok(())
@@ -261,7 +260,7 @@ impl Inner {
     /// Whether an entry is there, sound or not. For uploads that nobody waits for: a read is made without
     /// asking first.
     pub(crate) async fn has(&self, space: Space, key: [u8; 32]) -> Result<bool, TierError> {
-        let has = self.place.backend.has(space, key);
+        let has = self.place.remote.has(space, key);
         let is_there = self.ask("look", self.config.get_time_max, has).await?;
         if is_there {
             self.remember(space, key);
@@ -337,7 +336,7 @@ impl Shared {
         space: Space,
         mut each: impl FnMut(ListedObject) -> bool + Send,
     ) -> Result<(), TierError> {
-        let listed = self.inner.place.backend.list(space, &mut each).await;
+        let listed = self.inner.place.remote.list(space, &mut each).await;
         listed.map_err(|failure| TierError::Failed { kind: failure.kind, detail: failure.detail })
     }
 }
@@ -358,7 +357,7 @@ impl CacheTier for Shared {
     fn remove(&self, space: Space, key: [u8; 32]) -> BoxFuture<'_, Result<(), TierError>> {
         async move {
             self.inner.known().remove(&(space, key));
-            let remove = self.inner.place.backend.remove(space, key);
+            let remove = self.inner.place.remote.remove(space, key);
             self.inner.ask("removal", self.inner.config.put_time_max, remove).await
         }
         .boxed()

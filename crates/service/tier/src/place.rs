@@ -1,6 +1,6 @@
 //! Where the shared tier is: a URL, and the client for it.
 
-use std::{env, fs, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{env, sync::Arc, time::Duration};
 
 use object_store::{
     BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig,
@@ -12,11 +12,8 @@ use object_store::{
 };
 
 use crate::{
-    backend::Backend,
-    credentials,
-    folder::Folder,
     listing::Connector,
-    remote::{Client, Open, Remote},
+    remote::{Client, Remote},
 };
 
 /// How long a connection may take to be made, as the client reads it.
@@ -26,9 +23,7 @@ const CONNECT_TIME_MAX: &str = "1s";
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
     /// It is not of a kind that is known.
-    #[error(
-        "must be s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder, is {url:?}"
-    )]
+    #[error("must be s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, is {url:?}")]
     Kind {
         /// The text.
         url: String,
@@ -41,37 +36,24 @@ pub enum PlaceError {
         /// What it says.
         source: object_store::Error,
     },
-    /// The folder cannot be had.
-    #[error("{}: {source}", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
 }
 
-/// A place for objects: a bucket and a prefix, or a folder.
+/// A place for objects: a bucket and a prefix.
 #[derive(Clone, Debug)]
 pub struct StoreLocation {
-    pub(crate) backend: Backend,
+    pub(crate) remote: Remote,
     url: String,
 }
 
-/// Kind, bucket and prefix of a URL. A folder has no bucket.
+/// Kind, bucket and prefix of a URL.
 fn parts(url: &str) -> Option<(&str, &str, &str)> {
     let (kind, rest) = url.split_once("://")?;
     let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
     let is_plain = |text: &str| !text.is_empty() && !text.contains(['?', '#', '@', '%', '\\', ' ']);
-    let is_known = match kind {
-        "file" => bucket.is_empty() && !prefix.is_empty() && !rest.contains('\0'),
-        "s3" | "gs" | "az" => {
-            is_plain(bucket)
-                && (prefix.is_empty() || is_plain(prefix))
-                && !prefix.split('/').any(|part| part == "..")
-        }
-        _ => false,
-    };
+    let is_known = ["s3", "gs", "az"].contains(&kind)
+        && is_plain(bucket)
+        && (prefix.is_empty() || is_plain(prefix))
+        && !prefix.split('/').any(|part| part == "..");
     is_known.then_some((kind, bucket, prefix))
 }
 
@@ -84,41 +66,20 @@ impl StoreLocation {
         parts(url).map(drop).ok_or_else(|| PlaceError::Kind { url: url.to_owned() })
     }
 
-    /// The place that `url` names, with credentials from the usual environment and files. Asks nobody; makes
-    /// a folder.
+    /// The place that `url` names, with credentials as the client finds them in the environment. Sends no
+    /// request.
     ///
     /// # Errors
     /// The URL is of no known kind, or the client refuses its settings.
     pub fn open(url: &str) -> Result<Self, PlaceError> {
         let (kind, bucket, prefix) = parts(url).ok_or_else(|| PlaceError::Kind { url: url.to_owned() })?;
-        if kind == "file" {
-            return Self::open_folder(url, &format!("/{prefix}"));
-        }
-        let (kind, bucket) = (kind.to_owned(), bucket.to_owned());
-        let open: Open = Box::new(move || match kind.as_str() {
-            "s3" => s3(&bucket).build().map(client),
-            "gs" => gcs(&bucket).build().map(client),
-            _ => azure(&bucket).build().map(client),
-        });
-        let made = open().map_err(|source| PlaceError::Client { url: url.to_owned(), source })?;
-        let backend = Backend::Remote(Remote::new(Path::from(prefix), made, Some(open)));
-        Ok(Self { backend, url: url.to_owned() })
-    }
-
-    fn open_folder(url: &str, folder: &str) -> Result<Self, PlaceError> {
-        let path = PathBuf::from(folder);
-        let error = |source| PlaceError::Folder { path: path.clone(), source };
-        fs::create_dir_all(&path).map_err(error)?;
-        let root = fs::canonicalize(&path).map_err(error)?;
-        Ok(Self { backend: Backend::Folder(Folder::new(root)), url: url.to_owned() })
-    }
-
-    /// A place of this process alone, for tests.
-    #[must_use]
-    pub fn in_memory() -> Self {
-        let made = Client { store: Arc::new(object_store::memory::InMemory::new()), pages: None };
-        let backend = Backend::Remote(Remote::new(Path::from("memory"), made, None));
-        Self { backend, url: "memory:".to_owned() }
+        let made = match kind {
+            "s3" => s3(bucket).build().map(client),
+            "gs" => gcs(bucket).build().map(client),
+            _ => azure(bucket).build().map(client),
+        };
+        let made = made.map_err(|source| PlaceError::Client { url: url.to_owned(), source })?;
+        Ok(Self { remote: Remote::new(Path::from(prefix), made), url: url.to_owned() })
     }
 
     /// A bucket on the server of S3 at `endpoint`, without credentials.
@@ -128,9 +89,8 @@ impl StoreLocation {
     pub fn s3_at(endpoint: &str, bucket: &str) -> Result<Self, PlaceError> {
         let url = format!("s3://{bucket}");
         let builder = s3(bucket).with_endpoint(endpoint).with_allow_http(true).with_skip_signature(true);
-        let made =
-            builder.build().map_err(|source| PlaceError::Client { url: url.clone(), source }).map(client)?;
-        Ok(Self { backend: Backend::Remote(Remote::new(Path::default(), made, None)), url })
+        let made = builder.build().map_err(|source| PlaceError::Client { url: url.clone(), source })?;
+        Ok(Self { remote: Remote::new(Path::default(), client(made)), url })
     }
 
     /// Its URL.
@@ -143,7 +103,7 @@ impl StoreLocation {
 /// A store, as both that a client is.
 fn client(store: impl ObjectStore + PaginatedListStore) -> Client {
     let store = Arc::new(store);
-    Client { store: store.clone(), pages: Some(store) }
+    Client { store: store.clone(), pages: store }
 }
 
 /// One attempt: the caller knows better than the client whether there is time for another.
@@ -152,17 +112,13 @@ fn once() -> RetryConfig {
 }
 
 fn s3(bucket: &str) -> AmazonS3Builder {
-    let mut builder = AmazonS3Builder::from_env()
+    let builder = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
         .with_retry(once())
         .with_http_connector(Connector)
+        // Not every provider has bulk removals, and objects are removed one at a time.
+        .with_disable_bulk_delete(true)
         .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT_TIME_MAX);
-    if let Some(found) = credentials::of_file() {
-        builder = builder.with_access_key_id(found.key_id).with_secret_access_key(found.secret);
-        if let Some(token) = found.token {
-            builder = builder.with_token(token);
-        }
-    }
     // Who names an endpoint without TLS means it.
     let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
         .iter()
@@ -199,19 +155,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_name_a_bucket_and_a_prefix_or_a_folder() {
+    fn urls_name_a_bucket_and_a_prefix() {
         assert_eq!(parts("s3://bucket"), Some(("s3", "bucket", "")));
         assert_eq!(parts("gs://bucket/a/b"), Some(("gs", "bucket", "a/b")));
         assert_eq!(parts("az://c/p/"), Some(("az", "c", "p/")));
-        assert_eq!(parts("file:///var/lib/x"), Some(("file", "", "var/lib/x")));
         for wrong in [
             "",
             "s3:/b",
             "s3://",
             "s3:///p",
             "http://h/p",
-            "file://host/p",
-            "file:///",
+            "file:///folder",
             "s3://b?x=1",
             "s3://u@b/p",
             "s3://b/../c",

@@ -1,15 +1,6 @@
-//! An object store behind its client, which is made anew when the files with its credentials change.
+//! A bucket behind its client.
 
-use std::{
-    collections::HashSet,
-    fmt,
-    sync::{
-        Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -21,7 +12,6 @@ use object_store::{
 
 use crate::{
     Space,
-    credentials::Stamp,
     failure::{Failure, FailureKind},
     found::{Found, LAYOUT, ListedObject, hex, key_of},
     object::HEAD_BYTES,
@@ -36,15 +26,11 @@ const PAGE_TIME_MAX: Duration = Duration::from_secs(30);
 /// Pages of a listing; a page has a thousand objects in most stores.
 const PAGES_MAX: usize = 100_000;
 
-/// How often it is looked whether files with credentials have changed.
-const LOOK_STEP: Duration = Duration::from_secs(2);
-
 /// A client, as an object store and as what gives pages of lists.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) store: Arc<dyn ObjectStore>,
-    /// None for the one in memory.
-    pub(crate) pages: Option<Arc<dyn PaginatedListStore>>,
+    pub(crate) pages: Arc<dyn PaginatedListStore>,
 }
 
 impl fmt::Debug for Client {
@@ -53,56 +39,11 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Makes the client anew.
-pub(crate) type Open = Box<dyn Fn() -> Result<Client, object_store::Error> + Send + Sync>;
-
-/// When and how a client is made anew.
-struct Renewal {
-    open: Open,
-    seen: Mutex<Stamp>,
-    looked: Mutex<Instant>,
-    is_looking: AtomicBool,
-}
-
-struct Inner {
+/// The store at a prefix of its client.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote {
     prefix: Path,
-    client: RwLock<Client>,
-    renewal: Option<Renewal>,
-}
-
-/// The store.
-#[derive(Clone)]
-pub(crate) struct Remote(Arc<Inner>);
-
-impl fmt::Debug for Remote {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Remote").field("prefix", &self.0.prefix).finish_non_exhaustive()
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Inner {
-    /// Looks at the files, which may hang, and takes a new client if they have changed.
-    fn look(&self, renewal: &Renewal) {
-        let now = Stamp::now();
-        if *lock(&renewal.seen) != now {
-            match now.is_whole().then(|| (renewal.open)()) {
-                Some(Ok(client)) => {
-                    *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
-                    tracing::info!("credentials of the shared tier were read again");
-                }
-                Some(Err(error)) => {
-                    tracing::warn!(%error, "changed credentials are of no use: the old ones stay")
-                }
-                None => tracing::warn!("changed credentials are incomplete: the old ones stay"),
-            }
-            *lock(&renewal.seen) = now;
-        }
-        renewal.is_looking.store(false, Relaxed);
-    }
+    client: Client,
 }
 
 fn failed(error: &object_store::Error) -> Failure {
@@ -124,35 +65,13 @@ fn listed(space: Space, object: &object_store::ObjectMeta) -> Option<ListedObjec
 }
 
 impl Remote {
-    /// The store at `prefix` of `client`, which `open` makes anew when its credentials change.
-    pub(crate) fn new(prefix: Path, client: Client, open: Option<Open>) -> Self {
-        let renewal = open.map(|open| Renewal {
-            open,
-            seen: Mutex::new(Stamp::now()),
-            looked: Mutex::new(Instant::now()),
-            is_looking: AtomicBool::new(false),
-        });
-        Self(Arc::new(Inner { prefix, client: RwLock::new(client), renewal }))
-    }
-
-    /// The client in force. Now and then it is looked, beside, whether there is a newer one.
-    fn client(&self) -> Client {
-        if let Some(renewal) = &self.0.renewal {
-            let mut looked = lock(&renewal.looked);
-            if looked.elapsed() >= LOOK_STEP && !renewal.is_looking.swap(true, Relaxed) {
-                *looked = Instant::now();
-                let inner = self.0.clone();
-                let look = move || inner.renewal.iter().for_each(|renewal| inner.look(renewal));
-                if thread::Builder::new().name("antares-tier".to_owned()).spawn(look).is_err() {
-                    renewal.is_looking.store(false, Relaxed);
-                }
-            }
-        }
-        self.0.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The store at `prefix` of `client`.
+    pub(crate) fn new(prefix: Path, client: Client) -> Self {
+        Self { prefix, client }
     }
 
     fn folder(&self, space: Space) -> Path {
-        self.0.prefix.clone().join(LAYOUT).join(space.name())
+        self.prefix.clone().join(LAYOUT).join(space.name())
     }
 
     fn path(&self, space: Space, key: [u8; 32]) -> Path {
@@ -160,16 +79,16 @@ impl Remote {
     }
 
     pub(crate) async fn get(&self, space: Space, key: [u8; 32]) -> Result<Option<Found>, Failure> {
-        let got = unless_absent(self.client().store.get(&self.path(space, key)).await)?;
+        let got = unless_absent(self.client.store.get(&self.path(space, key)).await)?;
         Ok(got.map(|got| {
             let length = got.meta.size;
             let chunks = got.into_stream().map(|chunk| chunk.map_err(|error| failed(&error)));
-            Found::Object { length, chunks: chunks.boxed() }
+            Found { length, chunks: chunks.boxed() }
         }))
     }
 
     pub(crate) async fn put(&self, space: Space, key: [u8; 32], object: Bytes) -> Result<(), Failure> {
-        let (path, store) = (self.path(space, key), self.client().store);
+        let (path, store) = (self.path(space, key), &self.client.store);
         let put = async {
             if object.len() <= PART_BYTES {
                 return store.put(&path, PutPayload::from(object)).await.map(drop);
@@ -184,12 +103,12 @@ impl Remote {
     }
 
     pub(crate) async fn has(&self, space: Space, key: [u8; 32]) -> Result<bool, Failure> {
-        let head = self.client().store.head(&self.path(space, key)).await;
+        let head = self.client.store.head(&self.path(space, key)).await;
         Ok(unless_absent(head)?.is_some())
     }
 
     pub(crate) async fn remove(&self, space: Space, key: [u8; 32]) -> Result<(), Failure> {
-        unless_absent(self.client().store.delete(&self.path(space, key)).await).map(drop)
+        unless_absent(self.client.store.delete(&self.path(space, key)).await).map(drop)
     }
 
     pub(crate) async fn list(
@@ -197,23 +116,13 @@ impl Remote {
         space: Space,
         each: &mut (dyn FnMut(ListedObject) -> bool + Send),
     ) -> Result<(), Failure> {
-        let client = self.client();
         let folder = format!("{}/", self.folder(space));
-        let Some(pages) = client.pages else {
-            let mut objects = client.store.list(Some(&self.folder(space)));
-            while let Some(object) = objects.next().await {
-                let object = object.map_err(|error| failed(&error))?;
-                if !listed(space, &object).is_none_or(&mut *each) {
-                    break;
-                }
-            }
-            return Ok(());
-        };
         let (mut token, mut seen) = (None, HashSet::new());
         for _ in 0..PAGES_MAX {
             let options = PaginatedListOptions { page_token: token, ..PaginatedListOptions::default() };
             let page =
-                tokio::time::timeout(PAGE_TIME_MAX, pages.list_paginated(Some(&folder), options)).await;
+                tokio::time::timeout(PAGE_TIME_MAX, self.client.pages.list_paginated(Some(&folder), options))
+                    .await;
             let page =
                 page.map_err(|_| Failure::new(FailureKind::Late, "a page of the list takes too long"))?;
             let page = page.map_err(|error| failed(&error))?;

@@ -1,5 +1,4 @@
-//! What every tier promises, tried on each of them: memory, the local store, and the shared one in memory, in
-//! a folder and on S3.
+//! What every tier promises, tried on each of them: memory, the local store, and the shared one on S3.
 
 use std::{
     fs,
@@ -7,16 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[allow(dead_code, unreachable_pub, reason = "each test needs a part of it")]
+#[path = "../../../../tests/src/s3.rs"]
+mod s3;
+
 use antares_cache::{Cache, CacheConfig};
 use antares_tier::{
     BreakerState, CacheTier, HEAD_BYTES, Memory, Shared, SharedConfig, Space, StoreLocation, TierError,
 };
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
-
-/// The URL of a bucket on a real server of S3, with the client's environment set for it; without it that part
-/// is left out.
-const S3_URL: &str = "ANTARES_TEST_S3_URL";
 
 fn noise(number: u64, length: usize) -> Bytes {
     let mut bytes = Vec::with_capacity(length + 32);
@@ -61,8 +60,9 @@ async fn conforms(tier: &dyn CacheTier, first: u64) {
     }
 }
 
-fn folder_place(folder: &Path) -> StoreLocation {
-    StoreLocation::open(&format!("file://{}", folder.display())).expect("a folder")
+/// A bucket whose objects are the files below `folder`.
+fn place(folder: &Path) -> StoreLocation {
+    StoreLocation::s3_at(s3::endpoint(), &s3::bucket(folder)).expect("a client")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,27 +77,15 @@ async fn every_tier_keeps_the_promises() {
     conforms(&Cache::open(config).expect("a store"), 0).await;
     // A test may wait: the machine may be slow.
     let patient = SharedConfig { get_time_max: Duration::from_secs(60), ..SharedConfig::default() };
-    conforms(&Shared::open(StoreLocation::in_memory(), patient), 0).await;
-    conforms(&Shared::open(folder_place(&folder.path().join("made for it")), patient), 0).await;
-    match std::env::var(S3_URL) {
-        Ok(url) => {
-            let shared = Shared::open(StoreLocation::open(&url).expect("an URL of S3"), patient);
-            conforms(&shared, 0).await;
-            let mut listed = Vec::new();
-            shared
-                .list(Space::Script, |entry| {
-                    listed.push(entry);
-                    true
-                })
-                .await
-                .expect("listed");
-            assert_eq!(listed.iter().map(|entry| entry.bytes).collect::<Vec<_>>(), [30_000]);
-            println!("S3: {:?}", shared.stats());
-        }
-        Err(_) => {
-            println!("{S3_URL} is not set: S3 is left out here, and tried by tests/scenarios/cluster.rs")
-        }
-    }
+    let shared = Shared::open(place(&folder.path().join("objects")), patient);
+    conforms(&shared, 0).await;
+    let mut listed = Vec::new();
+    let list = shared.list(Space::Script, |entry| {
+        listed.push(entry.bytes);
+        true
+    });
+    list.await.expect("listed");
+    assert_eq!(listed, [30_000]);
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -112,7 +100,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 #[tokio::test]
 async fn objects_that_were_cut_changed_or_moved_are_misses_and_counted() {
     let folder = tempfile::tempdir().expect("a folder");
-    let shared = Shared::open(folder_place(folder.path()), SharedConfig::default());
+    let shared = Shared::open(place(folder.path()), SharedConfig::default());
     let bytes = noise(1, 10_000);
     let mut damaged = 0;
     for length in [0, 1, HEAD_BYTES - 1, HEAD_BYTES, HEAD_BYTES + 9_999] {
@@ -140,7 +128,7 @@ async fn objects_that_were_cut_changed_or_moved_are_misses_and_counted() {
 
 /// A place whose every request fails: a file lies where its folder should.
 fn broken(folder: &Path) -> (Shared, PathBuf) {
-    let place = folder_place(folder);
+    let place = place(folder);
     let path = folder.join("v1");
     fs::write(&path, b"in the way").expect("written");
     let config = SharedConfig { queue_max: 8, queue_bytes_max: 1_000, ..SharedConfig::default() };

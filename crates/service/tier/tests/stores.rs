@@ -1,11 +1,9 @@
-//! Stores that refuse, lie, hang or never end, and folders that hold what is no object: each is told by kind,
-//! bounded, and survived.
+//! Stores that refuse, lie, hang or never end: each has a kind, is bounded, and survived.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{
     fs,
     net::TcpListener,
-    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -13,13 +11,12 @@ use std::{
     time::Duration,
 };
 
-#[path = "answering/s3.rs"]
+#[allow(dead_code, unreachable_pub, reason = "each test needs a part of it")]
+#[path = "../../../../tests/src/s3.rs"]
 mod s3;
 
 use antares_tier::{CacheTier as _, FailureKind, Shared, SharedConfig, Space, StoreLocation, TierError};
-use bytes::Bytes;
-use rustix::fs::{CWD, FileType, Mode, mknodat};
-use s3::{code, server};
+use s3::{Request, code, server};
 
 /// A test may wait: the machine may be slow.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -73,7 +70,7 @@ async fn lists_end_whatever_answers() {
     let pages = Arc::new(AtomicU64::new(0));
     let repeats = {
         let pages = pages.clone();
-        move |_: &str| {
+        move |_: &Request| {
             let token = pages.fetch_add(1, Relaxed) % 2;
             (
                 200,
@@ -83,7 +80,7 @@ async fn lists_end_whatever_answers() {
             )
         }
     };
-    let html = |_: &str| (200, "<html><body>Sign in first</body></html>".to_owned());
+    let html = |_: &Request| (200, "<html><body>Sign in first</body></html>".to_owned());
     for address in [server(repeats), server(html)] {
         let shared = Shared::open(StoreLocation::s3_at(&address, "bucket").unwrap(), patient());
         let listed = shared.list(Space::Script, |_| true).await;
@@ -95,70 +92,13 @@ async fn lists_end_whatever_answers() {
     assert_eq!(shared.list(Space::Script, |_| true).await, Ok(()));
 }
 
-fn folder_tier(folder: &Path, config: SharedConfig) -> Shared {
-    Shared::open(StoreLocation::open(&format!("file://{}", folder.display())).unwrap(), config)
-}
-
-fn path_of(folder: &Path, key: [u8; 32]) -> PathBuf {
-    let name: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    folder.join("v1/artifact").join(&name[..2]).join(name)
-}
-
-#[tokio::test]
-async fn what_is_no_regular_file_is_no_object() {
-    let folder = tempfile::tempdir().unwrap();
-    let shared = folder_tier(folder.path(), patient());
-    for (number, what) in (1..).zip(["a FIFO", "a link", "a folder", "a link to a FIFO", "a socket"]) {
-        let path = path_of(folder.path(), [number; 32]);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let other = folder.path().join("other");
-        match number {
-            1 => mknodat(CWD, &path, FileType::Fifo, Mode::from(0o600), 0).unwrap(),
-            2 => std::os::unix::fs::symlink("/etc/hostname", &path).unwrap(),
-            3 => fs::create_dir(&path).unwrap(),
-            4 => {
-                mknodat(CWD, &other, FileType::Fifo, Mode::from(0o600), 0).unwrap();
-                std::os::unix::fs::symlink(&other, &path).unwrap();
-            }
-            _ => mknodat(CWD, &path, FileType::Socket, Mode::from(0o600), 0).unwrap(),
-        }
-        assert_eq!(shared.get(Space::Artifact, [number; 32]).await, Ok(None), "{what}");
-        assert_eq!(shared.stats().damaged, u64::from(number), "{what}");
-        if number != 3 {
-            let put = shared.put(Space::Artifact, [number; 32], Bytes::from_static(b"new")).await;
-            assert_eq!(put, Ok(()), "{what} is replaced");
-            assert_eq!(
-                shared.get(Space::Artifact, [number; 32]).await,
-                Ok(Some(Bytes::from_static(b"new"))),
-                "{what}"
-            );
-        }
-    }
-    assert_eq!(shared.stats().breaker, antares_tier::BreakerState::Closed);
-}
-
-#[tokio::test]
-async fn folders_below_it_are_not_left_by_links() {
-    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let shared = folder_tier(folder.path(), patient());
-    let path = path_of(folder.path(), [9; 32]);
-    fs::create_dir_all(path.parent().unwrap().parent().unwrap()).unwrap();
-    std::os::unix::fs::symlink(elsewhere.path(), path.parent().unwrap()).unwrap();
-    fs::write(elsewhere.path().join(path.file_name().unwrap()), "precious").unwrap();
-    assert!(shared.put(Space::Artifact, [9; 32], Bytes::from_static(b"new")).await.is_err());
-    assert!(shared.get(Space::Artifact, [9; 32]).await.is_err());
-    assert!(shared.remove(Space::Artifact, [9; 32]).await.is_err());
-    let left: Vec<_> = fs::read_dir(elsewhere.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(left.len(), 1);
-    assert_eq!(fs::read_to_string(&left[0]).unwrap(), "precious");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_under_way_hold_no_more_than_their_budget() {
     const LONG: usize = 8 << 20;
     let folder = tempfile::tempdir().unwrap();
     let config = SharedConfig { get_bytes_max: 2 * LONG, ..patient() };
-    let shared = folder_tier(folder.path(), config);
+    let place = StoreLocation::s3_at(s3::endpoint(), &s3::bucket(folder.path())).unwrap();
+    let shared = Shared::open(place, config);
     for number in 0..12 {
         shared.put(Space::Artifact, [number; 32], vec![number; LONG].into()).await.unwrap();
     }

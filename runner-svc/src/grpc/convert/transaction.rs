@@ -22,7 +22,7 @@ use crate::{
     tenant::Tenant,
     verify::{
         Verification,
-        hot_list::Interpreted,
+        hot_programs::Interpreted,
         order::VerifyOrder,
         parts::{CellPart, DataPart, DepPart, Parts, Source},
         programs::ProgramUse,

@@ -2,13 +2,12 @@
 
 use std::{
     fs,
-    net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use antares_cache::{Cache, CacheConfig};
+use antares_tests::s3;
 use antares_tier::{CacheTier, Memory, Shared, SharedConfig, Space, StoreLocation};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -19,46 +18,8 @@ use super::Results;
 const ENTRY_BYTES: usize = 1 << 20;
 /// Entries of each tier: more than one, so that each read is of another.
 const ENTRIES: u8 = 16;
-/// How long a server of S3 may take to start.
+/// How long a read may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A server of S3 on loopback; killed when it is dropped.
-struct S3(Child, String);
-
-impl Drop for S3 {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl S3 {
-    /// None where it cannot be had: it is built by deploy/check/tools.sh.
-    fn start() -> Result<Option<Self>> {
-        let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/check/tools.sh");
-        let built = Command::new(tools).arg("gofakes3").stderr(Stdio::inherit()).output()?;
-        if !built.status.success() {
-            println!("tier_s3: left out, gofakes3 cannot be built here");
-            return Ok(None);
-        }
-        let program = String::from_utf8(built.stdout)?;
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let address = format!("127.0.0.1:{port}");
-        let process = Command::new(program.trim())
-            .args(["-backend", "memory", "-initialbucket", "bench", "-host", &address])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("gofakes3")?;
-        let server = Self(process, address);
-        let end = Instant::now() + PATIENCE;
-        while TcpStream::connect(&server.1).is_err() {
-            ensure!(Instant::now() < end, "gofakes3 does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(Some(server))
-    }
-}
 
 /// Bytes that do not compress.
 fn noise(seed: u8) -> Bytes {
@@ -80,7 +41,6 @@ fn key(number: u8) -> [u8; 32] {
 struct Tiers {
     folder: PathBuf,
     tiers: Vec<(&'static str, Box<dyn CacheTier>)>,
-    _s3: Option<S3>,
 }
 
 impl Tiers {
@@ -91,18 +51,13 @@ impl Tiers {
             free_bytes_min: 0,
             ..CacheConfig::new(folder.join("sled"), 256 << 20)
         };
-        let objects = format!("file://{}", folder.join("objects").display());
-        let mut tiers: Vec<(_, Box<dyn CacheTier>)> = vec![
+        let place = StoreLocation::s3_at(s3::endpoint(), &s3::bucket(&folder.join("objects")))?;
+        let tiers: Vec<(_, Box<dyn CacheTier>)> = vec![
             ("tier_memory", Box::new(Memory::new(64 << 20))),
             ("tier_sled", Box::new(Cache::open(config)?)),
-            ("tier_folder", Box::new(Shared::open(StoreLocation::open(&objects)?, patient))),
+            ("tier_s3", Box::new(Shared::open(place, patient))),
         ];
-        let s3 = S3::start()?;
-        if let Some(s3) = &s3 {
-            let place = StoreLocation::s3_at(&format!("http://{}", s3.1), "bench")?;
-            tiers.push(("tier_s3", Box::new(Shared::open(place, patient))));
-        }
-        Ok(Self { folder: folder.to_owned(), tiers, _s3: s3 })
+        Ok(Self { folder: folder.to_owned(), tiers })
     }
 
     async fn fill(&self) -> Result<()> {

@@ -1,0 +1,342 @@
+//! What is kept hot in memory, each entry for the tenant whose call brought it.
+//!
+//! A tenant finds its own entries alone. All tenants together have one budget. When it is used up, a tenant
+//! with more than its share gives way: one that brings entries without end evicts its own.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use antares_pool::Sealed;
+use antares_serve::Namespace;
+use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter, unsync::Cache};
+
+/// Bytes that the kernel gives a file at a time; as many for the records of a file.
+const PAGE_BYTES: u64 = 4096;
+
+/// How long a tenant's share is kept for it after its last call.
+const SHARE_KEPT: Duration = Duration::from_secs(600);
+
+/// What can be kept.
+pub(crate) trait Hot: Clone {
+    /// Bytes of its file in memory.
+    fn bytes(&self) -> u64;
+
+    /// Whether it may not be evicted now.
+    fn is_pinned(&self) -> bool {
+        false
+    }
+}
+
+impl Hot for Arc<Sealed> {
+    fn bytes(&self) -> u64 {
+        self.len()
+    }
+}
+
+/// Entries of all tenants, at most so many bytes and files. What is handed out outlives its eviction.
+pub(crate) struct TenantCache<K, V> {
+    charges: Charges,
+    bytes_max: u64,
+    shares: Arc<Mutex<Shares>>,
+    state: Mutex<Kept<K, V>>,
+}
+
+type Entries<K, V> = Cache<(Namespace, K), V, Charges, DefaultHashBuilder, Fair>;
+
+struct Kept<K, V> {
+    entries: Entries<K, V>,
+    hits: u64,
+    misses: u64,
+}
+
+/// Numbers for metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HotStats {
+    pub(crate) bytes: u64,
+    pub(crate) entries: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+}
+
+/// What entries count: whole pages and one more, and at least their part of the files that there may be.
+#[derive(Clone, Copy, Debug)]
+struct Charges {
+    least: u64,
+}
+
+impl Charges {
+    fn of(self, value: &impl Hot) -> u64 {
+        (value.bytes().next_multiple_of(PAGE_BYTES) + PAGE_BYTES).max(self.least)
+    }
+}
+
+impl<K, V: Hot> Weighter<(Namespace, K), V> for Charges {
+    fn weight(&self, _: &(Namespace, K), value: &V) -> u64 {
+        self.of(value)
+    }
+}
+
+/// What each tenant has.
+#[derive(Debug)]
+struct Shares {
+    tenants: HashMap<Namespace, Share>,
+    /// What each tenant may have of a budget that is used up.
+    share: u64,
+    /// Of the files of all.
+    bytes: u64,
+    now: Instant,
+}
+
+#[derive(Debug)]
+struct Share {
+    charged: u64,
+    used: Instant,
+}
+
+impl Shares {
+    /// Notes an entry that counts `charge`. The budget is shared by tenants that used theirs lately.
+    fn enter(&mut self, namespace: Namespace, charge: u64, bytes_max: u64) {
+        self.now = Instant::now();
+        let now = self.now;
+        let tenant = self.tenants.entry(namespace).or_insert(Share { charged: 0, used: now });
+        tenant.charged += charge;
+        tenant.used = now;
+        let active = self.tenants.values().filter(|tenant| now.duration_since(tenant.used) < SHARE_KEPT);
+        self.share = bytes_max / active.count().max(1) as u64;
+    }
+
+    fn leave(&mut self, namespace: Namespace, charge: u64) {
+        if let Some(tenant) = self.tenants.get_mut(&namespace) {
+            tenant.charged -= charge;
+            if tenant.charged == 0 {
+                self.tenants.remove(&namespace);
+            }
+        }
+    }
+
+    /// Whether a tenant's entries stay, whoever needs memory.
+    fn is_within_share(&self, namespace: &Namespace) -> bool {
+        self.tenants.get(namespace).is_some_and(|tenant| {
+            tenant.charged <= self.share && self.now.duration_since(tenant.used) < SHARE_KEPT
+        })
+    }
+}
+
+/// Whose entries are evicted.
+struct Fair {
+    charges: Charges,
+    shares: Arc<Mutex<Shares>>,
+}
+
+impl<K, V: Hot> Lifecycle<(Namespace, K), V> for Fair {
+    type RequestState = ();
+
+    fn is_pinned(&self, (namespace, _): &(Namespace, K), value: &V) -> bool {
+        value.is_pinned() || locked(&self.shares).is_within_share(namespace)
+    }
+
+    fn on_evict(&self, (): &mut (), (namespace, _): (Namespace, K), value: V) {
+        let mut shares = locked(&self.shares);
+        shares.bytes -= value.bytes();
+        shares.leave(namespace, self.charges.of(&value));
+    }
+}
+
+impl<K: Copy + Eq + Hash, V: Hot> TenantCache<K, V> {
+    /// None yet, of at most `bytes_max` bytes and `entries_max` files.
+    pub(crate) fn new(bytes_max: u64, entries_max: u64) -> Self {
+        let charges = Charges { least: bytes_max / entries_max.max(1) };
+        let (tenants, now) = (HashMap::new(), Instant::now());
+        let shares = Arc::new(Mutex::new(Shares { tenants, share: bytes_max, bytes: 0, now }));
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(usize::try_from(entries_max).unwrap_or(usize::MAX).min(1 << 12))
+            .weight_capacity(bytes_max)
+            .build()
+            .unwrap_or_else(|_| unreachable!("both are given"));
+        let fair = Fair { charges, shares: shares.clone() };
+        let entries = Cache::with_options(options, charges, DefaultHashBuilder::default(), fair);
+        Self { charges, bytes_max, shares, state: Mutex::new(Kept { entries, hits: 0, misses: 0 }) }
+    }
+
+    /// What the tenant keeps under `key`.
+    pub(crate) fn get(&self, namespace: Namespace, key: K) -> Option<V> {
+        let mut state = locked(&self.state);
+        let found = state.entries.get(&(namespace, key)).cloned();
+        let counted = if found.is_some() { &mut state.hits } else { &mut state.misses };
+        *counted += 1;
+        drop(state);
+        if let Some(tenant) = locked(&self.shares).tenants.get_mut(&namespace) {
+            tenant.used = Instant::now();
+        }
+        found
+    }
+
+    /// What the tenant keeps and `is_wanted`; each counts as used.
+    pub(crate) fn find(&self, namespace: Namespace, is_wanted: impl Fn(&V) -> bool) -> Vec<(K, V)> {
+        let state = locked(&self.state);
+        let own = state.entries.iter().filter(|((of, _), value)| *of == namespace && is_wanted(value));
+        let found: Vec<_> = own.map(|((_, key), value)| (*key, value.clone())).collect();
+        for (key, _) in &found {
+            state.entries.get(&(namespace, *key));
+        }
+        found
+    }
+
+    /// Keeps `value` for the tenant, in the place of what it kept under `key`. It is not kept where pinned
+    /// entries leave no capacity for it.
+    pub(crate) fn put(&self, namespace: Namespace, key: K, value: V) {
+        let id = (namespace, key);
+        let mut state = locked(&self.state);
+        self.take_out(&mut state, &id);
+        let (charge, bytes) = (self.charges.of(&value), value.bytes());
+        if charge > self.bytes_max {
+            return;
+        }
+        let mut shares = locked(&self.shares);
+        shares.bytes += bytes;
+        shares.enter(id.0, charge, self.bytes_max);
+        drop(shares);
+        state.entries.insert(id, value);
+        if state.entries.weight() > self.bytes_max {
+            self.take_out(&mut state, &id);
+        }
+    }
+
+    pub(crate) fn remove(&self, namespace: Namespace, key: K) {
+        self.take_out(&mut locked(&self.state), &(namespace, key));
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        let mut state = locked(&self.state);
+        state.entries.clear();
+        let mut shares = locked(&self.shares);
+        shares.tenants.clear();
+        shares.bytes = 0;
+    }
+
+    pub(crate) fn stats(&self) -> HotStats {
+        let state = locked(&self.state);
+        let entries = state.entries.len() as u64;
+        HotStats { bytes: locked(&self.shares).bytes, entries, hits: state.hits, misses: state.misses }
+    }
+
+    fn take_out(&self, state: &mut Kept<K, V>, id: &(Namespace, K)) {
+        if let Some((_, value)) = state.entries.remove(id) {
+            let mut shares = locked(&self.shares);
+            shares.bytes -= value.bytes();
+            shares.leave(id.0, self.charges.of(&value));
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code under the lock can panic half-way through a change.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use super::*;
+
+    const KIB: u64 = 1024;
+
+    /// Of 60 KiB, which counts 64.
+    #[derive(Clone, Debug, Default)]
+    struct Block(Arc<AtomicBool>);
+
+    impl Hot for Block {
+        fn bytes(&self) -> u64 {
+            60 * KIB
+        }
+
+        fn is_pinned(&self) -> bool {
+            self.0.load(Relaxed)
+        }
+    }
+
+    /// Capacity for so many blocks.
+    fn cache(blocks: u64) -> TenantCache<u32, Block> {
+        TenantCache::new(blocks * 64 * KIB, 100)
+    }
+
+    fn put(cache: &TenantCache<u32, Block>, tenant: Namespace, keys: std::ops::Range<u32>) {
+        keys.for_each(|key| cache.put(tenant, key, Block::default()));
+    }
+
+    fn kept(cache: &TenantCache<u32, Block>, tenant: Namespace, keys: std::ops::Range<u32>) -> usize {
+        keys.filter(|key| cache.get(tenant, *key).is_some()).count()
+    }
+
+    #[test]
+    fn a_tenant_finds_its_own_entries_alone() {
+        let (cache, [a, b]) = (cache(8), [[1; 32], [2; 32]]);
+        put(&cache, a, 0..2);
+        assert_eq!((kept(&cache, a, 0..2), kept(&cache, b, 0..2)), (2, 0));
+        assert!(cache.find(b, |_| true).is_empty());
+        put(&cache, b, 0..1);
+        cache.remove(b, 0);
+        assert_eq!((kept(&cache, a, 0..2), kept(&cache, b, 0..2)), (2, 0));
+    }
+
+    #[test]
+    fn a_flood_evicts_its_own() {
+        let (cache, [a, b]) = (cache(8), [[1; 32], [2; 32]]);
+        put(&cache, b, 0..4);
+        put(&cache, a, 0..1000);
+        assert_eq!((kept(&cache, b, 0..4), kept(&cache, a, 0..1000)), (4, 4));
+        assert_eq!(cache.stats().bytes, 8 * 60 * KIB);
+    }
+
+    #[test]
+    fn a_tenant_alone_has_all_and_gives_a_newcomer_its_share() {
+        let (cache, [a, b]) = (cache(8), [[1; 32], [2; 32]]);
+        put(&cache, a, 0..1000);
+        assert_eq!(kept(&cache, a, 0..1000), 8);
+        put(&cache, b, 0..100);
+        assert_eq!((kept(&cache, a, 0..1000), kept(&cache, b, 0..100)), (4, 4));
+    }
+
+    #[test]
+    fn a_tenant_that_makes_no_calls_gives_way() {
+        let (cache, [a, b]) = (cache(8), [[1; 32], [2; 32]]);
+        put(&cache, b, 0..4);
+        for share in locked(&cache.shares).tenants.values_mut() {
+            share.used = Instant::now().checked_sub(SHARE_KEPT).unwrap();
+        }
+        put(&cache, a, 0..1000);
+        assert_eq!((kept(&cache, b, 0..4), kept(&cache, a, 0..1000)), (0, 8));
+    }
+
+    #[test]
+    fn what_is_pinned_stays_and_the_budget_holds() {
+        let (cache, a) = (cache(4), [1; 32]);
+        let pinned = Block(Arc::new(AtomicBool::new(true)));
+        (0..4).for_each(|key| cache.put(a, key, pinned.clone()));
+        put(&cache, a, 4..10);
+        assert_eq!((kept(&cache, a, 0..4), kept(&cache, a, 4..10)), (4, 0));
+        pinned.0.store(false, Relaxed);
+        put(&cache, a, 4..10);
+        assert_eq!(cache.stats().entries, 4);
+    }
+
+    #[test]
+    fn bytes_are_counted_once_and_given_back() {
+        let (cache, a) = (TenantCache::<u32, Block>::new(10 * 64 * KIB, 2), [1; 32]);
+        put(&cache, a, 0..5);
+        put(&cache, a, 4..5);
+        assert_eq!((cache.stats().entries, cache.stats().bytes), (2, 120 * KIB), "files are few");
+        cache.remove(a, 4);
+        cache.remove(a, 4);
+        assert_eq!(cache.stats().bytes, 60 * KIB);
+        cache.clear();
+        assert_eq!((cache.stats().entries, cache.stats().bytes), (0, 0));
+        put(&TenantCache::new(KIB, 1), a, 0..1);
+    }
+}

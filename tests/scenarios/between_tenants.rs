@@ -1,0 +1,77 @@
+//! What one tenant runs and stores is nothing to another: neither told nor given, compiled nor charged.
+
+use antares_abi::Sha256Digest;
+use antares_proto::v1::{self, Tier, VerifyOutcome, verify_transaction_request::Transaction};
+use antares_tests::asm::encode;
+use serde_json::Value;
+
+use crate::{
+    identity::Issuer,
+    server::until,
+    tenants::{Tenant, start},
+    transactions::{elf, with_lock},
+};
+
+fn li(register: u8, value: i32) -> u32 {
+    encode::i(0x13, 0, register, 0, value)
+}
+
+/// A lock that executes the first witness.
+fn executes_witness() -> Vec<u8> {
+    // exec(index, source, place, bounds, argc, argv)
+    let words = [li(10, 0), li(11, 1), li(12, 1), li(13, 0), li(14, 0), li(15, 0), li(17, 2043), 0x73];
+    elf(&words)
+}
+
+/// Counts down from 2^20 and exits with 0; each number is another program.
+fn countdown(number: i32) -> Vec<u8> {
+    let count = [encode::u(0x37, 5, 1 << 20), encode::i(0x13, 0, 5, 5, -1), encode::b(1, 5, 0, -4).unwrap()];
+    elf(&[&count[..], &[li(6, number), li(10, 0), li(17, 93), 0x73]].concat())
+}
+
+/// A transaction whose lock executes `program`, which is in a witness alone.
+fn with_witness(program: &[u8]) -> v1::VerifyTransactionRequest {
+    // In version 2 exec is the scheduler's, which names what it loads.
+    let json = with_lock(&executes_witness()).replace("data1", "data2");
+    let mut tx: Value = serde_json::from_str(&json).unwrap();
+    let witness: String = program.iter().map(|byte| format!("{byte:02x}")).collect();
+    tx["tx"]["witnesses"] = [format!("0x{witness}")].as_slice().into();
+    v1::VerifyTransactionRequest {
+        transaction: Some(Transaction::MockJson(tx.to_string().into_bytes().into())),
+        tier: Tier::Auto.into(),
+        ..Default::default()
+    }
+}
+
+/// Why a program of the answer was interpreted, if it was.
+fn why(answer: &v1::VerifyTransactionResponse, program: &[u8]) -> Option<String> {
+    assert_eq!(answer.outcome(), VerifyOutcome::Ok, "{answer:?}");
+    let digest = Sha256Digest::of(program).to_string();
+    answer.interpreted.iter().find(|one| one.sha256 == digest).map(|one| one.why.clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_one_tenant_runs_is_unknown_to_another_with_the_same_lock() {
+    for tenants in ["", "[tenants]\nsalted = true\n"] {
+        let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+        let server = start(&issuer, &data, tenants);
+        let mut a = Tenant::connect(&server, &issuer, "a").await;
+        let mut b = Tenant::connect(&server, &issuer, "b").await;
+        let (private, own) = (countdown(1), countdown(2));
+        let compiled = |least: f64| server.metric("antares_hot_programs_total{result=\"compiled\"}") >= least;
+        assert_eq!(why(&b.verify(with_witness(&own)).await.unwrap(), &own).as_deref(), Some("new"));
+        until("b's program is compiled", || compiled(1.0));
+        assert_eq!(why(&a.verify(with_witness(&private)).await.unwrap(), &private).as_deref(), Some("new"));
+        until("a's program is compiled", || compiled(2.0));
+        for _ in 0..3 {
+            assert_eq!(why(&b.verify(with_witness(&own)).await.unwrap(), &own), None, "it is native");
+        }
+        assert!(!a.is_missing(&private).await && b.is_missing(&private).await, "{tenants}");
+        let script_sha256 = Sha256Digest::of(&private).to_string();
+        let got = b.compiler.get_script(v1::GetScriptRequest { script_sha256 }).await;
+        assert_eq!(got.unwrap_err().code(), tonic::Code::NotFound);
+        // It is new to b, whoever has run it.
+        let first = b.verify(with_witness(&private)).await.unwrap();
+        assert_eq!(why(&first, &private).as_deref(), Some("new"), "{first:?}");
+    }
+}
