@@ -60,7 +60,7 @@ impl Artifacts {
             source,
             refused: refused_artifacts(metrics),
             script_bytes_max: limits.script_bytes_max,
-            ready: Ready::new(limits.ready_bytes_max, limits.ready_entries_max),
+            ready: Ready::new(limits.ready_bytes_max, limits.ready_entries_max()),
             scripts: Flights::default(),
             libraries: Flights::default(),
             hints: KnownHints::default(),

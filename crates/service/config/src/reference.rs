@@ -93,7 +93,7 @@ This page is made from the code, by a test of `crates/service/config`.
 ";
 
 /// Where it is told how to use a section.
-const GUIDES: [(&str, &str); 18] = [
+const GUIDES: [(&str, &str); 17] = [
     ("[listen]", "[admission](../operations.md#admission)"),
     ("[web]", "[JSON and browsers](../calling.md#json-and-browsers)"),
     ("[tls]", "[encryption](../operations.md#encryption)"),

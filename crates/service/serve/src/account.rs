@@ -16,7 +16,7 @@ use prometheus::IntCounterVec;
 
 use crate::{
     meter::Meter,
-    metrics::{Metrics, add_saturating},
+    metrics::Metrics,
     peer::Peer,
     status::Fault,
     usage::{Amounts, CallUsage, TenantCounters, TenantMetrics},
