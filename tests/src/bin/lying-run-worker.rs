@@ -1,4 +1,5 @@
 //! The pool's lying worker, for a whole server: `lie:NAME;` in a call is what it lies about.
+#![forbid(unsafe_code)]
 
 #[path = "../../../crates/runtime/pool/examples/lying-worker/lies.rs"]
 mod lies;

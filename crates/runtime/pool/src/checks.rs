@@ -16,13 +16,13 @@ use crate::{
     Sealed,
     job::{
         BatchJob, BatchReport, CellName, CompileReport, CompileTask, DiagnosisJob, GroupKind, KnownGroup,
-        ProfileJob, RunJob, RunWorkerReport, Tier, VerifyJob,
+        ProfileJob, RunJob, RunReport, RunWorkerReport, Tier, VerifyJob,
     },
-    pool::batch_output_bytes,
+    text::TEXT_BYTES_MAX,
 };
 
-/// Bytes of each text in a report, at most: workers cut theirs there.
-pub const TEXT_BYTES_MAX: usize = 4096;
+/// What a line of debug output counts in a batch in addition to its bytes and its end.
+const BATCH_LINE_BYTES: u64 = 31;
 /// Cycles by which a script that fails may be past its limit: system calls add theirs before anybody looks,
 /// and the largest moves all of guest memory.
 const CYCLES_BEYOND_MAX: u64 = 16 << 20;
@@ -256,4 +256,10 @@ fn ensure(holds: bool, otherwise: &'static str) -> Checked {
 
 fn micros(first: u64, second: u64) -> Duration {
     Duration::from_micros(first).saturating_add(Duration::from_micros(second))
+}
+/// What the debug output of a run counts among that of its batch: for each line what it takes in an answer
+/// and in memory too.
+#[must_use]
+pub fn batch_output_bytes(report: &RunReport) -> u64 {
+    report.debug.bytes().saturating_add(report.debug.count() as u64 * BATCH_LINE_BYTES)
 }

@@ -34,8 +34,6 @@ pub const WORKERS_MAX: usize = 1024;
 /// A pool that is without a zygote for so long does not get one by itself: each that dies is replaced within
 /// seconds.
 const DESERTED_AFTER: Duration = Duration::from_secs(300);
-/// What a line of debug output counts in a batch beside its bytes and its end.
-const BATCH_LINE_BYTES: u64 = 31;
 
 /// What a compile gave.
 #[derive(Debug)]
@@ -397,13 +395,6 @@ impl Pool {
 /// The files of a job on a script.
 fn script<'a>(elf: &'a Sealed, library: Option<&'a Sealed>) -> Vec<BorrowedFd<'a>> {
     std::iter::once(elf).chain(library).map(AsFd::as_fd).collect()
-}
-
-/// What the debug output of a run counts among that of its batch: for each line what it takes in an answer
-/// and in memory too.
-#[must_use]
-pub fn batch_output_bytes(report: &RunReport) -> u64 {
-    report.debug.bytes().saturating_add(report.debug.count() as u64 * BATCH_LINE_BYTES)
 }
 
 /// Path of the worker binary `name`: in `$ANTARES_WORKER_DIR`, or beside this executable, or one folder above

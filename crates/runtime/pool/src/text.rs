@@ -1,7 +1,7 @@
 //! Text of a worker's, for logs and people.
 
-use crate::checks::TEXT_BYTES_MAX;
-
+/// Bytes of each text in a report, at most: workers cut theirs there.
+pub const TEXT_BYTES_MAX: usize = 4096;
 /// Bytes of it that are kept.
 const BYTES_MAX: usize = 600;
 
