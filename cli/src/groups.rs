@@ -19,7 +19,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 3] = [
     ),
     (
         "For operators, and about this program",
-        &["serve", "doctor", "cache", "keys", "verdict", "completions", "man", "help"],
+        &["serve", "doctor", "cache", "keys", "completions", "man", "help"],
     ),
 ];
 

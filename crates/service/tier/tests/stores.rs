@@ -95,11 +95,12 @@ async fn lists_end_whatever_answers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_under_way_hold_no_more_than_their_budget() {
     const LONG: usize = 8 << 20;
+    const READS: u8 = 24;
     let folder = tempfile::tempdir().unwrap();
     let config = SharedConfig { get_bytes_max: 2 * LONG, ..patient() };
     let place = StoreLocation::s3_at(s3::endpoint(), &s3::bucket(folder.path())).unwrap();
     let shared = Shared::open(place, config);
-    for number in 0..12 {
+    for number in 0..READS {
         shared.put(Space::Artifact, [number; 32], vec![number; LONG].into()).await.unwrap();
     }
     let peak = || -> u64 {
@@ -109,7 +110,7 @@ async fn reads_under_way_hold_no_more_than_their_budget() {
     };
     let before = peak();
     // What is read is let go at once, but for what is under way.
-    let reads = (0..12).map(|number| {
+    let reads = (0..READS).map(|number| {
         let shared = shared.clone();
         tokio::spawn(async move { shared.get(Space::Artifact, [number; 32]).await.unwrap().unwrap().len() })
     });
@@ -117,5 +118,6 @@ async fn reads_under_way_hold_no_more_than_their_budget() {
         assert_eq!(read.unwrap(), LONG, "each is read in its turn");
     }
     let grown = peak().saturating_sub(before) >> 20;
-    assert!(grown < 80, "{grown} MiB, where all at once are 96 and more");
+    // The server in this process has a copy of each read in progress, too.
+    assert!(grown < 192, "{grown} MiB, where all at once are 384 and more");
 }
