@@ -141,8 +141,9 @@ fn page() -> String {
     let mut command = Cli::command();
     command.build();
     let names = GROUPS.iter().flat_map(|(_, names)| *names).filter(|name| **name != "help");
-    let find =
-        |name: &&str| sections(&format!("antares {name}"), command.find_subcommand(name).unwrap(), true);
+    let find = |name: &&str| {
+        sections(&format!("antares {name}"), command.find_subcommand(name).expect("a command"), true)
+    };
     let sections: Vec<_> = names.flat_map(find).collect();
     let mut counts = BTreeMap::<&Row, usize>::new();
     for row in sections.iter().flat_map(|section| &section.rows) {

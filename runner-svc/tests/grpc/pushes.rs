@@ -57,7 +57,7 @@ fn sum(request: &ExportProfilesServiceRequest, kind: &str) -> i64 {
 /// A node that pushes soon, and gives up soon.
 async fn pushing(changes: &str) -> Node {
     Node::both_with(changes, |config| {
-        let push = config.profile_push.as_mut().unwrap();
+        let push = config.profile_push.as_mut().expect("profiles are pushed");
         push.interval = Duration::from_millis(50);
         push.timeout = Duration::from_millis(300);
     })

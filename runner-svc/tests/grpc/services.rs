@@ -252,7 +252,7 @@ async fn limits_and_layers_can_be_asked_for() {
     assert!(compiler.sandbox.iter().any(|layer| layer.name == "seccomp" && layer.active));
     assert_eq!(compiler.versions, runner.versions);
     let mut request = inline(&guest::exits(0), v1::Tier::Auto);
-    request.args = vec![bytes::Bytes::new(); args_max as usize + 1];
+    request.args = vec![bytes::Bytes::new(); usize::try_from(args_max).unwrap() + 1];
     is(&node.execute(request).await.unwrap_err(), Code::InvalidArgument, "REQUEST_INVALID");
 }
 

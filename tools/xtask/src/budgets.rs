@@ -72,10 +72,10 @@ pub(crate) fn print(tree: &Tree) -> anyhow::Result<()> {
     let budgets: Budgets = toml::from_str(tree.get(TABLE).unwrap_or_default())?;
     let (code, tests) = count(tree, &budgets);
     for (floor, base) in &budgets.code {
-        println!("{floor:<24}{:>8} of {}", code[floor.as_str()], budgets.limit(floor, *base));
+        eprintln!("{floor:<24}{:>8} of {}", code[floor.as_str()], budgets.limit(floor, *base));
     }
-    println!("{:<24}{:>8}", "all code", code.values().sum::<usize>());
-    println!("{:<24}{tests:>8} of {}", "tests", budgets.limit("tests", budgets.tests));
+    eprintln!("{:<24}{:>8}", "all code", code.values().sum::<usize>());
+    eprintln!("{:<24}{tests:>8} of {}", "tests", budgets.limit("tests", budgets.tests));
     Ok(())
 }
 
