@@ -30,12 +30,12 @@ fn start_liars(issuer: &Issuer, data: &TempDir, workers: &TempDir) -> Server {
     symlink(compiler, workers.path().join("antares-compile-worker")).unwrap();
     let folder = format!("ANTARES_WORKER_DIR={}", workers.path().display());
     fs::write(data.path().join("environment"), folder).unwrap();
-    let debug = told::DEBUG_BYTES_MAX;
-    start(issuer, data, &format!("[runner]\nworkers_max = 2\ndebug_bytes_max = {debug}\n"))
+    start(issuer, data, "[runner]\nworkers_max = 2\n")
 }
 
 fn limits() -> Option<v1::RunLimits> {
-    Some(v1::RunLimits { max_cycles: Some(told::CYCLES_MAX), ..Default::default() })
+    let (cycles, debug) = (told::CYCLES_MAX, told::DEBUG_BYTES_MAX);
+    Some(v1::RunLimits { max_cycles: Some(cycles), debug_bytes_max: Some(debug), ..Default::default() })
 }
 
 /// A run whose worker tells this lie.

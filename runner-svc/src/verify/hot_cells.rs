@@ -116,7 +116,7 @@ impl HotCells {
         account: &Account,
         digest: Sha256Digest,
     ) -> Result<Arc<HotCell>, SourceError> {
-        let namespace = account.namespace();
+        let namespace = account.holder();
         if let Some(cell) = self.cells.get(namespace, digest) {
             return Ok(cell);
         }
@@ -138,7 +138,7 @@ impl HotCells {
     /// # Errors
     /// There are no descriptors or no memory left.
     pub(crate) async fn keep(&self, account: &Account, bytes: Bytes) -> Result<Arc<HotCell>, SourceError> {
-        let (namespace, digest) = (account.namespace(), digest(&bytes));
+        let (namespace, digest) = (account.holder(), digest(&bytes));
         if let Some(known) = self.cells.get(namespace, digest) {
             return Ok(known);
         }
@@ -151,7 +151,7 @@ impl HotCells {
     /// Keeps `cell` from eviction as long as the pin lives, so that a long session holds nothing outside the
     /// cache. None if the cell is not in the cache (any more), or if too much is pinned already.
     pub(crate) fn pin(&self, account: &Account, cell: &Arc<HotCell>) -> Option<Pin> {
-        let namespace = account.namespace();
+        let namespace = account.holder();
         let pin = self.pinned_for(namespace, cell)?;
         let kept = self.cells.get(namespace, cell.sealed.digest())?;
         Arc::ptr_eq(&kept, cell).then_some(pin)

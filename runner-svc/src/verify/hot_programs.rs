@@ -148,7 +148,7 @@ impl HotPrograms {
             Known::Native(program) => program.cells.iter().any(|cell| cells.contains(cell)),
             Known::Failed(_) => false,
         };
-        let found = self.known.find(account.namespace(), is_met).into_iter();
+        let found = self.known.find(account.holder(), is_met).into_iter();
         let native = found.filter_map(|(_, known)| match known {
             Known::Native(program) => Some(program),
             Known::Failed(_) => None,
@@ -173,7 +173,7 @@ impl HotPrograms {
             let loaded_at = LoadedCode::read(&elf).map(|code| code.start);
             let size = elf.len() as u64;
             let why = met.why(digest).unwrap_or_else(|| {
-                let why = self.why(account.namespace(), digest, &met.options);
+                let why = self.why(account.holder(), digest, &met.options);
                 let (account, bytes, met) = (account.clone(), elf.into(), met.clone());
                 if self.compile_later(Waiting { account, bytes, seen, met }) { why } else { Why::QueueFull }
             });
@@ -197,7 +197,7 @@ impl HotPrograms {
 
     /// Whether the program is compiled some time. Tenants take turns, one program at a time.
     fn compile_later(self: &Arc<Self>, waiting: Waiting) -> bool {
-        let namespace = waiting.account.namespace();
+        let namespace = waiting.account.holder();
         let pushed = self.queue.push(namespace, waiting);
         if !pushed.is_in {
             self.metrics.note_hot(HotResult::Dropped);
@@ -216,7 +216,7 @@ impl HotPrograms {
     }
 
     async fn compile(&self, Waiting { account, bytes, seen, met }: Waiting) {
-        let namespace = account.namespace();
+        let namespace = account.holder();
         let Ok(elf) = seal("antares-program", bytes.clone()).await else { return };
         let (digest, elf) = (elf.digest(), Arc::new(elf));
         let Ok(mapped) = elf.map() else { return };

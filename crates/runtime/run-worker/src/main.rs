@@ -39,7 +39,10 @@ const DEBUG_HEAP_BYTES: usize = 16 << 20;
 fn main() -> Result<()> {
     if is_hosted() {
         // One script whose host is the parent: two pipes lead there.
-        return Ok(serve_hosted(|job, pipes| Ok(serve_job(job, Arc::new(ParentLink(pipes)))))?);
+        return Ok(serve_hosted(|job, pipes| {
+            serve_job(job, Arc::new(ParentLink(pipes)));
+            Ok(())
+        })?);
     }
     Ok(serve(RunWorker::prepare)?)
 }
