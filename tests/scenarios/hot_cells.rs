@@ -48,7 +48,8 @@ fn pod_mib() -> u64 {
 
 /// What the chart says to a runner, and peers within that.
 fn of_pod() -> String {
-    let requests = of_chart("requestsMiB") << 20;
+    // One peer may have half of them: all that the pod has memory for.
+    let requests = of_chart("requestsMiB") << 21;
     format!(
         "[listen]\nrequest_bytes_max = {requests}\n[runner]\nworkers_max = {}\n\
          idle_workers_max = {}\nready_bytes_max = {}\nhot_cells_bytes_max = {}\n",
