@@ -26,8 +26,8 @@ image_packages=(binutils ca-certificates python3 skopeo)
 corpus_packages=(rustc-web rust-web-src lld-22)
 # It fetches ckb-js-vm. Debian's brings some hundred packages along; any other one will do.
 command -v npm >/dev/null || corpus_packages+=(npm)
-# clang assembles the guests of the machine's own tests; z3 proves rewrites of scripts; gdb and lldb look at scripts.
-test_packages=(clang-22 z3 gdb-multiarch lldb-22 openssl prometheus nginx-light runc umoci python3-venv curl chromium shellcheck "${image_packages[@]}" "${corpus_packages[@]}")
+# clang assembles the guests of the machine's own tests; gdb and lldb look at scripts.
+test_packages=(clang-22 gdb-multiarch lldb-22 openssl prometheus nginx-light runc umoci python3-venv curl chromium shellcheck "${image_packages[@]}" "${corpus_packages[@]}")
 # Compilers and emulators of other systems; Node runs WASI, python3-venv carries zig and playwright, chromium opens the page.
 foreign_packages=(clang-22 llvm-22 gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-mingw-w64-x86-64-posix qemu-user wine64 python3-venv chromium "${corpus_packages[@]}")
 # clang builds twins and WebAssembly, wasm-ld is lld's; valgrind counts instructions; LLVM 15 is for the engine of ckb-vm-contrib.

@@ -152,9 +152,9 @@ pub(crate) enum Command {
     /// Exit status: 0 no findings; 1 findings; 2 invalid usage or input, or the initial transaction is a
     /// finding; 3 Antares failed.
     Fuzz(FuzzArgs),
-    /// Rewrite a script to cost fewer cycles, with a proof of each change
+    /// Rewrite a script to cost fewer cycles, checked by an independent comparison
     ///
-    /// Exit status: 0 written; 2 invalid usage or input, or no solver; 3 Antares failed.
+    /// Exit status: 0 written; 2 invalid usage or input, or no relocations; 3 Antares failed.
     Optimise(OptimiseArgs),
     /// Report what takes the bytes of a script, and shrink it
     Size(SizeArgs),

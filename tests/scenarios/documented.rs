@@ -120,14 +120,12 @@ const EXAMPLES: &[(&[i32], &str)] = &[
     ),
     (&[0], "profile diff before.antares before.antares --fail-over 0% --top 3 --json"),
     (&[0], "profile diff SCRIPT SCRIPT --vm-version 2 -- 0"),
-    (
-        &[0],
-        "optimise SCRIPT -o cheaper --vm-version 2 --isa imc+b --all --budget-s 60 --report r.json --solver z3 --second-solver z3 --smt-out asked --no-cache --reads-itself -- 0",
-    ),
-    (&[0], "optimise SCRIPT -o cheaper --profile before.antares"),
-    (&[0], "optimise SCRIPT -o cheaper --grow -- 0"),
-    // The transaction may run another script.
-    (&[0, 2], "optimise SCRIPT -o cheaper --tx TX"),
+    (&[0], "optimise LINKED -o cheaper --vm-version 2 --isa imc+b --all --budget-s 60 --report r.json -- 0"),
+    // The profile is of another script.
+    (&[2], "optimise LINKED -o cheaper --profile before.antares"),
+    // It has no relocations.
+    (&[2], "optimise SCRIPT -o cheaper -- 0"),
+    (&[2], "optimise LINKED -o cheaper --tx TX"),
     (&[0], "insights SCRIPT --top 3 --vm-version 2 --isa imc --max-cycles 1M --deadline-ms 60000 -- 0"),
     (&[0], "insights --tx TX --json"),
     (&[0], "insights --server SERVER --json"),
@@ -239,6 +237,8 @@ impl Place {
             fs::write(path(name), &elf).unwrap();
         }
         fs::write(path("other"), guests::bytes("fib-imc").unwrap()).unwrap();
+        let linked = guests::guest_named("exit-imc").unwrap();
+        fs::write(path("linked"), guests::with_relocations(&linked).unwrap()).unwrap();
         fs::write(path("list"), "script\n").unwrap();
         fs::write(path("codes.txt"), "7 = Seven\n").unwrap();
         fs::write(path("index.js.map"), r#"{"version": 3, "sources": [], "mappings": ""}"#).unwrap();
@@ -257,6 +257,7 @@ impl Place {
         let before = std::iter::once("").chain(words.iter().copied());
         let fill = |(before, word): (&str, &str)| match word {
             "SCRIPT" => at("script"),
+            "LINKED" => at("linked"),
             "OTHER" => at("other"),
             "SCRIPTS" | "scripts" => at("scripts"),
             "CONFIG" => at("antares.toml"),

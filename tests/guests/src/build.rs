@@ -116,6 +116,21 @@ pub(super) fn build(guest: &Guest) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The ELF of `guest` with the relocations that its linker has used.
+///
+/// # Errors
+///
+/// No RISC-V compiler, or it refuses the sources.
+pub fn with_relocations(guest: &Guest) -> Result<Vec<u8>> {
+    let (mut flags, sources) = parts(guest)?;
+    flags.push("-Wl,-q".into());
+    let path = kept_folder().join(sources.digest(&flags)?.to_string()).join(&guest.name);
+    if !path.exists() {
+        compile(GUEST_COMPILER, &flags, &sources, &path)?;
+    }
+    Ok(fs::read(path)?)
+}
+
 fn parts(guest: &Guest) -> Result<(Vec<OsString>, Sources)> {
     let mut flags: Vec<OsString> = GUEST_FLAGS.iter().map(OsString::from).collect();
     flags.extend([format!("-march={}", guest.march).into(), guest.level.into()]);

@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 
 pub use build::{
     DEBUGGED, Foreign, GUEST_FLAGS, assemble, debugged, failing, foreign_compile, fuzzed, guest_compiler,
-    hidden, libgcc, native_compile, script,
+    hidden, libgcc, native_compile, script, with_relocations,
 };
 pub use libraries::Library;
 pub use loading::{loaded_library, loading_lock};

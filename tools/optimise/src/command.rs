@@ -1,9 +1,8 @@
-//! `antares optimise`: a script that costs fewer cycles. A solver proves each change, and the inputs run again.
+//! `antares optimise`: a script that costs fewer cycles. The inputs run again with it.
 
 use std::{
     collections::BTreeMap,
-    env, fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -16,115 +15,39 @@ use antares_cli::{
     profile::{self, Profiled},
     workers::ours,
 };
-use antares_optimise::{Rewrite, RewriteError, Settings, Solver, SolverAnswer, Statement, plan};
+use antares_optimise::Settings;
 use antares_profile::Frame;
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 mod replay;
 mod report;
 
-/// Solvers at work at once.
-const SOLVERS: usize = 2;
-
 /// Rewrites a script.
 pub(crate) fn optimise(args: &OptimiseArgs) -> Result<ExitCode, Failure> {
-    let proofs = Proofs::new(args)?;
+    let until = Instant::now() + Duration::from_secs(args.budget_s);
     let elf = input::read_script(&args.elf)?;
     let inputs = inputs(&args.elf, args);
     let before = inputs.iter().map(profile::target).collect::<Result<Vec<Profiled>, Failure>>()?;
-    let (runs, options) = heat(&before, &elf, args.machine.options())?;
-    let settings =
-        Settings { runs, takes_all: args.all, may_read_itself: args.reads_itself, may_grow: args.grow };
+    let (runs, machine) = heat(&before, &elf, args.machine.options())?;
+    let settings = Settings { machine, runs, takes_all: args.all };
     let bar = bar();
-    let mut plan = plan(&elf, options, &settings, |done, all| {
-        bar.set_message(format!("windows looked at: {done} of {all}"));
-        proofs.has_time_to_search()
+    let made = antares_optimise::optimise(&elf, &settings, |done, all| {
+        bar.set_message(format!("pieces of code tried: {done} of {all}"));
+        Instant::now() < until
     })
-    .map_err(refused)?;
-    let count = plan.rewrites.len();
-    let ask = |statement: &Statement| proofs.ask(statement);
-    plan.prove(SOLVERS, ask, |done| bar.set_message(format!("rewrites proved: {done} of {count}")));
+    .map_err(|error| Failure::Usage(error.into()))?;
     bar.finish_and_clear();
-    write_questions(&plan.rewrites, args.smt_out.as_deref())?;
-    let cheaper = plan.proved_elf();
     let after =
-        if args.profile.is_some() { Vec::new() } else { replay::again(&inputs, &before, &elf, &cheaper)? };
-    output::write(&args.output, &cheaper)?;
-    let report = report::Report::new(&report::Made {
-        planned: report::Planned { rewrites: &plan.rewrites, left: &plan.left, windows: plan.windows },
-        before: &before,
-        after: &after,
-        elf: &elf,
-        cheaper: &cheaper,
-        solver: proofs.solver.name(),
-    });
+        if args.profile.is_some() { Vec::new() } else { replay::again(&inputs, &before, &elf, &made.elf)? };
+    output::write(&args.output, &made.elf)?;
+    let report =
+        report::Report::new(&report::Made { made: &made, before: &before, after: &after, elf: &elf });
     match args.report.as_deref() {
         Some(path) => report.write(path)?,
         None => output::print(output::printable(&report.markdown()).as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Who proves, and until when.
-struct Proofs {
-    solver: Solver,
-    second: Option<Solver>,
-    searches_until: Instant,
-}
-
-impl Proofs {
-    fn new(args: &OptimiseArgs) -> Result<Self, Failure> {
-        // Half of the time is for proofs: without one, what was found is worth nothing.
-        let (start, budget) = (Instant::now(), Duration::from_secs(args.budget_s));
-        let solver = find_solver(args.solver.as_deref())?;
-        let second = args.second_solver.as_deref().map(|name| find_solver(Some(name))).transpose()?;
-        let solver = if args.no_cache { solver } else { cached(solver) }.until(start + budget);
-        Ok(Self { solver, second, searches_until: start + budget / 2 })
-    }
-
-    fn has_time_to_search(&self) -> bool {
-        Instant::now() < self.searches_until
-    }
-
-    fn ask(&self, statement: &Statement) -> SolverAnswer {
-        match (self.solver.prove(statement), &self.second) {
-            (SolverAnswer::Proved { took, is_cached, proof }, Some(second)) => match second.check(&proof) {
-                Ok(()) => SolverAnswer::Proved { took, is_cached, proof },
-                Err(said) => SolverAnswer::Refused { said: format!("{}: {said}", second.name()) },
-            },
-            (answer, _) => answer,
-        }
-    }
-}
-
-fn find_solver(name: Option<&str>) -> Result<Solver, Failure> {
-    Solver::find(name).ok_or_else(|| {
-        let name = name.unwrap_or("z3, cvc5 or bitwuzla");
-        Failure::Usage(anyhow!(
-            "no solver {name} on the PATH: install one, on Debian with `apt-get install z3`"
-        ))
-    })
-}
-
-/// The solver with proofs of earlier runs, if this user has a place for them.
-fn cached(solver: Solver) -> Solver {
-    let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let folder =
-        env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute()).or_else(home);
-    match folder {
-        Some(folder) => solver.with_cache(&folder.join("antares").join("proofs")),
-        None => solver,
-    }
-}
-
-fn refused(error: RewriteError) -> Failure {
-    match error {
-        RewriteError::ReadsItself { .. } => {
-            Failure::Usage(anyhow!("{error}; --reads-itself rewrites it all the same"))
-        }
-        other => Failure::Usage(other.into()),
-    }
 }
 
 fn bar() -> ProgressBar {
@@ -190,21 +113,6 @@ fn heat(
     }
     let machine = machine.ok_or_else(|| Failure::Usage(anyhow!("none of the inputs runs this script")))?;
     Ok((Some(runs), machine))
-}
-
-fn write_questions(rewrites: &[Rewrite], folder: Option<&Path>) -> Result<(), Failure> {
-    let Some(folder) = folder else { return Ok(()) };
-    fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make {}", folder.display()))
-        .map_err(Failure::Usage)?;
-    for rewrite in rewrites {
-        let whole = rewrite.statement.as_ref().map(Statement::whole);
-        for (text, name) in [(whole, "whole"), (rewrite.proof.as_deref(), "proof")] {
-            let Some(text) = text else { continue };
-            output::write(&folder.join(format!("{:#x}-{name}.smt2", rewrite.pc)), text.as_bytes())?;
-        }
-    }
-    Ok(())
 }
 
 /// A failure of the rewritten script, which is a mistake of ours.

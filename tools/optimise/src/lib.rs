@@ -1,85 +1,96 @@
-//! Scripts that cost fewer cycles: windows of code rewritten for ckb-vm's cost model, each proved by a
-//! solver.
+//! Scripts that cost fewer cycles: instructions in another order and in other registers, so that ckb-vm
+//! fuses them. Nothing is computed in another way.
 //!
 //! ```text
-//! plan   finds windows (entered at their start alone) and cheaper forms; changes the ELF's bytes
-//! prove  has a solver check each, on the bytes that were written; reverts what is not proved
+//! search     proposes code for pieces of straight code; it is not trusted
+//! checker    compares the two finished files, by the relocations that the linker kept
+//! optimise   takes back what the checker refuses
 //! ```
-//! No rule is trusted, no proof is about anything but what is written: both sides of a question are decoded
-//! by ckb-vm's decoder. An ELF keeps its length, its symbols and the place of everything that has an address.
 #![forbid(unsafe_code)]
 
-mod arrange;
-mod claims;
-mod copies;
-mod cost;
-mod encode;
-mod enumerate;
-mod graph;
-mod grow;
-mod liveness;
-mod memory;
-mod patch;
-mod plan;
-mod question;
-mod rewrite;
-mod rules;
+mod checker;
+mod optimise;
 mod search;
-mod simulate;
-mod slots;
-mod solver;
-mod terms;
-#[cfg(test)]
-mod tests;
-mod values;
-mod windows;
 
 use std::collections::BTreeMap;
 
+use antares_abi::CompileOptions;
 use antares_program::ProgramError;
 
-pub use arrange::Obstacle;
-pub use plan::{Plan, plan};
-pub use question::Statement;
-pub use rewrite::{Left, Rewrite};
-pub use rules::RewriteRule;
-pub use solver::{QUESTION_S_MAX, Solver, SolverAnswer};
+pub use checker::{
+    code::{Obstacle, Untouched},
+    compare::{Difference, LinkedScript, Why},
+};
+pub use optimise::{Optimised, Rewrite, optimise};
+pub use search::RewriteRule;
 
-/// Why nothing was rewritten.
+/// Why a script is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RewriteError {
-    /// The ELF is no script.
+    /// ckb-vm does not load it.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// It has been found to read its own code.
-    #[error("the script reads its own code at {pc:#x}, so it may notice that this has changed")]
-    ReadsItself {
-        /// The first instruction that does.
-        pc: u64,
+    /// It is damaged.
+    #[error("the ELF file cannot be read: {error}")]
+    Elf {
+        /// Why.
+        error: String,
     },
-    /// Code is in no part of the file, or in two.
-    #[error("the file does not tell where the code at {pc:#x} comes from")]
-    NoPlace {
-        /// Where the code is.
-        pc: u64,
+    /// The linker kept no relocations.
+    #[error(
+        "the file has no relocations, so nothing tells where its code is entered: link it with -Wl,-q (gcc and \
+         clang) or with -C link-arg=-q (rustc), do not strip it, and strip the result"
+    )]
+    NoRelocations,
+    /// Nobody knows what a relocation means.
+    #[error("a relocation at {at:#x} is of unknown type {kind}")]
+    Unknown {
+        /// Its type.
+        kind: u32,
+        /// Its address.
+        at: u64,
     },
-    /// What is to grow has no place.
-    #[error("the script begins at {first:#x}: there is no room below it to grow")]
-    NoRoom {
-        /// Its first address.
-        first: u64,
+    /// A relocation is not about the bytes that are there.
+    #[error("the relocation of type {kind} at {at:#x} does not fit the bytes there: it is no longer true")]
+    Stale {
+        /// Its type.
+        kind: u32,
+        /// Its address.
+        at: u64,
+    },
+    /// An address is formed that no relocation tells.
+    #[error("no relocation tells the address that is formed at {at:#x}: compile without -mno-relax")]
+    NoRelocation {
+        /// Where.
+        at: u64,
+    },
+    /// A return address is computed.
+    #[error("the return at {at:#x} goes to an address that is computed")]
+    ComputedReturn {
+        /// Where.
+        at: u64,
+    },
+    /// A script that reads its cycles sees that they are fewer.
+    #[error("the script may read its cycles: {at:#x} has the number of that system call, 2042")]
+    ReadsCycles {
+        /// Where.
+        at: u64,
+    },
+    /// Bytes outside of what is loaded differ.
+    #[error("the files differ outside of code, at offset {at:#x}")]
+    Outside {
+        /// Where.
+        at: u64,
     },
 }
 
 /// What to rewrite.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Settings {
-    /// How many times instructions were executed, by address. Without it every window counts once.
+    /// The machine whose cycles are to be saved. The others charge no more than before.
+    pub machine: CompileOptions,
+    /// How many times instructions were executed, by address. Without it every piece counts once.
     pub runs: Option<BTreeMap<u64, u64>>,
     /// Also rewrite what never ran.
     pub takes_all: bool,
-    /// Rewrite although the script reads its own code.
-    pub may_read_itself: bool,
-    /// Also write functions again, below the script, with windows that are longer than they were.
-    pub may_grow: bool,
 }

@@ -1,156 +1,118 @@
-//! The search: rules are tried one after another, and what costs less stays.
+//! The search: pieces of straight code in another order and in other registers, which cost less. Nothing
+//! here is trusted.
 
-use std::collections::{BTreeMap, HashSet};
+mod arrange;
+mod cost;
+mod encode;
+mod liveness;
+mod rules;
+mod values;
+mod window;
 
-use antares_program::RegSet;
+use std::ops::Range;
 
 use crate::{
-    arrange::{Arranged, Obstacle, Room, arrange},
-    cost::{Fusions, MULTIPLY_CYCLES, cycles},
-    encode::Line,
-    enumerate,
-    rules::{Failed, Proposal, RewriteRule, paired, pairings, shorter},
-    values::Values,
+    LinkedScript, Rewrite, Settings,
+    checker::code::{Function, Piece},
 };
 
-/// Rounds of rules that make code shorter; each takes one step.
-const STEPS_MAX: usize = 400;
+pub use rules::RewriteRule;
 
-/// Places between its parts at which a pair is tried.
-const PLACES_MAX: usize = 6;
+use cost::Fusions;
+use encode::Line;
+use liveness::Liveness;
+use window::{Machine, Window, search};
 
-/// What came of a window.
-#[derive(Clone, Debug)]
-pub(crate) struct Found {
-    pub(crate) arranged: Option<Arranged>,
-    pub(crate) used: BTreeMap<RewriteRule, u32>,
-    pub(crate) left: BTreeMap<(RewriteRule, Obstacle), u32>,
-    pub(crate) before: u64,
+/// Instructions that are rewritten together, at most.
+const INSTRUCTIONS_MAX: usize = 600;
+
+/// Share of all executed instructions, one in so many, from which a piece is worth more tries.
+const HOT_SHARE: u64 = 50;
+
+/// These.
+const TRIES: u32 = 12;
+
+/// Code to be written.
+pub(crate) struct Proposal {
+    pub(crate) rewrite: Rewrite,
+    pub(crate) bytes: Vec<u8>,
+    /// Addresses of its function.
+    pub(crate) function: Range<u64>,
 }
 
-/// A cheaper form of `lines` that fits `room`, and of which `live_out` is used behind them.
-pub(crate) fn search(lines: &[Line], room: Room, live_out: RegSet, machine: Machine) -> Option<Found> {
-    let before = machine.fusions.cycles(lines);
-    let mut search = Search {
-        best: Values::of(lines, live_out)?,
-        arranged: None,
-        cycles: before,
-        room,
-        machine,
-        used: BTreeMap::new(),
-        left: BTreeMap::new(),
+/// A window of a function, and how many times it ran.
+struct Candidate<'a> {
+    function: &'a Function,
+    window: Window,
+    runs: u64,
+}
+
+impl Candidate<'_> {
+    /// Its instructions that were executed.
+    fn work(&self) -> u64 {
+        self.runs.saturating_mul(self.window.lines.len() as u64)
+    }
+}
+
+/// What could be written into `script`, what pays most first; and how many pieces were tried.
+pub(crate) fn propose(
+    script: &LinkedScript,
+    settings: &Settings,
+    progress: impl Fn(usize, usize) -> bool,
+) -> (Vec<Proposal>, usize) {
+    let mut candidates: Vec<Candidate<'_>> =
+        script.code.functions.iter().flat_map(|function| candidates(function, settings)).collect();
+    candidates.sort_by_key(|candidate| (std::cmp::Reverse(candidate.work()), candidate.window.pc));
+    let work: u64 = candidates.iter().map(Candidate::work).fold(0, u64::saturating_add);
+    let fusions = Fusions::of(settings.machine);
+    let mut proposals = Vec::new();
+    let mut tried = 0;
+    for Candidate { function, window, runs } in &candidates {
+        if !progress(tried, candidates.len()) {
+            break;
+        }
+        tried += 1;
+        let is_hot =
+            settings.runs.is_some() && runs.saturating_mul(window.lines.len() as u64) >= work / HOT_SHARE;
+        let tries = if is_hot { TRIES } else { 0 };
+        let Some(found) = search(window, Machine { fusions, tries }) else { continue };
+        proposals.push(Proposal {
+            rewrite: Rewrite {
+                pc: window.pc,
+                bytes: window.length,
+                function: function.name.clone(),
+                runs: *runs,
+                cycles_before: found.before,
+                cycles_after: found.arranged.cycles,
+                rules: found.used,
+                refused: None,
+            },
+            bytes: found.arranged.bytes,
+            function: function.start..function.end,
+        });
+    }
+    (proposals, tried)
+}
+
+fn candidates<'a>(function: &'a Function, settings: &Settings) -> Vec<Candidate<'a>> {
+    let liveness = Liveness::of(function);
+    let pieces = function.pieces.values().filter(|piece| piece.may_change());
+    let windows = pieces.flat_map(|piece| windows(piece, &liveness));
+    let candidate = |window: Window| {
+        let counted = settings.runs.as_ref().map(|runs| runs.get(&window.pc).copied().unwrap_or(0));
+        Candidate { function, runs: counted.unwrap_or(1), window }
     };
-    // What is dead goes.
-    if let Ok(arranged) = arrange(&search.best, room, machine.fusions, 0)
-        && arranged.cycles < before
-    {
-        search.keep(search.best.clone(), arranged, RewriteRule::Redundant);
-    }
-    search.shorten(shorter);
-    search.pair();
-    search.shorten(shorter);
-    // Products are unknown to the solver: with them, what was only tried is rarely proved, and late.
-    if !lines.iter().any(|line| cycles(line.op) == MULTIPLY_CYCLES) {
-        search.shorten(enumerate::proposals);
-    }
-    let Search { arranged, cycles, used, left, .. } = search;
-    let arranged = arranged.filter(|_| cycles < before);
-    Some(Found { arranged, used, left, before })
+    windows.map(candidate).filter(|candidate| settings.takes_all || candidate.runs > 0).collect()
 }
 
-/// What the code runs on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Machine {
-    pub(crate) fusions: Fusions,
-    pub(crate) has_b: bool,
-    /// Assignments of registers that are tried by chance.
-    pub(crate) tries: u32,
-}
-
-struct Search {
-    best: Values,
-    arranged: Option<Arranged>,
-    cycles: u64,
-    room: Room,
-    machine: Machine,
-    used: BTreeMap<RewriteRule, u32>,
-    left: BTreeMap<(RewriteRule, Obstacle), u32>,
-}
-
-impl Search {
-    fn keep(&mut self, values: Values, arranged: Arranged, rule: RewriteRule) {
-        self.cycles = arranged.cycles;
-        self.best = values;
-        self.arranged = Some(arranged);
-        *self.used.entry(rule).or_default() += 1;
-    }
-
-    fn shorten(&mut self, proposals: impl Fn(&Values, bool, &Failed) -> Vec<Proposal>) {
-        // What did not pay is tried again when all the rest is done.
-        let mut failed = HashSet::new();
-        let mut is_better = false;
-        for _ in 0..STEPS_MAX {
-            let proposals = proposals(&self.best, self.machine.has_b, &failed);
-            let mut kept = None;
-            for Proposal { rule, at, values } in proposals {
-                match arrange(&values, self.room, self.machine.fusions, 0) {
-                    Ok(arranged) if arranged.cycles < self.cycles => {
-                        kept = Some((values, arranged, rule));
-                        break;
-                    }
-                    _ => failed.insert((rule, at)),
-                };
-            }
-            match kept {
-                Some((values, arranged, rule)) => {
-                    self.keep(values, arranged, rule);
-                    is_better = true;
-                }
-                None if is_better => {
-                    failed.clear();
-                    is_better = false;
-                }
-                None => return,
-            }
-        }
-    }
-
-    fn pair(&mut self) {
-        // A part that gave nothing may do when others are in place.
-        for round in 0..2 {
-            self.left.clear();
-            for (rule, members) in pairings(&self.best) {
-                self.try_pair(rule, &members, round);
-            }
-        }
-    }
-
-    fn try_pair(&mut self, rule: RewriteRule, members: &[usize], round: u32) {
-        let (first, last) = (members.iter().min().copied(), members.iter().max().copied());
-        let (Some(first), Some(last)) = (first, last) else { return };
-        let mut obstacle = Obstacle::Order;
-        let tries = if round > 0 { self.machine.tries } else { 0 };
-        let mut places = vec![last, first];
-        places.extend(members);
-        if round > 0 {
-            places.extend((first..last).step_by(((last - first) / PLACES_MAX).max(4)));
-        }
-        for place in places {
-            let Some(values) = paired(&self.best, rule, members, place) else { return };
-            match arrange(&values, self.room, self.machine.fusions, tries) {
-                // Whatever is fused already stays so.
-                Ok(arranged) if arranged.cycles < self.cycles => {
-                    return self.keep(values, arranged, rule);
-                }
-                Ok(arranged) if arranged.cycles == self.cycles && last - first < members.len() => {
-                    self.best = values;
-                    self.arranged = Some(arranged);
-                    return;
-                }
-                Ok(_) => obstacle = obstacle.max(Obstacle::Cost),
-                Err(other) => obstacle = obstacle.max(other),
-            }
-        }
-        *self.left.entry((rule, obstacle)).or_default() += 1;
-    }
+fn windows(piece: &Piece, liveness: &Liveness) -> Vec<Window> {
+    let rows = piece.row.chunks(INSTRUCTIONS_MAX).filter(|row| row.len() > 1);
+    let window = |row: &[(u64, antares_program::Instruction)]| {
+        let (pc, last) = (row.first()?.0, row.last()?);
+        let end = last.0 + u64::from(last.1.length);
+        let lines = row.iter().map(|(_, instruction)| Line::of(instruction)).collect();
+        let length = usize::try_from(end - pc).ok()?;
+        Some(Window { pc, length, lines, live_out: liveness.before(end) })
+    };
+    rows.filter_map(window).collect()
 }

@@ -1,11 +1,12 @@
-//! Builds guests: `guests list`, or `guests NAME OUT` to copy one to a file, those in Rust too.
+//! Builds guests: `guests list`, or `guests NAME OUT` to copy one to a file, those in Rust too; `--relocations`
+//! keeps those of a guest in C.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
 use std::{env, fs, process::exit};
 
 use antares_guests::{self as guests, RustLevel};
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -20,8 +21,12 @@ fn main() -> Result<()> {
             let elf = if is_rust { guests::rust_guest(name, RustLevel::Fast) } else { guests::bytes(name) };
             fs::write(out, elf?)?;
         }
+        [name, out, "--relocations"] => {
+            let guest = guests::guest_named(name).with_context(|| format!("no guest is named {name:?}"))?;
+            fs::write(out, guests::with_relocations(&guest)?)?;
+        }
         _ => {
-            eprintln!("usage: guests list | guests NAME OUT");
+            eprintln!("usage: guests list | guests NAME OUT [--relocations]");
             exit(2);
         }
     }

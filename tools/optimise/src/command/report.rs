@@ -1,10 +1,10 @@
-//! What the rewriter reports: cycles before and after, each rewrite with its proof, and what was left.
+//! What the rewriter reports: cycles before and after, each rewrite, and what stays as it was.
 
 use std::{fmt::Write as _, path::Path};
 
 use antares_abi::Sha256Digest;
 use antares_cli::{args::share, failure::Failure, output, profile::Profiled};
-use antares_optimise::{Left, Rewrite};
+use antares_optimise::{Optimised, Rewrite, Untouched};
 use antares_profile_view::{View, diff_markdown};
 use anyhow::Context as _;
 use serde::Serialize;
@@ -15,22 +15,13 @@ const ROWS: usize = 10;
 /// Rewrites shown in Markdown; JSON has all.
 const REWRITES: usize = 40;
 
-/// What a plan found.
-pub(crate) struct Planned<'a> {
-    pub(crate) rewrites: &'a [Rewrite],
-    pub(crate) left: &'a [Left],
-    pub(crate) windows: usize,
-}
-
 /// What a report is made of.
 pub(crate) struct Made<'a> {
-    pub(crate) planned: Planned<'a>,
+    pub(crate) made: &'a Optimised,
     pub(crate) before: &'a [Profiled],
     pub(crate) after: &'a [Profiled],
     /// The file before.
     pub(crate) elf: &'a [u8],
-    pub(crate) cheaper: &'a [u8],
-    pub(crate) solver: &'a str,
 }
 
 /// A report.
@@ -38,15 +29,16 @@ pub(crate) struct Made<'a> {
 pub(crate) struct Report<'a> {
     sha256_before: String,
     sha256_after: String,
-    solver: &'a str,
     /// Measured; none where nothing was run.
     cycles_before: Option<u64>,
     cycles_after: Option<u64>,
-    /// What the cost model says that the proved rewrites save in the inputs.
+    /// What the cost model says that the rewrites save in the inputs.
     saved_by_model: u64,
-    windows: usize,
+    /// Pieces of code that were tried.
+    tried: usize,
     rewrites: &'a [Rewrite],
-    left: &'a [Left],
+    /// Functions that may not be changed.
+    untouched: &'a [Untouched],
     #[serde(skip)]
     functions: Vec<String>,
     #[serde(skip)]
@@ -58,7 +50,6 @@ impl<'a> Report<'a> {
         let sum = |runs: &[Profiled]| -> Option<u64> {
             (!runs.is_empty()).then(|| runs.iter().map(|run| run.profile.sum().cycles).sum())
         };
-        let is_proved = |rewrite: &&Rewrite| rewrite.is_proved == Some(true);
         let pairs = made.before.iter().zip(made.after);
         let functions = pairs.map(|(before, after)| {
             let [before, after] = [before, after].map(|run| View::new(&run.profile, &run.programs));
@@ -69,16 +60,16 @@ impl<'a> Report<'a> {
             groups.truncate(ROWS);
             antares_insights::markdown(&groups, run.profile.sum().cycles, &|_| None)
         });
+        let written = made.made.rewrites.iter().filter(|rewrite| rewrite.refused.is_none());
         Self {
             sha256_before: Sha256Digest::of(made.elf).to_string(),
-            sha256_after: Sha256Digest::of(made.cheaper).to_string(),
-            solver: made.solver,
+            sha256_after: Sha256Digest::of(&made.made.elf).to_string(),
             cycles_before: sum(made.before),
             cycles_after: sum(made.after),
-            saved_by_model: made.planned.rewrites.iter().filter(is_proved).map(Rewrite::saved).sum(),
-            windows: made.planned.windows,
-            rewrites: made.planned.rewrites,
-            left: made.planned.left,
+            saved_by_model: written.map(Rewrite::saved).sum(),
+            tried: made.made.tried,
+            rewrites: &made.made.rewrites,
+            untouched: &made.made.untouched,
             functions: functions.collect(),
             advice: advice.unwrap_or_default(),
         }
@@ -102,12 +93,12 @@ impl<'a> Report<'a> {
             let saved = share(before.saturating_sub(after), before);
             let _ = writeln!(text, "{before} cycles before, {after} after: {saved} % fewer, measured.\n");
         }
-        let proved = self.rewrites.iter().filter(|rewrite| rewrite.is_proved == Some(true)).count();
-        let refused = self.rewrites.len() - proved;
+        let refused = self.rewrites.iter().filter(|rewrite| rewrite.refused.is_some()).count();
         let _ = writeln!(
             text,
-            "{} windows were looked at, {proved} rewritten and proved by {}, {refused} not proved and left as they were.\n",
-            self.windows, self.solver
+            "{} pieces of code were tried. {} were rewritten, and {refused} more that the checker refused.\n",
+            self.tried,
+            self.rewrites.len() - refused
         );
         let _ = writeln!(
             text,
@@ -121,38 +112,37 @@ impl<'a> Report<'a> {
             let _ = writeln!(text, "## Functions\n\n{functions}");
         }
         self.write_rewrites(&mut text);
-        self.write_left(&mut text);
+        self.write_untouched(&mut text);
         text
     }
 
     fn write_rewrites(&self, text: &mut String) {
         text.push_str(
-            "## Rewrites\n\n| at | function | bytes | runs | cycles before | after | rules | proof |\n",
+            "## Rewrites\n\n| at | function | bytes | runs | cycles before | after | what | refused |\n",
         );
         text.push_str("|---|---|---:|---:|---:|---:|---|---|\n");
         for rewrite in self.rewrites.iter().take(REWRITES) {
             let rules: Vec<String> =
                 rewrite.rules.iter().map(|(rule, count)| format!("{count} {rule:?}")).collect();
-            let proof = match &rewrite.refused {
-                Some(said) => format!("refused: {}", said.replace(['|', '\n'], " ")),
-                None if rewrite.is_cached => "known".to_owned(),
-                None => format!("{} ms", rewrite.proof_us / 1000),
-            };
             let Rewrite { pc, bytes, runs, cycles_before, cycles_after, .. } = rewrite;
-            let function = rewrite.function.replace(['|', '`'], "'");
-            let rules = rules.join(", ");
+            let function = cell(&rewrite.function);
+            let (rules, refused) = (rules.join(", "), rewrite.refused.as_deref().unwrap_or_default());
             let _ = writeln!(
                 text,
-                "| {pc:#x} | `{function}` | {bytes} | {runs} | {cycles_before} | {cycles_after} | {rules} | {proof} |"
+                "| {pc:#x} | `{function}` | {bytes} | {runs} | {cycles_before} | {cycles_after} | {rules} | {refused} |"
             );
         }
         text.push('\n');
     }
 
-    fn write_left(&self, text: &mut String) {
-        text.push_str("## What was left\n\n| rule | why | places | runs |\n|---|---|---:|---:|\n");
-        for Left { rule, obstacle, count, runs } in self.left {
-            let _ = writeln!(text, "| {rule:?} | {obstacle:?} | {count} | {runs} |");
+    fn write_untouched(&self, text: &mut String) {
+        text.push_str("## Functions that stay as they are\n\n| function | why | where |\n|---|---|---|\n");
+        for Untouched { name, why, at } in self.untouched {
+            let _ = writeln!(text, "| `{}` | {why} | {at:#x} |", cell(name));
         }
     }
+}
+
+fn cell(name: &str) -> String {
+    name.replace(['|', '`', '\n'], "'")
 }

@@ -176,39 +176,6 @@ pub(crate) fn wide(line: Line) -> Option<u32> {
     })
 }
 
-/// A jump to what is `distance` bytes ahead.
-pub(crate) fn jump(distance: i64) -> Option<u32> {
-    if !(-(1 << 20)..1 << 20).contains(&distance) {
-        return None;
-    }
-    let bits = |from: u32, count: u32| low(distance >> from, count);
-    Some(bits(20, 1) << 31 | bits(1, 10) << 21 | bits(11, 1) << 20 | bits(12, 8) << 12 | 0x6f)
-}
-
-/// A branch without its distance.
-pub(crate) fn branch(instruction: &Instruction) -> Option<u32> {
-    let funct3 = match instruction.op {
-        Op::Beq => 0,
-        Op::Bne => 1,
-        Op::Blt => 4,
-        Op::Bge => 5,
-        Op::Bltu => 6,
-        Op::Bgeu => 7,
-        _ => return None,
-    };
-    let [rs1, rs2] = [instruction.rs1, instruction.rs2].map(|register| u32::from(register.0));
-    Some(rs2 << 20 | rs1 << 15 | funct3 << 12 | 0x63)
-}
-
-/// The distance that a branch has.
-pub(crate) fn branch_distance(distance: i64) -> Option<u32> {
-    if !(-(1 << 12)..1 << 12).contains(&distance) {
-        return None;
-    }
-    let bits = |from: u32, count: u32| low(distance >> from, count);
-    Some(bits(12, 1) << 31 | bits(5, 6) << 25 | bits(1, 4) << 8 | bits(11, 1) << 7)
-}
-
 /// Number of one of the eight registers that short forms can name.
 fn near(register: u8) -> Option<u32> {
     (8..16).contains(&register).then(|| u32::from(register - 8))

@@ -6,7 +6,7 @@
 use antares_abi::{CompileOptions, Isa};
 use antares_program::Op;
 
-use crate::encode::Line;
+use super::encode::Line;
 
 /// Which fusions a machine has.
 #[derive(Clone, Copy, Debug)]
@@ -55,15 +55,12 @@ impl Fusions {
     }
 }
 
-/// Cycles of a multiplication, of one half or of both.
-pub(crate) const MULTIPLY_CYCLES: u64 = 5;
-
 /// Cycles of one instruction.
-pub(crate) fn cycles(op: Op) -> u64 {
+fn cycles(op: Op) -> u64 {
     match op {
         Op::Ld | Op::Sd => 2,
         Op::Lb | Op::Lbu | Op::Lh | Op::Lhu | Op::Lw | Op::Lwu | Op::Sb | Op::Sh | Op::Sw => 3,
-        Op::Mul | Op::Mulw | Op::Mulh | Op::Mulhu | Op::Mulhsu => MULTIPLY_CYCLES,
+        Op::Mul | Op::Mulw | Op::Mulh | Op::Mulhu | Op::Mulhsu => 5,
         Op::Div | Op::Divu | Op::Divw | Op::Divuw | Op::Rem | Op::Remu | Op::Remw | Op::Remuw => 32,
         _ => 1,
     }

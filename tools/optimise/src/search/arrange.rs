@@ -2,9 +2,9 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use crate::{
+use super::{
     cost::Fusions,
-    encode::{Form, Line, is_commutative, jump, short, wide},
+    encode::{Form, Line, is_commutative, short, wide},
     values::{Val, Values},
 };
 
@@ -14,21 +14,6 @@ const FREE: [u8; 28] = [
     15, 14, 13, 12, 11, 10, 9, 8, 16, 17, 5, 6, 7, 28, 29, 30, 31, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 1,
 ];
 
-/// Bytes from which a jump over a gap costs less than what fills it.
-const GAP_BYTES_MIN: usize = 16;
-
-/// Cycles of that jump.
-pub(crate) const JUMP_CYCLES: u64 = 3;
-
-/// How long a window may become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
-    /// So many bytes, all of them filled.
-    Exactly(usize),
-    /// As many as it takes.
-    Any,
-}
-
 /// A window that says the same.
 #[derive(Clone, Debug)]
 pub(crate) struct Arranged {
@@ -36,31 +21,9 @@ pub(crate) struct Arranged {
     pub(crate) cycles: u64,
 }
 
-/// Why there is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Obstacle {
-    /// Something between them needs one and gives what the other needs.
-    Order,
-    /// No register is free.
-    Registers,
-    /// The bytes do not fit.
-    Bytes,
-    /// It would cost as much or more.
-    Cost,
-    /// The solver did not prove it.
-    Unproved,
-}
-
-/// Writes `values` into `room`.
-pub(crate) fn arrange(
-    values: &Values,
-    room: Room,
-    fusions: Fusions,
-    tries: u32,
-) -> Result<Arranged, Obstacle> {
-    let order = order(values).ok_or(Obstacle::Order)?;
-    let mut obstacle = Obstacle::Registers;
+/// Writes `values` into `length` bytes.
+pub(crate) fn arrange(values: &Values, length: usize, fusions: Fusions, tries: u32) -> Option<Arranged> {
+    let order = order(values)?;
     let mut best: Option<Arranged> = None;
     for taste in Taste::ALL.into_iter().chain((0..tries).map(Taste::Chance)) {
         let Some(registers) = registers(values, &order, taste) else { continue };
@@ -72,13 +35,12 @@ pub(crate) fn arrange(
             });
             (Line { op: node.op, rd: registers[at], rs1, rs2, imm: node.imm }, node.is_pinned)
         };
-        match lay_out(order.iter().map(line).collect(), room, fusions) {
+        match lay_out(order.iter().map(line).collect(), length, fusions) {
             Some(found) if best.as_ref().is_none_or(|best| found.cycles < best.cycles) => best = Some(found),
-            Some(_) => {}
-            None => obstacle = Obstacle::Bytes,
+            _ => {}
         }
     }
-    best.ok_or(obstacle)
+    best
 }
 
 /// Which register a result gets first if several are free.
@@ -277,8 +239,7 @@ fn registers(values: &Values, order: &[usize], taste: Taste) -> Option<Vec<u8>> 
 }
 
 /// Bytes, with short forms where they are needed, and no more of what does nothing than is needed.
-fn lay_out(lines: Vec<(Line, bool)>, room: Room, fusions: Fusions) -> Option<Arranged> {
-    let mut lines = lines;
+fn lay_out(mut lines: Vec<(Line, bool)>, length: usize, fusions: Fusions) -> Option<Arranged> {
     let mut shorts = Vec::with_capacity(lines.len());
     for (line, is_pinned) in &mut lines {
         let swapped = Line { rs1: line.rs2, rs2: line.rs1, ..*line };
@@ -289,17 +250,14 @@ fn lay_out(lines: Vec<(Line, bool)>, room: Room, fusions: Fusions) -> Option<Arr
         shorts.push(short(*line));
     }
     let least: usize = shorts.iter().map(|short| if short.is_some() { 2 } else { 4 }).sum();
-    let mut spare = match room {
-        Room::Exactly(length) => length.checked_sub(least)?,
-        Room::Any => 0,
-    };
+    let mut spare = length.checked_sub(least)?;
     for short in &mut shorts {
         if spare >= 2 && short.is_some() {
             *short = None;
             spare -= 2;
         }
     }
-    let mut bytes = Vec::with_capacity(least + spare);
+    let mut bytes = Vec::with_capacity(length);
     for ((line, _), short) in lines.iter().zip(&shorts) {
         match short {
             Some(word) => bytes.extend(word.to_le_bytes()),
@@ -307,12 +265,6 @@ fn lay_out(lines: Vec<(Line, bool)>, room: Room, fusions: Fusions) -> Option<Arr
         }
     }
     let mut lines: Vec<Line> = lines.into_iter().map(|line| line.0).collect();
-    let mut jump_cycles = 0;
-    if spare >= GAP_BYTES_MIN {
-        bytes.extend(jump(i64::try_from(spare).ok()?)?.to_le_bytes());
-        bytes.resize(bytes.len() + spare - 4, 0);
-        (spare, jump_cycles) = (0, JUMP_CYCLES);
-    }
     while spare > 0 {
         lines.push(Line::NOP);
         let step = if spare >= 4 { 4 } else { 2 };
@@ -320,6 +272,6 @@ fn lay_out(lines: Vec<(Line, bool)>, room: Room, fusions: Fusions) -> Option<Arr
         bytes.extend(&word[..step]);
         spare -= step;
     }
-    let cycles = fusions.cycles(&lines) + jump_cycles;
+    let cycles = fusions.cycles(&lines);
     Some(Arranged { bytes, cycles })
 }

@@ -2,7 +2,7 @@
 
 use antares_program::{Op, RegSet};
 
-use crate::encode::{Form, Line, form};
+use super::encode::{Form, Line, form};
 
 /// What a register held at the start (below 32; 0 is zero), or the result of node `value - 32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,18 +115,9 @@ impl Values {
         self.outs.iter().any(|out| out.1 == value)
     }
 
-    pub(crate) fn is_used(&self, value: Val) -> bool {
-        self.is_out(value) || self.nodes.iter().any(|node| node.is_alive && node.uses(value))
-    }
-
     /// Nodes that are there, with their places.
     pub(crate) fn alive(&self) -> impl Iterator<Item = (usize, &Node)> {
         self.nodes.iter().enumerate().filter(|(_, node)| node.is_alive)
-    }
-
-    /// The node that makes `value`, if it is one of `op`.
-    pub(crate) fn made_by(&self, value: Val, op: Op) -> Option<&Node> {
-        self.nodes.get(value.node()?).filter(|node| node.op == op && node.is_alive)
     }
 
     /// Has everything use `by` instead of `value`.

@@ -1,0 +1,119 @@
+//! Files whose relocations do not tell where code is entered.
+
+use antares_optimise::{LinkedScript, RewriteError};
+
+use crate::linked::{
+    CODE, DATA, HEADERS, LABEL, Linked, NOP, RET, addi, branch, jal, jalr, load, lui, store,
+};
+
+fn error(linked: &Linked) -> Option<RewriteError> {
+    LinkedScript::read(&linked.bytes()).err()
+}
+
+/// A file with this code at its start, and these relocations of places in it or in data.
+fn with(code: &[u32], relocations: &[(u64, u32, u64)]) -> Linked {
+    let mut linked = Linked::of(&[code, &[RET]].concat());
+    linked.data = (CODE + 4).to_le_bytes().to_vec();
+    linked.relocations.extend(relocations);
+    linked.symbols.push(("__global_pointer$", usize::try_from((DATA + 0x800 - CODE) / 4).unwrap(), 0, LABEL));
+    linked
+}
+
+#[test]
+fn a_file_without_relocations_is_told_the_flags() {
+    let bytes = {
+        let mut linked = Linked::of(&[NOP, RET]);
+        linked.relocations.clear();
+        linked.bytes()
+    };
+    // An empty table is one; without its type it is none.
+    assert!(LinkedScript::read(&bytes).is_ok());
+    let mut none = bytes;
+    let sections = u64::from_le_bytes(*none[40..].first_chunk().unwrap()) as usize;
+    none[sections + 3 * 64 + 4] = 1;
+    let error = LinkedScript::read(&none).err().unwrap();
+    assert_eq!(error, RewriteError::NoRelocations);
+    for flag in ["-Wl,-q", "-C link-arg=-q"] {
+        assert!(error.to_string().contains(flag), "{error}");
+    }
+}
+
+#[test]
+fn relocations_are_those_of_the_bytes() {
+    let auipc = 0x17 | 10 << 7;
+    let far = CODE + 0x1234;
+    // The distance to `far`: 0x1000 and 0x234.
+    let upper = 0x1000 | auipc;
+    let cases: [(&str, Vec<u32>, Vec<(u64, u32, u64)>, u64); 13] = [
+        ("32", vec![NOP], vec![(DATA, 1, CODE + 4)], DATA),
+        ("64", vec![NOP], vec![(DATA, 2, CODE + 4)], DATA),
+        ("BRANCH", vec![branch(0, 10, 11, 1)], vec![(CODE, 16, CODE + 4)], CODE),
+        ("JAL", vec![jal(0, 1)], vec![(CODE, 17, CODE + 4)], CODE),
+        ("CALL", vec![upper, 0x2340_0067 | 10 << 15], vec![(CODE, 18, far)], CODE),
+        ("RVC_BRANCH", vec![0x0001_c111], vec![(CODE, 44, CODE + 4)], CODE),
+        ("RVC_JUMP", vec![0x0001_a011], vec![(CODE, 45, CODE + 4)], CODE),
+        ("PCREL_HI20", vec![upper], vec![(CODE, 23, far)], CODE),
+        (
+            "PCREL_LO12_I",
+            vec![upper, addi(10, 10, 0x234)],
+            vec![(CODE, 23, far), (CODE + 4, 24, CODE)],
+            CODE + 4,
+        ),
+        ("HI20", vec![lui(10, 0x11000)], vec![(CODE, 26, far)], CODE),
+        ("LO12_I", vec![addi(10, 10, 0x234)], vec![(CODE, 27, far)], CODE),
+        ("LO12_S", vec![store(3, 11, 10, 0x234)], vec![(CODE, 28, far)], CODE),
+        ("GPREL_I", vec![load(3, 10, 3, 0x800)], vec![(CODE, 47, DATA)], CODE),
+    ];
+    for (name, code, relocations, at) in cases {
+        assert_eq!(error(&with(&code, &relocations)), None, "{name}");
+        let mut wrong = relocations.clone();
+        let last = wrong.last_mut().unwrap();
+        last.2 += if matches!(last.1, 23 | 26) { 0x1000 } else { 2 };
+        let kind = last.1;
+        assert_eq!(error(&with(&code, &wrong)), Some(RewriteError::Stale { kind, at }), "{name}");
+    }
+    // ADD16 and SUB16 of a distance that is not there.
+    let difference = |to: u64| with(&[NOP], &[(DATA + 4, 34, to), (DATA + 4, 38, CODE)]);
+    assert_eq!(error(&difference(CODE)), None);
+    assert!(matches!(error(&difference(CODE + 4)), Some(RewriteError::Stale { .. })));
+    assert_eq!(
+        error(&with(&[NOP], &[(CODE, 200, CODE)])),
+        Some(RewriteError::Unknown { kind: 200, at: CODE })
+    );
+}
+
+#[test]
+fn addresses_that_no_relocation_tells_are_refused() {
+    let auipc = 0x17 | 10 << 7;
+    assert_eq!(error(&with(&[auipc], &[])), Some(RewriteError::NoRelocation { at: CODE }));
+    let cycles = addi(17, 0, 2042);
+    assert_eq!(error(&with(&[cycles], &[])), Some(RewriteError::ReadsCycles { at: CODE }));
+    // A return that skips an instruction behind its call.
+    let skip = [addi(1, 1, 4), RET];
+    assert_eq!(error(&with(&skip, &[])), Some(RewriteError::ComputedReturn { at: CODE + 4 }));
+    let skip = [addi(5, 1, 0), addi(5, 5, 4), jalr(0, 5)];
+    assert_eq!(error(&with(&skip, &[])), Some(RewriteError::ComputedReturn { at: CODE + 8 }));
+    let skip = [0x0040_0067 | 1 << 15];
+    assert_eq!(error(&with(&skip, &[])), Some(RewriteError::ComputedReturn { at: CODE }));
+    // One that was saved, and one that was moved.
+    assert_eq!(error(&with(&[load(3, 1, 2, 8), RET], &[])), None);
+    assert_eq!(error(&with(&[addi(5, 1, 0), addi(1, 5, 0), RET], &[])), None);
+}
+
+#[test]
+fn any_damage_is_an_error_or_none() {
+    let file = with(&[lui(10, 0x11000), addi(10, 10, 0x234)], &[(CODE, 26, CODE + 0x1234)]).bytes();
+    // Headers, code, and what the linker recorded; padding is left out.
+    let places = (0..HEADERS).chain(4096..4108).chain(8192..file.len());
+    for (number, at) in places.enumerate().step_by(3) {
+        let mut damaged = file.clone();
+        damaged[at] ^= [1, 0x80, 0xff][number / 3 % 3];
+        // Nothing panics, whatever is said of it.
+        if let Ok(script) = LinkedScript::read(&damaged) {
+            let _ = script.differences(&file);
+        }
+    }
+    for length in (0..file.len()).step_by(997) {
+        let _ = LinkedScript::read(&file[..length]).map(|script| script.differences(&file));
+    }
+}

@@ -1,0 +1,243 @@
+//! What the linker recorded of an ELF file: code, symbols, and every address of code that something forms.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Range,
+};
+
+use antares_program::Image;
+use object::{
+    LittleEndian as Little,
+    elf::{self, FileHeader64, RelocationType},
+    read::elf::{FileHeader as _, Rela as _, SectionHeader as _, SectionTable, Sym as _, SymbolTable},
+};
+
+use super::relocation::{Reference, Site, is_access, is_lower_half, part_of_difference, reference};
+use crate::RewriteError;
+
+type Sections<'a> = SectionTable<'a, FileHeader64<Little>>;
+type Symbols<'a> = SymbolTable<'a, FileHeader64<Little>>;
+
+/// A function, as the symbol table has it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Symbol {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) name: String,
+}
+
+/// What is known of a linked file.
+#[derive(Debug, Default)]
+pub(crate) struct Linked {
+    /// Executable sections.
+    pub(crate) code: Vec<Range<u64>>,
+    /// Functions that have a size, by address.
+    pub(crate) functions: Vec<Symbol>,
+    /// Places in code that a symbol or a relocation names.
+    pub(crate) labels: BTreeSet<u64>,
+    /// Places in code whose address something forms, each with one of the places that do.
+    pub(crate) taken: BTreeMap<u64, u64>,
+    /// Places where data begins inside of code, as assemblers mark them.
+    pub(crate) data: BTreeSet<u64>,
+    /// Instructions that a relocation is about.
+    pub(crate) relocated: BTreeSet<u64>,
+    /// Where the tables of exception handling are: these name ends of prologues, and nothing goes there.
+    unwind: Vec<Range<u64>>,
+    global_pointer: Option<u64>,
+}
+
+/// A relocation, its symbol looked up.
+struct Relocation {
+    kind: RelocationType,
+    place: u64,
+    /// None for a symbol that is not in this file.
+    target: Option<u64>,
+}
+
+impl Linked {
+    /// Reads what the linker recorded of `elf`, which was loaded as `image`.
+    ///
+    /// # Errors
+    /// The file has no relocations, or they are not those of its bytes.
+    pub(crate) fn read(elf: &[u8], image: &Image) -> Result<Self, RewriteError> {
+        let damaged = |error: object::Error| RewriteError::Elf { error: error.to_string() };
+        let header = FileHeader64::<Little>::parse(elf).map_err(damaged)?;
+        let sections = header.sections(Little, elf).map_err(damaged)?;
+        let symbols = sections.symbols(Little, elf, elf::SHT_SYMTAB).map_err(damaged)?;
+        let exports = sections.symbols(Little, elf, elf::SHT_DYNSYM).map_err(damaged)?;
+        let mut linked = Self::default();
+        for section in sections.iter() {
+            let (start, size) = (section.sh_addr(Little), section.sh_size(Little));
+            let end = start.checked_add(size).ok_or(RewriteError::Outside { at: start })?;
+            if section.sh_flags(Little).0 & elf::SHF_EXECINSTR.0 != 0 && size > 0 {
+                let is_loaded = |range: &(u64, u64)| range.0 <= start && end <= range.1;
+                if !image.executable.iter().any(is_loaded) {
+                    return Err(RewriteError::Outside { at: start });
+                }
+                linked.code.push(start..end);
+            }
+            if sections.section_name(Little, section).is_ok_and(|name| name.starts_with(b".eh_frame")) {
+                linked.unwind.push(start..end);
+            }
+        }
+        linked.read_symbols(&symbols);
+        linked.read_symbols(&exports);
+        linked.functions.sort();
+        linked.functions.dedup_by(|next, kept| (next.start, next.end) == (kept.start, kept.end));
+        let all = linked.relocations(elf, &sections, &symbols)?;
+        linked.verify(&all, image)?;
+        Ok(linked)
+    }
+
+    fn is_code(&self, address: u64) -> bool {
+        self.code.iter().any(|range| range.contains(&address))
+    }
+
+    fn read_symbols(&mut self, symbols: &Symbols<'_>) {
+        for symbol in symbols.iter() {
+            let (start, size) = (symbol.st_value(Little), symbol.st_size(Little));
+            let name = symbols.symbol_name(Little, symbol).map(String::from_utf8_lossy).unwrap_or_default();
+            if name == "__global_pointer$" {
+                self.global_pointer = Some(start);
+            }
+            if symbol.st_shndx(Little) == elf::SHN_UNDEF || !self.is_code(start) {
+                continue;
+            }
+            match (symbol.st_type(), start.checked_add(size)) {
+                (elf::STT_FUNC | elf::STT_GNU_IFUNC, Some(end)) if size > 0 => {
+                    self.labels.insert(start);
+                    self.functions.push(Symbol { start, end, name: name.into_owned() });
+                }
+                _ if name.starts_with("$d") => {
+                    self.data.insert(start);
+                }
+                (elf::STT_SECTION, _) => {}
+                _ if name.starts_with("$x") => {}
+                _ => {
+                    self.labels.insert(start);
+                }
+            }
+        }
+    }
+
+    /// All relocations of what is loaded.
+    fn relocations(
+        &self,
+        elf: &[u8],
+        sections: &Sections<'_>,
+        symbols: &Symbols<'_>,
+    ) -> Result<Vec<Relocation>, RewriteError> {
+        let damaged = |error: object::Error| RewriteError::Elf { error: error.to_string() };
+        let is_loaded = |flags: elf::SectionFlags| flags.0 & elf::SHF_ALLOC.0 != 0;
+        let mut all = Vec::new();
+        let mut are_kept = false;
+        for section in sections.iter() {
+            let kind = section.sh_type(Little);
+            let about = usize::try_from(section.sh_info(Little)).unwrap_or(0);
+            let about = sections.section(object::SectionIndex(about)).ok().filter(|_| about != 0);
+            let is_kept = about.is_some_and(|about| is_loaded(about.sh_flags(Little)));
+            if !is_kept && !is_loaded(section.sh_flags(Little)) {
+                continue;
+            }
+            if matches!(kind, elf::SHT_REL | elf::SHT_RELR | elf::SHT_CREL) {
+                return Err(RewriteError::Elf { error: "its relocations have no addends".to_owned() });
+            }
+            let Some((relocations, link)) = section.rela(Little, elf).map_err(damaged)? else { continue };
+            let own;
+            let symbols = if link == symbols.section() {
+                are_kept = true;
+                symbols
+            } else {
+                own = sections.symbol_table_by_index(Little, elf, link).map_err(damaged)?;
+                &own
+            };
+            for relocation in relocations {
+                let target = match relocation.symbol(Little, false) {
+                    None => Some(0),
+                    Some(index) => {
+                        let symbol = symbols.symbol(index).map_err(damaged)?;
+                        let is_here = symbol.st_shndx(Little) != elf::SHN_UNDEF;
+                        is_here.then(|| symbol.st_value(Little))
+                    }
+                };
+                let addend = relocation.r_addend(Little).cast_unsigned();
+                all.push(Relocation {
+                    kind: relocation.r_type(Little, false),
+                    place: relocation.r_offset(Little),
+                    target: target.map(|symbol| symbol.wrapping_add(addend)),
+                });
+            }
+        }
+        if are_kept { Ok(all) } else { Err(RewriteError::NoRelocations) }
+    }
+
+    /// Compares `all` with the bytes, and notes what they name.
+    fn verify(&mut self, all: &[Relocation], image: &Image) -> Result<(), RewriteError> {
+        let mut upper_halves: HashMap<u64, Option<u64>> = HashMap::new();
+        for Relocation { kind, place, target } in all {
+            if matches!(*kind, elf::R_RISCV_PCREL_HI20 | elf::R_RISCV_GOT_HI20) {
+                upper_halves.insert(*place, target.filter(|_| *kind == elf::R_RISCV_PCREL_HI20));
+            }
+        }
+        let mut differences: BTreeMap<(u64, u32), u64> = BTreeMap::new();
+        for &Relocation { kind, place, target } in all {
+            let stale = RewriteError::Stale { kind: kind.0, at: place };
+            let reference = reference(kind).ok_or(RewriteError::Unknown { kind: kind.0, at: place })?;
+            if reference == Reference::None {
+                continue;
+            }
+            if self.is_code(place) {
+                self.relocated.insert(place);
+                if matches!(kind, elf::R_RISCV_CALL | elf::R_RISCV_CALL_PLT) {
+                    self.relocated.insert(place.wrapping_add(4));
+                }
+            }
+            // A weak symbol that nobody defines has no address.
+            let Some(mut target) = target else { continue };
+            let is_unwinding = self.unwind.iter().any(|range| range.contains(&place));
+            let bytes = image.bytes(place);
+            if reference == Reference::LowerHalf {
+                match upper_halves.get(&target) {
+                    None => return Err(stale),
+                    // An entry of the global offset table has a relocation of its own.
+                    Some(None) => continue,
+                    Some(Some(address)) => {
+                        if !is_lower_half(kind, bytes, address.wrapping_sub(target)) {
+                            return Err(stale);
+                        }
+                        target = *address;
+                    }
+                }
+            } else if let Some((bits, sign)) = part_of_difference(kind).filter(|_| !is_unwinding) {
+                let sum = differences.entry((place, bits)).or_default();
+                *sum = sum.wrapping_add(target.wrapping_mul(sign));
+            } else if !is_unwinding
+                && !bytes.is_some_and(|bytes| self.site(kind, place, target, bytes).holds())
+            {
+                return Err(stale);
+            }
+            if !self.is_code(target) {
+                continue;
+            }
+            self.labels.insert(target);
+            if reference != Reference::Branch && !is_unwinding {
+                self.taken.entry(target).or_insert(place);
+            }
+            if bytes.is_some_and(|bytes| self.is_code(place) && is_access(bytes)) {
+                self.data.insert(target);
+            }
+        }
+        let is_written = |(&(place, bits), sum): (&(u64, u32), &u64)| {
+            let mask = u64::MAX >> (64 - bits);
+            image.bytes(place).is_some_and(|bytes| u64::from_le_bytes(bytes) & mask == sum & mask)
+        };
+        match differences.iter().find(|difference| !is_written(*difference)) {
+            Some((&(at, _), _)) => Err(RewriteError::Stale { kind: elf::R_RISCV_SUB32.0, at }),
+            None => Ok(()),
+        }
+    }
+
+    fn site(&self, kind: RelocationType, place: u64, target: u64, bytes: [u8; 8]) -> Site {
+        Site { kind, place, target, global_pointer: self.global_pointer, bytes }
+    }
+}
