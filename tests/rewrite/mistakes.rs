@@ -137,17 +137,19 @@ fn a_register_is_dead_only_where_every_path_overwrites_it() {
     assert!(differs(refused(&jump[0], &jump[1])));
 }
 
+type Change<'a> = &'a dyn Fn(&mut Linked);
+
 #[test]
 fn control_enters_nowhere_but_at_the_start_of_a_piece() {
     let (low, high) = (mul(A2, A0, A1), mulhu(A3, A0, A1));
     let pair = [NOP, low, high, RET];
     let swapped = [NOP, high, low, RET];
-    let of = |code: &[u32], change: &dyn Fn(&mut Linked)| {
+    let of = |code: &[u32], change: Change| {
         let mut linked = Linked::of(code);
         change(&mut linked);
         linked.bytes()
     };
-    let differences = |change: &dyn Fn(&mut Linked)| {
+    let differences = |change: Change| {
         let script = LinkedScript::read(&of(&pair, change)).unwrap();
         script.differences(&of(&swapped, change)).unwrap()
     };
@@ -158,7 +160,7 @@ fn control_enters_nowhere_but_at_the_start_of_a_piece() {
         linked.data = inside.to_le_bytes().to_vec();
         linked.relocations.extend(kinds.iter().map(|kind| (crate::linked::DATA, *kind, inside)));
     };
-    let changes: [(&str, &dyn Fn(&mut Linked)); 8] = [
+    let changes: [(&str, Change); 8] = [
         ("a symbol", &|linked| linked.symbols.push(("label", 2, 0, LABEL))),
         ("a function of another name", &|linked| linked.symbols.push(("alias", 2, 2, FUNCTION))),
         ("a mark of data", &|linked| linked.symbols.push(("$d", 2, 0, LABEL))),

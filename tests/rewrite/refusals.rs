@@ -11,7 +11,7 @@ fn error(linked: &Linked) -> Option<RewriteError> {
 }
 
 /// A file with this code at its start, and these relocations of places in it or in data.
-fn with(code: &[u32], relocations: &[(u64, u32, u64)]) -> Linked {
+fn with(code: &[u32], relocations: &[Relocation]) -> Linked {
     let mut linked = Linked::of(&[code, &[RET]].concat());
     linked.data = (CODE + 4).to_le_bytes().to_vec();
     linked.relocations.extend(relocations);
@@ -38,13 +38,16 @@ fn a_file_without_relocations_is_told_the_flags() {
     }
 }
 
+/// Address, kind and target.
+type Relocation = (u64, u32, u64);
+
 #[test]
 fn relocations_are_those_of_the_bytes() {
     let auipc = 0x17 | 10 << 7;
     let far = CODE + 0x1234;
     // The distance to `far`: 0x1000 and 0x234.
     let upper = 0x1000 | auipc;
-    let cases: [(&str, Vec<u32>, Vec<(u64, u32, u64)>, u64); 13] = [
+    let cases: [(&str, Vec<u32>, Vec<Relocation>, u64); 13] = [
         ("32", vec![NOP], vec![(DATA, 1, CODE + 4)], DATA),
         ("64", vec![NOP], vec![(DATA, 2, CODE + 4)], DATA),
         ("BRANCH", vec![branch(0, 10, 11, 1)], vec![(CODE, 16, CODE + 4)], CODE),

@@ -87,8 +87,7 @@ impl Site {
     pub(crate) fn holds(&self) -> bool {
         let distance = self.target.wrapping_sub(self.place);
         let double = u64::from_le_bytes(self.bytes);
-        let [word, next, half] =
-            [double & 0xffff_ffff, double >> 32, double & 0xffff].map(|bits| bits as u32);
+        let [word, next, half] = [double, double >> 32, double & 0xffff].map(low_word);
         match self.kind {
             elf::R_RISCV_32 => u64::from(word) == self.target & 0xffff_ffff,
             elf::R_RISCV_64 => double == self.target,
@@ -130,7 +129,7 @@ impl Site {
 
 /// Whether the instruction in `bytes` adds the lower half of `distance`.
 pub(crate) fn is_lower_half(kind: RelocationType, bytes: Option<[u8; 8]>, distance: u64) -> bool {
-    let Some(word) = bytes.map(|bytes| u64::from_le_bytes(bytes) as u32) else { return false };
+    let Some(word) = bytes.map(|bytes| low_word(u64::from_le_bytes(bytes))) else { return false };
     let number = if kind == elf::R_RISCV_PCREL_LO12_S { lower_of_store(word) } else { lower(word) };
     number == low(distance)
 }
@@ -155,6 +154,11 @@ pub(crate) fn part_of_difference(kind: RelocationType) -> Option<(u32, u64)> {
     })
 }
 
+#[allow(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+fn low_word(value: u64) -> u32 {
+    value as u32
+}
+
 /// The lower `bits` of `value`, sign-extended.
 fn signed(value: u32, bits: u32) -> u64 {
     (i64::from(value) << (64 - bits) >> (64 - bits)).cast_unsigned()
@@ -167,12 +171,12 @@ fn upper(word: u32) -> u64 {
 
 /// The upper half of `value` to which a signed lower half of 12 bits is added, as `lui` sign-extends it.
 fn rounded(value: u64) -> u64 {
-    upper(value.wrapping_add(0x800) as u32)
+    upper(low_word(value.wrapping_add(0x800)))
 }
 
 /// The lower half of `value`.
 fn low(value: u64) -> u64 {
-    signed(value as u32 & 0xfff, 12)
+    signed(low_word(value) & 0xfff, 12)
 }
 
 /// The number in a load or an addition.
