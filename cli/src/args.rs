@@ -65,7 +65,6 @@ mod profile;
 pub(crate) mod servers;
 mod size;
 mod snapshot;
-#[cfg(feature = "server")]
 mod verify;
 
 /// Compile CKB-VM scripts ahead of time and run them in a sandbox.
