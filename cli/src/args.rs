@@ -2,12 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use antares_abi::{CompileOptions, Isa, Tier};
-use clap::{
-    Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
-    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
-    value_parser,
-};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 #[cfg(feature = "server")]
 pub(crate) use crate::args::code::server_of;
@@ -22,14 +17,17 @@ pub use crate::args::{
     optimise::OptimiseArgs,
     percent::share,
     profile::TargetArgs,
+    script::MachineArgs,
     verify::GroupKind,
 };
 pub(crate) use crate::args::{
+    compile::CompileArgs,
     coverage::CoverageArgs,
     doctor::DoctorArgs,
     explain::{ExplainArgs, Shown},
     percent::Percent,
     profile::{DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand},
+    run::RunArgs,
     size::SizeArgs,
     snapshot::SnapshotArgs,
     verify::VerifyArgs,
@@ -39,14 +37,12 @@ pub(crate) use crate::args::{
     of_chain::{DumpArgs, ReplayArgs},
     servers::{HealthArgs, KeptArgs, ListArgs, ServerArgs, StatArgs, TopArgs, UploadArgs},
 };
-use number::number;
 
-use crate::{
-    color::ColorChoice, failure::Failure, groups::grouped, limits::DEADLINE_MS_MAX, output, version,
-};
+use crate::{failure::Failure, groups::grouped, output, output::color::ColorChoice, version};
 
 mod cell;
 pub(crate) mod code;
+mod compile;
 mod coverage;
 pub(crate) mod credentials;
 mod debug;
@@ -61,6 +57,8 @@ pub(crate) mod of_chain;
 mod optimise;
 pub(crate) mod percent;
 mod profile;
+mod run;
+mod script;
 #[cfg(feature = "server")]
 pub(crate) mod servers;
 mod size;
@@ -213,22 +211,22 @@ pub(crate) enum Command {
     ///
     /// For operators, as rm.
     #[cfg(feature = "server")]
-    Admin(crate::admin::AdminArgs),
+    Admin(crate::commands::admin::AdminArgs),
     /// Compile scripts on a server before they are needed
     ///
     /// Exit status: 0 all compiled; 1 one did not compile or is not stored; 2 invalid usage or input; 3 the
     /// server failed.
     #[cfg(feature = "server")]
-    Warm(crate::warm::WarmArgs),
+    Warm(crate::commands::warm::WarmArgs),
     /// List, fetch, warm and clean the shared tier
     ///
     /// Exit status: 0 done; 1 an entry is missing, or a script does not compile; 2 invalid usage or input; 3
     /// the server failed.
     #[cfg(feature = "server")]
-    Cache(crate::bucket::CacheArgs),
+    Cache(crate::commands::tier::CacheArgs),
     /// Manage the keys that sign native code
     #[cfg(feature = "server")]
-    Keys(crate::keys::KeysArgs),
+    Keys(crate::commands::keys::KeysArgs),
     /// A program `antares-NAME`
     #[command(external_subcommand)]
     External(Vec<OsString>),
@@ -238,98 +236,6 @@ pub(crate) enum Command {
         /// Where it is kept
         folder: PathBuf,
     },
-}
-
-/// Which script, and how its bytes are to be understood.
-#[derive(Debug, Args)]
-pub(crate) struct ScriptArgs {
-    /// The script: a RISC-V ELF file, or - for standard input
-    pub elf: PathBuf,
-    /// How to understand it.
-    #[command(flatten)]
-    pub machine: MachineArgs,
-}
-
-/// How the bytes of a script are to be understood.
-#[derive(Clone, Copy, Debug, Args)]
-pub struct MachineArgs {
-    /// VM version
-    #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
-    pub vm_version: u32,
-    /// Instruction set [default: implied by the VM version]
-    #[arg(long, value_name = "imc[+b][+mop][+a]")]
-    pub isa: Option<Isa>,
-}
-
-impl MachineArgs {
-    /// VM version and ISA, the latter implied by the former where it is not said.
-    pub fn options(&self) -> CompileOptions {
-        let isa = self.isa.unwrap_or_else(|| Isa::of_version(self.vm_version));
-        CompileOptions { vm_version: self.vm_version, isa }
-    }
-}
-
-/// Arguments of `antares run`.
-#[derive(Debug, Args)]
-pub(crate) struct RunArgs {
-    /// The script.
-    #[command(flatten)]
-    pub script: ScriptArgs,
-    /// Cycle limit, such as 70000000 or 70M [default: 3500000000; with --server, the server's]
-    #[arg(long, value_name = "N", value_parser = number)]
-    pub max_cycles: Option<u64>,
-    /// Exit with 1 if the run takes another number of cycles
-    #[arg(long, value_name = "N", value_parser = number)]
-    pub expect_cycles: Option<u64>,
-    /// Tiers that may run the script
-    #[arg(long, value_parser = tiers(), default_value_t)]
-    pub tier: Tier,
-    #[command(flatten)]
-    pub code: CodeArgs,
-    /// Wall time in milliseconds, without compiles [default: 60000; with --server, the server's]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
-    pub deadline_ms: Option<u64>,
-    /// Run on this server [default: ANTARES_SERVER, else this machine]
-    #[arg(long, value_name = "URL")]
-    pub server: Option<String>,
-    #[command(flatten)]
-    pub credentials: CredentialArgs,
-    /// With --server: repeat the run in the interpreter and compare
-    #[arg(long)]
-    pub recheck: bool,
-    #[command(flatten)]
-    pub lock: LockArgs,
-    #[command(flatten)]
-    pub diagnosis: DiagnosisArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Arguments of the script
-    #[arg(last = true, value_name = "ARG")]
-    pub args: Vec<OsString>,
-}
-
-/// Arguments of `antares compile`.
-#[derive(Debug, Args)]
-pub(crate) struct CompileArgs {
-    /// The script.
-    #[command(flatten)]
-    pub script: ScriptArgs,
-    /// Output file, - for standard output [default: the script's file name with .so]
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-}
-
-/// Reads which tiers may run.
-fn tiers() -> impl TypedValueParser<Value = Tier> {
-    let names = Tier::ALL.map(|tier| {
-        PossibleValue::new(tier.name()).help(match tier {
-            Tier::Auto => "Native code where possible, the interpreter for the rest",
-            Tier::Native => "Compile first, and fail if the compile fails",
-            Tier::Interpreter => "The interpreter only; never compiles",
-        })
-    });
-    PossibleValuesParser::new(names).try_map(|name| name.parse::<Tier>())
 }
 
 /// `antares completions`.

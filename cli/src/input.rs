@@ -11,8 +11,13 @@ use anyhow::{Context, anyhow};
 use crate::{
     failure::Failure,
     limits::{ELF_BYTES_MAX, SCRIPT_BYTES_MAX},
-    loaded::loaded_part,
+    local::loaded::loaded_part,
 };
+
+pub(crate) mod as_lock;
+pub mod parsed_transaction;
+pub(crate) mod run_request;
+pub mod verify_request;
 
 /// What an ELF begins with.
 const ELF_MAGIC: &[u8] = b"\x7fELF";

@@ -2,83 +2,20 @@
 //! and the engine on this machine. Each program links what it calls.
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "server")]
-mod address;
-#[cfg(feature = "server")]
-mod admin;
 pub mod args;
-mod as_lock;
-#[cfg(feature = "server")]
-mod asked;
-mod behind;
-mod beside;
-#[cfg(feature = "server")]
-mod bucket;
-mod color;
-mod compile;
-#[cfg(feature = "server")]
-mod convert;
-mod coverage;
-#[cfg(feature = "server")]
-mod credentials;
-mod doctor;
-#[cfg(feature = "server")]
-mod dump;
-mod explain;
+pub mod commands;
 mod external;
 pub mod failure;
 mod groups;
-mod head_start;
 pub mod input;
-mod kept;
-#[cfg(feature = "server")]
-mod keys;
 pub mod limits;
-mod loaded;
 pub mod local;
-mod manual;
-mod meanwhile;
-pub mod native;
-#[cfg(feature = "server")]
-mod of_chain;
 pub mod output;
-mod own_folder;
-pub mod parsed_transaction;
-pub mod profile;
-mod progress;
 #[cfg(all(test, feature = "server"))]
 mod reference;
-#[cfg(feature = "server")]
 mod remote;
-#[cfg(feature = "server")]
-mod replay;
-mod report;
-mod run;
-mod run_request;
-mod runnable;
-#[cfg(feature = "server")]
-mod seen;
-#[cfg(feature = "server")]
-mod serve;
-mod shapes;
-#[cfg(feature = "server")]
-mod shapes_of_servers;
-mod size;
-mod snapshot;
-mod source_maps;
-mod sources;
-#[cfg(feature = "server")]
-mod status;
-mod system_calls;
 pub mod tool;
-pub mod verdict;
-pub mod verify;
-pub mod verify_request;
 mod version;
-#[cfg(feature = "server")]
-mod warm;
-pub mod why;
-pub mod workers;
 
 use std::process::ExitCode;
 
@@ -108,60 +45,60 @@ pub fn antares() -> ExitCode {
         return external::ckb_debugger(std::env::args_os().skip(1)).report();
     }
     let Cli { command, color } = Cli::of_process();
-    color::choose(color);
+    output::color::choose(color);
     if let Some(kind) = kind_of(&command) {
         settle(kind);
     }
     let outcome = match command {
         #[cfg(feature = "server")]
-        Command::Serve(options) => serve::serve(&options),
-        Command::Run(args) => run::run(args),
-        Command::Verify(args) => verify::verify(args),
+        Command::Serve(options) => commands::serve::serve(&options),
+        Command::Run(args) => commands::run::run(args),
+        Command::Verify(args) => commands::verify::verify(args),
         #[cfg(feature = "server")]
-        Command::Dump(args) => dump::dump(&args),
+        Command::Dump(args) => commands::dump::dump(&args),
         #[cfg(feature = "server")]
-        Command::Replay(args) => replay::replay(&args),
-        Command::Profile(args) => profile::profile(&args),
+        Command::Replay(args) => commands::replay::replay(&args),
+        Command::Profile(args) => commands::profile::profile(&args),
         Command::Debugger { args } => Err(external::ckb_debugger(args.into_iter())),
         Command::Debug(_) => Err(external::tool("debug")),
-        Command::Insights(args) => profile::insights(&args),
-        Command::Snapshot(args) => snapshot::snapshot(&args),
-        Command::Coverage(args) => coverage::coverage(&args),
-        Command::Size(args) => size::size(&args),
-        Command::Compile(args) => compile::compile(&args),
-        Command::Explain(args) => explain::explain(&args),
-        Command::Doctor(args) => doctor::doctor(&args),
-        Command::Man { folder } => manual::write(&folder),
+        Command::Insights(args) => commands::profile::insights(&args),
+        Command::Snapshot(args) => commands::snapshot::snapshot(&args),
+        Command::Coverage(args) => commands::coverage::coverage(&args),
+        Command::Size(args) => commands::size::size(&args),
+        Command::Compile(args) => commands::compile::compile(&args),
+        Command::Explain(args) => commands::explain::explain(&args),
+        Command::Doctor(args) => commands::doctor::doctor(&args),
+        Command::Man { folder } => commands::manual::write(&folder),
         Command::Completions { shell } => args::completions(shell),
         #[cfg(feature = "server")]
-        Command::Upload(args) => asked::upload(&args),
+        Command::Upload(args) => commands::servers::upload(&args),
         #[cfg(feature = "server")]
-        Command::Ls(args) => asked::list(&args),
+        Command::Ls(args) => commands::servers::list(&args),
         #[cfg(feature = "server")]
-        Command::Rm(args) => asked::remove(&args),
+        Command::Rm(args) => commands::servers::remove(&args),
         #[cfg(feature = "server")]
-        Command::Pin(args) => asked::pin(&args, true),
+        Command::Pin(args) => commands::servers::pin(&args, true),
         #[cfg(feature = "server")]
-        Command::Unpin(args) => asked::pin(&args, false),
+        Command::Unpin(args) => commands::servers::pin(&args, false),
         #[cfg(feature = "server")]
-        Command::Stat(args) => asked::stat(&args),
+        Command::Stat(args) => commands::servers::stat(&args),
         #[cfg(feature = "server")]
-        Command::Health(args) => asked::health(&args),
+        Command::Health(args) => commands::servers::health(&args),
         #[cfg(feature = "server")]
-        Command::Capabilities(args) => asked::capabilities(&args),
+        Command::Capabilities(args) => commands::servers::capabilities(&args),
         #[cfg(feature = "server")]
-        Command::Top(args) => asked::top(&args),
+        Command::Top(args) => commands::servers::top(&args),
         #[cfg(feature = "server")]
-        Command::Admin(args) => admin::admin(&args),
+        Command::Admin(args) => commands::admin::admin(&args),
         #[cfg(feature = "server")]
-        Command::Warm(args) => warm::warm(&args),
+        Command::Warm(args) => commands::warm::warm(&args),
         #[cfg(feature = "server")]
         #[cfg(feature = "server")]
-        Command::Cache(args) => bucket::cache(&args),
+        Command::Cache(args) => commands::tier::cache(&args),
         #[cfg(feature = "server")]
-        Command::Keys(args) => keys::keys(&args),
+        Command::Keys(args) => commands::keys::keys(&args),
         #[cfg(feature = "server")]
-        Command::CompileBehind { folder } => behind::compile(&folder),
+        Command::CompileBehind { folder } => commands::background_compile::compile(&folder),
         Command::Fuzz(_) => Err(external::tool("fuzz")),
         Command::Optimise(_) => Err(external::tool("optimise")),
         Command::External(words) => Err(external::unknown(&words)),

@@ -10,6 +10,16 @@ use anyhow::{Context, anyhow};
 
 use crate::{failure::Failure, input::is_stdio};
 
+pub(crate) mod color;
+pub(crate) mod json;
+pub(crate) mod progress;
+pub(crate) mod report;
+#[cfg(feature = "server")]
+pub(crate) mod server_json;
+pub(crate) mod source_maps;
+pub(crate) mod sources;
+pub mod verdict;
+
 /// Writes to standard output. A reader that has gone away (`| head`) is no failure.
 pub fn print(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();

@@ -6,7 +6,7 @@ use std::{env, ffi::OsString, process::ExitCode};
 use antares_pool::{ProcessKind, settle};
 use clap::{CommandFactory as _, FromArgMatches};
 
-use crate::{args::Cli, color, failure::Failure};
+use crate::{args::Cli, failure::Failure, output::color};
 
 /// Runs the command `name` with the arguments of this process.
 #[must_use]

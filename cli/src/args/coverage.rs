@@ -4,8 +4,10 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
 
-use super::number;
-use crate::{args::percent::Percent, limits::DEADLINE_MS_MAX};
+use crate::{
+    args::{number::number, percent::Percent},
+    limits::DEADLINE_MS_MAX,
+};
 
 /// Arguments of `antares coverage`.
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 
-use crate::args::MachineArgs;
+use crate::args::script::MachineArgs;
 
 /// Arguments of `antares explain`.
 #[derive(Debug, Args)]

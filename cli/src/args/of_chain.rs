@@ -6,8 +6,10 @@ use antares_abi::Tier;
 use ckb_types::H256;
 use clap::{Args, value_parser};
 
-use super::{number, tiers};
-use crate::{args::CodeArgs, limits::DEADLINE_MS_MAX};
+use crate::{
+    args::{code::CodeArgs, number::number, run::tiers},
+    limits::DEADLINE_MS_MAX,
+};
 
 /// A transaction of a node's chain, or one that uses its cells.
 #[derive(Clone, Debug, Args)]

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, value_parser};
 
-use crate::args::MachineArgs;
+use crate::args::script::MachineArgs;
 
 /// Arguments of `antares optimise`.
 #[derive(Debug, Args)]

@@ -6,8 +6,10 @@ use antares_abi::Isa;
 use antares_profile_view::Format;
 use clap::{Args, Subcommand, value_parser};
 
-use super::{CredentialArgs, Percent, number};
-use crate::limits::DEADLINE_MS_MAX;
+use crate::{
+    args::{credentials::CredentialArgs, number::number, percent::Percent},
+    limits::DEADLINE_MS_MAX,
+};
 
 /// Arguments of `antares profile`.
 #[derive(Debug, Args)]

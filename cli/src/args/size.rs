@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::MachineArgs;
+use crate::args::script::MachineArgs;
 
 /// Arguments of `antares size`.
 #[derive(Debug, Args)]

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use antares_abi::Tier;
 use clap::{Args, ValueEnum, value_parser};
 
-use super::{number, tiers};
 #[cfg(feature = "server")]
 use crate::args::of_chain::OfChainArgs;
 use crate::{
-    args::{CellName, CodeArgs, CredentialArgs, DiagnosisArgs},
+    args::{
+        cell::CellName, code::CodeArgs, credentials::CredentialArgs, diagnosis::DiagnosisArgs,
+        number::number, run::tiers,
+    },
     limits::DEADLINE_MS_MAX,
 };
 

@@ -25,8 +25,8 @@ use antares_cli::{
     args::DebugArgs,
     failure::Failure,
     input::is_stdio,
+    local::workers::{failed, ours},
     output,
-    workers::{failed, ours},
 };
 use antares_hosted::job::{DebugEnd, HostedJob, HostedNews};
 use antares_pool::{Hosted, worker_path};

@@ -11,7 +11,8 @@ use std::{
 
 use antares_abi::{CompileOptions, Isa};
 use antares_cli::{
-    args::CodeArgs, limits::DEADLINE_MS_MAX, local, native::Code, verdict::Group, verify_request,
+    args::CodeArgs, engine::engine, engine::native::Code, input::verify_request, limits::DEADLINE_MS_MAX,
+    output::verdict::Group,
 };
 use antares_hosted::job::{DebugEnd, HostedDebug, HostedJob, HostedNews};
 use antares_pool::{Hosted, ParentLink, ProcessKind, job, settle, worker_path};
@@ -138,7 +139,7 @@ impl Rival for Native {
             recheck: false,
             diagnosis: false,
         };
-        let verdict = local::verify(&request).ok()?;
+        let verdict = engine::verify(&request).ok()?;
         let is_asked = |group: &Group| group.exit_code.is_some() && group.debug_lines_left_out == 0;
         let group = verdict.groups.into_iter().find(is_asked)?;
         Some(Raced { lines: group.debug, exit_code: group.exit_code?, cycles: group.cycles })

@@ -15,8 +15,8 @@ use std::{
 use antares_cli::{
     args::FuzzArgs,
     failure::Failure,
+    local::workers::{failed, ours},
     output,
-    workers::{failed, ours},
 };
 use antares_fuzz::job::{FuzzAsk, FuzzJob, FuzzNews, FuzzProgress};
 use antares_pool::StandaloneWorker;

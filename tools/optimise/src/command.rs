@@ -10,10 +10,11 @@ use std::{
 use antares_abi::{CompileOptions, Isa, Sha256Digest};
 use antares_cli::{
     args::{CredentialArgs, OptimiseArgs, TargetArgs},
+    commands::profile::{self, Profiled},
     failure::Failure,
-    input, output,
-    profile::{self, Profiled},
-    workers::ours,
+    input,
+    local::workers::ours,
+    output,
 };
 use antares_optimise::Settings;
 use antares_profile::Frame;

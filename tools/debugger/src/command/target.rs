@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use antares_abi::{CYCLES_MAX_DEFAULT, Isa};
 use antares_cli::{
     args::{self, Content, DebugArgs},
+    commands::verify::read_transaction,
     failure::Failure,
     input,
-    verify::read_transaction,
 };
 use antares_hosted::job::{CellName, GroupKind, HostedDebug, HostedRun, Rules};
 use antares_transaction::{AsLock, Environment, Mock, groups};

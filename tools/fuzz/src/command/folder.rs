@@ -10,8 +10,12 @@ use std::{
 use antares_abi::{Sha256Digest, Tier};
 use antares_cli::{
     args::{CodeArgs, Content, DiagnosisArgs},
+    engine::diagnosis,
+    engine::engine,
     failure::Failure,
-    input, local, output, verify_request, why,
+    input,
+    input::verify_request,
+    output,
 };
 use antares_fuzz::job::{FieldBytes, FuzzFinding};
 use antares_transaction::Mock;
@@ -144,10 +148,10 @@ fn explained(target: &Target, mock: &Mock, json: Vec<u8>) -> Result<String, Fail
         recheck: false,
         diagnosis: false,
     };
-    let verdict = local::verify(&request)?;
+    let verdict = engine::verify(&request)?;
     let args = DiagnosisArgs { explain: true, ..DiagnosisArgs::default() };
-    let found = why::or_note(why::of_verdict(&request, &verdict, &args), &args)?;
-    Ok(text + &verdict.to_text() + &why::to_text(&found, verdict.vm_error(), &args))
+    let found = diagnosis::or_note(diagnosis::of_verdict(&request, &verdict, &args), &args)?;
+    Ok(text + &verdict.to_text() + &diagnosis::to_text(&found, verdict.vm_error(), &args))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -3,10 +3,11 @@
 use antares_abi::{CompileOptions, Hints, Isa};
 use antares_cli::{
     args::{self, Content, FuzzArgs, FuzzTier},
+    commands::verify::read_transaction,
     failure::Failure,
-    input, parsed_transaction,
-    verify::read_transaction,
-    workers::{compile_in, seal, start},
+    input,
+    input::parsed_transaction,
+    local::workers::{compile_in, seal, start},
 };
 use antares_fuzz::job::{FieldBytes, FuzzJob, FuzzLibrary, Invariants};
 use antares_hosted::job::{CellName, GroupKind, Rules};

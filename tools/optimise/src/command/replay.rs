@@ -4,8 +4,8 @@ use std::{fs, path::PathBuf};
 
 use antares_cli::{
     args::{CredentialArgs, TargetArgs},
+    commands::profile::{self, Instead, Profiled},
     failure::Failure,
-    profile::{self, Instead, Profiled},
 };
 use anyhow::Context as _;
 

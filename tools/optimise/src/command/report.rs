@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, path::Path};
 
 use antares_abi::Sha256Digest;
-use antares_cli::{args::share, failure::Failure, output, profile::Profiled};
+use antares_cli::{args::share, commands::profile::Profiled, failure::Failure, output};
 use antares_optimise::{Optimised, Rewrite, Untouched};
 use antares_profile_view::{View, diff_markdown};
 use anyhow::Context as _;

@@ -1,0 +1,32 @@
+//! The commands, a file or folder each.
+
+#[cfg(feature = "server")]
+pub(crate) mod admin;
+pub(crate) mod background_compile;
+pub(crate) mod compile;
+pub(crate) mod coverage;
+pub(crate) mod doctor;
+#[cfg(feature = "server")]
+pub(crate) mod dump;
+pub(crate) mod explain;
+#[cfg(feature = "server")]
+pub(crate) mod keys;
+pub(crate) mod manual;
+#[cfg(feature = "server")]
+pub(crate) mod of_chain;
+pub mod profile;
+#[cfg(feature = "server")]
+pub(crate) mod replay;
+pub(crate) mod run;
+pub(crate) mod runnable;
+#[cfg(feature = "server")]
+pub(crate) mod serve;
+#[cfg(feature = "server")]
+pub(crate) mod servers;
+pub(crate) mod size;
+pub(crate) mod snapshot;
+#[cfg(feature = "server")]
+pub(crate) mod tier;
+pub mod verify;
+#[cfg(feature = "server")]
+pub(crate) mod warm;

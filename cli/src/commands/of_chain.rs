@@ -1,0 +1,147 @@
+//! Transactions of a CKB node's chain, and such that use its cells: with all that their scripts may look at.
+
+use std::path::Path;
+
+use antares_node::{
+    BareError, BareTransaction, ChainNode, ChainRules, NodeError, NodeOptions, ResolveError, Resolved,
+};
+use antares_transaction::Environment;
+use anyhow::{Context as _, anyhow};
+use ckb_types::core::HeaderView;
+
+use crate::{
+    args::of_chain::{NodeArgs, OfChainArgs, TxHash},
+    failure::Failure,
+    input, output,
+    output::progress,
+    remote::calls::runtime,
+};
+
+/// What was had from a node.
+pub(crate) struct Taken {
+    /// The transaction with its cells.
+    pub resolved: Resolved,
+    /// The rules of the chain, in the epoch of its block, or of the last one.
+    pub environment: Environment,
+    /// Whether it is the main network.
+    pub is_mainnet: bool,
+    /// Cycles, as the node says.
+    pub cycles: Option<u64>,
+    /// Inputs of a transaction that is in no block whose cells the node says are spent or unknown.
+    pub not_live: Vec<usize>,
+}
+
+/// The node that is meant.
+pub(crate) fn node(args: &NodeArgs) -> Result<ChainNode, Failure> {
+    let options = NodeOptions { folder: args.rpc_cache.clone(), ..NodeOptions::default() };
+    ChainNode::new(&args.rpc, options).map_err(failure)
+}
+
+/// The transaction that `antares verify` names by hash, or its file if that is without cells.
+pub(crate) fn named(args: &OfChainArgs, file: Option<&[u8]>) -> Result<Option<Taken>, Failure> {
+    let Some(rpc) = args.rpc.clone() else { return Ok(None) };
+    let node = node(&NodeArgs { rpc, rpc_cache: args.rpc_cache.clone() })?;
+    match (&args.tx_hash, file) {
+        (Some(hash), _) => by_hash(&node, hash).map(Some),
+        (None, Some(file)) => match BareTransaction::read(file) {
+            Err(BareError::Mock) => Ok(None),
+            bare => of_file(&node, bare).map(Some),
+        },
+        (None, None) => Ok(None),
+    }
+}
+
+/// Whether `file` is a transaction without its cells, which a server's node may have. What is neither kind is
+/// taken for one with its cells: then that reader says what is wrong with it.
+pub(crate) fn is_bare(file: &[u8], has_server: bool) -> Result<bool, Failure> {
+    match BareTransaction::read(file) {
+        Ok(_) if has_server => Ok(true),
+        Ok(_) => Err(Failure::Usage(anyhow!(
+            "the transaction comes without its cells: name a node with --rpc, or with --server a server that has \
+             one"
+        ))),
+        Err(
+            error @ (BareError::Shape { .. } | BareError::Malformed { .. } | BareError::OtherHash { .. }),
+        ) => Err(error).context("the transaction cannot be used").map_err(Failure::Usage),
+        Err(_) => Ok(false),
+    }
+}
+
+/// A transaction of the chain.
+pub(crate) fn by_hash(node: &ChainNode, TxHash(hash): &TxHash) -> Result<Taken, Failure> {
+    let work = async {
+        let whole = node.whole(hash).await.map_err(failure)?;
+        let resolved = node.resolve(&whole.transaction).await.map_err(unresolved)?;
+        let (environment, is_mainnet) = rules(node, whole.header).await?;
+        let (cycles, not_live) = (whole.cycles, Vec::new());
+        Ok(Taken { resolved, environment, is_mainnet, cycles, not_live })
+    };
+    asking(node, work)
+}
+
+/// A transaction that is in no block.
+pub(crate) fn of_file(node: &ChainNode, bare: Result<BareTransaction, BareError>) -> Result<Taken, Failure> {
+    let BareTransaction(transaction) =
+        bare.context("the transaction cannot be used").map_err(Failure::Usage)?;
+    let work = async {
+        let resolved = node.resolve(&transaction).await.map_err(unresolved)?;
+        let inputs: Vec<_> = transaction.input_pts_iter().collect();
+        let not_live = node.not_live(&inputs).await.map_err(failure)?;
+        let (environment, is_mainnet) = rules(node, None).await?;
+        Ok(Taken { resolved, environment, is_mainnet, cycles: None, not_live })
+    };
+    asking(node, work)
+}
+
+/// Reads a transaction without its cells, `-` for standard input.
+pub(crate) fn read_bare(path: &Path) -> Result<Result<BareTransaction, BareError>, Failure> {
+    let bytes = input::read(path, antares_node::limits::BARE_BYTES_MAX as u64)?;
+    Ok(BareTransaction::read(&bytes))
+}
+
+/// The rules in the epoch of a block, or else of the last one, and whether they are the main network's.
+async fn rules(node: &ChainNode, header: Option<HeaderView>) -> Result<(Environment, bool), Failure> {
+    let rules = node.rules().await.map_err(failure)?;
+    let header = match header {
+        Some(header) => header,
+        None => node.tip_header().await.map_err(failure)?,
+    };
+    Ok((environment(&rules, header.epoch().number()), rules.chain == "ckb"))
+}
+
+/// The rules of a chain in an epoch.
+pub(crate) fn environment(rules: &ChainRules, epoch: u64) -> Environment {
+    // What no epoch begins with never begins.
+    let first = |epoch: Option<u64>| epoch.unwrap_or(u64::MAX);
+    Environment { vm_1_epoch: first(rules.vm_1_epoch), vm_2_epoch: first(rules.vm_2_epoch), epoch }
+}
+
+/// Waits for what a node says.
+pub(crate) fn asking<T: Send>(
+    node: &ChainNode,
+    work: impl Future<Output = Result<T, Failure>> + Send,
+) -> Result<T, Failure> {
+    let message = format!("asking {}", output::printable(node.name()));
+    progress::while_working(&message, || runtime()?.block_on(work))
+}
+
+/// What is told of a node's failure.
+pub(crate) fn failure(error: NodeError) -> Failure {
+    match &error {
+        NodeError::Address { .. } | NodeError::Unknown { .. } => Failure::Usage(error.into()),
+        _ => Failure::Service(error.into()),
+    }
+}
+
+/// What is told of a transaction whose cells cannot be had.
+pub(crate) fn unresolved(error: ResolveError) -> Failure {
+    match error {
+        ResolveError::ChainNode(error) => failure(error),
+        ResolveError::At { path, source } => match failure(source) {
+            Failure::Usage(error) => Failure::Usage(error.context(path)),
+            Failure::Service(error) => Failure::Service(error.context(path)),
+            other @ Failure::Refused { .. } => other,
+        },
+        error => Failure::Usage(anyhow!(error)),
+    }
+}

@@ -1,0 +1,445 @@
+//! `antares profile`: where the cycles of a script or a transaction went, as a table and in the formats of
+//! other tools.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    os::unix::ffi::OsStringExt,
+    path::Path,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use antares_abi::{CompileOptions, Isa, Sha256Digest};
+use antares_pool::{
+    Sealed, Verdict as PoolVerdict,
+    job::{
+        ProfileJob, ProfileReport, ProfiledReport, Rules, RunJob, RunOutcome, SharedCell, Tier,
+        TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
+    },
+};
+use antares_profile::Profile;
+use antares_profile_view::{
+    Format, Programs, View, diff as diff_views, diff_markdown, profile_page, read_archive,
+};
+use antares_transaction::{Environment, Mock, programs};
+use anyhow::{Context as _, anyhow};
+use bytes::Bytes;
+
+use crate::{
+    args::{CredentialArgs, DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand, TargetArgs, percent::share},
+    commands::verify,
+    failure::Failure,
+    input,
+    limits::{ARCHIVE_BYTES_MAX, CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
+    local::workers,
+    output,
+    output::json::{
+        self, ChangeShape, DiffShape, FindingShape, FunctionShape, GroupShape, InsightsShape, ProfileShape,
+    },
+    output::sources::Folders,
+    output::verdict::without_dead_link,
+};
+
+/// A profile, what names its addresses, and how the run ended.
+pub struct Profiled {
+    pub profile: Profile,
+    pub programs: Programs,
+    pub labels: BTreeMap<String, String>,
+    /// One line for people.
+    pub outcome: String,
+    /// How it ended, in a few words that are always the same; empty if that is not known.
+    pub ending: String,
+    /// Bytes of the script, or of the programs among a transaction's cells.
+    pub size_bytes: u64,
+}
+
+/// Makes a profile or compares two.
+pub(crate) fn profile(args: &ProfileArgs) -> Result<ExitCode, Failure> {
+    if let Some(ProfileCommand::Diff(args)) = &args.command {
+        return diff(args);
+    }
+    let profiled = target(&args.target)?;
+    let view = View::new(&profiled.profile, &profiled.programs);
+    let format = match (args.format, args.output.as_deref()) {
+        (Some(format), _) => Some(format),
+        (None, Some(path)) => Some(format_of(path)?),
+        (None, None) => None,
+    };
+    if let Some(format) = format {
+        let before = args.before.as_deref().map(read_profile).transpose()?;
+        let before = before.as_ref().map(|before| View::new(&before.profile, &before.programs));
+        let here = Folders::of_command();
+        let bytes = match format {
+            // Sources are here, if anywhere.
+            Format::Html => {
+                let source = |file: &str| here.read(file);
+                profile_page(&view, &profiled.labels, before.as_ref(), &source).into_bytes()
+            }
+            format => format
+                .write(&view, &profiled.labels, before.as_ref())
+                .map_err(|error| Failure::Usage(error.into()))?,
+        };
+        match args.output.as_deref() {
+            Some(path) if !input::is_stdio(path) => output::write(path, &bytes)?,
+            _ if format.is_text() => return output::print(&bytes).map(|()| ExitCode::SUCCESS),
+            _ => return output::print_binary(&bytes).map(|()| ExitCode::SUCCESS),
+        }
+    }
+    if args.json {
+        let rows: Vec<_> = view.top(args.top).into_iter().filter(|row| row.total.cycles > 0).collect();
+        let functions = rows.iter().map(FunctionShape::of).collect();
+        let (outcome, cycles) = (profiled.outcome.as_str(), profiled.profile.sum().cycles);
+        shapes::print(&ProfileShape { outcome, cycles, functions })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    output::print(output::printable(&table(&view, &profiled.outcome, args.top)).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells what could take fewer cycles.
+pub(crate) fn insights(args: &InsightsArgs) -> Result<ExitCode, Failure> {
+    let profiled = target(&args.target)?;
+    let view = View::new(&profiled.profile, &profiled.programs);
+    let mut groups = antares_insights::groups(&view);
+    groups.truncate(args.top);
+    if args.json {
+        let (outcome, cycles) = (profiled.outcome.as_str(), profiled.profile.sum().cycles);
+        let mut findings = antares_insights::insights(&view);
+        findings.truncate(args.top);
+        let findings = findings.iter().map(FindingShape::of).collect();
+        let groups = groups.iter().map(GroupShape::of).collect();
+        shapes::print(&InsightsShape { outcome, cycles, findings, groups })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let here = Folders::of_command();
+    let source = |file: &str| here.read(file);
+    let findings = antares_insights::markdown(&groups, profiled.profile.sum().cycles, &source);
+    output::print(output::printable(&format!("{}\n\n{findings}", profiled.outcome)).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
+    let read = |path: &Path| {
+        let target = TargetArgs {
+            elf: Some(path.to_owned()),
+            tx: None,
+            server: None,
+            credentials: CredentialArgs::default(),
+            window_ms: None,
+            vm_version: args.vm_version,
+            isa: None,
+            max_cycles: None,
+            deadline_ms: None,
+            args: args.args.clone(),
+        };
+        self::target(&target)
+    };
+    let (before, after) = (read(&args.before)?, read(&args.after)?);
+    let views = [&before, &after].map(|profiled| View::new(&profiled.profile, &profiled.programs));
+    let (before, after) = (before.profile.sum().cycles, after.profile.sum().cycles);
+    if args.json {
+        let changes = diff_views(&views[0], &views[1]);
+        let functions = changes.iter().take(args.top).map(ChangeShape::of).collect();
+        shapes::print(&DiffShape { before_cycles: before, after_cycles: after, functions })?;
+    } else {
+        output::print(output::printable(&diff_markdown(&views[0], &views[1], args.top)).as_bytes())?;
+    }
+    let has_failed = args.fail_over.is_some_and(|share| share.is_passed(before, after));
+    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The format that a file name asks for.
+fn format_of(path: &Path) -> Result<Format, Failure> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let known = [
+        (".pb.gz", Format::Pprof),
+        (".pprof", Format::Pprof),
+        (".folded", Format::Folded),
+        (".speedscope.json", Format::Speedscope),
+        (".callgrind", Format::Callgrind),
+        (".info", Format::Lcov),
+        (".otlp", Format::Otlp),
+        (".afdo", Format::SampleProfile),
+        (".html", Format::Html),
+        (".antares", Format::Antares),
+    ];
+    let is_callgrind = name.starts_with("callgrind.out").then_some(Format::Callgrind);
+    let found = known.into_iter().find(|(end, _)| name.ends_with(end)).map(|(_, format)| format);
+    found.or(is_callgrind).ok_or_else(|| {
+        Failure::Usage(anyhow!("the name {name:?} does not tell the format: say it with --format"))
+    })
+}
+
+#[cfg(feature = "server")]
+fn seen_by(url: &str, args: &TargetArgs) -> Result<Profiled, Failure> {
+    crate::remote::server_profile::profile(url, args)
+}
+
+#[cfg(not(feature = "server"))]
+fn seen_by(url: &str, _args: &TargetArgs) -> Result<Profiled, Failure> {
+    Err(crate::commands::run::no_server(url))
+}
+
+/// Profiles what `args` name, or reads it if it is a profile.
+pub fn target(args: &TargetArgs) -> Result<Profiled, Failure> {
+    if let Some(url) = &args.server {
+        return seen_by(url, args);
+    }
+    args.credentials.without_server(false)?;
+    match (&args.tx, &args.elf) {
+        (Some(tx), _) => profile_transaction(tx, args),
+        (None, Some(elf)) => {
+            let bytes = input::read_elf(elf, ARCHIVE_BYTES_MAX)?;
+            if bytes.starts_with(b"antarch") {
+                return of_archive(&bytes);
+            }
+            if bytes.trim_ascii_start().starts_with(b"{") {
+                return match input::is_stdio(elf) {
+                    false => profile_transaction(elf, args),
+                    true => Err(Failure::Usage(anyhow!("this is no script but a transaction: --tx -"))),
+                };
+            }
+            profile_script(elf, bytes, args)
+        }
+        (None, None) => Err(Failure::Usage(anyhow!("neither a script nor a transaction is given"))),
+    }
+}
+
+fn read_profile(path: &Path) -> Result<Profiled, Failure> {
+    of_archive(&input::read(path, ARCHIVE_BYTES_MAX)?)
+}
+
+fn of_archive(bytes: &[u8]) -> Result<Profiled, Failure> {
+    let (profile, programs) = read_archive(bytes).map_err(|error| Failure::Usage(error.into()))?;
+    let outcome = format!("{} cycles, from a file", profile.sum().cycles);
+    let (labels, ending) = (BTreeMap::new(), String::new());
+    Ok(Profiled { profile, programs, labels, outcome, ending, size_bytes: bytes.len() as u64 })
+}
+
+fn profile_script(path: &Path, elf: Vec<u8>, args: &TargetArgs) -> Result<Profiled, Failure> {
+    let isa = args.isa.unwrap_or_else(|| Isa::of_version(args.vm_version));
+    let job = RunJob {
+        options: CompileOptions { vm_version: args.vm_version, isa },
+        tier: Tier::Interpreter,
+        args: args.args.iter().cloned().map(OsStringExt::into_vec).collect(),
+        cycles_max: args.max_cycles.unwrap_or(CYCLES_MAX_DEFAULT),
+        debug_bytes_max: DEBUG_BYTES_MAX,
+        sample_cycles: 0,
+        sample_salt: 0,
+    };
+    let report = ask(&ProfileJob::Run(job), &workers::seal(&elf)?, &[], args)?;
+    let ProfiledReport::Run(run) = &report.report else {
+        return Err(Failure::Service(anyhow!("the worker answered what it was not asked")));
+    };
+    let ending = match &run.outcome {
+        RunOutcome::Exit(code) => format!("exit {code}"),
+        RunOutcome::Error { name, detail } => format!("{name} {}", detail.as_deref().unwrap_or_default()),
+        RunOutcome::CyclesExceeded => "the cycle limit was passed".to_owned(),
+    };
+    let ending = ending.trim_end().to_owned();
+    let outcome = format!("{} cycles; {ending}", run.cycles);
+    let mut programs = Programs::new();
+    programs.add(&elf);
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let labels = [("script", name), ("sha256", Sha256Digest::of(&elf).to_string())];
+    let size_bytes = elf.len() as u64;
+    Ok(Profiled { ending, size_bytes, ..finish(report, programs, labels, outcome)? })
+}
+
+/// A script that runs in the place of another one.
+#[derive(Clone, Copy)]
+pub struct Instead<'a> {
+    pub of: &'a [u8],
+    pub elf: &'a [u8],
+}
+
+/// Profiles the transaction at `path`.
+fn profile_transaction(path: &Path, args: &TargetArgs) -> Result<Profiled, Failure> {
+    let json = verify::read_transaction(path)?;
+    let mock = read_mock(&json)?;
+    let file = workers::seal(&json)?;
+    profile_mock(path, &mock, &Files { form: TransactionForm::Json, file, cells: Vec::new() }, args)
+}
+
+/// Profiles the transaction at `path` with another script in the cells that have the data of one. They keep
+/// the hash by which others name them, so that nothing that is signed or hashed changes.
+pub fn transaction_with(path: &Path, instead: Instead<'_>, args: &TargetArgs) -> Result<Profiled, Failure> {
+    let mut mock = read_mock(&verify::read_transaction(path)?)?;
+    let deps = &mock.as_ckb().mock_info.cell_deps;
+    let places: Vec<usize> = (0..deps.len()).filter(|dep| deps[*dep].data == instead.of).collect();
+    let Some(&first) = places.first() else {
+        let text = "no cell dep has this script as its data, so the transaction cannot be run with another \
+                    one in its place";
+        return Err(Failure::Usage(anyhow!("{}: {text}", path.display())));
+    };
+    let data_hash = mock.dep_data_hash(first);
+    for dep in places {
+        mock.replace_data(dep, Bytes::copy_from_slice(instead.elf));
+    }
+    let file = workers::seal(&mock.document(&mut |asked| (*asked == data_hash).then_some(0)))?;
+    let cell = workers::seal(instead.elf)?;
+    profile_mock(
+        path,
+        &mock,
+        &Files { form: TransactionForm::Molecule, file, cells: vec![(data_hash, cell)] },
+        args,
+    )
+}
+
+fn read_mock(json: &[u8]) -> Result<Mock, Failure> {
+    Mock::from_json(json).map_err(|error| Failure::Usage(anyhow!("the transaction cannot be used: {error}")))
+}
+
+/// A transaction for a worker, and data of cells by the hashes that they are known by.
+struct Files {
+    form: TransactionForm,
+    file: Sealed,
+    cells: Vec<([u8; 32], Sealed)>,
+}
+
+fn profile_mock(path: &Path, mock: &Mock, files: &Files, args: &TargetArgs) -> Result<Profiled, Failure> {
+    let environment = Environment::default();
+    let mut elfs = Programs::new();
+    let mut size_bytes = 0;
+    for program in programs(mock, &environment) {
+        size_bytes += program.elf.len() as u64;
+        elfs.add(&program.elf);
+    }
+    let Environment { vm_1_epoch, vm_2_epoch, epoch } = environment;
+    let shared =
+        |(data_hash, data): &([u8; 32], Sealed)| SharedCell { data_hash: *data_hash, bytes: data.len() };
+    let job = VerifyJob {
+        form: files.form,
+        rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
+        group: None,
+        tier: Tier::Interpreter,
+        cycles_max: args.max_cycles.unwrap_or(CYCLES_MAX_DEFAULT),
+        debug_bytes_max: DEBUG_BYTES_MAX,
+        transaction_bytes: files.file.len(),
+        document: Bytes::new(),
+        libraries: Vec::new(),
+        library_digests: Vec::new(),
+        cells: files.cells.iter().map(shared).collect(),
+        is_alone: true,
+        sample_cycles: 0,
+        sample_salt: 0,
+        groups: None,
+        scripts: [].into(),
+    };
+    let cells: Vec<&Sealed> = files.cells.iter().map(|(_, data)| data).collect();
+    let report = ask(&ProfileJob::Verify(job), &files.file, &cells, args)?;
+    let (outcome, ending) = match &report.report {
+        ProfiledReport::Verify(VerifyReport::Done { outcome, cycles, groups, .. }) => {
+            let text = match outcome {
+                VerifyOutcome::Ok => "accepted",
+                VerifyOutcome::Failed => "not accepted",
+                VerifyOutcome::NotRun => "not run",
+            };
+            let failed = groups.iter().find_map(|group| group.error.as_ref());
+            let ending = failed.map_or_else(
+                || text.to_owned(),
+                // A link with the hash of the code would be another one for each build.
+                |error| {
+                    without_dead_link(&format!("{}: {} ", error.source, error.detail)).trim_end().to_owned()
+                },
+            );
+            (format!("{cycles} cycles; {text}"), ending)
+        }
+        ProfiledReport::Verify(VerifyReport::Refused { detail, .. }) => {
+            return Err(Failure::Usage(anyhow!("the transaction cannot be used: {detail}")));
+        }
+        ProfiledReport::Run(_) => {
+            return Err(Failure::Service(anyhow!("the worker answered what it was not asked")));
+        }
+    };
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let labels = [("transaction", name), ("kind", "transaction".to_owned())];
+    Ok(Profiled { ending, size_bytes, ..finish(report, elfs, labels, outcome)? })
+}
+
+/// Has a worker on this machine do `job` with a script, or a transaction and some of its cells.
+fn ask(
+    job: &ProfileJob,
+    file: &Sealed,
+    cells: &[&Sealed],
+    args: &TargetArgs,
+) -> Result<ProfileReport, Failure> {
+    let pool = workers::start("antares-run-worker")?;
+    let deadline = Duration::from_millis(args.deadline_ms.unwrap_or(DEADLINE_MS_DEFAULT));
+    let verdict = pool.profile(job, file, cells, Instant::now() + deadline).map_err(workers::failed)?;
+    match verdict {
+        PoolVerdict::Done(report) => Ok(report),
+        PoolVerdict::DeadlineExceeded => {
+            Err(workers::ours(format!("no profile within {} ms: see --deadline-ms", deadline.as_millis())))
+        }
+        PoolVerdict::SandboxViolation { detail } => {
+            Err(workers::ours(format!("the run broke a rule of the fence: {detail}")))
+        }
+        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
+            Err(workers::ours(format!("the run worker was lost: {detail}")))
+        }
+    }
+}
+
+fn finish(
+    report: ProfileReport,
+    programs: Programs,
+    labels: [(&str, String); 2],
+    outcome: String,
+) -> Result<Profiled, Failure> {
+    if report.mismatch_cycles > 0 {
+        let cycles = report.mismatch_cycles;
+        return Err(workers::ours(format!(
+            "the profile misses the run by {cycles} cycles: this is a mistake of ours"
+        )));
+    }
+    let profile = Profile::decode(&report.profile)
+        .context("the worker answered with no profile")
+        .map_err(Failure::Service)?;
+    let labels = labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    Ok(Profiled { profile, programs, labels, outcome, ending: String::new(), size_bytes: 0 })
+}
+
+/// Functions by what they cost.
+fn table(view: &View<'_>, outcome: &str, rows: usize) -> String {
+    let sum = view.profile().sum().cycles;
+    let mut text = format!("{outcome}\n\n");
+    let _ = writeln!(text, "{:>14} {:>7}  {:>14} {:>7}  function", "self", "%", "total", "%");
+    for row in view.top(rows).iter().filter(|row| row.total.cycles > 0) {
+        let (own, total) = (row.own.cycles, row.total.cycles);
+        let (own_share, total_share) = (share(own, sum), share(total, sum));
+        let _ = writeln!(text, "{own:>14} {own_share:>7}  {total:>14} {total_share:>7}  {}", row.name);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::percent::Percent;
+
+    #[test]
+    fn shares_are_exact() {
+        assert_eq!(
+            [share(2, 3), share(1, 3), share(1, 1), share(0, 0)],
+            ["66.67", "33.33", "100.00", "0.00"]
+        );
+        assert_eq!("1%".parse(), Ok(Percent(100)));
+        assert_eq!("0.25".parse(), Ok(Percent(25)));
+        for text in ["", "%", "1.234%", "-1%", "1e3", "1.x%"] {
+            assert!(text.parse::<Percent>().is_err(), "{text}");
+        }
+        assert!(!Percent(100).is_passed(1000, 1010));
+        assert!(Percent(100).is_passed(1000, 1011));
+        assert!(Percent(0).is_passed(u64::MAX - 1, u64::MAX));
+        assert_eq!((share(1, 3), share(0, 0)), ("33.33".to_owned(), "0.00".to_owned()));
+    }
+
+    #[test]
+    fn files_tell_their_format() {
+        assert_eq!(format_of(Path::new("x/a.pb.gz")).ok(), Some(Format::Pprof));
+        assert_eq!(format_of(Path::new("callgrind.out.rsa")).ok(), Some(Format::Callgrind));
+        assert!(format_of(Path::new("a.txt")).is_err());
+    }
+}

@@ -1,0 +1,104 @@
+//! A block of the chain with all that its scripts may look at.
+
+use std::time::{Duration, Instant};
+
+use antares_node::{ChainNode, CheckedBlock, NodeError, ResolveError};
+use anyhow::anyhow;
+use ckb_types::{H256, core::TransactionView};
+
+use crate::{commands::of_chain, failure::Failure, limits::UNSETTLED_MAX};
+
+/// A block.
+pub(super) struct Fetched {
+    pub(super) number: u64,
+    pub(super) hash: H256,
+    pub(super) parent: H256,
+    pub(super) epoch: u64,
+    /// Those whose scripts run: all but the first one; none of the first block.
+    pub(super) transactions: Vec<Prepared>,
+    pub(super) took: Duration,
+}
+
+/// A transaction, ready to be verified.
+pub(super) struct Prepared {
+    pub(super) hash: H256,
+    /// In its block.
+    pub(super) index: usize,
+    /// Cycles, as the node says.
+    pub(super) cycles: Option<u64>,
+    pub(super) json: Vec<u8>,
+}
+
+/// Gets a block and what its transactions use. A chain that is reorganised meanwhile is asked again.
+pub(super) async fn fetch(node: ChainNode, number: u64) -> Result<Fetched, Failure> {
+    let begun = Instant::now();
+    let mut block = block_at(&node, number).await?;
+    for _ in 0..UNSETTLED_MAX {
+        let failure = match prepared(&node, number, &block).await {
+            Ok(transactions) => {
+                let header = block.view.header();
+                return Ok(Fetched {
+                    number,
+                    hash: header.hash().into(),
+                    parent: header.parent_hash().into(),
+                    epoch: header.epoch().number(),
+                    transactions,
+                    took: begun.elapsed(),
+                });
+            }
+            Err(failure) => failure,
+        };
+        let again = block_at(&node, number).await?;
+        if again.view.hash() == block.view.hash() {
+            return Err(failure);
+        }
+        block = again;
+    }
+    Err(Failure::Service(anyhow!("block {number} changes each time it is asked for")))
+}
+
+async fn block_at(node: &ChainNode, number: u64) -> Result<CheckedBlock, Failure> {
+    let block = node.block_at(number).await.map_err(of_chain::failure)?;
+    block.ok_or_else(|| Failure::Service(anyhow!("{} has no block {number} any more", node.name())))
+}
+
+async fn prepared(node: &ChainNode, number: u64, block: &CheckedBlock) -> Result<Vec<Prepared>, Failure> {
+    // Nobody verifies the first block.
+    if number == 0 {
+        return Ok(Vec::new());
+    }
+    let transactions = block.view.transactions();
+    let scripts = transactions.iter().enumerate().skip(1);
+    let used: Vec<H256> = scripts.clone().flat_map(|(_, it)| sources(it)).collect();
+    // All at once. What fails here fails again below, where it has a place.
+    let _ = node.transactions(&used).await;
+    let mut all = Vec::with_capacity(transactions.len());
+    for (index, transaction) in scripts {
+        let hash: H256 = transaction.hash().into();
+        let resolved = node
+            .resolve_for_scripts(transaction)
+            .await
+            .map_err(|error| lost(error).of(&format!("block {number}, transaction {index} ({hash:#x})")))?;
+        let cycles = block.cycles.as_ref().and_then(|cycles| cycles.get(index - 1).copied());
+        all.push(Prepared { hash, index, cycles, json: resolved.to_json() });
+    }
+    Ok(all)
+}
+
+/// A block's transactions are all the node's: what it does not know of them is its failure.
+fn lost(error: ResolveError) -> Failure {
+    match error {
+        ResolveError::ChainNode(error @ NodeError::Unknown { .. }) => Failure::Service(error.into()),
+        ResolveError::At { path, source: source @ NodeError::Unknown { .. } } => {
+            Failure::Service(anyhow::Error::from(source).context(path))
+        }
+        error => of_chain::unresolved(error),
+    }
+}
+
+/// The transactions whose cells it uses.
+fn sources(transaction: &TransactionView) -> impl Iterator<Item = H256> {
+    let deps = transaction.cell_deps_iter().map(|dep| dep.out_point().tx_hash().into());
+    let inputs = transaction.input_pts_iter().map(|point| point.tx_hash().into());
+    inputs.chain(deps).collect::<Vec<H256>>().into_iter()
+}

@@ -1,0 +1,102 @@
+//! `antares run`: runs a script, here or on a server, and reports how it ended.
+
+use std::{os::unix::ffi::OsStringExt, process::ExitCode, time::Duration};
+
+use antares_abi::Tier;
+
+use crate::{
+    args::{CredentialArgs, RunArgs},
+    engine::diagnosis,
+    engine::engine,
+    failure::Failure,
+    input,
+    input::as_lock,
+    input::run_request::Request,
+    limits::CYCLES_MAX_DEFAULT,
+    output,
+    output::report::Report,
+};
+
+/// Runs what `args` say.
+pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
+    if args.lock.as_lock {
+        return as_lock::run(args);
+    }
+    let request = Request {
+        elf: input::read_script(&args.script.elf)?,
+        options: args.script.machine.options(),
+        tier: args.tier,
+        code: args.code,
+        args: args.args.into_iter().map(OsStringExt::into_vec).collect(),
+        cycles_max: args.max_cycles,
+        deadline: args.deadline_ms.map(Duration::from_millis),
+        recheck: args.recheck,
+        diagnosis: args.diagnosis.is_for_server(args.json),
+    };
+    let server = args.code.server(args.server.as_deref());
+    let mut report = match server.as_deref() {
+        None => args
+            .credentials
+            .without_server(args.recheck)
+            .and_then(|()| run_native_or_explain(&request, engine::run)),
+        Some(url) => run_there(url, &args.credentials, &request),
+    }?;
+    let of_here = server.is_none().then_some(CYCLES_MAX_DEFAULT);
+    report.name_limit(request.cycles_max.or(of_here));
+    report.explain_restart(request.options.isa);
+    let found = diagnosis::or_note(diagnosis::of_run(&request, &report, &args.diagnosis), &args.diagnosis)?;
+    let text = match args.json {
+        true => diagnosis::to_json(&report, &found, &args.diagnosis),
+        false => report.to_text() + &diagnosis::to_text(&found, report.error.as_deref(), &args.diagnosis),
+    };
+    output::print(text.as_bytes())?;
+    Ok(status(&report, args.expect_cycles))
+}
+
+/// What the run says, unless its cycles are not those that were expected.
+fn status(report: &Report, expected: Option<u64>) -> ExitCode {
+    match expected {
+        Some(cycles) if report.exit_status() == ExitCode::SUCCESS && report.cycles != cycles => {
+            eprintln!("antares: {} cycles, {cycles} were expected", report.cycles);
+            ExitCode::FAILURE
+        }
+        _ => report.exit_status(),
+    }
+}
+
+#[cfg(feature = "server")]
+fn run_there(url: &str, credentials: &CredentialArgs, request: &Request) -> Result<Report, Failure> {
+    let server = crate::remote::calls::Server::parse(url, credentials)?;
+    run_native_or_explain(request, |request| server.run(request))
+}
+
+#[cfg(not(feature = "server"))]
+fn run_there(url: &str, _credentials: &CredentialArgs, _request: &Request) -> Result<Report, Failure> {
+    Err(no_server(url))
+}
+
+/// There is no client in this binary.
+#[cfg(not(feature = "server"))]
+pub(crate) fn no_server(url: &str) -> Failure {
+    Failure::Usage(anyhow::anyhow!("cannot reach {url}: this antares was built without the feature `server`"))
+}
+
+/// Runs `request`. A script that the VM cannot even load has no native code, but it has an outcome: the
+/// interpreter names it, without running an instruction.
+fn run_native_or_explain(
+    request: &Request,
+    run: impl Fn(&Request) -> Result<Report, Failure>,
+) -> Result<Report, Failure> {
+    let refusal = match run(request) {
+        Err(refusal @ Failure::Refused { .. }) => refusal,
+        answer => return answer,
+    };
+    if refusal.is_of_the_vm() {
+        let report = run(&Request { tier: Tier::Interpreter, ..request.clone() })?;
+        if report.interpreted_cycles == 0 {
+            return Ok(report);
+        }
+    }
+    // Status 1 is for scripts that have an outcome; this one has none.
+    Err(Failure::Service(anyhow::Error::from(refusal)))
+}

@@ -1,0 +1,181 @@
+//! The commands that ask a server about itself: upload, ls, stat, health, capabilities, top.
+
+use std::{fmt::Write as _, process::ExitCode};
+
+use antares_abi::Sha256Digest;
+use antares_proto::v1;
+use anyhow::anyhow;
+
+use crate::{
+    args::percent::share,
+    args::{HealthArgs, KeptArgs, ListArgs, ServerArgs, StatArgs, TopArgs, UploadArgs, server_of},
+    failure::Failure,
+    input,
+    limits::SCRIPT_BYTES_MAX,
+    output,
+    output::json,
+    output::report::grouped,
+    output::server_json::{
+        HealthShape, RanScript, RanShape, ServiceShape, StatShape, StoredEntry, StoredShape, TopShape,
+    },
+    remote::calls::{Health, Server},
+    remote::server_profile::digest,
+};
+
+impl ServerArgs {
+    /// The server that is named, here or in the environment.
+    pub(crate) fn server(&self) -> Result<Server, Failure> {
+        let named = server_of(self.server.as_deref());
+        let named =
+            named.ok_or_else(|| Failure::Usage(anyhow!("say which server: --server, or ANTARES_SERVER")))?;
+        Server::parse(&named, &self.credentials)
+    }
+}
+
+/// `antares upload`: stores scripts.
+pub(crate) fn upload(args: &UploadArgs) -> Result<ExitCode, Failure> {
+    let server = args.server.server()?;
+    for path in &args.elf {
+        let elf = input::read(path, SCRIPT_BYTES_MAX)?;
+        let was = if server.upload(&elf)? { "was stored before" } else { "stored" };
+        output::print(format!("{}  {}  {was}\n", Sha256Digest::of(&elf), path.display()).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `antares rm`: status 1 if one was not stored.
+pub(crate) fn remove(args: &KeptArgs) -> Result<ExitCode, Failure> {
+    let server = args.server.server()?;
+    let mut is_all = true;
+    for script in &args.scripts {
+        let key = digest(script)?;
+        let removed = server.remove_stored(args.artifacts, key)?;
+        is_all &= removed > 0;
+        let what = if removed > 0 { format!("removed, {removed} entries") } else { "not stored".to_owned() };
+        output::print(format!("{key}  {what}\n").as_bytes())?;
+    }
+    Ok(if is_all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// `antares pin` and `antares unpin`: status 1 if one is not stored.
+pub(crate) fn pin(args: &KeptArgs, pinned: bool) -> Result<ExitCode, Failure> {
+    let server = args.server.server()?;
+    let mut is_all = true;
+    for script in &args.scripts {
+        let key = digest(script)?;
+        let is_there = server.pin_stored(args.artifacts, key, pinned)?;
+        is_all &= is_there;
+        let what = match (is_there, pinned) {
+            (false, _) => "not stored",
+            (true, true) => "pinned",
+            (true, false) => "unpinned",
+        };
+        output::print(format!("{key}  {what}\n").as_bytes())?;
+    }
+    Ok(if is_all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// `antares ls --stored`.
+fn list_stored(args: &ListArgs) -> Result<ExitCode, Failure> {
+    if args.json {
+        let stored = args.server.server()?.list_stored(args.artifacts)?.into_iter().map(|entry| {
+            let (size_bytes, pinned, used) = (entry.size_bytes, entry.pinned, entry.used);
+            StoredEntry { key: entry.key.to_string(), size_bytes, pinned, used }
+        });
+        json::print(&StoredShape { stored: stored.collect() })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = String::new();
+    let _ =
+        writeln!(text, "{:<64} {:>16}  notes", if args.artifacts { "artifact" } else { "script" }, "bytes");
+    for entry in args.server.server()?.list_stored(args.artifacts)? {
+        let notes = match (entry.pinned, entry.used) {
+            (true, true) => "pinned, used",
+            (true, false) => "pinned",
+            (false, true) => "used",
+            (false, false) => "",
+        };
+        let line = format!("{:<64} {:>16}  {notes}", entry.key, grouped(entry.size_bytes));
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    output::print(output::printable(&text).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `antares ls`: scripts that were run lately, or what is stored.
+pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
+    if args.stored {
+        return list_stored(args);
+    }
+    if args.json {
+        let ran = args.server.server()?.list(args.window_ms)?;
+        json::print(&RanShape { scripts: ran.iter().map(RanScript::of).collect() })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = String::new();
+    let _ = writeln!(text, "{:<64} {:>20} {:>12}", "script", "cycles", "runs");
+    for ran in args.server.server()?.list(args.window_ms)? {
+        let name = if ran.script.is_empty() { "transactions" } else { &ran.script };
+        let _ = writeln!(text, "{name:<64} {:>20} {:>12}", grouped(ran.cycles), grouped(ran.runs));
+    }
+    output::print(output::printable(&text).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `antares stat`: what the server knows of a script; status 1 if it has not got it.
+pub(crate) fn stat(args: &StatArgs) -> Result<ExitCode, Failure> {
+    let script = digest(&args.script)?;
+    let stat = args.server.server()?.stat(script)?;
+    let ended = if stat.size_bytes.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if args.json {
+        let (size_bytes, (cycles, runs)) = (stat.size_bytes, stat.ran);
+        json::print(&StatShape { script: script.to_string(), size_bytes, runs, cycles })?;
+        return Ok(ended);
+    }
+    let stored = stat.size_bytes.map_or_else(|| "no".to_owned(), |bytes| format!("{} bytes", grouped(bytes)));
+    let (cycles, runs) = (grouped(stat.ran.0), grouped(stat.ran.1));
+    let text = format!("script  {script}\nstored  {stored}\nruns    {runs}\ncycles  {cycles}\n");
+    output::print(text.as_bytes())?;
+    Ok(ended)
+}
+
+/// `antares health`: status 1 if something does not serve.
+pub(crate) fn health(args: &HealthArgs) -> Result<ExitCode, Failure> {
+    let Health { services, is_serving } = args.server.server()?.health()?;
+    if args.json {
+        let services = services.into_iter().map(|(name, serving)| ServiceShape { name, serving }).collect();
+        json::print(&HealthShape { serving: is_serving, services })?;
+    } else {
+        let line =
+            |(name, serves)| format!("{name:<28} {}\n", if serves { "serving" } else { "not serving" });
+        output::print(services.into_iter().map(line).collect::<String>().as_bytes())?;
+    }
+    Ok(if is_serving { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// `antares capabilities`.
+pub(crate) fn capabilities(args: &ServerArgs) -> Result<ExitCode, Failure> {
+    output::print(args.server()?.capabilities()?.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `antares top`.
+pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
+    let script = args.script.as_deref().map(digest).transpose()?.map(|digest| digest.to_string());
+    let selection = Some(v1::ProfileSelection { script, window_ms: args.window_ms });
+    let request = v1::TopFunctionsRequest { selection, limit: Some(args.top) };
+    let answer = args.server.server()?.top(request)?;
+    if args.json {
+        json::print(&TopShape::of(&answer))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = format!("{} cycles\n\n", grouped(answer.cycles));
+    let _ = writeln!(text, "{:>14} {:>7}  {:>14} {:>7}  function", "self", "%", "total", "%");
+    for row in answer.functions {
+        let (own, total) = (row.self_cycles, row.total_cycles);
+        let shares = (share(own, answer.cycles), share(total, answer.cycles));
+        let _ = writeln!(text, "{own:>14} {:>7}  {total:>14} {:>7}  {}", shares.0, shares.1, row.name);
+    }
+    output::print(output::printable(&text).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,158 @@
+//! `antares size`: what takes the bytes of a script, and the same script in fewer.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    path::Path,
+    process::ExitCode,
+};
+
+use antares_size::{Part, Shrunk, Sizes, shrink};
+use anyhow::anyhow;
+use serde_json::json;
+
+use crate::{
+    args::{SizeArgs, percent::share},
+    failure::Failure,
+    input, output,
+    output::report::grouped,
+};
+
+/// Longest file that is looked at, bytes: builds with debug information are longer than scripts.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// Tells where the bytes are; or writes a smaller script.
+pub(crate) fn size(args: &SizeArgs) -> Result<ExitCode, Failure> {
+    let elf = input::read(&args.elf, BYTES_MAX)?;
+    if let Some(path) = args.output.as_deref().filter(|_| args.shrink) {
+        return shrunk(&elf, path, args.json);
+    }
+    let read = |elf: &[u8], path: &Path| {
+        let sizes = Sizes::of(elf, args.machine.options());
+        sizes.ok_or_else(|| Failure::Usage(anyhow!("{} is no ELF of 64 bits", path.display())))
+    };
+    let sizes = read(&elf, &args.elf)?;
+    let text = match &args.before {
+        Some(path) => {
+            let before = read(&input::read(path, BYTES_MAX)?, path)?;
+            match args.json {
+                true => json!({ "before": before, "after": sizes }).to_string() + "\n",
+                false => compared(&before, &sizes, args.top),
+            }
+        }
+        None if args.json => serde_json::to_string(&sizes).unwrap_or_default() + "\n",
+        None => listed(&sizes, args.top),
+    };
+    output::print(output::printable(&text).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn shrunk(elf: &[u8], path: &Path, is_json: bool) -> Result<ExitCode, Failure> {
+    let Shrunk { elf: smaller, is_packed, header_bytes } =
+        shrink(elf).map_err(|error| Failure::Usage(error.into()))?;
+    output::write(path, &smaller)?;
+    let (before, after) = (elf.len() as u64, smaller.len() as u64);
+    let text = if is_json {
+        let value = json!({
+            "before_bytes": before, "after_bytes": after, "is_packed": is_packed, "header_bytes": header_bytes,
+        });
+        value.to_string() + "\n"
+    } else {
+        let mut text = format!(
+            "{} bytes, {} before: {} CKBytes less\n",
+            grouped(after),
+            grouped(before),
+            grouped(before.saturating_sub(after))
+        );
+        if !is_packed {
+            text += "  left: the file up to the end of its last segment, since the first one has the headers in it\n";
+        }
+        if header_bytes > 0 {
+            let _ = writeln!(
+                text,
+                "  differs: {header_bytes} bytes of the ELF header in memory, which told of sections"
+            );
+        }
+        text
+    };
+    // The script itself may have gone to standard output.
+    if input::is_stdio(path) {
+        eprint!("{text}")
+    } else {
+        output::print(text.as_bytes())?
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn listed(sizes: &Sizes, top: usize) -> String {
+    let row = |bytes| format!("{:>12} {:>7}", grouped(bytes), share(bytes, sizes.bytes));
+    let mut text =
+        format!("{} bytes: {} CKBytes as a cell's data\n\n", grouped(sizes.bytes), grouped(sizes.bytes));
+    let _ = writeln!(text, "{:>12} {:>7}", "bytes", "%");
+    for (name, bytes) in [
+        ("loaded by the VM", sizes.loaded_bytes),
+        ("headers and padding", sizes.padding_bytes),
+        ("never loaded: antares size --shrink takes it", sizes.strippable_bytes),
+    ] {
+        let _ = writeln!(text, "{}  {name}", row(bytes));
+    }
+    for (title, parts) in tables(sizes) {
+        if parts.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "\n{title}");
+        for part in parts.iter().take(top) {
+            let _ = writeln!(text, "{}  {}", row(part.bytes), part.name);
+        }
+        if parts.len() > top {
+            let rest = parts[top..].iter().map(|part| part.bytes).sum();
+            let _ = writeln!(text, "{}  {} more", row(rest), parts.len() - top);
+        }
+    }
+    text
+}
+
+fn tables(sizes: &Sizes) -> [(&'static str, &Vec<Part>); 4] {
+    [
+        ("sections", &sizes.sections),
+        ("functions", &sizes.functions),
+        ("files of code", &sizes.files),
+        ("functions with the same bytes", &sizes.duplicates),
+    ]
+}
+
+/// What differs, in Markdown.
+fn compared(before: &Sizes, after: &Sizes, top: usize) -> String {
+    let mut text = String::from("| | before | after | change |\n|---|---:|---:|---:|\n");
+    for (name, old, new) in [
+        ("file", before.bytes, after.bytes),
+        ("loaded", before.loaded_bytes, after.loaded_bytes),
+        ("never loaded", before.strippable_bytes, after.strippable_bytes),
+    ] {
+        row(&mut text, name, old, new);
+    }
+    for ((title, old), (_, new)) in tables(before).into_iter().zip(tables(after)).take(3) {
+        let by_name = |parts: &[Part]| -> BTreeMap<String, u64> {
+            let mut sums = BTreeMap::new();
+            parts.iter().for_each(|part| *sums.entry(part.name.clone()).or_default() += part.bytes);
+            sums
+        };
+        let (old, new) = (by_name(old), by_name(new));
+        let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+        let bytes = |parts: &BTreeMap<String, u64>, name: &String| parts.get(name).copied().unwrap_or(0);
+        let mut changed: Vec<_> =
+            names.into_iter().map(|name| (name, bytes(&old, name), bytes(&new, name))).collect();
+        changed.retain(|(_, old, new)| old != new);
+        changed.sort_by_key(|(name, old, new)| (std::cmp::Reverse(old.abs_diff(*new)), *name));
+        for (name, old, new) in changed.into_iter().take(top) {
+            row(&mut text, &format!("{title}: {}", name.replace('|', "\\|")), old, new);
+        }
+    }
+    text
+}
+
+fn row(text: &mut String, name: &str, old: u64, new: u64) {
+    let sign = if new >= old { '+' } else { '-' };
+    let (before, after, by) = (grouped(old), grouped(new), grouped(old.abs_diff(new)));
+    let _ = writeln!(text, "| {name} | {before} | {after} | {sign}{by} |");
+}

@@ -1,0 +1,240 @@
+//! `antares snapshot`: cycles, endings and sizes of a folder of scripts and transactions in one file under
+//! version control.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    path::Path,
+    process::ExitCode,
+};
+
+use antares_profile_view::View;
+use anyhow::{Context as _, anyhow};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    args::{
+        SnapshotArgs,
+        percent::{Percent, share},
+    },
+    commands::profile,
+    commands::runnable::{Terms, collect, target},
+    failure::Failure,
+    input,
+    limits::{SNAPSHOT_BYTES_MAX, SNAPSHOT_FUNCTIONS_MAX},
+    output,
+    output::report::grouped,
+};
+
+/// Name of the file, if nobody gives another.
+const FILE: &str = "antares-snapshot.json";
+/// Version of its form.
+const VERSION: u32 = 1;
+/// Functions that are shown of a change.
+const FUNCTIONS_SHOWN: usize = 10;
+
+/// The file. Keys only grow.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Snapshot {
+    /// Version of the form.
+    version: u32,
+    /// By path from the folder.
+    entries: BTreeMap<String, Entry>,
+}
+
+/// A script or a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    /// How it ended: `exit 0`, `accepted`, the name of an error.
+    ending: String,
+    cycles: u64,
+    /// Of the script; of a transaction, all programs among its cells.
+    size_bytes: u64,
+    /// Cycles of functions themselves, those that cost most.
+    functions: BTreeMap<String, u64>,
+}
+
+/// What has changed of an entry.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Changed<'a> {
+    name: &'a str,
+    before: Option<&'a Entry>,
+    after: Option<&'a Entry>,
+}
+
+/// Makes a snapshot, or compares with one.
+pub(crate) fn snapshot(args: &SnapshotArgs) -> Result<ExitCode, Failure> {
+    let path = args.file.clone().unwrap_or_else(|| args.folder.join(FILE));
+    let before = if args.check { Some(read(&path)?) } else { None };
+    let after = take(args, &path)?;
+    let Some(before) = before else {
+        let text = serde_json::to_string_pretty(&after).unwrap_or_default() + "\n";
+        output::write(&path, text.as_bytes())?;
+        let said = if args.json { text } else { listed(&after, &path) };
+        output::print(output::printable(&said).as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let changed = changes(&before, &after, args.tolerance.unwrap_or(Percent::NOTHING));
+    let said = match args.json {
+        true => serde_json::json!({ "changed": changed }).to_string() + "\n",
+        false => table(&changed, after.entries.len()),
+    };
+    output::print(output::printable(&said).as_bytes())?;
+    Ok(if changed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn read(path: &Path) -> Result<Snapshot, Failure> {
+    let bytes = input::read(path, SNAPSHOT_BYTES_MAX)?;
+    let snapshot: Snapshot = serde_json::from_slice(&bytes)
+        .with_context(|| format!("{} is no snapshot", path.display()))
+        .map_err(Failure::Usage)?;
+    if snapshot.version != VERSION {
+        let text = format!("{} has version {}, not {VERSION}", path.display(), snapshot.version);
+        return Err(Failure::Usage(anyhow!(text)));
+    }
+    Ok(snapshot)
+}
+
+/// Runs everything.
+fn take(args: &SnapshotArgs, file: &Path) -> Result<Snapshot, Failure> {
+    let mut found = Vec::new();
+    collect(&args.folder, &mut found)?;
+    found.retain(|path| path != file && path.file_name().is_none_or(|name| name != FILE));
+    found.sort();
+    let terms = Terms { max_cycles: args.max_cycles, deadline_ms: args.deadline_ms, args: &[] };
+    let mut entries = BTreeMap::new();
+    for path in found {
+        let Some(target) = target(&path, &terms)? else { continue };
+        let name = path.strip_prefix(&args.folder).unwrap_or(&path).display().to_string();
+        let profiled =
+            profile::target(&target).map_err(|failure| failure.of(&format!("{}", path.display())))?;
+        let view = View::new(&profiled.profile, &profiled.programs);
+        let functions = view.top(SNAPSHOT_FUNCTIONS_MAX).into_iter().filter(|row| row.own.cycles > 0);
+        let entry = Entry {
+            ending: profiled.ending,
+            cycles: profiled.profile.sum().cycles,
+            size_bytes: profiled.size_bytes,
+            functions: functions.map(|row| (row.name.clone(), row.own.cycles)).collect(),
+        };
+        entries.insert(name, entry);
+    }
+    if entries.is_empty() {
+        let text = format!("{} has no scripts and no transactions", args.folder.display());
+        return Err(Failure::Usage(anyhow!(text)));
+    }
+    Ok(Snapshot { version: VERSION, entries })
+}
+
+/// What differs by more than `tolerance`, or ends in another way, or is new or gone.
+fn changes<'a>(before: &'a Snapshot, after: &'a Snapshot, tolerance: Percent) -> Vec<Changed<'a>> {
+    let names: BTreeSet<&String> = before.entries.keys().chain(after.entries.keys()).collect();
+    let is_kept = |old: u64, new: u64| !tolerance.is_passed(old, new) && !tolerance.is_passed(new, old);
+    let changed = names.into_iter().filter_map(|name| {
+        let (old, new) = (before.entries.get(name), after.entries.get(name));
+        let is_same = old.zip(new).is_some_and(|(old, new)| {
+            old.ending == new.ending
+                && is_kept(old.cycles, new.cycles)
+                && is_kept(old.size_bytes, new.size_bytes)
+        });
+        (!is_same).then_some(Changed { name, before: old, after: new })
+    });
+    changed.collect()
+}
+
+fn listed(snapshot: &Snapshot, path: &Path) -> String {
+    let mut text = String::new();
+    for (name, entry) in &snapshot.entries {
+        let (cycles, size) = (grouped(entry.cycles), grouped(entry.size_bytes));
+        let _ = writeln!(text, "{name}: {}, {cycles} cycles, {size} bytes", entry.ending);
+    }
+    let _ = writeln!(text, "{} entries in {}", snapshot.entries.len(), path.display());
+    text
+}
+
+/// What has changed, in Markdown.
+fn table(changed: &[Changed<'_>], entries: usize) -> String {
+    if changed.is_empty() {
+        return format!("{entries} entries, nothing has changed\n");
+    }
+    let mut text = String::from("| | before | after | change |\n|---|---:|---:|---:|\n");
+    for Changed { name, before, after } in changed {
+        let (Some(old), Some(new)) = (before, after) else {
+            let word = |entry: &Option<&Entry>| entry.map_or("-".to_owned(), |it| grouped(it.cycles));
+            let what = if before.is_none() { "new" } else { "gone" };
+            let _ = writeln!(text, "| {name}: cycles | {} | {} | {what} |", word(before), word(after));
+            continue;
+        };
+        if old.ending != new.ending {
+            let _ = writeln!(text, "| {name}: ending | {} | {} | |", old.ending, new.ending);
+        }
+        for (what, old, new) in
+            [("cycles", old.cycles, new.cycles), ("bytes", old.size_bytes, new.size_bytes)]
+        {
+            if old != new {
+                row(&mut text, &format!("{name}: {what}"), old, new);
+            }
+        }
+        functions(&mut text, old, new);
+    }
+    let _ = writeln!(
+        text,
+        "\n{} of {entries} entries have changed: antares snapshot writes them anew",
+        changed.len()
+    );
+    text
+}
+
+/// The functions whose cycles have changed most.
+fn functions(text: &mut String, old: &Entry, new: &Entry) {
+    let names: BTreeSet<&String> = old.functions.keys().chain(new.functions.keys()).collect();
+    let cycles = |entry: &Entry, name: &String| entry.functions.get(name).copied().unwrap_or(0);
+    let both = names.into_iter().map(|name| (name, cycles(old, name), cycles(new, name)));
+    let mut both: Vec<_> = both.filter(|(_, old, new)| old != new).collect();
+    both.sort_by_key(|(name, old, new)| (std::cmp::Reverse(old.abs_diff(*new)), *name));
+    for (name, old, new) in both.into_iter().take(FUNCTIONS_SHOWN) {
+        row(text, &format!("&emsp;{}", name.replace('|', "\\|")), old, new);
+    }
+}
+
+fn row(text: &mut String, name: &str, old: u64, new: u64) {
+    let sign = if new >= old { '+' } else { '-' };
+    let share = if old == 0 { String::new() } else { format!(" ({sign}{}%)", share(old.abs_diff(new), old)) };
+    let (before, after, by) = (grouped(old), grouped(new), grouped(old.abs_diff(new)));
+    let _ = writeln!(text, "| {name} | {before} | {after} | {sign}{by}{share} |");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(cycles: u64, ending: &str) -> Entry {
+        let functions = [("main".to_owned(), cycles)].into();
+        Entry { ending: ending.to_owned(), cycles, size_bytes: 10, functions }
+    }
+
+    fn of(entries: &[(&str, Entry)]) -> Snapshot {
+        let entries = entries.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
+        Snapshot { version: VERSION, entries }
+    }
+
+    #[test]
+    fn changes_beyond_the_tolerance_are_told() {
+        let before =
+            of(&[("a", entry(1000, "exit 0")), ("b", entry(1000, "exit 0")), ("c", entry(5, "exit 0"))]);
+        let after =
+            of(&[("a", entry(1005, "exit 0")), ("b", entry(990, "exit 0")), ("d", entry(5, "exit 0"))]);
+        let names = |share: &str| -> Vec<String> {
+            let changed = changes(&before, &after, share.parse().unwrap());
+            changed.iter().map(|it| it.name.to_owned()).collect()
+        };
+        assert_eq!(names("0%"), ["a", "b", "c", "d"]);
+        assert_eq!(names("0.5%"), ["b", "c", "d"]);
+        assert_eq!(names("2%"), ["c", "d"]);
+        let other = of(&[("a", entry(1000, "exit 1"))]);
+        assert_eq!(changes(&of(&[("a", entry(1000, "exit 0"))]), &other, "50%".parse().unwrap()).len(), 1);
+        let text = table(&changes(&before, &after, Percent::NOTHING), 3);
+        assert!(text.contains("| a: cycles | 1,000 | 1,005 | +5 (+0.50%) |"), "{text}");
+        assert!(text.contains("| &emsp;main | 1,000 | 990 | -10 (-1.00%) |"), "{text}");
+        assert!(text.contains("| c: cycles | 5 | - | gone |"), "{text}");
+    }
+}

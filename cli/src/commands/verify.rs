@@ -1,0 +1,129 @@
+//! `antares verify`: runs the scripts of a transaction and reports whether they accept it.
+
+use std::{path::Path, process::ExitCode, time::Duration};
+
+use antares_pool::job;
+use antares_transaction::{Environment, limits::TRANSACTION_BYTES_MAX, template};
+use anyhow::anyhow;
+
+use crate::{
+    args::{CredentialArgs, DiagnosisArgs, GroupKind, VerifyArgs},
+    engine::diagnosis,
+    engine::engine,
+    failure::Failure,
+    input,
+    input::verify_request::Request,
+    output,
+    output::verdict::Verdict,
+};
+
+/// Verifies what `args` say.
+pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
+    let source = source(&args)?;
+    let environment = match (args.script_version, args.mainnet_epoch) {
+        (Some(version), _) => Environment::of_version(version),
+        (None, Some(epoch)) => Environment::mainnet(epoch),
+        (None, None) => source.environment,
+    };
+    let kind = args.group.map(|kind| match kind {
+        GroupKind::Lock => job::GroupKind::Lock,
+        GroupKind::Type => job::GroupKind::Type,
+    });
+    let request = Request {
+        json: source.json,
+        is_bare: source.is_bare,
+        environment,
+        group: kind.zip(args.cell.map(|cell| cell.0)),
+        tier: args.tier,
+        code: args.code,
+        cycles_max: args.max_cycles,
+        deadline: args.deadline_ms.map(Duration::from_millis),
+        recheck: args.recheck,
+        diagnosis: args.diagnosis.is_for_server(args.json),
+    };
+    if request.is_bare && args.diagnosis.verbose > 1 {
+        let why =
+            "-vv runs the scripts again on this machine, where the cells are missing: name a node with --rpc";
+        return Err(Failure::Usage(anyhow!(why)));
+    }
+    let report = anywhere(&request, args.server.as_deref(), &args.credentials)?;
+    tell(&request, &report, &args.diagnosis, args.json)?;
+    if let Some(cycles) = source.cycles.filter(|cycles| *cycles != report.cycles && request.group.is_none()) {
+        eprintln!("antares: {} cycles here, {cycles} as the node says", report.cycles);
+    }
+    Ok(report.exit_status())
+}
+
+/// The transaction, and what its source says besides.
+struct Source {
+    json: Vec<u8>,
+    /// Whether its cells are missing: the server's node has them.
+    is_bare: bool,
+    /// The rules, unless others are asked for.
+    environment: Environment,
+    /// Cycles, as a node says.
+    cycles: Option<u64>,
+}
+
+/// Reads the transaction, or gets it from a node.
+fn source(args: &VerifyArgs) -> Result<Source, Failure> {
+    let json = args.tx.as_deref().map(read_transaction).transpose()?;
+    #[cfg(feature = "server")]
+    if let Some(taken) = crate::commands::of_chain::named(&args.of_chain, json.as_deref())? {
+        crate::commands::dump::tell_not_live(&taken);
+        let (json, cycles) = (taken.resolved.to_json(), taken.cycles);
+        return Ok(Source { json, is_bare: false, environment: taken.environment, cycles });
+    }
+    let json = json.ok_or_else(|| Failure::Usage(anyhow!("there is no transaction")))?;
+    #[cfg(feature = "server")]
+    let is_bare =
+        crate::commands::of_chain::is_bare(&json, args.code.server(args.server.as_deref()).is_some())?;
+    #[cfg(not(feature = "server"))]
+    let is_bare = false;
+    Ok(Source { json, is_bare, environment: Environment::default(), cycles: None })
+}
+
+/// Prints a verdict, and why scripts failed.
+pub(crate) fn tell(
+    request: &Request,
+    report: &Verdict,
+    diagnosis: &DiagnosisArgs,
+    is_json: bool,
+) -> Result<(), Failure> {
+    let found = diagnosis::or_note(diagnosis::of_verdict(request, report, diagnosis), diagnosis)?;
+    let text = match is_json {
+        true => diagnosis::to_json(report, &found, diagnosis),
+        false => report.to_text() + &diagnosis::to_text(&found, report.vm_error(), diagnosis),
+    };
+    output::print(text.as_bytes())
+}
+
+/// Verifies on this machine, or on the server that is named.
+pub(crate) fn anywhere(
+    request: &Request,
+    server: Option<&str>,
+    credentials: &CredentialArgs,
+) -> Result<Verdict, Failure> {
+    match request.code.server(server).as_deref() {
+        None => credentials.without_server(request.recheck).and_then(|()| engine::verify(request)),
+        Some(url) => verify_there(url, credentials, request),
+    }
+}
+
+#[cfg(feature = "server")]
+fn verify_there(url: &str, credentials: &CredentialArgs, request: &Request) -> Result<Verdict, Failure> {
+    crate::remote::calls::Server::parse(url, credentials)?.verify(request)
+}
+
+#[cfg(not(feature = "server"))]
+fn verify_there(url: &str, _credentials: &CredentialArgs, _request: &Request) -> Result<Verdict, Failure> {
+    Err(crate::commands::run::no_server(url))
+}
+
+/// The text at `path`, `-` for standard input, with its placeholders filled in if it is a file.
+pub fn read_transaction(path: &Path) -> Result<Vec<u8>, Failure> {
+    let bytes = input::read(path, TRANSACTION_BYTES_MAX as u64)?;
+    let folder = (!input::is_stdio(path)).then(|| path.parent().unwrap_or(Path::new("")));
+    template::expand_file(bytes, folder)
+        .map_err(|error| Failure::Usage(anyhow!("{}: {error}", path.display())))
+}

@@ -1,0 +1,69 @@
+//! `antares run --as-lock`: a script as the lock of the only input of a transaction that is made for it.
+
+use std::{process::ExitCode, time::Duration};
+
+use antares_transaction::{AsLock, Environment, limits::TRANSACTION_BYTES_MAX};
+use anyhow::anyhow;
+use bytes::Bytes;
+
+use crate::{args::RunArgs, commands::verify, failure::Failure, input, input::verify_request};
+
+pub(crate) use crate::args::lock::Content;
+
+impl Content {
+    pub fn read(&self) -> Result<Bytes, Failure> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes.clone().into()),
+            Self::File(path) => input::read(path, TRANSACTION_BYTES_MAX as u64).map(Bytes::from),
+        }
+    }
+}
+
+/// Runs what `args` say.
+pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
+    let read = |content: &Option<Content>| content.as_ref().map(Content::read).transpose();
+    let lock = AsLock {
+        elf: input::read_script(&args.script.elf)?.into(),
+        args: read(&args.lock.args)?.unwrap_or_default(),
+        witness: read(&args.lock.witness)?,
+        data: read(&args.lock.data)?.unwrap_or_default(),
+    };
+    let mock = lock.to_mock().map_err(|error| Failure::Usage(anyhow!("the script is of no use: {error}")))?;
+    let request = verify_request::Request {
+        json: mock.to_json(),
+        is_bare: false,
+        environment: Environment::of_version(args.script.machine.vm_version),
+        group: None,
+        tier: args.tier,
+        code: args.code,
+        cycles_max: args.max_cycles,
+        deadline: args.deadline_ms.map(Duration::from_millis),
+        recheck: args.recheck,
+        diagnosis: args.diagnosis.is_for_server(args.json),
+    };
+    let report = verify::anywhere(&request, args.server.as_deref(), &args.credentials)?;
+    verify::tell(&request, &report, &args.diagnosis, args.json)?;
+    match args.expect_cycles {
+        Some(cycles) if report.exit_status() == ExitCode::SUCCESS && report.cycles != cycles => {
+            eprintln!("antares: {} cycles, {cycles} were expected", report.cycles);
+            Ok(ExitCode::FAILURE)
+        }
+        _ => Ok(report.exit_status()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::lock::NoContent;
+
+    #[test]
+    fn bytes_are_digits_or_a_file() {
+        assert_eq!("0x".parse(), Ok(Content::Bytes(Vec::new())));
+        assert_eq!("0x00aFf0".parse(), Ok(Content::Bytes(vec![0, 0xaf, 0xf0])));
+        assert_eq!("@folder/file".parse(), Ok(Content::File("folder/file".into())));
+        for text in ["", "@", "00", "0x0", "0xgg", "0x+1", "0x 1"] {
+            assert_eq!(text.parse::<Content>(), Err(NoContent), "{text}");
+        }
+    }
+}

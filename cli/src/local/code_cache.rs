@@ -1,0 +1,365 @@
+//! Native code that is kept on this machine for the next time: a folder of files under their artifact keys,
+//! for several commands at once. All of it may be deleted at any time, and where it cannot be used, nothing
+//! is kept.
+
+use std::{
+    env,
+    fs::File,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use antares_abi::{ArtifactKey, CompileOptions, Hints, Sha256Digest};
+use antares_pool::{LeftEarly, NativeEnd, Sealed, verify_library};
+
+use crate::{
+    limits::{KEPT_AGAIN_AFTER, KEPT_BYTES_MAX, KEPT_FILES_MAX, LIBRARY_BYTES_MAX},
+    local::private_folder::{OwnFolder, TEMPORARY},
+};
+
+/// What every file begins with; the last byte is the version of the format.
+const MAGIC: &[u8; 8] = b"antkept\x01";
+/// Magic, key, and digest of what follows.
+const HEAD_BYTES: usize = MAGIC.len() + 32 + 32;
+
+/// What the name of a mark ends with: of a script without full code.
+const WITHOUT: &str = "without";
+
+/// What the name of a file with hints ends with.
+const HINTS: &str = "hints";
+
+/// What the name of a file ends with that tells how often a library was left before a run's end.
+const LEFT: &str = "left";
+
+/// Times that the hints of a script may change; one that shows new ones for ever is left alone.
+const HINT_ROUNDS_MAX: u32 = 8;
+
+/// The folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    folder: OwnFolder,
+}
+
+impl Kept {
+    /// The user's folder; none if it is switched off or cannot be used.
+    pub(crate) fn of_user(is_off: bool) -> Option<Self> {
+        let is_off = is_off || env::var_os("ANTARES_CACHE").is_some_and(|word| word == "off");
+        let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let base = base.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
+        base.filter(|_| !is_off).and_then(|base| Self::at(&base.join("antares")))
+    }
+
+    /// This folder, made if it is not there. It must be ours alone, and the way there: what is in it is run.
+    pub(crate) fn at(folder: &Path) -> Option<Self> {
+        Some(Self { folder: OwnFolder::open(folder).ok()? })
+    }
+
+    /// Where it is.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The library with this key. A file that is not as it was written is removed.
+    pub(crate) fn get(&self, key: ArtifactKey) -> Option<Sealed> {
+        let file = self.folder.read(&key.to_string()).ok()?;
+        // Hashed once, as it is sealed.
+        let library = unchecked(&file, key).and_then(|(digest, bytes)| {
+            let sealed = Sealed::new("library", &bytes).ok()?;
+            verify_library(&sealed, digest).ok()?;
+            Some(sealed)
+        });
+        match &library {
+            // What was used last goes last. It is no matter if that fails.
+            Some(_) => drop(file.set_modified(SystemTime::now())),
+            None => self.folder.remove(&key.to_string()),
+        }
+        library
+    }
+
+    /// Whether there is a library with this key.
+    pub(crate) fn has(&self, key: ArtifactKey) -> bool {
+        self.folder.modified(&key.to_string()).is_some()
+    }
+
+    /// Keeps a library, and lets old ones go. Others see the whole file or none. That it fails is no matter.
+    pub(crate) fn put(&self, key: ArtifactKey, library: &[u8]) -> io::Result<()> {
+        if library.len() as u64 > LIBRARY_BYTES_MAX {
+            return Ok(());
+        }
+        self.write(&key.to_string(), key, library)
+    }
+
+    /// Where the script with this digest was seen to go, by runs on this machine; none where nothing was
+    /// seen.
+    pub(crate) fn hints(&self, elf: Sha256Digest, options: CompileOptions) -> Hints {
+        self.round_of_hints(elf, options).1
+    }
+
+    /// Keeps hints, unless they have changed too often.
+    pub(crate) fn put_hints(&self, elf: Sha256Digest, options: CompileOptions, hints: &Hints) {
+        let (round, known) = self.round_of_hints(elf, options);
+        if round >= HINT_ROUNDS_MAX || *hints == known {
+            return;
+        }
+        let key = hints_key(elf, options);
+        let content = [(round + 1).to_le_bytes().as_slice(), &hints.to_bytes()].concat();
+        self.put_as(HINTS, key, &content);
+    }
+
+    fn round_of_hints(&self, elf: Sha256Digest, options: CompileOptions) -> (u32, Hints) {
+        let key = hints_key(elf, options);
+        let content = self.get_as(HINTS, key).unwrap_or_default();
+        let Some((round, hints)) = content.split_first_chunk() else { return (0, Hints::default()) };
+        (u32::from_le_bytes(*round), Hints::from_bytes(hints))
+    }
+
+    /// Keeps something of another kind than libraries. That it fails is no matter: what is not kept is found
+    /// out again.
+    pub(crate) fn put_as(&self, kind: &str, key: ArtifactKey, content: &[u8]) {
+        drop(self.write(&name(key, kind), key, content));
+    }
+
+    /// What was kept so.
+    pub(crate) fn get_as(&self, kind: &str, key: ArtifactKey) -> Option<Vec<u8>> {
+        let file = self.folder.read(&name(key, kind)).ok()?;
+        let content = read(&file, key);
+        // What was used last goes last, as with libraries.
+        drop(file.set_modified(SystemTime::now()));
+        content
+    }
+
+    fn write(&self, name: &str, key: ArtifactKey, content: &[u8]) -> io::Result<()> {
+        self.folder.write(name, &[MAGIC, &key.0, &Sha256Digest::of(content).0, content])?;
+        self.make_room();
+        Ok(())
+    }
+
+    /// Notes that there will be no library with this key, so that nobody tries again soon.
+    pub(crate) fn mark(&self, key: ArtifactKey) {
+        // Without the mark it is tried again, no more.
+        let mark = self.folder.touch(&name(key, WITHOUT));
+        drop(mark.and_then(|mark| mark.set_modified(SystemTime::now())));
+    }
+
+    /// Whether that was noted lately.
+    pub(crate) fn is_marked(&self, key: ArtifactKey) -> bool {
+        let mark = self.folder.modified(&name(key, WITHOUT));
+        mark.is_some_and(|at| at.elapsed().is_ok_and(|age| age < KEPT_AGAIN_AFTER))
+    }
+
+    /// The right to compile in the background, for as long as the file lives: one process at a time has it.
+    pub(crate) fn turn(&self) -> Option<File> {
+        let file = self.folder.touch("compiling.lock").ok()?;
+        file.try_lock().ok()?;
+        Some(file)
+    }
+
+    /// Whether a run begins in the interpreter, since the last ones left this library before their end; that
+    /// is counted.
+    pub(crate) fn begins_interpreted(&self, library: ArtifactKey) -> bool {
+        let Some(bytes) = self.get_as(LEFT, library) else { return false };
+        let before = LeftEarly::from_bytes(&bytes);
+        let mut known = before;
+        let is_interpreted = known.begins_interpreted();
+        if known != before {
+            self.put_as(LEFT, library, &known.to_bytes());
+        }
+        is_interpreted
+    }
+
+    /// Notes what a run with a library says of it.
+    pub(crate) fn note_run(&self, library: ArtifactKey, end: NativeEnd) {
+        let before = self.get_as(LEFT, library).as_deref().map(LeftEarly::from_bytes).unwrap_or_default();
+        let known = before.after(end);
+        if known != before {
+            self.put_as(LEFT, library, &known.to_bytes());
+        }
+    }
+
+    /// Removes what was used longest ago until the rest fits.
+    fn make_room(&self) {
+        let Ok(mut files) = self.folder.files(is_ours) else { return };
+        files.sort();
+        let (mut bytes, mut count) = (files.iter().map(|file| file.length).sum::<u64>(), files.len());
+        for file in files {
+            if bytes > KEPT_BYTES_MAX || count > KEPT_FILES_MAX || is_left_over(&file.name, file.modified) {
+                self.folder.remove(&file.name);
+                bytes -= file.length;
+                count -= 1;
+            }
+        }
+    }
+}
+
+/// Name of the file of a kind.
+fn name(key: ArtifactKey, kind: &str) -> String {
+    format!("{key}.{kind}")
+}
+
+/// Whether a file has a name that we give: a key, perhaps with a kind; or that of one that is being written.
+fn is_ours(name: &str) -> bool {
+    let (key, kind) = name.split_once('.').unwrap_or((name, "library"));
+    let is_key = key.len() == 64 && key.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    is_key && !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        || name.strip_prefix(TEMPORARY).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// What hints are kept under: those of another engine are as good.
+fn hints_key(elf: Sha256Digest, options: CompileOptions) -> Sha256Digest {
+    Sha256Digest::of(
+        &[b"hints".as_slice(), &elf.0, &options.vm_version.to_le_bytes(), &[options.isa.0]].concat(),
+    )
+}
+
+/// What a command that was killed left behind.
+fn is_left_over(name: &str, at: SystemTime) -> bool {
+    name.starts_with(TEMPORARY) && at.elapsed().is_ok_and(|age| age > Duration::from_secs(3600))
+}
+
+/// The library in a file, if the file is ours and as it was written.
+fn read(file: &File, key: ArtifactKey) -> Option<Vec<u8>> {
+    let (digest, content) = unchecked(file, key)?;
+    (Sha256Digest::of(&content) == digest).then_some(content)
+}
+
+/// The same, with the digest that it has to have.
+fn unchecked(file: &File, key: ArtifactKey) -> Option<(Sha256Digest, Vec<u8>)> {
+    let found = file.metadata().ok()?;
+    let length = found.len().checked_sub(HEAD_BYTES as u64).filter(|length| *length <= LIBRARY_BYTES_MAX)?;
+    let (mut head, mut content) = ([0; HEAD_BYTES], vec![0; usize::try_from(length).ok()?]);
+    let mut file = file;
+    file.read_exact(&mut head).ok()?;
+    file.read_exact(&mut content).ok()?;
+    let digest = head.strip_prefix(MAGIC)?.strip_prefix(&key.0)?;
+    Some((Sha256Digest(digest.try_into().ok()?), content))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    };
+
+    use antares_pool::{EARLY_RUNS_MIN, EARLY_TRY_ONE_IN};
+
+    use super::*;
+
+    fn path(kept: &Kept, key: ArtifactKey) -> PathBuf {
+        kept.folder().join(key.to_string())
+    }
+
+    fn key(number: u64) -> ArtifactKey {
+        Sha256Digest::of(&number.to_le_bytes())
+    }
+
+    #[test]
+    fn files_are_private_and_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = Kept::at(&folder.path().join("deep/antares")).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(kept.folder()), 0o700);
+        let megabytes = vec![7; 16 << 20];
+        for number in 0..20 {
+            kept.put(key(number), &megabytes).unwrap();
+            assert_eq!(mode(&path(&kept, key(number))), 0o600);
+        }
+        let files =
+            || fs::read_dir(kept.folder()).unwrap().map(|file| file.unwrap().metadata().unwrap().len());
+        assert!(files().sum::<u64>() <= KEPT_BYTES_MAX);
+        assert!(!kept.has(key(0)) && kept.has(key(19)));
+    }
+
+    #[test]
+    fn files_that_are_not_ours_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = Kept::at(folder.path()).unwrap();
+        let others = ["notes.txt", ".tmpabc", "ABC", "compiling.lock", ".tmp-x"];
+        let long = format!("{}.tar.gz", key(3));
+        for name in others.into_iter().chain([long.as_str()]) {
+            fs::write(folder.path().join(name), vec![1; 64]).unwrap();
+            File::open(folder.path().join(name)).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+            assert!(!is_ours(name), "{name}");
+        }
+        fs::write(folder.path().join(".tmp-7"), "old").unwrap();
+        let left = File::open(folder.path().join(".tmp-7")).unwrap();
+        left.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        for number in 0..u64::try_from(KEPT_FILES_MAX).unwrap() + 8 {
+            kept.folder.write(&key(number).to_string(), &[b"x"]).unwrap();
+        }
+        kept.put(key(0), b"library").unwrap();
+        for name in others.into_iter().chain([long.as_str()]) {
+            assert!(folder.path().join(name).exists(), "{name}");
+        }
+        assert!(!folder.path().join(".tmp-7").exists());
+        assert_eq!(kept.folder.files(is_ours).unwrap().len(), KEPT_FILES_MAX);
+    }
+
+    #[test]
+    fn only_what_was_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = Kept::at(folder.path()).unwrap();
+        kept.put(key(1), b"some bytes").unwrap();
+        let content = |number| {
+            kept.folder.read(&key(number).to_string()).ok().and_then(|file| read(&file, key(number)))
+        };
+        assert_eq!(content(1).unwrap(), b"some bytes");
+        // It is no library, though.
+        assert!(kept.get(key(1)).is_none() && !kept.has(key(1)));
+        kept.put(key(1), b"some bytes").unwrap();
+        fs::copy(path(&kept, key(1)), path(&kept, key(2))).unwrap();
+        assert_eq!(content(2), None, "under another key");
+        let mut bytes = fs::read(path(&kept, key(1))).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(path(&kept, key(1)), &bytes).unwrap();
+        assert_eq!(content(1), None, "damaged");
+        fs::write(path(&kept, key(1)), &bytes[..10]).unwrap();
+        assert_eq!(content(1), None, "cut off");
+        fs::set_permissions(path(&kept, key(2)), fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(content(2), None, "anybody's");
+        fs::remove_file(path(&kept, key(2))).unwrap();
+        std::os::unix::fs::symlink(path(&kept, key(1)), path(&kept, key(2))).unwrap();
+        assert!(kept.folder.read(&key(2).to_string()).is_err(), "a link");
+    }
+
+    #[test]
+    fn folders_of_others_are_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(Kept::at(folder.path()).is_none());
+        assert!(Kept::at(Path::new("/dev/null/antares")).is_none());
+        assert!(Kept::at(Path::new("/proc/antares")).is_none());
+    }
+
+    #[test]
+    fn what_is_left_is_counted_until_a_run_goes_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = Kept::at(folder.path()).unwrap();
+        let files = || fs::read_dir(kept.folder()).unwrap().count();
+        kept.note_run(key(1), NativeEnd::Unknown);
+        assert_eq!((kept.begins_interpreted(key(1)), files()), (false, 0));
+        for _ in 0..EARLY_RUNS_MIN {
+            assert!(!kept.begins_interpreted(key(1)));
+            kept.note_run(key(1), NativeEnd::Left);
+        }
+        let tried = (0..2 * EARLY_TRY_ONE_IN).filter(|_| !kept.begins_interpreted(key(1)));
+        assert_eq!((tried.count(), files()), (2, 1));
+        assert!(!kept.begins_interpreted(key(2)), "another library");
+        kept.note_run(key(1), NativeEnd::Whole);
+        assert_eq!((kept.begins_interpreted(key(1)), files()), (false, 1));
+    }
+
+    #[test]
+    fn one_at_a_time_compiles_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = Kept::at(folder.path()).unwrap();
+        let turn = kept.turn().unwrap();
+        assert!(kept.turn().is_none());
+        drop(turn);
+        assert!(kept.turn().is_some());
+        assert!(!kept.is_marked(key(1)));
+        kept.mark(key(1));
+        assert!(kept.is_marked(key(1)));
+    }
+}

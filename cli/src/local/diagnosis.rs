@@ -1,0 +1,413 @@
+//! Why a script failed: a second run in the interpreter, in a jailed worker as the first, and what it shows.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
+
+use antares_abi::Sha256Digest;
+use antares_diagnosis::{Diagnosis, ErrorCodes, Inputs, diagnose};
+use antares_evidence::{Evidence, limits};
+use antares_pool::{
+    Verdict as PoolVerdict,
+    job::{DiagnosisJob, DiagnosisReport, ProfileJob, Rules, RunJob, Tier, TransactionForm, VerifyJob},
+};
+use antares_profile::Profile;
+use antares_profile_view::{Programs, View};
+use antares_transaction::{Environment, Mock, programs};
+use anyhow::anyhow;
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::{
+    args::diagnosis::DiagnosisArgs,
+    failure::Failure,
+    input,
+    input::run_request,
+    input::verify_request,
+    limits::{CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX, DIAGNOSIS_CYCLES_MAX, STEPS_SHOWN},
+    local::workers,
+    output,
+    output::report::{self, Report, ServerDiagnosis},
+    output::source_maps::SourceMaps,
+    output::sources::Folders,
+    output::verdict::{self, Group, Verdict},
+};
+
+/// Bytes of a table of error codes, at most.
+const CODES_BYTES_MAX: u64 = 64 << 10;
+/// Branches of the tree of calls that cost less than this share of it, in thousandths, are not shown.
+const TREE_SHARE: u64 = 1;
+/// Deepest calls in the tree that are shown.
+const TREE_DEPTH: usize = 32;
+
+/// What was found out about one script.
+pub struct Why {
+    /// Which script group, of a transaction.
+    pub group: Option<String>,
+    pub diagnosis: Option<Diagnosis>,
+    /// The tree of calls, if that is asked for.
+    tree: Option<String>,
+}
+
+/// A report with what was found out.
+#[derive(Serialize)]
+struct With<'a, R: Serialize> {
+    #[serde(flatten)]
+    report: &'a R,
+    diagnosis: Option<&'a Diagnosis>,
+}
+
+/// `report` in JSON; with its diagnosis, if that is asked for.
+pub(crate) fn to_json<R: Serialize>(report: &R, found: &[Why], args: &DiagnosisArgs) -> String {
+    let diagnosis = found.iter().find_map(|why| why.diagnosis.as_ref());
+    let json = match args.is_whole() {
+        true => serde_json::to_string(&With { report, diagnosis }),
+        false => serde_json::to_string(report),
+    };
+    // Cannot fail: there are no maps but those with texts as keys.
+    json.unwrap_or_default() + "\n"
+}
+
+/// What was found out; where that failed, a note will do if nobody has asked for it.
+pub fn or_note(found: Result<Vec<Why>, Failure>, args: &DiagnosisArgs) -> Result<Vec<Why>, Failure> {
+    match found {
+        Err(failure @ Failure::Service(_)) if !args.is_whole() => {
+            eprintln!("antares: cannot tell why it failed: {}", output::printable(&failure.to_string()));
+            Ok(Vec::new())
+        }
+        found => found,
+    }
+}
+
+/// What is told people; of an `error` without a run, what it means.
+pub fn to_text(found: &[Why], error: Option<&str>, args: &DiagnosisArgs) -> String {
+    let mut text = String::new();
+    if !args.no_diagnosis && found.iter().all(|why| why.diagnosis.is_none()) {
+        text += &error.and_then(antares_diagnosis::advice).map(|it| format!("  {it}\n")).unwrap_or_default();
+    }
+    for why in found {
+        if let Some(group) = &why.group {
+            let _ = writeln!(text, "{group}");
+        }
+        if let Some(diagnosis) = &why.diagnosis {
+            text += &if args.is_whole() { diagnosis.to_text() } else { diagnosis.to_short_text() };
+        }
+        if let Some(tree) = &why.tree {
+            text += tree;
+        }
+    }
+    output::printable(&text)
+}
+
+/// Why a run failed; nothing if it did not, or nobody wants to know.
+pub(crate) fn of_run(
+    request: &run_request::Request,
+    report: &Report,
+    args: &DiagnosisArgs,
+) -> Result<Vec<Why>, Failure> {
+    let is_failure = matches!(report.outcome, report::Outcome::Error | report::Outcome::CyclesExceeded)
+        || report.exit_code.is_some_and(|code| code != 0);
+    let there = of_server(report.told.as_ref(), &report.debug, args)?;
+    if !there.is_empty() {
+        return Ok(there);
+    }
+    if !is_wanted(is_failure, report.cycles, args) {
+        return Ok(Vec::new());
+    }
+    let job = RunJob {
+        options: request.options,
+        tier: Tier::Interpreter,
+        args: request.args.clone(),
+        cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
+        debug_bytes_max: DEBUG_BYTES_MAX,
+        sample_cycles: 0,
+        sample_salt: 0,
+    };
+    let answer = ask(job_of(ProfileJob::Run(job), report.cycles, args), &request.elf, request.deadline)?;
+    let mut programs = Programs::new();
+    programs.add(&request.elf);
+    let codes = error_codes(args)?;
+    let cells = |_: u64, _: u64| None;
+    let known = Known {
+        programs: &programs,
+        cells: &cells,
+        codes: &codes,
+        debug: &report.debug,
+        error: None,
+        code_hash: None,
+    };
+    Ok(vec![tell(&answer, &known, args, None)?])
+}
+
+/// Why scripts of a transaction did not accept it.
+pub fn of_verdict(
+    request: &verify_request::Request,
+    verdict: &Verdict,
+    args: &DiagnosisArgs,
+) -> Result<Vec<Why>, Failure> {
+    let failed = verdict.groups.iter().find(|group| group.outcome == verdict::Outcome::Failed);
+    let debug = failed.map(|group| &*group.debug).unwrap_or_default();
+    let there = of_server(verdict.told.as_ref(), debug, args)?;
+    if !there.is_empty() {
+        return Ok(there);
+    }
+    let mut left = request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT);
+    let mut wanted = Vec::new();
+    for group in &verdict.groups {
+        let is_failure = group.outcome == verdict::Outcome::Failed;
+        let has_run = is_failure || group.outcome == verdict::Outcome::Ok;
+        if has_run && is_wanted(is_failure, group.cycles, args) {
+            wanted.push((group, left));
+        }
+        left = left.saturating_sub(group.cycles);
+    }
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    if request.is_bare {
+        // The server was asked already, if anybody is.
+        return Ok(Vec::new());
+    }
+    let mock = Mock::from_json(&request.json)
+        .map_err(|error| Failure::Usage(anyhow!("the transaction cannot be used: {error}")))?;
+    let mut elfs = Programs::new();
+    programs(&mock, &request.environment).iter().for_each(|program| elfs.add(&program.elf));
+    let (codes, cells) = (error_codes(args)?, |source, index| mock.cell_data(source, index).map(Into::into));
+    let mut found = Vec::new();
+    for (group, cycles_max) in wanted {
+        let Some(selected) = group.name() else { continue };
+        let job = verify_job(request, selected, cycles_max);
+        let answer =
+            ask(job_of(ProfileJob::Verify(job), group.cycles, args), &request.json, request.deadline)?;
+        let code_hash = code_hash(&mock, selected);
+        let known = Known {
+            programs: &elfs,
+            cells: &cells,
+            codes: &codes,
+            debug: &group.debug,
+            error: group.error.as_ref().and_then(|error| error.vm_error.as_deref()),
+            code_hash: code_hash.as_deref(),
+        };
+        let name = (args.verbose > 1).then(|| format!("{} {}", group.kind_name(), group.cell));
+        found.push(tell(&answer, &known, args, name)?);
+    }
+    Ok(found)
+}
+
+/// What a server told of why a script failed, with the sources and the table of exit codes that are here;
+/// nothing if it told nothing: then a run here does.
+fn of_server(
+    told: Option<&ServerDiagnosis>,
+    debug: &[String],
+    args: &DiagnosisArgs,
+) -> Result<Vec<Why>, Failure> {
+    let Some(ServerDiagnosis { json, missing }) = told else { return Ok(Vec::new()) };
+    if json.is_empty() {
+        eprintln!("antares: the server does not tell why it failed ({})", output::printable(missing));
+        return Ok(Vec::new());
+    }
+    let diagnosis = Diagnosis::from_json(json).map_err(|error| workers::ours(error.to_string()))?;
+    let here = Folders::of_command();
+    let diagnosis = diagnosis.with_codes(&error_codes(args)?).with_source(&|file| here.read(file));
+    let diagnosis = with_javascript(diagnosis, debug, args)?;
+    Ok(vec![Why { group: None, diagnosis: Some(diagnosis), tree: None }])
+}
+
+/// Whether a run that took `cycles` is to be run again.
+fn is_wanted(is_failure: bool, cycles: u64, args: &DiagnosisArgs) -> bool {
+    if args.verbose > 1 {
+        return true;
+    }
+    if !is_failure || args.no_diagnosis {
+        return false;
+    }
+    let is_short = cycles <= DIAGNOSIS_CYCLES_MAX;
+    if !is_short && !args.is_whole() {
+        eprintln!("antares: why it failed takes a second run of {cycles} cycles: ask for it with --explain");
+    }
+    is_short || args.is_whole()
+}
+
+type Selected = (antares_pool::job::GroupKind, antares_pool::job::CellName);
+
+fn verify_job(request: &verify_request::Request, group: Selected, cycles_max: u64) -> VerifyJob {
+    let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
+    VerifyJob {
+        form: TransactionForm::Json,
+        rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
+        group: Some(group),
+        tier: Tier::Interpreter,
+        cycles_max,
+        debug_bytes_max: DEBUG_BYTES_MAX,
+        transaction_bytes: request.json.len() as u64,
+        document: Bytes::new(),
+        libraries: Vec::new(),
+        library_digests: Vec::new(),
+        cells: Vec::new(),
+        is_alone: true,
+        sample_cycles: 0,
+        sample_salt: 0,
+        groups: None,
+        scripts: [].into(),
+    }
+}
+
+/// The code hash of a script that is named by type, in hexadecimal digits.
+fn code_hash(mock: &Mock, (kind, cell): Selected) -> Option<String> {
+    use antares_pool::job::{CellName, GroupKind};
+    let (source, index) = match cell {
+        CellName::Input(index) => (1, index),
+        CellName::Output(index) => (2, index),
+    };
+    let hash = mock.type_named_code(kind == GroupKind::Type, source, index)?;
+    Some(Sha256Digest(hash).to_string())
+}
+
+fn job_of(job: ProfileJob, cycles: u64, args: &DiagnosisArgs) -> DiagnosisJob {
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    DiagnosisJob {
+        job,
+        follow_from: cycles.saturating_sub(limits::FOLLOWED_CYCLES),
+        system_calls_max: count(if args.verbose > 1 {
+            limits::SYSTEM_CALLS_MAX
+        } else {
+            limits::SYSTEM_CALLS_DEFAULT
+        }),
+        steps_max: count(match args.verbose {
+            4.. => STEPS_SHOWN,
+            _ if args.is_whole() => limits::STEPS_DEFAULT,
+            _ => 0,
+        }),
+        told_bytes_max: 0,
+    }
+}
+
+fn ask(job: DiagnosisJob, bytes: &[u8], deadline: Option<Duration>) -> Result<DiagnosisReport, Failure> {
+    let file = workers::seal(bytes)?;
+    let pool = workers::start("antares-run-worker")?;
+    let deadline = deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
+    match pool.diagnose(&job, &file, Instant::now() + deadline).map_err(workers::failed)? {
+        PoolVerdict::Done(report) => Ok(report),
+        PoolVerdict::DeadlineExceeded => {
+            Err(workers::ours(format!("no diagnosis within {} ms: see --deadline-ms", deadline.as_millis())))
+        }
+        PoolVerdict::SandboxViolation { detail } => {
+            Err(workers::ours(format!("the second run broke a rule of the fence: {detail}")))
+        }
+        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
+            Err(workers::ours(format!("the run worker was lost: {detail}")))
+        }
+    }
+}
+
+/// What names the evidence.
+struct Known<'a> {
+    programs: &'a Programs,
+    cells: &'a antares_diagnosis::CellFinder<'a>,
+    codes: &'a ErrorCodes,
+    /// Debug output of the first run.
+    debug: &'a [String],
+    error: Option<&'a str>,
+    code_hash: Option<&'a str>,
+}
+
+fn tell(
+    answer: &DiagnosisReport,
+    known: &Known<'_>,
+    args: &DiagnosisArgs,
+    group: Option<String>,
+) -> Result<Why, Failure> {
+    let broken =
+        |error: &dyn std::fmt::Display| workers::ours(format!("the worker's evidence is of no use: {error}"));
+    let evidence = match &*answer.evidence {
+        [] => Evidence::default(),
+        bytes => Evidence::decode(bytes).map_err(|error| broken(&error))?,
+    };
+    let here = Folders::of_command();
+    let source = |file: &str| here.read(file);
+    let diagnosis = diagnose(&Inputs {
+        evidence: &evidence,
+        programs: known.programs,
+        cells: known.cells,
+        source: &source,
+        codes: known.codes,
+        error: known.error,
+        code_hash: known.code_hash,
+    });
+    let diagnosis = diagnosis.map(|it| with_javascript(it, known.debug, args)).transpose()?;
+    let tree = if args.verbose > 2 {
+        let profile = Profile::decode(&answer.report.profile).map_err(|error| broken(&error))?;
+        Some(tree(&View::new(&profile, known.programs)))
+    } else {
+        None
+    };
+    Ok(Why { group, diagnosis, tree })
+}
+
+/// A diagnosis with the stacks of JavaScript that are in debug output, and what source maps know of them.
+fn with_javascript(
+    diagnosis: Diagnosis,
+    debug: &[String],
+    args: &DiagnosisArgs,
+) -> Result<Diagnosis, Failure> {
+    Ok(SourceMaps::read(&args.source_map)?.apply(diagnosis.with_javascript(debug.iter().map(String::as_str))))
+}
+
+fn error_codes(args: &DiagnosisArgs) -> Result<ErrorCodes, Failure> {
+    let Some(path) = &args.error_codes else { return Ok(ErrorCodes::default()) };
+    let bytes = input::read(path, CODES_BYTES_MAX)?;
+    let usage = |why: String| Failure::Usage(anyhow!("{}: {why}", path.display()));
+    let text = String::from_utf8(bytes).map_err(|_| usage("is no UTF-8 text".to_owned()))?;
+    ErrorCodes::parse(&text).map_err(|error| usage(error.to_string()))
+}
+
+/// The tree of calls with the cycles of each, callers first.
+fn tree(view: &View<'_>) -> String {
+    let nodes = view.tree();
+    let mut totals: Vec<u64> = nodes.iter().map(|node| node.own.cycles).collect();
+    let mut children: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
+    for (index, node) in nodes.iter().enumerate().rev() {
+        if let Some(parent) = node.parent {
+            totals[parent] = totals[parent].saturating_add(totals[index]);
+        }
+        children.entry(node.parent).or_default().push(index);
+    }
+    let least = view.profile().sum().cycles / 1000 * TREE_SHARE;
+    let mut text = String::from("  calls, with their cycles\n");
+    let mut rest: Vec<(usize, usize)> = Vec::new();
+    let mut push = |rest: &mut Vec<(usize, usize)>, parent, depth| {
+        let mut of = children.remove(&parent).unwrap_or_default();
+        of.sort_by_key(|index| totals[*index]);
+        rest.extend(of.into_iter().filter(|index| totals[*index] > least).map(|index| (index, depth)));
+    };
+    push(&mut rest, None, 0);
+    while let Some((index, depth)) = rest.pop() {
+        let name = &view.functions()[nodes[index].function.0 as usize].name;
+        let _ = writeln!(text, "    {:>14} {}{name}", report::grouped(totals[index]), "  ".repeat(depth));
+        if depth < TREE_DEPTH {
+            push(&mut rest, Some(index), depth + 1);
+        }
+    }
+    text
+}
+
+impl Group {
+    /// The group by one of its cells.
+    fn name(&self) -> Option<Selected> {
+        let cell: crate::args::CellName = self.cell.parse().ok()?;
+        let kind = match self.kind {
+            verdict::Kind::Lock => antares_pool::job::GroupKind::Lock,
+            verdict::Kind::Type => antares_pool::job::GroupKind::Type,
+        };
+        Some((kind, cell.0))
+    }
+
+    fn kind_name(&self) -> &'static str {
+        match self.kind {
+            verdict::Kind::Lock => "lock",
+            verdict::Kind::Type => "type",
+        }
+    }
+}

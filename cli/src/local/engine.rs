@@ -1,0 +1,435 @@
+//! Compiles and runs on this machine, in jailed workers, with no service up.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use antares_abi::{CompileOptions, Hints, Isa, LoadedCode, Seen, Sha256Digest};
+use antares_pool::{
+    NativeEnd, Pool, Sealed, Verdict as PoolVerdict,
+    job::{
+        HotProgram, LibraryOf, Rules, RunJob, RunReport, Tier, TransactionForm, VerifyFiles, VerifyJob,
+        VerifyReport,
+    },
+};
+use antares_transaction::{Environment, limits::PROGRAMS_MAX, programs};
+use anyhow::{Context as _, anyhow};
+use bytes::Bytes;
+
+use crate::{
+    commands::background_compile::Wanted,
+    failure::Failure,
+    input::parsed_transaction::{self, ParsedTransaction},
+    input::run_request::Request,
+    input::verify_request,
+    limits::{CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
+    local::head_start,
+    local::native::{Code, Native, beside},
+    local::race::{self, First},
+    local::workers::{failed, seal, start},
+    output::report::{Outcome, Report},
+    output::verdict::{self, Interpreted, Verdict},
+};
+
+/// Runs a script in a jailed worker, with native code where the tier wants some.
+pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
+    let elf = seal(&request.elf)?;
+    let code = Code::new(request.code);
+    let job = RunJob {
+        options: request.options,
+        tier: request.tier,
+        args: request.args.clone(),
+        cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
+        debug_bytes_max: DEBUG_BYTES_MAX,
+        sample_cycles: 0,
+        sample_salt: 0,
+    };
+    let find = || match request.tier {
+        Tier::Interpreter => Ok(None),
+        Tier::Native => code.find(&elf, request.options).map(Some),
+        Tier::Auto => Ok(code.find(&elf, request.options).map_err(|failure| tell_fallback(&failure)).ok()),
+    };
+    let time = request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
+    let (pool, native) = if request.tier == Tier::Auto && code.is_first(&elf, request.options) {
+        match meanwhile::run(&code, (&elf, request.options), &job, time)? {
+            First::Interpreter(verdict, failure) => {
+                return Ok(interpreted_first(request, (&code, &elf), verdict, failure));
+            }
+            First::Compiler(pool, native) => (pool, Some(native)),
+        }
+    } else {
+        let (pool, native) = beside(|| start("antares-run-worker"), find);
+        (pool?, native?)
+    };
+    let is_spared =
+        request.tier == Tier::Auto && native.as_ref().is_some_and(|native| code.leaves_early(native));
+    let used = native.as_ref().filter(|_| !is_spared);
+    if is_spared {
+        tell_left_early();
+    }
+    let library = used.map(|native| &native.library);
+    let mut seen = None;
+    let mut verdict = pool.run(&job, &elf, library, Instant::now() + time).map_err(failed)?;
+    if let PoolVerdict::Done(run) = &mut verdict {
+        seen = run.seen.take();
+        used.inspect(|native| code.note_run(native, run.native_end()));
+    }
+    let mut report = report_of(request, verdict);
+    report.code_tier = used.map(|native| native.tier);
+    report.compile_ms = native.as_ref().map_or(0, |native| native.made_ms);
+    if let Some(native) = native {
+        let options = request.options;
+        let hints = code.learn(elf.digest(), options, &native, seen.as_ref());
+        code.improve(&[Wanted { elf: &request.elf, digest: elf.digest(), options, hints }]);
+    }
+    Ok(report)
+}
+
+/// What a first run says that the interpreter ended, before there was native code or because of its
+/// `failure`. If the compile was only late, the next run waits for it.
+fn interpreted_first(
+    request: &Request,
+    (code, elf): (&Code, &Sealed),
+    verdict: PoolVerdict<RunReport>,
+    failure: Option<Failure>,
+) -> Report {
+    if let Some(failure) = failure {
+        tell_fallback(&failure);
+    } else {
+        eprintln!("antares: the interpreter had the answer before there was native code (compiling)");
+        code.note_first(elf.digest(), request.options);
+        let hints = code.hints(elf.digest(), request.options);
+        let (digest, options) = (elf.digest(), request.options);
+        code.improve(&[Wanted { elf: &request.elf, digest, options, hints }]);
+    }
+    report_of(request, verdict)
+}
+
+fn report_of(request: &Request, verdict: PoolVerdict<RunReport>) -> Report {
+    let ended = |outcome, detail| Report::without_figures(outcome, detail, request.artifact());
+    match verdict {
+        PoolVerdict::Done(run) => Report::of_worker(run, request.artifact()),
+        PoolVerdict::DeadlineExceeded => ended(Outcome::DeadlineExceeded, None),
+        PoolVerdict::SandboxViolation { detail } => ended(Outcome::SandboxViolation, Some(detail)),
+        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
+            ended(Outcome::WorkerLost, Some(detail))
+        }
+    }
+}
+
+/// Verifies a transaction: in the interpreter, if that takes no time; else in a jailed worker, after compiles
+/// of its programs where the tier wants them.
+pub fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
+    let mock = parsed_transaction::read(&request.json)?;
+    if let Some(verdict) = head_start::verify(request, &mock) {
+        return Ok(verdict);
+    }
+    let code = Code::new(request.code);
+    let read = || {
+        let parsed = ParsedTransaction::new(mock)?;
+        let programs = programs_for(request, &parsed, &code)?;
+        Ok::<_, Failure>((parsed, programs))
+    };
+    let (pool, read) = beside(|| start("antares-run-worker"), read);
+    let (parsed, programs) = read?;
+    verify_in(&pool?, (&code, programs), parsed, request)
+}
+
+/// Verifies one transaction after the other, with the same pool.
+#[cfg(feature = "server")]
+pub(crate) struct Transactions {
+    code: Code,
+    pool: Pool,
+}
+
+#[cfg(feature = "server")]
+impl Transactions {
+    pub(crate) fn start(code: crate::args::CodeArgs) -> Result<Self, Failure> {
+        Ok(Self { code: Code::new(code), pool: start("antares-run-worker")? })
+    }
+
+    /// As [`verify`].
+    pub(crate) fn verify(&self, request: &verify_request::Request) -> Result<Verdict, Failure> {
+        let parsed = ParsedTransaction::parse(&request.json)?;
+        let programs = programs_for(request, &parsed, &self.code)?;
+        verify_in(&self.pool, (&self.code, programs), parsed, request)
+    }
+}
+
+fn programs_for(
+    request: &verify_request::Request,
+    parsed: &ParsedTransaction,
+    code: &Code,
+) -> Result<Programs, Failure> {
+    match request.tier {
+        Tier::Interpreter => Ok(Programs::default()),
+        Tier::Auto | Tier::Native => code_of_programs(request, parsed, code),
+    }
+}
+
+fn verify_in(
+    pool: &Pool,
+    (code, programs): (&Code, Programs),
+    mut parsed: ParsedTransaction,
+    request: &verify_request::Request,
+) -> Result<Verdict, Failure> {
+    parsed.make_room(programs.libraries.len() + programs.beside.len());
+    let transaction = Sealed::new("transaction", &parsed.document())
+        .context("cannot keep the transaction in memory")
+        .map_err(Failure::Service)?;
+    let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
+    let job = VerifyJob {
+        form: TransactionForm::Molecule,
+        rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
+        group: request.group,
+        tier: request.tier,
+        cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
+        debug_bytes_max: DEBUG_BYTES_MAX,
+        transaction_bytes: transaction.len(),
+        document: Bytes::new(),
+        libraries: programs.libraries.iter().map(|(of, _)| *of).collect(),
+        library_digests: Vec::new(),
+        cells: parsed.cells(),
+        is_alone: true,
+        sample_cycles: 0,
+        sample_salt: 0,
+        groups: None,
+        scripts: [].into(),
+    };
+    let libraries = programs.libraries.iter().map(|(_, native)| &native.library);
+    let (libraries, beside) =
+        (libraries.collect::<Vec<&Sealed>>(), programs.beside.iter().collect::<Vec<_>>());
+    let (document, cells) = (Some(&transaction), parsed.files());
+    let files = VerifyFiles { document, libraries: &libraries, beside: &beside, cells: &cells };
+    let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
+    let ended = |outcome, error: &str| Verdict::without_figures(outcome, error.to_owned());
+    let (mut found, mut met) = (Vec::new(), Vec::new());
+    let verdict = match pool.verify(&job, &files, deadline).map_err(failed)? {
+        PoolVerdict::Done(VerifyReport::Done {
+            outcome,
+            cycles,
+            groups,
+            hot,
+            seen,
+            ran,
+            read_us,
+            run_us,
+            ..
+        }) => {
+            let interpreted = hot.iter().map(|program| programs.interpreted(code, program)).collect();
+            programs.note_ran(code, &ran);
+            (found, met) = (seen, hot);
+            Verdict { interpreted, ..Verdict::of_worker(outcome, cycles, groups, (read_us, run_us)) }
+        }
+        PoolVerdict::Done(VerifyReport::Refused { detail, .. }) => {
+            return Err(Failure::Usage(anyhow!("the transaction cannot be used: {detail}")));
+        }
+        PoolVerdict::DeadlineExceeded => ended(verdict::Outcome::DeadlineExceeded, "deadline exceeded"),
+        PoolVerdict::SandboxViolation { detail } => ended(verdict::Outcome::SandboxViolation, &detail),
+        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
+            ended(verdict::Outcome::WorkerLost, &detail)
+        }
+    };
+    programs.learn(code, &found, &met);
+    Ok(verdict)
+}
+
+/// Why a program has no native code, in the words of services.
+const LEAVES_EARLY: &str = "leaves_early";
+const PASSED_OVER: &str = "passed_over";
+
+/// The programs of a transaction, as far as they may have native code.
+#[derive(Default)]
+struct Programs {
+    /// Native code that goes along.
+    libraries: Vec<(LibraryOf, Native)>,
+    /// What each was made of.
+    elfs: Vec<Elf>,
+    /// Those that are no cells, in the order of their libraries.
+    beside: Vec<Sealed>,
+    /// What does not go along, since it is left before its end.
+    spared: Vec<(Elf, Native)>,
+    /// What has no native code that goes along, and why.
+    without: Vec<(Sha256Digest, &'static str)>,
+}
+
+/// A program as it is compiled.
+#[derive(Clone, PartialEq)]
+struct Elf {
+    bytes: Bytes,
+    digest: Sha256Digest,
+    options: CompileOptions,
+}
+
+impl Elf {
+    fn wanted(&self, hints: Hints) -> Wanted<'_> {
+        Wanted { elf: &self.bytes, digest: self.digest, options: self.options, hints }
+    }
+}
+
+impl Programs {
+    /// Whether a worker takes one more with `files` files.
+    fn have_room(&self, files: usize) -> bool {
+        self.libraries.len() + self.beside.len() + files <= PROGRAMS_MAX
+    }
+
+    /// Notes that there is no native code of a program.
+    fn go_without(&mut self, program: Sha256Digest, failure: &Failure) -> Option<Native> {
+        let is_refused = matches!(failure, Failure::Refused { .. });
+        self.without.push((program, if is_refused { "compile_refused" } else { "compile_failed" }));
+        None
+    }
+
+    /// Takes native code of a program; none if it is known to be left before its end.
+    fn spare(&mut self, code: &Code, elf: &Elf, native: Native) -> Option<Native> {
+        if !code.leaves_early(&native) {
+            return Some(native);
+        }
+        tell_left_early();
+        self.without.push((elf.digest, LEAVES_EARLY));
+        self.spared.push((elf.clone(), native));
+        None
+    }
+
+    /// Notes what runs say of native code, by number.
+    fn note_ran(&self, code: &Code, ran: &[(u32, NativeEnd)]) {
+        for (number, end) in ran {
+            let library = usize::try_from(*number).ok().and_then(|number| self.libraries.get(number));
+            library.inspect(|(_, native)| code.note_run(native, *end));
+        }
+    }
+
+    /// What is told of a program that the interpreter ran.
+    fn interpreted(&self, code: &Code, program: &HotProgram) -> Interpreted {
+        let digest = Sha256Digest::of(&program.elf);
+        let without = self.without.iter().find_map(|(of, why)| (*of == digest).then_some(*why));
+        let has_code = self.elfs.iter().any(|elf| elf.digest == digest);
+        let why = match without {
+            Some(why) => why,
+            None if has_code => PASSED_OVER,
+            None if !code.is_kept() => "not_kept",
+            None => "new",
+        };
+        Interpreted {
+            sha256: digest.to_string(),
+            loaded_at: LoadedCode::read(&program.elf).map(|code| code.start),
+            size_bytes: program.elf.len() as u64,
+            cycles: program.cycles,
+            why: why.to_owned(),
+        }
+    }
+
+    /// Keeps what a run has `found` out about them, by number, and the hot programs that it has `met` beside
+    /// them; has full code made of all.
+    fn learn(&self, code: &Code, found: &[(u32, Seen)], met: &[HotProgram]) {
+        let known = self.elfs.iter().zip(&self.libraries).zip(0..);
+        let known = known.map(|((elf, (_, native)), number)| {
+            let seen = found.iter().find(|(library, _)| *library == number).map(|(_, seen)| seen);
+            elf.wanted(code.learn(elf.digest, elf.options, native, seen))
+        });
+        let spared = self.spared.iter().map(|(elf, native)| elf.wanted(native.hints.clone()));
+        let mut wanted: Vec<_> = known.chain(spared).collect();
+        // What is beside a transaction may run in any version that its own programs do.
+        let versions: BTreeMap<u32, CompileOptions> =
+            self.elfs.iter().map(|elf| (elf.options.vm_version, elf.options)).collect();
+        for options in versions.into_values() {
+            let others = self.elfs.iter().filter(|other| other.options == options);
+            let others: Vec<_> = others.map(|elf| elf.digest).collect();
+            for program in met {
+                let (elf, digest) = (&program.elf, Sha256Digest::of(&program.elf));
+                let hints = code.meet(program, &others, options);
+                wanted.push(Wanted { elf, digest, options, hints });
+            }
+        }
+        code.improve(&wanted);
+    }
+}
+
+/// Native code of the programs that a transaction may run. What the compiler refuses is left to the
+/// interpreter, which names the error if it is run.
+fn code_of_programs(
+    request: &verify_request::Request,
+    parsed: &ParsedTransaction,
+    code: &Code,
+) -> Result<Programs, Failure> {
+    let mut found = Programs::default();
+    for program in programs(&parsed.mock, &request.environment) {
+        let own;
+        let sealed = match parsed.file(&program.data_hash) {
+            Some(file) => file,
+            None => {
+                own = seal(&program.elf)?;
+                &own
+            }
+        };
+        for vm_version in program.vm_versions {
+            let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+            let mut native = match code.find(sealed, options) {
+                Ok(_) if !found.have_room(1) => return Ok(found),
+                Ok(native) => Some(native),
+                Err(failure @ Failure::Refused { .. }) => found.go_without(sealed.digest(), &failure),
+                Err(failure) if request.tier == Tier::Auto => {
+                    tell_fallback(&failure);
+                    found.go_without(sealed.digest(), &failure)
+                }
+                Err(failure) => return Err(failure),
+            };
+            let elf = Elf { bytes: program.elf.clone(), digest: sealed.digest(), options };
+            if request.tier == Tier::Auto {
+                native = native.and_then(|native| found.spare(code, &elf, native));
+            }
+            if let Some(native) = native {
+                found.libraries.push((LibraryOf::Cell { data_hash: program.data_hash }, native));
+                found.elfs.push(elf);
+            }
+        }
+    }
+    find_beside(&mut found, code)?;
+    Ok(found)
+}
+
+/// Adds what was met beside the programs in earlier runs. Nobody asked for it: it is no matter if there is no
+/// native code of it.
+fn find_beside(found: &mut Programs, code: &Code) -> Result<(), Failure> {
+    let known = found.elfs.iter().chain(found.spared.iter().map(|(elf, _)| elf));
+    let met = known.flat_map(|elf| {
+        let programs = code.beside(elf.digest, elf.options);
+        programs.into_iter().map(|program| (Bytes::from(program), elf.options))
+    });
+    let met: Vec<(Bytes, CompileOptions)> = met.collect();
+    for (bytes, options) in met {
+        let program = seal(&bytes)?;
+        let elf = Elf { bytes, digest: program.digest(), options };
+        if found.elfs.contains(&elf) {
+            continue;
+        }
+        if !found.have_room(2) {
+            found.without.push((elf.digest, PASSED_OVER));
+            continue;
+        }
+        let native = match code.find(&program, options) {
+            Ok(native) => found.spare(code, &elf, native),
+            Err(failure) => found.go_without(elf.digest, &failure),
+        };
+        if let Some(native) = native {
+            found.libraries.push((LibraryOf::Beside, native));
+            found.beside.push(program);
+            found.elfs.push(elf);
+        }
+    }
+    Ok(())
+}
+
+fn tell_left_early() {
+    eprintln!(
+        "antares: running in the interpreter alone: the last runs left native code early ({LEAVES_EARLY})"
+    );
+}
+
+fn tell_fallback(failure: &Failure) {
+    eprintln!(
+        "antares: running in the interpreter alone: {}",
+        crate::output::printable(&failure.to_string())
+    );
+}

@@ -1,0 +1,286 @@
+//! Native code on this machine: what is kept from earlier, else the baseline's at once, and full code for the
+//! next time.
+
+use std::{cell::OnceCell, thread};
+
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Seen, Sha256Digest};
+use antares_pool::{
+    Cancel, LONG_COMPILE_BYTES, NativeEnd, Pool, Sealed, executable_bytes,
+    job::{HotProgram, Stage},
+};
+
+use crate::{
+    args::code::CodeArgs,
+    commands::background_compile::{self, Wanted},
+    failure::Failure,
+    local::code_cache::Kept,
+    local::workers::{compile_in, ours, start},
+};
+
+/// Native code, ready to be loaded.
+pub(crate) struct Native {
+    pub(crate) key: ArtifactKey,
+    pub(crate) library: Sealed,
+    pub(crate) tier: CodeTier,
+    /// What was known of the script when it was made.
+    pub(crate) hints: Hints,
+    /// Wall time of its compile, milliseconds; 0 if it was kept.
+    pub(crate) made_ms: u64,
+}
+
+/// What the name of a file ends with that says that a script was run while its code was compiled.
+const MEANWHILE: &str = "meanwhile";
+
+/// Where native code comes from.
+pub struct Code {
+    is_full: bool,
+    kept: Option<Kept>,
+    compilers: OnceCell<Pool>,
+}
+
+impl Code {
+    pub fn new(args: CodeArgs) -> Self {
+        Self { is_full: args.full, kept: Kept::of_user(args.no_cache), compilers: OnceCell::new() }
+    }
+
+    /// The best code that there is at once; the full tier's, if that is asked for and can be made.
+    pub(crate) fn find(&self, elf: &Sealed, options: CompileOptions) -> Result<Native, Failure> {
+        self.find_until(elf, options, &Cancel::new())
+    }
+
+    /// The same, until `cancel` takes a compile back.
+    pub(crate) fn find_until(
+        &self,
+        elf: &Sealed,
+        options: CompileOptions,
+        cancel: &Cancel,
+    ) -> Result<Native, Failure> {
+        if !self.is_full {
+            return self.hinted_or_not(elf, options, |hints| self.find_soon(elf, options, hints, cancel));
+        }
+        let full = self.hinted_or_not(elf, options, |hints| self.find_full(elf, options, hints, cancel));
+        match full {
+            Err(failure) if !cancel.is_cancelled() => {
+                let find = |hints: &Hints| self.find_baseline(elf, options, hints, cancel);
+                let Ok(baseline) = self.hinted_or_not(elf, options, find) else { return Err(failure) };
+                tell_no_full(&failure);
+                Ok(baseline)
+            }
+            full => full,
+        }
+    }
+
+    /// What `find` gives with what is known of the script, or without it, where that is beyond the limits.
+    fn hinted_or_not(
+        &self,
+        elf: &Sealed,
+        options: CompileOptions,
+        find: impl Fn(&Hints) -> Result<Native, Failure>,
+    ) -> Result<Native, Failure> {
+        let hints = self.hints(elf.digest(), options);
+        match find(&hints) {
+            Err(Failure::Refused { .. }) if !hints.is_empty() => find(&Hints::default()),
+            found => found,
+        }
+    }
+
+    /// Whether a script has no native code yet, its compile takes long, and no run has done without for that
+    /// reason.
+    pub(crate) fn is_first(&self, elf: &Sealed, options: CompileOptions) -> bool {
+        let Some(kept) = self.kept.as_ref().filter(|_| !self.is_full) else { return false };
+        let (key, hints) = (
+            |tier| Sha256Digest::for_artifact(elf.digest(), options, tier),
+            self.hints(elf.digest(), options),
+        );
+        let has_code = CodeTier::ALL.into_iter().any(|tier| kept.has(key(tier).with_hints(hints.digest())));
+        let is_long = || elf.read().is_ok_and(|elf| executable_bytes(&elf) >= LONG_COMPILE_BYTES);
+        !has_code && kept.get_as(MEANWHILE, key(CodeTier::Full)).is_none() && is_long()
+    }
+
+    /// Whether there is native code of a script from a run before.
+    pub fn has(&self, elf: &[u8], options: CompileOptions) -> bool {
+        let Some(kept) = &self.kept else { return false };
+        let digest = Sha256Digest::of(elf);
+        let hints = self.hints(digest, options).digest();
+        let key = |tier| Sha256Digest::for_artifact(digest, options, tier).with_hints(hints);
+        CodeTier::ALL.into_iter().any(|tier| kept.has(key(tier)))
+    }
+
+    /// Notes that a first run had no native code.
+    pub(crate) fn note_first(&self, elf: Sha256Digest, options: CompileOptions) {
+        if let Some(kept) = &self.kept {
+            kept.put_as(MEANWHILE, Sha256Digest::for_artifact(elf, options, CodeTier::Full), &[]);
+        }
+    }
+
+    /// Where the script was seen to go.
+    pub(crate) fn hints(&self, elf: Sha256Digest, options: CompileOptions) -> Hints {
+        self.kept.as_ref().map(|kept| kept.hints(elf, options)).unwrap_or_default()
+    }
+
+    /// The best code that there is at once.
+    fn find_soon(
+        &self,
+        elf: &Sealed,
+        options: CompileOptions,
+        hints: &Hints,
+        cancel: &Cancel,
+    ) -> Result<Native, Failure> {
+        if let Some(full) = self.kept(elf, options, hints, CodeTier::Full) {
+            return Ok(full);
+        }
+        match self.find_baseline(elf, options, hints, cancel) {
+            // The other generator may manage what this one does not.
+            Err(Failure::Service(_)) => self.make(elf, (options, hints), CodeTier::Full, cancel),
+            found => found,
+        }
+    }
+
+    fn find_baseline(
+        &self,
+        elf: &Sealed,
+        options: CompileOptions,
+        hints: &Hints,
+        cancel: &Cancel,
+    ) -> Result<Native, Failure> {
+        match self.kept(elf, options, hints, CodeTier::Baseline) {
+            Some(baseline) => Ok(baseline),
+            None => self.make(elf, (options, hints), CodeTier::Baseline, cancel),
+        }
+    }
+
+    /// The full tier's code. A compile that has failed lately is not tried again.
+    fn find_full(
+        &self,
+        elf: &Sealed,
+        options: CompileOptions,
+        hints: &Hints,
+        cancel: &Cancel,
+    ) -> Result<Native, Failure> {
+        if let Some(full) = self.kept(elf, options, hints, CodeTier::Full) {
+            return Ok(full);
+        }
+        let key =
+            Sha256Digest::for_artifact(elf.digest(), options, CodeTier::Full).with_hints(hints.digest());
+        if self.kept.as_ref().is_some_and(|kept| kept.is_marked(key)) {
+            return Err(ours("it failed less than a day ago"));
+        }
+        let made = self.make(elf, (options, hints), CodeTier::Full, cancel);
+        if let (Some(kept), Err(_)) = (&self.kept, &made)
+            && !cancel.is_cancelled()
+        {
+            kept.mark(key);
+        }
+        made
+    }
+
+    /// The hints for the next compile, after a run of `native` that has `seen` something that it does not
+    /// know.
+    pub(crate) fn learn(
+        &self,
+        elf: Sha256Digest,
+        options: CompileOptions,
+        native: &Native,
+        seen: Option<&Seen>,
+    ) -> Hints {
+        let (Some(kept), Some(seen)) = (&self.kept, seen) else { return native.hints.clone() };
+        kept.put_hints(elf, options, &native.hints.learn(seen));
+        kept.hints(elf, options)
+    }
+
+    /// Whether a run begins in the interpreter, since the last ones left this native code before their end;
+    /// that is counted.
+    pub(crate) fn leaves_early(&self, native: &Native) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.begins_interpreted(native.key))
+    }
+
+    /// Notes what a run says of native code.
+    pub(crate) fn note_run(&self, native: &Native, end: NativeEnd) {
+        if let Some(kept) = &self.kept {
+            kept.note_run(native.key, end);
+        }
+    }
+
+    /// Whether anything is kept for the next time.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// The programs that were met beside this one, and were hot.
+    pub(crate) fn beside(&self, elf: Sha256Digest, options: CompileOptions) -> Vec<Vec<u8>> {
+        self.kept.as_ref().map(|kept| kept.beside(elf, options)).unwrap_or_default()
+    }
+
+    /// Keeps a program that was met beside others, and where it was seen to go. Gives its hints.
+    pub(crate) fn meet(
+        &self,
+        program: &HotProgram,
+        others: &[Sha256Digest],
+        options: CompileOptions,
+    ) -> Hints {
+        let Some(kept) = &self.kept else { return Hints::default() };
+        let digest = Sha256Digest::of(&program.elf);
+        others.iter().for_each(|other| kept.put_beside(*other, options, &program.elf));
+        kept.put_hints(digest, options, &kept.hints(digest, options).learn(&program.seen));
+        kept.hints(digest, options)
+    }
+
+    /// Has full code made for the next time, where there is none.
+    pub(crate) fn improve(&self, wanted: &[Wanted<'_>]) {
+        if let Some(kept) = &self.kept {
+            behind::start(kept, wanted);
+        }
+    }
+
+    fn kept(&self, elf: &Sealed, options: CompileOptions, hints: &Hints, tier: CodeTier) -> Option<Native> {
+        let key = Sha256Digest::for_artifact(elf.digest(), options, tier).with_hints(hints.digest());
+        let library = self.kept.as_ref()?.get(key)?;
+        Some(Native { key, library, tier, hints: hints.clone(), made_ms: 0 })
+    }
+
+    fn make(
+        &self,
+        elf: &Sealed,
+        (options, hints): (CompileOptions, &Hints),
+        tier: CodeTier,
+        cancel: &Cancel,
+    ) -> Result<Native, Failure> {
+        let stage = match tier {
+            CodeTier::Baseline => Stage::Baseline,
+            CodeTier::Full => Stage::Library,
+        };
+        let compiled = compile_in(self.compilers()?, elf, (options, hints), stage, cancel)?;
+        let library = compiled.output;
+        let key = Sha256Digest::for_artifact(elf.digest(), options, tier).with_hints(hints.digest());
+        if let Some(kept) = &self.kept {
+            // Without it the next run compiles again.
+            let _ = library.read().and_then(|bytes| kept.put(key, &bytes));
+        }
+        // Less than a millisecond was a compile, too.
+        Ok(Native { key, library, tier, hints: hints.clone(), made_ms: compiled.summary.compile_ms.max(1) })
+    }
+
+    fn compilers(&self) -> Result<&Pool, Failure> {
+        if self.compilers.get().is_none() {
+            let _ = self.compilers.set(start("antares-compile-worker")?);
+        }
+        self.compilers.get().ok_or_else(|| ours("there is no compiler"))
+    }
+}
+
+fn tell_no_full(failure: &Failure) {
+    let why = crate::output::printable(&failure.to_string());
+    eprintln!("antares: running the baseline's code: no full compile: {why}");
+}
+
+/// Does `other` in a thread of its own while `work` goes on here.
+pub(crate) fn beside<T: Send, U>(other: impl FnOnce() -> T + Send, work: impl FnOnce() -> U) -> (T, U) {
+    thread::scope(|scope| {
+        let other = scope.spawn(other);
+        let done = work();
+        match other.join() {
+            Ok(found) => (found, done),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}

@@ -1,0 +1,71 @@
+//! The first run of a script whose compile takes long: the interpreter begins, the compile follows, and
+//! whoever is done first has it. Every later run waits for native code.
+
+use std::{
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use antares_abi::CompileOptions;
+use antares_pool::{
+    COMPILE_HEAD_START, Cancel, Pool, Sealed, Until, Verdict as PoolVerdict,
+    job::{RunJob, RunReport},
+};
+
+use crate::{
+    failure::Failure,
+    local::native::{Code, Native, beside},
+    local::workers::{failed, ours, start},
+};
+
+/// Who was done first.
+pub(crate) enum First {
+    /// The interpreter had the answer. The compile was taken back, or had failed.
+    Interpreter(PoolVerdict<RunReport>, Option<Failure>),
+    /// Native code was there. The run was taken back; its worker's pool is free.
+    Compiler(Pool, Native),
+}
+
+/// Has the interpreter do `job`, which may take `time`, while native code is made.
+pub(crate) fn run(
+    code: &Code,
+    (elf, options): (&Sealed, CompileOptions),
+    job: &RunJob,
+    time: Duration,
+) -> Result<First, Failure> {
+    let (run, compile) = (Cancel::new(), Cancel::new());
+    let (ended, is_ended) = mpsc::channel::<()>();
+    let interpret = || {
+        // Dropped when this ends, in whichever way.
+        let _ended = ended;
+        let pool = start("antares-run-worker")?;
+        let verdict = pool.run(job, elf, None, Until::new(Instant::now() + time, &run));
+        if matches!(verdict, Ok(PoolVerdict::Done(_))) {
+            compile.cancel();
+        }
+        Ok((pool, verdict))
+    };
+    let find = || {
+        // Nobody sends anything. What ends before needs no compile now.
+        let _ = is_ended.recv_timeout(COMPILE_HEAD_START);
+        let found = if compile.is_cancelled() {
+            Err(ours("the compile was taken back"))
+        } else {
+            code.find_until(elf, options, &compile)
+        };
+        if found.is_ok() {
+            run.cancel();
+        }
+        (found, compile.is_cancelled())
+    };
+    let (interpreted, (found, is_taken_back)) = beside(interpret, find);
+    let (pool, verdict) = interpreted?;
+    Ok(match (verdict, found) {
+        (Ok(verdict @ PoolVerdict::Done(_)), Ok(_)) => First::Interpreter(verdict, None),
+        // Native code may manage in time what the interpreter does not.
+        (_, Ok(native)) => First::Compiler(pool, native),
+        (verdict, Err(failure)) => {
+            First::Interpreter(verdict.map_err(failed)?, (!is_taken_back).then_some(failure))
+        }
+    })
+}

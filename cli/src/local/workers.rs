@@ -1,0 +1,81 @@
+//! Workers of this machine: how they are started, and what a compile in one gives.
+
+use std::time::{Duration, Instant};
+
+use antares_abi::{CompileOptions, Hints};
+use antares_pool::{
+    Cancel, Pool, PoolConfig, PoolError, Sealed, Until, Verdict as PoolVerdict,
+    job::{CompileJob, CompileReport, CompileSummary, Stage},
+    worker_path,
+};
+use anyhow::{Context as _, anyhow};
+
+use crate::{
+    failure::Failure,
+    limits::{CompileLimits, WORKER_START_MAX},
+    output::progress,
+};
+
+/// What a compile gave.
+#[derive(Debug)]
+pub struct Compiled {
+    /// Text, object or shared object, by the stage asked for.
+    pub output: Sealed,
+    /// Its figures.
+    pub summary: CompileSummary,
+}
+
+/// Compiles up to `stage` in a jailed worker.
+pub fn compile(elf: &Sealed, source: (CompileOptions, &Hints), stage: Stage) -> Result<Compiled, Failure> {
+    compile_in(&start("antares-compile-worker")?, elf, source, stage, &Cancel::new())
+}
+
+/// The same in a worker of `pool`, until `cancel` takes it back. A shared object has passed the checks
+/// without which nothing is mapped executable.
+pub fn compile_in(
+    pool: &Pool,
+    elf: &Sealed,
+    (options, hints): (CompileOptions, &Hints),
+    stage: Stage,
+    cancel: &Cancel,
+) -> Result<Compiled, Failure> {
+    let limits = CompileLimits::default();
+    let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + WORKER_START_MAX;
+    let until = Until::new(deadline, cancel);
+    let job = CompileJob { options, task: stage.into(), hints: hints.clone(), limits };
+    let verdict = progress::while_working("compiling", || pool.compile(&job, elf, until)).map_err(failed)?;
+    let compiled = match verdict {
+        PoolVerdict::Done(compiled) => compiled,
+        PoolVerdict::DeadlineExceeded => {
+            return Err(ours(format!("the compile took over {} ms", limits.wall_ms_max)));
+        }
+        PoolVerdict::SandboxViolation { detail } => {
+            return Err(ours(format!("the compile broke a rule of the fence: {detail}")));
+        }
+        PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
+            return Err(ours(format!("the compile worker was lost: {detail}")));
+        }
+    };
+    match (compiled.report, compiled.output) {
+        (CompileReport::Done(summary), Some(output)) => Ok(Compiled { output, summary }),
+        (CompileReport::Done(_), None) => Err(ours("the compile worker gave no output")),
+        (CompileReport::Refused { reason, detail }, _) => Err(Failure::Refused { reason, detail }),
+        (CompileReport::Failed { detail }, _) => Err(ours(format!("the compile failed: {detail}"))),
+    }
+}
+
+pub fn seal(elf: &[u8]) -> Result<Sealed, Failure> {
+    Sealed::new("script", elf).context("cannot keep the script in memory").map_err(Failure::Service)
+}
+
+pub fn start(worker: &str) -> Result<Pool, Failure> {
+    worker_path(worker).and_then(|worker| Pool::start(PoolConfig::new(worker, 1))).map_err(failed)
+}
+
+pub fn failed(error: PoolError) -> Failure {
+    Failure::Service(error.into())
+}
+
+pub fn ours(text: impl Into<String>) -> Failure {
+    Failure::Service(anyhow!(text.into()))
+}

@@ -1,0 +1,405 @@
+//! How a run ended: one shape for runs here and on a server, for JSON and for people, and the exit status of
+//! each.
+
+use std::{fmt::Write as _, process::ExitCode};
+
+use antares_abi::{ArtifactKey, CodeTier, Isa};
+use antares_pool::job::{RunOutcome, RunReport};
+use serde::{Serialize, Serializer};
+
+use crate::{
+    local::system_calls::{RunPlace, explain},
+    output::color::{Mood, paint},
+    output::printable,
+};
+
+/// How a script ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    /// It exited.
+    Exit,
+    /// The VM stopped it.
+    Error,
+    /// It passed its cycle limit.
+    CyclesExceeded,
+    /// It passed its wall time.
+    DeadlineExceeded,
+    /// Its worker broke a rule of the fence and was killed.
+    SandboxViolation,
+    /// Its worker died for another reason.
+    WorkerLost,
+}
+
+/// What a server told of why a script failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerDiagnosis {
+    /// The diagnosis in JSON; empty if there is none.
+    pub json: String,
+    /// Why there is none.
+    pub missing: String,
+}
+
+/// Where the native code came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(not(feature = "server"), expect(dead_code, reason = "only a server keeps artifacts"))]
+pub(crate) enum CacheUse {
+    /// It was stored.
+    Hit,
+    /// It was compiled for this run and stored.
+    Miss,
+    /// Nothing was asked or stored.
+    None,
+}
+
+/// What `antares run --json` prints: these keys, in this order, for every run. A contract.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Report {
+    /// How the script ended.
+    pub outcome: Outcome,
+    /// With [`Outcome::Exit`]: the exit code.
+    pub exit_code: Option<i8>,
+    /// With [`Outcome::Error`]: name of the variant of ckb-vm's `Error`.
+    pub error: Option<String>,
+    /// Particulars, where there are some.
+    pub error_detail: Option<String>,
+    /// Cycles of the run, without [`Report::load_cycles`].
+    pub cycles: u64,
+    /// ceil(loaded bytes / 4).
+    pub load_cycles: u64,
+    /// Cycles that ran in native code.
+    pub native_cycles: u64,
+    /// Cycles that ran in the interpreter.
+    pub interpreted_cycles: u64,
+    /// Why native code was left before the end, if it was.
+    pub restarted: Option<String>,
+    /// The same in words, where it is so in every run of the script.
+    pub restarted_detail: Option<&'static str>,
+    /// Wall time of a compile for this run, milliseconds; 0 if there was none.
+    pub compile_ms: u64,
+    /// Wall time of the run itself, microseconds.
+    pub run_us: u64,
+    /// Key of the artifact that this script has under these options, used or not.
+    #[serde(serialize_with = "as_text")]
+    pub artifact: ArtifactKey,
+    /// Where the native code came from.
+    pub cache: CacheUse,
+    /// Which generator made the native code; none if there was none.
+    #[serde(serialize_with = "as_name")]
+    pub code_tier: Option<CodeTier>,
+    /// Lines of debug output, in order.
+    pub debug: Vec<String>,
+    /// Lines that are not among them: the first that was beyond the limit, and all behind it.
+    pub debug_lines_left_out: u64,
+    /// Bytes of those, with one more for the end of each.
+    pub debug_bytes_left_out: u64,
+    /// Why it failed, as far as a server was asked and told.
+    #[serde(skip)]
+    pub told: Option<ServerDiagnosis>,
+}
+
+fn as_text<S: Serializer>(key: &ArtifactKey, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(key)
+}
+
+pub(crate) fn as_name<S: Serializer>(tier: &Option<CodeTier>, serializer: S) -> Result<S::Ok, S::Error> {
+    tier.map(CodeTier::name).serialize(serializer)
+}
+
+impl Report {
+    /// A report of a run that left no figures.
+    pub(crate) fn without_figures(outcome: Outcome, detail: Option<String>, artifact: ArtifactKey) -> Self {
+        Self {
+            outcome,
+            exit_code: None,
+            error: None,
+            error_detail: detail,
+            cycles: 0,
+            load_cycles: 0,
+            native_cycles: 0,
+            interpreted_cycles: 0,
+            restarted: None,
+            restarted_detail: None,
+            compile_ms: 0,
+            run_us: 0,
+            artifact,
+            cache: CacheUse::None,
+            code_tier: None,
+            debug: Vec::new(),
+            debug_lines_left_out: 0,
+            debug_bytes_left_out: 0,
+            told: None,
+        }
+    }
+
+    /// A report of what a worker on this machine answered.
+    pub(crate) fn of_worker(run: RunReport, artifact: ArtifactKey) -> Self {
+        let (outcome, exit_code, error, error_detail) = match run.outcome {
+            RunOutcome::Exit(code) => (Outcome::Exit, Some(code), None, None),
+            RunOutcome::Error { name, detail } => (Outcome::Error, None, Some(name), detail),
+            RunOutcome::CyclesExceeded => (Outcome::CyclesExceeded, None, None, None),
+        };
+        Self {
+            exit_code,
+            error,
+            cycles: run.cycles,
+            load_cycles: run.load_cycles,
+            native_cycles: run.native_cycles,
+            interpreted_cycles: run.interpreted_cycles,
+            restarted: run.restarted,
+            run_us: run.run_us,
+            debug_lines_left_out: run.debug.left_out().lines,
+            debug_bytes_left_out: run.debug.left_out().bytes,
+            debug: run.debug.into(),
+            ..Self::without_figures(outcome, error_detail, artifact)
+        }
+    }
+
+    /// 0: exited with 0. 1: ended otherwise. 3: the worker was lost, so nothing is known of the script.
+    pub(crate) fn exit_status(&self) -> ExitCode {
+        ExitCode::from(match (self.outcome, self.exit_code) {
+            (Outcome::Exit, Some(0)) => 0,
+            (Outcome::WorkerLost, _) => 3,
+            _ => 1,
+        })
+    }
+
+    /// The report for people: how it ended first, then what it took.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = String::new();
+        for line in &self.debug {
+            let _ = writeln!(text, "| {}", printable(line.trim_end_matches('\n')));
+        }
+        text += &left_out(self.debug_lines_left_out, self.debug_bytes_left_out);
+        let is_good = (self.outcome, self.exit_code) == (Outcome::Exit, Some(0));
+        let mood = if is_good { Mood::Good } else { Mood::Bad };
+        let _ = writeln!(text, "{}", paint(&self.ending(), mood));
+        if let Some(call) = self.unknown_call() {
+            let _ = writeln!(text, "  {}", explain(call, RunPlace::Alone));
+        }
+        if matches!(self.outcome, Outcome::DeadlineExceeded | Outcome::SandboxViolation | Outcome::WorkerLost)
+        {
+            return text;
+        }
+        let _ =
+            writeln!(text, "  cycles   {} and {} to load", grouped(self.cycles), grouped(self.load_cycles));
+        let _ = writeln!(text, "  tiers    {}", self.tiers());
+        if let Some(detail) = self.restarted_detail {
+            let _ = writeln!(text, "           {detail}");
+        }
+        let _ = writeln!(text, "  run      {}", microseconds(self.run_us));
+        let _ = writeln!(text, "  compile  {}", self.compile());
+        text
+    }
+
+    /// The system call that the script ended at, if it did.
+    fn unknown_call(&self) -> Option<u64> {
+        let is_call = self.error.as_deref() == Some("InvalidEcall");
+        self.error_detail.as_ref().filter(|_| is_call)?.parse().ok()
+    }
+
+    /// Tells the limit that was passed, where it is known.
+    pub(crate) fn name_limit(&mut self, cycles_max: Option<u64>) {
+        if let (Outcome::CyclesExceeded, None, Some(limit)) = (self.outcome, &self.error_detail, cycles_max) {
+            self.error_detail = Some(format!("the limit is {} cycles", grouped(limit)));
+        }
+    }
+
+    /// Tells of native code that was left whether it is in every run of the script, which has the extensions
+    /// `isa`.
+    pub(crate) fn explain_restart(&mut self, isa: Isa) {
+        self.restarted_detail = self.restarted.as_deref().and_then(|reason| always_left(reason, isa));
+    }
+
+    fn ending(&self) -> String {
+        let detail = self.error_detail.as_deref().map(|detail| format!(": {}", printable(detail)));
+        let ending = match self.outcome {
+            Outcome::Exit => format!("exit {}", self.exit_code.unwrap_or_default()),
+            Outcome::Error => format!("error {}", printable(self.error.as_deref().unwrap_or("unknown"))),
+            Outcome::CyclesExceeded => "cycle limit exceeded".to_owned(),
+            Outcome::DeadlineExceeded => "deadline exceeded; the worker was killed".to_owned(),
+            Outcome::SandboxViolation => "broke a rule of the fence; the worker was killed".to_owned(),
+            Outcome::WorkerLost => "the worker was lost".to_owned(),
+        };
+        ending + &detail.unwrap_or_default()
+    }
+
+    fn tiers(&self) -> String {
+        let left = self.restarted.as_deref();
+        self.shares()
+            + &left
+                .map(|reason| format!(" (native code was left: {})", printable(reason)))
+                .unwrap_or_default()
+    }
+
+    fn shares(&self) -> String {
+        match (self.native_cycles, self.interpreted_cycles) {
+            (0, 0) => "nothing was run".to_owned(),
+            (_, 0) => self.native(),
+            (0, _) => "interpreter".to_owned(),
+            (native, interpreted) => {
+                format!("{} {}, interpreter {}", self.native(), grouped(native), grouped(interpreted))
+            }
+        }
+    }
+
+    fn native(&self) -> String {
+        self.code_tier.map_or_else(|| "native".to_owned(), |tier| format!("native ({tier} code)"))
+    }
+
+    fn compile(&self) -> String {
+        let key = &self.artifact.to_string()[..16];
+        match (self.cache, self.compile_ms) {
+            (CacheUse::Hit, _) => format!("none: found in the cache as {key}…"),
+            (CacheUse::None, 0) => "none".to_owned(),
+            (CacheUse::Miss, ms) => format!("{ms} ms, stored as {key}…"),
+            (CacheUse::None, ms) => format!("{ms} ms"),
+        }
+    }
+}
+
+/// Why every run leaves native code, if it does for `reason` in a script with the extensions `isa`.
+fn always_left(reason: &str, isa: Isa) -> Option<&'static str> {
+    match reason {
+        "ecall" => Some(
+            "a system call that a run by itself does not serve: interpreted from the start, in every run",
+        ),
+        "unsupported" if isa.has(Isa::A) => {
+            Some("atomics (+a) have no native code: it is left at the first of them, in every run")
+        }
+        _ => None,
+    }
+}
+
+/// What is said of debug lines beyond the limit, behind those before it.
+pub(crate) fn left_out(lines: u64, bytes: u64) -> String {
+    match lines {
+        0 => String::new(),
+        lines => format!("| … {} more lines left out ({} bytes)\n", grouped(lines), grouped(bytes)),
+    }
+}
+
+/// Digits in groups of three: 1,234,567.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn microseconds(us: u64) -> String {
+    if us < 10_000 { format!("{us} us") } else { format!("{}.{} ms", us / 1000, us % 1000 / 100) }
+}
+
+#[cfg(test)]
+mod tests {
+    use antares_abi::Sha256Digest;
+
+    use super::*;
+
+    fn exited(code: i8) -> Report {
+        let run = RunReport {
+            outcome: RunOutcome::Exit(code),
+            cycles: 1_234_567,
+            load_cycles: 9,
+            native_cycles: 1_234_567,
+            interpreted_cycles: 0,
+            restarted: None,
+            seen: None,
+            debug: vec!["hello \u{1b}[31m".to_owned()].into(),
+            load_us: 1,
+            run_us: 12_345,
+            samples: None,
+        };
+        Report::of_worker(run, Sha256Digest::of(b""))
+    }
+
+    #[test]
+    fn json_has_the_keys_of_the_contract_in_order() {
+        let text = serde_json::to_string(&exited(-3)).unwrap();
+        let keys = "outcome exit_code error error_detail cycles load_cycles native_cycles interpreted_cycles restarted \
+                    restarted_detail compile_ms run_us artifact cache code_tier debug debug_lines_left_out debug_bytes_left_out";
+        let mut rest = text.as_str();
+        for key in keys.split_whitespace() {
+            let quoted = format!("\"{key}\":");
+            let at =
+                rest.find(&quoted).unwrap_or_else(|| panic!("{key} is missing or out of order in {text}"));
+            rest = &rest[at + quoted.len()..];
+        }
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value.as_object().unwrap().len(), keys.split_whitespace().count());
+        assert_eq!(value["outcome"], "exit");
+        assert_eq!(value["exit_code"], -3);
+        assert_eq!(value["error"], serde_json::Value::Null);
+        assert_eq!(value["restarted"], serde_json::Value::Null);
+        assert_eq!(value["cache"], "none");
+        assert_eq!(value["artifact"].as_str().unwrap().len(), 64);
+    }
+
+    #[test]
+    fn outcomes_are_named_as_in_the_contract() {
+        let names = [
+            (Outcome::Exit, "exit"),
+            (Outcome::Error, "error"),
+            (Outcome::CyclesExceeded, "cycles_exceeded"),
+            (Outcome::DeadlineExceeded, "deadline_exceeded"),
+            (Outcome::SandboxViolation, "sandbox_violation"),
+            (Outcome::WorkerLost, "worker_lost"),
+        ];
+        for (outcome, name) in names {
+            assert_eq!(serde_json::to_value(outcome).unwrap(), name);
+        }
+    }
+
+    #[test]
+    fn exit_status_tells_success_failure_and_ours() {
+        let lost = |outcome| Report::without_figures(outcome, None, Sha256Digest::of(b""));
+        let status = |report: &Report| format!("{:?}", report.exit_status());
+        assert_eq!(status(&exited(0)), format!("{:?}", ExitCode::from(0)));
+        assert_eq!(status(&exited(1)), format!("{:?}", ExitCode::from(1)));
+        assert_eq!(status(&lost(Outcome::DeadlineExceeded)), format!("{:?}", ExitCode::from(1)));
+        assert_eq!(status(&lost(Outcome::WorkerLost)), format!("{:?}", ExitCode::from(3)));
+    }
+
+    #[test]
+    fn text_is_short_and_harmless() {
+        let text = exited(0).to_text();
+        assert!(
+            text.starts_with("| hello \\u{1b}[31m\nexit 0\n  cycles   1,234,567 and 9 to load\n"),
+            "{text}"
+        );
+        assert!(text.contains("12.3 ms"), "{text}");
+        let lost =
+            Report::without_figures(Outcome::WorkerLost, Some("signal 9".to_owned()), Sha256Digest::of(b""));
+        assert_eq!(lost.to_text(), "the worker was lost: signal 9\n");
+    }
+
+    #[test]
+    fn what_every_run_leaves_native_code_for_is_said() {
+        let told = |reason: Option<&str>, isa| {
+            let mut report = exited(0);
+            report.restarted = reason.map(str::to_owned);
+            report.explain_restart(isa);
+            let detail = report.restarted_detail.unwrap_or_default();
+            assert!(detail.is_empty() || report.to_text().contains(&format!("\n           {detail}\n")));
+            detail
+        };
+        assert!(told(Some("ecall"), Isa::IMC).contains("system call"));
+        assert!(told(Some("unsupported"), Isa(Isa::IMC.0 | Isa::A.0)).contains("atomics"));
+        for (reason, isa) in [(None, Isa::A), (Some("unsupported"), Isa::IMC), (Some("bad_address"), Isa::A)]
+        {
+            assert_eq!(told(reason, isa), "");
+        }
+    }
+
+    #[test]
+    fn digits_are_grouped() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+}

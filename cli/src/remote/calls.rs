@@ -1,0 +1,216 @@
+//! Runs on a server over gRPC: asks by digest first, uploads only what the server has not got.
+
+mod inventory;
+mod store;
+mod transaction;
+pub(crate) mod warm;
+
+use std::time::Duration;
+
+use antares_abi::Sha256Digest;
+use antares_client::{
+    Connector, Naming, Upload, brought, by_digest_first,
+    credentials::{Connection, Credentials},
+    retry::Retry,
+};
+use antares_proto::v1::{
+    self, profile_service_client::ProfileServiceClient, runner_service_client::RunnerServiceClient,
+};
+use anyhow::Context as _;
+use bytes::Bytes;
+use tonic::{Request as Call, Status};
+
+pub(crate) use inventory::{Health, call};
+
+use crate::{
+    args::credentials::CredentialArgs,
+    failure::Failure,
+    input::run_request::Request,
+    input::verify_request,
+    limits::{ANSWER_BYTES_MAX, CALL_OVERHEAD_MAX, CONNECT_MAX, CompileLimits, DEADLINE_MS_DEFAULT},
+    output,
+    output::progress,
+    output::report::{Outcome, Report},
+    output::verdict::{self, Verdict},
+    remote::address,
+    remote::convert,
+    remote::credentials,
+    remote::status::{self, Problem},
+};
+
+/// Nobody stands behind the command who would begin an upload again.
+const UPLOADS: Retry = Retry {
+    attempts_max: 6,
+    pause_min: Duration::from_millis(100),
+    pause_max: Duration::from_millis(1_600),
+    is_spread: false,
+};
+
+/// A server that was named on the command line.
+pub(crate) struct Server {
+    url: String,
+    connector: Connector,
+    credentials: Credentials,
+}
+
+impl Server {
+    /// Takes what [`address::parse`] understands.
+    pub(crate) fn parse(text: &str, credentials: &CredentialArgs) -> Result<Self, Failure> {
+        let url = address::parse(text)?;
+        // Calls of the command have deadlines, and it ends with them.
+        let tls = credentials::tls(&url, credentials)?;
+        let connector = Connector { tls, time_max: CONNECT_MAX, keepalive: None };
+        let credentials = credentials::credentials(&url, credentials)?;
+        Ok(Self { url, connector, credentials })
+    }
+
+    /// Runs `request` there.
+    pub(crate) fn run(&self, request: &Request) -> Result<Report, Failure> {
+        let message = format!("running on {}", self.url);
+        progress::while_working(&message, || runtime()?.block_on(self.run_connected(request)))
+    }
+
+    /// Verifies `request` there.
+    pub(crate) fn verify(&self, request: &verify_request::Request) -> Result<Verdict, Failure> {
+        let message = format!("verifying on {}", self.url);
+        progress::while_working(&message, || runtime()?.block_on(self.verify_connected(request)))
+    }
+
+    /// A profile of what it has run.
+    pub(crate) fn profile(&self, request: v1::GetProfileRequest) -> Result<v1::GetProfileResponse, Failure> {
+        let work = async {
+            let mut call = Call::new(request);
+            call.set_timeout(CALL_OVERHEAD_MAX);
+            let channel = self.connect().await?;
+            let client = ProfileServiceClient::new(channel.clone());
+            match client.max_decoding_message_size(ANSWER_BYTES_MAX).get_profile(call).await {
+                Ok(answer) => Ok(answer.into_inner()),
+                Err(status) if Problem::of(&status) == Problem::NoSuchCall => {
+                    Err(self.misunderstood("a runner service", channel).await)
+                }
+                Err(status) => Err(status::failure(&self.url, &status)),
+            }
+        };
+        runtime()?.block_on(work)
+    }
+
+    async fn connect(&self) -> Result<Connection, Failure> {
+        let channel = self.connector.connect(&self.url).await;
+        let channel =
+            channel.with_context(|| format!("cannot reach {}", self.url)).map_err(Failure::Service)?;
+        Ok(self.credentials.on(channel))
+    }
+
+    async fn verify_connected(&self, request: &verify_request::Request) -> Result<Verdict, Failure> {
+        let channel = self.connect().await?;
+        let message = convert::transaction::verify_request(request);
+        match transaction::verify(&channel, message, call_time(request.deadline)).await {
+            Ok(response) => {
+                convert::transaction::fallbacks(&response).into_iter().for_each(tell_fallback);
+                tell_recheck(request.recheck, response.recheck());
+                convert::transaction::verdict(response)
+                    .with_context(|| format!("{} gave an answer that makes no sense", self.url))
+                    .map_err(Failure::Service)
+            }
+            Err(status) if Problem::of(&status) == Problem::WorkerLost => {
+                let detail = status.message().to_owned();
+                Ok(Verdict::without_figures(verdict::Outcome::WorkerLost, detail))
+            }
+            Err(status) if Problem::of(&status) == Problem::NoSuchCall => {
+                Err(self.misunderstood("a runner service", channel).await)
+            }
+            Err(status) => Err(status::failure(&self.url, &status)),
+        }
+    }
+
+    async fn run_connected(&self, request: &Request) -> Result<Report, Failure> {
+        let channel = self.connect().await?;
+        let ask = |naming| execute(channel.clone(), request, naming);
+        let bring = async |status: &Status| brought(status, bring(channel.clone(), &request.elf)).await;
+        let response = by_digest_first(ask, bring).await;
+        match response {
+            Ok(response) => {
+                tell_fallback(&response.fallback);
+                tell_recheck(request.recheck, response.recheck());
+                convert::report(response, request.artifact())
+                    .with_context(|| format!("{} gave an answer that makes no sense", self.url))
+                    .map_err(Failure::Service)
+            }
+            Err(status) if Problem::of(&status) == Problem::WorkerLost => {
+                let detail = Some(status.message().to_owned());
+                Ok(Report::without_figures(Outcome::WorkerLost, detail, request.artifact()))
+            }
+            Err(status) if Problem::of(&status) == Problem::NoSuchCall => {
+                Err(self.misunderstood("a runner service", channel).await)
+            }
+            Err(status) => Err(status::failure(&self.url, &status)),
+        }
+    }
+}
+
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    runtime.context("cannot start the network runtime").map_err(Failure::Service)
+}
+
+/// How long a call may take that runs for `deadline` at most.
+fn call_time(deadline: Option<Duration>) -> Duration {
+    let run = deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
+    run + Duration::from_millis(CompileLimits::default().wall_ms_max) + CALL_OVERHEAD_MAX
+}
+
+fn uploads(connection: Connection) -> Upload {
+    Upload { connection, call_time_max: CALL_OVERHEAD_MAX, retry: UPLOADS }
+}
+
+/// Uploads the script in pieces.
+async fn upload(connection: Connection, elf: &[u8]) -> Result<v1::UploadResponse, Status> {
+    let sha256 = Sha256Digest::of(elf).to_string();
+    uploads(connection).send(&Bytes::copy_from_slice(elf), &sha256).await
+}
+
+/// Uploads the script of a call, and says how that names it from then on.
+async fn bring(connection: Connection, elf: &[u8]) -> Result<Naming, Status> {
+    match upload(connection, elf).await {
+        Ok(_) => Ok(Naming::Digest),
+        // A runner by itself takes no uploads; it passes on what a call brings along.
+        Err(status) if Problem::of(&status) == Problem::NoSuchCall => Ok(Naming::Inline),
+        // What is no RISC-V ELF is not kept; what the VM says to it is the answer, as without a server.
+        Err(status) if Problem::of(&status) == Problem::NotAScript => Ok(Naming::Inline),
+        Err(status) => Err(status),
+    }
+}
+
+/// Runs the script.
+async fn execute(
+    channel: Connection,
+    request: &Request,
+    naming: Naming,
+) -> Result<v1::ExecuteResponse, Status> {
+    let mut call = Call::new(convert::execute_request(request, naming));
+    call.set_timeout(call_time(request.deadline));
+    let mut runner = RunnerServiceClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
+    Ok(runner.execute(call).await?.into_inner())
+}
+
+fn tell_fallback(reason: &str) {
+    if !reason.is_empty() {
+        eprintln!("antares: the server ran it in the interpreter alone: {}", output::printable(reason));
+    }
+}
+
+/// What came of a second run that was asked for.
+fn tell_recheck(is_asked: bool, result: v1::Recheck) {
+    if !is_asked {
+        return;
+    }
+    let result = match result {
+        v1::Recheck::Equal => "the interpreter's run was equal",
+        v1::Recheck::Different => {
+            "the interpreter's run was different, and is the answer; tell those who run the server"
+        }
+        v1::Recheck::PassedOver => "the interpreter's run found no worker or no time",
+        v1::Recheck::Unspecified => "there was nothing to compare: no native code ran",
+    };
+    eprintln!("antares: {result}");
+}

@@ -1,0 +1,197 @@
+//! What a server holds, has run and can do: upload, ls, stat, health, capabilities, top.
+
+use std::fmt::{Debug, Write as _};
+
+use antares_abi::Sha256Digest;
+use antares_client::credentials::Connection;
+use antares_proto::v1::{
+    self, compiler_service_client::CompilerServiceClient, get_script_response::Part,
+    profile_service_client::ProfileServiceClient, runner_service_client::RunnerServiceClient,
+};
+use tonic::{Request as Call, Response, Status};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+
+use super::{Server, runtime, upload};
+use crate::{
+    failure::Failure,
+    limits::CALL_OVERHEAD_MAX,
+    output::printable,
+    remote::status::{self, Problem},
+};
+
+/// Services that a server may have, as its health names them; the first stands for all.
+const SERVICES: [&str; 7] = [
+    "",
+    "antares.v1.CompilerService",
+    "antares.v1.StoreService",
+    "antares.v1.OperationService",
+    "antares.v1.AdminService",
+    "antares.v1.RunnerService",
+    "antares.v1.ProfileService",
+];
+
+/// What `antares stat` tells of a script.
+#[derive(Debug)]
+pub(crate) struct Stat {
+    /// None if it is not stored.
+    pub(crate) size_bytes: Option<u64>,
+    /// Cycles and runs that the server remembers.
+    pub(crate) ran: (u64, u64),
+}
+
+pub(crate) fn call<T>(message: T) -> Call<T> {
+    let mut call = Call::new(message);
+    call.set_timeout(CALL_OVERHEAD_MAX);
+    call
+}
+
+/// What a server says of its services.
+#[derive(Debug)]
+pub(crate) struct Health {
+    /// Each service, by name, and whether it serves; `all` is the server as a whole.
+    pub(crate) services: Vec<(&'static str, bool)>,
+    /// Whether all of it does.
+    pub(crate) is_serving: bool,
+}
+
+impl Server {
+    /// Answers of `work`, whose statuses are failures.
+    pub(crate) fn ask<T>(
+        &self,
+        work: impl AsyncFnOnce(Connection) -> Result<T, Status>,
+    ) -> Result<T, Failure> {
+        runtime()?.block_on(async {
+            let channel = self.connect().await?;
+            work(channel).await.map_err(|status| status::failure(&self.url, &status))
+        })
+    }
+
+    /// Stores a script there. Gives whether it was there before.
+    pub(crate) fn upload(&self, elf: &[u8]) -> Result<bool, Failure> {
+        self.ask(async |channel| upload(channel, elf).await.map(|answer| answer.already_stored))
+    }
+
+    /// Scripts that were run there lately, most cycles first: digest (empty for transactions), cycles, runs.
+    pub(crate) fn list(&self, window_ms: Option<u64>) -> Result<Vec<v1::ProfiledScript>, Failure> {
+        self.ask(async |channel| list(channel, window_ms).await)
+    }
+
+    /// What the server knows of a script.
+    pub(crate) fn stat(&self, script: Sha256Digest) -> Result<Stat, Failure> {
+        self.ask(async |channel| {
+            let script_sha256 = script.to_string();
+            let asked = call(v1::GetScriptRequest { script_sha256: script_sha256.clone() });
+            let size_bytes = match CompilerServiceClient::new(channel.clone()).get_script(asked).await {
+                // The rest is not taken.
+                Ok(parts) => match parts.into_inner().message().await?.and_then(|first| first.part) {
+                    Some(Part::Header(header)) => Some(header.size_bytes),
+                    Some(Part::Chunk(_)) | None => None,
+                },
+                Err(status) if Problem::of(&status) == Problem::ScriptNotFound => None,
+                Err(status) => return Err(status),
+            };
+            let ran = list(channel, None).await?.into_iter().find(|ran| ran.script == script_sha256);
+            Ok(Stat { size_bytes, ran: ran.map_or((0, 0), |ran| (ran.cycles, ran.runs)) })
+        })
+    }
+
+    /// What each of the server's services says of itself, and whether all of them serve.
+    pub(crate) fn health(&self) -> Result<Health, Failure> {
+        self.ask(async |channel| {
+            let (mut services, mut is_serving) = (Vec::new(), false);
+            for service in SERVICES {
+                let asked = call(HealthCheckRequest { service: service.to_owned() });
+                let status = match HealthClient::new(channel.clone()).check(asked).await {
+                    Ok(answer) => answer.into_inner().status(),
+                    // It has no such service.
+                    Err(status) if Problem::of(&status) == Problem::NoSuchName => continue,
+                    Err(status) => return Err(status),
+                };
+                let serves = status == ServingStatus::Serving;
+                is_serving |= serves && service.is_empty();
+                services.push((if service.is_empty() { "all" } else { service }, serves));
+            }
+            Ok(Health { services, is_serving })
+        })
+    }
+
+    /// Versions, limits and the fence of the server's services, as text.
+    pub(crate) fn capabilities(&self) -> Result<String, Failure> {
+        self.ask(async |channel| {
+            let mut text = String::new();
+            let asked = call(v1::GetCompilerCapabilitiesRequest {});
+            let compiler = CompilerServiceClient::new(channel.clone()).get_capabilities(asked).await;
+            if let Some(compiler) = present(compiler)? {
+                tell(&mut text, "compiler", &compiler.versions, &compiler.limits, &compiler.sandbox);
+            }
+            let asked = call(v1::GetRunnerCapabilitiesRequest {});
+            let runner = RunnerServiceClient::new(channel).get_capabilities(asked).await;
+            if let Some(runner) = present(runner)? {
+                tell(&mut text, "runner", &runner.versions, &runner.limits, &runner.sandbox);
+                let _ = writeln!(text, "  vm_versions: {:?}", runner.vm_versions);
+                let _ = writeln!(text, "  isas: {}", runner.isas.join(" "));
+                let _ = writeln!(text, "  syscalls of scripts that run alone: {:?}", runner.syscalls);
+            }
+            Ok(printable(&text))
+        })
+    }
+
+    /// The functions that cost most, of one script or of everything that the server ran.
+    pub(crate) fn top(&self, request: v1::TopFunctionsRequest) -> Result<v1::TopFunctionsResponse, Failure> {
+        self.ask(async |channel| {
+            let mut client = ProfileServiceClient::new(channel);
+            client.top_functions(call(request)).await.map(Response::into_inner)
+        })
+    }
+
+    /// What kind of server is at this address, where a call met none of its kind.
+    pub(super) async fn misunderstood(&self, wanted: &str, channel: Connection) -> Failure {
+        let asked = call(v1::GetCompilerCapabilitiesRequest {});
+        let there = match CompilerServiceClient::new(channel).get_capabilities(asked).await {
+            Ok(_) => "a compiler service alone",
+            Err(_) => "another service",
+        };
+        let text = format!("{} is {there}; this needs the address of {wanted}", self.url);
+        Failure::Service(anyhow::anyhow!(text))
+    }
+}
+
+async fn list(channel: Connection, window_ms: Option<u64>) -> Result<Vec<v1::ProfiledScript>, Status> {
+    let asked = call(v1::ListProfilesRequest { window_ms });
+    Ok(ProfileServiceClient::new(channel).list_profiles(asked).await?.into_inner().scripts)
+}
+
+/// An answer, unless the server has no such service.
+fn present<T>(answer: Result<Response<T>, Status>) -> Result<Option<T>, Status> {
+    match answer {
+        Ok(answer) => Ok(Some(answer.into_inner())),
+        Err(status) if Problem::of(&status) == Problem::NoSuchCall => Ok(None),
+        Err(status) => Err(status),
+    }
+}
+
+fn tell(
+    text: &mut String,
+    service: &str,
+    versions: &Option<v1::EngineVersions>,
+    limits: &Option<impl Debug>,
+    layers: &[v1::SandboxLayer],
+) {
+    let _ = writeln!(text, "{service}");
+    for line in versions.iter().flat_map(fields).chain(limits.iter().flat_map(fields)) {
+        let _ = writeln!(text, "  {line}");
+    }
+    for layer in layers {
+        let state = if layer.active { "stands" } else { "is missing" };
+        let _ = writeln!(text, "  fence: {} {state} {}", layer.name, layer.detail);
+    }
+}
+
+/// The fields of a message without messages in it, a line each.
+fn fields(message: &impl Debug) -> Vec<String> {
+    let text = format!("{message:#?}");
+    let lines = text.lines().filter_map(|line| line.strip_prefix("    ")?.strip_suffix(','));
+    lines.map(str::to_owned).collect()
+}
