@@ -25,7 +25,6 @@ pub(crate) use crate::args::{
     coverage::CoverageArgs,
     doctor::DoctorArgs,
     explain::{ExplainArgs, Shown},
-    percent::Percent,
     profile::{DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand},
     run::RunArgs,
     size::SizeArgs,

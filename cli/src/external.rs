@@ -59,10 +59,18 @@ pub(crate) fn unknown(words: &[OsString]) -> Failure {
     let name = words.first().and_then(|name| name.to_str()).filter(|name| !name.contains('/'));
     match name.and_then(|name| find(&format!("antares-{name}"))) {
         Some(path) => become_program(&path, &words[1..]),
-        None => match Cli::command().allow_external_subcommands(false).try_get_matches() {
-            Err(refused) => refused.exit(),
-            Ok(_) => Failure::Usage(anyhow!("there is no such command")),
-        },
+        None => refused(words),
+    }
+}
+
+fn refused(words: &[OsString]) -> Failure {
+    let commands = Cli::command();
+    let known = clap::Command::new("antares").subcommands(commands.get_subcommands().cloned());
+    match known.try_get_matches_from(
+        [OsStr::new("antares")].into_iter().chain(words.first().map(OsString::as_os_str)),
+    ) {
+        Err(refused) => refused.exit(),
+        Ok(_) => Failure::Usage(anyhow!("unrecognized subcommand")),
     }
 }
 

@@ -260,5 +260,4 @@ fn manual_pages_are_written() {
     assert_eq!(status, Some(0), "{stderr}");
     let page = fs::read_to_string(folder.path().join("pages/antares-verify.1")).unwrap();
     assert!(page.contains("antares\\-verify"), "{page}");
-    assert!(folder.path().join("pages/ckb-debugger.1").exists());
 }

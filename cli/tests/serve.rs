@@ -377,7 +377,7 @@ fn a_server_can_be_asked_about_itself() {
     assert_eq!(ask(&["rm", digest]).0, Some(1));
     assert_eq!(ask(&["stat", digest]).0, Some(1));
     let (status, text) = ask(&["health"]);
-    assert!(status == Some(0) && text.lines().count() == 8 && !text.contains("not serving"), "{text}");
+    assert!(status == Some(0) && text.lines().count() == 7 && !text.contains("not serving"), "{text}");
     let (status, text) = ask(&["capabilities"]);
     assert!(status == Some(0) && text.contains("llvm") && text.contains("script_bytes_max"), "{text}");
     let (status, text) = ask(&["top", digest]);

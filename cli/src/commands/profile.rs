@@ -90,7 +90,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<ExitCode, Failure> {
         let rows: Vec<_> = view.top(args.top).into_iter().filter(|row| row.total.cycles > 0).collect();
         let functions = rows.iter().map(FunctionShape::of).collect();
         let (outcome, cycles) = (profiled.outcome.as_str(), profiled.profile.sum().cycles);
-        shapes::print(&ProfileShape { outcome, cycles, functions })?;
+        json::print(&ProfileShape { outcome, cycles, functions })?;
         return Ok(ExitCode::SUCCESS);
     }
     output::print(output::printable(&table(&view, &profiled.outcome, args.top)).as_bytes())?;
@@ -109,7 +109,7 @@ pub(crate) fn insights(args: &InsightsArgs) -> Result<ExitCode, Failure> {
         findings.truncate(args.top);
         let findings = findings.iter().map(FindingShape::of).collect();
         let groups = groups.iter().map(GroupShape::of).collect();
-        shapes::print(&InsightsShape { outcome, cycles, findings, groups })?;
+        json::print(&InsightsShape { outcome, cycles, findings, groups })?;
         return Ok(ExitCode::SUCCESS);
     }
     let here = Folders::of_command();
@@ -141,7 +141,7 @@ fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
     if args.json {
         let changes = diff_views(&views[0], &views[1]);
         let functions = changes.iter().take(args.top).map(ChangeShape::of).collect();
-        shapes::print(&DiffShape { before_cycles: before, after_cycles: after, functions })?;
+        json::print(&DiffShape { before_cycles: before, after_cycles: after, functions })?;
     } else {
         output::print(output::printable(&diff_markdown(&views[0], &views[1], args.top)).as_bytes())?;
     }

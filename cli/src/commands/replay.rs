@@ -21,10 +21,10 @@ use self::{
 use crate::{
     args::ReplayArgs,
     commands::of_chain,
-    engine::engine,
     failure::Failure,
     input::verify_request::Request,
     limits::{REORGANISED_BLOCKS_MAX, UNSETTLED_MAX},
+    local::engine,
     output,
     output::json,
     output::verdict::{Outcome, Verdict},

@@ -6,13 +6,13 @@ use antares_abi::Tier;
 
 use crate::{
     args::{CredentialArgs, RunArgs},
-    engine::diagnosis,
-    engine::engine,
     failure::Failure,
     input,
     input::as_lock,
     input::run_request::Request,
     limits::CYCLES_MAX_DEFAULT,
+    local::diagnosis,
+    local::engine,
     output,
     output::report::Report,
 };

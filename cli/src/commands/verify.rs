@@ -8,11 +8,11 @@ use anyhow::anyhow;
 
 use crate::{
     args::{CredentialArgs, DiagnosisArgs, GroupKind, VerifyArgs},
-    engine::diagnosis,
-    engine::engine,
     failure::Failure,
     input,
     input::verify_request::Request,
+    local::diagnosis,
+    local::engine,
     output,
     output::verdict::Verdict,
 };

@@ -99,7 +99,7 @@ mod tests {
 
     /// A transaction whose cell deps have this data.
     fn with_deps(data: &[Vec<u8>]) -> Vec<u8> {
-        let text = include_str!("../tests/transaction.json").replace("HASH_TYPE", "data1");
+        let text = include_str!("../../tests/transaction.json").replace("HASH_TYPE", "data1");
         let text = text.replace("{{ hash lock }}", &"33".repeat(32)).replace("{{ data lock }}", "");
         let mut transaction: Value = serde_json::from_str(&text).unwrap();
         let (info, dep) = ("/mock_info/cell_deps", transaction["mock_info"]["cell_deps"][0].clone());

@@ -52,7 +52,7 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     };
     let time = request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let (pool, native) = if request.tier == Tier::Auto && code.is_first(&elf, request.options) {
-        match meanwhile::run(&code, (&elf, request.options), &job, time)? {
+        match race::run(&code, (&elf, request.options), &job, time)? {
             First::Interpreter(verdict, failure) => {
                 return Ok(interpreted_first(request, (&code, &elf), verdict, failure));
             }

@@ -228,7 +228,7 @@ impl Code {
     /// Has full code made for the next time, where there is none.
     pub(crate) fn improve(&self, wanted: &[Wanted<'_>]) {
         if let Some(kept) = &self.kept {
-            behind::start(kept, wanted);
+            background_compile::start(kept, wanted);
         }
     }
 

@@ -236,7 +236,7 @@ fn check_segment(segment: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    const BUNDLE: &str = include_str!("../tests/javascript/dist/index.js.map");
+    const BUNDLE: &str = include_str!("../../tests/javascript/dist/index.js.map");
 
     fn maps(maps: &[(Option<&str>, &str, &str)]) -> SourceMaps {
         let map = |(bundle, path, json): &(Option<&str>, &str, &str)| Map {

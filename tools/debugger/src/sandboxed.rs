@@ -11,7 +11,7 @@ use std::{
 
 use antares_abi::{CompileOptions, Isa};
 use antares_cli::{
-    args::CodeArgs, engine::engine, engine::native::Code, input::verify_request, limits::DEADLINE_MS_MAX,
+    args::CodeArgs, input::verify_request, limits::DEADLINE_MS_MAX, local::engine, local::native::Code,
     output::verdict::Group,
 };
 use antares_hosted::job::{DebugEnd, HostedDebug, HostedJob, HostedNews};

@@ -10,8 +10,8 @@ use std::{
 use antares_abi::{Sha256Digest, Tier};
 use antares_cli::{
     args::{CodeArgs, Content, DiagnosisArgs},
-    engine::diagnosis,
-    engine::engine,
+    local::diagnosis,
+    local::engine,
     failure::Failure,
     input,
     input::verify_request,
