@@ -1,17 +1,11 @@
 #!/usr/bin/env bash
 # Builds server and workers for release, then measures what a call costs beside its script. Takes --quick, and --ghz for the
 # throughput once more by ghz.
-#
-#   scripts/bench-service.sh corpus              today's scripts through one service and through the command line
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/env.sh
 . scripts/env.sh
 
-if [ "${1:-}" = corpus ]; then
-    cargo build --quiet --release --locked -p antares-cli -p antares-run-worker -p antares-compile-worker
-    exec cargo run --quiet --release --locked --package antares-bench -- corpus-service corpus-cli "${@:2}"
-fi
 wants_ghz=false
 words=()
 for word in "$@"; do

@@ -1,7 +1,5 @@
 //! Today's scripts, in the form in which they are published, against the interpreter in the same loop.
 
-pub(crate) mod through;
-
 use antares_abi::{CodeTier, Hints};
 use antares_tests::{
     corpus::{Form, OPTIONS, Program, RUNS, case, learn, programs},

@@ -5,8 +5,6 @@ use std::{collections::BTreeMap, env, fmt, fs, path::PathBuf};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::plot;
-
 /// Median and quartiles of a ratio.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spread {
@@ -166,8 +164,7 @@ impl Report {
         for gap in self.programs.iter().flat_map(Row::gaps) {
             println!("not reached: {gap}");
         }
-        write("engine.json", &serde_json::to_string_pretty(&self.to_json())?)?;
-        write("engine.svg", &plot::draw(&self.programs))
+        write("engine.json", &serde_json::to_string_pretty(&self.to_json())?)
     }
 
     fn geomean(&self) -> f64 {

@@ -2,7 +2,6 @@
 //! with the targets, and writes `target/bench/service.json`.
 
 mod command;
-mod containment;
 mod facade;
 mod grpc;
 mod pool;
@@ -97,10 +96,6 @@ impl Results {
             ("reset_4_mib p50, us", p50("reset_4_mib"), 200.0),
             ("new_artifact p50, us", p50("new_artifact"), 500.0),
             ("new_zygote p50, us", p50("new_zygote"), 3_000.0),
-            ("code check, baseline, ms/100 KB", of(&self.figures, "code_check_baseline_ms_per_100_kb"), 2.0),
-            ("code check, full, ms/100 KB", of(&self.figures, "code_check_full_ms_per_100_kb"), 2.0),
-            // What a new artifact's first run takes for not believing it, beside the seals in the worker.
-            ("library check p50, us", p50("library_check_secp256k1"), 100.0),
             ("deadline_to_free_slot p50, us", p50("deadline_to_free_slot"), 10_000.0),
             ("grpc_unary p50, us", p50("grpc_unary"), 250.0),
             ("mock_tx unary p50, us", p50("mock_tx_unary"), 1_500.0),
@@ -172,7 +167,6 @@ pub(crate) fn measure_transactions(is_quick: bool) -> Result<()> {
 pub(crate) fn measure(is_quick: bool) -> Result<()> {
     let mut results = Results::default();
     let rounds = if is_quick { 1 } else { 5 };
-    containment::measure(&scripts::Script::trivial()?, rounds, &mut results)?;
     pool::measure(rounds, &mut results)?;
     grpc::measure(Duration::from_millis(400 * rounds as u64), &mut results)?;
     transactions::measure(Duration::from_millis(600 * rounds as u64), &mut results)?;
