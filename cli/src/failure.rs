@@ -68,6 +68,12 @@ impl Failure {
     }
 }
 
+/// The refusal of a server by a program without a client.
+#[cfg(not(feature = "server"))]
+pub(crate) fn no_server(url: &str) -> Failure {
+    Failure::Usage(anyhow::anyhow!("cannot reach {url}: this antares was built without the feature `server`"))
+}
+
 #[cfg(test)]
 mod tests {
     use anyhow::Context as _;

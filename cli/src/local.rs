@@ -8,6 +8,7 @@ pub(crate) mod head_start;
 pub(crate) mod loaded;
 pub mod native;
 pub(crate) mod private_folder;
+pub mod profiled;
 pub(crate) mod race;
 pub(crate) mod system_calls;
 pub mod workers;

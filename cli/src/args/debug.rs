@@ -5,7 +5,7 @@ use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
 use antares_abi::Isa;
 use clap::{Args, value_parser};
 
-use crate::args::{cell::CellName, lock::LockArgs, number::number, verify::GroupKind};
+use super::{cell::CellName, lock::LockArgs, number::number, verify::GroupKind};
 
 /// Arguments of `antares debug`.
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use antares_transaction::FieldName;
 use clap::{ArgGroup, Args, ValueEnum};
 
-use crate::args::{cell::CellName, lock::Content, number::number, verify::GroupKind};
+use super::{cell::CellName, lock::Content, number::number, verify::GroupKind};
 
 /// Processes at the same time, at most.
 const JOBS_MAX: i64 = 256;

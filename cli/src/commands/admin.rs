@@ -9,7 +9,7 @@ use crate::{
     args::servers::ServerArgs,
     failure::Failure,
     output,
-    remote::calls::{Server, call},
+    remote::calls::{Server, inventory::call},
 };
 
 /// Arguments of `antares admin`.

@@ -26,6 +26,7 @@ use antares_transaction::{Environment, Mock, programs};
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 
+pub use crate::local::profiled::Profiled;
 use crate::{
     args::{CredentialArgs, DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand, TargetArgs, percent::share},
     commands::verify,
@@ -40,19 +41,6 @@ use crate::{
     output::sources::Folders,
     output::verdict::without_dead_link,
 };
-
-/// A profile, what names its addresses, and how the run ended.
-pub struct Profiled {
-    pub profile: Profile,
-    pub programs: Programs,
-    pub labels: BTreeMap<String, String>,
-    /// One line for people.
-    pub outcome: String,
-    /// How it ended, in a few words that are always the same; empty if that is not known.
-    pub ending: String,
-    /// Bytes of the script, or of the programs among a transaction's cells.
-    pub size_bytes: u64,
-}
 
 /// Makes a profile or compares two.
 pub(crate) fn profile(args: &ProfileArgs) -> Result<ExitCode, Failure> {
@@ -178,7 +166,7 @@ fn seen_by(url: &str, args: &TargetArgs) -> Result<Profiled, Failure> {
 
 #[cfg(not(feature = "server"))]
 fn seen_by(url: &str, _args: &TargetArgs) -> Result<Profiled, Failure> {
-    Err(crate::commands::run::no_server(url))
+    Err(crate::failure::no_server(url))
 }
 
 /// Profiles what `args` name, or reads it if it is a profile.

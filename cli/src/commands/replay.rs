@@ -167,8 +167,3 @@ impl Again {
         )))
     }
 }
-
-/// Prints one line for programs, or text for people.
-fn print(shape: &impl serde::Serialize, is_json: bool, text: impl FnOnce() -> String) -> Result<(), Failure> {
-    if is_json { json::print(shape) } else { output::print(text().as_bytes()) }
-}

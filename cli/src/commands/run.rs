@@ -72,13 +72,7 @@ fn run_there(url: &str, credentials: &CredentialArgs, request: &Request) -> Resu
 
 #[cfg(not(feature = "server"))]
 fn run_there(url: &str, _credentials: &CredentialArgs, _request: &Request) -> Result<Report, Failure> {
-    Err(no_server(url))
-}
-
-/// There is no client in this binary.
-#[cfg(not(feature = "server"))]
-pub(crate) fn no_server(url: &str) -> Failure {
-    Failure::Usage(anyhow::anyhow!("cannot reach {url}: this antares was built without the feature `server`"))
+    Err(crate::failure::no_server(url))
 }
 
 /// Runs `request`. A script that the VM cannot even load has no native code, but it has an outcome: the

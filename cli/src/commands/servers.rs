@@ -18,7 +18,7 @@ use crate::{
     output::server_json::{
         HealthShape, RanScript, RanShape, ServiceShape, StatShape, StoredEntry, StoredShape, TopShape,
     },
-    remote::calls::{Health, Server},
+    remote::calls::{Server, inventory::Health},
     remote::server_profile::digest,
 };
 

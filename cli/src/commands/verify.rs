@@ -117,7 +117,7 @@ fn verify_there(url: &str, credentials: &CredentialArgs, request: &Request) -> R
 
 #[cfg(not(feature = "server"))]
 fn verify_there(url: &str, _credentials: &CredentialArgs, _request: &Request) -> Result<Verdict, Failure> {
-    Err(crate::commands::run::no_server(url))
+    Err(crate::failure::no_server(url))
 }
 
 /// The text at `path`, `-` for standard input, with its placeholders filled in if it is a file.

@@ -1,6 +1,6 @@
 //! Runs on a server over gRPC: asks by digest first, uploads only what the server has not got.
 
-mod inventory;
+pub(crate) mod inventory;
 mod store;
 mod transaction;
 pub(crate) mod warm;
@@ -19,8 +19,6 @@ use antares_proto::v1::{
 use anyhow::Context as _;
 use bytes::Bytes;
 use tonic::{Request as Call, Status};
-
-pub(crate) use inventory::{Health, call};
 
 use crate::{
     args::credentials::CredentialArgs,

@@ -5,7 +5,6 @@ use std::{fmt::Write as _, time::Duration};
 use ckb_types::H256;
 use serde::Serialize;
 
-use super::print;
 use crate::{
     args::percent::share,
     failure::Failure,
@@ -120,7 +119,7 @@ impl BlockShape {
     }
 
     pub(super) fn tell(&self, is_json: bool, node: &str) -> Result<(), Failure> {
-        print(self, is_json, || self.to_text(node))
+        print_or_text(self, is_json, || self.to_text(node))
     }
 
     /// Forgets its transactions, which have been told.
@@ -176,7 +175,7 @@ impl ReorganisedShape {
     }
 
     pub(super) fn tell(&self, is_json: bool) -> Result<(), Failure> {
-        print(self, is_json, || {
+        print_or_text(self, is_json, || {
             format!(
                 "block {} {}… is no longer in the chain: what was told of it is void\n",
                 self.number,
@@ -225,7 +224,7 @@ impl SummaryShape {
     }
 
     pub(super) fn tell(&self, is_json: bool) -> Result<(), Failure> {
-        print(self, is_json, || self.to_text())
+        print_or_text(self, is_json, || self.to_text())
     }
 
     fn to_text(&self) -> String {

@@ -3,7 +3,7 @@
 use antares_ir::{BinaryOp as B, UnaryOp as U, Value};
 use antares_program::{Instruction, Op};
 
-use crate::{block::BlockBuilder, instruction::set_word};
+use crate::block::BlockBuilder;
 
 /// Lifts `i` if it belongs to the B extension.
 pub(crate) fn lift(b: &mut BlockBuilder, i: &Instruction) -> bool {
@@ -149,6 +149,6 @@ fn rotate_word(b: &mut BlockBuilder, i: &Instruction) -> bool {
     };
     let (out, around) = (b.binary(there, low, distance), b.binary(back, low, rest));
     let value = b.binary(B::Or, out, around);
-    set_word(b, i.rd, value);
+    b.set_word(i.rd, value);
     true
 }

@@ -79,6 +79,12 @@ impl BlockBuilder {
         }
     }
 
+    /// Sets a register to the sign-extended low word of `value`.
+    pub(crate) fn set_word(&mut self, rd: Reg, value: Value) {
+        let value = self.unary(UnaryOp::SextW, value);
+        self.set(rd, value);
+    }
+
     pub(crate) fn binary(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
         // `lui` and `addi` together load a constant, a syscall's number for one.
         if let (BinaryOp::Add, Some(x), Some(y)) = (op, self.number(a), self.number(b)) {

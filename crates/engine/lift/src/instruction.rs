@@ -84,7 +84,7 @@ fn word_register_register(b: &mut BlockBuilder, i: &Instruction) -> bool {
         (x, y) = (b.unary(extend, x), b.unary(extend, y));
     }
     let value = b.binary(op, x, y);
-    set_word(b, i.rd, value);
+    b.set_word(i.rd, value);
     true
 }
 
@@ -95,14 +95,8 @@ fn word_shift(b: &mut BlockBuilder, i: &Instruction, op: B, extend: Option<U>) -
         x = b.unary(extend, x);
     }
     let value = b.binary(op, x, distance);
-    set_word(b, i.rd, value);
+    b.set_word(i.rd, value);
     true
-}
-
-/// Sets a register to the sign-extended low word of `value`.
-pub(crate) fn set_word(b: &mut BlockBuilder, rd: Reg, value: Value) {
-    let value = b.unary(U::SextW, value);
-    b.set(rd, value);
 }
 
 /// `rd = rs1 op imm`, and constants.
@@ -152,7 +146,7 @@ fn word_register_immediate(b: &mut BlockBuilder, i: &Instruction) -> bool {
         x = b.unary(extend, x);
     }
     let value = b.binary_const(op, x, i.imm);
-    set_word(b, i.rd, value);
+    b.set_word(i.rd, value);
     true
 }
 

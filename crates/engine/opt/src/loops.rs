@@ -28,9 +28,6 @@ use crate::loops::{
     trip_count::TripCount,
 };
 
-/// A loop with more operations is not versioned: what is saved would not show.
-const OPS_MAX: usize = 256;
-
 /// In a function with more loops none is versioned: what LLVM does about loops takes time as the square of
 /// their number, and nobody writes so many.
 const LOOPS_MAX: usize = 256;

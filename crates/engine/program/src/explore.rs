@@ -10,8 +10,10 @@ use crate::{
     code_table::{self, CodeTable},
     jump_table,
     line::{Line, Sum},
-    recover::Key,
 };
+
+/// A function's identity: entry and link register.
+pub(crate) type Key = (u64, Reg);
 
 /// Instructions after which a straight line is cut, so that no block is huge.
 const BLOCK_INSTRUCTIONS_MAX: usize = 4096;

@@ -16,7 +16,7 @@ use antares_abi::{CompileLimits, CompileOptions, Hints};
 use crate::{
     Decoder, GuestAddr, Image, Instruction, ProgramError, Reg,
     assemble::assemble,
-    explore::{FunctionDraft, Surroundings, explore},
+    explore::{FunctionDraft, Key, Surroundings, explore},
     jump_table::references,
     taken::{code_addresses_in_data, code_words_in_data, function_tables},
 };
@@ -192,9 +192,6 @@ pub fn recover(image: &Image, limits: &CompileLimits, hints: &Hints) -> Result<P
     let program = assemble(image, &mut decoder, &drafts, &recovery.exposed);
     Ok(Program { hints: hints.clone(), function_tables, ..program })
 }
-
-/// A function's identity: entry and link register.
-pub(crate) type Key = (u64, Reg);
 
 /// Rounds over the whole program until no new start is found; a later start would only turn jumps into tail
 /// calls.

@@ -13,7 +13,7 @@ use crate::{
     encoding::{exit_summary, lines_around},
     faults,
     names::{CellFinder, Namer},
-    report::{Branch, Child, Diagnosis, Ending, Frame, Instruction, Register, SourceLine, Step, Value},
+    report::{Branch, Child, Diagnosis, Ending, Frame, Instruction, Register, SourceLine, Step, Value, where_it_is},
 };
 
 /// Names of registers.
@@ -285,18 +285,4 @@ impl Teller<'_> {
             value: step.changed.map(|(_, value)| value),
         }
     }
-}
-
-/// ` in check (main.c:41:3)`.
-pub(crate) fn where_it_is(frame: &Frame) -> String {
-    match line(frame) {
-        Some(line) => format!(" in {} ({line})", frame.function),
-        None => format!(" in {} ({:#x})", frame.function, frame.address),
-    }
-}
-
-/// `main.c:41:3`.
-pub(crate) fn line(frame: &Frame) -> Option<String> {
-    let (file, line) = (frame.file.as_ref()?, frame.line?);
-    Some(frame.column.map_or_else(|| format!("{file}:{line}"), |column| format!("{file}:{line}:{column}")))
 }

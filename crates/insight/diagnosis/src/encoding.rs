@@ -4,8 +4,7 @@ use std::io;
 
 use crate::{
     Diagnosis, ErrorCodes,
-    diagnose::where_it_is,
-    report::{Branch, Child, DecodedCall, Frame, SourceLine, Value},
+    report::{Branch, Child, DecodedCall, Frame, SourceLine, Value, where_it_is},
 };
 
 /// Functions of a place, and of a stack, that a shortened diagnosis has.

@@ -260,3 +260,17 @@ pub struct Step {
     /// To what.
     pub value: Option<u64>,
 }
+
+/// ` in check (main.c:41:3)`.
+pub(crate) fn where_it_is(frame: &Frame) -> String {
+    match line(frame) {
+        Some(line) => format!(" in {} ({line})", frame.function),
+        None => format!(" in {} ({:#x})", frame.function, frame.address),
+    }
+}
+
+/// `main.c:41:3`.
+pub(crate) fn line(frame: &Frame) -> Option<String> {
+    let (file, line) = (frame.file.as_ref()?, frame.line?);
+    Some(frame.column.map_or_else(|| format!("{file}:{line}"), |column| format!("{file}:{line}:{column}")))
+}

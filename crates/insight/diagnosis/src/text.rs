@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use crate::{
     Diagnosis,
-    diagnose::{line, where_it_is},
     report::{
-        Branch, Child, DecodedCall, Ending, Frame, JavaScriptFrame, JavaScriptStack, SourceLine, Value,
+        Branch, Child, DecodedCall, Ending, Frame, JavaScriptFrame, JavaScriptStack, SourceLine, Value, line, where_it_is,
     },
 };
 

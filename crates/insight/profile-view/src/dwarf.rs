@@ -8,7 +8,7 @@ use object::{Object, ObjectSection, read::elf::ElfFile64};
 
 use crate::{
     limits::{DWARF_BYTES_MAX, INLINED_MAX, LINE_ROWS_MAX as ROWS_MAX},
-    symbols::{Line, Location, readable},
+    location::{Line, Location, readable},
 };
 
 type Reader = EndianReader<RunTimeEndian, Arc<[u8]>>;

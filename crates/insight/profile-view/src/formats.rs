@@ -3,6 +3,7 @@
 mod callgrind;
 mod folded;
 mod html;
+mod interned;
 mod lcov;
 mod otlp;
 mod pprof;
@@ -125,23 +126,5 @@ impl FromStr for Format {
         let names = || Self::ALL.map(Self::name).join(", ");
         let found = Self::ALL.into_iter().find(|format| format.name() == name);
         found.ok_or_else(|| format!("must be one of {}", names()))
-    }
-}
-
-/// Text numbered in the order in which it is first asked for.
-#[derive(Debug, Default)]
-struct Interned {
-    numbers: std::collections::HashMap<String, usize>,
-    texts: Vec<String>,
-}
-
-impl Interned {
-    fn number(&mut self, text: &str) -> usize {
-        if let Some(number) = self.numbers.get(text) {
-            return *number;
-        }
-        self.texts.push(text.to_owned());
-        self.numbers.insert(text.to_owned(), self.texts.len() - 1);
-        self.texts.len() - 1
     }
 }

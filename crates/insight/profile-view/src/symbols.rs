@@ -7,31 +7,10 @@ use object::{Object, ObjectSection, ObjectSymbol, SymbolKind, read::elf::ElfFile
 
 use crate::{
     dwarf::{Dwarf, LineRow},
-    limits::{NAME_BYTES_MAX, SYMBOLS_MAX},
+    limits::SYMBOLS_MAX,
+    location::{Line, Location, readable},
     recognise::recognised,
 };
-
-/// A place in a source file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Line {
-    /// The file, as the compiler names it.
-    pub file: String,
-    /// Line, from 1; 0 where it is not known.
-    pub line: u32,
-    /// Column, from 1; 0 where it is not known.
-    pub column: u32,
-}
-
-/// A function at an address, and where in it that is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location {
-    /// Name of the function.
-    pub function: String,
-    /// Where the address is in the source, if that is known.
-    pub line: Option<Line>,
-    /// Whether it was inlined into the next one.
-    pub is_inlined: bool,
-}
 
 /// A function that has code of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,19 +127,6 @@ impl std::fmt::Debug for Symbols {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Symbols").field("functions", &self.functions.len()).finish_non_exhaustive()
     }
-}
-
-/// A name as people read it: without mangling, and not longer than allowed.
-pub(crate) fn readable(name: &str) -> String {
-    let mut text = match rustc_demangle::try_demangle(name) {
-        // Without the hash behind it: the same function of two builds is the same.
-        Ok(name) => format!("{name:#}"),
-        Err(_) => name.to_owned(),
-    };
-    if text.len() > NAME_BYTES_MAX {
-        text.truncate(text.floor_char_boundary(NAME_BYTES_MAX));
-    }
-    text
 }
 
 fn named_functions(file: &ElfFile64<'_>) -> Vec<Extent> {

@@ -11,7 +11,7 @@
 //! Distances of guest addresses go both ways: the lowest bit says which. A group starts with an empty chain,
 //! and size and address 0.
 
-use super::{CHAIN_MAX, FrameAt, FrameError, FrameRow, GROUP_ROWS_MAX};
+use super::row::{CHAIN_MAX, FrameAt, FrameError, FrameRow, GROUP_ROWS_MAX};
 
 /// The size changes.
 const SIZE: u8 = 1;

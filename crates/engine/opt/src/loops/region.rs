@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use antares_ir::{Block, Cfg, Charge, DominatorTree, Function, LoopNest, Module, Terminator};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
-use crate::loops::OPS_MAX;
 
 /// A loop of more blocks is not versioned.
 const BLOCKS_MAX: usize = 24;
@@ -13,6 +12,9 @@ const BLOCKS_MAX: usize = 24;
 /// What is called in a loop becomes part of its bounded body if it has no more operations and blocks than
 /// these.
 const LEAF_OPS_MAX: usize = 48;
+
+/// A loop with more operations is not versioned: what is saved would not show.
+const OPS_MAX: usize = 256;
 const LEAF_BLOCKS_MAX: usize = 4;
 
 /// The blocks of the loop of `header`, each before those that follow it in an iteration; none if there is a

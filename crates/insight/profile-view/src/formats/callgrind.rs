@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use antares_profile::{Frame, Node, NodeId, Value};
 
-use crate::{View, formats::Interned};
+use crate::{View, formats::interned::Interned};
 
 /// A function with code of its own: its file and its name.
 type Home = (String, String);

@@ -17,7 +17,7 @@ use prost::Message;
 
 use crate::{
     View,
-    formats::{Interned, pprof::hex},
+    formats::{interned::Interned, pprof::hex},
     limits::OTLP_SAMPLES_MAX,
 };
 

@@ -7,7 +7,7 @@ use antares_profile::{Frame, NodeId, ProfiledProgram};
 use flate2::{Compression, GzBuilder};
 use prost::Message;
 
-use crate::{Function, View, formats::Interned};
+use crate::{Function, View, formats::interned::Interned};
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Profile {
