@@ -10,6 +10,7 @@ use crate::{
     failure::Failure,
     output::color::{Mood, paint},
     output::printable,
+    output::json::print_or_text,
     output::report::grouped,
     output::verdict::{Outcome, Verdict, without_dead_link},
 };

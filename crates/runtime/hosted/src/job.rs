@@ -7,7 +7,7 @@ mod lines;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-pub use groups::{GroupError, GroupReport, SCRIPT_ERRORS, VM_ERRORS, VerifyOutcome};
+pub use groups::{GroupError, GroupKind, GroupReport, SCRIPT_ERRORS, VM_ERRORS, VerifyOutcome};
 pub use lines::{DEBUG_LINES_MAX, LeftOut, Lines};
 
 /// The rules under which a transaction is judged.
@@ -19,15 +19,6 @@ pub struct Rules {
     pub vm_2_epoch: u64,
     /// Epoch of the block that commits the transaction.
     pub epoch: u64,
-}
-
-/// Lock or type script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum GroupKind {
-    /// Guards inputs.
-    Lock,
-    /// Guards inputs and outputs that carry it.
-    Type,
 }
 
 /// A cell of a transaction.

@@ -50,6 +50,7 @@ mod text;
 mod verdict;
 mod wire;
 mod zygote;
+mod zygote_error;
 
 pub use antares_sandbox::{Layer, LayerStatus, RUN_MEMORY_BYTES_MAX, Speculation};
 pub use artifact::{ArtifactError, verify_library};
@@ -75,4 +76,5 @@ pub use stats::PoolStats;
 pub use surroundings::surroundings;
 pub use text::{TEXT_BYTES_MAX, cut_text};
 pub use verdict::Verdict;
-pub use zygote::{ZygoteError, serve};
+pub use zygote::serve;
+pub use zygote_error::ZygoteError;

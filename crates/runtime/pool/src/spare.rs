@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use crate::{
     child::{Worker, live},
     wire::{self, SPAWN_BYTES_MAX, Spawn},
-    zygote::ZygoteError,
+    zygote_error::ZygoteError,
 };
 
 /// Bytes of a page.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use antares_sandbox::{
-    CONTROL_FD, Confinement, EXTRA_FD, EXTRA_FDS_MAX, Fork, LayerStatus, Policy, SandboxError, Speculation,
+    CONTROL_FD, Confinement, EXTRA_FD, EXTRA_FDS_MAX, Fork, LayerStatus, Policy, Speculation,
     fork, move_to, self_test,
 };
 use rustix::{
@@ -24,6 +24,7 @@ use crate::{
     process_state::{ProcessKind, settle},
     spare::Spare,
     wire::{self, End, News, SPAWN_BYTES_MAX, Spawn},
+    zygote_error::ZygoteError,
 };
 
 /// First argument of a worker binary that is to be a zygote; the second is the process id of its supervisor,
@@ -35,39 +36,6 @@ pub(crate) const OWN_CORE: &str = "own-core";
 
 /// Time without anything to do before a child is made that nobody asked for.
 const SPARE_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
-
-/// Why a zygote ended before its supervisor did.
-#[derive(Debug, thiserror::Error)]
-pub enum ZygoteError {
-    /// The arguments are not those of a supervisor.
-    #[error(
-        "this program is started by an antares service, with a socket as standard input; it has no other use"
-    )]
-    NotAsked,
-    /// The worker could not be prepared.
-    #[error("cannot prepare the worker: {0}")]
-    Prepare(String),
-    /// The process could not be locked in.
-    #[error(transparent)]
-    Sandbox(#[from] SandboxError),
-    /// The supervisor sent what is no request.
-    #[error("the supervisor's request is malformed")]
-    Request,
-    /// A call to the kernel failed.
-    #[error("cannot {step}")]
-    Io {
-        /// What was being done.
-        step: &'static str,
-        /// What the kernel says.
-        source: io::Error,
-    },
-}
-
-impl ZygoteError {
-    pub(crate) fn io<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
-        move |source| Self::Io { step, source: source.into() }
-    }
-}
 
 /// Serves as a zygote until the supervisor goes. `prepare` makes the worker and warms up what all children
 /// share; it runs before the process is locked in and must start no thread.

@@ -22,6 +22,7 @@ mod connect;
 mod error;
 pub mod limits;
 mod node;
+mod options;
 mod proof;
 mod resolve;
 mod rpc;
@@ -34,7 +35,8 @@ pub use bare::{BareError, BareTransaction};
 pub use blocks::CheckedBlock;
 pub use error::{NodeError, NodeRequest};
 pub use node::{
-    BlockPosition, ChainNode, ChainRules, FoundTransaction, LiveCell, NodeOptions, TransactionState,
+    BlockPosition, ChainNode, ChainRules, FoundTransaction, LiveCell, TransactionState,
 };
+pub use options::NodeOptions;
 pub use resolve::{ResolveError, Resolved};
 pub use whole::WholeTransaction;

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tokio::time::{sleep, timeout};
 
-use crate::{connect::Connector, error::NodeError, node::NodeOptions, url};
+use crate::{connect::Connector, error::NodeError, options::NodeOptions, url};
 
 /// A node that can be asked.
 #[derive(Clone)]

@@ -2,7 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{GroupKind, Lines};
+use super::lines::Lines;
+
+/// Lock or type script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GroupKind {
+    /// Guards inputs.
+    Lock,
+    /// Guards inputs and outputs that carry it.
+    Type,
+}
 
 /// Names of the errors of ckb-vm: the variants of its `Error`.
 pub const VM_ERRORS: [&str; 25] = [

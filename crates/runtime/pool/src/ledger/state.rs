@@ -9,13 +9,35 @@ use std::{
 
 use rustix::process::{Signal, pidfd_send_signal};
 
-use super::{Fate, Link};
 use crate::{
     PoolStats,
     channel::Channel,
     control_group::Group,
     reuse::{Kind, Warm},
+    wire::End,
 };
+
+/// How a child's life ended, as the ledger knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// The zygote reaped it.
+    Ended(End),
+    /// The kernel ended it: it took more memory than its control group has.
+    OutOfMemory,
+    /// The zygote could not make it.
+    NotSpawned { detail: String },
+    /// The zygote died, and its children with it.
+    ZygoteLost,
+}
+
+/// The socket to a zygote that is ready.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    pub(crate) socket: Arc<OwnedFd>,
+    pub(crate) pid: u32,
+    /// Which zygote of the pool it is.
+    pub(crate) number: u64,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Entry {

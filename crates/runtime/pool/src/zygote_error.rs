@@ -1,0 +1,38 @@
+//! Why a zygote ended.
+
+use std::io;
+
+use antares_sandbox::SandboxError;
+
+/// Why a zygote ended before its supervisor did.
+#[derive(Debug, thiserror::Error)]
+pub enum ZygoteError {
+    /// The arguments are not those of a supervisor.
+    #[error(
+        "this program is started by an antares service, with a socket as standard input; it has no other use"
+    )]
+    NotAsked,
+    /// The worker could not be prepared.
+    #[error("cannot prepare the worker: {0}")]
+    Prepare(String),
+    /// The process could not be locked in.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    /// The supervisor sent what is no request.
+    #[error("the supervisor's request is malformed")]
+    Request,
+    /// A call to the kernel failed.
+    #[error("cannot {step}")]
+    Io {
+        /// What was being done.
+        step: &'static str,
+        /// What the kernel says.
+        source: io::Error,
+    },
+}
+
+impl ZygoteError {
+    pub(crate) fn io<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Io { step, source: source.into() }
+    }
+}
