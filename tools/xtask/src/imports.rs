@@ -20,7 +20,7 @@ impl<'a> Imports<'a> {
         for &file in files.keys() {
             let of = Names { modules: &modules, texts: &texts };
             let taken =
-                paths(&texts[file]).into_iter().filter_map(|path| of.resolve(&module_of(file), &path, 0));
+                paths(&texts[file], is_root(file)).into_iter().filter_map(|path| of.resolve(&module_of(file), &path, 0));
             edges.insert(file, taken.filter(|&other| other != file).collect());
         }
         Self { edges }
@@ -73,7 +73,6 @@ impl<'a> Names<'_, 'a> {
         let file = *self.modules.get(&at)?;
         // A root hands names on with `pub use`: what is taken is the file behind it. Any other file that does
         // so is itself what is taken.
-        let is_root = |file: &str| matches!(file, "lib.rs" | "main.rs");
         let handed_on = rest.first().filter(|_| depth < 4 && is_root(file)).and_then(|name| {
             let uses = self.texts.get(file)?.split(';').filter_map(|item| item.trim().rsplit_once("use "));
             let named = uses.flat_map(|(_, tree)| leaves(tree));
@@ -82,6 +81,10 @@ impl<'a> Names<'_, 'a> {
         });
         handed_on.or(Some(file))
     }
+}
+
+fn is_root(file: &str) -> bool {
+    matches!(file, "lib.rs" | "main.rs")
 }
 
 fn module_of(file: &str) -> Vec<&str> {
@@ -101,13 +104,13 @@ fn without_tests(text: &str) -> String {
 
 /// All paths that a text names: the leaves of its `use` trees, and paths in its code that begin with `crate`
 /// or `super`.
-fn paths(text: &str) -> Vec<String> {
+fn paths(text: &str, is_root: bool) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("use ") {
-        // What is handed on is not taken.
-        let line = rest[..at].rsplit('\n').next().unwrap_or_default();
-        let is_import = line.trim().is_empty();
+        // A root only hands names on; any other file that does so depends on what it names.
+        let line = rest[..at].rsplit('\n').next().unwrap_or_default().trim();
+        let is_import = line.is_empty() || !is_root && matches!(line, "pub" | "pub(crate)" | "pub(super)");
         let tree = rest[at + 4..].split(';').next().unwrap_or_default();
         if is_import {
             found.extend(leaves(tree));
@@ -172,6 +175,8 @@ mod tests {
             ("a/inner.rs", "use super::Thing;\n"),
             ("b.rs", "fn f(t: crate::Thing) {}\n#[cfg(test)]\nmod tests { use crate::c::X; }\n"),
             ("c.rs", "use crate::a::inner::Deep; // use crate::b::Y;\n"),
+            ("d.rs", "mod low;\npub(crate) use low::Low;\n"),
+            ("d/low.rs", "pub struct Low;\n"),
         ]);
         let imports = Imports::of(&files);
         let edges = imports.edges();
@@ -179,5 +184,6 @@ mod tests {
         assert_eq!(edges["a.rs"], BTreeSet::from(["a/inner.rs"]));
         assert_eq!(edges["a/inner.rs"], BTreeSet::from(["a.rs"]));
         assert_eq!(edges["c.rs"], BTreeSet::from(["a/inner.rs"]));
+        assert_eq!(edges["d.rs"], BTreeSet::from(["d/low.rs"]));
     }
 }

@@ -1,9 +1,7 @@
 //! One script, many inputs: what is asked of a run worker, and what it answers beside the report of each run.
 
-use antares_abi::CompileOptions;
+use antares_abi::{CompileOptions, Tier};
 use serde::{Deserialize, Serialize};
-
-use super::Tier;
 
 /// Runs of one script, one after another, each from cleared memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{RunJob, RunReport, VerifyJob, VerifyReport};
+use super::{
+    run::{RunJob, RunReport},
+    verify::{VerifyJob, VerifyReport},
+};
 
 /// Bytes of a profile, at most.
 pub const PROFILE_BYTES_MAX: usize = 32 << 20;

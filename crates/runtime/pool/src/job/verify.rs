@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use antares_abi::{Seen, Sha256Digest};
+use antares_abi::{Seen, Sha256Digest, Tier};
+use antares_hosted::job::{CellName, GroupKind, GroupReport, Rules, VerifyOutcome};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{CellName, GroupKind, GroupReport, Rules, Samples, Tier, VerifyOutcome};
+use super::profile::Samples;
 use crate::{Sealed, early::NativeEnd};
 
 /// How a transaction is encoded.
