@@ -7,6 +7,7 @@ mod ask;
 mod batch;
 mod profile;
 mod run;
+mod samples;
 mod verify;
 
 pub use antares_abi::{CompileLimits, Stage, Tier};
@@ -20,8 +21,9 @@ use serde::{Deserialize, Serialize};
 pub use batch::{BatchJob, BatchReport};
 pub use profile::{
     DiagnosisJob, DiagnosisReport, EVIDENCE_BYTES_MAX, PROFILE_BYTES_MAX, ProfileJob, ProfileReport,
-    ProfiledReport, SAMPLES_BYTES_MAX, SAMPLES_NODES_MAX, Samples,
+    ProfiledReport,
 };
+pub use samples::{SAMPLES_BYTES_MAX, SAMPLES_NODES_MAX, Samples};
 pub use run::{RunJob, RunOutcome, RunReport};
 pub use verify::{
     DOCUMENT_BYTES_MAX, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, KnownGroup, LibraryOf, SharedCell,

@@ -13,7 +13,7 @@ use std::{
 use antares_abi::DEBUG_BYTES_MAX;
 use antares_hosted::job::{DecodedInstruction, HostedEnd, HostedJob, HostedNews};
 
-use crate::ckb_debugger::{
+use super::{
     ChosenScript, Hears, Raced, Rival, ScriptRunner, Start,
     host::Host,
     lines::{self, say},

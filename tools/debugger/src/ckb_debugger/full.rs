@@ -19,7 +19,7 @@ use antares_hosted::job::{
 };
 use antares_profile_view::DebuggerNames;
 
-use crate::ckb_debugger::{
+use super::{
     ChosenScript, Hears, ScriptRunner,
     fast::status,
     host::Host,

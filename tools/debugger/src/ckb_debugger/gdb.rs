@@ -4,7 +4,7 @@ use std::{net::TcpListener, process::ExitCode};
 
 use antares_hosted::job::{DebugEnd, HostedDebug, Watch};
 
-use crate::ckb_debugger::{
+use super::{
     ChosenScript, GdbServer, ScriptRunner, full,
     host::Host,
     lines::{self, say},

@@ -12,7 +12,7 @@ use std::{
 use antares_hosted::job::{HOST_CALL_BYTES_MAX, HostAnswer, HostCall};
 use antares_profile_view::DebuggerNames;
 
-use crate::ckb_debugger::{lines::say, paths::Allowed, streams::Streams};
+use super::{lines::say, paths::Allowed, streams::Streams};
 
 /// Bytes of `struct stat` as guests have it.
 const STAT_BYTES: usize = 128;

@@ -9,7 +9,7 @@ use antares_transaction::{
 };
 use bytes::Bytes;
 
-use crate::ckb_debugger::{
+use super::{
     stopped::Ending,
     streams::read_all,
     words::{CellType, GroupType, Words},

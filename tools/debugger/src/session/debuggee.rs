@@ -7,8 +7,8 @@ use antares_verifier::{CellName, GroupKind, Prepared};
 use bytes::Bytes;
 use ckb_vm::Error;
 
-use crate::session::{
-    DebugError, Stops, WatchRange,
+use super::{
+    error::DebugError, stops::Stops, stops::WatchRange,
     history::History,
     lane::Met,
     limits::HEARD_CYCLES,

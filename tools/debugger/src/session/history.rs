@@ -7,7 +7,7 @@ use std::{
 
 use ckb_script::types::VmId;
 
-use crate::session::{
+use super::{
     image::Image,
     limits::{IMAGE_BYTES_MAX, IMAGE_CYCLES, IMAGES_MAX, NEAR_IMAGES_MAX},
     replay::Replay,

@@ -18,7 +18,7 @@ use ckb_vm::{
     snapshot2::Snapshot2Context,
 };
 
-use crate::session::{
+use super::{
     image::{Image, Place},
     limits::TRACE_CYCLES,
     loaded::{LOAD_AS_CODE, LoadedCode},

@@ -13,7 +13,7 @@ use ckb_vm::{
     registers::{A0, A7},
 };
 
-use crate::session::{limits::LINES_MAX, loaded::LoadedCode};
+use super::{limits::LINES_MAX, loaded::LoadedCode};
 
 /// Number of the system call that prints.
 const DEBUG_PRINT: u64 = 2177;

@@ -23,8 +23,8 @@ use ckb_vm::{
     registers::A0,
 };
 
-use crate::session::{
-    DebugError,
+use super::{
+    error::DebugError,
     image::{Image, Place},
     limits::RECORDED_CYCLES,
     printed::{Calls, calls},

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use ckb_script::types::VmId;
 use ckb_vm::Error;
 
-use crate::session::{
-    DebugError,
+use super::{
+    error::DebugError,
     lane::{Lane, Met, Went},
     loaded::LoadedCode,
     printed::Calls,
@@ -250,7 +250,7 @@ impl Replay {
     }
 }
 
-fn meets(watch: &crate::session::WatchRange, address: u64, bytes: usize) -> bool {
+fn meets(watch: &super::stops::WatchRange, address: u64, bytes: usize) -> bool {
     watch.meets(address, bytes as u64)
 }
 

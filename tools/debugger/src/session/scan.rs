@@ -2,8 +2,8 @@
 
 use ckb_script::types::VmId;
 
-use crate::session::{
-    DebugError,
+use super::{
+    error::DebugError,
     history::History,
     lane::Met,
     limits::NEAR_CYCLES,

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, ops::Range};
 use ckb_vm::ckb_vm_definitions::instructions::Instruction;
 use ckb_vm::instructions::instruction_length;
 
-use crate::session::{
+use super::{
     limits::PROGRAM_CHANGES_MAX,
     touch::{Touch, touched},
 };

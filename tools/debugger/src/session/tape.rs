@@ -8,7 +8,7 @@ use std::{
 use ckb_script::types::VmId;
 use ckb_vm::{Bytes, Error};
 
-use crate::session::{
+use super::{
     image::{Image, Place},
     limits::{CHANGED_BYTES_MAX, SLICES_MAX},
 };

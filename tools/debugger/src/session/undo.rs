@@ -4,7 +4,7 @@
 use antares_vm::Steppable;
 use ckb_vm::{CoreMachine as _, SupportMachine as _};
 
-use crate::session::{image::Place, tape::Moment, touch::Touch};
+use super::{image::Place, tape::Moment, touch::Touch};
 
 /// What one instruction changed.
 #[derive(Clone, Copy, Debug)]

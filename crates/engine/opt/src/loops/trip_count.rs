@@ -6,7 +6,7 @@
 use antares_ir::{BinaryOp, Block, Op, Terminator, UnaryOp, Value};
 use antares_program::BlockId;
 
-use crate::loops::{
+use super::{
     affine::{Affine, Counter, LoopIteration, STEP_MAX},
     guard::GuardBuilder,
 };

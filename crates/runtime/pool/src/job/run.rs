@@ -4,7 +4,7 @@ use antares_abi::{CompileOptions, Seen, Tier};
 use antares_hosted::job::Lines;
 use serde::{Deserialize, Serialize};
 
-use super::profile::Samples;
+use super::samples::Samples;
 use crate::early::NativeEnd;
 
 /// One execution of a script.

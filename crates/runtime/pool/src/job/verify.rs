@@ -7,7 +7,7 @@ use antares_hosted::job::{CellName, GroupKind, GroupReport, Rules, VerifyOutcome
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::profile::Samples;
+use super::samples::Samples;
 use crate::{Sealed, early::NativeEnd};
 
 /// How a transaction is encoded.
