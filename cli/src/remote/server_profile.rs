@@ -8,8 +8,8 @@ use antares_proto::v1;
 use anyhow::Context as _;
 
 use crate::{
-    args::TargetArgs, failure::Failure, input, limits::SCRIPT_BYTES_MAX,
-    local::loaded::loaded_part, local::profiled::Profiled, remote::calls::Server,
+    args::TargetArgs, failure::Failure, input, limits::SCRIPT_BYTES_MAX, local::loaded::loaded_part,
+    local::profiled::Profiled, remote::calls::Server,
 };
 
 /// The profile that the server `url` has of what `args` name: a script by its digest or its file, or

@@ -29,7 +29,8 @@
 //! # What it does to your process
 //!
 //! Scripts run on the calling thread, in your process, without the sandbox that the services have. A thread
-//! that runs native code keeps 4 MiB of guest memory and a native stack for the next run. Handlers for
+//! that runs native code keeps 4 MiB of guest memory and a native stack for the next run. Transactions reuse
+//! the memory of two machines per processor, at most 4 MiB each while idle. Handlers for
 //! SIGSEGV, SIGBUS, SIGFPE and SIGILL are installed; faults that are not a script's go to the handlers that
 //! were there before. A run is ended by its cycles alone. Scripts of strangers, beside secrets of yours,
 //! belong into a [`Sandbox`], whose processes can do nothing but compute; whole transactions of strangers into

@@ -1,4 +1,5 @@
-//! One machine for each thread, kept for its next run.
+//! Machines that later runs use again: one for each thread that runs scripts, and a few of the process for
+//! transactions.
 
 use std::cell::RefCell;
 
@@ -33,4 +34,18 @@ pub(crate) fn with_machine<T>(work: impl FnOnce(&mut Mapped) -> Result<T, Error>
     mapped.calls.set(None);
     MACHINE.with_borrow_mut(|cached| *cached = Some(mapped));
     done
+}
+
+/// Machines of transactions that stay mapped for each processor: one that runs, and one that waits for it.
+#[cfg(feature = "ckb")]
+const CACHED_PER_PROCESSOR: usize = 2;
+
+/// Lets transactions use each other's machines again, as many as processors can have in use.
+#[cfg(feature = "ckb")]
+pub(crate) fn reuse_machines() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get().min(64));
+        antares_vm::cache_machines(processors * CACHED_PER_PROCESSOR);
+    });
 }

@@ -14,7 +14,7 @@ use ckb_types::{
     packed::Byte32,
 };
 
-use crate::{Engine, Verification};
+use crate::{Engine, Verification, machines::reuse_machines};
 
 /// What a verification gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +115,7 @@ where
     }
 
     pub(crate) fn session(&self) -> Arc<MachineSession> {
+        reuse_machines();
         let engine = self.engine.clone();
         let finder = move |elf: &_, vm_version, isa| engine.find(elf, vm_version, isa);
         // Without its signals a thread cannot run native code.

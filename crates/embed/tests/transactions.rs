@@ -85,6 +85,38 @@ fn verdicts_and_cycles_are_those_of_ckb_script() {
     }
 }
 
+/// Faults of this thread that needed no disk.
+fn page_faults() -> u64 {
+    let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
+    // The name may have spaces; the fields behind it begin with the state.
+    let fields = stat.rsplit_once(") ").unwrap().1;
+    fields.split(' ').nth(7).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_repeated_verification_maps_nothing() {
+    const VERIFICATIONS: u64 = 20;
+    let case = case("mock_tx.json");
+    let engine = Engine::new();
+    for program in antares_transaction::programs(&case.mock, &Environment::default()) {
+        drop(engine.compile_quickly(program.elf.clone(), VmVersion::V0));
+    }
+    let verify = || {
+        for _ in 0..VERIFICATIONS {
+            let verdict = case.verifier(&engine).verify(u64::MAX >> 1).unwrap();
+            assert_eq!(verdict.native_cycles, verdict.cycles);
+        }
+    };
+    // The first ones map the machine, its stack and the heap.
+    verify();
+    verify();
+    let before = page_faults();
+    verify();
+    let faults = page_faults() - before;
+    // A machine that is mapped anew has more than a hundred each time.
+    assert!(faults < VERIFICATIONS, "{faults} page faults");
+}
+
 /// The scripts of one call have VMs of the same numbers, some of which end while they are put aside.
 #[test]
 fn groups_of_many_vms_do_not_mix() {

@@ -27,11 +27,7 @@ use std::env;
 
 use anyhow::{Result, bail};
 
-use crate::{
-    measure::measure,
-    programs::PROGRAMS,
-    report::Report,
-};
+use crate::{measure::measure, programs::PROGRAMS, report::Report};
 
 /// Names of what is measured beside programs.
 const TRANSACTIONS: &str = "transactions";
@@ -43,15 +39,8 @@ const SERVICE_CALLS: &str = "service-calls";
 const TRANSACTIONS_ELSEWHERE: &str = "transactions-elsewhere";
 const PROFILING: &str = "profiling";
 const START: &str = "start";
-const FAMILIES: [&str; 7] = [
-    TRANSACTIONS,
-    CORPUS,
-    SERVICE,
-    SERVICE_TRANSACTIONS,
-    TRANSACTIONS_ELSEWHERE,
-    PROFILING,
-    START,
-];
+const FAMILIES: [&str; 7] =
+    [TRANSACTIONS, CORPUS, SERVICE, SERVICE_TRANSACTIONS, TRANSACTIONS_ELSEWHERE, PROFILING, START];
 
 /// The programs that are wanted, against their twins and peers.
 fn programs(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {

@@ -19,8 +19,9 @@ impl<'a> Imports<'a> {
         let mut edges = BTreeMap::new();
         for &file in files.keys() {
             let of = Names { modules: &modules, texts: &texts };
-            let taken =
-                paths(&texts[file], is_root(file)).into_iter().filter_map(|path| of.resolve(&module_of(file), &path, 0));
+            let taken = paths(&texts[file], is_root(file))
+                .into_iter()
+                .filter_map(|path| of.resolve(&module_of(file), &path, 0));
             edges.insert(file, taken.filter(|&other| other != file).collect());
         }
         Self { edges }

@@ -9,8 +9,8 @@ use crate::{
     args::percent::share,
     failure::Failure,
     output::color::{Mood, paint},
-    output::printable,
     output::json::print_or_text,
+    output::printable,
     output::report::grouped,
     output::verdict::{Outcome, Verdict, without_dead_link},
 };

@@ -9,7 +9,10 @@ use antares_abi::{CompileOptions, Hints, Isa};
 
 use crate::{
     Block, BlockId, Decoder, Function, FunctionId, GuestAddr, Image, Instruction, Op, Program, Reg,
-    Terminator, explore::{FunctionDraft, Key}, line::Line, trace::is_overlong,
+    Terminator,
+    explore::{FunctionDraft, Key},
+    line::Line,
+    trace::is_overlong,
 };
 
 /// Bytes of a call of millicode: `jal t0` has no short form.

@@ -13,7 +13,9 @@ use crate::{
     encoding::{exit_summary, lines_around},
     faults,
     names::{CellFinder, Namer},
-    report::{Branch, Child, Diagnosis, Ending, Frame, Instruction, Register, SourceLine, Step, Value, where_it_is},
+    report::{
+        Branch, Child, Diagnosis, Ending, Frame, Instruction, Register, SourceLine, Step, Value, where_it_is,
+    },
 };
 
 /// Names of registers.

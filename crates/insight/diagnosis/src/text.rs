@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use crate::{
     Diagnosis,
     report::{
-        Branch, Child, DecodedCall, Ending, Frame, JavaScriptFrame, JavaScriptStack, SourceLine, Value, line, where_it_is,
+        Branch, Child, DecodedCall, Ending, Frame, JavaScriptFrame, JavaScriptStack, SourceLine, Value, line,
+        where_it_is,
     },
 };
 

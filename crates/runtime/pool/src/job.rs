@@ -23,8 +23,8 @@ pub use profile::{
     DiagnosisJob, DiagnosisReport, EVIDENCE_BYTES_MAX, PROFILE_BYTES_MAX, ProfileJob, ProfileReport,
     ProfiledReport,
 };
-pub use samples::{SAMPLES_BYTES_MAX, SAMPLES_NODES_MAX, Samples};
 pub use run::{RunJob, RunOutcome, RunReport};
+pub use samples::{SAMPLES_BYTES_MAX, SAMPLES_NODES_MAX, Samples};
 pub use verify::{
     DOCUMENT_BYTES_MAX, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, KnownGroup, LibraryOf, SharedCell,
     TransactionForm, VerifyFiles, VerifyJob, VerifyReport,

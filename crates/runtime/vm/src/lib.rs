@@ -73,7 +73,7 @@ pub use counted::{CountedMachine, CountingSession};
 pub use error::{LibraryError, VmError};
 pub use heap::reserve_heap;
 pub use machine::{Limits, Machine, RunScript};
-pub use mapped::reserve_machines;
+pub use mapped::{cache_machines, reserve_machines};
 pub use memory::Core;
 pub use native::Library;
 pub use outcome::{Outcome, Report};

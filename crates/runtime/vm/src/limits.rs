@@ -49,6 +49,10 @@ const MACHINES_HELD_MAX: usize = 6;
 /// Machines that a transaction has mapped at once, at most.
 pub const MACHINES_MAX: usize = MACHINES_HELD_MAX + PARKED_MAX;
 
+/// Pages of an idle machine, and of an idle stack, with [`crate::cache_machines`]: 2 MiB, twice the data of
+/// secp256k1's lock.
+pub(crate) const CACHED_PAGES_MAX: usize = 512;
+
 /// Machines from which on ckb-script may put one of them aside (its `MAX_INSTANTIATED_VMS`).
 pub const MACHINES_CROWDED: usize = 4;
 

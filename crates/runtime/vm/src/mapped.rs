@@ -5,7 +5,7 @@ use ckb_vm::{RISCV_MAX_MEMORY, machine::asm::AsmCoreMachineRevealer};
 
 use crate::{
     VmError, enter,
-    limits::{MACHINES_MAX, NATIVE_STACK_BYTES},
+    limits::{CACHED_PAGES_MAX, MACHINES_MAX, NATIVE_STACK_BYTES},
     memory::{CORES, Core},
     stack::{NativeStack, STACKS},
 };
@@ -33,4 +33,12 @@ impl AsmCoreMachineRevealer for Core {
 pub fn reserve_machines() -> Result<(), VmError> {
     CORES.fill(MACHINES_MAX, Core::reserve_memory)?;
     STACKS.fill(MACHINES_MAX, |count| NativeStack::reserve(NATIVE_STACK_BYTES, count))
+}
+
+/// Reuses the memory of up to `count` idle machines for later ones, so that a run needs no new mappings. Each
+/// machine holds at most 512 pages, and as many of its stack, while it is idle; all read as
+/// zeros. Without effect if as many are reserved or cached already.
+pub fn cache_machines(count: usize) {
+    CORES.allow(count, CACHED_PAGES_MAX);
+    STACKS.allow(count, CACHED_PAGES_MAX);
 }

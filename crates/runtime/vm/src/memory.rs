@@ -414,11 +414,10 @@ static ZEROS: [u8; RISCV_PAGESIZE] = [0; RISCV_PAGESIZE];
 
 impl Drop for Core {
     fn drop(&mut self) {
-        if !CORES.has_space() || self.mapping.is_none() {
-            return;
-        }
+        let Some(pages_max) = CORES.space() else { return };
         self.clear();
-        if let Some(mapping) = self.mapping.take() {
+        if let Some(mut mapping) = self.mapping.take() {
+            self.wiper.shrink(&mut mapping, pages_max);
             // It knows the mapping's pages.
             let wiper = std::mem::replace(&mut self.wiper, new_wiper());
             CORES.give(CoreMemory { mapping, wiper, counts: self.counts, is_open: true });

@@ -77,9 +77,11 @@ impl NativeStack {
         self.mapping.clear(NATIVE_STACK_GUARD_BYTES..end / PAGE_BYTES * PAGE_BYTES);
     }
 
-    /// Keeps it for whoever has it next, perhaps another transaction's machine.
+    /// Returns it for the next machine, perhaps another transaction's.
     pub(crate) fn give_back(mut self) {
+        let Some(pages_max) = STACKS.space() else { return };
         self.wipe();
+        self.wiper.shrink(&mut self.mapping, pages_max);
         STACKS.give(self);
     }
 

@@ -75,6 +75,15 @@ impl Wiper {
         }
     }
 
+    /// Returns the memory of the part, which reads as zeros, if it has more than `pages_max` pages.
+    pub(crate) fn shrink(&mut self, mapping: &mut Mapping, pages_max: usize) {
+        if self.pages.len() > pages_max {
+            self.pages.clear();
+            (self.faults, self.idle_wipes) = (None, 0);
+            mapping.clear(self.part.clone());
+        }
+    }
+
     /// Lists the pages that are in memory, and keeps those that were before: one that the kernel has put
     /// aside is not in memory, but not zeros either. Answers whether the kernel tells.
     fn list(&mut self, mapping: &Mapping) -> bool {

@@ -34,9 +34,7 @@ mod whole;
 pub use bare::{BareError, BareTransaction};
 pub use blocks::CheckedBlock;
 pub use error::{NodeError, NodeRequest};
-pub use node::{
-    BlockPosition, ChainNode, ChainRules, FoundTransaction, LiveCell, TransactionState,
-};
+pub use node::{BlockPosition, ChainNode, ChainRules, FoundTransaction, LiveCell, TransactionState};
 pub use options::NodeOptions;
 pub use resolve::{ResolveError, Resolved};
 pub use whole::WholeTransaction;

@@ -4,7 +4,7 @@ use std::{net::TcpStream, time::Instant};
 
 use antares_hosted::job::{DebugEnd, HostAnswer, HostedDebug, HostedJob, HostedNews};
 
-use super::{target::ChosenScript, stopped::Ending};
+use super::{stopped::Ending, target::ChosenScript};
 
 /// Hears the news of a job as they come, and answers those that are calls. Nothing comes behind the last
 /// word. An error ends the job.

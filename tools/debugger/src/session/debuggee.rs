@@ -8,7 +8,7 @@ use bytes::Bytes;
 use ckb_vm::Error;
 
 use super::{
-    error::DebugError, stops::Stops, stops::WatchRange,
+    error::DebugError,
     history::History,
     lane::Met,
     limits::HEARD_CYCLES,
@@ -17,6 +17,8 @@ use super::{
     record::Recorder,
     replay::{Hit, Mind, Reached, Replay},
     scan,
+    stops::Stops,
+    stops::WatchRange,
     tape::Moment,
 };
 

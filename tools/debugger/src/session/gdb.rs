@@ -37,7 +37,7 @@ use gdbstub_arch::riscv::{Riscv64, reg::RiscvCoreRegs};
 use wire::Buffered;
 pub use wire::Wire;
 
-use super::{stops::Access, error::DebugError, Debuggee, Resume, Stop, VmFault};
+use super::{Debuggee, Resume, Stop, VmFault, error::DebugError, stops::Access};
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,11 +10,11 @@ use std::{
 use antares_abi::{Sha256Digest, Tier};
 use antares_cli::{
     args::{CodeArgs, Content, DiagnosisArgs},
-    local::diagnosis,
-    local::engine,
     failure::Failure,
     input,
     input::verify_request,
+    local::diagnosis,
+    local::engine,
     output,
 };
 use antares_fuzz::job::{FieldBytes, FuzzFinding};

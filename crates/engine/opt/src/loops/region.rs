@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use antares_ir::{Block, Cfg, Charge, DominatorTree, Function, LoopNest, Module, Terminator};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
-
 /// A loop of more blocks is not versioned.
 const BLOCKS_MAX: usize = 24;
 
