@@ -26,7 +26,6 @@ use crate::{
     limits::{REORGANISED_BLOCKS_MAX, UNSETTLED_MAX},
     local::engine,
     output,
-    output::json,
     output::verdict::{Outcome, Verdict},
     remote::calls::runtime,
 };

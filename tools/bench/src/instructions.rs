@@ -3,7 +3,6 @@
 
 use std::{
     env,
-    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -87,13 +86,6 @@ pub(crate) fn sampled_part(program: &Program, repetitions: u32) -> Result<f64> {
     };
     let (plain, sampled) = (work(ONCE)?, work(ONCE_SAMPLED)?);
     Ok(sampled as f64 / plain as f64 - 1.0)
-}
-
-/// Instructions of this program with these words, all of them.
-pub(crate) fn of_this_program(name: &str, words: &[&OsStr]) -> Result<u64> {
-    fs::create_dir_all(folder())?;
-    let out = folder().join(name);
-    callgrind(valgrind(&out).arg(env::current_exe()?).args(words), &out)
 }
 
 fn valgrind(out: &Path) -> Command {

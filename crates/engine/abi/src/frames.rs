@@ -19,8 +19,6 @@
 mod row;
 mod rows;
 
-use std::fmt;
-
 pub use row::{FrameAt, FrameError, FrameRow};
 use rows::{Cursor, Writer};
 

@@ -8,7 +8,7 @@ use object::{Object, ObjectSection, ObjectSymbol, SymbolKind, read::elf::ElfFile
 use crate::{
     dwarf::{Dwarf, LineRow},
     limits::SYMBOLS_MAX,
-    location::{Line, Location, readable},
+    location::{Location, readable},
     recognise::recognised,
 };
 
@@ -223,6 +223,7 @@ fn fill_gaps(named: Vec<Extent>, others: Vec<Extent>) -> Vec<Extent> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::NAME_BYTES_MAX;
 
     fn extent(start: u64, end: u64, name: &str) -> Extent {
         Extent { start, end, name: name.to_owned() }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use antares_sandbox::{
-    CONTROL_FD, Confinement, EXTRA_FD, EXTRA_FDS_MAX, Fork, LayerStatus, Policy, Speculation, fork, move_to,
-    self_test,
+    CONTROL_FD, Confinement, EXTRA_FD, EXTRA_FDS_MAX, Fork, LayerStatus, Policy, SandboxError, Speculation,
+    fork, move_to, self_test,
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},

@@ -3,7 +3,6 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
-    time::Duration,
 };
 
 use bytes::Bytes;
@@ -19,6 +18,7 @@ use crate::{
     cache::{NodeCache, Space},
     check,
     error::{NodeError, NodeRequest, hex},
+    limits,
     options::NodeOptions,
     rpc::{self, Calls},
     shapes::{ConsensusAnswer, Form, HeaderShape, LiveCellAnswer, StatusShape, TransactionAnswer},

@@ -1,6 +1,9 @@
 //! The frame table: what is found in it, and every lie in it.
 
-use super::*;
+use super::{
+    row::{CHAIN_MAX, GROUP_ROWS_MAX},
+    *,
+};
 
 fn row(start: u32, bytes: u32, chain: &[u32]) -> FrameRow {
     FrameRow { start, bytes, chain: chain.to_vec() }
