@@ -142,8 +142,8 @@ wait_for_full
 native_us=$(median_us --tier native)
 [ "$(word code_tier "$scratch/repeat.json")" = full ] || fail "the full code is gone: $(cat "$scratch/repeat.json")"
 
-say "8. Verify a whole transaction: docs/examples/transaction.json, whose lock is a script too"
-"$antares" verify --tx docs/examples/transaction.json --server "$url" || fail "antares verify ended with status $?"
+say "8. Verify a whole transaction: examples/transaction.json, whose lock is a script too"
+"$antares" verify --tx examples/transaction.json --server "$url" || fail "antares verify ended with status $?"
 stop_server
 
 cat <<END

@@ -26,13 +26,13 @@ fn commands() -> Vec<(String, i32)> {
 /// Does what the page says, with one of the templates.
 fn follow(template: &str) -> PathBuf {
     let place = tempfile::tempdir().unwrap();
-    fs::create_dir(place.path().join("templates")).unwrap();
-    let from = root().join("templates").join(template);
+    fs::create_dir_all(place.path().join("examples/scripts")).unwrap();
+    let from = root().join("examples/scripts").join(template);
     // By any name: the page says `c`.
-    let copied = Command::new("cp").arg("-r").arg(&from).arg(place.path().join("templates/c")).status();
+    let copied = Command::new("cp").arg("-r").arg(&from).arg(place.path().join("examples/scripts/c")).status();
     assert!(copied.unwrap().success());
     for built in ["build", "target"] {
-        drop(fs::remove_dir_all(place.path().join("templates/c").join(built)));
+        drop(fs::remove_dir_all(place.path().join("examples/scripts/c").join(built)));
     }
     let programs = Path::new(env!("CARGO_BIN_EXE_antares")).parent().unwrap();
     let path = format!("{}:{}", programs.display(), env::var("PATH").unwrap());

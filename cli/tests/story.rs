@@ -29,11 +29,11 @@ const TOLD: &[(&str, &[&str])] = &[
 fn the_story_is_true() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let place = tempfile::tempdir().unwrap();
-    fs::create_dir(place.path().join("examples")).unwrap();
+    fs::create_dir_all(place.path().join("examples/scripts")).unwrap();
     let mut copy = Command::new("cp");
-    copy.arg("-r").arg(root.join("examples/story")).arg(place.path().join("examples"));
+    copy.arg("-r").arg(root.join("examples/scripts/story")).arg(place.path().join("examples/scripts"));
     assert!(copy.status().unwrap().success());
-    drop(fs::remove_file(place.path().join("examples/story/vault")));
+    drop(fs::remove_file(place.path().join("examples/scripts/story/vault")));
     let programs = Path::new(env!("CARGO_BIN_EXE_antares")).parent().unwrap();
     let path = format!("{}:{}", programs.display(), env::var("PATH").unwrap());
     let page = fs::read_to_string(root.join("docs/story.md")).unwrap();

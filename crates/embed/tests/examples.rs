@@ -1,4 +1,4 @@
-//! The programs in `examples/`, which know the crates as others do: built from a workspace of their own, and
+//! The programs in `examples/programs/`, which know the crates as others do: built from a workspace of their own, and
 //! run.
 #![cfg(all(feature = "ckb", feature = "compile"))]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -15,7 +15,7 @@ use antares_compiler::{CompileLimits, Request, Stage};
 use antares_trust::{Facts, Keyring};
 
 fn cargo(words: &[&str]) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/programs");
     // As if they had been locked together with us; others have a lock file of their own.
     let locked = || _ = fs::copy(folder.join("../Cargo.lock"), folder.join("Cargo.lock")).unwrap();
     static LOCKED: OnceLock<()> = OnceLock::new();

@@ -24,7 +24,7 @@ const UNSAFE_FOLDERS: [&str; 10] = [
     "crates/runtime/compile-worker/",
     "crates/runtime/run-worker/",
     // Guests: ckb-std's entry point and allocator are macros that expand to it.
-    "templates/rust/",
+    "examples/scripts/rust/",
     "tests/guests/rust/",
 ];
 
