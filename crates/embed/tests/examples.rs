@@ -1,4 +1,4 @@
-//! The programs in `examples/programs/`, which know the crates as others do: built from a workspace of their own, and
+//! The programs in `examples/programs/`, built from a workspace of their own as other users build them, and
 //! run.
 #![cfg(all(feature = "ckb", feature = "compile"))]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
