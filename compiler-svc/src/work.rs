@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use antares_abi::{CodeTier, parts_of};
+use antares_abi::{COMPILE_WALL_TIMES, CodeTier, parts_of};
 use antares_config::{CompilerSection, millis};
 use antares_pool::{
     ArtifactError, Compiled, Pool, PoolError, Recall, Sealed, Until, Verdict, is_exhausted,
@@ -48,9 +48,10 @@ impl Shared {
         }
         let job =
             CompileJob { options: order.options, task: stage.into(), hints: order.hints.clone(), limits };
-        // The pool ends it by its own wall time; the rest is for a zygote that is being replaced.
+        // The pool ends it by its own limits; the rest is for a zygote that is being replaced.
         let recall = Recall::default();
-        let until = recall.until(Instant::now() + self.limits.wall_time_max + queue);
+        let wall = Duration::from_millis(limits.wall_ms_max * COMPILE_WALL_TIMES);
+        let until = recall.until(Instant::now() + wall + queue);
         let worked = blocking(move || {
             let mut began = Instant::now();
             let mut worked = compile(&pool, &job, &elf, workers, until.clone());

@@ -3,6 +3,7 @@
 mod adaptive_spin;
 pub(crate) mod lease;
 pub(crate) mod queue;
+mod shares;
 pub(crate) mod turn;
 
 use std::{
@@ -37,17 +38,18 @@ impl Scheduler {
         Self { slots, pool, spin: AdaptiveSpin::default(), metrics: metrics.clone() }
     }
 
-    /// Waits for the turn of `tenant`. Gives how long that was.
+    /// Waits for the turn of `tenant`, which may have used up its quota by then. Gives how long that was.
     pub(crate) async fn slot(&self, tenant: &Tenant) -> Result<(Slot, Duration), ExecuteError> {
+        drop(tenant.account.begin_run().map_err(ExecuteError::Quota)?);
         let started = Instant::now();
         let waiting = self.metrics.waiting();
         let slot = self.slots.acquire(tenant).await.map_err(|Full| ExecuteError::QueueFull)?;
         drop(waiting);
-        Ok((slot, started.elapsed()))
+        Ok((slot.begin(tenant).map_err(ExecuteError::Quota)?, started.elapsed()))
     }
 
     /// A turn for `tenant`, if a worker is idle.
     pub(crate) fn idle_slot(&self, tenant: &Tenant) -> Option<Slot> {
-        self.slots.try_acquire(tenant)
+        self.slots.try_acquire(tenant).and_then(|slot| slot.begin(tenant).ok())
     }
 }

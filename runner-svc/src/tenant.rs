@@ -3,21 +3,20 @@
 use std::sync::Arc;
 
 use antares_config::TENANT_BYTES_MAX;
-use antares_serve::{Account, CallContext, Fault, Peer, TENANT};
+use antares_serve::{Account, CallContext, Fault, TENANT};
 use tonic::Request;
 
-/// A tenant, and the peer that says that it is the one.
+/// A tenant.
 #[derive(Clone, Debug)]
 pub(crate) struct Tenant {
     pub(crate) name: Arc<str>,
-    pub(crate) peer: Peer,
-    /// What it sees, and what it may use up.
+    /// Whoever says that name, what it sees, and what it may use up.
     pub(crate) account: Account,
 }
 
 impl Default for Tenant {
     fn default() -> Self {
-        Self { name: Arc::from(""), peer: Peer::UNKNOWN, account: Account::nobody() }
+        Self { name: Arc::from(""), account: Account::nobody() }
     }
 }
 
@@ -27,17 +26,16 @@ impl Default for Tenant {
 /// A name that is empty, too long, given twice, or has other characters than letters, digits, `.`, `_` and
 /// `-`.
 pub(crate) fn tenant<T>(request: &Request<T>) -> Result<Tenant, Fault> {
-    let call = CallContext::of(request);
-    let (peer, account) = (call.peer(), call.account());
+    let account = CallContext::of(request).account();
     let mut values = request.metadata().get_all(TENANT).iter();
-    let Some(value) = values.next() else { return Ok(Tenant { peer, account, ..Tenant::default() }) };
+    let Some(value) = values.next() else { return Ok(Tenant { account, ..Tenant::default() }) };
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     let name = value
         .to_str()
         .ok()
         .filter(|name| (1..=TENANT_BYTES_MAX).contains(&name.len()) && name.as_bytes().iter().all(is_plain));
     match (name, values.next()) {
-        (Some(name), None) => Ok(Tenant { name: Arc::from(name), peer, account }),
+        (Some(name), None) => Ok(Tenant { name: Arc::from(name), account }),
         _ => {
             let problem =
                 format!("must be one name of 1 to {TENANT_BYTES_MAX} letters, digits, '.', '_' or '-'");

@@ -59,7 +59,8 @@ async fn a_burst_is_refused_with_advice_and_other_tenants_have_their_turns() {
             tokio::spawn(async move { client.runner.execute(of_tenant("greedy", endless(200))).await })
         })
         .collect();
-    until("the queue is full", || server.metric("antares_workers_busy{role=\"run\"}") > 1.5);
+    // The other worker waits for the tenant that was here before.
+    until("the queue is full", || server.metric("antares_workers_busy{role=\"run\"}") > 0.5);
     let (small, mut slowest) = (guests::bytes("exit-imc").unwrap(), Duration::ZERO);
     for code in 0..5 {
         let asked = Instant::now();
@@ -84,11 +85,37 @@ async fn a_burst_is_refused_with_advice_and_other_tenants_have_their_turns() {
         }
     }
     println!("{done} done, {refused} refused; another tenant's slowest call took {slowest:?}");
-    // Two ran and eight waited, of which the other tenant's five calls may each have taken the place of one.
+    // One or two ran and eight waited, of which the other tenant's five calls may each have taken the place of one.
     assert!(done >= 5 && refused >= 40, "{done} done, {refused} refused");
     // It waits for a worker, and not for the eight that wait already.
     assert!(slowest < Duration::from_secs(3), "{slowest:?}");
     assert!(server.memory_high() - before < GROWTH_BYTES_MAX);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_light_tenant_is_answered_while_another_s_endless_runs_hold_the_other_workers() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[runner]\nworkers_max = 3\n");
+    let client = Client::connect(&server).await;
+    let small = guests::bytes("exit-imc").unwrap();
+    let light = async |code: i32| {
+        let request = of_tenant("light", inline(&small, &[&code.to_string()], Tier::Interpreter));
+        let answer = client.clone().runner.execute(request).await.unwrap().into_inner();
+        assert_eq!(exit_code(&answer), Some(code));
+    };
+    light(1).await;
+    let heavy: Vec<_> = (0..8)
+        .map(|_| {
+            let mut client = client.clone();
+            tokio::spawn(async move { client.runner.execute(of_tenant("heavy", endless(30_000))).await })
+        })
+        .collect();
+    until("the rest waits", || server.metric("antares_queue_depth{role=\"run\"}") > 4.5);
+    for code in 2..6 {
+        light(code).await;
+    }
+    assert!(heavy.iter().all(|call| !call.is_finished()), "the light tenant waited for a whole run");
+    heavy.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 /// Calls of a tenant that may have two at a time, each with its script: nearly all are answered before their

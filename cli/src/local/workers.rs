@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use antares_abi::{CompileOptions, Hints};
+use antares_abi::{COMPILE_WALL_TIMES, CompileOptions, Hints};
 use antares_pool::{
     Cancel, Pool, PoolConfig, PoolError, Sealed, Until, Verdict as PoolVerdict,
     job::{CompileJob, CompileReport, CompileSummary, Stage},
@@ -40,7 +40,8 @@ pub fn compile_in(
     cancel: &Cancel,
 ) -> Result<Compiled, Failure> {
     let limits = CompileLimits::default();
-    let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + WORKER_START_MAX;
+    let deadline =
+        Instant::now() + Duration::from_millis(limits.wall_ms_max * COMPILE_WALL_TIMES) + WORKER_START_MAX;
     let until = Until::new(deadline, cancel);
     let job = CompileJob { options, task: stage.into(), hints: hints.clone(), limits };
     let verdict = progress::while_working("compiling", || pool.compile(&job, elf, until)).map_err(failed)?;

@@ -24,7 +24,7 @@ use crate::{
     artifacts::{Artifacts, ready::Used},
     charge::Bill,
     diagnosis::{Budget, Diagnosed, Missing},
-    ended::{Ended, Verified},
+    ended::{Ended, ExecuteError, Verified},
     limits::{DIAGNOSES_AT_ONCE_MAX, DIAGNOSES_OF_BATCH_MAX, DIAGNOSIS_BYTES_MAX, DIAGNOSIS_TIME_MAX},
     scheduler::{Scheduler, lease::TimeLimits},
     shadow_runs::comparison::VerifyAgain,
@@ -200,12 +200,14 @@ impl Diagnoses {
         deadline: Instant,
         work: impl FnMut(&Pool, Until) -> Result<Verdict<DiagnosisReport>, PoolError> + Send + 'static,
     ) -> Result<DiagnosisReport, Missing> {
-        tenant.account.may_run().map_err(|_| Missing::Quota)?;
         let time = time_until(deadline);
         let until = Instant::now() + time;
         let leased = async {
             let _place = self.places.acquire().await.map_err(|_| Missing::WorkersBusy)?;
-            let (slot, _) = self.scheduler.slot(tenant).await.map_err(|_| Missing::WorkersBusy)?;
+            let (slot, _) = self.scheduler.slot(tenant).await.map_err(|error| match error {
+                ExecuteError::Quota(_) => Missing::Quota,
+                _ => Missing::WorkersBusy,
+            })?;
             let left = until.saturating_duration_since(Instant::now());
             let mut bill = Bill::begin(&tenant.account);
             let limits = TimeLimits { run: left, deadline: until };

@@ -149,7 +149,6 @@ impl Executor {
         deadline: Instant,
     ) -> Result<BatchRuns, ExecuteError> {
         let account = &context.tenant.account;
-        account.may_run().map_err(ExecuteError::Quota)?;
         let (slot, queue) =
             self.scheduler.slot(&context.tenant).instrument(tracing::debug_span!("queue")).await?;
         let count = inputs.len();
@@ -174,7 +173,8 @@ impl Executor {
         let Interpreted { answer: leased, began } = timer.heard(leased);
         let leased = leased?;
         charge_batch(account, &leased.answer, count, leased.time(began), context.cycles_max);
-        let Leased { mut answer, is_call_s, false_start } = leased;
+        let Leased { mut answer, is_call_s, false_start, estimate } = leased;
+        drop(estimate);
         let told: u64 = answer.reports.iter().map(|report| report.load_us + report.run_us).sum();
         let way = began.elapsed().saturating_sub(Duration::from_micros(told));
         let mut recheck = None;
@@ -190,7 +190,7 @@ impl Executor {
         // All that was asked for is there, however the worker ended after that.
         let is_done = is_all && !matches!(verdict, Verdict::WorkerLost { .. });
         if !is_done || false_start.is_some() {
-            let leased = Leased { answer: verdict, is_call_s, false_start };
+            let leased = Leased { answer: verdict, is_call_s, false_start, estimate: None };
             match self.artifacts.judge(leased, key.as_slice())? {
                 Ended::Reported(()) => {}
                 Ended::DeadlineExceeded => results.push(Some(Ended::DeadlineExceeded)),

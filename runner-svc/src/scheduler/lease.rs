@@ -9,7 +9,7 @@ use antares_pool::{
     Answers, BatchEnd, Pool, PoolError, Recall, Sealed, StartedRun, Until, Verdict,
     job::{RunJob, RunReport},
 };
-use antares_serve::chain;
+use antares_serve::{RunEstimate, chain};
 
 use crate::{
     ended::ExecuteError,
@@ -23,6 +23,8 @@ pub(crate) struct Leased<T> {
     pub(crate) is_call_s: bool,
     /// The first attempt, if its report was false.
     pub(crate) false_start: Option<FalseStart>,
+    /// Counts until the answer is charged.
+    pub(crate) estimate: Option<RunEstimate>,
 }
 
 /// An attempt whose report was false. The work was done again by another worker.
@@ -138,7 +140,7 @@ impl Scheduler {
         limits: TimeLimits,
         work: W,
     ) -> Result<Leased<Verdict<W::Report>>, ExecuteError> {
-        let lease = Lease::begin(slot, limits);
+        let mut lease = Lease::begin(slot, limits);
         let pool = self.pool.of_tenant(lease.slot.tenant());
         let begun = work.begin(&pool, lease.until.clone());
         let Some(mut begun) = begun.map_err(failed)? else {
@@ -147,7 +149,8 @@ impl Scheduler {
         if self.spin.look(&mut begun, lease.slot.is_alone()) {
             let mut heard = begun.wait().map_err(failed)?;
             if let Some(answer) = heard.take_if(|answer| answer.falsehood().is_none()) {
-                return Ok(Leased { answer, is_call_s: lease.is_call_s, false_start: None });
+                let estimate = lease.slot.estimate.take();
+                return Ok(Leased { answer, is_call_s: lease.is_call_s, false_start: None, estimate });
             }
             return self
                 .run_leased(lease, move |pool, until| {
@@ -176,10 +179,10 @@ impl Scheduler {
 
     async fn run_leased<T: Report + Send + 'static>(
         &self,
-        Lease { slot, until, is_call_s, _recall }: Lease,
+        Lease { mut slot, until, is_call_s, _recall }: Lease,
         work: impl FnMut(&Pool, Until) -> Result<T, PoolError> + Send + 'static,
     ) -> Result<Leased<T>, ExecuteError> {
-        let pool = self.pool.of_tenant(slot.tenant());
+        let (pool, estimate) = (self.pool.of_tenant(slot.tenant()), slot.estimate.take());
         let worked = tokio::task::spawn_blocking(move || {
             let answer = believed(&pool, &until, work);
             // Held until the worker is gone, also when nobody waits for it any more.
@@ -188,7 +191,7 @@ impl Scheduler {
         });
         let answer = worked.await.map_err(|_| ExecuteError::Internal)?.map_err(failed)?;
         let (answer, false_start) = answer;
-        Ok(Leased { answer, is_call_s, false_start })
+        Ok(Leased { answer, is_call_s, false_start, estimate })
     }
 }
 

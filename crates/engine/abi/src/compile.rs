@@ -52,8 +52,11 @@ impl Stage {
     }
 }
 
+/// The wall time of a compile may be so many times its processor time: others may have the processors.
+pub const COMPILE_WALL_TIMES: u64 = 10;
+
 /// What a script may cost to compile; beyond it the compile is refused, always at the same place. Memory and
-/// wall time are enforced from outside, by whoever runs the compiler.
+/// time are enforced from outside, by whoever runs the compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompileLimits {
     /// Bytes of executable pages.
@@ -66,7 +69,8 @@ pub struct CompileLimits {
     pub operations_max: u64,
     /// Address space of the child, bytes.
     pub memory_bytes_max: u64,
-    /// Wall time, milliseconds.
+    /// Processor time, milliseconds, of which the kernel counts whole seconds; the wall time may be
+    /// [`COMPILE_WALL_TIMES`] of it.
     pub wall_ms_max: u64,
 }
 

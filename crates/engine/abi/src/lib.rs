@@ -18,7 +18,7 @@ pub use artifact::{
     ArtifactKey, CodeTier, CompileOptions, ENGINE_VERSION, Isa, KeyParseError, LLVM_VERSION, Sha256Digest,
     TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE, parts_of,
 };
-pub use compile::{CompileLimits, Stage};
+pub use compile::{COMPILE_WALL_TIMES, CompileLimits, Stage};
 pub use counters::{
     COUNTED_MAGIC, COUNTER_BITS_MAX, COUNTER_BITS_MIN, COUNTER_FACTOR, COUNTERS_BYTES, COUNTERS_OFFSET,
     branch_counter, jump_counter,

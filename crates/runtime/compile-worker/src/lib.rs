@@ -49,8 +49,7 @@ impl Worker for CompileWorker {
     type Report = CompileReport;
 
     fn confinement(&self, job: &CompileJob) -> Result<Confinement, SandboxError> {
-        // One thread uses at most a second of processor time in a second.
-        let cpu_seconds_max = job.limits.wall_ms_max.div_ceil(1000) + 1;
+        let cpu_seconds_max = job.limits.wall_ms_max.div_ceil(1000);
         Confinement::new(Policy::compile(job.limits.memory_bytes_max, cpu_seconds_max, files_of(job.task)))
     }
 

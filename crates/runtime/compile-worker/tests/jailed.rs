@@ -152,3 +152,42 @@ fn a_compile_ends_at_its_own_deadline() {
     let verdict = compile(&pool, &sample::elf_of(&code), Stage::Library, limits);
     assert!(matches!(verdict, Verdict::DeadlineExceeded), "{verdict:?}");
 }
+
+/// Sends `signal` to the child of `zygote` as soon as there is one that has computed for a while.
+fn signal_child(zygote: u32, signal: &str) {
+    let path = format!("/proc/{zygote}/task/{zygote}/children");
+    let end = Instant::now() + PATIENCE;
+    let child = loop {
+        assert!(Instant::now() < end, "no child");
+        let children = std::fs::read_to_string(&path).unwrap();
+        let Some(child) = children.split_whitespace().next() else { continue };
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        // In hundredths of a second, the twelfth after the name.
+        let user = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(11));
+        if user.is_some_and(|user| user.parse::<u64>().unwrap() >= 20) {
+            break child.to_owned();
+        }
+    };
+    assert!(std::process::Command::new("kill").args([signal, &child]).status().unwrap().success());
+}
+
+#[test]
+fn a_compile_is_limited_by_what_it_computes_and_not_by_how_long_others_have_the_processor() {
+    let test = std::env::current_exe().unwrap();
+    let worker = test.ancestors().nth(2).unwrap().join("examples/slow-compiler");
+    let pool = Pool::start(PoolConfig::new(worker, 2)).unwrap();
+    let limits = CompileLimits { wall_ms_max: 3_000, ..CompileLimits::default() };
+    let stopped = [&sample::elf()[..], b"w"].concat();
+    let compiled = std::thread::scope(|scope| {
+        let compile = scope.spawn(|| compile(&pool, &stopped, Stage::Object, limits));
+        let zygote = pool.stats().zygote_pid.unwrap();
+        signal_child(zygote, "-STOP");
+        std::thread::sleep(Duration::from_millis(limits.wall_ms_max + 200));
+        signal_child(zygote, "-CONT");
+        compile.join().unwrap()
+    });
+    assert!(matches!(done(compiled).report, CompileReport::Done(_)));
+    let computes = [&sample::elf()[..], b"c"].concat();
+    let verdict = compile(&pool, &computes, Stage::Object, limits);
+    assert!(matches!(verdict, Verdict::DeadlineExceeded), "{verdict:?}");
+}

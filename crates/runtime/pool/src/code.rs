@@ -10,7 +10,7 @@ use crate::{
 /// Address space of a child that checks code, bytes: the code several times over, and what every compile
 /// child has mapped.
 const CHECK_MEMORY_BYTES_MAX: u64 = 8 << 30;
-/// Wall time of a check, milliseconds. Two for 100 KB of code are usual.
+/// Processor time of a check, milliseconds. Two for 100 KB of code are usual.
 const CHECK_MS_MAX: u64 = 30_000;
 
 impl Pool {

@@ -130,6 +130,7 @@ fn meaning<R>(fate: Option<&Fate>, channel: &Channel) -> Verdict<R> {
         Some(Fate::Ended(End::Signal(libc::SIGSYS))) => {
             return Verdict::SandboxViolation { detail: violation(channel.named_call()) };
         }
+        Some(Fate::Ended(End::Signal(libc::SIGXCPU))) => return Verdict::DeadlineExceeded,
         Some(Fate::Ended(End::Signal(signal))) => format!("killed by {}", signal_name(*signal)),
         Some(Fate::Ended(End::Exit(status))) => format!("exited with status {status} without a report"),
         Some(Fate::OutOfMemory) => "it took more memory than its control group has".to_owned(),
@@ -164,7 +165,6 @@ fn signal_name(signal: i32) -> String {
         libc::SIGSEGV => "SIGSEGV",
         libc::SIGTERM => "SIGTERM",
         libc::SIGTRAP => "SIGTRAP",
-        libc::SIGXCPU => "SIGXCPU",
         libc::SIGXFSZ => "SIGXFSZ",
         other => return format!("signal {other}"),
     };

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use antares_abi::COMPILE_WALL_TIMES;
 use antares_sandbox::LayerStatus;
 
 use crate::{
@@ -335,7 +336,7 @@ impl Pool {
         elf: &Sealed,
         mut until: Until,
     ) -> Result<Verdict<Compiled>, PoolError> {
-        let wall = Duration::from_millis(job.limits.wall_ms_max);
+        let wall = Duration::from_millis(job.limits.wall_ms_max.saturating_mul(COMPILE_WALL_TIMES));
         if let Some(own) = Instant::now().checked_add(wall) {
             until.deadline = until.deadline.min(own);
         }

@@ -5,7 +5,7 @@
 pub enum Verdict<T> {
     /// The worker answered.
     Done(T),
-    /// The wall-clock deadline passed; the worker was killed.
+    /// The wall-clock deadline passed, or its processor time was used up; the worker was killed.
     DeadlineExceeded,
     /// The worker made a system call that its role does not allow; the kernel killed it.
     SandboxViolation {

@@ -34,7 +34,7 @@ const COMPILE_FDS: u64 = EXTRA_FD as u64 + 1;
 /// Descriptor numbers of a zygote: one pidfd for each child, and a job's descriptors for a moment.
 const ZYGOTE_FDS_MAX: u64 = 4096;
 
-/// One resource limit; soft and hard are the same.
+/// One resource limit; soft and hard are the same, but for processor time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     resource: Resource,
@@ -45,11 +45,10 @@ pub struct Limit {
 impl Limit {
     /// Lowers the limit of the calling process to this one; a stricter one that is already there stays.
     pub(crate) fn apply(self) -> Result<(), SandboxError> {
-        let value = match getrlimit(self.resource).maximum {
-            Some(maximum) => maximum.min(self.value),
-            None => self.value,
-        };
-        let wanted = Rlimit { current: Some(value), maximum: Some(value) };
+        // SIGXCPU says why, a second before SIGKILL.
+        let grace = u64::from(matches!(self.resource, Resource::Cpu));
+        let maximum = getrlimit(self.resource).maximum.unwrap_or(u64::MAX).min(self.value + grace);
+        let wanted = Rlimit { current: Some(self.value.min(maximum)), maximum: Some(maximum) };
         setrlimit(self.resource, wanted).map_err(SandboxError::step(Layer::Rlimits, self.name))?;
         if getrlimit(self.resource) == wanted {
             Ok(())

@@ -15,7 +15,7 @@ section! {
 ) {
     /// Runs at once.
     workers_max: workers = parallelism();
-    /// Calls that wait for a worker, at most; more get RESOURCE_EXHAUSTED. Tenants that wait take turns.
+    /// Calls that wait for a worker, at most; more get RESOURCE_EXHAUSTED. Tenants share the workers' time.
     queue_max: count = 1_024;
     /// What a worker does after a run that went well: `per_execution` ends it, `per_artifact` lets it wait
     /// for another run of the same script and native code for the same tenant. After a transaction it waits

@@ -124,6 +124,21 @@ impl Drop for InProgress {
     }
 }
 
+/// What a run is expected to cost; dropped when its cost is charged.
+#[derive(Debug)]
+pub struct RunEstimate {
+    use_: Arc<Use>,
+    expected: Option<Duration>,
+}
+
+impl Drop for RunEstimate {
+    fn drop(&mut self) {
+        if let (Some(meter), Some(expected)) = (&self.use_.cycles, self.expected) {
+            meter.forgive(expected);
+        }
+    }
+}
+
 impl Use {
     fn new(quota: Quota, numbers: Option<Numbers>) -> Self {
         let meter = |amount: Option<u64>, period| amount.map(|amount| Meter::new(amount, period));
@@ -271,17 +286,18 @@ impl Account {
         Ok(InProgress(self.use_.clone()))
     }
 
-    /// Whether its scripts may run.
+    /// Begins a run: what it is expected to cost counts from now on.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED, with the time until its runs are paid.
-    pub fn may_run(&self) -> Result<(), Fault> {
-        let admitted = self.use_.cycles.as_ref().map_or(Ok(()), |meter| meter.admit(Instant::now()));
-        admitted.map_err(|wait| {
+    pub fn begin_run(&self) -> Result<RunEstimate, Fault> {
+        let begun = self.use_.cycles.as_ref().map(|meter| meter.begin(Instant::now())).transpose();
+        let expected = begun.map_err(|wait| {
             let most = self.use_.quota.guest_cycles_per_second.unwrap_or(0);
             let words = format!("its runs took more than {most} guest cycles a second");
             self.use_.exceeded(&self.tenant, QUOTAS[1], &words, wait)
-        })
+        })?;
+        Ok(RunEstimate { use_: self.use_.clone(), expected })
     }
 
     /// Charges the guest cycles that `runs` told, which had a worker for `time`.

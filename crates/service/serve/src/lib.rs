@@ -51,7 +51,7 @@ mod usage;
 mod web;
 mod workers;
 
-pub use account::{Account, Identity, Namespace, Salt, TENANT};
+pub use account::{Account, Identity, Namespace, RunEstimate, Salt, TENANT};
 pub use body::{HeldBytes, RequestBytes};
 pub use duties::{beat, blocking, keep};
 pub use elf::script_mistake;

@@ -1,11 +1,11 @@
-//! What a tenant uses up of a rate, paid afterwards: what a run or a compile costs is known when it has
-//! ended, so whoever has debts waits until they are paid.
+//! What a tenant uses up of a rate: what a run or a compile costs is known when it has ended, so whoever has
+//! debts waits until they are paid. A run counts from its begin on by an estimate.
 //!
 //! Libraries of rate limits refuse a charge that is more than what is left, which here would forget the
 //! dearest runs.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -14,9 +14,21 @@ use std::{
 pub(crate) struct Meter {
     amount: u64,
     period: Duration,
-    /// When all that was charged is paid.
-    paid_at: Mutex<Option<Instant>>,
+    state: Mutex<State>,
 }
+
+#[derive(Debug, Default)]
+struct State {
+    /// When all that was charged is paid.
+    paid_at: Option<Instant>,
+    /// Of the recent charges.
+    mean: Option<u64>,
+}
+
+/// One of so many is the first use of a period's amount, as long as none has ended.
+const FIRST_PARTS: u64 = 4;
+/// The last charge is one part in so many of the mean.
+const MEAN_PARTS: u64 = 8;
 
 /// Debts are forgotten beyond this: one run can cost more than a life.
 const DEBT_MAX: Duration = Duration::from_secs(24 * 3_600);
@@ -24,30 +36,60 @@ const DEBT_MAX: Duration = Duration::from_secs(24 * 3_600);
 impl Meter {
     /// `amount` for each `period`.
     pub(crate) fn new(amount: u64, period: Duration) -> Self {
-        Self { amount, period, paid_at: Mutex::new(None) }
+        Self { amount, period, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether more may be used at `now`, or else in how long.
     pub(crate) fn admit(&self, now: Instant) -> Result<(), Duration> {
-        let paid_at = *self.paid_at.lock().unwrap_or_else(PoisonError::into_inner);
-        match paid_at.and_then(|paid_at| paid_at.checked_duration_since(now + self.period)) {
-            Some(wait) if !wait.is_zero() => Err(wait),
-            _ => Ok(()),
+        self.begin(now).map(|expected| self.forgive(expected))
+    }
+
+    /// The same, and charges what is expected of one use: [`Meter::forgive`] takes that back.
+    pub(crate) fn begin(&self, now: Instant) -> Result<Duration, Duration> {
+        let mut state = self.state();
+        let latest = now + self.period;
+        if let Some(paid_at) = state.paid_at.filter(|paid_at| *paid_at > latest) {
+            return Err(paid_at - latest);
         }
+        let expected = self.time(state.mean.unwrap_or(self.amount / FIRST_PARTS));
+        state.add(expected, now);
+        Ok(expected)
+    }
+
+    /// Takes a charge back.
+    pub(crate) fn forgive(&self, expected: Duration) {
+        let mut state = self.state();
+        state.paid_at = state.paid_at.and_then(|paid_at| paid_at.checked_sub(expected));
     }
 
     /// Charges `used`.
     pub(crate) fn charge(&self, used: u64, now: Instant) {
+        let mut state = self.state();
+        state.add(self.time(used), now);
+        let mean = state.mean.unwrap_or(used);
+        state.mean = Some(mean - mean / MEAN_PARTS + used / MEAN_PARTS);
+    }
+
+    /// How long it takes to pay `used`.
+    fn time(&self, used: u64) -> Duration {
         let seconds = self.period.as_secs_f64() * (used as f64 / self.amount.max(1) as f64);
-        let time = Duration::try_from_secs_f64(seconds).unwrap_or(DEBT_MAX).min(DEBT_MAX);
-        let mut paid_at = self.paid_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let from = paid_at.filter(|paid_at| *paid_at > now).unwrap_or(now);
-        *paid_at = Some((from + time).min(now + DEBT_MAX));
+        Duration::try_from_secs_f64(seconds).unwrap_or(DEBT_MAX).min(DEBT_MAX)
     }
 
     /// Whether nothing is to be paid any more.
     pub(crate) fn is_idle(&self, now: Instant) -> bool {
-        self.paid_at.lock().unwrap_or_else(PoisonError::into_inner).is_none_or(|paid_at| paid_at <= now)
+        self.state().paid_at.is_none_or(|paid_at| paid_at <= now)
+    }
+}
+
+impl State {
+    fn add(&mut self, time: Duration, now: Instant) {
+        let from = self.paid_at.filter(|paid_at| *paid_at > now).unwrap_or(now);
+        self.paid_at = Some((from + time).min(now + DEBT_MAX));
     }
 }
 
@@ -70,6 +112,25 @@ mod tests {
         // Nothing is saved up beyond the period.
         meter.charge(300, at(10_000));
         assert_eq!(meter.admit(at(10_000)), Err(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn runs_that_begin_together_count_before_they_end() {
+        let (meter, now) = (Meter::new(100, Duration::from_secs(1)), Instant::now());
+        let begun: Vec<_> = (0..8).map_while(|_| meter.begin(now).ok()).collect();
+        assert_eq!(begun.len(), 5, "nothing is known of the first");
+        begun.into_iter().for_each(|expected| {
+            meter.charge(200, now);
+            meter.forgive(expected);
+        });
+        assert_eq!(meter.admit(now), Err(Duration::from_secs(9)));
+        // Exhausted, and paid up to what may be used at once.
+        let later = now + Duration::from_secs(9);
+        let expected = meter.begin(later).unwrap();
+        assert_eq!(meter.begin(later), Err(Duration::from_secs(2)));
+        meter.charge(10, later);
+        meter.forgive(expected);
+        assert_eq!(meter.admit(later), Err(Duration::from_millis(100)));
     }
 
     #[test]

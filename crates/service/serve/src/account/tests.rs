@@ -25,9 +25,21 @@ fn one_tenant_s_use_is_not_another_s() {
     drop(held);
     assert!(a.begin_call().is_ok());
     a.ran(1, 5_000, Duration::ZERO);
-    assert_eq!(of(&accounts, "a").may_run().unwrap_err().reason(), "QUOTA");
-    assert!(b.may_run().is_ok());
+    assert_eq!(of(&accounts, "a").begin_run().unwrap_err().reason(), "QUOTA");
+    assert!(b.begin_run().is_ok());
     assert!(a.stored_too_much(3, 2).is_none() && a.stored_too_much(3, 3).is_some());
+}
+
+#[test]
+fn few_runs_begin_on_a_quota_that_is_nearly_used_up() {
+    let accounts = accounts("[quotas]\nguest_cycles_per_second = 1000\n");
+    let a = of(&accounts, "a");
+    a.ran(1, 1_000, Duration::ZERO);
+    let begun = a.begin_run().unwrap();
+    assert_eq!(of(&accounts, "a").begin_run().unwrap_err().reason(), "QUOTA");
+    assert!(of(&accounts, "b").begin_run().is_ok());
+    drop(begun);
+    assert!(a.begin_run().is_ok());
 }
 
 #[test]
@@ -35,9 +47,9 @@ fn a_run_that_tells_no_cycles_is_charged_for_its_time() {
     let accounts = accounts("[quotas]\nguest_cycles_per_second = 1000000\n");
     let a = of(&accounts, "a");
     a.ran_for(Duration::from_millis(500), 10);
-    assert!(a.may_run().is_ok());
+    assert!(a.begin_run().is_ok());
     a.ran_for(Duration::from_millis(500), u64::MAX);
-    assert!(a.may_run().is_err());
+    assert!(a.begin_run().is_err());
 }
 
 #[test]
