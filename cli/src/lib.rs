@@ -66,7 +66,6 @@ mod shapes_of_servers;
 mod size;
 mod snapshot;
 mod source_maps;
-mod sources;
 #[cfg(feature = "server")]
 mod status;
 mod system_calls;

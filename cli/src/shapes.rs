@@ -144,5 +144,5 @@ pub(crate) fn print(shape: &impl Serialize) -> Result<(), Failure> {
     // Cannot fail: shapes have no maps and no types of others.
     let mut json = serde_json::to_string(shape).unwrap_or_default();
     json.push('\n');
-    output::print(json.as_bytes())
+    output::print(output::printable(&json).as_bytes())
 }
