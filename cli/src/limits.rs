@@ -32,8 +32,6 @@ pub(crate) const SNAPSHOT_ENTRIES_MAX: usize = 4096;
 pub(crate) const SNAPSHOT_FUNCTIONS_MAX: usize = 64;
 /// Longest snapshot that is read, bytes.
 pub(crate) const SNAPSHOT_BYTES_MAX: u64 = 64 << 20;
-/// Longest source file that lines are shown of, bytes.
-pub(crate) const SOURCE_BYTES_MAX: u64 = 4 << 20;
 /// Longest source map that is read, bytes.
 pub(crate) const SOURCE_MAP_BYTES_MAX: u64 = 32 << 20;
 /// Mappings of one; each takes 28 bytes of memory.

@@ -17,7 +17,6 @@ pub(crate) mod report;
 #[cfg(feature = "server")]
 pub(crate) mod server_json;
 pub(crate) mod source_maps;
-pub(crate) mod sources;
 pub mod verdict;
 
 /// Writes to standard output. A reader that has gone away (`| head`) is no failure.

@@ -192,6 +192,31 @@ fn one_run_is_less_and_profiles_count_as_runs() {
 }
 
 #[test]
+fn debug_data_names_neither_hidden_files_nor_lines_beyond_the_end() {
+    let Some(folder) = folder() else { return };
+    for name in [".env", ".git/config", "\u{202e}odd"] {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "S3CRET\n").unwrap();
+    }
+    let lines = [".env", ".git/config", "guest.c", "\u{202e}odd"]
+        .map(|name| format!("#line 1 \"{name}\"\n{{ volatile int x = 1; }}\n"));
+    let text = format!("{SOURCE}#line 90 \"guest.c\"\nint more(void) {{\n{}return 0;\n}}\n", lines.concat());
+    fs::write(folder.path().join("hostile.c"), text).unwrap();
+    let mut compiler = Command::new("riscv64-unknown-elf-gcc");
+    compiler.args(["-march=rv64imc", "-mabi=lp64", "-g", "-O0", "-nostdlib", "-static", "-o", "hostile"]);
+    assert!(compiler.arg("hostile.c").current_dir(folder.path()).status().unwrap().success());
+    let words = ["coverage", "hostile", "--lcov", "out.info", "--html", "out.html", "--json"];
+    let json = self::text(folder.path(), &words, 0);
+    serde_json::from_str::<Value>(&json).unwrap();
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let (page, lcov) = (read("out.html"), read("out.info"));
+    assert!(!page.contains("S3CRET"), "{page}");
+    assert!(lcov.contains("guest.c\n") && !lcov.contains(":90,") && !lcov.contains(":91,"), "{lcov}");
+    assert!(![page, lcov, json].concat().contains('\u{202e}'));
+}
+
+#[test]
 fn what_has_no_lines_or_is_not_there_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let says = |words: &[&str], what: &str| {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::ExitCode};
 
-use antares_profile_view::{CoverageShare, CoveredFile, SourceCoverage, coverage_page, write_lcov};
+use antares_profile_view::{CoverageShare, CoveredFile, SourceCoverage, Sources, coverage_page, write_lcov};
 use anyhow::anyhow;
 use serde::Serialize;
 
@@ -12,7 +12,6 @@ use crate::{
     commands::runnable::{Terms, bare, collect, target},
     failure::Failure,
     output,
-    output::sources::Folders,
 };
 
 /// What `antares coverage --json` prints: a contract.
@@ -85,20 +84,22 @@ pub(crate) fn coverage(args: &CoverageArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::Usage(anyhow!("no script has line numbers: build with -g, or debug = true")));
     }
     files.retain(|name, _| args.only.is_empty() || args.only.iter().any(|text| name.contains(text)));
+    let here = Sources::here();
+    for (name, file) in &mut files {
+        here.read(name).into_iter().for_each(|text| file.end_at(text.lines().count()));
+    }
     if let Some(path) = &args.lcov {
         output::write(path, write_lcov(&files).as_bytes())?;
     }
     if let Some(path) = &args.html {
-        let here = Folders::of_command();
         let page = coverage_page("Coverage", &files, &|file| here.read(file));
         output::write(path, page.as_bytes())?;
     }
     let all = files.values().map(Figures::of).fold(Figures::default(), Figures::plus);
-    let said = match args.json {
-        true => serde_json::to_string(&shape(coverage.runs(), all, &files)).unwrap_or_default() + "\n",
-        false => text(coverage.runs(), all, &files),
-    };
-    output::print(output::printable(&said).as_bytes())?;
+    match args.json {
+        true => shapes::print(&shape(coverage.runs(), all, &files))?,
+        false => output::print(output::printable(&text(coverage.runs(), all, &files)).as_bytes())?,
+    }
     let has_failed = args.fail_under.is_some_and(|share| {
         u128::from(all.lines.hit) * 10_000 < u128::from(all.lines.found) * u128::from(share.0)
     });

@@ -20,7 +20,7 @@ use antares_pool::{
 };
 use antares_profile::Profile;
 use antares_profile_view::{
-    Format, Programs, View, diff as diff_views, diff_markdown, profile_page, read_archive,
+    Format, Programs, Sources, View, diff as diff_views, diff_markdown, profile_page, read_archive,
 };
 use antares_transaction::{Environment, Mock, programs};
 use anyhow::{Context as _, anyhow};
@@ -38,7 +38,6 @@ use crate::{
     output::json::{
         self, ChangeShape, DiffShape, FindingShape, FunctionShape, GroupShape, InsightsShape, ProfileShape,
     },
-    output::sources::Folders,
     output::verdict::without_dead_link,
 };
 
@@ -57,7 +56,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     if let Some(format) = format {
         let before = args.before.as_deref().map(read_profile).transpose()?;
         let before = before.as_ref().map(|before| View::new(&before.profile, &before.programs));
-        let here = Folders::of_command();
+        let here = Sources::here();
         let bytes = match format {
             // Sources are here, if anywhere.
             Format::Html => {
@@ -100,7 +99,7 @@ pub(crate) fn insights(args: &InsightsArgs) -> Result<ExitCode, Failure> {
         json::print(&InsightsShape { outcome, cycles, findings, groups })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let here = Folders::of_command();
+    let here = Sources::here();
     let source = |file: &str| here.read(file);
     let findings = antares_insights::markdown(&groups, profiled.profile.sum().cycles, &source);
     output::print(output::printable(&format!("{}\n\n{findings}", profiled.outcome)).as_bytes())?;

@@ -14,7 +14,7 @@ use antares_pool::{
     job::{DiagnosisJob, DiagnosisReport, ProfileJob, Rules, RunJob, Tier, TransactionForm, VerifyJob},
 };
 use antares_profile::Profile;
-use antares_profile_view::{Programs, View};
+use antares_profile_view::{Programs, Sources, View};
 use antares_transaction::{Environment, Mock, programs};
 use anyhow::anyhow;
 use bytes::Bytes;
@@ -31,7 +31,6 @@ use crate::{
     output,
     output::report::{self, Report, ServerDiagnosis},
     output::source_maps::SourceMaps,
-    output::sources::Folders,
     output::verdict::{self, Group, Verdict},
 };
 
@@ -67,7 +66,7 @@ pub(crate) fn to_json<R: Serialize>(report: &R, found: &[Why], args: &DiagnosisA
         false => serde_json::to_string(report),
     };
     // Cannot fail: there are no maps but those with texts as keys.
-    json.unwrap_or_default() + "\n"
+    output::printable(&json.unwrap_or_default()) + "\n"
 }
 
 /// What was found out; where that failed, a note will do if nobody has asked for it.
@@ -209,7 +208,7 @@ fn of_server(
         return Ok(Vec::new());
     }
     let diagnosis = Diagnosis::from_json(json).map_err(|error| workers::ours(error.to_string()))?;
-    let here = Folders::of_command();
+    let here = Sources::here();
     let diagnosis = diagnosis.with_codes(&error_codes(args)?).with_source(&|file| here.read(file));
     let diagnosis = with_javascript(diagnosis, debug, args)?;
     Ok(vec![Why { group: None, diagnosis: Some(diagnosis), tree: None }])
@@ -325,7 +324,7 @@ fn tell(
         [] => Evidence::default(),
         bytes => Evidence::decode(bytes).map_err(|error| broken(&error))?,
     };
-    let here = Folders::of_command();
+    let here = Sources::here();
     let source = |file: &str| here.read(file);
     let diagnosis = diagnose(&Inputs {
         evidence: &evidence,

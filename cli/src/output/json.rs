@@ -144,7 +144,7 @@ pub(crate) fn print(shape: &impl Serialize) -> Result<(), Failure> {
     // Cannot fail: shapes have no maps and no types of others.
     let mut json = serde_json::to_string(shape).unwrap_or_default();
     json.push('\n');
-    output::print(json.as_bytes())
+    output::print(output::printable(&json).as_bytes())
 }
 
 /// Prints one line for programs, or text for people.

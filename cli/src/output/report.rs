@@ -371,7 +371,7 @@ mod tests {
     fn text_is_short_and_harmless() {
         let text = exited(0).to_text();
         assert!(
-            text.starts_with("| hello \\u{1b}[31m\nexit 0\n  cycles   1,234,567 and 9 to load\n"),
+            text.starts_with("| hello \\u001b[31m\nexit 0\n  cycles   1,234,567 and 9 to load\n"),
             "{text}"
         );
         assert!(text.contains("12.3 ms"), "{text}");

@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use antares_diagnosis::report::{Diagnosis, JavaScriptFrame, OriginalLocation};
+use antares_profile_view::Sources;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::Deserialize;
 use sourcemap::{SourceMap, Token, vlq::parse_vlq_segment};
@@ -12,7 +13,6 @@ use crate::{
     failure::Failure,
     input,
     limits::{MAPPINGS_MAX, SOURCE_MAP_BYTES_MAX},
-    output::sources::Folders,
 };
 
 /// Digits of one number of a mapping: more are more than 32 bits.
@@ -58,7 +58,7 @@ impl SourceMaps {
         if self.0.is_empty() {
             return diagnosis;
         }
-        let here = Folders::of_command();
+        let here = Sources::here();
         let original = |frame: &JavaScriptFrame| {
             let (map, token) = self.token(frame)?;
             map.original(token, frame.column.is_some())

@@ -375,10 +375,10 @@ mod tests {
         let program = Interpreted { why: "\u{1b}[2J".to_owned(), ..program() };
         let verdict = Verdict::of_worker(VerifyOutcome::Failed, 1234, groups, (1, 2));
         let text = Verdict { interpreted: vec![program], ..verdict }.to_text();
-        let line = "\ninterpreted: 2,345,678 cycles of abababababababab… (1,200 bytes, loaded at 0x1000): \\u{1b}[2J\n";
+        let line = "\ninterpreted: 2,345,678 cycles of abababababababab… (1,200 bytes, loaded at 0x1000): \\u001b[2J\n";
         assert!(text.contains(line), "{text}");
         assert!(
-            text.starts_with("| \\u{1b}[2J\n| … 3 more lines left out (30 bytes)\nlock input.1    0xabababababababab…  error ElfBits "),
+            text.starts_with("| \\u001b[2J\n| … 3 more lines left out (30 bytes)\nlock input.1    0xabababababababab…  error ElfBits "),
             "{text}"
         );
         assert!(

@@ -281,6 +281,28 @@ fn coverage_counts_the_lines_of_a_file() {
     assert!(figure("LH:") < 12, "{lcov}");
 }
 
+#[test]
+fn coverage_reads_regular_files_and_ends_with_them() {
+    let Some(folder) = with_debug_data() else { return };
+    assert!(Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap().success());
+    fs::write(folder.path().join(".hidden"), "1\n").unwrap();
+    let lines = ["pipe", "/dev/zero", ".hidden", "covered.c"]
+        .map(|name| format!("#line 50000000 \"{name}\"\n{{ volatile int x = 1; }}\n"));
+    let end = "asm(\"li a0, 0\\n li a7, 93\\n ecall\");";
+    fs::write(folder.path().join("hostile.c"), format!("void _start(void) {{\n{}{end}}}\n", lines.concat()))
+        .unwrap();
+    let mut compiler = Command::new("riscv64-unknown-elf-gcc");
+    compiler.args(["-g", "-O0", "-nostdlib", "-static", "-march=rv64imc", "-mabi=lp64", "-o", "hostile"]);
+    assert!(built_by(compiler.arg("hostile.c").current_dir(folder.path())));
+    let words = ["--bin", "hostile", "--enable-coverage", "--coverage-output", "lcov"];
+    let output = run(folder.path(), &words);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lcov = fs::read_to_string(folder.path().join("lcov")).unwrap();
+    let files: Vec<&str> = lcov.lines().filter(|line| line.starts_with("SF:")).collect();
+    assert!(files.iter().all(|file| file.ends_with(".c")), "{files:?}");
+    assert!(lcov.len() < 4096, "{} bytes", lcov.len());
+}
+
 /// A program with debug data, built here; none without the compiler.
 fn with_debug_data() -> Option<TempDir> {
     let folder = tempfile::tempdir().unwrap();

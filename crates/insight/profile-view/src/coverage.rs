@@ -65,6 +65,14 @@ impl CoverageShare {
 }
 
 impl CoveredFile {
+    /// Leaves out what debug information says of lines beyond the last one of the file.
+    pub fn end_at(&mut self, last: usize) {
+        let is_there = |line: u32| usize::try_from(line).is_ok_and(|line| line <= last);
+        self.lines.retain(|line, _| is_there(*line));
+        self.functions.retain(|_, (line, _)| is_there(*line));
+        self.branches.retain(|(line, _), _| is_there(*line));
+    }
+
     /// Lines.
     #[must_use]
     pub fn line_share(&self) -> CoverageShare {

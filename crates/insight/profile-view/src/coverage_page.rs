@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use crate::{
     coverage::{CoverageShare, CoveredFile},
     limits::{COVERAGE_LINE_BYTES_MAX, COVERAGE_LINES_MAX},
+    printable::is_command,
 };
 
 const HEAD: &str = include_str!("coverage.html");
@@ -135,7 +136,7 @@ fn escaped(text: &str) -> String {
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
             '\t' => safe.push('\t'),
-            letter if letter.is_control() => safe.push('\u{fffd}'),
+            letter if is_command(letter) => safe.push('\u{fffd}'),
             letter => safe.push(letter),
         }
     }

@@ -7,7 +7,7 @@
 //! SourceCoverage  lines, functions and branches that ran, of many runs
 //! Format        writes a view as pprof, folded, speedscope, callgrind, LCOV, OTLP, LLVM sample profile, or HTML
 //! ```
-//! No IO. ELF files may be hostile: whatever they say, names are bounded and nothing panics.
+//! No IO but that of `Sources`. ELF files may be hostile: whatever they say, names are bounded and nothing panics.
 #![forbid(unsafe_code)]
 
 mod archive;
@@ -22,6 +22,7 @@ mod listing;
 mod location;
 mod printable;
 mod recognise;
+mod sources;
 mod symbols;
 mod tables;
 mod view;
@@ -33,6 +34,7 @@ pub use debugger::{DebuggerNames, SourceLine};
 pub use formats::{Format, FormatError, otlp_request, profile_page, write_lcov};
 pub use location::{Line, Location};
 pub use printable::printable;
+pub use sources::Sources;
 pub use symbols::Symbols;
 pub use tables::{CallGraph, Change, Edge, Row, diff, diff_markdown};
 pub use view::{Function, FunctionId, Programs, Stack, TreeNode, View};

@@ -42,6 +42,15 @@ pub const SOURCE_AROUND: u32 = 4;
 /// Bytes of a source line on a page.
 pub const SOURCE_LINE_BYTES_MAX: usize = 300;
 
+/// Bytes of a source file, beyond which it is not read.
+pub const SOURCE_BYTES_MAX: u64 = 4 << 20;
+
+/// Bytes of all source files of a command together; those after them are not read.
+pub const SOURCE_BYTES_ALL_MAX: u64 = 64 << 20;
+
+/// Names of source files that are looked for.
+pub const SOURCE_FILES_MAX: usize = 4096;
+
 /// Lines of a file on a page about coverage.
 pub const COVERAGE_LINES_MAX: usize = 100_000;
 

@@ -1,15 +1,25 @@
 //! Text of others, for a terminal.
 
-/// `text` without what could command a terminal: scripts and servers choose symbol names, messages and debug
-/// lines.
+use std::fmt::Write as _;
+
+/// Whether `letter` commands a terminal, or turns around what is shown after it.
+pub(crate) fn is_command(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// `text` with commands to a terminal escaped: scripts and servers choose symbol names, messages and debug
+/// lines. JSON stays what it is.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    let is_plain = |character: char| !character.is_control() || matches!(character, '\n' | '\t');
     text.chars().fold(String::with_capacity(text.len()), |mut plain, character| {
-        if is_plain(character) {
-            plain.push(character);
-        } else {
-            plain.extend(character.escape_default());
+        match character {
+            '\r' => plain.push_str("\\r"),
+            // Writing to a string does not fail; all of them have at most four digits.
+            _ if is_command(character) && !matches!(character, '\n' | '\t') => {
+                _ = write!(plain, "\\u{:04x}", u32::from(character));
+            }
+            _ => plain.push(character),
         }
         plain
     })
@@ -20,8 +30,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_shown_not_obeyed() {
-        assert_eq!(printable("a\tb\nc"), "a\tb\nc");
-        assert_eq!(printable("\u{1b}[2Jx\r"), "\\u{1b}[2Jx\\r");
+    fn what_commands_a_terminal_is_shown_not_obeyed() {
+        assert_eq!(printable("a\tb\nc\u{fc}"), "a\tb\nc\u{fc}");
+        assert_eq!(printable("\u{1b}[2Jx\r"), "\\u001b[2Jx\\r");
+        let name = ["\u{9b}\u{202e}\u{2066}\u{fc}\r\n"];
+        let json = printable(&serde_json::json!(name).to_string());
+        assert_eq!(json, "[\"\\u009b\\u202e\\u2066\u{fc}\\r\\n\"]");
+        assert_eq!(serde_json::from_str::<Vec<String>>(&json).unwrap(), name);
     }
 }

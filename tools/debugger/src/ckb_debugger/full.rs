@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{self, BufRead as _, BufWriter, Write as _},
+    io::{self, BufWriter, Write as _},
     mem,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -17,7 +17,7 @@ use std::{
 use antares_hosted::job::{
     CallNode, HostAnswer, HostedEnd, HostedJob, HostedNews, StoppedVm, Watch, Watched, WatchedVm,
 };
-use antares_profile_view::DebuggerNames;
+use antares_profile_view::{DebuggerNames, Sources, limits::COVERAGE_LINES_MAX};
 
 use super::{
     ChosenScript, Hears, ScriptRunner,
@@ -128,7 +128,7 @@ pub(crate) fn run(
         write_calls(path, &seen).map_err(Ending::file(path))?;
     }
     if let Some(path) = &words.coverage_output {
-        write_coverage(path, &seen).map_err(Ending::file(path))?;
+        write_coverage(path, &seen, words).map_err(Ending::file(path))?;
     }
     lines::result(code, watched.cycles);
     Ok(status(code))
@@ -266,19 +266,22 @@ fn write_calls(path: &Path, seen: &Seen) -> io::Result<()> {
 }
 
 /// Writes which lines of the files that are there were reached, as LCOV.
-fn write_coverage(path: &Path, seen: &Seen) -> io::Result<()> {
+fn write_coverage(path: &Path, seen: &Seen, words: &Words) -> io::Result<()> {
+    let sources = Sources::below(std::env::current_dir().into_iter().chain(words.allow_path.iter().cloned()));
     let mut file = BufWriter::new(File::create(path)?);
     let lines = DebuggerNames::of(&seen.elf).lines(seen.reached.iter().copied());
     for (name, hit) in lines {
-        let Ok(source) = File::open(&name) else { continue };
-        let length = io::BufReader::new(source).split(b'\n').count();
-        let last = hit.last().map_or(0, |last| usize::try_from(*last).unwrap_or(0));
+        // LCOV names files as they are, so the end of a name alone finds none.
+        let source = Path::new(&name).exists().then(|| sources.read(&name));
+        let Some(source) = source.flatten() else { continue };
+        let (mut lines, mut lines_hit) = (0, 0);
         writeln!(file, "SF:{name}")?;
-        for line in 1..=length.max(last) {
-            let is_hit = u32::try_from(line).is_ok_and(|line| hit.binary_search(&line).is_ok());
+        for (line, _) in (1_u32..).zip(source.lines()).take(COVERAGE_LINES_MAX) {
+            let is_hit = hit.binary_search(&line).is_ok();
+            (lines, lines_hit) = (line, lines_hit + u32::from(is_hit));
             writeln!(file, "DA:{line},{}", u8::from(is_hit))?;
         }
-        writeln!(file, "LF:{}\nLH:{}\nend_of_record", length.max(last), hit.len())?;
+        writeln!(file, "LF:{lines}\nLH:{lines_hit}\nend_of_record")?;
     }
     file.flush()
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use antares_profile::{Frame, Node, NodeId, Value};
 
-use crate::{View, formats::interned::Interned};
+use crate::{View, formats::interned::Interned, printable::is_command};
 
 /// A function with code of its own: its file and its name.
 type Home = (String, String);
@@ -107,7 +107,7 @@ fn named(names: &mut Interned, name: &str) -> String {
     let known = names.texts.len();
     let number = names.number(name);
     let name: String =
-        name.chars().map(|character| if character.is_control() { '?' } else { character }).collect();
+        name.chars().map(|character| if is_command(character) { '?' } else { character }).collect();
     let name = if name.is_empty() { "???".to_owned() } else { name };
     if number == known { format!("({}) {name}", number + 1) } else { format!("({})", number + 1) }
 }

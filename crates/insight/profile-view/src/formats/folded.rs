@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::View;
+use crate::{View, printable::is_command};
 
 pub(crate) fn write(view: &View<'_>) -> String {
     let mut lines: Vec<(String, u64)> = Vec::new();
@@ -26,7 +26,7 @@ pub(crate) fn write(view: &View<'_>) -> String {
 fn plain(name: &str) -> String {
     let clean = |character: char| match character {
         ';' => ':',
-        character if character.is_control() => '?',
+        character if is_command(character) => '?',
         character => character,
     };
     name.chars().map(clean).collect()

@@ -9,6 +9,7 @@ use crate::{
     View, diff,
     limits::{HTML_NODES_MAX, SOURCE_AROUND, SOURCE_LINE_BYTES_MAX},
     listing::{LineCosts, Listed, Listing, line_costs, listings},
+    printable::is_command,
 };
 
 const PAGE: &str = include_str!("flame.html");
@@ -60,11 +61,7 @@ pub fn profile_page(
         "code": code(view, before, source),
     });
     // No text of a guest may end the script element or begin another one.
-    let data = data
-        .to_string()
-        .replace('<', "\\u003c")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029");
+    let data = data.to_string().replace('<', "\\u003c").replace(is_command, "\u{fffd}");
     PAGE.replacen("/*DATA*/null", &data, 1)
 }
 

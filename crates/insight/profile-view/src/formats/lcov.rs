@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt::Write};
 use crate::{
     View,
     coverage::{CoveredFile, SourceCoverage},
+    printable::is_command,
 };
 
 /// None if no program has line numbers.
@@ -50,5 +51,5 @@ pub fn write_lcov(files: &BTreeMap<String, CoveredFile>) -> String {
 
 /// Names come from a script.
 fn one_line(name: &str) -> String {
-    name.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+    name.chars().map(|letter| if is_command(letter) { ' ' } else { letter }).collect()
 }
