@@ -13,13 +13,57 @@ set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 proto="$(cd "$here/../proto" && pwd)"
 language=$1 folder=$2
-# shellcheck source=clients/tools.sh
-. "$here/tools.sh"
+
+# clients/python/pyproject.toml has the lowest versions that this code runs with.
+GRPCIO_VERSION=1.85.1
+PROTOC_GEN_GO_VERSION=v1.36.11
+PROTOC_GEN_GO_GRPC_VERSION=v1.6.0
+
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/antares-tools"
+# scripts/setup.sh puts a Go here when the machine has none that is new enough.
+[[ -x "$cache/bin/go" ]] && PATH="$cache/bin:$PATH"
+mkdir -p "$folder" "$cache"
+folder="$(cd "$folder" && pwd)"
+
+missing() { echo "clients: $language: there is no $1" >&2; exit 77; }
+away() { echo "clients: $language: $1 cannot be fetched" >&2; exit 77; }
+
+# A Python with the protobuf compiler, made once; prints where it is.
+python() {
+    command -v python3 >/dev/null || missing python3
+    local home="$cache/python-grpcio-tools-$GRPCIO_VERSION"
+    exec 9>"$cache/.lock-python-grpcio-tools"
+    flock 9
+    if [[ ! -f "$home/complete" ]]; then
+        rm -rf "$home"
+        python3 -m venv "$home" >&2 || missing "module venv of python3"
+        "$home/bin/pip" --quiet --disable-pip-version-check install "grpcio-tools==$GRPCIO_VERSION" >&2 || away grpcio-tools
+        touch "$home/complete"
+    fi
+    exec 9>&-
+    echo "$home/bin/python"
+}
+
+# protoc OPTION...: over all proto files.
+protoc() {
+    local interpreter
+    interpreter="$(python)"
+    (cd "$proto" && "$interpreter" -m grpc_tools.protoc -I . "$@" antares/v1/*.proto)
+}
+
+# executable NAME LINE...: a script in the folder that does the lines.
+executable() {
+    local name=$1
+    shift
+    { echo '#!/bin/sh'; printf '%s\n' "$@"; } >"$folder/$name"
+    chmod +x "$folder/$name"
+}
 
 make_python() {
     local source="$folder/source" home="$folder/installed"
     cp -r "$here/python" "$source"
     protoc --python_out="$source/src" --pyi_out="$source/src" --grpc_python_out="$source/src"
+    touch "$source/src/antares/v1/py.typed"
     "$(python)" -m pip --quiet --disable-pip-version-check wheel --no-deps --wheel-dir "$folder" "$source" >&2 || away setuptools
     # Nothing of what made it is there.
     python3 -m venv "$home" >&2
@@ -31,7 +75,7 @@ make_npm() {
     command -v npm >/dev/null || missing npm
     [[ "$(node --version)" =~ ^v([0-9]+) && ${BASH_REMATCH[1]} -ge 20 ]] || missing "node 20"
     local source="$folder/source"
-    cp -r "$here/npm" "$source"
+    cp -r "$here/node" "$source"
     cp -r "$proto/antares" "$source/antares"
     cd "$source"
     npm ci --silent --no-audit --no-fund --ignore-scripts >&2 || away "a package of package.json"

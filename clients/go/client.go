@@ -1,7 +1,7 @@
 // Package antares is a client of Antares: it runs CKB-VM scripts and verifies CKB transactions on a server.
 //
-// Calls are asked again as the server says. Scripts go by digest, and are uploaded where the server has not got them; so does data
-// of large cells. How a script or a transaction ends is an answer, never an error: a *Refused says why there is no verdict.
+// Failed calls are retried as the server says. How a script or a transaction ends is an answer, never an error: a *Refused says why
+// there is no verdict.
 package antares
 
 import (
@@ -10,26 +10,34 @@ import (
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/antares-vm/antares/clients/go/antaresv1"
 )
 
 const (
-	chunkBytes      = 64 << 10
 	attemptsMax     = 8
 	messageBytesMax = 64 << 20
-	backoffMax      = 3 * time.Second
-	// Data of a cell from which on it goes by digest.
-	referenceBytesMin = 4 << 10
-	// Digests that a server is asked for at once.
-	askedMax = 256
+	// All attempts of a call, where its context has no deadline.
+	deadlineDefault  = 300 * time.Second
+	connectTimeMax   = 10 * time.Second
+	keepaliveTime    = 20 * time.Second
+	keepaliveTimeout = 10 * time.Second
+	pauseMin         = 50 * time.Millisecond
+	pauseMax         = 3 * time.Second
+	serviceConfig    = `{"loadBalancingConfig": [{"round_robin": {}}]}`
 )
 
 // Refused says why there is no verdict.
@@ -41,7 +49,7 @@ type Refused struct {
 	Violations []*errdetails.BadRequest_FieldViolation
 	message    string
 	delay      time.Duration
-	again      bool
+	isPassing  bool
 }
 
 func (refused *Refused) Error() string {
@@ -49,40 +57,56 @@ func (refused *Refused) Error() string {
 }
 
 func refusedBy(err error) *Refused {
-	told := status.Convert(err)
-	refused := &Refused{Code: told.Code(), message: told.Message()}
-	for _, detail := range told.Details() {
+	received := status.Convert(err)
+	refused := &Refused{Code: received.Code(), message: received.Message()}
+	for _, detail := range received.Details() {
 		switch detail := detail.(type) {
 		case *errdetails.ErrorInfo:
 			refused.Reason = detail.Reason
 		case *errdetails.RetryInfo:
-			refused.delay, refused.again = detail.RetryDelay.AsDuration(), true
+			refused.delay, refused.isPassing = detail.RetryDelay.AsDuration(), true
 		case *errdetails.BadRequest:
 			refused.Violations = detail.FieldViolations
 		}
 	}
-	// What comes from a server that is gone, or from a proxy or a connection in its stead, has no reason.
+	// A status without a reason comes from a proxy, a broken connection or a server that stops.
 	if refused.Reason == "" {
 		switch refused.Code {
-		case codes.Unavailable, codes.Unknown, codes.Internal, codes.Canceled, codes.ResourceExhausted:
-			refused.again = true
+		case codes.Unavailable, codes.Unknown, codes.Internal, codes.Canceled:
+			refused.isPassing = true
 		}
 	}
 	return refused
 }
 
-// Client is a connection to a server. Close it.
+// Client is a connection to one or more servers. Close it.
 type Client struct {
 	Runner     antaresv1.RunnerServiceClient
 	Compiler   antaresv1.CompilerServiceClient
 	connection *grpc.ClientConn
-	told       []string
+	metadata   []string
 }
 
-// New connects to host:port. The options must say how: grpc.WithTransportCredentials.
+// New connects to host:port, or to a list of addresses such as ipv4:10.0.0.1:50051,10.0.0.2:50051. Calls go to all addresses of the
+// list or of the name in turn. The options must have grpc.WithTransportCredentials, and override the defaults.
 func New(address string, options ...grpc.DialOption) (*Client, error) {
-	limits := grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageBytesMax), grpc.MaxCallSendMsgSize(messageBytesMax))
-	connection, err := grpc.NewClient(address, append(options, limits)...)
+	defaults := []grpc.DialOption{
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageBytesMax), grpc.MaxCallSendMsgSize(messageBytesMax)),
+		grpc.WithDefaultServiceConfig(serviceConfig),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: connectTimeMax}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+	}
+	if scheme, list, _ := strings.Cut(address, ":"); scheme == "ipv4" || scheme == "ipv6" {
+		// grpc-go has no such resolver.
+		servers, addresses := manual.NewBuilderWithScheme(scheme), []resolver.Address{}
+		for _, server := range strings.Split(list, ",") {
+			addresses = append(addresses, resolver.Address{Addr: server})
+		}
+		servers.InitialState(resolver.State{Addresses: addresses})
+		defaults = append(defaults, grpc.WithResolvers(servers), grpc.WithAuthority(addresses[0].Addr))
+		address = scheme + ":///"
+	}
+	connection, err := grpc.NewClient(address, append(defaults, options...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -100,119 +124,103 @@ func (client *Client) Close() error { return client.connection.Close() }
 // over encrypted connections only.
 func (client *Client) WithMetadata(pairs ...string) *Client {
 	other := *client
-	other.told = append(append([]string{}, client.told...), pairs...)
+	other.metadata = append(append([]string{}, client.metadata...), pairs...)
 	return &other
 }
 
-// Verify has a transaction in ckb-debugger's JSON verified. request may be nil, or have everything but the transaction.
+// Verify has a transaction in ckb-debugger's JSON verified. options may be nil, or have everything but the transaction.
 func (client *Client) Verify(
-	ctx context.Context, json []byte, request *antaresv1.VerifyTransactionRequest,
+	ctx context.Context, json []byte, options *antaresv1.VerifyTransactionRequest,
 ) (*antaresv1.VerifyTransactionResponse, error) {
-	if request == nil {
-		request = &antaresv1.VerifyTransactionRequest{}
-	}
-	blobs := map[string][]byte{}
-	fields, err := Fields(json, func(data []byte) string {
-		if len(data) < referenceBytesMin {
-			return ""
-		}
-		return named(blobs, data)
-	})
-	if err != nil {
-		return nil, err
-	}
-	request.Transaction = &antaresv1.VerifyTransactionRequest_Fields{Fields: fields}
-	return withBlobs(client, ctx, blobs, func(ctx context.Context) (*antaresv1.VerifyTransactionResponse, error) {
+	request := copied(options)
+	request.Transaction = &antaresv1.VerifyTransactionRequest_MockJson{MockJson: json}
+	return client.verify(ctx, request)
+}
+
+// VerifyBare has a transaction without its cells verified, in molecule encoding or in a node's JSON. The server gets the cells from its
+// node. options are those of Verify.
+func (client *Client) VerifyBare(
+	ctx context.Context, transaction []byte, options *antaresv1.VerifyTransactionRequest,
+) (*antaresv1.VerifyTransactionResponse, error) {
+	request := copied(options)
+	request.Transaction = &antaresv1.VerifyTransactionRequest_Bare{Bare: transaction}
+	return client.verify(ctx, request)
+}
+
+func (client *Client) verify(
+	ctx context.Context, request *antaresv1.VerifyTransactionRequest,
+) (*antaresv1.VerifyTransactionResponse, error) {
+	return retried(client, ctx, func(ctx context.Context) (*antaresv1.VerifyTransactionResponse, error) {
 		return client.Runner.VerifyTransaction(ctx, request)
 	})
 }
 
-// Execute runs an ELF. request may be nil, or have everything but script and arguments.
+// Execute runs an ELF: by its digest, and with its bytes if the server does not have it. options may be nil, or have everything but
+// script and arguments; Script.Options of it are used.
 func (client *Client) Execute(
-	ctx context.Context, elf []byte, args []string, request *antaresv1.ExecuteRequest,
+	ctx context.Context, elf []byte, args []string, options *antaresv1.ExecuteRequest,
 ) (*antaresv1.ExecuteResponse, error) {
-	if request == nil {
-		request = &antaresv1.ExecuteRequest{}
+	request := &antaresv1.ExecuteRequest{}
+	if options != nil {
+		request = proto.Clone(options).(*antaresv1.ExecuteRequest)
 	}
-	blobs := map[string][]byte{}
-	request.Script = &antaresv1.Script{Source: &antaresv1.Script_Sha256{Sha256: named(blobs, elf)}}
+	if request.Script == nil {
+		request.Script = &antaresv1.Script{}
+	}
+	request.Script.Source = &antaresv1.Script_Sha256{Sha256: digest(elf)}
 	request.TextArgs = args
-	return withBlobs(client, ctx, blobs, func(ctx context.Context) (*antaresv1.ExecuteResponse, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	execute := func(ctx context.Context) (*antaresv1.ExecuteResponse, error) {
 		return client.Runner.Execute(ctx, request)
-	})
-}
-
-// Upload stores a script, or data of a cell, under its digest.
-func (client *Client) Upload(ctx context.Context, blob []byte) error {
-	sum := sha256.Sum256(blob)
-	header := &antaresv1.BlobHeader{Sha256: hex.EncodeToString(sum[:]), SizeBytes: uint64(len(blob))}
-	_, err := patiently(client, ctx, func(ctx context.Context) (*antaresv1.UploadResponse, error) {
-		stream, err := client.Compiler.Upload(ctx)
-		if err != nil {
-			return nil, err
-		}
-		// A send that fails is explained by CloseAndRecv.
-		failed := stream.Send(&antaresv1.UploadRequest{Part: &antaresv1.UploadRequest_Header{Header: header}})
-		for at := 0; at < len(blob) && failed == nil; at += chunkBytes {
-			chunk := blob[at:min(at+chunkBytes, len(blob))]
-			failed = stream.Send(&antaresv1.UploadRequest{Part: &antaresv1.UploadRequest_Chunk{Chunk: chunk}})
-		}
-		return stream.CloseAndRecv()
-	})
-	return err
-}
-
-func named(blobs map[string][]byte, data []byte) string {
-	sum := sha256.Sum256(data)
-	digest := hex.EncodeToString(sum[:])
-	blobs[digest] = data
-	return digest
-}
-
-// withBlobs asks, and brings what is missing there.
-func withBlobs[T any](
-	client *Client, ctx context.Context, blobs map[string][]byte, ask func(context.Context) (T, error),
-) (T, error) {
-	answer, err := patiently(client, ctx, ask)
+	}
+	answer, err := retried(client, ctx, execute)
 	var refused *Refused
-	if !errors.As(err, &refused) || refused.Reason != "SCRIPT_NOT_FOUND" || len(blobs) == 0 {
-		return answer, err
+	if errors.As(err, &refused) && refused.Reason == "SCRIPT_NOT_FOUND" {
+		request.Script.Source = &antaresv1.Script_Elf{Elf: elf}
+		return retried(client, ctx, execute)
 	}
-	digests := make([]string, 0, len(blobs))
-	for digest := range blobs {
-		digests = append(digests, digest)
-	}
-	for at := 0; at < len(digests); at += askedMax {
-		asked := &antaresv1.FindMissingRequest{ScriptSha256: digests[at:min(at+askedMax, len(digests))]}
-		missing, err := patiently(client, ctx, func(ctx context.Context) (*antaresv1.FindMissingResponse, error) {
-			return client.Compiler.FindMissing(ctx, asked)
-		})
-		if err != nil {
-			return answer, err
-		}
-		for _, digest := range missing.MissingSha256 {
-			if err := client.Upload(ctx, blobs[digest]); err != nil {
-				return answer, err
-			}
-		}
-	}
-	return patiently(client, ctx, ask)
+	return answer, err
 }
 
-// patiently asks again where the server says so, after its delay.
-func patiently[T any](client *Client, ctx context.Context, call func(context.Context) (T, error)) (T, error) {
-	ctx = metadata.AppendToOutgoingContext(ctx, client.told...)
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// copied is a request that the caller does not share.
+func copied(options *antaresv1.VerifyTransactionRequest) *antaresv1.VerifyTransactionRequest {
+	if options == nil {
+		return &antaresv1.VerifyTransactionRequest{}
+	}
+	return proto.Clone(options).(*antaresv1.VerifyTransactionRequest)
+}
+
+// bounded gives a context a deadline if it has none.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, isBounded := ctx.Deadline(); isBounded {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, deadlineDefault)
+}
+
+// retried repeats a call where the status says so, after its delay.
+func retried[T any](client *Client, ctx context.Context, call func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	end, _ := ctx.Deadline()
+	ctx = metadata.AppendToOutgoingContext(ctx, client.metadata...)
 	for attempt := 0; ; attempt++ {
 		answer, err := call(ctx)
 		if err == nil {
 			return answer, nil
 		}
 		refused := refusedBy(err)
-		if !refused.again || attempt+1 == attemptsMax {
+		// Clients spread their retries.
+		wait := refused.delay + rand.N(min(pauseMin<<attempt, pauseMax))
+		if !refused.isPassing || attempt+1 == attemptsMax || time.Until(end) <= wait {
 			return answer, refused
 		}
-		// Not all clients at the same time.
-		wait := refused.delay + rand.N(min(50*time.Millisecond<<attempt, backoffMax))
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

@@ -39,8 +39,8 @@ def said(version):
     return {
         "Cargo.toml": rf'(?m)^version = "{number}"$',
         "helm/antares/Chart.yaml": rf"(?m)^version: {number}$(?s:.*)^appVersion: \"{number}\"$",
-        "clients/npm/package.json": rf'(?m)^  "version": "{number}",$',
-        "clients/npm/package-lock.json": rf'(?m)^  "version": "{number}",?$',
+        "clients/node/package.json": rf'(?m)^  "version": "{number}",$',
+        "clients/node/package-lock.json": rf'(?m)^  "version": "{number}",?$',
         "clients/python/pyproject.toml": rf'(?m)^version = "{number}"$',
         "deploy/compose.yaml": rf"(?s)image: antares/compiler:{number}\n.*image: antares/runner:{number}\n",
         "CHANGELOG.md": rf"(?m)^## {number} \(\d{{4}}-\d\d-\d\d\)$",

@@ -1,11 +1,16 @@
-//! The packages of clients/: made, installed into folders of their own, and used against a server that asks
-//! who they are and has nothing of what their transactions need.
+//! The packages of clients/: made, installed into folders of their own, and used against servers with and
+//! without TLS, silent ones, and several.
 
 use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    net::TcpListener,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Child, ChildStdin, Command, Output, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread,
 };
 
+use antares_chain::exits;
 use antares_tests::{
     authorities::Authority,
     guests::{self, debugger_examples},
@@ -14,13 +19,17 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
+    client::Client,
     identity::{Issuer, claims},
-    server::Server,
+    server::{PATIENCE, Server, signal, until},
+    transaction_table::{Answer, direct, table},
     transactions::{elf, with_lock},
 };
 
 /// What make.sh says where something that it needs is not installed.
 const MISSING: i32 = 77;
+
+const MYPY: &str = "mypy==2.4.1";
 
 /// A client that is installed, and a server for it.
 struct Place {
@@ -85,16 +94,14 @@ fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
-fn package(language: &str) {
-    let Some(place) = Place::new(language) else { return };
+/// With TLS and a token.
+fn answers_come_from_the_server(place: &Place) {
     let examples = debugger_examples().unwrap();
-    // Twice: the first time its cells are uploaded.
-    for (name, cycles) in [("mock_tx", 1_686_515), ("mock_tx", 1_686_515), ("dynamic", 2_808_365)] {
+    for (name, cycles) in [("mock_tx", 1_686_515), ("dynamic", 2_808_365)] {
         let answer = place.answer("verify", &examples.join(format!("{name}.json")), &[]);
-        let told = (&answer["outcome"], number(&answer["cycles"]));
-        assert_eq!(told, (&json!("VERIFY_OUTCOME_OK"), Some(cycles)), "{name}: {answer}");
+        let received = (&answer["outcome"], number(&answer["cycles"]));
+        assert_eq!(received, (&json!("VERIFY_OUTCOME_OK"), Some(cycles)), "{name}: {answer}");
     }
-    assert!(place.server.metric("antares_hot_cells") >= 2.0, "cells went by digest");
     let write = |name: &str, text: &str| {
         let path = place.folder.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -111,20 +118,185 @@ fn package(language: &str) {
     // No transaction is one.
     let output = place.ask("verify", &write("none.json", "{\"mock_info\": {}, \"tx\": {}}"), &[]);
     assert!(!output.status.success() && output.stdout.is_empty());
-    let answer = place.answer("run", &guests::build("fib-imc").unwrap(), &["10"]);
-    let verdict = &answer["verdict"];
-    let exit_code = verdict.get("exitCode").or_else(|| verdict.get("exit_code"));
-    assert_eq!((&verdict["outcome"], exit_code), (&json!("OUTCOME_EXIT"), Some(&json!(55))));
+    // The first time with its bytes, the second by digest.
+    for _ in 0..2 {
+        let answer = place.answer("run", &guests::build("fib-imc").unwrap(), &["10"]);
+        let verdict = &answer["verdict"];
+        let exit_code = verdict.get("exitCode").or_else(|| verdict.get("exit_code"));
+        assert_eq!((&verdict["outcome"], exit_code), (&json!("OUTCOME_EXIT"), Some(&json!(55))));
+    }
 }
 
-#[test]
-fn the_wheel_verifies_transactions() {
-    package("python");
+/// A client without TLS that verifies lines.
+struct Lines {
+    process: Child,
+    input: ChildStdin,
+    output: Receiver<String>,
 }
 
+impl Lines {
+    fn new(place: &Place, address: &str) -> Self {
+        let mut command = Command::new(place.folder.path().join("client"));
+        command.args(["verify", address, "-"]).current_dir(place.folder.path());
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (input, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+            lines.all(|line| sender.send(line).is_ok())
+        });
+        Self { process, input, output: receiver }
+    }
+
+    #[track_caller]
+    fn answer(&mut self, line: &str) -> Answer {
+        writeln!(self.input, "{line}").unwrap();
+        let answer: Value = serde_json::from_str(&self.output.recv_timeout(PATIENCE).unwrap()).unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let Some(error) = answer.get("error") else {
+            // One language leaves out what is 0.
+            let cycles = answer.get("cycles").map_or(Some(0), number).unwrap();
+            return Answer::Verdict { outcome: text(&answer["outcome"]), cycles };
+        };
+        let code = error["code"].as_i64().unwrap().try_into().unwrap();
+        let fields = error["fields"].as_array().unwrap().iter().map(text).collect();
+        Answer::Refused { code, reason: text(&error["reason"]), fields }
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn unavailable() -> Answer {
+    Answer::Refused { code: 14, reason: String::new(), fields: Vec::new() }
+}
+
+async fn every_json_has_the_answer_of_the_server(place: &Place) {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let (client, mut lines) = (Client::connect(&server).await, Lines::new(place, &server.address));
+    for line in table() {
+        assert_eq!(lines.answer(&line), direct(&client, &line).await, "{line}");
+    }
+}
+
+/// Nothing waits for the deadline of a call, 300 s, which would be another error.
+fn silence_ends_with_an_error(place: &Place) {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let passing = with_lock(&exits(0));
+    assert_eq!(Lines::new(place, &address).answer(&passing), unavailable());
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let mut lines = Lines::new(place, &server.address);
+    assert!(matches!(lines.answer(&passing), Answer::Verdict { .. }));
+    signal("-STOP", server.pid());
+    assert_eq!(lines.answer(&passing), unavailable());
+}
+
+fn servers_take_turns(place: &Place) {
+    let data = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let mut servers = data.each_ref().map(Server::start);
+    let address = format!("ipv4:{},{}", servers[0].address, servers[1].address);
+    let mut lines = Lines::new(place, &address);
+    let passing = with_lock(&exits(0));
+    let mut verify = || assert!(matches!(lines.answer(&passing), Answer::Verdict { .. }));
+    let calls = |server: &Server| server.metric("antares_verifications_total{outcome=\"ok\"}");
+    // A connection may come later than the first calls.
+    until("both have calls", || {
+        verify();
+        servers.iter().all(|server| calls(server) >= 1.0)
+    });
+    servers[0].kill();
+    (0..20).for_each(|_| verify());
+}
+
+async fn package(language: &str) {
+    let Some(place) = Place::new(language) else { return };
+    answers_come_from_the_server(&place);
+    every_json_has_the_answer_of_the_server(&place).await;
+    servers_take_turns(&place);
+    silence_ends_with_an_error(&place);
+    own_tests(language, &place);
+}
+
+/// The package's own tests, where it is installed.
+fn own_tests(language: &str, place: &Place) {
+    let (clients, folder) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients"), place.folder.path());
+    let mut command = match language {
+        "python" => {
+            check_types(place);
+            let mut command = Command::new(folder.join("installed/bin/python"));
+            command.args(["-m", "unittest", "discover"]).arg(clients.join("python/tests"));
+            command
+        }
+        "npm" => {
+            let test = folder.join("installed/client.test.js");
+            std::fs::copy(clients.join("node/test/client.test.js"), &test).unwrap();
+            let mut command = Command::new("node");
+            command.arg("--test").arg(test);
+            command
+        }
+        _ => {
+            let mut command = Command::new("go");
+            let is_racing = Command::new("cc").arg("--version").output().is_ok();
+            command
+                .arg("test")
+                .args(is_racing.then_some("-race"))
+                .arg(".")
+                .current_dir(folder.join("source"));
+            command
+        }
+    };
+    let output = command.env("PYTHONDONTWRITEBYTECODE", "1").output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+}
+
+/// The wheel has types.
+#[track_caller]
+fn check_types(place: &Place) {
+    let program = |name: &str| Command::new(place.folder.path().join("installed/bin").join(name));
+    let installed = program("pip").args(["install", "--quiet", MYPY]).output().unwrap();
+    if !installed.status.success() {
+        println!("skipped: {}", String::from_utf8_lossy(&installed.stderr));
+        return;
+    }
+    let caller = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/python/tests/caller.py");
+    let checked = program("mypy").args(["--strict", "--cache-dir=/dev/null"]).arg(caller).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+}
+
+/// The table of docs/clients.md has constants of the packages.
 #[test]
-fn the_npm_package_verifies_transactions() {
-    package("npm");
+fn the_page_has_the_values_of_the_packages() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let page = read("docs/clients.md");
+    let sources = ["python/src/antares_client/__init__.py", "node/src/index.ts", "go/client.go"]
+        .map(|path| read(&format!("clients/{path}")).split_whitespace().collect::<Vec<_>>().join(" "));
+    let rows = page.lines().filter(|line| line.starts_with("| ") && line.contains(" = ")).collect::<Vec<_>>();
+    assert_eq!(rows.len(), 6);
+    for row in rows {
+        let cells = row.split('|').skip(2).map(|cell| cell.trim().trim_matches('`'));
+        for (cell, source) in cells.zip(&sources) {
+            assert!(source.contains(cell), "no package has {cell:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_wheel_verifies_transactions() {
+    package("python").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_npm_package_verifies_transactions() {
+    package("npm").await;
 }
 
 /// Go fetches modules from repositories, so that this one has what is made of the proto files.
@@ -151,7 +323,7 @@ fn the_go_module_has_the_proto_files_as_they_are() {
     }
 }
 
-#[test]
-fn the_go_module_verifies_transactions() {
-    package("go");
+#[tokio::test(flavor = "multi_thread")]
+async fn the_go_module_verifies_transactions() {
+    package("go").await;
 }

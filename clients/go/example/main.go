@@ -1,4 +1,5 @@
-// Prints the answer to a transaction, or to a run of a script, as JSON.
+// Prints the answer to a transaction, or to a run of a script, as JSON. TX.json may be -: then standard input has a transaction in
+// each line, and every line has its answer.
 //
 //	client verify HOST:PORT TX.json
 //	client run HOST:PORT SCRIPT ARG...
@@ -7,13 +8,15 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -49,11 +52,7 @@ func transport() (credentials.TransportCredentials, error) {
 	return credentials.NewTLS(config), nil
 }
 
-func answer(verb, address, path string, args []string) (proto.Message, error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
+func connect(address string) (*antares.Client, error) {
 	secure, err := transport()
 	if err != nil {
 		return nil, err
@@ -62,7 +61,6 @@ func answer(verb, address, path string, args []string) (proto.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer client.Close()
 	if path := os.Getenv("ANTARES_TOKEN_FILE"); path != "" {
 		token, err := os.ReadFile(path)
 		if err != nil {
@@ -70,27 +68,76 @@ func answer(verb, address, path string, args []string) (proto.Message, error) {
 		}
 		client = client.WithMetadata("authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Second)
-	defer cancel()
-	if verb == "verify" {
-		return client.Verify(ctx, content, nil)
+	return client, nil
+}
+
+func print(answer proto.Message) error {
+	text, err := protojson.Marshal(answer)
+	if err == nil {
+		fmt.Println(string(text))
 	}
-	return client.Execute(ctx, content, args, nil)
+	return err
+}
+
+// verifyLines prints an answer or an error for each line.
+func verifyLines(client *antares.Client) error {
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		answer, err := client.Verify(context.Background(), lines.Bytes(), nil)
+		var refused *antares.Refused
+		switch {
+		case err == nil:
+			err = print(answer)
+		case errors.As(err, &refused):
+			fields := []string{}
+			for _, violation := range refused.Violations {
+				fields = append(fields, violation.Field)
+			}
+			found := map[string]any{"code": int(refused.Code), "reason": refused.Reason, "fields": fields}
+			err = json.NewEncoder(os.Stdout).Encode(map[string]any{"error": found})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func run(verb, address, path string, args []string) error {
+	client, err := connect(address)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if verb == "verify" && path == "-" {
+		return verifyLines(client)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if verb == "verify" {
+		answer, err := client.Verify(context.Background(), content, nil)
+		if err != nil {
+			return err
+		}
+		return print(answer)
+	}
+	answer, err := client.Execute(context.Background(), content, args, nil)
+	if err != nil {
+		return err
+	}
+	return print(answer)
 }
 
 func main() {
 	if len(os.Args) < 4 || (os.Args[1] != "verify" && os.Args[1] != "run") {
-		fmt.Fprintln(os.Stderr, "usage: client verify HOST:PORT TX.json | client run HOST:PORT SCRIPT ARG...")
+		fmt.Fprintln(os.Stderr, "usage: client verify HOST:PORT TX.json|- | client run HOST:PORT SCRIPT ARG...")
 		os.Exit(2)
 	}
-	found, err := answer(os.Args[1], os.Args[2], os.Args[3], os.Args[4:])
-	if err == nil {
-		var text []byte
-		if text, err = protojson.Marshal(found); err == nil {
-			fmt.Println(string(text))
-			return
-		}
+	if err := run(os.Args[1], os.Args[2], os.Args[3], os.Args[4:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
 }

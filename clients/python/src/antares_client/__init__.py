@@ -1,39 +1,80 @@
 """A client of Antares: runs CKB-VM scripts and verifies CKB transactions on a server."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import random
+import re
 import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
-from antares.v1 import compiler_pb2, compiler_pb2_grpc, runner_pb2, runner_pb2_grpc
+from antares.v1 import compiler_pb2_grpc, runner_pb2, runner_pb2_grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from .transaction import fields_of
+if TYPE_CHECKING:
+    from typing_extensions import TypedDict, Unpack
+
+    class VerifyOptions(TypedDict, total=False):
+        """All of a VerifyTransactionRequest but the transaction."""
+
+        rules: runner_pb2.Rules
+        group: runner_pb2.ScriptGroup
+        limits: runner_pb2.RunLimits
+        tier: runner_pb2.Tier
+        request_id: str
+        sample_salt: int
+        recheck: bool
+        diagnosis: bool
+
+    class ExecuteOptions(TypedDict, total=False):
+        """All of an ExecuteRequest but script and arguments."""
+
+        limits: runner_pb2.RunLimits
+        tier: runner_pb2.Tier
+        request_id: str
+        sample_salt: int
+        recheck: bool
+        diagnosis: bool
+
 
 __all__ = ["Client", "Refused"]
 
-CHUNK_BYTES = 64 << 10
+Answer = TypeVar("Answer")
+
 ATTEMPTS_MAX = 8
-# Data of a cell from which on it goes by digest.
-REFERENCE_BYTES_MIN = 4 << 10
-# Digests that a server is asked for at once.
-ASKED_MAX = 256
-# What comes from a server that is gone, or from a proxy or a connection in its stead, if it has no reason.
-GONE = {
+MESSAGE_BYTES_MAX = 64 << 20
+# All attempts of a call.
+DEADLINE_S = 300
+CONNECT_MS_MAX = 10_000
+KEEPALIVE_MS = 20_000
+KEEPALIVE_TIMEOUT_MS = 10_000
+PAUSE_S_MIN = 0.05
+PAUSE_S_MAX = 3.0
+SERVICE_CONFIG: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
+# A status without a reason comes from a proxy, a broken connection or a server that stops.
+PASSING = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.UNKNOWN,
     grpc.StatusCode.INTERNAL,
     grpc.StatusCode.CANCELLED,
-    grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
 
 
 class Refused(Exception):
     """There is no verdict. `code` is the status, `reason` what the proto files list, `violations` the fields that are wrong."""
 
-    def __init__(self, error):
+    code: grpc.StatusCode
+    reason: str
+    violations: list[tuple[str, str]]
+    # Seconds after which to retry; None if that is of no use.
+    delay: float | None
+
+    def __init__(self, error: Any) -> None:
         super().__init__(error.details() or error.code().name)
         self.code = error.code()
         self.reason, self.delay, self.violations = "", None, []
@@ -46,116 +87,131 @@ class Refused(Exception):
                 self.delay = retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9
             elif detail.Unpack(wrong):
                 self.violations = [(one.field, one.description) for one in wrong.field_violations]
-        if self.delay is None and not self.reason and self.code in GONE:
+        if self.delay is None and not self.reason and self.code in PASSING:
             self.delay = 0
 
 
 class Client:
-    """A connection to a server. Use it with `with`, or close it."""
+    """A connection to host:port, or to a list such as ipv4:10.0.0.1:50051,10.0.0.2:50051. Calls go to all addresses of the list or of
+    the name in turn. Use it with `with`, or close it."""
 
-    def __init__(self, address, *, ca=None, certificate=None, key=None, token_file=None, deadline_s=300, tenant=None):
+    runner: runner_pb2_grpc.RunnerServiceStub
+    compiler: compiler_pb2_grpc.CompilerServiceStub
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        ca: str | None = None,
+        certificate: str | None = None,
+        key: str | None = None,
+        token_file: str | None = None,
+        deadline_s: float = DEADLINE_S,
+        tenant: str | None = None,
+    ) -> None:
         self._deadline_s = deadline_s
         self._token_file = token_file
-        self._metadata = [("antares-tenant", tenant)] if tenant else []
-        options = [("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", 64 << 20)]
+        self._fixed_metadata = [("antares-tenant", tenant)] if tenant else []
+        options: list[tuple[str, int | str]] = [
+            ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+            ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+            # This is the time for a connection too.
+            ("grpc.min_reconnect_backoff_ms", CONNECT_MS_MAX),
+            ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+            ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+            # Pings have a limit of their own, 60 s unless it is set.
+            ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+            ("grpc.http2.max_pings_without_data", 0),
+            ("grpc.service_config", json.dumps(SERVICE_CONFIG)),
+        ]
+        if first := re.match("ipv[46]:([^,]+),", address):
+            # gRPC would name the whole list.
+            options.append(("grpc.default_authority", first[1]))
         if ca is None:
             if token_file:
                 raise ValueError("a token goes over encrypted connections only: name ca")
             self._channel = grpc.insecure_channel(address, options)
         else:
-            files = (open(path, "rb").read() if path else None for path in (ca, key, certificate))
+            files = (Path(path).read_bytes() if path else None for path in (ca, key, certificate))
             self._channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(*files), options)
-        self.runner = runner_pb2_grpc.RunnerServiceStub(self._channel)
-        self.compiler = compiler_pb2_grpc.CompilerServiceStub(self._channel)
+        self.runner = runner_pb2_grpc.RunnerServiceStub(self._channel)  # type: ignore[no-untyped-call]
+        self.compiler = compiler_pb2_grpc.CompilerServiceStub(self._channel)  # type: ignore[no-untyped-call]
 
-    def __enter__(self):
+    def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         self._channel.close()
 
-    def verify(self, transaction, *, rules=None, limits=None, tier=None, sign=False, group=None):
-        """The answer (VerifyTransactionResponse) to a transaction in ckb-debugger's JSON: text, bytes or what json.loads gives.
+    def verify(
+        self, transaction: str | bytes | bytearray | Mapping[str, Any], **options: Unpack[VerifyOptions]
+    ) -> runner_pb2.VerifyTransactionResponse:
+        """The answer to a transaction in ckb-debugger's JSON: text, its bytes, or what json.loads gives."""
+        if isinstance(transaction, Mapping):
+            transaction = json.dumps(transaction, allow_nan=False)
+        return self._verify(runner_pb2.VerifyTransactionRequest(**options, mock_json=_bytes(transaction)))
 
-        Data of large cells goes by digest, and is uploaded where the server has not got it."""
-        if isinstance(transaction, (str, bytes, bytearray)):
-            transaction = json.loads(transaction)
-        blobs = {}
-        request = runner_pb2.VerifyTransactionRequest(
-            fields=fields_of(transaction, lambda data: _named(blobs, data)),
-            rules=rules, limits=limits, tier=tier, sign=sign, group=group,
-        )
-        return self._with_blobs(blobs, lambda: self._ask(self.runner.VerifyTransaction, request))
+    def verify_bare(
+        self, transaction: str | bytes | bytearray, **options: Unpack[VerifyOptions]
+    ) -> runner_pb2.VerifyTransactionResponse:
+        """The answer to a transaction without its cells, in molecule encoding or in a node's JSON. The server gets the cells from its
+        node."""
+        return self._verify(runner_pb2.VerifyTransactionRequest(**options, bare=_bytes(transaction)))
 
-    def execute(self, script, args=(), *, limits=None, tier=None):
-        """The answer (ExecuteResponse) to a run of `script`, an ELF, with `args`, texts or bytes."""
-        blobs = {}
-        args = [arg.encode() if isinstance(arg, str) else arg for arg in args]
-        request = runner_pb2.ExecuteRequest(
-            script={"sha256": _named(blobs, script, 0)}, args=args, limits=limits, tier=tier
-        )
-        return self._with_blobs(blobs, lambda: self._ask(self.runner.Execute, request))
+    def execute(
+        self, script: bytes, args: Iterable[str | bytes] = (), **options: Unpack[ExecuteOptions]
+    ) -> runner_pb2.ExecuteResponse:
+        """The answer to a run of `script`, an ELF, with `args`. It goes by digest, or with its bytes if the server does not have it."""
+        end = self._end()
+        request = runner_pb2.ExecuteRequest(**options, args=[_bytes(arg) for arg in args])
+        request.script.sha256 = hashlib.sha256(script).hexdigest()
 
-    def capabilities(self):
-        """Limits and versions of the server, and how many calls it recommends now."""
-        return self._ask(self.runner.GetCapabilities, runner_pb2.GetRunnerCapabilitiesRequest())
+        def execute(**metadata: Any) -> runner_pb2.ExecuteResponse:
+            return self.runner.Execute(request, **metadata)
 
-    def upload(self, blob):
-        """Stores a script, or data of a cell, under its digest."""
-        header = {"sha256": hashlib.sha256(blob).hexdigest(), "size_bytes": len(blob)}
-
-        def parts():
-            yield compiler_pb2.UploadRequest(header=header)
-            for at in range(0, len(blob), CHUNK_BYTES):
-                yield compiler_pb2.UploadRequest(chunk=blob[at : at + CHUNK_BYTES])
-
-        return self._patiently(lambda **words: self.compiler.Upload(parts(), **words))
-
-    def _with_blobs(self, blobs, ask):
         try:
-            return ask()
+            return self._retried(execute, end)
         except Refused as refused:
-            if refused.reason != "SCRIPT_NOT_FOUND" or not blobs:
+            if refused.reason != "SCRIPT_NOT_FOUND":
                 raise
-        digests = list(blobs)
-        for at in range(0, len(digests), ASKED_MAX):
-            asked = compiler_pb2.FindMissingRequest(script_sha256=digests[at : at + ASKED_MAX])
-            for digest in self._ask(self.compiler.FindMissing, asked).missing_sha256:
-                self.upload(blobs[digest])
-        return ask()
+        request.script.elf = script
+        return self._retried(execute, end)
 
-    def _ask(self, call, request):
-        return self._patiently(lambda **words: call(request, **words))
+    def capabilities(self) -> runner_pb2.RunnerCapabilities:
+        """Limits and versions of the server, and how many calls it recommends now."""
+        request = runner_pb2.GetRunnerCapabilitiesRequest()
+        return self._retried(lambda **metadata: self.runner.GetCapabilities(request, **metadata), self._end())
 
-    def _patiently(self, call):
-        """The answer of `call`, asked again where the server says so, after its delay."""
-        end = time.monotonic() + self._deadline_s
+    def _verify(self, request: runner_pb2.VerifyTransactionRequest) -> runner_pb2.VerifyTransactionResponse:
+        return self._retried(lambda **metadata: self.runner.VerifyTransaction(request, **metadata), self._end())
+
+    def _end(self) -> float:
+        return time.monotonic() + self._deadline_s
+
+    def _retried(self, call: Callable[..., Answer], end: float) -> Answer:
+        """The answer of `call`, which is repeated where the status says so, after its delay."""
         for attempt in range(ATTEMPTS_MAX):
             try:
-                return call(timeout=max(end - time.monotonic(), 0), metadata=self._told())
+                return call(timeout=max(end - time.monotonic(), 0), metadata=self._metadata())
             except grpc.RpcError as error:
                 refused = Refused(error)
-                # Not all clients at the same time.
-                wait = (refused.delay or 0) + random.uniform(0, min(0.05 * 2**attempt, 3))
+                # Clients spread their retries.
+                wait = (refused.delay or 0) + random.uniform(0, min(PAUSE_S_MIN * 2**attempt, PAUSE_S_MAX))
                 if refused.delay is None or attempt + 1 == ATTEMPTS_MAX or time.monotonic() + wait >= end:
                     raise refused from error
                 time.sleep(wait)
+        raise AssertionError("the last attempt returns or raises")
 
-    def _told(self):
+    def _metadata(self) -> list[tuple[str, str]]:
         if not self._token_file:
-            return self._metadata
+            return self._fixed_metadata
         # It may be renewed.
-        with open(self._token_file, encoding="ascii") as file:
-            return [*self._metadata, ("authorization", f"Bearer {file.read().strip()}")]
+        token = Path(self._token_file).read_text(encoding="ascii").strip()
+        return [*self._fixed_metadata, ("authorization", f"Bearer {token}")]
 
 
-def _named(blobs, data, least=REFERENCE_BYTES_MIN):
-    """The digest of `data`, which is kept in `blobs`; None if it is short."""
-    if len(data) < least:
-        return None
-    digest = hashlib.sha256(data).hexdigest()
-    blobs[digest] = data
-    return digest
+def _bytes(value: str | bytes | bytearray) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)

@@ -4,11 +4,19 @@
 use std::collections::HashMap;
 
 use ckb_types::{bytes::Bytes, packed::Byte32, prelude::*};
+use serde::{Deserialize, Serialize};
 
 use crate::{CellData, CellFields, DepFields, Fields, Mock, MockError, SharedData, mock::note_copied};
 
 /// As which number the data of a cell, with this hash, is beside a document, if it is there.
 pub type Share<'a> = dyn FnMut(&[u8; 32]) -> Option<u32> + 'a;
+
+#[derive(Serialize, Deserialize)]
+struct Document<'a> {
+    #[serde(borrow)]
+    fields: Fields<'a>,
+    header_hashes: Vec<[u8; 32]>,
+}
 
 impl Mock {
     /// The transaction for a worker. Only data whose hash is known may be beside it.
@@ -40,7 +48,8 @@ impl Mock {
             headers: headers.iter().map(|header| header.as_slice()).collect(),
             extensions: info.extensions.iter().map(|(hash, extension)| (bytes(hash), &**extension)).collect(),
         };
-        let document = postcard::to_stdvec(&fields);
+        let header_hashes = info.header_deps.iter().map(|header| bytes(&header.hash())).collect();
+        let document = postcard::to_stdvec(&Document { fields, header_hashes });
         let document = document.expect("writing to memory does not fail, and all lengths are known");
         note_copied(document.len());
         document
@@ -51,11 +60,10 @@ impl Mock {
     /// # Errors
     /// As [`Mock::from_molecule`].
     pub fn from_document(document: &[u8], shared: &[SharedData]) -> Result<Self, MockError> {
-        let fields: Fields<'_> = postcard::from_bytes(document).map_err(|error| MockError::Molecule {
-            path: "transaction".to_owned(),
-            detail: error.to_string(),
+        let Document { fields, header_hashes } = postcard::from_bytes(document).map_err(|error| {
+            MockError::Molecule { path: "transaction".to_owned(), detail: error.to_string() }
         })?;
-        Self::from_molecule(&fields, shared)
+        Self::from_parts(&fields, shared, &header_hashes)
     }
 
     /// Data of cells whose hash is not known, and which `is_wanted`; each place once.

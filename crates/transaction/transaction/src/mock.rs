@@ -142,6 +142,15 @@ impl Mock {
     /// # Errors
     /// The first part that is malformed, or what does not fit together.
     pub fn from_molecule(fields: &Fields<'_>, shared: &[SharedData]) -> Result<Self, MockError> {
+        Self::from_parts(fields, shared, &[])
+    }
+
+    /// As [`Mock::from_molecule`], with headers under the hashes that JSON gave them: those may be made up.
+    pub(crate) fn from_parts(
+        fields: &Fields<'_>,
+        shared: &[SharedData],
+        header_hashes: &[[u8; 32]],
+    ) -> Result<Self, MockError> {
         check_length(fields.bytes(shared))?;
         let tx: Transaction = decode(|| "tx".to_owned(), fields.tx)?;
         let raw = tx.raw();
@@ -185,7 +194,11 @@ impl Mock {
         }
         for (index, header) in fields.headers.iter().enumerate() {
             let header: Header = decode(|| format!("headers[{index}]"), header)?;
-            info.header_deps.push(header.into_view());
+            let view = header.into_view();
+            info.header_deps.push(match header_hashes.get(index) {
+                Some(hash) => view.fake_hash(Byte32::new(*hash)),
+                None => view,
+            });
         }
         let extension =
             |(hash, bytes): &([u8; 32], &[u8])| (Byte32::new(*hash), Bytes::copy_from_slice(bytes));

@@ -79,6 +79,10 @@ fn a_good_transaction_is_read() {
     let mock = read(&good()).unwrap();
     assert_eq!(mock.as_ckb().mock_info.cell_deps.len(), 4);
     assert!(programs(&mock, &Environment::default()).is_empty());
+    // Its header has a hash that is made up.
+    let document = mock.document(&mut |_| None);
+    let again = Mock::from_document(&document, &[]).unwrap();
+    assert_eq!(again.to_json(), mock.to_json());
 }
 
 #[test]

@@ -1,0 +1,15 @@
+"""A program with types, which mypy --strict accepts."""
+
+from antares.v1 import runner_pb2
+from antares_client import Client, Refused
+
+
+def cycles(address: str, transaction: bytes) -> int:
+    with Client(address, deadline_s=30) as client:
+        try:
+            answer = client.verify(transaction, limits=runner_pb2.RunLimits(max_cycles=1000), diagnosis=True)
+        except Refused as refused:
+            print(refused.code, refused.reason, [field for field, _ in refused.violations])
+            raise
+        client.verify_bare(transaction, tier=runner_pb2.TIER_INTERPRETER)
+        return answer.cycles + client.execute(b"", ["7"]).verdict.cycles
