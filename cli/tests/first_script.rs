@@ -29,7 +29,8 @@ fn follow(template: &str) -> PathBuf {
     fs::create_dir_all(place.path().join("examples/scripts")).unwrap();
     let from = root().join("examples/scripts").join(template);
     // By any name: the page says `c`.
-    let copied = Command::new("cp").arg("-r").arg(&from).arg(place.path().join("examples/scripts/c")).status();
+    let copied =
+        Command::new("cp").arg("-r").arg(&from).arg(place.path().join("examples/scripts/c")).status();
     assert!(copied.unwrap().success());
     for built in ["build", "target"] {
         drop(fs::remove_dir_all(place.path().join("examples/scripts/c").join(built)));

@@ -97,7 +97,7 @@ pub(crate) fn coverage(args: &CoverageArgs) -> Result<ExitCode, Failure> {
     }
     let all = files.values().map(Figures::of).fold(Figures::default(), Figures::plus);
     match args.json {
-        true => shapes::print(&shape(coverage.runs(), all, &files))?,
+        true => output::json::print(&shape(coverage.runs(), all, &files))?,
         false => output::print(output::printable(&text(coverage.runs(), all, &files)).as_bytes())?,
     }
     let has_failed = args.fail_under.is_some_and(|share| {
