@@ -10,7 +10,7 @@ use tonic::Request;
 #[derive(Clone, Debug)]
 pub(crate) struct Tenant {
     pub(crate) name: Arc<str>,
-    /// Whoever says that name, what it sees, and what it may use up.
+    /// Of the caller: what it sees, and what it may use up.
     pub(crate) account: Account,
 }
 

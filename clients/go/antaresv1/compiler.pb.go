@@ -1331,7 +1331,7 @@ type CompilerLimits struct {
 	CompileOperationsMax uint64 `protobuf:"varint,10,opt,name=compile_operations_max,json=compileOperationsMax,proto3" json:"compile_operations_max,omitempty"`
 	// Address space of a compile worker.
 	CompileMemoryBytesMax uint64 `protobuf:"varint,11,opt,name=compile_memory_bytes_max,json=compileMemoryBytesMax,proto3" json:"compile_memory_bytes_max,omitempty"`
-	// Processor time of a compile, whose wall time may be ten times that.
+	// Processor time of a compile; its wall time may be ten times that.
 	CompileWallMsMax uint64 `protobuf:"varint,12,opt,name=compile_wall_ms_max,json=compileWallMsMax,proto3" json:"compile_wall_ms_max,omitempty"`
 	// Compiles at once.
 	CompileWorkersMax uint64 `protobuf:"varint,13,opt,name=compile_workers_max,json=compileWorkersMax,proto3" json:"compile_workers_max,omitempty"`

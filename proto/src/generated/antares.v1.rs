@@ -1007,7 +1007,7 @@ pub struct CompilerLimits {
     /// Address space of a compile worker.
     #[prost(uint64, tag = "11")]
     pub compile_memory_bytes_max: u64,
-    /// Processor time of a compile, whose wall time may be ten times that.
+    /// Processor time of a compile; its wall time may be ten times that.
     #[prost(uint64, tag = "12")]
     pub compile_wall_ms_max: u64,
     /// Compiles at once.

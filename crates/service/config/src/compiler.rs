@@ -41,7 +41,7 @@ section! {
     fixed operations_max: positive = COMPILE.operations_max;
     /// Address space of a compile worker.
     memory_bytes_max: positive = COMPILE.memory_bytes_max;
-    /// Processor time of a compile, whose wall time may be ten times that.
+    /// Processor time of a compile; its wall time may be ten times that.
     wall_ms_max as wall_time_max: time = COMPILE.wall_ms_max;
     /// Whether new scripts get native code from the fast generator at once, with the full compile behind it.
     baseline: flag = true;

@@ -1,4 +1,4 @@
-//! The queue under a simulated clock: what a light tenant waits beside heavy ones, and that nobody starves.
+//! The queue under a simulated clock: how long a light tenant waits for heavy ones, and that nobody starves.
 
 use antares_serve::Account;
 
@@ -97,7 +97,7 @@ fn a_light_tenant_waits_for_nobody_where_there_are_two_workers() {
 }
 
 #[test]
-fn a_light_tenant_beside_several_heavy_ones_waits_for_one_run_at_most() {
+fn a_light_tenant_among_several_heavy_ones_waits_for_one_run_at_most() {
     for slots in [1, 2, 4] {
         let heavy = senders(64, HEAVY, 0, |at| key(&format!("heavy {}", at % 8), ""));
         let seen = Simulation::run(slots, [vec![light()], heavy].concat());
