@@ -8,6 +8,7 @@
 
 use antares_abi::{CodeTier, CompileOptions, Hints, Seen, Sha256Digest};
 use antares_cache::{Cache, Put, Space};
+use antares_serve::Salt;
 
 use crate::{
     artifact::CompileError, blocking::blocking, compiler::Compiler, metrics::HintsResult, order::Order,
@@ -166,13 +167,19 @@ impl Compiler {
 }
 
 /// Keys of all that is kept of what a script has learnt, and of the artifacts that were made of it.
-pub(crate) fn kept_of(cache: &Cache, script: Sha256Digest, options: CompileOptions) -> Vec<Sha256Digest> {
-    let rounds = (1..=ROUNDS_MAX).map(|round| key(script, options, round));
+pub(crate) fn kept_of(
+    cache: &Cache,
+    script: Sha256Digest,
+    options: CompileOptions,
+    salt: Salt,
+) -> Vec<Sha256Digest> {
+    let salted = |key: Sha256Digest| Sha256Digest(salt.apply(key.0));
+    let rounds = (1..=ROUNDS_MAX).map(|round| salted(key(script, options, round)));
     let mut kept = Vec::new();
     for round in rounds.filter(|round| cache.contains(Space::Artifact, round.0)) {
         let bytes = cache.get(Space::Artifact, round.0).unwrap_or_default();
         let hints = Hints::from_bytes(&bytes).digest();
-        let artifact = |tier| Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
+        let artifact = |tier| salted(Sha256Digest::for_artifact(script, options, tier).with_hints(hints));
         kept.extend(CodeTier::ALL.map(artifact));
         kept.push(round);
     }

@@ -22,13 +22,20 @@ use crate::{
 /// Bytes of a mark's key that are the tenant's; the rest is the script's.
 const TENANT_BYTES: usize = 16;
 
+/// Bytes of a mark: a script's digest and its size. The rest of its holder follows.
+const MARK_BYTES: usize = 40;
+
 /// Marks that are listed at once.
 const LISTED_MAX: usize = 1_000;
 
-fn mark_key(holder: [u8; 32], script: Sha256Digest) -> [u8; 32] {
+pub(crate) fn mark_key(holder: [u8; 32], script: Sha256Digest) -> [u8; 32] {
     let mut key = holder;
     key[TENANT_BYTES..].copy_from_slice(&script.0[TENANT_BYTES..]);
     key
+}
+
+pub(crate) fn mark(holder: [u8; 32], script: Sha256Digest, bytes: u64) -> Vec<u8> {
+    [&script.0[..], &bytes.to_le_bytes(), &holder[TENANT_BYTES..]].concat()
 }
 
 /// Bytes of the scripts that `holder` has marks for. Marks of scripts that are gone go too.
@@ -55,10 +62,24 @@ fn count(cache: &Cache, holder: [u8; 32]) -> u64 {
     }
 }
 
+/// The marks for a script, each with its holder.
+pub(crate) fn marks_of(cache: &Cache, script: Sha256Digest) -> Vec<([u8; 32], [u8; 32])> {
+    let mut keys = cache.list(Space::Artifact, None, usize::MAX);
+    keys.retain(|entry| entry.key[TENANT_BYTES..] == script.0[TENANT_BYTES..]);
+    let holder = |mark: [u8; 32]| {
+        let rest: [u8; TENANT_BYTES] =
+            cache.get(Space::Artifact, mark)?.get(MARK_BYTES..)?.try_into().ok()?;
+        let mut holder = mark;
+        holder[TENANT_BYTES..].copy_from_slice(&rest);
+        Some((mark, holder))
+    };
+    keys.into_iter().filter_map(|entry| holder(entry.key)).collect()
+}
+
 /// What a mark is for.
 fn read(cache: &Cache, key: [u8; 32]) -> Option<(Sha256Digest, u64)> {
     let bytes = cache.get(Space::Artifact, key)?;
-    let (script, size) = bytes.split_at_checked(32)?;
+    let (script, size) = bytes.get(..MARK_BYTES)?.split_at_checked(32)?;
     Some((Sha256Digest(script.try_into().ok()?), u64::from_le_bytes(size.try_into().ok()?)))
 }
 
@@ -176,8 +197,8 @@ impl Reserved<'_> {
             return;
         }
         let cache = self.compiler.cache().clone();
-        let key = mark_key(self.compiler.account.holder(), self.script);
-        let content = [&self.script.0[..], &self.bytes.to_le_bytes()].concat();
+        let holder = self.compiler.account.holder();
+        let (key, content) = (mark_key(holder, self.script), mark(holder, self.script, self.bytes));
         let put = blocking(move || cache.put(Space::Artifact, key, &content)).await;
         if matches!(put, Ok(Ok(Put::Stored | Put::AlreadyThere))) {
             self.bytes = 0;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
 use antares_cache::{Cache, Pinned, Space};
 use antares_proto::v1::{self, StoredKind, store_service_server};
-use antares_serve::{CallContext, Fault, is_operator};
+use antares_serve::{CallContext, Fault, Salt, is_operator};
 use antares_tier::CacheTier as _;
 use tonic::{Request, Response, Status, async_trait};
 
@@ -13,6 +13,7 @@ use crate::{
     compiler::Compiler,
     convert::{ISAS, VM_VERSIONS, digest},
     learn::kept_of,
+    owned::marks_of,
 };
 
 /// Entries of a page.
@@ -74,13 +75,17 @@ async fn on_store<T: Send + 'static>(
     tokio::task::spawn_blocking(move || work(&cache)).await.map_err(|error| Fault::internal(&error))
 }
 
-/// Keys of all artifacts that can be made of a script, and of what it has learnt.
+/// Keys of all artifacts that can be made of a script, for all tenants and for those with keys of their own,
+/// and of what it has learnt.
 pub(crate) fn artifacts_of(cache: &Cache, script: Sha256Digest) -> impl Iterator<Item = Sha256Digest> {
-    let isas = ISAS.into_iter().filter_map(|isa| isa.parse().ok());
-    let options = isas.flat_map(|isa| VM_VERSIONS.map(|vm_version| CompileOptions { vm_version, isa }));
-    options.flat_map(move |options| {
-        let artifacts = CodeTier::ALL.map(|tier| Sha256Digest::for_artifact(script, options, tier));
-        artifacts.into_iter().chain(kept_of(cache, script, options))
+    let salts = marks_of(cache, script).into_iter().map(|(_, holder)| Salt::of(holder));
+    let isas = || ISAS.into_iter().filter_map(|isa| isa.parse().ok());
+    salts.chain([Salt::default()]).flat_map(move |salt| {
+        let options = isas().flat_map(|isa| VM_VERSIONS.map(|vm_version| CompileOptions { vm_version, isa }));
+        options.flat_map(move |options| {
+            let key = |tier| Sha256Digest(salt.apply(Sha256Digest::for_artifact(script, options, tier).0));
+            CodeTier::ALL.map(key).into_iter().chain(kept_of(cache, script, options, salt))
+        })
     })
 }
 
@@ -89,6 +94,9 @@ fn remove(cache: &Cache, space: Space, key: Sha256Digest) -> (u32, Vec<(Space, [
     let mut gone = vec![(space, key.0)];
     if space == Space::Script {
         gone.extend(artifacts_of(cache, key).map(|key| (Space::Artifact, key.0)));
+        for (mark, _) in marks_of(cache, key) {
+            let _ = cache.remove(Space::Artifact, mark);
+        }
     }
     (gone.iter().map(|(space, key)| u32::from(cache.remove(*space, *key))).sum(), gone)
 }
@@ -172,11 +180,13 @@ impl store_service_server::StoreService for StoreService {
 
 #[cfg(test)]
 mod tests {
+    use antares_abi::Isa;
     use antares_cache::CacheConfig;
 
     use antares_serve::Peer;
 
     use super::*;
+    use crate::owned::{mark, mark_key};
 
     #[test]
     fn all_artifacts_of_a_script_are_named() {
@@ -184,6 +194,23 @@ mod tests {
         let cache = Cache::open(CacheConfig::new(folder.path().to_owned(), 64 << 20)).unwrap();
         let keys: std::collections::HashSet<_> = artifacts_of(&cache, Sha256Digest([1; 32])).collect();
         assert_eq!(keys.len(), VM_VERSIONS.len() * ISAS.len() * 2);
+    }
+
+    #[test]
+    fn a_script_goes_with_the_marks_and_the_native_code_of_tenants() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(CacheConfig::new(folder.path().to_owned(), 64 << 20)).unwrap();
+        let (script, options) =
+            (Sha256Digest::of(b"script"), CompileOptions { vm_version: 2, isa: Isa::of_version(2) });
+        cache.put(Space::Script, script.0, b"script").unwrap();
+        for holder in [[7; 32], [8; 32]] {
+            let code = Salt::of(holder).apply(Sha256Digest::for_artifact(script, options, CodeTier::Full).0);
+            for (key, bytes) in [(code, vec![1]), (mark_key(holder, script), mark(holder, script, 6))] {
+                cache.put(Space::Artifact, key, &bytes).unwrap();
+            }
+        }
+        assert_eq!(remove(&cache, Space::Script, script).0, 3, "the script and two libraries");
+        assert_eq!(cache.list(Space::Artifact, None, usize::MAX).len(), 0);
     }
 
     #[test]

@@ -140,11 +140,13 @@ fn a_script_opens_files_of_the_named_folders_alone() {
     let (writes, reads) = (writes.to_str().unwrap(), reads.to_str().unwrap());
     let written = elsewhere.path().join("file_write_foo.txt");
 
+    run(examples.path(), &["--bin", "file_write"]);
+    assert!(!examples.path().join("file_write_foo.txt").exists());
     let output = run(elsewhere.path(), &["--bin", writes]);
     assert!(!written.exists());
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(
-        errors.contains("may not open file_write_foo.txt") && errors.contains("--allow-path"),
+        errors.contains("may not write file_write_foo.txt") && errors.contains("--allow-path"),
         "{errors}"
     );
     let output = run(elsewhere.path(), &["--bin", reads]);

@@ -55,6 +55,12 @@ pub type Namespace = [u8; 32];
 pub struct Salt(Option<[u8; 32]>);
 
 impl Salt {
+    /// That of a tenant, if tenants have one.
+    #[must_use]
+    pub fn of(holder: [u8; 32]) -> Self {
+        Self(Some(holder))
+    }
+
     /// The key in place of `key`.
     #[must_use]
     pub fn apply(self, key: [u8; 32]) -> [u8; 32] {

@@ -1,19 +1,21 @@
-//! Pages of a listing, looked at before the client reads them: to it a page of HTML is an empty list.
+//! The connections of the client. They follow no redirect, which would take credentials to another host, and
+//! look at pages of a listing before the client reads them: to it a page of HTML is an empty list.
 
-use std::pin::Pin;
+use std::{pin::Pin, time::Duration};
 
 use bytes::BytesMut;
 use futures_util::StreamExt as _;
 use object_store::{
-    ClientOptions,
-    client::{
-        HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
-        ReqwestConnector,
-    },
+    ClientConfigKey, ClientOptions,
+    client::{HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService},
 };
 
 /// Longest page, bytes: a thousand objects take some hundred KiB.
 const PAGE_BYTES_MAX: usize = 16 << 20;
+
+/// How long a connection may take to be made, and an answer to come whole.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(1);
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// What a page of a list begins with, behind its declaration.
 const LISTS: [&str; 2] = ["<ListBucketResult", "<EnumerationResults"];
@@ -36,7 +38,20 @@ struct Service(HttpClient);
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(Service(ReqwestConnector::default().connect(options)?)))
+        let value = |key| options.get_config_value(&key);
+        let failed = |source: reqwest::Error| object_store::Error::Generic {
+            store: "HTTP client",
+            source: Box::new(source),
+        };
+        let mut client = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIME_MAX)
+            .timeout(ANSWER_TIME_MAX)
+            .https_only(value(ClientConfigKey::AllowHttp).as_deref() != Some("true"));
+        if let Some(proxy) = value(ClientConfigKey::ProxyUrl) {
+            client = client.proxy(reqwest::Proxy::all(proxy).map_err(failed)?);
+        }
+        Ok(HttpClient::new(Service(HttpClient::new(client.build().map_err(failed)?))))
     }
 }
 
@@ -91,6 +106,28 @@ impl HttpService for Service {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_redirect_is_an_answer() {
+        use std::io::{Read as _, Write as _};
+        let [bucket, other] = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        let url = format!("http://{}/b", bucket.local_addr().unwrap());
+        let to = format!("http://localhost:{}/x", other.local_addr().unwrap().port());
+        let answers = std::thread::spawn(move || {
+            let mut connection = bucket.accept().unwrap().0;
+            let _ = connection.read(&mut [0; 4096]).unwrap();
+            let head = format!("HTTP/1.1 307 x\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n");
+            connection.write_all(head.as_bytes()).unwrap();
+        });
+        let client = Connector.connect(&ClientOptions::new().with_allow_http(true)).unwrap();
+        let mut request = HttpRequest::new(Vec::new().into());
+        *request.uri_mut() = url.parse().unwrap();
+        other.set_nonblocking(true).unwrap();
+        let status = client.execute(request).await.map(|answer| answer.status().as_u16());
+        assert!(other.accept().is_err(), "another host is asked");
+        assert_eq!(status.unwrap(), 307);
+        answers.join().unwrap();
+    }
 
     #[test]
     fn pages_are_told_from_other_answers() {

@@ -5,8 +5,8 @@ use std::{env, sync::Arc, time::Duration};
 use object_store::{
     BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig,
     aws::{AmazonS3Builder, AmazonS3ConfigKey},
-    azure::{AzureConfigKey, MicrosoftAzureBuilder},
-    gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
+    azure::MicrosoftAzureBuilder,
+    gcp::GoogleCloudStorageBuilder,
     list::PaginatedListStore,
     path::Path,
 };
@@ -15,9 +15,6 @@ use crate::{
     listing::Connector,
     remote::{Client, Remote},
 };
-
-/// How long a connection may take to be made, as the client reads it.
-const CONNECT_TIME_MAX: &str = "1s";
 
 /// Why there is no client for a URL.
 #[derive(Debug, thiserror::Error)]
@@ -117,8 +114,7 @@ fn s3(bucket: &str) -> AmazonS3Builder {
         .with_retry(once())
         .with_http_connector(Connector)
         // Not every provider has bulk removals, and objects are removed one at a time.
-        .with_disable_bulk_delete(true)
-        .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT_TIME_MAX);
+        .with_disable_bulk_delete(true);
     // Who names an endpoint without TLS means it.
     let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
         .iter()
@@ -139,7 +135,6 @@ fn gcs(bucket: &str) -> GoogleCloudStorageBuilder {
         .with_bucket_name(bucket)
         .with_retry(once())
         .with_http_connector(Connector)
-        .with_config(GoogleConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT_TIME_MAX)
 }
 
 fn azure(container: &str) -> MicrosoftAzureBuilder {
@@ -147,7 +142,6 @@ fn azure(container: &str) -> MicrosoftAzureBuilder {
         .with_container_name(container)
         .with_retry(once())
         .with_http_connector(Connector)
-        .with_config(AzureConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT_TIME_MAX)
 }
 
 #[cfg(test)]

@@ -17,8 +17,10 @@ const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
 /// What a script may open.
 #[derive(Debug, Default)]
 pub(crate) struct Allowed {
-    /// Without links.
+    /// Without links; to be read.
     folders: Vec<PathBuf>,
+    /// Those of them that were named as folders: to be written, too.
+    writable: Vec<PathBuf>,
     /// As the script has them, too.
     files: Vec<PathBuf>,
     has_told: bool,
@@ -47,11 +49,11 @@ impl Allowed {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),
         };
-        let told = split(&std::env::var_os(VARIABLE).unwrap_or_default());
-        let all = named.map(of_file).chain(folders.iter().cloned()).chain(told);
-        let all = all.filter(|folder| !folder.as_os_str().is_empty());
-        let folders = all.filter_map(|folder| canonical(&folder).ok()).collect();
-        Self { folders, files: files.collect(), has_told: false }
+        let real = |folder: PathBuf| canonical(&folder).ok().filter(|_| !folder.as_os_str().is_empty());
+        let listed = split(&std::env::var_os(VARIABLE).unwrap_or_default());
+        let writable: Vec<_> = folders.iter().cloned().chain(listed).filter_map(real).collect();
+        let folders = named.map(of_file).filter_map(real).chain(writable.iter().cloned()).collect();
+        Self { folders, writable, files: files.collect(), has_told: false }
     }
 
     /// Opens the file that a script calls `name`.
@@ -61,34 +63,56 @@ impl Allowed {
     pub(crate) fn open(&mut self, name: &[u8], access: Access) -> io::Result<File> {
         let path = &called(name).ok_or(io::ErrorKind::InvalidInput)?;
         let is_named = self.files.iter().any(|file| file == path);
+        let Access { read, write, append, truncate, create, create_new } = access;
+        let writes = write || append || truncate || create || create_new;
         if !may_look(path, is_named) {
-            self.tell(path);
+            self.tell(path, writes);
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let real = real(path, access.create)?;
-        if !is_named && !self.folders.iter().any(|folder| real.starts_with(folder)) {
-            self.tell(path);
+        let folders = if writes { &self.writable } else { &self.folders };
+        let mut below = folders.iter().filter_map(|folder| real.strip_prefix(folder).ok());
+        let may_open = match writes {
+            false => is_named || below.next().is_some(),
+            true => below.any(|rest| !is_hidden(rest)) || (is_named && may_write(path, &real)),
+        };
+        if !may_open {
+            self.tell(path, writes);
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         // Opening a pipe waits, and devices do what they do.
         if fs::symlink_metadata(&real).is_ok_and(|found| !found.is_file()) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        let Access { read, write, append, truncate, create, create_new } = access;
         let mut options = OpenOptions::new();
         options.read(read).write(write).append(append).truncate(truncate);
         options.create(create).create_new(create_new).open(real)
     }
 
-    fn tell(&mut self, path: &Path) {
+    fn tell(&mut self, path: &Path, writes: bool) {
         if !std::mem::replace(&mut self.has_told, true) {
             let path = printable(&path.to_string_lossy());
-            eprintln!(
-                "ckb-debugger: the script may not open {path}: its folder is none of those that were named"
-            );
+            let (verb, why) = match writes {
+                true => ("write", "it is hidden, or no --allow-path has it"),
+                false => ("open", "its folder is none of those that were named"),
+            };
+            eprintln!("ckb-debugger: the script may not {verb} {path}: {why}");
             eprintln!("  to let it: --allow-path FOLDER, or {VARIABLE}=FOLDER{SEPARATOR}FOLDER");
         }
     }
+}
+
+/// Whether a file that its user named is what it seems, from the current folder on.
+fn may_write(path: &Path, real: &Path) -> bool {
+    let here = std::env::current_dir().and_then(|here| canonical(&here)).unwrap_or_default();
+    let outside = || Path::new(real.file_name().unwrap_or_default());
+    let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    !is_link && !is_hidden(real.strip_prefix(here).unwrap_or_else(|_| outside()))
+}
+
+/// Whether a part of `path` begins with a dot.
+fn is_hidden(path: &Path) -> bool {
+    path.iter().any(|part| part.as_encoded_bytes().starts_with(b"."))
 }
 
 /// The folders in a list.
@@ -216,8 +240,10 @@ mod tests {
         let (inside, outside) = (folders.inside.clone(), folders.outside.clone());
         fs::create_dir(inside.join("folder")).unwrap();
         assert_eq!(folders.open(&inside.join("script"), READ), None);
-        assert_eq!(folders.open(&inside.join("new"), WRITE), None);
-        assert_eq!(folders.open(&inside.join("folder/new"), WRITE), None);
+        for name in ["script", "new", "folder/new"] {
+            assert_eq!(folders.open(&inside.join(name), WRITE), DENIED, "{name}");
+        }
+        assert_eq!(fs::read(inside.join("script")).unwrap(), b"x");
         assert_eq!(folders.open(&outside.join("named"), WRITE), None);
         assert_eq!(folders.open(&outside.join("secret"), READ), DENIED);
         assert_eq!(folders.open(&outside.join("other"), WRITE), DENIED);
@@ -226,6 +252,31 @@ mod tests {
         assert_eq!(folders.open(&inside, READ), DENIED);
         assert_eq!(folders.open(&inside.join("none"), READ), Some(io::ErrorKind::NotFound));
         assert!(!outside.join("other").exists());
+    }
+
+    #[test]
+    fn what_is_written_is_in_a_folder_that_was_named_and_not_hidden() {
+        let mut folders = Folders::new();
+        let inside = folders.inside.clone();
+        for folder in [".git", "folder"] {
+            fs::create_dir(inside.join(folder)).unwrap();
+            fs::write(inside.join(folder).join("config"), b"x").unwrap();
+        }
+        let hidden = inside.join(".named");
+        let root = std::slice::from_ref(&inside);
+        folders.allowed = Allowed::new(std::iter::empty(), root, [hidden.clone()].into_iter());
+        for name in [".git/config", ".git/new", ".new", "folder/../.git/config"] {
+            assert_eq!(folders.open(&inside.join(name), WRITE), DENIED, "{name}");
+        }
+        assert_eq!(folders.open(&hidden, WRITE), DENIED);
+        assert_eq!(folders.open(&inside.join(".git/config"), READ), None);
+        assert_eq!(folders.open(&inside.join("folder/../folder/config"), WRITE), None);
+        assert_eq!(fs::read(inside.join(".git/config")).unwrap(), b"x");
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(inside.join(".git"), inside.join("link")).unwrap();
+            assert_eq!(folders.open(&inside.join("link/config"), WRITE), DENIED);
+        }
     }
 
     #[cfg(unix)]

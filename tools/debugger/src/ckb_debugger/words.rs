@@ -81,8 +81,8 @@ pub(crate) struct Words {
     /// VM ID
     #[arg(long, default_value = "0")]
     pub vm_id: String,
-    /// Antares: a folder whose files the script may open and write, beside those of the files that are named
-    /// here; may be given more than once
+    /// Antares: a folder whose files the script may open, and write unless they are hidden; in the folders of
+    /// files that are named here it may only read; may be given more than once
     #[arg(long, value_name = "FOLDER")]
     pub allow_path: Vec<PathBuf>,
 }
