@@ -24,8 +24,8 @@ use crate::{
 const MIB: usize = 1 << 20;
 /// Sessions at the same time.
 const SESSIONS: u32 = 64;
-/// Cells that they share.
-const CELLS: u32 = 200;
+/// Cells of 1 MiB that they share: what one tenant may pin of the chart's 256 MiB.
+const CELLS: u32 = 120;
 /// Of these, in one transaction.
 const CELLS_EACH: u32 = 40;
 

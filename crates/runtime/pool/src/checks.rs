@@ -123,7 +123,7 @@ pub(crate) struct Terms {
 impl Terms {
     pub(crate) fn new(tier: Tier, has_library: bool, cycles_max: u64, sample_cycles: u64) -> Self {
         let may_be_native = has_library && tier != Tier::Interpreter;
-        Self { cycles_max, may_be_native, is_sampled: sample_cycles > 0 && may_be_native }
+        Self { cycles_max, may_be_native, is_sampled: sample_cycles > 0 }
     }
 
     /// Cycles of a script that ended in whatever way, at most.
