@@ -59,7 +59,7 @@ class ConfigKeys(unittest.TestCase):
 
     def test_every_key_reaches_the_file(self):
         sections = values_of(self.keys)
-        self.assertGreater(sum(map(len, sections.values())), 70)
+        self.assertGreater(sum(map(len, sections.values())), 25)
         # Each service by itself, and both in one.
         for values, name in (
             ({"compiler": {"config": sections}}, "antares-compiler"),

@@ -1,15 +1,18 @@
 //! What one tenant runs and stores is nothing to another: neither told nor given, compiled nor charged.
 
 use antares_abi::Sha256Digest;
-use antares_proto::v1::{self, Tier, VerifyOutcome, verify_transaction_request::Transaction};
+use antares_proto::v1::{
+    self, Tier, VerifyOutcome, store_service_client::StoreServiceClient,
+    verify_transaction_request::Transaction,
+};
 use antares_tests::asm::encode;
 use serde_json::Value;
 
 use crate::{
-    identity::Issuer,
-    server::until,
-    tenants::{Tenant, start},
-    transactions::{elf, with_lock},
+    identity::{Issuer, claims, plain},
+    server::{Server, until},
+    tenants::{Tenant, Token, start},
+    transactions::{elf, fields, with_lock},
 };
 
 fn li(register: u8, value: i32) -> u32 {
@@ -73,5 +76,60 @@ async fn a_program_that_one_tenant_runs_is_unknown_to_another_with_the_same_lock
         // It is new to b, whoever has run it.
         let first = b.verify(with_witness(&private)).await.unwrap();
         assert_eq!(why(&first, &private).as_deref(), Some("new"), "{first:?}");
+    }
+}
+
+/// A transaction of version `vm` of `lock`, whose bytes are uploaded or come along.
+fn by_fields(lock: &[u8], vm: &str, is_sent: bool) -> v1::VerifyTransactionRequest {
+    let mut fields = fields(with_lock(lock).replace("data1", vm).as_bytes());
+    let cell = fields.cell_deps[0].cell.as_mut().unwrap();
+    if !is_sent {
+        cell.data.clear();
+        cell.data_sha256 = Some(Sha256Digest::of(lock).to_string());
+    }
+    let transaction = Some(Transaction::Fields(fields));
+    v1::VerifyTransactionRequest { transaction, tier: Tier::Auto.into(), ..Default::default() }
+}
+
+/// One server for salted tenants, or two without tenants.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_removed_comes_back_with_its_bytes_alone() {
+    for is_salted in [false, true] {
+        let (issuer, data) = (Issuer::new(), [(); 2].map(|()| tempfile::tempdir().unwrap()));
+        let compiler = match is_salted {
+            true => start(&issuer, &data[0], "[tenants]\nsalted = true\n"),
+            false => {
+                Server::start_program("antares-compiler-svc", &[], &data[0], "[admin]\nloopback = true\n")
+            }
+        };
+        let mut tenant = Tenant::connect(&compiler, &issuer, "a").await;
+        let url = format!("[runner]\ncompiler_url = \"http://{}\"\n", compiler.address);
+        let runner = (!is_salted).then(|| Server::start_program("antares-runner-svc", &[], &data[1], &url));
+        if let Some(runner) = &runner {
+            tenant.runner = Tenant::connect(runner, &issuer, "a").await.runner;
+        }
+        let admin = format!("Bearer {}", issuer.sign(&claims("role/admin", |_| {})));
+        let admin = Token(admin.parse().unwrap());
+        let mut store = StoreServiceClient::with_interceptor(plain(&compiler).await, admin);
+        let lock = countdown(3);
+        tenant.upload(&lock).await.unwrap();
+        let first = tenant.verify(by_fields(&lock, "data1", false)).await.unwrap();
+        assert_eq!(first.outcome(), VerifyOutcome::Ok);
+        tenant.compile(&lock).await.unwrap();
+        let removal = v1::RemoveStoredRequest {
+            kind: v1::StoredKind::Script.into(),
+            key: Sha256Digest::of(&lock).to_string(),
+        };
+        store.remove_stored(removal).await.unwrap();
+        let kind = v1::StoredKind::Artifact.into();
+        let left = store.list_stored(v1::ListStoredRequest { kind, ..Default::default() }).await;
+        assert_eq!(left.unwrap().into_inner().entries.len(), 0, "native code and marks are gone, too");
+        for vm in ["data1", "data2"] {
+            let _ = tenant.verify(by_fields(&lock, vm, false)).await;
+            assert!(tenant.is_missing(&lock).await, "{vm}");
+        }
+        let sent = tenant.verify(by_fields(&lock, "data2", true)).await.unwrap();
+        assert_eq!(sent.outcome(), VerifyOutcome::Ok);
+        assert!(!tenant.is_missing(&lock).await);
     }
 }

@@ -30,7 +30,7 @@ use crate::{
 const ALL_ROLES: &str = "[[auth.rules]]\ntoken = \"all/*\"\ntenant = \"*\"\nroles = [\"upload\", \"compile\", \"execute\", \"profile\"]\n";
 
 #[derive(Clone)]
-pub(crate) struct Token(MetadataValue<Ascii>);
+pub(crate) struct Token(pub(crate) MetadataValue<Ascii>);
 
 impl Interceptor for Token {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
@@ -45,7 +45,7 @@ pub(crate) type Wire = InterceptedService<Channel, Token>;
 #[derive(Clone)]
 pub(crate) struct Tenant {
     pub(crate) compiler: v1::compiler_service_client::CompilerServiceClient<Wire>,
-    runner: v1::runner_service_client::RunnerServiceClient<Wire>,
+    pub(crate) runner: v1::runner_service_client::RunnerServiceClient<Wire>,
     profiles: v1::profile_service_client::ProfileServiceClient<Wire>,
 }
 

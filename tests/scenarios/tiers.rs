@@ -263,7 +263,7 @@ async fn a_tier_whose_bucket_is_gone_costs_its_hits_and_nothing_else() {
     let tier = parent.path().join("tier");
     fs::create_dir(&tier).unwrap();
     let elf = guests::bytes("exit-imc").unwrap();
-    let server = Server::start_with(&data, &sections(&tier, "memory_bytes_max = 0\n"));
+    let server = Server::start_with(&data, &sections(&tier, ""));
     made_by(&server, &elf).await;
     let mut client = Client::connect(&server).await;
     let answer = client.execute(stored(&elf, &[], Tier::Native)).await.unwrap();

@@ -85,10 +85,10 @@ impl Runner {
         let v1::VerifyShared { cell_deps, headers, .. } = shared;
         let (mut cell_deps, mut pins) = (dep_parts(cell_deps)?, Vec::new());
         for DepPart { cell, .. } in &mut cell_deps {
-            let found = match &mut cell.data {
+            cell.data = match &mut cell.data {
                 DataPart::Inline(data) if data.len() > SHARED_INLINE_BYTES_MAX => {
                     let kept = self.cells.hot.keep(account, std::mem::take(data)).await;
-                    kept.map_err(ExecuteError::from)?
+                    DataPart::Hot(kept.map_err(ExecuteError::from)?)
                 }
                 DataPart::Stored(digest) => {
                     let found = self.cells.hot_cell(account, *digest).await?;
@@ -97,11 +97,10 @@ impl Runner {
                         Some(pin) => pins.push(pin),
                         None => held.grow(found.bytes.len())?,
                     }
-                    found
+                    DataPart::Named(found)
                 }
-                DataPart::Inline(_) | DataPart::Hot(_) => continue,
+                DataPart::Inline(_) | DataPart::Hot(_) | DataPart::Named(_) => continue,
             };
-            cell.data = DataPart::Hot(found);
         }
         let rules = v1::VerifyShared { cell_deps: Vec::new(), headers: Vec::new(), ..shared };
         Ok(Table { rules, cell_deps, headers, _held: held, _pins: pins })

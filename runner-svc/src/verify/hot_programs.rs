@@ -115,6 +115,11 @@ pub(crate) struct Met {
 }
 
 impl Met {
+    /// Whether the source of native code has lost the program.
+    fn is_lost(&self, digest: Sha256Digest) -> bool {
+        self.without.contains(&(digest, Fallback::CompileFailed))
+    }
+
     /// Why a program has no native code that need not be compiled now: it is one of the transaction's, or
     /// what there is does not help.
     fn why(&self, digest: Sha256Digest) -> Option<Why> {
@@ -220,14 +225,15 @@ impl HotPrograms {
         let Ok(elf) = seal("antares-program", bytes.clone()).await else { return };
         let (digest, elf) = (elf.digest(), Arc::new(elf));
         let Ok(mapped) = elf.map() else { return };
-        for options in met.options {
+        for options in met.options.clone() {
             let key = (digest, options);
             let cells = match self.known.get(namespace, key) {
-                Some(Known::Native(known)) => {
+                Some(Known::Native(known)) if !met.is_lost(digest) => {
                     let program = Remembered { cells: joined(known.cells, &met.cells), ..known };
                     self.known.put(namespace, key, Known::Native(program));
                     continue;
                 }
+                Some(Known::Native(known)) => joined(known.cells, &met.cells),
                 Some(Known::Failed(_)) | None => joined(Vec::new(), &met.cells),
             };
             let wanted = Wanted::best(digest, options, Some(bytes.clone()));

@@ -50,6 +50,8 @@ pub(crate) enum DataPart {
     Stored(Sha256Digest),
     /// Found already.
     Hot(Arc<HotCell>),
+    /// The same, and named: its caller has not sent its bytes.
+    Named(Arc<HotCell>),
 }
 
 impl Source {
@@ -70,6 +72,16 @@ impl Source {
         }
     }
 
+    /// ckb's hashes of the data that is named.
+    pub(crate) fn named(&self) -> Vec<[u8; 32]> {
+        let Self::Parts(parts) = self else { return Vec::new() };
+        let named = parts.data().filter_map(|(_, data)| match data {
+            DataPart::Named(cell) => Some(cell.data_hash),
+            _ => None,
+        });
+        named.collect()
+    }
+
     /// The transaction, with the hot cells that it names, each once.
     pub(crate) fn read(&self) -> Result<(Mock, Vec<Arc<HotCell>>), MockError> {
         match self {
@@ -86,7 +98,7 @@ impl Parts {
     pub(crate) fn bytes(&self) -> usize {
         let inline = self.data().map(|(_, data)| match data {
             DataPart::Inline(data) => data.len(),
-            DataPart::Stored(_) | DataPart::Hot(_) => 0,
+            DataPart::Stored(_) | DataPart::Hot(_) | DataPart::Named(_) => 0,
         });
         self.tx.len() + inline.sum::<usize>()
     }
@@ -158,7 +170,7 @@ pub(crate) fn shared(cell: &HotCell) -> SharedData {
 
 /// The number of data among `cells`, which it joins, if it is hot.
 fn number_of(data: &DataPart, cells: &mut Vec<Arc<HotCell>>) -> Option<u32> {
-    let DataPart::Hot(cell) = data else { return None };
+    let (DataPart::Hot(cell) | DataPart::Named(cell)) = data else { return None };
     let known = cells.iter().position(|other| Arc::ptr_eq(other, cell));
     let number = known.unwrap_or_else(|| {
         cells.push(cell.clone());
@@ -172,7 +184,7 @@ fn fields(cell: &CellPart, number: Option<u32>) -> CellFields<'_> {
         (_, Some(number)) => CellData::Shared(number),
         (DataPart::Inline(data), None) => CellData::Inline(data),
         // Whoever reads has found them all before.
-        (DataPart::Stored(_) | DataPart::Hot(_), None) => CellData::Shared(u32::MAX),
+        (DataPart::Stored(_) | DataPart::Hot(_) | DataPart::Named(_), None) => CellData::Shared(u32::MAX),
     };
     CellFields { output: &cell.output, data, block_hash: cell.block_hash }
 }

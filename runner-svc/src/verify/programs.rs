@@ -44,12 +44,15 @@ pub(crate) struct Candidate {
     pub(crate) place: Place,
     pub(crate) digest: Sha256Digest,
     pub(crate) elf: Bytes,
+    /// Its bytes came with the call: the source need not have them. What is only in memory here is no
+    /// upload, or a removed script would come back.
+    pub(crate) is_sent: bool,
     pub(crate) options: CompileOptions,
 }
 
 impl From<Remembered> for Candidate {
     fn from(Remembered { elf, bytes, options, .. }: Remembered) -> Self {
-        Self { digest: elf.digest(), place: Place::Beside(elf), elf: bytes, options }
+        Self { digest: elf.digest(), place: Place::Beside(elf), elf: bytes, is_sent: false, options }
     }
 }
 
@@ -144,14 +147,15 @@ pub(crate) struct Natives {
 async fn fetch_program(
     artifacts: &Artifacts,
     account: &Account,
-    Candidate { digest, elf, options, .. }: Candidate,
+    Candidate { digest, elf, is_sent, options, .. }: Candidate,
     tier: Tier,
     began: impl FnOnce(),
 ) -> Result<Native, SourceError> {
     let code = elf.clone();
     let (start, mut long) = head_start(move || executable_bytes(&code));
     let start = (tier != Tier::Native).then_some(start);
-    let mut native = pin!(artifacts.library(account, Wanted::best(digest, options, Some(elf)), start));
+    let wanted = Wanted::best(digest, options, is_sent.then_some(elf));
+    let mut native = pin!(artifacts.library(account, wanted, start));
     tokio::select! {
         biased;
         native = &mut native => native,
@@ -228,6 +232,10 @@ impl Natives {
                 program.fallback = Some(Fallback::LeavesEarly);
             }
             Ok(found) => program.native = Some(found),
+            // It is compiled again if the transaction still has it.
+            Err(SourceError::ScriptNotFound(_)) if matches!(program.place, Place::Beside(_)) => {
+                program.fallback = Some(Fallback::CompileFailed);
+            }
             Err(error) => program.fallback = Some(fallback(error, tier)?),
         }
         Ok(())

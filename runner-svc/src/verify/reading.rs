@@ -41,7 +41,7 @@ impl TransactionReader {
     pub(crate) async fn read(&self, mut order: VerifyOrder) -> Result<TransactionReading, ExecuteError> {
         let field = order.source.field();
         let source = std::mem::replace(&mut order.source, Source::Json(Bytes::new()));
-        let bytes = source.bytes();
+        let (bytes, mut named) = (source.bytes(), source.named());
         let read = move || {
             source.read().map(|(mock, cells)| {
                 let groups = groups(&mock).into_iter().map(known).collect();
@@ -66,9 +66,14 @@ impl TransactionReader {
             field: place(error.path()).unwrap_or(field).to_owned(),
             problem: error.to_string(),
         })?;
+        let known = cells.len();
         self.share(&order.tenant.account, &mut mock, &mut cells).await?;
-        let candidates =
-            if order.tier == Tier::Interpreter { Vec::new() } else { candidates(&order, &mock, &cells) };
+        named.retain(|named| cells[known..].iter().all(|sent| sent.data_hash != *named));
+        let candidates = if order.tier == Tier::Interpreter {
+            Vec::new()
+        } else {
+            candidates(&order, &mock, &cells, &named)
+        };
         let files = FILES_MAX - candidates.len();
         let transaction = Transaction::new(order, (&mock, groups), cells, files, self.settings).await?;
         Ok(TransactionReading { transaction, candidates })
@@ -113,7 +118,12 @@ pub(crate) struct TransactionReading {
     pub(crate) candidates: Vec<Candidate>,
 }
 
-fn candidates(order: &VerifyOrder, mock: &Mock, cells: &[Arc<HotCell>]) -> Vec<Candidate> {
+fn candidates(
+    order: &VerifyOrder,
+    mock: &Mock,
+    cells: &[Arc<HotCell>],
+    named: &[[u8; 32]],
+) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for program in programs(mock, &order.environment) {
         let hot = cells.iter().find(|cell| cell.data_hash == program.data_hash);
@@ -121,7 +131,8 @@ fn candidates(order: &VerifyOrder, mock: &Mock, cells: &[Arc<HotCell>]) -> Vec<C
         for vm_version in program.vm_versions {
             let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
             let (place, elf) = (Place::Cell(program.data_hash), program.elf.clone());
-            candidates.push(Candidate { place, digest, elf, options });
+            let is_sent = !named.contains(&program.data_hash);
+            candidates.push(Candidate { place, digest, elf, is_sent, options });
         }
     }
     candidates.truncate(PROGRAMS_MAX);

@@ -54,12 +54,12 @@ impl Cells {
         for (place, data) in parts.data_mut() {
             // What was found already is held by whoever found it.
             let is_here = if let DataPart::Stored(digest) = data {
-                *data = DataPart::Hot(self.hot_cell(account, *digest).await?);
+                *data = DataPart::Named(self.hot_cell(account, *digest).await?);
                 true
             } else {
                 false
             };
-            let DataPart::Hot(cell) = data else { continue };
+            let (DataPart::Hot(cell) | DataPart::Named(cell)) = data else { continue };
             let bytes = cell.sealed.len();
             total = total.saturating_add(bytes);
             if total > TRANSACTION_BYTES_MAX as u64 {

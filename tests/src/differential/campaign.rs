@@ -17,7 +17,10 @@ use antares_vm::{Library, Machine, MachineSession, Tier};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 
-use super::{Difference, Equal, Tally, compare, compare_in};
+use super::{
+    compare::{Difference, Equal, compare, compare_in},
+    tally::Tally,
+};
 use crate::{
     generate::{
         Kind, Program, Random, Settings,

@@ -8,8 +8,8 @@ use anyhow::Result;
 use bytes::Bytes;
 
 use super::{
-    Batch, Difference, Failure, Subject,
-    campaign::{Tested, case, mutant_case},
+    campaign::{Batch, Failure, Subject, Tested, case, mutant_case},
+    compare::Difference,
 };
 use crate::{
     asm::Item,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use super::Equal;
+use super::compare::Equal;
 
 /// Programs of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,167 @@
+//! One case on the machine and on the oracle, and what differs.
+
+use std::{fmt, sync::Arc};
+
+use antares_abi::Seen;
+use antares_vm::{
+    BailoutReason, Library, Limits, Machine, MachineSession, NativeMachine, Outcome, Report, RunScript, Tier,
+};
+use anyhow::Result;
+use ckb_vm::MEMORY_FRAMESIZE;
+
+use crate::oracle::{self, Case, Run};
+
+/// Debug output that no test reaches.
+const DEBUG_BYTES_MAX: u64 = 16 << 20;
+
+/// What two equal runs had in common, and how ours was made.
+#[derive(Clone, Debug)]
+pub struct Equal {
+    /// The outcome, as [`Run::outcome`].
+    pub outcome: String,
+    /// Cycles of the run.
+    pub cycles: u64,
+    /// Cycles in native code.
+    pub native_cycles: u64,
+    /// Why native code was left, if it was.
+    pub restarted: Option<BailoutReason>,
+    /// What native code did not know, if it was left for such a place.
+    pub seen: Option<Seen>,
+    /// Debug output.
+    pub debug: Vec<String>,
+}
+
+/// The first thing that differs: its name, the oracle's value, ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// What differs.
+    pub what: String,
+    /// The oracle's value.
+    pub oracle: String,
+    /// Our value.
+    pub ours: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: oracle {}, ours {}", self.what, self.oracle, self.ours)
+    }
+}
+
+/// Runs `case` on the oracle and on `machine`, natively where there is a library, and compares outcome,
+/// cycles, debug output, all of memory, and the registers that are defined.
+///
+/// # Errors
+///
+/// The machine itself failed: never because of the guest.
+pub fn compare(
+    machine: &mut Machine,
+    case: &Case,
+    library: Option<&Library>,
+) -> Result<Result<Equal, Difference>> {
+    let expected = oracle::run(case);
+    let script = RunScript {
+        elf: &case.elf,
+        args: &case.args,
+        vm_version: case.options.vm_version,
+        isa: case.options.isa.0,
+    };
+    let limits = Limits { cycles_max: case.cycles_max, debug_bytes_max: DEBUG_BYTES_MAX };
+    let tier = if library.is_some() { Tier::Native } else { Tier::Interpreter };
+    let report = machine.run(&script, &limits, tier, library)?;
+    let (all, registers) = (machine.memory(), *machine.registers());
+    let ours = Observed {
+        outcome: outcome(&report),
+        cycles: report.cycles,
+        load_cycles: report.load_cycles,
+        debug: &report.debug,
+        registers: &registers,
+        is_native: report.native_cycles > 0,
+    };
+    let frame = |index: usize| &all[index * MEMORY_FRAMESIZE..(index + 1) * MEMORY_FRAMESIZE];
+    Ok(match difference(&expected, &ours, frame) {
+        Some(difference) => Err(difference),
+        None => Ok(Equal {
+            outcome: expected.outcome,
+            cycles: report.cycles,
+            native_cycles: report.native_cycles,
+            restarted: report.restarted,
+            seen: report.seen,
+            debug: report.debug,
+        }),
+    })
+}
+
+/// As [`compare`], on the machine for ckb-script and with what `session` has compiled.
+///
+/// # Errors
+///
+/// The first thing that differs.
+pub fn compare_in(session: &Arc<MachineSession>, case: &Case) -> Result<Equal, Difference> {
+    let expected = oracle::run(case);
+    let run = session.attempt(|| oracle::run_on::<NativeMachine>(case));
+    let counts = session.take_counts();
+    let ours = Observed {
+        outcome: run.outcome,
+        cycles: run.cycles,
+        load_cycles: run.load_cycles,
+        debug: &run.debug,
+        registers: &run.registers,
+        is_native: counts.native_cycles > 0,
+    };
+    match difference(&expected, &ours, |index| run.memory.frame(index)) {
+        Some(difference) => Err(difference),
+        None => Ok(Equal {
+            outcome: expected.outcome,
+            cycles: run.cycles,
+            native_cycles: counts.native_cycles,
+            restarted: counts.restarted,
+            seen: session.take_seen().into_iter().next().map(|(_, seen)| seen),
+            debug: run.debug,
+        }),
+    }
+}
+
+/// How our run ended, in the oracle's terms.
+fn outcome(report: &Report) -> String {
+    match &report.outcome {
+        Outcome::Exit(code) => format!("Exit({code})"),
+        Outcome::Error { name, .. } => (*name).to_owned(),
+        Outcome::CyclesExceeded => "CyclesExceeded".to_owned(),
+    }
+}
+
+/// Our run, but for memory.
+struct Observed<'a> {
+    outcome: String,
+    cycles: u64,
+    load_cycles: u64,
+    debug: &'a [String],
+    registers: &'a [u64; 32],
+    /// Native code that ran to its exit defines only the exit code.
+    is_native: bool,
+}
+
+fn difference<'a>(
+    expected: &Run,
+    ours: &Observed<'_>,
+    frame: impl Fn(usize) -> &'a [u8],
+) -> Option<Difference> {
+    let differs = |what: &str, oracle: String, ours: String| {
+        (oracle != ours).then(|| Difference { what: what.to_owned(), oracle, ours })
+    };
+    let mut registers = if ours.is_native { 10..11 } else { 0..32 };
+    differs("outcome", expected.outcome.clone(), ours.outcome.clone())
+        .or_else(|| differs("debug output", format!("{:?}", expected.debug), format!("{:?}", ours.debug)))
+        .or_else(|| {
+            let (at, oracle, ours) = expected.memory.difference(frame)?;
+            differs(&format!("memory at {at:#x}"), format!("{oracle:02x?}"), format!("{ours:02x?}"))
+        })
+        .or_else(|| differs("cycles", expected.cycles.to_string(), ours.cycles.to_string()))
+        .or_else(|| differs("load cycles", expected.load_cycles.to_string(), ours.load_cycles.to_string()))
+        .or_else(|| {
+            let at = registers.find(|&index| expected.registers[index] != ours.registers[index])?;
+            let shown = |registers: &[u64; 32]| format!("{:#x}", registers[at]);
+            differs(&format!("register x{at}"), shown(&expected.registers), shown(ours.registers))
+        })
+}
