@@ -93,11 +93,9 @@ pub fn antares() -> ExitCode {
         #[cfg(feature = "server")]
         Command::Warm(args) => commands::warm::warm(&args),
         #[cfg(feature = "server")]
-        #[cfg(feature = "server")]
         Command::Cache(args) => commands::tier::cache(&args),
         #[cfg(feature = "server")]
         Command::Keys(args) => commands::keys::keys(&args),
-        #[cfg(feature = "server")]
         Command::CompileBehind { folder } => commands::background_compile::compile(&folder),
         Command::Fuzz(_) => Err(external::tool("fuzz")),
         Command::Optimise(_) => Err(external::tool("optimise")),

@@ -148,6 +148,7 @@ pub(crate) fn print(shape: &impl Serialize) -> Result<(), Failure> {
 }
 
 /// Prints one line for programs, or text for people.
+#[cfg(feature = "server")]
 pub(crate) fn print_or_text(
     shape: &impl Serialize,
     is_json: bool,

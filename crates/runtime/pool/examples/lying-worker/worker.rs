@@ -1,7 +1,7 @@
 //! The worker: it has the sandbox of an honest one, and says what its job asks for.
 //!
 //! `lie:NAME;` in the arguments of a run, in a transaction or in the script of a compile names a lie of
-//! [`lies`](crate::lies); without one it tells the truth. As `...compile-worker` it lies about compiles.
+//! `lies`; without one it tells the truth. As `...compile-worker` it lies about compiles.
 
 use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
