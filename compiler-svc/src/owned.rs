@@ -167,8 +167,9 @@ impl Compiler {
                     Some(taken) => break taken?,
                     None => {
                         let (cache, holder) = (self.cache().clone(), account.holder());
+                        let begun = self.shared.owned.begin_count(holder);
                         let counted = blocking(move || count(&cache, holder)).await;
-                        self.shared.owned.set(holder, counted.unwrap_or(u64::MAX));
+                        self.shared.owned.counted(holder, begun, counted.unwrap_or(u64::MAX));
                     }
                 }
             }
@@ -201,6 +202,7 @@ impl Reserved<'_> {
         let (key, content) = (mark_key(holder, self.script), mark(holder, self.script, self.bytes));
         let put = blocking(move || cache.put(Space::Artifact, key, &content)).await;
         if matches!(put, Ok(Ok(Put::Stored | Put::AlreadyThere))) {
+            self.compiler.shared.owned.settle(holder, self.bytes);
             self.bytes = 0;
         } else {
             tracing::warn!(script = %self.script, "whose script it is, is not stored");
@@ -210,6 +212,6 @@ impl Reserved<'_> {
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        self.compiler.shared.owned.give_back(&self.compiler.account, self.bytes);
+        self.compiler.shared.owned.release(self.compiler.account.holder(), self.bytes);
     }
 }

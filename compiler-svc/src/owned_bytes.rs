@@ -1,4 +1,4 @@
-//! How much each tenant has stored.
+//! How much each tenant has stored, and what its uploads in progress have reserved.
 
 use std::{
     collections::HashMap,
@@ -11,49 +11,127 @@ use antares_serve::{Account, Fault};
 /// How often the marks of a tenant that has too much are counted again.
 const RECOUNT: Duration = Duration::from_secs(1);
 
-/// Tenants whose bytes are known at once.
+/// Tenants whose bytes are known at once, without those that have uploads in progress.
 const COUNTED_MAX: usize = 4_096;
 
-/// Bytes stored, by tenant.
+/// Bytes stored and reserved, by tenant.
 #[derive(Debug, Default)]
-pub(crate) struct Owned(Mutex<HashMap<[u8; 32], Counted>>);
+pub(crate) struct Owned(Mutex<HashMap<[u8; 32], Usage>>);
 
-#[derive(Clone, Copy, Debug)]
-struct Counted {
-    bytes: u64,
-    at: Instant,
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    stored: u64,
+    reserved: u64,
+    /// Bytes that were reserved and are stored now, from the first on. What became stored during a count may
+    /// be missing in its sum.
+    settled: u64,
+    /// When `stored` was counted; none before the first count.
+    counted_at: Option<Instant>,
 }
 
 impl Owned {
-    fn counted(&self) -> MutexGuard<'_, HashMap<[u8; 32], Counted>> {
+    fn usage(&self) -> MutexGuard<'_, HashMap<[u8; 32], Usage>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds `more` to what `account` has, unless that is too much.
+    /// Reserves `more` for `account`, unless that is too much. None if its marks are to be counted first.
     pub(crate) fn take(&self, account: &Account, more: u64) -> Option<Result<(), Fault>> {
-        let mut counted = self.counted();
-        let found = counted.get_mut(&account.holder())?;
-        match account.stored_too_much(found.bytes, more) {
-            Some(_) if found.at.elapsed() >= RECOUNT => None,
+        let mut usage = self.usage();
+        let found = usage.get_mut(&account.holder())?;
+        let counted_at = found.counted_at?;
+        match account.stored_too_much(found.stored.saturating_add(found.reserved), more) {
+            Some(_) if counted_at.elapsed() >= RECOUNT => None,
             Some(fault) => Some(Err(fault)),
             None => {
-                found.bytes = found.bytes.saturating_add(more);
+                found.reserved = found.reserved.saturating_add(more);
                 Some(Ok(()))
             }
         }
     }
 
-    pub(crate) fn give_back(&self, account: &Account, bytes: u64) {
-        if let Some(found) = self.counted().get_mut(&account.holder()) {
-            found.bytes = found.bytes.saturating_sub(bytes);
+    /// Returns `bytes` that were reserved and are not stored.
+    pub(crate) fn release(&self, holder: [u8; 32], bytes: u64) {
+        if let Some(found) = self.usage().get_mut(&holder) {
+            found.reserved = found.reserved.saturating_sub(bytes);
         }
     }
 
-    pub(crate) fn set(&self, holder: [u8; 32], bytes: u64) {
-        let mut counted = self.counted();
-        if counted.len() >= COUNTED_MAX {
-            counted.clear();
+    /// Counts `bytes` that were reserved as stored.
+    pub(crate) fn settle(&self, holder: [u8; 32], bytes: u64) {
+        if let Some(found) = self.usage().get_mut(&holder) {
+            found.reserved = found.reserved.saturating_sub(bytes);
+            found.stored = found.stored.saturating_add(bytes);
+            found.settled = found.settled.saturating_add(bytes);
         }
-        counted.insert(holder, Counted { bytes, at: Instant::now() });
+    }
+
+    /// Begins a count of the marks of `holder`. [`Owned::counted`] takes what this returns.
+    pub(crate) fn begin_count(&self, holder: [u8; 32]) -> u64 {
+        let mut usage = self.usage();
+        if usage.len() >= COUNTED_MAX {
+            usage.retain(|_, usage| usage.reserved > 0);
+        }
+        usage.entry(holder).or_default().settled
+    }
+
+    /// Ends a count that found `bytes`. What was settled since it began is added: the count may have missed it.
+    pub(crate) fn counted(&self, holder: [u8; 32], begun: u64, bytes: u64) {
+        let mut usage = self.usage();
+        let found = usage.entry(holder).or_default();
+        found.stored = bytes.saturating_add(found.settled.saturating_sub(begun));
+        found.counted_at = Some(Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOLDER: [u8; 32] = [7; 32];
+
+    fn of(owned: &Owned) -> (u64, u64) {
+        let usage = owned.usage()[&HOLDER];
+        (usage.stored, usage.reserved)
+    }
+
+    #[test]
+    fn a_count_forgets_no_upload_in_progress() {
+        let owned = Owned::default();
+        let [first, second] = [(); 2].map(|()| owned.begin_count(HOLDER));
+        owned.counted(HOLDER, first, 100);
+        owned.usage().get_mut(&HOLDER).unwrap().reserved = 30;
+        // Another call counts at the same time.
+        owned.counted(HOLDER, second, 100);
+        assert_eq!(of(&owned), (100, 30));
+        owned.release(HOLDER, 10);
+        owned.settle(HOLDER, 20);
+        assert_eq!(of(&owned), (120, 0));
+    }
+
+    #[test]
+    fn what_is_stored_during_a_count_is_in_its_sum() {
+        let owned = Owned::default();
+        let begun = owned.begin_count(HOLDER);
+        owned.usage().get_mut(&HOLDER).unwrap().reserved = 30;
+        owned.settle(HOLDER, 30);
+        owned.counted(HOLDER, begun, 100);
+        assert_eq!(of(&owned), (130, 0));
+        let begun = owned.begin_count(HOLDER);
+        owned.counted(HOLDER, begun, 130);
+        assert_eq!(of(&owned), (130, 0));
+    }
+
+    #[test]
+    fn many_tenants_displace_no_reservation() {
+        let owned = Owned::default();
+        owned.begin_count(HOLDER);
+        owned.usage().get_mut(&HOLDER).unwrap().reserved = 1;
+        for number in 0..=COUNTED_MAX {
+            let mut other = [0; 32];
+            other[..8].copy_from_slice(&number.to_le_bytes());
+            owned.begin_count(other);
+        }
+        assert!(owned.usage().len() <= COUNTED_MAX);
+        assert_eq!(of(&owned), (0, 1));
     }
 }

@@ -133,3 +133,24 @@ async fn what_is_removed_comes_back_with_its_bytes_alone() {
         assert!(!tenant.is_missing(&lock).await);
     }
 }
+
+/// The first uploads of a tenant meet before anybody has counted what it has.
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_at_once_stay_within_the_quota() {
+    const UPLOADS: u8 = 16;
+    const STORED_MAX: usize = 3;
+    let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+    let script = |number: u8| [countdown(3), vec![number; 8192]].concat();
+    let most = STORED_MAX * script(0).len();
+    let server = start(&issuer, &data, &format!("[quotas]\nstored_bytes_max = {most}\n"));
+    for round in 0..8 {
+        let tenant = Tenant::connect(&server, &issuer, &format!("round-{round}")).await;
+        let uploads = (0..UPLOADS).map(|number| {
+            let mut tenant = tenant.clone();
+            async move { tenant.upload(&script(number)).await.is_ok() }
+        });
+        let stored = futures_util::future::join_all(uploads).await;
+        let stored = stored.into_iter().filter(|is_stored| *is_stored).count();
+        assert!((1..=STORED_MAX).contains(&stored), "{stored} in round {round}");
+    }
+}

@@ -270,7 +270,7 @@ impl Place {
             "URL" if before == "--rpc" => self.node.url.clone(),
             "ARG" | "ARG..." => "0".to_owned(),
             // What the repository has.
-            word if word.starts_with("docs/") => format!("{}/../{word}", env!("CARGO_MANIFEST_DIR")),
+            word if word.starts_with("examples/") => format!("{}/../{word}", env!("CARGO_MANIFEST_DIR")),
             word => word.to_owned(),
         };
         before.zip(words.iter().copied()).map(fill).collect()

@@ -8,6 +8,9 @@ use crate::{
     web::Web,
 };
 
+/// Streams that RFC 9113 recommends a connection to have at least.
+const STREAMS_MIN: u32 = 100;
+
 /// Chunk length that every server takes, bytes: what a client can use that has not asked for limits.
 pub const CHUNK_BYTES: u64 = 64 << 10;
 
@@ -80,10 +83,11 @@ impl Listen {
         self.calls_max.div_ceil(2)
     }
 
-    /// Of `calls_max`, on one connection.
+    /// Of `calls_max`, on one connection; at least what HTTP/2 recommends, so that a stream that stays open
+    /// leaves some for calls.
     #[must_use]
     pub fn streams_per_connection_max(&self) -> u32 {
-        u32::try_from(self.calls_max.div_ceil(4)).unwrap_or(u32::MAX)
+        u32::try_from(self.calls_max.div_ceil(4)).unwrap_or(u32::MAX).max(STREAMS_MIN)
     }
 
     /// Connections at once: one for each call.
