@@ -387,12 +387,13 @@ WORKERS = [
               ("{{role}}",
                f"1 + {rate('antares_workers_reused_total', 'role')} / {rate('antares_workers_spawned_total', 'role')}")),
         panel("Workers lost, killed, late",
-              "Workers that died without an answer, that the fence killed, and that ran out of time; zygotes that were"
+              "Workers that died without an answer, that the fence killed, whose report was false, and that ran out of time; zygotes that were"
               " lost and replaced, and that were renewed in time. Per second.",
               "ops",
               *[(f"{name}: {{{{role}}}}", rate(metric, "role"))
                 for name, metric in (("lost", "antares_workers_lost_total"),
                                      ("violation", "antares_sandbox_violations_total"),
+                                     ("false report", "antares_false_reports_total"),
                                      ("late", "antares_workers_deadline_total"),
                                      ("not forked", "antares_workers_not_forked_total"),
                                      ("zygote replaced", "antares_zygote_restarts_total"),
