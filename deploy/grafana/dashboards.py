@@ -340,7 +340,8 @@ COMPILE = [
               ("hot cells", "sum(antares_hot_cells{})")),
         panel("Cache upkeep", "Entries evicted or rejected, and rebuilds, per second.", "ops",
               ("evicted", rate("antares_cache_evictions_total")), ("rejected", rate("antares_cache_rejected_total")),
-              ("rebuilds", rate("antares_cache_rebuilds_total"))),
+              ("rebuilds", rate("antares_cache_rebuilds_total")),
+              ("set aside", rate("antares_cache_set_aside_total"))),
         panel("Cache trouble",
               "Entries that did not verify and errors of the store since the processes started; blob files, whose space"
               " is never given back. All should be zero.",
