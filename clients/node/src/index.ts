@@ -53,7 +53,7 @@ export class Refused extends Error {
   readonly code: grpc.status;
   readonly reason: string = "";
   readonly violations: { field: string; description: string }[] = [];
-  /** Milliseconds after which to retry; undefined if that is of no use. */
+  /** Milliseconds after which to retry; undefined if a retry cannot help. */
   readonly delay?: number;
 
   constructor(error: { code: grpc.status; details: string; metadata?: grpc.Metadata }) {

@@ -71,7 +71,7 @@ class Refused(Exception):
     code: grpc.StatusCode
     reason: str
     violations: list[tuple[str, str]]
-    # Seconds after which to retry; None if that is of no use.
+    # Seconds after which to retry; None if a retry cannot help.
     delay: float | None
 
     def __init__(self, error: Any) -> None:

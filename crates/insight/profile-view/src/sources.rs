@@ -50,7 +50,7 @@ impl Sources {
         if texts.known.len() >= SOURCE_FILES_MAX || file.contains(is_command) {
             return None;
         }
-        let left = SOURCE_BYTES_MAX.min(SOURCE_BYTES_ALL_MAX - texts.bytes);
+        let left = SOURCE_BYTES_MAX.min(SOURCE_BYTES_ALL_MAX.saturating_sub(texts.bytes));
         let text = self.roots.iter().find_map(|root| text(root, Path::new(file), left));
         texts.bytes += text.as_ref().map_or(0, |text| text.len() as u64);
         texts.known.insert(file.to_owned(), text.clone());
@@ -127,5 +127,12 @@ mod tests {
         }
         let read = (0..20).filter(|number| sources.read(&number.to_string()).is_some()).count();
         assert_eq!(read, 14, "64 MiB in all, of which one file of 4 MiB and some bytes were read before");
+        // As text each byte becomes three.
+        for number in 0..20 {
+            fs::write(root.join(number.to_string()), vec![0xff; 4 << 20]).unwrap();
+        }
+        let sources = Sources::below([root]);
+        let read = (0..20).filter(|number| sources.read(&number.to_string()).is_some()).count();
+        assert_eq!(read, 6, "the sixth one passes 64 MiB");
     }
 }
