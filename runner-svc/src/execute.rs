@@ -57,7 +57,7 @@ impl Executor {
     async fn steps(&self, order: Order, deadline: Instant) -> Result<Execution, ExecuteError> {
         let Order { tenant, script, job, run_time, recheck, diagnosis } = order;
         let (account, limits) = (&tenant.account, TimeLimits { run: run_time, deadline });
-        drop(account.begin_run().map_err(ExecuteError::Quota)?);
+        account.may_run().map_err(ExecuteError::Quota)?;
         let sample_salt = (job.sample_cycles > 0).then_some(job.sample_salt);
         let (prepared, answered) = self.prepare_or_run(&tenant, script, &job, limits).await?;
         let Prepared { script, native, fallback, fetch } = prepared;

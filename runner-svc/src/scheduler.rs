@@ -40,7 +40,7 @@ impl Scheduler {
 
     /// Waits for the turn of `tenant`, which may have used up its quota by then. Gives how long that was.
     pub(crate) async fn slot(&self, tenant: &Tenant) -> Result<(Slot, Duration), ExecuteError> {
-        drop(tenant.account.begin_run().map_err(ExecuteError::Quota)?);
+        tenant.account.may_run().map_err(ExecuteError::Quota)?;
         let started = Instant::now();
         let waiting = self.metrics.waiting();
         let slot = self.slots.acquire(tenant).await.map_err(|Full| ExecuteError::QueueFull)?;

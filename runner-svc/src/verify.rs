@@ -88,7 +88,7 @@ impl TransactionVerifier {
     }
 
     async fn steps(&self, order: VerifyOrder, deadline: Instant) -> Result<Verification, ExecuteError> {
-        drop(order.tenant.account.begin_run().map_err(ExecuteError::Quota)?);
+        order.tenant.account.may_run().map_err(ExecuteError::Quota)?;
         let (arrived, resolving, field) = (order.arrived, order.resolving, order.source.field());
         let started = Instant::now();
         let told = self.reader.read(order).instrument(tracing::debug_span!("transaction")).await?;

@@ -300,7 +300,7 @@ impl Programs {
         }
     }
 
-    /// What is told of a program that the interpreter ran.
+    /// The report of a program that the interpreter ran.
     fn interpreted(&self, code: &Code, program: &HotProgram) -> Interpreted {
         let digest = Sha256Digest::of(&program.elf);
         let without = self.without.iter().find_map(|(of, why)| (*of == digest).then_some(*why));
@@ -320,8 +320,8 @@ impl Programs {
         }
     }
 
-    /// Keeps what a run has `found` out about them, by number, and the hot programs that it has `met` beside
-    /// them; has full code made of all.
+    /// Caches what a run has `found` out about them, by number, and the hot programs that it has `met`, and starts
+    /// full compiles of all.
     fn learn(&self, code: &Code, found: &[(u32, Seen)], met: &[HotProgram]) {
         let known = self.elfs.iter().zip(&self.libraries).zip(0..);
         let known = known.map(|((elf, (_, native)), number)| {
@@ -330,7 +330,7 @@ impl Programs {
         });
         let spared = self.spared.iter().map(|(elf, native)| elf.wanted(native.hints.clone()));
         let mut wanted: Vec<_> = known.chain(spared).collect();
-        // What is beside a transaction may run in any version that its own programs do.
+        // A dynamic program may run in any version that the transaction's own programs do.
         let versions: BTreeMap<u32, CompileOptions> =
             self.elfs.iter().map(|elf| (elf.options.vm_version, elf.options)).collect();
         for options in versions.into_values() {
@@ -389,8 +389,7 @@ fn code_of_programs(
     Ok(found)
 }
 
-/// Adds what was met beside the programs in earlier runs. Nobody asked for it: it is no matter if there is no
-/// native code of it.
+/// Adds the dynamic programs of earlier runs. Native code of them is optional.
 fn find_beside(found: &mut Programs, code: &Code) -> Result<(), Failure> {
     let known = found.elfs.iter().chain(found.spared.iter().map(|(elf, _)| elf));
     let met = known.flat_map(|elf| {

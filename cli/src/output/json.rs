@@ -146,13 +146,3 @@ pub(crate) fn print(shape: &impl Serialize) -> Result<(), Failure> {
     json.push('\n');
     output::print(output::printable(&json).as_bytes())
 }
-
-/// Prints one line for programs, or text for people.
-#[cfg(feature = "server")]
-pub(crate) fn print_or_text(
-    shape: &impl Serialize,
-    is_json: bool,
-    text: impl FnOnce() -> String,
-) -> Result<(), Failure> {
-    if is_json { print(shape) } else { output::print(text().as_bytes()) }
-}

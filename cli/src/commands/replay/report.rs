@@ -8,8 +8,9 @@ use serde::Serialize;
 use crate::{
     args::percent::share,
     failure::Failure,
+    output,
     output::color::{Mood, paint},
-    output::json::print_or_text,
+    output::json,
     output::printable,
     output::report::grouped,
     output::verdict::{Outcome, Verdict, without_dead_link},
@@ -36,7 +37,7 @@ pub(super) struct RunShape {
 
 impl RunShape {
     pub(super) fn new(hash: &H256, index: usize, verdict: &Verdict, node_cycles: Option<u64>) -> Self {
-        let sum = |of: fn(&crate::output::verdict::Group) -> u64| verdict.groups.iter().map(of).sum();
+        let sum = |of: fn(&output::verdict::Group) -> u64| verdict.groups.iter().map(of).sum();
         // What is in a block was accepted by all who have it.
         let is_accepted = verdict.outcome == Outcome::Ok;
         Self {
@@ -120,7 +121,7 @@ impl BlockShape {
     }
 
     pub(super) fn tell(&self, is_json: bool, node: &str) -> Result<(), Failure> {
-        print_or_text(self, is_json, || self.to_text(node))
+        print(self, is_json, || self.to_text(node))
     }
 
     /// Forgets its transactions, which have been told.
@@ -176,7 +177,7 @@ impl ReorganisedShape {
     }
 
     pub(super) fn tell(&self, is_json: bool) -> Result<(), Failure> {
-        print_or_text(self, is_json, || {
+        print(self, is_json, || {
             format!(
                 "block {} {}… is no longer in the chain: what was told of it is void\n",
                 self.number,
@@ -225,7 +226,7 @@ impl SummaryShape {
     }
 
     pub(super) fn tell(&self, is_json: bool) -> Result<(), Failure> {
-        print_or_text(self, is_json, || self.to_text())
+        print(self, is_json, || self.to_text())
     }
 
     fn to_text(&self) -> String {
@@ -253,4 +254,9 @@ fn printable_but(word: &str, rest: &str) -> String {
 
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Prints one line for programs, or text for people.
+fn print(shape: &impl Serialize, is_json: bool, text: impl FnOnce() -> String) -> Result<(), Failure> {
+    if is_json { json::print(shape) } else { output::print(text().as_bytes()) }
 }

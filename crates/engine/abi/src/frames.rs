@@ -12,9 +12,9 @@
 //! in, outermost first: for each the guest address of the call to the next, or of the function itself.
 //!
 //! Most rows differ little from the one before, so a row says what changes ([`rows`]): inlined functions
-//! share the start of their chains. Each group of up to 8 rows is read by itself, from its
-//! place among the rows: what is looked up is found without reading the rest, and nothing is unpacked when a
-//! library is loaded.
+//! share the start of their chains. Each group of up to [`row::GROUP_ROWS_MAX`] rows is read by itself, from
+//! its place among the rows: what is looked up is found without reading the rest, and nothing is unpacked when
+//! a library is loaded.
 
 mod row;
 mod rows;

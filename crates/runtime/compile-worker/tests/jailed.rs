@@ -182,6 +182,7 @@ fn a_compile_is_limited_by_what_it_computes_and_not_by_how_long_others_have_the_
         let compile = scope.spawn(|| compile(&pool, &stopped, Stage::Object, limits));
         let zygote = pool.stats().zygote_pid.unwrap();
         signal_child(zygote, "-STOP");
+        // Longer than the limit, by the clock alone.
         std::thread::sleep(Duration::from_millis(limits.wall_ms_max + 200));
         signal_child(zygote, "-CONT");
         compile.join().unwrap()

@@ -292,6 +292,14 @@ impl Account {
         Ok(InProgress(self.use_.clone()))
     }
 
+    /// Whether a run may begin, without beginning one.
+    ///
+    /// # Errors
+    /// Those of [`Account::begin_run`].
+    pub fn may_run(&self) -> Result<(), Fault> {
+        self.begin_run().map(drop)
+    }
+
     /// Begins a run: what it is expected to cost counts from now on.
     ///
     /// # Errors
