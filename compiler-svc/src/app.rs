@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use antares_admin::{ADMIN, AdminService, COST_MODEL, Signer};
 use antares_cache::{Cache, CacheConfig, CacheError};
 use antares_config::{Config, SandboxSection};
 use antares_pool::{
@@ -16,6 +15,7 @@ use antares_proto::{
         operation_service_server::OperationServiceServer, store_service_server::StoreServiceServer,
     },
 };
+use antares_serve::admin::{ADMIN, AdminService, COST_MODEL, Signer};
 use antares_serve::{App, Health, Metrics, beat, blocking, keep};
 use antares_tier::PlaceError;
 use antares_trust::{KeyError, Trust};

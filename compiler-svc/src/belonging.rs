@@ -1,8 +1,8 @@
 //! What belongs to a digest that is revoked: a script and the native code that is stored of it.
 
 use antares_abi::Sha256Digest;
-use antares_admin::Belonging;
 use antares_cache::{Cache, Space};
+use antares_serve::admin::Belonging;
 use antares_trust::Manifest;
 
 use crate::{signed::split, store_service::artifacts_of};

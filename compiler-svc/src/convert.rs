@@ -1,10 +1,10 @@
 //! The border between wire types and ours. Proto types go no further than this file and `service.rs`.
 
 use antares_abi::{CodeTier, CompileLimits, CompileOptions, HINTS_MAX, Hints, Isa, Seen, Sha256Digest};
-use antares_admin::{quotas, versions};
 use antares_config::{CompilerSection, millis};
 use antares_pool::LayerStatus;
 use antares_proto::v1;
+use antares_serve::admin::{quotas, versions};
 use antares_serve::{Account, Fault};
 
 use crate::{

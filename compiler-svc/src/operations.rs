@@ -6,9 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_admin::operation_error;
 use antares_proto::v1;
 use antares_serve::Fault;
+use antares_serve::admin::operation_error;
 use tokio::{sync::watch, task::AbortHandle};
 
 /// How long an operation that has ended is kept.

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use antares_admin::{ADMIN, AdminService, COST_MODEL};
 use antares_config::{Config, RunnerSection, WorkerReuse};
 use antares_pool::{
     GroupConfig, Layer, Pool, PoolConfig, PoolError, RUN_MEMORY_BYTES_MAX, Renewal, Reuse, ReusePolicy,
@@ -15,6 +14,7 @@ use antares_proto::{
         runner_service_server::RunnerServiceServer,
     },
 };
+use antares_serve::admin::{ADMIN, AdminService, COST_MODEL};
 use antares_serve::{App, Health, Metrics, beat, blocking, keep};
 use tonic::service::Routes;
 

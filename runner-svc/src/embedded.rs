@@ -103,7 +103,7 @@ impl Both {
                 compiler::SERVICE,
                 compiler::STORE,
                 compiler::OPERATIONS,
-                antares_admin::ADMIN,
+                antares_serve::admin::ADMIN,
                 runner::SERVICE,
                 runner::PROFILES,
             ],

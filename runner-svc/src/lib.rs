@@ -13,6 +13,7 @@ mod grpc;
 mod limits;
 mod metrics;
 mod profiles;
+mod race;
 mod runner;
 mod scheduler;
 mod shadow_runs;

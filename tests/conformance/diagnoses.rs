@@ -4,7 +4,7 @@
 use std::{cell::RefCell, env, fmt::Write as _, fs, path::PathBuf, process::Command, sync::Arc};
 
 use antares_diagnosis::{Diagnosis, ErrorCodes, Inputs, diagnose};
-use antares_evidence::{Evidence, limits::FOLLOWED_CYCLES};
+use antares_profile::evidence::{Evidence, limits::FOLLOWED_CYCLES};
 use antares_profile_view::Programs;
 use antares_tests::{
     guests::{self, RustLevel, debugger_examples, failing, published_scripts, rust_guest},

@@ -1,7 +1,7 @@
 //! Insights on real guests: what they name, and that following it saves the cycles that the docs say.
 
 use antares_abi::CompileOptions;
-use antares_insights::{Finding, Rule, groups, insights, markdown};
+use antares_analysis::insights::{Finding, Rule, groups, insights, markdown};
 use antares_profile::Profile;
 use antares_profile_view::{Programs, Symbols, View};
 use antares_tests::{

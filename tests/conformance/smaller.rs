@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use antares_size::{ShrinkError, Sizes, shrink};
+use antares_analysis::size::{ShrinkError, Sizes, shrink};
 use antares_tests::guests::{self, RustLevel, published_scripts, rust_guest};
 use antares_vm::{Limits, Machine, RunScript, Tier};
 use bytes::Bytes;

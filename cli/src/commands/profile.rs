@@ -88,11 +88,11 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<ExitCode, Failure> {
 pub(crate) fn insights(args: &InsightsArgs) -> Result<ExitCode, Failure> {
     let profiled = target(&args.target)?;
     let view = View::new(&profiled.profile, &profiled.programs);
-    let mut groups = antares_insights::groups(&view);
+    let mut groups = antares_analysis::insights::groups(&view);
     groups.truncate(args.top);
     if args.json {
         let (outcome, cycles) = (profiled.outcome.as_str(), profiled.profile.sum().cycles);
-        let mut findings = antares_insights::insights(&view);
+        let mut findings = antares_analysis::insights::insights(&view);
         findings.truncate(args.top);
         let findings = findings.iter().map(FindingShape::of).collect();
         let groups = groups.iter().map(GroupShape::of).collect();
@@ -101,7 +101,7 @@ pub(crate) fn insights(args: &InsightsArgs) -> Result<ExitCode, Failure> {
     }
     let here = Sources::here();
     let source = |file: &str| here.read(file);
-    let findings = antares_insights::markdown(&groups, profiled.profile.sum().cycles, &source);
+    let findings = antares_analysis::insights::markdown(&groups, profiled.profile.sum().cycles, &source);
     output::print(output::printable(&format!("{}\n\n{findings}", profiled.outcome)).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

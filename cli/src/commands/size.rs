@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use antares_size::{Part, Shrunk, Sizes, shrink};
+use antares_analysis::size::{Part, Shrunk, Sizes, shrink};
 use anyhow::anyhow;
 use serde_json::json;
 

@@ -8,12 +8,12 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_diagnosis::{Diagnosis, ErrorCodes, Inputs, diagnose};
-use antares_evidence::{Evidence, limits};
 use antares_pool::{
     Verdict as PoolVerdict,
     job::{DiagnosisJob, DiagnosisReport, ProfileJob, Rules, RunJob, Tier, TransactionForm, VerifyJob},
 };
 use antares_profile::Profile;
+use antares_profile::evidence::{Evidence, limits};
 use antares_profile_view::{Programs, Sources, View};
 use antares_transaction::{Environment, Mock, programs};
 use anyhow::anyhow;

@@ -1,7 +1,7 @@
 //! What commands print with `--json` beside reports and verdicts: one object on one line, with keys that are
 //! a contract.
 
-use antares_insights::{Finding, FindingGroup};
+use antares_analysis::insights::{Finding, FindingGroup};
 use antares_profile_view::{Change, Row};
 use serde::Serialize;
 

@@ -24,6 +24,7 @@
 //! | to know where the cycles go | [`Script::profile`] (feature `profile`) |
 //! | scripts of strangers beside secrets of yours | [`Sandbox::run`], with the program `antares-run-worker` |
 //! | a whole transaction | [`Verifier`] (feature `ckb`) |
+//! | the same in tests that use ckb-testtool | `testtool` (feature `testtool`) |
 //! | the same, a part at a time | [`Verifier::begin`] |
 //!
 //! # What it does to your process
@@ -51,6 +52,8 @@ mod run;
 mod sandbox;
 mod script;
 mod syscalls;
+#[cfg(feature = "testtool")]
+pub mod testtool;
 #[cfg(feature = "ckb")]
 mod verification;
 #[cfg(feature = "ckb")]

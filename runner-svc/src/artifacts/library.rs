@@ -9,9 +9,9 @@ use std::{
     time::Duration,
 };
 
+use crate::race::{HeadStart, LongCompile};
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::{ArtifactError, COMPILE_HEAD_START, LONG_COMPILE_BYTES, Sealed, verify_library};
-use antares_race::{HeadStart, LongCompile};
 use antares_serve::{Account, Namespace, chain};
 use antares_trust::{Facts, Refusal, Trust};
 use bytes::Bytes;

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::race::HeadStart;
 use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::{Sealed, job::Tier};
-use antares_race::HeadStart;
 use antares_serve::{Account, chain};
 use bytes::Bytes;
 use tracing::Instrument;

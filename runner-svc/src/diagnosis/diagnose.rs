@@ -7,7 +7,6 @@ use std::{
 };
 
 use antares_diagnosis::Diagnosis;
-use antares_evidence::limits::{FOLLOWED_CYCLES, STEPS_DEFAULT, SYSTEM_CALLS_DEFAULT};
 use antares_pool::{
     Pool, PoolError, Sealed, Until, Verdict,
     job::{
@@ -15,6 +14,7 @@ use antares_pool::{
         RunReport, Tier, VerifyJob, VerifyOutcome, VerifyReport,
     },
 };
+use antares_profile::evidence::limits::{FOLLOWED_CYCLES, STEPS_DEFAULT, SYSTEM_CALLS_DEFAULT};
 use antares_serve::Metrics;
 use prometheus::IntCounterVec;
 use tokio::{sync::Semaphore, time::timeout};

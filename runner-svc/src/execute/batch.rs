@@ -5,12 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::race::{Interpreted, RunTimer};
 use antares_abi::{CompileOptions, Sha256Digest};
 use antares_pool::{
     Pool, Sealed, Verdict,
     job::{BatchJob, RunJob, Tier},
 };
-use antares_race::{Interpreted, RunTimer};
 use tokio::time::timeout_at;
 use tracing::Instrument;
 

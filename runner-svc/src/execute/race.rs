@@ -9,12 +9,12 @@ use std::{
     time::Instant,
 };
 
+use crate::race::{EarlyRun, LongCompile, PendingCode, idle_worker};
 use antares_abi::CompileOptions;
 use antares_pool::{
     executable_bytes,
     job::{RunJob, RunReport, Tier},
 };
-use antares_race::{EarlyRun, LongCompile, PendingCode, idle_worker};
 use antares_serve::Account;
 use tracing::Instrument;
 

@@ -7,13 +7,13 @@ pub(crate) mod transaction;
 use std::{num::NonZeroU64, time::Duration};
 
 use antares_abi::{CodeTier, CompileOptions, DEBUG_BYTES_MAX, Isa};
-use antares_admin::{quotas, versions};
 use antares_config::{RunnerSection, millis};
 use antares_pool::{
     LayerStatus,
     job::{RunJob, RunOutcome, RunReport, Tier},
 };
 use antares_proto::v1;
+use antares_serve::admin::{quotas, versions};
 use antares_serve::{Account, Fault};
 use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 use bytes::Bytes;

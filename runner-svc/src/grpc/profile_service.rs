@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use antares_abi::Sha256Digest;
-use antares_insights::insights;
+use antares_analysis::insights::insights;
 use antares_profile::Profile;
 use antares_profile_view::{Format, FormatError, Programs, View, diff, diff_markdown};
 use antares_proto::v1::{self, profile_service_server};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::race::{Interpreted, RunTimer};
 use antares_pool::Verdict;
-use antares_race::{Interpreted, RunTimer};
 use antares_serve::Account;
 
 use crate::{

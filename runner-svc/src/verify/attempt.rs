@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::race::{EarlyRun, idle_worker};
 use antares_abi::Sha256Digest;
 use antares_pool::{
     Pool, PoolError, Sealed, StartedRun, Until, Verdict,
@@ -15,7 +16,6 @@ use antares_pool::{
         VerifyReport,
     },
 };
-use antares_race::{EarlyRun, idle_worker};
 use antares_transaction::{Environment, Mock};
 use bytes::Bytes;
 use tracing::Instrument;

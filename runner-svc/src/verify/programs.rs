@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Instant};
 
+use crate::race::PendingCode;
 use antares_abi::{CompileOptions, Sha256Digest};
 use antares_pool::{
     Sealed, executable_bytes,
     job::{LibraryOf, Tier},
 };
-use antares_race::PendingCode;
 use antares_serve::{Account, chain};
 use antares_transaction::limits::PROGRAMS_MAX;
 use bytes::Bytes;

@@ -4,217 +4,91 @@ use toml::{Table, Value};
 
 use crate::{finding::Finding, tree::Tree};
 
-/// Our crates and which of ours each may depend on: arrows point one way. `tests` and `bench` see everything.
-/// No crate of a service's process or of the command line reaches `codegen` or `vm`: those live in the
-/// workers.
-const OURS: &[(&str, &[&str])] = &[
-    ("antares-proto", &[]),
-    ("antares-abi", &[]),
-    ("antares-program", &["antares-abi"]),
-    // From `program` the names of registers, blocks and functions, which the IR is written in.
-    ("antares-ir", &["antares-abi", "antares-program"]),
-    ("antares-lift", &["antares-ir", "antares-program"]),
-    // It sees no pass: what it proves owes nothing to them.
-    ("antares-proof", &["antares-ir", "antares-program"]),
-    // It never sees `lift`: passes are tested on IR alone.
-    ("antares-opt", &["antares-ir", "antares-program", "antares-proof"]),
-    ("antares-codegen", &["antares-abi", "antares-ir", "antares-program"]),
-    ("antares-baseline", &["antares-abi", "antares-ir", "antares-program"]),
-    (
-        "antares-compiler",
-        &[
-            "antares-abi",
-            "antares-program",
+/// A folder of crates, from the bottom up, and the floors below it that its crates may depend on. Cargo refuses
+/// circles within a floor.
+struct Floor {
+    name: &'static str,
+    crates: &'static [&'static str],
+    below: &'static [&'static str],
+}
+
+const FLOORS: [Floor; 12] = [
+    Floor { name: "contract", crates: &["antares-abi", "antares-program"], below: &[] },
+    Floor {
+        name: "engine",
+        crates: &[
             "antares-ir",
             "antares-lift",
-            "antares-opt",
             "antares-proof",
+            "antares-opt",
             "antares-codegen",
             "antares-baseline",
-        ],
-    ),
-    ("antares-codecheck", &["antares-abi"]),
-    ("antares-evidence", &["antares-abi"]),
-    // The data models of profiles and evidence, for what it records.
-    ("antares-vm", &["antares-abi", "antares-evidence", "antares-profile"]),
-    ("antares-profile", &["antares-abi"]),
-    ("antares-profile-view", &["antares-abi", "antares-program", "antares-profile"]),
-    ("antares-insights", &["antares-abi", "antares-program", "antares-profile", "antares-profile-view"]),
-    (
-        "antares-diagnosis",
-        &["antares-abi", "antares-evidence", "antares-program", "antares-profile", "antares-profile-view"],
-    ),
-    ("antares-size", &["antares-abi", "antares-program", "antares-profile-view"]),
-    ("antares-transaction", &[]),
-    // It knows neither scripts nor workers.
-    ("antares-race", &[]),
-    // It makes mock transactions and runs none.
-    ("antares-node", &[]),
-    ("antares-hosted", &[]),
-    ("antares-zeroed", &[]),
-    // It serves what a debugger asks, whether in a process of its own or in the debugger's.
-    ("antares-verifier", &["antares-hosted", "antares-transaction", "antares-zeroed"]),
-    ("antares-sandbox", &[]),
-    // Samples of runs are checked before anybody believes them.
-    ("antares-pool", &["antares-abi", "antares-hosted", "antares-profile", "antares-sandbox"]),
-    (
-        "antares-compile-worker",
-        &["antares-abi", "antares-codecheck", "antares-compiler", "antares-pool", "antares-sandbox"],
-    ),
-    (
-        "antares-run-worker",
-        &[
-            "antares-abi",
-            // Names of functions and lines come from bytes of a script: they are looked up in the fence.
-            "antares-diagnosis",
-            "antares-evidence",
-            "antares-hosted",
-            "antares-vm",
-            "antares-profile",
-            "antares-profile-view",
-            "antares-transaction",
-            "antares-verifier",
-            "antares-pool",
-            "antares-sandbox",
-        ],
-    ),
-    ("antares-trust", &["antares-abi"]),
-    ("antares-cache", &["antares-abi"]),
-    ("antares-tier", &["antares-abi", "antares-cache"]),
-    // Of files alone: a listener and a client have the rest.
-    ("antares-tls", &[]),
-    // What scripts may cost by default.
-    ("antares-config", &["antares-abi"]),
-    ("antares-serve", &["antares-abi", "antares-config", "antares-tls"]),
-    ("antares-client", &["antares-proto", "antares-tls"]),
-    ("antares-testtool", &[]),
-    // Examples, which see what others see.
-    ("embedding", &[]),
-    ("without-llvm", &[]),
-    // For programs of others: it compiles and runs in their process.
-    (
-        "antares",
-        &[
-            "antares-abi",
-            "antares-codecheck",
             "antares-compiler",
-            "antares-pool",
-            "antares-profile",
-            "antares-profile-view",
-            "antares-trust",
+            "antares-codecheck",
+        ],
+        below: &["contract"],
+    },
+    Floor {
+        name: "insight",
+        crates: &["antares-profile", "antares-profile-view", "antares-diagnosis", "antares-analysis"],
+        below: &["contract"],
+    },
+    Floor { name: "hosted", crates: &["antares-hosted"], below: &[] },
+    Floor {
+        name: "transaction",
+        crates: &["antares-transaction", "antares-node", "antares-verifier"],
+        below: &["hosted"],
+    },
+    Floor {
+        name: "runtime",
+        crates: &[
             "antares-vm",
-        ],
-    ),
-    ("antares-admin", &["antares-abi", "antares-proto", "antares-trust", "antares-serve"]),
-    (
-        "antares-compiler-svc",
-        &[
-            "antares-abi",
-            "antares-admin",
-            "antares-proto",
+            "antares-sandbox",
             "antares-pool",
-            "antares-trust",
-            "antares-cache",
-            "antares-tier",
-            "antares-config",
-            "antares-serve",
+            "antares-compile-worker",
+            "antares-run-worker",
         ],
-    ),
-    // With the compiler service in the same process, for `antares serve`.
-    (
-        "antares-runner-svc",
-        &[
-            "antares-abi",
-            "antares-admin",
-            // It is a client of compilers.
+        below: &["contract", "engine", "insight", "hosted", "transaction"],
+    },
+    Floor { name: "cache", crates: &["antares-cache"], below: &["contract"] },
+    Floor { name: "proto", crates: &["antares-proto"], below: &[] },
+    Floor {
+        name: "service",
+        crates: &[
+            "antares-trust",
+            "antares-tls",
+            "antares-config",
             "antares-client",
-            "antares-transaction",
-            "antares-proto",
-            // The shape of what its workers tell.
-            "antares-diagnosis",
-            "antares-evidence",
-            "antares-insights",
-            "antares-node",
-            "antares-pool",
-            "antares-profile",
-            "antares-profile-view",
-            "antares-config",
-            "antares-race",
-            "antares-serve",
-            "antares-trust",
-            "antares-compiler-svc",
-        ],
-    ),
-    (
-        "antares-cli",
-        &[
-            "antares-abi",
-            "antares-client",
-            "antares-hosted",
-            // The names of its passes.
-            "antares-opt",
-            "antares-profile",
-            "antares-diagnosis",
-            "antares-evidence",
-            "antares-size",
-            "antares-insights",
-            "antares-profile-view",
-            "antares-transaction",
-            "antares-node",
-            "antares-proto",
-            "antares-pool",
-            "antares-config",
-            "antares-serve",
             "antares-tier",
-            "antares-trust",
-            // Run in a child that has locked itself in.
-            "antares-verifier",
-            "antares-runner-svc",
+            "antares-serve",
         ],
-    ),
-    (
-        "antares-fuzz",
-        &[
-            "antares-abi",
-            "antares-cli",
-            "antares-hosted",
-            // Constants of the lifted program are words of its dictionary.
-            "antares-ir",
-            "antares-lift",
-            "antares-pool",
-            "antares-program",
-            "antares-transaction",
-            "antares-verifier",
-            "antares-vm",
+        below: &["contract", "cache", "proto"],
+    },
+    Floor {
+        name: "services",
+        crates: &["antares-compiler-svc", "antares-runner-svc"],
+        below: &["contract", "insight", "transaction", "runtime", "cache", "proto", "service"],
+    },
+    Floor {
+        name: "users",
+        crates: &["antares-cli", "antares"],
+        below: &[
+            "contract",
+            "engine",
+            "insight",
+            "hosted",
+            "transaction",
+            "runtime",
+            "proto",
+            "service",
+            "services",
         ],
-    ),
-    // It sees neither the compiler nor the machine: a solver proves what it changes.
-    (
-        "antares-optimise",
-        &[
-            "antares-abi",
-            "antares-cli",
-            "antares-insights",
-            "antares-profile",
-            "antares-profile-view",
-            "antares-program",
-        ],
-    ),
-    (
-        "antares-debugger",
-        &[
-            "antares-abi",
-            "antares-cli",
-            "antares-hosted",
-            "antares-pool",
-            "antares-profile",
-            "antares-profile-view",
-            "antares-transaction",
-            "antares-verifier",
-            "antares-vm",
-        ],
-    ),
-    ("xtask", &[]),
+    },
+    Floor {
+        name: "tools",
+        crates: &["antares-fuzz", "antares-optimise", "antares-debugger"],
+        below: &["contract", "engine", "insight", "hosted", "transaction", "runtime", "users"],
+    },
 ];
 
 /// Members that check others and may depend on any of them.
@@ -227,34 +101,27 @@ const SEE_EVERYTHING: [&str; 6] = [
     "antares-fuzz-targets",
 ];
 
-/// Crates of others that only the named ones of ours may know.
-const FENCED: [(&[&str], &[&str]); 8] = [
+/// Members outside the floors.
+const OUTSIDE: [&str; 3] = ["xtask", "embedding", "without-llvm"];
+
+/// Crates that only the named ones may depend on: no process of a service and no command reaches a generator of
+/// code or the machine, which live in the workers; no pass reaches its own proof's reader.
+const RESTRICTED: [(&[&str], &[&str]); 14] = [
+    (&["antares-codegen", "antares-baseline"], &["antares-compiler"]),
+    (&["antares-compiler"], &["antares-compile-worker", "antares"]),
+    (&["antares-lift"], &["antares-compiler", "antares-fuzz"]),
+    (&["antares-proof"], &["antares-compiler", "antares-opt"]),
+    (&["antares-opt"], &["antares-compiler", "antares-cli"]),
+    (&["antares-vm"], &["antares-run-worker", "antares", "antares-debugger", "antares-fuzz"]),
     (&["inkwell", "llvm-sys"], &["antares-codegen"]),
     (&["sled"], &["antares-cache"]),
     (&["object_store"], &["antares-tier"]),
     (&["seccompiler", "landlock"], &["antares-sandbox"]),
-    (
-        &["ckb-vm"],
-        &[
-            "antares-program",
-            "antares-vm",
-            "antares-zeroed",
-            "antares-verifier",
-            "antares-debugger",
-            "antares",
-        ],
-    ),
+    (&["ckb-vm"], &["antares-program", "antares-vm", "antares-verifier", "antares-debugger", "antares"]),
     (
         &["ckb-script", "ckb-chain-spec"],
         // The bench has it as a peer.
-        &[
-            "antares-verifier",
-            "antares-debugger",
-            "antares",
-            "antares-testtool",
-            "embedding",
-            "antares-bench",
-        ],
+        &["antares-verifier", "antares-debugger", "antares", "embedding", "antares-bench"],
     ),
     (
         &["tokio", "tonic"],
@@ -263,9 +130,7 @@ const FENCED: [(&[&str], &[&str]); 8] = [
             "antares-tls",
             "antares-client",
             "antares-node",
-            "antares-race",
             "antares-tier",
-            "antares-admin",
             "antares-serve",
             "antares-compiler-svc",
             "antares-runner-svc",
@@ -334,19 +199,25 @@ fn check_arrow(path: &str, name: &str, dependency: &str) -> Option<Finding> {
         return None;
     }
     if dependency.starts_with("antares-") {
-        let Some((_, allowed)) = OURS.iter().find(|(crate_name, _)| *crate_name == name) else {
-            return Some(Finding::of_file(
-                path,
-                format!("{name} is not in the table of tools/xtask/src/manifests.rs"),
-            ));
+        let Some(floor) = FLOORS.iter().find(|floor| floor.crates.contains(&name)) else {
+            // Examples and tools outside the floors depend on what users depend on.
+            return (!OUTSIDE.contains(&name)).then(|| {
+                Finding::of_file(path, format!("{name} is on no floor of tools/xtask/src/manifests.rs"))
+            });
         };
-        return (!allowed.contains(&dependency)).then(|| {
-            Finding::of_file(path, format!("{name} must not depend on {dependency}; it may on {allowed:?}"))
-        });
+        let is_below =
+            |below: &&Floor| below.crates.contains(&dependency) && floor.below.contains(&below.name);
+        if !floor.crates.contains(&dependency) && !FLOORS.iter().any(|below| is_below(&below)) {
+            let problem = format!(
+                "{name} must not depend on {dependency}; the floor {} may on {:?}",
+                floor.name, floor.below
+            );
+            return Some(Finding::of_file(path, problem));
+        }
     }
-    let (_, holders) = FENCED.iter().find(|(fenced, _)| fenced.contains(&dependency))?;
-    (!holders.contains(&name)).then(|| {
-        Finding::of_file(path, format!("{name} must not depend on {dependency}; only {holders:?} may"))
+    let (_, users) = RESTRICTED.iter().find(|(crates, _)| crates.contains(&dependency))?;
+    (!users.contains(&name)).then(|| {
+        Finding::of_file(path, format!("{name} must not depend on {dependency}; only {users:?} may"))
     })
 }
 
@@ -396,6 +267,7 @@ mod tests {
         let wrong = findings("antares-program", "[dependencies]\nantares-lift.workspace = true\n");
         assert!(wrong[0].contains("antares-program must not depend on antares-lift"), "{wrong:?}");
         assert_eq!(findings("antares-cli", "[dependencies]\nantares-vm.workspace = true\n").len(), 1);
+        assert_eq!(findings("antares-serve", "[dependencies]\nantares-pool.workspace = true\n").len(), 1);
         assert_eq!(findings("antares-new", "[build-dependencies]\nantares-abi.workspace = true\n").len(), 1);
         assert!(findings("antares-tests", "[dependencies]\nantares-vm.workspace = true\n").is_empty());
         assert!(findings("antares-pool", "[dev-dependencies]\nantares-tests.workspace = true\n").is_empty());
@@ -419,19 +291,10 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_arrows_has_no_cycle() {
-        let mut seen: Vec<&str> = Vec::new();
-        let mut left: Vec<_> = OURS.to_vec();
-        while !left.is_empty() {
-            let before = left.len();
-            left.retain(|(name, allowed)| {
-                let ready = allowed.iter().all(|dependency| seen.contains(dependency));
-                if ready {
-                    seen.push(name);
-                }
-                !ready
-            });
-            assert!(left.len() < before, "a cycle among {left:?}");
+    fn floors_depend_on_lower_ones_alone() {
+        for (level, floor) in FLOORS.iter().enumerate() {
+            let is_lower = |name: &&str| FLOORS[..level].iter().any(|lower| lower.name == *name);
+            assert!(floor.below.iter().all(|name| is_lower(&name)), "{}", floor.name);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which branch, value and place decided.
 
-use antares_evidence::seen::{Branch, Called, Made, Stack, Value, Vm};
+use antares_profile::evidence::seen::{Branch, Called, Made, Stack, Value, Vm};
 use antares_program::{Op, Reg};
 
 use crate::{names::Namer, report::Frame};

@@ -1,6 +1,6 @@
 //! From evidence to a diagnosis.
 
-use antares_evidence::{
+use antares_profile::evidence::{
     Evidence,
     seen::{Ending as Ended, Fault, Made, Vm},
 };
@@ -242,7 +242,7 @@ impl Teller<'_> {
         }
     }
 
-    fn value(&self, value: &antares_evidence::seen::Value, vm: u64) -> Value {
+    fn value(&self, value: &antares_profile::evidence::seen::Value, vm: u64) -> Value {
         let (made, place, system_call, address) = match &value.made {
             Made::Before => ("before", Vec::new(), None, None),
             Made::Code { stack } => ("code", self.namer.stack(stack, vm), None, None),
@@ -258,7 +258,7 @@ impl Teller<'_> {
         Value { value: value.value, made: made.into(), place, system_call: system_call.or(of), address }
     }
 
-    fn branch(&self, branch: &antares_evidence::seen::Branch, vm: u64) -> Branch {
+    fn branch(&self, branch: &antares_profile::evidence::seen::Branch, vm: u64) -> Branch {
         let [left, right] = branch.registers.map(|register| REGISTERS[usize::from(register) & 31]);
         Branch {
             place: self.namer.stack(&branch.stack, vm),
@@ -277,7 +277,7 @@ impl Teller<'_> {
         self.namer.text(file).map(|text| lines_around(&text, line)).unwrap_or_default()
     }
 
-    fn step(&self, step: &antares_evidence::seen::Step, vm: u64) -> Step {
+    fn step(&self, step: &antares_profile::evidence::seen::Step, vm: u64) -> Step {
         let frames = self.namer.frames(step.program, step.pc, vm);
         Step {
             address: step.pc,

@@ -3,8 +3,8 @@
 
 use antares_abi::Sha256Digest;
 use antares_diagnosis::{Diagnosis, ErrorCodes, Inputs, diagnose};
-use antares_evidence::Evidence;
 use antares_pool::job::{CellName, GroupKind, Lines, ProfiledReport, Rules, VerifyOutcome, VerifyReport};
+use antares_profile::evidence::Evidence;
 use antares_profile_view::Programs;
 use antares_transaction::{Mock, programs};
 use bytes::Bytes;

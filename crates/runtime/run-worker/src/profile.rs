@@ -9,7 +9,6 @@ use std::{
     time::Instant,
 };
 
-use antares_evidence::Evidence;
 use antares_pool::{
     Files,
     job::{
@@ -17,6 +16,7 @@ use antares_pool::{
         SAMPLES_NODES_MAX, Samples, VerifyJob, VerifyReport,
     },
 };
+use antares_profile::evidence::Evidence;
 use antares_profile::{Frame, Profile, Value, limits::NODES_MAX};
 use antares_verifier::{
     Engine, GroupKind, GroupReport, StopHandle, TierCycles, TransactionLimits, TransactionOutcome,

@@ -1,6 +1,6 @@
 //! Places of a recording as evidence names them.
 
-use antares_evidence::{
+use antares_profile::evidence::{
     limits::{STACK_CALLS_MAX, STACK_INNER_MAX, STACK_OUTER_MAX},
     seen::{Called, Stack},
 };

@@ -4,7 +4,7 @@
 use std::{ops::Range, time::Instant};
 
 use antares_abi::{BailoutReason, FrameAt, Seen, Tier};
-use antares_evidence::Evidence;
+use antares_profile::evidence::Evidence;
 use bytes::Bytes;
 use ckb_vm::{
     CoreMachine, DefaultMachineBuilder, DefaultMachineRunner, Error, ISA_A, ISA_B, ISA_MOP, SupportMachine,

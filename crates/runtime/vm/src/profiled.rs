@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use antares_evidence::Evidence;
+use antares_profile::evidence::Evidence;
 use bytes::Bytes;
 use ckb_vm::{
     CoreMachine, DefaultMachine, DefaultMachineRunner, Error, Machine as _, SupportMachine,

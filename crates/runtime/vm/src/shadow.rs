@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use antares_evidence::seen::{Branch, Made, Value};
+use antares_profile::evidence::seen::{Branch, Made, Value};
 use ckb_vm::{
     ckb_vm_definitions::instructions::{
         Instruction, OP_ADD, OP_ADDI, OP_ADDIW, OP_ADDUW, OP_ADDW, OP_AMOADD_W, OP_AMOMAXU_D, OP_ANDI,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use antares_evidence::{
+use antares_profile::evidence::{
     Evidence,
     limits::{EXCERPT_BYTES_MAX, PROGRAMS_MAX, STEPS_MAX, VMS_MAX},
     seen::{Ending, Excerpt, Fault, Program, Step, Vm},

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use antares_evidence::{
+use antares_profile::evidence::{
     limits::{ARGUMENTS_MAX, DATA_BYTES_MAX, SYSTEM_CALLS_MAX},
     seen::{Called, Code, SystemCall},
 };
@@ -88,7 +88,7 @@ impl Calls {
             words: Vec::new(),
             cycles: vm.cycles(),
             cost: 0,
-            stack: antares_evidence::seen::Stack::default(),
+            stack: antares_profile::evidence::seen::Stack::default(),
         };
         match number {
             DEBUG => call.data = text(memory, a(0)),

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+pub mod admin;
 mod admin_socket;
 mod answer;
 mod audit;

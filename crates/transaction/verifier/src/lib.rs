@@ -8,7 +8,7 @@
 //! ckb-script decides what a transaction means: order of groups, system calls, scheduling of VMs, errors.
 //! What is ours is the machine behind its seam (an [`Engine`]), the report for each group, the limit of debug
 //! output, and cancellation.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod calls;
 mod cancel;
@@ -28,6 +28,8 @@ mod served;
 mod verify;
 mod watched;
 mod wire;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod zeroed;
 
 pub use calls::{Call, Functions};
 pub use cancel::StopHandle;

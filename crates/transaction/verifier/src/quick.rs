@@ -9,7 +9,7 @@ use crate::{Engine, TierCycles};
 
 /// On memory of zeros.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(crate) type QuickMachine = ckb_vm::machine::asm::AsmMachine<antares_zeroed::ZeroedMachine>;
+pub(crate) type QuickMachine = ckb_vm::machine::asm::AsmMachine<crate::zeroed::ZeroedMachine>;
 /// Where there is no assembly: ckb-script's own.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 pub(crate) type QuickMachine = ckb_script::types::Machine;

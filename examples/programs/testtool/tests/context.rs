@@ -1,7 +1,7 @@
 //! A test as ckb-testtool has them, with one `use` and one method of Antares.
 
 use antares::Engine;
-use antares_testtool::ContextExt as _;
+use antares::testtool::ContextExt as _;
 use ckb_testtool::{
     builtin::ALWAYS_SUCCESS,
     ckb_types::{

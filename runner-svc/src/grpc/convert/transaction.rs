@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use antares_admin::operation_error;
 use antares_config::RunnerSection;
 use antares_pool::job::{self, VerifyOutcome};
 use antares_proto::v1::{
     self, rules::Rules, script_group::Cell, shared_transaction_result::Result as Outcome,
     verify_transaction_request::Transaction,
 };
+use antares_serve::admin::operation_error;
 use antares_serve::{Account, Fault};
 use antares_transaction::Environment;
 use tonic::Status;

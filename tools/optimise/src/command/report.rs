@@ -56,9 +56,9 @@ impl<'a> Report<'a> {
             diff_markdown(&before, &after, ROWS)
         });
         let advice = made.before.first().map(|run| {
-            let mut groups = antares_insights::groups(&View::new(&run.profile, &run.programs));
+            let mut groups = antares_analysis::insights::groups(&View::new(&run.profile, &run.programs));
             groups.truncate(ROWS);
-            antares_insights::markdown(&groups, run.profile.sum().cycles, &|_| None)
+            antares_analysis::insights::markdown(&groups, run.profile.sum().cycles, &|_| None)
         });
         let written = made.made.rewrites.iter().filter(|rewrite| rewrite.refused.is_none());
         Self {

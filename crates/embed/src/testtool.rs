@@ -1,0 +1,95 @@
+//! Tests that use ckb-testtool, with scripts in native code.
+//!
+//! ```
+//! use antares::Engine;
+//! use antares::testtool::ContextExt;
+//! use ckb_testtool::{ckb_types::core::TransactionView, context::Context};
+//!
+//! # fn test(context: &Context, tx: &TransactionView) {
+//! let engine = Engine::compiling_on_use();
+//! let cycles = context.verify_tx_with(&engine, tx, 70_000_000).expect("it passes");
+//! # }
+//! ```
+//! Verdicts, errors and cycles are those of `Context::verify_tx`. One engine for all tests of a program
+//! compiles each script once.
+
+mod cells;
+
+use std::{collections::HashSet, sync::Arc};
+
+use ckb_chain_spec::consensus::ConsensusBuilder;
+use ckb_error::Error;
+use ckb_script::TxVerifyEnv;
+use ckb_testtool::context::Context;
+use ckb_types::{
+    core::{
+        Cycle, HeaderBuilder, TransactionView,
+        cell::resolve_transaction,
+        hardfork::{CKB2021, CKB2023, HardForks},
+    },
+    packed::Byte32,
+};
+use ckb_verification::TransactionError;
+
+use self::cells::Cells;
+use crate::{Engine, Verifier};
+
+/// What tests call on a ckb-testtool context.
+pub trait ContextExt {
+    /// As `Context::verify_tx`, with native code where `engine` has it. Debug output is printed as there.
+    ///
+    /// # Errors
+    /// ckb's: what `Context::verify_tx` gives, or that a cell is not there.
+    fn verify_tx_with(
+        &self,
+        engine: &Engine,
+        tx: &TransactionView,
+        max_cycles: Cycle,
+    ) -> Result<Cycle, Error>;
+
+    /// The same; each line of debug output goes to `debug`, with the hash of the script group.
+    ///
+    /// # Errors
+    /// As [`ContextExt::verify_tx_with`].
+    fn verify_tx_with_debug(
+        &self,
+        engine: &Engine,
+        tx: &TransactionView,
+        max_cycles: Cycle,
+        debug: impl Fn(&Byte32, &str) + Send + Sync + 'static,
+    ) -> Result<Cycle, Error>;
+}
+
+impl ContextExt for Context {
+    #[allow(clippy::print_stdout, reason = "as ckb-testtool does")]
+    fn verify_tx_with(
+        &self,
+        engine: &Engine,
+        tx: &TransactionView,
+        max_cycles: Cycle,
+    ) -> Result<Cycle, Error> {
+        self.verify_tx_with_debug(engine, tx, max_cycles, |_, line| println!("[contract debug] {line}"))
+    }
+
+    fn verify_tx_with_debug(
+        &self,
+        engine: &Engine,
+        tx: &TransactionView,
+        max_cycles: Cycle,
+        debug: impl Fn(&Byte32, &str) + Send + Sync + 'static,
+    ) -> Result<Cycle, Error> {
+        let (outputs_len, outputs_data_len) = (tx.outputs().len(), tx.outputs_data().len());
+        if outputs_len != outputs_data_len {
+            return Err(TransactionError::OutputsDataLengthMismatch { outputs_len, outputs_data_len }.into());
+        }
+        let cells = Cells(self);
+        let resolved = resolve_transaction(tx.clone(), &mut HashSet::new(), &cells, &cells)?;
+        let forks = HardForks { ckb2021: CKB2021::new_dev_default(), ckb2023: CKB2023::new_dev_default() };
+        let consensus = ConsensusBuilder::default().hardfork_switch(forks).build();
+        let tip = HeaderBuilder::default().number(0).build();
+        let env = Arc::new(TxVerifyEnv::new_submit(&tip));
+        let (resolved, consensus) = (Arc::new(resolved), Arc::new(consensus));
+        let verifier = Verifier::with_debug(engine, resolved, self.clone(), consensus, env, debug);
+        verifier.verify(max_cycles).map(|verdict| verdict.cycles)
+    }
+}

@@ -1,0 +1,194 @@
+//! The code of a program with what it cost: functions, loops, instructions.
+
+use std::collections::BTreeMap;
+
+use antares_abi::{CompileLimits, CompileOptions, Hints, Isa};
+use antares_profile::{Frame, Value};
+use antares_profile_view::{Symbols, View};
+use antares_program::{Function, Instruction, Op, Program, Reg, Terminator, read, recover};
+
+use super::{Finding, Rule};
+
+/// An instruction with its address.
+pub(crate) type At = (u64, Instruction);
+
+/// The code of a program that ran.
+pub(crate) struct Code<'a> {
+    pub(crate) program: Program,
+    pub(crate) symbols: &'a Symbols,
+    /// Whether the program may use the B extension.
+    pub(crate) has_b: bool,
+    /// Whether ckb-vm fuses instructions of it.
+    pub(crate) has_mop: bool,
+    /// Version of the VM that ran it.
+    pub(crate) vm_version: u32,
+    /// Whether it is one of those that advice was measured on: RSA by Mbed TLS.
+    pub(crate) is_mbedtls: bool,
+    costs: BTreeMap<u64, Value>,
+}
+
+/// A loop that has no other loop in it, in the order of its addresses.
+#[derive(Debug)]
+pub(crate) struct Loop {
+    pub(crate) start: u64,
+    pub(crate) instructions: Vec<At>,
+    pub(crate) cycles: u64,
+    /// Whether it calls, or makes system calls.
+    pub(crate) calls: bool,
+}
+
+impl<'a> Code<'a> {
+    /// A finding about the code at `at`, of which nobody has measured what it gives.
+    pub(crate) fn finding(&self, rule: Rule, at: u64, cycles: u64, why: String, advice: &str) -> Finding {
+        Finding {
+            rule,
+            function: self.name(at),
+            place: self.location(at),
+            address: Some(at),
+            cycles,
+            saves: None,
+            why,
+            advice: advice.to_owned(),
+            measured: None,
+        }
+    }
+
+    /// The code of one of the view's programs, if its ELF is at hand and can be read.
+    pub(crate) fn of(view: &'a View<'_>, program: u32) -> Option<Self> {
+        let known = view.profile().programs().get(program as usize)?;
+        let elf = view.programs().elf(&known.elf?)?;
+        let options = CompileOptions { vm_version: known.vm_version, isa: Isa(known.isa) };
+        let image = read(elf, options, &CompileLimits::DEFAULT).ok()?;
+        let code = recover(&image, &CompileLimits::DEFAULT, &Hints::default()).ok()?;
+        let mut costs: BTreeMap<u64, Value> = BTreeMap::new();
+        for node in view.profile().nodes() {
+            if let Frame::Code { program: own, pc } = node.frame
+                && own.0 == program
+            {
+                let cost = costs.entry(pc).or_default();
+                *cost = cost.plus(node.value);
+            }
+        }
+        let symbols = view.symbols(program)?;
+        let is_bignum = |name: &str| name.starts_with("mbedtls_mpi_") || name == "mpi_mul_hlp";
+        let is_mbedtls = symbols.functions().any(|(_, _, name)| is_bignum(name));
+        let (has_b, has_mop) = (options.isa.has(Isa::B), options.isa.has(Isa::MOP));
+        Some(Self { program: code, symbols, has_b, has_mop, vm_version: known.vm_version, is_mbedtls, costs })
+    }
+
+    /// What was spent at `pc`.
+    pub(crate) fn cost(&self, pc: u64) -> Value {
+        self.costs.get(&pc).copied().unwrap_or_default()
+    }
+
+    /// What was spent at these instructions.
+    pub(crate) fn cycles<'b>(&self, instructions: impl IntoIterator<Item = &'b At>) -> u64 {
+        instructions.into_iter().map(|(pc, _)| self.cost(*pc).cycles).fold(0, u64::saturating_add)
+    }
+
+    /// How often the most frequent of these instructions ran.
+    pub(crate) fn passes(&self, found: &Loop) -> u64 {
+        found.instructions.iter().map(|(pc, _)| self.cost(*pc).instructions).max().unwrap_or(0)
+    }
+
+    /// Name of the function with code of its own that `pc` is in.
+    pub(crate) fn name(&self, pc: u64) -> String {
+        self.symbols.locate(pc).pop().map(|location| location.function).unwrap_or_default()
+    }
+
+    /// `file:line` of `pc`.
+    pub(crate) fn location(&self, pc: u64) -> Option<String> {
+        let line = self.symbols.locate(pc).into_iter().next()?.line?;
+        (line.line > 0).then(|| format!("{}:{}", line.file, line.line))
+    }
+
+    /// Loops that have no other loop in them and that ran. Loops are told by jumps back to an earlier block
+    /// of the same function, which is how compilers lay them out.
+    pub(crate) fn loops(&self) -> Vec<Loop> {
+        let mut loops = Vec::new();
+        for function in &self.program.functions {
+            let mut ranges = back_edges(function);
+            ranges.sort_by_key(|(start, end)| (end - start, *start));
+            let mut inner: Vec<(u64, u64)> = Vec::new();
+            for (start, end) in ranges {
+                if inner.iter().all(|(from, to)| *from < start || end < *to) {
+                    inner.push((start, end));
+                }
+            }
+            loops.extend(inner.into_iter().filter_map(|(start, end)| self.inside(function, start, end)));
+        }
+        // A function that was found twice, by ra and by t0, has its loops twice.
+        loops.sort_by_key(|found: &Loop| (found.start, found.instructions.len()));
+        loops.dedup_by_key(|found| found.start);
+        loops
+    }
+
+    fn inside(&self, function: &Function, start: u64, end: u64) -> Option<Loop> {
+        let blocks = function.blocks.iter().filter(|block| (start..=end).contains(&block.pc.0));
+        let calls = blocks.clone().any(|block| {
+            matches!(
+                block.terminator,
+                Terminator::Call { .. } | Terminator::IndirectCall { .. } | Terminator::Ecall(_)
+            )
+        });
+        let instructions = blocks.flat_map(|block| block.instructions.iter());
+        let mut instructions: Vec<At> = instructions.map(|(pc, instruction)| (pc.0, *instruction)).collect();
+        instructions.sort_by_key(|(pc, _)| *pc);
+        let cycles = self.cycles(&instructions);
+        (cycles > 0).then_some(Loop { start, instructions, cycles, calls })
+    }
+}
+
+/// First and last block of each loop, by address.
+fn back_edges(function: &Function) -> Vec<(u64, u64)> {
+    let address = |id: antares_program::BlockId| function.blocks.get(id.0 as usize).map(|block| block.pc.0);
+    let mut ranges = Vec::new();
+    for block in &function.blocks {
+        let targets = match block.terminator {
+            Terminator::Jump(to) => vec![to],
+            Terminator::Branch { taken, otherwise } => vec![taken, otherwise],
+            _ => Vec::new(),
+        };
+        let back = targets.into_iter().filter_map(address).filter(|to| *to <= block.pc.0);
+        ranges.extend(back.map(|to| (to, block.pc.0)));
+    }
+    ranges
+}
+
+/// Bytes that an instruction loads.
+pub(crate) fn loaded_bytes(op: Op) -> Option<u32> {
+    match op {
+        Op::Lb | Op::Lbu => Some(1),
+        Op::Lh | Op::Lhu => Some(2),
+        Op::Lw | Op::Lwu => Some(4),
+        Op::Ld => Some(8),
+        _ => None,
+    }
+}
+
+/// Bytes that an instruction stores.
+pub(crate) fn stored_bytes(op: Op) -> Option<u32> {
+    match op {
+        Op::Sb => Some(1),
+        Op::Sh => Some(2),
+        Op::Sw => Some(4),
+        Op::Sd => Some(8),
+        _ => None,
+    }
+}
+
+/// Whether an instruction writes a register.
+pub(crate) fn writes(instruction: &Instruction, register: Reg) -> bool {
+    let is_fused = matches!(
+        instruction.op,
+        Op::WideMul
+            | Op::WideMulu
+            | Op::WideMulsu
+            | Op::WideDiv
+            | Op::WideDivu
+            | Op::Adcs
+            | Op::Sbbs
+            | Op::Add3c
+    );
+    instruction.rd == register || is_fused && instruction.rs3 == register
+}

@@ -1,0 +1,98 @@
+//! Evidence as bytes, between a worker and its supervisor.
+
+use super::{
+    Evidence,
+    limits::{EVIDENCE_BYTES_MAX, PROGRAMS_MAX, STEPS_MAX, SYSTEM_CALLS_MAX, VMS_MAX},
+};
+
+/// Why bytes are no evidence, or evidence cannot be bytes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EvidenceError {
+    /// Too many bytes.
+    #[error("evidence of {found} bytes is over the limit of {max}")]
+    Bytes {
+        /// Bytes found.
+        found: usize,
+        /// Bytes allowed.
+        max: usize,
+    },
+    /// The content does not decode.
+    #[error("the evidence is malformed: {detail}")]
+    Malformed {
+        /// The decoder's text.
+        detail: String,
+    },
+    /// More than was asked for.
+    #[error("{found} {what} are over the limit of {max}")]
+    TooMany {
+        /// What there are too many of.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many are allowed.
+        max: usize,
+    },
+}
+
+impl Evidence {
+    /// The evidence as bytes; instructions are left out if all does not fit.
+    ///
+    /// # Errors
+    /// It does not fit even so.
+    pub fn encode(mut self) -> Result<Vec<u8>, EvidenceError> {
+        loop {
+            let bytes = postcard::to_stdvec(&self)
+                .map_err(|error| EvidenceError::Malformed { detail: error.to_string() })?;
+            if bytes.len() <= EVIDENCE_BYTES_MAX {
+                return Ok(bytes);
+            }
+            if self.steps.is_empty() {
+                return Err(EvidenceError::Bytes { found: bytes.len(), max: EVIDENCE_BYTES_MAX });
+            }
+            self.steps.clear();
+        }
+    }
+
+    /// What such bytes say.
+    ///
+    /// # Errors
+    /// They are too many, or malformed.
+    pub fn decode(bytes: &[u8]) -> Result<Self, EvidenceError> {
+        if bytes.len() > EVIDENCE_BYTES_MAX {
+            return Err(EvidenceError::Bytes { found: bytes.len(), max: EVIDENCE_BYTES_MAX });
+        }
+        let evidence: Self = postcard::from_bytes(bytes)
+            .map_err(|error| EvidenceError::Malformed { detail: error.to_string() })?;
+        let lengths = [
+            ("programs", evidence.programs.len(), PROGRAMS_MAX),
+            ("VMs", evidence.vms.len(), VMS_MAX),
+            ("system calls", evidence.system_calls.len(), SYSTEM_CALLS_MAX),
+            ("pieces of code", evidence.codes.len(), SYSTEM_CALLS_MAX),
+            ("instructions", evidence.steps.len(), STEPS_MAX),
+        ];
+        match lengths.into_iter().find(|(_, found, max)| found > max) {
+            Some((what, found, max)) => Err(EvidenceError::TooMany { what, found, max }),
+            None => Ok(evidence),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::evidence::seen::Step;
+
+    #[test]
+    fn evidence_survives_and_lies_do_not() {
+        let step = Step { program: 0, pc: 4, changed: Some((10, 5)) };
+        let evidence = Evidence { steps: vec![step; 3], ..Evidence::default() };
+        let bytes = evidence.clone().encode().unwrap();
+        assert_eq!(Evidence::decode(&bytes), Ok(evidence.clone()));
+        assert!(Evidence::decode(&bytes[..bytes.len() - 1]).is_err());
+        let many = Evidence { steps: vec![step; STEPS_MAX + 1], ..evidence };
+        let found = Evidence::decode(&many.encode().unwrap());
+        let expected = EvidenceError::TooMany { what: "instructions", found: STEPS_MAX + 1, max: STEPS_MAX };
+        assert_eq!(found, Err(expected));
+    }
+}

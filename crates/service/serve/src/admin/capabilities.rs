@@ -1,0 +1,50 @@
+//! What both services tell of themselves in `GetCapabilities`.
+
+use crate::Account;
+use antares_abi::{ABI_VERSION, ENGINE_VERSION, LLVM_VERSION, TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE};
+use antares_proto::v1;
+
+/// Whose cycles are counted.
+pub const COST_MODEL: &str = "ckb-vm 0.24.15";
+
+/// What made this process, and what its native code is for.
+#[must_use]
+pub fn versions() -> v1::EngineVersions {
+    v1::EngineVersions {
+        server: env!("CARGO_PKG_VERSION").to_owned(),
+        engine: ENGINE_VERSION,
+        abi: ABI_VERSION,
+        llvm: LLVM_VERSION.to_owned(),
+        target_triple: TARGET_TRIPLE.to_owned(),
+        target_cpu: TARGET_CPU.to_owned(),
+        target_features: TARGET_FEATURES.to_owned(),
+        cost_model: COST_MODEL.to_owned(),
+    }
+}
+
+/// The quotas of whoever asks.
+#[must_use]
+pub fn quotas(account: &Account) -> v1::TenantQuotas {
+    let quota = account.quota();
+    v1::TenantQuotas {
+        tenant: account.tenant().to_owned(),
+        calls_max: quota.calls_max,
+        guest_cycles_per_second: quota.guest_cycles_per_second,
+        compile_seconds_per_hour: quota.compile_seconds_per_hour,
+        stored_bytes_max: quota.stored_bytes_max,
+        calls_in_progress: account.calls_in_progress(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_model_is_the_ckb_vm_that_is_linked() {
+        let lock =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../Cargo.lock")).unwrap();
+        let (name, version) = COST_MODEL.split_once(' ').unwrap();
+        assert!(lock.contains(&format!("name = \"{name}\"\nversion = \"{version}\"")));
+    }
+}

@@ -1,0 +1,221 @@
+//! Each way in which a race can end, in time that only goes on when everybody waits.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::{
+    sync::Notify,
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
+
+use super::{EarlyRun, HeadStart, Interpreted, LongCompile, PendingCode, idle_worker};
+
+const HEAD_START: Duration = Duration::from_millis(120);
+const COMPILE: Duration = Duration::from_millis(50);
+
+/// Whether there is native code, or why the call fails.
+type Made = Result<bool, &'static str>;
+
+/// One piece of native code.
+struct Code {
+    long: LongCompile,
+    wake: Arc<Notify>,
+    making: JoinHandle<Made>,
+    has_come: bool,
+    there: usize,
+    is_kept: bool,
+}
+
+impl Code {
+    /// Code whose compile gives `made`, after [`COMPILE`].
+    fn new(is_long: bool, is_stored: bool, made: Made) -> Self {
+        let (start, long) = HeadStart::new(HEAD_START, move || is_long);
+        let wake = Arc::new(Notify::new());
+        let woken = wake.clone();
+        let making = tokio::spawn(async move {
+            let stored = async { Ok(is_stored.then_some(true)) };
+            match start.stored_or_wait(stored, woken.notified()).await? {
+                Some(stored) => Ok(stored),
+                None => {
+                    sleep(COMPILE).await;
+                    made
+                }
+            }
+        });
+        Self { long, wake, making, has_come: false, there: 0, is_kept: false }
+    }
+
+    fn long(made: Made) -> Self {
+        Self::new(true, false, made)
+    }
+
+    async fn come(&mut self) -> Result<(), &'static str> {
+        if !self.has_come {
+            let made = (&mut self.making).await.unwrap();
+            self.has_come = true;
+            self.there = usize::from(made?);
+        }
+        Ok(())
+    }
+}
+
+impl PendingCode for Code {
+    type Error = &'static str;
+
+    async fn until_long(&mut self) -> Result<bool, &'static str> {
+        if self.long.begins().await {
+            return Ok(true);
+        }
+        self.come().await?;
+        Ok(false)
+    }
+
+    async fn rest(&mut self) -> Result<(), &'static str> {
+        self.come().await
+    }
+
+    fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    fn there(&self) -> usize {
+        self.there
+    }
+
+    fn keep_later(&mut self) {
+        self.is_kept = true;
+    }
+}
+
+/// What came of a race.
+#[derive(Debug, PartialEq)]
+struct End {
+    answer: Result<Option<&'static str>, &'static str>,
+    /// At which millisecond it was over.
+    at: u128,
+    /// Milliseconds of the interpreter that nobody has an answer for.
+    overtaken: Option<u128>,
+    is_kept: bool,
+}
+
+/// Races `code` against an interpreter that ends with `end` after `ms`; "bad" is no answer.
+async fn race(code: &mut Code, ms: u64, end: Result<&'static str, &'static str>) -> End {
+    let (started, overtaken) = (Instant::now(), Mutex::new(None));
+    let worker = idle_worker(code, || Some(())).await;
+    assert_eq!(worker, Ok(Some(())));
+    let interpreter = EarlyRun {
+        run: async {
+            sleep(Duration::from_millis(ms)).await;
+            end
+        },
+        is_answer: |answer: &&str| *answer != "bad",
+        overtaken: |time: Duration| *overtaken.lock().unwrap() = Some(time.as_millis()),
+    };
+    let answer = interpreter.race(code).await.map(|answered| {
+        answered.map(|Interpreted { answer, began }| {
+            assert_eq!(began, started.into_std());
+            answer
+        })
+    });
+    let at = started.elapsed().as_millis();
+    End { answer, at, overtaken: overtaken.into_inner().unwrap(), is_kept: code.is_kept }
+}
+
+#[tokio::test(start_paused = true)]
+async fn native_code_that_is_first_overtakes_the_interpreter() {
+    let end = race(&mut Code::long(Ok(true)), 1_000, Ok("late")).await;
+    assert_eq!(end, End { answer: Ok(None), at: 170, overtaken: Some(170), is_kept: false });
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_interpreter_that_is_first_answers_and_the_code_is_kept() {
+    for ms in [30, 130] {
+        let end = race(&mut Code::long(Ok(true)), ms, Ok("first")).await;
+        let at = u128::from(ms);
+        assert_eq!(end, End { answer: Ok(Some("first")), at, overtaken: None, is_kept: true });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_ends_without_an_answer_wakes_the_compile() {
+    for ended in [Ok("bad"), Err("no worker")] {
+        let end = race(&mut Code::long(Ok(true)), 10, ended).await;
+        assert_eq!(end, End { answer: Ok(None), at: 60, overtaken: Some(60), is_kept: false });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_native_code_the_run_s_own_end_counts() {
+    let end = race(&mut Code::long(Ok(false)), 10, Ok("bad")).await;
+    assert_eq!(end, End { answer: Ok(Some("bad")), at: 60, overtaken: None, is_kept: true });
+    let end = race(&mut Code::long(Ok(false)), 10, Err("no worker")).await;
+    assert_eq!(end, End { answer: Err("no worker"), at: 60, overtaken: None, is_kept: true });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_goes_on_where_no_native_code_comes() {
+    let end = race(&mut Code::long(Ok(false)), 1_000, Ok("only")).await;
+    assert_eq!(end, End { answer: Ok(Some("only")), at: 1_000, overtaken: None, is_kept: true });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compile_that_fails_for_good_fails_the_call_whose_time_counts() {
+    let end = race(&mut Code::long(Err("gone")), 1_000, Ok("late")).await;
+    assert_eq!(end, End { answer: Err("gone"), at: 170, overtaken: Some(170), is_kept: false });
+    let end = race(&mut Code::long(Err("gone")), 10, Ok("bad")).await;
+    assert_eq!(end, End { answer: Err("gone"), at: 60, overtaken: Some(60), is_kept: false });
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_an_idle_worker_the_compile_begins_at_once() {
+    let (started, mut code) = (Instant::now(), Code::long(Ok(true)));
+    assert_eq!(idle_worker(&mut code, || None::<()>).await, Ok(None));
+    assert_eq!((started.elapsed().as_millis(), code.there), (50, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_needs_the_code_ends_the_head_start() {
+    let mut code = Code::long(Ok(true));
+    let wake = code.wake.clone();
+    tokio::spawn(async move {
+        sleep(Duration::from_millis(20)).await;
+        wake.notify_one();
+    });
+    let end = race(&mut code, 1_000, Ok("late")).await;
+    assert_eq!(end, End { answer: Ok(None), at: 70, overtaken: Some(70), is_kept: false });
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_races_against_short_compiles_and_stored_code() {
+    for (is_long, is_stored, at) in [(false, false, 50), (false, true, 50), (true, true, 0)] {
+        let (started, mut code) = (Instant::now(), Code::new(is_long, is_stored, Ok(true)));
+        let worker = idle_worker(&mut code, || -> Option<()> { panic!("no worker is wanted") });
+        assert_eq!(worker.await, Ok(None));
+        assert_eq!((started.elapsed().as_millis(), code.there), (at, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_goes_away_pays_for_what_ran() {
+    let (mut code, charged) = (Code::long(Ok(true)), Mutex::new(None));
+    let interpreter = EarlyRun {
+        run: std::future::pending::<Made>(),
+        is_answer: |_: &bool| true,
+        overtaken: |time: Duration| *charged.lock().unwrap() = Some(time.as_millis()),
+    };
+    let gone = timeout(Duration::from_millis(20), interpreter.race(&mut code)).await;
+    assert!(gone.is_err());
+    assert_eq!(*charged.lock().unwrap(), Some(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compile_whose_caller_has_gone_does_not_wait() {
+    let (started, code) = (Instant::now(), Code::long(Ok(true)));
+    let Code { long, making, .. } = code;
+    drop(long);
+    assert_eq!(making.await.unwrap(), Ok(true));
+    assert_eq!(started.elapsed().as_millis(), 50);
+}
