@@ -36,7 +36,7 @@ impl Code {
         let wake = Arc::new(Notify::new());
         let woken = wake.clone();
         let making = tokio::spawn(async move {
-            let stored = async { Ok(is_stored.then_some(true)) };
+            let stored = async { Ok::<_, &'static str>(is_stored.then_some(true)) };
             match start.stored_or_wait(stored, woken.notified()).await? {
                 Some(stored) => Ok(stored),
                 None => {
