@@ -279,8 +279,8 @@ fn is_same_run(first: &RunReport, second: &RunReport) -> bool {
 }
 
 fn is_same_group(first: &GroupReport, second: &GroupReport) -> bool {
-    let told = |group: &GroupReport| (group.script_hash, group.outcome, group.exit_code, group.cycles);
-    told(first) == told(second)
+    let end = |group: &GroupReport| (group.script_hash, group.outcome, group.exit_code, group.cycles);
+    end(first) == end(second)
 }
 
 /// One of the cells that a group is named by.
