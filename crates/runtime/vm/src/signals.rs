@@ -1,4 +1,5 @@
-//! Faults of native code: a signal becomes a [`BailoutReason`], and the thread continues in [`enter::bail_out`].
+//! Converts faults of native code to bailouts: a signal becomes a [`BailoutReason`], and the thread
+//! continues in [`enter::bail_out`].
 //!
 //! The handler runs on the thread's alternate stack, because the native stack may be what faulted. It reads
 //! only a thread-local pointer, the fault and the state, allocates nothing, and makes no system call except
