@@ -19,7 +19,7 @@ use crate::{Confinement, Fork, Layer, LayerStatus, Policy, SandboxError, exit_no
 const BEGUN: u8 = 0;
 const DENIED: u8 = 1;
 const OPENED: u8 = 2;
-/// From here on: confinement failed at the layer with index (value - FAILED_AT) in [`Layer::ALL`].
+/// From here on: confinement failed at the layer with index `value - FAILED_AT` in [`Layer::ALL`].
 const FAILED_AT: u8 = 16;
 /// Bytes of the shared page.
 const SHARED_BYTES: usize = 4096;

@@ -45,6 +45,7 @@ impl NativeMachine {
         self.come_back();
     }
 
+    /// Restores the dirty marks before the machine runs.
     pub(crate) fn show_changes(&mut self) {
         self.come_back();
         if let Aside::Hidden(marked) = std::mem::replace(&mut self.aside, Aside::Here) {

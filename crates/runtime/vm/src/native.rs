@@ -195,6 +195,7 @@ fn spell(mut number: u64, path: &mut String) {
     }
 }
 
+/// The loadable segments of the object that contains `address`; empty if there is none.
 fn segments_around(address: usize) -> Vec<Segment> {
     let mut search = (address, Vec::new());
     // SAFETY: the callback gets the pointer to `search`, which outlives the call, and does not retain it.

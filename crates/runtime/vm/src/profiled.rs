@@ -66,6 +66,7 @@ pub struct GroupRecording {
 }
 
 impl ProfileSession {
+    /// Creates an empty session.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::new(Self::default())

@@ -48,7 +48,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler that has seen nothing.
+    /// Creates an empty sampler.
     #[must_use]
     pub fn new(sampling: Sampling) -> Self {
         let mut sampler = Self {
@@ -70,6 +70,7 @@ impl Sampler {
         sampler
     }
 
+    /// Number of samples.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.samples
@@ -105,6 +106,7 @@ impl Sampler {
         self.lineage.load(vm, &mut self.recording);
     }
 
+    /// Cycles to the next sample point.
     pub(crate) fn distance(&self) -> i64 {
         i64::try_from(self.next.saturating_sub(self.clock)).unwrap_or(i64::MAX)
     }
@@ -159,6 +161,7 @@ impl Sampler {
         self.contexts.last().copied().unwrap_or(root)
     }
 
+    /// Picks the sample point of the next period.
     fn choose(&mut self) {
         self.next = self.period_end.saturating_add(self.random() % self.period);
         self.period_end = self.period_end.saturating_add(self.period);

@@ -159,6 +159,7 @@ impl Drop for SignalStack {
     }
 }
 
+/// The handler of all [`SIGNALS`].
 #[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits: lib.rs refuses other targets")]
 extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: with SA_SIGINFO the kernel passes a siginfo and a ucontext that are exclusive until the return.

@@ -137,6 +137,7 @@ struct Close {
 }
 
 impl WatchSession {
+    /// Creates an empty session.
     #[must_use]
     pub fn new(watch: Watch, watcher: Box<dyn Watcher>) -> Arc<Self> {
         let root = Located { source: CELL_DEP, ..Located::default() };
