@@ -25,7 +25,7 @@ pub enum Layer {
     ParentDeath,
     /// Not root (user and group 65534 if the service runs as root).
     UnprivilegedUser,
-    /// Its own network, IPC, UTS and mount namespaces.
+    /// Its own network, IPC, UTS, mount and cgroup namespaces.
     Namespaces,
     /// `PR_SET_MDWE`: in addition to seccomp, no memory becomes executable any more.
     ExecutableMemory,
