@@ -399,8 +399,8 @@ impl MachineSession {
         std::mem::take(&mut self.lock().ran)
     }
 
-    /// Records that a machine was dropped while its native code waited. This ends the attempt if another
-    /// machine runs afterwards, possibly as its replacement.
+    /// Records that a machine was dropped while its native code waited. Normally the attempt is over. If
+    /// another machine runs afterwards, possibly its replacement, the attempt restarts in the interpreter.
     pub(crate) fn lose_registers(&self) {
         self.lock().has_lost_registers = true;
     }
