@@ -1,5 +1,5 @@
-//! A compile worker that waits until it has been stopped for a second with a script that ends in `w`, and
-//! computes without end with one that ends in `c`.
+//! A compile worker for tests. With a script that ends in `w`, it waits until it was stopped for a second.
+//! With one that ends in `c`, it computes forever.
 #![forbid(unsafe_code)]
 
 use std::{

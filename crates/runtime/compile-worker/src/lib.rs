@@ -1,7 +1,7 @@
-//! The jailed child around the compiler.
+//! The sandboxed worker around the compiler.
 //!
-//! LLVM and lld are part of what is fenced: a child that they bring down is lost, its zygote and the service
-//! are not.
+//! LLVM and lld run inside the sandbox: if they crash, only the child is lost, not its zygote and the
+//! service.
 
 use std::{os::unix::fs::FileExt, time::Instant};
 
@@ -16,10 +16,10 @@ use antares_sandbox::{Confinement, Policy, SandboxError, compile_file_bytes_max}
 
 pub mod sample;
 
-/// What compiles: [`antares_compiler::compile`], or in tests something that is wrong.
+/// The compile function: [`antares_compiler::compile`], or a faulty one in tests.
 pub type Compile = fn(&[u8], &Request) -> Result<Output, CompileError>;
 
-/// Does what the supervisor asks for, as long as there is one, and compiles by `compile`.
+/// Serves the supervisor until it disconnects, and compiles with `compile`.
 ///
 /// # Errors
 /// As [`serve`].
@@ -32,8 +32,8 @@ struct CompileWorker {
 }
 
 impl CompileWorker {
-    /// Compiles a script of two instructions, so that children find LLVM and lld initialised; if it fails, no
-    /// other compile would do better.
+    /// Compiles a script of two instructions, so that children inherit an initialized LLVM and lld. If this
+    /// fails, every other compile would fail, too.
     fn prepare(compile: Compile) -> Result<Self, String> {
         expect_llvm(&antares_compiler::llvm_version())?;
         let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
@@ -84,7 +84,7 @@ impl Worker for CompileWorker {
     }
 }
 
-/// What another LLVM makes of a script may be other bytes, under a key that says that they are the same.
+/// A different LLVM may generate other bytes, under a cache key that claims they are equal.
 fn expect_llvm(found: &str) -> Result<(), String> {
     match found {
         LLVM_VERSION => Ok(()),
@@ -94,7 +94,7 @@ fn expect_llvm(found: &str) -> Result<(), String> {
     }
 }
 
-/// Memory files that a task makes for the linker: one for each part.
+/// Number of memory files that a task creates for the linker: one for each part.
 fn files_of(task: CompileTask) -> u64 {
     match task {
         CompileTask::Compile(Stage::Library) | CompileTask::Link => u64::from(parts_of(u64::MAX)),
@@ -102,7 +102,7 @@ fn files_of(task: CompileTask) -> u64 {
     }
 }
 
-/// Looks at the machine code of a library that another child has made.
+/// Checks the machine code of a library that another child generated.
 fn check(library: &[u8]) -> Result<Output, CompileError> {
     match antares_codecheck::check(library) {
         Ok(_) => Ok(Output::of_bytes(Vec::new())),
@@ -110,7 +110,7 @@ fn check(library: &[u8]) -> Result<Output, CompileError> {
     }
 }
 
-/// Links parts, each behind its length.
+/// Links parts, each prefixed with its length.
 fn link(mut blob: &[u8]) -> Result<Output, CompileError> {
     let cut_short = || CompileError::Failed { detail: "the parts to link are cut short".to_owned() };
     let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! The program that the supervisor of compiles starts.
+//! The worker program that the compile supervisor starts.
 
 use anyhow::Result;
 

@@ -1,10 +1,10 @@
-//! The smallest script there is, made of bytes: an ELF whose code exits with 0.
+//! The smallest script, built from bytes: an ELF whose code exits with 0.
 
 /// Guest address of the code.
 const ENTRY: u64 = 0x1_0000;
 /// `addi a0, zero, 0`, `addi a7, zero, 93`, `ecall`: exit(0).
 const CODE: [u32; 3] = [0x0000_0513, 0x05d0_0893, 0x0000_0073];
-/// Bytes of the two headers in front of the code.
+/// Bytes of the two headers before the code.
 const HEADERS_BYTES: u64 = 64 + 56;
 
 /// An RV64 executable with one segment.
@@ -13,7 +13,7 @@ pub fn elf() -> Vec<u8> {
     elf_of(&CODE)
 }
 
-/// The same with other `code`.
+/// Like [`elf`], with other `code`.
 #[must_use]
 pub fn elf_of(code: &[u32]) -> Vec<u8> {
     let code: Vec<u8> = code.iter().copied().flat_map(u32::to_le_bytes).collect();

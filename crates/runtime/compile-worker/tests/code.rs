@@ -1,5 +1,5 @@
-//! Machine code that no generator of ours makes is refused, wherever it stands, by the check itself and by
-//! the jailed child that looks at each library before anybody signs or runs it.
+//! Machine code that no generator emits is refused at every location, by the check itself and by the
+//! sandboxed child that checks each library before it is signed or run.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
 
 #[path = "library/sample.rs"]
@@ -47,7 +47,7 @@ fn a_system_call_is_refused_wherever_it_stands() {
     for library in libraries() {
         for place in code(&library) {
             let mut patched = library.clone();
-            // In the middle of an instruction it may be a number; breakpoints are one each.
+            // In the middle of an instruction it may be an immediate; each breakpoint is an instruction.
             if patched.get(place..place + 2) == Some(&[0xcc, 0xcc]) {
                 patched[place..place + 2].copy_from_slice(&[0x0f, 0x05]);
                 let refused = check(&patched);
@@ -75,7 +75,7 @@ fn other_accesses_are_refused() {
     for bytes in others {
         assert_refused(bytes, |fault| fault == CodeFault::Memory);
     }
-    // A store by the instruction's own address, a load of code.
+    // A store relative to the instruction's own address, a load of code.
     assert_refused(&[0x48, 0x89, 0x05, 0, 0xff, 0xff, 0xff], |fault| {
         matches!(fault, CodeFault::Constant { .. })
     });
@@ -102,18 +102,18 @@ fn accesses_to_the_page_of_the_host_are_refused() {
 #[test]
 fn other_ways_are_refused() {
     let is_target = |fault| matches!(fault, CodeFault::Target { .. });
-    // Into itself, out of the code, into the middle of a number.
+    // Into the instruction itself, out of the code, into the middle of an immediate.
     assert_refused(&[0xeb, 0xff], is_target);
     assert_refused(&[0xe9, 0, 0, 0, 0x10], is_target);
     assert_refused(&[0xe8, 0, 0, 0, 0xf0], is_target);
     assert_refused(&[0x0f, 0x84, 0x02, 0, 0, 0, 0x48, 0xb8, 0x0f, 0x05, 0, 0, 0, 0, 0, 0], is_target);
-    // By what is in a register, in memory, in another field of the state, at another index.
+    // Through a register, memory, another field of the state, another index.
     let field = |field: usize| u32::try_from(STATE_OFFSET + field).unwrap().to_le_bytes();
     let pc = [&[0xff, 0x90][..], &field(offset_of!(State, pc))].concat();
     for bytes in [&[0xff, 0xe0][..], &[0xff, 0xd0], &[0xff, 0x20], &[0xff, 0x14, 0xc8], &pc] {
         assert_refused(bytes, |fault| fault == CodeFault::Computed);
     }
-    // A table's entry to which something else is added.
+    // A table entry to which something else is added.
     let table = [0x48, 0x63, 0x0c, 0x8a, 0x48, 0x01, 0xf1, 0xff, 0xe1];
     assert_refused(&table, |fault| fault == CodeFault::Computed);
     // The table's address is in two registers: lea rdx, mov rsi, movsxd rdx, add rdx, jmp rdx.
@@ -123,17 +123,16 @@ fn other_ways_are_refused() {
     for library in libraries() {
         check(&patched(&library, &copied)).unwrap();
     }
-    // One of them is another number by then.
+    // One of the registers was changed by then.
     let changed = [&lea[..], &copy, &[0x48, 0xff, 0xc2], &jump].concat();
     assert_refused(&changed, |fault| fault == CodeFault::Computed);
 }
 
-/// Where registers are short LLVM makes a table's address twice, the second time behind the entry. It must be
-/// the same address.
+/// Intel and AMD decode the operand-size prefix of near branches differently.
 #[test]
 fn what_makers_of_processors_read_differently_is_refused() {
-    // jmp, call and je with an operand-size prefix, to what begins an instruction by Intel's reading; jumps
-    // of one byte; a jump by a register.
+    // jmp, call and je with an operand-size prefix, whose target is an instruction start by Intel's
+    // interpretation; one-byte jumps; a register jump.
     let others: [&[u8]; 6] = [
         &[0x66, 0xe9, 0, 0, 0, 0],
         &[0x66, 0xe8, 0, 0, 0, 0],
@@ -147,7 +146,7 @@ fn what_makers_of_processors_read_differently_is_refused() {
             matches!(fault, CodeFault::Prefix | CodeFault::Operand | CodeFault::Instruction(_))
         });
     }
-    // Where it changes the width of numbers only, both read it: mov ax, 1.
+    // If it only changes the operand width, both vendors agree: mov ax, 1.
     assert_accepted(&[0x66, 0xb8, 1, 0]);
 }
 
@@ -156,11 +155,13 @@ fn addresses_within_instructions_are_not_taken() {
     // lea rcx, [rip + 3]; push rcx; ret; and a system call in the number of mov eax, 0xc3050f.
     let hidden = [0x48, 0x8d, 0x0d, 3, 0, 0, 0, 0x51, 0xc3, 0xb8, 0x0f, 0x05, 0xc3, 0];
     assert_refused(&hidden, |fault| matches!(fault, CodeFault::Target { .. }));
-    // The address of the mov itself, which nobody goes to.
+    // The address of the mov itself, which no jump uses.
     let named = [0x48, 0x8d, 0x0d, 0, 0, 0, 0, 0xb8, 0x0f, 0x05, 0xc3, 0];
     assert_accepted(&named);
 }
 
+/// With few free registers, LLVM materializes a table's address twice, the second time after the entry. Both
+/// must be the same address.
 #[test]
 fn a_table_s_address_is_made_twice() {
     // lea rdx, table; movsxd rdx, [rdx + r14*4]; lea r14, table; add rdx, r14; jmp rdx
@@ -172,12 +173,12 @@ fn a_table_s_address_is_made_twice() {
     for changed in [
         // another table
         [&first(14)[..], &entry, &second, &jump].concat(),
-        // either of them changed
+        // one of them changed
         [&first(14)[..], &inc_rdx, &entry, &second, &jump].concat(),
         [&first(11)[..], &entry, &second, &inc_r14, &jump].concat(),
         // the entry changed
         [&first(14)[..], &entry, &inc_rdx, &second, &jump].concat(),
-        // one of them made by somebody else
+        // one of them from another instruction
         [&entry[..], &second, &jump].concat(),
         [&first(11)[..], &entry, &[0x90; 7], &jump].concat(),
     ] {
@@ -185,7 +186,8 @@ fn a_table_s_address_is_made_twice() {
     }
 }
 
-/// What giants' code, made without passes, and code with constant indices look like; and a change of each.
+/// Shapes of very large functions compiled without passes, and of code with constant indices; and a variant
+/// of each.
 #[test]
 fn ways_are_computed_in_few_other_shapes() {
     // lea rcx, table; lea rdx, function; sub edx, ecx; movsxd rdx, edx; add rdx, rcx; call rdx; ret
@@ -215,7 +217,7 @@ fn ways_are_computed_in_few_other_shapes() {
     ] {
         assert_refused(&changed, |fault| fault == CodeFault::Computed);
     }
-    // mov rax, [rdi + ecall]; call rax; ret. Another field of the page is not loaded.
+    // mov rax, [rdi + ecall]; call rax; ret. Another field of the page must not be loaded.
     let host = |field: usize| {
         let place = u32::try_from(HOST_TABLE_OFFSET + field).unwrap().to_le_bytes();
         [&[0x48, 0x8b, 0x87][..], &place, &[0xff, 0xd0, 0xc3]].concat()

@@ -1,6 +1,5 @@
-//! Libraries that somebody made to get out: each row of the table is an attack with its name, written behind
-//! the code of a library that is in order. The check refuses each for the reason that stands beside it. The
-//! twins beside them do the same without harm, and pass.
+//! Malicious libraries: each row of the table is a named attack, written after the code of a valid library.
+//! The check refuses each for the reason in its row. Harmless twins of the attacks pass.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
 
 #[path = "library/sample.rs"]
@@ -13,18 +12,18 @@ use antares_codecheck::{CodeError, CodeFault, check};
 
 use library::{libraries, patched};
 
-/// Rows that there are at least.
+/// Minimum number of rows.
 const ROWS_MIN: usize = 200;
-/// Numbers of the general registers but rsp.
+/// Numbers of the general registers except rsp.
 const REGISTERS: [u8; 15] = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
-/// `syscall; ret` within `mov rax, number`, two bytes behind its beginning.
+/// `syscall; ret` within `mov rax, number`, two bytes after its start.
 const HIDDEN: [u8; 10] = [0x48, 0xb8, 0x0f, 0x05, 0xc3, 0x90, 0x90, 0x90, 0x90, 0x90];
 const RET: u8 = 0xc3;
 
 /// Why a row is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
-    /// No instruction, or one that generators do not use in this form.
+    /// No instruction, or a form that generators do not use.
     Foreign,
     Memory,
     Constant,
@@ -56,7 +55,7 @@ struct Row {
     why: Why,
 }
 
-/// Attacks, or twins of theirs.
+/// Attacks, or their twins.
 #[derive(Default)]
 struct Table(Vec<Row>);
 
@@ -66,7 +65,7 @@ impl Table {
     }
 }
 
-/// REX prefix with W, and the bits of register `reg` and base `rm`.
+/// REX prefix with W, and the high bits of register `reg` and base `rm`.
 fn rex(reg: u8, rm: u8) -> u8 {
     0x48 | (reg >> 3) << 2 | rm >> 3
 }
@@ -81,7 +80,7 @@ fn lea(register: u8, distance: u8) -> [u8; 7] {
     [rex(register, 0), 0x8d, operand(0, register, 5), distance, 0, 0, 0]
 }
 
-/// Instructions that reach the kernel, the machine, or what a worker must not know.
+/// Instructions that reach the kernel, the machine, or data that a worker must not know.
 fn foreign(table: &mut Table) {
     let others: [(&str, &[u8]); 60] = [
         ("syscall", &[0x0f, 0x05]),
@@ -150,7 +149,7 @@ fn foreign(table: &mut Table) {
     }
 }
 
-/// Ways into the middle of an instruction.
+/// Jumps into the middle of an instruction.
 fn hidden(table: &mut Table) {
     for condition in 0..16 {
         let short = [0x70 | condition, 2];
@@ -182,7 +181,7 @@ fn hidden(table: &mut Table) {
     table.add(Why::Foreign, "loop", &[&[0xe2, 0]]);
 }
 
-/// Indirect branches to targets that were not checked.
+/// Indirect branches to unchecked targets.
 fn computed(table: &mut Table) {
     for register in REGISTERS {
         let prefix: &[u8] = if register < 8 { &[] } else { &[0x41] };
@@ -190,14 +189,14 @@ fn computed(table: &mut Table) {
         let name = |what: &str| format!("{what} register {register}");
         table.add(Why::Computed, name("jmp to"), &[prefix, &[0xff, 0xe0 | low]]);
         table.add(Why::Computed, name("call to"), &[prefix, &[0xff, 0xd0 | low]]);
-        // r12 needs a byte for an index that there is not.
+        // r12 needs a byte for a missing index.
         let none: &[u8] = if low == 4 { &[0x24] } else { &[] };
         table.add(Why::Computed, name("jmp to what stands at"), &[prefix, &[0xff, 0x60 | low], none, &[8]]);
         table.add(Why::Computed, name("call to what stands at"), &[prefix, &[0xff, 0x50 | low], none, &[8]]);
     }
 }
 
-/// Accesses to memory that is not the script's.
+/// Accesses to memory outside of the script's.
 fn memory(table: &mut Table) {
     for (segment, name) in [(0x64, "fs"), (0x65, "gs")] {
         table.add(Why::Memory, format!("load by {name}"), &[&[segment, 0x48, 0x8b, 0x00]]);
@@ -207,7 +206,7 @@ fn memory(table: &mut Table) {
         let code = [rex(register, 0), 0x8b, operand(0, register, 4), 0x25, 0, 0, 0, 0];
         table.add(Why::Memory, format!("load of a number's place to register {register}"), &[&code]);
         let place = u32::try_from(HOST_TABLE_OFFSET).unwrap().to_le_bytes();
-        // Not r12, which has another form.
+        // Not r12, which is encoded differently.
         if register & 7 != 4 {
             let head = [rex(0, register), 0x89, operand(2, 0, register)];
             table.add(
@@ -236,7 +235,7 @@ fn memory(table: &mut Table) {
     table.add(Why::Constant, "load of code", &[&[0x48, 0x8b, 0x05, 0, 0, 0, 0]]);
 }
 
-/// Other stacks.
+/// Changes of the stack pointer.
 fn stacks(table: &mut Table) {
     for register in REGISTERS {
         let mov = [rex(register, 4), 0x89, operand(3, register, 4)];
@@ -256,7 +255,7 @@ fn attacks() -> Vec<Row> {
     table.0
 }
 
-/// What looks like the attacks and is in order.
+/// Valid code that resembles the attacks.
 fn twins() -> Vec<(String, Vec<u8>)> {
     let mut twins = Vec::new();
     for condition in 0..16 {

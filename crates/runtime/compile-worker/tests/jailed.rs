@@ -1,4 +1,4 @@
-//! A compile in a jailed child: what it gives, what it refuses, and what becomes of it when things go wrong.
+//! A compile in a sandboxed child: its results, its refusals, and the handling of failures.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{
@@ -76,7 +76,7 @@ fn a_library_is_the_same_every_time() {
 #[test]
 fn a_library_in_parts_is_the_same_library() {
     let pool = pool();
-    // Bytes behind an ELF mean nothing to it, but its size says in how many parts it is compiled.
+    // Bytes after an ELF have no meaning, but the size determines the number of parts.
     let mut elf = sample::elf();
     elf.resize(300 << 10, 0);
     assert_eq!(parts_of(elf.len() as u64), 4);
@@ -136,7 +136,7 @@ fn junk_is_refused() {
 #[test]
 fn too_little_memory_fails_its_own_compile_only() {
     let pool = pool();
-    // Less than what is mapped already: the first allocation from the kernel fails.
+    // Less than what is already mapped: the first allocation from the kernel fails.
     let limits = CompileLimits { memory_bytes_max: 1 << 20, ..CompileLimits::default() };
     let verdict = compile(&pool, &sample::elf(), Stage::Library, limits);
     assert!(!matches!(verdict, Verdict::SandboxViolation { .. }), "{verdict:?}");
@@ -147,13 +147,13 @@ fn too_little_memory_fails_its_own_compile_only() {
 fn a_compile_ends_at_its_own_deadline() {
     let pool = pool();
     let limits = CompileLimits { wall_ms_max: 0, ..CompileLimits::default() };
-    // Seconds of work: that of a few instructions may be there before anybody looks at the clock.
+    // Seconds of work: a compile of a few instructions may finish before the clock is checked.
     let code = vec![0x0015_0513; 300_000];
     let verdict = compile(&pool, &sample::elf_of(&code), Stage::Library, limits);
     assert!(matches!(verdict, Verdict::DeadlineExceeded), "{verdict:?}");
 }
 
-/// Sends `signal` to the child of `zygote` as soon as there is one that has computed for a while.
+/// Sends `signal` to the child of `zygote`, once a child has computed for a while.
 fn signal_child(zygote: u32, signal: &str) {
     let path = format!("/proc/{zygote}/task/{zygote}/children");
     let end = Instant::now() + PATIENCE;
@@ -162,7 +162,7 @@ fn signal_child(zygote: u32, signal: &str) {
         let children = std::fs::read_to_string(&path).unwrap();
         let Some(child) = children.split_whitespace().next() else { continue };
         let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-        // In hundredths of a second, the twelfth after the name.
+        // In hundredths of a second, the twelfth field after the name.
         let user = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(11));
         if user.is_some_and(|user| user.parse::<u64>().unwrap() >= 20) {
             break child.to_owned();
@@ -182,7 +182,7 @@ fn a_compile_is_limited_by_what_it_computes_and_not_by_how_long_others_have_the_
         let compile = scope.spawn(|| compile(&pool, &stopped, Stage::Object, limits));
         let zygote = pool.stats().zygote_pid.unwrap();
         signal_child(zygote, "-STOP");
-        // Longer than the limit, by the clock alone.
+        // Longer than the wall-clock limit.
         std::thread::sleep(Duration::from_millis(limits.wall_ms_max + 200));
         signal_child(zygote, "-CONT");
         compile.join().unwrap()

@@ -1,5 +1,5 @@
-//! A script group that somebody interprets, and what it asks of its host meanwhile: what debuggers offer
-//! scripts.
+//! Jobs, messages and reports of an interpreted script group, including the host calls that debuggers offer
+//! to scripts.
 
 mod groups;
 mod lines;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub use groups::{GroupError, GroupKind, GroupReport, SCRIPT_ERRORS, VM_ERRORS, VerifyOutcome};
 pub use lines::{DEBUG_LINES_MAX, LeftOut, Lines};
 
-/// The rules under which a transaction is judged.
+/// The consensus rules that apply to a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     /// First epoch in which VM version 1 runs.
@@ -30,14 +30,14 @@ pub enum CellName {
     Output(u32),
 }
 
-/// What a hosted process is to do.
+/// A job of a hosted process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostedJob {
     /// Run a script group.
     Run(Box<HostedRun>),
-    /// Serve a gdb a script group.
+    /// Run a script group under a gdb.
     Debug(Box<HostedDebug>),
-    /// Tell what an instruction is.
+    /// Decode an instruction.
     Decode(u32),
 }
 
@@ -46,7 +46,7 @@ pub enum HostedJob {
 pub struct HostedRun {
     /// The document of `antares_transaction::Mock`.
     pub document: Bytes,
-    /// Data of cells beside it: ckb's hash, as the transaction's scripts have it, and the data.
+    /// Cell data outside of the document: ckb's hash, as the transaction's scripts use it, and the data.
     pub cells: Vec<([u8; 32], Bytes)>,
     /// The rules.
     pub rules: Rules,
@@ -60,60 +60,60 @@ pub struct HostedRun {
     pub cycles_max: u64,
     /// Whether there is content for [`HostCall::Input`].
     pub has_input: bool,
-    /// Whether a guest may have itself dumped.
+    /// Whether a guest may dump itself.
     pub may_dump: bool,
-    /// What to look at while it runs, step by step; none for the fastest interpreter.
+    /// What to observe while it runs, step by step; `None` for the fastest interpreter.
     pub watch: Option<Watch>,
 }
 
-/// One script group that a gdb looks at. From the job on, what comes is the gdb's words.
+/// One script group to debug with gdb. After the job, the connection carries only gdb's protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostedDebug {
-    /// The group, without what a host serves.
+    /// The group, without the features that a host serves.
     pub run: HostedRun,
-    /// Whether its only system call is the one that prints.
+    /// Whether the only available system call is the one that prints.
     pub only_prints: bool,
-    /// Whether it stops before an exit with another code than 0.
+    /// Whether it stops before an exit with a nonzero code.
     pub breaks_on_error: bool,
-    /// Where it stops once, in cycles of all VMs.
+    /// Where it stops once, in total cycles of all VMs.
     pub break_at_cycles: Option<u64>,
-    /// The VM before whose first instruction it begins.
+    /// The VM to debug, which stops before its first instruction.
     pub vm: u64,
-    /// Whether the gdb is given the script as a file.
+    /// Whether gdb gets the script as a file.
     pub has_file: bool,
 }
 
-/// How a gdb's session ended.
+/// How a gdb session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DebugEnd {
-    /// The gdb saw the script exit with this code.
+    /// gdb saw the script exit with this code.
     Exited(i8),
-    /// It saw the VM fail.
+    /// gdb saw the VM fail.
     Failed,
-    /// It left, or is gone.
+    /// gdb detached or disconnected.
     Left,
-    /// It wants the script gone.
+    /// gdb killed the script.
     Killed,
 }
 
-/// What is looked at while a group runs step by step.
+/// What to observe while a group runs step by step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {
-    /// The VM that is looked at.
+    /// The observed VM.
     pub vm: u64,
-    /// Tell its calls, with the cycles of each.
+    /// Report its calls, with the cycles of each.
     pub calls: bool,
-    /// Tell which instructions it ran.
+    /// Report the instructions that it ran.
     pub reached: bool,
-    /// Tell its registers before each instruction.
+    /// Report its registers before each instruction.
     pub steps: bool,
-    /// End it where its stack meets its heap. Takes `calls`.
+    /// Stop if its stack overlaps its heap. Requires `calls`.
     pub overlap: bool,
-    /// Cycles after which it is looked at no longer, as if it ended there.
+    /// Cycle limit of the observation, after which the VM is treated as ended.
     pub cycles_max: u64,
 }
 
-/// From a hosted process to its parent.
+/// A message from a hosted process to its parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostedNews {
     /// A line of debug output of this VM.
@@ -123,49 +123,48 @@ pub enum HostedNews {
         /// The line.
         text: String,
     },
-    /// A guest's call. It waits for a [`HostAnswer`].
+    /// A guest's call, which waits for a [`HostAnswer`].
     Call(HostCall),
-    /// A part of what is watched.
+    /// A part of the observations.
     Watched(Watched),
-    /// How the group ended. The last word.
+    /// How the group ended. The last message.
     Ended(HostedEnd),
-    /// What an instruction is; none that the VM has. The last word.
+    /// The decoded instruction; empty if the VM has none. The last message.
     Decoded(Vec<DecodedInstruction>),
-    /// There is something that a gdb can look at.
+    /// There is a VM for gdb to debug.
     Ready,
-    /// Words for the gdb.
+    /// Data for gdb.
     Words(Vec<u8>),
-    /// The gdb has left, or saw the end. The last word.
+    /// gdb detached or saw the end. The last message.
     Debugged(DebugEnd),
-    /// The job cannot be done. The last word.
+    /// The job cannot be done. The last message.
     Refused(String),
 }
 
-/// An instruction as one instruction set has it.
+/// An instruction of one instruction set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecodedInstruction {
     /// `I`, `M`, `A`, `C` or `B`.
     pub set: char,
-    /// In assembly.
+    /// The assembly text.
     pub text: String,
 }
 
-/// A part of what is watched.
+/// A part of the observations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Watched {
-    /// The tree of calls, from its root, each node behind the one that it is under: depth, address, own
-    /// cycles.
+    /// The call tree from its root, each node after its parent: depth, address, own cycles.
     Calls(Vec<CallNode>),
-    /// Addresses of instructions that ran.
+    /// Addresses of executed instructions.
     Reached(Vec<u64>),
-    /// The next part of the text of steps.
+    /// The next part of the step log.
     Steps(String),
 }
 
 /// A call in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallNode {
-    /// How deep it is; the root has 0.
+    /// Depth; 0 for the root.
     pub depth: u32,
     /// Address of the function.
     pub address: u64,
@@ -176,106 +175,106 @@ pub struct CallNode {
 /// How a group ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostedEnd {
-    /// Exit code and cycles, or what the VM says.
+    /// Exit code and cycles, or the VM's error text.
     pub result: Result<(i8, u64), String>,
-    /// With a [`Watch`]: the VMs, in the order in which they began.
+    /// With a [`Watch`]: the VMs in the order of their start.
     pub vms: Vec<WatchedVm>,
-    /// Where the VM was when it was looked at last, if that was before its end.
+    /// State of the VM at the end of the observation, if that was before the VM's end.
     pub stopped: Option<StoppedVm>,
 }
 
-/// Where a VM was left.
+/// State of a VM at the end of its observation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoppedVm {
-    /// Why, as people read it.
+    /// The reason, for people.
     pub error: String,
-    /// Why, as ckb-vm names it.
+    /// The reason, as ckb-vm names it.
     pub name: String,
-    /// Where its calls return to, outermost first, and where it is.
+    /// Return addresses of its calls, outermost first, then its pc.
     pub stack: Vec<u64>,
     /// Its registers.
     pub registers: String,
 }
 
-/// A VM of a group that was looked at.
+/// An observed VM of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedVm {
     /// Its number.
     pub vm: u64,
-    /// How often another program had taken its place.
+    /// How often another program replaced the VM's program before.
     pub generation: u64,
-    /// Which VM, and which of its programs, made it; none for the first.
+    /// VM and generation of its creator; `None` for the first VM.
     pub parent: Option<(u64, u64)>,
-    /// Where its program is.
+    /// The list that contains its program.
     pub source: u64,
-    /// Which cell there.
+    /// Index of the cell in the list.
     pub index: u64,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub length: u64,
-    /// Cycles of its instructions alone.
+    /// Cycles of its instructions, excluding loads and system calls.
     pub cycles: u64,
-    /// What it exited with, if it did.
+    /// Its exit code, if it exited.
     pub exit_code: Option<i8>,
 }
 
-/// What a guest asks of the host. Numbers of descriptors and streams are those that the host gave.
+/// A guest's request to the host. Descriptors and streams are numbers that the host assigned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostCall {
     /// Close a descriptor.
     Close(i32),
-    /// Move in a descriptor.
+    /// Seek in a descriptor.
     Seek(i32, i64, i32),
-    /// Read from a descriptor, at most so many bytes.
+    /// Read from a descriptor, up to this number of bytes.
     Read(i32, u64),
     /// Write to a descriptor.
     Write(i32, Vec<u8>),
-    /// What a descriptor is.
+    /// Query the status of a descriptor.
     Stat(i32),
-    /// Read on in the input, at most so many bytes.
+    /// Read the next part of the input, up to this number of bytes.
     Input(u64, u64),
-    /// The time, nanoseconds since 1970.
+    /// Query the time in nanoseconds since 1970.
     Time,
-    /// A random number.
+    /// Get a random number.
     Random,
-    /// Open a stream: path, mode, and the stream that it takes the place of.
+    /// Open a stream: path, mode, and the stream that it replaces.
     Open(Vec<u8>, Vec<u8>, Option<u64>),
-    /// Read items from a stream: their size and number.
+    /// Read items from a stream: size and number.
     ReadStream(u64, u64, u64),
-    /// Whether a stream is at its end.
+    /// Query whether a stream is at its end.
     IsAtEnd(u64),
-    /// Whether a stream has failed.
+    /// Query whether a stream has failed.
     HasFailed(u64),
     /// Read one byte of a stream.
     Next(u64),
     /// Close a stream.
     CloseStream(u64),
-    /// Where a stream is.
+    /// Query the position in a stream.
     Tell(u64),
-    /// Move in a stream.
+    /// Seek in a stream.
     SeekStream(u64, i64, i32),
-    /// Write items to a stream: their size, and all their bytes.
+    /// Write items to a stream: item size, and the bytes of all items.
     WriteStream(u64, u64, Vec<u8>),
-    /// Write a file whole.
+    /// Write a whole file.
     WriteFile(Vec<u8>, Vec<u8>),
-    /// Keep an ELF of the guest as it is.
+    /// Store an ELF of the guest's current state.
     Dump(Vec<u8>),
-    /// Which functions a program has: where `_sbrk` begins, where its heap begins, and where each function
-    /// begins, 8 bytes each.
+    /// Query the functions of a program. The answer has 8 bytes each for the address of `_sbrk`, the start of
+    /// the heap, and the address of each function.
     Functions(Vec<u8>),
 }
 
-/// What the host answers.
+/// The host's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostAnswer {
-    /// What the call gives.
+    /// The result of the call.
     pub value: i64,
-    /// What goes to the guest's memory.
+    /// Bytes for the guest's memory.
     pub bytes: Vec<u8>,
-    /// Why the guest ends instead.
+    /// An error that ends the guest instead.
     pub error: Option<String>,
 }
 
-/// Bytes that one call of a guest may move.
+/// Maximum bytes that one call of a guest may transfer.
 pub const HOST_CALL_BYTES_MAX: u64 = 3 << 20;

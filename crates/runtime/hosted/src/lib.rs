@@ -1,16 +1,16 @@
-//! What passes between a script that is interpreted and the host that serves it: jobs, news, calls, answers.
-//! They are the same whether a pipe is between the two or nothing.
+//! Messages between an interpreted script and the host that serves it: jobs, news, calls, answers. They are
+//! the same over a pipe and within one process.
 #![forbid(unsafe_code)]
 
 pub mod job;
 
 use job::{HostAnswer, HostCall, HostedNews};
 
-/// The way from a script to its host.
+/// The connection from a script to its host.
 pub trait Link: Send + Sync {
-    /// Tells the host something that needs no answer.
+    /// Sends the host a message that needs no answer.
     fn tell(&self, news: HostedNews);
 
-    /// Has the host do what a script wants.
+    /// Makes the host serve a script's call.
     fn ask(&self, call: HostCall) -> HostAnswer;
 }

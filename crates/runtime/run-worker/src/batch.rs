@@ -1,6 +1,6 @@
-//! One script with many inputs in a jailed child: loaded once, and each run begins with cleared memory. What
-//! a run gives is sent before the next one begins, so that it is known whatever the next one does, and so
-//! that memory is only needed for one.
+//! Runs one script with many inputs in a sandboxed child. The script is loaded once, and each run starts with
+//! cleared memory. Each report is sent before the next run starts, so that it survives later failures, and
+//! only one report is in memory at a time.
 
 use antares_pool::{
     Files, batch_output_bytes,

@@ -1,5 +1,5 @@
-//! Evidence becomes a diagnosis where the script has run: names and lines are looked up in its bytes, which
-//! may be hostile.
+//! Turns evidence into a diagnosis in the process that ran the script, because names and lines are looked up
+//! in its possibly hostile bytes.
 
 use antares_abi::Sha256Digest;
 use antares_diagnosis::{Diagnosis, ErrorCodes, Inputs, diagnose};
@@ -11,25 +11,25 @@ use bytes::Bytes;
 
 use crate::verify;
 
-/// Lists of cells, as system calls name them.
+/// Lists of cells in system calls.
 const INPUTS: u64 = 1;
 const OUTPUTS: u64 = 2;
 
-/// What was run.
+/// The subject of a run.
 pub(crate) enum Ran {
     Script(Bytes),
     Transaction(Box<RanTransaction>),
     Nothing,
 }
 
-/// A transaction with its rules, and which group of it.
+/// A transaction, its rules, and the group that ran.
 pub(crate) struct RanTransaction {
     pub(crate) mock: Mock,
     pub(crate) rules: Rules,
     pub(crate) group: Option<(GroupKind, CellName)>,
 }
 
-/// Why it failed, in JSON of at most `bytes_max` bytes; empty if that cannot be told in so many.
+/// The diagnosis as JSON of at most `bytes_max` bytes; empty if it does not fit.
 pub(crate) fn explain(evidence: &Evidence, ran: &Ran, report: &ProfiledReport, bytes_max: usize) -> String {
     let mut known = Programs::new();
     let mut add = |elf: &[u8]| {
@@ -66,7 +66,7 @@ pub(crate) fn explain(evidence: &Evidence, ran: &Ran, report: &ProfiledReport, b
     diagnosis.and_then(told).unwrap_or_default()
 }
 
-/// The code hash of a script that is named by type, in hexadecimal digits.
+/// The code hash of a script with hash type `type`, in hexadecimal digits.
 fn code_hash(mock: &Mock, (kind, cell): (GroupKind, CellName)) -> Option<String> {
     let (source, index) = match cell {
         CellName::Input(index) => (INPUTS, index),
@@ -76,7 +76,7 @@ fn code_hash(mock: &Mock, (kind, cell): (GroupKind, CellName)) -> Option<String>
     Some(Sha256Digest(hash).to_string())
 }
 
-/// Debug output of what failed.
+/// Debug output of the failed run or group.
 fn debug(report: &ProfiledReport) -> Option<&Lines> {
     match report {
         ProfiledReport::Run(run) => Some(&run.debug),

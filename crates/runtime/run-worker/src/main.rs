@@ -1,9 +1,8 @@
-//! The jailed child around the machine: no LLVM, no async code.
+//! The sandboxed worker around the machine, without LLVM and async code.
 //!
 //! A child is forked with a machine that its zygote mapped. It reads the script and loads the library in the
-//! load stage, enters the run stage, where hardly a system call is left, and only then executes the first
-//! guest instruction. With the same script and library it can do more jobs after that, each from wiped
-//! memory.
+//! load stage, and enters the run stage, which permits hardly any system calls. Only then does it execute the
+//! first guest instruction. With the same script and library it can do more jobs, each from wiped memory.
 
 mod batch;
 mod explain;
@@ -30,15 +29,14 @@ use antares_vm::{
 use anyhow::Result;
 use bytes::Bytes;
 
-/// Heap for the lines of debug output and for the report's frame, in bytes per byte of debug output.
+/// Heap bytes per byte of debug output, for its lines and for the report's frame.
 const HEAP_PER_DEBUG_BYTE: usize = 4;
-/// Heap for what debug output costs whatever its length: 65,536 lines with their headers, and room to grow
-/// them.
+/// Fixed heap for debug output: 65,536 lines with their headers, and the growth of the list.
 const DEBUG_HEAP_BYTES: usize = 16 << 20;
 
 fn main() -> Result<()> {
     if is_hosted() {
-        // One script whose host is the parent: two pipes lead there.
+        // The parent hosts a single script, over two pipes.
         return Ok(serve_hosted(|job, pipes| {
             serve_job(job, Arc::new(ParentLink(pipes)));
             Ok(())
@@ -51,9 +49,9 @@ struct RunWorker {
     machine: Machine,
     load: Confinement,
     run: Confinement,
-    /// The script, once it is loaded.
+    /// The script, once loaded.
     loaded: Option<Loaded>,
-    /// What a verification has loaded.
+    /// The loaded resources of a verification.
     verifier: Option<verify::Loaded>,
 }
 
@@ -76,7 +74,7 @@ impl Worker for RunWorker {
     const KEEPS_SPARE: bool = true;
 
     fn confinement(&self, _job: &RunWorkerJob) -> Result<Confinement, SandboxError> {
-        // Seeds of hash tables: each worker has its own, and could not ask for them in the run stage.
+        // Seeds of hash tables: each worker draws its own, and cannot request them in the run stage.
         drop(RandomState::new());
         Ok(self.load.clone())
     }
@@ -125,18 +123,17 @@ impl RunWorker {
         self.run_loaded(job.options, &args, limits, (job.tier, sampling))
     }
 
-    /// Reads the ELF, loads the library, takes memory for a run, and enters the run stage; if that was not
-    /// done before.
+    /// Reads the ELF, loads the library, reserves memory for a run, and enters the run stage, unless already
+    /// done.
     fn load(&mut self, debug_bytes_max: u64, files: &Files) -> Result<(), String> {
         let debug_bytes_max = debug_bytes_max.max(DEBUG_BYTES_LEAST);
         if let Some(loaded) = &self.loaded {
-            // The supervisor sends no such job.
+            // The supervisor never sends such a job.
             let fits = debug_bytes_max <= loaded.debug_bytes_max;
             return if fits { Ok(()) } else { Err("no memory for so much debug output".to_owned()) };
         }
         let elf = Bytes::from(files.elf().map_err(|error| format!("cannot read the ELF: {error}"))?);
-        // The supervisor verified the library's digest and shape after it was sealed: these are the same
-        // bytes.
+        // The supervisor verified the library's digest and shape after sealing it: these are the same bytes.
         let library = files.extras().next().map(|file| Library::load(file.as_fd())?.with_frames(file));
         let library = library.transpose();
         let library = library.map_err(|error| describe(&error))?;
@@ -172,11 +169,11 @@ impl RunWorker {
     }
 }
 
-/// A script that can be run.
+/// A loaded script.
 struct Loaded {
     elf: Bytes,
     library: Option<Library>,
-    /// Bytes of debug output that there is memory for.
+    /// Maximum bytes of debug output that the heap is sized for.
     debug_bytes_max: u64,
 }
 
@@ -225,10 +222,10 @@ mod tests {
 
     use super::*;
 
-    /// A hash by the seeds of a child of this process.
+    /// A hash with the seeds of a child of this process.
     fn hash_in_child() -> u64 {
         let (reader, mut writer) = std::io::pipe().unwrap();
-        // SAFETY: the child takes no memory and no lock.
+        // SAFETY: the child allocates no memory and takes no lock.
         if let Fork::Child = unsafe { fork() }.unwrap() {
             let hash = RandomState::new().hash_one(7_u64);
             exit_now(i32::from(writer.write_all(&hash.to_ne_bytes()).is_err()));
@@ -255,7 +252,7 @@ mod tests {
     fn a_zygote_draws_no_seeds_that_its_workers_would_share() {
         let worker = RunWorker::prepare().unwrap();
         assert_ne!(hash_in_child(), hash_in_child());
-        // It would be seen.
+        // This confirms that the test detects shared seeds.
         worker.confinement(&RunWorkerJob::Run(job())).unwrap();
         assert_eq!(hash_in_child(), hash_in_child());
     }

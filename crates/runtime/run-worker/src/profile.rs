@@ -1,4 +1,4 @@
-//! A run or a verification in a jailed child that tells where its cycles went. Everything is interpreted.
+//! Profiles a run or a verification in a sandboxed child. Everything is interpreted.
 
 use std::{
     cell::RefCell,
@@ -35,10 +35,10 @@ use crate::{
     limits, to_report, verify,
 };
 
-/// Bytes of arguments that decide the sample points.
+/// Maximum bytes of arguments that affect the seed.
 const SEED_BYTES_MAX: usize = 4096;
 
-/// Heap for the profile that a recording becomes: its tables, sorted once more, and its bytes.
+/// Heap for converting a recording to a profile: its tables, sorted once more, and its bytes.
 const PROFILE_HEAP_BYTES: usize = 384 << 20;
 
 impl RunWorker {
@@ -69,7 +69,7 @@ impl RunWorker {
                 told: String::new(),
             });
         }
-        // Gone before names are looked up, which take as much heap.
+        // Freed before the name lookup, which needs as much heap.
         report.profile = Vec::new();
         let told =
             evidence.map(|evidence| explain(&evidence, &ran, &report.report, count(job.told_bytes_max)));
@@ -96,7 +96,7 @@ impl RunWorker {
     ) -> Result<Recorded, String> {
         let args: Vec<Bytes> = job.args.into_iter().map(Bytes::from).collect();
         self.load(job.debug_bytes_max, files)?;
-        // Taken: a child with a recording does not stay.
+        // Taken, because a child with a recording is not reused.
         let loaded = self.loaded.take().ok_or("no script is loaded")?;
         let (vm_version, isa) = (job.options.vm_version, job.options.isa.0);
         let script = RunScript { elf: &loaded.elf, args: &args, vm_version, isa };
@@ -144,7 +144,7 @@ impl RunWorker {
         };
         let run_us = verify::micros(start);
         let mut groups = groups.take();
-        // The last group that ran is the one that failed, if one did.
+        // If a group failed, it is the last one that ran.
         let evidence = groups.last_mut().and_then(|group| group.evidence.take());
         let (profile, mismatch_cycles) = of_groups(&report, groups);
         let report: VerifyReport = verify::to_report(report, verify::Found::default(), read_us, run_us)?;
@@ -157,7 +157,7 @@ impl RunWorker {
     }
 }
 
-/// What is answered, and evidence if that was asked for and a script was run.
+/// The report, and evidence if it was requested and a script ran.
 struct Recorded {
     report: ProfileReport,
     evidence: Option<Evidence>,
@@ -169,8 +169,8 @@ fn finish_refused(refused: VerifyReport) -> Result<Recorded, String> {
     Ok(Recorded { report, evidence: None, ran: Ran::Nothing })
 }
 
-/// What the sample points of a run follow from: its arguments and the supervisor's number for it, without
-/// which the same run would show the same instructions for ever.
+/// The seed of a run's sample points, from its arguments and the supervisor's salt. Without the salt, equal
+/// runs would always sample the same instructions.
 pub(crate) fn seed(args: &[Bytes], salt: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
     salt.hash(&mut hasher);
@@ -183,7 +183,7 @@ pub(crate) fn seed(args: &[Bytes], salt: u64) -> u64 {
     hasher.finish()
 }
 
-/// The samples of a run; none if there were none.
+/// The samples of a run, if there are any.
 pub(crate) fn samples_of_run(recording: &Recording, cycles: u64) -> Option<Samples> {
     if recording.contexts().len() == 1 {
         return None;
@@ -193,12 +193,12 @@ pub(crate) fn samples_of_run(recording: &Recording, cycles: u64) -> Option<Sampl
     samples(&profile, &recording.claims(), (recording.unseen(), mismatch_cycles))
 }
 
-/// The samples of a verification; none if there were none.
+/// The samples of a verification, if there are any.
 pub(crate) fn samples_of_groups(report: &TransactionReport, recordings: Vec<Recording>) -> Option<Samples> {
     if recordings.iter().all(|recording| recording.contexts().len() == 1) {
         return None;
     }
-    // What no sample is in is unknown, and no mismatch: recordings were made without knowing the sums.
+    // Cycles without a sample are unknown, not a mismatch: recordings were made without the total cycles.
     let unseen = recordings.iter().map(Recording::unseen).sum();
     let claims = claims_of_groups(report, &recordings);
     let of = |recording| GroupRecording { recording, switches: 0, evidence: None };
@@ -217,7 +217,7 @@ fn samples(
     fits.then_some(Samples { profile, claims, unseen_cycles, mismatch_cycles })
 }
 
-/// What the groups' last samples claim, each on its group.
+/// The claims of the groups' last samples, each under its group's frame.
 fn claims_of_groups(report: &TransactionReport, recordings: &[Recording]) -> Profile {
     let mut all = Profile::new();
     let mut recordings = recordings.iter();
@@ -237,10 +237,10 @@ fn finish(report: ProfiledReport, profile: &Profile, mismatch_cycles: u64) -> Re
     Ok(ProfileReport { report, profile, mismatch_cycles })
 }
 
-/// Stacks that a group has beside those of its recording.
+/// Stacks of a group in addition to those of its recording.
 const FRAMES_OF_GROUP: usize = 3;
 
-/// The engine of a transaction that is profiled: one recording for each script group that runs in VMs.
+/// The engine of a profiled transaction: one recording for each script group that runs in VMs.
 struct Profiled {
     session: Arc<ProfileSession>,
     groups: Rc<RefCell<Vec<GroupRecording>>>,
@@ -259,10 +259,10 @@ impl Engine for Profiled {
     }
 }
 
-/// The profile of all groups, and by how many cycles it missed theirs.
+/// The profile of all groups, and the mismatch with their cycles.
 fn of_groups(report: &TransactionReport, recordings: Vec<GroupRecording>) -> (Profile, u64) {
     let (mut all, mut mismatch) = (Profile::new(), 0_u64);
-    // All of them together fit into one profile.
+    // All recordings together must fit into one profile.
     let nodes_max = (NODES_MAX / recordings.len().max(1)).saturating_sub(FRAMES_OF_GROUP);
     let mut recordings = recordings.into_iter();
     for (group, index) in
@@ -286,14 +286,14 @@ fn of_groups(report: &TransactionReport, recordings: Vec<GroupRecording>) -> (Pr
     (all.canonical(), mismatch)
 }
 
-/// Whether the group is the type id script, which runs in no VM. One that failed has no cycles, and nothing
-/// runs after it.
+/// Whether the group is the built-in type id script, which runs in no VM. A failed one has no cycles, and no
+/// group runs after it.
 fn is_built_in(group: &GroupReport) -> bool {
     group.cycles > 0 && group.counts == TierCycles::default()
 }
 
-/// Adds what putting VMs aside and bringing them back costs. A group that ends in an error in between may
-/// have used, but not been charged for, the last ones.
+/// Adds the cycles of VM suspensions and resumptions. A group that ends in an error may not have been charged
+/// for the last ones.
 fn add_switches(profile: &mut Profile, group: &GroupReport, switches: u64) {
     let counted = switches.saturating_mul(SWITCH_CYCLES);
     let missing = group.cycles.saturating_sub(profile.sum().cycles);
@@ -307,7 +307,7 @@ fn add_switches(profile: &mut Profile, group: &GroupReport, switches: u64) {
     }
 }
 
-/// Makes the sum that of the run, and tells by how much it was not.
+/// Makes the profile's sum equal to the run's cycles, and returns the difference.
 fn balance(profile: &mut Profile, cycles: u64) -> u64 {
     let sum = profile.sum().cycles;
     profile.add_other(Value::cycles(cycles.saturating_sub(sum)));

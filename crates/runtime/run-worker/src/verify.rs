@@ -1,5 +1,5 @@
-//! A transaction in a jailed child: libraries are loaded first; everything that hostile bytes decide comes
-//! after the process has entered the run stage.
+//! Verifies a transaction in a sandboxed child. Libraries are loaded first; the child enters the run stage
+//! before it processes hostile bytes.
 
 use std::{
     cell::RefCell, cmp::Reverse, collections::HashMap, mem::MaybeUninit, os::fd::AsFd, rc::Rc, sync::Arc,
@@ -26,61 +26,60 @@ use bytes::Bytes;
 
 use crate::{DEBUG_HEAP_BYTES, HEAP_PER_DEBUG_BYTE, describe, profile};
 
-/// Heap of a verification beside what its transaction takes: thirteen VMs that are put aside with all their
-/// memory, a debug line that fills a VM's memory in the four forms in which an error holds it, ELF headers,
-/// tables.
+/// Heap of a verification, excluding its transaction: thirteen suspended VMs with all their memory, a debug
+/// line that fills a VM's memory in the four forms in which an error holds it, ELF headers, tables.
 const VERIFY_HEAP_BYTES: usize = 192 << 20;
 /// Heap for the values of a JSON document, whatever their length: 524,288 of them, in three forms.
 const VALUES_HEAP_BYTES: usize = 96 << 20;
-/// Heap for a transaction, in bytes per byte: the document, its bytes as parsed, and parts that ckb-types
-/// copies when it puts them together.
+/// Heap bytes per byte of a transaction: the document, its parsed bytes, and parts that ckb-types copies when
+/// it assembles them.
 const HEAP_PER_TRANSACTION_BYTE: usize = 6;
 
-/// Bytes that verifications may have taken at a time, beside the files that the worker maps, for it to do
-/// another one: more than two machines take, and what is reckoned with for a worker that waits.
+/// Maximum peak memory of earlier verifications, excluding mapped files, for the worker to be reused. Two
+/// machines take less; an idle worker is accounted with this amount.
 const WARM_BYTES_MAX: u64 = 32 << 20;
 
-/// Programs without native code that are remembered until the end.
+/// Maximum programs without native code that are remembered until the end.
 const UNKNOWN_MAX: usize = 64;
-/// Heap for the programs that are reported as hot: their bytes, and the frame that they travel in; and
-/// before, for all code that scripts have loaded, of the group under way and of those before.
+/// Heap for the reported hot programs, their bytes and their frame, and for all code that scripts loaded, in
+/// the current group and in earlier ones.
 const HOT_HEAP_BYTES: usize = (4 * HOT_PROGRAMS_MAX + 2 * UNKNOWN_MAX) * HOT_BYTES_MAX;
-/// Cycles that make a program worth compiling: some milliseconds of interpretation.
+/// Minimum cycles of a program worth compiling: some milliseconds of interpretation.
 const HOT_CYCLES_MIN: u64 = 1_000_000;
 
-/// What a verification needs that can only be had before the run stage. Another one of the same tenant may
-/// use it too.
+/// Resources of a verification that must be acquired before the run stage. Later verifications of the same
+/// tenant can reuse them.
 pub(crate) struct Loaded {
-    /// The transaction of the only verification there will be, if it is in a file.
+    /// The transaction of the only verification, if it is in a file.
     document: Option<Vec<u8>>,
     libraries: Vec<Loadable>,
-    /// Data of cells, by ckb's hash of it.
+    /// Cell data by ckb's hash of it.
     cells: HashMap<[u8; 32], Bytes>,
-    /// Bytes of files that are mapped.
+    /// Bytes of mapped files.
     mapped_bytes: u64,
-    /// The most memory that the process had before it verified anything.
+    /// Peak memory of the process before it verified anything.
     base_bytes: u64,
-    /// Bytes of debug output that there is memory for.
+    /// Maximum bytes of debug output that the heap is sized for.
     debug_bytes_max: u64,
-    /// Whether it may be used again.
+    /// Whether the worker can be reused.
     pub(crate) stays: bool,
 }
 
-/// A library, and what it was made of once that is known.
+/// A library and, once known, its ELF.
 struct Loadable {
     digest: Sha256Digest,
-    /// The ELF, if that is no cell.
+    /// The ELF, if it is not a cell.
     elf: Option<Bytes>,
     code: LibraryOrProgram,
 }
 
 enum LibraryOrProgram {
-    /// None if ckb-vm does not load its ELF.
+    /// `None` if ckb-vm cannot load its ELF.
     Library(Option<Library>),
     Program(Arc<Program>),
 }
 
-/// Reads the files, loads the libraries, takes memory. The next step is the run stage.
+/// Reads the files, loads the libraries, reserves memory. The run stage follows.
 pub(crate) fn load(job: &VerifyJob, files: &Files) -> Result<Loaded, String> {
     let debug_bytes_max = job.debug_bytes_max.max(DEBUG_BYTES_LEAST);
     reserve(job, debug_bytes_max)?;
@@ -92,7 +91,7 @@ pub(crate) fn load(job: &VerifyJob, files: &Files) -> Result<Loaded, String> {
     if length != job.transaction_bytes {
         return Err("the transaction has not the length that the job says".to_owned());
     }
-    // The supervisor verified each library's digest and shape after it was sealed: these are the same bytes.
+    // The supervisor verified each library's digest and shape after sealing it: these are the same bytes.
     let beside = job.libraries.iter().filter(|of| matches!(of, LibraryOf::Beside)).count();
     let count = job.libraries.len();
     if files.extras().len() != count + beside + job.cells.len() || job.library_digests.len() != count {
@@ -122,14 +121,14 @@ pub(crate) fn load(job: &VerifyJob, files: &Files) -> Result<Loaded, String> {
     Ok(Loaded { document, libraries, cells, mapped_bytes, base_bytes, debug_bytes_max, stays: false })
 }
 
-/// Takes memory for a verification: what is parsed, run and told of it.
+/// Reserves memory for parsing, running and reporting a verification.
 fn reserve(job: &VerifyJob, debug_bytes_max: u64) -> Result<(), String> {
     let debug_bytes = usize::try_from(debug_bytes_max).unwrap_or(usize::MAX);
     let document_bytes = usize::try_from(job.transaction_bytes).unwrap_or(usize::MAX);
     let heap = [
         VERIFY_HEAP_BYTES + VALUES_HEAP_BYTES + DEBUG_HEAP_BYTES + HOT_HEAP_BYTES,
         HEAP_PER_DEBUG_BYTE.saturating_mul(debug_bytes.min(antares_pool::REPORT_BYTES_MAX)),
-        // The next one may be as long as a job carries.
+        // The next document may have the maximum length of a job.
         HEAP_PER_TRANSACTION_BYTE.saturating_mul(document_bytes.max(DOCUMENT_BYTES_MAX)),
     ];
     if !reserve_heap(heap.into_iter().fold(0, usize::saturating_add)) {
@@ -139,12 +138,12 @@ fn reserve(job: &VerifyJob, debug_bytes_max: u64) -> Result<(), String> {
     prepare_thread().map_err(|error| describe(&error))
 }
 
-/// Reads the transaction and finds its cells, or says why that is not possible.
+/// Reads the transaction and resolves its cells, or reports why it cannot.
 pub(crate) fn prepare(job: &VerifyJob, loaded: &mut Loaded) -> Result<Prepared, Box<VerifyReport>> {
     read_and_prepare(job, loaded).map(|(_, prepared)| prepared)
 }
 
-/// The same, with the transaction itself.
+/// Like [`prepare`], and returns the transaction itself.
 pub(crate) fn read_and_prepare(
     job: &VerifyJob,
     loaded: &mut Loaded,
@@ -169,7 +168,7 @@ pub(crate) fn read_and_prepare(
 /// Reads the transaction and runs its scripts.
 pub(crate) fn verify(job: &VerifyJob, loaded: &mut Loaded) -> Result<VerifyReport, String> {
     if job.debug_bytes_max > loaded.debug_bytes_max {
-        // The supervisor sends no such job.
+        // The supervisor never sends such a job.
         return Err("no memory for so much debug output".to_owned());
     }
     if job.cells.iter().any(|cell| !loaded.cells.contains_key(&cell.data_hash)) {
@@ -208,8 +207,8 @@ pub(crate) fn verify(job: &VerifyJob, loaded: &mut Loaded) -> Result<VerifyRepor
 }
 
 impl Loaded {
-    /// The libraries of `job` with what they were made of, by their number. A library whose cell is not
-    /// there, or is no ELF that ckb-vm loads, is of no use.
+    /// The programs of the job's libraries, by library number. A library is skipped if its cell is missing or
+    /// is not an ELF that ckb-vm loads.
     fn programs(&mut self, job: &VerifyJob, prepared: &Prepared) -> Vec<(u32, Arc<Program>)> {
         let mut programs = Vec::new();
         for ((of, digest), number) in job.libraries.iter().zip(&job.library_digests).zip(0..) {
@@ -234,17 +233,17 @@ impl Loaded {
         programs
     }
 
-    /// Whether the process has never had so much memory that it had better end than wait.
+    /// Whether the process's peak memory is small enough to keep the process for reuse.
     fn is_small(&self) -> bool {
         let beside = self.base_bytes.saturating_add(self.mapped_bytes);
         peak_bytes().is_some_and(|peak| peak.saturating_sub(beside) <= WARM_BYTES_MAX)
     }
 }
 
-/// The most memory that this process has had at a time. None if the kernel does not tell.
+/// Peak memory of this process. `None` if the query fails.
 fn peak_bytes() -> Option<u64> {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the kernel fills the structure, which is plain numbers.
+    // SAFETY: the kernel fills the structure, which consists of plain numbers.
     let usage = unsafe {
         if libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) != 0 {
             return None;
@@ -254,7 +253,7 @@ fn peak_bytes() -> Option<u64> {
     u64::try_from(usage.ru_maxrss).ok().map(|kibibytes| kibibytes << 10)
 }
 
-/// What was found out on the way.
+/// By-products of a verification.
 #[derive(Default)]
 pub(crate) struct Found {
     hot: Vec<HotProgram>,
@@ -263,20 +262,20 @@ pub(crate) struct Found {
     samples: Option<Box<job::Samples>>,
 }
 
-/// Where `programs` went that their native code does not know, by the number of the library.
+/// Jump targets of `programs` that their native code does not know, by library number.
 fn seen(session: &MachineSession, programs: &[(u32, Arc<Program>)]) -> Vec<(u32, Seen)> {
     let seen = session.take_seen().into_iter();
     seen.filter_map(|(program, seen)| Some((number(&program, programs)?, seen))).collect()
 }
 
-/// Which of `programs` ran natively to the end, and which of them were left where their script went on.
+/// Which of `programs` completed natively, and which bailed out although their script continued.
 fn ran(session: &MachineSession, programs: &[(u32, Arc<Program>)]) -> Vec<(u32, NativeEnd)> {
     let ran = session.take_ran().into_iter();
     let end = |is_whole| if is_whole { NativeEnd::Whole } else { NativeEnd::Left };
     ran.filter_map(|(program, is_whole)| Some((number(&program, programs)?, end(is_whole)))).collect()
 }
 
-/// The number of a program's library.
+/// The library number of a program.
 fn number(of: &Arc<Program>, programs: &[(u32, Arc<Program>)]) -> Option<u32> {
     programs.iter().find_map(|(number, program)| Arc::ptr_eq(program, of).then_some(*number))
 }
@@ -289,7 +288,7 @@ fn session(job: &VerifyJob, programs: Vec<Arc<Program>>) -> Arc<MachineSession> 
     }
 }
 
-/// The hottest of the programs that were met without native code.
+/// The hottest programs without native code.
 fn hot(mut unknown: Vec<Unknown>) -> Vec<HotProgram> {
     unknown.retain(|one| one.cycles > HOT_CYCLES_MIN && one.elf.len() <= HOT_BYTES_MAX);
     unknown.sort_by_key(|one| Reverse(one.cycles));
@@ -298,12 +297,12 @@ fn hot(mut unknown: Vec<Unknown>) -> Vec<HotProgram> {
     unknown.into_iter().map(hot).collect()
 }
 
-/// The machine of antares-vm as an engine.
+/// An engine on the machine of antares-vm.
 struct Native {
     session: Arc<MachineSession>,
-    /// Programs that were met without native code, with their cycles in all groups.
+    /// Programs without native code, with their total cycles in all groups.
     unknown: Rc<RefCell<Vec<Unknown>>>,
-    /// What was sampled, by group, if that is asked for.
+    /// Samples by group, if requested.
     samples: Option<Rc<RefCell<Vec<Recording>>>>,
 }
 
@@ -360,7 +359,7 @@ pub(crate) fn to_report(
     read_us: u64,
     run_us: u64,
 ) -> Result<VerifyReport, String> {
-    // A supervisor that wants no answer any more kills the child.
+    // A supervisor that no longer needs the result kills the child.
     let cancelled = || "the verification was cancelled".to_owned();
     let (outcome, cycles) = (report.outcome.to_wire().ok_or_else(cancelled)?, report.cycles);
     let groups = report.into_wire_groups().ok_or_else(cancelled)?;

@@ -1,5 +1,5 @@
-//! A worker that stays keeps nothing of the jobs before, wherever it was copied to meanwhile: its allocator
-//! wipes memory that is given back, and its stack is wiped between jobs.
+//! A reused worker retains no data of earlier jobs, including copies: its allocator wipes freed memory, and
+//! its stack is wiped between jobs.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -8,21 +8,20 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// Bytes of a page.
 const PAGE_BYTES: usize = 4096;
-/// Bytes below a frame that its own calls may use while the rest of the stack is wiped.
+/// Bytes below a frame that remain for its calls while the rest of the stack is wiped.
 const NEAR_BYTES: usize = 16 << 10;
-/// Where the stack was seen to end, downwards; it only grows.
+/// Lowest known address of the stack, which only grows.
 static STACK_END: AtomicUsize = AtomicUsize::new(0);
 
-/// Wipes the stack below the caller's frame. The thread is the process's only one: below its stack nothing is
-/// mapped.
+/// Wipes the stack below the caller's frame. The thread must be the process's only one, with nothing mapped
+/// below its stack.
 pub(crate) fn wipe_stack() {
     wipe_far();
     wipe_near();
 }
 
-/// All of it but for [`NEAR_BYTES`].
+/// Wipes all but the nearest [`NEAR_BYTES`].
 #[inline(never)]
 fn wipe_far() {
     let here = 0_u64;
@@ -35,34 +34,34 @@ fn wipe_far() {
         end -= PAGE_BYTES;
     }
     STACK_END.store(end, Ordering::Relaxed);
-    // SAFETY: the pages from `end` to `top` are the stack's, below all that this function and what it calls
-    // use; it calls nothing meanwhile.
+    // SAFETY: the pages from `end` to `top` belong to the stack, below everything that this function and its
+    // calls use; it makes no call during the wipe.
     unsafe {
         asm!("rep stosq", inout("rdi") end => _, inout("rcx") (top - end) / 8 => _, in("rax") 0_u64, options(nostack, preserves_flags));
     }
 }
 
-/// What [`wipe_far`] left.
+/// Wipes the part that [`wipe_far`] skipped.
 #[inline(never)]
 fn wipe_near() {
     black_box(&mut [0_u8; NEAR_BYTES]);
 }
 
-/// Whether the page at `address` belongs to the process.
+/// Whether the page at `address` is mapped.
 fn is_mapped(address: usize) -> bool {
     let mut page = 0_u8;
-    // SAFETY: one page is asked about, for which there is a byte; the kernel only looks.
+    // SAFETY: the query is for one page, and `page` is one byte; the kernel does not change the memory.
     unsafe { libc::mincore(std::ptr::without_provenance_mut(address), PAGE_BYTES, &raw mut page) == 0 }
 }
 
-/// The system's allocator, and wiping.
+/// The system allocator with wiping of freed memory.
 struct Wiping;
 
 #[global_allocator]
 static ALLOCATOR: Wiping = Wiping;
 
-// SAFETY: all memory is the system allocator's. A block that grows or shrinks is copied and given back, by
-// the default `realloc`, so that what it was is wiped too.
+// SAFETY: all memory comes from the system allocator. The default `realloc` copies and frees a block that
+// grows or shrinks, so the old block is wiped too.
 unsafe impl GlobalAlloc for Wiping {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: passed on.
@@ -75,10 +74,10 @@ unsafe impl GlobalAlloc for Wiping {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the block is the caller's, all of it, until it is given back.
+        // SAFETY: the whole block belongs to the caller until it is freed.
         unsafe {
             block.write_bytes(0, layout.size());
-            // The optimiser must not take the wiping for useless.
+            // The optimizer must not remove the wiping.
             black_box(block);
             System.dealloc(block, layout);
         }

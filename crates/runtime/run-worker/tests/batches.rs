@@ -1,4 +1,4 @@
-//! Batches in a jailed child: each run as if it were alone, and what becomes of the rest when one goes wrong.
+//! Batches in a sandboxed child: each run is independent, and the rest of a batch after a failed run.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{
@@ -19,7 +19,7 @@ mod short;
 
 use short::{COUNT, EXIT, FIRST_BYTE, PRINT, elf};
 
-/// `addi a1, zero, 120`, `beq a0, a1, 0`: for ever, if the byte is `x`.
+/// `addi a1, zero, 120`, `beq a0, a1, 0`: loops forever if the byte is `x`.
 const LOOP_AT_X: [u32; 2] = [0x0780_0593, 0x00b5_0063];
 fn pool() -> Pool {
     let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
@@ -48,7 +48,7 @@ fn each_run_is_as_if_it_were_alone() {
     let pool = pool();
     let elf = elf(&[&FIRST_BYTE, &COUNT, &EXIT]);
     let mut job = job(&["a", "b", "c"]);
-    // Without an argument the pointer is null, and memory there can be read.
+    // Without an argument the pointer is null, and memory at address 0 is readable.
     job.inputs.push(Vec::new());
     let end = pool.batch(&job, &elf, None, Instant::now() + PATIENCE).unwrap();
     assert!(matches!(end.verdict, Verdict::Done(report) if report.runs == 4), "{end:?}");
@@ -97,7 +97,7 @@ fn output_of_all_runs_together_has_a_limit() {
     assert!(end.reports.iter().all(|report| report.debug.iter().eq([&*long])));
     let little = BatchJob { output_bytes_max: 2500, ..job(&all) };
     let end = pool.batch(&little, &elf, None, Instant::now() + PATIENCE).unwrap();
-    // All run; the lines of those behind the limit are left out, and counted.
+    // All run; the lines after the limit are dropped and counted.
     assert!(matches!(end.verdict, Verdict::Done(report) if report.runs == 1024), "{:?}", end.verdict);
     let kept = end.reports.iter().take_while(|report| report.debug.iter().eq([&*long])).count();
     let left_out =

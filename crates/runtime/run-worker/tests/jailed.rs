@@ -1,4 +1,4 @@
-//! A script in a jailed child: what it answers, and what becomes of it when things go wrong.
+//! A script in a sandboxed child: its results, and the handling of failures.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "scripts/elf.rs"]
@@ -16,14 +16,14 @@ use antares_pool::{
 };
 use antares_profile::Profile;
 
-/// `addi a7, zero, 93`, `ecall`: ends with the number in a0.
+/// `addi a7, zero, 93`, `ecall`: exits with the code in a0.
 const EXIT: [u32; 2] = [0x05d0_0893, 0x0000_0073];
 /// `addi a0, zero, 7`.
 const SEVEN: u32 = 0x0070_0513;
-/// `jal zero, 0`: for ever.
+/// `jal zero, 0`: loops forever.
 const LOOP: u32 = 0x0000_006f;
-/// `ld a0, 8(sp)`, `lui a7, 1`, `addi a7, a7, -1919`, `ecall`, `jal zero, -16`: prints its first argument for
-/// ever.
+/// `ld a0, 8(sp)`, `lui a7, 1`, `addi a7, a7, -1919`, `ecall`, `jal zero, -16`: prints its first argument
+/// forever.
 const PRINT: [u32; 5] = [0x0081_3503, 0x0000_18b7, 0x8818_8893, 0x0000_0073, 0xff1f_f06f];
 /// `ld a0, -1(zero)`.
 const LOAD_FAR: u32 = 0xfff0_3503;
@@ -104,8 +104,7 @@ fn a_library_that_is_none_fails_its_own_job_only() {
     assert_eq!(pool.stats().violations_total, 0);
 }
 
-/// A worker has no way to ask for memory while a script runs: what debug output takes must have been
-/// reserved.
+/// A worker cannot request memory while a script runs: memory for debug output must be reserved.
 #[test]
 fn as_much_debug_output_as_allowed_arrives() {
     let pool = pool();

@@ -1,4 +1,4 @@
-//! The child that waits for its first job: it takes the next one, and nobody depends on it.
+//! The spare child that waits for its first job: it takes the next job, and its loss is harmless.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{
@@ -28,7 +28,7 @@ fn start() -> Pool {
     Pool::start(PoolConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker")), 2)).unwrap()
 }
 
-/// Runs a script of `tenant`, for which there is no worker yet if the tenant is new.
+/// Runs a script of `tenant`; a new tenant has no worker yet.
 #[track_caller]
 fn run(pool: &Pool, tenant: &str) {
     let job = RunJob {
@@ -50,7 +50,7 @@ fn zygote(pool: &Pool) -> u32 {
     pool.stats().zygote_pid.unwrap()
 }
 
-/// Children of the zygote with so many filters: 1 is the zygote's own, 3 is the run stage.
+/// Children of the zygote with `filters` filters: 1 is the zygote's own, 3 is the run stage.
 fn with_filters(zygote: u32, filters: u32) -> BTreeSet<u32> {
     let children = fs::read_to_string(format!("/proc/{zygote}/task/{zygote}/children")).unwrap_or_default();
     let has = |pid: &u32| {
@@ -60,7 +60,7 @@ fn with_filters(zygote: u32, filters: u32) -> BTreeSet<u32> {
     children.split_whitespace().map(|number| number.parse().unwrap()).filter(has).collect()
 }
 
-/// The child that waits.
+/// The spare child.
 #[track_caller]
 fn spare(pool: &Pool) -> u32 {
     let until = Instant::now() + PATIENCE;
@@ -84,18 +84,18 @@ fn the_child_that_waits_takes_the_next_job_that_has_no_worker() {
     let mut seen = BTreeSet::new();
     for tenant in ["a", "b", "c"] {
         let waiting = spare(&pool);
-        // It may still be warming up, but it hears of the job.
+        // It may still be warming up, but it receives the job.
         run(&pool, tenant);
         assert!(with_filters(zygote(&pool), 3).contains(&waiting), "{tenant}");
         assert!(seen.insert(waiting));
-        // Its worker rests, and takes this one: the next that waits goes on waiting.
+        // The tenant's worker is idle and takes this job: the next spare keeps waiting.
         let waiting = spare(&pool);
         run(&pool, tenant);
         assert_eq!(spare(&pool), waiting);
     }
     let stats = pool.stats();
     assert_eq!((stats.spawned_total, stats.reused_total, stats.resting), (3, 3, 3));
-    // It is as fenced in as its zygote.
+    // It is confined like its zygote.
     pool.inspect();
     let stats = pool.stats();
     assert_eq!((stats.inspected_total, stats.unfenced_total), (5, 0));

@@ -1,4 +1,4 @@
-//! Transactions in a jailed child: what it answers, and that hostile ones find enough memory reserved.
+//! Transactions in a sandboxed child: their results, and enough reserved memory for hostile ones.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "scripts/elf.rs"]
@@ -18,9 +18,9 @@ use antares_pool::{
 };
 use bytes::Bytes;
 
-/// `addi a7, zero, 93`, `ecall`: ends with the number in a0.
+/// `addi a7, zero, 93`, `ecall`: exits with the code in a0.
 const EXIT: [u32; 2] = [0x05d0_0893, 0x0000_0073];
-/// Fills memory from 0x100000 to 0x3f0000 with ones and prints it, which is no UTF-8.
+/// Fills memory from 0x100000 to 0x3f0000 with ones and prints it, which is not UTF-8.
 const PRINT_JUNK: [u32; 10] = [
     0x0010_02b7,
     0x003f_0337,
@@ -133,7 +133,7 @@ fn the_largest_transactions_find_enough_memory() {
     );
     let tiny = vec!["\"0x\""; 524_000].join(",");
     refused(&pool, transaction(&EXIT, &tiny).as_bytes(), "tx.witnesses: 524000 entries");
-    // As many as allowed, each as long as fits.
+    // The maximum number, each with the maximum length that fits.
     let many = vec![format!("\"0x{}\"", "cd".repeat(1900)); 16_384].join(",");
     assert_eq!(
         done(verify(&pool, transaction(&EXIT, &many).as_bytes(), TransactionForm::Json)).0,

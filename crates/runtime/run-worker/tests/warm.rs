@@ -1,4 +1,4 @@
-//! A worker that does job after job: what it keeps between them.
+//! A reused worker: what it retains between jobs.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{
@@ -47,7 +47,7 @@ fn runs_of_one_script_share_a_worker_and_nothing_else() {
     for (arg, code) in [(b"a", 97), (b"b", 98), (b"c", 99)] {
         let verdict = pool.run(&job(&[arg]), &elf, None, Instant::now() + PATIENCE).unwrap();
         let Verdict::Done(report) = verdict else { panic!("{verdict:?}") };
-        // A run before it would count, if memory kept it.
+        // An earlier run would count if memory survived.
         assert_eq!(report.outcome, RunOutcome::Exit(code));
     }
     let RunJob { options, tier, cycles_max, debug_bytes_max, .. } = job(&[]);
@@ -72,7 +72,7 @@ fn runs_of_one_script_share_a_worker_and_nothing_else() {
 #[test]
 fn a_worker_that_rests_holds_nothing_of_the_run_before() {
     let pool = start();
-    // As long as a page, so that no one copy of it is cut at the end of what is read at a time.
+    // As long as a page, so that the read buffer's end never cuts every copy.
     let canary: Vec<u8> = b"a canary that sings, ".iter().copied().cycle().take(4096).collect();
     let elf = elf(&[&PRINT, &FIRST_BYTE, &EXIT]);
     let verdict = pool.run(&job(&[&canary]), &elf, None, Instant::now() + PATIENCE).unwrap();
@@ -81,7 +81,7 @@ fn a_worker_that_rests_holds_nothing_of_the_run_before() {
     let [worker] = workers(&pool)[..] else { panic!("{:?}", workers(&pool)) };
     let until = Instant::now() + Duration::from_secs(2);
     loop {
-        // The answer comes before the wiping.
+        // The report arrives before the wiping.
         match find(worker, &canary[..21], "rw") {
             None => return println!("skipped: the memory of other processes may not be read here"),
             Some(places) if places.is_empty() => break,
@@ -89,6 +89,6 @@ fn a_worker_that_rests_holds_nothing_of_the_run_before() {
         }
         thread::yield_now();
     }
-    // It would have been found: our own memory has it.
+    // The search works: our own memory contains the canary.
     assert_ne!(find(std::process::id(), &canary[..21], "rw"), Some(Vec::new()));
 }

@@ -1,4 +1,4 @@
-//! A worker that verifies transaction after transaction: what it shares between them, and what it forgets.
+//! A worker that verifies several transactions: what it shares between them, and what it forgets.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 #[path = "scripts/elf.rs"]
@@ -39,7 +39,7 @@ fn addi(to: u32, from: u32, number: i32) -> u32 {
     (number.cast_unsigned() << 20) | (from << 15) | (to << 7) | 0x13
 }
 
-/// Loads up to `length` bytes by system call `number` from entry 0 of `source` to `to`.
+/// Loads up to `length` bytes with system call `number` from entry 0 of `source` to `to`.
 fn load(number: i32, source: i32, to: u32, length: u32) -> Vec<u32> {
     let [a1, a2, a3, a4] = [A0 + 1, A0 + 2, A0 + 3, A0 + 4];
     let store_length = (T0 << 20) | (a1 << 15) | (3 << 12) | 0x23;
@@ -49,8 +49,8 @@ fn load(number: i32, source: i32, to: u32, length: u32) -> Vec<u32> {
     code
 }
 
-/// Loads its witness and the data of a cell dep, prints the witness, and exits with what was in a byte that
-/// it then changes: 0, unless memory keeps what was there before.
+/// Loads its witness and the data of a cell dep, prints the witness, and exits with the value of a byte that
+/// it then changes: 0, unless memory survives.
 fn script() -> Vec<u8> {
     const LOAD_WITNESS: i32 = 2074;
     const LOAD_CELL_DATA: i32 = 2092;
@@ -90,7 +90,7 @@ fn transaction(script: &[u8], data: &[u8], witness: &[u8]) -> Mock {
     Mock::from_json(text.as_bytes()).unwrap()
 }
 
-/// Cells in files of their own.
+/// Cells in separate files.
 struct Shared(Vec<(Sealed, [u8; 32])>);
 
 impl Shared {
@@ -144,7 +144,7 @@ fn pool() -> Pool {
     Pool::start(PoolConfig::new(worker, 2)).unwrap()
 }
 
-/// The group's one line of output; its script found memory as it should be.
+/// The group's one line of output; also asserts that its script found cleared memory.
 fn line(group: &GroupReport) -> String {
     assert_eq!((group.outcome, group.exit_code), (VerifyOutcome::Ok, Some(0)), "{group:?}");
     group.debug.iter().collect()
@@ -161,13 +161,12 @@ fn transactions_over_the_same_cells_share_a_worker_and_nothing_else() {
             witness
         );
     }
-    // One that needs less than the worker has.
+    // A job that needs fewer cells than the worker has.
     let one = Shared::new(&[&script]);
     assert_eq!(line(&one.verify(&pool, transaction(&script, b"other", b"fewer"), |_| {})), "fewer");
     let stats = pool.stats();
     assert_eq!((stats.spawned_total, stats.reused_total, stats.resting), (1, 5, 1));
-    // One that is not there, one of another tenant, and one that wants a worker for itself, which does not
-    // stay.
+    // A missing cell, another tenant's job, and a job that requires its own worker, which is not reused.
     let other = Shared::new(&[&data, &script, b"another"]);
     other.verify(&pool, transaction(&script, &data, b"more"), |_| {});
     both.verify(&pool.of_tenant("other"), transaction(&script, &data, b"others'"), |_| {});
@@ -182,7 +181,7 @@ fn what_does_not_end_well_does_not_stay() {
     let out_of_cycles = both.verify(&pool, transaction(&script, &data, b"w"), |job| job.cycles_max = 3);
     assert_eq!(out_of_cycles.error.unwrap().kind, "ExceededMaximumCycles");
     assert_eq!(pool.stats().resting, 0);
-    // After as many as may be the worker is replaced.
+    // The worker is replaced after the maximum number of runs.
     let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
     let reuse = Reuse { runs_max: 2, ..Reuse::default() };
     let pool = Pool::start(PoolConfig { reuse, ..PoolConfig::new(worker, 2) }).unwrap();
@@ -195,7 +194,7 @@ fn what_does_not_end_well_does_not_stay() {
 #[test]
 fn a_worker_that_rests_holds_nothing_of_the_transaction_before() {
     let (pool, script) = (pool(), script());
-    // As long as a page, so that no one copy of it is cut at the end of what is read at a time.
+    // As long as a page, so that the read buffer's end never cuts every copy.
     let cycle = |text: &[u8]| -> Vec<u8> { text.iter().copied().cycle().take(4096).collect() };
     let (canary, cell) = (cycle(b"a canary that sings, "), cycle(b"data in a cell of all"));
     let both = Shared::new(&[&cell, &script]);
@@ -204,7 +203,7 @@ fn a_worker_that_rests_holds_nothing_of_the_transaction_before() {
     let until = Instant::now() + PATIENCE;
     for gone in [&canary[..16], &cell[..16]] {
         loop {
-            // The answer comes before the wiping.
+            // The report arrives before the wiping.
             match find(worker, gone, "rw") {
                 None => return println!("skipped: the memory of other processes may not be read here"),
                 Some(places) if places.is_empty() => break,
@@ -213,7 +212,7 @@ fn a_worker_that_rests_holds_nothing_of_the_transaction_before() {
             thread::yield_now();
         }
     }
-    // They would have been found: the cell is mapped, and can only be read.
+    // The search works: the cell is mapped read-only.
     assert_ne!(find(worker, &cell[..16], "r-"), Some(Vec::new()));
     assert_ne!(find(std::process::id(), &canary[..16], "rw"), Some(Vec::new()));
 }

@@ -1,6 +1,6 @@
-//! Names of the system calls of x86-64, as in the kernel's table: for messages.
+//! Names of the x86-64 system calls, as in the kernel's table, for messages.
 
-/// Those from number 0 on.
+/// Calls from number 0.
 const FIRST: &str = "read write open close stat fstat lstat poll lseek mmap mprotect munmap brk rt_sigaction rt_sigprocmask rt_sigreturn \
     ioctl pread64 pwrite64 readv writev access pipe select sched_yield mremap msync mincore madvise shmget shmat shmctl dup \
     dup2 pause nanosleep getitimer alarm setitimer getpid sendfile socket connect accept sendto recvfrom sendmsg recvmsg \
@@ -31,9 +31,9 @@ const FIRST: &str = "read write open close stat fstat lstat poll lseek mmap mpro
     userfaultfd membarrier mlock2 copy_file_range preadv2 pwritev2 pkey_mprotect pkey_alloc pkey_free statx io_pgetevents \
     rseq";
 
-/// Number of the first of the newer ones.
+/// First number of the newer calls.
 const NEWER_START: u32 = 424;
-/// Those from there on.
+/// Calls from [`NEWER_START`].
 const NEWER: &str = "pidfd_send_signal io_uring_setup io_uring_enter io_uring_register open_tree move_mount fsopen fsconfig fsmount fspick \
     pidfd_open clone3 close_range openat2 pidfd_getfd faccessat2 process_madvise epoll_pwait2 mount_setattr quotactl_fd \
     landlock_create_ruleset landlock_add_rule landlock_restrict_self memfd_secret process_mrelease futex_waitv \
@@ -41,7 +41,7 @@ const NEWER: &str = "pidfd_send_signal io_uring_setup io_uring_enter io_uring_re
     lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal setxattrat getxattrat listxattrat removexattrat \
     open_tree_attr";
 
-/// Name of the call with `number`, if it has one.
+/// Name of system call `number`, if it has one.
 #[must_use]
 pub fn call_name(number: u32) -> Option<&'static str> {
     let (names, index) = match number.checked_sub(NEWER_START) {

@@ -1,4 +1,4 @@
-//! The order in which a process gives things up.
+//! The order in which a process gives up its rights.
 
 use rustix::process::Pid;
 
@@ -7,7 +7,7 @@ use crate::{
     sealing,
 };
 
-/// A policy, with its filter compiled where that is possible before the fork.
+/// A policy with its filter, compiled in advance unless it depends on the process.
 #[derive(Clone, Debug)]
 pub struct Confinement {
     policy: Policy,
@@ -26,30 +26,30 @@ impl Confinement {
         Ok(Self { policy, filter })
     }
 
-    /// Locks the calling process in, for good. The order matters:
+    /// Confines the calling process for good. The order matters:
     ///
-    /// 1. *(zygote)* one thread only, for filter and Landlock hold just the calling thread;
-    /// 2. *(zygote)* namespaces, while there may still be a capability for them;
+    /// 1. *(zygote)* a single thread, because filter and Landlock apply only to the calling thread;
+    /// 2. *(zygote)* namespaces, while a capability for them may still exist;
     /// 3. *(zygote)* bounding set, user, a user namespace if there was no capability, all capabilities: each
-    ///    takes what the one before needs;
+    ///    step removes a right that the earlier ones need;
     /// 4. parent-death signal and dumpability, which a change of user resets;
-    /// 5. descriptors, then limits (the limit of descriptors does not close any);
-    /// 6. `no_new_privs`, without which Landlock and seccomp are for root only;
+    /// 5. descriptors, then limits (the descriptor limit does not close any);
+    /// 6. `no_new_privs`, without which Landlock and seccomp require root;
     /// 7. *(zygote)* no new executable memory, sealed code, limits of speculation; Landlock;
     /// 8. the filter, which forbids most of the above.
     ///
-    /// Children inherit what is marked *(zygote)*; [`ChildRole::Hosted`] has no zygote and does all of it
-    /// itself, but for namespaces. [`ChildRole::Run`] comes on top of [`ChildRole::RunLoad`] in the same
-    /// process and has limits, sealed code and the filter only.
+    /// Children inherit the steps marked *(zygote)*. [`ChildRole::Hosted`] has no zygote and does all steps
+    /// itself, except namespaces. [`ChildRole::Run`] follows [`ChildRole::RunLoad`] in the same process, and
+    /// applies only limits, sealed code and the filter.
     ///
-    /// Layers that the host may lack are reported, not failed: who started the process decides, by
-    /// [`crate::self_test`].
+    /// A layer that the host lacks is reported and is not an error. The process that started this one
+    /// decides, based on [`crate::self_test`].
     ///
     /// # Safety
     /// No descriptor other than [`Policy::retained_fds`] is used or closed by its owner after this call.
     ///
     /// # Errors
-    /// A step failed that every supported host can do.
+    /// If a step fails that every supported host can do.
     pub unsafe fn lock_in(&self, parent: Pid) -> Result<Vec<LayerStatus>, SandboxError> {
         let mut layers = Vec::new();
         let role = self.policy.role;
@@ -59,7 +59,7 @@ impl Confinement {
         if role != ChildRole::Run {
             layers.push(privilege::die_with(parent)?);
             layers.push(privilege::forbid_dumps()?);
-            // SAFETY: the caller vouches for the owners of all other descriptors.
+            // SAFETY: the caller guarantees this for the owners of all other descriptors.
             unsafe { close_others(self.policy.retained_fds) }
                 .map_err(SandboxError::step(Layer::ClosedFds, "close descriptors"))?;
             layers.push(active(Layer::ClosedFds, format!("{} kept", self.policy.retained_fds.len())));
@@ -77,7 +77,7 @@ impl Confinement {
             }
             layers.push(landlock::restrict());
         } else {
-            // A kernel that cannot seal has said so in the zygote.
+            // If the kernel cannot seal, the zygote has already reported it.
             sealing::seal_the_rest()?;
         }
         match &self.filter {
@@ -98,8 +98,8 @@ fn detach_from_host(role: ChildRole) -> Result<Vec<LayerStatus>, SandboxError> {
         return Err(SandboxError::Threads { threads });
     }
     if role == ChildRole::Hosted {
-        // Its filter has no call that a namespace would answer otherwise, and making them takes longer than
-        // most of its jobs.
+        // Its filter has no call that depends on a namespace, and creating namespaces takes longer than most
+        // of its jobs.
         privilege::empty_bounding_set();
         let user = privilege::leave_root()?;
         return Ok(vec![user, privilege::drop_capabilities()?]);
@@ -109,7 +109,7 @@ fn detach_from_host(role: ChildRole) -> Result<Vec<LayerStatus>, SandboxError> {
     let user = privilege::leave_root()?;
     if !namespaces.active {
         namespaces = privilege::leave_namespaces(true);
-        // A user namespace comes with all capabilities in it.
+        // A user namespace grants all capabilities in it.
         privilege::empty_bounding_set();
     }
     let capabilities = privilege::drop_capabilities()?;

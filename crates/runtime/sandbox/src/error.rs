@@ -1,40 +1,40 @@
-//! Why a process could not be locked in.
+//! Errors of the confinement of a process.
 
 use std::io;
 
 use crate::Layer;
 
-/// A step of locking in failed; the process must not go on to hostile work.
+/// A confinement step failed; the process must not run untrusted work.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// A call to the kernel failed.
     #[error("sandbox layer {layer}: cannot {step}")]
     Step {
-        /// The layer that was being put up.
+        /// The layer that was being set up.
         layer: Layer,
-        /// What was being done.
+        /// The failed step.
         step: &'static str,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A call to the kernel succeeded, but reading back shows that it had no effect.
+    /// A call to the kernel succeeded, but a check shows that it had no effect.
     #[error("sandbox layer {layer}: {step} had no effect")]
     NoEffect {
         /// The layer.
         layer: Layer,
-        /// What was done.
+        /// The step without effect.
         step: &'static str,
     },
-    /// The process has several threads; a filter would hold only one of them.
+    /// The process has several threads; a filter would apply to only one of them.
     #[error("the process has {threads} threads, it must have one")]
     Threads {
         /// Threads.
         threads: usize,
     },
-    /// The parent died before the process was tied to its life.
+    /// The parent died before the parent-death signal was set.
     #[error("the parent process is gone")]
     ParentGone,
-    /// The policy is larger than a filter can be.
+    /// The policy is too large for a filter.
     #[error("the {role} policy is too large for a filter")]
     Filter {
         /// Name of the role.
@@ -43,7 +43,7 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
-    /// The layer that does not stand, if the error is about one.
+    /// The layer that could not be set up, if the error is about one.
     pub(crate) fn layer(&self) -> Option<Layer> {
         match self {
             Self::Step { layer, .. } | Self::NoEffect { layer, .. } => Some(*layer),
@@ -51,7 +51,7 @@ impl SandboxError {
         }
     }
 
-    /// For `map_err`: a kernel error in `step` of `layer`.
+    /// For `map_err`: converts a kernel error in `step` of `layer`.
     pub(crate) fn step<E: Into<io::Error>>(layer: Layer, step: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::Step { layer, step, source: source.into() }
     }

@@ -1,9 +1,9 @@
-//! From a policy to a seccomp program: the architecture first, then the x32 bit, then the allowlist, else the
-//! end of the process, which may be named ([`crate::name_violations`]).
+//! Compiles a policy to a seccomp program. It checks the architecture, the x32 bit, then the allowlist. Any
+//! other call ends the process, possibly with its number recorded ([`crate::name_violations`]).
 //!
-//! The kernel runs a new filter once for each call number it knows, so that calls decided by their number
-//! alone are decided without it later. A chain of comparisons makes that the dearest part of starting a
-//! worker; a search tree does not. Tests walk every program instruction by instruction against its policy.
+//! The kernel runs a new filter once for each known call number, to cache the decisions that depend on the
+//! number alone. With a chain of comparisons, this is the most expensive part of starting a worker; with a
+//! search tree, it is not. Tests walk every program instruction by instruction against its policy.
 
 use std::{collections::BTreeMap, io, process};
 
@@ -21,7 +21,7 @@ const NUMBER_OFFSET: u32 = 0;
 const ARCH_OFFSET: u32 = 4;
 const ARGUMENTS_OFFSET: u32 = 16;
 
-// Codes of the instructions that are used (linux/bpf_common.h).
+// Opcodes of the used instructions (linux/bpf_common.h).
 const LOAD_WORD: u16 = 0x20;
 const JUMP: u16 = 0x05;
 const JUMP_IF_EQUAL: u16 = 0x15;
@@ -29,7 +29,7 @@ const JUMP_IF_NOT_BELOW: u16 = 0x35;
 const JUMP_IF_ANY_BIT: u16 = 0x45;
 const RETURN: u16 = 0x06;
 
-/// Calls that one leaf of the search tree compares one after the other.
+/// Maximum calls that a leaf of the search tree compares one by one.
 const LEAF_CALLS_MAX: usize = 4;
 
 /// A compiled policy.
@@ -38,7 +38,7 @@ pub struct Filter {
     program: Vec<Instruction>,
 }
 
-/// All rules for one call.
+/// The combined rules for one call.
 #[derive(Debug)]
 enum Decision {
     Allow,
@@ -51,7 +51,7 @@ impl Filter {
     /// Compiles the rules of `policy`; [`Test::OwnProcess`] is the calling process.
     ///
     /// # Errors
-    /// [`SandboxError::Filter`] for a policy that is larger than a filter can be.
+    /// [`SandboxError::Filter`] if the policy is too large for a filter.
     pub fn of(policy: &Policy) -> Result<Self, SandboxError> {
         let mut decisions = BTreeMap::<u32, Decision>::new();
         for rule in &policy.rules {
@@ -62,7 +62,7 @@ impl Filter {
                 (Action::Fail(errno), decision) => *decision = Decision::Fail(errno),
                 (Action::Allow, decision) if rule.conditions.is_empty() => *decision = Decision::Allow,
                 (Action::Allow, Decision::Depends(alternatives)) => alternatives.push(rule.conditions),
-                // Already allowed whatever the arguments are.
+                // Already decided, whatever the arguments are.
                 (Action::Allow, Decision::Allow | Decision::Fail(_)) => {}
             }
         }
@@ -80,11 +80,11 @@ impl Filter {
         &self.program
     }
 
-    /// Installs the filter on the calling thread, for good, on top of those that are there. The process must
-    /// have `no_new_privs`.
+    /// Installs the filter on the calling thread for good, on top of existing filters. The process must have
+    /// `no_new_privs`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn install(&self) -> Result<(), SandboxError> {
         let error = |source| SandboxError::Step { layer: Layer::Seccomp, step: "install the filter", source };
         let len = u16::try_from(self.program.len()).map_err(|_| error(io::ErrorKind::InvalidInput.into()))?;
@@ -96,8 +96,8 @@ impl Filter {
     }
 }
 
-/// Kills for a foreign architecture (`int 0x80` makes i386 calls, whose numbers mean other calls) and for x32
-/// calls; leaves the call number in the accumulator.
+/// Kills the process for a foreign architecture (`int 0x80` makes i386 calls, whose numbers mean other calls)
+/// and for x32 calls. Leaves the call number in the accumulator.
 fn prologue() -> Vec<Instruction> {
     vec![
         instruction(LOAD_WORD, 0, 0, ARCH_OFFSET),
@@ -109,7 +109,7 @@ fn prologue() -> Vec<Instruction> {
     ]
 }
 
-/// Decides the call whose number is in the accumulator. None if a jump would be too long.
+/// Decides the call whose number is in the accumulator. `None` if a jump would be too long.
 fn search(decisions: &[(u32, Decision)], refusal: Instruction) -> Option<Vec<Instruction>> {
     if decisions.len() <= LEAF_CALLS_MAX {
         return leaf(decisions, refusal);
@@ -117,7 +117,7 @@ fn search(decisions: &[(u32, Decision)], refusal: Instruction) -> Option<Vec<Ins
     let (below, above) = decisions.split_at(decisions.len() / 2);
     let middle = above.first()?.0;
     let (below, above) = (search(below, refusal)?, search(above, refusal)?);
-    // A plain jump reaches any distance, a conditional one does not.
+    // Only an unconditional jump reaches any distance.
     let over = u32::try_from(below.len()).ok()?;
     let mut program = vec![instruction(JUMP_IF_NOT_BELOW, 0, 1, middle), instruction(JUMP, 0, 0, over)];
     program.extend(below);
@@ -125,7 +125,7 @@ fn search(decisions: &[(u32, Decision)], refusal: Instruction) -> Option<Vec<Ins
     Some(program)
 }
 
-/// As [`search`], by comparing with each number.
+/// Like [`search`], with one comparison per number.
 fn leaf(decisions: &[(u32, Decision)], refusal: Instruction) -> Option<Vec<Instruction>> {
     let mut program = Vec::new();
     for (number, decision) in decisions {
@@ -141,12 +141,12 @@ fn leaf(decisions: &[(u32, Decision)], refusal: Instruction) -> Option<Vec<Instr
     Some(program)
 }
 
-/// Allows if all conditions of one alternative hold, else ends the process.
+/// Allows the call if all conditions of one alternative hold, else refuses it.
 fn depends(alternatives: &[&[Condition]], refusal: Instruction) -> Option<Vec<Instruction>> {
     let mut program = Vec::new();
     for conditions in alternatives {
         let checks: Vec<Check> = conditions.iter().flat_map(checks).collect();
-        // A check is two instructions; behind the last one stands the return, and then the next alternative.
+        // A check is two instructions. After the last one follow the return and the next alternative.
         for (index, check) in checks.iter().enumerate() {
             let onward = u8::try_from(2 * (checks.len() - index - 1) + 1).ok()?;
             let (met, unmet) = if check.is_met_by_jump { (0, onward) } else { (onward, 0) };
@@ -159,7 +159,6 @@ fn depends(alternatives: &[&[Condition]], refusal: Instruction) -> Option<Vec<In
     Some(program)
 }
 
-/// A test of one word.
 struct Check {
     offset: u32,
     code: u16,
@@ -167,7 +166,7 @@ struct Check {
     is_met_by_jump: bool,
 }
 
-/// The tests of both halves of an argument.
+/// The tests of both words of an argument.
 fn checks(condition: &Condition) -> [Check; 2] {
     let (code, value, is_met_by_jump) = match condition.test {
         Test::Is(value) => (JUMP_IF_EQUAL, value, true),
@@ -180,8 +179,8 @@ fn checks(condition: &Condition) -> [Check; 2] {
     halves.map(|(offset, value)| Check { offset, code, value: u32::from_le_bytes(value), is_met_by_jump })
 }
 
-/// What a call outside of the policy gets. SIGSYS ends the process, unless it has a handler, which then names
-/// the call; a compile child could install one of its own.
+/// Result of a call outside of the policy. SIGSYS ends the process, unless it has the handler that records
+/// the call. A compile child could install its own handler.
 fn refusal(role: ChildRole) -> Instruction {
     match role {
         ChildRole::Compile => kill(),

@@ -7,15 +7,15 @@ use landlock::{
 
 use crate::{Layer, LayerStatus};
 
-/// `LANDLOCK_CREATE_RULESET_VERSION` of the kernel's `landlock.h`: asks for its interface instead of a rule
-/// set.
+/// `LANDLOCK_CREATE_RULESET_VERSION` of the kernel's `landlock.h`: queries the ABI version instead of
+/// creating a rule set.
 const VERSION_QUERY: libc::c_uint = 1;
 
-/// Puts the calling process into a new Landlock domain. What is already open stays usable. Memory files can
-/// still be opened through `/proc/self/fd`: Landlock does not watch kernel-internal file systems.
+/// Puts the calling process into a new Landlock domain. Open files stay usable. Memory files can still be
+/// opened through `/proc/self/fd`: Landlock ignores kernel-internal file systems.
 ///
-/// Asked for is all that this kernel's Landlock knows (and the library does), and that all of it is enforced
-/// is a condition of the layer.
+/// It requests everything that both this kernel's Landlock and the library support. The layer is active only
+/// if all of it is enforced.
 pub(crate) fn restrict() -> LayerStatus {
     let abi = match kernel_abi() {
         Ok(abi) => abi,
@@ -31,9 +31,9 @@ fn status(active: bool, detail: impl Into<String>) -> LayerStatus {
     LayerStatus { layer: Layer::Landlock, active, detail: detail.into() }
 }
 
-/// The interface that this kernel has, or why it has none.
+/// The ABI version of this kernel, or why it has none.
 fn kernel_abi() -> Result<ABI, &'static str> {
-    // SAFETY: with this flag the kernel reads nothing from memory and makes nothing.
+    // SAFETY: with this flag the kernel reads no memory and creates nothing.
     let answer = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION_QUERY)
     };
@@ -60,7 +60,7 @@ fn restrict_self(abi: ABI) -> Result<RulesetStatus, RulesetError> {
     Ok(rules.create()?.restrict_self()?.ruleset)
 }
 
-/// What stands where the kernel has `abi`, of which `enforced` is said.
+/// The status for a kernel with `abi`, given the library's verdict `enforced`.
 fn judge(abi: ABI, enforced: RulesetStatus) -> LayerStatus {
     let number = abi as i32;
     let lacks = match abi {

@@ -1,15 +1,15 @@
-//! The layers of the fence: their names, which of them are required, and whether one stands.
+//! The sandbox layers: their names, which of them are required, and their status.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// One layer of the fence.
+/// One layer of the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Layer {
-    /// `PR_SET_NO_NEW_PRIVS`: no execve gives more privilege.
+    /// `PR_SET_NO_NEW_PRIVS`: no execve grants more privileges.
     NoNewPrivs,
-    /// The seccomp allowlist, default kill.
+    /// The seccomp allowlist, which kills by default.
     Seccomp,
     /// Landlock with nothing allowed: files, TCP ports, abstract sockets, signals.
     Landlock,
@@ -17,35 +17,34 @@ pub enum Layer {
     Capabilities,
     /// Resource limits.
     Rlimits,
-    /// No file descriptor beyond the given ones.
+    /// No file descriptors other than the given ones.
     ClosedFds,
-    /// Not dumpable: no core file, `/proc/PID` closed to others of the same user.
+    /// Not dumpable: no core file, `/proc/PID` closed to other processes of the same user.
     NotDumpable,
     /// The process dies when its parent dies.
     ParentDeath,
-    /// Not root (user and group 65534 where the service runs as root).
+    /// Not root (user and group 65534 if the service runs as root).
     UnprivilegedUser,
-    /// Network, IPC, UTS and mount namespaces of its own.
+    /// Its own network, IPC, UTS, mount and cgroup namespaces.
     Namespaces,
-    /// `PR_SET_MDWE`: no memory becomes executable any more, besides seccomp.
+    /// `PR_SET_MDWE`: in addition to seccomp, no memory becomes executable any more.
     ExecutableMemory,
     /// `mseal`: code and constants cannot be unmapped or written to; calls outside of the policy can be
-    /// named.
+    /// recorded.
     SealedCode,
-    /// `PR_SPEC_STORE_BYPASS`: loads do not speculate past stores whose addresses are not known yet (Spectre
-    /// v4).
+    /// `PR_SPEC_STORE_BYPASS`: loads do not speculate past stores with unknown addresses (Spectre v4).
     StoreBypass,
-    /// `PR_SPEC_INDIRECT_BRANCH`: indirect branches are not predicted by what other processes have trained
-    /// (Spectre v2).
+    /// `PR_SPEC_INDIRECT_BRANCH`: other processes cannot train the prediction of indirect branches (Spectre
+    /// v2).
     IndirectBranches,
-    /// `PR_SCHED_CORE`: nothing but the worker runs on the threads of its core while it does.
+    /// `PR_SCHED_CORE`: no other process runs on the threads of a worker's core while the worker does.
     CoreScheduling,
-    /// A control group for each worker: all memory that it takes counts, memory files too.
+    /// A control group for each worker: it counts all memory, including memory files.
     ControlGroup,
 }
 
 impl Layer {
-    /// All layers, in the order in which they are put up.
+    /// All layers, in the order in which they are set up.
     pub const ALL: [Self; 16] = [
         Self::ControlGroup,
         Self::Namespaces,
@@ -65,7 +64,7 @@ impl Layer {
         Self::Seccomp,
     ];
 
-    /// Whether a worker is refused without this layer, unless the operator allows its absence by name.
+    /// Whether a worker is refused without this layer, unless the operator explicitly allows its absence.
     #[must_use]
     pub fn is_required(self) -> bool {
         !matches!(
@@ -111,7 +110,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// A text that names no layer.
+/// A text that is not the name of a layer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no sandbox layer {found:?}; the layers are {}", Layer::ALL.map(Layer::name).join(", "))]
 pub struct LayerParseError {
@@ -128,14 +127,14 @@ impl FromStr for Layer {
     }
 }
 
-/// Whether a layer stands in a process.
+/// The status of a layer in a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerStatus {
     /// The layer.
     pub layer: Layer,
-    /// Whether it stands.
+    /// Whether it is active.
     pub active: bool,
-    /// What exactly stands (`ABI 7`), or why it does not.
+    /// Details of the active layer (`ABI 7`), or why it is absent.
     pub detail: String,
 }
 

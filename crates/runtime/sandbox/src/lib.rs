@@ -1,9 +1,9 @@
-//! Locks the calling process in: policy as data, seccomp, Landlock, rlimits, capabilities, the order.
+//! Confines the calling process: seccomp, Landlock, rlimits, capabilities, and the order of the steps.
 //!
-//! A zygote locks itself in once with [`ChildRole::Zygote`]; each child it forks locks itself in further, on
-//! top of that, with [`ChildRole::Compile`] or [`ChildRole::RunLoad`]; a run child then enters
-//! [`ChildRole::Run`] for good. Filters, Landlock domains and limits only ever get narrower.
-//! [`Confinement::lock_in`] documents the order and [`self_test`] proves it on this machine.
+//! A zygote confines itself once with [`ChildRole::Zygote`]. Each child that it forks confines itself
+//! further, with [`ChildRole::Compile`] or [`ChildRole::RunLoad`]. A run child then enters [`ChildRole::Run`]
+//! for good. Filters, Landlock domains and limits only get narrower. [`Confinement::lock_in`] documents the
+//! order, and [`self_test`] verifies the confinement on this machine.
 
 mod calls;
 mod confinement;

@@ -9,32 +9,32 @@ use crate::{
     roles::{EXTRA_FD, RETAINED_FDS_END},
 };
 
-/// Address space of a run child, bytes: the guards of the machines of a transaction, 8 GiB each, which nobody
-/// can touch, and [`RUN_DATA_BYTES_MAX`] with the code of its libraries.
+/// Address space of a run child, bytes: 8 GiB of inaccessible guards for each machine of a transaction, plus
+/// [`RUN_DATA_BYTES_MAX`] and the code of its libraries.
 pub const RUN_ADDRESS_SPACE_BYTES_MAX: u64 = 192 << 30;
-/// Private memory that a run child may write to, bytes, whether it does or not: guest memory, machines and
-/// stacks of all VMs of a transaction, 72 MiB each, and heap.
+/// Private writable memory of a run child, bytes, whether used or not: guest memory, machines and stacks of
+/// all VMs of a transaction, 72 MiB each, and heap.
 pub const RUN_DATA_BYTES_MAX: u64 = 3 << 30;
-/// Bytes that it can have in memory, of all that it may write to.
+/// Maximum resident bytes of its writable memory.
 pub const RUN_MEMORY_BYTES_MAX: u64 = 2 << 30;
-/// Processor time of a run child, seconds. A second line behind the supervisor's deadline.
+/// Processor time of a run child, seconds. A second limit in addition to the supervisor's deadline.
 pub const RUN_CPU_SECONDS_MAX: u64 = 600;
-/// Stack of any child, bytes. (Native guest code has a stack of its own.)
+/// Stack of any child, bytes. Native guest code uses a separate stack.
 const STACK_BYTES_MAX: u64 = 8 << 20;
-/// Bytes of any file that a compile child writes, at most: the output and the linker's input, all memory
+/// Maximum bytes of each file that a compile child writes: the output and the linker's input, all memory
 /// files.
 const COMPILE_FILE_BYTES_MAX: u64 = 256 << 20;
-/// All memory files of a compile child together may have its address space divided by this.
+/// The memory files of a compile child may together use its address space divided by this.
 const COMPILE_FILES_PART: u64 = 2;
-/// Descriptor numbers of a child, one above the highest: the kept ones, and what a loader opens for a moment.
+/// Descriptor limit of a child: the retained descriptors, and those that a loader opens temporarily.
 const CHILD_FDS_MAX: u64 = RETAINED_FDS_END as u64 + 11;
-/// Descriptor numbers that a compile child is born with, the output the last of them. It may make files in
-/// place of each.
+/// Initial number of descriptors of a compile child, the last of which is the output. It may replace each of
+/// them by a new file.
 const COMPILE_FDS: u64 = EXTRA_FD as u64 + 1;
-/// Descriptor numbers of a zygote: one pidfd for each child, and a job's descriptors for a moment.
+/// Descriptor limit of a zygote: one pidfd for each child, and temporarily those of a job.
 const ZYGOTE_FDS_MAX: u64 = 4096;
 
-/// One resource limit; soft and hard are the same, but for processor time.
+/// One resource limit; soft and hard limit are equal, except for processor time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     resource: Resource,
@@ -43,9 +43,9 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Lowers the limit of the calling process to this one; a stricter one that is already there stays.
+    /// Lowers the limit of the calling process to this one; an existing stricter limit stays.
     pub(crate) fn apply(self) -> Result<(), SandboxError> {
-        // SIGXCPU says why, a second before SIGKILL.
+        // SIGXCPU reports the reason one second before SIGKILL.
         let grace = u64::from(matches!(self.resource, Resource::Cpu));
         let maximum = getrlimit(self.resource).maximum.unwrap_or(u64::MAX).min(self.value + grace);
         let wanted = Rlimit { current: Some(self.value.min(maximum)), maximum: Some(maximum) };
@@ -68,7 +68,7 @@ const fn limit(resource: Resource, name: &'static str, value: u64) -> Limit {
     Limit { resource, name, value }
 }
 
-/// What no role needs. `RLIMIT_NPROC` counts all processes of the user, so a zygote cannot set it.
+/// Resources that no role needs. `RLIMIT_NPROC` counts all processes of the user, so a zygote cannot set it.
 const NONE: [Limit; 4] = [
     limit(Resource::Core, "core file bytes", 0),
     limit(Resource::Memlock, "locked memory bytes", 0),
@@ -81,14 +81,14 @@ pub(crate) fn zygote() -> Vec<Limit> {
     NONE.into_iter().chain(own).collect()
 }
 
-/// Descriptor numbers of a compile child that makes `files`, and opens one more to read it.
+/// Descriptor limit of a compile child that creates `files`, and opens one more to read it.
 fn compile_fds_max(files: u64) -> u64 {
     COMPILE_FDS + if files > 0 { files.saturating_add(1) } else { 0 }
 }
 
-/// Bytes of each file that a compile child may write which has `memory_bytes_max` of address space and makes
-/// `files` beside its output. The kernel counts memory files with no process: all that it could make come to
-/// half of its address space together.
+/// Maximum bytes of each file of a compile child with `memory_bytes_max` of address space that creates
+/// `files` in addition to its output. The kernel charges memory files to no process, so all files that it
+/// could create are limited to half of its address space.
 #[must_use]
 pub fn compile_file_bytes_max(memory_bytes_max: u64, files: u64) -> u64 {
     (memory_bytes_max / COMPILE_FILES_PART / compile_fds_max(files)).min(COMPILE_FILE_BYTES_MAX)

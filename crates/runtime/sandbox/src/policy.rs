@@ -1,4 +1,4 @@
-//! What a policy is: rules over system calls and limits over resources, as data with a text form.
+//! Policies as data: system call rules and resource limits, with a text form.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use crate::{
     roles,
 };
 
-/// Who is being locked in.
+/// The role of a confined process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildRole {
-    /// The process that forks all others; it never sees a byte of a job.
+    /// The process that forks all others; it never reads a byte of a job.
     Zygote,
     /// A child that compiles an untrusted ELF.
     Compile,
@@ -19,8 +19,8 @@ pub enum ChildRole {
     RunLoad,
     /// A child that runs a guest.
     Run,
-    /// A process of its own that interprets a guest, and asks its parent through two pipes for what system
-    /// calls of debuggers give.
+    /// A separate process that interprets a guest. It requests debugger system calls from its parent through
+    /// two pipes.
     Hosted,
 }
 
@@ -40,7 +40,7 @@ impl ChildRole {
         }
     }
 
-    /// Whether no zygote has locked in what it comes from.
+    /// Whether the role has no confined zygote as its origin.
     pub(crate) fn is_first(self) -> bool {
         matches!(self, Self::Zygote | Self::Hosted)
     }
@@ -55,14 +55,14 @@ pub struct SystemCall {
     pub name: &'static str,
 }
 
-/// What one argument must be, compared on all 64 bits.
+/// A condition on an argument, compared on all 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Test {
     /// Exactly this value.
     Is(u64),
-    /// No bit of this mask set.
+    /// No bit of this mask is set.
     Lacks(u64),
-    /// The process id of whoever installs the filter.
+    /// The id of the process that installs the filter.
     OwnProcess,
 }
 
@@ -71,16 +71,16 @@ pub enum Test {
 pub struct Condition {
     /// Index of the argument, 0 to 5.
     pub argument: u8,
-    /// What it must be.
+    /// The condition.
     pub test: Test,
 }
 
-/// What the kernel does with a call that matches a rule. A call that matches none kills the process.
+/// The kernel's action for a call that matches a rule. A call that matches no rule kills the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Executes it.
+    /// Execute it.
     Allow,
-    /// Does nothing and returns this errno. For calls that libraries make in passing and can do without.
+    /// Skip it and return this errno. For optional calls of libraries.
     Fail(i32),
 }
 
@@ -91,24 +91,24 @@ pub struct SyscallRule {
     pub call: SystemCall,
     /// Tests of its arguments; always empty for [`Action::Fail`].
     pub conditions: &'static [Condition],
-    /// What happens.
+    /// The kernel's action.
     pub answer: Action,
-    /// Who needs it.
+    /// Why the call is needed.
     pub why: &'static str,
 }
 
-/// What a process of one role may do.
+/// The rights of a process of one role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// The role.
     pub role: ChildRole,
     /// Descriptors that stay open; all others are closed.
     pub retained_fds: &'static [i32],
-    /// System calls; what is not here kills the process.
+    /// Allowed system calls; any other call kills the process.
     pub rules: Vec<SyscallRule>,
-    /// Resources.
+    /// Resource limits.
     pub limits: Vec<Limit>,
-    /// What a zygote asks for; its children have it from there.
+    /// Speculation limits of a zygote; its children inherit them.
     pub speculation: Speculation,
 }
 
@@ -119,10 +119,10 @@ impl Policy {
         Self::of(ChildRole::Zygote, limits::zygote())
     }
 
-    /// The policy of a compile child that may use `memory_bytes_max` bytes of address space and
-    /// `cpu_seconds_max` seconds of processor time, and makes `files` memory files
-    /// ([`compile_file_bytes_max`](crate::compile_file_bytes_max)). The wall-clock deadline is the
-    /// supervisor's.
+    /// The policy of a compile child with at most `memory_bytes_max` bytes of address space and
+    /// `cpu_seconds_max` seconds of processor time, which creates `files` memory files
+    /// ([`compile_file_bytes_max`](crate::compile_file_bytes_max)). The supervisor enforces the wall-clock
+    /// deadline.
     #[must_use]
     pub fn compile(memory_bytes_max: u64, cpu_seconds_max: u64, files: u64) -> Self {
         Self::of(ChildRole::Compile, limits::compile(memory_bytes_max, cpu_seconds_max, files))
@@ -134,19 +134,19 @@ impl Policy {
         Self::of(ChildRole::RunLoad, limits::run_load())
     }
 
-    /// The policy of a run child from then on.
+    /// The policy of a run child after its library is loaded.
     #[must_use]
     pub fn run() -> Self {
         Self::of(ChildRole::Run, limits::run())
     }
 
-    /// The policy of a process that interprets a guest by itself.
+    /// The policy of a separate process that interprets a guest.
     #[must_use]
     pub fn hosted() -> Self {
         Self::of(ChildRole::Hosted, limits::run_load())
     }
 
-    /// The policy of `role`, for documents and tests; a compile child gets the default limits of a compile.
+    /// The policy of `role`, for documents and tests; a compile child gets the default limits.
     #[must_use]
     pub fn example(role: ChildRole) -> Self {
         match role {

@@ -1,4 +1,5 @@
-//! What a process gives up for good: namespaces, capabilities, root, dumpability, life after its parent.
+//! Rights that a process gives up for good: namespaces, capabilities, root, dumpability, outliving its
+//! parent.
 
 use rustix::{
     io::Errno,
@@ -22,8 +23,8 @@ fn status(layer: Layer, active: bool, detail: impl Into<String>) -> LayerStatus 
     LayerStatus { layer, active, detail: detail.into() }
 }
 
-/// Leaves the host's network, IPC, UTS, mount and cgroup namespaces; with a user namespace, which takes no
-/// privilege on most hosts, or without, which takes `CAP_SYS_ADMIN`.
+/// Leaves the host's network, IPC, UTS, mount and cgroup namespaces. With a user namespace this needs no
+/// privilege on most hosts; without, it needs `CAP_SYS_ADMIN`.
 pub(crate) fn leave_namespaces(with_user: bool) -> LayerStatus {
     let wanted = UnshareFlags::NEWNET
         | UnshareFlags::NEWIPC
@@ -37,7 +38,7 @@ pub(crate) fn leave_namespaces(with_user: bool) -> LayerStatus {
     };
     let network = || std::fs::read_link("/proc/self/ns/net").ok();
     let before = network();
-    // SAFETY: FILES is not among the flags, so no thread loses sight of descriptors.
+    // SAFETY: FILES is not among the flags, so every thread keeps its descriptors.
     match unsafe { unshare_unsafe(flags) } {
         Ok(()) if before.is_some() && before == network() => {
             status(Layer::Namespaces, false, "the request had no effect")
@@ -48,15 +49,15 @@ pub(crate) fn leave_namespaces(with_user: bool) -> LayerStatus {
     }
 }
 
-/// Becomes nobody, if the process is root and its parent will still be able to kill it. Before a user
-/// namespace is entered, where everybody looks like nobody and nobody can become another user.
+/// Changes to user "nobody", if the process is root and its parent can still kill it afterwards. Call it
+/// before entering a user namespace, in which user ids are not mapped and cannot be changed.
 pub(crate) fn leave_root() -> Result<LayerStatus, SandboxError> {
     let layer = Layer::UnprivilegedUser;
     if !geteuid().is_root() {
         return Ok(status(layer, true, format!("user {}", geteuid().as_raw())));
     }
     let held = capabilities(None).map_err(SandboxError::step(layer, "read capabilities"))?.effective;
-    // Without CAP_KILL a parent that is root could neither kill its worker nor be followed by it into death.
+    // Without CAP_KILL, a root parent could neither kill its worker nor send the parent-death signal.
     if !held.contains(CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL) {
         return Ok(status(layer, false, "root, without the capabilities to become another user"));
     }
@@ -70,19 +71,18 @@ pub(crate) fn leave_root() -> Result<LayerStatus, SandboxError> {
     Ok(status(layer, true, format!("user {NOBODY}")))
 }
 
-/// Empties the bounding set, as far as that is permitted; before [`leave_root`], which takes the permission.
+/// Empties the bounding set as far as permitted. Call it before [`leave_root`], which drops the permission.
 pub(crate) fn empty_bounding_set() {
-    // A bounding set matters only when a program is executed, which the filter kills; hence best effort.
+    // A bounding set matters only for execve, which the filter kills; hence best effort.
     for bit in 0..64 {
         let one = CapabilitySet::from_bits_retain(1 << bit);
-        // Not permitted; or the kernel has no capability of this number, and none above.
+        // Either not permitted, or past the kernel's highest capability.
         if remove_capability_from_bounding_set(one).is_err() {
             return;
         }
     }
 }
 
-/// Empties all capability sets.
 pub(crate) fn drop_capabilities() -> Result<LayerStatus, SandboxError> {
     let layer = Layer::Capabilities;
     let empty = CapabilitySet::empty();
@@ -96,11 +96,11 @@ pub(crate) fn drop_capabilities() -> Result<LayerStatus, SandboxError> {
     Ok(status(layer, true, "none held"))
 }
 
-/// Ties the process to the life of `parent`. After leaving root: a change of user clears the signal. The
-/// kernel sends it when the *thread* ends that created the process.
+/// Makes the process die with `parent`. Call it after leaving root: a change of user clears the signal. The
+/// kernel sends it when the *thread* that created the process ends.
 ///
 /// # Errors
-/// What the kernel says, or the parent is gone already.
+/// The kernel's error, or an error if the parent is already gone.
 pub fn die_with(parent: Pid) -> Result<LayerStatus, SandboxError> {
     let layer = Layer::ParentDeath;
     let step = "set the parent-death signal";
@@ -110,15 +110,15 @@ pub fn die_with(parent: Pid) -> Result<LayerStatus, SandboxError> {
     if now != Some(Signal::KILL) {
         return Err(SandboxError::NoEffect { layer, step });
     }
-    // The parent may have died just before; then nobody will send the signal.
+    // The parent may have died just before; then the kernel never sends the signal.
     if getppid() != Some(parent) {
         return Err(SandboxError::ParentGone);
     }
     Ok(status(layer, true, "SIGKILL"))
 }
 
-/// Closes `/proc/PID` to other processes of the same user, and forbids core files. After [`leave_root`],
-/// which resets it.
+/// Closes `/proc/PID` to other processes of the same user, and forbids core files. Call it after
+/// [`leave_root`], which resets this.
 pub(crate) fn forbid_dumps() -> Result<LayerStatus, SandboxError> {
     let layer = Layer::NotDumpable;
     let step = "forbid dumps";
@@ -130,8 +130,7 @@ pub(crate) fn forbid_dumps() -> Result<LayerStatus, SandboxError> {
     Ok(status(layer, true, ""))
 }
 
-/// No execve gives more privilege than the process has; a condition of Landlock and seccomp for those who are
-/// not root.
+/// Forbids execve to grant new privileges; required for Landlock and seccomp without root.
 pub(crate) fn forbid_new_privileges() -> Result<LayerStatus, SandboxError> {
     let layer = Layer::NoNewPrivs;
     let step = "set no_new_privs";
@@ -142,10 +141,10 @@ pub(crate) fn forbid_new_privileges() -> Result<LayerStatus, SandboxError> {
     Ok(status(layer, true, ""))
 }
 
-/// No mapping becomes executable that was not made so (Linux 6.3).
+/// Forbids existing mappings to become executable (Linux 6.3).
 pub(crate) fn forbid_new_code() -> LayerStatus {
     let flags = libc::c_ulong::from(libc::PR_MDWE_REFUSE_EXEC_GAIN);
-    // SAFETY: this prctl takes numbers only.
+    // SAFETY: this prctl takes only numbers.
     let answer = unsafe { libc::prctl(libc::PR_SET_MDWE, flags, 0, 0, 0) };
     let error = std::io::Error::last_os_error();
     if answer != 0 {

@@ -1,5 +1,4 @@
-//! The self-test: a child that locks itself in like a run worker and then tries what it must not be able to
-//! do.
+//! The self-test: a child confines itself like a run worker and then tries forbidden actions.
 
 use std::{
     io,
@@ -16,31 +15,31 @@ use rustix::{
 
 use crate::{Confinement, Fork, Layer, LayerStatus, Policy, SandboxError, exit_now, fork};
 
-/// How far the probe came: it may do nothing any more that would tell, but write to memory.
+/// Progress of the probe, which can only report by writing to memory.
 const BEGUN: u8 = 0;
 const DENIED: u8 = 1;
 const OPENED: u8 = 2;
-/// From here on: locking in failed at the layer that [`Layer::ALL`] has at the difference.
+/// From here on: confinement failed at the layer with index `value - FAILED_AT` in [`Layer::ALL`].
 const FAILED_AT: u8 = 16;
-/// Bytes of the memory that the probe shares, a page.
+/// Bytes of the shared page.
 const SHARED_BYTES: usize = 4096;
 /// Exit status of a probe that survived a forbidden system call.
 const SURVIVED: i32 = 7;
 
-/// Forks a child that locks itself in as a run worker does and tries to open `/` and to make a forbidden
-/// system call. The answer has one entry per layer: what `zygote` (the answer of locking in the calling
-/// process) said, corrected by what the child could do.
+/// Forks a child that confines itself like a run worker, tries to open `/`, and makes a forbidden system
+/// call. Returns one entry per layer: the status in `zygote` (the result of confining the calling process),
+/// corrected by the child's findings.
 ///
 /// # Safety
 /// As for [`fork`](crate::fork()).
 ///
 /// # Errors
-/// The child could not be made or waited for.
+/// If the child cannot be created or waited for.
 pub unsafe fn self_test(zygote: &[LayerStatus]) -> Result<Vec<LayerStatus>, SandboxError> {
     let step = |step| SandboxError::step(Layer::Seccomp, step);
     let reported = Shared::map().map_err(step("map memory for the self-test"))?;
     let zygote_pid = getpid();
-    // SAFETY: the caller vouches for the single thread.
+    // SAFETY: the caller guarantees the single thread.
     let child = match unsafe { fork() }.map_err(step("fork for the self-test"))? {
         Fork::Parent(child) => child,
         Fork::Child => probe(zygote_pid, reported.byte()),
@@ -68,31 +67,31 @@ pub unsafe fn self_test(zygote: &[LayerStatus]) -> Result<Vec<LayerStatus>, Sand
     Ok(layers)
 }
 
-/// A page that a process shares with its children, zeros at first.
+/// A page that a process shares with its children, initially zero.
 struct Shared(*mut libc::c_void);
 
 impl Shared {
     fn map() -> io::Result<Self> {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: without MAP_FIXED a new mapping replaces nothing; the address is left to the kernel.
+        // SAFETY: without MAP_FIXED a new mapping replaces nothing; the kernel chooses the address.
         let start = unsafe { libc::mmap(ptr::null_mut(), SHARED_BYTES, access, flags, -1, 0) };
         if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Self(start)) }
     }
 
     fn byte(&self) -> &AtomicU8 {
-        // SAFETY: the page is mapped as long as `self` lives, and is used as this atomic alone.
+        // SAFETY: the page is mapped as long as `self` lives, and is only used as this atomic.
         unsafe { AtomicU8::from_ptr(self.0.cast()) }
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: `map` mapped exactly this page, and `byte` lends it for the life of `self` at most.
+        // SAFETY: `map` mapped exactly this page, and references from `byte` do not outlive `self`.
         unsafe { libc::munmap(self.0, SHARED_BYTES) };
     }
 }
 
-/// Signal that ended `child`, if one did.
+/// The signal that ended `child`, if any.
 fn ended_by(child: Pid) -> Result<Option<i32>, Errno> {
     let handle = pidfd_open(child, rustix::process::PidfdFlags::empty())?;
     let status = waitid(WaitId::PidFd(handle.as_fd()), WaitIdOptions::EXITED)?;
@@ -112,7 +111,7 @@ fn probe(zygote: Pid, reported: &AtomicU8) -> ! {
     if let Err(error) = unsafe { run.lock_in(zygote) } {
         report_failure(&error, reported, 3);
     }
-    // Harmless, and allowed in every stage but the last.
+    // Harmless, and allowed in every stage except the last.
     let _ = getpid();
     exit_now(SURVIVED)
 }

@@ -1,22 +1,21 @@
-//! The tables: which system calls each role needs, and for what. The shortest list is the one of who runs
-//! guests.
+//! Tables of the system calls that each role needs, with reasons. The list of the role that runs guests is
+//! the shortest.
 
 use crate::{Action, ChildRole, Condition, SyscallRule, SystemCall, Test};
 
-/// Descriptor from which a child maps the memory that it shares with its supervisor; closed as soon as that
-/// is done.
+/// Descriptor from which a child maps the memory that it shares with its supervisor; closed right after that.
 pub const CONTROL_FD: i32 = 3;
-/// Descriptor of the sealed ELF, or of the transaction, in a child.
+/// A child's descriptor of the sealed ELF or of the transaction.
 pub const ELF_FD: i32 = 4;
 /// First descriptor of the sealed libraries in a run child; descriptor of the output in a compile child.
 pub const EXTRA_FD: i32 = 5;
-/// Descriptors from [`EXTRA_FD`] on, at most: the programs that a transaction may have compiled.
+/// Maximum number of descriptors from [`EXTRA_FD`]: the programs that a transaction may have compiled.
 pub const EXTRA_FDS_MAX: usize = 64;
 /// One above the highest descriptor of a child.
 pub(crate) const RETAINED_FDS_END: usize = 5 + EXTRA_FDS_MAX;
-/// Descriptor of the socket to the supervisor in a zygote: its standard input.
+/// A zygote's descriptor of the socket to the supervisor: its standard input.
 const ZYGOTE_SOCKET_FD: i32 = 0;
-/// Flags with which glibc's fork calls clone; those of a thread differ.
+/// Flags of clone in glibc's fork; those for a thread differ.
 pub const FORK_FLAGS: i32 = libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
 
 /// Numbers from standard input to the last library.
@@ -32,13 +31,12 @@ const ALL_FDS: [i32; RETAINED_FDS_END] = {
 
 pub(crate) fn retained_fds(role: ChildRole) -> &'static [i32] {
     match role {
-        // 1 and those from 3 on are held (by /dev/null) so that descriptors that come with a job get higher
-        // numbers.
+        // 1 and all from 3 are occupied by /dev/null, so that the descriptors of a job get higher numbers.
         ChildRole::Zygote => &ALL_FDS,
-        // 0 and 1 are /dev/null, 2 is a pipe to the supervisor: LLVM's last words.
+        // 0 and 1 are /dev/null; 2 is a pipe to the supervisor for LLVM's final error output.
         ChildRole::Compile => &[0, 1, 2, CONTROL_FD, ELF_FD, EXTRA_FD],
         ChildRole::RunLoad | ChildRole::Run => ALL_FDS.split_at(3).1,
-        // Two pipes to the parent, and its last words.
+        // Two pipes to the parent, and its final error output.
         ChildRole::Hosted => ALL_FDS.split_at(3).0,
     }
 }
@@ -49,8 +47,7 @@ pub(crate) fn rules(role: ChildRole) -> Vec<SyscallRule> {
         ChildRole::Hosted => &[RUN, MEMORY, DATA, PIPES],
         ChildRole::RunLoad => &[RUN, MEMORY, CODE, FILES, LOAD],
         ChildRole::Compile => &[RUN, MEMORY, DATA, FILES, COMPILE, ABORT],
-        // Filters stack, so a zygote must be allowed whatever its children are, and the steps of locking them
-        // in.
+        // Filters stack, so a zygote needs all calls of its children, and those of their confinement.
         ChildRole::Zygote => &[RUN, MEMORY, CODE, FILES, LOAD, COMPILE, LOCK_IN, ZYGOTE],
     };
     tables.iter().flat_map(|table| table.iter().copied()).collect()
@@ -70,7 +67,7 @@ const fn fail(call: SystemCall, errno: i32, why: &'static str) -> SyscallRule {
     SyscallRule { call, conditions: &[], answer: Action::Fail(errno), why }
 }
 
-/// The value of a C int as an argument; sign-extended, as compilers pass it, but ours are not negative.
+/// A C int argument; compilers sign-extend it, but these values are not negative.
 const fn is(argument: u8, value: i32) -> Condition {
     Condition { argument, test: Test::Is((value as i64).cast_unsigned()) }
 }
@@ -82,7 +79,7 @@ const fn lacks(argument: u8, mask: i32) -> Condition {
 const WAKE_PRIVATE: i32 = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
 const WAIT_PRIVATE: i32 = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
 
-/// Everything that a process may do while it runs a guest.
+/// System calls of a process while it runs a guest.
 const RUN: &[SyscallRule] = &[
     allow(call!(futex, SYS_futex), &[is(1, libc::FUTEX_WAIT)], "waiting for the supervisor"),
     allow(call!(futex, SYS_futex), &[is(1, WAIT_PRIVATE)], "locks of the C library"),
@@ -125,7 +122,7 @@ const CODE: &[SyscallRule] = &[
     allow(call!(mmap, SYS_mmap), &[lacks(2, libc::PROT_WRITE)], "code of the verified library"),
 ];
 
-/// Files, which after Landlock are memory files only, and what libraries ask about them.
+/// Files, which are only memory files after Landlock, and library queries about them.
 const FILES: &[SyscallRule] = &[
     allow(call!(openat, SYS_openat), &[], "memory files through /proc/self/fd; Landlock denies others"),
     allow(call!(read, SYS_read), &[], "memory files"),
@@ -150,7 +147,7 @@ const FILES: &[SyscallRule] = &[
     fail(call!(ioctl, SYS_ioctl), libc::ENOTTY, "nothing is a terminal"),
 ];
 
-/// What a hosted process does beside memory.
+/// System calls of a hosted process in addition to memory.
 const PIPES: &[SyscallRule] = &[
     allow(call!(read, SYS_read), &[is(0, 0)], "its job, and what the parent answers"),
     allow(call!(ppoll, SYS_ppoll), &[], "whether a debugger wants a run to stop"),
@@ -165,7 +162,7 @@ const PIPES: &[SyscallRule] = &[
     fail(call!(ioctl, SYS_ioctl), libc::ENOTTY, "nothing is a terminal"),
 ];
 
-/// What entering the run stage takes.
+/// System calls for entering the run stage.
 const LOAD: &[SyscallRule] = &[
     allow(call!(mseal, SYS_mseal), &[], "code of the loaded library stays"),
     allow(call!(prlimit64, SYS_prlimit64), &[is(0, 0)], "limits of the run stage"),
@@ -176,7 +173,7 @@ const LOAD: &[SyscallRule] = &[
     ),
 ];
 
-/// What LLVM and the linker need beyond [`FILES`] and [`DATA`].
+/// System calls of LLVM and the linker in addition to [`FILES`] and [`DATA`].
 const COMPILE: &[SyscallRule] = &[
     allow(call!(memfd_create, SYS_memfd_create), &[], "the linker's input and output"),
     allow(call!(ftruncate, SYS_ftruncate), &[], "the linker's output"),
@@ -200,14 +197,14 @@ const COMPILE: &[SyscallRule] = &[
     fail(call!(clone3, SYS_clone3), libc::ENOSYS, "no threads and no processes"),
 ];
 
-/// Ending by SIGABRT, so that a fatal error of LLVM is told apart from a forbidden call.
+/// Ends the process by SIGABRT, which distinguishes a fatal LLVM error from a forbidden call.
 const ABORT: &[SyscallRule] = &[allow(
     call!(tgkill, SYS_tgkill),
     &[Condition { argument: 0, test: Test::OwnProcess }, is(2, libc::SIGABRT)],
     "abort",
 )];
 
-/// What a child does between fork and its own filter, in the order of locking in.
+/// System calls of a child between fork and its own filter, in the order of the confinement steps.
 const LOCK_IN: &[SyscallRule] = &[
     allow(call!(dup3, SYS_dup3), &[], "descriptors of a job at their numbers"),
     allow(call!(set_robust_list, SYS_set_robust_list), &[], "the C library's fork"),
@@ -234,7 +231,7 @@ const LOCK_IN: &[SyscallRule] = &[
     allow(call!(landlock_restrict_self, SYS_landlock_restrict_self), &[], "Landlock"),
 ];
 
-/// What the zygote itself does.
+/// System calls of the zygote itself.
 const ZYGOTE: &[SyscallRule] = &[
     allow(call!(poll, SYS_poll), &[], "waiting for work and for the end of children"),
     allow(call!(ppoll, SYS_ppoll), &[], "waiting for work and for the end of children"),

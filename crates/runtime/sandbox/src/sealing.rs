@@ -1,5 +1,5 @@
-//! `mseal` (Linux 6.10): pages of code and constants stay as they are, for good. Who takes a process over can
-//! then neither take code away from under a signal handler nor write to what the loader resolved.
+//! `mseal` (Linux 6.10): seals pages of code and constants for good. Then an attacker in the process can
+//! neither unmap the code of a signal handler nor write to symbols that the loader resolved.
 
 use std::{
     ffi::c_void,
@@ -10,31 +10,30 @@ use std::{
 
 use crate::{Layer, LayerStatus, SandboxError};
 
-/// Bytes of a page.
 const PAGE_BYTES: usize = 4096;
 
-/// Objects that have been sealed, in the loader's order, in which new ones come last; none is unloaded that
-/// was sealed. A child has its zygote's count: sealing all again would take it some 50 microseconds.
+/// Number of sealed objects, in loader order, which appends new ones; sealed objects are never unloaded. A
+/// child inherits its zygote's count, because sealing all objects again would take about 50 microseconds.
 static SEALED: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether sealing was found to work in this process, or in the zygote that it was forked from.
+/// Whether sealing works in this process, or in the zygote that it was forked from.
 static STANDS: AtomicBool = AtomicBool::new(false);
 
-/// What a visit of the loaded objects has found.
+/// Result of a visit of the loaded objects.
 #[derive(Default)]
 struct Found {
     objects: usize,
     ranges: Vec<Range<usize>>,
 }
 
-/// Seals what cannot be written of every object that was loaded since the last time: code, constants, and
-/// what the loader made read-only. Gives how many ranges that are.
+/// Seals the read-only parts of every object that was loaded since the last call: code, constants, and RELRO
+/// data. Returns the number of sealed ranges.
 ///
 /// # Errors
-/// What the kernel says: `ENOSYS` before Linux 6.10.
+/// The kernel's error: `ENOSYS` before Linux 6.10.
 pub fn seal_loaded() -> io::Result<usize> {
     let mut found = Found::default();
-    // SAFETY: the callback gets the pointer to `found`, which outlives the call, and keeps nothing.
+    // SAFETY: the callback gets the pointer to `found`, which outlives the call, and does not retain it.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
     for range in &found.ranges {
         seal(range.clone())?;
@@ -43,10 +42,10 @@ pub fn seal_loaded() -> io::Result<usize> {
     Ok(found.ranges.len())
 }
 
-/// Seals mapped pages: they cannot be unmapped, moved, or given other permissions any more.
+/// Seals mapped pages: from now on they cannot be unmapped, moved, or given other permissions.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn seal(range: Range<usize>) -> io::Result<()> {
     // SAFETY: the kernel takes numbers, and changes no byte.
     match unsafe { libc::syscall(libc::SYS_mseal, range.start, range.len(), 0) } {
@@ -57,8 +56,8 @@ pub fn seal(range: Range<usize>) -> io::Result<()> {
 
 /// Collects the ranges of one object, if it is new.
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, found: *mut c_void) -> i32 {
-    // SAFETY: `seal_loaded` passes what it finds, and the loader passes an object's header table that is
-    // valid for the call.
+    // SAFETY: `seal_loaded` passes its `Found`, and the loader passes a header table that is valid for the
+    // call.
     let (info, found) = unsafe { (&*info, &mut *found.cast::<Found>()) };
     found.objects += 1;
     if found.objects <= SEALED.load(Ordering::Relaxed) {
@@ -71,7 +70,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, found: *
         // The kernel's own object.
         return 0;
     }
-    // SAFETY: the loader gives the table's address and length.
+    // SAFETY: the loader provides the table's address and length.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     for header in headers {
         let start = base.wrapping_add(usize::try_from(header.p_vaddr).unwrap_or(0));
@@ -79,7 +78,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, found: *
         let first = start & !(PAGE_BYTES - 1);
         let last = match header.p_type {
             libc::PT_LOAD if header.p_flags & libc::PF_W == 0 => end.next_multiple_of(PAGE_BYTES),
-            // The loader protects whole pages only.
+            // The loader protects only whole pages.
             libc::PT_GNU_RELRO => end & !(PAGE_BYTES - 1),
             _ => continue,
         };
@@ -90,7 +89,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, found: *
     0
 }
 
-/// Seals what is loaded, and makes sure that it is.
+/// Seals the loaded objects, and verifies the result.
 pub(crate) fn seal_code() -> LayerStatus {
     let (active, detail) = match seal_loaded() {
         Err(error) => (false, error.to_string()),
@@ -103,7 +102,7 @@ pub(crate) fn seal_code() -> LayerStatus {
     LayerStatus { layer: Layer::SealedCode, active, detail }
 }
 
-/// Seals what was loaded since [`seal_code`], where that has found that sealing works.
+/// Seals objects that were loaded since [`seal_code`], if that found sealing to work.
 pub(crate) fn seal_the_rest() -> Result<(), SandboxError> {
     match seal_loaded() {
         Err(error) if STANDS.load(Ordering::Relaxed) => {
@@ -113,10 +112,10 @@ pub(crate) fn seal_the_rest() -> Result<(), SandboxError> {
     }
 }
 
-/// Whether the page of this very function may still be given the permissions that it has.
+/// Whether the permissions of this function's own page can still be set.
 fn can_change_code() -> bool {
     let page = can_change_code as *const () as usize & !(PAGE_BYTES - 1);
-    // SAFETY: the page is this function's; it stays readable and executable.
+    // SAFETY: the page belongs to this function; it stays readable and executable.
     let answer = unsafe {
         libc::mprotect(
             std::ptr::with_exposed_provenance_mut(page),

@@ -1,5 +1,5 @@
-//! What the processor does ahead of time, as far as the kernel can keep it from a process: predictions that
-//! others have trained, loads before stores, strangers on the other thread of a core.
+//! Limits the processor's speculation as far as the kernel offers it: branch predictions that other processes
+//! trained, loads before stores, and core sharing.
 
 use std::{io, ptr};
 
@@ -7,7 +7,7 @@ use libc::c_int;
 
 use crate::{Layer, LayerStatus, SandboxError};
 
-/// Numbers of the kernel's `prctl.h`.
+/// Constants of the kernel's `prctl.h`.
 const PR_GET_SPECULATION_CTRL: c_int = 52;
 const PR_SET_SPECULATION_CTRL: c_int = 53;
 const PR_SPEC_STORE_BYPASS: libc::c_ulong = 0;
@@ -16,25 +16,24 @@ const PR_SPEC_PRCTL: c_int = 1 << 0;
 const PR_SPEC_DISABLE: c_int = 1 << 2;
 const PR_SPEC_FORCE_DISABLE: c_int = 1 << 3;
 
-/// What the machine could do, and nobody wants.
+/// Status of a feature that is offered but not requested.
 const OFFERED: &str = "offered, not asked for";
 
-/// What a process asks of the kernel beside the rest of its policy: nothing, unless the operator says so,
-/// since each of them costs speed that depends on the processor. Children inherit the first two, and ask for
-/// the third anew.
+/// Speculation limits to request from the kernel: none by default, since each has a cost that depends on the
+/// processor. Children inherit the first two, and request the third themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Speculation {
-    /// Loads do not pass stores, where the machine offers it.
+    /// Loads do not pass stores, if the machine offers it.
     pub limit_store_bypass: bool,
-    /// Indirect branches are not predicted by what others have trained, where the machine offers it.
+    /// Other processes cannot train indirect branch predictions, if the machine offers it.
     pub limit_indirect_branches: bool,
-    /// Nobody else runs on the threads of the core at the same time, where the kernel offers it.
+    /// No other process runs on the threads of the core at the same time, if the kernel offers it.
     pub own_core: bool,
 }
 
 impl Speculation {
-    /// Asks for it. What the machine does not offer is absent; what it offers is told where nobody asks for
-    /// it, too.
+    /// Requests the limits. A feature that the machine does not offer is absent. An offered feature is
+    /// reported even if it is not requested.
     pub(crate) fn limit(self) -> [LayerStatus; 3] {
         let features = [
             (Layer::StoreBypass, PR_SPEC_STORE_BYPASS, self.limit_store_bypass),
@@ -64,7 +63,7 @@ fn prctl(option: c_int, arguments: [libc::c_ulong; 4]) -> io::Result<c_int> {
     }
 }
 
-/// Limits `feature` for good if that `is_wanted`, and makes sure that it is.
+/// Limits `feature` for good if `is_wanted`, and verifies the result.
 fn limit(feature: libc::c_ulong, is_wanted: bool) -> (bool, String) {
     let state = || prctl(PR_GET_SPECULATION_CTRL, [feature, 0, 0, 0]);
     let mut now = state();
@@ -93,7 +92,7 @@ fn limit(feature: libc::c_ulong, is_wanted: bool) -> (bool, String) {
     }
 }
 
-/// What the kernel's word for the state of a feature means, after it was asked to limit it or not.
+/// Interprets the kernel's state of a feature; `was_set` tells whether a limit was requested.
 fn judge(state: c_int, was_set: bool) -> (bool, &'static str) {
     match state {
         0 => (true, "the processor is not affected"),
@@ -105,12 +104,12 @@ fn judge(state: c_int, was_set: bool) -> (bool, &'static str) {
     }
 }
 
-/// Gives the calling process a core scheduling cookie of its own (Linux 5.14): from now on nothing without it
+/// Gives the calling process its own core scheduling cookie (Linux 5.14): from now on, no process without it
 /// runs on the other threads of its core.
 ///
 /// # Errors
-/// What the kernel says: `EINVAL` without core scheduling, `ENODEV` where no core has several threads; or it
-/// had no effect.
+/// The kernel's error: `EINVAL` without core scheduling, `ENODEV` if no core has several threads. Also an
+/// error if the call had no effect.
 pub fn separate_core() -> Result<(), SandboxError> {
     let before = cookie()?;
     let [create, process] = [libc::PR_SCHED_CORE_CREATE, libc::PR_SCHED_CORE_SCOPE_THREAD_GROUP].map(number);
@@ -120,7 +119,7 @@ pub fn separate_core() -> Result<(), SandboxError> {
     if is_own(before, cookie()?) { Ok(()) } else { Err(no_effect) }
 }
 
-/// What is done for a core of one's own, in errors.
+/// Step name in errors.
 const TAKE_COOKIE: &str = "take a core scheduling cookie";
 
 /// The core scheduling cookie of the calling thread; 0 for none.
@@ -137,7 +136,7 @@ fn number(value: c_int) -> libc::c_ulong {
     libc::c_ulong::from(value.unsigned_abs())
 }
 
-/// Whether a cookie that was `before` is one of the process's own now.
+/// Whether the process got its own cookie since `before`.
 fn is_own(before: u64, after: u64) -> bool {
     after != 0 && after != before
 }
@@ -160,17 +159,17 @@ mod tests {
 
     #[test]
     fn only_what_the_kernel_confirms_counts() {
-        // As the kernel's documentation has them: not affected, enabled, disabled, for good; with and without
-        // a choice.
+        // As in the kernel's documentation: not affected, enabled, disabled, disabled for good; with and
+        // without prctl control.
         assert_eq!(judge(0, false), (true, "the processor is not affected"));
         assert_eq!(judge(0b0010, false), (false, "the machine does not offer it"));
         assert_eq!(judge(0b0100, false), (true, "on the whole machine"));
         assert_eq!(judge(0b1001, true), (true, "for good"));
-        // Nobody asked.
+        // Not requested.
         assert_eq!(judge(0b0011, false), (false, OFFERED));
-        // It said that it would, and did not.
+        // The request succeeded without effect.
         assert_eq!(judge(0b0011, true), (false, "the request had no effect"));
-        // What a process may undo again is not enough.
+        // A limit that the process can undo is not enough.
         assert_eq!(judge(0b0101, true), (false, "the request had no effect"));
     }
 

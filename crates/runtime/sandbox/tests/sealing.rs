@@ -5,11 +5,10 @@ use std::{ffi::c_void, io};
 
 use antares_sandbox::seal_loaded;
 
-/// Gives the page of `address` the permissions of code, which it has: nothing changes, unless that is
-/// refused.
+/// Sets the permissions that the page of `address` already has: a no-op, unless the kernel refuses it.
 fn touch(address: *mut c_void) -> io::Result<()> {
     let page = address.map_addr(|address| address & !4095);
-    // SAFETY: the page is code of a library and stays so.
+    // SAFETY: the page is library code and stays so.
     match unsafe { libc::mprotect(page, 4096, libc::PROT_READ | libc::PROT_EXEC) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -23,15 +22,15 @@ fn what_is_loaded_later_is_sealed_too() {
         Ok(ranges) => assert!(ranges > 3, "{ranges}"),
     }
     assert!(touch(touch as *mut c_void).is_err());
-    // Part of the C library's package, and no dependency of this test.
-    // SAFETY: it has no constructor that matters here.
+    // Part of the C library's package, but not linked to this test.
+    // SAFETY: its constructors have no relevant effect.
     let library = unsafe { libc::dlopen(c"libm.so.6".as_ptr(), libc::RTLD_NOW) };
     assert!(!library.is_null());
-    // SAFETY: the handle is good; the symbol is used as an address alone.
+    // SAFETY: the handle is valid; the symbol is only used as an address.
     let code = unsafe { libc::dlsym(library, c"nextafter".as_ptr()) };
     touch(code).unwrap();
     assert!(seal_loaded().unwrap() > 0);
     assert_eq!(touch(code).unwrap_err().raw_os_error(), Some(libc::EPERM));
-    // Nothing is new.
+    // There are no new objects.
     assert_eq!(seal_loaded().unwrap(), 0);
 }

@@ -1,4 +1,4 @@
-//! Walks the compiled filter of each role: every rule lets through what it says, and nothing next to it.
+//! Walks the compiled filter of each role: every rule allows exactly its calls.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -11,10 +11,10 @@ const X32_BIT: u32 = 0x4000_0000;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
 const TRAP: u32 = libc::SECCOMP_RET_TRAP;
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
-/// More than the kernel has numbers for.
+/// Exceeds the kernel's call numbers.
 const NUMBERS: std::ops::Range<u32> = 0..600;
 
-/// What the kernel shows a filter.
+/// The input of a filter.
 #[derive(Clone, Copy)]
 struct Call {
     number: u32,
@@ -39,7 +39,7 @@ impl Call {
     }
 }
 
-/// What `program` answers to `call`: the few instructions that filters of ours are made of.
+/// Runs `program` on `call`; supports the few instructions that our filters use.
 fn walk(program: &[Instruction], call: Call) -> u32 {
     let (mut at, mut accumulator) = (0, 0);
     loop {
@@ -88,12 +88,12 @@ fn holds(condition: &Condition, arguments: [u64; 6]) -> bool {
     }
 }
 
-/// What a call outside of the policy gets: a compiler that was taken over could handle a signal.
+/// Result of a call outside of the policy: a compromised compiler could handle a signal.
 fn refusal(role: ChildRole) -> u32 {
     if role == ChildRole::Compile { KILL } else { TRAP }
 }
 
-/// What `policy` says about a call.
+/// The policy's decision on a call.
 fn expected(policy: &Policy, call: u32, arguments: [u64; 6]) -> u32 {
     let rules = || policy.rules.iter().filter(|rule| number(rule) == call);
     for rule in rules() {
@@ -166,14 +166,14 @@ fn foreign_architectures_and_x32_are_killed_whatever_the_call() {
     }
 }
 
-/// Whatever `inner` may do is let through by `outer`, on which it is stacked.
+/// Asserts that `outer` allows everything that `inner`, stacked on it, allows.
 #[track_caller]
 fn assert_narrower(inner: ChildRole, outer: ChildRole) {
     let (inner, outer) = (Policy::example(inner), Policy::example(outer));
     for rule in &inner.rules {
         let mut arguments = fitting(rule);
         if rule.conditions.iter().any(|condition| condition.test == Test::OwnProcess) {
-            // A child's process id is not the one that the zygote's filter would know.
+            // A child's process id differs from that in the zygote's filter.
             arguments[0] = own_process() + 1;
         }
         let answer = expected(&outer, number(rule), arguments);
@@ -275,8 +275,8 @@ fn the_run_stage_reads_as_documented() {
     assert!(text.ends_with("any other call: kill\n"), "{text}");
 }
 
-/// Every number there may be, on both architectures and with the x32 bit, with arguments of all kinds: what
-/// is let through is in the documented list, and nothing else is.
+/// All call numbers, on both architectures and with the x32 bit, with various arguments: exactly the
+/// documented calls are allowed.
 #[test]
 fn what_the_run_stage_lets_through_is_this_list() {
     let (policy, filter) = of(ChildRole::Run);

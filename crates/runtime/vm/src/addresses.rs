@@ -1,4 +1,4 @@
-//! Places of a recording as evidence names them.
+//! Converts locations of a recording to those of evidence.
 
 use antares_profile::evidence::{
     limits::{STACK_CALLS_MAX, STACK_INNER_MAX, STACK_OUTER_MAX},
@@ -11,7 +11,7 @@ use crate::{
     witness::Calls as SystemCalls,
 };
 
-/// What places and addresses are told with.
+/// Context for the conversion of locations and addresses.
 pub(crate) struct Addresses<'a> {
     pub(crate) recording: &'a Recording,
     pub(crate) program: u32,
@@ -20,14 +20,14 @@ pub(crate) struct Addresses<'a> {
 }
 
 impl Addresses<'_> {
-    /// The calls of a context with the instruction at `pc` on top, the innermost ones.
+    /// The innermost calls of a context, with the instruction at `pc` on top.
     pub(crate) fn stack(&self, context: u32, pc: u64) -> Stack {
         stack_of(self.recording, context, Called::At { program: self.program, pc })
     }
 
-    /// All calls under way.
+    /// All active calls.
     pub(crate) fn whole(&self, calls: &Calls, pc: u64) -> Stack {
-        // Below the first call of this VM is who started it.
+        // The frames below the first call of this VM belong to its creator.
         let mut all = below(self.recording, calls.bottom());
         all.extend(calls.sites().map(|pc| Called::At { program: self.program, pc }));
         all.push(Called::At { program: self.program, pc });
@@ -40,13 +40,13 @@ impl Addresses<'_> {
         Stack { outer: all, left_out, inner }
     }
 
-    /// The system call that wrote to `address` last.
+    /// The last system call that wrote to `address`.
     pub(crate) fn writer(&self, address: u64) -> Option<u64> {
         self.system_calls.writer(self.vm, address)
     }
 }
 
-/// The calls of a context with `top`, the innermost ones.
+/// The innermost calls of a context, with `top` on top.
 pub(crate) fn stack_of(recording: &Recording, context: u32, top: Called) -> Stack {
     let mut all = below(recording, context);
     all.push(top);

@@ -1,8 +1,8 @@
-//! A machine that goes on to where somebody wants to look, and no further: for debuggers.
+//! Runs a machine up to a breakpoint, for debuggers.
 //!
-//! ckb-vm's assembly runs from trace to trace and asks for those that it has not met. A trace is cut before
-//! an instruction that somebody wants to stop at, and none is given for that instruction itself: so the
-//! assembly stops there each time, at its full speed until then. Single instructions are ckb-vm's in Rust.
+//! ckb-vm's assembly runs from trace to trace and requests unknown traces. A trace ends before an instruction
+//! to stop at, and that instruction itself gets no trace. So the assembly stops there each time and runs at
+//! full speed until then. Single steps use ckb-vm's Rust interpreter.
 
 use ckb_vm::{
     CoreMachine as _, DefaultMachine, Error, Machine as _, SupportMachine as _,
@@ -22,39 +22,39 @@ use ckb_vm::{
 
 use crate::interpreter;
 
-/// The machine that goes on.
+/// The machine that a [`Stepper`] runs.
 pub type Steppable = DefaultMachine<Box<AsmCoreMachine>>;
 
-/// Why a machine paused, before an instruction.
+/// Why a machine paused before an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paused {
-    /// It is one to stop at, a system call, or one that cannot be decoded.
+    /// The next instruction is a stop address, a system call, or cannot be decoded.
     Address,
-    /// What comes next would pass the cycles.
+    /// The next trace would exceed the cycles.
     Cycles,
 }
 
-/// What goes on with one machine.
+/// Steps and runs one machine.
 pub struct Stepper(Decoder);
 
 impl Stepper {
-    /// For `vm` and no other.
+    /// Creates a stepper for `vm` and no other machine.
     #[must_use]
     pub fn new(vm: &Steppable) -> Self {
         Self(build_decoder::<u64>(vm.isa(), vm.version()))
     }
 
-    /// Forgets all code: memory, or what to stop at, is another one.
+    /// Drops all decoded code, after a change of memory or of the stop addresses.
     pub fn forget(&mut self, vm: &mut Steppable) {
-        // The assembly takes one without a length for none.
+        // The assembly treats a trace of length 0 as missing.
         vm.inner_mut().traces.iter_mut().for_each(|trace| trace.length = 0);
         self.0.reset_instructions_cache();
     }
 
-    /// The instruction that comes next.
+    /// The next instruction.
     ///
     /// # Errors
-    /// There is none.
+    /// If the instruction cannot be fetched or decoded.
     pub fn instruction(&mut self, vm: &mut Steppable) -> Result<Instruction, Error> {
         let pc = *vm.pc();
         self.0.decode(vm.memory_mut(), pc)
@@ -63,7 +63,7 @@ impl Stepper {
     /// Executes one instruction.
     ///
     /// # Errors
-    /// Those of ckb-vm. [`Error::Yield`] leaves the machine behind the instruction, others before it.
+    /// Those of ckb-vm. [`Error::Yield`] leaves the machine after the instruction, other errors before it.
     pub fn step(&mut self, vm: &mut Steppable) -> Result<(), Error> {
         let (pc, cycles) = (*vm.pc(), vm.cycles());
         let done = self.instruction(vm).and_then(|instruction| {
@@ -81,11 +81,10 @@ impl Stepper {
         done
     }
 
-    /// Goes on until the next instruction is a system call or one for which `is_stop` holds, or would take
-    /// the machine beyond `cycles`.
+    /// Runs until the next instruction is a system call, satisfies `is_stop`, or would exceed `cycles`.
     ///
     /// # Errors
-    /// Those of ckb-vm, and then the machine is good for nothing: `cycles` must be before any such end.
+    /// Those of ckb-vm; the machine is then unusable. `cycles` must be before any such end.
     pub fn run(
         &mut self,
         vm: &mut Steppable,
@@ -122,7 +121,7 @@ impl Stepper {
         }
     }
 
-    /// The trace at the machine's pc up to the next stop; none if that is there.
+    /// The trace at the machine's pc up to the next stop; `None` if the pc is a stop.
     fn trace(
         &mut self,
         vm: &mut Steppable,

@@ -1,4 +1,4 @@
-//! A machine before and after ckb-script puts its VM aside: what is [parked](crate::parked), and when.
+//! A machine before and after ckb-script suspends its VM: when it is [parked](crate::parked), and with what.
 
 use ckb_vm::Error;
 
@@ -11,11 +11,11 @@ use crate::{
 
 /// Number of the VM that runs first.
 const ROOT: u64 = 0;
-/// Bytes of native stack that a parked VM may hold.
+/// Maximum bytes of native stack of a parked VM.
 const DEPTH_MAX: usize = 1 << 20;
 
 impl NativeMachine {
-    /// Before ckb-script does something with the machine: gives it what it was, if it was put aside.
+    /// Restores a parked VM; called before ckb-script accesses the machine.
     pub(crate) fn come_back(&mut self) {
         match std::mem::replace(&mut self.aside, Aside::Here) {
             Aside::New if self.session.parking.is_open() => {
@@ -35,7 +35,7 @@ impl NativeMachine {
         }
     }
 
-    /// Before a program is loaded, which is over nothing that was parked.
+    /// Prepares for the load of a program, which never replaces parked state.
     pub(crate) fn come_anew(&mut self) {
         assert!(!matches!(self.aside, Aside::Back(..)), "a program is loaded over a VM that came back");
         if self.session.parking.is_over() && self.id() == ROOT {
@@ -45,7 +45,7 @@ impl NativeMachine {
         self.come_back();
     }
 
-    /// Before the machine runs.
+    /// Restores the dirty marks before the machine runs.
     pub(crate) fn show_changes(&mut self) {
         self.come_back();
         if let Aside::Hidden(marked) = std::mem::replace(&mut self.aside, Aside::Here) {
@@ -54,7 +54,7 @@ impl NativeMachine {
         }
     }
 
-    /// Prepares for a snapshot, if the machine can be parked; whether it can.
+    /// Prepares for a snapshot. Returns whether the machine can be parked.
     pub(crate) fn hide_changes(&mut self) -> bool {
         if let Aside::Hidden(_) = self.aside {
             return true;
@@ -64,7 +64,7 @@ impl NativeMachine {
         let stack_pointer = self.native_sp();
         let is_flat = self.stack.as_ref().is_some_and(|stack| stack.depth(stack_pointer) <= DEPTH_MAX);
         let can_stay = waits && is_native && is_flat && self.vm.machine.inner_mut().can_stay();
-        // Asked for now, while the machine is whole.
+        // Queried now, before the machine changes.
         let id = self.id();
         if !can_stay || !self.session.parking.take_slot(id, self.number) {
             return false;
@@ -73,11 +73,11 @@ impl NativeMachine {
         true
     }
 
-    /// Parks what is left of a machine that is dropped, if that was prepared.
+    /// Parks the rest of a dropped machine, if `hide_changes` prepared it.
     pub(crate) fn park(&mut self) {
         let Aside::Hidden(marked) = std::mem::replace(&mut self.aside, Aside::Here) else { return };
         if let Some(interpreter) = self.interpreter.take() {
-            // A new machine decodes anew.
+            // A new machine decodes its traces again.
             interpreter.store_traces(self.vm.machine.inner_mut());
         }
         let stack_pointer = self.native_sp();
@@ -102,7 +102,7 @@ impl NativeMachine {
         self.session.parking.park(id, self.number, parked);
     }
 
-    /// After a run: where the first VM has exited or something failed, nobody comes back any more.
+    /// After a run: once the first VM has exited or something failed, no VM resumes.
     pub(crate) fn end_parking(&mut self, result: &Result<i8, Error>) {
         let is_over = match result {
             Err(Error::Yield | Error::Pause) => false,
@@ -114,7 +114,7 @@ impl NativeMachine {
         }
     }
 
-    /// The stack pointer of native code that waits.
+    /// The stack pointer of waiting native code.
     fn native_sp(&mut self) -> usize {
         // SAFETY: the core is mapped, and no native code runs.
         let host = unsafe { &*host_of(self.vm.machine.inner_mut().base()) };

@@ -1,18 +1,18 @@
-//! Why native code was left for good.
+//! Why native code bailed out.
 
 use antares_abi::{BailoutReason, NAMES_TARGET, PAST_TABLE, State};
 
-/// Why native code was left, and what is known of where it was about to go.
+/// The bailout reason, and what is known of the jump target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bailout {
     pub(crate) reason: BailoutReason,
     pub(crate) target: Option<u64>,
-    /// The jump goes nowhere else than to what it lists.
+    /// A jump went past the targets that its table lists.
     pub(crate) is_past_table: bool,
 }
 
 impl Bailout {
-    /// What the state says of an unknown target.
+    /// Reads an unknown target from the state.
     pub(crate) fn of(state: &State) -> Self {
         let flag = u8::try_from(state.is_complete).unwrap_or(0);
         let target = (flag == NAMES_TARGET || flag == PAST_TABLE).then_some(state.pc);

@@ -1,4 +1,4 @@
-//! How far the machines of a session run until they pause.
+//! Cycle budget of a session's machines until they pause.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use ckb_vm::{DefaultMachine, Error, SupportMachine};
 
 use crate::{MachineSession, limits::PAUSE_CYCLES_MIN, memory::Core};
 
-/// Cycles that machines have until they are to pause.
+/// Remaining cycles until machines must pause.
 #[derive(Debug)]
 pub(crate) struct Budget(AtomicU64);
 
@@ -18,12 +18,12 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Cycles of a machine that is at `cycles`, at which it is to pause.
+    /// The cycle count at which a machine that is at `cycles` must pause.
     pub(crate) fn end(&self, cycles: u64) -> u64 {
         cycles.saturating_add(self.0.load(Ordering::Relaxed))
     }
 
-    /// Notes that a machine has used `cycles`.
+    /// Deducts cycles that a machine used.
     pub(crate) fn spend(&self, cycles: u64) {
         let left = self.0.load(Ordering::Relaxed);
         if left != u64::MAX {
@@ -33,16 +33,16 @@ impl Budget {
 }
 
 impl MachineSession {
-    /// Has machines pause after `cycles` of them all, or a little later: with [`Error::Pause`], as if
-    /// somebody had asked for it. Run again, they go on where they were; for that it takes another call of
-    /// this. At least [`PAUSE_CYCLES_MIN`], so that each time something is done.
+    /// Makes machines pause after `cycles` in total, or slightly later, with [`Error::Pause`], like a
+    /// requested pause. They resume if they run again, after another call of this function. The minimum is
+    /// [`PAUSE_CYCLES_MIN`], so that each run makes progress.
     pub fn set_pause_after(&self, cycles: u64) {
         self.budget.0.store(cycles.max(PAUSE_CYCLES_MIN), Ordering::Relaxed);
     }
 }
 
-/// Lets `vm` go no further than `end`, for an interpreter: it stops in front of what it has no cycles for.
-/// Gives the limit that it had.
+/// Lowers the limit of `vm` to `end`, for an interpreter, which stops before exceeding it. Returns the
+/// previous limit.
 pub(crate) fn lower_limit(vm: &mut DefaultMachine<Core>, end: u64) -> Option<u64> {
     let limit = vm.max_cycles();
     (end < limit).then(|| {
@@ -51,7 +51,7 @@ pub(crate) fn lower_limit(vm: &mut DefaultMachine<Core>, end: u64) -> Option<u64
     })
 }
 
-/// Gives `vm` its `limit` back, if it had a lower one: that it was passed is no more than a pause.
+/// Restores the limit of `vm` if it was lowered; exceeding the lower limit is only a pause.
 pub(crate) fn raise_limit<T>(
     result: Result<T, Error>,
     vm: &mut DefaultMachine<Core>,

@@ -1,4 +1,4 @@
-//! The calls that a VM has under way, as far as its jumps tell.
+//! The active calls of a VM, reconstructed from its jumps.
 
 use std::collections::HashSet;
 
@@ -10,40 +10,39 @@ use crate::{
 /// A call that has not returned.
 #[derive(Clone, Copy, Debug)]
 struct Call {
-    /// The instruction that calls.
+    /// Address of the calling instruction.
     site: u64,
     return_pc: u64,
     /// The stack pointer of the caller.
     sp: u64,
-    /// Through `t0`: a helper of the compiler, which may move the stack pointer.
+    /// Whether the link register is `t0`: a compiler helper, which may move the stack pointer.
     is_helper: bool,
     /// The context of the caller.
     context: u32,
 }
 
-/// The calls of one VM. Nothing here decides cycles: whatever a guest does, they only count in another
+/// The call stack of one VM. It never affects cycle counts: wrong guesses only attribute cycles to another
 /// context.
 #[derive(Debug)]
 pub(crate) struct Calls {
     calls: Vec<Call>,
-    /// Addresses behind calls.
+    /// Return addresses of calls.
     return_pcs: HashSet<u64>,
-    /// The context in which code runs now.
+    /// The context of the code that runs now.
     pub(crate) context: u32,
     pub(crate) program: u32,
-    /// The system call, and the context of its `ecall`, that the VM waits in.
+    /// The context of the system call that the VM waits in.
     pub(crate) waiting: Option<u32>,
-    /// Told apart by it: a VM that took another one's place is another one.
+    /// Distinguishes a VM from the one that it replaced.
     pub(crate) generation: u32,
 }
 
 impl Calls {
-    /// A VM that begins in `context`.
     pub(crate) fn new(context: u32, program: u32, generation: u32) -> Self {
         Self { calls: Vec::new(), return_pcs: HashSet::new(), context, program, waiting: None, generation }
     }
 
-    /// A call at `site`.
+    /// Records a call at `site`.
     pub(crate) fn call(
         &mut self,
         recording: &mut Recording,
@@ -64,12 +63,11 @@ impl Calls {
         self.context = context;
     }
 
-    /// How many calls are under way.
     pub(crate) fn depth(&self) -> usize {
         self.calls.len()
     }
 
-    /// The instructions that called, the outermost first.
+    /// The call sites, outermost first.
     pub(crate) fn sites(&self) -> impl Iterator<Item = u64> {
         self.calls.iter().map(|call| call.site)
     }
@@ -79,9 +77,9 @@ impl Calls {
         self.calls.first().map_or(self.context, |call| call.context)
     }
 
-    /// A jump to an address in a register: a return, if a call waits for it with this stack pointer;
-    /// otherwise a jump inside of a function, a tail call, or a `longjmp`, which leaves all calls that were
-    /// made further down the stack.
+    /// Records a jump to a register address. It is a return if an active call expects this address and stack
+    /// pointer. Otherwise it is a jump within a function, a tail call, or a `longjmp`, which ends all calls
+    /// further down the stack.
     pub(crate) fn jump(&mut self, target: u64, sp: u64) {
         if let Some(top) = self.calls.last()
             && top.return_pc == target
@@ -89,14 +87,14 @@ impl Calls {
         {
             return self.return_from(self.calls.len() - 1);
         }
-        // Stack pointers only grow towards the first call, so a call that waits for this one is not far.
+        // Stack pointers only grow towards the first call, so a matching call is near the top.
         let near = self.calls.iter().rev().take_while(|call| call.sp <= sp);
         let is_it = |call: &Call| call.return_pc == target && call.sp == sp;
         if let Some(above) = near.clone().position(is_it) {
             return self.return_from(self.calls.len() - 1 - above);
         }
-        // Behind a call, and nobody waits: it has returned before, so its caller goes on, and what that
-        // called is gone.
+        // A known return address without a matching call: the call returned before, so its caller resumes,
+        // and the calls above are dead.
         let is_behind_call = self.return_pcs.contains(&target);
         let dead = near.take_while(|call| call.sp < sp || is_behind_call).count();
         if dead > 0 {
@@ -104,20 +102,19 @@ impl Calls {
         }
     }
 
-    /// Returns to the caller of the call at `index`.
     fn return_from(&mut self, index: usize) {
         self.context = self.calls[index].context;
         self.calls.truncate(index);
     }
 
-    /// The context of the system call `number` that is made at `pc`.
+    /// The context of system call `number` at `pc`.
     pub(crate) fn syscall(&self, recording: &mut Recording, pc: u64, number: u64) -> u32 {
         let (site, _) = recording.context(self.context, StackLocation::Code { program: self.program, pc });
         recording.context(site, StackLocation::Syscall(number)).0
     }
 
-    /// Cycles that a VM has when it is about to run: those of loading it, or of the system call that it
-    /// waited in.
+    /// Attributes the cycles that a VM has before it runs: the cost of loading it, or of the system call that
+    /// it waited in.
     pub(crate) fn begin(&mut self, recording: &mut Recording, cycles: u64) {
         let waiting = self.waiting.take();
         if cycles > 0 {
@@ -126,16 +123,16 @@ impl Calls {
         }
     }
 
-    /// Another program took the place of this one.
+    /// Replaces the program of this VM.
     pub(crate) fn replace(&mut self, context: u32, program: u32) {
         *self = Self::new(context, program, self.generation);
     }
 }
 
-/// The context on top of the system call that `calls` waits in, or of the root if there is none.
+/// The context on top of the system call that `calls` waits in, or on top of the root.
 pub(crate) fn above(recording: &mut Recording, calls: Option<&Calls>, place: StackLocation) -> u32 {
     let waiting = calls.and_then(|calls| calls.waiting);
-    // Not the syscall but its ecall is the caller: what the syscall itself costs stays apart.
+    // The caller is the `ecall` instruction, not the syscall: the cost of the syscall itself stays separate.
     let site = waiting.map_or(ROOT, |context| recording.contexts()[context as usize].parent);
     recording.context(site, place).0
 }
@@ -185,7 +182,7 @@ mod tests {
         let (mut calls, mut recording) = started();
         calls.call(&mut recording, 0x100, 0x104, RA, 1000);
         let callee = calls.context;
-        // The callee jumps to another function, which returns to the first caller.
+        // The callee tail-calls another function, which returns to the first caller.
         calls.jump(0x400, 1000);
         assert_eq!(calls.context, callee);
         calls.jump(0x104, 1000);
@@ -208,7 +205,7 @@ mod tests {
         // setjmp, which returns.
         calls.call(&mut recording, 0x200, 0x204, RA, 900);
         calls.jump(0x204, 900);
-        // Two calls further down, and back behind setjmp.
+        // Two calls further down, and then back to the setjmp return address.
         calls.call(&mut recording, 0x210, 0x214, RA, 900);
         calls.call(&mut recording, 0x300, 0x304, RA, 800);
         calls.jump(0x204, 900);

@@ -1,5 +1,5 @@
-//! A machine that interprets one instruction after the other in ckb-vm's Rust, and counts where that goes by
-//! the rule of counted builds: what native code is compared with, and who tells what branches compare.
+//! A machine that runs ckb-vm's Rust interpreter and counts control flow by the rule of counted builds. It is
+//! the reference for native code, and records the values that branches compare.
 
 use std::{
     cell::RefCell,
@@ -22,7 +22,7 @@ use ckb_vm::{
 
 use crate::{counters::Counters, memory::Core};
 
-/// Pairs that are kept of a run, at most.
+/// Maximum number of compared pairs per run.
 const COMPARED_MAX: usize = 4096;
 
 thread_local! {
@@ -33,21 +33,22 @@ thread_local! {
 pub struct CountingSession {
     bits: u8,
     counters: Counters,
-    /// What branches compared that was not equal, if somebody wants to know.
+    /// Unequal values that branches compared, if requested.
     compared: Option<Mutex<Vec<(u64, u64)>>>,
     /// Where the last machine failed.
     failed_at: Mutex<Option<u64>>,
 }
 
 impl CountingSession {
-    /// A session that counts by numbers of `bits` bits; with `compares` it also keeps what branches compare.
+    /// Creates a session with counter indexes of `bits` bits; with `compares` it also records what branches
+    /// compare.
     #[must_use]
     pub fn new(bits: u8, compares: bool) -> Arc<Self> {
         let compared = compares.then(Mutex::default);
         Arc::new(Self { bits, counters: Counters::new(bits), compared, failed_at: Mutex::default() })
     }
 
-    /// Runs `attempt`, whose machines count here.
+    /// Runs `attempt` with this session as the one its machines count in.
     pub fn attempt<T>(self: &Arc<Self>, attempt: impl FnOnce() -> T) -> T {
         struct Restore(Option<Arc<CountingSession>>);
         impl Drop for Restore {
@@ -59,19 +60,19 @@ impl CountingSession {
         attempt()
     }
 
-    /// Lets `read` see what was counted since the last call, and sets it to zero.
+    /// Passes the counters since the last call to `read`, and resets them.
     pub fn take_counters(&self, read: impl FnOnce(&mut [u8])) {
         self.counters.take(read);
     }
 
-    /// Address of the instruction that a machine failed at since the last call: of the last that it had, if
-    /// the next one could not be fetched.
+    /// Address of the instruction at which a machine failed since the last call. If an instruction fetch
+    /// failed, it is the last instruction before it.
     #[must_use]
     pub fn take_failed_at(&self) -> Option<u64> {
         self.failed_at.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The pairs of different values that branches compared since the last call, each once, in order.
+    /// The pairs of different values that branches compared since the last call, sorted and deduplicated.
     #[must_use]
     pub fn take_compared(&self) -> Vec<(u64, u64)> {
         let Some(compared) = &self.compared else { return Vec::new() };
@@ -88,8 +89,8 @@ impl fmt::Debug for CountingSession {
     }
 }
 
-/// A machine for ckb-script's `Scheduler` that counts in the [`CountingSession`] that is current when it is
-/// made. Without one it runs nothing.
+/// A machine for ckb-script's `Scheduler` that counts in the [`CountingSession`] current at its creation.
+/// Without a session it runs nothing.
 pub struct CountedMachine {
     vm: DefaultMachine<Core>,
     session: Option<Arc<CountingSession>>,
@@ -128,7 +129,7 @@ impl DefaultMachineRunner for CountedMachine {
 }
 
 impl CountedMachine {
-    /// Runs; `at` is the instruction that is executed.
+    /// Runs the script; `at` is the address of the current instruction.
     fn steps(&mut self, session: &CountingSession, at: &mut u64) -> Result<i8, Error> {
         let Self { vm, decoder, compared, .. } = self;
         if vm.isa() & ISA_MOP != 0 && vm.version() == VERSION0 {
@@ -165,7 +166,7 @@ impl CountedMachine {
     }
 }
 
-/// Where an instruction goes, if it decides or computes that.
+/// The target of a branch or computed jump.
 enum Way {
     Branch { to: u64, other: u64, values: (u64, u64) },
     Jump(u64),

@@ -1,4 +1,4 @@
-//! What the native code of a counted build has counted, of all machines of a session.
+//! The counters of a counted build's native code, summed over all machines of a session.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,6 @@ use antares_abi::{COUNTER_BITS_MAX, COUNTER_BITS_MIN};
 
 use crate::{MachineSession, Program, Tier, memory::Core};
 
-/// Counters of a session.
 pub(crate) struct Counters(Mutex<Vec<u8>>);
 
 impl Counters {
@@ -15,11 +14,11 @@ impl Counters {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
-        // A panic elsewhere leaves it whole.
+        // A panic elsewhere cannot leave it inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `read` see the counters, and sets them to zero.
+    /// Passes the counters to `read`, and resets them.
     pub(crate) fn take(&self, read: impl FnOnce(&mut [u8])) {
         let mut counters = self.lock();
         read(&mut counters);
@@ -27,15 +26,15 @@ impl Counters {
     }
 }
 
-/// The programs whose code any machine may run.
+/// Keeps the programs that do not count, which any session may use.
 pub(crate) fn without_counted(mut programs: Vec<Arc<Program>>) -> Vec<Arc<Program>> {
     programs.retain(|program| !program.library().is_counted());
     programs
 }
 
 impl MachineSession {
-    /// A session whose `programs` count where they go, by numbers of `bits` bits: for fuzzing. It uses no
-    /// others, and no other session uses them.
+    /// A session whose `programs` count control flow, with counter indexes of `bits` bits: for fuzzing. It
+    /// uses no other programs, and no other session uses them.
     #[must_use]
     pub fn counting(mut programs: Vec<Arc<Program>>, bits: u8) -> Arc<Self> {
         programs.retain(|program| program.library().is_counted());
@@ -44,20 +43,20 @@ impl MachineSession {
         Arc::new(session)
     }
 
-    /// Lets `read` see what was counted since the last call, and sets it to zero; false in a session that
-    /// does not count. Machines that are still there have not told yet.
+    /// Passes the counters since the last call to `read`, and resets them. Returns false if the session does
+    /// not count. Machines that still exist have not reported their counters yet.
     pub fn take_counters(&self, read: impl FnOnce(&mut [u8])) -> bool {
         self.counters.as_ref().map(|counters| counters.take(read)).is_some()
     }
 
-    /// Has `machine` count if this session does.
+    /// Opens the counters of `machine` if this session counts.
     pub(crate) fn prepare_counters(&self, machine: &mut Core) {
         if self.counters.is_some() {
             machine.open_counters();
         }
     }
 
-    /// Adds what `machine` has counted.
+    /// Adds the counters of `machine`.
     pub(crate) fn add_counters(&self, machine: &mut Core) {
         if let Some(counters) = &self.counters {
             machine.take_counters(&mut counters.lock());

@@ -1,4 +1,4 @@
-//! Debug output: syscall 2177 as ckb-script has it (its `syscalls/debugger.rs`), into a log with a limit.
+//! Debug output: syscall 2177 as in ckb-script (`syscalls/debugger.rs`), written to a log with a limit.
 
 use std::{
     ffi::CStr,
@@ -21,19 +21,17 @@ const DEBUG_PRINT: u64 = 2177;
 /// The debug output of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// The lines, in order.
     pub(crate) lines: Vec<String>,
-    /// Bytes of the lines, with one more for the end of each.
+    /// Bytes of the lines, plus one for the end of each.
     bytes: u64,
     bytes_max: u64,
-    /// Lines that are left out: the first that did not fit, and all behind it.
+    /// Number of dropped lines: the first that did not fit, and all after it.
     pub(crate) lines_left_out: u64,
-    /// Bytes of those, with one more for the end of each.
+    /// Bytes of the dropped lines, plus one for the end of each.
     pub(crate) bytes_left_out: u64,
 }
 
 impl Log {
-    /// An empty log.
     pub(crate) fn new(bytes_max: u64) -> Self {
         Self { bytes_max, ..Self::default() }
     }
@@ -45,7 +43,7 @@ impl Log {
             && self.bytes + (bytes as u64) < self.bytes_max
     }
 
-    /// Keeps a line, or counts it.
+    /// Stores a line, or counts it as dropped.
     fn push(&mut self, line: &str) {
         let bytes = line.len() as u64 + 1;
         if self.has_space(line.len()) {
@@ -58,18 +56,18 @@ impl Log {
     }
 }
 
-/// The log of the run that is under way, shared by the machine and its syscall.
+/// The log of the current run, shared by the machine and its syscall.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedLog(Arc<Mutex<Log>>);
 
 impl SharedLog {
-    /// The log; a panic elsewhere leaves it whole.
+    /// Locks the log; a panic elsewhere cannot leave it inconsistent.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Log> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The syscall.
+/// The debug syscall.
 pub(crate) struct DebugPrint(pub(crate) SharedLog);
 
 impl Syscalls<Core> for DebugPrint {
@@ -91,16 +89,16 @@ impl Syscalls<Core> for DebugPrint {
     }
 }
 
-/// Bytes of the string at `address`, without its NUL. A string that runs past the end of memory is out of
-/// bound, as when it is read byte by byte.
+/// Length of the string at `address` in bytes, without its NUL. A string that runs past the end of memory is
+/// out of bounds, as with a bytewise read.
 fn string_length(memory: &[u8], address: u64) -> Result<usize, Error> {
     let rest = usize::try_from(address).ok().and_then(|address| memory.get(address..));
     let string = rest.and_then(|rest| CStr::from_bytes_until_nul(rest).ok()).ok_or(Error::MemOutOfBound)?;
     Ok(string.count_bytes())
 }
 
-/// ckb-script's error: it shows a `FromUtf8Error`, which begins with all bytes. The detail of an error is
-/// cut, so only that many bytes are shown here.
+/// ckb-script's error text: it contains a `FromUtf8Error`, which starts with all bytes. Error details are
+/// truncated, so only that many bytes are formatted here.
 fn not_utf8(string: &[u8], error: std::str::Utf8Error) -> Error {
     let shown = &string[..string.len().min(DETAIL_BYTES_MAX)];
     Error::External(format!("String from buffer FromUtf8Error {{ bytes: {shown:?}, error: {error:?} }}"))

@@ -1,8 +1,8 @@
-//! The way into native code and the ways out of it. The only assembly of this crate.
+//! Entry to native code and its exits: the only assembly of this crate.
 //!
-//! `enter` is an ordinary function for its caller. Native code may clobber every register and may leave from
-//! any depth of its own stack, so all that `enter`'s caller expects to find again is on the host stack, and
-//! the state holds the pointer to it.
+//! `enter` follows the C calling convention. Native code may clobber every register and may bail out from any
+//! depth of its own stack. So everything that `enter`'s caller expects back is on the host stack, and the
+//! host's part holds the pointer to it.
 
 use std::{arch::naked_asm, mem::offset_of};
 
@@ -17,17 +17,17 @@ const RSP: usize = 4;
 /// to hit its guard.
 pub(crate) const METER_SAVES_BYTES: usize = 24;
 
-/// Distance from base to a field of the state.
+/// Offset of a state field from base.
 macro_rules! field {
     ($name:ident) => {
         STATE_OFFSET + offset_of!(State, $name)
     };
 }
 
-/// Distance from base to where the host's part is said to be.
+/// Offset from base of the pointer to the host's part.
 const HOST: usize = HOST_TABLE_OFFSET + offset_of!(HostTable, host);
 
-/// Distance from the start of the host's part to a field.
+/// Offset of a field in the host's part.
 macro_rules! hidden {
     ($name:ident) => {
         offset_of!(HostState, $name)
@@ -35,12 +35,12 @@ macro_rules! hidden {
 }
 
 /// Runs `thunk` (an entry thunk of a library) on the native stack that ends at `stack_top`. Returns when
-/// native code is left, or waits (see [`resume`]); the reason is in the state.
+/// native code bails out or waits (see [`resume`]); the reason is in the state.
 ///
 /// # Safety
-/// `base` is the base of a mapped [`Core`](crate::memory::Core) whose state is filled in and used by no other
-/// native code; `thunk` is an entry thunk of a loaded library; `stack_top` is 16-byte aligned and ends a
-/// writable stack that nobody else uses.
+/// `base` is the base of a mapped [`Core`](crate::memory::Core), whose state is filled in and unused by other
+/// native code. `thunk` is an entry thunk of a loaded library. `stack_top` is 16-byte aligned and ends a
+/// writable stack that is otherwise unused.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn enter(base: *mut u8, thunk: *const u8, stack_top: *mut u8) {
     naked_asm!(
@@ -53,8 +53,7 @@ pub(crate) unsafe extern "C" fn enter(base: *mut u8, thunk: *const u8, stack_top
         "mov rax, [rdi + {host}]",
         "mov [rax + {stack_pointer}], rsp",
         "mov rsp, rdx",
-        // Base, for after the call, which clobbers every register; and the padding that keeps the stack
-        // aligned.
+        // Saves base across the call, which clobbers every register, and padding for stack alignment.
         "push rdi",
         "push rdi",
         "mov rax, rdi",
@@ -70,11 +69,11 @@ pub(crate) unsafe extern "C" fn enter(base: *mut u8, thunk: *const u8, stack_top
     )
 }
 
-/// Returns from [`enter`] or [`resume`]. Not to be called: native code and signal handlers jump here with
-/// base in rax.
+/// Returns from [`enter`] or [`resume`]. Do not call: native code and signal handlers jump here with base in
+/// rax.
 ///
 /// # Safety
-/// As described: only by a jump, from below an [`enter`] with the same base.
+/// Only reached by a jump, from below an [`enter`] with the same base.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn bail_out() {
     naked_asm!(
@@ -93,9 +92,9 @@ pub(crate) unsafe extern "C" fn bail_out() {
     )
 }
 
-/// What native code calls for an ecall: [`host::ecall`] on the host stack, because a guest can arrange for
-/// the native stack to be all but used up, and then host code would run into its guard. Leaves native code if
-/// the host says so; native code then waits in this call.
+/// Native code calls this for an ecall. Runs [`host::ecall`] on the host stack, because a guest can arrange
+/// for the native stack to be almost full, and host code would hit its guard. Bails out if the host requests
+/// it, with native code waiting in this call.
 ///
 /// # Safety
 /// Only called by native code below an [`enter`] with the same base.
@@ -103,18 +102,18 @@ pub(crate) unsafe extern "C" fn bail_out() {
 pub(crate) unsafe extern "C" fn ecall(base: *mut u8) {
     naked_asm!(
         "mov rax, [rdi + {host}]",
-        // What this convention keeps.
+        // Callee-saved registers.
         "mov [rax + {saved} + 3*8], rbx",
         "mov [rax + {saved} + 5*8], rbp",
         "mov [rax + {saved} + 12*8], r12",
         "mov [rax + {saved} + 13*8], r13",
         "mov [rax + {saved} + 14*8], r14",
         "mov [rax + {saved} + 15*8], r15",
-        // A register that this convention does not keep may have the cycles left.
+        // A caller-saved register may hold the remaining cycles.
         "mov qword ptr [rax + {saved} + {rsp}*8], 0",
         "mov [rax + {native_stack_pointer}], rsp",
         "mov rsp, [rax + {stack_pointer}]",
-        // `enter` left it 8 bytes off a multiple of 16: with this push the call is aligned.
+        // `enter` left rsp 8 bytes off a multiple of 16: this push aligns the call.
         "push rdi",
         "call {ecall}",
         "pop rdi",
@@ -134,8 +133,8 @@ pub(crate) unsafe extern "C" fn ecall(base: *mut u8) {
     )
 }
 
-/// What an open library calls for a guest address that it has no thunk for: [`host::resolve`] on the host
-/// stack. Leaves native code if nobody has one.
+/// An open library calls this for a guest address without a thunk. Runs [`host::resolve`] on the host stack.
+/// Bails out if no library has a thunk.
 ///
 /// # Safety
 /// As [`ecall`].
@@ -162,8 +161,8 @@ pub(crate) unsafe extern "C" fn resolve(base: *mut u8, target: u64) -> u64 {
     )
 }
 
-/// What native code calls before it calls what may return again: [`host::mark`] on the host stack. Returns 0,
-/// and 1 for each [`far_jump`] there.
+/// Native code calls this before a call that may return again. Runs [`host::mark`] on the host stack. Returns
+/// 0, and 1 for each [`far_jump`] to this mark.
 ///
 /// # Safety
 /// As [`ecall`].
@@ -194,7 +193,7 @@ pub(crate) unsafe extern "C" fn mark(base: *mut u8, pc: u64, sp: u64) -> u64 {
     )
 }
 
-/// What native code calls before a marked frame ends: [`host::unmark`] on the host stack.
+/// Native code calls this before a marked frame ends. Runs [`host::unmark`] on the host stack.
 ///
 /// # Safety
 /// As [`ecall`].
@@ -217,8 +216,8 @@ pub(crate) unsafe extern "C" fn unmark(base: *mut u8) {
     )
 }
 
-/// What native code calls to return where a frame was marked: [`host::far_jump`] on the host stack, and then
-/// behind the call of [`mark`] there. Leaves native code if the host says so.
+/// Native code calls this to return to a marked frame. Runs [`host::far_jump`] on the host stack, then
+/// resumes after the call of [`mark`] in that frame. Bails out if the host requests it.
 ///
 /// # Safety
 /// As [`ecall`].
@@ -242,7 +241,7 @@ pub(crate) unsafe extern "C" fn far_jump(base: *mut u8, target: u64) {
         "mov r15, [rcx + {saved} + 15*8]",
         "mov rsp, [rcx + {native_stack_pointer}]",
         "mov eax, 1",
-        // Behind the return address of that call, which has been popped long ago.
+        // The return address of that call, which was popped long ago.
         "jmp [rcx + {saved} + 0*8]",
         saved = const hidden!(saved),
         native_stack_pointer = const hidden!(native_stack_pointer),
@@ -253,21 +252,21 @@ pub(crate) unsafe extern "C" fn far_jump(base: *mut u8, target: u64) {
     )
 }
 
-/// What native code calls when the cycles it was granted are used up: [`host::meter`] on the host stack. The
-/// instruction behind the call says which registers hold base and the cycles left
-/// ([`antares_abi::METER_MARK`]). Every other register is kept, but not the flags. Leaves native code if the
-/// host says so; native code then waits in this call.
+/// Native code calls this when its granted cycles are used up. Runs [`host::meter`] on the host stack. The
+/// instruction after the call encodes which registers hold base and the remaining cycles
+/// ([`antares_abi::METER_MARK`]). All other registers are preserved, but not the flags. Bails out if the host
+/// requests it, with native code waiting in this call.
 ///
 /// # Safety
 /// As [`ecall`].
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn meter() {
     naked_asm!(
-        // In the order of their encoding, so that a number finds its register. Nothing else may fault here:
-        // see `METER_SAVES_BYTES`.
+        // In encoding order, so that a register number is an index. No other instruction may fault here: see
+        // `METER_SAVES_BYTES`.
         "push r15\n push r14\n push r13\n push r12\n push r11\n push r10\n push r9\n push r8",
         "push rdi\n push rsi\n push rbp\n push rax\n push rbx\n push rdx\n push rcx\n push rax",
-        // The mark: with or without a REX prefix, whose lowest bits belong to base and the cycles left.
+        // The mark has an optional REX prefix, whose lowest bits extend the register numbers.
         "mov rsi, [rsp + 16*8]",
         "xor ecx, ecx",
         "cmp byte ptr [rsi], {mark}",
@@ -284,7 +283,7 @@ pub(crate) unsafe extern "C" fn meter() {
         "mov rcx, [rsp + rax*8]",
         "mov [rdi + {cycles_left}], rcx",
         "mov [rsp + {rsp}*8], rax",
-        // All registers are on the native stack by now.
+        // All registers are on the native stack now.
         "mov rbx, [rdi + {host}]",
         "pop [rbx + {saved} + 0*8]\n pop [rbx + {saved} + 1*8]\n pop [rbx + {saved} + 2*8]\n pop [rbx + {saved} + 3*8]",
         "pop [rbx + {saved} + 4*8]\n pop [rbx + {saved} + 5*8]\n pop [rbx + {saved} + 6*8]\n pop [rbx + {saved} + 7*8]",
@@ -323,10 +322,10 @@ pub(crate) unsafe extern "C" fn meter() {
     )
 }
 
-/// Goes on with native code that waits in [`ecall`] or [`meter`]. Returns as [`enter`] does.
+/// Resumes native code that waits in [`ecall`] or [`meter`]. Returns like [`enter`].
 ///
 /// # Safety
-/// Native code waits on a stack that nobody has used since, and `base` is that of its core.
+/// Native code waits on a stack that was not used since, and `base` is that of its core.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn resume(base: *mut u8) {
     naked_asm!(
@@ -345,11 +344,11 @@ pub(crate) unsafe extern "C" fn resume(base: *mut u8) {
     )
 }
 
-/// The way back into native code that waits, with base in rdi. The cycles left go to the register that is
-/// named where `rsp` would be saved.
+/// Returns to waiting native code, with base in rdi. The remaining cycles go to the register whose number is
+/// in the save slot of `rsp`.
 ///
 /// # Safety
-/// Only by a jump from [`meter`] and [`resume`].
+/// Only reached by a jump from [`meter`] and [`resume`].
 #[unsafe(naked)]
 unsafe extern "C" fn go_on() {
     naked_asm!(
@@ -391,7 +390,7 @@ unsafe extern "C" fn go_on() {
     )
 }
 
-/// What generated code finds on the page behind the state, which it can read alone.
+/// The content of the read-only page after the state.
 pub(crate) fn table(host: *mut HostState) -> HostTable {
     HostTable {
         bail_out: bail_out as *const () as u64,
@@ -415,7 +414,7 @@ mod tests {
         stack::NativeStack,
     };
 
-    /// Native code that destroys every register but base, and leaves from deeper in its stack.
+    /// Native code that destroys every register except base, and bails out from deeper in its stack.
     #[unsafe(naked)]
     extern "C" fn clobber_and_leave() {
         naked_asm!(
@@ -439,8 +438,8 @@ mod tests {
         )
     }
 
-    /// Calls `enter` with known values in the registers that it has to keep; 0 if it kept them (and the
-    /// direction flag is clear).
+    /// Calls `enter` with known values in the callee-saved registers. Returns 0 if they are preserved and the
+    /// direction flag is clear.
     #[unsafe(naked)]
     unsafe extern "C" fn enter_and_compare(base: *mut u8, thunk: *const u8, stack_top: *mut u8) -> u64 {
         naked_asm!(
@@ -463,7 +462,7 @@ mod tests {
         core.reset(0, 2, 0);
         let stack = NativeStack::map(1 << 16).unwrap();
         let state = state_of(core.base());
-        // SAFETY: core and stack are mapped and ours; the thunk keeps to what `enter` asks of native code.
+        // SAFETY: core and stack are mapped and exclusive; the thunk meets the requirements of `enter`.
         let (differs, found) = unsafe {
             let differs = enter_and_compare(core.base(), thunk as *const u8, stack.top());
             (differs, (&raw const (*state.cast::<State>()).bailout_reason).read())

@@ -1,10 +1,10 @@
-//! What can fail on our side. How a script ends is an [`Outcome`](crate::Outcome), never an error.
+//! Errors of the machine itself. How a script ends is an [`Outcome`](crate::Outcome), never an error.
 
 use std::io;
 
 use thiserror::Error;
 
-/// The machine could not be made, or was asked for what it cannot do.
+/// The machine could not be created, or the request is invalid.
 #[derive(Debug, Error)]
 pub enum VmError {
     /// The kernel refused address space.
@@ -14,16 +14,16 @@ pub enum VmError {
         what: &'static str,
         /// How many.
         bytes: usize,
-        /// The kernel's answer.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
     /// The kernel refused a signal handler or an alternate signal stack.
     #[error("installing signal handling ({what})")]
     Signals {
-        /// Which step.
+        /// The failed step.
         what: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
@@ -33,11 +33,10 @@ pub enum VmError {
     /// Unknown ISA flags.
     #[error("ISA flags {0:#x}, expected a sum of 1 (B), 2 (MOP) and 4 (A)")]
     Isa(u8),
-    /// [`Tier::Native`](crate::Tier::Native) was asked for without a library.
+    /// [`Tier::Native`](crate::Tier::Native) was requested without a library.
     #[error("the native tier was asked for without a library")]
     NoLibrary,
-    /// [`Tier::Native`](crate::Tier::Native) was asked for with a library that was compiled for something
-    /// else.
+    /// [`Tier::Native`](crate::Tier::Native) was requested with a library for another VM version or ISA.
     #[error(
         "the library is for VM version {library_version} and ISA {library_isa:#x}, the script for {vm_version} and {isa:#x}"
     )]
@@ -46,14 +45,14 @@ pub enum VmError {
         library_version: u32,
         /// ISA flags of the library.
         library_isa: u32,
-        /// VM version asked for.
+        /// Requested VM version.
         vm_version: u32,
-        /// ISA flags asked for.
+        /// Requested ISA flags.
         isa: u8,
     },
 }
 
-/// A shared object that is not a library of ours, or not of this version.
+/// A shared object that is not a library of this kind or version.
 #[derive(Debug, Error)]
 pub enum LibraryError {
     /// The file could not be opened.
@@ -68,13 +67,13 @@ pub enum LibraryError {
     /// The header symbol is not in the library's own read-only data.
     #[error("the header symbol is outside the library's data")]
     HeaderPlace,
-    /// The header begins otherwise.
+    /// The header has the wrong magic.
     #[error("the header begins with {found:02x?}")]
     Magic {
-        /// What it begins with.
+        /// The first bytes of the header.
         found: [u8; 8],
     },
-    /// Made for another version of the contract: to be compiled again.
+    /// Compiled for another ABI version: compile it again.
     #[error("ABI version {found}, expected {expected}")]
     AbiVersion {
         /// Version of the library.

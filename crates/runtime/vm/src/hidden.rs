@@ -1,29 +1,29 @@
-//! What the host keeps of native code that runs or waits, out of reach of a wrong store: nothing that
-//! generated code computes from base and 32 bits leads here. Generated code has no name for it.
+//! Host data of running or waiting native code, out of reach of a wrong store: no address computed from base
+//! and 32 bits leads here, and generated code does not know its address.
 
 use antares_abi::{HOST_TABLE_OFFSET, HostTable};
 
 use crate::marks::Marks;
 
-/// The host's own part of a machine that runs native code.
+/// The host's private part of a machine that runs native code.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct HostState {
-    /// Stack pointer to return to when native code is left; written by `enter`.
+    /// Stack pointer to return to on a bailout; written by `enter`.
     pub(crate) stack_pointer: u64,
-    /// Where the host finds what it knows of this stay.
+    /// Address of the host's `Stay`.
     pub(crate) context: u64,
-    /// Stack pointer of native code that waits.
+    /// Stack pointer of waiting native code.
     pub(crate) native_stack_pointer: u64,
-    /// General registers of native code that waits, in the order of their encoding.
+    /// General registers of waiting native code, in encoding order.
     pub(crate) saved: [u64; 16],
-    /// Vector registers `ymm0..ymm15` of native code that waits.
+    /// Vector registers `ymm0..ymm15` of waiting native code.
     pub(crate) saved_vectors: [[u64; 4]; 16],
-    /// Frames that may be returned to again.
+    /// Marked frames, the possible targets of a `longjmp`.
     pub(crate) marks: Marks,
 }
 
-/// The host's part of the machine with this base.
+/// The host's part of the machine at `base`.
 ///
 /// # Safety
 /// `base` is the base of a mapped core.

@@ -1,5 +1,4 @@
-//! The host's side of native code: entering it, what it asks for on the way, and how it ends or comes to
-//! wait.
+//! The host side of native code: entering it, serving its requests, and handling its end or wait.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -29,21 +28,21 @@ use crate::{
     walk::{self, Walk},
 };
 
-/// Bytes of an ecall instruction: the interpreter's pc is behind it while a syscall runs.
+/// Bytes of an ecall instruction: the interpreter's pc is after it while a syscall runs.
 const ECALL_BYTES: u64 = 4;
 
-/// Number of the syscall that puts another program into the machine (VM version 1), or asks for a machine
-/// with one (2): `exec`.
+/// Number of the `exec` syscall. It loads another program into the machine (VM version 1), or requests a
+/// machine with one (version 2).
 const EXEC: u64 = 2043;
-/// Number of the syscall that makes another VM.
+/// Number of the `spawn` syscall, which creates another VM.
 const SPAWN: u64 = 2601;
 
-/// An answer to the trampolines in [`enter`]: 0 goes on with native code.
+/// Return value for the trampolines in [`enter`]: 0 resumes native code.
 const CONTINUE: u64 = 0;
-/// An answer to the trampolines: any other number leaves native code, or lets it wait.
+/// Return value for the trampolines: any other number ends native code or makes it wait.
 const BAIL_OUT: u64 = 1;
 
-/// Where native code starts or goes on.
+/// Where native code starts or resumes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start {
     /// At a thunk of [`Code`].
@@ -52,31 +51,30 @@ pub(crate) enum Start {
     Waiting,
 }
 
-/// One stay in native code. The state carries a pointer to it.
+/// One stay in native code, from entry to bailout, exit or wait. The host's part of the machine points to it.
 struct Stay<'a> {
     vm: &'a mut DefaultMachine<Core>,
     code: &'a mut dyn Code,
-    /// Cycles of the machine when the stay began.
+    /// Cycles of the machine at the start of the stay.
     cycles: u64,
-    /// Cycles that may be used in this stay.
+    /// Cycles that the stay may use.
     budget: i64,
-    /// Those of them that native code was not granted yet.
+    /// Cycles of the budget that native code has not been granted yet.
     reserve: i64,
-    /// Where no more of them than these are left, the machine is to pause.
+    /// The machine is to pause if no more cycles than these are left.
     pause_left: i64,
-    /// How the host ended the stay, once it did: or with a panic, since native frames are no place to unwind
-    /// through.
+    /// How the host ended the stay: by a result, or by a panic, since native frames cannot be unwound.
     ended: Option<thread::Result<Attempted>>,
-    /// The profile that the stay goes into, where the host keeps native code's stack pointer, and the end of
-    /// that stack.
+    /// The profile of the stay, the host's part with the native stack pointer, and the end of the native
+    /// stack.
     sampled: Option<&'a mut Sampled>,
     stack: (*const HostState, usize),
 }
 
-/// Why native code waits for the host.
+/// Why native code calls the host.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// It has used the cycles it was granted.
+    /// It used up its granted cycles.
     Meter,
     /// It is about to make a system call.
     Ecall,
@@ -84,31 +82,29 @@ enum Event {
     Syscall(u64),
 }
 
-/// How a stay in native code ended.
 #[derive(Debug)]
 pub(crate) enum Attempted {
-    /// The script exited; pc, cycles and the argument registers are those of the interpreter.
+    /// The script exited; pc, cycles and the argument registers equal those of the interpreter.
     Exited,
-    /// A syscall failed; pc, cycles and the argument registers are those of the interpreter.
+    /// A syscall failed; pc, cycles and the argument registers equal those of the interpreter.
     Failed(Error),
-    /// A syscall stopped the VM, whose registers, pc and cycles are those of the interpreter. Native code
-    /// waits.
+    /// A syscall stopped the VM; registers, pc and cycles equal those of the interpreter. Native code waits.
     Yielded,
-    /// Native code waits; pc and registers are stale, cycles are right.
+    /// Native code waits; pc and registers are stale, cycles are correct.
     Paused,
-    /// Another program is in the machine, at its beginning.
+    /// A syscall loaded another program into the machine, which is at its beginning.
     Replaced,
-    /// Native code has no more to do: registers, pc and cycles are those of the interpreter there.
+    /// Native code is complete; registers, pc and cycles equal those of the interpreter.
     Done,
-    /// Native code may not go on, but registers, pc and cycles are those of the interpreter: it does not know
-    /// which pages are executable, or will not, and might not notice that it writes to them.
+    /// Native code may not resume, but registers, pc and cycles equal those of the interpreter. It does not
+    /// know, or will not know, which pages are executable, and might write to them unnoticed.
     Outdated,
-    /// Native code gave up; registers, pc and cycles mean nothing.
+    /// Native code bailed out; registers, pc and cycles are invalid.
     Bailout(Bailout),
 }
 
-/// Runs native code on `vm`, and has it pause about when the machine's cycles are `pause_at`, at the first
-/// place behind that where it can. `sampled` gets to know of all cycles, unless native code gives up.
+/// Runs native code on `vm`. It pauses at the first possible location after the machine's cycles reach
+/// `pause_at`. `sampled` receives all cycles, except after a bailout.
 pub(crate) fn attempt(
     vm: &mut DefaultMachine<Core>,
     stack: &NativeStack,
@@ -128,7 +124,7 @@ pub(crate) fn attempt(
     if let Start::Thunk(_) = start {
         // SAFETY: `base` comes from a mapped core, whose state page is writable and otherwise unused.
         unsafe { state_of(base).write(fresh_state(vm)) };
-        // SAFETY: as above, of the host's part. Nothing waits on the stack any more.
+        // SAFETY: as above, for the host's part. No native code waits on the stack any more.
         unsafe { (*host_of(base)).marks.clear() };
     }
     // SAFETY: as above.
@@ -140,21 +136,21 @@ pub(crate) fn attempt(
     state.registers[A0] = stay.vm.registers()[A0];
     stay.grant(state, budget);
     state.bailout_reason = 0;
-    // SAFETY: `base` comes from a mapped core, whose host's part nobody else uses.
+    // SAFETY: `base` comes from a mapped core, and this is the only use of its host's part.
     unsafe { (*host_of(base)).context = (&raw mut stay) as u64 };
     signals::with_active(&active, || match start {
         // SAFETY: the state was filled in; the thunk comes from a library that `code` keeps loaded; the stack
-        // is mapped, ours alone (machines are used by one thread at a time) and its top aligned.
+        // is mapped, exclusive (machines are used by one thread at a time) and its top is aligned.
         Start::Thunk(thunk) => unsafe { enter::enter(base, thunk, stack.top()) },
-        // SAFETY: the caller knows that native code waits, on this stack.
+        // SAFETY: the caller guarantees that native code waits on this stack.
         Start::Waiting => unsafe { enter::resume(base) },
     });
-    // SAFETY: native code was left or waits, so nobody but us uses the state.
+    // SAFETY: native code has ended or waits, so this is the only use of the state.
     let state = unsafe { &*state_of(base) };
     stay.end(state)
 }
 
-/// The state for a start at a thunk.
+/// The initial state for a start at a thunk.
 fn fresh_state(vm: &DefaultMachine<Core>) -> State {
     State {
         registers: *vm.memory().guest_registers(),
@@ -165,15 +161,14 @@ fn fresh_state(vm: &DefaultMachine<Core>) -> State {
     }
 }
 
-/// The state and the stay that belong to `base`.
 ///
 /// # Safety
-/// `base` is what [`attempt`] gave to native code, which waits for the caller's answer.
+/// `base` was passed to native code by [`attempt`], and native code waits for this call to return.
 unsafe fn parts<'a>(base: *mut u8) -> (&'a mut State, &'a mut Stay<'a>) {
     let state = state_of(base);
-    // SAFETY: `attempt` stored the address of its stay, which lives in its frame until native code is left;
-    // native code cannot reach that field. Nobody else refers to the state or the stay while native code
-    // waits.
+    // SAFETY: `attempt` stored the address of its stay, which lives in its frame until native code ends;
+    // native code cannot reach that field. There is no other reference to the state or the stay while native
+    // code waits.
     unsafe { (&mut *state, &mut *((*host_of(base)).context as *mut Stay<'a>)) }
 }
 
@@ -190,7 +185,7 @@ pub(crate) unsafe extern "C" fn ecall(base: *mut u8) -> u64 {
     }
 }
 
-/// Finds native code for an address that a library does not know, or lets it leave for there.
+/// Finds native code for an address that a library does not know, or bails out to that address.
 ///
 /// # Safety
 /// As [`parts`].
@@ -206,18 +201,18 @@ pub(crate) unsafe extern "C" fn resolve(base: *mut u8, target: u64) -> u64 {
     CONTINUE
 }
 
-/// Numbers of the registers that a call keeps.
+/// Numbers of the registers that a call preserves.
 const CALLEE_SAVED: [usize; 6] = [3, 5, 12, 13, 14, 15];
 
-/// Marks the frame of native code that calls, for a return to this guest pc with this `sp`.
+/// Marks the calling native frame, for a return to this guest pc with this `sp`.
 ///
 /// # Safety
 /// As [`parts`].
 pub(crate) unsafe extern "C" fn mark(base: *mut u8, pc: u64, sp: u64) {
-    // SAFETY: `base` is that of a mapped core; while native code waits nobody else uses the host's part.
+    // SAFETY: `base` is that of a mapped core, and nothing else uses the host's part while native code waits.
     let host = unsafe { &mut *host_of(base) };
     let stack_pointer = host.native_stack_pointer;
-    // SAFETY: `enter::mark` has just stored it: a call's return address is there.
+    // SAFETY: `enter::mark` just stored the stack pointer, which points to a return address.
     let back = unsafe { (stack_pointer as *const u64).read() };
     host.marks.add(Mark {
         pc,
@@ -228,7 +223,7 @@ pub(crate) unsafe extern "C" fn mark(base: *mut u8, pc: u64, sp: u64) {
     });
 }
 
-/// Forgets the marks of the frame of native code that calls.
+/// Removes the marks of the calling native frame.
 ///
 /// # Safety
 /// As [`parts`].
@@ -238,8 +233,7 @@ pub(crate) unsafe extern "C" fn unmark(base: *mut u8) {
     host.marks.remove(host.native_stack_pointer);
 }
 
-/// Prepares the way to the frame that is marked with `target` and the guest's `sp`, or lets native code
-/// leave.
+/// Prepares the jump to the frame that is marked with `target` and the guest's `sp`, or bails out.
 ///
 /// # Safety
 /// As [`parts`].
@@ -247,11 +241,11 @@ pub(crate) unsafe extern "C" fn far_jump(base: *mut u8, target: u64) -> u64 {
     // SAFETY: passed on.
     let (state, stay) = unsafe { parts(base) };
     let cycles_left = state.cycles_left.saturating_add(stay.reserve);
-    // The jump may be the only thing in a loop that polls.
+    // The jump may be the only poll in a loop.
     if cycles_left < 0 {
         return stay.bail_out(state, BailoutReason::OutOfCycles, None);
     }
-    // SAFETY: as in `mark`; the stay is another object.
+    // SAFETY: as in `mark`; the stay is a separate object.
     let host = unsafe { &mut *host_of(base) };
     let mark = host.marks.unwind(target, state.registers[SP]).filter(|_| !stay.is_pause_wanted());
     let Some(mark) = mark else {
@@ -265,12 +259,12 @@ pub(crate) unsafe extern "C" fn far_jump(base: *mut u8, target: u64) -> u64 {
         host.saved[register] = value;
     }
     host.saved[0] = mark.back;
-    // Where that call has returned.
+    // The stack pointer after the return of that call.
     host.native_stack_pointer = mark.stack_pointer + size_of::<u64>() as u64;
     CONTINUE
 }
 
-/// Grants more cycles, if there are some left and nobody asks for a pause.
+/// Grants more cycles, unless none are left or a pause is requested.
 ///
 /// # Safety
 /// As [`parts`].
@@ -290,7 +284,7 @@ pub(crate) unsafe extern "C" fn meter(base: *mut u8) -> u64 {
     CONTINUE
 }
 
-/// Finds the guest functions under way at the place of `event`.
+/// Finds the active guest functions at `event`.
 fn find_frames(
     state: &State,
     code: &dyn Code,
@@ -300,7 +294,7 @@ fn find_frames(
 ) {
     // SAFETY: `host` is that of the core whose native code waits.
     let stack_pointer = usize::try_from(unsafe { (*host).native_stack_pointer }).unwrap_or(0);
-    // SAFETY: native code waits on the stack, whose end this is, and left its stack pointer in the state.
+    // SAFETY: native code waits on this stack, whose end is `stack_top`, and its stack pointer is stored.
     let back = unsafe { walk.up(code, stack_pointer, stack_top) };
     let pc = match event {
         Event::Meter => walk::marked(code, back),
@@ -311,8 +305,8 @@ fn find_frames(
     }
 }
 
-/// Pauses behind a system call, which may have asked for it, as the interpreter does: if the limit allows the
-/// next trace.
+/// Pauses after a system call, which may have requested it, under the interpreter's condition: the cycle
+/// limit must allow the next trace.
 fn pause_after_call(vm: &mut DefaultMachine<Core>) -> Attempted {
     check_next_trace(vm).map_or_else(Attempted::Failed, |()| {
         vm.pause().free();
@@ -321,11 +315,11 @@ fn pause_after_call(vm: &mut DefaultMachine<Core>) -> Attempted {
 }
 
 impl Stay<'_> {
-    /// Lets ckb-vm handle the ecall. `None` goes on with the script.
+    /// Lets ckb-vm handle the ecall. `None` resumes the script.
     fn ecall(&mut self, state: &mut State) -> Option<Attempted> {
         self.commit(state);
         if self.vm.cycles() > self.vm.max_cycles() {
-            // The interpreter refuses the ecall; generated code should have.
+            // The interpreter refuses the ecall; generated code should already have done so.
             return Some(Attempted::Failed(Error::CyclesExceeded));
         }
         let number = state.registers[A7];
@@ -348,7 +342,7 @@ impl Stay<'_> {
             Ok(true) => {
                 debug_assert!(self.code.is_sealed(self.vm.inner_mut()), "executable pages can be written");
                 if let Some(sampled) = &mut self.sampled {
-                    // Whatever it asked for, it goes on without.
+                    // The script resumes without the requested program.
                     sampled.sampler.lineage().request_program(None);
                 }
                 state.registers[A0] = self.vm.registers()[A0];
@@ -360,20 +354,20 @@ impl Stay<'_> {
         }
     }
 
-    /// Whether the interpreter may go on from a state that is complete.
+    /// Whether the interpreter may resume from a complete state.
     fn may_go_on_elsewhere(&self) -> bool {
         self.vm.version() >= VERSION2
     }
 
-    /// Cycles that the stay may still use, by those of the machine.
+    /// Remaining cycles of the stay, computed from the machine's cycles.
     fn cycles_left(&self) -> i64 {
-        // A processed syscall is within the limit; beyond i64 a limit is none that a script can reach.
+        // A processed syscall is within the limit. No script can reach a limit beyond i64.
         let used = i64::try_from(self.vm.cycles().saturating_sub(self.cycles)).unwrap_or(i64::MAX);
         self.budget.saturating_sub(used)
     }
 
-    /// Tells the profile of the cycles that were used, with `cycles_left` of them left, and where native code is, if
-    /// it asks.
+    /// Reports used cycles to the profile, with `cycles_left` remaining, and the location of native code if a
+    /// sample is due.
     fn sample(&mut self, state: &State, cycles_left: i64, event: Event) {
         let Some(sampled) = &mut self.sampled else { return };
         let used = self.budget.saturating_sub(cycles_left).cast_unsigned();
@@ -390,7 +384,8 @@ impl Stay<'_> {
         sampled.sampler.sample(sampled.root, sampled.walk.frames(), &sampled.programs, syscall);
     }
 
-    /// Tells the profile who asks for another program: what that does stands on its stack.
+    /// Reports to the profile which call stack requests another program: that program's stacks go on top of
+    /// it.
     fn sample_caller(&mut self, state: &State) {
         let Some(Sampled { sampler, root, programs, walk, .. }) = self.sampled.as_deref_mut() else {
             return;
@@ -400,7 +395,7 @@ impl Stay<'_> {
         sampler.lineage().request_program(Some(site));
     }
 
-    /// Grants native code a part of the `cycles_left` cycles.
+    /// Grants native code a part of `cycles_left`.
     fn grant(&mut self, state: &mut State, cycles_left: i64) {
         let wanted = self.sampled.as_ref().map_or(SLICE_CYCLES, |sampled| sampled.sampler.distance());
         let until_pause = cycles_left.saturating_sub(self.pause_left).max(0);
@@ -408,7 +403,7 @@ impl Stay<'_> {
         self.reserve = cycles_left - state.cycles_left;
     }
 
-    /// Takes over registers and cycles.
+    /// Copies registers and cycles to the machine.
     fn commit(&mut self, state: &State) {
         let cycles_left = state.cycles_left.saturating_add(self.reserve);
         let used = self.budget.saturating_sub(cycles_left).cast_unsigned();
@@ -417,7 +412,7 @@ impl Stay<'_> {
     }
 
     fn is_pause_wanted(&self) -> bool {
-        // SAFETY: the pause's byte is an atomic that lives as long as the pause, which the machine holds.
+        // SAFETY: the pause flag is an atomic byte that lives as long as the pause, which the machine holds.
         let byte = unsafe { AtomicU8::from_ptr(self.vm.pause().get_raw_ptr()) };
         byte.load(Ordering::Relaxed) != 0
     }
@@ -433,7 +428,7 @@ impl Stay<'_> {
         BAIL_OUT
     }
 
-    /// What the stay came to, after native code was left.
+    /// The result of the stay, after native code ended or waits.
     fn end(mut self, state: &State) -> Attempted {
         match self.ended.take() {
             Some(Err(payload)) => resume_unwind(payload),
@@ -458,7 +453,8 @@ impl Stay<'_> {
                     return Attempted::Bailout(BailoutReason::OutOfCycles.into());
                 }
                 if let Some(sampled) = self.sampled.take() {
-                    // Sample points in between were met by the meter; what is left counts for the next one.
+                    // The meter handled the sample points in between; the remaining cycles count for the next
+                    // sample.
                     let used = self.vm.cycles().saturating_sub(self.cycles);
                     sampled.sampler.advance(used.saturating_sub(sampled.seen));
                 }

@@ -1,10 +1,10 @@
-//! ckb-vm's assembly interpreter, left wherever there is native code for what comes next.
+//! Runs ckb-vm's assembly interpreter until it reaches an address with native code.
 //!
-//! The assembly runs from trace to trace (straight lines of up to 16 instructions) and asks for those that it
-//! has not met. Where there is native code it is given none: so it stops there, each time.
+//! The assembly runs from trace to trace (straight-line code of up to 16 instructions) and requests unknown
+//! traces. For an address with native code it gets no trace, so it stops there each time.
 //!
-//! For VM version 2 alone: in earlier versions what the assembly does for a pc beyond 2^32 depends on the
-//! traces that it has (ckb-vm issue 425).
+//! Only for VM version 2: in earlier versions, the assembly's behavior for a pc beyond 2^32 depends on its
+//! cached traces (ckb-vm issue 425).
 
 use ckb_vm::ckb_vm_definitions::instructions::{Instruction, OP_CUSTOM_TRACE_END};
 use ckb_vm::{
@@ -28,19 +28,17 @@ use crate::{
     observed::Observed,
 };
 
-/// Why the interpreter stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The script exited.
     Exited,
-    /// There is native code for the pc.
+    /// The pc has native code.
     Native,
 }
 
-/// The interpreter of one machine.
 pub(crate) struct Interpreter {
     decoder: Decoder,
-    /// Slots of the machine that it has put traces into.
+    /// Slots of the machine that contain traces of this interpreter.
     slots: Vec<usize>,
 }
 
@@ -49,17 +47,17 @@ impl Interpreter {
         Self { decoder: build_decoder::<u64>(machine.isa(), machine.version()), slots: Vec::new() }
     }
 
-    /// Takes its traces out of the machine.
+    /// Removes its traces from the machine.
     pub(crate) fn store_traces(self, core: &mut Core) {
         let traces = &mut core.as_mut().traces;
         self.slots.into_iter().for_each(|slot| traces[slot] = Trace::default());
     }
 
-    /// Interprets from the machine's pc, for which there is no native code, and notes where that leads.
+    /// Interprets from the machine's pc, which has no native code, and records jump targets.
     ///
     /// # Errors
-    /// Those of ckb-vm. Yield and Pause leave the machine ready to go on; where cycles and registers stand
-    /// after others depends on the traces, and is not the same as without native code.
+    /// Those of ckb-vm. After Yield and Pause the machine can resume. After others, cycles and registers
+    /// depend on the cached traces, and differ from a run without native code.
     pub(crate) fn run(
         &mut self,
         vm: &mut DefaultMachine<Core>,
@@ -102,14 +100,14 @@ impl Interpreter {
     }
 }
 
-/// Runs traces until one is missing or something else is to be done: one of ckb-vm's `RET_` numbers.
+/// Runs traces until one is missing or the host must act. Returns one of ckb-vm's `RET_` numbers.
 pub(crate) fn execute<R: AsmCoreMachineRevealer>(vm: &mut DefaultMachine<R>) -> u8 {
     let pause = vm.pause();
     // SAFETY: the machine is a whole AsmCoreMachine, and the byte lives as long as `pause`.
     unsafe { ckb_vm_x64_execute(&raw mut **vm.inner_mut().as_mut(), pause.get_raw_ptr()) }
 }
 
-/// Executes the instruction before the machine's pc, which the assembly leaves to others.
+/// Executes the instruction before the machine's pc, which the assembly does not implement.
 pub(crate) fn execute_slowly<R: AsmCoreMachineRevealer>(
     vm: &mut DefaultMachine<R>,
     decoder: &mut Decoder,
@@ -119,7 +117,7 @@ pub(crate) fn execute_slowly<R: AsmCoreMachineRevealer>(
     execute_instruction(instruction, vm)
 }
 
-/// The trace at the machine's pc, as ckb-vm's `AsmMachine` cuts it.
+/// Decodes the trace at the machine's pc with the same bounds as ckb-vm's `AsmMachine`.
 pub(crate) fn decode_trace(vm: &mut DefaultMachine<Core>, decoder: &mut Decoder) -> Result<Trace, Error> {
     let start = *vm.pc();
     let (mut trace, mut pc, mut count) = (Trace::default(), start, 0);
@@ -135,7 +133,7 @@ pub(crate) fn decode_trace(vm: &mut DefaultMachine<Core>, decoder: &mut Decoder)
     }
     set(&mut trace, count, blank_instruction(OP_CUSTOM_TRACE_END));
     trace.address = start;
-    // ckb-vm keeps the lowest byte, and goes on at the start and that; it only refuses 0.
+    // ckb-vm stores only the lowest byte and resumes at the start plus that byte; it refuses only 0.
     trace.length = (pc - start).to_le_bytes()[0];
     if trace.length == 0 {
         return Err(Error::TraceLengthError);
@@ -146,7 +144,7 @@ pub(crate) fn decode_trace(vm: &mut DefaultMachine<Core>, decoder: &mut Decoder)
 /// Whether the trace at the machine's pc can run.
 ///
 /// # Errors
-/// There is no code, or the limit is passed.
+/// If there is no code, or the limit is exceeded.
 pub(crate) fn check_next_trace(vm: &mut DefaultMachine<Core>) -> Result<(), Error> {
     let mut decoder = build_decoder::<u64>(vm.isa(), vm.version());
     let trace = decode_trace(vm, &mut decoder)?;
@@ -154,18 +152,17 @@ pub(crate) fn check_next_trace(vm: &mut DefaultMachine<Core>) -> Result<(), Erro
     if is_within { Ok(()) } else { Err(Error::CyclesExceeded) }
 }
 
-/// Puts an instruction and the address of the assembly for it into a trace.
+/// Writes an instruction and the address of its assembly code into a trace.
 pub(crate) fn set(trace: &mut Trace, index: usize, instruction: Instruction) {
     let labels = ckb_vm_asm_labels as *const () as *const u32;
     let opcode = usize::from(extract_opcode(instruction) & 0xff);
-    // SAFETY: ckb-vm's table has a distance from its own start for each of the 256 opcodes that a byte can
-    // name.
+    // SAFETY: ckb-vm's table has an offset from its own start for each of the 256 possible opcode bytes.
     let distance = unsafe { labels.add(opcode).read() };
     trace.instructions[index] = instruction;
     trace.thread[index] = labels as u64 + u64::from(distance);
 }
 
-/// What ckb-vm makes of a number that ends a run.
+/// Converts an assembly result that ends a run to ckb-vm's error.
 pub(crate) fn error<R: AsmCoreMachineRevealer>(result: u8, vm: &DefaultMachine<R>) -> Error {
     match result {
         RET_MAX_CYCLES_EXCEEDED => Error::CyclesExceeded,

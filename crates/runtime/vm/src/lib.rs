@@ -1,16 +1,17 @@
-//! The machine: guest memory, native tier, fallback tier (ckb-vm AsmMachine) on one shared state.
+//! Runs CKB scripts: guest memory, native code and ckb-vm's `AsmMachine` as the fallback, on one shared
+//! state.
 //!
 //! ```text
 //! Machine::new     maps guest memory and the native stack, prepares the calling thread's signals
 //! Library::load    opens a compiled script and checks its header
-//! Machine::run     loads the ELF, runs native code where there is some, answers with a Report
-//! Machine::profile runs in an interpreter that counts what it does, answers with a Report and a Recording
-//! Machine::watch   the same, and keeps evidence of how it ended
+//! Machine::run     loads the ELF, runs native code if available, returns a Report
+//! Machine::profile runs in a counting interpreter, returns a Report and a Recording
+//! Machine::watch   same as profile, and collects evidence of how the run ended
 //! ```
-//! Native code either reaches its exit with exact cycles, or it is left for good (a [`BailoutReason`]) and the
-//! script runs again from scratch in ckb-vm's `AsmMachine`, which then defines outcome, cycles, registers and
-//! memory. Scripts have no effect beside their debug output, which is discarded and made anew, so nobody can
-//! tell.
+//! Native code either exits with exact cycles or bails out for good (a [`BailoutReason`]). After a bailout,
+//! the script runs again from scratch in ckb-vm's `AsmMachine`, which then defines outcome, cycles, registers
+//! and memory. The restart is invisible: the only effect of a script is its debug output, which is discarded
+//! and produced anew.
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("generated code is x86-64 System V code, and its faults are caught by Linux signals");

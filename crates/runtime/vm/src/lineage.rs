@@ -1,43 +1,42 @@
-//! Which VM of a script group was made by what: the contexts that sampled stacks of spawned and exec'd
-//! programs stand on. They are numbered as exact profiles number them.
+//! How each VM of a script group was created: the contexts below the sampled stacks of spawned and exec'd
+//! programs. Their numbering equals that of exact profiles.
 
 use std::collections::BTreeMap;
 
 use crate::recording::{ROOT, Recording, StackLocation};
 
-/// The VMs of one script group.
 #[derive(Debug, Default)]
 pub(crate) struct Lineage {
-    /// By the number of the VM: what its stacks stand on. Each has cost its loading, so they are as many as
-    /// cycles allow.
+    /// By VM number, the context below its stacks. Loading a VM costs cycles, so the cycle limit bounds their
+    /// number.
     roots: BTreeMap<u64, u32>,
     /// The VM that ran last.
     last: Option<u64>,
-    /// The instruction by which it asked for a program, if native code did.
+    /// The call site of a pending request for a program, if native code made it.
     site: Option<u32>,
     spawns: u32,
     execs: u32,
 }
 
 impl Lineage {
-    /// What stacks of this VM stand on.
+    /// The context below the stacks of this VM.
     pub(crate) fn root(&self, vm: u64) -> u32 {
         self.roots.get(&vm).copied().unwrap_or(ROOT)
     }
 
-    /// A VM runs from now on.
+    /// Records which VM runs from now on.
     pub(crate) fn run(&mut self, vm: u64) {
         self.last = Some(vm);
     }
 
-    /// The VM that runs asks for a program at `site`, or has not got it.
+    /// Records that the running VM requests a program at `site`, or with `None` that the request is over.
     pub(crate) fn request_program(&mut self, site: Option<u32>) {
         self.site = site;
     }
 
-    /// A program was loaded into a VM: the first one, one in place of another, or one that the last VM has
-    /// spawned. Its caller is unknown where the interpreter ran that: then it stands on what its caller
-    /// stands on.
+    /// Records that a program was loaded into a VM: the first program, a replacement, or a VM that the last
+    /// VM spawned. If the interpreter made the request, its call site is unknown, and the program's root is
+    /// the requester's root.
     pub(crate) fn load(&mut self, vm: u64, recording: &mut Recording) {
         let site = self.site.take();
         let place = match (self.roots.contains_key(&vm), self.last) {
@@ -83,7 +82,7 @@ mod tests {
         lineage.request_program(Some(recording.context(ROOT, code).0));
         lineage.load(1, &mut recording);
         assert_eq!(addresses(&recording, lineage.root(1)), [StackLocation::Spawn(1), code]);
-        // The child is interpreted and spawns one, and then is replaced itself.
+        // The interpreted child spawns a VM, and then is replaced itself.
         lineage.run(1);
         lineage.load(2, &mut recording);
         assert_eq!(
@@ -95,7 +94,7 @@ mod tests {
             addresses(&recording, lineage.root(1)),
             [StackLocation::Exec(1), StackLocation::Spawn(1), code]
         );
-        // A call that fails is nobody's caller.
+        // A failed request is not a call site.
         lineage.run(0);
         lineage.request_program(Some(lineage.root(2)));
         lineage.request_program(None);

@@ -1,5 +1,5 @@
-//! Loading without writing zeros: pages that a program leaves empty are zeros already in memory that nobody
-//! has used. ckb-vm writes them all, and Rust's scripts have half a megabyte of heap among them.
+//! Loads programs without writing zeros: empty pages of a program are already zero in unused memory. ckb-vm
+//! writes them all, and Rust scripts have half a megabyte of heap among them.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ use crate::{memory::Core, pages::Pages};
 
 const PAGE_BYTES: u64 = RISCV_PAGESIZE as u64;
 
-/// What ckb-vm has still to load into `core`: actions without their empty pages, whose flags are set here.
-/// All of `metadata` where memory may hold something, or where actions meet: the later one wins there.
+/// The actions that ckb-vm still has to load into `core`: without their empty pages, whose flags are set
+/// here. Returns all of `metadata` if memory may be in use, or if actions overlap: the later one wins there.
 pub(crate) fn without_zeros<'a>(core: &mut Core, metadata: &'a ProgramMetadata) -> Cow<'a, ProgramMetadata> {
     if !core.take_blank() || !are_disjoint(&metadata.actions) {
         return Cow::Borrowed(metadata);
@@ -32,7 +32,7 @@ pub(crate) fn without_zeros<'a>(core: &mut Core, metadata: &'a ProgramMetadata) 
     Cow::Owned(lean)
 }
 
-/// Whether all actions are whole pages in memory, and no page is in two.
+/// Whether all actions consist of whole pages in memory, and no two share a page.
 fn are_disjoint(actions: &[LoadingAction]) -> bool {
     let mut taken = Pages::default();
     actions.iter().all(|action| {
@@ -68,7 +68,7 @@ mod tests {
         <Core as AsmCoreMachineRevealer>::new(0, 2, 1, RISCV_MAX_MEMORY)
     }
 
-    /// Whether what is loaded in two ways is the same: memory, flags, registers, and errors.
+    /// Checks that both ways of loading give the same memory, flags, registers and errors.
     #[track_caller]
     fn check(actions: &[LoadingAction], is_lean: bool) {
         let program = Bytes::from([1, 2, 3, 255].repeat(5000));
@@ -91,7 +91,7 @@ mod tests {
     fn memory_and_flags_are_as_ckb_vm_has_them() {
         check(&[action(16, 2, 0, 8192), action(18, 130, 0xab8, 185)], true);
         check(&[action(17, 3, 0x10, 100), action(20, 1, 0, 4096), action(1000, 24, 0, 0)], true);
-        // The source is longer than its place.
+        // The source is longer than its segment.
         check(&[action(4, 1, 8, 9000)], true);
         check(&[action(4, 0, 0, 0)], true);
         check(&[], true);

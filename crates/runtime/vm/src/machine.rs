@@ -1,5 +1,4 @@
-//! The machine: loads a script, picks the tier, runs it, restarts it in the interpreter when native code
-//! gives up.
+//! The machine: loads a script, picks the tier, runs it, and restarts it in the interpreter after a bailout.
 
 use std::{ops::Range, time::Instant};
 
@@ -48,12 +47,12 @@ pub struct RunScript<'a> {
     pub isa: u8,
 }
 
-/// How far a run may go.
+/// Limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Cycles, without those for loading.
+    /// Cycle limit, excluding cycles for loading.
     pub cycles_max: u64,
-    /// Bytes of debug output that are kept; each line counts one more than its bytes.
+    /// Maximum stored debug output in bytes; each line counts one more than its bytes.
     pub debug_bytes_max: u64,
 }
 
@@ -62,7 +61,7 @@ pub struct Machine {
     vm: AsmMachine<Core>,
     stack: NativeStack,
     log: SharedLog,
-    /// The profile that the run goes into, if there is one.
+    /// The profile of the current run, if it is sampled.
     sampled: Option<Sampled>,
 }
 
@@ -83,8 +82,8 @@ impl Machine {
         Self::with_native_stack(NATIVE_STACK_BYTES)
     }
 
-    /// As [`Machine::new`], with a native stack of `bytes`. It decides only when deep recursion goes to the
-    /// interpreter.
+    /// Like [`Machine::new`], with a native stack of `bytes`. The size decides only at which recursion depth
+    /// the interpreter takes over.
     ///
     /// # Errors
     /// As [`Machine::new`].
@@ -92,8 +91,8 @@ impl Machine {
         Self::build(bytes, None)
     }
 
-    /// As [`Machine::new`], with system calls beside our own. They are initialized whenever a program is
-    /// loaded: that is twice in a run that native code was left in, which begins again.
+    /// Like [`Machine::new`], with `calls` in addition to the built-in system calls. They are initialized
+    /// each time a program is loaded, so twice in a run that bails out and restarts.
     ///
     /// # Errors
     /// As [`Machine::new`].
@@ -114,16 +113,16 @@ impl Machine {
         Ok(Self { vm: AsmMachine::new(builder.build()), stack, log, sampled: None })
     }
 
-    /// Runs `script` once, from cleared memory. Native code is used if `tier` allows it and `library` was
-    /// compiled for the script's VM version and ISA; that it was compiled from the script's ELF is the
-    /// caller's promise.
+    /// Runs `script` once, from cleared memory. Native code runs if `tier` allows it and `library` was
+    /// compiled for the script's VM version and ISA. The caller guarantees that `library` was compiled from
+    /// the script's ELF.
     ///
-    /// After [`Machine::new`] on this thread it makes no system call except `madvise(MADV_DONTNEED)`, the
-    /// return from signals, and what the heap needs (see [`reserve_heap`](crate::reserve_heap)).
+    /// After [`Machine::new`] on this thread, the only system calls are `madvise(MADV_DONTNEED)`, the return
+    /// from signals, and heap calls (see [`reserve_heap`](crate::reserve_heap)).
     ///
     /// # Errors
-    /// When the request makes no sense ([`VmError::VmVersion`], [`VmError::Isa`], [`VmError::NoLibrary`],
-    /// [`VmError::LibraryMismatch`]). Whatever the script does is a [`Report`].
+    /// Fails if the request is invalid ([`VmError::VmVersion`], [`VmError::Isa`], [`VmError::NoLibrary`],
+    /// [`VmError::LibraryMismatch`]). Any behavior of the script itself is a [`Report`].
     pub fn run(
         &mut self,
         script: &RunScript<'_>,
@@ -160,9 +159,8 @@ impl Machine {
         })
     }
 
-    /// As [`Machine::run`], with samples of where native code was. The recording adds up to the report's
-    /// cycles; what ran in the interpreter is unknown in it. The library must have its frames
-    /// ([`Library::with_frames`]).
+    /// Like [`Machine::run`], with samples of native code. The recording adds up to the report's cycles;
+    /// interpreted cycles are unknown in it. The library must have its frames ([`Library::with_frames`]).
     ///
     /// # Errors
     /// As [`Machine::run`].
@@ -186,8 +184,8 @@ impl Machine {
         Ok((report, recording))
     }
 
-    /// Runs `script` once, from cleared memory, in the interpreter, and records which code ran how often and
-    /// who had called it. The report is that of [`Machine::run`]; the recording adds up to its cycles.
+    /// Runs `script` once in the interpreter, from cleared memory, and records how often each code ran and
+    /// its callers. The report equals that of [`Machine::run`]; the recording adds up to its cycles.
     ///
     /// # Errors
     /// As [`Machine::run`].
@@ -251,7 +249,7 @@ impl Machine {
         Ok((report, recording))
     }
 
-    /// Runs the loaded program, which is `script`, and records it.
+    /// Runs and records the loaded program, which is `script`.
     fn trace(
         &mut self,
         script: &RunScript<'_>,
@@ -274,33 +272,33 @@ impl Machine {
         outcome(result)
     }
 
-    /// Wipes what the last run left: guest memory, registers, the native stack, debug output. The next run
-    /// does so anyway, but for the stack; this is for a machine that waits for it.
+    /// Wipes guest memory, registers, the native stack and debug output of the last run. The next run clears
+    /// all but the stack anyway; call this on a machine that idles.
     pub fn clear(&mut self) {
         self.vm.machine.inner_mut().clear();
         self.stack.wipe();
         *self.log.lock() = Log::new(0);
     }
 
-    /// Guest memory as the last run left it.
+    /// Guest memory after the last run.
     #[must_use]
     pub fn memory(&self) -> &[u8] {
         self.vm.machine.memory().bytes()
     }
 
-    /// Guest registers as the last run left them. After an exit in native code only `a0..a7` are current.
+    /// Guest registers after the last run. After an exit in native code only `a0..a7` are current.
     #[must_use]
     pub fn registers(&self) -> &[u64; 32] {
         self.vm.machine.memory().guest_registers()
     }
 
-    /// Guest pc as the last run left it.
+    /// Guest pc after the last run.
     #[must_use]
     pub fn pc(&self) -> u64 {
         *self.vm.machine.pc()
     }
 
-    /// Clears the machine and loads the program. Gives the bytes loaded.
+    /// Clears the machine and loads the program. Returns the number of bytes loaded.
     fn load(&mut self, script: &RunScript<'_>, limits: &Limits) -> Result<u64, Error> {
         *self.log.lock() = Log::new(limits.debug_bytes_max);
         let core = self.vm.machine.inner_mut();
@@ -310,7 +308,7 @@ impl Machine {
         self.vm.machine.load_program_with_metadata(script.elf, &lean, script.args.iter().cloned().map(Ok))
     }
 
-    /// Runs the loaded program in the tiers that there are.
+    /// Runs the loaded program in the available tiers.
     fn execute(&mut self, script: &RunScript<'_>, limits: &Limits, library: Option<&Library>) -> Ended {
         let Some(library) = library else { return self.interpret() };
         let Some(thunk) = library.entry(self.pc()) else {
@@ -332,8 +330,8 @@ impl Machine {
         }
     }
 
-    /// Runs the loaded program in native code. An error says why the interpreter has to start over: it alone
-    /// defines how a script that does not exit leaves cycles, registers and memory.
+    /// Runs the loaded program in native code. An error gives the reason for a restart in the interpreter,
+    /// which alone defines cycles, registers and memory of a script that does not exit.
     fn run_native(&mut self, library: &Library, thunk: *const u8) -> Result<Outcome, Bailout> {
         let mut code = OneLibrary { library, texts: [library.text()] };
         let core = self.vm.machine.inner_mut();
@@ -352,14 +350,13 @@ impl Machine {
         }
     }
 
-    /// Runs the loaded program in ckb-vm's interpreter.
     fn interpret(&mut self) -> Ended {
         let result = self.vm.run();
         Ended { outcome: outcome(result), restarted: None, seen: None, native: false }
     }
 
-    /// Runs the loaded program in the interpreter after native code was left, and finds out what that did not
-    /// know.
+    /// Runs the loaded program in the interpreter after a bailout, and collects the jump targets that native
+    /// code did not know.
     fn interpret_after(&mut self, bailout: &Bailout, library: &Library) -> Ended {
         let restarted = Some(bailout.reason);
         if !matches!(bailout.reason, BailoutReason::UnknownTarget | BailoutReason::Unsupported) {
@@ -373,19 +370,19 @@ impl Machine {
     }
 }
 
-/// What the result of an interpreter means.
+/// Converts an interpreter result to an outcome.
 fn outcome(result: Result<i8, Error>) -> Outcome {
     result.map_or_else(Outcome::from, Outcome::Exit)
 }
 
-/// The code of a machine that runs one script and no other.
+/// The code of a machine that runs a single script.
 struct OneLibrary<'a> {
     library: &'a Library,
     texts: [Range<usize>; 1],
 }
 
 impl OneLibrary<'_> {
-    /// The pages that its stores may not know to be executable.
+    /// Executable pages that the library's stores may not recognize as executable.
     fn protected(&self, core: &Core) -> Pages {
         if self.library.stores_anywhere() { core.executable() } else { Pages::default() }
     }
@@ -405,7 +402,7 @@ impl Code for OneLibrary<'_> {
     }
 
     fn changed(&mut self, _core: &mut Core) -> bool {
-        // No syscall of a script alone makes pages executable.
+        // No system call of a standalone script makes pages executable.
         true
     }
 
@@ -420,7 +417,7 @@ impl std::fmt::Debug for Machine {
     }
 }
 
-/// Whether the script's numbers mean something.
+/// Validates the script's VM version and ISA flags.
 fn check(script: &RunScript<'_>) -> Result<(), VmError> {
     if script.vm_version > VERSION2 {
         return Err(VmError::VmVersion(script.vm_version));
@@ -431,7 +428,7 @@ fn check(script: &RunScript<'_>) -> Result<(), VmError> {
     Ok(())
 }
 
-/// The library to start with, if native code is to run.
+/// Selects the library to start with, if native code is to run.
 fn choose<'a>(
     script: &RunScript<'_>,
     tier: Tier,
@@ -441,7 +438,7 @@ fn choose<'a>(
     let refused = script.vm_version == VERSION0 && script.isa & ISA_MOP != 0;
     let fits = |library: &Library| {
         let is_same = (library.vm_version(), library.isa()) == (script.vm_version, u32::from(script.isa));
-        // Here nobody opens counters.
+        // This machine does not open counters.
         is_same && !library.is_counted()
     };
     match (tier, library) {

@@ -1,5 +1,4 @@
-//! Machines as they are mapped: one, for whoever asks by ckb-vm's trait, and all of a transaction ahead of
-//! it.
+//! Creates machine mappings: one through ckb-vm's trait, or all of a transaction's in advance.
 
 use ckb_vm::{RISCV_MAX_MEMORY, machine::asm::AsmCoreMachineRevealer};
 
@@ -12,8 +11,8 @@ use crate::{
 
 impl AsmCoreMachineRevealer for Core {
     /// # Panics
-    /// When the kernel refuses memory, or `memory_size` is not ckb-vm's 4 MiB: ckb-vm's trait has no way to
-    /// answer.
+    /// If the kernel refuses memory, or if `memory_size` is not ckb-vm's 4 MiB: ckb-vm's trait cannot return
+    /// an error.
     fn new(isa: u8, version: u32, max_cycles: u64, memory_size: usize) -> Self {
         assert_eq!(memory_size, RISCV_MAX_MEMORY, "generated code knows one size of guest memory");
         let mut core = match Self::map(enter::table) {
@@ -25,19 +24,19 @@ impl AsmCoreMachineRevealer for Core {
     }
 }
 
-/// Maps all machines that a transaction can need at once, and keeps them mapped from now on. For a worker
-/// that is about to give up `mmap` and `munmap`; each is address space alone until it is used.
+/// Maps all machines that a transaction can need at once, and keeps them mapped. For a worker that is about
+/// to give up `mmap` and `munmap`. A machine takes only address space until it is used.
 ///
 /// # Errors
-/// When the kernel refuses address space.
+/// If the kernel refuses address space.
 pub fn reserve_machines() -> Result<(), VmError> {
     CORES.fill(MACHINES_MAX, Core::reserve_memory)?;
     STACKS.fill(MACHINES_MAX, |count| NativeStack::reserve(NATIVE_STACK_BYTES, count))
 }
 
-/// Reuses the memory of up to `count` idle machines for later ones, so that a run needs no new mappings. Each
-/// machine holds at most 512 pages, and as many of its stack, while it is idle; all read as
-/// zeros. Without effect if as many are reserved or cached already.
+/// Reuses the memory of up to `count` idle machines, so that later runs need no new mappings. An idle machine
+/// holds at most 512 pages of memory and 512 of its stack, all zero. Has no effect if as many are already
+/// reserved or cached.
 pub fn cache_machines(count: usize) {
     CORES.allow(count, CACHED_PAGES_MAX);
     STACKS.allow(count, CACHED_PAGES_MAX);

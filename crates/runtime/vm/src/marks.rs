@@ -1,23 +1,23 @@
-//! Frames of native code that may be returned to again: those that called a `setjmp` and have not ended.
+//! Native frames that a `longjmp` may return to: those that called `setjmp` and have not ended.
 
-/// Frames at a time. Behind a call in a further one nobody returns natively.
+/// Maximum number of marks. Further frames cannot be returned to natively.
 const MARKS_MAX: usize = 40;
 
-/// A place in a frame on the native stack.
+/// A location in a frame on the native stack.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
-    /// Guest pc and guest `sp` there.
+    /// Guest pc and guest `sp` of the location.
     pub(crate) pc: u64,
     pub(crate) sp: u64,
-    /// Native stack pointer in the call of `HostTable::mark`, and where that returns to.
+    /// Native stack pointer in the call of `HostTable::mark`, and the return address of that call.
     pub(crate) stack_pointer: u64,
     pub(crate) back: u64,
-    /// Registers that a call keeps: rbx, rbp, r12 to r15.
+    /// Callee-saved registers: rbx, rbp, r12 to r15.
     pub(crate) kept: [u64; 6],
 }
 
-/// The marks of one native stack, outermost first. All zeros is none.
+/// The marks of one native stack, outermost first. All zeros means no marks.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Marks {
@@ -26,7 +26,8 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Marks a place; what ended without saying so, and the same place before, is forgotten.
+    /// Adds a mark. Removes marks of frames that ended without notice, and replaces a mark of the same
+    /// location.
     pub(crate) fn add(&mut self, mark: Mark) {
         while self.last().is_some_and(|last| last.stack_pointer < mark.stack_pointer) {
             self.count -= 1;
@@ -40,20 +41,19 @@ impl Marks {
         }
     }
 
-    /// Forgets the marks of the frame in which the native stack pointer is this in a call, and of those that
-    /// it called.
+    /// Removes the marks of the frame whose native stack pointer in a call is `stack_pointer`, and of its
+    /// callees.
     pub(crate) fn remove(&mut self, stack_pointer: u64) {
         while self.last().is_some_and(|last| last.stack_pointer <= stack_pointer) {
             self.count -= 1;
         }
     }
 
-    /// Forgets all.
     pub(crate) fn clear(&mut self) {
         self.count = 0;
     }
 
-    /// The innermost mark with this guest pc and `sp`; those of frames further in are forgotten, since they
+    /// The innermost mark with this guest pc and `sp`. Removes the marks of frames further in, since they
     /// end.
     pub(crate) fn unwind(&mut self, pc: u64, sp: u64) -> Option<Mark> {
         let marks = self.marks[..self.count].iter();

@@ -4,10 +4,10 @@
 //! | host's part | no access, 4 GiB | head: the fields of AsmCoreMachine | guest memory, 4 MiB | guard | State | table | counters | no access, 4 GiB |
 //!                                                                       ^ base                        ^ base + STATE_OFFSET
 //! ```
-//! `AsmCoreMachine` ends with its guest memory; it is placed so that this field is page aligned. Its
-//! interpreter and native code thus work on the same bytes, and nothing is copied between the tiers but
-//! registers. The table, which says where the host's functions and its part are, can only be read. Nobody may
-//! touch the counters but in the machines of a session that counts.
+//! `AsmCoreMachine` ends with its guest memory, and is placed so that this field is page aligned. The
+//! interpreter and native code thus work on the same bytes, and only registers are copied between the tiers.
+//! The table holds the addresses of the host's functions and of the host's part, and is read-only. The
+//! counters are accessible only in the machines of a counting session.
 
 use std::{
     fmt, io,
@@ -38,7 +38,7 @@ use crate::{
 
 /// Bytes of `AsmCoreMachine` before its guest memory.
 const HEAD_BYTES: usize = offset_of!(AsmCoreMachine, memory);
-/// Pages that hold the head, in bytes.
+/// Bytes of the pages that hold the head.
 const HEAD_PAGE_BYTES: usize = HEAD_BYTES.next_multiple_of(PAGE_BYTES);
 /// Offset of the host's part in the mapping.
 const HOST: usize = PAGE_BYTES;
@@ -65,39 +65,39 @@ const _: () = assert!(size_of::<State>() <= PAGE_BYTES && STATE + PAGE_BYTES == 
 const _: () = assert!(TABLE + PAGE_BYTES == COUNTERS && COUNTERS_BYTES.is_multiple_of(PAGE_BYTES));
 const _: () = assert!(size_of::<HostState>() <= PAGE_BYTES && size_of::<HostTable>() <= PAGE_BYTES);
 
-/// ckb-vm's machine on memory of ours, shared with native code.
+/// ckb-vm's machine on our own memory, shared with native code.
 pub struct Core {
     /// Points into `mapping`; never dropped as a box.
     machine: ManuallyDrop<Box<AsmCoreMachine>>,
-    /// There until the core is dropped.
+    /// `Some` until the core is dropped or its memory is taken.
     mapping: Option<Mapping>,
-    /// Pages of guest memory that are protected from native code.
+    /// Pages of guest memory that native code cannot write.
     protected: Pages,
-    /// Pages that may have their bytes from the transaction: ckb-vm takes those of them back from there that
-    /// it has not seen written. None if nobody has looked yet.
+    /// Pages whose bytes may come from the transaction: ckb-vm restores those it has not seen written. `None`
+    /// if not determined yet.
     filled: Option<Pages>,
-    /// Whether the mapping reads as zeros.
+    /// Whether the mapping is all zero.
     is_clear: bool,
-    /// Whether guest memory has not been used since [`Core::reset`].
+    /// Whether guest memory is unused since [`Core::reset`].
     is_blank: bool,
-    /// Of all but the state.
+    /// Wipes everything except the state and the host's part.
     wiper: Wiper,
-    /// Whether native code may count.
+    /// Whether the counters are accessible.
     counts: bool,
 }
 
-/// Memory of machines that are not there, all of it zeros.
+/// Zeroed memory for later machines.
 pub(crate) static CORES: Reserve<CoreMemory> = Reserve::new();
 
-/// What generated code finds on the page behind the state, given the host's part.
+/// Creates the content of the page after the state, given the host's part.
 pub(crate) type MakeTable = fn(*mut HostState) -> HostTable;
 
-/// The memory of a machine that is not there, all of it zeros.
+/// Zeroed memory without a machine.
 pub(crate) struct CoreMemory {
     mapping: Mapping,
     wiper: Wiper,
     counts: bool,
-    /// Whether it can be used; else it is address space alone, which costs a fork nothing.
+    /// Whether it is usable; otherwise it is only address space, which does not slow down a fork.
     is_open: bool,
 }
 
@@ -106,7 +106,7 @@ impl CoreMemory {
         Self { mapping, wiper: new_wiper(), counts: false, is_open: false }
     }
 
-    /// The same, ready to be used.
+    /// Makes the memory usable.
     pub(crate) fn opened(mut self, table: MakeTable) -> Result<Self, VmError> {
         if std::mem::replace(&mut self.is_open, true) {
             return Ok(self);
@@ -114,7 +114,7 @@ impl CoreMemory {
         for part in [HOST..HOST + PAGE_BYTES, HEAD..MEMORY_END, STATE..TABLE + PAGE_BYTES] {
             self.mapping.open(part).map_err(failed)?;
         }
-        // SAFETY: the table's page was just opened, and starts at a page.
+        // SAFETY: the table's page was just opened, and `TABLE` is page aligned.
         unsafe { self.mapping.at(TABLE).cast::<HostTable>().write(table(self.mapping.at(HOST).cast())) };
         self.mapping.protect(TABLE..TABLE + PAGE_BYTES).map_err(failed)?;
         Ok(self)
@@ -141,10 +141,10 @@ impl Core {
 
     fn of(CoreMemory { mapping, wiper, counts, .. }: CoreMemory) -> Self {
         let machine = mapping.at(BASE - HEAD_BYTES).cast::<AsmCoreMachine>();
-        // SAFETY: the bytes from `machine` on, `size_of::<AsmCoreMachine>()` of them, were just opened;
-        // `BASE` is page aligned and HEAD_BYTES a multiple of the alignment; all fields are integers, for
-        // which zeros are valid. The box is never dropped (`ManuallyDrop`, and nobody takes it out), so the
-        // global allocator never sees it; `mapping` lives as long as it does.
+        // SAFETY: the `size_of::<AsmCoreMachine>()` bytes from `machine` on were just opened; `BASE` is page
+        // aligned and `HEAD_BYTES` a multiple of the alignment; all fields are integers, for which zeros are
+        // valid. The box is never dropped (`ManuallyDrop`, never taken out), so the global allocator never
+        // sees it; `mapping` lives as long as the box.
         let machine = unsafe { ManuallyDrop::new(Box::from_raw(machine)) };
         Self {
             machine,
@@ -158,8 +158,8 @@ impl Core {
         }
     }
 
-    /// Its memory as a core of its own. What is left is good for nothing but being dropped. None if pages of
-    /// it are protected, or if it is not known which come from the transaction.
+    /// Moves its memory to a new core. Afterwards, this core can only be dropped. Returns `None` if pages are
+    /// protected, or if it is unknown which pages come from the transaction.
     pub(crate) fn take_memory(&mut self) -> Option<Self> {
         let filled = self.filled.filter(|_| self.protected.is_empty())?;
         let mapping = self.mapping.take()?;
@@ -169,7 +169,7 @@ impl Core {
         Some(taken)
     }
 
-    /// Address space for the memory of `count` machines.
+    /// Reserves address space for the memory of `count` machines.
     pub(crate) fn reserve_memory(count: usize) -> Result<Vec<CoreMemory>, VmError> {
         let mappings = Mapping::reserve_many(TOTAL, count).map_err(failed)?;
         Ok(mappings.into_iter().map(CoreMemory::of).collect())
@@ -180,7 +180,7 @@ impl Core {
     }
 
     /// Zeroes guest memory, page flags, traces (they cache decoded instructions of the last program),
-    /// registers and cycles, and sets what the next run shall be.
+    /// registers and cycles, and configures the next run.
     pub(crate) fn reset(&mut self, isa: u8, vm_version: u32, cycles_max: u64) {
         self.clear();
         self.is_clear = false;
@@ -196,12 +196,12 @@ impl Core {
         machine.flags_size = (RISCV_MAX_MEMORY / RISCV_PAGESIZE) as u64;
         machine.last_read_frame = u64::MAX;
         machine.last_write_page = u64::MAX;
-        // A frame that is not marked would be zeroed at its first use; ours are zeros already, and native
-        // code does not look.
+        // The interpreter would zero an unmarked frame at its first use. The memory is already zero, and
+        // native code ignores the marks.
         machine.frames.fill(1);
     }
 
-    /// Zeroes guest memory and all that belongs to it, unless it is zeros already.
+    /// Zeroes guest memory and all related fields, unless they are already zero.
     pub(crate) fn clear(&mut self) {
         self.unprotect();
         if !std::mem::replace(&mut self.is_clear, true)
@@ -209,13 +209,13 @@ impl Core {
         {
             self.wiper.wipe(mapping);
             for page in [STATE, HOST] {
-                // SAFETY: both pages were opened, and nobody uses them between runs.
+                // SAFETY: both pages were opened, and are unused between runs.
                 unsafe { mapping.at(page).write_bytes(0, PAGE_BYTES) };
             }
         }
     }
 
-    /// Lets native code count from now on.
+    /// Makes the counters accessible to native code from now on.
     pub(crate) fn open_counters(&mut self) {
         if !std::mem::replace(&mut self.counts, true)
             && let Err(error) = self.mapping().open(COUNTERS..COUNTERS + COUNTERS_BYTES)
@@ -224,11 +224,12 @@ impl Core {
         }
     }
 
-    /// Adds what native code has counted to `map`, as far as that goes, and sets it to zero.
+    /// Adds the counters of native code to `map`, up to its length, and resets them.
     pub(crate) fn take_counters(&mut self, map: &mut [u8]) {
         let (true, Some(mapping)) = (self.counts, &self.mapping) else { return };
         let length = map.len().min(COUNTERS_BYTES) / 8 * 8;
-        // SAFETY: `counts` says that the part was opened; nobody else refers to it, and no native code runs.
+        // SAFETY: `counts` guarantees that the part was opened; there is no other reference to it, and no
+        // native code runs.
         let counted =
             unsafe { std::slice::from_raw_parts_mut(mapping.at(COUNTERS).cast::<u64>(), length / 8) };
         for (bytes, counted) in map.chunks_exact_mut(8).zip(counted) {
@@ -249,8 +250,7 @@ impl Core {
         }
     }
 
-    /// Lets native code read `pages` alone: they became executable, and the checks of native code do not
-    /// know.
+    /// Makes `pages` read-only: they became executable, and the checks of native code do not cover them.
     pub(crate) fn protect(&mut self, pages: Pages) {
         for range in pages.minus(self.protected).ranges() {
             let part = BASE + range.start * RISCV_PAGESIZE..BASE + range.end * RISCV_PAGESIZE;
@@ -270,18 +270,17 @@ impl Core {
         }
     }
 
-    /// The pages that native code can only read.
+    /// The pages that are read-only.
     pub(crate) fn protected(&self) -> Pages {
         self.protected
     }
 
-    /// The pages that may be executed.
     pub(crate) fn executable(&self) -> Pages {
         Pages::with_flag(&self.machine.flags, FLAG_EXECUTABLE)
     }
 
-    /// Whether a syscall has put another program into the machine since the last call. If so, memory that
-    /// ckb-vm would clear when it is first used is cleared.
+    /// Whether a syscall loaded another program into the machine since the last call. If so, clears the
+    /// memory that ckb-vm would clear at its first use.
     pub(crate) fn was_reset(&mut self) -> bool {
         if std::mem::take(&mut self.machine.reset_signal) == 0 {
             return false;
@@ -298,13 +297,13 @@ impl Core {
         true
     }
 
-    /// Whether guest memory reads as zeros and no page has flags, asked by whoever will load a program.
+    /// Whether guest memory is zero and no page has flags. Each call makes the next one return false until a
+    /// reset.
     pub(crate) fn take_blank(&mut self) -> bool {
-        // A machine that comes back from where it was put aside loads nothing before it is reset.
+        // A resumed machine loads nothing before it is reset.
         std::mem::take(&mut self.is_blank) && self.machine.reset_signal == 0
     }
 
-    /// Adds `flags` to `pages`.
     pub(crate) fn add_flags(&mut self, pages: Pages, flags: u8) {
         for range in pages.ranges() {
             self.machine.flags[range].iter_mut().for_each(|of_page| *of_page |= flags);
@@ -312,12 +311,12 @@ impl Core {
         self.machine.last_write_page = u64::MAX;
     }
 
-    /// Notes which pages the loader has filled, from then on the only ones that came from the transaction.
+    /// Sets the pages that the loader filled: the only ones that come from the transaction so far.
     pub(crate) fn set_filled(&mut self, pages: Pages) {
         self.filled = Some(pages);
     }
 
-    /// Where `load_cell_data` stores data at the most, if the registers ask for it now.
+    /// The maximum range that `load_cell_data` stores to, given the current registers.
     pub(crate) fn data_to_load(&self) -> Range<u64> {
         let registers = self.guest_registers();
         let place = usize::try_from(registers[A1]).unwrap_or(usize::MAX);
@@ -327,41 +326,40 @@ impl Core {
         start..start.saturating_add(capacity.map_or(u64::MAX, u64::from_le_bytes))
     }
 
-    /// Notes that a system call has stored data of the transaction at `addresses`.
+    /// Records that a system call stored data of the transaction at `addresses`.
     pub(crate) fn fill(&mut self, addresses: Range<u64>) {
         self.filled = self.filled.map(|pages| pages.or(Pages::holding(addresses)));
     }
 
-    /// Finds the pages that may come from the transaction in a machine that was put aside and is back, before
-    /// anything runs on it.
+    /// Determines which pages of a resumed machine may come from the transaction, before it runs.
     pub(crate) fn find_filled(&mut self) {
         if self.filled.is_none() {
             self.filled = Some(self.written(Pages::default()));
         }
     }
 
-    /// Whether its memory can stay where it is while ckb-script holds a snapshot.
+    /// Whether its memory can stay mapped while ckb-script holds a snapshot.
     pub(crate) fn can_stay(&self) -> bool {
         self.filled.is_some() && self.protected.is_empty()
     }
 
-    /// Marks no page as changed; gives those that were marked.
+    /// Clears the dirty marks of all pages; returns the marked pages.
     pub(crate) fn hide_changes(&mut self) -> Pages {
         let marked = Pages::with_flag(&self.machine.flags, FLAG_DIRTY);
         self.machine.flags.iter_mut().for_each(|flags| *flags &= !FLAG_DIRTY);
         marked
     }
 
-    /// Marks these pages as changed, too.
+    /// Adds dirty marks to these pages.
     pub(crate) fn show_changes(&mut self, marked: Pages) {
         self.add_flags(marked, FLAG_DIRTY);
     }
 
-    /// Marks as changed all pages that may have been: native code does not mark what it writes. Those that
-    /// were not come back with the same bytes ([`sources`](crate::sources) says why).
+    /// Marks all possibly changed pages as dirty, because native code does not mark pages. Unchanged pages
+    /// are restored to the same bytes ([`sources`](crate::sources) explains why).
     pub(crate) fn mark_changes(&mut self) {
         let filled = self.filled.unwrap_or_default();
-        // What is executable cannot have been written.
+        // Executable pages cannot have been written.
         let changed = self.written(filled).minus(self.executable());
         for page in changed.ranges().flatten() {
             self.machine.flags[page] |= FLAG_DIRTY;
@@ -369,7 +367,7 @@ impl Core {
         self.machine.last_write_page = u64::MAX;
     }
 
-    /// Pages that are not as a new machine has them: touched, and not zeros unless they are in `filled`.
+    /// Pages that differ from those of a new machine: touched, and either nonzero or in `filled`.
     fn written(&self, filled: Pages) -> Pages {
         let mut pages = Pages::default();
         let memory = self.bytes().chunks_exact(RISCV_PAGESIZE);
@@ -382,7 +380,7 @@ impl Core {
         pages
     }
 
-    /// Pages that somebody may have read or written.
+    /// Pages that may have been read or written.
     fn touched(&self) -> Pages {
         let told = self.mapping.as_ref().and_then(|mapping| mapping.touched(BASE..MEMORY_END));
         let mut pages = Pages::default();
@@ -392,7 +390,6 @@ impl Core {
         pages
     }
 
-    /// Guest memory.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.machine.memory
     }
@@ -402,14 +399,14 @@ impl Core {
         &self.machine.registers
     }
 
-    /// Takes over all guest registers.
+    /// Sets all guest registers.
     pub(crate) fn set_guest_registers(&mut self, registers: &[u64; 32]) {
         self.machine.registers = *registers;
         self.machine.registers[0] = 0;
     }
 }
 
-/// A page as it is before anybody writes to it.
+/// A page that was never written.
 static ZEROS: [u8; RISCV_PAGESIZE] = [0; RISCV_PAGESIZE];
 
 impl Drop for Core {
@@ -418,7 +415,7 @@ impl Drop for Core {
         self.clear();
         if let Some(mut mapping) = self.mapping.take() {
             self.wiper.shrink(&mut mapping, pages_max);
-            // It knows the mapping's pages.
+            // The wiper knows the mapping's pages.
             let wiper = std::mem::replace(&mut self.wiper, new_wiper());
             CORES.give(CoreMemory { mapping, wiper, counts: self.counts, is_open: true });
         }
@@ -431,7 +428,7 @@ impl fmt::Debug for Core {
     }
 }
 
-/// The state that belongs to `base`.
+/// The state of the machine at `base`.
 pub(crate) fn state_of(base: *mut u8) -> *mut State {
     base.wrapping_add(STATE_OFFSET).cast()
 }

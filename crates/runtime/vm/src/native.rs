@@ -1,4 +1,4 @@
-//! A compiled script in this process: the shared object, its header and its entry table.
+//! A loaded compiled script: its shared object, header and entry table.
 
 use std::{
     collections::hash_map::RandomState,
@@ -28,7 +28,7 @@ use crate::{
 /// A loaded library. It stays loaded as long as this value lives.
 #[derive(Debug)]
 pub struct Library {
-    /// Held so that everything below stays mapped.
+    /// Keeps everything below mapped.
     _object: dl::Library,
     header: LibraryHeader,
     table: *const i32,
@@ -51,20 +51,21 @@ struct Segment {
 }
 
 impl Library {
-    /// Loads the shared object in `file` (a sealed memfd, say). The descriptor may be closed afterwards.
+    /// Loads the shared object in `file`, for example a sealed memfd. The caller may close the descriptor
+    /// afterwards.
     ///
     /// # Errors
-    /// [`LibraryError`] when the object is not a library of this ABI version. What it contains beyond the
-    /// header is trusted: verify the bytes before.
+    /// Returns [`LibraryError`] if the object is not a library of this ABI version. The content beyond the
+    /// header is trusted: verify the bytes first.
     pub fn load(file: BorrowedFd<'_>) -> Result<Self, LibraryError> {
         Self::load_as(file, LIBRARY_MAGIC)
     }
 
-    /// Loads a library whose code counts where it goes, for a [counting](crate::MachineSession::counting)
+    /// Loads a library whose code counts control flow, for a [counting](crate::MachineSession::counting)
     /// session. No other session uses it.
     ///
     /// # Errors
-    /// As [`Library::load`]; a library that does not count is refused.
+    /// Like [`Library::load`]; also refuses a library that does not count.
     pub fn load_counted(file: BorrowedFd<'_>) -> Result<Self, LibraryError> {
         Self::load_as(file, COUNTED_MAGIC)
     }
@@ -72,7 +73,7 @@ impl Library {
     fn load_as(file: BorrowedFd<'_>, magic: [u8; 8]) -> Result<Self, LibraryError> {
         let flags = dl::RTLD_NOW | dl::RTLD_LOCAL;
         // SAFETY: the caller verified the bytes: the object has no constructors, destructors or dependencies,
-        // so that loading and unloading runs no code of it.
+        // so loading and unloading run none of its code.
         let object = unsafe { dl::Library::open(Some(alias(file)), flags) }.map_err(LibraryError::Load)?;
         // SAFETY: the symbol is only used as an address here.
         let symbol = unsafe { object.get::<*const LibraryHeader>(LIBRARY_SYMBOL) };
@@ -85,20 +86,20 @@ impl Library {
         Ok(Self { _object: object, header, table, directory, text, frames: FrameTable::default() })
     }
 
-    /// Loads the shared object at `path`, as [`Library::load`] does.
+    /// Loads the shared object at `path`, like [`Library::load`].
     ///
     /// # Errors
-    /// As [`Library::load`], and [`LibraryError::File`] when the file cannot be opened.
+    /// Like [`Library::load`], and [`LibraryError::File`] if the file cannot be opened.
     pub fn load_path(path: &Path) -> Result<Self, LibraryError> {
         let file = File::open(path).map_err(LibraryError::File)?;
         Self::load(file.as_fd())
     }
 
-    /// Reads the frame table at the end of `file`, which the library was loaded from: profiles need it. A
-    /// library without one, or with one that cannot be read, is a library all the same.
+    /// Reads the frame table at the end of `file`, the file of this library; profiles need it. A missing or
+    /// unreadable table is not an error.
     ///
     /// # Errors
-    /// [`LibraryError::File`] when the file cannot be read.
+    /// Returns [`LibraryError::File`] if the file cannot be read.
     pub fn with_frames(mut self, file: &File) -> Result<Self, LibraryError> {
         let bytes = file.metadata().map_err(LibraryError::File)?.len();
         let mut tail = [0; FrameTable::TAIL_BYTES];
@@ -111,32 +112,32 @@ impl Library {
         Ok(self)
     }
 
-    /// Makes `frame` what the frame table knows of a host address, if it knows it.
+    /// Sets `frame` to the frame table's entry for a host address. Returns whether there is one.
     pub(crate) fn frame(&self, address: usize, frame: &mut FrameAt) -> bool {
         let place = address.checked_sub(self.text.start).and_then(|place| u32::try_from(place).ok());
         let place = place.filter(|_| address < self.text.end);
         place.is_some_and(|place| self.frames.find(place, frame))
     }
 
-    /// VM version that it was compiled for.
+    /// VM version that the library was compiled for.
     #[must_use]
     pub fn vm_version(&self) -> u32 {
         self.header.vm_version
     }
 
-    /// ISA flags that it was compiled for.
+    /// ISA flags that the library was compiled for.
     #[must_use]
     pub fn isa(&self) -> u32 {
         self.header.isa
     }
 
-    /// Whether its code counts where it goes.
+    /// Whether the code counts control flow.
     #[must_use]
     pub fn is_counted(&self) -> bool {
         self.header.magic == COUNTED_MAGIC
     }
 
-    /// Whether every store of the guest is one of the host.
+    /// Whether each guest store is exactly one host store.
     pub(crate) fn keeps_stores(&self) -> bool {
         self.header.keeps_stores != 0
     }
@@ -151,15 +152,15 @@ impl Library {
         self.text.clone()
     }
 
-    /// The thunk that starts at guest address `pc`, if there is one. It is there as long as the library is.
+    /// The thunk that starts at guest address `pc`, if there is one. Valid as long as the library is loaded.
     pub(crate) fn entry(&self, pc: u64) -> Option<*const u8> {
         let offset = pc.checked_sub(self.header.table_base).filter(|offset| offset.is_multiple_of(2))?;
         let page = usize::try_from(offset / ENTRY_PAGE_BYTES).ok()?;
         if page >= self.header.directory_length as usize {
             return None;
         }
-        // SAFETY: `find_directory` checked that the whole directory is readable data of the object, and
-        // aligned; `page` is below its length.
+        // SAFETY: `find_directory` checked that the whole directory is aligned readable data of the object;
+        // `page` is below its length.
         let group = unsafe { self.directory.add(page).read() };
         let slot = usize::try_from(offset / 2).ok()? % ENTRIES_PER_GROUP;
         let index = usize::from(group) * ENTRIES_PER_GROUP + slot;
@@ -174,20 +175,19 @@ impl Library {
     }
 }
 
-/// A path to the file that no other load in this process used. The dynamic linker takes a path that it has
-/// loaded for the same object, and descriptor numbers come back: so a serial number is spelled in `/` and
-/// `/.`. Behind it stands a number that nobody can guess, so that no library can be made to be found under a
-/// path that is yet to come.
+/// A path to the file that no other load in this process used. The dynamic linker treats a known path as the
+/// same object, and descriptor numbers are reused. So the path spells a serial number in `/` and `/.`. An
+/// unpredictable number follows it, so that no library can occupy a future path.
 fn alias(file: BorrowedFd<'_>) -> String {
     static SERIAL: AtomicU64 = AtomicU64::new(1);
     let mut path = "/proc/self/fd".to_owned();
     spell(SERIAL.fetch_add(1, Ordering::Relaxed), &mut path);
-    // The seeds of hash tables come from the kernel.
+    // Hash table seeds come from the kernel.
     spell(RandomState::new().build_hasher().finish() | 1 << 63, &mut path);
     format!("{path}/{}", file.as_raw_fd())
 }
 
-/// Writes a number behind a path, of which it changes nothing.
+/// Appends a number to a path without changing the file that it names.
 fn spell(mut number: u64, path: &mut String) {
     while number != 0 {
         path.push_str(if number.is_multiple_of(2) { "/" } else { "/." });
@@ -195,19 +195,19 @@ fn spell(mut number: u64, path: &mut String) {
     }
 }
 
-/// The loadable segments of the object that contains `address`; empty if none does.
+/// The loadable segments of the object that contains `address`; empty if there is none.
 fn segments_around(address: usize) -> Vec<Segment> {
     let mut search = (address, Vec::new());
-    // SAFETY: the callback gets the pointer to `search`, which outlives the call, and keeps nothing.
+    // SAFETY: the callback gets the pointer to `search`, which outlives the call, and does not retain it.
     unsafe { libc::dl_iterate_phdr(Some(visit_object), (&raw mut search).cast()) };
     search.1
 }
 
-/// Callback of `dl_iterate_phdr`: stops at the object that contains the address looked for.
+/// Callback of `dl_iterate_phdr`: stops at the object that contains the searched address.
 #[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits: lib.rs refuses other targets")]
 unsafe extern "C" fn visit_object(info: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void) -> c_int {
-    // SAFETY: the dynamic linker passes a valid info with `dlpi_phnum` program headers, and our own pointer
-    // back.
+    // SAFETY: the dynamic linker passes a valid info with `dlpi_phnum` program headers, and returns our
+    // pointer.
     let (info, search, headers) = unsafe {
         let info = &*info;
         let headers = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
@@ -227,7 +227,7 @@ unsafe extern "C" fn visit_object(info: *mut libc::dl_phdr_info, _size: usize, s
     1
 }
 
-/// Whether all of `addresses` is readable data of the object.
+/// Whether all `addresses` are readable data of the object.
 fn is_data(segments: &[Segment], addresses: &Range<usize>) -> bool {
     segments.iter().any(|segment| {
         segment.flags & libc::PF_R != 0
@@ -246,7 +246,7 @@ fn read_header(
     if !is_data(segments, &(start..end)) {
         return Err(LibraryError::HeaderPlace);
     }
-    // SAFETY: the bytes were just found to be readable data of the loaded object; any bytes are a valid
+    // SAFETY: the bytes are readable data of the loaded object, as checked above; any bytes are a valid
     // header.
     let header = unsafe { address.cast::<LibraryHeader>().read_unaligned() };
     if header.magic != magic {
@@ -282,7 +282,7 @@ fn find_directory(
     find(address, (header.directory_offset, header.directory_length), segments).ok_or(bad)
 }
 
-/// `length` values at a distance from the header, if they are readable data of the object.
+/// `length` values at an offset from the header, if they are readable data of the object.
 fn find<T>(address: *const u8, (offset, length): (i64, u32), segments: &[Segment]) -> Option<*const T> {
     let values = address.wrapping_offset(isize::try_from(offset).ok()?).cast::<T>();
     let start = values as usize;
@@ -290,7 +290,7 @@ fn find<T>(address: *const u8, (offset, length): (i64, u32), segments: &[Segment
     (values.is_aligned() && (length == 0 || is_data(segments, &(start..end)))).then_some(values)
 }
 
-/// Addresses of the only executable segment; none where the script has no code that can be entered, as when
+/// Addresses of the only executable segment. Empty if the script has no enterable code, for example because
 /// its entry lies outside.
 fn only_text(segments: &[Segment]) -> Result<Range<usize>, LibraryError> {
     let mut executable = segments.iter().filter(|segment| segment.flags & libc::PF_X != 0);

@@ -1,7 +1,7 @@
-//! Where a script goes that the interpreter runs: the targets of its computed jumps and calls.
+//! Records the targets of computed jumps and calls of an interpreted script.
 //!
-//! The assembly asks for each straight line of code once at least. Where one begins and no other leads to, by
-//! its end or its branches, there a computed jump went.
+//! The assembly requests each trace at least once. A trace start that no other trace leads to, by its end or
+//! its branches, is the target of a computed jump.
 
 use antares_abi::{GUEST_MEMORY_BYTES, Hints, Seen};
 use ckb_vm::{
@@ -27,10 +27,10 @@ use crate::{
     memory::Core,
 };
 
-/// The register that millicode returns through.
+/// The link register of millicode.
 const T0: usize = 5;
 
-/// A set of even addresses of guest memory. It takes 256 KiB, whatever is in it.
+/// A set of even guest memory addresses. It takes a constant 256 KiB.
 struct AddressSet(Vec<u64>);
 
 impl AddressSet {
@@ -62,23 +62,22 @@ impl AddressSet {
     }
 }
 
-/// What is known of the code of one program that was run.
+/// Observed control flow of one program.
 pub(crate) struct Observed {
-    /// What native code was left for first.
+    /// The target of the first bailout.
     bailout: Option<u64>,
-    /// Whether a jump went past what it lists, and where to.
+    /// Whether a jump went past its table, and its target.
     is_past_table: bool,
     label: Option<u64>,
-    /// Where lines begin.
+    /// Trace starts.
     begun: AddressSet,
-    /// Where the ends of lines lead.
+    /// Addresses that trace ends lead to.
     led_to: AddressSet,
-    /// What stands behind jumps, which lead elsewhere: mostly what a branch leads to, or a label of a
-    /// computed jump.
+    /// Addresses after unconditional jumps. Most are branch targets or labels of a computed jump.
     after_jumps: AddressSet,
-    /// What was called, directly or not.
+    /// Targets of direct and indirect calls.
     called: AddressSet,
-    /// What was called by a computed address.
+    /// Targets of calls to computed addresses.
     called_by_address: AddressSet,
 }
 
@@ -97,7 +96,7 @@ impl Observed {
         }
     }
 
-    /// Notes that native code was left.
+    /// Records a bailout.
     pub(crate) fn note_bailout(&mut self, bailout: &Bailout) {
         self.is_past_table |= bailout.is_past_table;
         if bailout.is_past_table {
@@ -107,8 +106,8 @@ impl Observed {
         }
     }
 
-    /// Notes that native code does not know the machine's pc. Where a call or system call returns to is no
-    /// target of anything.
+    /// Records that native code does not know the machine's pc. Return addresses of calls and system calls do
+    /// not count as targets.
     pub(crate) fn come_to(&mut self, vm: &DefaultMachine<Core>) {
         let pc = *vm.pc();
         if !follows_call(vm, pc) {
@@ -116,14 +115,14 @@ impl Observed {
         }
     }
 
-    /// The targets in a program's code that are not `known`. What stands behind jumps is none of them, as
-    /// tables tell.
+    /// The targets in a program's code that are not `known`. Addresses after jumps are excluded, because
+    /// tables list them.
     pub(crate) fn seen(&self, is_code: impl Fn(u64) -> bool, known: impl Fn(u64) -> bool) -> Seen {
         self.seen_but(|address| self.after_jumps.has(address), is_code, known)
     }
 
-    /// The same for code that was loaded at run time. Where its tables are is not known: they were not loaded
-    /// with it.
+    /// Like [`Self::seen`], for code that was loaded at run time. Its tables are unknown, because they were
+    /// not loaded with it.
     pub(crate) fn seen_of_loaded(&self, is_code: impl Fn(u64) -> bool, known: impl Fn(u64) -> bool) -> Seen {
         self.seen_but(|_| false, is_code, known)
     }
@@ -146,7 +145,7 @@ impl Observed {
         Seen { left: bailout, hints: if is_past_table { hints.with_lying_tables() } else { hints } }
     }
 
-    /// Notes the line that the machine's pc has led to.
+    /// Records the trace at the machine's pc.
     pub(crate) fn note(&mut self, vm: &DefaultMachine<Core>, trace: &Trace) {
         let pc = *vm.pc();
         self.begun.add(pc);
@@ -161,7 +160,7 @@ impl Observed {
         self.note_end(trace);
     }
 
-    /// Notes where the end of a line leads.
+    /// Records the targets of the last instruction of a trace.
     fn note_end(&mut self, trace: &Trace) {
         let mut at = trace.address;
         let mut last = None;
@@ -178,8 +177,8 @@ impl Observed {
             OP_JALR_VERSION0 | OP_JALR_VERSION1 => Itype(instruction).rd() == 0,
             _ => false,
         };
-        // What stands behind another line is where a branch goes that is not taken, where a call returns to,
-        // or what comes next.
+        // Any other trace end is followed by the target of an untaken branch, a return address, or the next
+        // trace.
         if is_jump {
             self.after_jumps.add(at)
         } else {
@@ -210,7 +209,7 @@ impl Observed {
     }
 }
 
-/// Whether a call or a system call stands in front of `pc`, which it returns to.
+/// Whether a call or system call precedes `pc`, so that `pc` is its return address.
 fn follows_call(vm: &DefaultMachine<Core>, pc: u64) -> bool {
     let memory = vm.memory().bytes();
     let pc = usize::try_from(pc).unwrap_or(usize::MAX);
@@ -223,7 +222,7 @@ fn follows_call(vm: &DefaultMachine<Core>, pc: u64) -> bool {
     is_short || long.is_some_and(|word| word == 0x73 || matches!(word & 0x7f, 0x6f | 0x67) && is_link(word))
 }
 
-/// Whether a line takes a stack frame, by itself or by millicode: no label inside of a function does.
+/// Whether a trace allocates a stack frame, directly or by millicode: a label within a function never does.
 fn takes_frame(trace: &Trace) -> bool {
     let instructions = trace.instructions.into_iter();
     let mut instructions = instructions.take_while(|one| extract_opcode(*one) != OP_CUSTOM_TRACE_END);
@@ -237,8 +236,8 @@ fn takes_frame(trace: &Trace) -> bool {
     })
 }
 
-/// Whether the machine seems to have come to `pc` by a call of a computed address: in front of the return
-/// address stands one whose register, if it is not the link, has that address.
+/// Whether the machine apparently reached `pc` by a call of a computed address. The instruction before the
+/// return address must be such a call, and its register must contain `pc` or be the link register.
 fn is_called(vm: &DefaultMachine<Core>, pc: u64) -> bool {
     let registers = vm.registers();
     let memory = vm.memory().bytes();
@@ -260,7 +259,7 @@ fn is_called(vm: &DefaultMachine<Core>, pc: u64) -> bool {
     })
 }
 
-/// Runs the machine until its script exits, as `AsmMachine::run` does, and notes where it goes.
+/// Runs the machine until its script exits, like `AsmMachine::run`, and records jump targets.
 ///
 /// # Errors
 /// Those of `AsmMachine::run`.
@@ -274,7 +273,7 @@ pub(crate) fn run(vm: &mut DefaultMachine<Core>, observed: &mut Observed) -> Res
     while vm.running() {
         if vm.reset_signal() {
             decoder.reset_instructions_cache();
-            // Another program is in the machine.
+            // Another program was loaded into the machine.
             observed = None;
         }
         match execute(vm) {

@@ -23,7 +23,7 @@ pub enum Outcome {
     CyclesExceeded,
 }
 
-/// What a run gave. Cycles are of the run itself; loading is reported apart and not charged.
+/// Report of a run. Cycles are those of the run itself; loading is reported separately and not charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// How the script ended.
@@ -32,23 +32,23 @@ pub struct Report {
     pub cycles: u64,
     /// ceil((bytes of ELF segments + bytes of initial stack) / 4), 0 when loading failed.
     pub load_cycles: u64,
-    /// Cycles that count for the outcome and ran in native code: all or none of [`Report::cycles`].
+    /// Native cycles of the outcome: all or none of [`Report::cycles`].
     pub native_cycles: u64,
-    /// Cycles that count for the outcome and ran in the interpreter: none or all of [`Report::cycles`].
+    /// Interpreted cycles of the outcome: none or all of [`Report::cycles`].
     pub interpreted_cycles: u64,
-    /// Why native code was left before the end, if it was.
+    /// Why native code bailed out, if it did.
     pub restarted: Option<BailoutReason>,
-    /// Where the restarted run went that native code did not know, if it was left for such a place.
+    /// Jump targets of the restarted run that native code did not know, if it bailed out for one.
     pub seen: Option<Seen>,
     /// Lines of debug output, in order.
     pub debug: Vec<String>,
-    /// Lines that are not among them: the first that was beyond the limit, and all behind it.
+    /// Number of dropped lines: the first beyond the limit, and all after it.
     pub debug_lines_left_out: u64,
-    /// Bytes of those, with one more for the end of each.
+    /// Bytes of the dropped lines, plus one for the end of each.
     pub debug_bytes_left_out: u64,
-    /// Time to clear memory and load the ELF the first time.
+    /// Time for clearing memory and the first load of the ELF.
     pub load: Duration,
-    /// Time of the run itself, a restart (with its load) included.
+    /// Time of the run itself, including a restart and its load.
     pub run: Duration,
 }
 
@@ -87,7 +87,7 @@ impl From<Error> for Outcome {
     }
 }
 
-/// Cuts `text` to [`DETAIL_BYTES_MAX`] bytes, at a character's boundary.
+/// Truncates `text` to [`DETAIL_BYTES_MAX`] bytes, at a character boundary.
 fn shorten(mut text: String) -> String {
     if text.len() > DETAIL_BYTES_MAX {
         let end = (0..=DETAIL_BYTES_MAX).rev().find(|end| text.is_char_boundary(*end));

@@ -11,19 +11,20 @@ const WORDS: usize = RISCV_PAGES / 64;
 pub(crate) struct Pages([u64; WORDS]);
 
 impl Pages {
-    /// The pages that have `flag`, one bit.
+    /// The pages with `flag`, a single bit.
     pub(crate) fn with_flag(flags: &[u8; RISCV_PAGES], flag: u8) -> Self {
         let mut pages = Self::default();
         let (eights, _) = flags.as_chunks::<8>();
         for (index, eight) in eights.iter().enumerate() {
-            // One bit of each byte, moved to the lowest, and all eight multiplied into the highest byte.
+            // Moves one bit of each byte to the lowest position, and gathers all eight in the highest byte by
+            // multiplication.
             let bits = u64::from_le_bytes(*eight) >> flag.trailing_zeros() & 0x0101_0101_0101_0101;
             pages.0[index / 8] |= (bits.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (index % 8 * 8);
         }
         pages
     }
 
-    /// The pages that hold one of the bytes at `addresses`, as far as they are in memory.
+    /// The pages that contain one of `addresses`, limited to guest memory.
     pub(crate) fn holding(addresses: Range<u64>) -> Self {
         let mut pages = Self::default();
         let page = |address: u64| usize::try_from(address).unwrap_or(usize::MAX) / RISCV_PAGESIZE;
@@ -46,17 +47,17 @@ impl Pages {
         *self == Self::default()
     }
 
-    /// The pages of both.
+    /// The union.
     pub(crate) fn or(self, other: Self) -> Self {
         self.zip(other, |a, b| a | b)
     }
 
-    /// The pages that both have.
+    /// The intersection.
     pub(crate) fn and(self, other: Self) -> Self {
         self.zip(other, |a, b| a & b)
     }
 
-    /// The pages that `other` has not.
+    /// The pages that are not in `other`.
     pub(crate) fn minus(self, other: Self) -> Self {
         self.zip(other, |a, b| a & !b)
     }
@@ -68,7 +69,7 @@ impl Pages {
         self
     }
 
-    /// Neighbouring pages as one range, lowest first.
+    /// Ranges of adjacent pages, lowest first.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         let mut page = 0;
         std::iter::from_fn(move || {
@@ -78,7 +79,7 @@ impl Pages {
         })
     }
 
-    /// The first page from `page` on that is in the set, or is not.
+    /// The first page at or after `page` whose membership is `is_member`.
     fn next(&self, page: usize, is_member: bool) -> Option<usize> {
         let (mut index, mut hidden) = (page / 64, u64::MAX << (page % 64));
         while let Some(word) = self.0.get(index) {

@@ -1,14 +1,14 @@
-//! VMs that ckb-script puts aside stay where they are: their memory mapped, native code waiting on its stack.
+//! Parked VMs: VMs that ckb-script suspends stay mapped, with native code waiting on its stack.
 //!
-//! ckb-script keeps four VMs. Of a fifth it takes a snapshot, drops the machine, and makes another one of the
-//! snapshot later. A snapshot has the pages that are marked as changed, and where others came from. Here none
-//! is marked, so nothing is copied. The old machine's memory is kept, and the new one gets it when the
-//! snapshot was written to memory that nobody looks at.
+//! ckb-script holds four VMs. It snapshots a fifth, drops the machine, and later creates another one from the
+//! snapshot. A snapshot contains the pages that are marked as changed, and the sources of the others. Parking
+//! marks no page, so nothing is copied. The old machine's memory is retained. The new machine gets it after
+//! the snapshot was written to scratch memory.
 //!
-//! That is what the snapshot of all marked pages would have given: one that is neither marked nor has a
-//! source is zeros ([`sources`](crate::sources) says why a source is never seen to differ). Registers, pc and
-//! cycles are the snapshot's own. ckb-script believes that all pages with a source are as they came from
-//! there. If it copies the VM later, pages that may have a source count as changed.
+//! The result equals that of a snapshot of all marked pages: a page that is neither marked nor has a source
+//! is zeros ([`sources`](crate::sources) explains why a source never differs). Registers, pc and cycles come
+//! from the snapshot. ckb-script assumes that all pages with a source still match it. If it copies the VM
+//! later, pages that may have a source count as changed.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -25,7 +25,7 @@ use crate::{
     stack::NativeStack,
 };
 
-/// A VM that was put aside.
+/// A parked VM.
 pub(crate) struct Parked {
     pub(crate) core: Core,
     /// Pages that were marked as changed.
@@ -41,7 +41,7 @@ pub(crate) struct Parked {
 }
 
 impl Parked {
-    /// Gives back what it has: nobody comes for it.
+    /// Releases its resources: no machine takes it back.
     fn end(self) {
         self.stack.into_iter().for_each(NativeStack::give_back);
     }
@@ -50,11 +50,11 @@ impl Parked {
 /// The VMs of an attempt that are parked, by their numbers.
 #[derive(Default)]
 pub(crate) struct Parking {
-    /// Whether VMs may be parked: nobody else goes on with them.
+    /// Whether VMs may be parked: false if VMs can outlive the attempt.
     is_open: AtomicBool,
-    /// Whether the scheduler under way has come to its end. The next one has the same numbers.
+    /// Whether the current scheduler has ended. The next one reuses the VM numbers.
     is_over: AtomicBool,
-    /// Places that are taken: by VMs that are parked, or that a snapshot may be taken of.
+    /// Slots in use: by parked VMs, and by VMs that a snapshot may be taken of.
     taken: AtomicUsize,
     lots: Mutex<Lots>,
 }
@@ -62,21 +62,21 @@ pub(crate) struct Parking {
 #[derive(Default)]
 struct Lots {
     parked: Vec<(u64, Parked)>,
-    /// The machine that each VM has now: an exec replaces it, and the old one is dropped like one that is put
-    /// aside.
+    /// The current machine of each VM. An exec replaces it, and the old machine is then dropped like a parked
+    /// one.
     machines: Vec<(u64, u64)>,
-    /// Machines so far.
+    /// Number of machines created so far.
     made: u64,
 }
 
 impl Parking {
-    /// Lets VMs be parked from now on, or no longer. None is parked then.
+    /// Permits or forbids parking from now on. Releases all parked VMs.
     pub(crate) fn set_open(&self, is_open: bool) {
         self.is_open.store(is_open, Ordering::Relaxed);
         self.set_over(false);
     }
 
-    /// Notes that a scheduler is at its end, or that another one begins. None is parked then.
+    /// Records that a scheduler ended or that another one begins. Releases all parked VMs.
     pub(crate) fn set_over(&self, is_over: bool) {
         self.is_over.store(is_over, Ordering::Relaxed);
         let parked = {
@@ -93,16 +93,16 @@ impl Parking {
     }
 
     fn lock(&self) -> MutexGuard<'_, Lots> {
-        // A panic elsewhere leaves it whole.
+        // A panic elsewhere cannot leave it inconsistent.
         self.lots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a scheduler has come to its end, and none has begun since.
+    /// Whether a scheduler has ended and none has begun since.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Takes a place for VM `id`, if `machine` is its machine; whether there was one.
+    /// Takes a slot for VM `id` if `machine` is its machine. Returns whether it got one.
     pub(crate) fn take_slot(&self, id: u64, machine: u64) -> bool {
         let more = |taken| (taken < PARKED_MAX).then_some(taken + 1);
         self.is_open()
@@ -115,7 +115,7 @@ impl Parking {
         assert!(before >= count, "{count} places of {before} are given back");
     }
 
-    /// Notes a machine of VM `id`: its number, and what was parked of that VM.
+    /// Registers a new machine of VM `id`. Returns its number and the parked VM, if any.
     pub(crate) fn come(&self, id: u64) -> (u64, Option<Parked>) {
         let mut lots = self.lock();
         lots.made += 1;
@@ -128,7 +128,7 @@ impl Parking {
         (number, parked)
     }
 
-    /// Parks VM `id`, which has a place, if `machine` is still its machine.
+    /// Parks VM `id`, which has a slot, if `machine` is still its machine.
     pub(crate) fn park(&self, id: u64, machine: u64, vm: Parked) {
         let mut lots = self.lock();
         if self.is_open() && lots.machines.contains(&(id, machine)) {
@@ -141,16 +141,16 @@ impl Parking {
     }
 }
 
-/// Where a machine stands between ckb-script's snapshots.
+/// State of a machine between ckb-script's snapshots.
 #[derive(Debug, Default)]
 pub(crate) enum Aside {
-    /// Nobody has asked for it since it was made.
+    /// Unused since its creation.
     #[default]
     New,
-    /// Marks are where they belong.
+    /// The dirty marks are in place.
     Here,
-    /// No page is marked as changed: those that were.
+    /// No page is marked as changed; holds the pages that were.
     Hidden(Pages),
-    /// It was put aside, and a snapshot is written to a core that nobody needs: its own, and what was marked.
+    /// It was parked, and a snapshot is written to a scratch core. Holds its own core and the marked pages.
     Back(Box<Core>, Pages),
 }

@@ -1,21 +1,20 @@
-//! How far a machine is, and how native code waits.
+//! The phases of a machine, and the ways in which native code waits.
 
 use crate::limits::{STAY_CYCLES_MIN, STAYS_MIN};
 
-/// How far a machine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Its code is not known yet.
+    /// Its code is not identified yet.
     New,
-    /// Native code and the interpreter take turns.
+    /// Native code and the interpreter alternate.
     Mixed,
     /// ckb-vm's own loop runs it to the end.
     Interpreted,
-    /// ckb-vm's own loop runs it until it waits again.
+    /// ckb-vm's own loop runs it until its next wait.
     Short,
 }
 
-/// How often native code was entered, and for how many cycles.
+/// Number of entries into native code (stays), and their cycles.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stays {
     pub(crate) count: u64,
@@ -23,16 +22,17 @@ pub(crate) struct Stays {
 }
 
 impl Stays {
-    /// Whether a script spends its time between the tiers, as one may that was written to.
+    /// Whether a script spends its time switching tiers, as an adversarial script may.
     pub(crate) fn are_too_short(self) -> bool {
         self.count >= STAYS_MIN && self.cycles / self.count < STAY_CYCLES_MIN
     }
 }
 
-/// Native code that waits on the stack, and the state that it waits with.
+/// Waiting native code, and the state to compare on resumption.
 pub(crate) enum Waiting {
-    /// In a syscall; somebody else may have run the machine meanwhile, if it differs in more than the result.
+    /// In a syscall. If more than the result differs on resumption, the interpreter ran the machine in
+    /// between.
     Syscall { registers: Box<[u64; 32]>, pc: u64 },
-    /// Anywhere; what the machine's registers say is not true.
+    /// At any location; the machine's registers are stale.
     Pause,
 }

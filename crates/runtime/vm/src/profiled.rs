@@ -1,5 +1,5 @@
-//! The machine that ckb-script drives when a transaction is profiled, and what the machines of one script
-//! group share.
+//! The machine that ckb-script drives in a profiled transaction, and the state that a script group's machines
+//! share.
 
 use std::{
     cell::RefCell,
@@ -24,18 +24,18 @@ use crate::{
     watch::{End, Watch, Watching},
 };
 
-/// Number of the syscall that tells a VM its number.
+/// Number of the syscall that returns the number of the calling VM.
 const PROCESS_ID: u64 = 2603;
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<ProfileSession>>> = const { RefCell::new(None) };
 }
 
-/// What the machines of one script group share while they are profiled.
+/// Shared state of a script group's machines during profiling.
 #[derive(Default)]
 pub struct ProfileSession {
     state: Mutex<State>,
-    /// What is kept of attempts beside their recording.
+    /// Evidence to collect in addition to the recording.
     watching: Option<Watching>,
 }
 
@@ -43,43 +43,42 @@ pub struct ProfileSession {
 struct State {
     recording: Recording,
     watch: Option<Watch>,
-    /// By the number of the VM: those that run, wait, or are put aside.
+    /// By VM number: VMs that run, wait, or are suspended.
     calls: BTreeMap<u64, Calls>,
-    /// The VM that ran last.
     last: Option<u64>,
     spawns: u32,
     execs: u32,
     generations: u32,
     switches: u64,
-    /// The group is decided, and its VMs go away.
+    /// The group's result is final, and its VMs are being dropped.
     has_ended: bool,
 }
 
-/// What was seen of a script group.
+/// The recording of a script group.
 #[derive(Debug, Default)]
 pub struct GroupRecording {
-    /// All that its VMs did.
+    /// Activity of all its VMs.
     pub recording: Recording,
-    /// How often a VM was put aside or brought back, which costs cycles that no VM has.
+    /// How often a VM was suspended or resumed, which costs cycles that belong to no VM.
     pub switches: u64,
-    /// How its VMs ended, if they were watched.
+    /// How its VMs ended, if the session collects evidence.
     pub evidence: Option<Evidence>,
 }
 
 impl ProfileSession {
-    /// A session that has seen nothing.
+    /// Creates an empty session.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::new(Self::default())
     }
 
-    /// A session that also keeps evidence.
+    /// A session that also collects evidence.
     #[must_use]
     pub fn watching(watching: Watching) -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), watching: Some(watching) })
     }
 
-    /// Runs `attempt`, whose machines record here what they do. What was recorded before is forgotten.
+    /// Runs `attempt`, whose machines record into this session. Discards the previous recording.
     pub fn attempt<T>(self: &Arc<Self>, attempt: impl FnOnce() -> T) -> T {
         struct Restore(Option<Arc<ProfileSession>>);
         impl Drop for Restore {
@@ -92,7 +91,7 @@ impl ProfileSession {
         attempt()
     }
 
-    /// What was recorded since the last attempt began.
+    /// Returns the recording since the last attempt began.
     pub fn take(&self) -> GroupRecording {
         let State { recording, switches, watch, .. } = mem::take(&mut *self.lock());
         let evidence = watch.map(|watch| watch.finish(&recording));
@@ -100,7 +99,7 @@ impl ProfileSession {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere leaves it whole.
+        // A panic elsewhere cannot leave it inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -111,22 +110,22 @@ impl fmt::Debug for ProfileSession {
     }
 }
 
-/// A machine for ckb-script's `Scheduler` that interprets, and records what it does in the [`ProfileSession`]
-/// that is current when it is made.
+/// A machine for ckb-script's `Scheduler` that interprets, and records into the [`ProfileSession`] current at
+/// its creation.
 pub struct ProfiledMachine {
     vm: DefaultMachine<Core>,
     session: Arc<ProfileSession>,
     tracer: Option<Tracer>,
     id: Option<u64>,
-    /// Of the [`Calls`] that are this machine's, once that is known.
+    /// Generation of this machine's [`Calls`], once known.
     generation: Option<u32>,
-    /// A machine that is not loaded is one that was put aside before.
+    /// False if the machine was created to resume a suspended VM.
     is_loaded: bool,
     has_exited: bool,
 }
 
 impl ProfiledMachine {
-    /// The number of the VM that this machine is. Before version 2 there is one alone.
+    /// The number of this machine's VM. Before version 2 there is only one VM.
     fn id(&mut self) -> u64 {
         if let Some(id) = self.id {
             return id;
@@ -137,13 +136,13 @@ impl ProfiledMachine {
     }
 }
 
-/// Asks the syscall for the number of the VM that a machine is, and leaves its registers as they were.
+/// Queries the number of a machine's VM by syscall, and preserves its registers.
 pub(crate) fn process_id(vm: &mut DefaultMachine<Core>) -> u64 {
     let (a0, a7) = (vm.registers()[A0], vm.registers()[A7]);
     vm.set_register(A0, 0);
     vm.set_register(A7, PROCESS_ID);
-    // It changes nothing but a0. It fails where it does not exist, and, behind its work, where the cycle
-    // limit is already passed.
+    // The syscall changes only a0. It fails if it does not exist, or, after its work, if the cycle limit is
+    // already exceeded.
     let _ = vm.ecall();
     let id = vm.registers()[A0];
     vm.set_register(A0, a0);
@@ -173,7 +172,7 @@ impl DefaultMachineRunner for ProfiledMachine {
         let mut state = session.lock();
         let State { recording, watch, calls, last, execs, switches, .. } = &mut *state;
         *last = Some(id);
-        // One that nobody loaded was brought back, and left its calls behind when it was put aside.
+        // A machine without a load resumes a suspended VM, whose calls are still recorded.
         let calls = calls.entry(id).or_insert_with(|| Calls::new(ROOT, 0, 0));
         self.generation = Some(calls.generation);
         let tracer = self.tracer.get_or_insert_with(|| Tracer::new(&self.vm));
@@ -208,7 +207,7 @@ impl DefaultMachineRunner for ProfiledMachine {
         let id = self.id();
         let session = self.session.clone();
         let mut state = session.lock();
-        // The error of a load ends the group.
+        // A load error ends the group.
         state.has_ended |= loaded.is_err();
         let bytes = loaded?;
         let State { recording, watch, calls, last, spawns, execs, generations, .. } = &mut *state;
@@ -244,13 +243,13 @@ impl Drop for ProfiledMachine {
         if !self.is_loaded {
             state.switches += 1;
         }
-        // Who goes before the end, has not exited, and whose place nobody took, is put aside.
+        // A machine that is dropped before the end, without exit or replacement, is suspended.
         let current = state.calls.get(&id).map(|calls| calls.generation);
         let is_replaced = self.generation.is_some_and(|generation| Some(generation) != current);
         if !state.has_ended && !self.has_exited && !is_replaced {
             state.switches += 1;
             let State { recording, watch, calls, last, .. } = &mut *state;
-            // What it waits for may have been refused: if it goes on, it was not.
+            // The syscall that it waits in may have been refused; if the VM resumes, it was not.
             if let (Some(watch), Some(calls)) = (watch, calls.get(&id).filter(|_| *last == Some(id))) {
                 watch.end(&self.vm, &End { id, calls, result: &Err(Error::Yield) }, recording);
             }

@@ -1,4 +1,4 @@
-//! A program with its native code, and how it is recognised in guest memory.
+//! Programs with native code, and their identification in guest memory.
 
 use std::{
     ops::Range,
@@ -15,25 +15,25 @@ use crate::{Library, code::Code, limits::LOADS_MAX, memory::Core, pages::Pages, 
 #[derive(Debug)]
 pub struct Program {
     elf: Bytes,
-    /// Digest of the ELF, once a profile asked for it.
+    /// Digest of the ELF, once a profile has requested it.
     digest: Arc<OnceLock<Sha256Digest>>,
     library: Library,
     regions: Vec<Region>,
     /// All pages of the regions.
     pages: Pages,
-    /// Those of them that stores of the library never touch: all or none.
+    /// All of these pages if no store of the library writes to them, else none.
     avoided: Pages,
     is_loaded_code: bool,
 }
 
-/// Executable pages that a program brings with it.
+/// Executable pages of a program.
 #[derive(Debug)]
 struct Region {
     /// Addresses of whole pages.
     pages: Range<usize>,
     /// Address of the first byte of `code`; the rest of the pages is zeros.
     start: usize,
-    /// Place of the code in the ELF.
+    /// Range of the code in the ELF.
     code: Range<usize>,
 }
 
@@ -42,7 +42,7 @@ fn number(number: u64) -> Result<usize, Error> {
 }
 
 impl Region {
-    /// Of code that was loaded: it begins at the first page.
+    /// The region of loaded code, which begins at the start of its first page.
     fn of_loaded(code: &LoadedCode<'_>) -> Result<Self, Error> {
         let (start, end) = (number(code.start)?, number(code.end)?);
         let code = LOADED_CODE_HEAD_BYTES..LOADED_CODE_HEAD_BYTES + code.code.len();
@@ -51,10 +51,10 @@ impl Region {
 }
 
 impl Program {
-    /// `library` must be what compiling `elf` gave: that is the caller's promise.
+    /// Creates a program. The caller guarantees that `library` was compiled from `elf`.
     ///
     /// # Errors
-    /// ckb-vm's, if it does not load the ELF.
+    /// ckb-vm's error, if it cannot load the ELF.
     pub fn new(elf: Bytes, library: Library) -> Result<Self, Error> {
         let loaded = LoadedCode::read(&elf).map(|code| Region::of_loaded(&code));
         let is_loaded_code = loaded.is_some();
@@ -83,41 +83,40 @@ impl Program {
         regions.collect()
     }
 
-    /// Whether it is code that scripts load at run time.
     pub(crate) fn is_loaded_code(&self) -> bool {
         self.is_loaded_code
     }
 
-    /// The ELF.
+    /// The ELF file.
     #[must_use]
     pub fn elf(&self) -> &Bytes {
         &self.elf
     }
 
-    /// Whether the ELF has code there.
+    /// Whether the ELF has code at `address`.
     pub(crate) fn is_code(&self, address: u64) -> bool {
         let address = usize::try_from(address).unwrap_or(usize::MAX);
         self.regions.iter().any(|region| region.pages.contains(&address))
     }
 
-    /// Its native code.
+    /// The compiled code.
     #[must_use]
     pub fn library(&self) -> &Library {
         &self.library
     }
 
-    /// Whether its code is for `vm_version` and `isa`.
+    /// Whether the code was compiled for `vm_version` and `isa`.
     pub(crate) fn is_for(&self, vm_version: u32, isa: u8) -> bool {
         (self.library.vm_version(), self.library.isa()) == (vm_version, u32::from(isa))
     }
 
-    /// Whether `elf` is its ELF.
+    /// Whether `elf` equals its ELF.
     pub(crate) fn is(&self, elf: &Bytes) -> bool {
         self.elf.len() == elf.len() && (self.elf.as_ptr() == elf.as_ptr() || self.elf == elf)
     }
 
-    /// Whether memory, where all its pages are executable, holds its code. That is so for good: executable
-    /// pages cannot be written.
+    /// Whether memory contains its code, given that all its pages are executable. The result is final:
+    /// executable pages cannot be written.
     fn is_in(&self, core: &Core) -> bool {
         !self.regions.is_empty() && self.regions.iter().all(|region| self.is_region_in(region, core))
     }
@@ -134,24 +133,24 @@ impl Program {
     }
 }
 
-/// The code of one machine: programs that it may meet, and those that are in its memory.
+/// The code of one machine: programs that may occur, and those that are in its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     known: Vec<Arc<Program>>,
-    /// Those that may still turn up in memory: some of their pages are not executable.
+    /// Programs that may still appear in memory: some of their pages are not executable.
     absent: Vec<Arc<Program>>,
     in_memory: Vec<Arc<Program>>,
-    /// Pages that were executable at the last look.
+    /// Pages that were executable at the last check.
     executable: Pages,
     /// Executable pages that some program in memory does not know of.
     others: Pages,
-    /// How often the others have become more.
+    /// Number of times that unprotected `others` appeared.
     loads: u32,
     texts: Vec<Range<usize>>,
 }
 
 impl Programs {
-    /// Starts over with a machine into which a program was loaded. `loaded` is the one, if that is known.
+    /// Initializes the code of a machine after a load. `loaded` is the loaded program, if known.
     pub(crate) fn find(&mut self, known: Vec<Arc<Program>>, loaded: Option<Arc<Program>>, core: &mut Core) {
         let (isa, vm_version) = (core.isa(), core.version());
         let is_absent = |program: &&Arc<Program>| {
@@ -167,8 +166,7 @@ impl Programs {
         self.find_loaded(core);
     }
 
-    /// All programs that there is native code for, in the order of [`Code::texts`], as ones that run in this
-    /// version.
+    /// All programs with native code, in the order of [`Code::texts`], as recorded programs of this version.
     pub(crate) fn recorded(&self, vm_version: u32, isa: u8) -> impl Iterator<Item = Recorded> {
         self.known.iter().map(move |program| {
             let digest = program.digest.clone();
@@ -176,23 +174,22 @@ impl Programs {
         })
     }
 
-    /// Those that are in the machine's memory.
+    /// The programs in the machine's memory.
     pub(crate) fn in_memory(&self) -> &[Arc<Program>] {
         &self.in_memory
     }
 
-    /// Whether no native code can run.
+    /// Whether there is no native code to run.
     pub(crate) fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// Whether no store of `program` can miss that a page is protected.
+    /// Whether no store of `program` can miss the protection of a page.
     fn may_run(&self, program: &Program) -> bool {
         self.others.is_empty() || program.library.keeps_stores() && self.loads <= LOADS_MAX
     }
 
-    /// Finds the programs whose last pages have become executable. Each is compared with memory once at the
-    /// most.
+    /// Finds the programs whose last pages became executable. Compares each with memory at most once.
     fn find_loaded(&mut self, core: &mut Core) {
         let (executable, in_memory) = (self.executable, &mut self.in_memory);
         self.absent.retain(|program| {
@@ -211,7 +208,8 @@ impl Programs {
         }
     }
 
-    /// Native code knows of no executable pages but its own program's, and loaded code not even of those.
+    /// Executable pages that native code does not know of. A program knows its own pages; loaded code knows
+    /// none.
     fn others(&self) -> Pages {
         let mut pages = self.in_memory.iter().map(|program| program.avoided);
         let Some(first) = pages.next() else { return Pages::default() };

@@ -1,27 +1,27 @@
-//! Recordings as profiles.
+//! Converts recordings to profiles.
 
 use antares_profile::{Frame, NodeId, Profile, ProfiledProgram, ProgramId, Value, limits::NODES_MAX};
 
 use crate::recording::{ROOT, Recording, StackLocation, Step};
 
-/// Share of all cycles, as a power of two, below which contexts are first folded into the one below them.
+/// Initial fold threshold as a share of all cycles, in powers of two.
 const FOLD_SHARE: u32 = 20;
 
 impl Recording {
-    /// The recording as a profile in canonical order: equal runs give equal profiles. Its sum is
+    /// Converts the recording to a profile in canonical order: equal runs give equal profiles. Its sum is
     /// [`Recording::cycles`].
     ///
-    /// Where it has more stacks than a profile holds, the contexts that cost least are folded into the ones
-    /// below them: what runs there keeps its address, and loses its nearest callers.
+    /// If there are more stacks than a profile can hold, the cheapest contexts are folded into their parents:
+    /// code there retains its address, but loses its nearest callers.
     #[must_use]
     pub fn to_profile(&self) -> Profile {
         self.to_profile_within(NODES_MAX)
     }
 
-    /// As [`Recording::to_profile`], with at most `nodes_max` stacks where folding achieves that.
+    /// Like [`Recording::to_profile`], with at most `nodes_max` stacks if folding achieves that.
     #[must_use]
     pub fn to_profile_within(&self, nodes_max: usize) -> Profile {
-        // Sorted, so that nothing depends on the order of a hash table.
+        // Sorted, so that the result does not depend on hash table order.
         let mut steps: Vec<Step> = self.steps().collect();
         steps.sort_unstable();
         let subtree = self.subtree(&steps);
@@ -35,7 +35,7 @@ impl Recording {
         }
     }
 
-    /// What the last sample claims from other runs: a profile of one stack, or an empty one.
+    /// The claim of the last sample on other runs: a profile of one stack, or an empty one.
     #[must_use]
     pub fn claims(&self) -> Profile {
         let mut profile = Profile::new();
@@ -48,14 +48,14 @@ impl Recording {
         }
         let programs = self.add_programs(&mut profile);
         let frames = stack.into_iter().rev().map(|place| frame_of(place, &programs));
-        // Without room for a program, the claim is nobody's.
+        // A claim whose program exceeds the limit is dropped.
         if let Some(frames) = frames.collect::<Option<Vec<Frame>>>().filter(|frames| !frames.is_empty()) {
             profile.add(&frames, Value::cycles(cycles));
         }
         profile
     }
 
-    /// Cycles of each context with all that is on top of it.
+    /// Cycles of each context including all contexts above it.
     fn subtree(&self, steps: &[Step]) -> Vec<u64> {
         let mut subtree: Vec<u64> = self.contexts().iter().map(|context| context.cycles).collect();
         for step in steps {
@@ -69,8 +69,8 @@ impl Recording {
         subtree
     }
 
-    /// For each context the one that it is folded into: itself unless it is a call that cost less than
-    /// `least`, and nothing on top of it must be told apart.
+    /// For each context, the context that it is folded into. It is the context itself, unless it is a call
+    /// that cost less than `least`, and no context above it is retained.
     fn homes(&self, subtree: &[u64], least: u64) -> Vec<u32> {
         let contexts = self.contexts();
         let mut is_kept: Vec<bool> = contexts
@@ -83,13 +83,13 @@ impl Recording {
         }
         let mut homes: Vec<u32> = Vec::with_capacity(contexts.len());
         for ((context, is_kept), index) in contexts.iter().zip(is_kept).zip(0..) {
-            // A context stands behind the one below it.
+            // A context follows its parent.
             homes.push(if is_kept { index } else { homes[context.parent as usize] });
         }
         homes
     }
 
-    /// Nodes of the profile at most.
+    /// Maximum number of nodes of the profile.
     fn nodes(&self, homes: &[u32], steps: &[Step]) -> usize {
         let kept = homes.iter().zip(0..).filter(|(home, index)| **home == *index).count();
         let mut leaves: Vec<(u32, u32, u64)> =
@@ -99,7 +99,7 @@ impl Recording {
         kept + leaves.len()
     }
 
-    /// By number here, the programs in `profile`.
+    /// Adds the programs to `profile`; returns their ids by recording number.
     fn add_programs(&self, profile: &mut Profile) -> Vec<Option<ProgramId>> {
         let programs = self.programs().iter().map(|recorded| {
             let elf = recorded.digest();
@@ -111,7 +111,7 @@ impl Recording {
     fn build(&self, homes: &[u32], steps: &[Step]) -> Profile {
         let mut profile = Profile::new();
         let programs = self.add_programs(&mut profile);
-        // For each context its node: the root has none, and what does not fit is an error.
+        // The node of each context: `None` for the root, an error for what does not fit.
         let mut nodes: Vec<Result<Option<NodeId>, ()>> = Vec::with_capacity(self.contexts().len());
         for ((context, home), index) in self.contexts().iter().zip(homes).zip(0..) {
             let frame = frame_of(context.place, &programs);
@@ -137,7 +137,7 @@ impl Recording {
     }
 }
 
-/// The frame of a place; none for the root, and for a program that there was no room for.
+/// The frame of a location; `None` for the root, and for a program beyond the limit.
 fn frame_of(place: StackLocation, programs: &[Option<ProgramId>]) -> Option<Frame> {
     match place {
         StackLocation::Root => None,
@@ -178,7 +178,7 @@ mod tests {
         let steps = Vec::new();
         let subtree = recording.subtree(&steps);
         assert_eq!(subtree, [55, 55, 2, 1, 3]);
-        // What is below a spawn stays, whatever it cost.
+        // Ancestors of a spawn stay, whatever their cost.
         assert_eq!(recording.homes(&subtree, 10), [0, 1, 2, 3, 1]);
         let profile = recording.build(&recording.homes(&subtree, 10), &steps);
         assert_eq!((profile.sum().cycles, profile.nodes().len()), (55, 3));

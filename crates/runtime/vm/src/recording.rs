@@ -1,4 +1,4 @@
-//! What a profiled run was seen doing: how often which straight line of code ran, and who had called it.
+//! The data of a profiled run: how often each trace (straight-line code) ran, and in which call context.
 
 use std::{
     collections::HashMap,
@@ -25,10 +25,10 @@ use crate::limits::{
     RECORDED_COUNTS_MAX, RECORDED_DEPTH_MAX, RECORDED_NODES_MAX, RECORDED_PROGRAMS_MAX, RECORDED_TRACES_MAX,
 };
 
-/// A place on a stack.
+/// A location on a call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StackLocation {
-    /// Below everything.
+    /// The bottom of every stack.
     Root,
     /// An instruction: a call, or an `ecall`.
     Code {
@@ -37,24 +37,24 @@ pub enum StackLocation {
         /// Guest address.
         pc: u64,
     },
-    /// The work of a system call, by its number.
+    /// A system call, by its number.
     Syscall(u64),
-    /// What took the caller's place, by the number of the `exec` in this recording, from 1.
+    /// A program that replaced its caller, by the number of the `exec` in this recording, from 1.
     Exec(u32),
-    /// A VM, by the number of the `spawn` in this recording, from 1.
+    /// A spawned VM, by the number of the `spawn` in this recording, from 1.
     Spawn(u32),
-    /// Loading of a program.
+    /// The loading of a program.
     Load,
 }
 
-/// A place with all that is below it.
+/// A stack location with the stack below it.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
-    /// Which context is below; the root is below itself.
+    /// The context below; the root is below itself.
     pub parent: u32,
-    /// The place.
+    /// The stack location.
     pub place: StackLocation,
-    /// Cycles of the place itself beside those of instructions.
+    /// Cycles of the location itself, excluding those of instructions.
     pub cycles: u64,
     depth: u16,
 }
@@ -62,19 +62,17 @@ pub struct Context {
 /// A program that ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// The ELF; none if it was never seen as a whole.
+    /// The ELF; `None` if the recording has no whole ELF.
     pub elf: Option<Bytes>,
     /// VM version.
     pub vm_version: u32,
     /// ISA flags.
     pub isa: u8,
-    /// Digest of the ELF, once somebody has computed it, where it is kept: a program may be recorded many
-    /// times.
+    /// Digest of the ELF, computed once and shared, because a program may be recorded many times.
     pub(crate) digest: Arc<OnceLock<Sha256Digest>>,
 }
 
 impl Recorded {
-    /// One that is recorded for the first time.
     pub(crate) fn new(elf: Option<Bytes>, vm_version: u32, isa: u8) -> Self {
         Self { elf, vm_version, isa, digest: Arc::default() }
     }
@@ -84,7 +82,7 @@ impl Recorded {
         self.elf.as_ref().map(|elf| *self.digest.get_or_init(|| Sha256Digest::of(elf)))
     }
 
-    /// Whether they are equal; at once if they share their ELF.
+    /// Whether both are equal; fast if they share their ELF.
     fn is(&self, other: &Self) -> bool {
         let is_elf = match (&self.elf, &other.elf) {
             (Some(one), Some(two)) => one.len() == two.len() && (one.as_ptr() == two.as_ptr() || one == two),
@@ -98,41 +96,41 @@ impl Recorded {
 /// How often an instruction ran in a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step {
-    /// Which of [`Recording::contexts`].
+    /// Index into [`Recording::contexts`].
     pub context: u32,
-    /// Which of [`Recording::programs`].
+    /// Index into [`Recording::programs`].
     pub program: u32,
     /// Guest address.
     pub pc: u64,
-    /// How often.
+    /// Number of executions.
     pub count: u64,
-    /// Cycles of one time.
+    /// Cycles of one execution.
     pub cost: u64,
 }
 
-/// A straight line of code.
+/// A straight-line trace.
 #[derive(Debug)]
 pub(crate) struct Line {
     program: u32,
     pc: u64,
-    /// As ckb-vm decodes them.
+    /// The instructions as decoded by ckb-vm.
     instructions: Box<[Instruction]>,
     pub(crate) cycles: u64,
     pub(crate) end: End,
 }
 
-/// What a line does with the stack of calls when it has run.
+/// Effect of a trace's last instruction on the call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Nothing.
+    /// No effect.
     Falls,
-    /// It calls, and leaves the address behind the call in this register.
+    /// A call that writes the return address to register `link`.
     Calls { site: u64, return_pc: u64, link: usize },
-    /// It jumps to an address in a register: perhaps back to a caller.
+    /// A jump to a register address, possibly a return.
     Jumps,
 }
 
-/// Everything that was seen. Sums are exact: each cycle of the run is in a context, at an instruction, or in
+/// A complete recording. Sums are exact: each cycle of the run belongs to a context, an instruction, or
 /// [`Recording::unknown`].
 #[derive(Debug)]
 pub struct Recording {
@@ -141,16 +139,16 @@ pub struct Recording {
     children: HashMap<(u32, StackLocation), u32>,
     lines: Vec<Line>,
     known: HashMap<(u32, u64), u32>,
-    /// Passes by context and line.
+    /// Passes by context and trace.
     counts: HashMap<(u32, u32), u64, BuildHasherDefault<Mix>>,
     unknown: (u64, u64),
-    /// Of the unknown cycles, those that a sample might have hit.
+    /// Unknown cycles that a sample could have hit.
     unseen: u64,
-    /// A context, and the cycles beyond the run that its sample stands for.
+    /// The context of the last sample, and the cycles beyond the run that the sample stands for.
     claim: Option<(u32, u64)>,
 }
 
-/// The context of everything.
+/// The root context.
 pub(crate) const ROOT: u32 = 0;
 
 impl Default for Recording {
@@ -171,19 +169,19 @@ impl Default for Recording {
 }
 
 impl Recording {
-    /// The programs that ran.
+    /// All recorded programs.
     #[must_use]
     pub fn programs(&self) -> &[Recorded] {
         &self.programs
     }
 
-    /// All contexts, each behind the one below it; the first is the root.
+    /// All contexts, each after its parent; the first is the root.
     #[must_use]
     pub fn contexts(&self) -> &[Context] {
         &self.contexts
     }
 
-    /// How often each instruction ran in each context, in no order; an instruction may come more than once.
+    /// How often each instruction ran in each context, unordered; an instruction may occur more than once.
     pub fn steps(&self) -> impl Iterator<Item = Step> {
         self.counts.iter().flat_map(|(key, count)| {
             let (context, line) = (key.0, &self.lines[key.1 as usize]);
@@ -197,27 +195,27 @@ impl Recording {
         })
     }
 
-    /// Cycles and instructions that did not fit into the tables, or that nobody saw.
+    /// Unknown cycles and instructions: those beyond the table limits, and unsampled cycles.
     #[must_use]
     pub fn unknown(&self) -> (u64, u64) {
         self.unknown
     }
 
-    /// Cycles of native code behind the last sample that no sample stands for; they are among the unknown
-    /// ones. Over many runs they are as many as those of [`Recording::claimed`].
+    /// Cycles of native code after the last sample that no sample stands for; they are part of the unknown
+    /// cycles. Over many runs, their sum converges to that of [`Recording::claimed`].
     #[must_use]
     pub fn unseen(&self) -> u64 {
         self.unseen
     }
 
-    /// What the last sample stands for beyond the cycles of the run, if it does: its context, and cycles that
-    /// are counted nowhere here.
+    /// The context and the cycles beyond the run that the last sample stands for. These cycles are not
+    /// counted elsewhere in this recording.
     #[must_use]
     pub fn claimed(&self) -> Option<(u32, u64)> {
         self.claim
     }
 
-    /// Sum of all cycles.
+    /// Total cycles.
     #[must_use]
     pub fn cycles(&self) -> u64 {
         let own = self.contexts.iter().map(|context| context.cycles);
@@ -226,7 +224,7 @@ impl Recording {
         own.chain(lines).fold(self.unknown.0, u64::saturating_add)
     }
 
-    /// The number of a program; the last one there is room for stands for all that follow.
+    /// The number of a program. At the limit, the last program stands for all further ones.
     pub(crate) fn program(&mut self, program: Recorded) -> u32 {
         let known = self.programs.iter().position(|other| other.is(&program));
         let index = known.unwrap_or_else(|| {
@@ -238,7 +236,7 @@ impl Recording {
         u32::try_from(index).unwrap_or(u32::MAX)
     }
 
-    /// The context of `place` on top of `parent`, and whether it is new. Without room it is `parent`.
+    /// The context of `place` on top of `parent`, and whether it is new. At the limit, returns `parent`.
     pub(crate) fn context(&mut self, parent: u32, place: StackLocation) -> (u32, bool) {
         if let Some(id) = self.children.get(&(parent, place)) {
             return (*id, false);
@@ -253,31 +251,31 @@ impl Recording {
         (id, true)
     }
 
-    /// Adds cycles of a context itself.
+    /// Adds cycles to a context itself.
     pub(crate) fn spend(&mut self, context: u32, cycles: u64) {
         let own = &mut self.contexts[context as usize].cycles;
         *own = own.saturating_add(cycles);
     }
 
-    /// Adds cycles that nobody saw being spent.
+    /// Adds cycles without a known context.
     pub(crate) fn spend_unknown(&mut self, cycles: u64) {
         self.unknown.0 = self.unknown.0.saturating_add(cycles);
     }
 
-    /// Takes cycles from a context that the run had not: they are what its sample claims from other runs.
+    /// Moves cycles that exceed the run from a context to the claim on other runs.
     pub(crate) fn claim(&mut self, context: u32, cycles: u64) {
         let own = &mut self.contexts[context as usize].cycles;
         *own = own.saturating_sub(cycles);
         self.claim = Some((context, cycles));
     }
 
-    /// Adds cycles that a sample might have hit, and none has.
+    /// Adds cycles that a sample could have hit, but did not.
     pub(crate) fn overlook(&mut self, cycles: u64) {
         self.unseen = self.unseen.saturating_add(cycles);
         self.spend_unknown(cycles);
     }
 
-    /// The number of the line that `trace` is; none if there is no room for another.
+    /// The number of the trace; `None` at the limit.
     pub(crate) fn line(&mut self, program: u32, trace: &Trace) -> Option<u32> {
         let length = trace.instructions.iter().position(|instruction| is_end(*instruction));
         let instructions = &trace.instructions[..length.unwrap_or(trace.instructions.len())];
@@ -302,12 +300,12 @@ impl Recording {
         Some(id)
     }
 
-    /// What a line does at its end.
+    /// The effect of a trace's last instruction.
     pub(crate) fn end(&self, line: Option<u32>) -> End {
         line.map_or(End::Falls, |line| self.lines[line as usize].end)
     }
 
-    /// Counts `passes` of a line in a context; `cycles` are those of all of them.
+    /// Counts `passes` of a trace in a context; `cycles` is their total.
     pub(crate) fn count(&mut self, context: u32, line: Option<u32>, passes: u64, cycles: u64) {
         let key = line.map(|line| (context, line));
         if let Some(key) = key {
@@ -339,7 +337,7 @@ fn end_of(trace: &Trace, instructions: &[Instruction]) -> End {
     let link = match extract_opcode(last) {
         OP_JAL => Utype(last).rd(),
         OP_JALR_VERSION0 | OP_JALR_VERSION1 => Itype(last).rd(),
-        // An auipc and a jalr in one, both on ra.
+        // A fused auipc and jalr, both on ra.
         OP_FAR_JUMP_REL | OP_FAR_JUMP_ABS => RA,
         _ => return End::Falls,
     };
@@ -350,10 +348,10 @@ fn end_of(trace: &Trace, instructions: &[Instruction]) -> End {
     }
 }
 
-/// The second register that may hold a return address, in calls of the compiler's own helpers.
+/// The alternate link register, used in calls of compiler helpers.
 pub(crate) const T0: usize = 5;
 
-/// A hash for a few small numbers. Guests have little say in them.
+/// A hash for a few small numbers. Guests have little control over them.
 #[derive(Debug, Default)]
 pub(crate) struct Mix(u64);
 

@@ -1,17 +1,17 @@
-//! Idle mappings for later machines: made ahead of time in a process that may not map memory while a script
+//! Idle mappings for later machines: mapped in advance for a process that may not map memory while a script
 //! runs, or returned by earlier machines.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::VmError;
 
-/// Things of one kind. It holds none until it is filled or has a capacity.
+/// Idle objects of one kind. The reserve is empty until it is filled or gets a capacity.
 pub(crate) struct Reserve<T>(Mutex<Idle<T>>);
 
 struct Idle<T> {
     things: Vec<T>,
     capacity: usize,
-    /// Pages that each may hold.
+    /// Maximum pages of each object.
     pages_max: usize,
 }
 
@@ -24,18 +24,17 @@ impl<T> Reserve<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One of the things, if there is one.
     pub(crate) fn take(&self) -> Option<T> {
         self.lock().things.pop()
     }
 
-    /// The pages that one more thing may hold; none if there are enough.
+    /// Maximum pages of one more object; `None` if the reserve is full.
     pub(crate) fn space(&self) -> Option<usize> {
         let idle = self.lock();
         (idle.things.len() < idle.capacity).then_some(idle.pages_max)
     }
 
-    /// Adds `thing`, or drops it if there are enough.
+    /// Adds `thing`, or drops it if the reserve is full.
     pub(crate) fn give(&self, thing: T) {
         let mut idle = self.lock();
         if idle.things.len() < idle.capacity {
@@ -43,7 +42,7 @@ impl<T> Reserve<T> {
         }
     }
 
-    /// Makes as many as are missing until there are `capacity`, each with any number of pages.
+    /// Creates the missing objects up to `capacity`, each with any number of pages.
     pub(crate) fn fill(
         &self,
         capacity: usize,
@@ -58,8 +57,8 @@ impl<T> Reserve<T> {
         Ok(())
     }
 
-    /// Holds up to `capacity` returned things of up to `pages_max` pages from now on, unless it holds more
-    /// already.
+    /// Raises the capacity for returned objects to `capacity`, of up to `pages_max` pages each. A larger
+    /// existing capacity stays.
     pub(crate) fn allow(&self, capacity: usize, pages_max: usize) {
         let mut idle = self.lock();
         if idle.capacity < capacity {
@@ -84,7 +83,7 @@ mod tests {
             reserve.give(thing);
         }
         assert_eq!((reserve.space(), reserve.take()), (None, Some(2)));
-        // A smaller capacity changes nothing, and one that is filled has no limit of pages.
+        // A smaller capacity changes nothing, and a filled reserve has no page limit.
         reserve.allow(1, 4);
         assert_eq!(reserve.space(), Some(512));
         reserve.fill(3, |count| Ok(vec![9; count])).unwrap();

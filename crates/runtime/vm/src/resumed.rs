@@ -1,17 +1,17 @@
-//! Whether VMs that were put aside and copied are worth native code when they come back.
+//! Decides whether VMs resumed from a copy should run native code.
 
 use crate::limits::{RESUMED_CYCLES_MIN, RESUMED_RUNS_MIN};
 
-/// How far VMs run that were put aside, until they wait again.
+/// Length of the runs of resumed VMs until their next wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ResumedRuns {
     count: u64,
-    /// Cycles of the last ones, on average.
+    /// Moving average of cycles per run.
     cycles: u64,
 }
 
 impl ResumedRuns {
-    /// Whether such a VM should go back to native code.
+    /// Whether resumed VMs should run native code.
     pub(crate) fn are_worth_it(self) -> bool {
         self.count < RESUMED_RUNS_MIN || self.cycles >= RESUMED_CYCLES_MIN
     }

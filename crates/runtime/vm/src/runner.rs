@@ -1,11 +1,10 @@
-//! The machine that ckb-script drives: native code where there is some, the interpreter for the rest, one
-//! state.
+//! The machine that ckb-script drives: native code where available, otherwise the interpreter, on one state.
 //!
 //! ```text
 //!           thunk for the pc                      registers known, no thunk
 //!   run ──> native code ──────────────────────────────────> interpreter (VM version 2)
 //!             │  ^  \                                          │
-//!   Yield,    │  │   gives up: the session is to start again   │ a pc with a thunk
+//!   Yield,    │  │   bailout: the attempt restarts             │ a pc with a thunk
 //!   Pause     v  │                                             v
 //!           native code waits on its stack                  native code
 //! ```
@@ -44,23 +43,23 @@ use crate::{
     stack::{NativeStack, STACKS},
 };
 
-/// Text of the error that ends an attempt whose result means nothing.
+/// Text of the error that ends an attempt with an invalid result.
 const GAVE_UP: &str = "antares: native code gave up";
 
 /// A machine for ckb-script's `TransactionScriptsVerifier` and `Scheduler`. It belongs to the
-/// [`MachineSession`] that is current when it is made; without one it interprets.
+/// [`MachineSession`] current at its creation; without a session it interprets.
 pub struct NativeMachine {
     pub(crate) vm: AsmMachine<Core>,
     pub(crate) session: Arc<MachineSession>,
-    /// The program that was loaded last.
+    /// The native program that was loaded last.
     pub(crate) loaded: Option<Arc<Program>>,
-    /// The same, once it is recognised.
+    /// The loaded program, once `recognise` has found its native code.
     pub(crate) program: Option<Arc<Program>>,
-    /// The same, if there is no native code for it.
+    /// The ELF of the loaded program, if it has no native code.
     pub(crate) unknown: Option<Bytes>,
-    /// Pages that were executable at its start.
+    /// Pages that were executable at the program's start.
     pub(crate) own: Pages,
-    /// Cycles that were interpreted since.
+    /// Cycles that were interpreted since the program's start.
     pub(crate) interpreted: u64,
     pub(crate) programs: Programs,
     pub(crate) phase: Phase,
@@ -68,26 +67,25 @@ pub struct NativeMachine {
     pub(crate) waiting: Option<Waiting>,
     pub(crate) interpreter: Option<Interpreter>,
     pub(crate) stays: Stays,
-    /// Native code may have written pages that are not marked.
+    /// Whether native code may have written to unmarked pages.
     pub(crate) has_unmarked: bool,
     /// Calls of `inner_mut` since the last run.
     looks: u32,
-    /// The number of the VM that this machine is, once it was asked for.
+    /// The number of this machine's VM, once queried.
     pub(crate) id: Option<u64>,
-    /// It was put aside and is back: no program was loaded into it.
+    /// Whether the machine resumes a suspended VM: no program was loaded into it.
     pub(crate) is_resumed: bool,
-    /// Cycles of the machine at which the session wants a pause.
+    /// Cycle count at which the session requests a pause.
     pause_at: u64,
     pub(crate) aside: Aside,
-    /// Its own number among the machines of its session.
+    /// The machine's number in its session.
     pub(crate) number: u64,
-    /// ckb-vm's own loop has run, whose traces nobody knows.
+    /// Whether ckb-vm's own loop ran, whose traces are not tracked.
     pub(crate) has_run_alone: bool,
 }
 
 impl NativeMachine {
-    /// One turn: native code or the interpreter, until the script exits (its exit code) or the other one is
-    /// next.
+    /// Runs one tier until the script exits (returns its exit code) or the other tier is next.
     fn turn(&mut self) -> Result<Option<i8>, Error> {
         if self.phase == Phase::New {
             self.recognise();
@@ -102,7 +100,7 @@ impl NativeMachine {
         }
         if self.vm.machine.version() < VERSION2 || self.programs.is_empty() || !is_wanted {
             self.phase = Phase::Interpreted;
-            // ckb-vm looks at the flags, and its exec loads another program over everything.
+            // ckb-vm checks the flags itself, and its exec may load another program over all pages.
             self.vm.machine.inner_mut().unprotect();
             return Ok(None);
         }
@@ -120,7 +118,7 @@ impl NativeMachine {
         }
     }
 
-    /// Runs ckb-vm's own loop to the end; where native code was left before, it is noted where that leads.
+    /// Runs ckb-vm's own loop to the end; after a bailout, records jump targets.
     fn interpret(&mut self) -> Result<i8, Error> {
         self.has_run_alone = true;
         let is_left = self.stays.count > 0 || self.session.is_astray();
@@ -131,11 +129,10 @@ impl NativeMachine {
         result
     }
 
-    /// What is known of where the program goes, which is about to go somewhere that native code does not
-    /// know.
+    /// Takes the observed jump targets of the program, which is about to go somewhere unknown to native code.
     fn take_observed(&mut self) -> Option<Observed> {
         let mut observed = self.session.take_observed(self.program.as_ref()?)?;
-        // Of a run that began again, it is not.
+        // A restarted run has no such location.
         if !self.session.is_interpreting() {
             observed.come_to(&self.vm.machine);
         }
@@ -148,8 +145,8 @@ impl NativeMachine {
         }
     }
 
-    /// An error of the interpreter, if it is the script's own: after native code, which error it is may
-    /// depend on which code the interpreter met before.
+    /// Filters an error of the interpreter. It is the script's own only if no native code ran: afterwards,
+    /// the error may depend on the cached traces.
     fn judged(&self, error: Error) -> Error {
         match error {
             Error::Yield | Error::Pause => error,
@@ -176,7 +173,7 @@ impl NativeMachine {
         result
     }
 
-    /// Finds out which native code there is for what is in memory.
+    /// Finds the native code for the programs in memory.
     fn recognise(&mut self) {
         let (isa, vm_version) = (self.vm.machine.isa(), self.vm.machine.version());
         // ckb-vm refuses this pair when it starts to run, whatever the code.
@@ -192,12 +189,12 @@ impl NativeMachine {
         self.phase = Phase::Mixed;
     }
 
-    /// Notes which pages are executable before the program runs.
+    /// Records the executable pages before the program runs.
     fn begin(&mut self) {
         (self.own, self.interpreted) = (self.vm.machine.inner_mut().executable(), 0);
     }
 
-    /// Tells which code was loaded since then, if the program is at its end and took its time in the
+    /// Reports code that was loaded since `begin`, if the program ended and spent enough cycles in the
     /// interpreter.
     fn report_loaded_code(&mut self, result: &Result<i8, Error>) {
         let is_over = !matches!(result, Err(Error::Yield | Error::Pause));
@@ -215,7 +212,7 @@ impl NativeMachine {
         }
     }
 
-    /// Where native code can start or go on now.
+    /// Where native code can start or resume now.
     fn start(&mut self) -> Option<Start> {
         let core = self.vm.machine.inner_mut();
         match self.waiting.take() {
@@ -266,8 +263,8 @@ impl NativeMachine {
                 self.waiting = Some(Waiting::Pause);
                 Err(Error::Pause)
             }
-            // The machine is to go on later, but its registers are not known: a message is on the way, or a
-            // syscall asks for a pause itself, as one of ckb-script's tests does.
+            // The machine must resume later, but its registers are unknown. Either a message is pending, or a
+            // syscall requested the pause itself, as in one of ckb-script's tests.
             Attempted::Failed(Error::Yield | Error::Pause) => Err(self.give_up(BailoutReason::Ecall)),
             Attempted::Failed(error) => Err(error),
             Attempted::Bailout(bailout) => {
@@ -281,7 +278,7 @@ impl NativeMachine {
         }
     }
 
-    /// What a stay needs to be sampled, if the session is.
+    /// Creates the sampling state of a stay, if the session is sampled.
     fn take_sampled(&mut self) -> Option<Sampled> {
         let mut sampler = self.session.take_sampler()?;
         let root = sampler.lineage().root(self.id());
@@ -291,13 +288,13 @@ impl NativeMachine {
         Some(Sampled::new(sampler, root, programs))
     }
 
-    /// The number of the VM that this machine is.
+    /// The number of this machine's VM.
     pub(crate) fn id(&mut self) -> u64 {
         let machine = &mut self.vm.machine;
         *self.id.get_or_insert_with(|| process_id(machine))
     }
 
-    /// Tells the profile, if there is one, that a program was loaded.
+    /// Reports the load of a program to the profile, if there is one.
     fn report_loaded(&mut self) {
         if self.session.is_sampled() {
             let id = self.id();
@@ -305,7 +302,7 @@ impl NativeMachine {
         }
     }
 
-    /// The stack for native code, on a thread that can run it.
+    /// Takes or maps the native stack, and prepares the thread for native code.
     fn prepare(&mut self) -> Result<NativeStack, crate::VmError> {
         prepare_thread()?;
         match self.stack.take().or_else(|| STACKS.take()) {
@@ -314,7 +311,7 @@ impl NativeMachine {
         }
     }
 
-    /// Runs until the script exits or has to wait.
+    /// Runs until the script exits or must wait.
     fn run_on(&mut self) -> Result<i8, Error> {
         if self.session.is_sampled() {
             let id = self.id();
@@ -338,7 +335,7 @@ impl NativeMachine {
         result
     }
 
-    /// As [`Self::give_up`]; where native code was left for is remembered.
+    /// Like [`Self::give_up`]; also records the unknown target.
     fn give_up_for(&mut self, bailout: &Bailout) -> Error {
         let observed = bailout.target.and_then(|_| self.session.take_observed(self.program.as_ref()?));
         if let Some(mut observed) = observed {
@@ -353,8 +350,8 @@ impl NativeMachine {
         Error::External(GAVE_UP.to_owned())
     }
 
-    /// The programs whose native code it runs: the one that was loaded, or, if that has none, what it has
-    /// loaded itself.
+    /// The programs whose native code the machine runs: the loaded one, or, if it has no native code, the
+    /// code that it loaded itself.
     fn at_work(&self) -> impl Iterator<Item = &Arc<Program>> {
         let others = if self.program.is_none() { self.programs.in_memory() } else { &[] };
         self.program.iter().chain(others)
@@ -400,8 +397,8 @@ impl DefaultMachineRunner for NativeMachine {
         &mut self.vm.machine
     }
 
-    /// ckb-script calls this once after each run, to take the cycles; and then to change the machine or to
-    /// put it aside, which only happens to one of many and copies the pages that are marked as changed.
+    /// ckb-script calls this once after each run to read the cycles. Further calls change or suspend the
+    /// machine. Suspension requires several machines, and copies the pages that are marked as changed.
     fn inner_mut(&mut self) -> &mut Core {
         self.come_back();
         self.looks += 1;
@@ -421,7 +418,7 @@ impl DefaultMachineRunner for NativeMachine {
             self.end_parking(&result);
             return result;
         }
-        // What is put aside again after a few instructions is not worth the way to native code.
+        // Native code does not pay off for a VM that is suspended again after a few instructions.
         let is_wanted = self.session.resumed().are_worth_it();
         match self.phase {
             Phase::New if !is_wanted => self.phase = Phase::Short,
@@ -466,7 +463,7 @@ impl Drop for NativeMachine {
     fn drop(&mut self) {
         self.park();
         if let Some(Waiting::Pause) = self.waiting {
-            // Whoever copied the machine's registers has stale ones.
+            // A copy of the machine's registers is stale.
             self.session.lose_registers();
         }
         self.stack.take().into_iter().for_each(NativeStack::give_back);

@@ -1,11 +1,11 @@
-//! Sampled profiles: native code is granted cycles up to the next sample point, and where it is then, the
-//! cycles since the last one count.
+//! Sampled profiles: the meter stops native code at each sample point, and its location there accounts for
+//! the cycles since the last one.
 //!
-//! Nothing is added to native code: the meter stops it anyway. There is one sample point in each period, at a
-//! place inside of it that a generator of numbers picks from a seed, so that no loop can keep in step; the
-//! same run with the same seed has the same samples. Each cycle is as likely to be a sample point as any
-//! other, and each point stands for one period of cycles: that is what makes the samples of many runs
-//! converge, however long each of them is.
+//! Sampling adds nothing to native code, because the meter stops it anyway. Each period has one sample point
+//! at an offset that a seeded pseudorandom generator picks, so no loop can synchronize with the samples. The
+//! same run with the same seed has the same samples. Each cycle is equally likely to be a sample point, and
+//! each point stands for one period of cycles. So the samples of many runs converge, whatever the length of
+//! each run.
 
 use crate::{
     limits::SAMPLED_FRAMES_MAX,
@@ -19,28 +19,27 @@ use crate::{
 pub struct Sampling {
     /// Cycles between samples, on average; at least 1.
     pub period: u64,
-    /// What the places of the sample points follow from.
+    /// Seed of the generator that places the sample points.
     pub seed: u64,
 }
 
-/// A profile in the making.
+/// A profile under construction.
 #[derive(Debug)]
 pub struct Sampler {
     period: u64,
     random: u64,
-    /// Cycles that were seen.
+    /// Cycles observed so far.
     clock: u64,
-    /// End of the period that `next` lies in.
+    /// End of the period that contains `next`.
     period_end: u64,
     /// The next sample point.
     next: u64,
-    /// Cycles that sample points stand for so far.
+    /// Cycles that the sample points so far stand for.
     sampled: u64,
     /// Context of the last sample.
     last: Option<u32>,
     samples: u64,
-    /// Frames and contexts of the last sample, the first one called by nothing: most of the next one is the
-    /// same.
+    /// Frames and contexts of the last sample, outermost first: the next sample shares most of them.
     stack: Vec<(u32, u64)>,
     contexts: Vec<u32>,
     root: u32,
@@ -49,7 +48,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler that has seen nothing.
+    /// Creates an empty sampler.
     #[must_use]
     pub fn new(sampling: Sampling) -> Self {
         let mut sampler = Self {
@@ -71,16 +70,16 @@ impl Sampler {
         sampler
     }
 
-    /// How many samples there were.
+    /// Number of samples.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.samples
     }
 
-    /// What was sampled of a run of `cycles`. A run ends in the middle of a period. Where that has a sample,
-    /// what it stands for beyond the run is its claim on other runs; where it has none, its cycles are
-    /// unknown and [`Recording::unseen`]. So are, without being unseen, those that were spent where nobody
-    /// could look.
+    /// Returns the recording of a run of `cycles`. A run ends in the middle of a period. If that period has a
+    /// sample, the cycles it stands for beyond the run are its claim on other runs. If it has none, its
+    /// cycles are unknown and [`Recording::unseen`]. Cycles that could not be sampled are unknown, but not
+    /// unseen.
     #[must_use]
     pub fn finish(mut self, cycles: u64) -> Recording {
         let beyond = self.sampled.saturating_sub(self.clock);
@@ -92,7 +91,7 @@ impl Sampler {
         self.recording
     }
 
-    /// The number of a program in the recording.
+    /// Adds a program to the recording and returns its number.
     pub(crate) fn program(&mut self, program: Recorded) -> u32 {
         self.recording.program(program)
     }
@@ -102,7 +101,7 @@ impl Sampler {
         &mut self.lineage
     }
 
-    /// A program was loaded into this VM.
+    /// Records that a program was loaded into this VM.
     pub(crate) fn load(&mut self, vm: u64) {
         self.lineage.load(vm, &mut self.recording);
     }
@@ -112,15 +111,14 @@ impl Sampler {
         i64::try_from(self.next.saturating_sub(self.clock)).unwrap_or(i64::MAX)
     }
 
-    /// Time passes. Whether a sample is due.
+    /// Advances the clock. Returns whether a sample is due.
     pub(crate) fn advance(&mut self, cycles: u64) -> bool {
         self.clock = self.clock.saturating_add(cycles);
         self.clock > self.next
     }
 
-    /// A sample: what the points stand for that were passed since the last one counts for these frames, the
-    /// last one that was called first, or for a system call that the first of them makes. `root` is the
-    /// context of the VM.
+    /// Takes a sample: the cycles of all sample points passed since the last sample count for these frames,
+    /// innermost first, or for a system call that the innermost frame makes. `root` is the context of the VM.
     pub(crate) fn sample(
         &mut self,
         root: u32,
@@ -144,7 +142,7 @@ impl Sampler {
         self.samples += 1;
     }
 
-    /// The context of these frames, the last one that was called first, on `root`.
+    /// The context of these frames, innermost first, on top of `root`.
     pub(crate) fn context(&mut self, root: u32, frames: &[GuestFrame], programs: &[u32]) -> u32 {
         let number = |library: usize| programs.get(library).copied().unwrap_or(0);
         let stack = frames.iter().rev().map(|(library, pc)| (number(*library), *pc));
@@ -178,21 +176,20 @@ impl Sampler {
     }
 }
 
-/// What one stay in native code needs to be sampled.
+/// Sampling state of one stay in native code.
 #[derive(Debug)]
 pub(crate) struct Sampled {
     pub(crate) sampler: Sampler,
     /// Context of the VM.
     pub(crate) root: u32,
-    /// By library of the machine, the number of its program in the recording.
+    /// For each library of the machine, the number of its program in the recording.
     pub(crate) programs: Vec<u32>,
     pub(crate) walk: Walk,
-    /// Cycles of the stay that the sampler has seen.
+    /// Cycles of the stay that the sampler has counted.
     pub(crate) seen: u64,
 }
 
 impl Sampled {
-    /// A stay that has just begun.
     pub(crate) fn new(sampler: Sampler, root: u32, programs: Vec<u32>) -> Self {
         Self { sampler, root, programs, walk: Walk::default(), seen: 0 }
     }
@@ -223,7 +220,8 @@ mod tests {
 
     #[test]
     fn over_many_runs_every_cycle_counts_once() {
-        // Two places in runs shorter than a period, and in runs that end in the middle of their second one.
+        // Two locations in runs shorter than a period, and in runs that end in the middle of their second
+        // period.
         for (cycles, edge) in [(60, 20), (130, 30), (200, 100)] {
             let (mut first, mut all) = (0, 0);
             for seed in 0..20_000 {
@@ -268,7 +266,7 @@ mod tests {
         assert_eq!(sampler.samples(), 1);
         let recording = sampler.finish(1000);
         assert_eq!(recording.contexts()[2].place, StackLocation::Syscall(2177));
-        // The last period may end behind the run.
+        // The last period may end after the run.
         let claim = recording.claimed().map_or(0, |(_, cycles)| cycles);
         assert_eq!(recording.contexts()[2].cycles + recording.unseen(), 1000);
         assert!(claim < 10 && (claim == 0 || recording.unseen() == 0));

@@ -1,6 +1,7 @@
-//! What the machines of one transaction share: native code, the tier, counters, whether all starts again.
+//! Shared state of a transaction's machines: native code, tier, counters, and whether the attempt must
+//! restart.
 //!
-//! ckb-script makes machines itself and passes nothing of ours to them, so they take the session that is
+//! ckb-script creates machines itself and passes none of our data to them, so they take the session that is
 //! current on their thread.
 
 use std::{
@@ -34,70 +35,70 @@ thread_local! {
 /// Finds a program by its ELF, VM version and ISA.
 pub type Finder = dyn Fn(&Bytes, u32, u8) -> Option<Arc<Program>> + Send + Sync;
 
-/// What ran where.
+/// Cycles by tier, and programs without native code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Cycles in native code.
     pub native_cycles: u64,
     /// Cycles in the interpreter.
     pub interpreted_cycles: u64,
-    /// Why everything was run again in the interpreter, if it was; the counts then are of that run.
+    /// Why the attempt restarted in the interpreter, if it did; the counts are then those of the second run.
     pub restarted: Option<BailoutReason>,
-    /// Programs that were met without native code; at most
+    /// Programs that ran without native code; at most
     /// [`UNKNOWN_PROGRAMS_MAX`](crate::limits::UNKNOWN_PROGRAMS_MAX).
     pub unknown: Vec<Unknown>,
 }
 
-/// What the machines of one transaction share.
+/// Shared state of a transaction's machines.
 pub struct MachineSession {
     finder: Option<Box<Finder>>,
     machines: AtomicUsize,
     state: Mutex<State>,
-    /// How attempts are sampled.
+    /// How to sample attempts, if at all.
     sampling: Option<Sampling>,
-    /// Cycles that a machine has interpreted from which on it says which code it has loaded.
+    /// Interpreted cycles of a machine from which it reports the code it loaded.
     loaded_cycles_min: u64,
-    /// What native code has counted; none in a session whose programs do not.
+    /// Counters of native code; `None` unless the session counts.
     pub(crate) counters: Option<Counters>,
     pub(crate) budget: Budget,
     pub(crate) parking: Parking,
-    /// Whether VMs that are put aside are copied, though they could stay.
+    /// Whether suspended VMs are copied even if they could stay mapped.
     copies: bool,
 }
 
 struct State {
     programs: Vec<Arc<Program>>,
     is_interpreting: bool,
-    /// Whether a machine is gone whose native code waited with registers that nobody knows.
+    /// Whether a machine was dropped while its native code waited with unknown registers.
     has_lost_registers: bool,
     counts: Counts,
-    /// The profile of the attempt under way, while no machine has it.
+    /// The profile of the current attempt, unless a machine holds it.
     sampler: Option<Sampler>,
-    /// Attempts so far: each has sample points of its own.
+    /// Number of attempts so far, which varies the sample points.
     attempts: u64,
-    /// Of this attempt.
+    /// Resumed runs of the current attempt.
     resumed: ResumedRuns,
-    /// Where programs went that their native code does not know; none while a machine has it.
+    /// Observed jump targets of programs, unknown to their native code; `None` while a machine holds them.
     observed: Vec<(Arc<Program>, Option<Observed>)>,
-    /// Where code went that was loaded at run time and has native code, which does not know of it.
+    /// Observed jump targets of loaded code that has native code, but not for these targets.
     loaded: Vec<(Arc<Program>, Seen)>,
-    /// Programs whose native code ran in the attempt under way, and those that made it start again.
+    /// Programs whose native code ran in the current attempt, and those that made it restart.
     at_work: Vec<Arc<Program>>,
     to_blame: Vec<Arc<Program>>,
     /// Whether a script ended in an error since the attempt began.
     has_failed: bool,
-    /// Programs whose native code ran, in all attempts: whether to the end.
+    /// Programs whose native code ran, in all attempts, and whether it completed.
     ran: Vec<(Arc<Program>, bool)>,
 }
 
 impl MachineSession {
-    /// A session that may use `programs`, of any VM version.
+    /// Creates a session that may use `programs`, of any VM version.
     #[must_use]
     pub fn new(tier: Tier, programs: Vec<Arc<Program>>) -> Arc<Self> {
         Arc::new(Self::make(tier, programs, None))
     }
 
-    /// A session that asks `finder` for each program that is loaded.
+    /// Creates a session that queries `finder` for each loaded program.
     #[must_use]
     pub fn with_finder(tier: Tier, finder: Box<Finder>) -> Arc<Self> {
         Arc::new(Self::make(tier, Vec::new(), Some(finder)))
@@ -137,43 +138,43 @@ impl MachineSession {
         }
     }
 
-    /// The same session, which hears of code that is loaded at run time from so many interpreted cycles on.
+    /// Makes the session report code that is loaded at run time, from this number of interpreted cycles.
     #[must_use]
     pub fn reporting_loaded_code_from(self: Arc<Self>, cycles: u64) -> Arc<Self> {
         match Arc::try_unwrap(self) {
             Ok(session) => Arc::new(Self { loaded_cycles_min: cycles, ..session }),
-            // Somebody uses it already.
+            // The session is already shared.
             Err(session) => session,
         }
     }
 
-    /// The same session, whose VMs are copied when they are put aside, as where they cannot stay mapped.
+    /// Makes the session copy suspended VMs, as if they could not stay mapped.
     #[must_use]
     pub fn copying(self: Arc<Self>) -> Arc<Self> {
         match Arc::try_unwrap(self) {
             Ok(session) => Arc::new(Self { copies: true, ..session }),
-            // Somebody uses it already.
+            // The session is already shared.
             Err(session) => session,
         }
     }
 
-    /// Whether a machine that has interpreted `cycles` is to say which code it has loaded, if it counts.
+    /// Whether a machine that interpreted `cycles` must report the code it loaded, if its run counts.
     pub(crate) fn hears_of_loaded_code(&self, cycles: u64) -> bool {
         let state = self.lock();
         cycles >= self.loaded_cycles_min && (state.counts.restarted.is_none() || state.is_interpreting)
     }
 
-    /// The same session, whose attempts are sampled; libraries need [frames](crate::Library::with_frames).
+    /// Makes the session sample attempts; libraries need [frames](crate::Library::with_frames).
     #[must_use]
     pub fn sampled(self: Arc<Self>, sampling: Sampling) -> Arc<Self> {
         match Arc::try_unwrap(self) {
             Ok(session) => Arc::new(Self { sampling: Some(sampling), ..session }),
-            // Somebody uses it already.
+            // The session is already shared.
             Err(session) => session,
         }
     }
 
-    /// What was sampled of the last attempt, which took `cycles`; none if it was not sampled.
+    /// Returns the samples of the last attempt, which took `cycles`; `None` if the session is not sampled.
     pub fn take_samples(&self, cycles: u64) -> Option<Recording> {
         let sampling = self.sampling?;
         let mut state = self.lock();
@@ -181,22 +182,22 @@ impl MachineSession {
         Some(sampler.unwrap_or_else(|| Sampler::new(sampling)).finish(cycles))
     }
 
-    /// The profile, for a machine that is about to run.
+    /// Takes the profile, for a machine that is about to run.
     pub(crate) fn take_sampler(&self) -> Option<Sampler> {
         self.lock().sampler.take()
     }
 
-    /// The profile back.
+    /// Returns the profile to the session.
     pub(crate) fn give_sampler(&self, sampler: Sampler) {
         self.lock().sampler = Some(sampler);
     }
 
-    /// Whether attempts are sampled.
     pub(crate) fn is_sampled(&self) -> bool {
         self.sampling.is_some()
     }
 
-    /// Lets `change` see the profile of the attempt under way, if it is sampled and no machine has it.
+    /// Passes the profile of the current attempt to `change`, if it is sampled and no machine holds the
+    /// profile.
     pub(crate) fn with_sampler(&self, change: impl FnOnce(&mut Sampler)) {
         if let Some(sampler) = &mut self.lock().sampler {
             change(sampler);
@@ -221,12 +222,12 @@ impl MachineSession {
         work()
     }
 
-    /// Runs `attempt` with this session as the current one. If native code had to give up meanwhile, the
-    /// result means nothing, and `attempt` runs again with the interpreter alone. It must make all that
-    /// scripts can change anew each time. Afterwards the session runs native code again.
+    /// Runs `attempt` with this session as the current one. If native code bails out, the result is invalid,
+    /// and `attempt` runs again with only the interpreter. Each call must recreate all state that scripts can
+    /// change. Afterwards the session runs native code again.
     pub fn attempt<T>(self: &Arc<Self>, mut attempt: impl FnMut() -> T) -> T {
         self.begin();
-        // Machines that count are asked when they are dropped.
+        // Counting machines report their counters when they are dropped.
         self.parking.set_open(self.counters.is_none() && !self.copies);
         let mut result = self.enter(&mut attempt);
         self.parking.set_open(false);
@@ -255,13 +256,13 @@ impl MachineSession {
             .map(|sampling| Sampler::new(Sampling { seed: sampling.seed.wrapping_add(attempt), ..sampling }));
     }
 
-    /// Why native code gave up, if it did: what ran since is to be thrown away.
+    /// Why native code bailed out, if it did: the results since then must be discarded.
     #[must_use]
     pub fn restarted(&self) -> Option<BailoutReason> {
         self.lock().counts.restarted
     }
 
-    /// Lets machines made from now on use the interpreter alone, and counts anew.
+    /// Makes machines created from now on use only the interpreter, and resets the counts.
     pub fn interpret(&self) {
         let mut state = self.lock();
         state.is_interpreting = true;
@@ -269,13 +270,13 @@ impl MachineSession {
         state.counts = Counts { restarted, ..Counts::default() };
     }
 
-    /// What was counted since the last call.
+    /// Returns the counts since the last call.
     pub fn take_counts(&self) -> Counts {
         std::mem::take(&mut self.lock().counts)
     }
 
-    /// What was found out of programs whose native code was left for places that it does not know, since the
-    /// last call.
+    /// Returns the observed jump targets of programs whose native code did not know them, since the last
+    /// call.
     pub fn take_seen(&self) -> Vec<(Arc<Program>, Seen)> {
         let (observed, loaded) = {
             let mut state = self.lock();
@@ -289,7 +290,7 @@ impl MachineSession {
         seen.filter(|(_, seen)| !seen.hints.is_empty()).collect()
     }
 
-    /// Notes that a machine that ran `caller` had loaded `code` and interpreted `cycles`, perhaps in there.
+    /// Records that a machine running `caller` loaded `code` and interpreted `cycles`, possibly in that code.
     pub(crate) fn meet(
         &self,
         code: &LoadedCode<'_>,
@@ -320,8 +321,8 @@ impl MachineSession {
         }
     }
 
-    /// What is known of where `program` goes, for a machine that is about to run it; none if that is of too
-    /// many programs.
+    /// Takes the observed jump targets of `program`, for a machine that is about to run it. `None` if a
+    /// machine holds them, or at the limit of observed programs.
     pub(crate) fn take_observed(&self, program: &Arc<Program>) -> Option<Observed> {
         let observed = &mut self.lock().observed;
         if let Some((_, observed)) = observed.iter_mut().find(|(other, _)| Arc::ptr_eq(other, program)) {
@@ -334,7 +335,7 @@ impl MachineSession {
         })
     }
 
-    /// The same back.
+    /// Returns the observed jump targets to the session.
     pub(crate) fn give_observed(&self, program: &Arc<Program>, back: Observed) {
         let observed = &mut self.lock().observed;
         if let Some((_, observed)) = observed.iter_mut().find(|(other, _)| Arc::ptr_eq(other, program)) {
@@ -342,8 +343,8 @@ impl MachineSession {
         }
     }
 
-    /// Whether all runs again in the interpreter because native code was left for a place that it does not
-    /// know.
+    /// Whether the attempt runs again in the interpreter because of an unknown jump target or unsupported
+    /// code.
     pub(crate) fn is_astray(&self) -> bool {
         let state = self.lock();
         let reason = state.counts.restarted;
@@ -352,7 +353,7 @@ impl MachineSession {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere leaves it whole.
+        // A panic elsewhere cannot leave it inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -360,7 +361,7 @@ impl MachineSession {
         self.lock().is_interpreting
     }
 
-    /// Notes that native code of `programs` gave up; the first reason of an attempt is kept.
+    /// Records that native code of `programs` bailed out; the first reason of an attempt is kept.
     pub(crate) fn give_up<'a>(
         &self,
         reason: BailoutReason,
@@ -370,18 +371,18 @@ impl MachineSession {
         if state.counts.restarted.is_none() {
             state.counts.restarted = Some(reason);
             state.to_blame.extend(programs.cloned());
-            // What follows in this attempt is no script's end.
+            // Errors after the bailout are not those of a script.
             state.has_failed = false;
         }
     }
 
-    /// Notes that a script ended in an error or at a limit: native code that was left before could not have
-    /// gone further.
+    /// Records that a script ended in an error or at a limit: native code that bailed out earlier could not
+    /// have continued.
     pub(crate) fn note_failed(&self) {
         self.lock().has_failed = true;
     }
 
-    /// Notes that native code of `programs` runs.
+    /// Records that native code of `programs` runs.
     pub(crate) fn note_ran<'a>(&self, programs: impl Iterator<Item = &'a Arc<Program>>) {
         let at_work = &mut self.lock().at_work;
         for program in programs {
@@ -391,15 +392,15 @@ impl MachineSession {
         }
     }
 
-    /// What each attempt since the last call says of native code: the programs that it ran to the end (true);
-    /// or those that made it begin again (false), if the scripts went on from there and ended without an
-    /// error. Of others it says nothing.
+    /// Returns the verdicts on native code of the attempts since the last call. Programs whose native code
+    /// completed have `true`. Programs that caused a restart have `false`, if the scripts then ended without
+    /// an error. Other programs have no entry.
     pub fn take_ran(&self) -> Vec<(Arc<Program>, bool)> {
         std::mem::take(&mut self.lock().ran)
     }
 
-    /// Notes that a machine is gone in the middle of native code. That is the end of an attempt, unless
-    /// another machine runs after it: perhaps in its place.
+    /// Records that a machine was dropped while its native code waited. Normally the attempt is over. If
+    /// another machine runs afterwards, possibly its replacement, the attempt restarts in the interpreter.
     pub(crate) fn lose_registers(&self) {
         self.lock().has_lost_registers = true;
     }
@@ -408,12 +409,12 @@ impl MachineSession {
         self.lock().has_lost_registers
     }
 
-    /// How far VMs ran that were put aside.
+    /// Statistics of resumed VMs.
     pub(crate) fn resumed(&self) -> ResumedRuns {
         self.lock().resumed
     }
 
-    /// Notes that such a VM has run for `cycles`.
+    /// Records that a resumed VM ran for `cycles`.
     pub(crate) fn count_resumed(&self, cycles: u64) {
         self.lock().resumed.add(cycles);
     }
@@ -422,7 +423,6 @@ impl MachineSession {
         self.lock().programs.clone()
     }
 
-    /// The program with this ELF.
     pub(crate) fn find(&self, elf: &Bytes, vm_version: u32, isa: u8) -> Option<Arc<Program>> {
         let programs = self.programs();
         let known = programs.iter().find(|program| program.is_for(vm_version, isa) && program.is(elf));
@@ -455,14 +455,13 @@ impl MachineSession {
         self.machines.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Machines alive.
     pub(crate) fn machines(&self) -> usize {
         self.machines.load(Ordering::Relaxed)
     }
 }
 
 impl State {
-    /// Notes what the attempt that is over says of native code.
+    /// Records the verdict of the completed attempt on native code.
     fn judge(&mut self) {
         let is_whole = self.counts.restarted.is_none();
         let programs = if is_whole { &mut self.at_work } else { &mut self.to_blame };
@@ -473,8 +472,8 @@ impl State {
     }
 }
 
-/// Where `program` went, by what was observed, that its native code does not know. What it calls elsewhere is
-/// not its own.
+/// The jump targets of `program` that were observed and that its native code does not know. Calls into other
+/// code are excluded.
 fn seen_of(program: &Program, observed: &Observed) -> Seen {
     let is_known = |address| program.library().entry(address).is_some();
     let is_code = |address| program.is_code(address);

@@ -1,5 +1,5 @@
-//! Where the values of a VM came from, found while its instructions are followed one by one. None of it
-//! decides anything.
+//! Tracks the origins of a VM's values while its instructions are followed one by one. It never affects the
+//! run.
 
 use std::collections::VecDeque;
 
@@ -23,24 +23,23 @@ use crate::{
     limits::{BRANCHES_MAX, SHADOWED_WORDS},
 };
 
-/// Calls whose branches are looked at.
+/// Number of active calls whose branches are searched.
 const CALLS_SCANNED: usize = 8;
 
-/// A register file.
 pub(crate) type Registers = [u64; 32];
 
-/// An instruction that was executed, and by which call of its function.
+/// An executed instruction, and the function call that executed it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At {
     pub(crate) pc: u64,
     pub(crate) context: u32,
-    /// Told apart by it: each call of a function is another one.
+    /// Distinguishes the calls of a function.
     frame: u32,
-    /// Branches that were executed before.
+    /// Number of branches executed before.
     branches: u64,
 }
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, Default)]
 enum Source {
     #[default]
@@ -50,24 +49,24 @@ enum Source {
     Memory(u64),
 }
 
-/// The same, and where that came from which it was computed of.
+/// The origin of a value, and the origin of the value that it was computed from.
 #[derive(Clone, Copy, Debug, Default)]
 struct Origin {
     made: Source,
     of: Source,
 }
 
-/// What was stored at an address.
+/// A store to memory.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stored {
     address: u64,
-    /// 0: nothing.
+    /// Size in bytes; 0 for an empty entry.
     bytes: u8,
     value: u64,
     origin: Origin,
 }
 
-/// A branch that was executed.
+/// An executed branch.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     at: At,
@@ -77,7 +76,7 @@ struct Taken {
     origins: [Origin; 2],
 }
 
-/// What an instruction does to memory.
+/// The memory access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     None,
@@ -85,16 +84,16 @@ pub(crate) enum Access {
     Store { address: u64, bytes: u8 },
 }
 
-/// What is known of one VM.
+/// The tracked values of one VM.
 pub(crate) struct Shadow {
     registers: [Origin; 32],
     memory: Vec<Stored>,
-    /// The calls under way, by their own numbers.
+    /// The active calls, by unique numbers.
     frames: Vec<u32>,
     next_frame: u32,
     branches: VecDeque<Taken>,
     branches_before: u64,
-    /// The last jump to an address in a register: the jump, and where the address came from.
+    /// The last jump to a register address: its pc, its target, and the origin of the target.
     jump: Option<(u64, u64, Origin)>,
 }
 
@@ -111,7 +110,7 @@ impl Shadow {
         }
     }
 
-    /// Says how many calls are under way.
+    /// Sets the number of active calls.
     pub(crate) fn be_in(&mut self, calls: usize) {
         self.frames.truncate(calls + 1);
         while self.frames.len() <= calls {
@@ -120,13 +119,13 @@ impl Shadow {
         }
     }
 
-    /// The instruction at `pc`, now.
+    /// The instruction at `pc`, in the current call.
     pub(crate) fn at(&self, pc: u64, context: u32) -> At {
         let frame = self.frames.last().copied().unwrap_or_default();
         At { pc, context, frame, branches: self.branches_before + self.branches.len() as u64 }
     }
 
-    /// Notes what `instruction` has done to the registers `before`.
+    /// Records the effect of `instruction`, which ran with the registers `before`.
     pub(crate) fn note(
         &mut self,
         at: At,
@@ -161,7 +160,7 @@ impl Shadow {
             None => Origin { made: Source::Code(at), of: self.source(instruction) },
         };
         self.set(Rtype(instruction).rd(), origin);
-        // Some instructions of ckb-vm write more than one register.
+        // Some ckb-vm instructions write more than one register.
         for register in (1..32).filter(|register| registers[*register] != before[*register]) {
             if register != Rtype(instruction).rd() {
                 self.set(register, Origin { made: Source::Code(at), of: Source::Before });
@@ -169,7 +168,7 @@ impl Shadow {
         }
     }
 
-    /// Notes that the system call with this number in the run gives its result.
+    /// Records the result of the system call with this index.
     pub(crate) fn note_system_call(&mut self, index: u64) {
         self.registers[A0] = Origin { made: Source::SystemCall(index), of: Source::Before };
     }
@@ -180,7 +179,7 @@ impl Shadow {
         }
     }
 
-    /// Where the first source register of a computation came from.
+    /// The origin of a computation's first source register.
     fn source(&self, instruction: Instruction) -> Source {
         let fields = Rtype(instruction);
         let first = self.registers[fields.rs1() & 31].made;
@@ -208,18 +207,19 @@ impl Shadow {
         self.branches.push_back(Taken { at, instruction, to, values, origins });
     }
 
-    /// A register, and where its value came from.
+    /// The value of a register with its origin.
     pub(crate) fn value(&self, register: usize, value: u64, addresses: &Addresses<'_>) -> Value {
         self.describe(value, self.registers[register], addresses)
     }
 
-    /// The last jump, and the address that it had.
+    /// The last jump, with its target.
     pub(crate) fn last_jump(&self, addresses: &Addresses<'_>) -> Option<(u64, Value)> {
         self.jump.map(|(pc, to, origin)| (pc, self.describe(to, origin, addresses)))
     }
 
-    /// The last branch before the value of `register` was made, in the same call, and the first one after it;
-    /// where it was not made by code, or `register` is none, the last one of the call under way.
+    /// The last branch before the value of `register` was made, in the same call, and the first branch after
+    /// it. If code did not make the value, or `register` is `None`, the last branch of the nearest active
+    /// call with a branch.
     pub(crate) fn deciders(
         &self,
         register: Option<usize>,
@@ -227,7 +227,7 @@ impl Shadow {
     ) -> (Option<Branch>, Option<Branch>) {
         let origin = register.map(|register| self.registers[register].made);
         let Some(Source::Code(At { frame, branches, .. })) = origin else {
-            // The nearest call under way that has decided anything.
+            // The innermost active call that executed a branch.
             let in_call = |frame: &u32| self.branches.iter().rev().find(|taken| taken.at.frame == *frame);
             let last = self.frames.iter().rev().take(CALLS_SCANNED).find_map(in_call);
             return (last.map(|it| self.describe_branch(it, addresses)), None);
@@ -276,7 +276,7 @@ impl Shadow {
 }
 
 fn slot(address: u64) -> usize {
-    // Neighbours of a byte each are apart as well as of eight.
+    // The byte address is the index, so that adjacent values of one byte and of eight use separate entries.
     usize::try_from(address % SHADOWED_WORDS as u64).unwrap_or_default()
 }
 
@@ -284,12 +284,12 @@ fn is_branch(opcode: u16) -> bool {
     matches!(opcode, OP_BEQ | OP_BNE | OP_BLT | OP_BGE | OP_BLTU | OP_BGEU)
 }
 
-/// Whether the second source field is a register that may well be what counts.
+/// Whether the second source field is a register that may determine the origin.
 fn is_of_two(instruction: Instruction) -> bool {
     matches!(extract_opcode(instruction), OP_ADD | OP_SUB | OP_ADDW | OP_SUBW)
 }
 
-/// The register whose value the instruction passes on, perhaps narrowed, shifted or negated: 0 for a
+/// The register whose value the instruction passes on, possibly narrowed, shifted or negated; 0 for a
 /// constant.
 fn unchanged(instruction: Instruction) -> Option<usize> {
     let (wide, two) = (Itype(instruction), Rtype(instruction));
@@ -303,7 +303,7 @@ fn unchanged(instruction: Instruction) -> Option<usize> {
     }
 }
 
-/// What an instruction does to memory, with these registers.
+/// The memory access of an instruction with these registers.
 pub(crate) fn access(instruction: Instruction, registers: &Registers) -> Access {
     let at = |base: usize, offset: i32| registers[base & 31].wrapping_add_signed(i64::from(offset));
     let load = |bytes| {
@@ -327,14 +327,14 @@ pub(crate) fn access(instruction: Instruction, registers: &Registers) -> Access 
     }
 }
 
-/// The address that an atomic instruction is about, which no [`Access`] says.
+/// The address of an atomic instruction, which [`access`] does not cover.
 pub(crate) fn atomic(instruction: Instruction, registers: &Registers) -> Option<u64> {
     let is_atomic = matches!(extract_opcode(instruction), OP_LR_W | OP_LR_D | OP_SC_W | OP_SC_D)
         || (OP_AMOADD_W..=OP_AMOMAXU_D).contains(&extract_opcode(instruction));
     is_atomic.then(|| registers[Rtype(instruction).rs1() & 31])
 }
 
-/// The register that an access takes its address from.
+/// The base register of a memory access.
 pub(crate) fn base(instruction: Instruction) -> usize {
     Itype(instruction).rs1() & 31
 }

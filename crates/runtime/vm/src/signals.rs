@@ -1,9 +1,9 @@
-//! Faults of native code: a signal becomes a [`BailoutReason`], and the thread continues in [`enter::bail_out`].
+//! Converts faults of native code to bailouts: a signal becomes a [`BailoutReason`], and the thread
+//! continues in [`enter::bail_out`].
 //!
-//! The handler works on the thread's alternate stack (the native stack may be the very thing that faulted),
-//! looks only at a thread-local pointer, the fault and the state, allocates nothing, and makes no system call
-//! but the return from the signal. A fault that is not native code's own ends the process as if there were no
-//! handler.
+//! The handler runs on the thread's alternate stack, because the native stack may be what faulted. It reads
+//! only a thread-local pointer, the fault and the state, allocates nothing, and makes no system call except
+//! the return from the signal. A fault outside native code ends the process as if there were no handler.
 
 use std::{
     cell::{Cell, OnceCell},
@@ -29,16 +29,16 @@ use crate::{
 /// Signals that a faulting instruction can raise.
 const SIGNALS: [c_int; 5] = [libc::SIGILL, libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGTRAP];
 
-/// `ud1l N(%eax), %eax`, which LLVM emits for `llvm.ubsantrap(N)`, without its last byte, N.
+/// `ud1l N(%eax), %eax`, which LLVM emits for `llvm.ubsantrap(N)`, without its last byte N.
 const UD1: [u8; 4] = [0x67, 0x0f, 0xb9, 0x40];
 
-/// Direction flag of the flags register: clear whenever host code runs.
+/// Direction flag of the flags register; clear whenever host code runs.
 const DIRECTION_FLAG: i64 = 1 << 10;
 
 /// The native code that runs on this thread.
 #[derive(Debug)]
 pub(crate) struct Active {
-    /// Base of the guest memory it works on.
+    /// Base of its guest memory.
     pub(crate) base: *mut u8,
     /// Host addresses of its instructions, by library.
     pub(crate) texts: Vec<Range<usize>>,
@@ -46,16 +46,15 @@ pub(crate) struct Active {
     pub(crate) stack_guard: Range<usize>,
 }
 
-/// What the kernel says about a fault.
+/// A fault as the kernel reports it.
 struct Fault {
     signal: c_int,
-    /// Address of the instruction; behind it for a breakpoint.
+    /// Address of the instruction, or of the next one for a breakpoint.
     pc: usize,
-    /// Address of the access, 0 where there is none (or it was not canonical).
+    /// Address of the access; 0 if there is none or if it is not canonical.
     address: usize,
 }
 
-/// An alternate signal stack of one thread.
 struct SignalStack {
     mapping: ManuallyDrop<Mapping>,
     /// Whether this is the process's first thread, which ends with the process.
@@ -68,10 +67,10 @@ thread_local! {
     static SIGNAL_STACK: OnceCell<SignalStack> = const { OnceCell::new() };
 }
 
-/// Makes the calling thread ready to run native code: installs the process's handlers for SIGILL, SIGSEGV,
-/// SIGBUS, SIGFPE and SIGTRAP once, and an alternate signal stack for this thread.
-/// [`Machine::new`](crate::Machine::new) does it too; needed apart only where system calls are about to be
-/// given up, or for another thread.
+/// Prepares the calling thread for native code: installs the process's handlers for SIGILL, SIGSEGV, SIGBUS,
+/// SIGFPE and SIGTRAP once, and an alternate signal stack for this thread.
+/// [`Machine::new`](crate::Machine::new) also does this. Call it directly only before giving up system calls,
+/// or for another thread.
 pub fn prepare_thread() -> Result<(), VmError> {
     static HANDLERS: OnceLock<Result<(), i32>> = OnceLock::new();
     let handlers =
@@ -84,14 +83,14 @@ pub fn prepare_thread() -> Result<(), VmError> {
         if stack.get().is_none() {
             let installed = SignalStack::install()
                 .map_err(|source| VmError::Signals { what: "alternate stack", source })?;
-            // Just seen empty, by the only thread that can see it.
+            // This thread just found it empty, and no other thread can access it.
             let _ = stack.set(installed);
         }
         Ok(())
     })
 }
 
-/// Runs `native` with faults at `active` turned into leave reasons.
+/// Runs `native`, and turns faults of `active` into bailout reasons.
 pub(crate) fn with_active(active: &Active, native: impl FnOnce()) {
     /// Restores the pointer even if `native` unwinds.
     struct Restore(*const Active);
@@ -101,15 +100,14 @@ pub(crate) fn with_active(active: &Active, native: impl FnOnce()) {
         }
     }
     let _restore = Restore(ACTIVE.replace(active));
-    // The handler runs on this thread: the compiler alone must not move the store.
+    // The handler runs on this thread, so it is enough that the compiler does not move the store.
     compiler_fence(Ordering::SeqCst);
     native();
     compiler_fence(Ordering::SeqCst);
 }
 
 fn install_handlers() -> io::Result<()> {
-    // SAFETY: an all-zero sigaction is a valid one; sigemptyset and sigaddset get a set of ours and valid
-    // signals.
+    // SAFETY: an all-zero sigaction is valid; sigemptyset and sigaddset get an owned set and valid signals.
     let action = unsafe {
         let mut action: libc::sigaction = zeroed();
         action.sa_sigaction = handle as *const () as usize;
@@ -121,7 +119,7 @@ fn install_handlers() -> io::Result<()> {
         action
     };
     for signal in SIGNALS {
-        // SAFETY: `handle` has the signature that SA_SIGINFO asks for and is async-signal-safe.
+        // SAFETY: `handle` has the signature that SA_SIGINFO requires and is async-signal-safe.
         if unsafe { libc::sigaction(signal, &action, ptr::null_mut()) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -131,12 +129,12 @@ fn install_handlers() -> io::Result<()> {
 
 impl SignalStack {
     fn install() -> io::Result<Self> {
-        // A guard below: a handler that overflows shall fault, not write elsewhere.
+        // A guard below the stack: a handler that overflows must fault, not write elsewhere.
         let mut mapping = Mapping::reserve(PAGE_BYTES + SIGNAL_STACK_BYTES)?;
         mapping.open(PAGE_BYTES..PAGE_BYTES + SIGNAL_STACK_BYTES)?;
         let stack =
             libc::stack_t { ss_sp: mapping.at(PAGE_BYTES).cast(), ss_flags: 0, ss_size: SIGNAL_STACK_BYTES };
-        // SAFETY: the stack was just mapped and stays so until `drop` has taken it out of use again.
+        // SAFETY: the stack was just mapped and stays mapped until `drop` disables it.
         if unsafe { libc::sigaltstack(&stack, ptr::null_mut()) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -149,13 +147,13 @@ impl SignalStack {
 impl Drop for SignalStack {
     fn drop(&mut self) {
         if self.first_thread {
-            // The process ends, perhaps where this system call is not allowed.
+            // The process is ending, possibly where a filter forbids this system call.
             return;
         }
         let off = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-        // SAFETY: taking an alternate stack out of use is always allowed outside of a handler on it.
+        // SAFETY: disabling an alternate stack is always allowed outside of a handler on it.
         if unsafe { libc::sigaltstack(&off, ptr::null_mut()) } == 0 {
-            // SAFETY: dropped once, here; the kernel has let go of the stack.
+            // SAFETY: dropped once, here; the kernel no longer uses the stack.
             unsafe { ManuallyDrop::drop(&mut self.mapping) };
         }
     }
@@ -164,7 +162,7 @@ impl Drop for SignalStack {
 /// The handler of all [`SIGNALS`].
 #[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits: lib.rs refuses other targets")]
 extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: with SA_SIGINFO the kernel passes a siginfo and a ucontext that are ours until we return.
+    // SAFETY: with SA_SIGINFO the kernel passes a siginfo and a ucontext that are exclusive until the return.
     let (info, context) = unsafe { (&*info, &mut *context.cast::<libc::ucontext_t>()) };
     if info.si_code <= 0 {
         return die_of_sent(signal);
@@ -175,7 +173,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
         // SAFETY: these signals, raised by the kernel for a fault, carry an address.
         address: unsafe { info.si_addr() } as usize,
     };
-    // SAFETY: the pointer is null or was set by `with_active`, whose frame is below us on this thread.
+    // SAFETY: the pointer is null or was set by `with_active`, whose frame is below this one on this thread.
     let active = unsafe { ACTIVE.get().as_ref() };
     match active.map(|active| (active, judge(active, &fault))) {
         Some((active, Judged::Bailout(bailout))) => divert(active, bailout, context),
@@ -184,24 +182,23 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     }
 }
 
-/// What a fault means.
+/// Classification of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Judged {
-    /// A way in which native code may be left.
+    /// A permitted bailout of native code.
     Bailout(Bailout),
-    /// Native code did what no generator of ours lets it: a check is wrong, or somebody else is at work.
+    /// Native code did what no generator permits: a generated check is wrong, or the code is under attack.
     Wild,
-    /// Not native code's.
+    /// A fault outside native code.
     Host,
 }
 
-/// Why native code is left, and what is known of where it was about to go: [`NAMES_TARGET`], [`PAST_TABLE`]
-/// or nothing.
+/// The bailout reason, and what is known of the jump target: [`NAMES_TARGET`], [`PAST_TABLE`] or nothing.
 type Bailout = (BailoutReason, u8);
 
-/// What `fault` means for the native code that is under way.
+/// Classifies `fault` for the native code that runs.
 fn judge(active: &Active, fault: &Fault) -> Judged {
-    // A breakpoint's pc is behind it, perhaps behind all text.
+    // A breakpoint reports the next pc, which may be past all text.
     let pc = if fault.signal == libc::SIGTRAP { fault.pc.wrapping_sub(1) } else { fault.pc };
     let is_access = matches!(fault.signal, libc::SIGSEGV | libc::SIGBUS);
     let hits_guard = is_access && active.stack_guard.contains(&fault.address);
@@ -210,7 +207,7 @@ fn judge(active: &Active, fault: &Fault) -> Judged {
         return Judged::Bailout((BailoutReason::StackOverflow, 0));
     }
     let Some(text) = active.texts.iter().find(|text| text.contains(&pc)) else {
-        // Where there is no code, only a jump of native code leads: the host's own code is where it is.
+        // Only a jump of native code leads to an address without code: the host's own code stays in place.
         return if is_access && fault.address == pc { Judged::Wild } else { Judged::Host };
     };
     match fault.signal {
@@ -219,19 +216,19 @@ fn judge(active: &Active, fault: &Fault) -> Judged {
             Judged::Bailout((BailoutReason::BadAddress, 0))
         }
         libc::SIGILL => trap_number(text, pc).map_or(Judged::Wild, Judged::Bailout),
-        // Of a division: the generators compare before.
+        // Raised by a division: generators compare the operands first.
         libc::SIGFPE => Judged::Bailout((BailoutReason::Unsupported, 0)),
         _ => Judged::Wild,
     }
 }
 
-/// Where the accesses of a guest may fault: at pages that it cannot write, and a little beside its memory.
-/// Not at the page behind the state, nor further away.
+/// The addresses at which a guest access may fault: pages that the guest cannot write, and a margin around
+/// its memory. It excludes the page after the state and everything further away.
 fn near_memory(base: *mut u8) -> Range<usize> {
     (base as usize).wrapping_sub(GUARD_BYTES)..(base as usize).wrapping_add(STATE_OFFSET)
 }
 
-/// The number in the `ud1` at `pc`, if there is one and it is a reason.
+/// The reason number in the `ud1` at `pc`, if it is valid.
 fn trap_number(text: &Range<usize>, pc: usize) -> Option<Bailout> {
     if text.end - pc < UD1.len() + 1 {
         return None;
@@ -266,26 +263,26 @@ fn divert(active: &Active, (reason, flag): Bailout, context: &mut libc::ucontext
     registers[libc::REG_EFL as usize] &= !DIRECTION_FLAG;
 }
 
-/// Ends the process by a system call that is in no policy, which its supervisor takes for what it is; without
-/// a fence, by the fault.
+/// Ends the process by a system call that no policy permits, so that its supervisor recognizes the cause.
+/// Without a seccomp filter, the process ends by the fault.
 fn die_of_wildness(signal: c_int, context: &mut libc::ucontext_t) {
-    // SAFETY: there is no such call: where no filter ends the process, the kernel answers with an error.
+    // SAFETY: this call does not exist: if no filter ends the process, the kernel returns an error.
     unsafe { libc::syscall(WILD_FAULT_CALL.into()) };
     die_of_fault(signal, context);
 }
 
-/// Ends the process by a fault that is not native code's: back to the faulting instruction with the signal
-/// blocked, where the kernel then takes the default action. No system call, so it works behind any filter.
+/// Ends the process by a fault outside native code: returns to the faulting instruction with the signal
+/// blocked, so the kernel takes the default action. It makes no system call, so it works under any filter.
 fn die_of_fault(signal: c_int, context: &mut libc::ucontext_t) {
     if signal == libc::SIGTRAP {
-        // A breakpoint would not be met again.
+        // A breakpoint does not trigger again.
         return die_of_sent(signal);
     }
     // SAFETY: the set is the one that the kernel restores when the handler returns, and the signal is valid.
     unsafe { libc::sigaddset(&mut context.uc_sigmask, signal) };
 }
 
-/// Ends the process by a signal that somebody sent.
+/// Ends the process by a signal that a process sent.
 fn die_of_sent(signal: c_int) {
     // SAFETY: both functions are async-signal-safe, the signal is valid; it is delivered when the handler
     // returns.
@@ -301,10 +298,10 @@ mod tests {
 
     use super::*;
 
-    /// Bytes of a pretended library: a trap with number 3, and one whose number lies beyond the end.
+    /// Bytes of a fake library: a trap with number 3, and one whose number lies beyond the end.
     static TEXT: [u8; 9] = [0x67, 0x0f, 0xb9, 0x40, 3, 0x67, 0x0f, 0xb9, 0x40];
 
-    /// Where guest memory is in these tests.
+    /// Guest memory base in these tests.
     const BASE: usize = 0x7000_0000_0000;
 
     #[track_caller]
@@ -341,11 +338,11 @@ mod tests {
         for address in [0, 8, 0x2000, usize::MAX].into_iter().chain(beside) {
             check(libc::SIGSEGV, 3, address, Judged::Wild);
         }
-        // Breakpoints and what is no trap of ours, in the middle of an instruction perhaps.
+        // Breakpoints and invalid traps, possibly in the middle of an instruction.
         check(libc::SIGTRAP, 9, 0, Judged::Wild);
         check(libc::SIGILL, 1, 0, Judged::Wild);
         check(libc::SIGILL, 5, 0, Judged::Wild);
-        // A jump to where no code is.
+        // A jump to an address without code.
         let text = TEXT.as_ptr().expose_provenance();
         check(libc::SIGSEGV, 0x1_0000, text + 0x1_0000, Judged::Wild);
     }

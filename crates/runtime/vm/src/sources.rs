@@ -1,25 +1,23 @@
-//! Why a VM that ckb-script has put aside comes back as it was, though native code marks no page that it
-//! writes.
+//! Why a suspended VM resumes unchanged, although native code does not mark the pages that it writes.
 //!
-//! ckb-vm saves the pages that were written since they were filled, and takes the others back from where they
-//! came: a cell or a witness, or zeros (`snapshot2.rs`). So what comes back is what was there, whichever
-//! pages were marked, if each page that was not written still has the bytes of its source. Then it is enough
-//! to mark all pages whose bytes differ from their source, and to mark more of them changes nothing.
-//! [`Core::mark_changes`](crate::memory::Core::mark_changes) marks all that were touched and have a source,
-//! or are not zeros.
+//! ckb-vm saves the pages that were written since they were filled. It restores the others from their source:
+//! a cell, a witness, or zeros (`snapshot2.rs`). If each unwritten page still has the bytes of its source,
+//! the restored content is correct, whichever pages were marked. So it is enough to mark all pages that
+//! differ from their source, and marking more is harmless.
+//! [`Core::mark_changes`](crate::memory::Core::mark_changes) marks all touched pages that have a source or
+//! are not zeros.
 //!
-//! Pages that were not written and differ from their source all the same can only come from the loader, which
-//! notes sources when all segments and the arguments are in memory: the later of two segments, or the
-//! arguments, are then lost in what the first segment has filled. Such a program is left to the interpreter,
-//! which marks what ckb-vm marks ([`filled`]). (Code that is loaded at run time can differ too, but cannot be
-//! written.)
+//! Only the loader can produce unwritten pages that differ from their source. It records sources after all
+//! segments and the arguments are in memory. A segment or arguments that overlap pages of the first segment
+//! are then lost. The interpreter runs such a program, and marks what ckb-vm marks ([`filled`]). (Code that
+//! is loaded at run time can differ too, but cannot be written.)
 
 use ckb_vm::{DEFAULT_STACK_SIZE, RISCV_MAX_MEMORY, elf::ProgramMetadata};
 
 use crate::pages::Pages;
 
-/// The pages that the loader has filled from the ELF, with `sp` where it left the stack. None if something
-/// else was written to one of them.
+/// The pages that the loader filled from the ELF, with `sp` after loading. `None` if one of them was also
+/// written with other content.
 pub(crate) fn filled(metadata: &ProgramMetadata, sp: u64) -> Option<Pages> {
     let (mut filled, mut taken) = (Pages::default(), Pages::default());
     for action in &metadata.actions {
@@ -28,7 +26,7 @@ pub(crate) fn filled(metadata: &ProgramMetadata, sp: u64) -> Option<Pages> {
             return None;
         }
         taken = taken.or(pages);
-        // Empty pages behind have no source: ckb-vm marks them as changed, and knows nothing else of them.
+        // Trailing empty pages have no source: ckb-vm only marks them as changed.
         let start = action.addr.saturating_add(action.offset_from_addr);
         let length = action.source.end.saturating_sub(action.source.start);
         filled = filled.or(Pages::holding(start..start.saturating_add(length)).and(pages));
@@ -57,7 +55,7 @@ mod tests {
         }
     }
 
-    /// The numbers of the filled pages.
+    /// Returns the numbers of the filled pages.
     fn check(actions: Vec<LoadingAction>, sp: u64) -> Option<Vec<usize>> {
         Some(filled(&ProgramMetadata { actions, entry: 0 }, sp)?.ranges().flatten().collect())
     }
@@ -75,7 +73,7 @@ mod tests {
         assert_eq!(check(vec![stack.clone()], SP), None);
         assert_eq!(check(vec![segment(1022, 1, 4096)], SP), Some(vec![1022]));
         assert_eq!(check(vec![segment(1022, 1, 4096)], SP - PAGE), None);
-        // Without bytes of the file nothing is taken back.
+        // A segment without file bytes is not restored.
         assert_eq!(check(vec![segment(1023, 1, 0)], SP), Some(vec![]));
     }
 }

@@ -1,4 +1,4 @@
-//! The stack of native code: guest recursion ends at its guard, never in host memory.
+//! The stack of native code: guest recursion ends at its guard and never reaches host memory.
 
 use std::{io, ops::Range};
 
@@ -10,7 +10,7 @@ use crate::{
     wiper::{Order, Wiper},
 };
 
-/// Native stacks of the default size that nobody uses.
+/// Idle native stacks of the default size.
 pub(crate) static STACKS: Reserve<NativeStack> = Reserve::new();
 
 /// A stack with a guard below and one above.
@@ -19,7 +19,7 @@ pub(crate) struct NativeStack {
     mapping: Mapping,
     bytes: usize,
     wiper: Wiper,
-    /// Whether it can be used; else it is address space alone.
+    /// Whether it is usable; otherwise it is only address space.
     is_open: bool,
 }
 
@@ -31,7 +31,7 @@ impl NativeStack {
         Self::of(mapping, bytes).opened()
     }
 
-    /// Address space for `count` such stacks of `bytes`, whole pages.
+    /// Reserves address space for `count` stacks of `bytes`, in whole pages.
     pub(crate) fn reserve(bytes: usize, count: usize) -> Result<Vec<Self>, VmError> {
         let mappings = Mapping::reserve_many(total(bytes), count).map_err(|source| failed(bytes, source))?;
         Ok(mappings.into_iter().map(|mapping| Self::of(mapping, bytes)).collect())
@@ -42,7 +42,7 @@ impl NativeStack {
         Self { mapping, bytes, wiper: Wiper::new(part, Order::Down), is_open: false }
     }
 
-    /// The same, ready to be used.
+    /// Makes the stack usable.
     pub(crate) fn opened(mut self) -> Result<Self, VmError> {
         if !std::mem::replace(&mut self.is_open, true) {
             let part = NATIVE_STACK_GUARD_BYTES..NATIVE_STACK_GUARD_BYTES + self.bytes;
@@ -51,7 +51,7 @@ impl NativeStack {
         Ok(self)
     }
 
-    /// The stack pointer to start with; 16-byte aligned.
+    /// The initial stack pointer; 16-byte aligned.
     pub(crate) fn top(&self) -> *mut u8 {
         self.mapping.at(NATIVE_STACK_GUARD_BYTES + self.bytes)
     }
@@ -61,23 +61,23 @@ impl NativeStack {
         self.mapping.at(0) as usize..self.mapping.at(NATIVE_STACK_GUARD_BYTES) as usize
     }
 
-    /// Zeroes what was used of the stack.
+    /// Zeroes the used part of the stack.
     pub(crate) fn wipe(&mut self) {
         self.wiper.wipe(&mut self.mapping);
     }
 
-    /// Bytes of it above `stack_pointer`.
+    /// Number of bytes in use above `stack_pointer`.
     pub(crate) fn depth(&self, stack_pointer: usize) -> usize {
         (self.top() as usize).saturating_sub(stack_pointer)
     }
 
-    /// Gives the memory below `stack_pointer` back.
+    /// Returns the memory below `stack_pointer` to the kernel.
     pub(crate) fn trim(&mut self, stack_pointer: usize) {
         let end = NATIVE_STACK_GUARD_BYTES + self.bytes - self.depth(stack_pointer).min(self.bytes);
         self.mapping.clear(NATIVE_STACK_GUARD_BYTES..end / PAGE_BYTES * PAGE_BYTES);
     }
 
-    /// Returns it for the next machine, perhaps another transaction's.
+    /// Returns the stack for reuse by the next machine, possibly of another transaction.
     pub(crate) fn give_back(mut self) {
         let Some(pages_max) = STACKS.space() else { return };
         self.wipe();
@@ -85,13 +85,13 @@ impl NativeStack {
         STACKS.give(self);
     }
 
-    /// Gives the stack's memory back.
+    /// Returns the stack's memory to the kernel.
     pub(crate) fn clear(&mut self) {
         self.mapping.clear(NATIVE_STACK_GUARD_BYTES..NATIVE_STACK_GUARD_BYTES + self.bytes);
     }
 }
 
-/// Bytes with both guards.
+/// Total bytes including both guards.
 fn total(bytes: usize) -> usize {
     NATIVE_STACK_GUARD_BYTES + bytes + PAGE_BYTES
 }
@@ -116,7 +116,7 @@ mod tests {
             assert_eq!(stack.depth(top - 10_000), 10_000);
             stack.trim(top - 10_000);
             assert_eq!((byte(9000).read(), byte(20_000).read()), (1, 0));
-            // Nothing runs there at all.
+            // No stack is in use at all.
             stack.trim(top);
             assert_eq!(byte(9000).read(), 0);
         }

@@ -1,6 +1,6 @@
-//! Pages in swap: tests with a swap file of their own, where the machine permits one.
+//! Tests of pages in swap, with a temporary swap file if the machine permits one.
 //!
-//! The kernel says of a page in swap what it says of one that nobody touched: that it is not in memory.
+//! `mincore` reports a page in swap like an untouched page: not resident.
 
 use std::{
     fs::File,
@@ -26,19 +26,19 @@ use crate::{
 const SWAP_BYTES: u64 = 64 << 20;
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// A swap file of this test, until it is dropped.
+/// A swap file that is in use until it is dropped.
 struct SwapFile {
     folder: tempfile::TempDir,
 }
 
 impl SwapFile {
-    /// One that is in use, or why there is none.
+    /// Creates and enables a swap file; the error is the reason why it cannot.
     fn start() -> Result<Self, String> {
         let beside = std::env::current_exe().map_err(|error| error.to_string())?;
         let folder = tempfile::tempdir_in(beside.parent().unwrap()).map_err(|error| error.to_string())?;
         let swap = Self { folder };
         let path = swap.folder.path().join("swap");
-        // Without holes.
+        // Written in full, because a swap file must not have holes.
         io::copy(&mut io::Read::take(io::repeat(0), SWAP_BYTES), &mut File::create(&path).unwrap())
             .map_err(|error| error.to_string())?;
         run("chmod", &[Path::new("600"), &path])?;
@@ -50,7 +50,7 @@ impl SwapFile {
 
 impl Drop for SwapFile {
     fn drop(&mut self) {
-        // It is not in use if it could not be switched on.
+        // This fails harmlessly if the file was never enabled.
         let _ = run("swapoff", &[&self.folder.path().join("swap")]);
     }
 }
@@ -62,13 +62,12 @@ fn run(program: &str, arguments: &[&Path]) -> Result<(), String> {
     made.status.success().then_some(()).ok_or_else(|| format!("{program}: {}", said.trim()))
 }
 
-/// Has the kernel put the page at `start` into swap. Answers whether it did, and says of the page that it is
-/// not in memory.
+/// Moves the page at `start` into swap. Returns whether the kernel did, and reports the page as not resident.
 fn put_aside(start: *mut u8) -> bool {
     let until = Instant::now() + DEADLINE;
     while Instant::now() < until {
         let mut is_there = 1_u8;
-        // SAFETY: the page is opened memory of the caller's, which is not changed by this; the byte is for
+        // SAFETY: the page is opened memory of the caller, and its content does not change; the byte is for
         // one page.
         unsafe {
             libc::madvise(start.cast(), RISCV_PAGESIZE, libc::MADV_PAGEOUT);
@@ -77,7 +76,7 @@ fn put_aside(start: *mut u8) -> bool {
         if is_there & 1 == 0 {
             return true;
         }
-        // It is written to swap, and kept besides. The next time, unchanged, it need not be kept.
+        // The kernel wrote the page to swap and cached it. Unchanged, it can be evicted the next time.
         // SAFETY: as above.
         unsafe { start.read_volatile() };
         std::thread::yield_now();
@@ -85,7 +84,8 @@ fn put_aside(start: *mut u8) -> bool {
     false
 }
 
-/// Calls `test`, which answers whether pages could be put aside, with swap space; or says that there is none.
+/// Runs `test` with swap space, or prints that there is none. `test` returns whether pages could be swapped
+/// out.
 fn with_swap(test: impl FnOnce() -> bool) {
     let swap = match SwapFile::start() {
         Ok(swap) => swap,

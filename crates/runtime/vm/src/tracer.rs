@@ -1,10 +1,8 @@
-//! ckb-vm's assembly interpreter, one straight line of code at a time, so that everything it does can be
-//! counted.
+//! Runs ckb-vm's assembly interpreter one trace at a time, so that everything can be counted.
 //!
-//! It runs the very traces that `AsmMachine` would run, found and replaced by the same rules, so outcome,
-//! cycles and errors are those of `AsmMachine`. But a trace stays usable only for as long as it is the one
-//! that runs next: the assembly then comes back after each, or after as many passes as it makes over the same
-//! one.
+//! It runs the same traces as `AsmMachine`, found and replaced by the same rules, so outcome, cycles and
+//! errors are equal. But each trace stays enabled only while it is the next one to run. So the assembly
+//! returns after each trace, or after consecutive passes of the same trace.
 
 use ckb_vm::{
     CoreMachine, DefaultMachine, Error, ISA_MOP, Machine as _, SupportMachine,
@@ -30,34 +28,34 @@ use crate::{
     watch::Watch,
 };
 
-/// A trace as it is in the machine.
+/// A copy of a trace slot of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     address: u64,
     cycles: u64,
     /// Bytes of code; 0 for an empty slot.
     length: u8,
-    /// Which line of the recording it is, if that has room for it.
+    /// The trace's number in the recording, if within the limit.
     line: Option<u32>,
 }
 
-/// What a run is recorded in.
+/// Recording targets of a run.
 pub(crate) struct Into<'a> {
     pub(crate) recording: &'a mut Recording,
     pub(crate) execs: &'a mut u32,
     pub(crate) watch: Option<&'a mut Watch>,
 }
 
-/// The interpreter of one machine that is profiled.
+/// The interpreter of a profiled machine.
 pub(crate) struct Tracer {
     decoder: Decoder,
     slots: Vec<Slot>,
-    /// The slot whose trace can run.
+    /// The slot of the enabled trace.
     active: Option<usize>,
 }
 
 impl Tracer {
-    /// The interpreter of a machine that has no traces.
+    /// Creates the interpreter of a machine that has no traces.
     pub(crate) fn new(vm: &DefaultMachine<Core>) -> Self {
         let decoder = build_decoder::<u64>(vm.isa(), vm.version());
         Self { decoder, slots: vec![Slot::default(); TRACE_SIZE], active: None }
@@ -108,7 +106,7 @@ impl Tracer {
         Ok(vm.exit_code())
     }
 
-    /// Runs the next trace as the assembly would, one instruction after another.
+    /// Runs the next trace like the assembly, one instruction after another.
     fn follow(
         &mut self,
         vm: &mut DefaultMachine<Core>,
@@ -154,7 +152,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// Counts what the active trace did, and takes it away. Gives its line, and how often it ran.
+    /// Counts the passes of the enabled trace and disables it. Returns its number and passes.
     fn settle(
         &mut self,
         vm: &mut DefaultMachine<Core>,
@@ -168,7 +166,7 @@ impl Tracer {
         };
         vm.inner_mut().as_mut().traces[index].length = 0;
         let slot = self.slots[index];
-        // An instruction costs at least a cycle, and a trace has one.
+        // Each instruction costs at least one cycle, and a trace is not empty.
         let passes = cycles / slot.cycles.max(1);
         if passes > 0 {
             recording.count(context, slot.line, passes, passes * slot.cycles);
@@ -177,7 +175,7 @@ impl Tracer {
         (slot.line, passes)
     }
 
-    /// Lets the trace at the machine's pc run next.
+    /// Enables the trace at the machine's pc.
     fn next(
         &mut self,
         vm: &mut DefaultMachine<Core>,
@@ -185,7 +183,7 @@ impl Tracer {
         recording: &mut Recording,
     ) -> Result<(), Error> {
         let pc = *vm.pc();
-        // Before version 2 the assembly compares the lower half.
+        // Before version 2 the assembly compares only the lower half.
         let compared = if vm.version() < VERSION2 { pc & u64::from(u32::MAX) } else { pc };
         let index = calculate_slot(pc);
         let slot = &mut self.slots[index];
@@ -200,7 +198,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// A system call has put another program into the machine, and has cleared all traces.
+    /// Handles a system call that loaded another program into the machine and cleared all traces.
     fn replaced(
         &mut self,
         vm: &DefaultMachine<Core>,
@@ -218,7 +216,7 @@ impl Tracer {
     }
 }
 
-/// Follows the jump at the end of a line that ran `passes` times.
+/// Follows the jump at the end of a trace that ran `passes` times.
 fn follow(
     vm: &DefaultMachine<Core>,
     calls: &mut Calls,
@@ -238,7 +236,7 @@ fn follow(
     }
 }
 
-/// Runs traces, but not beyond the cycles from which on `watch` follows instructions.
+/// Runs traces up to the cycles at which `watch` starts to follow instructions.
 fn execute_until(vm: &mut DefaultMachine<Core>, watch: Option<&mut Watch>) -> u8 {
     let max = vm.max_cycles();
     let limit = watch.map_or(max, |watch| watch.limit().min(max));
@@ -248,13 +246,13 @@ fn execute_until(vm: &mut DefaultMachine<Core>, watch: Option<&mut Watch>) -> u8
     result
 }
 
-/// Whether the limit that was passed is where `watch` begins to follow instructions. Then it begins.
+/// Whether the exceeded limit is where `watch` starts to follow instructions. If so, starts following.
 fn has_come_to(vm: &DefaultMachine<Core>, watch: Option<&mut Watch>) -> bool {
     let is_it = |watch: &&mut Watch| watch.limit() < vm.max_cycles();
     watch.filter(is_it).map(Watch::follow).is_some()
 }
 
-/// Makes the system call before the machine's pc. What it costs counts for it even if it fails.
+/// Makes the system call before the machine's pc. Its cycles count even if it fails.
 fn ecall(
     vm: &mut DefaultMachine<Core>,
     calls: &mut Calls,

@@ -1,66 +1,66 @@
-//! The guest functions under way, from the stack of native code and the frame tables of its libraries.
+//! Walks the native stack, using the libraries' frame tables, to find the active guest functions.
 
 use antares_abi::{FrameAt, METER_MARK};
 
 use crate::{code::Code, limits::SAMPLED_FRAMES_MAX};
 
-/// A guest frame: which of the machine's libraries it is in, and the guest address.
+/// A guest frame: the index of its library in the machine, and the guest address.
 pub(crate) type GuestFrame = (usize, u64);
 
 /// Bytes of a return address.
 const RETURN_BYTES: usize = 8;
-/// Bytes of the instruction behind a call of the meter, at most.
+/// Maximum bytes of the instruction after a call of the meter.
 const MARK_BYTES: usize = 9;
-/// Bits of a REX prefix that say what it is.
+/// The fixed bits of a REX prefix.
 const REX: u8 = 0x40;
 
-/// Return addresses whose frames are remembered: most samples meet those of the one before.
+/// Size of the return address cache: most samples contain those of the previous sample.
 const KNOWN: usize = 128;
-/// Guest addresses that are remembered for them, at most.
+/// Maximum guest addresses in the cache.
 const KNOWN_PCS_MAX: usize = 4096;
 
-/// What the frame tables say of one return address.
+/// The frame table entry of one return address.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// The return address; 0 is none.
+    /// The return address; 0 for an empty entry.
     back: usize,
     library: usize,
     /// Bytes to the end of the frame.
     bytes: usize,
-    /// First and number of its guest addresses.
+    /// Index of the first of its guest addresses, and their number.
     first: usize,
     depth: usize,
 }
 
-/// Walks up the native stack, during one stay in native code.
+/// Walks up the native stack during one stay in native code.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
     frames: Vec<GuestFrame>,
     known: Vec<Known>,
-    /// Guest addresses of what is known, the innermost first.
+    /// Guest addresses of the cached entries, innermost first within each entry.
     pcs: Vec<u64>,
 }
 
 impl Walk {
-    /// The guest functions that were under way, the last one that was called first.
+    /// The active guest functions, innermost first.
     pub(crate) fn frames(&self) -> &[GuestFrame] {
         &self.frames
     }
 
-    /// Says where the last one is.
+    /// Sets the pc of the innermost function.
     pub(crate) fn set_first(&mut self, pc: u64) {
         if let Some(frame) = self.frames.first_mut() {
             frame.1 = pc;
         }
     }
 
-    /// Finds the guest functions under way; gives the return address of native code that waits in a call.
-    /// `stack_pointer` is its own: what that points to is the return address; `top` is the end of the native
-    /// stack. The walk ends at the first place that no frame table knows, or after [`SAMPLED_FRAMES_MAX`]
-    /// frames. `code` has the same libraries each time.
+    /// Finds the active guest functions. Returns the return address of the call in which native code waits.
+    /// `stack_pointer` points to that return address, and `top` is the end of the native stack. The walk ends
+    /// at the first address without a frame table entry, or after [`SAMPLED_FRAMES_MAX`] frames. `code` must
+    /// have the same libraries each time.
     ///
     /// # Safety
-    /// All of the stack between the two is mapped, and nobody writes to it.
+    /// The stack between `stack_pointer` and `top` is mapped and not written to.
     pub(crate) unsafe fn up(&mut self, code: &dyn Code, stack_pointer: usize, top: usize) -> usize {
         self.frames.clear();
         let mut at = stack_pointer;
@@ -93,7 +93,7 @@ impl Walk {
         let place = (back ^ (back >> 7)) % KNOWN;
         if self.known[place].back != back {
             let mut frame = FrameAt::default();
-            // The call is in front of where it returns to.
+            // The call precedes its return address.
             let library = code.frame(back.wrapping_sub(1), &mut frame)?;
             let (first, depth) = (self.pcs.len(), frame.chain().len());
             self.pcs.extend(frame.chain().iter().rev().map(|pc| u64::from(*pc)));
@@ -103,12 +103,12 @@ impl Walk {
     }
 }
 
-/// The guest address that stands behind a call of the meter which returns to `back`; none where native code
-/// is not ours.
+/// The guest address that is encoded after a meter call with return address `back`; `None` outside of library
+/// code.
 pub(crate) fn marked(code: &dyn Code, back: usize) -> Option<u64> {
     let end = back.checked_add(MARK_BYTES)?;
     code.texts().iter().any(|text| text.start <= back && end <= text.end).then_some(())?;
-    // SAFETY: these bytes are all in the text of a loaded library, which stays loaded while its code runs.
+    // SAFETY: these bytes are in the text of a loaded library, which stays loaded while its code runs.
     let bytes = unsafe { (back as *const [u8; MARK_BYTES]).read() };
     let mark = if bytes[0] & 0xf0 == REX { &bytes[1..] } else { &bytes[..] };
     let [_sib, number @ ..] = mark.strip_prefix(&METER_MARK)? else { return None };

@@ -1,5 +1,5 @@
-//! A run that is watched: its last system calls, and its last instructions one by one, so that it can be told
-//! why it ended.
+//! Collects evidence of a run: its last system calls, and its last instructions one by one, to explain how it
+//! ended.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,43 +25,43 @@ use crate::{
     witness::{self, Caller},
 };
 
-/// What is to be kept of a run.
+/// What to collect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watching {
-    /// Cycles of the run from which on instructions are followed one by one.
+    /// Cycles of the run from which instructions are followed one by one.
     pub follow_from: u64,
-    /// Cycles that putting a VM aside or bringing it back costs.
+    /// Cycles of a suspension or resumption of a VM.
     pub switch_cycles: u64,
-    /// System calls.
+    /// Maximum recorded system calls.
     pub system_calls_max: usize,
-    /// Instructions.
+    /// Maximum recorded instructions.
     pub steps_max: usize,
 }
 
-/// The end of a VM.
+/// How a VM ended.
 pub(crate) struct End<'a> {
     pub(crate) id: u64,
     pub(crate) calls: &'a Calls,
     pub(crate) result: &'a Result<i8, Error>,
 }
 
-/// What is kept of a run while it goes on.
+/// Evidence of a run in progress.
 pub(crate) struct Watch {
     watching: Watching,
-    /// The VM that runs.
+    /// The running VM.
     vm: u64,
-    /// Cycles of all stays before this one.
+    /// Cycles of all earlier turns of VMs.
     spent: u64,
-    /// Cycles of the VM that runs, up to which nothing is followed.
+    /// Cycles of the running VM from which instructions are followed.
     limit: u64,
     is_following: bool,
-    /// The values of the VM that runs, if its instructions are followed; and of others that wait.
+    /// The values of the running VM, if its instructions are followed, and those of waiting VMs.
     shadow: Option<Shadow>,
     others: BTreeMap<u64, Shadow>,
     pub(crate) system_calls: witness::Calls,
     steps: VecDeque<Step>,
     vms: VecDeque<Vm>,
-    /// The instruction under way.
+    /// The current instruction.
     at: Option<(At, Instruction)>,
 }
 
@@ -82,7 +82,7 @@ impl Watch {
         }
     }
 
-    /// A VM goes on, after `switches` of all VMs.
+    /// A VM starts or resumes, after `switches` suspensions and resumptions of all VMs.
     pub(crate) fn begin(&mut self, vm: &DefaultMachine<Core>, id: u64, switches: u64) {
         (self.vm, self.at) = (id, None);
         self.vms.retain(|ended| ended.id != id || !is_refused(ended));
@@ -93,7 +93,7 @@ impl Watch {
         self.shadow = self.others.remove(&id);
     }
 
-    /// The VM stops for now.
+    /// The running VM stops for now.
     pub(crate) fn stop(&mut self, vm: &DefaultMachine<Core>) {
         self.spent = self.spent.saturating_add(vm.cycles());
         if let Some(shadow) = self.shadow.take() {
@@ -101,7 +101,7 @@ impl Watch {
         }
     }
 
-    /// Another program takes the place of what ran in a VM.
+    /// Another program replaces the one of a VM.
     pub(crate) fn forget(&mut self, id: u64) {
         self.others.remove(&id);
         if id == self.vm {
@@ -109,39 +109,38 @@ impl Watch {
         }
     }
 
-    /// As [`Watch::forget`], of the VM that runs.
+    /// Like [`Watch::forget`], for the running VM.
     pub(crate) fn forget_running(&mut self) {
         self.forget(self.vm);
     }
 
-    /// The next straight line of code is about to be found.
+    /// The next trace is about to be decoded.
     pub(crate) fn arrive(&mut self) {
         self.at = None;
     }
 
-    /// Whether instructions are followed now.
     pub(crate) fn is_following(&self) -> bool {
         self.is_following
     }
 
-    /// Cycles of the VM at which that begins.
+    /// Cycles of the running VM from which instructions are followed.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// It begins.
+    /// Starts to follow instructions.
     pub(crate) fn follow(&mut self) {
         self.is_following = true;
     }
 
-    /// An instruction is about to run.
+    /// The instruction at `pc` is about to run.
     pub(crate) fn step(&mut self, calls: &Calls, pc: u64, instruction: Instruction) {
         let shadow = self.shadow.get_or_insert_with(Shadow::new);
         shadow.be_in(calls.depth());
         self.at = Some((shadow.at(pc, calls.context), instruction));
     }
 
-    /// It has run.
+    /// The current instruction has run.
     pub(crate) fn stepped(&mut self, vm: &DefaultMachine<Core>, program: u32, before: &Registers) {
         let (Some((at, instruction)), Some(shadow)) = (self.at.take(), &mut self.shadow) else { return };
         let registers = vm.memory().guest_registers();
@@ -164,7 +163,7 @@ impl Watch {
         });
     }
 
-    /// A system call is about to be made at `pc`.
+    /// A system call at `pc` is about to run. Returns its index.
     pub(crate) fn call(&mut self, vm: &DefaultMachine<Core>, calls: &Calls, pc: u64) -> u64 {
         let caller = Caller { vm: self.vm, context: calls.context, program: calls.program, pc };
         let index = self.system_calls.begin(vm, caller);
@@ -178,7 +177,7 @@ impl Watch {
         index
     }
 
-    /// It has come back, after `cost` cycles; or it makes the VM wait, or fails.
+    /// The system call returned after `cost` cycles, made the VM wait, or failed.
     pub(crate) fn called(
         &mut self,
         vm: &DefaultMachine<Core>,
@@ -197,7 +196,7 @@ impl Watch {
         }
     }
 
-    /// A VM has ended; `calls` are those under way.
+    /// A VM ended; `end` has its active calls.
     pub(crate) fn end(&mut self, vm: &DefaultMachine<Core>, end: &End<'_>, recording: &Recording) {
         let registers = *vm.memory().guest_registers();
         let addresses =
@@ -205,7 +204,7 @@ impl Watch {
         let shadow = if end.id == self.vm { self.shadow.as_ref() } else { None };
         let shadow = shadow.or_else(|| self.others.get(&end.id));
         let under_way = self.at;
-        // Behind a system call that ends a VM, the pc is that of the next instruction.
+        // After a system call that ends a VM, the pc is that of the next instruction.
         let pc = match (under_way, end.result) {
             (Some((at, _)), _) => at.pc,
             (None, Ok(_) | Err(Error::Yield)) => vm.pc().wrapping_sub(4),
@@ -259,7 +258,7 @@ impl Watch {
         self.others.remove(&end.id);
     }
 
-    /// All that was kept.
+    /// Returns the collected evidence.
     pub(crate) fn finish(self, recording: &Recording) -> Evidence {
         let programs = recording.programs().iter().take(PROGRAMS_MAX);
         let program =
@@ -276,14 +275,14 @@ impl Watch {
     }
 }
 
-/// What evidence calls the error of a system call that ckb-script made later, and refused.
+/// Evidence uses this name for the error of a postponed system call that ckb-script refused.
 const REFUSED: &str = "Refused";
 
 fn is_refused(vm: &Vm) -> bool {
     matches!(&vm.ending, Ending::Error { name, .. } if name == REFUSED)
 }
 
-/// What evidence says of an error.
+/// Converts an error to the evidence of an ending.
 fn ending_of(error: &Error, fault: Option<Fault>) -> Ending {
     match Outcome::from(error.clone()) {
         _ if *error == Error::Yield => Ending::Error { name: REFUSED.to_owned(), detail: None, fault },
@@ -292,7 +291,7 @@ fn ending_of(error: &Error, fault: Option<Fault>) -> Ending {
     }
 }
 
-/// What the instruction under way could not do.
+/// What the current instruction failed to do.
 fn fault(
     error: &Error,
     under_way: Option<(At, Instruction)>,

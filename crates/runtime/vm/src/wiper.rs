@@ -1,51 +1,51 @@
-//! Makes memory read as zeros again, at the cost of what was touched since the last time.
+//! Zeroes memory at the cost of the pages touched since the last wipe.
 //!
-//! The kernel tells which pages are there (`mincore`), at some ten nanoseconds for each page that is asked
-//! about: for all of a machine that is more than a short script takes. But a page that was not there comes
-//! with a fault, and faults are counted. As long as the count stays the same, so does the list of pages.
+//! `mincore` reports which pages are resident, at about ten nanoseconds for each queried page: for a whole
+//! machine, that exceeds the time of a short script. But a page becomes resident only by a fault, and the
+//! kernel counts faults. While the count is unchanged, so is the list of pages.
 
 use std::{mem::MaybeUninit, ops::Range};
 
 use crate::{limits::PAGE_BYTES, mapping::Mapping};
 
-/// Pages that are kept however few of them are used: those that come back cost more than those that stay.
+/// Pages that are retained even if mostly unused: mapping them again costs more than wiping them.
 const RETAINED_PAGES: usize = 64;
-/// Wipes in a row in which most pages lay unused, before they go. The groups of a transaction take turns, and
-/// a page that comes back costs more than looking at it so often (some 4 us, and 0.3 us each).
+/// Consecutive wipes with mostly unused pages before the pages are released. Groups of a transaction
+/// alternate, and a returning page costs more than this many checks (about 4 us, and 0.3 us each).
 const IDLE_WIPES_MAX: usize = 8;
-/// Pages that are asked about at a time.
+/// Pages per query.
 const QUERIED_PAGES: usize = 1024;
 
-/// Knows the pages of one part of a mapping that may hold something.
+/// Tracks the pages of one part of a mapping that may be nonzero.
 #[derive(Debug)]
 pub(crate) struct Wiper {
     part: Range<usize>,
-    /// Where the pages begin, byte offsets.
+    /// Byte offsets of the pages.
     pages: Vec<usize>,
-    /// Faults of this process when the list was made.
+    /// Fault count of this process when the list was made.
     faults: Option<i64>,
-    /// Wipes in a row that found most of them unused.
+    /// Consecutive wipes that found most pages unused.
     idle_wipes: usize,
     order: Order,
 }
 
-/// How much of its part a wiper asks about.
+/// The order in which a wiper queries pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// All of it.
+    /// The whole part.
     Any,
-    /// From the end down, until as much as [`QUERIED_PAGES`] was not touched: a stack whose frames are smaller
-    /// than that.
+    /// From the end down, until [`QUERIED_PAGES`] in a row are untouched: for a stack whose frames are
+    /// smaller than that.
     Down,
 }
 
 impl Wiper {
-    /// A wiper of `part` (byte offsets, page aligned, opened), which reads as zeros now.
+    /// Creates a wiper of `part` (byte offsets, page aligned, opened), which is all zero now.
     pub(crate) fn new(part: Range<usize>, order: Order) -> Self {
         Self { part, pages: Vec::new(), faults: None, idle_wipes: 0, order }
     }
 
-    /// Makes the part of `mapping` read as zeros. Pages stay, unless most of many were not used for a while.
+    /// Zeroes the part of `mapping`. Pages stay resident unless most of them were unused for a while.
     pub(crate) fn wipe(&mut self, mapping: &mut Mapping) {
         let faults = faults();
         if faults.is_none() || faults != self.faults {
@@ -57,10 +57,10 @@ impl Wiper {
         }
         let mut used = 0;
         for page in &self.pages {
-            // SAFETY: `list` found the page inside the part, which was opened.
+            // SAFETY: `list` found the page within the part, which was opened.
             let words =
                 unsafe { std::slice::from_raw_parts_mut(mapping.at(*page).cast::<u64>(), PAGE_BYTES / 8) };
-            // A page that was only read may be one that all processes share: writing to it would be a fault.
+            // A page that was only read may be the shared zero page: writing to it would fault.
             if words.iter().fold(0, |all, word| all | word) != 0 {
                 words.fill(0);
                 used += 1;
@@ -75,7 +75,8 @@ impl Wiper {
         }
     }
 
-    /// Returns the memory of the part, which reads as zeros, if it has more than `pages_max` pages.
+    /// Returns the memory of the part, which is all zero, to the kernel if it has more than `pages_max`
+    /// pages.
     pub(crate) fn shrink(&mut self, mapping: &mut Mapping, pages_max: usize) {
         if self.pages.len() > pages_max {
             self.pages.clear();
@@ -84,8 +85,8 @@ impl Wiper {
         }
     }
 
-    /// Lists the pages that are in memory, and keeps those that were before: one that the kernel has put
-    /// aside is not in memory, but not zeros either. Answers whether the kernel tells.
+    /// Adds the resident pages to the list. Earlier pages stay in it: a page in swap is not resident, but not
+    /// zero either. Returns false if the query fails.
     fn list(&mut self, mapping: &Mapping) -> bool {
         let mut end = self.part.end;
         while end > self.part.start {
@@ -105,10 +106,10 @@ impl Wiper {
     }
 }
 
-/// Page faults of this process so far that needed no disk. None if the kernel does not tell.
+/// Page faults of this process so far. `None` if the query fails.
 fn faults() -> Option<i64> {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the kernel fills the structure, which is plain numbers.
+    // SAFETY: the kernel fills the structure, which consists of plain numbers.
     let usage = unsafe {
         if libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) != 0 {
             return None;
@@ -132,7 +133,7 @@ mod tests {
     }
 
     fn write(mapping: &Mapping, offset: usize) {
-        // SAFETY: all offsets of these tests are in the part that was opened.
+        // SAFETY: all offsets of these tests are in the opened part.
         unsafe { mapping.at(offset).write(7) };
     }
 
@@ -147,7 +148,7 @@ mod tests {
         for order in [Order::Any, Order::Down] {
             let (mut mapping, mut wiper) = (mapping(), Wiper::new(PART, order));
             for round in 0..20_usize {
-                // New pages and old ones, from the end down.
+                // New and old pages, from the end down.
                 for page in 0..round * 7 % 50 {
                     write(&mapping, PART.end - 1 - page * 0x1800);
                 }
@@ -176,7 +177,7 @@ mod tests {
                 write(mapping, PART.start + page * PAGE_BYTES);
             }
         };
-        // Programs that take turns keep them.
+        // The pages stay resident while programs alternate.
         for _ in 0..3 {
             write_all(&mapping);
             wiper.wipe(&mut mapping);

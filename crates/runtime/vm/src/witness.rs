@@ -1,4 +1,4 @@
-//! What system calls of a run were asked for, and what they gave.
+//! Records the system calls of a run: arguments, data and results.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,19 +23,18 @@ const WRITE: u64 = 2605;
 const READ: u64 = 2606;
 const INHERITED_FD: u64 = 2607;
 
-/// Where the arguments of a system call say that it reads or writes.
+/// The memory that a system call reads or writes, from its arguments.
 #[derive(Clone, Copy, Debug, Default)]
 struct Buffer {
     address: u64,
-    /// Address of the length, before it is told how much there is to be had.
+    /// Address of the length field: capacity before the call, available bytes after it.
     length_at: Option<u64>,
-    /// Bytes, where no length is told.
+    /// Number of bytes if there is no length field.
     bytes: u64,
-    /// Whether the system call writes there.
     is_output: bool,
 }
 
-/// A system call that is kept.
+/// A recorded system call.
 struct Recorded {
     call: SystemCall,
     buffer: Buffer,
@@ -49,12 +48,12 @@ pub(crate) struct Calls {
     kept: VecDeque<Recorded>,
     max: usize,
     count: u64,
-    /// By VM, the system call that it waits in.
+    /// By VM, the index of the system call that the VM waits in.
     waiting: BTreeMap<u64, u64>,
     codes: Vec<Code>,
 }
 
-/// Who makes a system call, and where.
+/// The VM and code location that make a system call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     pub(crate) vm: u64,
@@ -69,7 +68,7 @@ impl Calls {
         Self { kept, max: max.clamp(1, SYSTEM_CALLS_MAX), count: 0, waiting, codes }
     }
 
-    /// Notes a system call that is about to be made; gives its number in the run.
+    /// Records a system call before it runs; returns its index in the run.
     pub(crate) fn begin(&mut self, vm: &DefaultMachine<Core>, caller: Caller) -> u64 {
         let memory = vm.memory().bytes();
         let registers = vm.registers();
@@ -109,12 +108,12 @@ impl Calls {
         self.count - 1
     }
 
-    /// Notes that a VM goes on later.
+    /// Records that a VM waits in a system call.
     pub(crate) fn wait(&mut self, vm: u64, index: u64) {
         self.waiting.insert(vm, index);
     }
 
-    /// Notes that a VM goes on: what it waited for is there.
+    /// Records that a VM resumes, which completes the system call it waited in.
     pub(crate) fn go_on(&mut self, vm: &DefaultMachine<Core>, id: u64) {
         if let Some(index) = self.waiting.remove(&id) {
             let cost = vm.cycles();
@@ -122,7 +121,7 @@ impl Calls {
         }
     }
 
-    /// Notes what the system call gave, and its cycles.
+    /// Records the result of a system call and its cycles.
     pub(crate) fn end(&mut self, vm: &DefaultMachine<Core>, index: u64, cost: u64) {
         let Some(kept) = self.find(index) else { return };
         let memory = vm.memory().bytes();
@@ -155,7 +154,7 @@ impl Calls {
         self.kept.get_mut(usize::try_from(index.checked_sub(first)?).ok()?)
     }
 
-    /// The last system call of a VM that wrote to `address`.
+    /// Index of the last system call of `vm` that wrote to `address`.
     pub(crate) fn writer(&self, vm: u64, address: u64) -> Option<u64> {
         let is_it = |kept: &&Recorded| {
             let told = kept.call.length.unwrap_or(kept.buffer.bytes);
@@ -169,7 +168,7 @@ impl Calls {
         self.kept.iter().rev().find(is_it).map(|kept| kept.call.index)
     }
 
-    /// What was kept, and how many system calls were made before.
+    /// Returns the recorded system calls, the number of dropped earlier ones, and the loaded code.
     pub(crate) fn finish(self, recording: &Recording) -> (Vec<SystemCall>, u64, Vec<Code>) {
         let left_out = self.count - self.kept.len() as u64;
         let tell = |Recorded { call, context, program, pc, .. }| {
@@ -180,7 +179,6 @@ impl Calls {
     }
 }
 
-/// Where a system call reads or writes.
 fn buffer(number: u64, arguments: &[u64; 6], memory: &[u8]) -> Buffer {
     let [first, second, third, ..] = *arguments;
     let told =
@@ -199,21 +197,21 @@ fn buffer(number: u64, arguments: &[u64; 6], memory: &[u8]) -> Buffer {
     }
 }
 
-/// The eight bytes at `address`, if they are there.
+/// The eight bytes at `address`, if they are within memory.
 fn word(memory: &[u8], address: u64) -> Option<u64> {
     let at = usize::try_from(address).ok()?;
     let bytes = memory.get(at..at.checked_add(8)?)?;
     Some(u64::from_le_bytes(*bytes.first_chunk()?))
 }
 
-/// The first of `bytes` bytes at `address`.
+/// The first of `bytes` bytes at `address`, up to the size limit.
 pub(crate) fn excerpt(memory: &[u8], address: u64, bytes: u64) -> Vec<u8> {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(DATA_BYTES_MAX);
     let rest = usize::try_from(address).ok().and_then(|at| memory.get(at..)).unwrap_or_default();
     rest[..bytes.min(rest.len())].to_vec()
 }
 
-/// The text at `address`, up to its end.
+/// The NUL-terminated text at `address`.
 fn text(memory: &[u8], address: u64) -> Vec<u8> {
     let mut bytes = excerpt(memory, address, DATA_BYTES_MAX as u64);
     let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -221,7 +219,7 @@ fn text(memory: &[u8], address: u64) -> Vec<u8> {
     bytes
 }
 
-/// The first of `count` texts whose addresses stand at `address`.
+/// The first of `count` texts whose addresses are stored at `address`.
 fn words(memory: &[u8], count: u64, address: u64) -> Vec<Vec<u8>> {
     let count = count.min(ARGUMENTS_MAX as u64);
     (0..count)

@@ -1,5 +1,5 @@
-//! Fields of a transaction that are put in and taken out by name, as often as somebody likes: the shape of
-//! the transaction stays, so that it needs no new check.
+//! Reads and replaces fields of a transaction by name. The transaction's structure does not change, so that
+//! it needs no new check.
 
 use std::{fmt, str::FromStr};
 
@@ -27,7 +27,7 @@ pub enum FieldName {
     OutputTypeArgs(u32),
 }
 
-/// A text that names no field.
+/// A text that is not a field name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} names no field: witness.N, input.N.data, input.N.lock.args, input.N.type.args, output.N.data, \
@@ -71,8 +71,8 @@ impl fmt::Display for FieldName {
 }
 
 impl Mock {
-    /// The fields that scripts read as their input: witnesses, and data of inputs and outputs. Arguments name
-    /// owners and kinds of cells, so whoever wants them names them.
+    /// The fields that are inputs of scripts: witnesses, and data of inputs and outputs. Arguments are
+    /// excluded, because they identify owners and kinds of cells; request them by name.
     #[must_use]
     pub fn field_names(&self) -> Vec<FieldName> {
         let count = |length: usize| 0..u32::try_from(length).unwrap_or(u32::MAX);
@@ -83,7 +83,7 @@ impl Mock {
         witnesses.chain(inputs).chain(outputs).collect()
     }
 
-    /// What a field holds, if it is there.
+    /// The content of a field, if it exists.
     #[must_use]
     pub fn field(&self, name: FieldName) -> Option<Bytes> {
         let (tx, inputs) = (&self.as_ckb().tx, &self.as_ckb().mock_info.inputs);
@@ -100,7 +100,7 @@ impl Mock {
         }
     }
 
-    /// The same transaction with other bytes in some fields. Fields that are not there stay away.
+    /// A copy with other bytes in some fields. Fields that do not exist are ignored.
     #[must_use]
     pub fn with_fields<'a>(&self, fields: impl IntoIterator<Item = (FieldName, &'a [u8])>) -> Self {
         let mut changed = self.clone();
@@ -158,8 +158,8 @@ impl Mock {
         changed
     }
 
-    /// The same transaction, whose cell deps have their data in `shared` where that has it: whoever compares
-    /// the two then need not read them.
+    /// A copy whose cell deps use data of `shared` where it is equal, so that a comparison of both need not
+    /// read it.
     #[must_use]
     pub fn sharing<'a>(&self, shared: impl IntoIterator<Item = &'a Bytes> + Clone) -> Self {
         let mut sharing = self.clone();
@@ -171,8 +171,7 @@ impl Mock {
         sharing
     }
 
-    /// The same transaction, which knows the hashes of the data of all its cells: copies of it need not hash
-    /// them again.
+    /// A copy that knows the hashes of all its cell data, so that clones need not compute them again.
     #[must_use]
     pub fn hashed(&self) -> Self {
         let mut known = self.clone();

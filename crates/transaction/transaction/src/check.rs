@@ -1,7 +1,7 @@
-//! Whether the parts of a transaction fit together, before anything is made of them.
+//! Checks that the parts of a transaction are consistent, before they are used.
 //!
-//! What ckb itself would judge (a script whose code is not among the deps, a hash type that is not active) is
-//! left to it: that is how a script ends, not a mistake in the document.
+//! Conditions that ckb itself checks (missing code of a script, an inactive hash type) are not checked here:
+//! they are results of a script, not errors in the document.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ use crate::{
     limits::{ENTRIES_MAX, GROUP_MEMBERS_MAX},
 };
 
-/// Finds the first thing that does not fit.
+/// Returns the first inconsistency.
 pub(crate) fn check(mock: &MockTransaction) -> Result<(), MockError> {
     let (info, tx) = (&mock.mock_info, mock.tx.raw());
     check_inputs(info, &tx)?;
@@ -30,7 +30,7 @@ pub(crate) fn check(mock: &MockTransaction) -> Result<(), MockError> {
     Ok(())
 }
 
-/// Refuses lists, each with its path and number of entries, that are longer than accepted.
+/// Rejects lists that are too long; each has a path and a number of entries.
 pub(crate) fn check_lengths(lists: &[(&str, usize)]) -> Result<(), MockError> {
     match lists.iter().find(|(_, entries)| *entries > ENTRIES_MAX) {
         Some((path, entries)) => {
@@ -72,10 +72,10 @@ fn check_inputs(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> {
     refuse_unused(unused.map(given))
 }
 
-/// The entries of `mock_info.cell_deps`, and which of them were asked for.
+/// The entries of `mock_info.cell_deps`, and which of them are used.
 struct Deps<'a> {
     info: &'a MockInfo,
-    /// By cell dep, and by place alone.
+    /// Indexes by cell dep, and by out point alone.
     by_dep: HashMap<Vec<u8>, usize>,
     by_place: HashMap<Vec<u8>, usize>,
     used: HashSet<usize>,
@@ -101,7 +101,7 @@ impl<'a> Deps<'a> {
         format!("mock_info.cell_deps[{index}]")
     }
 
-    /// Finds the cell that the transaction names at `path`, and the members if it is a group.
+    /// Finds the cell that the transaction names at `path`, and its members if it is a group.
     fn require_cell(&mut self, path: &str, dep: &CellDep) -> Result<(), MockError> {
         let Some(&index) = self.by_dep.get(&bytes(dep)) else {
             return Err(match self.by_place.get(&bytes(&dep.out_point())) {
@@ -181,12 +181,12 @@ fn check_headers(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> 
     refuse_unused((0..info.header_deps.len()).find(|index| !used.contains(index)).map(header))
 }
 
-/// What nobody asks for is most likely there by mistake, and another thing is then missing.
+/// An unused entry is most likely an error, and suggests that another entry is missing.
 fn refuse_unused(path: Option<String>) -> Result<(), MockError> {
     path.map_or(Ok(()), |path| Err(MockError::at(path, Problem::Unused)))
 }
 
-/// A key for a table. (Molecule's own types share their buffers, so hash tables should not hold them.)
+/// A hash table key. Molecule's own types share their buffers, so hash tables should not hold them.
 fn bytes(entity: &impl Entity) -> Vec<u8> {
     entity.as_slice().to_vec()
 }

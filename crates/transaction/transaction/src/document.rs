@@ -1,5 +1,5 @@
-//! A transaction as it travels to a worker: its parts in molecule encoding, in postcard; data that is beside
-//! it is named by number.
+//! The transfer form of a transaction for workers: its molecule-encoded parts in postcard; data outside of
+//! the document is referenced by number.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CellData, CellFields, DepFields, Fields, Mock, MockError, SharedData, mock::note_copied};
 
-/// As which number the data of a cell, with this hash, is beside a document, if it is there.
+/// Returns the number under which cell data with this hash is available outside of the document, if it is.
 pub type Share<'a> = dyn FnMut(&[u8; 32]) -> Option<u32> + 'a;
 
 #[derive(Serialize, Deserialize)]
@@ -19,12 +19,12 @@ struct Document<'a> {
 }
 
 impl Mock {
-    /// The transaction for a worker. Only data whose hash is known may be beside it.
+    /// The transaction for a worker. Only data with a known hash can be outside of the document.
     pub fn document(&self, share: &mut Share<'_>) -> Vec<u8> {
         let (tx, info) = (&self.as_ckb().tx, &self.as_ckb().mock_info);
         let places = info.inputs.iter().zip(0..).map(|(input, at)| (input.input.as_slice(), at));
         let places: HashMap<&[u8], usize> = places.collect();
-        // Checked: each is there. They are told in the order of the transaction.
+        // `check` guarantees that each cell exists. They are written in the order of the transaction.
         let spent = tx.raw().inputs().into_iter().filter_map(|input| places.get(input.as_slice()).copied());
         let inputs = spent.map(|at| {
             let cell = &info.inputs[at];
@@ -55,10 +55,10 @@ impl Mock {
         document
     }
 
-    /// Reads what [`Mock::document`] gave.
+    /// Reads the result of [`Mock::document`].
     ///
     /// # Errors
-    /// As [`Mock::from_molecule`].
+    /// Like [`Mock::from_molecule`].
     pub fn from_document(document: &[u8], shared: &[SharedData]) -> Result<Self, MockError> {
         let Document { fields, header_hashes } = postcard::from_bytes(document).map_err(|error| {
             MockError::Molecule { path: "transaction".to_owned(), detail: error.to_string() }
@@ -66,7 +66,7 @@ impl Mock {
         Self::from_parts(&fields, shared, &header_hashes)
     }
 
-    /// Data of cells whose hash is not known, and which `is_wanted`; each place once.
+    /// Cell data without a known hash that satisfies `is_wanted`; each entry once.
     pub fn unhashed(&self, is_wanted: impl Fn(&Bytes) -> bool) -> Vec<Bytes> {
         let (info, known) = (&self.as_ckb().mock_info, self.known_hashes());
         let is_unknown = |hash: Option<&Option<[u8; 32]>>| hash.copied().flatten().is_none();
@@ -76,8 +76,8 @@ impl Mock {
         data.filter(|data| is_wanted(data)).cloned().collect()
     }
 
-    /// Takes data of cells from elsewhere: `found` gives for data whose hash is not known, by its place in
-    /// memory, the same data and its hash.
+    /// Replaces cell data without a known hash by shared data. `found` returns the shared data and its hash
+    /// for data that it recognizes, for example by address.
     pub fn take_shared(&mut self, found: impl Fn(&Bytes) -> Option<SharedData>) {
         let (mock, hashes) = self.parts_mut();
         let (inputs, deps) = (mock.mock_info.inputs.len(), mock.mock_info.cell_deps.len());
@@ -93,14 +93,14 @@ impl Mock {
     }
 }
 
-/// Whether both are the same bytes in memory: data that [`Mock::unhashed`] gave, found again by
-/// [`Mock::take_shared`].
+/// Whether both are the same bytes in memory. [`Mock::take_shared`] can thus recognize data from
+/// [`Mock::unhashed`].
 #[must_use]
 pub fn is_same_memory(one: &Bytes, other: &Bytes) -> bool {
     (one.as_ptr(), one.len()) == (other.as_ptr(), other.len())
 }
 
-/// The data of a cell with this hash, if that is known.
+/// The data of a cell, by reference if its hash is known and shared.
 fn known_data<'a>(data: &'a Bytes, hash: Option<&Option<[u8; 32]>>, share: &mut Share<'_>) -> CellData<'a> {
     let number = hash.and_then(Option::as_ref).and_then(share);
     number.map_or(CellData::Inline(data), CellData::Shared)

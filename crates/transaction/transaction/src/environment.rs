@@ -1,12 +1,11 @@
-//! The rules under which a transaction is judged: which hard forks there are, and in which epoch it is
-//! committed.
+//! The consensus rules for a transaction: the hard forks, and the epoch of its commitment.
 
 use ckb_types::core::{
     EpochNumber, ScriptHashType,
     hardfork::{CKB2021, CKB2023, HardForks},
 };
 
-/// Rules and the epoch of the block that commits the transaction.
+/// The hard forks and the epoch of the block that commits the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Environment {
     /// First epoch in which VM version 1 runs.
@@ -37,15 +36,15 @@ impl Environment {
         }
     }
 
-    /// An epoch in which the newest VM version is `vm_version` (0, 1, or 2 and more). Scripts that are named
-    /// by the hash of a type script run in that version; those named by a hash of data say their version
-    /// themselves and fail where it is not active. ckb-debugger's `--script-version` means the same.
+    /// An environment whose newest VM version is `vm_version` (0, 1, or 2 and more). Scripts referenced by a
+    /// type hash run in that version. Scripts referenced by a data hash specify their version, and fail if it
+    /// is not active. Equivalent to ckb-debugger's `--script-version`.
     #[must_use]
     pub fn of_version(vm_version: u32) -> Self {
         Self { vm_1_epoch: 1, vm_2_epoch: 2, epoch: EpochNumber::from(vm_version.min(2)) }
     }
 
-    /// The newest VM version that is active.
+    /// The newest active VM version.
     #[must_use]
     pub fn vm_version_latest(&self) -> u32 {
         match self.epoch {
@@ -55,8 +54,7 @@ impl Environment {
         }
     }
 
-    /// The VM version that runs a script which names its code by `hash_type`; `None` where such a script
-    /// fails.
+    /// The VM version of a script with this `hash_type`; `None` if such a script fails.
     #[must_use]
     pub fn vm_version(&self, hash_type: ScriptHashType) -> Option<u32> {
         let latest = self.vm_version_latest();
@@ -69,10 +67,10 @@ impl Environment {
         }
     }
 
-    /// The hard forks in ckb's own form.
+    /// The hard forks as ckb's type.
     #[must_use]
     pub fn hard_forks(&self) -> HardForks {
-        // Only the VM's forks matter to scripts; the others stay where the main network has them.
+        // Only the VM's forks affect scripts; the others are those of the main network.
         let vm_1 = CKB2021::new_mirana().as_builder().rfc_0032(self.vm_1_epoch).build();
         let vm_2 = CKB2023::new_mirana().as_builder().rfc_0049(self.vm_2_epoch).build();
         HardForks {

@@ -1,42 +1,42 @@
-//! What can be wrong with a transaction that was handed in, and where.
+//! Errors of a transaction's input, with their location.
 
 use std::fmt;
 
 use ckb_types::{packed, prelude::Entity as _};
 
-/// Why a transaction cannot be used. Its scripts were not run.
+/// Why a transaction cannot be used. Its scripts did not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MockError {
-    /// More bytes than a transaction may have.
+    /// Too many bytes.
     #[error("the transaction has {bytes} bytes, at most {bytes_max} are accepted")]
     TooLarge {
-        /// Bytes it has.
+        /// Actual number of bytes.
         bytes: usize,
-        /// Bytes it may have.
+        /// Maximum number of bytes.
         bytes_max: usize,
     },
-    /// More values than a transaction may have.
+    /// Too many values.
     #[error("the transaction has {values} values, at most {values_max} are accepted")]
     TooManyValues {
-        /// Values it has.
+        /// Actual number of values.
         values: usize,
-        /// Values it may have.
+        /// Maximum number of values.
         values_max: usize,
     },
-    /// This is no JSON.
+    /// Not JSON.
     #[error("line {line}, column {column}: {detail}")]
     Syntax {
         /// Counted from 1.
         line: usize,
         /// Counted from 1.
         column: usize,
-        /// What the parser says.
+        /// The parser's message.
         detail: String,
     },
-    /// JSON, but a value is missing or is not what it must be.
+    /// JSON, but a value is missing or invalid.
     #[error("{path} (line {line}, column {column}): {detail}")]
     Shape {
-        /// Where in the document: `mock_info.inputs[2].output.lock`.
+        /// Path in the document: `mock_info.inputs[2].output.lock`.
         path: String,
         /// Counted from 1.
         line: usize,
@@ -45,27 +45,27 @@ pub enum MockError {
         /// What was expected.
         detail: String,
     },
-    /// A transaction as nodes and wallets have it, without the cells that it uses.
+    /// A transaction in the form of nodes and wallets, without the cells that it uses.
     #[error(
         "this is a bare transaction: the cells it uses are missing. Wrap it as {{\"mock_info\": {{\"inputs\": [...], \
          \"cell_deps\": [...], \"header_deps\": [...]}}, \"tx\": ...}}, with output and data of each input cell, each \
          cell dep and each member of a dep group: `antares dump --tx FILE --rpc URL` does that"
     )]
     BareTransaction,
-    /// The encoding of a part is not molecule, or of another type.
+    /// A part is not molecule, or is of another type.
     #[error("{path}: {detail}")]
     Molecule {
-        /// Which part.
+        /// Path of the part.
         path: String,
-        /// What the decoder says.
+        /// The decoder's message.
         detail: String,
     },
-    /// All values are well-formed, but they do not fit together.
+    /// All values are well-formed, but inconsistent.
     #[error("{path}: {problem}")]
     Inconsistent {
-        /// Where: `tx.inputs[2].previous_output`.
+        /// Path in the document: `tx.inputs[2].previous_output`.
         path: String,
-        /// What is wrong there.
+        /// The inconsistency.
         problem: Problem,
     },
 }
@@ -75,7 +75,7 @@ impl MockError {
         Self::Inconsistent { path: path.into(), problem }
     }
 
-    /// Where the mistake is, if it has a place in the document.
+    /// Path of the error, if it has a location in the document.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         match self {
@@ -90,7 +90,7 @@ impl MockError {
     }
 }
 
-/// A place where a cell is: hash of its transaction and index among its outputs.
+/// Location of a cell: hash of its transaction and index among its outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellLocation(packed::OutPoint);
 
@@ -110,24 +110,24 @@ impl fmt::Display for CellLocation {
     }
 }
 
-/// What does not fit together.
+/// An inconsistency between the parts of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// A list is longer than accepted.
+    /// A list is too long.
     #[error("{entries} entries, at most {entries_max} are accepted")]
     TooMany {
-        /// Entries it has.
+        /// Actual number of entries.
         entries: usize,
-        /// Entries it may have.
+        /// Maximum number of entries.
         entries_max: usize,
     },
-    /// The transaction spends a cell that is not given.
+    /// The transaction spends a cell that is missing.
     #[error("no entry of mock_info.inputs gives the cell {place}")]
     InputMissing {
         /// The cell.
         place: CellLocation,
     },
-    /// The same cell is given, but spent with another `since`.
+    /// The cell is present, but spent with another `since`.
     #[error("is not the `since` of {input}, which spends the same cell")]
     SinceDiffers {
         /// Path of the transaction's input.
@@ -141,46 +141,46 @@ pub enum Problem {
         /// Path of the input that spends it first.
         first: String,
     },
-    /// The transaction depends on a cell that is not given.
+    /// The transaction depends on a cell that is missing.
     #[error("no entry of mock_info.cell_deps gives the cell {place}")]
     DepMissing {
         /// The cell.
         place: CellLocation,
     },
-    /// The cell is given, but as the other kind of dep.
+    /// The cell is present, but as the other kind of dep.
     #[error("is not the `dep_type` of {dep}, which names the same cell")]
     DepTypeDiffers {
         /// Path of the transaction's cell dep.
         dep: String,
     },
-    /// The data of a dep group is no list of places.
+    /// The data of a dep group is not a list of out points.
     #[error("must be a list of out points in molecule encoding, because this is a dep group: {detail}")]
     GroupMalformed {
-        /// What the decoder says.
+        /// The decoder's message.
         detail: String,
     },
     /// A dep group without members.
     #[error("names no cell, but this is a dep group")]
     GroupEmpty,
-    /// A member of a dep group is not given.
+    /// A member of a dep group is missing.
     #[error("the dep group names the cell {place}, which no entry of mock_info.cell_deps gives")]
     MemberMissing {
         /// The member.
         place: CellLocation,
     },
-    /// A header that the transaction names is not given.
+    /// A header that the transaction names is missing.
     #[error("no entry of mock_info.header_deps has this hash")]
     HeaderMissing,
-    /// Given twice.
+    /// An entry occurs twice.
     #[error("is given already, as {first}")]
     Duplicate {
         /// Path of the first one.
         first: String,
     },
-    /// Given, but the transaction has no use for it.
+    /// An entry that the transaction does not use.
     #[error("is not used by the transaction")]
     Unused,
-    /// `outputs` and `outputs_data` are of different length.
+    /// `outputs` and `outputs_data` have different lengths.
     #[error("{data} entries, but tx.outputs has {outputs}")]
     DataCount {
         /// Entries of `outputs_data`.
@@ -188,7 +188,7 @@ pub enum Problem {
         /// Entries of `outputs`.
         outputs: usize,
     },
-    /// More or fewer input cells than inputs.
+    /// The number of input cells differs from that of inputs.
     #[error("{cells} entries, but the transaction has {inputs} inputs")]
     InputCount {
         /// Cells given.

@@ -1,5 +1,5 @@
-//! Which script groups a transaction has, in the order in which ckb-script runs them: locks, then types, each
-//! by the script's hash.
+//! Finds the script groups of a transaction, in ckb-script's order: locks, then types, each sorted by script
+//! hash.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,23 +7,23 @@ use ckb_types::prelude::*;
 
 use crate::Mock;
 
-/// A script, and the cells that have it.
+/// A script and the cells that have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Hash of the script.
     pub script_hash: [u8; 32],
-    /// Whether it is the type script of its cells; their lock otherwise.
+    /// Whether it is the type script of its cells, rather than the lock.
     pub is_type: bool,
     /// Inputs whose cells have it.
     pub inputs: Vec<u32>,
-    /// Outputs that have it; none for a lock, since those of outputs do not run.
+    /// Outputs that have it; empty for a lock, since locks of outputs do not run.
     pub outputs: Vec<u32>,
 }
 
-/// By kind, locks first, and hash.
+/// Sorted by kind, locks first, then by hash.
 type Found = BTreeMap<(bool, [u8; 32]), Group>;
 
-/// The groups of `mock`, as they run.
+/// The groups of `mock`, in the order in which they run.
 #[must_use]
 pub fn groups(mock: &Mock) -> Vec<Group> {
     let mock = mock.as_ckb();
@@ -36,7 +36,7 @@ pub fn groups(mock: &Mock) -> Vec<Group> {
         .collect();
     let mut found = Found::new();
     for (input, index) in raw.inputs().into_iter().zip(0..) {
-        // Checked: it is there.
+        // `check` guarantees that it exists.
         let Some(cell) = cells.get(input.previous_output().as_slice()) else { continue };
         of(&mut found, false, cell.lock().calc_script_hash().into()).inputs.push(index);
         if let Some(script) = cell.type_().to_opt() {

@@ -1,15 +1,14 @@
-//! A CKB transaction with the cells it uses: parsed, checked, and which programs it may run.
+//! Parses and checks a CKB transaction with the cells it uses, and finds its scripts and programs.
 //!
 //! ```text
 //! template::expand       a text with placeholders for files      -> JSON
 //! Mock::from_json        ckb-debugger's mock transaction (JSON)  -> Mock
 //! Mock::from_molecule    the same in molecule encoding           -> Mock
-//! Mock::document         the same, as workers read it           -> bytes
-//! groups                 the scripts that run, and their cells  -> [Group]
-//! programs               the cells that are worth compiling      -> [ProgramCandidate]
+//! Mock::document         the transaction for workers             -> bytes
+//! groups                 the scripts that run, and their cells   -> [Group]
+//! programs               the cells worth compiling               -> [ProgramCandidate]
 //! ```
-//! Nothing here runs a script or links a VM: this is what a service or the command line may know of a
-//! transaction.
+//! This crate runs no script and links no VM. A service or the command line may use all of it.
 #![forbid(unsafe_code)]
 
 mod changed;

@@ -1,17 +1,16 @@
-//! Looks up cells of a transaction as its scripts do: by list and index.
+//! Looks up cells of a transaction like its scripts do: by list and index.
 
 use ckb_types::{bytes::Bytes, core::DepType, core::ScriptHashType, packed::OutPointVec, prelude::*};
 
 use crate::Mock;
 
-/// Numbers of the lists, as in system calls.
+/// List numbers in system calls.
 const INPUT: u64 = 1;
 const OUTPUT: u64 = 2;
 const CELL_DEP: u64 = 3;
 
 impl Mock {
-    /// The data of a cell, by the list that a system call names and its index there. Lists of one script
-    /// group are not known.
+    /// The data of a cell, by list and index of a system call. Does not support the lists of a script group.
     #[must_use]
     pub fn cell_data(&self, source: u64, index: u64) -> Option<Bytes> {
         let (index, mock) = (usize::try_from(index).ok()?, self.as_ckb());
@@ -29,7 +28,7 @@ impl Mock {
         }
     }
 
-    /// The data of a cell dep, with dep groups expanded as scripts see them.
+    /// The data of a cell dep. Dep groups are expanded, as for scripts.
     fn dep_data(&self, index: usize) -> Option<Bytes> {
         let mock = self.as_ckb();
         let data_of = |point: &[u8]| {
@@ -55,7 +54,7 @@ impl Mock {
         None
     }
 
-    /// The code hash of a cell's script, if that names its code by type.
+    /// The code hash of a cell's script, if its hash type is `type`.
     #[must_use]
     pub fn type_named_code(&self, is_type: bool, source: u64, index: u32) -> Option<[u8; 32]> {
         let (index, mock) = (usize::try_from(index).ok()?, self.as_ckb());

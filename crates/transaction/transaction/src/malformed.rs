@@ -1,6 +1,6 @@
-//! What other tools write instead of a mock transaction, and what to change of it.
+//! Detects formats that other tools write instead of a mock transaction, and advises how to convert them.
 
-/// What to do about a value at `path` of which the parser says `detail`.
+/// Advice for the value at `path`, for which the parser reports `detail`.
 pub(crate) fn of_shape(text: &[u8], path: &str, detail: &str) -> Option<&'static str> {
     let is_header = path.strip_prefix("mock_info.header_deps[").is_some_and(|rest| rest.ends_with(']'));
     if is_header && detail.starts_with("invalid type: string") {
@@ -22,7 +22,7 @@ pub(crate) fn of_shape(text: &[u8], path: &str, detail: &str) -> Option<&'static
     None
 }
 
-/// What to do about a text that is no JSON.
+/// Advice for a text that is not JSON.
 pub(crate) fn of_syntax(text: &[u8]) -> Option<&'static str> {
     let start = text.trim_ascii_start();
     let is_yaml = [&b"---"[..], b"mock_info:", b"tx:"].iter().any(|yaml| start.starts_with(yaml));

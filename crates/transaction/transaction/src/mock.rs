@@ -1,4 +1,4 @@
-//! A transaction together with the cells and headers that it uses, from ckb-debugger's JSON or from molecule.
+//! A transaction with the cells and headers that it uses, from ckb-debugger's JSON or from molecule.
 
 use std::{
     collections::HashMap,
@@ -25,22 +25,22 @@ use crate::{
     malformed,
 };
 
-/// A transaction and everything that its scripts may look at. Checked: each cell and header that the
-/// transaction names is there, once, and nothing else is. Cheap to clone.
+/// A transaction and everything that its scripts can read. Checked: each cell and header that the transaction
+/// names is present exactly once, and there are no others. Cheap to clone.
 #[derive(Clone)]
 pub struct Mock {
     mock: Arc<MockTransaction>,
     hashes: Arc<DataHashes>,
 }
 
-/// ckb's hashes of the data of cells, where they are known, in the order of the mock information.
+/// Known hashes of cell data, in the order of the mock information.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DataHashes {
     pub(crate) inputs: Vec<Option<[u8; 32]>>,
     pub(crate) cell_deps: Vec<Option<[u8; 32]>>,
 }
 
-/// Data of cells that is elsewhere already, and need neither be copied nor hashed.
+/// Cell data that is already in memory, and needs neither a copy nor a hash.
 #[derive(Clone, Debug)]
 pub struct SharedData {
     /// The data.
@@ -52,9 +52,9 @@ pub struct SharedData {
 /// Data of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CellData<'a> {
-    /// Here. Written at once, and not byte by byte: that is the same in postcard.
+    /// In the transaction. Serialized as a byte slice, which has the same postcard encoding as a sequence.
     Inline(#[serde(serialize_with = "as_bytes")] &'a [u8]),
-    /// Beside the transaction: the number of a [`SharedData`].
+    /// Outside of the transaction: the number of a [`SharedData`].
     Shared(u32),
 }
 
@@ -79,10 +79,10 @@ impl<'a> From<&'a [u8]> for CellData<'a> {
 pub struct CellFields<'a> {
     /// `CellOutput`.
     pub output: &'a [u8],
-    /// Its data, as it is.
+    /// The raw data.
     #[serde(borrow)]
     pub data: CellData<'a>,
-    /// Hash of the block that the cell is in, for scripts that ask for its header.
+    /// Hash of the block that contains the cell, for scripts that load its header.
     pub block_hash: Option<[u8; 32]>,
 }
 
@@ -91,14 +91,14 @@ pub struct CellFields<'a> {
 pub struct DepFields<'a> {
     /// `OutPoint`.
     pub out_point: &'a [u8],
-    /// Its `CellDep`, where that does not follow from the transaction: it is listed as code and as a group.
+    /// Its `CellDep`. Required only if the transaction lists the cell both as code and as a group.
     pub cell_dep: Option<&'a [u8]>,
     /// The cell.
     #[serde(borrow)]
     pub cell: CellFields<'a>,
 }
 
-/// A transaction and what it uses, in molecule encoding.
+/// A transaction and the cells and headers that it uses, in molecule encoding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fields<'a> {
     /// `Transaction`.
@@ -106,22 +106,22 @@ pub struct Fields<'a> {
     /// The cells of the transaction's inputs, in their order.
     #[serde(borrow)]
     pub inputs: Vec<CellFields<'a>>,
-    /// The cells of its cell deps and of the members of its dep groups, in any order, each once.
+    /// The cells of its cell deps and of the members of its dep groups, each once, in any order.
     #[serde(borrow)]
     pub cell_deps: Vec<DepFields<'a>>,
-    /// `Header` of each of its header deps.
+    /// The `Header` of each of its header deps.
     #[serde(borrow)]
     pub headers: Vec<&'a [u8]>,
-    /// Extensions of blocks, by the hash of the block.
+    /// Block extensions by block hash.
     #[serde(borrow)]
     pub extensions: Vec<([u8; 32], &'a [u8])>,
 }
 
 impl Mock {
-    /// Reads the JSON form that ckb-debugger reads: `{"mock_info": ..., "tx": ...}`.
+    /// Reads ckb-debugger's JSON form: `{"mock_info": ..., "tx": ...}`.
     ///
     /// # Errors
-    /// The first mistake, with its place: line and column, path in the document, or both.
+    /// The first error, with its location: line and column, path in the document, or both.
     pub fn from_json(text: &[u8]) -> Result<Self, MockError> {
         check_length(text.len())?;
         check_values(text)?;
@@ -136,16 +136,16 @@ impl Mock {
         Self::checked(repr.into(), DataHashes::default())
     }
 
-    /// Reads the parts in molecule encoding, with data from `shared` where they name it. In errors, paths are
+    /// Reads the molecule-encoded parts; takes data that they reference from `shared`. Paths in errors are
     /// those of [`Fields`] or of the JSON form.
     ///
     /// # Errors
-    /// The first part that is malformed, or what does not fit together.
+    /// The first malformed or inconsistent part.
     pub fn from_molecule(fields: &Fields<'_>, shared: &[SharedData]) -> Result<Self, MockError> {
         Self::from_parts(fields, shared, &[])
     }
 
-    /// As [`Mock::from_molecule`], with headers under the hashes that JSON gave them: those may be made up.
+    /// Like [`Mock::from_molecule`], with the header hashes from the JSON form, which may be arbitrary.
     pub(crate) fn from_parts(
         fields: &Fields<'_>,
         shared: &[SharedData],
@@ -185,7 +185,7 @@ impl Mock {
             let cell_dep = match (dep.cell_dep, listed.get(dep.out_point)) {
                 (Some(cell_dep), _) => decode(|| format!("cell_deps[{index}].cell_dep"), cell_dep)?,
                 (None, Some(listed)) => listed.clone(),
-                // What the transaction does not list itself is a member of a group, and those are code.
+                // A cell that the transaction does not list is a member of a dep group, and members are code.
                 (None, None) => CellDep::new_builder().out_point(out_point).dep_type(DepType::Code).build(),
             };
             let (data, hash) = data(|| format!("cell_deps[{index}].cell.data"), dep.cell.data, shared)?;
@@ -211,13 +211,13 @@ impl Mock {
         Ok(Self { mock: Arc::new(mock), hashes: Arc::new(hashes) })
     }
 
-    /// The transaction and its cells as ckb's own types.
+    /// The transaction and its cells in ckb's own types.
     #[must_use]
     pub fn as_ckb(&self) -> &MockTransaction {
         &self.mock
     }
 
-    /// The hashes that are known; the lists may be short.
+    /// The known hashes; the lists may be shorter than those of cells.
     pub(crate) fn known_hashes(&self) -> &DataHashes {
         &self.hashes
     }
@@ -226,14 +226,14 @@ impl Mock {
         (Arc::make_mut(&mut self.mock), Arc::make_mut(&mut self.hashes))
     }
 
-    /// ckb's hash of the data of an entry of `mock_info.inputs`, computed if it is not known.
+    /// ckb's hash of the data of an entry of `mock_info.inputs`, computed if unknown.
     #[must_use]
     pub fn input_data_hash(&self, index: usize) -> [u8; 32] {
         let known = self.hashes.inputs.get(index).copied().flatten();
         known.unwrap_or_else(|| data_hash(&self.mock.mock_info.inputs[index].data))
     }
 
-    /// The same of an entry of `mock_info.cell_deps`.
+    /// ckb's hash of the data of an entry of `mock_info.cell_deps`, computed if unknown.
     #[must_use]
     pub fn dep_data_hash(&self, index: usize) -> [u8; 32] {
         let known = self.hashes.cell_deps.get(index).copied().flatten();
@@ -241,14 +241,14 @@ impl Mock {
     }
 }
 
-/// ckb's hash of the data of a cell.
+/// ckb's hash of cell data.
 #[must_use]
 pub fn data_hash(data: &[u8]) -> [u8; 32] {
     HASHED_BYTES.fetch_add(data.len() as u64, Ordering::Relaxed);
     CellOutput::calc_data_hash(data).into()
 }
 
-/// Bytes of cells' data that this process has hashed for [`data_hash`] so far.
+/// Bytes that [`data_hash`] has hashed in this process so far.
 #[must_use]
 pub fn hashed_bytes() -> u64 {
     HASHED_BYTES.load(Ordering::Relaxed)
@@ -260,7 +260,7 @@ pub(crate) fn note_copied(bytes: usize) {
     COPIED_BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
-/// Bytes of cells' data and of documents that this process has copied so far.
+/// Bytes of cell data and of documents that this process has copied so far.
 #[must_use]
 pub fn copied_bytes() -> u64 {
     COPIED_BYTES.load(Ordering::Relaxed)
@@ -269,7 +269,7 @@ pub fn copied_bytes() -> u64 {
 static COPIED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 impl Fields<'_> {
-    /// Bytes of all parts together, with all data that they name, as often as they do.
+    /// Total bytes of all parts, including referenced data, once for each reference.
     fn bytes(&self, shared: &[SharedData]) -> usize {
         let data = |data: CellData<'_>| match data {
             CellData::Inline(data) => data.len(),
@@ -291,7 +291,7 @@ fn check_length(bytes: usize) -> Result<(), MockError> {
     Ok(())
 }
 
-/// Refuses a text with so many values that parsing it would take much more memory than the text.
+/// Rejects a text with so many values that its parsed form would need much more memory than the text.
 fn check_values(text: &[u8]) -> Result<(), MockError> {
     let values = memchr::memchr_iter(b',', text).count();
     if values > VALUES_MAX {
@@ -300,7 +300,7 @@ fn check_values(text: &[u8]) -> Result<(), MockError> {
     Ok(())
 }
 
-/// Refuses long lists before each entry becomes an object of ckb's.
+/// Rejects long lists before each entry is converted to a ckb object.
 fn check_lengths_of(repr: &ReprMockTransaction) -> Result<(), MockError> {
     let (info, tx) = (&repr.mock_info, &repr.tx);
     check_lengths(&[
@@ -325,7 +325,7 @@ fn at(shared: &[SharedData], number: u32) -> Option<&SharedData> {
     shared.get(usize::try_from(number).ok()?)
 }
 
-/// The data that is meant, and its hash if that is known.
+/// The data and, if known, its hash.
 fn data(
     path: impl FnOnce() -> String,
     data: CellData<'_>,
@@ -347,7 +347,7 @@ fn block_hash(cell: &CellFields<'_>) -> Option<Byte32> {
     cell.block_hash.map(Byte32::new)
 }
 
-/// Turns what the JSON parser says into an error with the place of the mistake.
+/// Converts a JSON parser error to an error with a location.
 fn explain(text: &[u8], path: String, error: &serde_json::Error) -> MockError {
     let (line, column) = (error.line(), error.column());
     let told = error.to_string();
@@ -364,7 +364,7 @@ fn explain(text: &[u8], path: String, error: &serde_json::Error) -> MockError {
     MockError::Shape { path, line, column, detail: advised(detail, advice) }
 }
 
-/// What the parser says, and what to do about it.
+/// Appends advice to the parser's message.
 fn advised(detail: String, advice: Option<&str>) -> String {
     match advice {
         Some(advice) => format!("{detail}: {advice}"),

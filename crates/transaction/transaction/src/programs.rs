@@ -1,5 +1,5 @@
-//! Which cells hold programs that the scripts of a transaction may run, so that they can be compiled
-//! beforehand.
+//! Finds the cells with programs that a transaction's scripts may run, so that they can be compiled in
+//! advance.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,10 +7,10 @@ use ckb_types::{bytes::Bytes, core::ScriptHashType, packed::Script, prelude::*};
 
 use crate::{Environment, Mock, limits::PROGRAMS_MAX};
 
-/// A whole cell that is a program.
+/// A cell whose data is a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramCandidate {
-    /// ckb's hash of the bytes: what a script names its code by.
+    /// ckb's hash of the bytes, by which scripts reference their code.
     pub data_hash: [u8; 32],
     /// The ELF.
     pub elf: Bytes,
@@ -21,9 +21,9 @@ pub struct ProgramCandidate {
 /// The programs among the cell deps of `mock`, those of script groups first, each once, at most
 /// [`PROGRAMS_MAX`].
 ///
-/// The code of a group runs in the group's version. Any other cell may be reached by exec, spawn or as a
-/// library, in the version of whoever asks for it. (So may the code of a group; then the interpreter runs it
-/// where its own version was another.)
+/// The code of a group runs in the group's VM version. Any other cell may be reached by exec, spawn or as a
+/// library, in the version of its caller. The code of a group may be reached that way, too; if the versions
+/// differ, the interpreter runs it.
 #[must_use]
 pub fn programs(mock: &Mock, environment: &Environment) -> Vec<ProgramCandidate> {
     let (hashes, mock) = (mock, mock.as_ckb());
@@ -45,7 +45,7 @@ pub fn programs(mock: &Mock, environment: &Environment) -> Vec<ProgramCandidate>
         let own: BTreeSet<u32> = scripts.iter().filter(is_code_of).filter_map(version).collect();
         let (is_code, vm_versions) = if own.is_empty() { (false, callers.clone()) } else { (true, own) };
         match known.get(&data_hash).map(|index| &mut candidates[*index]) {
-            // The same bytes in two cells.
+            // Two cells with the same bytes.
             Some((known_code, candidate)) if is_code => {
                 candidate.vm_versions.extend(vm_versions);
                 *known_code = true;
@@ -76,8 +76,8 @@ fn scripts(mock: &ckb_mock_tx_types::MockTransaction) -> Vec<Script> {
     scripts
 }
 
-/// Whether `bytes` begin as a little-endian 64-bit RISC-V ELF with an executable segment. Fields are at the
-/// offsets of the ELF-64 object file format, version 1.5.
+/// Whether `bytes` start with a little-endian 64-bit RISC-V ELF with an executable segment. Field offsets
+/// follow the ELF-64 object file format, version 1.5.
 #[must_use]
 pub fn is_program(bytes: &[u8]) -> bool {
     const RISC_V: u16 = 243;

@@ -1,5 +1,4 @@
-//! A transaction around a bare program, so that it runs as the lock script of an input: the one that
-//! ckb-debugger makes.
+//! Wraps a bare program in a transaction that runs it as the lock script of an input, like ckb-debugger does.
 
 use ckb_mock_tx_types::{MockCellDep, MockInfo, MockInput, MockTransaction, ReprMockTransaction};
 use ckb_types::{
@@ -15,25 +14,25 @@ use crate::{
     mock::{DataHashes, data_hash},
 };
 
-/// A program as the lock of the only input, and what it may look at.
+/// A program as the lock of the only input, and its data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AsLock {
     /// The program.
     pub elf: Bytes,
     /// Arguments of the lock script.
     pub args: Bytes,
-    /// The witness of the input; without one the transaction has none.
+    /// The witness of the input; without it, the transaction has no witnesses.
     pub witness: Option<Bytes>,
-    /// Data of the cell that is spent.
+    /// Data of the spent cell.
     pub data: Bytes,
 }
 
 impl AsLock {
-    /// The transaction. The program is in a cell dep, is named by a type id, and so runs in the newest VM
-    /// version that is active.
+    /// Builds the transaction. The program is in a cell dep and referenced by a type id, so it runs in the
+    /// newest active VM version.
     ///
     /// # Errors
-    /// The program is longer than a transaction may be.
+    /// If the program is too long for a transaction.
     pub fn to_mock(&self) -> Result<Mock, MockError> {
         // The code hash of ckb's built-in script for type ids: "TYPE_ID" in ASCII.
         let type_id = h256!("0x545950455f4944");
@@ -66,19 +65,19 @@ impl AsLock {
     }
 }
 
-/// A cell with no more capacity than it takes.
+/// A cell with the minimum capacity.
 fn exact(cell: ckb_types::packed::CellOutputBuilder, data: &[u8]) -> CellOutput {
-    // It has no overflow: data is shorter than 2^64 / 10^8 bytes.
+    // No overflow: data is shorter than 2^64 / 10^8 bytes.
     let data = Capacity::bytes(data.len()).unwrap_or_else(|_| Capacity::zero());
     cell.build_exact_capacity(data).unwrap_or_default()
 }
 
-/// The script of a cell, by the lists of a mock transaction.
+/// The location of a script in a mock transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptLocation {
     /// The lock of an entry of `mock_info.inputs`.
     InputLock(usize),
-    /// Its type script.
+    /// The type script of an entry of `mock_info.inputs`.
     InputType(usize),
     /// The type script of an output.
     OutputType(usize),
@@ -100,7 +99,7 @@ impl Mock {
         }
     }
 
-    /// Which entry of `mock_info.cell_deps` has the code of the script with this hash.
+    /// Index in `mock_info.cell_deps` of the code of the script with this hash.
     #[must_use]
     pub fn code_of(&self, script_hash: &[u8; 32]) -> Option<usize> {
         let inputs = 0..self.as_ckb().mock_info.inputs.len();
@@ -118,7 +117,7 @@ impl Mock {
         })
     }
 
-    /// Puts `data` in place of a cell dep's, under the hash that the scripts know it by.
+    /// Replaces the data of a cell dep, and keeps the hash by which scripts reference it.
     pub fn replace_data(&mut self, dep: usize, data: Bytes) {
         let hash = self.dep_data_hash(dep);
         let (mock, hashes) = self.parts_mut();
@@ -127,13 +126,13 @@ impl Mock {
         mock.mock_info.cell_deps[dep].data = data;
     }
 
-    /// The JSON form that ckb-debugger reads.
+    /// The JSON form for ckb-debugger.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(&ReprMockTransaction::from(self.as_ckb().clone())).unwrap_or_default()
     }
 
-    /// Gives data of cell deps that has its own hash as told, and what is beside a document is.
+    /// Returns replaced cell dep data with its original hash, for use outside of a document.
     #[must_use]
     pub fn replaced(&self) -> Option<([u8; 32], Bytes)> {
         let deps = self.as_ckb().mock_info.cell_deps.iter().zip(&self.known_hashes().cell_deps);

@@ -1,15 +1,15 @@
-//! ckb-debugger's placeholders: a transaction's text that names files instead of containing them.
+//! ckb-debugger's placeholders: the text of a transaction references files instead of containing them.
 //!
 //! | placeholder | becomes |
 //! |---|---|
 //! | `{{ data FILE }}` | the file's bytes in hexadecimal digits |
 //! | `{{ hash FILE }}` | ckb's hash of the file, in hexadecimal digits |
-//! | `{{ def_type NAME }}`, with quotation marks around it or not | a type id script (a JSON object) whose args are the bytes of the name |
-//! | `{{ ref_type NAME }}` | the hash of that script, in hexadecimal digits; it may stand before the definition |
+//! | `{{ def_type NAME }}`, quoted or not | a type id script as JSON, whose args are the bytes of the name |
+//! | `{{ ref_type NAME }}` | the hash of that script, in hexadecimal digits; may precede the definition |
 //!
-//! One space after the opening and before the closing braces may be left out. Digits come without `0x`, which
-//! stands in the text: `"0x{{ data script }}"`. Files are the user's own: relative to the text's folder,
-//! wherever they lead. For texts from files of the user alone, never for what came over a network.
+//! The space after the opening braces and the one before the closing braces are optional. Digits have no
+//! `0x`, which belongs to the text: `"0x{{ data script }}"`. File paths are relative to the text's folder and
+//! may lead anywhere. Expand only the user's own files, never text from a network.
 
 use std::{
     collections::HashMap,
@@ -29,10 +29,10 @@ use ckb_types::{
 
 use crate::limits::{EMBEDDED_FILE_BYTES_MAX, PLACEHOLDERS_MAX, TRANSACTION_BYTES_MAX};
 
-/// What a type id script names as its code (`TYPE_ID_CODE_HASH` in ckb-chain-spec: the letters `TYPE_ID`).
+/// The code hash of type id scripts (`TYPE_ID_CODE_HASH` in ckb-chain-spec: the letters `TYPE_ID`).
 const TYPE_ID: H256 = h256!("0x545950455f4944");
 
-/// A placeholder that cannot be filled in.
+/// A placeholder that cannot be expanded.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}, column {column}: {problem}")]
 pub struct TemplateError {
@@ -40,12 +40,12 @@ pub struct TemplateError {
     pub line: usize,
     /// In characters, counted from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The reason.
     #[source]
     pub problem: TemplateProblem,
 }
 
-/// Why a placeholder cannot be filled in.
+/// Why a placeholder cannot be expanded.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateProblem {
     /// The file cannot be read.
@@ -53,44 +53,44 @@ pub enum TemplateProblem {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file is longer than a cell's data may be here.
+    /// The file is too long.
     #[error("{} is longer than {bytes_max} bytes", path.display())]
     FileTooLarge {
         /// The file.
         path: PathBuf,
-        /// Bytes it may have.
+        /// Maximum number of bytes.
         bytes_max: u64,
     },
-    /// Two definitions of one name.
+    /// A name with two definitions.
     #[error("the type {name:?} is defined already")]
     DefinedTwice {
         /// The name.
         name: String,
     },
-    /// No definition of a name.
+    /// A name without a definition.
     #[error("the type {name:?} is not defined; define it with {{{{ def_type {name} }}}}")]
     Undefined {
         /// The name.
         name: String,
     },
-    /// More placeholders than accepted.
+    /// Too many placeholders.
     #[error("more than {placeholders_max} placeholders")]
     TooMany {
-        /// How many there may be.
+        /// Maximum number of placeholders.
         placeholders_max: usize,
     },
-    /// What comes out is longer than a transaction may be.
+    /// The expanded transaction is too long.
     #[error("up to here the transaction has more than {bytes_max} bytes")]
     TooLarge {
-        /// Bytes it may have.
+        /// Maximum number of bytes.
         bytes_max: usize,
     },
 }
 
-/// What a placeholder asks for.
+/// The kind of a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verb {
     Data,
@@ -99,7 +99,7 @@ enum Verb {
     Refer,
 }
 
-/// One placeholder, and where it is in the text, bytes.
+/// A placeholder and its byte range in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Placeholder<'a> {
     verb: Verb,
@@ -108,11 +108,11 @@ struct Placeholder<'a> {
     end: usize,
 }
 
-/// What is in a file of `folder`, with its placeholders filled in if it has any; what is no text, or comes
-/// from no folder, is left as it is.
+/// Expands the placeholders in the content of a file from `folder`. Returns content unchanged if it has none,
+/// is not text, or has no folder.
 ///
 /// # Errors
-/// The first placeholder that cannot be filled in.
+/// The first placeholder that cannot be expanded.
 pub fn expand_file(bytes: Vec<u8>, folder: Option<&Path>) -> Result<Vec<u8>, TemplateError> {
     let has_placeholders = memchr::memmem::find(&bytes, b"{{").is_some();
     let (Some(folder), Ok(text)) = (folder.filter(|_| has_placeholders), str::from_utf8(&bytes)) else {
@@ -121,11 +121,11 @@ pub fn expand_file(bytes: Vec<u8>, folder: Option<&Path>) -> Result<Vec<u8>, Tem
     expand(text, folder).map(String::into_bytes)
 }
 
-/// Fills in all placeholders of `text`; files are relative to `folder`. Text without placeholders stays as it
-/// is.
+/// Expands all placeholders of `text`; files are relative to `folder`. Text without placeholders is
+/// unchanged.
 ///
 /// # Errors
-/// The first placeholder that cannot be filled in.
+/// The first placeholder that cannot be expanded.
 pub fn expand(text: &str, folder: &Path) -> Result<String, TemplateError> {
     let placeholders = find(text)?;
     let mut types = HashMap::new();
@@ -152,7 +152,7 @@ pub fn expand(text: &str, folder: &Path) -> Result<String, TemplateError> {
     Ok(expanded)
 }
 
-/// The placeholders of `text`, in order. What only looks like one is text.
+/// The placeholders of `text`, in order. Malformed placeholders are text.
 fn find(text: &str) -> Result<Vec<Placeholder<'_>>, TemplateError> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -171,7 +171,7 @@ fn find(text: &str) -> Result<Vec<Placeholder<'_>>, TemplateError> {
     Ok(found)
 }
 
-/// The placeholder that begins with the braces at `start`.
+/// The placeholder that starts with the braces at `start`.
 fn read(text: &str, start: usize) -> Option<Placeholder<'_>> {
     let inside = &text[start + 2..];
     let inside = inside.strip_prefix(' ').unwrap_or(inside);
@@ -184,7 +184,7 @@ fn read(text: &str, start: usize) -> Option<Placeholder<'_>> {
     let (inside, verb) =
         verbs.into_iter().find_map(|(word, verb)| Some((inside.strip_prefix(word)?, verb)))?;
     let line = inside.lines().next()?;
-    // An argument has at least one character, and ends with the first braces after it.
+    // An argument has at least one character, and ends at the first closing braces after it.
     let first = line.chars().next()?.len_utf8();
     let length = first + line[first..].find("}}")?;
     let argument = &line[..length];
@@ -194,7 +194,7 @@ fn read(text: &str, start: usize) -> Option<Placeholder<'_>> {
     };
     let argument_start = text.len() - inside.len();
     let (mut start, mut end) = (start, argument_start + length + 2);
-    // A definition becomes an object, so quotation marks around it go.
+    // A definition becomes an object, so surrounding quotation marks are removed.
     if verb == Verb::Define {
         start -= usize::from(text[..start].ends_with('"'));
         end += usize::from(text[end..].starts_with('"'));
@@ -216,7 +216,7 @@ fn fill(
         }
         Verb::Define => {
             let script = ckb_jsonrpc_types::Script::from(type_script(argument));
-            // Cannot fail: it has no maps and no types of others.
+            // Cannot fail: it contains no maps and no foreign types.
             expanded.push_str(&serde_json::to_string(&script).unwrap_or_default());
         }
         Verb::Refer => match types.get(argument) {
@@ -238,7 +238,7 @@ fn type_script(name: &str) -> Script {
 fn read_file(path: &Path) -> Result<Vec<u8>, TemplateProblem> {
     let failed = |source| TemplateProblem::File { path: path.to_owned(), source };
     let mut bytes = Vec::new();
-    // One byte more than allowed tells "exactly the limit" from "beyond it".
+    // One byte more than the limit distinguishes "exactly the limit" from "beyond it".
     let file = File::open(path).map_err(failed)?;
     file.take(EMBEDDED_FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > EMBEDDED_FILE_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! Mistakes in mock transactions: each is found, and named by its place.
+//! Errors in mock transactions: each is found and reported with its location.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use antares_transaction::{Environment, Mock, MockError, limits::ENTRIES_MAX, programs};
@@ -52,7 +52,7 @@ fn read(value: &Value) -> Result<Mock, MockError> {
     Mock::from_json(value.to_string().as_bytes())
 }
 
-/// The error of a good transaction with `new` at `pointer` (a JSON pointer), and the path that it names.
+/// The error of a valid transaction with `new` at `pointer` (a JSON pointer), and its path.
 #[track_caller]
 fn mistake(pointer: &str, new: Value, path: &str, expected: &str) {
     let mut value = good();
@@ -79,7 +79,7 @@ fn a_good_transaction_is_read() {
     let mock = read(&good()).unwrap();
     assert_eq!(mock.as_ckb().mock_info.cell_deps.len(), 4);
     assert!(programs(&mock, &Environment::default()).is_empty());
-    // Its header has a hash that is made up.
+    // The hash of its header is arbitrary.
     let document = mock.document(&mut |_| None);
     let again = Mock::from_document(&document, &[]).unwrap();
     assert_eq!(again.to_json(), mock.to_json());

@@ -1,8 +1,7 @@
-//! Which function called which, as a tree in which each call has a node of its own: what ckb-debugger's flame
-//! graphs show.
+//! The call tree of a VM, in which each call has its own node: the data of ckb-debugger's flame graphs.
 //!
-//! A jump to where a function begins is a call, whether it links or not. A jump to where an open call returns
-//! to ends that call and all that it made. Everything else stays where it is.
+//! A jump to the start of a function is a call, whether it links or not. A jump to the return address of an
+//! active call ends that call and all its callees. All other jumps stay in the current call.
 
 use std::collections::HashSet;
 
@@ -14,26 +13,26 @@ use ckb_vm::{
     registers::A0,
 };
 
-/// Calls that are kept, at most; what later ones do counts for who made them.
+/// Maximum number of recorded calls; the cycles of later calls count for their callers.
 const CALLS_MAX: usize = 8 << 20;
 
-/// What is known of a program's functions.
+/// The functions of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Functions {
-    /// Where they begin.
+    /// Addresses of the functions.
     pub starts: HashSet<u64>,
-    /// Where `_sbrk` begins; 0 if there is none.
+    /// Address of `_sbrk`; 0 if there is none.
     pub sbrk: u64,
-    /// Where the heap begins; 0 if that is not known.
+    /// Start of the heap; 0 if unknown.
     pub heap: u64,
 }
 
-/// A node of the tree.
+/// A node of the call tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// How deep it is; the root has 0.
+    /// Depth; 0 for the root.
     pub depth: u32,
-    /// Where the function begins.
+    /// Address of the function.
     pub address: u64,
     /// Cycles of its own instructions.
     pub cycles: u64,
@@ -42,9 +41,9 @@ pub struct Call {
 #[derive(Clone, Copy, Debug, Default)]
 struct Node {
     address: u64,
-    /// Where the call returns to.
+    /// Return address of the call.
     link: u64,
-    /// The last instruction that ran in it.
+    /// The last instruction that ran in the call.
     pc: u64,
     parent: usize,
     first_child: usize,
@@ -56,7 +55,7 @@ struct Node {
     a0: u64,
 }
 
-/// The tree of one VM. Node 0 is the root; 0 also means none.
+/// The call tree of one VM. Index 0 is the root, and also means none.
 #[derive(Debug)]
 pub(crate) struct Calls {
     functions: Functions,
@@ -69,12 +68,12 @@ impl Calls {
         Self { functions, nodes: vec![Node { address: entry, ..Node::default() }], at: 0 }
     }
 
-    /// Where the heap ends.
+    /// End of the heap.
     pub(crate) fn heap(&self) -> u64 {
         self.functions.heap
     }
 
-    /// Counts `instruction` at `pc`, and follows it, before it runs.
+    /// Counts `instruction` at `pc` before it runs, and follows a call or return.
     pub(crate) fn step(&mut self, pc: u64, instruction: u64, cycles: u64, registers: &[u64]) {
         let node = &mut self.nodes[self.at];
         node.cycles += cycles;
@@ -111,14 +110,14 @@ impl Calls {
         self.at = index;
     }
 
-    /// Ends the innermost call that returns to `target`, if one does.
+    /// Ends the innermost call with return address `target`, if there is one.
     fn come_back(&mut self, target: u64, a0: u64) {
         let mut at = self.at;
         while at != 0 {
             let node = self.nodes[at];
             if node.link == target {
                 if node.address == self.functions.sbrk && node.address != 0 {
-                    // It gives where the heap ended before, and was told how much longer it gets.
+                    // `_sbrk` returns the previous end of the heap; its argument is the increment.
                     self.functions.heap = a0.wrapping_add(node.a0);
                 }
                 self.at = node.parent;
@@ -128,7 +127,7 @@ impl Calls {
         }
     }
 
-    /// Where the open calls are, outermost first: where each returns to, and the last instruction.
+    /// The return addresses of the active calls, outermost first, then the last instruction.
     pub(crate) fn stack(&self) -> Vec<u64> {
         let mut stack = vec![self.nodes[self.at].pc];
         let mut at = self.at;
@@ -143,7 +142,7 @@ impl Calls {
         stack
     }
 
-    /// All nodes, each behind the one that it is under.
+    /// All nodes, each after its parent.
     pub(crate) fn into_tree(self) -> Vec<Call> {
         let mut tree = Vec::with_capacity(self.nodes.len());
         let mut open = vec![0];
@@ -168,7 +167,7 @@ mod tests {
         assert_eq!(calls.stack(), [0, 0x104, 0x204, 0]);
         calls.come_back(0x204, 0);
         calls.call(0x300, 0x208, 0);
-        // Two calls at once, and one that nobody waits for.
+        // Two returns at once, and one that matches no call.
         calls.come_back(0x104, 0);
         calls.come_back(0x999, 0);
         calls.call(0x400, 0x108, 0);

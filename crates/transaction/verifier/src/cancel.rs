@@ -1,4 +1,4 @@
-//! Stopping a verification from another thread.
+//! Cancels a verification from another thread.
 
 use std::{
     fmt,
@@ -10,7 +10,7 @@ use std::{
 
 use ckb_vm::machine::Pause;
 
-/// A handle that stops one verification, from any thread. Machines look at it at every taken jump.
+/// A handle that stops one verification from any thread. Machines poll it at every taken jump.
 #[derive(Clone, Default)]
 pub struct StopHandle {
     wanted: Arc<AtomicBool>,
@@ -18,34 +18,34 @@ pub struct StopHandle {
 }
 
 impl StopHandle {
-    /// A handle for one verification.
+    /// Creates a handle for one verification.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Stops the verification that has this handle, before it begins or while it runs.
+    /// Stops the verification with this handle, before it starts or while it runs.
     pub fn cancel(&self) {
         self.wanted.store(true, Ordering::SeqCst);
         self.pause.interrupt();
     }
 
-    /// Whether somebody wants the verification to stop.
+    /// Whether cancellation was requested.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::SeqCst)
     }
 
-    /// Lets machines run again, unless somebody wants the verification to stop.
+    /// Lets machines run again, unless cancellation was requested.
     pub(crate) fn renew(&self) {
         self.pause().free();
-        // In this order a call of `cancel` between the two lines is seen here.
+        // This order does not miss a call of `cancel` between the two lines.
         if self.is_wanted() {
             self.pause.interrupt();
         }
     }
 
-    /// What machines look at.
+    /// The pause that machines poll.
     pub(crate) fn pause(&self) -> Pause {
         self.pause.clone()
     }

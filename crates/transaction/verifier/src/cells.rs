@@ -1,5 +1,5 @@
-//! What scripts may look at beside their transaction: cells, headers, extensions, as ckb's own traits ask for
-//! them.
+//! The cells, headers and extensions that scripts can read in addition to their transaction, through ckb's
+//! own traits.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -27,8 +27,8 @@ struct Tables {
 }
 
 impl Cells {
-    /// The tables of `mock`, which was checked to be complete. Where a cell is given both as code and as a
-    /// group, the first one counts.
+    /// Builds the tables of `mock`, which was checked to be complete. If a cell is present both as code and
+    /// as a group, the first entry is used.
     pub(crate) fn new(mock: &Mock) -> Self {
         let info = &mock.as_ckb().mock_info;
         let mut cells = HashMap::new();
@@ -58,7 +58,7 @@ impl Cells {
 }
 
 fn cell(out_point: OutPoint, output: &CellOutput, data: SharedData, block_hash: Option<&Byte32>) -> CellMeta {
-    // Of the block only its hash can be asked for; the rest is what ckb-mock-tx-types gives.
+    // Scripts can only query the block's hash; the other values are those of ckb-mock-tx-types.
     let epoch = EpochNumberWithFraction::new(0, 0, 1800);
     let block_hash = block_hash.cloned().unwrap_or_default();
     CellMeta {

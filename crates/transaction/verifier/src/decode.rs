@@ -1,14 +1,14 @@
-//! What an instruction is, in each instruction set that has it.
+//! Decodes an instruction in each instruction set that contains it.
 
 use ckb_vm::{
     instructions::{Instruction, a, b, i, m, rvc, tagged::TaggedInstruction},
     machine::VERSION2,
 };
 
-/// Finds what makes an instruction of a word, if it is one.
+/// Decodes a word, if it is an instruction of the set.
 type Factory = fn(u32, u32) -> Option<Instruction>;
 
-/// The instruction sets that know `word`, each with the instruction in assembly.
+/// The instruction sets that contain `word`, each with the assembly text.
 #[must_use]
 pub fn decode(word: u32) -> Vec<(char, String)> {
     let sets: [(char, Factory); 5] = [

@@ -1,19 +1,19 @@
-//! The ELF of a guest as it is: its memory, and a first page that restores its registers and goes on where it
-//! was.
+//! Dumps the current state of a guest as an ELF: its memory, and a first page that restores its registers and
+//! resumes it.
 
 use crate::{Guest, GuestError};
 
 /// Bytes of a page of the VM.
 const PAGE_BYTES: u64 = 4096;
-/// Zeros between two runs of bytes that are kept as one run.
+/// Maximum zeros between two runs of bytes that are merged into one.
 const GAP_BYTES_MAX: usize = 64;
 /// Bytes of an ELF header and of a program header.
 const ELF_HEADER_BYTES: u64 = 64;
 const PROGRAM_HEADER_BYTES: u64 = 56;
-/// Where a jump reaches, bytes forward or back.
+/// Range of a jump in bytes, in both directions.
 const JUMP_BYTES_MAX: i64 = 1 << 20;
 
-/// A run of memory with one kind of pages.
+/// A range of memory whose pages have the same kind.
 struct Segment {
     start: u64,
     bytes: Vec<u8>,
@@ -22,13 +22,12 @@ struct Segment {
 
 /// The ELF of `guest`.
 ///
-/// # Errors
-/// Its memory cannot be read; or the page below its lowest bytes, which gets the code that begins, is not
-/// free or too far away.
+/// If its memory cannot be read. Also if the page below its lowest bytes, which gets the entry code, does not
+/// exist or is too far away.
 pub(crate) fn elf_of(guest: &mut dyn Guest) -> Result<Vec<u8>, GuestError> {
     let mut segments = segments(guest)?;
     let first = segments.first().map_or(0, |segment| segment.start / PAGE_BYTES * PAGE_BYTES);
-    // One page before it, and none at address 0.
+    // The page before it, but not at address 0.
     let Some(start) = first.checked_sub(PAGE_BYTES).filter(|start| *start > 0) else {
         return Err(GuestError::Unexpected("Unexpected segments".to_owned()));
     };
@@ -60,8 +59,8 @@ fn segments(guest: &mut dyn Guest) -> Result<Vec<Segment>, GuestError> {
     Ok(segments)
 }
 
-/// A page at `start` with the registers of `guest`, and code behind them that loads them; and the address of
-/// that code.
+/// A page at `start` with the registers of `guest`, followed by code that loads them; and the address of that
+/// code.
 fn restoring(guest: &dyn Guest, start: u64) -> Result<(Vec<u8>, u64), GuestError> {
     const A0: u32 = 10;
     let registers = guest.registers();

@@ -1,33 +1,33 @@
-//! The seam to the machine that runs the scripts.
+//! The interface to the machine that runs the scripts.
 
 use ckb_script::types::Machine;
 use ckb_vm::DefaultMachineRunner;
 
-/// Cycles by who ran them. Only those that count for the outcome.
+/// Cycles by tier. Includes only those that count for the outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TierCycles {
     /// In native code.
     pub native_cycles: u64,
     /// In an interpreter.
     pub interpreted_cycles: u64,
-    /// Why the first attempt did not count, if there was another.
+    /// Why the first attempt was discarded, if it was.
     pub restarted: Option<&'static str>,
 }
 
-/// A machine, and how a script group is tried on it.
+/// A machine, and how it attempts a script group.
 pub trait Engine {
-    /// The machine that ckb-script's scheduler makes for each VM.
+    /// The machine that ckb-script's scheduler creates for each VM.
     type Machine: DefaultMachineRunner + 'static;
 
-    /// Runs `attempt`, and again where the first one does not count. Each call of `attempt` starts afresh.
+    /// Runs `attempt`, and again if the first result is discarded. Each call of `attempt` starts from
+    /// scratch.
     fn attempt<T>(&self, attempt: impl FnMut() -> T) -> T;
 
-    /// Cycles of the attempt that counted, since the last call. `None` where one machine runs everything.
+    /// Cycles of the successful attempt since the last call. `None` if a single machine runs everything.
     fn take_counts(&self) -> Option<TierCycles>;
 }
 
-/// ckb-vm's own machine alone, which ckb itself runs: `AsmMachine` on Linux with x86-64, elsewhere the one in
-/// Rust.
+/// Only ckb-vm's own machine, as in ckb: `AsmMachine` on Linux with x86-64, elsewhere the Rust one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Interpreter;
 

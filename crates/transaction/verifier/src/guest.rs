@@ -1,4 +1,4 @@
-//! A guest in the middle of a system call, for whoever serves calls that ckb-script has not.
+//! Access to a guest during a system call, for handlers of calls that ckb-script does not implement.
 
 use ckb_vm::{
     Memory, Register, SupportMachine,
@@ -8,42 +8,42 @@ use ckb_vm::{
 
 pub use ckb_vm::Error as GuestError;
 
-/// Longest text that a guest names, bytes.
+/// Maximum bytes of a text argument.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// Registers and memory of a guest that has made a system call.
+/// Registers and memory of a guest that made a system call.
 pub trait Guest {
-    /// The number of the call.
+    /// The number of the system call.
     fn number(&self) -> u64;
-    /// An argument, 0 to 5.
+    /// An argument of the call, index 0 to 5.
     fn argument(&self, index: usize) -> u64;
     /// All registers.
     fn registers(&self) -> Vec<u64>;
-    /// Where it goes on.
+    /// The pc at which the guest resumes.
     fn pc(&self) -> u64;
-    /// `bytes` of its memory.
+    /// Reads `bytes` bytes of guest memory.
     ///
     /// # Errors
-    /// The VM's, for memory that it does not have.
+    /// The VM's error for memory that does not exist.
     fn read(&mut self, at: u64, bytes: u64) -> Result<Vec<u8>, GuestError>;
-    /// A text that ends with a zero.
+    /// Reads a NUL-terminated text.
     ///
     /// # Errors
-    /// The VM's; or the text is longer than 4096 bytes.
+    /// The VM's error, or an error if the text is longer than 4096 bytes.
     fn text(&mut self, at: u64) -> Result<Vec<u8>, GuestError>;
-    /// Fills its memory.
+    /// Writes guest memory.
     ///
     /// # Errors
-    /// The VM's, for memory that it may not write.
+    /// The VM's error for memory that is not writable.
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), GuestError>;
-    /// What the call gives.
+    /// Sets the result of the call.
     fn set_result(&mut self, value: u64);
-    /// Whether a page is code.
+    /// Whether a page is executable.
     ///
     /// # Errors
-    /// The VM's, for a page that it does not have.
+    /// The VM's error for a page that does not exist.
     fn is_code(&mut self, page: u64) -> Result<bool, GuestError>;
-    /// Bytes of its memory.
+    /// Size of guest memory in bytes.
     fn memory_bytes(&self) -> u64;
 }
 
@@ -100,7 +100,7 @@ impl<M: SupportMachine> Guest for M {
     }
 }
 
-/// One register, of any machine.
+/// Reads a register of any machine.
 trait SupportMachineRegisters {
     fn get(&self, register: usize) -> u64;
 }

@@ -1,5 +1,5 @@
-//! The system calls that ckb-debugger has beside ckb-script's: what a guest's registers and memory ask of the
-//! host, and what becomes of the answer. No number or address of the host's own passes through here.
+//! The system calls that ckb-debugger offers in addition to ckb-script's. Converts registers and memory of a
+//! guest to host calls, and applies the answers. The guest sees no descriptor or address of the host.
 
 use std::{fmt, sync::Arc};
 
@@ -32,10 +32,10 @@ const SEEK_STREAM: u64 = 9011;
 const WRITE_STREAM: u64 = 9012;
 const WRITE_FILE: u64 = 9013;
 
-/// Pieces of one write, at most, as Linux has it.
+/// Maximum pieces of one vectored write, as in Linux.
 const PIECES_MAX: u64 = 1024;
 
-/// The parent, as the host of a guest.
+/// The parent as the host of a guest.
 pub(crate) struct Parent {
     pub(crate) link: Arc<dyn Link>,
     pub(crate) has_input: bool,
@@ -112,7 +112,7 @@ impl Parent {
         }
     }
 
-    /// Asks which functions a program has.
+    /// Requests the functions of a program.
     pub(crate) fn functions(&self, elf: &[u8]) -> Functions {
         let Ok(answer) = self.request(HostCall::Functions(elf.to_vec())) else { return Functions::default() };
         let mut words = answer.bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
@@ -121,14 +121,14 @@ impl Parent {
         Functions { starts: words.collect(), sbrk, heap }
     }
 
-    /// Has the host do `call`, whose value is all that the guest gets.
+    /// Makes the host serve `call`, and returns its value to the guest.
     fn give(&self, guest: &mut dyn Guest, call: HostCall) -> Result<(), GuestError> {
         let answer = self.request(call)?;
         guest.set_result(answer.value.cast_unsigned());
         Ok(())
     }
 
-    /// The same, with bytes for the guest's memory.
+    /// Like [`Self::give`], and writes the answer's bytes to guest memory.
     fn fill(&self, guest: &mut dyn Guest, at: u64, call: HostCall) -> Result<(), GuestError> {
         let answer = self.request(call)?;
         guest.write(at, &answer.bytes)?;
@@ -171,7 +171,7 @@ fn int(register: u64) -> i32 {
     low.cast_signed()
 }
 
-/// `bytes`, if one call may move so many.
+/// Returns `bytes` if one call may transfer that many.
 fn moved(bytes: u64) -> Result<u64, GuestError> {
     if bytes > HOST_CALL_BYTES_MAX {
         return Err(GuestError::External(format!("one call moves more than {HOST_CALL_BYTES_MAX} bytes")));

@@ -1,5 +1,4 @@
-//! One script group with more system calls than ckb-script has: those that a host outside serves, for authors
-//! at work.
+//! Runs one script group with additional system calls, which an external host serves to script authors.
 
 use std::{mem, sync::Arc};
 
@@ -17,27 +16,27 @@ use crate::{
     watched::{begin_with, watching},
 };
 
-/// Who serves the calls that ckb-script does not know.
+/// The handler of system calls that ckb-script does not implement.
 pub trait ScriptHost: Send + Sync {
-    /// Serves the call that `guest`, the VM of this number, has made. False for a call that it does not know
+    /// Serves the call of `guest`, the VM with this number. Returns false if it does not know the call
     /// either.
     ///
     /// # Errors
-    /// How the guest ends.
+    /// The error that ends the guest.
     fn call(&self, vm: u64, guest: &mut dyn Guest) -> Result<bool, VmError>;
 
-    /// Takes a line of debug output of the VM of this number.
+    /// Receives a line of debug output of the VM with this number.
     fn line(&self, vm: u64, text: &str);
 }
 
-/// What is to be run.
+/// What to run.
 #[derive(Clone, Debug)]
 pub struct HostedRun {
     /// Lock or type.
     pub kind: GroupKind,
     /// A cell of the group.
     pub cell: CellName,
-    /// Arguments of the first VM, which on the chain has none.
+    /// Arguments of the first VM; on the chain it has none.
     pub args: Vec<Bytes>,
     /// Cycle limit.
     pub cycles_max: u64,
@@ -48,21 +47,21 @@ pub struct HostedRun {
 pub enum Ended {
     /// Its script exited.
     Exit {
-        /// With this code.
+        /// The exit code.
         code: i8,
-        /// After so many cycles.
+        /// Total cycles.
         cycles: u64,
     },
-    /// The VM ended it, and says why.
+    /// The VM ended the script; the text is the reason.
     Error(String),
-    /// It has no script that could begin.
+    /// The group has no script that can start.
     NotBegun(String),
 }
 
-/// Runs a group of `prepared` on machines of `M`, with calls served by `host`.
+/// Runs a group of `prepared` on machines of type `M`, with calls served by `host`.
 ///
 /// # Errors
-/// There is no such group.
+/// If there is no such group.
 pub fn run_hosted<M: DefaultMachineRunner + 'static>(
     prepared: Prepared,
     run: &HostedRun,
@@ -83,7 +82,7 @@ pub fn run_hosted<M: DefaultMachineRunner + 'static>(
     }
     scheduler.set_root_vm_args(run.args.clone());
     let ended = scheduler.run(RunMode::LimitCycles(run.cycles_max));
-    // The process ends with this run: giving back what it took, page by page, is for nobody.
+    // The process ends after this run, so freeing memory page by page is a waste of time.
     mem::forget(scheduler);
     Ok(match ended {
         Ok(TerminatedResult { exit_code, consumed_cycles }) => {
@@ -93,7 +92,7 @@ pub fn run_hosted<M: DefaultMachineRunner + 'static>(
     })
 }
 
-/// The host, as ckb-script passes it on.
+/// The host, as ckb-script's context.
 #[derive(Clone)]
 struct Context(Arc<dyn ScriptHost>);
 
@@ -111,7 +110,7 @@ fn generate<M: SupportMachine>(
     calls
 }
 
-/// The host's calls, for one VM.
+/// The host's system calls for one VM.
 struct Served {
     vm: VmId,
     host: Arc<dyn ScriptHost>,

@@ -1,13 +1,13 @@
-//! Runs the script groups of a transaction: ckb-script's rules and system calls, on any machine.
+//! Runs the script groups of a transaction: ckb-script's rules and system calls on any machine.
 //!
 //! ```text
-//! Prepared::new      finds the cells
+//! Prepared::new      resolves the cells
 //! Verifier::new      sorts the scripts into groups
-//! Verifier::verify   runs the groups in ckb-script's order, answers with a Report
+//! Verifier::verify   runs the groups in ckb-script's order, returns a report
 //! ```
-//! ckb-script decides what a transaction means: order of groups, system calls, scheduling of VMs, errors.
-//! What is ours is the machine behind its seam (an [`Engine`]), the report for each group, the limit of debug
-//! output, and cancellation.
+//! ckb-script defines the semantics of a transaction: order of groups, system calls, scheduling of VMs,
+//! errors. This crate adds the machine (an [`Engine`]), the report for each group, the limit of debug output,
+//! and cancellation.
 #![deny(unsafe_code)]
 
 mod calls;

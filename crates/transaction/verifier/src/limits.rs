@@ -1,12 +1,12 @@
-//! Limits of a verification: name, unit, default.
+//! Limits of a verification, each with a unit.
 
-/// Lines of debug output of all groups together, whatever their length; the limit in bytes is a matter of
-/// each call.
+/// Maximum lines of debug output of all groups together, whatever their length. Each call sets its own limit
+/// in bytes.
 pub const DEBUG_LINES_MAX: usize = 65_536;
 
-/// Bytes of the text that details an error. A script decides part of that text.
+/// Maximum bytes of an error's detail text. A script controls part of that text.
 pub const DETAIL_BYTES_MAX: usize = 4096;
 
-/// Cycles that ckb-script takes for putting a VM aside, and again for bringing it back (its
-/// `SPAWN_EXTRA_CYCLES_BASE`). No VM is charged with them.
+/// Cycles that ckb-script charges for suspending a VM, and again for resuming it (its
+/// `SPAWN_EXTRA_CYCLES_BASE`). They are not charged to any VM.
 pub const SWITCH_CYCLES: u64 = 100_000;

@@ -1,4 +1,4 @@
-//! Debug output of scripts, within a limit.
+//! Debug output of scripts, with a limit.
 
 use std::{
     mem,
@@ -16,17 +16,17 @@ pub(crate) struct Log(Arc<Mutex<Lines>>);
 #[derive(Debug, Default)]
 struct Lines {
     lines: Vec<String>,
-    /// Bytes of this group's lines, with one more for the end of each.
+    /// Bytes of this group's lines, plus one for the end of each.
     bytes: u64,
-    /// What is left of the limits for this group.
+    /// Remaining limits for this group.
     bytes_left: u64,
     lines_left: usize,
-    /// Lines of this group that are left out, and their bytes: the first that did not fit, and all behind it.
+    /// Dropped lines of this group, and their bytes: the first that did not fit, and all after it.
     lines_left_out: u64,
     bytes_left_out: u64,
 }
 
-/// What a group wrote.
+/// The output of a group.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) lines: Vec<String>,
@@ -40,12 +40,12 @@ impl Log {
         Self(Arc::new(Mutex::new(lines)))
     }
 
-    /// A panic elsewhere leaves the lines whole.
+    /// Locks the log. A panic elsewhere cannot leave the lines inconsistent.
     fn lock(&self) -> MutexGuard<'_, Lines> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets what the current group wrote, before it is tried again.
+    /// Discards the output of the current group before another attempt.
     pub(crate) fn begin(&self) {
         let mut log = self.lock();
         log.lines.clear();
@@ -53,7 +53,7 @@ impl Log {
         (log.lines_left_out, log.bytes_left_out) = (0, 0);
     }
 
-    /// Takes what the current group wrote.
+    /// Takes the output of the current group.
     pub(crate) fn take(&self) -> Written {
         let mut log = self.lock();
         log.bytes_left -= mem::take(&mut log.bytes);
@@ -65,8 +65,8 @@ impl Log {
         }
     }
 
-    /// What ckb-script's debug syscall calls with each line. A line that does not fit is counted, and so are
-    /// those behind it.
+    /// The callback of ckb-script's debug syscall. Drops and counts the first line that does not fit, and all
+    /// after it.
     pub(crate) fn printer(&self) -> DebugPrinter {
         let log = self.clone();
         Arc::new(move |_group, line| {

@@ -1,5 +1,4 @@
-//! ckb-vm's machine for scripts that are short: made sooner, and with its cycles counted as a worker counts
-//! them.
+//! ckb-vm's machine for short scripts: created faster, with its cycles counted like those of a worker.
 
 use std::cell::Cell;
 
@@ -7,20 +6,19 @@ use ckb_vm::{DefaultMachine, DefaultMachineRunner, Error, SupportMachine as _};
 
 use crate::{Engine, TierCycles};
 
-/// On memory of zeros.
+/// A machine on system-zeroed memory.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) type QuickMachine = ckb_vm::machine::asm::AsmMachine<crate::zeroed::ZeroedMachine>;
-/// Where there is no assembly: ckb-script's own.
+/// ckb-script's own machine where there is no assembly.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 pub(crate) type QuickMachine = ckb_script::types::Machine;
 
 thread_local! {
-    /// Cycles that machines of this thread have run, since somebody asked.
+    /// Cycles that machines of this thread have run since the last query.
     static RUN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A machine that counts the cycles that it runs: those of loading, and of messages between VMs, are not
-/// among them.
+/// A machine that counts the cycles that it runs, excluding those of loading and of messages between VMs.
 pub struct TalliedMachine<M>(M);
 
 impl<M: DefaultMachineRunner> DefaultMachineRunner for TalliedMachine<M> {
@@ -47,7 +45,7 @@ impl<M: DefaultMachineRunner> DefaultMachineRunner for TalliedMachine<M> {
     }
 }
 
-/// As [`Interpreter`](crate::Interpreter), for scripts that are short.
+/// Like [`Interpreter`](crate::Interpreter), for short scripts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuickInterpreter;
 

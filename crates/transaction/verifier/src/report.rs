@@ -1,4 +1,4 @@
-//! How a verification ended: as a whole and for each script group.
+//! Reports of a verification, as a whole and for each script group.
 
 use std::fmt::{self, Display, Write};
 
@@ -12,7 +12,7 @@ use crate::{TierCycles, limits::DETAIL_BYTES_MAX};
 pub enum GroupKind {
     /// Guards inputs.
     Lock,
-    /// Guards inputs and outputs that carry it.
+    /// Guards inputs and outputs that have it.
     Type,
 }
 
@@ -34,20 +34,20 @@ impl From<GroupKind> for ScriptGroupType {
     }
 }
 
-/// How a group, or the whole, ended.
+/// How a group or the whole verification ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionOutcome {
-    /// Everything that was to be run accepted the transaction.
+    /// All selected groups accepted the transaction.
     Ok,
-    /// A script did not.
+    /// A script rejected it or failed.
     Failed,
-    /// Somebody cancelled.
+    /// The verification was cancelled.
     Cancelled,
-    /// Not run: a group before it did not end well, or it was not asked for. Never the outcome of the whole.
+    /// Not run: an earlier group failed, or the group was not selected. Never the outcome of the whole.
     NotRun,
 }
 
-/// Why a group failed, as ckb-script has it.
+/// Why a group failed, in ckb-script's terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupError {
     /// Name of the variant of ckb-script's `ScriptError`.
@@ -56,7 +56,7 @@ pub struct GroupError {
     pub vm_error: Option<&'static str>,
     /// The script, named by the first cell that has it: `Inputs[0].Lock`.
     pub source: String,
-    /// The error's own text, cut after [`DETAIL_BYTES_MAX`] bytes.
+    /// The error's text, truncated to [`DETAIL_BYTES_MAX`] bytes.
     pub detail: String,
 }
 
@@ -71,7 +71,7 @@ impl GroupError {
 }
 
 impl Display for GroupError {
-    /// As ckb-script's `TransactionScriptError`.
+    /// Like ckb-script's `TransactionScriptError`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TransactionScriptError {{ source: {}, cause: {} }}", self.source, self.detail)
     }
@@ -86,19 +86,19 @@ pub struct GroupReport {
     pub kind: GroupKind,
     /// How it ended.
     pub outcome: TransactionOutcome,
-    /// What the script exited with, if it came to that.
+    /// The script's exit code, if it exited.
     pub exit_code: Option<i8>,
-    /// With [`TransactionOutcome::Failed`].
+    /// Why the group failed, with [`TransactionOutcome::Failed`].
     pub error: Option<GroupError>,
     /// Cycles, up to the failure if there was one.
     pub cycles: u64,
-    /// Who ran them. The built-in type id script runs in neither.
+    /// Cycles by tier. The built-in type id script runs in neither.
     pub counts: TierCycles,
     /// Lines of debug output, in order.
     pub debug: Vec<String>,
-    /// Lines that are not among them: the first that was beyond the limit, and all behind it.
+    /// Number of dropped lines: the first beyond the limit, and all after it.
     pub debug_lines_left_out: u64,
-    /// Bytes of those, with one more for the end of each.
+    /// Bytes of the dropped lines, plus one for the end of each.
     pub debug_bytes_left_out: u64,
     /// Inputs whose cells have the script.
     pub inputs: Vec<usize>,
@@ -111,7 +111,7 @@ pub struct GroupReport {
 pub struct TransactionReport {
     /// How it ended.
     pub outcome: TransactionOutcome,
-    /// Cycles of all groups that were run.
+    /// Cycles of all groups that ran.
     pub cycles: u64,
     /// All groups, in the order in which they run.
     pub groups: Vec<GroupReport>,
@@ -171,13 +171,13 @@ fn vm_error_name(error: &VmError) -> &'static str {
     }
 }
 
-/// ckb-script's name for the place of the script.
+/// ckb-script's name for the location of the script.
 fn source(group: &ScriptGroup) -> String {
-    // Only the place is wanted, so any error will do.
+    // Only the location is needed, so the error is arbitrary.
     ScriptError::Interrupts.source(group).originating_script().to_string()
 }
 
-/// The text of `value`, cut at [`DETAIL_BYTES_MAX`]; what follows is never written anywhere.
+/// The text of `value`, truncated to [`DETAIL_BYTES_MAX`]; the rest is never formatted.
 fn shorten(value: &impl Display) -> String {
     struct Cut(String);
     impl Write for Cut {
@@ -188,7 +188,7 @@ fn shorten(value: &impl Display) -> String {
         }
     }
     let mut cut = Cut(String::new());
-    // An error means that it was cut.
+    // An error means that the text was truncated.
     let _ = write!(cut, "{value}");
     cut.0
 }

@@ -1,4 +1,4 @@
-//! The scheduler of one script group, for whoever runs it with machines and system calls of their own.
+//! Creates the scheduler of one script group with custom machines and system calls.
 
 use ckb_script::{Scheduler, types::SyscallGenerator};
 use ckb_vm::DefaultMachineRunner;
@@ -8,19 +8,19 @@ use crate::{
     verify::{script_hash, scripts_of},
 };
 
-/// What comes of a group.
+/// The scheduler of a group, if it can start.
 pub enum Scheduled<V: Clone, M: DefaultMachineRunner> {
-    /// Its scheduler, which has run nothing.
+    /// The scheduler, which has run nothing yet.
     Ready(Box<Scheduler<Cells, V, M>>),
-    /// It has no script that could begin.
+    /// The group has no script that can start.
     NotBegun(String),
 }
 
-/// The scheduler of a group of `prepared`, with machines of `M` and system calls that `generate` makes of
-/// `context`.
+/// Creates the scheduler of a group of `prepared`, with machines of type `M` and system calls that `generate`
+/// creates from `context`.
 ///
 /// # Errors
-/// There is no such group.
+/// If there is no such group.
 pub fn scheduler<V: Clone, M: DefaultMachineRunner>(
     prepared: Prepared,
     (kind, cell): (GroupKind, CellName),

@@ -1,4 +1,5 @@
-//! What a host asks for: a script group, with the system calls that it serves, or what an instruction is.
+//! Serves the jobs of a host: runs a script group with the system calls that the host serves, or decodes an
+//! instruction.
 
 use std::sync::Arc;
 
@@ -15,12 +16,12 @@ use crate::{
     host_calls::Parent, quick::QuickMachine, run_hosted,
 };
 
-/// Nodes of the tree of calls that are told at once.
+/// Maximum nodes of the call tree in one message.
 const PART: usize = 1 << 16;
 
-/// Does `job`, for whoever is at the other end of `link`, who is told how it ended as the last word.
+/// Does `job` for the host at the other end of `link`. The last message reports how it ended.
 ///
-/// What the last VMs took is not given back: a process does one such job.
+/// The memory of the last VMs is not freed: a process does one such job.
 pub fn serve_job(job: HostedJob, link: Arc<dyn Link>) {
     let last = match job {
         HostedJob::Decode(word) => {
@@ -63,7 +64,7 @@ fn run(job: HostedRun, parent: Arc<Parent>) -> Result<HostedNews, String> {
 
 type Seen = (Result<Ended, PrepareError>, Vec<job::WatchedVm>, Option<StoppedVm>);
 
-/// The same step by step; what is watched is told before it ends.
+/// Runs the group step by step; sends the observations before the end.
 fn watched(prepared: Prepared, run: &crate::HostedRun, watch: job::Watch, parent: &Arc<Parent>) -> Seen {
     let job::Watch { vm, calls, reached, steps, overlap, cycles_max } = watch;
     let wanted = Watch { vm, calls, reached, steps, overlap, cycles_max };
@@ -100,7 +101,7 @@ fn watched(prepared: Prepared, run: &crate::HostedRun, watch: job::Watch, parent
     (ended, vms.collect(), stopped)
 }
 
-/// The parent, as who wants to know.
+/// The parent as the receiver of observations.
 struct ParentWatcher(Arc<Parent>);
 
 impl Watcher for ParentWatcher {

@@ -1,4 +1,4 @@
-//! The verification itself: which groups there are, in which order they run, and what becomes of each.
+//! The verification: the groups, their order, and their results.
 
 use std::{
     collections::HashSet,
@@ -30,13 +30,13 @@ use crate::{
     log::{Log, Written},
 };
 
-/// Why a verification could not begin.
+/// Why a verification could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
-    /// ckb's own resolution of cells refuses what our checks let pass, such as too many cell deps.
+    /// ckb's own cell resolution rejects what our checks accept, such as too many cell deps.
     #[error("the cells of the transaction cannot be resolved: {0}")]
     Resolve(#[from] OutPointError),
-    /// No such cell, or it has no script of this kind that runs.
+    /// The cell does not exist, or has no script of this kind that runs.
     #[error("{cell} has no {kind} script that runs")]
     NoSuchGroup {
         /// `input.0`.
@@ -64,10 +64,10 @@ impl std::fmt::Display for CellName {
     }
 }
 
-/// What is to be run.
+/// Which groups to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// All groups, in order, until one does not end well.
+    /// All groups in order, until one fails.
     All,
     /// The group of one cell.
     Group {
@@ -81,13 +81,13 @@ pub enum Selection {
 /// Limits of one verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionLimits {
-    /// Cycles of all groups together.
+    /// Maximum cycles of all groups together.
     pub cycles_max: u64,
-    /// Bytes of debug output of all groups together that are kept, with one more for each line.
+    /// Maximum bytes of stored debug output of all groups together, plus one for each line.
     pub debug_bytes_max: u64,
 }
 
-/// A transaction whose cells are found.
+/// A transaction with resolved cells.
 #[derive(Clone)]
 pub struct Prepared {
     cells: Cells,
@@ -96,10 +96,10 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Finds the cells of `mock`.
+    /// Resolves the cells of `mock`.
     ///
     /// # Errors
-    /// ckb's resolution refuses the transaction.
+    /// If ckb's resolution rejects the transaction.
     pub fn new(mock: &Mock, environment: &Environment) -> Result<Self, PrepareError> {
         let cells = Cells::new(mock);
         let resolved =
@@ -116,7 +116,7 @@ impl Prepared {
     }
 }
 
-/// A transaction that is ready to be verified on the machine of `E`.
+/// A transaction that is ready for verification on the machine of `E`.
 pub struct Verifier<E: Engine> {
     engine: E,
     scripts: TransactionScriptsVerifier<Cells, DebugPrinter, E::Machine>,
@@ -126,7 +126,7 @@ pub struct Verifier<E: Engine> {
 }
 
 impl<E: Engine> Verifier<E> {
-    /// Sorts the scripts of `prepared` into groups. `cancel` stops this verification alone.
+    /// Sorts the scripts of `prepared` into groups. `cancel` stops only this verification.
     #[must_use]
     pub fn new(prepared: Prepared, limits: TransactionLimits, engine: E, cancel: StopHandle) -> Self {
         let log = Log::new(limits.debug_bytes_max);
@@ -134,11 +134,11 @@ impl<E: Engine> Verifier<E> {
         Self { engine, scripts, cancel, log, limits }
     }
 
-    /// Runs what `selection` says. Results, errors and cycles are those of ckb-script's
+    /// Runs the selected groups. Results, errors and cycles equal those of ckb-script's
     /// `TransactionScriptsVerifier::verify` (or `verify_single`) on ckb-vm's `AsmMachine`.
     ///
     /// # Errors
-    /// The selected group does not exist.
+    /// If the selected group does not exist.
     pub fn verify(self, selection: Selection) -> Result<TransactionReport, PrepareError> {
         let wanted = match selection {
             Selection::All => None,
@@ -152,8 +152,8 @@ impl<E: Engine> Verifier<E> {
             if is_wanted && report.outcome == TransactionOutcome::Ok {
                 self.run(group, self.limits.cycles_max - report.cycles, &mut entry);
                 report.outcome = entry.outcome;
-                // No overflow: a group that passes its limit ends there, and a wrapping sum is an error of
-                // its own.
+                // No overflow: a group that exceeds its limit ends there, and a wrapping sum is a separate
+                // error.
                 report.cycles = report.cycles.saturating_add(entry.cycles);
             }
             report.groups.push(entry);
@@ -185,7 +185,7 @@ impl<E: Engine> Verifier<E> {
         entry.error = Some(GroupError::new(&error, group));
     }
 
-    /// The script that ckb has built in.
+    /// Runs ckb's built-in type id script.
     fn run_type_id(
         &self,
         group: &ScriptGroup,
@@ -230,7 +230,7 @@ impl<E: Engine> Verifier<E> {
     }
 }
 
-/// The scripts of `prepared`, sorted into groups, with system calls that `generate` makes of `context`.
+/// Sorts the scripts of `prepared` into groups, with system calls that `generate` creates from `context`.
 pub(crate) fn scripts_of<V: Clone, M: DefaultMachineRunner>(
     prepared: Prepared,
     generate: SyscallGenerator<Cells, V, M::Inner>,
@@ -264,14 +264,14 @@ pub(crate) fn script_hash<V: Clone, M: DefaultMachineRunner>(
     found.map(|(_, hash, _)| hash.clone()).ok_or(PrepareError::NoSuchGroup { cell, kind: name })
 }
 
-/// A consensus of which scripts see the hard forks alone. Its genesis block takes longer to make than a short
-/// script runs.
+/// A consensus of which only the hard forks are visible to scripts. Creating its genesis block takes longer
+/// than a short script runs.
 fn any_consensus() -> Consensus {
     static CONSENSUS: OnceLock<Consensus> = OnceLock::new();
     CONSENSUS.get_or_init(|| ConsensusBuilder::default().build()).clone()
 }
 
-/// What ckb-script makes of an error of the VM (`verify.rs`, `map_vm_internal_error`).
+/// Converts a VM error like ckb-script (`verify.rs`, `map_vm_internal_error`).
 fn script_error(error: VmError, cycles_max: u64) -> ScriptError {
     match error {
         VmError::CyclesExceeded => ScriptError::ExceededMaximumCycles(cycles_max),

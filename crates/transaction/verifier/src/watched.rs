@@ -1,5 +1,6 @@
-//! The VMs of a script group, run step by step and looked at: which there are, what each costs without loads
-//! and system calls, and for one of them its calls, the instructions it reaches, and its registers.
+//! Runs the VMs of a script group step by step and observes them. It records each program with its cycles,
+//! excluding loads and system calls. For one VM, it also records the calls, the reached instructions, and the
+//! registers.
 
 use std::{
     cell::RefCell,
@@ -27,56 +28,56 @@ use crate::{
     calls::{Call, Calls},
 };
 
-/// Numbers of the system calls that begin a program.
+/// Numbers of the system calls that start a program.
 const EXEC: u64 = 2043;
 const SPAWN: u64 = 2601;
-/// What ckb-script calls the list of cell deps.
+/// ckb-script's number of the list of cell deps.
 const CELL_DEP: u64 = 3;
-/// Bytes of steps that are told at once.
+/// Bytes of the step log in one message.
 const STEPS_BYTES: usize = 1 << 20;
 
-/// Registers and memory, as ckb-script's own machine has them.
+/// Registers and memory in the form of ckb-script's own machine.
 type Core = <Machine as DefaultMachineRunner>::Inner;
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<WatchSession>>> = const { RefCell::new(None) };
 }
 
-/// What is to be looked at.
+/// What to observe.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watch {
-    /// The VM that is looked at more closely, as long as it runs its first program.
+    /// The VM to observe in detail, as long as it runs its first program.
     pub vm: u64,
-    /// Its calls.
+    /// Record its calls.
     pub calls: bool,
-    /// The instructions that it reaches.
+    /// Record the instructions that it reaches.
     pub reached: bool,
-    /// Its registers before each instruction.
+    /// Log its registers before each instruction.
     pub steps: bool,
-    /// Whether its stack meets its heap.
+    /// Stop if its stack overlaps its heap.
     pub overlap: bool,
-    /// Cycles after which it is no longer looked at, as if it ended there.
+    /// Cycle limit of the observation, after which the VM is treated as ended.
     pub cycles_max: u64,
 }
 
-/// Who wants to know.
+/// The receiver of observations.
 pub trait Watcher: Send {
-    /// What is known of the functions of a program.
+    /// Returns the functions of a program.
     fn functions(&mut self, elf: &[u8]) -> Functions;
-    /// The next part of the text of steps.
+    /// Receives the next part of the step log.
     fn steps(&mut self, text: String);
 }
 
-/// Where a program is.
+/// The location of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Located {
-    /// Which list.
+    /// The list.
     pub source: u64,
-    /// Which entry.
+    /// Index of the entry in the list.
     pub index: u64,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub length: u64,
 }
 
@@ -85,30 +86,30 @@ pub struct Located {
 pub struct WatchedVm {
     /// Number of the VM.
     pub vm: u64,
-    /// Programs that it had before.
+    /// Number of earlier programs of the VM.
     pub generation: u64,
-    /// VM and generation that began it.
+    /// VM and generation of its creator.
     pub parent: Option<(u64, u64)>,
-    /// Where it is.
+    /// Location of the program.
     pub located: Located,
-    /// Cycles of its instructions.
+    /// Cycles of its instructions, excluding loads and system calls.
     pub cycles: u64,
-    /// What it exited with, if it did.
+    /// Its exit code, if it exited.
     pub exit_code: Option<i8>,
 }
 
-/// Where the VM was when it was looked at last, if that was before its end.
+/// State of the VM at the end of its observation, if that was before the VM's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// Why.
+    /// The reason.
     pub error: Error,
-    /// Where its calls return to, outermost first, and where it is.
+    /// Return addresses of its calls, outermost first, then its pc.
     pub stack: Vec<u64>,
     /// Its registers.
     pub registers: String,
 }
 
-/// What the machines of a script group share.
+/// The shared state of a script group's machines.
 pub struct WatchSession {
     watch: Watch,
     state: Mutex<State>,
@@ -117,9 +118,9 @@ pub struct WatchSession {
 struct State {
     watcher: Box<dyn Watcher>,
     vms: Vec<WatchedVm>,
-    /// The VM whose machine is being made.
+    /// The VM whose machine is created next.
     next: u64,
-    /// Where the program is that a VM has begun by a system call.
+    /// Location of the program that a VM requested by a system call.
     pending: BTreeMap<u64, Located>,
     spawning: Option<u64>,
     root: Located,
@@ -127,7 +128,7 @@ struct State {
     stopped: Option<Stopped>,
 }
 
-/// The closer look.
+/// The detailed observations of one VM.
 #[derive(Default)]
 struct Close {
     calls: Option<Calls>,
@@ -136,7 +137,7 @@ struct Close {
 }
 
 impl WatchSession {
-    /// A session that has seen nothing.
+    /// Creates an empty session.
     #[must_use]
     pub fn new(watch: Watch, watcher: Box<dyn Watcher>) -> Arc<Self> {
         let root = Located { source: CELL_DEP, ..Located::default() };
@@ -153,7 +154,7 @@ impl WatchSession {
         Arc::new(Self { watch, state: Mutex::new(state) })
     }
 
-    /// Has machines that `run` makes look here.
+    /// Runs `run`, whose machines report to this session.
     pub fn during<T>(self: &Arc<Self>, run: impl FnOnce() -> T) -> T {
         let before = CURRENT.replace(Some(self.clone()));
         let done = run();
@@ -161,7 +162,7 @@ impl WatchSession {
         done
     }
 
-    /// The programs that ran, in the order in which they began.
+    /// The programs that ran, in the order of their start.
     pub fn take_vms(&self) -> Vec<WatchedVm> {
         mem::take(&mut self.lock().vms)
     }
@@ -171,12 +172,12 @@ impl WatchSession {
         self.lock().close.calls.take().map(Calls::into_tree).unwrap_or_default()
     }
 
-    /// The instructions that were reached.
+    /// The reached instructions.
     pub fn take_reached(&self) -> Vec<u64> {
         mem::take(&mut self.lock().close.reached).into_iter().collect()
     }
 
-    /// Where it was left, if that was before its end. Tells what steps are left.
+    /// State at the end of the observation, if that was before the VM's end. Sends the rest of the step log.
     pub fn take_stopped(&self) -> Option<Stopped> {
         let mut state = self.lock();
         let steps = mem::take(&mut state.close.steps);
@@ -195,15 +196,15 @@ impl fmt::Debug for WatchSession {
     }
 }
 
-/// Tells whoever watches which cell dep the first program is.
+/// Sets the cell dep index of the first program in the current session.
 pub(crate) fn begin_with(dep: u64) {
     if let Some(session) = CURRENT.with_borrow(Option::clone) {
         session.lock().root.index = dep;
     }
 }
 
-/// What sees the system calls of a VM that begin programs; nothing where nobody watches. Notes that the
-/// machine of `vm` is made next.
+/// A handler that observes the system calls of `vm` that start programs; empty without a session. Also
+/// records that the machine of `vm` is created next.
 pub(crate) fn watching<M: SupportMachine>(vm: u64) -> Vec<Box<dyn Syscalls<M>>> {
     let session = CURRENT.with_borrow(Option::clone);
     session.inspect(|session| session.lock().next = vm).map_or_else(Vec::new, |session| {
@@ -235,7 +236,7 @@ impl<M: SupportMachine> Syscalls<M> for Watching {
     }
 }
 
-/// A machine for ckb-script's `Scheduler` that the [`WatchSession`] sees which is current when it is made.
+/// A machine for ckb-script's `Scheduler` that reports to the [`WatchSession`] current at its creation.
 pub struct WatchedMachine {
     vm: DefaultMachine<Core>,
     session: Option<Arc<WatchSession>>,
@@ -308,7 +309,7 @@ impl WatchedMachine {
 }
 
 impl State {
-    /// The program that a VM runs.
+    /// The current program of a VM.
     fn entry(&mut self, vm: u64) -> Option<&mut WatchedVm> {
         self.vms.iter_mut().rev().find(|entry| entry.vm == vm)
     }
@@ -330,7 +331,7 @@ impl State {
         }
     }
 
-    /// A system call has put another program into the machine of `vm`.
+    /// Handles a system call that loaded another program into the machine of `vm`.
     fn replace(&mut self, vm: u64) {
         let by = self.entry(vm).map(|entry| (vm, entry.generation));
         let located = self.pending.remove(&vm).unwrap_or_default();
@@ -366,7 +367,7 @@ impl State {
             }
         }
         if watch.steps {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(self.close.steps, "{vm}");
             if self.close.steps.len() > STEPS_BYTES {
                 let steps = mem::take(&mut self.close.steps);

@@ -1,4 +1,4 @@
-//! What is verified, and how it ended, in the form in which processes tell it.
+//! Converts selections and reports to the form that processes exchange.
 
 use antares_hosted::job::{self, LeftOut, Lines, VerifyOutcome};
 
@@ -39,7 +39,7 @@ impl From<Option<(job::GroupKind, job::CellName)>> for Selection {
 }
 
 impl TransactionOutcome {
-    /// As processes tell it; none if it was cancelled, which is no end.
+    /// The transfer form; `None` if the group was cancelled.
     #[must_use]
     pub fn to_wire(self) -> Option<VerifyOutcome> {
         match self {
@@ -52,7 +52,7 @@ impl TransactionOutcome {
 }
 
 impl TransactionReport {
-    /// All groups as processes tell them; none if one was cancelled.
+    /// The transfer form of all groups; `None` if one was cancelled.
     #[must_use]
     pub fn into_wire_groups(self) -> Option<Vec<job::GroupReport>> {
         self.groups.into_iter().map(GroupReport::into_wire).collect()

@@ -1,6 +1,6 @@
-//! ckb-vm's machine on memory that the system has zeroed. ckb-vm's own way to make one writes zeros over 2.4
-//! MiB of decoded instructions, and over 256 KiB around each byte that a script touches: some 700 pages that
-//! the system hands out one at a time, which takes longer than most scripts run.
+//! ckb-vm's machine on memory that the system has zeroed. ckb-vm's own constructor zeroes 2.4 MiB of decoded
+//! instructions, and 256 KiB around each byte that a script touches. The system maps these roughly 700 pages
+//! one at a time, which takes longer than most scripts run.
 #![allow(unsafe_code, reason = "ckb-vm has no safe constructor of a machine that skips its own zeroing")]
 
 use std::{
@@ -14,18 +14,18 @@ use ckb_vm::{
     machine::asm::{AsmCoreMachine, AsmCoreMachineRevealer},
 };
 
-/// Machines that are kept for the next one: as many as ckb-script has live at once.
+/// Maximum spare machines: as many as ckb-script has live at once.
 const SPARES_MAX: usize = 4;
 
-/// Machines that were given back, as they were left.
+/// Used machines for reuse, not wiped yet.
 static SPARES: Mutex<Vec<Box<AsmCoreMachine>>> = Mutex::new(Vec::new());
 
-/// ckb-vm's machine, which behaves as its own `Box` does.
+/// ckb-vm's machine, with the behavior of its own `Box`.
 pub struct ZeroedMachine(ManuallyDrop<Box<AsmCoreMachine>>);
 
 impl AsmCoreMachineRevealer for ZeroedMachine {
     /// # Panics
-    /// `memory_size` is not ckb-vm's 4 MiB: ckb-vm's trait has no way to answer.
+    /// If `memory_size` is not ckb-vm's 4 MiB: ckb-vm's trait cannot return an error.
     fn new(isa: u8, version: u32, max_cycles: u64, memory_size: usize) -> Self {
         assert_eq!(memory_size, RISCV_MAX_MEMORY, "ckb-script knows one size of memory");
         let spare = SPARES.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -43,7 +43,7 @@ impl AsmCoreMachineRevealer for ZeroedMachine {
     }
 }
 
-/// A machine of zeros, whose memory needs no more of them.
+/// A zeroed machine, whose frames are marked so that ckb-vm does not zero them again.
 fn zeroed() -> Box<AsmCoreMachine> {
     // SAFETY: all fields are integers and arrays of them, for which zeros are valid.
     let mut machine = unsafe { Box::<AsmCoreMachine>::new_zeroed().assume_init() };
@@ -51,7 +51,7 @@ fn zeroed() -> Box<AsmCoreMachine> {
     machine
 }
 
-/// A machine that was used, as ckb-vm makes one: it zeroes a part of the memory when that is touched first.
+/// Resets a used machine like ckb-vm's constructor: memory is zeroed frame by frame at its first use.
 fn wiped(mut machine: Box<AsmCoreMachine>) -> Box<AsmCoreMachine> {
     machine.registers = [0; RISCV_GENERAL_REGISTER_NUMBER];
     (machine.pc, machine.next_pc, machine.cycles) = (0, 0, 0);
@@ -65,7 +65,7 @@ fn wiped(mut machine: Box<AsmCoreMachine>) -> Box<AsmCoreMachine> {
 
 impl Drop for ZeroedMachine {
     fn drop(&mut self) {
-        // SAFETY: this is the only place where it is taken out, and nobody uses it behind a drop.
+        // SAFETY: this is the only place that takes the box out, and a dropped value is never used again.
         let machine = unsafe { ManuallyDrop::take(&mut self.0) };
         let mut spares = SPARES.lock().unwrap_or_else(PoisonError::into_inner);
         if spares.len() < SPARES_MAX {
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// What of a machine can be told from outside.
+    /// All state of a machine that is observable from outside.
     fn exposed<M: AsmCoreMachineRevealer>(machine: &mut M) -> (Vec<u64>, Vec<u8>, Vec<Bytes>) {
         let core: &AsmCoreMachine = machine.as_ref();
         let mut words = core.registers.to_vec();

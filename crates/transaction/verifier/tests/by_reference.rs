@@ -1,5 +1,5 @@
-//! Data that transactions share is neither copied nor hashed for them. The only test of its process: bytes
-//! that are hashed are counted for all of it.
+//! Shared data of transactions is neither copied nor hashed for them. This must be the only test of its
+//! process, because the counter of hashed bytes is process-wide.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use antares_transaction::{
@@ -20,7 +20,7 @@ const CELLS: u32 = 20;
 const CELL_BYTES: usize = 100_000;
 const OWN_BYTES: usize = 100;
 
-/// `addi a7, zero, 93`, `ecall`: ends with the number in a0.
+/// `addi a7, zero, 93`, `ecall`: exits with the code in a0.
 fn exit() -> Vec<u8> {
     let code = [0x05d0_0893_u32, 0x0000_0073].map(u32::to_le_bytes).concat();
     let (entry, length) = (0x1_0000_u64, code.len() as u64);
@@ -32,8 +32,7 @@ fn exit() -> Vec<u8> {
     elf
 }
 
-/// A transaction whose cell deps are `shared`, of which the first is its lock, and which has some data of its
-/// own.
+/// A transaction whose cell deps are `shared`, of which the first is its lock, with some data of its own.
 fn document(shared: &[SharedData], own: &[u8]) -> Vec<u8> {
     let points: Vec<_> = (0..=CELLS).map(|index| OutPoint::new(Default::default(), index)).collect();
     let code_hash: [u8; 32] = shared[0].data_hash;
@@ -69,7 +68,7 @@ fn shared_data_is_neither_copied_nor_hashed() {
     let blobs = std::iter::once(Bytes::from(exit())).chain((0..CELLS).map(data));
     let shared: Vec<_> = blobs.map(|data| SharedData { data_hash: data_hash(&data), data }).collect();
     let all: usize = shared.iter().map(|shared| shared.data.len()).sum();
-    // Once for each.
+    // Each is hashed once.
     assert_eq!(hashed_bytes(), all as u64);
     let own = [9; OWN_BYTES];
     let document = document(&shared, &own);

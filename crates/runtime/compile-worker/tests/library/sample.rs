@@ -1,4 +1,4 @@
-//! A library that is in order, and room for machine code in it.
+//! A valid library with space for additional machine code.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use antares_pool::job::CompileLimits;
 
 pub(crate) const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(7) };
 
-/// The sample's library by both generators.
+/// The sample's library from both generators.
 pub(crate) fn libraries() -> [Vec<u8>; 2] {
     [Stage::Library, Stage::Baseline].map(|stage| {
         let limits = CompileLimits::default();
@@ -18,7 +18,7 @@ pub(crate) fn libraries() -> [Vec<u8>; 2] {
     })
 }
 
-/// Where the code is in the file.
+/// Range of the code in the file.
 pub(crate) fn code(library: &[u8]) -> Range<usize> {
     let number =
         |at: usize| usize::try_from(u64::from_le_bytes(library[at..at + 8].try_into().unwrap())).unwrap();
@@ -27,7 +27,7 @@ pub(crate) fn code(library: &[u8]) -> Range<usize> {
     number(code + 8)..number(code + 8) + number(code + 32)
 }
 
-/// The library with `bytes` in place of breakpoints that fill the last page of its code.
+/// The library with `bytes` in place of the breakpoints that pad the last page of its code.
 pub(crate) fn patched(library: &[u8], bytes: &[u8]) -> Vec<u8> {
     let end = code(library).end;
     let mut patched = library.to_vec();

@@ -1,4 +1,4 @@
-//! How the script groups of a verification ended, in the form in which processes tell it.
+//! Reports on the script groups of a verification, in the form that processes exchange.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::lines::Lines;
 pub enum GroupKind {
     /// Guards inputs.
     Lock,
-    /// Guards inputs and outputs that carry it.
+    /// Guards inputs and outputs that have it.
     Type,
 }
 
@@ -57,14 +57,14 @@ pub const SCRIPT_ERRORS: [&str; 11] = [
     "ValidationFailure",
 ];
 
-/// How a group, or the whole transaction, ended.
+/// How a group or the whole transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VerifyOutcome {
     /// Accepted.
     Ok,
-    /// A script did not accept it.
+    /// A script rejected it or failed.
     Failed,
-    /// A group that was not run: one before it did not end well, or it was not asked for.
+    /// The group was not run: an earlier group failed, or the group was not requested.
     NotRun,
 }
 
@@ -90,17 +90,17 @@ pub struct GroupReport {
     pub kind: GroupKind,
     /// How it ended.
     pub outcome: VerifyOutcome,
-    /// What the script exited with, if it did.
+    /// The script's exit code, if it exited.
     pub exit_code: Option<i8>,
-    /// With [`VerifyOutcome::Failed`].
+    /// Why the group failed, with [`VerifyOutcome::Failed`].
     pub error: Option<GroupError>,
     /// Cycles, up to the failure if there was one.
     pub cycles: u64,
-    /// Of these in native code.
+    /// Native part of the cycles.
     pub native_cycles: u64,
-    /// Of these in the interpreter.
+    /// Interpreted part of the cycles.
     pub interpreted_cycles: u64,
-    /// Why native code was left and the group run again, if it was: a `BailoutReason` name.
+    /// Why native code bailed out and the group restarted, if it did: a `BailoutReason` name.
     pub restarted: Option<String>,
     /// Lines of debug output, in order.
     pub debug: Lines,
@@ -111,7 +111,7 @@ pub struct GroupReport {
 }
 
 impl GroupReport {
-    /// Whether its script came to its own end in one tier, or did not run.
+    /// Whether its script ended normally without a restart, or did not run.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.restarted.is_none() && (self.error.is_none() || self.exit_code.is_some())

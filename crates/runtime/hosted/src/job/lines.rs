@@ -1,45 +1,45 @@
-//! Lines of debug output in the form in which they travel: as many bytes in memory as in the frame, whatever
-//! they are. A worker that has been taken over decides both, and what is to become many strings is looked at
-//! first.
+//! Debug output lines in transfer form: one string, with the same size in memory as in the frame. A
+//! compromised worker controls the content and number of lines, so they are validated before they become
+//! separate strings.
 
 use serde::{Deserialize, Serialize};
 
-/// Lines of one report, or of one verification, at most; what is beyond them is left out.
+/// Maximum lines of one report, or of one verification; further lines are dropped.
 pub const DEBUG_LINES_MAX: usize = 65_536;
 
-/// Behind each line. None has it inside: guests' lines end there.
+/// Terminator of each line. No line contains it, because a guest's line ends there.
 const END: char = '\0';
 
-/// Lines of debug output, in order, and how many there were beyond the limit.
+/// Lines of debug output, in order, and the number of dropped lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lines {
     text: String,
     left_out: LeftOut,
 }
 
-/// Lines that are not told: the first that was beyond the limit, and all behind it.
+/// Dropped lines: the first beyond the limit, and all after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// How many.
     pub lines: u64,
-    /// Their bytes, with one more for the end of each.
+    /// Their bytes, plus one for the end of each.
     pub bytes: u64,
 }
 
 impl Lines {
-    /// The same lines, with so many behind them that are left out.
+    /// The same lines, with the given dropped lines after them.
     #[must_use]
     pub fn and_left_out(self, left_out: LeftOut) -> Self {
         Self { left_out, ..self }
     }
 
-    /// What was left out.
+    /// The dropped lines.
     #[must_use]
     pub fn left_out(&self) -> LeftOut {
         self.left_out
     }
 
-    /// Leaves out all lines but the first `lines`.
+    /// Drops all lines after the first `lines`.
     pub fn cut(&mut self, lines: usize) {
         let kept = self.iter().take(lines).map(|line| line.len() + END.len_utf8()).sum();
         let rest = self.text.split_off(kept);
@@ -52,19 +52,19 @@ impl Lines {
         self.text.split_terminator(END)
     }
 
-    /// Bytes of the lines, with one more for the end of each, as limits count them.
+    /// Bytes of the lines, plus one for the end of each, as limits count them.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.text.len() as u64
     }
 
-    /// How many there are.
+    /// Number of lines.
     #[must_use]
     pub fn count(&self) -> usize {
         self.text.bytes().filter(|byte| *byte == 0).count()
     }
 
-    /// Whether the last line has its end. Only a report from another process may have none.
+    /// Whether the last line has its terminator. Only a report from another process may lack it.
     #[must_use]
     pub fn are_whole(&self) -> bool {
         self.text.is_empty() || self.text.ends_with(END)

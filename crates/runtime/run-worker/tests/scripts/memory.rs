@@ -1,4 +1,4 @@
-//! Workers as the kernel sees them: which there are, and what is in their memory.
+//! Workers as the kernel sees them: their processes and memory.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{
@@ -8,7 +8,7 @@ use std::{
 
 use antares_pool::Pool;
 
-/// Children of the zygote of `pool` that are in the run stage; not the one that waits for its first job.
+/// Children of the zygote of `pool` that are in the run stage; excludes the spare child.
 pub(crate) fn workers(pool: &Pool) -> Vec<u32> {
     let zygote = pool.stats().zygote_pid.unwrap();
     let numbers = fs::read_to_string(format!("/proc/{zygote}/task/{zygote}/children")).unwrap();
@@ -19,7 +19,8 @@ pub(crate) fn workers(pool: &Pool) -> Vec<u32> {
     numbers.split_whitespace().map(|number| number.parse().unwrap()).filter(is_running).collect()
 }
 
-/// Places in the memory of process `number` with `access` (`rw`) where `canary` is. None if we may not look.
+/// Addresses of `canary` in the memory of process `number` with `access` (`rw`). `None` if reading is not
+/// permitted.
 pub(crate) fn find(number: u32, canary: &[u8], access: &str) -> Option<Vec<u64>> {
     let memory = File::open(format!("/proc/{number}/mem")).ok()?;
     let maps = fs::read_to_string(format!("/proc/{number}/maps")).ok()?;
@@ -33,7 +34,7 @@ pub(crate) fn find(number: u32, canary: &[u8], access: &str) -> Option<Vec<u64>>
             let count = usize::try_from(end - at).unwrap().min(page.len());
             memory.read_exact_at(&mut page[..count], at).ok()?;
             at += count as u64;
-            // Most of it nobody has touched.
+            // Most pages are untouched.
             if page[..count].iter().fold(0, |all, byte| all | byte) == 0 {
                 continue;
             }

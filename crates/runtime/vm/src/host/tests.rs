@@ -1,4 +1,4 @@
-//! Of the host's side of native code.
+//! Tests of the host side of native code.
 
 use std::{arch::naked_asm, mem::offset_of};
 
@@ -9,7 +9,7 @@ use ckb_vm::{DefaultMachineBuilder, Syscalls};
 
 use super::*;
 
-/// Native code that makes ecalls until it is told to leave.
+/// Native code that makes ecalls until the host ends it.
 #[unsafe(naked)]
 extern "C" fn ecalls() {
     naked_asm!(
@@ -47,7 +47,7 @@ impl Code for NoCode {
     }
 }
 
-/// Counts in a0 with an extra cycle for each call; panics at 3 if it shall.
+/// Counts in a0 with an extra cycle for each call; panics at 3 if `panics` is set.
 struct Count {
     panics: bool,
 }
@@ -84,7 +84,8 @@ fn syscalls_change_registers_and_cycles() {
 
 #[test]
 fn the_limit_holds_after_a_syscall_and_before() {
-    // 501 cycles for the first; the second is refused with 499 left, and passes the limit itself with 500.
+    // 501 cycles for the first call; with 499 left the second is refused, and with 500 left it exceeds the
+    // limit itself.
     for (cycles_max, count) in [(1000, 1), (1001, 2)] {
         let (attempted, vm) = run(false, cycles_max);
         assert!(matches!(attempted, Attempted::Failed(Error::CyclesExceeded)));

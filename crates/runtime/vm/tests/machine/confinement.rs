@@ -1,4 +1,4 @@
-//! A run needs next to no system calls: runs behind a seccomp filter that kills for any other.
+//! Runs behind a seccomp filter that kills the process for any system call that a run does not need.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::{
 
 const LIMITS: Limits = Limits { cycles_max: 10_000_000, debug_bytes_max: 1 << 20 };
 
-/// Allows what the machine says it needs, unmapping it, and the exit.
+/// Allows the documented system calls of a machine, those that unmap it, and the exit.
 fn lock_in() {
     let dontneed = u64::from(libc::MADV_DONTNEED.unsigned_abs());
     let dontneed = SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, dontneed).unwrap();
@@ -59,13 +59,13 @@ fn runs_need_no_system_calls() {
             sound &= run(&elf, Some(library)) == (Outcome::Exit(3), 0, Some(reason));
         }
         sound &= matches!(run(&hostile, Some(&good)).0, Outcome::Error { name: "MemOutOfBound", .. });
-        // A wrong answer is told from a killed process by its exit code.
+        // The exit code distinguishes a wrong result from a killed process.
         if sound { 0 } else { 9 }
     });
     assert_eq!(status.code(), Some(0), "{status}");
 }
 
-/// An ELF with as many program headers as there can be, the last of which is beyond memory.
+/// An ELF with the maximum number of program headers, the last of which is beyond memory.
 fn hostile_elf() -> Bytes {
     const HEADERS: usize = 65_535;
     let mut elf = guest("nop")[..64].to_vec();

@@ -1,4 +1,4 @@
-//! Faults that are not native code's: the process dies of them, as it would without our handlers.
+//! Faults outside native code: the process dies of them as it would without our handlers.
 
 use std::{
     os::unix::process::ExitStatusExt,
@@ -10,12 +10,12 @@ use antares_vm::prepare_thread;
 /// Set in a child process, to the name of the test that it runs.
 const CHILD: &str = "ANTARES_VM_TEST_CHILD";
 
-/// Runs `body` in a process of its own (this test program again, for the test `name` alone, on its first
-/// thread) and tells how that ended.
+/// Runs `body` in a child process (this test program again, for the test `name` alone, on its first thread)
+/// and returns its exit status.
 pub(crate) fn in_child(name: &str, body: impl FnOnce() -> i32) -> ExitStatus {
     if std::env::var(CHILD).is_ok_and(|child| child == name) {
         let code = body();
-        // SAFETY: ends the process without any of its clean-up, which may need what `body` gave up.
+        // SAFETY: ends the process without clean-up, which may need what `body` gave up.
         unsafe { libc::_exit(code) };
     }
     let program = std::env::current_exe().unwrap();
@@ -39,7 +39,7 @@ fn a_host_fault_is_fatal() {
 fn a_host_trap_is_fatal() {
     let status = in_child("faults::a_host_trap_is_fatal", || {
         prepare_thread().unwrap();
-        // SAFETY: the instruction has no effect but the fault.
+        // SAFETY: the instruction has no effect except the fault.
         unsafe { std::arch::asm!("ud2") };
         0
     });
@@ -50,7 +50,7 @@ fn a_host_trap_is_fatal() {
 fn a_host_breakpoint_is_fatal() {
     let status = in_child("faults::a_host_breakpoint_is_fatal", || {
         prepare_thread().unwrap();
-        // SAFETY: the instruction has no effect but the fault.
+        // SAFETY: the instruction has no effect except the fault.
         unsafe { std::arch::asm!("int3") };
         0
     });

@@ -1,4 +1,4 @@
-//! Guests and libraries built from assembly text with the tools of the compiler: `clang-22` and `ld.lld-22`.
+//! Guests and libraries built from assembly text with the compiler's tools: `clang-22` and `ld.lld-22`.
 
 use std::{fs, path::Path, process::Command};
 
@@ -12,8 +12,8 @@ use bytes::Bytes;
 /// Guest address of `_start` in every guest that [`guest`] makes.
 pub(crate) const ENTRY: u64 = 0x11000;
 
-/// What precedes the code of every library: offsets from base, and an ecall as generated code makes it. The
-/// thunk keeps base in rbx.
+/// Prefix of every library's code: offsets from base, and an ecall in the form of generated code. The thunk
+/// keeps base in rbx.
 const PREAMBLE: &str = "
     .intel_syntax noprefix
     .macro ecall_at pc, cycles
@@ -44,7 +44,7 @@ pub(crate) fn guest(source: &str) -> Bytes {
     Bytes::from(build(&source, &flags, &["-static", &format!("-Ttext={ENTRY:#x}")]))
 }
 
-/// The header that a library begins with, as a test wants it.
+/// The header of a test library.
 #[derive(Clone, Debug)]
 pub(crate) struct Header {
     pub(crate) magic: [u8; 8],
@@ -118,7 +118,7 @@ pub(crate) fn library_bytes(header: &Header, code: &str) -> Vec<u8> {
     build(&source, &["--target=x86_64-unknown-linux-gnu", "-fPIC"], &["-shared"])
 }
 
-/// Loads what [`library_bytes`] gives.
+/// Loads the result of [`library_bytes`].
 #[track_caller]
 pub(crate) fn library(code: &str) -> Library {
     load(&library_bytes(&Header::default(), code)).unwrap()

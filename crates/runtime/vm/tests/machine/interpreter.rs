@@ -8,7 +8,7 @@ use crate::{
     oracle::{ROOMY, ask, compare, script},
 };
 
-/// Runs `source` in all versions, twice in one machine, and compares each time.
+/// Runs `source` in all versions, twice on one machine, and compares each run with the oracle.
 #[track_caller]
 fn check_source(source: &str) {
     check_elf(&guest(source), &[], ROOMY);
@@ -99,7 +99,7 @@ fn broken_elfs_fail_like_ckb_vm() {
         check_elf(&good.slice(..length), &[], ROOMY);
     }
     let mut machine = Machine::new().unwrap();
-    // Every field of the ELF header and of the program headers, at one of its bytes at least.
+    // Every field of the ELF header and of the program headers, with at least one of its bytes.
     for index in (0..400).step_by(2) {
         let mut bytes = good.to_vec();
         bytes[index] ^= 0xff;

@@ -1,4 +1,4 @@
-//! What is taken for a library and what is not.
+//! Which files are accepted as a library.
 
 use std::{
     fs::File,

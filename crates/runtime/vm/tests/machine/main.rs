@@ -1,4 +1,4 @@
-//! Tests of the machine from outside: real guests, real shared objects, ckb-vm's own machine as the oracle.
+//! External tests of the machine: real guests, real shared objects, ckb-vm's own machine as the oracle.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod confinement;

@@ -1,5 +1,5 @@
-//! The host's meter, called as generated code does: from any two registers, with any of the native stack
-//! left.
+//! The host's meter, called like generated code does: with any two registers, and with any free space on the
+//! native stack.
 
 use antares_vm::{BailoutReason, Limits, Machine, Outcome, Report, Tier};
 
@@ -26,8 +26,8 @@ fn run(code: &str, stack: usize, limits: &Limits) -> Report {
     report
 }
 
-/// Uses up all cycles with base in one register and what is left in another, then looks for a register that
-/// changed.
+/// Uses up all cycles with base in one register and the remaining cycles in another, then searches for a
+/// changed register.
 fn look(base: &str, left: &str) -> String {
     let others = || REGISTERS.iter().enumerate().filter(|(_, name)| **name != base && **name != left);
     let set: String = others().map(|(number, name)| format!("mov {name}, {}\n", 1000 + number)).collect();
@@ -61,7 +61,7 @@ fn any_two_registers_hold_base_and_cycles() {
 fn a_stack_that_is_full_is_left() {
     const STACK: usize = 64 << 10;
     for words in 0..=19 {
-        // One for what is pushed here, one for the call, 16 for the meter.
+        // One word for the push here, one for the call, 16 for the meter.
         let code = format!(
             "sub rsp, {STACK} - 24 - 8 * {words}\n push rax\n mov rcx, -1
             call qword ptr [rbx + METER]

@@ -1,4 +1,4 @@
-//! Native code that reaches its end: exits, debug output, limits, and which tier is taken.
+//! Native code that reaches its end: exits, debug output, limits, and the choice of the tier.
 
 use antares_vm::{BailoutReason, Limits, Machine, Outcome, RunScript, Tier, VmError};
 use bytes::Bytes;
@@ -8,12 +8,12 @@ use crate::{
     oracle::{ROOMY, ask, compare, script},
 };
 
-/// A guest that exits with -7 after 502 cycles, and the same by hand.
+/// A guest that exits with -7 after 502 cycles, and the equivalent native code.
 const EXIT: &str = "li a0, -7\n li a7, 93\n ecall";
 const EXIT_NATIVE: &str = "set 10, -7\n set 17, 93\n ecall_at 0x11008, 502";
 
-/// A guest that prints "hi" twice (one cycle for each) and exits with 3 after 1515 cycles, and the same by
-/// hand.
+/// A guest that prints "hi" twice (one cycle each) and exits with 3 after 1515 cycles, and the equivalent
+/// native code.
 pub(crate) const PRINT: &str = "
     lui a0, 0x100
     li t0, 104
@@ -38,7 +38,7 @@ pub(crate) const PRINT_NATIVE: &str = "
     set 10, 3
     ecall_at 0x1102c, 502";
 
-/// Runs `source` natively as `code` says and compares with the oracle, twice in one machine.
+/// Runs `source` natively as `code`, twice on one machine, and compares with the oracle.
 #[track_caller]
 fn check(source: &str, code: &str) {
     let (elf, library) = (guest(source), library(code));
@@ -134,7 +134,7 @@ fn an_entry_without_native_code_is_interpreted() {
     let mut bytes = guest("nop\n nop\n li a0, 1\n li a7, 93\n ecall").to_vec();
     let library = library(EXIT_NATIVE);
     let mut machine = Machine::new().unwrap();
-    // Behind the table, odd, before the table, beyond memory.
+    // After the table, odd, before the table, beyond memory.
     for entry in [0x11002, 0x11001, 0x10ffe, u64::MAX] {
         bytes[24..32].copy_from_slice(&u64::to_le_bytes(entry));
         let elf = Bytes::from(bytes.clone());

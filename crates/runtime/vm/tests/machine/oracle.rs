@@ -1,4 +1,4 @@
-//! ckb-vm's own machine, unchanged, as the oracle; and the comparison with ours.
+//! ckb-vm's own unchanged machine as the oracle, and the comparison with ours.
 
 use antares_vm::{Limits, Machine, Outcome, Report, RunScript};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use ckb_vm::{
 };
 use std::sync::{Arc, Mutex};
 
-/// Limits that no small guest reaches.
+/// Limits that small guests never reach.
 pub(crate) const ROOMY: Limits = Limits { cycles_max: 10_000_000, debug_bytes_max: 1 << 20 };
 
 /// How ckb-vm ends a script.
@@ -77,12 +77,12 @@ pub(crate) fn ask(script: &RunScript<'_>, cycles_max: u64) -> Oracle {
     Oracle { outcome, cycles, load_cycles: load_cycles.div_ceil(4), debug, registers, pc, memory }
 }
 
-/// Panics unless `report` and what it left in `machine` are what ckb-vm gives.
+/// Panics unless `report` and the final state of `machine` equal those of ckb-vm.
 #[track_caller]
 pub(crate) fn compare(oracle: &Oracle, machine: &Machine, report: &Report) {
     let ours = (&report.outcome, report.cycles, report.load_cycles, &report.debug, machine.pc());
     assert_eq!(ours, (&oracle.outcome, oracle.cycles, oracle.load_cycles, &oracle.debug, oracle.pc));
-    // Native code keeps other registers to itself when it exits.
+    // Native code does not write other registers back when it exits.
     let registers = if report.native_cycles == 0 { 0..32 } else { 10..18 };
     assert_eq!(machine.registers()[registers.clone()], oracle.registers[registers]);
     if machine.memory() == oracle.memory {

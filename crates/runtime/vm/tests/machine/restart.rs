@@ -1,4 +1,4 @@
-//! Native code that gives up: the reason is told, and the interpreter's answer is the whole answer.
+//! Native code that bails out: the reason is reported, and the interpreter alone determines the result.
 
 use antares_vm::{BailoutReason, Limits, Machine, Outcome, Tier};
 
@@ -8,8 +8,8 @@ use crate::{
     oracle::{ROOMY, ask, compare, script},
 };
 
-/// Runs a guest that prints and exits, with native code that ends as `code` says; expects a restart for
-/// `reason` that nobody can tell from a run without native code.
+/// Runs a guest that prints and exits, with native code that ends as `code` does. Expects a restart for
+/// `reason` whose result equals a run without native code.
 #[track_caller]
 fn check(code: &str, reason: BailoutReason) {
     let (elf, library) = (guest(PRINT), library(code));
@@ -75,7 +75,7 @@ fn endless_recursion_ends_at_the_guard() {
 #[test]
 fn stray_accesses_are_bad_addresses() {
     let addresses = [
-        "rbx + 0x400000",             // the guard behind guest memory
+        "rbx + 0x400000",             // the guard after guest memory
         "rbx + 0x400000 + GUARD - 8", // its end
     ];
     for address in addresses {

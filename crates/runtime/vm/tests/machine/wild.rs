@@ -1,6 +1,6 @@
-//! Native code that does what no generator of ours lets it: its process ends, behind a filter by a system
-//! call that does not exist. Each is a way in which a generator could be wrong: a check left out, a wrong
-//! base, a wrong target, a store to what the host relies on.
+//! Native code that does what no generator permits: its process ends, under a filter by a system call that
+//! does not exist. Each case is a possible generator error: a missing check, a wrong base, a wrong target, a
+//! store to host data.
 
 use antares_abi::WILD_FAULT_CALL;
 use antares_vm::{Library, Limits, Machine, Tier};
@@ -15,13 +15,13 @@ use crate::{
 
 const LIMITS: Limits = Limits { cycles_max: 10_000_000, debug_bytes_max: 1 << 20 };
 
-/// Addresses that no check lets pass, for the cases below.
+/// Addresses that every check rejects, for the cases below.
 const NUMBERS: &str = "mov rcx, 0x8000000000000000\n mov rdx, 8\n mov rsi, -4096\n mov edi, 0xfffffff0";
 
-/// The signal that ends a process which runs `library`, behind a filter for the one call or without; 0 if it
-/// goes on.
+/// The signal that ends a process running `library`, with or without a filter for the one call; 0 if the
+/// process survives.
 fn signal_of(elf: &Bytes, library: &Library, is_fenced: bool) -> i32 {
-    // SAFETY: the child does nothing but run and end; glibc keeps its allocator whole over a fork.
+    // SAFETY: the child only runs and ends; glibc keeps its allocator consistent over a fork.
     match unsafe { libc::fork() } {
         0 => {
             if is_fenced {
@@ -30,19 +30,19 @@ fn signal_of(elf: &Bytes, library: &Library, is_fenced: bool) -> i32 {
             let mut machine = Machine::new().unwrap();
             let report = machine.run(&script(elf), &LIMITS, Tier::Native, Some(library));
             let ended = report.map_or(9, |report| i32::from(report.restarted.is_none()));
-            // SAFETY: ends the child without any of its clean-up.
+            // SAFETY: ends the child without clean-up.
             unsafe { libc::_exit(ended) }
         }
         child => {
             let mut status = 0;
-            // SAFETY: waits for the child that was just made.
+            // SAFETY: waits for the child that was just created.
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
             if libc::WIFSIGNALED(status) { libc::WTERMSIG(status) } else { 0 }
         }
     }
 }
 
-/// Kills for the one call.
+/// Kills the process for the one call.
 fn lock_in() {
     let rules = [(i64::from(WILD_FAULT_CALL), vec![])].into();
     let (allow, kill) = (SeccompAction::Allow, SeccompAction::KillProcess);
@@ -60,7 +60,7 @@ fn assert_wild(code: &str, alone: i32) {
 #[test]
 fn accesses_beyond_the_guards() {
     let addresses = [
-        "rbx + STATE + 0x2000", // behind all that is there
+        "rbx + STATE + 0x2000", // past everything mapped
         "rbx + rdi",            // as far as 32 bits reach
         "rbx - 0x7fff0000",     // below all that is there
         "rcx",                  // not canonical
@@ -84,10 +84,10 @@ fn stores_to_what_the_host_relies_on() {
 fn ways_to_where_no_code_is() {
     assert_wild("jmp rdx", libc::SIGSEGV);
     assert_wild("jmp rcx", libc::SIGSEGV);
-    // Guest memory and the native stack are no code.
+    // Guest memory and the native stack are not code.
     assert_wild("jmp rbx", libc::SIGSEGV);
     assert_wild("jmp rsp", libc::SIGSEGV);
-    // Between instructions, and what fills code.
+    // Between instructions, and padding of code.
     assert_wild("int3", libc::SIGTRAP);
     assert_wild("ud2", libc::SIGILL);
     assert_wild("trap 99", libc::SIGILL);
