@@ -52,7 +52,8 @@ pub unsafe fn self_test(zygote: &[LayerStatus]) -> Result<Vec<LayerStatus>, Sand
             Some(format!("not tried, {stop} could not be put up"))
         }
         (Some(stop), layer) if *stop == layer => Some("the self-test could not put it up".to_owned()),
-        (None, Layer::Landlock) if reported != DENIED => Some("the self-test opened /".to_owned()),
+        (None, Layer::Landlock) if reported == OPENED => Some("the self-test opened /".to_owned()),
+        (None, Layer::Landlock) if reported != DENIED => Some("the self-test could not run".to_owned()),
         (None, Layer::Seccomp) if ended != Some(libc::SIGSYS) || reported == BEGUN => {
             Some(format!("the self-test was not stopped (step {reported}, signal {ended:?})"))
         }

@@ -130,16 +130,7 @@ impl Calls {
         call.cost = cost;
         call.length = buffer.length_at.and_then(|at| word(memory, at));
         if buffer.is_output && call.result == Some(0) {
-            let told = call.length.unwrap_or(buffer.bytes).saturating_mul(if call.number == INHERITED_FD {
-                8
-            } else {
-                1
-            });
-            call.data = excerpt(
-                memory,
-                buffer.address,
-                call.room.map_or(told, |room| told.min(room.max(buffer.bytes))),
-            );
+            call.data = excerpt(memory, buffer.address, written(call, buffer));
         }
         let is_code = call.number == LOAD_CELL_DATA_AS_CODE && call.result == Some(0);
         let [address, bytes, offset, _size, index, source] = call.arguments;
@@ -157,8 +148,7 @@ impl Calls {
     /// Index of the last system call of `vm` that wrote to `address`.
     pub(crate) fn writer(&self, vm: u64, address: u64) -> Option<u64> {
         let is_it = |kept: &&Recorded| {
-            let told = kept.call.length.unwrap_or(kept.buffer.bytes);
-            let bytes = kept.call.room.map_or(told, |room| told.min(room));
+            let bytes = written(&kept.call, &kept.buffer);
             let is_done = kept.call.vm == vm && kept.buffer.is_output && kept.call.result == Some(0);
             let is_in =
                 |start: u64, bytes: u64| address.checked_sub(start).is_some_and(|behind| behind < bytes);
@@ -177,6 +167,14 @@ impl Calls {
         };
         (self.kept.into_iter().map(tell).collect(), left_out, self.codes)
     }
+}
+
+/// Bytes that a successful call wrote to its buffer. The length of `inherited_fd` counts descriptors.
+fn written(call: &SystemCall, buffer: &Buffer) -> u64 {
+    let unit = if call.number == INHERITED_FD { size_of::<u64>() as u64 } else { 1 };
+    let bytes = |count: u64| count.saturating_mul(unit);
+    let available = call.length.map_or(buffer.bytes, bytes);
+    call.room.map_or(available, |room| available.min(bytes(room)))
 }
 
 fn buffer(number: u64, arguments: &[u64; 6], memory: &[u8]) -> Buffer {
@@ -225,4 +223,33 @@ fn words(memory: &[u8], count: u64, address: u64) -> Vec<Vec<u8>> {
     (0..count)
         .map_while(|index| word(memory, address.wrapping_add(8 * index)).map(|at| text(memory, at)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_inherited_fd_count_descriptors() {
+        let mut call = SystemCall {
+            index: 0,
+            vm: 0,
+            number: INHERITED_FD,
+            arguments: [0; 6],
+            result: Some(0),
+            room: Some(4),
+            length: Some(3),
+            data: Vec::new(),
+            words: Vec::new(),
+            cycles: 0,
+            cost: 0,
+            stack: antares_profile::evidence::seen::Stack::default(),
+        };
+        let buffer = buffer(INHERITED_FD, &[0; 6], &[]);
+        assert_eq!(written(&call, &buffer), 24);
+        call.length = Some(9);
+        assert_eq!(written(&call, &buffer), 32);
+        call.number = READ;
+        assert_eq!(written(&call, &buffer), 4);
+    }
 }

@@ -90,7 +90,7 @@ impl ScriptHost for Parent {
                 self.give(guest, HostCall::WriteStream(a3, a1, bytes))?;
             }
             WRITE_FILE => {
-                let (path, bytes) = (guest.text(a0)?, guest.read(a1, a2)?);
+                let (path, bytes) = (guest.text(a0)?, guest.read(a1, moved(a2)?)?);
                 self.give(guest, HostCall::WriteFile(path, bytes))?;
             }
             _ => return Ok(false),
