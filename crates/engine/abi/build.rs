@@ -1,8 +1,8 @@
-//! Finds out the version of the LLVM that generated code comes from: it is part of every artifact's key.
+//! Finds the version of the LLVM that generates code, which is part of every artifact's key.
 
 use std::{env, path::PathBuf, process::Command};
 
-/// Where there is no LLVM, as on a machine that builds a runner alone: the version that is tested.
+/// The tested version, for machines without LLVM, such as one that builds only a runner.
 const TESTED: &str = "22.1.8";
 
 fn main() {

@@ -1,4 +1,4 @@
-//! Builds the small C++ door to lld, which is a library of the LLVM package and has no C interface.
+//! Builds the small C++ wrapper around lld, which LLVM packages as a library without a C interface.
 
 use std::{env, error::Error, path::PathBuf};
 

@@ -1,8 +1,8 @@
-//! What a compile is asked for: how far it goes, and what it may cost.
+//! The parameters of a compile: its stage and its limits.
 
 use serde::{Deserialize, Serialize};
 
-/// What the compiler shall give.
+/// The result that the compiler produces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     /// Segments, entry, symbols, as text.
@@ -13,50 +13,50 @@ pub enum Stage {
     Ir,
     /// IR after the first `passes` passes of the full tier, as text.
     IrAfter {
-        /// How many.
+        /// Number of passes.
         passes: u32,
     },
-    /// What each pass of the full tier leaves, as a table.
+    /// Statistics after each pass of the full tier, as a table.
     Passes,
-    /// LLVM IR before optimisation, as text.
+    /// LLVM IR before optimization, as text.
     LlvmBefore,
-    /// LLVM IR after optimisation, as text.
+    /// LLVM IR after optimization, as text.
     Llvm,
     /// Host assembly, as text.
     Asm,
     /// The relocatable object.
     Object,
-    /// The relocatable object of one part, to be linked with the others.
+    /// The relocatable object of one part, for linking with the others.
     Part {
         /// Its number, from 0.
         index: u32,
-        /// How many there are; as [`parts_of`](crate::parts_of) says.
+        /// Number of parts, from [`parts_of`](crate::parts_of).
         of: u32,
     },
     /// The shared object.
     Library,
-    /// The shared object from the fast generator, which LLVM has no part in.
+    /// The shared object of the baseline generator, which does not use LLVM.
     Baseline,
-    /// The same with counters of where it goes, for fuzzing: no other library is it taken for.
+    /// The baseline's shared object with counters, for fuzzing. Other loaders refuse its header.
     Counted {
-        /// Bits of a counter's number.
+        /// Bits of a counter's index.
         bits: u8,
     },
 }
 
 impl Stage {
-    /// Whether it gives a shared object.
+    /// Whether the stage produces a shared object.
     #[must_use]
     pub fn is_library(self) -> bool {
         matches!(self, Self::Library | Self::Baseline | Self::Counted { .. })
     }
 }
 
-/// The wall time of a compile may be so many times its processor time: others may have the processors.
+/// Maximum wall time of a compile as a multiple of its processor time, as others may use the processors.
 pub const COMPILE_WALL_TIMES: u64 = 10;
 
-/// What a script may cost to compile; beyond it the compile is refused, always at the same place. Memory and
-/// time are enforced from outside, by whoever runs the compiler.
+/// Limits of a compile. A script beyond them is refused, always at the same point. The caller that runs the
+/// compiler enforces memory and time from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompileLimits {
     /// Bytes of executable pages.
@@ -67,15 +67,15 @@ pub struct CompileLimits {
     pub blocks_max: u64,
     /// IR operations over all functions.
     pub operations_max: u64,
-    /// Address space of the child, bytes.
+    /// Bytes of the child's address space.
     pub memory_bytes_max: u64,
-    /// Processor time, milliseconds, of which the kernel counts whole seconds; the wall time may be
+    /// Processor time in milliseconds, which the kernel counts in whole seconds. The wall time may be
     /// [`COMPILE_WALL_TIMES`] of it.
     pub wall_ms_max: u64,
 }
 
 impl CompileLimits {
-    /// Those of whoever asks for no others.
+    /// The default limits.
     pub const DEFAULT: Self = Self {
         code_bytes_max: 4 << 20,
         functions_max: 100_000,

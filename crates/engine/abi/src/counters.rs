@@ -1,31 +1,30 @@
-//! Where the code of a counted build counts, and by which rule: which way branches went, and where computed
-//! jumps and calls went. An interpreter that keeps the same rule fills the same map.
+//! The counters of a counted build: outcomes of branches, and targets of computed jumps and calls. An
+//! interpreter that follows the same rule fills the same map.
 //!
-//! Such code is for fuzzing alone. Its header begins with [`COUNTED_MAGIC`], so that whoever loads other
-//! libraries refuses it, and it has no artifact key. Counters lie behind the host's table, where no other
-//! machine has memory.
+//! Such code is only for fuzzing. It has no artifact key, and other loaders refuse its [`COUNTED_MAGIC`]. The
+//! counters follow the host's table, where other machines have no memory.
 
 use crate::HOST_TABLE_OFFSET;
 
-/// Distance in bytes from `base` to the counters: behind the page of the host's table.
+/// Distance in bytes from `base` to the counters, which follow the page of the host's table.
 pub const COUNTERS_OFFSET: usize = HOST_TABLE_OFFSET + 4096;
 
-/// Bytes of counters that a machine has, one byte each.
+/// Bytes of a machine's counters, one byte each.
 pub const COUNTERS_BYTES: usize = 1 << COUNTER_BITS_MAX;
 
-/// Bits of a counter's number, at most.
+/// Maximum bits of a counter's index.
 pub const COUNTER_BITS_MAX: u8 = 16;
 
-/// Bits of a counter's number, at least.
+/// Minimum bits of a counter's index.
 pub const COUNTER_BITS_MIN: u8 = 10;
 
-/// First bytes of the header of a counted library, in the place of [`LIBRARY_MAGIC`](crate::LIBRARY_MAGIC).
+/// First bytes of the header of a counted library, instead of [`LIBRARY_MAGIC`](crate::LIBRARY_MAGIC).
 pub const COUNTED_MAGIC: [u8; 8] = *b"ANTCOUNT";
 
-/// What a target is multiplied by; the upper bits of the product are the counter. 2^64 by the golden ratio.
+/// The factor of a target; the upper bits of the product are the index. 2^64 divided by the golden ratio.
 pub const COUNTER_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The same for the place that a branch does not go to.
+/// The factor of the target that a branch does not take.
 const OTHER_FACTOR: u64 = 0xc2b2_ae3d_27d4_eb4f;
 
 /// The counter of a branch that goes to guest address `to`, and could have gone to `other`.
@@ -34,13 +33,12 @@ pub fn branch_counter(to: u64, other: u64, bits: u8) -> usize {
     place(to.wrapping_mul(COUNTER_FACTOR) ^ other.wrapping_mul(OTHER_FACTOR), bits)
 }
 
-/// The counter of a jump or call that computes its target.
+/// The counter of a jump or call with a computed target.
 #[must_use]
 pub fn jump_counter(target: u64, bits: u8) -> usize {
     place(target.wrapping_mul(COUNTER_FACTOR), bits)
 }
 
-/// The upper `bits` bits.
 #[expect(clippy::cast_possible_truncation, reason = "at most 16 bits are left")]
 fn place(product: u64, bits: u8) -> usize {
     (product >> (64 - u32::from(bits.clamp(1, COUNTER_BITS_MAX)))) as usize

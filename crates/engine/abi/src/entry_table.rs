@@ -1,34 +1,33 @@
-//! The entry table of a library: from guest addresses to entry thunks, in two steps, because few addresses
+//! The entry table of a library: maps guest addresses to entry thunks in two steps, because few addresses
 //! have one.
 //!
 //! ```text
 //! distance of the address from table_base, in bytes
-//!   directory[distance / PAGE_BYTES]  -> number of a group, 0 for the group without entries
+//!   directory[distance / ENTRY_PAGE_BYTES]  -> number of a group, 0 for the group without entries
 //!   entries[16 * group + distance / 2 % 16]  -> distance of the thunk from the entries' start, 0 for none
 //! ```
 
-/// Bytes of guest code that one entry of the directory stands for.
+/// Bytes of guest code for each entry of the directory.
 pub const ENTRY_PAGE_BYTES: u64 = 2 * ENTRIES_PER_GROUP as u64;
 
 /// Entries of a group: one for each even address of a page.
 pub const ENTRIES_PER_GROUP: usize = 16;
 
-/// Groups at most, with the empty one: what the directory can name.
+/// Maximum groups, including the empty one: what the directory can name.
 pub const ENTRY_GROUPS_MAX: usize = 1 << 16;
 
-/// An entry table being made; `T` says where a thunk is.
+/// An entry table under construction; `T` locates a thunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryTable<T> {
-    /// For each page of guest code the number of its group.
+    /// For each page of guest code, the number of its group.
     pub directory: Vec<u16>,
-    /// The groups, one after another; the first one is empty.
+    /// The groups in order; the first one is empty.
     pub entries: Vec<Option<T>>,
 }
 
 impl<T: Clone> EntryTable<T> {
-    /// The table for code in `[start, end)` with these thunks; for an address that comes twice, the last one
-    /// counts. Addresses outside are left out, and so is what comes after [`ENTRY_GROUPS_MAX`] groups: it has
-    /// no native code then.
+    /// Creates the table for code in `[start, end)`. The last thunk of an address wins. Addresses outside are
+    /// dropped, and so are those after [`ENTRY_GROUPS_MAX`] groups: they have no native code.
     #[must_use]
     pub fn new(start: u64, end: u64, thunks: impl IntoIterator<Item = (u64, T)>) -> Self {
         let pages = end.saturating_sub(start).div_ceil(ENTRY_PAGE_BYTES);
@@ -49,7 +48,7 @@ impl<T: Clone> EntryTable<T> {
         Self { directory, entries }
     }
 
-    /// The thunk for an address, as generated code and host find it.
+    /// Finds the thunk for an address the way generated code and host do.
     #[must_use]
     pub fn find(&self, start: u64, address: u64) -> Option<T> {
         let distance = address.checked_sub(start)?;

@@ -1,20 +1,18 @@
-//! The frame table of a library: which guest functions a place in its code is in, and where its host caller
-//! is.
+//! The frame table of a library: the guest functions and the host caller at an offset in its code.
 //!
-//! It stands behind the end of the shared object, where no loader looks, and only profiles read it:
+//! It follows the end of the shared object, where no loader reads. Only profiles use it:
 //!
 //! ```text
-//! shared object | rows | groups: (start: u32, place: u32) x groups | bytes of the rows: u32 | groups: u32 | magic
+//! shared object | rows | groups: (start: u32, position: u32) x groups | bytes of the rows: u32 | groups: u32 | magic
 //! ```
-//! A row is for the code from its start, in bytes from the start of the executable segment, to the next
-//! row's. Its size is the distance in bytes from the stack pointer there to the end of the frame, in front of
-//! which the return address is; 0 where that is not known. Its chain is the guest functions that the code is
-//! in, outermost first: for each the guest address of the call to the next, or of the function itself.
+//! A row describes the code from its start, in bytes from the start of the executable segment, to the next
+//! row's. Its size is the distance in bytes from the stack pointer to the end of the frame, below the return
+//! address; 0 if unknown. Its chain lists the guest functions at the code, outermost first: for each the
+//! guest address of the call to the next, or of the function itself.
 //!
-//! Most rows differ little from the one before, so a row says what changes ([`rows`]): inlined functions
-//! share the start of their chains. Each group of up to [`row::GROUP_ROWS_MAX`] rows is read by itself, from
-//! its place among the rows: what is looked up is found without reading the rest, and nothing is unpacked when
-//! a library is loaded.
+//! Most rows differ little from the previous one, so a row encodes the changes ([`rows`]): inlined functions
+//! share the start of their chains. Each group of up to [`row::GROUP_ROWS_MAX`] rows can be decoded
+//! separately. A lookup reads one group, and loading a library decodes nothing.
 
 mod row;
 mod rows;
@@ -22,11 +20,11 @@ mod rows;
 pub use row::{FrameAt, FrameError, FrameRow};
 use rows::{Cursor, Writer};
 
-/// Last bytes of a library with a frame table; the last one is the version of its form.
+/// Last bytes of a library with a frame table; the last byte is the version of the format.
 const MAGIC: [u8; 8] = *b"ANTFRAM\x02";
 /// Bytes of the two counts and [`MAGIC`].
 const FOOTER_BYTES: usize = 4 + 4 + 8;
-/// Bytes that say where a group is.
+/// Bytes of a group's start and position.
 const GROUP_BYTES: usize = 4 + 4;
 /// A frame table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,8 +35,8 @@ pub struct FrameTable {
 }
 
 impl FrameTable {
-    /// The table with these rows, in the order of their starts. Rows that change nothing are left out, and so
-    /// is what does not start behind the row before.
+    /// Creates a table of these rows, in the order of their starts. Drops rows that change nothing or do not
+    /// start after the previous row.
     #[must_use]
     pub fn new(rows: impl IntoIterator<Item = FrameRow>) -> Self {
         let mut writer = Writer::default();
@@ -55,16 +53,16 @@ impl FrameTable {
         Self { bytes, rows, groups: groups.len() }
     }
 
-    /// Puts the table behind a shared object.
+    /// Appends the table to a shared object.
     pub fn append_to(&self, library: &mut Vec<u8>) {
         library.extend(&self.bytes);
     }
 
-    /// Bytes at the end of a library that tell how long its table is.
+    /// Bytes at the end of a library that determine the length of its table.
     pub const TAIL_BYTES: usize = FOOTER_BYTES;
 
-    /// Bytes of the whole table, from the last [`FrameTable::TAIL_BYTES`] bytes of a library of
-    /// `library_bytes`; none if it has no table.
+    /// Length of the whole table in bytes, from the last [`FrameTable::TAIL_BYTES`] bytes of a library of
+    /// `library_bytes`. None if it has no table.
     #[must_use]
     pub fn length(tail: &[u8], library_bytes: u64) -> Option<usize> {
         let (rows, groups) = counts(tail)?;
@@ -72,8 +70,8 @@ impl FrameTable {
         (bytes <= library_bytes).then_some(usize::try_from(bytes).ok()?)
     }
 
-    /// Reads a table from the bytes that [`FrameTable::length`] counts. Its rows are read when they are
-    /// looked for; [`FrameTable::check`] reads them all.
+    /// Reads a table of the length that [`FrameTable::length`] returns. Lookups decode its rows;
+    /// [`FrameTable::check`] decodes all.
     ///
     /// # Errors
     /// [`FrameError::Length`] and [`FrameError::Group`].
@@ -85,7 +83,7 @@ impl FrameTable {
         }
         let (rows, groups) = counts(&bytes[tail..]).ok_or(length)?;
         let table = Self { bytes, rows: rows as usize, groups: groups as usize };
-        // Every byte of the rows is of a group, and every group has some.
+        // Every byte of the rows belongs to a group, and no group is empty.
         let mut end = (None, 0);
         for group in 0..table.groups {
             let (start, place) = table.group(group);
@@ -104,10 +102,10 @@ impl FrameTable {
         Ok(table)
     }
 
-    /// Reads all rows; gives how many there are.
+    /// Decodes all rows and returns their number.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// Returns the first error.
     pub fn check(&self) -> Result<usize, FrameError> {
         let mut frame = FrameAt::default();
         let mut rows = 0;
@@ -125,8 +123,8 @@ impl FrameTable {
         Ok(rows)
     }
 
-    /// Makes `frame` what the code at `place` is in, in bytes from the start of the executable segment. Not
-    /// before the first row, and not where the table is not as it must be; the answer says so.
+    /// Looks up the frame of the code at `place`, in bytes from the start of the executable segment. Returns
+    /// false before the first row and if the table is invalid.
     #[must_use]
     pub fn find(&self, place: u32, frame: &mut FrameAt) -> bool {
         let (mut low, mut high) = (0, self.groups);
@@ -137,7 +135,7 @@ impl FrameTable {
         low.checked_sub(1).is_some_and(|group| self.cursor(group, frame).find(place).is_ok())
     }
 
-    /// Start of the code of a group, and where its rows are.
+    /// The start of a group's code, and the position of its rows.
     fn group(&self, group: usize) -> (u32, usize) {
         let at = self.rows + GROUP_BYTES * group;
         let number = |at: usize| {
@@ -154,7 +152,7 @@ impl FrameTable {
     }
 }
 
-/// Bytes of the rows and number of groups, from the last bytes of a table.
+/// Bytes of the rows and number of groups, from the footer of a table.
 fn counts(tail: &[u8]) -> Option<(u32, u32)> {
     let (counts, magic) = tail.split_at_checked(8)?;
     let (rows, groups) = counts.split_at_checked(4)?;

@@ -1,32 +1,31 @@
-//! Where a script was seen to go that recovery does not know of: entries for its next compile.
+//! Observed jump and call targets of a script that recovery does not find: entries for its next compile.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::{GUEST_MEMORY_BYTES, Sha256Digest};
 
-/// Addresses in the hints of one script.
+/// Maximum addresses in the hints of one script.
 pub const HINTS_MAX: usize = 4096;
 
-/// Marks the address of what was called.
+/// Marks the address of a call target.
 const CALLED: u32 = 1;
 
-/// Among the hints: a computed jump went past what its table lists, and it is not known which one. Nothing is
-/// called at address 0.
+/// A hint that a computed jump went past its table, without naming the jump. No code is called at address 0.
 const TABLES_LIE: (u64, bool) = (0, true);
 
-/// Targets of indirect jumps and calls of a script, found while it ran: ascending, even, below the end of
-/// guest memory, one of each.
+/// Targets of indirect jumps and calls of a script, observed at run time: ascending, even, unique, inside
+/// guest memory.
 ///
-/// They come from guests and may lie: code from wrong hints takes longer, and gives the same results. A
-/// target that was called begins a function; one that was jumped to may be a place inside of one.
+/// Guests control them, so they may be wrong: code from wrong hints is slower but gives the same results. A
+/// call target begins a function; a jump target may be inside one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "Vec<u32>", into = "Vec<u32>")]
 pub struct Hints(Vec<u32>);
 
 impl Hints {
-    /// The hints for these targets: address, and whether it was called. At most [`HINTS_MAX`], the first
-    /// ones; what is no address of code is left out.
+    /// Creates hints from targets: address, and whether it was called. Retains the first [`HINTS_MAX`];
+    /// ignores invalid code addresses.
     pub fn new(targets: impl IntoIterator<Item = (u64, bool)>) -> Self {
         let number = |(address, is_called): (u64, bool)| {
             let is_address = address < GUEST_MEMORY_BYTES && address.is_multiple_of(2);
@@ -34,7 +33,7 @@ impl Hints {
             Some(number | if is_called { CALLED } else { 0 })
         };
         let mut numbers: Vec<u32> = targets.into_iter().filter_map(number).collect();
-        // Of two hints on one address, that of a call says more.
+        // Of two hints on one address, a call carries more information.
         numbers.sort_unstable_by_key(|number| (number & !CALLED, number & CALLED == 0));
         numbers.dedup_by_key(|number| *number & !CALLED);
         numbers.truncate(HINTS_MAX);
@@ -47,13 +46,13 @@ impl Hints {
         self.0.is_empty()
     }
 
-    /// These, and that a computed jump went past its table.
+    /// These hints, and that a computed jump went past its table.
     #[must_use]
     pub fn with_lying_tables(&self) -> Self {
         Self::new(std::iter::once(TABLES_LIE).chain(self.targets()))
     }
 
-    /// Whether a computed jump may go past what its table lists.
+    /// Whether a computed jump may go past its table.
     #[must_use]
     pub fn distrust_tables(&self) -> bool {
         self.0.first() == Some(&CALLED)
@@ -70,8 +69,8 @@ impl Hints {
         self.0.iter().map(|number| (u64::from(number & !CALLED), number & CALLED != 0))
     }
 
-    /// These and what a run of code from these has seen. What these have already stays; what native code was
-    /// left for is an entry.
+    /// Combines these hints with the observations of a run of code compiled from them. Existing hints remain.
+    /// The target for which native code bailed out becomes an entry.
     #[must_use]
     pub fn learn(&self, seen: &Seen) -> Self {
         let is_missed = |address: u64| seen.left == Some(address);
@@ -87,36 +86,36 @@ impl Hints {
         Self::new(known.chain(again).chain(missed.chain(new).take(room)))
     }
 
-    /// As bytes, four for each.
+    /// The hints as bytes, four for each.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
 
-    /// What [`Hints::to_bytes`] gave; of other bytes, what can be made of them.
+    /// Reads the result of [`Hints::to_bytes`]; from other bytes, reads what is valid.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect::<Vec<_>>().into()
     }
 
-    /// Their digest; none where there are none.
+    /// The digest of the hints; none if there are none.
     #[must_use]
     pub fn digest(&self) -> Option<Sha256Digest> {
         (!self.is_empty()).then(|| Sha256Digest(Sha256::digest(self.to_bytes()).into()))
     }
 }
 
-/// What a run found out that left native code for a place that it does not know.
+/// What a run observed that bailed out at an unknown target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// The place, if it is known and native code would have called it or gone there for good.
+    /// The target, if known and if native code would have called or tail-called it.
     pub left: Option<u64>,
-    /// All that the run met and native code did not know.
+    /// All targets that the run met and native code did not know.
     pub hints: Hints,
 }
 
 impl Seen {
-    /// Takes what another run has found out of the same code.
+    /// Adds what another run of the same code observed.
     pub fn join(&mut self, other: Self) {
         self.left = self.left.or(other.left);
         self.hints = self.hints.learn(&Self { left: None, hints: other.hints });

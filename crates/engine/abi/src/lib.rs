@@ -1,7 +1,7 @@
-//! The contract of generated code and host: state layout, symbol names, versions, artifact keys; and what
-//! compiles and runs are asked for, with their limits, wherever they are made.
+//! The contract of generated code and host: state layout, symbol names, versions, artifact keys. Also the
+//! parameters of compiles and runs.
 //!
-//! Generated code (crate `codegen`) and the machine (crate `vm`) never see each other; both see this crate.
+//! Generated code (crate `codegen`) and the machine (crate `vm`) share only this crate.
 #![forbid(unsafe_code)]
 
 mod artifact;

@@ -1,37 +1,34 @@
-//! Code that a script has loaded at run time, as a program of its own: executable pages and where they lie.
+//! Code that a script loads at run time, as a program of its own: executable pages and their addresses.
 //!
 //! ```text
-//! "ANTCODE\x01" | address of the first page, u64 | bytes of the pages, u64 | the bytes up to the last one that is no zero
+//! "ANTCODE\x01" | address of the first page, u64 | bytes of the pages, u64 | the bytes up to the last nonzero one
 //! ```
-//! Scripts get such code by a system call and call it by its address. Two pieces with the same file are the
-//! same code at the same address, so native code for one is native code for the other. ckb-vm loads no such
-//! file as a program.
+//! Scripts get such code by a system call and call it by its address. Two pieces with equal files are the
+//! same code at the same address, so they share native code. ckb-vm loads no such file as a program.
 
 use crate::GUEST_MEMORY_BYTES;
 
-/// What such a file begins with. ELF files begin otherwise, and have a class in the fifth byte that these
-/// have not.
+/// The first bytes of such a file. ELF files begin differently, and their fifth byte is a class, unlike here.
 pub const LOADED_CODE_MAGIC: [u8; 8] = *b"ANTCODE\x01";
 
 /// Bytes in front of the code.
 pub const LOADED_CODE_HEAD_BYTES: usize = 24;
 
-/// Bytes of a page of guest memory.
 const PAGE_BYTES: u64 = 4096;
 
-/// Executable pages that no ELF has brought.
+/// Executable pages that do not come from an ELF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadedCode<'a> {
     /// Address of the first page.
     pub start: u64,
-    /// Address behind the last one.
+    /// Address after the last page.
     pub end: u64,
-    /// What is in them; zeros follow.
+    /// Their content; zeros follow.
     pub code: &'a [u8],
 }
 
 impl<'a> LoadedCode<'a> {
-    /// The pages at `start`, which hold `memory`: whole pages in guest memory, else none.
+    /// The pages at `start` with the content `memory`. None unless they are whole pages in guest memory.
     #[must_use]
     pub fn new(start: u64, memory: &'a [u8]) -> Option<Self> {
         let end = start.checked_add(memory.len() as u64)?;
@@ -41,7 +38,7 @@ impl<'a> LoadedCode<'a> {
         (is_whole && is_in_memory).then_some(Self { start, end, code: &memory[..length] })
     }
 
-    /// What a file says; none if it is no such file. Each code has one file.
+    /// Parses a file; none if it is no such file. Each code has exactly one file.
     #[must_use]
     pub fn read(file: &'a [u8]) -> Option<Self> {
         let (magic, rest) = file.split_first_chunk()?;
@@ -59,7 +56,7 @@ impl<'a> LoadedCode<'a> {
         })
     }
 
-    /// The file.
+    /// The bytes of the file.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let numbers = [self.start, self.end - self.start].map(u64::to_le_bytes);

@@ -1,35 +1,34 @@
-//! What a run is asked for: which tiers may make it, and what is usual.
+//! The parameters of a run: the tiers that may run it, and the defaults.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// Longest script, bytes, where nobody says otherwise.
+/// Default maximum size of a script in bytes.
 pub const SCRIPT_BYTES_MAX: u64 = 16 << 20;
-/// Longest shared object that is kept or taken, bytes, where nobody says otherwise.
+/// Default maximum size of a stored or loaded shared object in bytes.
 pub const LIBRARY_BYTES_MAX: u64 = 64 << 20;
-/// Cycle limit where nobody names one, cycles: what CKB allows all scripts of one block together.
+/// Default cycle limit: what CKB allows all scripts of one block together.
 pub const CYCLES_MAX_DEFAULT: u64 = 3_500_000_000;
-/// Wall time of a run where nobody names one, milliseconds.
+/// Default wall time of a run in milliseconds.
 pub const DEADLINE_MS_DEFAULT: u64 = 60_000;
-/// Debug output of a run that is kept, bytes, where nobody says otherwise.
+/// Default maximum of debug output to retain from a run, in bytes.
 pub const DEBUG_BYTES_MAX: u64 = 1 << 20;
 
-/// Which tiers may run a script.
+/// The tiers that may run a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tier {
-    /// Native code where there is some, ckb-vm's interpreter for the rest.
+    /// Native code if available, ckb-vm's interpreter for the rest.
     #[default]
     Auto,
-    /// As [`Tier::Auto`], but never started without native code: where it is missing or unsuitable, that is
-    /// an error.
+    /// Like [`Tier::Auto`], but missing or unsuitable native code at the start is an error.
     Native,
-    /// ckb-vm's interpreter alone.
+    /// Only ckb-vm's interpreter.
     Interpreter,
 }
 
 impl Tier {
-    /// All of them.
+    /// All tiers.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Native, Self::Interpreter];
 
     /// Name for command lines.

@@ -1,8 +1,7 @@
 //! Arithmetic: the host instructions for each operation of the IR.
 //!
-//! The order in each method matters: registers that must be certain ones are claimed first, operands come
-//! into registers, then the operands are released, and only then the result gets its register, which may be
-//! an operand's.
+//! The order in each method matters: claim fixed registers, load operands into registers, release the
+//! operands, then allocate the result's register. The result may reuse an operand's register.
 
 use antares_ir::{BinaryOp, UnaryOp, Value};
 
@@ -75,7 +74,7 @@ impl BlockEmitter<'_, '_, '_> {
         }
     }
 
-    /// A register for the result of an operation on `operands`, that of `a` if it may be; and where `a` is.
+    /// A register for the result of an operation, if possible that of `a`, and the location of `a`.
     fn moved(&mut self, value: Value, a: Value, operands: &[Value]) -> (Gpr, Rm) {
         let from = self.operand(a);
         let hint = match from {
@@ -142,7 +141,7 @@ impl BlockEmitter<'_, '_, '_> {
         asm.alu_number(op, to, number);
     }
 
-    /// An operation whose operands may be exchanged.
+    /// Emits an operation whose operands may be exchanged.
     fn commutative(&mut self, value: Value, a: Value, b: Value, emit: impl Fn(&mut Assembler, Gpr, Gpr, Rm)) {
         let x = self.register(a);
         let y = self.operand(b);
@@ -215,7 +214,7 @@ impl BlockEmitter<'_, '_, '_> {
         self.code().asm.mulx(to, to, y);
     }
 
-    /// Both halves of an unsigned product; one of them comes before its turn.
+    /// Computes both halves of an unsigned product, one of them ahead of its own operation.
     fn multiply_wide(&mut self, high: Value, low: Value, a: Value, b: Value) {
         self.claim(Gpr::RDX);
         self.copy(a, Gpr::RDX);
@@ -223,7 +222,7 @@ impl BlockEmitter<'_, '_, '_> {
         let high_to = self.result(high, &[a, b, a, b], None);
         let low_to = self.result(low, &[], None);
         self.code().asm.mulx(high_to, low_to, y);
-        // The one whose turn it is settles after.
+        // The half of the current operation settles in `operation`.
         for half in [high, low] {
             self.values.settle(self.function.code, half);
         }
@@ -239,7 +238,7 @@ impl BlockEmitter<'_, '_, '_> {
         self.code().asm.mov(to, Gpr::RDX);
     }
 
-    /// The unsigned high half, less the second operand where the first is negative.
+    /// The unsigned high half, minus the second operand if the first is negative.
     fn multiply_high_mixed(&mut self, value: Value, a: Value, b: Value) {
         self.claim(Gpr::RDX);
         self.copy(a, Gpr::RDX);
@@ -267,7 +266,7 @@ impl BlockEmitter<'_, '_, '_> {
         self.take_from(value, &[a, b], from);
     }
 
-    /// Calls a stub with two values in the registers it wants them in.
+    /// Calls a stub with two values in its argument registers.
     fn call_with(&mut self, stub: Label, (a, x): (Value, Gpr), (b, y): (Value, Gpr)) {
         self.claim(x);
         self.claim(y);
@@ -276,7 +275,7 @@ impl BlockEmitter<'_, '_, '_> {
         self.code().asm.call(stub);
     }
 
-    /// The result is in a claimed register.
+    /// Moves the result out of a claimed register.
     fn take_from(&mut self, value: Value, operands: &[Value], from: Gpr) {
         for operand in operands {
             self.values.release(*operand);
@@ -286,7 +285,7 @@ impl BlockEmitter<'_, '_, '_> {
         self.code().asm.mov(to, from);
     }
 
-    /// `b` where the comparison of `a` with it says so, else `a`.
+    /// Selects `b` if `cond` holds for the comparison of `a` with `b`, else `a`.
     fn choose(&mut self, value: Value, cond: Cond, a: Value, b: Value) {
         self.commutative(value, a, b, move |asm, to, x, y| {
             asm.mov(to, x);
@@ -307,7 +306,7 @@ impl BlockEmitter<'_, '_, '_> {
         self.take_from(value, &[a, b], if op == BinaryOp::Clmul { low } else { high });
     }
 
-    /// The top bit of `(byte & 127) + 127 | byte` tells whether a byte has any bit.
+    /// The top bit of `(byte & 127) + 127 | byte` is set if `byte` is not 0.
     fn or_combine(&mut self, value: Value, a: Value) {
         let from = self.register(a);
         let (low_bits, sum) = (self.scratch(), self.scratch());
@@ -325,7 +324,7 @@ impl BlockEmitter<'_, '_, '_> {
     }
 }
 
-/// An instruction that overwrites its first operand. `to` is `x`, or neither of them.
+/// Emits an instruction that overwrites its first operand. `to` is `x`, or neither `x` nor `y`.
 fn two_address(asm: &mut Assembler, op: Alu, to: Gpr, x: Gpr, y: Rm) {
     asm.mov(to, x);
     asm.alu(op, to, y);

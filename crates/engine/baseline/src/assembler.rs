@@ -1,7 +1,7 @@
-//! The assembler: x86-64 instructions as bytes, labels, and the data that instructions point to.
+//! The assembler: x86-64 instructions as bytes, labels, and the data that instructions reference.
 //!
-//! Only what this crate emits, always on 64 bits unless a method says otherwise. Encodings are those of the
-//! Intel 64 manual, volume 2.
+//! It covers only what this crate emits. Methods work on 64 bits unless they say otherwise. Encodings follow
+//! the Intel 64 manual, volume 2.
 
 use antares_abi::FrameRow;
 use antares_program::GuestAddr;
@@ -9,11 +9,11 @@ use antares_program::GuestAddr;
 pub(crate) use crate::operand::{Alu, Cond, Count, Extend, Gpr, Mem, Rm, Shift, Unary};
 use crate::{error::BaselineError, fitted::fitted};
 
-/// A place in the code.
+/// A position in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label(u32);
 
-/// Bytes of code or data at most: every distance fits into 31 bits.
+/// Maximum bytes of code or data, so that every distance fits into 31 bits.
 const BYTES_MAX: usize = 1 << 29;
 
 const UNBOUND: u32 = u32::MAX;
@@ -22,28 +22,28 @@ const UNBOUND: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
     pub(crate) code: Vec<u8>,
-    /// Read-only data; its distance from the code is known at the end.
+    /// Read-only data. `finish` gets its distance from the code.
     pub(crate) data: Vec<u8>,
     labels: Vec<u32>,
     /// Ends of 4-byte distances to labels.
     jumps: Vec<(usize, Label)>,
     /// Ends of 4-byte distances to data.
     references: Vec<(usize, usize)>,
-    /// Data entries that are distances from the start of the code to labels, less the third number.
+    /// Data entries: where they are, the label, and the data offset from which they count the distance.
     entries: Vec<(usize, Label, usize)>,
-    /// What the frame table says of the code.
+    /// The rows of the frame table.
     pub(crate) rows: Vec<FrameRow>,
 }
 
 impl Assembler {
-    /// The frame table says this of what follows.
+    /// Adds a row to the frame table for the code that follows.
     pub(crate) fn row(&mut self, bytes: u32, chain: &[GuestAddr]) {
-        // No code is outside of memory: 0 stands for what is nowhere.
+        // Code addresses fit into 32 bits. 0 stands for no address.
         let chain = chain.iter().map(|address| u32::try_from(address.0).unwrap_or(0)).collect();
         self.rows.push(FrameRow { start: fitted(self.code.len()), bytes, chain });
     }
 
-    /// An instruction that does nothing but to hold the numbers of two registers and a number of its own.
+    /// Emits a no-op that carries the numbers of two registers and `number`.
     pub(crate) fn mark(&mut self, mark: [u8; 3], (base, index): (Gpr, Gpr), number: u32) {
         self.byte(0x40 | index.high() << 1 | base.high());
         self.code.extend(mark);
@@ -56,12 +56,12 @@ impl Assembler {
         Label(fitted(self.labels.len() - 1))
     }
 
-    /// The label is here. Beyond 2^32 bytes it stays unbound, which is an error at the end.
+    /// Binds `label` to the current position. Beyond 2^32 bytes it stays unbound, and `finish` fails.
     pub(crate) fn bind(&mut self, label: Label) {
         self.labels[label.0 as usize] = u32::try_from(self.code.len()).unwrap_or(UNBOUND);
     }
 
-    /// Where a label is in the code.
+    /// The position of a label in the code.
     pub(crate) fn place(&self, label: Label) -> Result<usize, BaselineError> {
         match self.labels.get(label.0 as usize) {
             Some(&place) if place != UNBOUND => Ok(place as usize),
@@ -69,7 +69,7 @@ impl Assembler {
         }
     }
 
-    /// A table of `labels` in the data; returns where it is.
+    /// Appends a table of `labels` to the data and returns its offset.
     pub(crate) fn table(&mut self, labels: &[Label]) -> usize {
         let start = self.data.len();
         for label in labels {
@@ -84,7 +84,7 @@ impl Assembler {
         self.entries.push((at, label, from));
     }
 
-    /// Fills in all distances; the code begins `distance` bytes after the data.
+    /// Fills in all distances. The code begins `distance` bytes after the start of the data.
     pub(crate) fn finish(&mut self, distance: usize) -> Result<(), BaselineError> {
         if self.code.len() > BYTES_MAX || self.data.len() > BYTES_MAX {
             return Err(BaselineError::Size { bytes_max: BYTES_MAX });
@@ -111,8 +111,8 @@ impl Assembler {
         self.code.extend(number.to_le_bytes());
     }
 
-    /// One instruction: prefix (0 for none), REX, opcode, operands. `has_byte` is for byte registers, which
-    /// need a REX byte from the fifth on.
+    /// Encodes one instruction: prefix (0 for none), REX, opcode, operands. `has_byte` marks byte registers,
+    /// which need a REX byte from the fifth on.
     fn encode(&mut self, prefix: u8, is_wide: bool, has_byte: bool, opcode: &[u8], reg: u8, rm: Rm) {
         if prefix != 0 {
             self.byte(prefix);
@@ -130,7 +130,7 @@ impl Assembler {
         self.operands(reg, rm);
     }
 
-    /// An opcode that holds its register.
+    /// An opcode that encodes its register.
     fn short(&mut self, opcode: u8, register: Gpr) {
         if register.high() != 0 {
             self.byte(0x41);
@@ -146,7 +146,7 @@ impl Assembler {
             Rm::Mem(memory) => memory,
         };
         let short = i8::try_from(displacement);
-        // Without a displacement rbp and r13 would mean something else.
+        // Mode 0 with rbp or r13 has another meaning.
         let mode = match (displacement, short) {
             (0, _) if base.low() != 5 => 0,
             (_, Ok(_)) => 0x40,
@@ -170,7 +170,7 @@ impl Assembler {
         }
     }
 
-    /// A VEX instruction on 64 bits. `map` is 2 for 0F38 and 3 for 0F3A; `prefix` is 0, 1 (66), 2 (F3) or 3
+    /// A VEX instruction on 64 bits. `map` is 2 for 0F38 and 3 for 0F3A. `prefix` is 0, 1 (66), 2 (F3) or 3
     /// (F2).
     fn vex(&mut self, map: u8, prefix: u8, opcode: u8, reg: Gpr, other: Gpr, rm: Rm) {
         let (index, base) = match rm {
@@ -189,7 +189,7 @@ impl Assembler {
         }
     }
 
-    /// Low word, zero extended.
+    /// Moves the low word, zero extended.
     pub(crate) fn mov_word(&mut self, to: Gpr, from: impl Into<Rm>) {
         self.encode(0, false, false, &[0x8b], to.0, from.into());
     }
@@ -231,7 +231,7 @@ impl Assembler {
         self.encode(0, is_wide, has_byte, &[0x0f, kind as u8], to.0, from);
     }
 
-    /// Low word, sign extended.
+    /// Moves the low word, sign extended.
     pub(crate) fn sign_extend_word(&mut self, to: Gpr, from: impl Into<Rm>) {
         self.encode(0, true, false, &[0x63], to.0, from.into());
     }
@@ -240,13 +240,11 @@ impl Assembler {
         self.encode(0, true, false, &[0x8d], to.0, address.into());
     }
 
-    /// Address of a label.
     pub(crate) fn lea_label(&mut self, to: Gpr, label: Label) {
         self.code.extend([0x48 | to.high() << 2, 0x8d, 0x05 | to.low() << 3, 0, 0, 0, 0]);
         self.jumps.push((self.code.len(), label));
     }
 
-    /// Address of data.
     pub(crate) fn lea_data(&mut self, to: Gpr, data: usize) {
         self.code.extend([0x48 | to.high() << 2, 0x8d, 0x05 | to.low() << 3, 0, 0, 0, 0]);
         self.references.push((self.code.len(), data));
@@ -270,7 +268,7 @@ impl Assembler {
         }
     }
 
-    /// Adds one to a byte of memory.
+    /// Increments a byte of memory.
     pub(crate) fn count_at(&mut self, place: Mem) {
         self.encode(0, false, false, &[0xfe], 0, place.into());
     }
@@ -279,7 +277,7 @@ impl Assembler {
         self.encode(0, true, false, &[0x13], to.0, from.into());
     }
 
-    /// The carry is bit `bit`.
+    /// Copies bit `bit` to the carry flag.
     pub(crate) fn test_bit(&mut self, register: Gpr, bit: u8) {
         self.encode(0, true, false, &[0x0f, 0xba], 4, register.into());
         self.byte(bit);
@@ -298,8 +296,8 @@ impl Assembler {
         self.immediate(number);
     }
 
-    /// Both halves of the unsigned product of rdx and `from`; no flags change. With `high` and `low` the same
-    /// register it gets the high half.
+    /// Multiplies rdx and `from`, unsigned, into both halves. Changes no flags. If `high` and `low` are the
+    /// same register, it gets the high half.
     pub(crate) fn mulx(&mut self, high: Gpr, low: Gpr, from: impl Into<Rm>) {
         self.vex(2, 3, 0xf6, high, low, from.into());
     }
@@ -308,12 +306,12 @@ impl Assembler {
         self.encode(0, true, false, &[0xf7], op as u8, operand.into());
     }
 
-    /// Divides edx:eax; on 32 bits.
+    /// Divides edx:eax, on 32 bits.
     pub(crate) fn div_word(&mut self, by: Gpr) {
         self.encode(0, false, false, &[0xf7], Unary::Div as u8, by.into());
     }
 
-    /// Sign of rax in rdx.
+    /// Fills rdx with the sign of rax.
     pub(crate) fn sign_of_rax(&mut self) {
         self.code.extend([0x48, 0x99]);
     }
@@ -327,12 +325,11 @@ impl Assembler {
         self.byte(distance);
     }
 
-    /// Shifts or rotates by cl.
     pub(crate) fn shift_by_cl(&mut self, op: Shift, register: Gpr) {
         self.encode(0, true, false, &[0xd3], op as u8, register.into());
     }
 
-    /// Shifts by a register; no flags change.
+    /// Shifts by a register. Changes no flags.
     pub(crate) fn shift(&mut self, op: Shift, to: Gpr, from: impl Into<Rm>, distance: Gpr) {
         let prefix = match op {
             Shift::Shl => 1,
@@ -350,7 +347,7 @@ impl Assembler {
         self.code.extend([0x48 | register.high(), 0x0f, 0xc8 | register.low()]);
     }
 
-    /// 1 or 0 in the low byte.
+    /// Sets the low byte to 1 or 0.
     pub(crate) fn set(&mut self, cond: Cond, register: Gpr) {
         self.encode(0, false, true, &[0x0f, 0x90 | cond.0], 0, register.into());
     }
@@ -371,7 +368,7 @@ impl Assembler {
         self.byte(0xc3);
     }
 
-    /// The trap that leaves native code, with a reason as its number (`antares_abi::BailoutReason`).
+    /// The trap that bails out, with a reason as its number (`antares_abi::BailoutReason`).
     pub(crate) fn trap(&mut self, number: u8) {
         self.code.extend([0x67, 0x0f, 0xb9, 0x40, number]);
     }
@@ -384,7 +381,7 @@ impl Assembler {
         self.jump_far(to);
     }
 
-    /// A jump of always the same length.
+    /// A jump whose encoding always has 5 bytes.
     pub(crate) fn jump_far(&mut self, to: Label) {
         self.byte(0xe9);
         self.distance(to);
@@ -417,7 +414,7 @@ impl Assembler {
         self.jumps.push((self.code.len(), to));
     }
 
-    /// The distance to a label that is near behind us, after an instruction of two bytes.
+    /// The one-byte distance back to a bound label, after an instruction of two bytes.
     fn short_distance(&self, to: Label) -> Option<u8> {
         let place = i64::from(*self.labels.get(to.0 as usize).filter(|place| **place != UNBOUND)?);
         let end = i64::try_from(self.code.len() + 2).ok()?;

@@ -1,4 +1,4 @@
-//! The operations of one block, but arithmetic.
+//! Emits the operations of one block, except arithmetic.
 
 use antares_ir::{Access, BinaryOp, Block, Op, Terminator, Value, Width};
 
@@ -10,7 +10,7 @@ use crate::{
     values::{Code, Values},
 };
 
-/// Operations among which the other half of a product is looked for.
+/// Maximum distance between the two halves of a product that share one multiplication.
 const PAIR_DISTANCE_MAX: usize = 8;
 
 /// The operations of a block being emitted.
@@ -19,11 +19,11 @@ pub(crate) struct BlockEmitter<'e, 'a, 'm> {
     pub(crate) function: &'e mut FunctionEmitter<'a, 'm>,
     block: &'e Block,
     pub(crate) values: &'e mut Values<'a>,
-    /// Values that were given before their turn.
+    /// Values that were emitted ahead of their own operation.
     early: Vec<Value>,
 }
 
-/// The comparison that the block's branch asks for.
+/// The comparison that computes the condition of the block's branch.
 pub(crate) fn branch_comparison(block: &Block) -> Option<(Value, BinaryOp, Value, Value)> {
     let Terminator::Branch { condition, .. } = block.terminator else { return None };
     match block.ops[condition.0 as usize] {
@@ -50,7 +50,6 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
         self.function.code
     }
 
-    /// Emits operation number `index`.
     pub(crate) fn operation(&mut self, index: u32, op: &Op) {
         let value = Value(index);
         if let Some(place) = self.early.iter().position(|early| *early == value) {
@@ -86,7 +85,7 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
         self.values.unlock(self.function.code);
     }
 
-    /// Nobody asks for what `op` gives, and it has no other effect.
+    /// Skips `op`, whose value is unused and which has no other effect.
     fn skip(&mut self, op: &Op) {
         let _same = op.map(|value| {
             self.values.release(value);
@@ -94,7 +93,7 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
         });
     }
 
-    /// Whether `op` takes no code here: it gives a constant, or a branch makes it.
+    /// Whether `op` emits no code here, because it folds to a constant or the branch emits it.
     fn is_folded(&mut self, value: Value, op: &Op) -> bool {
         let number = match *op {
             Op::Binary(op, a, b) => {
@@ -114,7 +113,7 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
         is_branch_s && self.values.is_deferred
     }
 
-    /// The unsigned high half of the same product, or its low half, if that comes soon.
+    /// The unsigned high half of the same product, or its low half, if it comes soon.
     pub(crate) fn other_half(&mut self, value: Value, wanted: BinaryOp, a: Value, b: Value) -> Option<Value> {
         let start = value.0 as usize + 1;
         let end = (start + PAIR_DISTANCE_MAX).min(self.block.ops.len());
@@ -128,7 +127,7 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
         Some(other)
     }
 
-    /// The host address of a guest address that was checked. Its registers are locked.
+    /// The host address of a checked guest address. Locks its registers.
     fn address(&mut self, base: Value, offset: i64) -> Mem {
         let code = &mut *self.function.code;
         if let Some(number) = self.values.number(base) {
@@ -197,7 +196,7 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
         self.values.release(base);
     }
 
-    /// Compares two values; gives the condition under which `op` gives 1. Releases them.
+    /// Compares two values and releases them. Returns the condition under which `op` gives 1.
     pub(crate) fn compare(&mut self, op: BinaryOp, a: Value, b: Value) -> Cond {
         compare(self.function.code, self.values, op, a, b)
     }
@@ -218,7 +217,7 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
         self.values.claim(self.function.code, register);
     }
 
-    /// Frees the registers of operands that nobody else needs and gives one for the result.
+    /// Releases `operands` and returns a register for the result.
     pub(crate) fn result(&mut self, value: Value, operands: &[Value], hint: Option<Gpr>) -> Gpr {
         for operand in operands {
             self.values.release(*operand);
@@ -227,7 +226,7 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
     }
 }
 
-/// Compares two values; gives the condition under which `op` gives 1. Releases them.
+/// Compares two values and releases them. Returns the condition under which `op` gives 1.
 pub(crate) fn compare(code: &mut Code, values: &mut Values, op: BinaryOp, a: Value, b: Value) -> Cond {
     let is_swapped = values.number(a).is_some() && values.immediate(b).is_none();
     let (x, y) = if is_swapped { (b, a) } else { (a, b) };

@@ -1,4 +1,4 @@
-//! How blocks end: jumps, calls, returns, syscalls.
+//! Emits block terminators: jumps, calls, returns, syscalls.
 
 use antares_abi::BailoutReason;
 use antares_ir::{Block, SpAfter, Terminator, Value};
@@ -12,13 +12,13 @@ use crate::{
     values::{Frame, Values},
 };
 
-/// Addresses that are compared one after another.
+/// Maximum addresses to compare one after another.
 const CHAIN_MAX: usize = 4;
-/// Entries of a jump table for each address in it, at most.
+/// Maximum entries of a jump table per address in it.
 const TABLE_ENTRIES_PER_ADDRESS: u64 = 8;
 
 impl FunctionEmitter<'_, '_> {
-    /// Brings the block's final values to their places and ends it.
+    /// Moves the block's final values to their locations and ends the block.
     pub(crate) fn terminator(&mut self, index: usize, block: &Block, values: &mut Values) {
         match &block.terminator {
             Terminator::Jump(to) => {
@@ -73,7 +73,7 @@ impl FunctionEmitter<'_, '_> {
             Terminator::Exit { pc } => {
                 values.finish(self.code);
                 self.syscall(*pc);
-                // The host never goes on after an exit.
+                // The host never resumes after an exit.
                 self.bail_out(BailoutReason::Unsupported);
             }
             Terminator::Leave => self.bail_out(BailoutReason::Unsupported),
@@ -105,7 +105,7 @@ impl FunctionEmitter<'_, '_> {
             }
         };
         values.unlock(self.code);
-        // Moves leave the flags alone.
+        // Moves do not change the flags.
         values.finish(self.code);
         let (cond, near, far) = match taken.0 as usize == index + 1 {
             true => (cond.inverted(), taken, otherwise),
@@ -126,7 +126,7 @@ impl FunctionEmitter<'_, '_> {
         values.release(target);
     }
 
-    /// Keeps the current value of the link register in the frame.
+    /// Saves the current value of the link register in the frame.
     fn hold_link(&mut self, values: &mut Values, link: Value) -> u32 {
         let slot = self.code.frame.take();
         let register = values.register(self.code, link);
@@ -136,7 +136,7 @@ impl FunctionEmitter<'_, '_> {
         slot
     }
 
-    /// Returns, if the link register, kept in a slot, held the function's own return address.
+    /// Returns if the link register, saved in a slot, held the function's own return address.
     fn return_if_own(&mut self, link: Option<u32>) {
         if let (Some(slot), Some(own)) = (link, self.own_link()) {
             self.code.asm.mov(Gpr::RAX, Frame::memory(slot));
@@ -156,8 +156,8 @@ impl FunctionEmitter<'_, '_> {
         let slot = self.hold_link(values, link);
         values.finish(self.code);
         self.code.asm.call(function);
-        // The function came back to where the link register pointed; that is our caller, or else nobody's
-        // business of ours.
+        // The callee returned to where the link register pointed. Only this function's own return address is
+        // valid.
         self.return_if_own(Some(slot));
     }
 
@@ -170,7 +170,7 @@ impl FunctionEmitter<'_, '_> {
         self.code.asm.alu(Alu::Cmp, register, own);
         values.release(link);
         values.unlock(self.code);
-        // Moves leave the flags alone.
+        // Moves do not change the flags.
         values.finish(self.code);
         let other = self.cold_locals(locals);
         self.code.asm.jump_if(Cond::NOT_EQUAL, other);
@@ -182,12 +182,12 @@ impl FunctionEmitter<'_, '_> {
         self.code.asm.call(self.context.stubs.ecall);
     }
 
-    /// Calls the function at the guest address in rax. It must give `sp` back.
+    /// Calls the function at the guest address in rax. The function must restore `sp`.
     fn call_indirect(&mut self) {
         self.call_and_compare(self.context.stubs.dispatch);
     }
 
-    /// Calls what must give `sp` back.
+    /// Calls a function that must restore `sp`.
     fn call_and_compare(&mut self, function: Label) {
         let slot = self.code.frame.take();
         let sp = self.guest(Reg::SP, Gpr::RCX);
@@ -199,7 +199,7 @@ impl FunctionEmitter<'_, '_> {
         self.code.frame.give(slot);
     }
 
-    /// Goes to the block of the guest address in rax, if it is one of these. Keeps rax.
+    /// Jumps to the candidate block whose guest address is in rax, if any. Preserves rax.
     pub(crate) fn switch(&mut self, candidates: &[(GuestAddr, BlockId)]) {
         let mut cases: Vec<(u64, Label)> =
             candidates.iter().map(|(pc, block)| (pc.0, self.target(*block))).collect();
@@ -255,7 +255,7 @@ impl FunctionEmitter<'_, '_> {
         let (index, address) = (Gpr::RCX, Gpr::RDX);
         asm.mov_number(index, first.wrapping_neg().cast_signed());
         asm.alu(Alu::Add, index, Gpr::RAX);
-        // An odd distance becomes a huge one.
+        // The rotation turns an odd distance into a huge one.
         asm.shift_number(Shift::Ror, index, 1);
         asm.alu_number(Alu::Cmp, index, fitted(entries));
         asm.jump_if(Cond::ABOVE_EQUAL, other);

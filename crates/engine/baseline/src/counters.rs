@@ -1,5 +1,5 @@
-//! Counters of a counted build: which way the guest's branches went, and where computed jumps and calls went.
-//! The rule is that of antares-abi's `counters.rs`, by guest addresses alone.
+//! Counters of a counted build: the outcomes of guest branches and the targets of computed jumps and calls.
+//! antares-abi's `counters.rs` defines their indexes, which depend only on guest addresses.
 
 use antares_abi::{COUNTER_FACTOR, COUNTERS_OFFSET, branch_counter, jump_counter};
 use antares_ir::{Block, Terminator};
@@ -12,12 +12,12 @@ use crate::{
     registers::BASE,
 };
 
-/// Blocks of ours behind each other, at most.
+/// Maximum inserted blocks in a row to follow.
 const BETWEEN_MAX: usize = 8;
 
 impl FunctionEmitter<'_, '_> {
-    /// The counter of the branch at the end of `block` that goes to `to` and not to `other`; none if nothing
-    /// is counted, or the branch is one of ours: guards of loops and comparisons of targets take no cycles.
+    /// The counter of the branch at the end of `block` that goes to `to` and not to `other`. None without
+    /// counters, or if the compiler inserted the branch: loop guards and target comparisons take no cycles.
     pub(crate) fn branch_counter(&self, block: &Block, to: BlockId, other: BlockId) -> Option<Mem> {
         let bits = self.context.counter_bits.filter(|_| block.cycles > 0)?;
         let blocks = [to, other].map(|id| &self.ir.blocks[id.0 as usize]);
@@ -28,8 +28,8 @@ impl FunctionEmitter<'_, '_> {
         Some(Mem::at(BASE, fitted(COUNTERS_OFFSET + branch_counter(to, other, bits))))
     }
 
-    /// The guest address that an edge to `to` leads to: blocks of ours on the way, which take no cycles, may
-    /// have any.
+    /// The guest address to which an edge to `to` leads. Skips inserted blocks, which take no cycles and may
+    /// have any address.
     fn guest_target(&self, to: BlockId) -> u64 {
         let mut block = &self.ir.blocks[to.0 as usize];
         for _ in 0..BETWEEN_MAX {
@@ -41,7 +41,7 @@ impl FunctionEmitter<'_, '_> {
         block.pc.0
     }
 
-    /// Where to jump to come to `to`, from a branch that could have gone to `other`.
+    /// The label through which a branch reaches `to` instead of `other`: counting code, or the block itself.
     pub(crate) fn counted_target(&mut self, block: &Block, to: BlockId, other: BlockId) -> Label {
         let Some(counter) = self.branch_counter(block, to, other) else { return self.target(to) };
         let at = self.code.asm.label();
@@ -49,7 +49,7 @@ impl FunctionEmitter<'_, '_> {
         at
     }
 
-    /// Counts a call by address, which was compared with `callee`, as one that went there.
+    /// Counts a call by address whose target was compared with `callee` as a call to `callee`.
     pub(crate) fn count_promoted(&mut self, block: &Block, callee: FunctionId) {
         let Some(bits) = self.context.counter_bits.filter(|_| is_promoted(block)) else { return };
         let entry = self.context.module.functions[callee.0 as usize].entry.0;
@@ -57,7 +57,7 @@ impl FunctionEmitter<'_, '_> {
         self.code.asm.count_at(counter);
     }
 
-    /// Counts that a jump or call goes to the guest address in rax, which stays there; rcx is lost.
+    /// Counts a jump or call to the guest address in rax. Preserves rax and clobbers rcx.
     pub(crate) fn count_jump(&mut self) {
         let Some(bits) = self.context.counter_bits else { return };
         let asm = &mut self.code.asm;
@@ -68,7 +68,7 @@ impl FunctionEmitter<'_, '_> {
     }
 }
 
-/// Whether it calls by name what the guest calls by address: the branch to it compares addresses.
+/// Whether the block makes a direct call that replaces a guest call by address, after a target comparison.
 fn is_promoted(block: &Block) -> bool {
     let calls = matches!(
         block.terminator,

@@ -1,10 +1,10 @@
-//! Why a module got no code.
+//! Errors of the baseline compiler.
 
-/// Why no code was generated. None of these is reached by a module that `antares-lift` verified, within the
-/// limits of a compile.
+/// Why the baseline generated no code. Modules that `antares-lift` verified and that are within the limits of
+/// a compile cause none of these errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BaselineError {
-    /// More code or data than distances can span.
+    /// The code or data exceeds the span of distances.
     #[error("more than {bytes_max} bytes of code or data")]
     Size {
         /// Limit.
@@ -16,7 +16,7 @@ pub enum BaselineError {
         /// Limit.
         bytes_max: u32,
     },
-    /// A jump to a place that does not exist.
+    /// A jump refers to an unbound label.
     #[error("a jump to a place that does not exist")]
     Label,
 }

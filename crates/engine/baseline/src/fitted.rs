@@ -1,6 +1,6 @@
-//! Numbers in the widths that encodings have for them.
+//! Conversion of numbers to the widths of encodings.
 
-/// `number` in the width that an encoding or a table has for it, where layouts and limits keep it.
+/// Converts `number` to the width of an encoding or table. Layouts and limits guarantee that it fits.
 pub(crate) fn fitted<To: TryFrom<From>, From: Copy + std::fmt::Display>(number: From) -> To {
     To::try_from(number).unwrap_or_else(|_| panic!("{number} does not fit"))
 }

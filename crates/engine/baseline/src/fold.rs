@@ -1,10 +1,10 @@
-//! Operations on constants.
+//! Constant folding.
 
 use antares_ir::{BinaryOp, UnaryOp};
 
 use crate::fitted;
 
-/// `op` on two numbers, if that is worth knowing beforehand.
+/// Folds `op` on two constants, if the operation is supported.
 pub(crate) fn binary(op: BinaryOp, a: i64, b: i64) -> Option<i64> {
     let (x, y) = (a.cast_unsigned(), b.cast_unsigned());
     let distance: u32 = fitted(b & 63);
@@ -32,7 +32,7 @@ pub(crate) fn binary(op: BinaryOp, a: i64, b: i64) -> Option<i64> {
     })
 }
 
-/// `op` on a number, if that is worth knowing beforehand.
+/// Folds `op` on a constant, if the operation is supported.
 pub(crate) fn unary(op: UnaryOp, a: i64) -> Option<i64> {
     Some(match op {
         UnaryOp::SextB => a << 56 >> 56,

@@ -1,4 +1,4 @@
-//! One guest function: its host frame, its blocks, and the code that hardly ever runs behind them.
+//! Emits one guest function: its host frame, its blocks, and the cold code after them.
 
 use antares_abi::{BailoutReason, METER_MARK};
 use antares_ir::{Access, Block, Function, Returns, SpAfter, Terminator};
@@ -13,31 +13,29 @@ use crate::{
     values::{Code, Frame, Values},
 };
 
-/// Bytes of a host frame at most: less than the guard below the native stack, which a call then touches,
-/// however deep.
+/// Maximum bytes of a host frame. A frame is smaller than the guard below the native stack, so that an
+/// overflowing call touches the guard.
 const FRAME_BYTES_MAX: u32 = 32 << 10;
 
-/// Bytes of a return address.
 pub(crate) const RETURN_BYTES: u32 = 8;
 
-/// In the frame table, until the frame is known.
+/// Marks rows of the frame table until the frame size is known.
 const WHOLE_FRAME: u32 = u32::MAX;
 
-/// Instead of a 7-byte change of the stack pointer by nothing: an instruction of 7 bytes that does nothing.
+/// A 7-byte no-op that replaces a change of the stack pointer by 0.
 const NOTHING: [u8; 7] = [0x0f, 0x1f, 0x80, 0, 0, 0, 0];
 
-/// Code behind the function's blocks.
+/// Code after the function's blocks.
 #[derive(Debug)]
 pub(crate) enum Cold {
-    /// The meter is asked, at a place and back to one, when the block at an address is entered.
+    /// Calls the meter when execution enters the block at an address: own label, label to return to, address.
     Meter(Label, Label, GuestAddr),
-    /// The link register does not hold the function's own return address: one of these, or unknown.
+    /// Handles a link register other than the own return address: it holds one of these or is unknown.
     Locals(Label, Vec<(GuestAddr, BlockId)>),
-    /// A branch is counted on its way to a block.
+    /// Counts a branch on its way to a block.
     Count(Label, Mem, BlockId),
 }
 
-/// A function being emitted.
 #[derive(Debug)]
 pub(crate) struct FunctionEmitter<'a, 'm> {
     pub(crate) context: &'a Context<'m>,
@@ -46,14 +44,14 @@ pub(crate) struct FunctionEmitter<'a, 'm> {
     pub(crate) blocks: Vec<Label>,
     /// The slot with the return address that the function was called with.
     own_link: Option<u32>,
-    /// Ends of instructions that take or give back the frame.
+    /// Ends of instructions that allocate or free the frame.
     frame_changes: Vec<usize>,
-    /// The first of the function's rows in the frame table.
+    /// The index of the function's first row in the frame table.
     first_row: usize,
     pub(crate) cold: Vec<Cold>,
 }
 
-/// Emits `ir`, with an entry thunk in front if it is to have one.
+/// Emits `ir`, preceded by an entry thunk if the entry table has one for it.
 pub(crate) fn emit(context: &Context, code: &mut Code, ir: &Function) -> Result<(), BaselineError> {
     code.frame = Frame::default();
     let blocks = ir.blocks.iter().map(|_| code.asm.label()).collect();
@@ -103,7 +101,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
         }
     }
 
-    /// The host register with a guest register: its own, or `other`, into which it is loaded.
+    /// The host register that holds a guest register: its pinned one, or `other` after a load.
     pub(crate) fn guest(&mut self, register: Reg, other: Gpr) -> Gpr {
         match self.context.pinned.host(register) {
             Some(host) => host,
@@ -114,9 +112,9 @@ impl<'m> FunctionEmitter<'_, 'm> {
         }
     }
 
-    /// Takes the frame or gives it back; how large it is, is known at the end.
+    /// Allocates or frees the frame. `finish_frame` patches in its size.
     fn change_frame(&mut self, op: Alu) {
-        // Too large for the short form.
+        // A number that needs the long encoding.
         self.code.asm.alu_number(op, Gpr::RSP, i32::MAX);
         self.frame_changes.push(self.code.asm.code.len());
     }
@@ -128,21 +126,21 @@ impl<'m> FunctionEmitter<'_, 'm> {
         self.code.asm.ret();
     }
 
-    /// Goes to another function in place of this one.
+    /// Tail-calls another function.
     pub(crate) fn replace_by(&mut self, function: Label) {
         self.unmark();
         self.change_frame(Alu::Add);
         self.code.asm.jump_far(function);
     }
 
-    /// Whether somebody may return again behind calls of a function.
+    /// Whether calls of a function may return more than once.
     pub(crate) fn returns_again(&self, callee: FunctionId) -> bool {
         let module = self.context.module;
         let callee = &module.functions[callee.0 as usize];
         callee.returns == Returns::Again && callee.sp_after == SpAfter::Same && !module.is_open
     }
 
-    /// Before the function ends: nobody returns to it any more.
+    /// Removes the frame's marks before the function ends.
     fn unmark(&mut self) {
         let mut blocks = self.ir.blocks.iter();
         let has_marks = blocks.any(|block| match block.terminator {
@@ -154,7 +152,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
         }
     }
 
-    /// Marks the frame before a call behind which, at `to`, others may return again.
+    /// Marks the frame before a call that may return more than once, to the block `to`.
     pub(crate) fn mark(&mut self, block: &Block, to: BlockId) {
         let Some(back) = block.written(Reg::RA).and_then(|value| block.number(value)) else { return };
         let sp = self.guest(Reg::SP, Gpr::RDX);
@@ -168,7 +166,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
     fn finish_frame(&mut self) -> Result<(), BaselineError> {
         let mut bytes = self.code.frame.bytes();
         if self.context.module.is_open {
-            // Other libraries, which the function may call, count on a stack pointer that is a multiple of 16
+            // Other libraries, which the function may call, expect a stack pointer that is a multiple of 16
             // at calls.
             bytes = bytes / 16 * 16 + RETURN_BYTES;
         }
@@ -189,7 +187,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
         Ok(())
     }
 
-    /// Where the function's own return address is, if it is compared with something.
+    /// The location of the function's own return address, if a comparison needs it.
     pub(crate) fn own_link(&self) -> Option<Mem> {
         self.own_link.map(Frame::memory)
     }
@@ -198,19 +196,18 @@ impl<'m> FunctionEmitter<'_, 'm> {
         self.blocks[id.0 as usize]
     }
 
-    /// Goes on at a block, which may follow.
+    /// Continues at a block, without a jump if it is the next one.
     pub(crate) fn go_on(&mut self, from: usize, to: BlockId) {
         if to.0 as usize != from + 1 {
             self.code.asm.jump(self.target(to));
         }
     }
 
-    /// Leaves native code here.
     pub(crate) fn bail_out(&mut self, reason: BailoutReason) {
         self.code.asm.trap(number(reason));
     }
 
-    /// A place for the rest of a return that does not go to the caller.
+    /// The label of the code for returns to an address other than the caller's.
     pub(crate) fn cold_locals(&mut self, locals: &[(GuestAddr, BlockId)]) -> Label {
         if locals.is_empty()
             && self.ir.returns == Returns::Far
@@ -244,7 +241,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
         self.terminator(index, block, &mut values);
     }
 
-    /// Charges the block's cycles, and has the meter look if they are used up.
+    /// Charges the block's cycles, and calls the meter if none are left.
     fn charge(&mut self, block: &Block) {
         let asm = &mut self.code.asm;
         let cycles = block.charged().unwrap_or(block.cycles);
@@ -270,7 +267,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
                 Cold::Meter(at, back, pc) => {
                     self.code.asm.bind(at);
                     self.code.asm.call_to(registers::host_meter());
-                    // No code is outside of memory: 0 stands for what is nowhere.
+                    // Code addresses fit into 32 bits. 0 stands for no address.
                     self.code.asm.mark(METER_MARK, (BASE, CYCLES_LEFT), u32::try_from(pc.0).unwrap_or(0));
                     self.code.asm.jump(back);
                 }
@@ -291,8 +288,8 @@ impl<'m> FunctionEmitter<'_, 'm> {
         }
     }
 
-    /// Leaves native code unless `[base + low, base + high)` lies inside the bounds, modulo 2^64 and without
-    /// a wrap. `scratch` is for the difference.
+    /// Bails out unless `[base + low, base + high)` lies inside the bounds, modulo 2^64 and without a wrap.
+    /// The difference goes to `scratch`.
     pub(crate) fn check_between(
         &mut self,
         bounds: (u64, u64),
@@ -317,15 +314,15 @@ impl<'m> FunctionEmitter<'_, 'm> {
         };
         match i32::try_from(room) {
             Ok(room) => asm.alu_number(Alu::Cmp, Rm::Reg(distance), room),
-            // Bounds beyond memory: nothing is.
+            // Memory is smaller than that: the check always fails.
             Err(_) => return asm.jump_far(bad),
         }
         asm.jump_if(Cond::ABOVE, bad);
     }
 }
 
-/// What to add to the base of `[base + low, base + high)`, and what the sum may be at most for the range to
-/// lie in the bounds; none if it is too long for them.
+/// The offset to add to the base of `[base + low, base + high)`, and the maximum of the sum for ranges inside
+/// the bounds. None if the range is longer than the bounds.
 pub(crate) fn span((start, end): (u64, u64), low: i64, high: i64) -> Option<(i64, u64)> {
     let bytes = high.wrapping_sub(low).cast_unsigned();
     let room = end.checked_sub(start)?.checked_sub(bytes)?;

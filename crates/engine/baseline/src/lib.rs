@@ -1,14 +1,13 @@
-//! IR to host code to shared object in one pass: the tier that is there at once.
+//! The baseline tier: compiles IR to host code and a shared object in one fast pass.
 //!
-//! The generated code keeps the contract of `antares-abi` to the letter, so whoever runs it need not know
-//! which of the two generators made it. Its shape is the simplest one that is sound:
+//! The generated code follows the contract of `antares-abi`, so its caller need not know which generator made
+//! it. It uses the simplest sound design:
 //!
-//! * Guest registers are always where they are: in the state, or, the six that the program mentions most, in
-//!   a host register of their own. Functions pass nothing and return nothing, so every place with a syscall
-//!   is one from which anybody can go on.
-//! * A guest function is a host function: `call` and `ret`, with the return address that it was called with
-//!   in its frame where the IR says that it must be compared.
-//! * Inside a block, values are in the six other host registers (`values.rs`).
+//! * Guest registers live in the state. The six that the program mentions most live in host registers.
+//! * Functions pass and return no values, so execution can resume after every syscall.
+//! * A guest function is a host function that uses `call` and `ret`. If the IR requires a comparison of the
+//!   return address, the frame stores the one that the function was called with.
+//! * Inside a block, the six other host registers hold values (`values.rs`).
 #![forbid(unsafe_code)]
 
 mod arithmetic;
@@ -43,7 +42,7 @@ use crate::{
 
 macro_rules! stubs {
     ($($name:ident),*) => {
-        /// Small pieces of every library, by their places.
+        /// Labels of the shared routines that every library contains.
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct Stubs { $($name: Label,)* }
 
@@ -71,22 +70,22 @@ pub(crate) struct Context<'m> {
     pinned: Pinned,
     functions: Vec<Label>,
     stubs: Stubs,
-    /// Where the entry table is in the data.
+    /// Offsets of the header and the entry table in the data.
     tables: library::Tables,
-    /// Bits of a counter's number, if the code counts where it goes.
+    /// Bits of a counter's index, if the code counts branches.
     counter_bits: Option<u8>,
 }
 
 /// Generates a shared object for `module`.
 ///
 /// # Errors
-/// Only for modules beyond the limits of a compile, or not verified.
+/// Fails only for modules that exceed the limits of a compile or are not verified.
 pub fn compile(module: &Module) -> Result<Vec<u8>, BaselineError> {
     compile_as(module, None)
 }
 
-/// The same with counters of where the code goes, by numbers of `bits` bits (antares-abi's `counters.rs` has
-/// the rule).
+/// Like [`compile`], with counters of branches and jumps. Counter indexes have `bits` bits; antares-abi's
+/// `counters.rs` defines them.
 ///
 /// # Errors
 /// As [`compile`].
@@ -110,13 +109,13 @@ fn compile_as(module: &Module, counter_bits: Option<u8>) -> Result<Vec<u8>, Base
 pub struct Listing {
     /// All code.
     pub code: Vec<u8>,
-    /// Where functions (without their entry thunks) are in it, with their guest addresses.
+    /// Guest addresses and code ranges of functions, without their entry thunks.
     pub functions: Vec<(GuestAddr, Range<usize>)>,
-    /// Where the small pieces that every library has begin.
+    /// Names and offsets of the shared routines.
     pub stubs: Vec<(&'static str, usize)>,
 }
 
-/// The code that [`compile`] puts into the library, or [`compile_counted`], where there are bits of numbers.
+/// Returns the code of the library that [`compile`] makes, or with `counter_bits` [`compile_counted`].
 ///
 /// # Errors
 /// As [`compile`].
@@ -139,7 +138,7 @@ pub fn listing(module: &Module, counter_bits: Option<u8>) -> Result<Listing, Bas
 impl<'m> Context<'m> {
     fn new(module: &'m Module, code: &mut Code) -> Self {
         let asm = &mut code.asm;
-        // What is called by its address returns through `ra`.
+        // Functions that are called by address return through `ra`.
         let has_entry =
             |function: &&Function| (function.is_exposed || function.is_resumable) && function.link == Reg::RA;
         let tables = library::reserve(module, asm, module.functions.iter().filter(has_entry));
@@ -148,13 +147,13 @@ impl<'m> Context<'m> {
         Self { module, pinned: Pinned::choose(module), functions, stubs, tables, counter_bits: None }
     }
 
-    /// Whether the state holds all registers for somebody else to go on from. Before VM version 2 nobody may.
+    /// Whether the state holds all registers, so that other code can resume. No code may before VM version 2.
     fn is_complete(&self) -> i32 {
         i32::from(self.module.options.vm_version >= 2)
     }
 }
 
-/// The number of a reason in a trap.
+/// The number of a bailout reason in a trap.
 fn number(reason: BailoutReason) -> u8 {
     fitted(reason as u64)
 }

@@ -1,6 +1,6 @@
-//! The shared object: an ELF file with two segments (data, code), one symbol and nothing to relocate.
+//! Writes the shared object: an ELF file with two segments (data, code), one symbol and no relocations.
 //!
-//! Addresses in the file are offsets in the file.
+//! Addresses in the file equal file offsets.
 
 use std::collections::HashMap;
 
@@ -18,34 +18,34 @@ const SEGMENTS: usize = 4;
 const SYMBOL_BYTES: usize = 24;
 const DYNAMIC_ENTRY_BYTES: usize = 16;
 
-/// Breakpoints between code and the end of its page.
+/// Breakpoints between the code and the end of its page.
 const FILLER: u8 = 0xcc;
 
 const HEADER_BYTES: usize = size_of::<LibraryHeader>();
 
-/// Where header and entry table are in the data.
+/// Offsets of the header and the entry table in the data.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
-    /// Place of the directory.
+    /// Offset of the directory.
     pub(crate) directory: usize,
-    /// Pages of guest code: entries of the directory.
+    /// Pages of guest code, which is the number of directory entries.
     pub(crate) pages: usize,
-    /// Place of the entries.
+    /// Offset of the entries.
     pub(crate) entries: usize,
-    /// How many entries there are.
+    /// Number of entries.
     pub(crate) length: usize,
-    /// Which function has its thunk where among the entries.
+    /// By function: the index of its thunk's entry.
     places: HashMap<FunctionId, usize>,
 }
 
 impl Tables {
-    /// The place in the data of a function's entry, if it has one.
+    /// The offset in the data of a function's entry, if it has one.
     pub(crate) fn entry(&self, function: FunctionId) -> Option<usize> {
         self.places.get(&function).map(|index| self.entries + 4 * index)
     }
 }
 
-/// Makes room for the header and the entry table at the start of the data, with thunks for `functions`.
+/// Reserves space for the header and the entry table at the start of the data, with thunks for `functions`.
 pub(crate) fn reserve<'m>(
     module: &Module,
     asm: &mut Assembler,
@@ -69,7 +69,7 @@ pub(crate) fn reserve<'m>(
     }
 }
 
-/// Where everything is in the file.
+/// Offsets of all parts of the file.
 struct Layout {
     hash: usize,
     symbols: usize,
@@ -83,7 +83,7 @@ struct Layout {
     code_end: usize,
 }
 
-/// GNU hash table with one symbol: 4 words, a word of 64 bits for the filter, a bucket, a chain entry.
+/// A GNU hash table with one symbol: 4 words, a 64-bit filter word, a bucket, a chain entry.
 const HASH_BYTES: usize = 4 * 4 + 8 + 4 + 4;
 const DYNAMIC_ENTRIES: usize = 6;
 
@@ -98,13 +98,13 @@ impl Layout {
         let data = dynamic_end.next_multiple_of(16);
         let data_end = data + asm.data.len();
         let code = data_end.next_multiple_of(PAGE_BYTES);
-        // Whole pages are mapped, so what fills the last one is code too.
+        // The loader maps whole pages, so the filler of the last page is executable too.
         let code_end = (code + asm.code.len()).next_multiple_of(PAGE_BYTES);
         Self { hash, symbols, strings, strings_end, dynamic, dynamic_end, data, data_end, code, code_end }
     }
 }
 
-/// The shared object with the code and data of `asm`.
+/// Writes the shared object with the code and data of `asm`.
 pub(crate) fn link(
     module: &Module,
     mut asm: Assembler,
@@ -147,7 +147,7 @@ fn double(file: &mut Vec<u8>, number: usize) {
     file.extend((number as u64).to_le_bytes());
 }
 
-/// The header, as [`LibraryHeader`] lays it out. Every store of the guest is one of the host here.
+/// The header in the layout of [`LibraryHeader`]. The baseline emits one host store for each guest store.
 fn header(module: &Module, tables: &Tables, magic: [u8; 8]) -> [u8; HEADER_BYTES] {
     let mut header = Vec::with_capacity(HEADER_BYTES);
     header.extend(magic);
@@ -180,7 +180,7 @@ fn file_header(file: &mut Vec<u8>, layout: &Layout) {
     let page = PAGE_BYTES;
     segment(file, elf::PT_LOAD, elf::PF_R, (0, layout.data_end), page);
     segment(file, elf::PT_LOAD, elf::PF_R | elf::PF_X, (layout.code, layout.code_end), page);
-    // Read-only, so that the dynamic linker leaves it as it is.
+    // Read-only, so the dynamic linker does not change it.
     segment(file, elf::PT_DYNAMIC, elf::PF_R, (layout.dynamic, layout.dynamic_end), 8);
     segment(file, elf::PT_GNU_STACK, elf::PF_R | elf::PF_W, (0, 0), 0);
 }
@@ -199,7 +199,7 @@ fn segment(
     }
 }
 
-/// One bucket, symbols from number 1, one word of filter, which lets everything pass.
+/// One bucket, symbols from number 1, one filter word that accepts every name.
 fn hash_table(file: &mut Vec<u8>) {
     for number in [1, 1, 1, 0] {
         word(file, number);
@@ -216,7 +216,7 @@ fn gnu_hash(name: &str) -> u32 {
 
 fn symbols(file: &mut Vec<u8>, layout: &Layout) {
     file.extend([0; SYMBOL_BYTES]);
-    // Name, global object, default visibility, a section that is not none.
+    // Name, global object, default visibility, a section other than SHN_UNDEF.
     word(file, 1);
     file.extend([0x11, 0]);
     file.extend(1_u16.to_le_bytes());

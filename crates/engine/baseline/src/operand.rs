@@ -1,6 +1,6 @@
-//! What instructions are made of: registers, memory operands, and operations by their numbers in encodings.
+//! Operands and operation codes of instructions, as encodings number them.
 
-/// A general host register, by its number in encodings.
+/// A general-purpose host register, by its number in encodings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gpr(pub(crate) u8);
 
@@ -58,7 +58,6 @@ impl Mem {
     }
 }
 
-/// A register or memory operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rm {
     Reg(Gpr),
@@ -98,7 +97,7 @@ pub(crate) enum Shift {
     Sar = 7,
 }
 
-/// One-operand arithmetic, by its number in encodings. Products and quotients are in rdx and rax.
+/// One-operand arithmetic, by its number in encodings. Products and quotients use rdx and rax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unary {
     Not = 2,
@@ -108,7 +107,7 @@ pub(crate) enum Unary {
     Idiv = 7,
 }
 
-/// Counting of bits; by the last byte of the opcode.
+/// Bit counts, by the last byte of the opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
     Popcnt = 0xb8,
@@ -116,7 +115,7 @@ pub(crate) enum Count {
     Lzcnt = 0xbd,
 }
 
-/// How a narrow value is widened; by the last byte of the opcode.
+/// Extensions of narrow values, by the last byte of the opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extend {
     ZeroByte = 0xb6,
@@ -142,7 +141,7 @@ impl Cond {
     pub(crate) const LESS_EQUAL: Self = Self(14);
     pub(crate) const GREATER: Self = Self(15);
 
-    /// The condition that holds where this one does not: the last bit says which.
+    /// The opposite condition. The last bit negates a condition.
     pub(crate) fn inverted(self) -> Self {
         Self(self.0 ^ 1)
     }

@@ -1,4 +1,4 @@
-//! What lives where: host registers of all generated code, and fields of the state.
+//! The use of host registers in all generated code, and the fields of the state.
 
 use std::mem::offset_of;
 
@@ -11,32 +11,30 @@ use crate::{
     fitted::fitted,
 };
 
-/// Host address of guest address 0. With [`CYCLES_LEFT`] it is where the host's meter wants it.
+/// Host address of guest address 0. The host's meter expects this and [`CYCLES_LEFT`] in these registers.
 pub(crate) const BASE: Gpr = Gpr::R10;
-/// Cycles left.
 pub(crate) const CYCLES_LEFT: Gpr = Gpr::R11;
-/// Host address of the state, and [`STATE_BIAS`] more.
+/// Host address of the state, plus [`STATE_BIAS`].
 pub(crate) const STATE: Gpr = Gpr::RBP;
-/// So that guest registers are less than 128 bytes away on both sides.
+/// Keeps guest registers less than 128 bytes away in both directions.
 const STATE_BIAS: usize = 128;
 
 /// Host registers that hold values of a block.
 pub(crate) const TEMPS: [Gpr; 6] = [Gpr::RAX, Gpr::RCX, Gpr::RDX, Gpr::RSI, Gpr::RDI, Gpr::R8];
-/// Host registers that hold guest registers, all the time. The host's functions keep all but the last.
+/// Host registers that always hold guest registers. The host's functions preserve all but the last.
 const PINNED: [Gpr; 6] = [Gpr::RBX, Gpr::R12, Gpr::R13, Gpr::R14, Gpr::R15, Gpr::R9];
-/// The one of [`PINNED`] that the host's functions do not keep.
+/// The register of [`PINNED`] that the host's functions do not preserve.
 const LOST: Gpr = Gpr::R9;
 
-/// A loop inside a loop counts for this many times what is outside, as a power of two.
+/// log2 of the weight of a loop's body relative to the code around the loop.
 const LOOP_WEIGHT_BITS: u32 = 2;
-/// Loops inside each other that count.
+/// Maximum loop depth that adds weight.
 const LOOPS_MAX: u32 = 4;
 
 fn field(offset: usize) -> Mem {
     Mem::at(STATE, fitted::<i32, _>(offset) - fitted::<i32, _>(STATE_BIAS))
 }
 
-/// Where the state holds a guest register.
 pub(crate) fn state_slot(register: Reg) -> Mem {
     field(State::register_offset(register.index()))
 }
@@ -57,47 +55,43 @@ fn from_base(offset: usize) -> Mem {
     Mem::at(BASE, fitted(HOST_TABLE_OFFSET + offset))
 }
 
-/// The host's function for syscalls.
 pub(crate) fn host_ecall() -> Mem {
     from_base(offset_of!(HostTable, ecall))
 }
 
-/// The host's meter.
 pub(crate) fn host_meter() -> Mem {
     from_base(offset_of!(HostTable, meter))
 }
 
-/// The host's function for addresses without code.
+/// The host's function for addresses without code in this library.
 pub(crate) fn host_resolve() -> Mem {
     from_base(offset_of!(HostTable, resolve))
 }
 
-/// The host's function that marks a frame.
 pub(crate) fn host_mark() -> Mem {
     from_base(offset_of!(HostTable, mark))
 }
 
-/// The host's function that takes the marks of a frame away.
 pub(crate) fn host_unmark() -> Mem {
     from_base(offset_of!(HostTable, unmark))
 }
 
-/// The host's function that goes on in a marked frame.
+/// The host's function that resumes at a marked frame.
 pub(crate) fn host_far_jump() -> Mem {
     from_base(offset_of!(HostTable, far_jump))
 }
 
-/// What [`STATE`] holds, from base in `base`.
+/// The address that [`STATE`] holds, relative to base in `base`.
 pub(crate) fn state_from(base: Gpr) -> Mem {
     Mem::at(base, fitted(STATE_OFFSET + STATE_BIAS))
 }
 
-/// Base, from what [`STATE`] holds.
+/// The address of base, relative to [`STATE`].
 pub(crate) fn base_from_state() -> Mem {
     Mem::at(STATE, -fitted::<i32, _>(STATE_OFFSET + STATE_BIAS))
 }
 
-/// Which guest registers have host registers of their own.
+/// The guest registers that have host registers of their own.
 #[derive(Clone, Debug)]
 pub(crate) struct Pinned {
     hosts: [Option<Gpr>; 32],
@@ -105,7 +99,7 @@ pub(crate) struct Pinned {
 }
 
 impl Pinned {
-    /// The registers that `module` mentions most, with more weight in loops.
+    /// Chooses the registers that `module` mentions most, with more weight in loops.
     pub(crate) fn choose(module: &Module) -> Self {
         let mut counts = [0_u64; 32];
         for function in &module.functions {
@@ -123,24 +117,22 @@ impl Pinned {
         Self { hosts, pairs }
     }
 
-    /// The host register of a guest register, if it has one.
     pub(crate) fn host(&self, register: Reg) -> Option<Gpr> {
         self.hosts[register.index()]
     }
 
-    /// All of them.
     pub(crate) fn pairs(&self) -> &[(Reg, Gpr)] {
         &self.pairs
     }
 
-    /// Those that a syscall may have changed in the state or in the host register.
+    /// The registers that a syscall may have changed, in the state or in the host register.
     pub(crate) fn lost_in_syscalls(&self) -> impl Iterator<Item = (Reg, Gpr)> {
         self.pairs.iter().copied().filter(|(register, host)| *register == Reg::A0 || *host == LOST)
     }
 }
 
-/// By block: how often it may run, from the loops around it. A jump back to an earlier block makes a loop of
-/// all between.
+/// By block: a weight from the depth of its loops. A jump back to an earlier block makes a loop of all blocks
+/// in between.
 fn weights(function: &Function) -> Vec<u64> {
     let count = function.blocks.len();
     let mut edges = vec![0_i64; count + 1];

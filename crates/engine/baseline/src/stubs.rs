@@ -1,4 +1,4 @@
-//! Small pieces of every library: the way in, the ways to the host, indirect calls, division, the carry-less
+//! Shared routines of every library: entry, calls of the host, indirect calls, division and the carry-less
 //! product.
 
 use antares_abi::{BailoutReason, ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, NAMES_TARGET, PAST_TABLE};
@@ -14,10 +14,9 @@ use crate::{
     values::Code,
 };
 
-/// Bytes of an entry thunk, which is in front of its function.
+/// Bytes of an entry thunk, which precedes its function.
 const THUNK_BYTES: i32 = 12;
 
-/// Emits all of them.
 pub(crate) fn emit(context: &Context, code: &mut Code) {
     let asm = &mut code.asm;
     enter(context, asm);
@@ -46,7 +45,7 @@ pub(crate) fn emit(context: &Context, code: &mut Code) {
     }
 }
 
-/// The entry thunk of the function that follows: to [`enter`] with its address in rcx.
+/// Emits the entry thunk of the next function: a jump to [`enter`] with the function in rcx.
 pub(crate) fn thunk(context: &Context, asm: &mut Assembler, function: crate::assembler::Label) {
     let start = asm.code.len();
     asm.lea_label(Gpr::RCX, function);
@@ -66,14 +65,14 @@ fn store_pinned(context: &Context, asm: &mut Assembler) {
     }
 }
 
-/// What the full tier's code, which calls thunks of other libraries, counts on to find as it was. (It keeps
-/// vector registers itself.)
+/// Callee-saved registers of the full tier's code, which calls thunks of other libraries. That code saves its
+/// vector registers itself.
 const SAVED: [Gpr; 6] = [Gpr::RBX, Gpr::RBP, Gpr::R12, Gpr::R13, Gpr::R14, Gpr::R15];
-/// What that takes on the stack.
+/// Stack bytes of [`SAVED`].
 const SAVED_BYTES: u32 = 6 * RETURN_BYTES;
 
-/// From the host or another library, with base in rax: host registers from the state, the function in rcx,
-/// and back to the state. The guest then is where the link register pointed to.
+/// Entry from the host or another library, with base in rax and the function in rcx. Loads host registers
+/// from the state and stores them after the call. Then pc is the address in the link register at entry.
 fn enter(context: &Context, asm: &mut Assembler) {
     asm.bind(context.stubs.enter);
     for register in SAVED {
@@ -99,7 +98,7 @@ fn enter(context: &Context, asm: &mut Assembler) {
     asm.ret();
 }
 
-/// A syscall, with its address in rax. The host leaves native code itself if it has to.
+/// A syscall, with its address in rax. The host itself bails out if necessary.
 fn ecall(context: &Context, asm: &mut Assembler) {
     asm.bind(context.stubs.ecall);
     asm.row(RETURN_BYTES, &[]);
@@ -117,7 +116,7 @@ fn ecall(context: &Context, asm: &mut Assembler) {
     asm.ret();
 }
 
-/// Calls a function of the host that takes base and the two registers behind it, and may come back with other
+/// Calls a host function that takes base and the next two argument registers. It may return with other
 /// registers in the state.
 pub(crate) fn call_host(context: &Context, asm: &mut Assembler, function: Mem) {
     asm.store(8, registers::cycles_left(), CYCLES_LEFT);
@@ -129,7 +128,7 @@ pub(crate) fn call_host(context: &Context, asm: &mut Assembler, function: Mem) {
     load_pinned(context, asm);
 }
 
-/// Goes to where the link register points, if a frame waits there, and does not come back.
+/// Jumps to where the link register points if a marked frame waits there. Does not return.
 fn far_jump(context: &Context, asm: &mut Assembler) {
     asm.bind(context.stubs.far_jump);
     asm.store(8, registers::cycles_left(), CYCLES_LEFT);
@@ -140,8 +139,8 @@ fn far_jump(context: &Context, asm: &mut Assembler) {
     asm.trap(number(BailoutReason::UnknownTarget));
 }
 
-/// Goes to the function at the guest address in rax, which returns to our caller. Without one it leaves
-/// native code, or asks the host for another library's.
+/// Jumps to the function at the guest address in rax, which returns to this stub's caller. If there is none,
+/// it bails out, or requests another library's function from the host.
 fn dispatch(context: &Context, asm: &mut Assembler) {
     let unknown = if context.module.is_open { asm.label() } else { context.stubs.unknown_callee };
     let (index, table, group) = (Gpr::RCX, Gpr::RDX, Gpr::RSI);
@@ -177,7 +176,7 @@ fn dispatch(context: &Context, asm: &mut Assembler) {
     asm.mov(Gpr::RDI, BASE);
     asm.mov(Gpr::RSI, Gpr::RAX);
     asm.call_to(registers::host_resolve());
-    // Another library's thunk keeps nothing.
+    // Another library's thunk preserves no registers.
     asm.mov(Gpr::RCX, Gpr::RAX);
     asm.mov(Gpr::RAX, Mem::at(Gpr::RSP, 0));
     asm.call_to(Gpr::RCX);
@@ -189,13 +188,13 @@ fn dispatch(context: &Context, asm: &mut Assembler) {
     asm.row(RETURN_BYTES, &[]);
 }
 
-/// Signed quotient of rax and rcx in rax, remainder in rdx; uses no other register.
+/// Signed quotient of rax and rcx in rax, remainder in rdx. Uses no other register.
 fn divide(context: &Context, asm: &mut Assembler) {
     let (zero, minus_one) = (asm.label(), asm.label());
     asm.bind(context.stubs.divide);
     asm.test(Gpr::RCX, Gpr::RCX);
     asm.jump_if(Cond::EQUAL, zero);
-    // The processor faults where the quotient does not fit: -2^63 / -1.
+    // idiv faults if the quotient does not fit: -2^63 / -1.
     asm.alu_number(Alu::Cmp, Gpr::RCX, -1);
     asm.jump_if(Cond::EQUAL, minus_one);
     asm.sign_of_rax();
@@ -211,7 +210,7 @@ fn divide(context: &Context, asm: &mut Assembler) {
     asm.ret();
 }
 
-/// Unsigned quotient of rax and rcx in rax, remainder in rdx; uses no other register. Division of words is
+/// Unsigned quotient of rax and rcx in rax, remainder in rdx. Uses no other register. Division of words is
 /// faster.
 fn divide_unsigned(context: &Context, asm: &mut Assembler) {
     let (zero, word) = (asm.label(), asm.label());
@@ -226,7 +225,7 @@ fn divide_unsigned(context: &Context, asm: &mut Assembler) {
     asm.unary(Unary::Div, Gpr::RCX);
     asm.ret();
     asm.bind(word);
-    // rdx is 0: both fit into words.
+    // rdx is 0: both operands fit into words.
     asm.div_word(Gpr::RCX);
     asm.ret();
     asm.bind(zero);
@@ -235,9 +234,8 @@ fn divide_unsigned(context: &Context, asm: &mut Assembler) {
     asm.ret();
 }
 
-/// The carry-less product of rax and rdx: low half in rax, high half in rdx. The target need not have an
-/// instruction for it. Bit by bit, from the top: the product so far is doubled, and rax is added where rdx
-/// has a bit.
+/// The carry-less product of rax and rdx: low half in rax, high half in rdx. Needs no special instruction.
+/// Goes bit by bit from the top: doubles the product, and adds rax where rdx has a bit.
 fn carryless(context: &Context, asm: &mut Assembler) {
     let (turn, no_bit) = (asm.label(), asm.label());
     let (low, high, bits, count) = (Gpr::RCX, Gpr::RSI, Gpr::RDX, Gpr::RDI);

@@ -1,9 +1,8 @@
-//! Where the values of one block are: in host registers, in the state, on the stack, or nowhere because they
-//! are constants.
+//! Allocates the values of one block to host registers, state, stack slots, or nothing if they are constant.
 //!
-//! Values are given to registers in one pass. Each value has at most one register and one place in memory.
-//! One that is the block's last word on a guest register goes to that register's place as soon as nobody
-//! needs what was there.
+//! The allocation takes one pass. Each value has at most one register and one memory location. A value that
+//! is the block's final write of a guest register moves to that register's location as soon as the old value
+//! there is dead.
 
 use antares_ir::{Block, Op, Value};
 use antares_program::Reg;
@@ -14,13 +13,12 @@ use crate::{
     registers::{Pinned, TEMPS, state_slot},
 };
 
-/// Bytes of a stack slot.
 const SLOT_BYTES: u32 = 8;
 
 /// Memory that holds a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Location {
-    /// The state's guest register, whose entry value or final value it is.
+    /// The state's slot of a guest register whose entry or final value this is.
     State(Reg),
     /// A slot of the host frame.
     Slot(u32),
@@ -38,17 +36,17 @@ impl Location {
 /// What is known of a value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Info {
-    /// Operands still to come that are this value.
+    /// Remaining uses as an operand.
     uses: u32,
-    /// Index of the last operation that uses it; after all of them for writes and the terminator.
+    /// Index of the last operation that uses it; writes and the terminator count as after all operations.
     last: u32,
-    /// If it is a constant.
+    /// The number, if the value is constant.
     number: Option<i64>,
     register: Option<Gpr>,
     place: Option<Location>,
 }
 
-/// Code and the frame of the function that it belongs to.
+/// The code and the frame of the current function.
 #[derive(Debug, Default)]
 pub(crate) struct Code {
     pub(crate) asm: Assembler,
@@ -59,7 +57,7 @@ pub(crate) struct Code {
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
     free: Vec<u32>,
-    /// Slots at the start that stay taken for the whole function.
+    /// Slots at the start that stay reserved for the whole function.
     reserved: u32,
     count: u32,
 }
@@ -76,14 +74,14 @@ impl Frame {
         self.free.push(slot);
     }
 
-    /// A slot for the whole function; only before the first block.
+    /// Reserves a slot for the whole function. Call this only before the first block.
     pub(crate) fn reserve(&mut self) -> u32 {
         self.reserved += 1;
         self.count = self.reserved;
         self.reserved - 1
     }
 
-    /// A block begins: no values are in slots.
+    /// Frees all unreserved slots at the start of a block.
     pub(crate) fn clear(&mut self) {
         self.free.clear();
         self.free.extend((self.reserved..self.count).rev());
@@ -105,16 +103,15 @@ pub(crate) struct Values<'a> {
     infos: Vec<Info>,
     /// By host register: the value in it.
     owners: [Option<Value>; 16],
-    /// Host registers that the operation at hand uses.
+    /// Host registers that the current operation uses.
     locked: u16,
-    /// By guest register: the value that is its entry value, if the block reads it, and whether that came
-    /// already.
+    /// By guest register: its entry value, if the block reads it, and whether that read has been emitted.
     entries: [Option<(Value, bool)>; 32],
-    /// Final values that are not yet where they belong.
+    /// Final values that are not yet in their guest registers' locations.
     pending: Vec<(Reg, Value)>,
-    /// Slots that nobody needs after the operation at hand.
+    /// Slots that are dead after the current operation.
     freed: Vec<u32>,
-    /// Whether the comparison that the block's branch asks for is left to the branch.
+    /// Whether the branch itself emits the comparison for its condition.
     pub(crate) is_deferred: bool,
 }
 
@@ -154,17 +151,17 @@ impl<'a> Values<'a> {
         &mut self.infos[value.0 as usize]
     }
 
-    /// Operands still to come that are `value`.
+    /// Remaining uses of `value` as an operand.
     pub(crate) fn uses(&self, value: Value) -> u32 {
         self.infos[value.0 as usize].uses
     }
 
-    /// The number that `value` always is, if it is one.
+    /// The number that `value` always holds, if it is constant.
     pub(crate) fn number(&self, value: Value) -> Option<i64> {
         self.infos[value.0 as usize].number
     }
 
-    /// The same, if it fits into an instruction.
+    /// Like [`Self::number`], if the number fits into an instruction.
     pub(crate) fn immediate(&self, value: Value) -> Option<i32> {
         self.number(value).and_then(|number| i32::try_from(number).ok())
     }
@@ -173,7 +170,7 @@ impl<'a> Values<'a> {
         self.info(value).number = Some(number);
     }
 
-    /// `value` is the entry value of `register`.
+    /// Records that `value` is the entry value of `register`.
     pub(crate) fn read(&mut self, value: Value, register: Reg) {
         self.entries[register.index()] = Some((value, true));
         if self.uses(value) == 0 {
@@ -194,10 +191,10 @@ impl<'a> Values<'a> {
         self.locked |= 1 << register.0;
     }
 
-    /// The operation is over.
+    /// Ends the current operation.
     pub(crate) fn unlock(&mut self, code: &mut Code) {
         self.locked = 0;
-        // Not before: the operation may still read them.
+        // The operation may read these slots until here.
         code.frame.free.append(&mut self.freed);
     }
 
@@ -205,7 +202,7 @@ impl<'a> Values<'a> {
         self.locked & 1 << register.0 != 0
     }
 
-    /// A host register for something of the operation at hand; locked.
+    /// Returns a locked host register for temporary use by the current operation.
     pub(crate) fn scratch(&mut self, code: &mut Code) -> Gpr {
         let free = TEMPS.iter().find(|temp| self.owners[temp.index()].is_none() && !self.is_locked(**temp));
         let register = match free {
@@ -220,7 +217,7 @@ impl<'a> Values<'a> {
         register
     }
 
-    /// The register whose value is needed last, and rather one whose value is in memory too.
+    /// The register whose value is needed last. Prefers a value that memory holds too.
     fn victim(&self) -> Gpr {
         let mut best = (TEMPS[0], 0);
         for temp in TEMPS.into_iter().filter(|temp| !self.is_locked(*temp)) {
@@ -246,7 +243,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Makes `register`, a temporary, free for the operation at hand; locked.
+    /// Frees the temporary `register` for the current operation and locks it.
     pub(crate) fn claim(&mut self, code: &mut Code, register: Gpr) {
         self.lock(register);
         let Some(value) = self.owners[register.index()] else { return };
@@ -261,7 +258,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The register that holds `value`; loads it if it must. Locked.
+    /// Returns the locked register that holds `value`, and loads it if necessary.
     pub(crate) fn register(&mut self, code: &mut Code, value: Value) -> Gpr {
         if let Some(register) = self.infos[value.0 as usize].register {
             self.lock(register);
@@ -269,14 +266,14 @@ impl<'a> Values<'a> {
         }
         let register = self.scratch(code);
         self.load(code, value, register);
-        // A constant's register is nobody's: it is made again where it is needed again.
+        // A constant does not own its register: later uses rematerialize it.
         if self.number(value).is_none() {
             self.own(value, register);
         }
         register
     }
 
-    /// Copies `value` to a register that is not its own from then on.
+    /// Copies `value` to a register that the value does not own.
     pub(crate) fn load(&self, code: &mut Code, value: Value, to: Gpr) {
         let info = &self.infos[value.0 as usize];
         match (info.number, info.register, info.place) {
@@ -287,7 +284,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// `value` as an operand: in memory if that is where it is and nobody else asks for it.
+    /// Returns `value` as an operand, in memory if it is there and this is its only remaining use.
     pub(crate) fn operand(&mut self, code: &mut Code, value: Value) -> Rm {
         let info = &self.infos[value.0 as usize];
         match (info.number, info.register, info.place) {
@@ -296,8 +293,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// One of the operands of the operation at hand was `value`: if it was the last such, its register is
-    /// free.
+    /// Consumes one use of `value` by the current operation. Frees its register and slot after the last use.
     pub(crate) fn release(&mut self, value: Value) {
         let info = &mut self.infos[value.0 as usize];
         info.uses = info.uses.checked_sub(1).expect("each use of a value is counted");
@@ -313,9 +309,9 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// A register for `value`, which the operation at hand gives: the guest register's own if it is a final
-    /// value and nobody needs what is there, else `hint` if that is free. Locked. The operands must have been
-    /// released.
+    /// Allocates and locks a register for `value`, the result of the current operation. Prefers the guest
+    /// register of a final value if the old value there is dead, then `hint` if free. Release the operands
+    /// first.
     pub(crate) fn result(&mut self, code: &mut Code, value: Value, hint: Option<Gpr>) -> Gpr {
         let is_free = |hint: &Gpr| {
             TEMPS.contains(hint) && self.owners[hint.index()].is_none() && !self.is_locked(*hint)
@@ -337,13 +333,12 @@ impl<'a> Values<'a> {
         hosts.next()
     }
 
-    /// Whether the block has already asked for the entry value of `register`, if it ever does.
+    /// Whether the block has already read the entry value of `register`, or never does.
     fn is_read(&self, register: Reg) -> bool {
         self.entries[register.index()].is_none_or(|(_, is_read)| is_read)
     }
 
-    /// `value` is in its register now: if it is final and nobody needs what is in the guest register's place,
-    /// it goes there.
+    /// Stores `value` to its guest register's slot, if it is final and the old value there is dead.
     pub(crate) fn settle(&mut self, code: &mut Code, value: Value) {
         let Some(from) = self.infos[value.0 as usize].register else { return };
         for index in (0..self.pending.len()).rev() {
@@ -358,7 +353,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// A write of `value` to the place of `register` in the state has happened.
+    /// Records that `value` was written to the state's slot of `register`.
     fn written(&mut self, value: Value, register: Reg) {
         let info = self.info(value);
         info.uses = info.uses.checked_sub(1).expect("each use of a value is counted");
@@ -372,7 +367,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Whether the place of `register` in the state holds nothing that is only there.
+    /// Whether the state's slot of `register` holds nothing that is only there.
     fn may_overwrite(&self, register: Reg) -> bool {
         let Some((entry, is_read)) = self.entries[register.index()] else { return true };
         let info = &self.infos[entry.0 as usize];
@@ -380,7 +375,7 @@ impl<'a> Values<'a> {
             && (info.uses == 0 || info.register.is_some() || info.place != Some(Location::State(register)))
     }
 
-    /// The place of `register` in the state no longer holds its entry value.
+    /// Records that the state's slot of `register` no longer holds its entry value.
     fn overwrite(&mut self, register: Reg) {
         if let Some((entry, _)) = self.entries[register.index()] {
             let info = self.info(entry);
@@ -390,7 +385,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Brings all final values to where they belong. Only moves, which leave the flags alone.
+    /// Moves all final values to their locations. Emits only moves, which do not change the flags.
     pub(crate) fn finish(&mut self, code: &mut Code) {
         self.drop_identities();
         self.save_entries(code);
@@ -410,7 +405,7 @@ impl<'a> Values<'a> {
         self.finish_pinned(code, pinned);
     }
 
-    /// Final values that are in their registers already.
+    /// Drops final values that are already in their locations.
     fn drop_identities(&mut self) {
         let (pinned, infos) = (self.pinned, &self.infos);
         self.pending.retain(|(register, value)| {
@@ -422,7 +417,7 @@ impl<'a> Values<'a> {
         });
     }
 
-    /// Loads the entry values that are needed and would be overwritten.
+    /// Loads the entry values that would be overwritten but are still needed.
     fn save_entries(&mut self, code: &mut Code) {
         for index in 0..self.pending.len() {
             let (register, _) = self.pending[index];
@@ -436,7 +431,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The moves into host registers of guest registers, as if they happened at once.
+    /// Emits the moves into pinned host registers as one parallel move.
     fn finish_pinned(&mut self, code: &mut Code, mut moves: Vec<(Reg, Value)>) {
         while !moves.is_empty() {
             let source = |value: Value| self.infos[value.0 as usize].register;
@@ -453,7 +448,7 @@ impl<'a> Values<'a> {
                     self.release(value);
                 }
                 None => {
-                    // All of them wait for each other: one value makes room.
+                    // The moves form a cycle: a copy of one value breaks it.
                     let Some(host) = self.pinned.host(moves[0].0) else { return };
                     let Some(value) = self.owners[host.index()].take() else { return };
                     let room = self.scratch(code);

@@ -1,5 +1,5 @@
-//! Where an instruction goes: directly to the beginning of another one, or by an address that was computed in
-//! a known way.
+//! Checks branch targets: a direct branch goes to the start of an instruction, an indirect one to an address
+//! computed in a known way.
 
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
@@ -10,11 +10,11 @@ use crate::{
     walk::{Lines, goes_on},
 };
 
-/// Checks where the instruction of this index goes.
+/// Checks the target of the instruction at `index`.
 pub(crate) fn check(index: usize, lines: &Lines, image: &Image<'_>) -> Result<(), CodeFault> {
     let instruction = &lines.instructions[index];
     if instruction.is_ip_rel_memory_operand() && lines.is_inside(instruction.memory_displacement64()) {
-        // Whoever takes such an address means to go there, in whatever way.
+        // Code that takes such an address can only mean to branch there.
         return Err(CodeFault::Target { address: instruction.memory_displacement64() });
     }
     match instruction.flow_control() {
@@ -39,8 +39,8 @@ pub(crate) fn check(index: usize, lines: &Lines, image: &Image<'_>) -> Result<()
     }
 }
 
-/// Whether the register it goes by holds an entry of a table and the table, a function of the host or what
-/// that has answered, or the function that an entry thunk names.
+/// Whether the branch register holds a table plus its entry, a host function, the result of one, or the
+/// function that an entry thunk names.
 fn is_computed(index: usize, lines: &Lines, image: &Image<'_>) -> bool {
     let target = lines.instructions[index].op0_register();
     match Reader::before(lines, index).value(target, index) {
@@ -50,8 +50,8 @@ fn is_computed(index: usize, lines: &Lines, image: &Image<'_>) -> bool {
     }
 }
 
-/// Whether a call by `target` is the one of the baseline's way in: in a line from a place that is only jumped
-/// to, each time right behind `lea target, [rip + function]`.
+/// Whether a call by `target` is the baseline's entry stub. Only jumps reach the stub's straight-line code,
+/// and each of them directly follows `lea target, [rip + function]`.
 fn is_entered(index: usize, target: Register, lines: &Lines, image: &Image<'_>) -> bool {
     let mut start = index;
     while start > 0 && index - start < WINDOW && goes_on(&lines.instructions[start - 1]) {
@@ -78,7 +78,7 @@ fn is_entered(index: usize, target: Register, lines: &Lines, image: &Image<'_>) 
     let is_not_an_entry = !thunks.iter().any(|thunk| places.contains(thunk));
     let is_taken = match branches.next() {
         Some(first) => is_thunk_s(first) && branches.all(is_thunk_s),
-        // Code without functions has it too.
+        // Libraries without functions contain the stub too.
         None => thunks.is_empty(),
     };
     is_new && is_not_an_entry && is_taken

@@ -1,26 +1,26 @@
-//! Why code is refused.
+//! Errors of the code check.
 
-/// Why a library's code is refused.
+/// Why the check refuses a library's code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeError {
-    /// The library is not built as ours are; the structural check comes before this one.
+    /// The library does not have the expected structure. The structural check runs before this one.
     #[error("the library cannot be read: {part}")]
     Image {
-        /// The part that is not as it must be.
+        /// The invalid part.
         part: &'static str,
     },
-    /// An instruction.
+    /// An instruction is invalid.
     #[error("the instruction at {address:#x} {fault}")]
     Code {
-        /// Where, counted from the library's start.
+        /// Offset from the library's start.
         address: u64,
-        /// What is wrong with it.
+        /// The fault.
         fault: CodeFault,
     },
-    /// An entry of the entry table that leads into the middle of an instruction or out of the code.
+    /// An entry of the entry table points into the middle of an instruction or outside the code.
     #[error("the entry table leads to {address:#x}, where no instruction begins")]
     Thunk {
-        /// Where it leads to.
+        /// The target of the entry.
         address: u64,
     },
 }
@@ -28,40 +28,40 @@ pub enum CodeError {
 /// What is wrong with an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeFault {
-    /// No instruction, or cut off by the end of the code.
+    /// Bytes that do not decode, or an instruction cut off by the end of the code.
     #[error("is none")]
     Invalid,
-    /// Not on the list.
+    /// An instruction that is not on the allow list.
     #[error("is not one that our generators use: {0:?}")]
     Instruction(iced_x86::Mnemonic),
-    /// A prefix that changes its meaning.
+    /// A prefix that changes the instruction's meaning.
     #[error("has a prefix that our generators do not use")]
     Prefix,
-    /// A segment, control, mask or other register beside the general and the vector ones.
+    /// A register outside the general-purpose and vector ones, such as a mask register.
     #[error("has an operand that our generators do not use")]
     Operand,
-    /// The stack pointer in another way than by a constant.
+    /// A change of the stack pointer by anything but a constant.
     #[error("changes the stack pointer other than by a constant below a stack guard's size")]
     StackPointer,
-    /// An access without a base register, or by another segment.
+    /// An access without a base register, or through another segment.
     #[error("touches memory in a way that our generators do not")]
     Memory,
-    /// An access by the instruction's own address to what is not constant data.
+    /// A RIP-relative access to anything but constant data.
     #[error("touches {address:#x}, which is no constant of the library")]
     Constant {
-        /// Where, counted from the library's start.
+        /// Offset from the library's start.
         address: u64,
     },
-    /// A direct branch to where no instruction begins.
+    /// A direct branch to an address where no instruction begins.
     #[error("goes to {address:#x}, where no instruction begins")]
     Target {
-        /// Where, counted from the library's start.
+        /// Offset from the library's start.
         address: u64,
     },
-    /// A branch by an address in a register or in memory that is in no known shape.
+    /// An indirect branch whose address is not computed in a known way.
     #[error("goes to an address that is not computed as our generators do")]
     Computed,
-    /// Falls off the end of the code.
+    /// Execution falls off the end of the code.
     #[error("is the last one, and execution would go on behind it")]
     End,
 }

@@ -1,4 +1,4 @@
-//! The parts of a library that the check looks at: code, constants, entry table.
+//! Reads the parts of a library that the check needs: code, constants and entry table.
 
 use std::{mem::offset_of, ops::Range};
 
@@ -12,17 +12,17 @@ use object::{
 
 use crate::CodeError;
 
-/// Bytes of a host page: what is mapped is whole pages.
+/// Bytes of a host page, the unit of mappings.
 const PAGE_BYTES: u64 = 4096;
 
-/// Executable bytes and their address from the library's start.
+/// Executable bytes and their offset from the library's start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Code<'a> {
     pub(crate) start: u64,
     pub(crate) bytes: &'a [u8],
 }
 
-/// A library as it will be mapped.
+/// A library as the loader maps it.
 #[derive(Debug)]
 pub(crate) struct Image<'a> {
     code: Option<Code<'a>>,
@@ -43,7 +43,7 @@ impl<'a> Image<'a> {
                 PT_DYNAMIC => dynamic = Some(start),
                 PT_LOAD if segment.p_flags(Le).0 & PF_X.0 != 0 => {
                     let bytes = bytes.map_err(|()| CodeError::Image { part: "code" })?;
-                    // Whole pages become executable, whatever else the file has there.
+                    // The loader makes whole pages executable, whatever else they contain.
                     let is_whole =
                         start.is_multiple_of(PAGE_BYTES) && (bytes.len() as u64).is_multiple_of(PAGE_BYTES);
                     if !is_whole || code.replace(Code { start, bytes }).is_some() {
@@ -66,12 +66,11 @@ impl<'a> Image<'a> {
         self.code
     }
 
-    /// Whether all of `addresses` are constants.
     pub(crate) fn is_constant(&self, addresses: &Range<u64>) -> bool {
         self.constants.iter().any(|(all, _)| all.start <= addresses.start && addresses.end <= all.end)
     }
 
-    /// The bytes of constants from `address` on.
+    /// The constant bytes from `address` on.
     fn at(&self, address: u64, part: &'static str) -> Result<&'a [u8], CodeError> {
         let tail = |(all, bytes): &(Range<u64>, &'a [u8])| {
             bytes.get(usize::try_from(address.checked_sub(all.start)?).ok()?..)
@@ -84,7 +83,7 @@ impl<'a> Image<'a> {
         entries.map(|(entries, _)| entries).map_err(|()| CodeError::Image { part })
     }
 
-    /// Where the header is: the value of the one symbol.
+    /// The header's address: the value of the library's only symbol.
     fn find_header(&self, dynamic: u64) -> Result<u64, CodeError> {
         let part = "dynamic section";
         let room = self.at(dynamic, part)?.len() / size_of::<Dyn64<Le>>();
@@ -92,11 +91,11 @@ impl<'a> Image<'a> {
         let symbols = entries.iter().take_while(|entry| entry.d_tag(Le) != elf::DT_NULL);
         let symbols = symbols.filter(|entry| entry.d_tag(Le) == elf::DT_SYMTAB).last();
         let symbols = symbols.ok_or(CodeError::Image { part: "symbol table" })?.d_val(Le);
-        // The first one is the null symbol.
+        // The first entry is the null symbol.
         let symbols: &[Sym64<Le>] = self.table(symbols, 2, "symbol table")?;
         let header = symbols[1].st_value(Le);
         let found = self.at(header, "header")?;
-        // Who may load which of them, loaders see to.
+        // The loaders decide which of the two kinds a process may load.
         let is_ours = [LIBRARY_MAGIC, COUNTED_MAGIC].iter().any(|magic| found.starts_with(magic));
         if is_ours { Ok(header) } else { Err(CodeError::Image { part: "header" }) }
     }
@@ -106,7 +105,6 @@ impl<'a> Image<'a> {
         bytes.first_chunk().copied().ok_or(CodeError::Image { part: "header" })
     }
 
-    /// Addresses of all entry thunks.
     pub(crate) fn thunks(&self) -> Result<Vec<u64>, CodeError> {
         let length = u32::from_le_bytes(self.number(offset_of!(LibraryHeader, table_length))?) as usize;
         if length == 0 {

@@ -1,15 +1,15 @@
-//! The instructions that our generators use: by name, by operands, by prefixes.
+//! The allow list of instructions: mnemonics, operands and prefixes.
 //!
-//! What is on the list came from the code of all guests, the bench's programs and generated programs, and
-//! what belongs to it by kind: arithmetic, moves and comparisons of general registers, BMI1, BMI2, ADX,
-//! LZCNT, MOVBE, and integer AVX2. Nothing here makes a system call, reads a clock or a processor's identity,
-//! changes a mode, or repeats itself.
+//! The list comes from the code of all guests, the benchmark programs and generated programs. It includes
+//! related instructions: arithmetic, moves and comparisons of general registers, BMI1, BMI2, ADX, LZCNT,
+//! MOVBE and integer AVX2. No listed instruction makes a system call, reads a clock or CPUID, changes a mode,
+//! or repeats.
 
 use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 
 use crate::{CodeFault, memory::FRAME_BYTES_MAX};
 
-/// Checks everything but where it goes and what it touches.
+/// Checks everything except branch targets and memory accesses.
 pub(crate) fn check(instruction: &Instruction) -> Result<(), CodeFault> {
     let mnemonic = instruction.mnemonic();
     if !is_general(mnemonic) && !is_vector(mnemonic) && !is_special(mnemonic) {
@@ -49,19 +49,19 @@ fn check_operand(instruction: &Instruction, operand: u32) -> Result<(), CodeFaul
     }
 }
 
-/// One of the sixteen registers from `first` on: more there are in AVX-512 only.
+/// Whether `register` is one of the sixteen from `first` on. Only AVX-512 has more.
 fn is_low(register: Register, first: Register) -> bool {
     (register as usize).checked_sub(first as usize).is_some_and(|number| number < 16)
 }
 
-/// The stack pointer moves by constants, less than a guard's size at a time, and is compared by probes.
+/// The stack pointer may move by constants below a guard's size. Stack probes may compare it.
 fn check_stack_pointer(instruction: &Instruction) -> Result<(), CodeFault> {
     let is_small = |number: i64| number.abs() < FRAME_BYTES_MAX;
     let may_be = match instruction.code() {
         Code::Add_rm64_imm8 | Code::Add_rm64_imm32 | Code::Sub_rm64_imm8 | Code::Sub_rm64_imm32 => {
             is_small(instruction.immediate(1).cast_signed())
         }
-        // Read: for probes, and to put arguments on the stack.
+        // A read, for probes or to put arguments on the stack.
         Code::Mov_rm64_r64 => {
             instruction.op0_kind() == OpKind::Register && instruction.op0_register() != Register::RSP
         }
@@ -76,7 +76,7 @@ fn check_stack_pointer(instruction: &Instruction) -> Result<(), CodeFault> {
     if may_be { Ok(()) } else { Err(CodeFault::StackPointer) }
 }
 
-/// Of general registers.
+/// Instructions on general registers.
 #[rustfmt::skip]
 fn is_general(mnemonic: Mnemonic) -> bool {
     use Mnemonic as M;
@@ -97,7 +97,7 @@ fn is_general(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// Ways, and what does nothing or ends.
+/// Control flow, no-ops, traps and flag operations.
 #[rustfmt::skip]
 fn is_special(mnemonic: Mnemonic) -> bool {
     use Mnemonic as M;
@@ -110,7 +110,7 @@ fn is_special(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// Of integers in vector registers.
+/// Integer instructions on vector registers.
 #[rustfmt::skip]
 fn is_vector(mnemonic: Mnemonic) -> bool {
     use Mnemonic as M;

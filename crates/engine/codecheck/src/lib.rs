@@ -1,9 +1,9 @@
-//! Whether the machine code of a library is such as our generators make. Disassembles all of it in a line,
-//! from the first byte that will be executable to the last, and refuses what is not on a list or not in a
-//! known shape.
+//! Checks that a library's machine code looks like the output of the engine's code generators. Linearly
+//! disassembles all executable bytes and refuses anything outside an allow list of instructions and code
+//! shapes.
 //!
-//! What that proves and what it does not: docs/sandbox.md. No IO; the caller is a sandboxed process that is
-//! not the compiler's.
+//! docs/sandbox.md says what the check proves and what it does not. The crate does no IO. Its caller is a
+//! sandboxed process other than the compiler's.
 #![forbid(unsafe_code)]
 
 mod branches;
@@ -16,20 +16,19 @@ mod walk;
 
 pub use error::{CodeError, CodeFault};
 
-/// Figures of code that was found to be in order.
+/// Statistics of code that passed the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// Bytes that will be executable.
+    /// Executable bytes.
     pub code_bytes: u64,
-    /// Instructions in them.
+    /// Instructions in these bytes.
     pub instructions: u64,
 }
 
-/// Disassembles the code of `library`, a shared object whose structure has been checked, and looks at each
-/// instruction.
+/// Disassembles and checks the code of `library`, a shared object that has passed the structural check.
 ///
 /// # Errors
-/// The first thing that is not as our generators make it, with its place.
+/// Returns the first violation, with its address.
 pub fn check(library: &[u8]) -> Result<Checked, CodeError> {
     let image = image::Image::of(library)?;
     let Some(code) = image.code() else { return Ok(Checked { code_bytes: 0, instructions: 0 }) };

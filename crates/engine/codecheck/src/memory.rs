@@ -1,5 +1,5 @@
-//! What an instruction touches: the native stack by a constant, constants of the library, or guest memory and
-//! the state by a base register.
+//! Checks memory operands: the native stack by a constant, library constants, or guest memory and the state
+//! by a base register.
 
 use std::ops::Range;
 
@@ -8,15 +8,15 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 use crate::{CodeFault, image::Image, values::loads_host_function};
 
-/// Bytes of a frame of the native stack, at most: less than its guard has.
+/// Maximum bytes of a native stack frame: less than the stack guard has.
 pub(crate) const FRAME_BYTES_MAX: i64 = 1 << 20;
-/// Bytes below the stack pointer that a function that calls nobody may use.
+/// Bytes below the stack pointer that a leaf function may use.
 const RED_ZONE_BYTES: i64 = 128;
 
-/// Bytes of `ud1l N(%eax), %eax`, N in one byte.
+/// Bytes of `ud1l N(%eax), %eax` with a one-byte N.
 const TRAP_BYTES: usize = 5;
 
-/// The page behind the state, of which nothing is read but where to go.
+/// The page after the state. Code may only read branch targets from it.
 const HOST_PAGE: Range<i64> = {
     #[expect(clippy::cast_possible_wrap, reason = "a few mebibytes")]
     let start = HOST_TABLE_OFFSET as i64;
@@ -29,9 +29,9 @@ pub(crate) fn check(instruction: &Instruction, image: &Image<'_>) -> Result<(), 
         return Ok(());
     }
     match instruction.mnemonic() {
-        // It touches nothing.
+        // A no-op does not access its operand.
         Mnemonic::Nop => return Ok(()),
-        // A trap whose number the handler of faults does not read ends the worker.
+        // A trap whose number the fault handler cannot read ends the worker.
         Mnemonic::Ud1 => {
             return if instruction.len() == TRAP_BYTES { Ok(()) } else { Err(CodeFault::Memory) };
         }
@@ -50,7 +50,7 @@ pub(crate) fn check(instruction: &Instruction, image: &Image<'_>) -> Result<(), 
             let is_probe = is_address && displacement.abs() < 64 * FRAME_BYTES_MAX;
             if index == Register::None && (is_in_frame || is_probe) { Ok(()) } else { Err(CodeFault::Memory) }
         }
-        // An address is a number until somebody uses it.
+        // Computing an address accesses no memory.
         _ if is_address => Ok(()),
         base if base.is_gpr64() && (index == Register::None || index.is_gpr64()) => {
             let is_host_s = index == Register::None && HOST_PAGE.contains(&displacement);
@@ -65,11 +65,11 @@ pub(crate) fn check(instruction: &Instruction, image: &Image<'_>) -> Result<(), 
     }
 }
 
-/// By the instruction's own address only constants are read, and addresses taken.
+/// RIP-relative operands may only read constants or take addresses.
 fn check_constant(instruction: &Instruction, image: &Image<'_>) -> Result<(), CodeFault> {
     let address = instruction.memory_displacement64();
     if instruction.mnemonic() == Mnemonic::Lea {
-        // Of code too, where an instruction begins; whoever goes there is looked at where it goes.
+        // Code addresses are valid too. The check of the branch itself covers their use.
         return Ok(());
     }
     let bytes = instruction.memory_size().size() as u64;

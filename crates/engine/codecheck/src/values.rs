@@ -1,5 +1,5 @@
-//! What a register holds before an instruction, read off the straight line that leads there: as much as tells
-//! where a branch goes.
+//! Tracks what a register holds before a branch, within the straight-line code that leads there. It tracks
+//! only what determines branch targets.
 
 use std::mem::offset_of;
 
@@ -10,14 +10,14 @@ use iced_x86::{
 
 use crate::walk::{Lines, goes_on};
 
-/// Instructions before a branch that may be visited: generators move others between the load of a table's
+/// Maximum instructions to visit before a branch: generators schedule others between the load of a table's
 /// entry and its jump.
 pub(crate) const WINDOW: usize = 48;
 
-/// Visits of instructions for one branch.
+/// Maximum visits of instructions for one branch.
 const VISITS_MAX: usize = 2048;
 
-/// The host's functions that native code calls or jumps to, by their distance from base.
+/// The host functions that native code calls or jumps to, as offsets from base.
 const HOST_FUNCTIONS: [usize; 7] = [
     HOST_TABLE_OFFSET + offset_of!(HostTable, bail_out),
     HOST_TABLE_OFFSET + offset_of!(HostTable, ecall),
@@ -28,31 +28,31 @@ const HOST_FUNCTIONS: [usize; 7] = [
     HOST_TABLE_OFFSET + offset_of!(HostTable, far_jump),
 ];
 
-/// The one that answers with the thunk of another library.
+/// The host function that returns the thunk of another library.
 const RESOLVE: usize = HOST_TABLE_OFFSET + offset_of!(HostTable, resolve);
 
-/// What a register holds. Two that are equal are the same value.
+/// What a register holds. Equal values hold the same number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// What the instruction of this index gave the register, or what was in it where the line begins.
+    /// The unknown result of `writer`, or of code before the sequence.
     Opaque { register: Register, writer: Option<usize> },
     /// An address in the library.
     Address(u64),
-    /// An entry of the table at this value: a distance of 32 bits from there, with its sign in the upper half
-    /// or with none.
+    /// An entry of the table at `table`: a 32-bit distance from there. `is_wide` says whether it is
+    /// sign-extended.
     Entry { table: Box<Value>, is_wide: bool },
-    /// Such an entry that was known when the code was made.
+    /// An entry whose value the compiler knew.
     Distance { code: u64, table: u64, is_wide: bool },
-    /// The place that an entry is the distance of.
+    /// A code address: a table's address plus one of its entries.
     Place,
-    /// A function of the host, by its distance from base.
+    /// A host function, by its offset from base.
     Host(usize),
     /// The thunk of another library.
     Thunk,
 }
 
 impl Value {
-    /// The same with its sign in the upper half, if it is half of a distance.
+    /// The sign-extended value, if this is a 32-bit distance.
     fn widened(self) -> Option<Self> {
         match self {
             Self::Entry { table, is_wide: false } => Some(Self::Entry { table, is_wide: true }),
@@ -63,7 +63,7 @@ impl Value {
         }
     }
 
-    /// Whether this is an entry, and `base` its table.
+    /// Whether this is a sign-extended entry of the table `base`.
     fn is_entry_of(&self, base: &Self) -> bool {
         match (self, base) {
             (Self::Entry { table, is_wide: true }, base) => **table == *base,
@@ -72,39 +72,39 @@ impl Value {
         }
     }
 
-    /// Whether this is an entry of a part of a table that was looked up, or of one whose address is from
-    /// before the line.
+    /// Whether this is an entry of an opaque table: one that was itself looked up, or whose address is from
+    /// before the sequence.
     fn is_entry_of_a_part(&self) -> bool {
         matches!(self, Self::Entry { table, is_wide: true } if matches!(**table, Self::Opaque { .. }))
     }
 }
 
-/// The offset of the host's function that `instruction` reads the address of, if it does.
+/// The offset of the host function whose address `instruction` reads, if any.
 pub(crate) fn host_function(instruction: &Instruction) -> Option<usize> {
     let place = usize::try_from(instruction.memory_displacement64()).ok()?;
     let is_in_table = instruction.memory_base().is_gpr64() && instruction.memory_index() == Register::None;
     (is_in_table && HOST_FUNCTIONS.contains(&place)).then_some(place)
 }
 
-/// Whether it loads what [`host_function`] tells: code that is selected one instruction at a time does so
-/// before the call.
+/// Whether `instruction` loads a [`host_function`]. Instruction selection without fusion does so before the
+/// call.
 pub(crate) fn loads_host_function(instruction: &Instruction) -> bool {
     instruction.code() == Code::Mov_r64_rm64
         && instruction.op1_kind() == OpKind::Memory
         && host_function(instruction).is_some()
 }
 
-/// A reader of the line before a branch.
+/// A reader of the straight-line sequence before a branch.
 pub(crate) struct Reader<'l> {
     lines: &'l Lines,
-    /// Where the line begins.
+    /// Index of the sequence's first instruction.
     first: usize,
     visits: usize,
     factory: InstructionInfoFactory,
 }
 
 impl<'l> Reader<'l> {
-    /// Of the line before the instruction of this index.
+    /// Creates a reader for the sequence before the instruction at `index`.
     pub(crate) fn before(lines: &'l Lines, index: usize) -> Self {
         let mut first = index;
         while first > 0 && index - first < WINDOW && goes_on(&lines.instructions[first - 1]) {
@@ -113,7 +113,7 @@ impl<'l> Reader<'l> {
         Self { lines, first, visits: VISITS_MAX, factory: InstructionInfoFactory::new() }
     }
 
-    /// What `register` holds before the instruction of this index; none if that takes too many visits.
+    /// What `register` holds before the instruction at `before`. None after too many visits.
     pub(crate) fn value(&mut self, register: Register, before: usize) -> Option<Value> {
         let register = register.full_register();
         let Some(writer) = self.writer(register, before)? else {
@@ -123,7 +123,7 @@ impl<'l> Reader<'l> {
         (self.visits > 0).then(|| known.unwrap_or(Value::Opaque { register, writer: Some(writer) }))
     }
 
-    /// The last instruction before that wrote `register`, or called somebody who may have.
+    /// The last instruction before `before` that writes `register`, or a call, which may have.
     fn writer(&mut self, register: Register, before: usize) -> Option<Option<usize>> {
         for index in (self.first..before).rev() {
             self.visits = self.visits.checked_sub(1)?;
@@ -142,8 +142,7 @@ impl<'l> Reader<'l> {
         })
     }
 
-    /// What `register` was given by the instruction of this index, if that is one of those that are looked
-    /// into.
+    /// What the instruction at `writer` put into `register`, if the reader models that instruction.
     fn given(&mut self, register: Register, writer: usize) -> Option<Value> {
         let instruction = self.lines.instructions[writer];
         if is_call(&instruction) {
@@ -171,7 +170,7 @@ impl<'l> Reader<'l> {
             Code::Lea_r64_m if instruction.is_ip_rel_memory_operand() => {
                 Some(Value::Address(instruction.memory_displacement64()))
             }
-            // Behind the beginning of a function is its place for those who have done what is there.
+            // The displacement may skip the start of a function whose work the caller has already done.
             Code::Lea_r64_m
                 if instruction.memory_index() != Register::None && instruction.memory_index_scale() == 1 =>
             {
@@ -193,7 +192,7 @@ impl<'l> Reader<'l> {
         }
     }
 
-    /// What a function answers, as far as that is known.
+    /// What a call returns in `register`, if known.
     fn answer(&mut self, register: Register, call: &Instruction, index: usize) -> Option<Value> {
         let called = match call.op0_kind() {
             OpKind::Memory => host_function(call).map(Value::Host),
@@ -203,18 +202,18 @@ impl<'l> Reader<'l> {
         (register == Register::RAX && called == Some(Value::Host(RESOLVE))).then_some(Value::Thunk)
     }
 
-    /// An entry of a table, as `load` reads one.
+    /// The table entry that `load` reads, if it reads one.
     fn entry(&mut self, load: &Instruction, index: usize, is_wide: bool) -> Option<Value> {
         let is_scaled = load.memory_index_scale() == 4 || is_wide && load.memory_index_scale() == 2;
-        // A part of the index that is known is in the displacement.
+        // A constant part of the index ends up in the displacement.
         let is_whole = load.memory_displacement64().is_multiple_of(4);
         let is_entry = is_scaled && is_whole && load.memory_index() != Register::None;
         let table = if is_entry { self.value(load.memory_base(), index)? } else { return None };
         Some(Value::Entry { table: Box::new(table), is_wide })
     }
 
-    /// The place of two of which one is a table and one an entry of it. Where the table is in the target's
-    /// own register, the entry is believed to be of a part of it.
+    /// The code address that is the sum of a table and its entry. If `target` holds the table and the entry's
+    /// own table is opaque, the entry is assumed to belong to a part of the same table.
     fn sum(&mut self, [target, other]: [Register; 2], index: usize) -> Option<Value> {
         let (target, other) = (self.value(target, index)?, self.value(other, index)?);
         let is_of_a_part = matches!(target, Value::Address(_)) && other.is_entry_of_a_part();
@@ -226,8 +225,8 @@ impl<'l> Reader<'l> {
         is_place.then_some(Value::Place)
     }
 
-    /// Whether `entry` is one of a table that is named again for its load, and `base` a register from before
-    /// the line that the same table was put into somewhere.
+    /// Whether `entry` belongs to a table whose address was taken again for its load, while `base` is a
+    /// register from before the sequence. Some instruction puts this table's address into that register.
     fn is_entry_of_earlier(&self, entry: &Value, base: &Value) -> bool {
         let Value::Entry { table, is_wide: true } = entry else { return false };
         match (&**table, base) {
@@ -238,7 +237,7 @@ impl<'l> Reader<'l> {
         }
     }
 
-    /// What was put by a `spill` to the place in the frame that `load` reads.
+    /// The value that a `spill` stored to the stack slot that `load` reads.
     fn reloaded(&mut self, load: &Instruction, before: usize, spill: Code) -> Option<Value> {
         if load.memory_base() != Register::RSP || load.memory_index() != Register::None {
             return None;
@@ -272,24 +271,24 @@ mod tests {
     use super::*;
     use crate::{image, walk::disassemble};
 
-    /// `ret`, which ends the line before, then `code`, then `ret`.
+    /// A `ret`, which ends the previous sequence, then `code`, then `ret`.
     fn lines(code: &[&[u8]]) -> Lines {
         let bytes = [&[0xc3], &*code.concat(), &[0xc3]].concat();
         disassemble(&image::Code { bytes: &bytes, start: 0x1000 }).unwrap()
     }
 
-    /// What `rdx` holds behind `code`.
+    /// What `rdx` holds after `code`.
     fn rdx(code: &[&[u8]]) -> Value {
         let lines = lines(code);
         let last = lines.instructions.len() - 1;
         Reader::before(&lines, last).value(Register::RDX, last).unwrap()
     }
 
-    /// `lea rdx, [rip + 0]`, and the same for `rbx` where it gives the same address or another one.
+    /// `lea rdx, [rip + 0]`, then `lea rbx` of the same address and of another one.
     const TABLE: &[u8] = &[0x48, 0x8d, 0x15, 0, 0, 0, 0];
     const TABLE_AGAIN: &[u8] = &[0x48, 0x8d, 0x1d, 0xf9, 0xff, 0xff, 0xff];
     const OTHER_TABLE: &[u8] = &[0x48, 0x8d, 0x1d, 0, 0, 0, 0];
-    /// `movsxd rsi, [rdx + 2 * rsi + 192]`, and by `rbx`.
+    /// `movsxd rsi, [rdx + 2 * rsi + 192]`, then with base `rbx`.
     const ENTRY: &[u8] = &[0x48, 0x63, 0xb4, 0x72, 0xc0, 0, 0, 0];
     const ENTRY_OF_RBX: &[u8] = &[0x48, 0x63, 0xb4, 0x73, 0xc0, 0, 0, 0];
     /// `add rdx, rsi`.
@@ -299,7 +298,7 @@ mod tests {
     fn a_place_is_an_entry_and_its_table() {
         assert_eq!(rdx(&[TABLE, ENTRY, SUM]), Value::Place);
         assert_eq!(rdx(&[TABLE, TABLE_AGAIN, ENTRY_OF_RBX, SUM]), Value::Place);
-        // The entry's table is from before the line, or was looked up: inc rbx.
+        // The entry's table is from before the sequence, or was looked up: inc rbx.
         assert_eq!(rdx(&[TABLE, ENTRY_OF_RBX, SUM]), Value::Place);
         assert_eq!(rdx(&[TABLE, &[0x48, 0xff, 0xc3], ENTRY_OF_RBX, SUM]), Value::Place);
         // mov [rsp + 8], rsi; xor esi, esi; mov rsi, [rsp + 8].
@@ -307,8 +306,7 @@ mod tests {
         assert_eq!(rdx(&[TABLE, ENTRY, spilled[0], spilled[1], spilled[2], SUM]), Value::Place);
     }
 
-    /// `lea rbx, [rip + 8]`, and `ret`, behind which a line begins; `movsxd rdx, [rdx + 4 * rsi]`, `add rdx,
-    /// rbx`.
+    /// `lea rbx, [rip + 8]`; `ret`, which ends a sequence; `movsxd rdx, [rdx + 4 * rsi]`; `add rdx, rbx`.
     const TABLE_BEFORE: [&[u8]; 2] = [&[0x48, 0x8d, 0x1d, 8, 0, 0, 0], &[0xc3]];
     const ENTRY_INTO_RDX: &[u8] = &[0x48, 0x63, 0x14, 0xb2];
     const SUM_WITH_RBX: &[u8] = &[0x48, 0x01, 0xda];
@@ -318,7 +316,7 @@ mod tests {
         let [named, end] = TABLE_BEFORE;
         assert_eq!(rdx(&[named, end, TABLE, ENTRY_INTO_RDX, SUM_WITH_RBX]), Value::Place);
         let is_opaque = |code: &[&[u8]]| matches!(rdx(code), Value::Opaque { writer: Some(_), .. });
-        // Another table in rbx, none at all, the same one in rcx; rbx changed: inc rbx.
+        // Another table in rbx, none at all, the same table in rcx, and a changed rbx: inc rbx.
         assert!(is_opaque(&[OTHER_TABLE, end, TABLE, ENTRY_INTO_RDX, SUM_WITH_RBX]));
         assert!(is_opaque(&[end, TABLE, ENTRY_INTO_RDX, SUM_WITH_RBX]));
         assert!(is_opaque(&[&[0x48, 0x8d, 0x0d, 8, 0, 0, 0], end, TABLE, ENTRY_INTO_RDX, SUM_WITH_RBX]));
@@ -330,16 +328,16 @@ mod tests {
         let is_opaque = |code: &[&[u8]]| matches!(rdx(code), Value::Opaque { writer: Some(_), .. });
         assert!(is_opaque(&[TABLE, SUM]));
         assert!(is_opaque(&[TABLE, OTHER_TABLE, ENTRY_OF_RBX, SUM]));
-        // mov rsi, [rdx + 2 * rsi]: no distance of 32 bits.
+        // mov rsi, [rdx + 2 * rsi]: not a 32-bit distance.
         assert!(is_opaque(&[TABLE, &[0x48, 0x8b, 0x34, 0x72], SUM]));
-        // mov esi, [rdx + 4 * rsi]: without its sign.
+        // mov esi, [rdx + 4 * rsi]: not sign-extended.
         assert!(is_opaque(&[TABLE, &[0x8b, 0x34, 0xb2], SUM]));
-        // inc rsi, between; cmovz rdx, rsi behind.
+        // inc rsi in between; cmovz rdx, rsi at the end.
         assert!(is_opaque(&[TABLE, ENTRY, &[0x48, 0xff, 0xc6], SUM]));
         assert!(is_opaque(&[TABLE, ENTRY, SUM, &[0x48, 0x0f, 0x44, 0xd6]]));
-        // call, between.
+        // A call in between.
         assert!(is_opaque(&[TABLE, ENTRY, &[0xe8, 0, 0, 0, 0], SUM]));
-        // A sum of sums of sums takes more visits than there may be.
+        // A sum of sums of sums exceeds the visit limit.
         let sums: Vec<&[u8]> = std::iter::repeat_n(&[0x48, 0x01, 0xd2][..], 40).collect();
         let lines = lines(&sums);
         let last = lines.instructions.len() - 1;

@@ -1,4 +1,4 @@
-//! All instructions of the code, in a line.
+//! Linear disassembly of the code.
 
 use std::collections::HashSet;
 
@@ -6,38 +6,37 @@ use iced_x86::{Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction
 
 use crate::{CodeError, CodeFault, image::Code};
 
-/// What the linear disassembly gave.
+/// The result of the linear disassembly.
 pub(crate) struct Lines {
     pub(crate) instructions: Vec<Instruction>,
     start: u64,
     /// By byte of the code: whether an instruction begins there.
     begins: Vec<bool>,
-    /// The addresses that are put into registers somewhere.
+    /// Registers and the library addresses that instructions put into them.
     named: HashSet<(Register, u64)>,
 }
 
 impl Lines {
-    /// Whether an instruction begins at `address`.
     pub(crate) fn begins(&self, address: u64) -> bool {
         let place = address.checked_sub(self.start).and_then(|place| usize::try_from(place).ok());
         place.and_then(|place| self.begins.get(place)).is_some_and(|begins| *begins)
     }
 
-    /// Whether `address` is in the code, and no instruction begins there.
+    /// Whether `address` is in the code but not at the start of an instruction.
     pub(crate) fn is_inside(&self, address: u64) -> bool {
         let is_code = address.checked_sub(self.start).is_some_and(|place| place < self.begins.len() as u64);
         is_code && !self.begins(address)
     }
 
-    /// Whether an instruction puts `address`, of the library, into `register`.
+    /// Whether some instruction puts the library address `address` into `register`.
     pub(crate) fn names(&self, register: Register, address: u64) -> bool {
         self.named.contains(&(register, address))
     }
 }
 
-/// Disassembles from the first byte to the last; there are no bytes between instructions.
+/// Disassembles from the first byte to the last, without gaps between instructions.
 pub(crate) fn disassemble(code: &Code<'_>) -> Result<Lines, CodeError> {
-    // Instructions have some four bytes on average.
+    // Instructions take about four bytes on average.
     let mut instructions = Vec::with_capacity(code.bytes.len() / 3);
     let mut begins = vec![false; code.bytes.len()];
     let mut named = HashSet::new();
@@ -63,15 +62,15 @@ pub(crate) fn disassemble(code: &Code<'_>) -> Result<Lines, CodeError> {
     Ok(Lines { instructions, start: code.start, begins, named })
 }
 
-/// Whether processors of both makers read the bytes of `instruction` alike: with an operand-size prefix,
-/// AMD's take 16 bits of a branch's distance and of where it leads (AMD64 Architecture Programmer's Manual,
-/// volume 3, "Operand-Size Override Prefix"), Intel's ignore it.
+/// Whether Intel's and AMD's processors decode the bytes of `instruction` alike. With an operand-size prefix,
+/// AMD's truncate a branch's distance and target to 16 bits (AMD64 Architecture Programmer's Manual, volume
+/// 3, "Operand-Size Override Prefix"). Intel's ignore the prefix.
 fn is_read_alike(instruction: &Instruction, bytes: &[u8]) -> bool {
     instruction.flow_control() == FlowControl::Next
         || Decoder::with_ip(64, bytes, instruction.ip(), DecoderOptions::AMD).decode() == *instruction
 }
 
-/// Whether execution may go on behind `instruction`.
+/// Whether execution can continue after `instruction`.
 pub(crate) fn goes_on(instruction: &Instruction) -> bool {
     let ends = matches!(
         instruction.flow_control(),

@@ -1,4 +1,4 @@
-//! `emit`: a module of IR as a module of LLVM IR: functions, entry thunks, the entry table and the header.
+//! `emit`: turns an IR module into an LLVM module: functions, entry thunks, the entry table and the header.
 
 mod control;
 mod current;
@@ -46,10 +46,10 @@ use crate::{
 /// LLVM's number of `x86_regcallcc`.
 const REGCALL: u32 = 92;
 
-/// The names of the small functions that each part has for itself.
+/// The names of the small functions that each part contains.
 pub(crate) const STUBS: [&str; 4] = ["ecall", "dispatch", "carryless", "resolve"];
 
-/// With more indirect jumps than this, those of a function to the same places share a switch.
+/// Maximum indirect jumps of a function with a switch each; more jumps to the same targets share one.
 pub const OWN_SWITCHES_MAX: usize = 8;
 
 /// What the parts of the emitter share.
@@ -71,13 +71,12 @@ pub(crate) struct Emitter<'c, 'm> {
     resolve: FunctionValue<'c>,
     debug: debug::Debug<'c>,
     part: Share,
-    /// The part that each function is in.
     parts: Vec<u32>,
-    /// Functions that another part than their own calls.
+    /// By function: whether a part other than its own calls it.
     is_shared: Vec<bool>,
-    /// Calls of each function by its name.
+    /// By function: the number of its direct calls.
     calls: Vec<usize>,
-    /// Functions that stay where they are, since they were put together from enough others.
+    /// By function: whether it is not inlined, because it already contains enough other functions.
     ends_chain: Vec<bool>,
     /// Registers that functions are linked through.
     links: RegSet,
@@ -121,7 +120,7 @@ pub(crate) fn module<'c>(
     Ok(emitter.module)
 }
 
-/// The name of what belongs to `function`; two may begin at one address.
+/// The name of a symbol of `function`; two functions may begin at one address.
 fn symbol(prefix: &str, function: &ir::Function) -> String {
     match function.link {
         Reg::RA => format!("{prefix}_{:x}", function.entry.0),
@@ -129,7 +128,6 @@ fn symbol(prefix: &str, function: &ir::Function) -> String {
     }
 }
 
-/// Has LLVM verify `module`.
 pub(crate) fn verify(module: &Module) -> Result<(), CodegenError> {
     module.verify().map_err(|message| CodegenError::Verifier { message: message.to_string() })
 }
@@ -196,8 +194,8 @@ impl<'c, 'm> Emitter<'c, 'm> {
         self.context.create_enum_attribute(Attribute::get_named_enum_kind_id(name), 0)
     }
 
-    /// What all our functions have in common. Stack probes make sure that deep recursion hits the guard page;
-    /// without a red zone the call in [`Self::meter`] may be anywhere.
+    /// Sets the common attributes of all functions. Stack probes ensure that deep recursion hits the guard
+    /// page. Without a red zone, the call in [`Self::meter`] may be anywhere.
     fn set_up(&self, function: FunctionValue<'c>) {
         function.set_call_conventions(REGCALL);
         for index in 0..function.count_params() {
@@ -205,14 +203,14 @@ impl<'c, 'm> Emitter<'c, 'm> {
         }
         function.add_attribute(AttributeLoc::Function, self.attribute("nounwind"));
         function.add_attribute(AttributeLoc::Function, self.attribute("noredzone"));
-        // Frames with vectors keep their place, so that the frame table knows how big they are.
+        // Stack frames with vectors are not realigned, so that the frame table knows their size.
         for (name, value) in [("probe-stack", "inline-asm"), ("no-realign-stack", "")] {
             let attribute = self.context.create_string_attribute(name, value);
             function.add_attribute(AttributeLoc::Function, attribute);
         }
     }
 
-    /// Makes a call follow our convention.
+    /// Makes a call follow the guest convention.
     fn set_up_call(&self, call: CallSiteValue<'c>, params: u32) {
         call.set_call_convention(REGCALL);
         for index in 0..params {
@@ -284,7 +282,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
         }
     }
 
-    /// The functions that have a thunk; where two begin at one address, the one that returns through `ra`.
+    /// The functions that have a thunk. Of two at one address, the one that returns through `ra` wins.
     fn entries(&self) -> impl Iterator<Item = &'m ir::Function> {
         let functions =
             || self.ir.functions.iter().filter(|function| function.is_exposed || function.is_resumable);
@@ -292,8 +290,8 @@ impl<'c, 'm> Emitter<'c, 'm> {
         others.chain(functions().filter(|function| function.link == Reg::RA))
     }
 
-    /// Says what passes shall leave alone: LLVM's time grows faster than a function does, and with what is
-    /// inlined again and again.
+    /// Sets the inlining and optimization attributes of a function, to bound LLVM's time. It grows faster
+    /// than the function's size, and with repeated inlining.
     fn bound_time(&self, function: &ir::Function) {
         let names: &[&str] = if giants::is_giant(function) {
             &["optnone", "noinline"]
@@ -308,12 +306,11 @@ impl<'c, 'm> Emitter<'c, 'm> {
         names.iter().for_each(|name| value.add_attribute(AttributeLoc::Function, self.attribute(name)));
     }
 
-    /// Whether the function is in this part.
     fn is_own(&self, id: FunctionId) -> bool {
         self.parts[id.0 as usize] == self.part.index
     }
 
-    /// A function that no other part sees, or one that all parts of the library know by its name.
+    /// Adds a function that is private to this part, or that all parts can reference by name.
     pub(crate) fn add_function(
         &self,
         name: &str,
@@ -351,7 +348,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
         tables.directory.set_initializer(&i16.const_array(&directory));
     }
 
-    /// The header, as `antares_abi::LibraryHeader` lays it out.
+    /// The header in the layout of `antares_abi::LibraryHeader`.
     fn define_header(&self, tables: &Tables<'c>) {
         let (i8, i32) = (self.context.i8_type(), self.context.i32_type());
         let magic: Vec<IntValue> =
@@ -361,7 +358,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
         let kind = self.context.struct_type(&fields, false);
         let header = self.module.add_global(kind, None, LIBRARY_SYMBOL);
         header.set_constant(true);
-        // Exported, and never another library's: so its distances are known without a relocation.
+        // Exported, but never preempted by another library, so its distances need no relocation.
         header.set_visibility(GlobalVisibility::Protected);
         let from = header.as_pointer_value().const_to_int(self.i64);
         let distance =
@@ -386,7 +383,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
         self.i64.const_int(number.cast_unsigned(), true)
     }
 
-    /// Leaves native code if `is_bad`; goes on in a new block of `function`.
+    /// Bails out if `is_bad`; otherwise continues in a new block of `function`.
     fn bail_out_if(
         &self,
         function: FunctionValue<'c>,
@@ -402,7 +399,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
         Ok(())
     }
 
-    /// Goes to `rare` if `is_odd`, which it hardly ever is, else to `on`.
+    /// Branches to `rare` if `is_odd`, which is rare, else to `on`.
     fn branch_rarely(
         &self,
         is_odd: IntValue<'c>,
@@ -416,17 +413,17 @@ impl<'c, 'm> Emitter<'c, 'm> {
             weight(1),
             weight(1 << 20),
         ]);
-        // The kind exists in every LLVM; a missing hint would change nothing but speed.
+        // The kind exists in every LLVM. A missing hint only affects speed.
         let _ = branch.set_metadata(weights, self.context.get_kind_id("prof"));
         Ok(())
     }
 
-    /// Leaves native code here; the block ends.
+    /// Bails out and ends the block.
     fn bail_out(&self, reason: BailoutReason) -> Result<(), CodegenError> {
         self.trap(reason as u64)
     }
 
-    /// Leaves native code for a guest address that it does not know; the block ends.
+    /// Bails out at an unknown guest address and ends the block.
     fn bail_out_for(
         &self,
         base: PointerValue<'c>,

@@ -1,4 +1,4 @@
-//! The frame table of a linked library, from the debug information that `emit/debug.rs` wrote.
+//! Builds the frame table of a linked library from the debug information of `emit/debug.rs`.
 
 use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 
@@ -13,19 +13,19 @@ use crate::CodegenError;
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Guest code in the library: a function, or what became of a call to one.
+/// Guest code in the library: a function, or an inlined call.
 #[derive(Debug)]
 struct Piece {
     addresses: Range<u64>,
-    /// Calls around it that were replaced by what they call.
+    /// Number of inlined calls around it, including itself.
     depth: usize,
     /// Guest address of the function.
     entry: u32,
-    /// Guest address of the call that it stands for; 0 for a function.
+    /// Guest address of the inlined call; 0 for a function.
     caller: u32,
 }
 
-/// Code at one distance from the end of its frame.
+/// Code with one distance between the stack pointer and the end of the frame.
 #[derive(Debug)]
 struct StackLevel {
     addresses: Range<u64>,
@@ -79,10 +79,10 @@ fn functions(file: &object::File) -> Vec<Piece> {
     symbols.collect()
 }
 
-/// The calls that were replaced by what they call.
+/// Collects the inlined calls.
 fn inlined(unit: UnitRef<'_, Reader<'_>>, pieces: &mut Vec<Piece>) -> Result<(), gimli::Error> {
     let mut entries = unit.entries();
-    // By depth in the tree, whether the entry is a call that was replaced.
+    // By depth in the tree: whether the entry is an inlined call.
     let mut path: Vec<bool> = Vec::new();
     while let Some(entry) = entries.next_dfs()? {
         let level = usize::try_from(entry.depth()).unwrap_or(0);
@@ -141,7 +141,7 @@ fn lines_of(unit: UnitRef<'_, Reader<'_>>, lines: &mut Vec<(Range<u64>, u32)>) -
     Ok(())
 }
 
-/// How far the stack pointer is from the end of the frame, for all code.
+/// The distance from the stack pointer to the end of the frame, for all code.
 fn levels(section: &[u8]) -> Result<Vec<StackLevel>, gimli::Error> {
     let mut frames = gimli::DebugFrame::new(section, LittleEndian);
     frames.set_address_size(8);
@@ -167,7 +167,7 @@ fn levels(section: &[u8]) -> Result<Vec<StackLevel>, gimli::Error> {
     Ok(levels)
 }
 
-/// A cursor over ranges in the order of their starts, which do not overlap.
+/// The range that contains `address`, among sorted, disjoint ranges.
 fn at<T>(sorted: &[T], range: impl Fn(&T) -> &Range<u64>, address: u64) -> Option<&T> {
     let index = sorted.partition_point(|item| range(item).start <= address).checked_sub(1)?;
     Some(&sorted[index]).filter(|item| range(item).contains(&address))
@@ -203,15 +203,15 @@ fn rows(
     rows
 }
 
-/// Guest addresses, outermost first: of each piece the call inside of it, which its successor or the line
-/// tells, else the function.
+/// Guest addresses, outermost first. For each piece it is the address of the call to the next piece or at the
+/// line, or else the function's.
 fn chain(open: &[&Piece], line: u32) -> Vec<u32> {
     let calls = open.iter().skip(1).map(|piece| piece.caller).chain([line]);
     open.iter().zip(calls).map(|(piece, call)| if call == 0 { piece.entry } else { call }).collect()
 }
 
-/// Leaves out the rows without a call: a profile only asks for places that are called from. A row more than
-/// needed, because bytes look like a call and are none, does no harm.
+/// Drops rows without a call: profiles only look up return addresses. An unneeded row, for bytes that merely
+/// look like a call, does no harm.
 fn keep_calls(rows: &mut Vec<FrameRow>, code: &[u8]) {
     let mut ends: Vec<usize> = (0..code.len()).filter_map(|at| Some(at + call_bytes(&code[at..])?)).collect();
     ends.sort_unstable();
@@ -219,16 +219,16 @@ fn keep_calls(rows: &mut Vec<FrameRow>, code: &[u8]) {
     let mut bounds = starts.windows(2);
     rows.retain(|_| {
         let Some(&[start, end]) = bounds.next() else { return true };
-        // What is asked for is the last byte of the call.
+        // Lookups use the last byte of the call.
         ends.get(ends.partition_point(|place| *place <= start)).is_some_and(|place| *place <= end)
     });
 }
 
-/// How long the call is that `code` starts with; none if it starts with none. Prefixes stand in front of it.
+/// The length of the call at the start of `code`, if there is one. Prefixes precede it.
 fn call_bytes(code: &[u8]) -> Option<usize> {
     /// `call rel32`.
     const NEAR: u8 = 0xe8;
-    /// `call` of what a register or memory holds, if the middle of the next byte is 2.
+    /// An indirect `call`, if bits 3 to 5 of the next byte are 2.
     const INDIRECT: u8 = 0xff;
     let (first, rest) = code.split_first()?;
     if *first == NEAR {
@@ -256,8 +256,8 @@ mod tests {
 
     #[test]
     fn calls_of_all_forms_are_as_long_as_they_are() {
-        // By the processor's manual: call rel32, *rax, *(rax), *8(rax), *0x100(rax), *(rsp), *8(rsp),
-        // *0x100(rsp), *0x100(,rax,8), *0x100(rip), *r11 and *(r12) behind their prefixes.
+        // From the processor's manual: call rel32, *rax, *(rax), *8(rax), *0x100(rax), *(rsp), *8(rsp),
+        // *0x100(rsp), *0x100(,rax,8), *0x100(rip), and *r11 and *(r12) after their prefixes.
         let calls: [(&[u8], usize); 12] = [
             (&[0xe8, 0, 0, 0, 0], 5),
             (&[0xff, 0xd0], 2),
@@ -275,7 +275,7 @@ mod tests {
         for (code, bytes) in calls {
             assert_eq!(call_bytes(code), Some(bytes), "{code:x?}");
         }
-        // jmp *rax, inc rax, nop, and what is cut off.
+        // jmp *rax, inc rax, nop, and truncated calls.
         for code in [&[0xff, 0xe0][..], &[0xff, 0xc0], &[0x90], &[0xff], &[0xff, 0x14], &[]] {
             assert_eq!(call_bytes(code), None, "{code:x?}");
         }

@@ -1,11 +1,11 @@
-//! IR to LLVM to object to shared object. The only crate that knows LLVM.
+//! Generates LLVM IR from IR, then objects and shared objects. No other crate uses LLVM.
 //!
 //! Each guest function becomes one host function in LLVM's `x86_regcallcc`, with guest registers as
-//! parameters and results (see [`antares_ir`]); the first two parameters are `base`, the host address of
-//! guest address 0, and the cycles left. What native code cannot do leaves through a trap with a
+//! parameters and results (see [`antares_ir`]). The first two parameters are `base`, the host address of
+//! guest address 0, and the cycles left. Native code bails out through a trap with a
 //! [`antares_abi::BailoutReason`] as its number.
 //!
-//! Guest symbol names never reach the generated code: its symbols are ours, made of addresses.
+//! Guest symbol names never reach the generated code: its symbols consist of addresses.
 
 mod emit;
 mod frames;
@@ -19,7 +19,7 @@ use inkwell::context::Context;
 pub use emit::{OWN_SWITCHES_MAX, giants::OPTIMIZED_BLOCKS_MAX, signature::Convention};
 pub use link::link;
 
-/// Why no code was generated. These are our mistakes or LLVM's, never the input's.
+/// Why no code was generated. Except for `Giants`, the cause is a bug here or in LLVM, never the input.
 #[derive(Debug, thiserror::Error)]
 pub enum CodegenError {
     /// The builder refused an operation.
@@ -31,26 +31,26 @@ pub enum CodegenError {
         /// Its name.
         name: &'static str,
     },
-    /// LLVM's verifier found a mistake in what we emitted, or in what the scheduler made of it.
+    /// LLVM's verifier found an error in the emitted or scheduled code.
     #[error("LLVM's verifier: {message}")]
     Verifier {
-        /// LLVM's words.
+        /// LLVM's message.
         message: String,
     },
     /// The target, the passes or the code generator failed.
     #[error("LLVM at {step}: {message}")]
     Llvm {
-        /// What was being done.
+        /// The failed step.
         step: &'static str,
-        /// LLVM's words.
+        /// LLVM's message.
         message: String,
     },
-    /// Functions that are too big for LLVM's passes are too many.
+    /// Functions that are too large to optimize have too many operations.
     #[error(
         "{operations} operations in functions that are too big to be optimized, the limit is {operations_max}"
     )]
     Giants {
-        /// Of all such functions.
+        /// Sum over all such functions.
         operations: usize,
         /// The limit.
         operations_max: usize,
@@ -58,7 +58,7 @@ pub enum CodegenError {
     /// The linker failed.
     #[error("lld: {message}")]
     Link {
-        /// lld's words.
+        /// lld's message.
         message: String,
     },
     /// The debug information of a library could not be read.
@@ -79,12 +79,12 @@ pub fn llvm_version() -> String {
     format!("{major}.{minor}.{patch}")
 }
 
-/// What to give.
+/// The form of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// LLVM IR as emitted, as text.
     LlvmBefore,
-    /// LLVM IR after optimisation, as text.
+    /// LLVM IR after optimization, as text.
     Llvm,
     /// Host assembly, as text.
     Assembly,
@@ -92,22 +92,22 @@ pub enum Form {
     Object,
 }
 
-/// What was generated.
+/// Generated code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// In the form asked for.
+    /// In the requested form.
     pub bytes: Vec<u8>,
-    /// Blocks that keep LLVM's order of instructions since the scheduler's would not do the same: a mistake
-    /// of ours.
+    /// Blocks that keep LLVM's order of instructions because the scheduler's is not equivalent, which is a
+    /// bug.
     pub refused_orders: u64,
 }
 
-/// One of the parts that a library is compiled in, each by itself.
+/// One of the parts of a library, which are compiled separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its number, from 0.
+    /// Index, from 0.
     pub index: u32,
-    /// How many there are; 1 or more. They must all be compiled from the same module.
+    /// Number of parts, at least 1. All parts must come from the same module.
     pub of: u32,
 }
 
@@ -116,34 +116,34 @@ impl Part {
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 }
 
-/// One of equal shares of something.
+/// One of several equal shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
-    /// Its number, from 0.
+    /// Index, from 0.
     index: u32,
-    /// How many there are.
+    /// Number of shares.
     of: u32,
-    /// Whether the last of them has all functions that are too big for LLVM's passes, and nothing else.
+    /// Whether the last share consists of exactly the functions that are too large for LLVM's passes.
     has_giants: bool,
 }
 
 impl Share {
-    /// Whether its functions are too big for LLVM's passes.
+    /// Whether its functions are too large for LLVM's passes.
     fn is_giants(self) -> bool {
         self.has_giants && self.index + 1 == self.of
     }
 }
 
-/// With this many bytes of executable pages two parts do not emit the same functions any more: what LLVM
-/// finds out about functions from each other is a fifth of the work, and twice done it is too much.
+/// Bytes of executable pages from which pairs of parts no longer emit the same functions. Interprocedural
+/// analysis is a fifth of the work, and too much to do twice.
 const PAIRS_CODE_BYTES_MAX: u64 = 256 << 10;
 
 /// How parts divide a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Division {
-    /// Whether the last part has all giants and nothing else.
+    /// Whether the last part consists of exactly the giants.
     has_giants: bool,
-    /// Whether two parts emit the same functions.
+    /// Whether pairs of parts emit the same functions.
     in_pairs: bool,
     /// Whether no part is optimized.
     is_crowd: bool,
@@ -161,8 +161,8 @@ impl Division {
 }
 
 impl Part {
-    /// The functions that are emitted for the part. Two parts emit the same ones, so that what LLVM finds out
-    /// about a function from its callers, or by inlining it, is lost in few places.
+    /// The functions to emit for the part. Pairs of parts emit the same functions, so that interprocedural
+    /// facts and inlining are lost at few boundaries.
     fn emitted(self, division: Division) -> Share {
         let has_giants = division.has_giants && self.of > 1;
         let of = self.of - u32::from(has_giants);
@@ -172,7 +172,7 @@ impl Part {
         Share { index, of: groups + u32::from(has_giants), has_giants }
     }
 
-    /// The part's share of what is left of them.
+    /// The part's share of the emitted functions.
     fn fixed_share(self, division: Division) -> Share {
         let of = self.of - u32::from(division.has_giants && self.of > 1);
         let is_one_of_two = division.in_pairs && (self.index | 1) < of;
@@ -184,13 +184,13 @@ impl Part {
 /// Generates code for `part` of `module`.
 ///
 /// # Errors
-/// When we or LLVM fail, and [`CodegenError::Giants`]; any other module that the verifier of `antares-proof`
-/// accepts has code.
+/// Fails for bugs here or in LLVM, and with [`CodegenError::Giants`]. Every other module that the verifier of
+/// `antares-proof` accepts has code.
 pub fn compile(module: &Module, part: Part, form: Form) -> Result<Code, CodegenError> {
     compile_as(module, Convention::of(&module.functions), part, form)
 }
 
-/// The same with functions called by `convention`, whatever would be better.
+/// Like [`compile`], with a given `convention`.
 ///
 /// # Errors
 /// As [`compile`].

@@ -1,5 +1,5 @@
-//! `link`: object to shared object with lld, in this process: the object comes from a memory file, the
-//! library stays in memory, no path on disk is ever read or made.
+//! `link`: links objects into a shared object with lld, in this process. Objects come from memory files and
+//! the library stays in memory: no path on disk is read or created.
 
 use std::{
     ffi::{CStr, CString, c_char},
@@ -13,10 +13,10 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::{CodegenError, frames, optimize};
 
-/// Bytes of the linker's messages that are kept.
+/// Maximum bytes of the linker's messages to return.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// Bytes of an ELF file's header, which the program headers follow, of one of these, and kinds of segments.
+/// Bytes of an ELF file header, which the program headers follow, and of a program header; segment types.
 const FILE_HEADER_BYTES: usize = 64;
 const PROGRAM_HEADER_BYTES: usize = 56;
 const PT_NULL: u32 = 0;
@@ -33,11 +33,11 @@ unsafe extern "C" {
     ) -> bool;
 }
 
-/// Links objects into a shared object that needs nothing, runs nothing when it is loaded, and exports one
-/// symbol; with its frame table behind it.
+/// Links objects into a shared object without dependencies or initializers, which exports one symbol. Appends
+/// the frame table.
 ///
 /// # Errors
-/// [`CodegenError::Link`] with lld's words, [`CodegenError::Frames`] and [`CodegenError::Library`] if the
+/// [`CodegenError::Link`] with lld's message, [`CodegenError::Frames`] and [`CodegenError::Library`] if the
 /// linked debug information cannot be read, [`CodegenError::File`] if a memory file cannot be made or read.
 pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>, CodegenError> {
     let inputs = objects.iter().map(|object| memory_file_of(object)).collect::<Result<Vec<File>, _>>()?;
@@ -50,14 +50,14 @@ pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>, CodegenError> {
         "--no-undefined".to_owned(),
         "--fatal-warnings".to_owned(),
         "-znow".to_owned(),
-        // Nothing is writable: no relocations, and a loader keeps its addresses elsewhere.
+        // No segment is writable: there are no relocations, and loaders do not write to it.
         "-znorelro".to_owned(),
         "-zrodynamic".to_owned(),
         "-znoexecstack".to_owned(),
         "-zseparate-code".to_owned(),
         format!("--export-dynamic-symbol={LIBRARY_SYMBOL}"),
         "-o".to_owned(),
-        // A name only: the bytes stay in memory.
+        // Only a name: the bytes stay in memory.
         "antares-library.so".to_owned(),
     ];
     arguments.extend(inputs.iter().map(|input| format!("/proc/self/fd/{}", input.as_raw_fd())));
@@ -69,8 +69,8 @@ pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>, CodegenError> {
     Ok(library)
 }
 
-/// Makes the segment that says where the program headers are one that says nothing: a loader finds them by
-/// the file's header, and nobody shall have to believe another place. The linker always writes one.
+/// Turns the `PT_PHDR` segment into `PT_NULL`. Loaders use the file header's offset, and no loader should
+/// trust a second one. The linker always writes this segment.
 fn clear_program_headers_segment(library: &mut [u8]) {
     let count = library.get(56..58).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_le_bytes);
     let headers = library.get_mut(FILE_HEADER_BYTES..).unwrap_or_default();
@@ -87,7 +87,7 @@ fn memory_file_of(bytes: &[u8]) -> Result<File, CodegenError> {
     Ok(file)
 }
 
-/// One at a time: lld keeps state in statics.
+/// Links one library at a time: lld keeps state in statics.
 fn run(arguments: &[String]) -> Result<Vec<u8>, CodegenError> {
     optimize::without_options(|| run_alone(arguments))
 }
@@ -111,8 +111,8 @@ fn run_alone(arguments: &[String]) -> Result<Vec<u8>, CodegenError> {
         )
     };
     if is_linked && !library.is_null() {
-        // SAFETY: after a link that went well, `library` is `size` bytes that stay until this thread's next
-        // link.
+        // SAFETY: after a successful link, `library` points to `size` bytes that stay valid until this
+        // thread's next link.
         return Ok(unsafe { std::slice::from_raw_parts(library, size) }.to_vec());
     }
     let message = CStr::from_bytes_until_nul(&messages).map(|text| text.to_string_lossy().into_owned());

@@ -1,4 +1,4 @@
-//! The target machine and the passes. Nothing here depends on the machine that compiles.
+//! The target machine and the passes. Nothing here depends on the compiling machine.
 
 use std::sync::{Once, PoisonError, RwLock};
 
@@ -16,37 +16,37 @@ use inkwell::{
 
 use crate::{CodegenError, Share, emit::STUBS};
 
-/// Passes over all functions together, found by measuring (docs/benchmarks.md). What all callers pass, and
-/// what follows from it, is known before anything else is done; then functions are gone that nobody calls.
+/// Passes over all functions together, chosen by measurements (docs/benchmarks.md). They first propagate what
+/// all callers pass, and later remove functions without callers.
 const PASSES_TOGETHER: &str = "function(mem2reg,early-cse<memssa>,simplifycfg),\
      ipsccp<no-func-spec>,\
      globaldce,\
      cgscc(inline),\
      globaldce";
 
-/// Passes over each function, once it has what matters of the others. The first GVN comes before instcombine,
+/// Passes over each function, after interprocedural facts are known. The first GVN precedes instcombine,
 /// which would change products and word arithmetic into forms that do not become `mulx` and `adc`;
-/// `reassociate` tears carry chains apart. Vectors are for loops without checks and meter: a loop that calls
-/// the meter cannot become one of vectors; `indvars` before makes one product of the cycles of all passes.
+/// `reassociate` would split carry chains. Vectorization applies to loops without checks and meter calls. The
+/// `indvars` before it turns the cycles of all iterations into one product.
 const PASSES_ALONE: &str = "function(\
      gvn,instcombine<no-verify-fixpoint>,loop-mssa(licm),correlated-propagation,dse,adce,simplifycfg,\
      loop(indvars),loop-vectorize,simplifycfg)";
 
-/// Passes that take away what is found elsewhere.
+/// Passes that remove functions whose bodies other shares contain.
 const PASSES_AFTER_SHARING: &str = "elim-avail-extern,globaldce";
 
-/// Passes over functions with vectors, after the others: what one operation was for each element may be one
-/// for all.
+/// Passes over functions with vectors, after the others: operations that were separate for each element may
+/// be shared.
 const PASSES_AFTER_VECTORS: &str = "early-cse,instcombine<no-verify-fixpoint>,simplifycfg";
 
-/// What LLVM assumes of processors beside the features that they must have: a sum of three is one `lea`,
-/// which most address checks of two registers start with.
+/// LLVM's tuning beyond the required features: a sum of three operands is one `lea`, which begins most
+/// address checks of two registers.
 const TUNING: &str = "-slow-3ops-lea";
 
 static START: Once = Once::new();
 
-/// LLVM's global options, which lld sets back to their defaults when it links: code is generated under a
-/// shared lock, and linked under an exclusive one that sets them again.
+/// Guards LLVM's global options, which lld resets when it links. Code generation takes a shared lock; linking
+/// takes an exclusive one and restores the options.
 static OPTIONS: RwLock<()> = RwLock::new(());
 
 fn start() {
@@ -57,17 +57,16 @@ fn start() {
 }
 
 fn set_options() {
-    // What a loop has added up is a product of its passes, whatever that costs: cycles above all. Most copies
-    // are of few bytes: one vector a pass, and eight bytes at once at the end. What is taken out of a loop of
-    // vectors that ends early is an element by its number, through the stack: an access that the check of
-    // machine code does not know. Such products may be divided in 128 bits, for which there is no function to
-    // call. LLVM takes carries for predictable: as branches, those of bignum code cost four times as much.
-    // Inlining what has one caller gains, and what is tiny (see `emit`); the rest only grows, since guest
-    // calls pass what they need in registers. Few targets are found sooner by comparing than by a table; a
-    // table has a place for each even address. Guest code comes in an order for twice our registers, and
-    // loads must be able to pass stores to get a better one. The processor looks far enough ahead by itself:
-    // an order for its latencies only costs registers. Values meet in loops and at the jumps of interpreters;
-    // copies for that are made on the edges that need them.
+    // A loop's sum becomes a product of its iterations at any cost: cycles above all. Most copies are of few
+    // bytes: one vector per iteration, then eight bytes at once. Vector loops with early exits extract
+    // elements through the stack by index, an access that the code check does not know. Products may be
+    // divided in 128 bits, for which there is no library function. LLVM assumes that carries are predictable:
+    // as branches, those of bignum code cost four times as much. Inlining pays for single callers and tiny
+    // functions (see `emit`); the rest only grows, since guest calls pass values in registers. A few targets
+    // are found faster by comparisons than by a table; a table has a slot for each even address. Guest code
+    // has an order for twice the host's registers, and a better order needs loads to pass stores. The
+    // processor schedules for latencies itself; doing it here only costs registers. Values meet in loops and
+    // at interpreter jumps: copies for that go to the edges that need them.
     let arguments = [
         c"antares".as_ptr(),
         c"-disable-lsr".as_ptr(),
@@ -88,18 +87,18 @@ fn set_options() {
         c"-experimental-debug-variable-locations=false".as_ptr(),
     ];
     let count = i32::try_from(arguments.len()).expect("these are few");
-    // SAFETY: LLVM wants `argc` pointers to C strings and no overview; all are given. Nobody else is in LLVM:
-    // callers hold `OPTIONS` alone, or are the first.
+    // SAFETY: LLVM expects `argc` pointers to C strings and an optional overview; all are valid. No other
+    // thread is in LLVM: callers hold `OPTIONS` exclusively, or are the first.
     unsafe { llvm_sys::support::LLVMParseCommandLineOptions(count, arguments.as_ptr(), std::ptr::null()) }
 }
 
-/// Runs `generate` while the options hold.
+/// Runs `generate` while the options are valid.
 pub(crate) fn with_options<T>(generate: impl FnOnce() -> T) -> T {
     let _shared = OPTIONS.read().unwrap_or_else(PoisonError::into_inner);
     generate()
 }
 
-/// Runs `link`, which loses the options, while nobody needs them.
+/// Runs `link`, which resets the options, while no other thread needs them.
 pub(crate) fn without_options<T>(link: impl FnOnce() -> T) -> T {
     let _alone = OPTIONS.write().unwrap_or_else(PoisonError::into_inner);
     start();
@@ -112,14 +111,13 @@ fn llvm_error(step: &'static str) -> impl Fn(inkwell::support::LLVMString) -> Co
     move |message| CodegenError::Llvm { step, message: message.to_string() }
 }
 
-/// Leaves out what values and blocks are called, which only text shows.
+/// Discards the names of values and blocks, which only text shows.
 pub(crate) fn forget_names(context: &Context) {
-    // SAFETY: the context is alive, and nothing in it asks for names.
+    // SAFETY: the context is alive, and no code in it requests names.
     unsafe { llvm_sys::core::LLVMContextSetDiscardValueNames(context.as_ctx_ref(), 1) }
 }
 
-/// The machine that code is generated for; plain code is generated without looking at more than an
-/// instruction, in a time that grows as it does.
+/// The target machine. Plain code is selected one instruction at a time, in linear time.
 pub(crate) fn target_machine(is_plain: bool) -> Result<TargetMachine, CodegenError> {
     start();
     let triple = TargetTriple::create(TARGET_TRIPLE);
@@ -136,7 +134,7 @@ pub(crate) fn target_machine(is_plain: bool) -> Result<TargetMachine, CodegenErr
     machine.ok_or_else(|| CodegenError::Llvm { step: "target machine", message: TARGET_CPU.to_owned() })
 }
 
-/// Optimizes a module, and of its functions leaves those of `share`.
+/// Optimizes a module, and retains only the functions of `share`.
 pub(crate) fn run(module: &Module, share: Share, target: &TargetMachine) -> Result<(), CodegenError> {
     let run = |passes: &str| {
         module.run_passes(passes, target, PassBuilderOptions::create()).map_err(llvm_error("passes"))
@@ -155,12 +153,12 @@ pub(crate) fn run(module: &Module, share: Share, target: &TargetMachine) -> Resu
         }
         function.get_basic_block_iter().for_each(allow_merging);
     }
-    // Passes take it for a ban on vectors in loops too, so it comes after them.
+    // Passes would also apply the attribute to loop vectorization, so it is set after them.
     forbid_vectors(module);
     Ok(())
 }
 
-/// Guest code is scalar: copies through vector registers would only wait for the stores before them.
+/// Guest code is scalar: copies through vector registers would only wait for earlier stores.
 pub(crate) fn forbid_vectors(module: &Module) {
     let kind = Attribute::get_named_enum_kind_id("noimplicitfloat");
     let attribute = module.get_context().create_enum_attribute(kind, 0);
@@ -169,7 +167,7 @@ pub(crate) fn forbid_vectors(module: &Module) {
     }
 }
 
-/// Lets the trap of `block` be shared with other blocks, now that no pass would change their branches for it.
+/// Lets other blocks share the trap of `block`, now that no pass would change branches for that.
 fn allow_merging(block: BasicBlock) {
     let kind = Attribute::get_named_enum_kind_id("nomerge");
     let trap = block.get_first_instruction().and_then(|trap| CallSiteValue::try_from(trap).ok());
@@ -178,8 +176,8 @@ fn allow_merging(block: BasicBlock) {
     }
 }
 
-/// Marks what is not in `share` as to be found elsewhere; stubs are in each. The shares of a module are about
-/// the same work, and are the same whichever is asked for.
+/// Marks functions outside `share` as available externally; every share has the stubs. The shares of a module
+/// take about the same work, and do not depend on which one is requested.
 fn drop_bodies(module: &Module, share: Share) {
     let size = |function: &FunctionValue| -> usize {
         function.get_basic_block_iter().map(|block| block.get_instructions().count()).sum()
@@ -195,7 +193,7 @@ fn drop_bodies(module: &Module, share: Share) {
         .map(|(index, function)| (std::cmp::Reverse(size(&function)), index, function))
         .collect();
     functions.sort_by_key(|(size, index, _)| (*size, *index));
-    // The biggest first, each to the share with the least so far.
+    // Assigns the largest functions first, each to the share with the least work so far.
     let mut loads = vec![0; share.of as usize];
     for (std::cmp::Reverse(size), _, function) in functions {
         let least = (0..loads.len()).min_by_key(|share| loads[*share]).unwrap_or(0);
@@ -213,14 +211,13 @@ fn drop_bodies(module: &Module, share: Share) {
     }
 }
 
-/// Whether a loop of `function` was made one of vectors: nothing else marks loops, by metadata of the kind
+/// Whether a loop of `function` was vectorized: only the vectorizer marks loops, with metadata of the kind
 /// `loops`.
 fn has_vectors(function: FunctionValue, loops: u32) -> bool {
     let ends = function.get_basic_block_iter().filter_map(|block| block.get_terminator());
     ends.into_iter().any(|end| end.get_metadata(loops).is_some())
 }
 
-/// Generates host code.
 pub(crate) fn write(
     module: &Module,
     target: &TargetMachine,
@@ -228,6 +225,6 @@ pub(crate) fn write(
 ) -> Result<Vec<u8>, CodegenError> {
     let buffer = target.write_to_memory_buffer(module, form).map_err(llvm_error("code generation"))?;
     let bytes = buffer.as_slice();
-    // Text comes with a zero byte at its end.
+    // Text ends in a zero byte.
     Ok(bytes.strip_suffix(&[0]).filter(|_| form == FileType::Assembly).unwrap_or(bytes).to_vec())
 }

@@ -1,9 +1,7 @@
-//! The scheduler: the order of instructions in blocks of high register pressure, which need many more
-//! registers than there are.
+//! The scheduler: reorders instructions in blocks that need many more registers than there are.
 //!
-//! Guest code comes in an order for 31 registers, and LLVM keeps what it is given but for small steps. So a
-//! block that would be all spills is put into an order in which fewer values live at once, before host code
-//! is made of it.
+//! Guest code has an order for 31 registers, and LLVM mostly preserves the given order. So before host code
+//! generation, the scheduler reorders a block with many spills so that fewer values are live at once.
 
 mod effect;
 mod graph;
@@ -21,33 +19,31 @@ use inkwell::{
 
 use self::{effect::Effect, graph::Graph, loops::ControlFlow, schedule::Schedule};
 
-/// Instructions of a region that are scheduled, at least and at most: fewer have nothing to gain, and time
-/// grows faster than their number.
+/// Minimum and maximum instructions of a region to schedule. Smaller regions gain nothing, and the time grows
+/// faster than the size.
 const INSTRUCTIONS: std::ops::RangeInclusive<usize> = 48..=2048;
 
-/// Registers for values: those of the host but for the stack's, for one operand of products, and for one that
-/// an operation needs in between.
+/// Host registers for values: all but the stack pointer, one for operands of products, and one temporary.
 const REGISTERS: usize = 13;
 
-/// Loads and stores that another order must save, and the percentage of those before that may be left:
-/// registers are given out anew in all of the function, in its loops too, and what was in luck there may
-/// lose.
+/// Minimum loads and stores that a new order must save, and the maximum percentage that may remain. A new
+/// order changes the register allocation of the whole function, so its loops may become slower by chance.
 const SAVED_MIN: usize = 20;
 const REMAINING_MAX_PERCENT: usize = 80;
 
-/// The part of a block's instructions that may be in sibling loops.
+/// Maximum share of sibling loops, as a fraction of a block's instructions.
 const SIBLING_LOOPS_PART: usize = 8;
 
-/// Puts the blocks of `module` in order. Gives how many blocks keep the order that they had since another one
-/// would not do the same, which is a mistake of ours.
+/// Reorders the blocks of `module`. Returns the number of blocks that keep their order because the new one is
+/// not equivalent, which is a bug in the scheduler.
 pub(crate) fn run(module: &Module) -> u64 {
     run_by(ordered, module)
 }
 
-/// What gives a block's instructions but phis in a better order, if there is one.
+/// Returns a better order of a block's instructions except phis, if there is one.
 type Scheduler = for<'c> fn(BasicBlock<'c>) -> Option<Vec<InstructionValue<'c>>>;
 
-/// The same with `scheduler` in the place of our own: it need not be right.
+/// Like [`run`], with another `scheduler`, which may be wrong.
 fn run_by(scheduler: Scheduler, module: &Module) -> u64 {
     let builder = module.get_context().create_builder();
     let mut refused = 0;
@@ -74,13 +70,13 @@ fn scheduled(block: BasicBlock) -> Vec<InstructionValue> {
     block.get_instructions().filter(|it| it.get_opcode() != InstructionOpcode::Phi).collect()
 }
 
-/// Whether the function is so big that LLVM does not optimize it either.
+/// Whether the function is so large that LLVM does not optimize it either.
 fn is_unoptimized(function: FunctionValue) -> bool {
     let kind = Attribute::get_named_enum_kind_id("optnone");
     function.get_enum_attribute(AttributeLoc::Function, kind).is_some()
 }
 
-/// Our own scheduler.
+/// The production scheduler.
 fn ordered(block: BasicBlock) -> Option<Vec<InstructionValue>> {
     let all = scheduled(block);
     let mut ordered = Vec::with_capacity(all.len());
@@ -96,12 +92,12 @@ fn ordered(block: BasicBlock) -> Option<Vec<InstructionValue>> {
     is_changed.then_some(ordered)
 }
 
-/// Whether nothing may be moved across `instruction`.
+/// Whether no instruction may move across `instruction`.
 fn is_barrier(instruction: InstructionValue) -> bool {
     matches!(Effect::of(instruction), Effect::Any)
 }
 
-/// Puts the instructions of `block` but phis in this order.
+/// Puts the instructions of `block` except phis into this order.
 fn refill<'c>(block: BasicBlock<'c>, ordered: &[InstructionValue<'c>], builder: &Builder<'c>) {
     for instruction in ordered {
         instruction.remove_from_basic_block();
@@ -135,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// All but the terminator from the end to the start.
+    /// Reverses all instructions except the terminator.
     fn reversed<'c>(block: BasicBlock<'c>) -> Option<Vec<InstructionValue<'c>>> {
         let mut all = scheduled(block);
         let last = all.pop()?;
@@ -144,7 +140,7 @@ mod tests {
         Some(all)
     }
 
-    /// How many blocks keep their order, and the module behind it.
+    /// The number of blocks that keep their order, and the resulting module.
     fn after(scheduler: Scheduler, code: &str) -> (u64, String) {
         let context = Context::create();
         let code = format!("{code}\0");
@@ -170,8 +166,8 @@ mod tests {
         assert!(behind.find("add i64").unwrap() < behind.find("store volatile").unwrap(), "{behind}");
     }
 
-    /// As in a program that prints registers as hexadecimal digits and may load code: stores of bytes to one
-    /// place after another, each of a part of the same value, and all volatile.
+    /// Resembles a program that prints registers as hexadecimal digits and may load code: volatile byte
+    /// stores to consecutive addresses, each of a part of the same value.
     #[test]
     fn a_region_of_volatile_stores_has_an_order_that_the_check_takes() {
         let mut code = String::from("define void @f(ptr %p, ptr %q, i64 %v) {\n");

@@ -1,12 +1,12 @@
-//! What is optimised where the code counts where it goes.
+//! Optimizes counted code, which counts its branches.
 
 use antares_ir::Module;
 use antares_opt::{Analyses, Context, Level, passes};
 
-/// Second bodies of loops go over many iterations at once, and would count none of them.
+/// The second bodies of loops process many iterations at once, and would count none of them.
 const SKIPPED_PASS: &str = "version-loops";
 
-/// The passes of `level` but those that hide branches.
+/// Runs the passes of `level` except those that hide branches.
 pub(crate) fn optimize(module: &mut Module, context: Context, level: Level) {
     let mut analyses = Analyses::default();
     let kept = passes(level).filter(|pass| pass.name != SKIPPED_PASS);

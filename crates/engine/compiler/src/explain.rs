@@ -1,4 +1,4 @@
-//! What the optimiser's passes do to a script, one after the other.
+//! Shows the effect of the optimizer's passes on a script.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use antares_program::Program;
 
 use crate::{CompileError, Request, TARGET};
 
-/// The IR after some passes of the full tier, or a table of what each of them leaves.
+/// The IR after some passes of the full tier, or a table of statistics after each pass.
 pub(crate) fn passes(program: &Program, request: &Request) -> Result<String, CompileError> {
     let mut module = antares_lift::lift(program, request.limits.operations_max)?;
     let context = Context { program, target: TARGET };

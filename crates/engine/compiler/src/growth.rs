@@ -1,5 +1,5 @@
-//! How much more there may be to compile for hints. They may be anybody's word, and may be wrong: too much of
-//! them counts as none.
+//! Limits the additional code that hints may cause. Hints are untrusted and may be wrong: beyond the limit,
+//! the compiler ignores them.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,19 @@ use antares_program::{Image, Program, ProgramError};
 
 use crate::Request;
 
-/// What a function that may be entered from anywhere costs, in instructions: measured with hints all over
-/// secp256k1's code, whose library was 2.6 times as large with 1,024 of them.
+/// Cost of a function that callers anywhere may enter, in instructions. Measured with hints all over
+/// secp256k1's code: 1,024 hints made its library 2.6 times as large.
 const ENTRY: u64 = 40;
 
-/// What code that is found only by hints may cost, in instructions for each of its own.
+/// Maximum cost of code that only hints find, per instruction of it.
 const FOUND: u64 = 4;
 
-/// Instructions that hints may always cost: entries of small scripts.
+/// Cost that hints may always add: entries of small scripts.
 const SPARE: u64 = 64 * ENTRY;
 
-/// The program with the hints of `request`, or without them where it would be half as large again for what is
-/// known anyway, or over a limit. All parts of a library decide alike: it depends on nothing but the image
-/// and the request.
+/// Recovers the program with the hints of `request`. Ignores them if they would increase the cost of known
+/// code by more than half, or exceed a limit. The decision depends only on the image and the request, so it
+/// is the same for all parts of a library.
 pub(crate) fn recover(image: &Image, request: &Request) -> Result<Program, ProgramError> {
     let without = || antares_program::recover(image, &request.limits, &Hints::default());
     if request.hints.is_empty() {
@@ -29,7 +29,7 @@ pub(crate) fn recover(image: &Image, request: &Request) -> Result<Program, Progr
     let Ok(hinted) = antares_program::recover(image, &request.limits, &request.hints) else {
         return without();
     };
-    // What is over a limit without them may be under it with them: then they are worth it.
+    // A program over a limit without hints may be under it with them. Then they are worth it.
     let Ok(plain) = without() else { return Ok(hinted) };
     let known = addresses(&plain);
     let found = addresses(&hinted).difference(&known).count() as u64;
@@ -43,7 +43,7 @@ fn cost(program: &Program) -> u64 {
     ENTRY * entries + blocks.map(|block| block.instructions.len() as u64).sum::<u64>()
 }
 
-/// Half words of the instructions of `program`: code that overlaps other code is not found, but made.
+/// The half words of the program's instructions. Overlapping code counts once.
 fn addresses(program: &Program) -> BTreeSet<u64> {
     let blocks = program.functions.iter().flat_map(|function| &function.blocks);
     let instructions = blocks.flat_map(|block| &block.instructions);

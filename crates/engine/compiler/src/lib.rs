@@ -1,6 +1,6 @@
-//! The compiler on one page: read, recover, lift, verify, emit, link; or for the baseline all at once.
+//! The compiler: read, recover, lift, optimize, verify, emit, link; or one step for the baseline.
 //!
-//! Nothing here reads a clock, the environment or randomness: the same ELF and request give the same bytes.
+//! It reads no clock, environment or randomness: the same ELF and request give the same bytes.
 #![forbid(unsafe_code)]
 
 mod counted;
@@ -25,34 +25,34 @@ use antares_proof::refused;
 pub struct Request {
     /// VM version and ISA.
     pub options: CompileOptions,
-    /// What to give.
+    /// The result to produce.
     pub stage: Stage,
-    /// Where the script was seen to go.
+    /// Observed targets of the script's jumps and calls.
     pub hints: Hints,
     /// Limits.
     pub limits: CompileLimits,
 }
 
-/// What a compile gave.
+/// The result of a compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// Text or code, as the stage says.
+    /// Text or code, depending on the stage.
     pub bytes: Vec<u8>,
-    /// Bytes of guest instructions that were compiled, each block once.
+    /// Bytes of guest instructions in all blocks.
     pub guest_code_bytes: u64,
     /// Functions.
     pub functions: u64,
     /// Blocks.
     pub blocks: u64,
-    /// Functions of which the verifier refused the optimized form: if there is one, the plain form of all was
-    /// compiled.
+    /// Functions whose optimized form the verifier refused. If there is one, the compiler used the plain form
+    /// of all.
     pub unproved_functions: u64,
-    /// Blocks whose new order of instructions was refused, so that they keep the one that LLVM gave them.
+    /// Blocks that keep LLVM's order of instructions, because the scheduler's order was refused.
     pub refused_orders: u64,
 }
 
 impl Output {
-    /// Output that no function was compiled for.
+    /// An output for which no function was compiled.
     #[must_use]
     pub fn of_bytes(bytes: Vec<u8>) -> Self {
         Self { bytes, guest_code_bytes: 0, functions: 0, blocks: 0, unproved_functions: 0, refused_orders: 0 }
@@ -62,18 +62,18 @@ impl Output {
 /// Why there is no output.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    /// The input cannot be compiled; the same input gives the same answer.
+    /// The input cannot be compiled; the same input always gives the same error.
     #[error("{reason}: {detail}")]
     Refused {
         /// `elf`, `options`, `limit_code_bytes`, `limit_functions`, `limit_blocks` or `limit_operations`.
         reason: &'static str,
-        /// What and where.
+        /// Details.
         detail: String,
     },
-    /// We failed.
+    /// The compiler failed.
     #[error("{detail}")]
     Failed {
-        /// What and where.
+        /// Details.
         detail: String,
     },
 }
@@ -114,11 +114,11 @@ impl From<BaselineError> for CompileError {
     }
 }
 
-/// Compiles `elf` up to the stage asked for.
+/// Compiles `elf` up to the requested stage.
 ///
 /// # Errors
-/// [`CompileError::Refused`] for input that is malformed or beyond a limit, [`CompileError::Failed`] when we
-/// fail.
+/// [`CompileError::Refused`] for input that is malformed or beyond a limit, [`CompileError::Failed`] for
+/// failures of the compiler.
 pub fn compile(elf: &[u8], request: &Request) -> Result<Output, CompileError> {
     let output = compile_by(antares_opt::optimize, elf, request)?;
     debug_assert_eq!(output.unproved_functions, 0, "the verifier refuses what was optimised");
@@ -126,10 +126,10 @@ pub fn compile(elf: &[u8], request: &Request) -> Result<Output, CompileError> {
     Ok(output)
 }
 
-/// What optimises a module; it need not be right, since what the verifier refuses is not used.
+/// Optimizes a module. It may be wrong: the compiler does not use what the verifier refuses.
 pub type Optimize = fn(&mut Module, Context, Level);
 
-/// The same with `optimize` in the place of our own.
+/// Like [`compile`], with another `optimize`.
 ///
 /// # Errors
 /// As [`compile`].
@@ -163,24 +163,24 @@ pub fn compile_by(optimize: Optimize, elf: &[u8], request: &Request) -> Result<O
     Ok(Output { unproved_functions, refused_orders, ..output(&program, bytes) })
 }
 
-/// What optimisation has to know of LLVM's generator; the baseline's module is shaped the same way.
+/// What optimization needs to know about LLVM's generator; the baseline's module has the same shape.
 pub const TARGET: Target = Target {
     own_switches_max: antares_codegen::OWN_SWITCHES_MAX,
     blocks_max: antares_codegen::OPTIMIZED_BLOCKS_MAX,
 };
 
-/// The IR that a generator takes.
+/// The IR for a generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lowered {
-    /// Lifted, optimised, verified.
+    /// Lifted, optimized, verified.
     pub module: Module,
-    /// Functions whose optimised form the verifier refused: if there is one, nothing in the module is
-    /// optimised.
+    /// Functions whose optimized form the verifier refused. If there is one, no part of the module is
+    /// optimized.
     pub unproved_functions: u64,
 }
 
-/// The IR that the generator of `tier` takes. What the verifier refuses is our mistake, and is made again
-/// with nothing optimised.
+/// The IR for the generator of `tier`. If the verifier refuses it, which is a bug, the module is lowered
+/// again without optimization.
 ///
 /// # Errors
 /// As [`compile`].
@@ -190,7 +190,7 @@ pub fn lower(program: &Program, operations_max: u64, tier: CodeTier) -> Result<L
     Ok(lowered)
 }
 
-/// The same for code that counts where it goes.
+/// Like [`lower`], for counted code.
 ///
 /// # Errors
 /// As [`lower`].
@@ -217,7 +217,7 @@ fn lower_by(
     believed(optimized(level)?, || optimized(Level::Plain))
 }
 
-/// `optimized` if the verifier believes it, else the plain form.
+/// `optimized` if the verifier accepts it, else the plain form.
 fn believed(
     optimized: Module,
     plain: impl FnOnce() -> Result<Module, CompileError>,
@@ -233,10 +233,10 @@ fn believed(
     }
 }
 
-/// Links the parts of an ELF, in their order.
+/// Links the parts of an ELF, in order.
 ///
 /// # Errors
-/// [`CompileError::Failed`] if they are no such parts.
+/// [`CompileError::Failed`] if they are not such parts.
 pub fn link(parts: &[Vec<u8>]) -> Result<Vec<u8>, CompileError> {
     Ok(antares_codegen::link(parts)?)
 }
@@ -312,7 +312,7 @@ fn output(program: &Program, bytes: Vec<u8>) -> Output {
 mod tests {
     use super::*;
 
-    /// A function that loads from `a0` behind a check.
+    /// A function that loads from `a0` after a check.
     const PLAIN: &str = "module version 2 isa imc\ncode 0x10000..0x11000\nstores 0x11000..0x400000\n\
         indirect {} changes {}\n\
         function fn0 at 0x10000 {a0} -> {} exposed\n\

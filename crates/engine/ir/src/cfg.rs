@@ -1,8 +1,8 @@
-//! The control-flow graph of a function: which blocks follow which, and in what order they are best visited.
+//! The control-flow graph of a function, with its traversal orders.
 
 use crate::{Block, Terminator};
 
-/// How control flows between the blocks of a function, at one time: it does not follow changes.
+/// The control flow between the blocks of a function: a snapshot that does not follow changes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Cfg {
     successors: Vec<Vec<usize>>,
@@ -12,13 +12,13 @@ pub struct Cfg {
 }
 
 impl Cfg {
-    /// That of a function of `blocks`, one or more, of which the first is the entry.
+    /// The graph of a function. `blocks` has at least one block, and the first is the entry.
     #[must_use]
     pub fn of(blocks: &[Block]) -> Self {
         Self::new(blocks.iter().map(|block| successors(&block.terminator)).collect())
     }
 
-    /// The graph in which these blocks follow each.
+    /// The graph with these successors for each block.
     #[must_use]
     pub fn new(successors: Vec<Vec<usize>>) -> Self {
         let mut predecessors = vec![Vec::new(); successors.len()];
@@ -36,32 +36,32 @@ impl Cfg {
         self.successors.len()
     }
 
-    /// The blocks that `block` may go to, each once, ascending.
+    /// The possible successors of `block`, each once, ascending.
     #[must_use]
     pub fn successors(&self, block: usize) -> &[usize] {
         &self.successors[block]
     }
 
-    /// The blocks that may go to `block`, ascending.
+    /// The possible predecessors of `block`, ascending.
     #[must_use]
     pub fn predecessors(&self, block: usize) -> &[usize] {
         &self.predecessors[block]
     }
 
-    /// The blocks that can be reached from the first, each behind all that lead to it but for back edges.
+    /// The blocks reachable from the first, each after all its predecessors except over back edges.
     #[must_use]
     pub fn reverse_postorder(&self) -> &[usize] {
         &self.reverse_postorder
     }
 
-    /// Edges `(from, to)` to a block that is still open in a depth-first search from the first block: every
-    /// cycle that can be reached has one. Ascending.
+    /// Edges `(from, to)` to a block that is still open in a depth-first search from the first block,
+    /// ascending. Every reachable cycle has one.
     #[must_use]
     pub fn back_edges(&self) -> &[(usize, usize)] {
         &self.back_edges
     }
 
-    /// Whether that is a back edge.
+    /// Whether the edge is a back edge.
     #[must_use]
     pub fn is_back_edge(&self, from: usize, to: usize) -> bool {
         self.back_edges.binary_search(&(from, to)).is_ok()
@@ -82,7 +82,7 @@ impl Cfg {
     }
 }
 
-/// By node of a graph, whether a path leads there from one of `open`, which are there already.
+/// By node of a graph: whether it is reachable from the nodes in `open`, including themselves.
 #[must_use]
 pub fn reached(edges: &[Vec<usize>], mut open: Vec<usize>) -> Vec<bool> {
     let mut is_reached = vec![false; edges.len()];
@@ -94,7 +94,7 @@ pub fn reached(edges: &[Vec<usize>], mut open: Vec<usize>) -> Vec<bool> {
     is_reached
 }
 
-/// The blocks that a block with this end may go to, each once.
+/// The possible successor blocks of a terminator, each once.
 #[must_use]
 pub fn successors(terminator: &Terminator) -> Vec<usize> {
     let mut to: Vec<usize> = terminator.successors().map(|id| id.0 as usize).collect();
@@ -103,8 +103,7 @@ pub fn successors(terminator: &Terminator) -> Vec<usize> {
     to
 }
 
-/// A depth-first search from the first block: the blocks, the last that was closed first, and the edges to
-/// open ones.
+/// A depth-first search from the first block: the blocks in reverse postorder, and the edges to open ones.
 fn search(successors: &[Vec<usize>]) -> (Vec<usize>, Vec<(usize, usize)>) {
     let (mut is_seen, mut is_open) = (vec![false; successors.len()], vec![false; successors.len()]);
     let (mut closed, mut edges) = (Vec::with_capacity(successors.len()), Vec::new());
@@ -136,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_loop_is_behind_what_leads_to_it() {
-        // 0 -> 1 or 2 -> 3 -> 1, and 4 that nothing leads to.
+        // 0 -> 1 or 2 -> 3 -> 1, and 4 without predecessors.
         let cfg = Cfg::new(vec![vec![1, 2], vec![3], vec![3], vec![1], vec![0]]);
         assert_eq!(cfg.back_edges(), [(3, 1)]);
         assert_eq!(cfg.predecessors(3), [1, 2]);

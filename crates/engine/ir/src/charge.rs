@@ -1,24 +1,23 @@
-//! When the cycles of a block are charged.
+//! When a block's cycles are charged.
 
 use antares_program::{FunctionId, GuestAddr};
 
-/// When a block's cycles are charged, and whose they are. Their sum is the same, whoever takes no notice.
+/// When a block's cycles are charged, and to which function. The choice does not change the total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Charge {
-    /// When the block is entered, to the function that it is in.
+    /// At block entry, to the block's function.
     #[default]
     Entered,
-    /// As many when the block is entered: other blocks charge for it, or it for others. It is balanced before
-    /// control leaves the function.
+    /// This number at block entry: other blocks charge for this one, or it charges for others. The total is
+    /// balanced before control leaves the function.
     Moved(u64),
-    /// When the bounded loop that it is in has ended: it is a copy of a block of a function that the loop
-    /// calls.
+    /// After the bounded loop around this block, a copy of a block of a function that the loop calls.
     Deferred,
-    /// The loop has ended: here the deferred charges are made, to `callee`.
+    /// The loop has ended: makes the deferred charges, to `callee`.
     OfDeferred {
-        /// The function whose blocks are in the loop.
+        /// The function whose blocks the loop contains.
         callee: FunctionId,
-        /// A guest address inside of the instruction that called it.
+        /// A guest address inside the call instruction.
         call: GuestAddr,
     },
 }

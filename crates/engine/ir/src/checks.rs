@@ -1,14 +1,14 @@
-//! Where checks stand in a block.
+//! Places the checks in a block.
 //!
-//! All of a block happens if it is entered, and a check that fails leaves native code for good, so a check
-//! may come before any other operation: what the block reads, and the checks of that, come first.
+//! A block executes as a whole, and a failed check bails out for good, so checks may move ahead of other
+//! operations. Reads and constants come first, followed by the checks on them.
 
 use std::collections::HashMap;
 
 use crate::{Block, Op, Value};
 
 impl Block {
-    /// Takes out all checks, those that are proved too. They speak of the operations that are left.
+    /// Removes all checks, including proved ones. The results refer to the remaining operations.
     pub fn take_checks(&mut self) -> Vec<Op> {
         let ops = std::mem::take(&mut self.ops);
         let mut placed = Placed::new(ops.len());
@@ -23,7 +23,7 @@ impl Block {
         checks
     }
 
-    /// Puts in each of `checks` as early as its base is known.
+    /// Inserts each of `checks` as soon as its base is known.
     pub fn put_checks(&mut self, checks: &[Op]) {
         let ops = std::mem::take(&mut self.ops);
         let mut placed = Placed::new(ops.len() + checks.len());
@@ -64,7 +64,7 @@ impl Placed {
         Self { ops: Vec::with_capacity(count), renumbered: vec![Value(u32::MAX); count] }
     }
 
-    /// The operation that gave `value`.
+    /// Appends the operation that produced `value`.
     fn define(&mut self, value: Value, op: &Op) {
         self.renumbered[value.0 as usize] = Value::at(self.ops.len());
         self.push(op);

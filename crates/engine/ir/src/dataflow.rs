@@ -1,47 +1,47 @@
-//! The solver of dataflow problems: what holds at each block, over all paths to it, or from it.
+//! The solver of dataflow problems: computes facts at each block that hold over all paths to it, or from it.
 //!
-//! It ends. What is known at a block only ever changes to what [`Problem::meet`] makes of it and of something
-//! else, so it walks down a chain of the problem's lattice. Either no chain of the lattice is long (sets of
-//! registers: 31 steps), or `meet` has to widen: it is told how often the block changed and how many changes
-//! there were in all, and from some number on gives what can change no more. Each change puts the blocks that
-//! follow on the list once, so the steps are at most edges times the longest chain.
+//! The solver terminates. The fact at a block only changes to the result of [`Problem::meet`], so it descends
+//! a chain of the problem's lattice. Either all chains are short (sets of registers: 31 steps), or `meet`
+//! must widen. It receives the number of changes at the block and in total, and above some number returns a
+//! fact that cannot change again. Each change enqueues the following blocks once, so the steps are at most
+//! the edges times the longest chain.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::Cfg;
 
-/// Which way facts go.
+/// The direction in which facts flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From a block to those that it goes to: facts hold at the starts of blocks.
+    /// From a block to its successors: facts hold at the starts of blocks.
     Forward,
-    /// From a block to those that go to it: facts hold at the ends of blocks.
+    /// From a block to its predecessors: facts hold at the ends of blocks.
     Backward,
 }
 
-/// How much has been done so far, for those who have to widen.
+/// The work so far, for problems that must widen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// How often what is known at the block has changed.
+    /// How often the fact at the block has changed.
     pub visits: u32,
-    /// How often what is known anywhere has changed.
+    /// How often facts have changed at any block.
     pub steps: usize,
 }
 
 /// A monotone dataflow problem.
 pub trait Problem {
-    /// What can be known.
+    /// A fact of the lattice.
     type Fact: Clone + PartialEq;
 
-    /// What holds on the other side of `block` if `fact` holds on this one.
+    /// The fact on the other side of `block` if `fact` holds on this one.
     fn transfer(&self, block: usize, fact: &Self::Fact) -> Self::Fact;
 
-    /// What is known at `block` by `known` if `other` may hold instead.
+    /// The fact at `block` if `known` or `other` may hold.
     fn meet(&self, block: usize, effort: Effort, known: &Self::Fact, other: &Self::Fact) -> Self::Fact;
 }
 
-/// What holds at each block, if `known` does to begin with (the entry's fact, or that of an earlier solution
-/// of an easier problem). None for a block where nothing is known to begin with and no path leads.
+/// Solves `problem` from the initial facts `known`: the entry's fact, or the solution of an easier problem.
+/// The result is none for a block without an initial fact that no path reaches.
 pub fn solve<P: Problem>(
     cfg: &Cfg,
     direction: Direction,
@@ -79,7 +79,7 @@ pub fn solve<P: Problem>(
     known
 }
 
-/// All blocks, each behind most that facts come from.
+/// All blocks, each after most of the blocks from which facts flow to it.
 fn order(cfg: &Cfg, direction: Direction) -> Vec<usize> {
     let mut order = cfg.reverse_postorder().to_vec();
     let mut is_reached = vec![false; cfg.blocks()];
@@ -91,7 +91,7 @@ fn order(cfg: &Cfg, direction: Direction) -> Vec<usize> {
     order
 }
 
-/// Functions that wait for an analysis of the whole module, each once, the one that waits longest first.
+/// The queue of functions in an analysis of the whole module, without duplicates.
 #[derive(Debug)]
 pub struct Worklist {
     order: VecDeque<usize>,
@@ -99,21 +99,21 @@ pub struct Worklist {
 }
 
 impl Worklist {
-    /// All `order`, which are the numbers below their count.
+    /// Creates a queue of `order`, a permutation of the numbers below its length.
     #[must_use]
     pub fn of(order: impl Iterator<Item = usize>) -> Self {
         let order: VecDeque<usize> = order.collect();
         Self { is_waiting: vec![true; order.len()], order }
     }
 
-    /// The next one, which waits no more.
+    /// Removes the first function.
     pub fn pop(&mut self) -> Option<usize> {
         let index = self.order.pop_front()?;
         self.is_waiting[index] = false;
         Some(index)
     }
 
-    /// Adds those that do not wait.
+    /// Appends the functions that are not in the queue.
     pub fn add(&mut self, indices: &[usize]) {
         for &index in indices {
             if !std::mem::replace(&mut self.is_waiting[index], true) {
@@ -127,7 +127,7 @@ impl Worklist {
 mod tests {
     use super::*;
 
-    /// Numbers of edges from the entry, at most; unbounded in a loop, so widened to 100.
+    /// The longest path from the entry in edges. In a loop it is unbounded, so it widens to 100.
     struct Longest;
 
     impl Problem for Longest {

@@ -1,22 +1,22 @@
-//! Dominators: which blocks every path from the entry to a block passes.
+//! Dominators: the blocks that every path from the entry to a block passes.
 
 use crate::Cfg;
 
-/// The place of a block that no path leads to.
+/// The position of an unreachable block.
 const UNREACHED: usize = usize::MAX;
 
-/// The dominator tree of a function, made by Cooper, Harvey and Kennedy's "A Simple, Fast Dominance
-/// Algorithm": parents only ever move up, until all blocks agree with those that lead to them.
+/// The dominator tree of a function, by Cooper, Harvey and Kennedy's "A Simple, Fast Dominance Algorithm".
+/// Parents only move up, until all blocks agree with their predecessors.
 #[derive(Debug)]
 pub struct DominatorTree {
-    /// By block: its place in reverse postorder.
+    /// By block: its position in reverse postorder.
     places: Vec<usize>,
-    /// By place: that of the closest dominator, which is before it; the entry's is itself.
+    /// By position: that of the immediate dominator, which comes earlier; the entry's is itself.
     parents: Vec<usize>,
 }
 
 impl DominatorTree {
-    /// That of the function of `cfg`.
+    /// The dominator tree of `cfg`.
     #[must_use]
     pub fn of(cfg: &Cfg) -> Self {
         let order = cfg.reverse_postorder();
@@ -24,7 +24,7 @@ impl DominatorTree {
         order.iter().enumerate().for_each(|(place, block)| places[*block] = place);
         let mut tree = Self { places, parents: vec![UNREACHED; order.len()] };
         tree.parents[0] = 0;
-        // By place: the last block for which somebody was there, and the round.
+        // By position: the block and the round of the last visit.
         let mut met = vec![(0, 0); order.len()];
         let (mut has_changed, mut round) = (true, 0);
         while has_changed {
@@ -42,8 +42,8 @@ impl DominatorTree {
         tree
     }
 
-    /// Whether every path from the entry to `block` passes `dominator`; blocks dominate themselves, and all
-    /// do one that no path leads to.
+    /// Whether every path from the entry to `block` passes `dominator`. Blocks dominate themselves, and all
+    /// blocks dominate an unreachable one.
     #[must_use]
     pub fn dominates(&self, dominator: usize, block: usize) -> bool {
         let (wanted, mut place) = (self.places[dominator], self.places[block]);
@@ -57,8 +57,8 @@ impl DominatorTree {
     }
 }
 
-/// The ways up from all that leads to a block, each of which is gone once: a block that many others lead to
-/// costs what is above them, and not that for each.
+/// The paths up from the predecessors of a block. Each step up is taken once, so a block with many
+/// predecessors costs the steps of their union.
 struct Ways<'a> {
     parents: &'a [usize],
     met: &'a mut [(usize, usize)],
@@ -66,14 +66,14 @@ struct Ways<'a> {
 }
 
 impl Ways<'_> {
-    /// The place of the closest block that dominates `other` and all before it, which have `common`.
+    /// The closest common dominator of `other` and all earlier predecessors, whose common one is `common`.
     fn common(&mut self, mut common: usize, mut other: usize) -> usize {
         while common != other {
             if common > other {
                 self.met[common] = self.stamp;
                 common = self.parents[common];
             } else if std::mem::replace(&mut self.met[other], self.stamp) == self.stamp {
-                // Who was met here went on to what was common then, and so would this one.
+                // An earlier predecessor met here and led to `common`, so this one does too.
                 return common;
             } else {
                 other = self.parents[other];
@@ -87,7 +87,7 @@ impl Ways<'_> {
 mod tests {
     use super::*;
 
-    /// By its definition: whether `block` cannot be reached without `dominator`.
+    /// The definition of dominance: `block` is unreachable without `dominator`.
     fn is_cut_off(edges: &[Vec<usize>], dominator: usize, block: usize) -> bool {
         let mut without = edges.to_vec();
         without[dominator].clear();
@@ -123,9 +123,9 @@ mod tests {
         let graphs = [
             // A diamond in a loop, with an exit.
             vec![vec![1], vec![2, 3], vec![4], vec![4], vec![1, 5], vec![]],
-            // A loop with two ways in, and a block that nothing leads to.
+            // A loop with two entries, and an unreachable block.
             vec![vec![1, 2], vec![2], vec![1, 3], vec![], vec![1]],
-            // The example of the paper for which one walk is too few.
+            // The paper's example that needs more than one pass.
             vec![vec![1, 2], vec![3], vec![4, 5], vec![4], vec![3, 5], vec![4]],
             vec![vec![0]],
         ];

@@ -1,7 +1,8 @@
-//! The intermediate representation: what each block of guest code does, in 64-bit values and guest registers.
+//! The intermediate representation of guest code, in 64-bit values and guest registers.
 //!
-//! Inside a block every operation gives one value at the most, numbered by its place; between blocks values
-//! live in guest registers: a block reads them ([`Op::Read`]) and writes them at its end ([`Block::writes`]).
+//! Inside a block, each operation produces at most one value, numbered by the operation's index. Between
+//! blocks, guest registers hold values: a block reads them ([`Op::Read`]) and writes them at its end
+//! ([`Block::writes`]).
 #![forbid(unsafe_code)]
 
 mod cfg;
@@ -32,15 +33,15 @@ pub use terminator::{JumpTable, Terminator};
 pub use verify::{FormRule, VerifyError, verify, verify_unsigned};
 pub use versioned::{LinearSum, LoopSpan, VersionedLoop};
 
-/// A value of a block: the index of the operation that gives it.
+/// A value of a block: the index of the operation that produces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Value(pub u32);
 
 impl Value {
-    /// The value that operation number `index` gives. Limits keep operations far below 2^32.
+    /// The value of operation number `index`.
     ///
     /// # Panics
-    /// There are 2^32 operations.
+    /// Panics from 2^32 operations on, far beyond the limits.
     #[must_use]
     pub fn at(index: usize) -> Self {
         Self(u32::try_from(index).expect("limits keep operations below 2^32"))
@@ -61,7 +62,7 @@ pub enum Width {
 }
 
 impl Width {
-    /// All of them.
+    /// All widths.
     pub(crate) const ALL: [Self; 4] = [Self::Byte, Self::Half, Self::Word, Self::Double];
 
     /// Bytes of the access.
@@ -76,18 +77,18 @@ impl Width {
     }
 }
 
-/// What a range of addresses is checked for.
+/// The kind of access that a check allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Inside memory.
     Read,
-    /// Inside memory and on no executable page.
+    /// Inside memory and not on an executable page.
     Write,
 }
 
 impl Access {
-    /// Where accesses may lie, `[start, end)`, if stores may lie in `writable`. In VM version 0 a load may
-    /// not touch the last byte of memory.
+    /// The range `[start, end)` of valid accesses, if stores may lie in `writable`. In VM version 0 a load
+    /// may not touch the last byte of memory.
     #[must_use]
     pub fn bounds(self, vm_version: u32, writable: (u64, u64)) -> (u64, u64) {
         match self {
@@ -103,24 +104,24 @@ impl Access {
 pub enum Op {
     /// A constant.
     Const(i64),
-    /// The register's value when the block is entered.
+    /// The register's value at block entry.
     Read(Reg),
-    /// Two operands.
+    /// An operation with two operands.
     Binary(BinaryOp, Value, Value),
-    /// One operand.
+    /// An operation with one operand.
     Unary(UnaryOp, Value),
-    /// Load, extended to 64 bits. A check has passed before.
+    /// A load, extended to 64 bits. A check has passed before.
     Load {
         /// Bytes.
         width: Width,
-        /// Sign extended, else zero extended.
+        /// Whether the load sign-extends; otherwise it zero-extends.
         is_signed: bool,
         /// Base.
         base: Value,
         /// Offset.
         offset: i64,
     },
-    /// Store of the low bytes; gives no value. A check has passed before.
+    /// A store of the low bytes; produces no value. A check has passed before.
     Store {
         /// Bytes.
         width: Width,
@@ -128,12 +129,12 @@ pub enum Op {
         base: Value,
         /// Offset.
         offset: i64,
-        /// What to store.
+        /// The value to store.
         value: Value,
     },
-    /// Leaves native code unless all of `[base + low, base + high)` may be accessed; gives no value.
+    /// Bails out unless all of `[base + low, base + high)` may be accessed; produces no value.
     Check {
-        /// What for.
+        /// The kind of access.
         access: Access,
         /// Base.
         base: Value,
@@ -142,9 +143,9 @@ pub enum Op {
         /// Offset after the last byte.
         high: i64,
     },
-    /// A check that holds whenever the block is entered: another block has seen to it. Gives no value.
+    /// A check that always holds at block entry, because another block ensures it. Produces no value.
     Proved {
-        /// What for.
+        /// The kind of access.
         access: Access,
         /// Base.
         base: Value,
@@ -153,20 +154,20 @@ pub enum Op {
         /// Offset after the last byte.
         high: i64,
     },
-    /// The cycles left, negative if there are none.
+    /// The cycles left, negative if the limit is exceeded.
     CyclesLeft,
-    /// Charges that many cycles, of iterations of a loop that are left out; gives no value.
+    /// Charges cycles for the iterations of a loop that the code skips; produces no value.
     Charge(Value),
 }
 
 impl Op {
-    /// Whether the operation gives a value.
+    /// Whether the operation produces a value.
     #[must_use]
     pub fn has_value(&self) -> bool {
         !matches!(self, Self::Store { .. } | Self::Check { .. } | Self::Proved { .. } | Self::Charge(_))
     }
 
-    /// The number that it gives, if it is a constant.
+    /// The number that it produces, if it is a constant.
     #[must_use]
     pub fn number(&self) -> Option<i64> {
         match *self {
@@ -175,7 +176,7 @@ impl Op {
         }
     }
 
-    /// Its operands.
+    /// The operands.
     #[must_use]
     pub fn operands(&self) -> Vec<Value> {
         let mut operands = Vec::new();
@@ -186,7 +187,7 @@ impl Op {
         operands
     }
 
-    /// The same operation on other values.
+    /// Maps the operands to other values.
     #[must_use]
     pub fn map(&self, mut other: impl FnMut(Value) -> Value) -> Self {
         match *self {
@@ -206,30 +207,30 @@ impl Op {
     }
 }
 
-/// A straight line of operations.
+/// Straight-line operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Guest address.
     pub pc: GuestAddr,
     /// Cycles of the whole block.
     pub cycles: u64,
-    /// When they are charged.
+    /// When the cycles are charged.
     pub charge: Charge,
-    /// Whether the cycle limit is polled when the block is entered.
+    /// Whether block entry polls the cycle limit.
     pub is_metered: bool,
-    /// Whether it is in a loop that ends within the cycles left: nothing polls in it, and its guard stands
-    /// for its checks.
+    /// Whether the block is in a loop that ends within the cycles left. Such a loop does not poll, and its
+    /// guard replaces its checks.
     pub is_bounded: bool,
     /// Operations.
     pub ops: Vec<Op>,
-    /// Registers and what they hold at the end; each register once, never `x0`.
+    /// Registers and their final values; each register once, never `x0`.
     pub writes: Vec<(Reg, Value)>,
-    /// How it ends.
+    /// The terminator.
     pub terminator: Terminator,
 }
 
 impl Block {
-    /// Cycles that are charged when the block is entered; `None` if that is deferred.
+    /// Cycles that are charged at block entry; `None` if the charge is deferred.
     #[must_use]
     pub fn charged(&self) -> Option<u64> {
         match self.charge {
@@ -239,19 +240,19 @@ impl Block {
         }
     }
 
-    /// The operation that gives `value`.
+    /// The operation that produces `value`.
     #[must_use]
     pub fn op(&self, value: Value) -> Op {
         self.ops[value.0 as usize]
     }
 
-    /// The number that `value` always is, if it is one.
+    /// The number that `value` always holds, if it is constant.
     #[must_use]
     pub fn number(&self, value: Value) -> Option<i64> {
         self.op(value).number()
     }
 
-    /// The register that `value` is the entry value of, if it is one.
+    /// The register whose entry value `value` is, if any.
     #[must_use]
     pub fn read_of(&self, value: Value) -> Option<Reg> {
         match self.op(value) {
@@ -260,13 +261,13 @@ impl Block {
         }
     }
 
-    /// What `register` is set to, if it is.
+    /// The final value of `register`, if the block writes it.
     #[must_use]
     pub fn written(&self, register: Reg) -> Option<Value> {
         self.writes.iter().find(|(written, _)| *written == register).map(|(_, value)| *value)
     }
 
-    /// The registers whose entry values it reads.
+    /// The registers whose entry values the block reads.
     pub fn reads(&self) -> impl Iterator<Item = Reg> {
         self.ops.iter().filter_map(|op| match *op {
             Op::Read(register) => Some(register),
@@ -274,7 +275,7 @@ impl Block {
         })
     }
 
-    /// The registers that it reads or writes, each as often as it does.
+    /// The registers that the block reads or writes, with repetitions.
     pub fn mentions(&self) -> impl Iterator<Item = Reg> {
         self.reads().chain(self.writes.iter().map(|(register, _)| *register))
     }
@@ -285,7 +286,7 @@ impl Block {
         Value::at(self.ops.len() - 1)
     }
 
-    /// A block between those of the guest: it takes no cycles, and writes nothing.
+    /// Creates an inserted block, which takes no cycles and writes nothing.
     pub fn between(pc: GuestAddr, ops: Vec<Op>, terminator: Terminator) -> Self {
         Self {
             pc,
@@ -300,28 +301,28 @@ impl Block {
     }
 }
 
-/// What is known of `sp` after a call of a function.
+/// The value of `sp` after a call of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpAfter {
-    /// It is what it was before: that is proved.
+    /// Proved to be the value before the call.
     Same,
-    /// It should be: who calls the function, tail calls aside, compares it, and leaves native code if it is
-    /// not.
+    /// Expected to be the value before the call. Callers compare it, except in tail calls, and bail out if it
+    /// differs.
     Compared,
-    /// It is elsewhere: nobody compares it.
+    /// Changed; callers do not compare it.
     Moved,
 }
 
-/// Where calls of a function return to.
+/// Where calls of a function return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Returns {
     /// To the caller, once.
     #[default]
     Once,
-    /// To the caller, like `setjmp`, and then again whenever somebody else goes there with the caller's `sp`.
-    /// All registers may have changed then.
+    /// To the caller, like `setjmp`, and again whenever other code jumps there with the caller's `sp`. All
+    /// registers may have changed then.
     Again,
-    /// Like `longjmp`, to whom a function returned again; to the caller only if that is who it goes to.
+    /// To a function that returned again, like `longjmp`; to the caller only if the target is the caller.
     Far,
 }
 
@@ -334,23 +335,23 @@ pub struct Function {
     pub entry: GuestAddr,
     /// Link register.
     pub link: Reg,
-    /// Whether it may be entered from the host or by an indirect call.
+    /// Whether the host or an indirect call may enter it.
     pub is_exposed: bool,
-    /// Whether the host may enter it in the middle of a run and read all registers after it.
+    /// Whether the host may enter it in the middle of a run and read all registers after its return.
     pub is_resumable: bool,
     /// Registers passed in.
     pub params: RegSet,
     /// Registers passed out.
     pub results: RegSet,
-    /// If given, stores to `[sp + low, sp)` are checked once, at the entry.
+    /// If present, the entry checks stores to `[sp + low, sp)` once.
     pub frame_low: Option<i64>,
-    /// What is known of `sp` after a call.
+    /// The value of `sp` after a call.
     pub sp_after: SpAfter,
-    /// What it does with the places that others return to.
+    /// How it treats return points of other functions.
     pub returns: Returns,
     /// Blocks; the first one is the entry.
     pub blocks: Vec<Block>,
-    /// Loops in two versions: their bounded blocks, and what shows that these need no checks.
+    /// Versioned loops: their bounded blocks, and why these need no checks.
     pub loops: Vec<VersionedLoop>,
 }
 
@@ -364,19 +365,19 @@ impl Function {
         self.blocks.iter().map(|block| block.ops.len()).sum()
     }
 
-    /// The functions that are called by their names, each as often as it is, by their indices.
+    /// Indices of the functions that it calls directly, with repetitions.
     pub fn callees(&self) -> impl Iterator<Item = usize> {
         self.blocks.iter().filter_map(|block| Some(block.terminator.callee()?.0 as usize))
     }
 
-    /// Whether it compares a value of its link register with the return address.
+    /// Whether it compares its link register with the return address.
     #[must_use]
     pub fn compares_link(&self) -> bool {
         self.blocks.iter().any(|block| block.terminator.link().is_some())
     }
 
-    /// The guest address that a call at the end of `block` counts for in a profile: one inside of the
-    /// instruction that calls, as far as that is known.
+    /// The guest address to which a profile attributes a call at the end of `block`: one inside the call
+    /// instruction, if known.
     #[must_use]
     pub fn caller(&self, block: &Block) -> GuestAddr {
         match &block.terminator {
@@ -397,12 +398,12 @@ pub struct Module {
     pub code_start: u64,
     /// End of executable pages.
     pub code_end: u64,
-    /// Where stores are native, `[start, end)`.
+    /// The range `[start, end)` in which stores are native.
     pub writable: (u64, u64),
-    /// Whether there may be other libraries beside this one: whoever is found by its address may be theirs,
-    /// and may be called by them, so that all registers are at hand there.
+    /// Whether other libraries may exist next to this one. Functions found by address may then belong to
+    /// them, and may be called by them, so all registers must be available there.
     pub is_open: bool,
-    /// Whether every store happens, even one that changes nothing: pages that become executable refuse them.
+    /// Whether even stores that change nothing happen: pages that become executable refuse them.
     pub keeps_stores: bool,
     /// Registers that some exposed function reads.
     pub indirect_params: RegSet,
@@ -413,19 +414,19 @@ pub struct Module {
 }
 
 impl Module {
-    /// Where accesses may lie, `[start, end)`.
+    /// The range `[start, end)` of valid accesses.
     #[must_use]
     pub fn bounds(&self, access: Access) -> (u64, u64) {
         access.bounds(self.options.vm_version, self.writable)
     }
 
-    /// What the header of a library says of its stores.
+    /// How a library's header describes its stores.
     #[must_use]
     pub fn retained_stores(&self) -> u32 {
         if self.writable.0 < self.code_end { STORES_ANYWHERE } else { u32::from(self.keeps_stores) }
     }
 
-    /// By function: those that call it by its name, each once, ascending.
+    /// By function: its direct callers, each once, ascending.
     #[must_use]
     pub fn callers(&self) -> Vec<Vec<usize>> {
         let mut callers = vec![Vec::new(); self.functions.len()];

@@ -1,19 +1,19 @@
-//! Values as another one and a constant: `root + offset`, modulo 2^64.
+//! Values as the sum of another value and a constant: `root + offset`, modulo 2^64.
 
 use crate::{BinaryOp, Op, Value};
 
-/// A value in terms of one that is no sum with a constant.
+/// A value as the sum of a root, which is no sum with a constant, and an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Linear {
-    /// What it is a fixed distance from; itself if nothing else.
+    /// The value that it is a fixed distance from, possibly itself.
     pub root: Value,
     /// The distance.
     pub offset: i64,
 }
 
 impl Linear {
-    /// `value` of `ops`, followed through sums as long as the distance is no more than `offset_max` either
-    /// way.
+    /// Follows `value` of `ops` through sums, as long as the distance stays within `offset_max` in both
+    /// directions.
     #[must_use]
     pub fn of(ops: &[Op], value: Value, offset_max: i64) -> Self {
         let (mut root, mut offset) = (value, 0_i64);

@@ -1,5 +1,5 @@
-//! The loops of a function. A loop is what leads to a back edge without passing the block that the edge goes
-//! to, its header.
+//! The loops of a function. A loop consists of its header, the target of a back edge, and of all blocks that
+//! reach the edge without passing the header.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct LoopNest<'a> {
 }
 
 impl<'a> LoopNest<'a> {
-    /// Those of the function of `cfg`.
+    /// The loops in `cfg`.
     #[must_use]
     pub fn of(cfg: &'a Cfg) -> Self {
         let mut latches: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -23,24 +23,24 @@ impl<'a> LoopNest<'a> {
         Self { cfg, latches }
     }
 
-    /// The graph that they are in.
+    /// The graph of the loops.
     #[must_use]
     pub fn cfg(&self) -> &'a Cfg {
         self.cfg
     }
 
-    /// Blocks that loops go back to, ascending.
+    /// The loop headers, ascending.
     pub fn headers(&self) -> impl Iterator<Item = usize> {
         self.latches.keys().copied()
     }
 
-    /// Blocks that go back to `header`, ascending.
+    /// The sources of back edges to `header`, ascending.
     #[must_use]
     pub fn latches(&self, header: usize) -> &[usize] {
         self.latches.get(&header).map_or(&[], Vec::as_slice)
     }
 
-    /// By block: how many loops it is in. Takes time in proportion to the blocks of all loops.
+    /// By block: the number of loops around it. The time is proportional to the blocks of all loops.
     #[must_use]
     pub fn depths(&self) -> Vec<u32> {
         let mut depths = vec![0; self.cfg.blocks()];
@@ -63,17 +63,17 @@ impl<'a> LoopNest<'a> {
     }
 }
 
-/// What a function's entry weighs in [`frequencies`].
+/// The weight of a function's entry in [`frequencies`].
 pub const ENTRY_FREQUENCY: u64 = 1 << 16;
 
-/// How much more often than what is around it a loop runs.
+/// Estimated iterations of a loop.
 const ITERATIONS: u64 = 8;
 
-/// No block weighs more, so that sums fit.
+/// Maximum weight of a block, so that sums fit.
 const FREQUENCY_MAX: u64 = 1 << 40;
 
-/// By block: about how often it runs, if the entry does [`ENTRY_FREQUENCY`] times: loops more, what is behind
-/// branches less.
+/// By block: its estimated executions per [`ENTRY_FREQUENCY`] executions of the entry. Loops weigh more,
+/// branch targets less.
 #[must_use]
 pub fn frequencies(cfg: &Cfg) -> Vec<u64> {
     let mut frequencies = vec![0_u64; cfg.blocks()];
@@ -94,7 +94,7 @@ pub fn frequencies(cfg: &Cfg) -> Vec<u64> {
 mod tests {
     use super::*;
 
-    /// A loop of 1 to 4 with a loop of 2 and 3 in it, and 5 behind.
+    /// A loop of 1 to 4 that contains a loop of 2 and 3, and 5 after it.
     fn nested() -> Cfg {
         Cfg::new(vec![vec![1], vec![2, 5], vec![3], vec![2, 4], vec![1], vec![]])
     }

@@ -1,4 +1,4 @@
-//! What operations compute, and their names in the text form.
+//! The operators and their names in the text form.
 
 macro_rules! operators {
     ($(#[$about:meta])* $name:ident { $($(#[$does:meta])* $op:ident = $text:literal,)* }) => {
@@ -7,7 +7,7 @@ macro_rules! operators {
         pub enum $name { $($(#[$does])* $op,)* }
 
         impl $name {
-            /// All of them.
+            /// All operators.
             pub const ALL: &[Self] = &[$(Self::$op,)*];
 
             pub(crate) fn name(self) -> &'static str {
@@ -56,7 +56,7 @@ BinaryOp {
     Rem = "rem",
     /// Unsigned remainder; by zero the dividend.
     RemUnsigned = "rem.u",
-    /// 1 if equal, else 0; as all comparisons.
+    /// 1 if equal, else 0. All comparisons produce 1 or 0.
     Eq = "eq",
     /// Not equal.
     Ne = "ne",
@@ -104,7 +104,7 @@ UnaryOp {
     Clz = "clz",
     /// Trailing zeros, 64 for 0.
     Ctz = "ctz",
-    /// Ones.
+    /// The number of ones.
     Popcount = "popcount",
     /// Each byte becomes 0 if it is 0, else 255.
     OrCombine = "or.combine",

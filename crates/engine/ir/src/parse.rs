@@ -1,4 +1,4 @@
-//! The text form read back: `parse` gives the module that was printed.
+//! Parses the text form: `parse` returns the module that was printed.
 
 use std::str::FromStr;
 
@@ -10,15 +10,15 @@ use crate::{
     Terminator, UnaryOp, Value, VersionedLoop, Width,
 };
 
-/// Where a text is no module. Texts come from tests and people, and may be of any size.
+/// A syntax error in a module's text. Texts come from tests and people, and may have any size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: expected {expected} at {rest:?}")]
 pub struct ParseError {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What could stand there.
+    /// The expected syntax.
     pub expected: &'static str,
-    /// What stands there, to the end of the line.
+    /// The rest of the line.
     pub rest: String,
 }
 
@@ -30,7 +30,7 @@ impl FromStr for Module {
     }
 }
 
-/// The lines that are left, without indents and empty ones.
+/// The remaining lines, without indents and empty lines.
 struct Lines<'a> {
     left: std::iter::Peekable<std::vec::IntoIter<(usize, &'a str)>>,
     last: usize,
@@ -50,7 +50,7 @@ impl<'a> Lines<'a> {
         Ok(Words { line, rest })
     }
 
-    /// The next line without `start`, if it starts so.
+    /// Takes the next line if it begins with `start`, and returns the rest.
     fn next_after(&mut self, start: &str) -> Option<Words<'a>> {
         let (line, rest) = self.left.next_if(|(_, line)| line.starts_with(start))?;
         Some(Words { line, rest: &rest[start.len()..] })
@@ -164,7 +164,7 @@ impl<'a> Lines<'a> {
         Ok(VersionedLoop { guard, header, blocks, exit, counter, step, end, last, spans })
     }
 
-    /// The block with this index.
+    /// Parses the block with this index.
     fn block(&mut self, mut words: Words, index: usize) -> Result<Block, ParseError> {
         if words.number::<usize>()? != index {
             return Err(words.error("blocks in order"));
@@ -197,7 +197,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What is left of a line.
+/// The rest of a line.
 struct Words<'a> {
     line: usize,
     rest: &'a str,
@@ -218,7 +218,7 @@ impl Words<'_> {
         if self.eat(word) { Ok(()) } else { Err(self.error(word)) }
     }
 
-    /// What `read` reads behind `word`.
+    /// Expects `word`, then parses with `read`.
     fn after<T>(
         &mut self,
         word: &'static str,
@@ -232,7 +232,7 @@ impl Words<'_> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.error("the end of the line")) }
     }
 
-    /// As many characters as `belong`, which must be what `read` takes.
+    /// Takes the longest prefix of characters that satisfy `belongs`, which `read` must accept.
     fn token<T>(
         &mut self,
         expected: &'static str,
@@ -249,13 +249,13 @@ impl Words<'_> {
         self.token("a number", |c| c.is_ascii_digit(), |word| word.parse().ok())
     }
 
-    /// With a sign if it is below zero.
+    /// Parses a number, with a sign if it is negative.
     fn signed(&mut self) -> Result<i64, ParseError> {
         let sign = if self.eat("-") { "-" } else { "" };
         self.token("a number", |c| c.is_ascii_digit(), |word| format!("{sign}{word}").parse().ok())
     }
 
-    /// With a sign.
+    /// Parses a number with a sign.
     fn offset(&mut self) -> Result<i64, ParseError> {
         if self.eat("+") || self.rest.starts_with('-') { self.signed() } else { Err(self.error("a sign")) }
     }
@@ -333,7 +333,7 @@ impl Words<'_> {
         self.token("a width", |c| "bhwd".contains(c), width)
     }
 
-    /// A sum of registers with factors, and a number behind all of them.
+    /// Parses a sum of registers with factors, followed by a number.
     fn sum(&mut self) -> Result<LinearSum, ParseError> {
         let mut sum = LinearSum::default();
         loop {
@@ -353,13 +353,13 @@ impl Words<'_> {
         self.expect("write ").map(|()| Access::Write)
     }
 
-    /// `check` or `proved`.
+    /// Parses a `check` or `proved`.
     fn range(&mut self, make: impl Fn(Access, Value, i64, i64) -> Op) -> Result<Op, ParseError> {
         let access = self.access()?;
         Ok(make(access, self.value()?, self.offset()?, self.after("..", Words::offset)?))
     }
 
-    /// An operation that gives no value, if it is one.
+    /// Parses an operation that produces no value, if it is one.
     fn effect(&mut self) -> Result<Option<Op>, ParseError> {
         let op = if self.eat("store.") {
             let (width, base) = (self.width()?, self.after(" ", Words::value)?);
@@ -376,7 +376,7 @@ impl Words<'_> {
         Ok(Some(op))
     }
 
-    /// An operation that gives a value.
+    /// Parses an operation that produces a value.
     fn op(&mut self) -> Result<Op, ParseError> {
         if self.eat("const ") {
             return Ok(Op::Const(self.hex()?.cast_signed()));
@@ -401,7 +401,7 @@ impl Words<'_> {
         Ok(Op::Binary(op, self.value()?, self.after(", ", Words::value)?))
     }
 
-    /// The end of a block, if it is one.
+    /// Parses a terminator, if it is one.
     fn terminator(&mut self) -> Result<Option<Terminator>, ParseError> {
         let terminator = if self.eat("jump.indirect ") {
             self.jump_indirect()?

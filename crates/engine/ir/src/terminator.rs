@@ -6,29 +6,29 @@ use antares_program::{BlockId, FunctionId, GuestAddr, RegSet};
 
 use crate::{Value, Width};
 
-/// How a block ends. Register writes of the block have happened before.
+/// How a block ends, after the block's register writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Terminator {
-    /// Goes on at a block.
+    /// Continues at a block.
     Jump(BlockId),
     /// Goes to `taken` if the value is not 0.
     Branch {
-        /// 0 or not.
+        /// The condition.
         condition: Value,
-        /// Where to go if it is not 0.
+        /// The block for a condition other than 0.
         taken: BlockId,
-        /// Where to go if it is 0.
+        /// The block for a condition of 0.
         otherwise: BlockId,
     },
     /// Calls a function; the link register has been written.
     Call {
         /// The function.
         callee: FunctionId,
-        /// Where to go on.
+        /// The block to continue at.
         to: BlockId,
     },
-    /// Goes to another function for good. If `link` is given it must equal the function's own return address
-    /// when that one returns.
+    /// Jumps to another function. When that one returns, `link`, if present, must equal this function's own
+    /// return address.
     TailCall {
         /// The function.
         callee: FunctionId,
@@ -41,10 +41,10 @@ pub enum Terminator {
         target: Value,
         /// Registers that may be read after the call.
         live: RegSet,
-        /// Where to go on.
+        /// The block to continue at.
         to: BlockId,
     },
-    /// Jumps to one of `candidates`; else it is a tail call of the function there, or leaves native code.
+    /// Jumps to one of `candidates`. For other addresses, tail-calls the function there, or bails out.
     JumpIndirect {
         /// Guest address.
         target: Value,
@@ -52,28 +52,28 @@ pub enum Terminator {
         candidates: Vec<(GuestAddr, BlockId)>,
         /// Whether it may be a tail call.
         may_call: bool,
-        /// Current value of the link register, if it may be a tail call and the function ever writes the
+        /// Current value of the link register, if this may be a tail call and the function ever writes the
         /// register.
         link: Option<Value>,
-        /// What `target` is read from, if that never changes.
+        /// The constant table from which `target` is read, if any.
         table: Option<JumpTable>,
     },
-    /// Returns to the caller. If `link` is given: only if it equals the function's own return address, else
-    /// jumps to one of `locals`, or leaves native code.
+    /// Returns to the caller. If `link` is present and differs from the function's own return address, jumps
+    /// to one of `locals` or bails out.
     Return {
-        /// Where the guest jumps to, if the function ever writes the link register.
+        /// The guest's return target, if the function ever writes the link register.
         link: Option<Value>,
-        /// Return points of calls into this function's own middle.
+        /// Return points of calls into this function's own body.
         locals: Vec<(GuestAddr, BlockId)>,
     },
     /// A syscall.
     Ecall {
         /// Address of the instruction.
         pc: GuestAddr,
-        /// Registers that the syscall may read. If these are all of them, the script can go on from here
+        /// Registers that the syscall may read. If the set is complete, the script can resume from here
         /// without native code.
         uses: RegSet,
-        /// Where to go on.
+        /// The block to continue at.
         to: BlockId,
     },
     /// The syscall that ends the script.
@@ -81,16 +81,15 @@ pub enum Terminator {
         /// Address of the instruction.
         pc: GuestAddr,
     },
-    /// Leaves native code: there is no instruction that it runs, or no run comes here.
+    /// Bails out: native code does not support the instruction, or no run reaches this point.
     Leave,
 }
 
-/// A table of places that a jump goes to, in executable pages. If `register` is as said, and `base` is
-/// `index` times the bytes of `width`, the jump goes to candidate `entries[index]`; nothing is said about
-/// other values.
+/// A jump's table of targets in executable pages. If `register` holds its number and `base` is `index` times
+/// the bytes of `width`, the jump goes to candidate `entries[index]`. Other values have no guarantees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JumpTable {
-    /// A value that is part of the address, and the number that it has to be.
+    /// A value that is part of the address, and the number that it must equal.
     pub register: Option<(Value, u64)>,
     /// Distance in bytes of the entry from `start`.
     pub base: Value,
@@ -103,7 +102,7 @@ pub struct JumpTable {
 }
 
 impl JumpTable {
-    /// Whether each of the jump's `candidates` is in the table.
+    /// Whether the table lists all of the jump's `candidates`.
     #[must_use]
     pub fn lists_all(&self, candidates: usize) -> bool {
         self.entries.iter().collect::<HashSet<_>>().len() == candidates
@@ -111,7 +110,7 @@ impl JumpTable {
 }
 
 impl Terminator {
-    /// Blocks of this function that may come next.
+    /// Possible next blocks in this function.
     pub fn successors(&self) -> impl Iterator<Item = BlockId> {
         let mut named = [None; 2];
         let mut listed: &[(GuestAddr, BlockId)] = &[];
@@ -129,7 +128,7 @@ impl Terminator {
         named.into_iter().flatten().chain(listed.iter().map(|(_, block)| *block))
     }
 
-    /// The function that is called by its name, for good or not.
+    /// The function of a direct call or tail call.
     #[must_use]
     pub fn callee(&self) -> Option<FunctionId> {
         match self {
@@ -138,7 +137,7 @@ impl Terminator {
         }
     }
 
-    /// The same, to name another one.
+    /// The function of a direct call or tail call, for changes.
     pub fn callee_mut(&mut self) -> Option<&mut FunctionId> {
         match self {
             Self::Call { callee, .. } | Self::TailCall { callee, .. } => Some(callee),
@@ -146,7 +145,7 @@ impl Terminator {
         }
     }
 
-    /// The value of the link register that is compared with the return address, if one is.
+    /// The value of the link register for comparison with the return address, if any.
     #[must_use]
     pub fn link(&self) -> Option<Value> {
         match self {
@@ -157,25 +156,25 @@ impl Terminator {
         }
     }
 
-    /// Whether it may be a tail call of a function that is found by its address.
+    /// Whether this may be a tail call by address.
     #[must_use]
     pub fn is_indirect_tail_call(&self) -> bool {
         matches!(self, Self::JumpIndirect { may_call: true, .. })
     }
 
-    /// Whether a function is called, for good or not, that is found by its address.
+    /// Whether this may be a call or tail call by address.
     #[must_use]
     pub fn calls_by_address(&self) -> bool {
         matches!(self, Self::CallIndirect { .. }) || self.is_indirect_tail_call()
     }
 
-    /// Whether a function is called that comes back here.
+    /// Whether this is a call that returns here.
     #[must_use]
     pub fn is_call(&self) -> bool {
         matches!(self, Self::Call { .. } | Self::CallIndirect { .. })
     }
 
-    /// The same terminator on other values.
+    /// Maps the operands to other values.
     #[must_use]
     pub fn map(&self, mut other: impl FnMut(Value) -> Value) -> Self {
         let mut mapped = self.clone();
@@ -197,7 +196,7 @@ impl Terminator {
         mapped
     }
 
-    /// The same terminator with other blocks to go on at.
+    /// Maps the target blocks to others.
     #[must_use]
     pub fn map_targets(&self, other: impl Fn(BlockId) -> BlockId) -> Self {
         let mut mapped = self.clone();
@@ -218,7 +217,7 @@ impl Terminator {
         mapped
     }
 
-    /// Its operands.
+    /// The operands.
     pub fn values(&self) -> impl Iterator<Item = Value> {
         let (mut own, mut listed) = (None, None);
         match self {

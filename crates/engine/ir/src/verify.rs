@@ -1,11 +1,11 @@
-//! The structural verifier: the rules of a module's form. What it claims about addresses and cycles is for
-//! the semantic one, in `proof`.
+//! The structural verifier: the rules of a module's form. The semantic verifier, in `proof`, checks claims
+//! about addresses and cycles.
 
 use antares_program::{BlockId, FunctionId, Reg, RegSet};
 
 use crate::{Block, Function, Module, Value};
 
-/// A rule that a module breaks, and where. This is our mistake, never the input's.
+/// A rule that a module breaks, and where. The cause is a bug in the compiler, never the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{function} {block}: {rule}")]
 pub struct VerifyError {
@@ -13,38 +13,38 @@ pub struct VerifyError {
     pub function: FunctionId,
     /// Block.
     pub block: BlockId,
-    /// What is not as it must be.
+    /// The broken rule.
     pub rule: FormRule,
 }
 
-/// The rules of a module's form, as far as they are broken.
+/// The rules of a module's form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FormRule {
-    /// An operand is no value that was given before; the index of the operation, or their number for writes
-    /// and the terminator.
+    /// An operand is not the value of an earlier operation. Holds the operation's index; for writes and the
+    /// terminator, the number of operations.
     #[error("operation {0} uses {1} before it is given")]
     Operand(usize, Value),
-    /// A block that does not exist.
+    /// A target block does not exist.
     #[error("there is no {0}")]
     Target(BlockId),
-    /// A function that does not exist.
+    /// A called function does not exist.
     #[error("there is no {0}")]
     Callee(FunctionId),
-    /// `x0` is written, or a register twice.
+    /// The block writes `x0`, or a register twice.
     #[error("{0} may not be written here")]
     Write(Reg),
-    /// The entry block reads a register that is not passed in.
+    /// The entry block reads a register that is not a parameter.
     #[error("{0} is read and not passed in")]
     Param(Reg),
-    /// A function without blocks, or not at the index of its id.
+    /// A function has no blocks, or is not at the index of its id.
     #[error("the function is out of place or empty")]
     Shape,
 }
 
-/// Checks `module`, which is ready for a generator.
+/// Checks a `module` that is ready for a generator.
 ///
 /// # Errors
-/// The first rule broken.
+/// Returns the first broken rule.
 pub fn verify(module: &Module) -> Result<(), VerifyError> {
     verify_unsigned(module)?;
     for function in &module.functions {
@@ -56,10 +56,10 @@ pub fn verify(module: &Module) -> Result<(), VerifyError> {
     Ok(())
 }
 
-/// Checks all of `module` but what functions are passed, before that is found out.
+/// Checks all of `module` except parameters, before passes compute them.
 ///
 /// # Errors
-/// The first rule broken.
+/// Returns the first broken rule.
 pub fn verify_unsigned(module: &Module) -> Result<(), VerifyError> {
     for (index, function) in module.functions.iter().enumerate() {
         let broken = |block, rule| VerifyError { function: function.id, block, rule };

@@ -1,5 +1,5 @@
-//! Loops in two versions: what the guard in the preheader shows about the version without checks. The
-//! verifier proves from the guard what is claimed here; nobody else has to believe it.
+//! Versioned loops: what the guard in the preheader shows about the version without checks. The verifier
+//! proves these claims from the guard, so nothing else needs to trust them.
 
 use std::fmt;
 
@@ -7,59 +7,59 @@ use antares_program::{BlockId, Reg};
 
 use crate::{Access, Value};
 
-/// `factor * register + ... + offset` modulo 2^64, the registers as the guard finds them.
+/// `factor * register + ... + offset` modulo 2^64, with the register values at the guard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinearSum {
     /// Registers and their factors.
     pub terms: Vec<(Reg, i64)>,
-    /// What is added.
+    /// The constant.
     pub offset: i64,
 }
 
-/// A loop whose bounded version needs no cycle-limit check, nor address checks where `spans` reach.
+/// A loop whose bounded version needs no cycle-limit check, and no address checks inside `spans`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionedLoop {
     /// The block that branches to one of the versions.
     pub guard: BlockId,
     /// Header of the bounded version.
     pub header: BlockId,
-    /// Blocks of the bounded version, from the header on, each before those that follow it in an iteration.
+    /// Number of blocks of the bounded version, from the header on, in the order of an iteration.
     pub blocks: u32,
     /// The block whose branch bounds the iterations.
     pub exit: BlockId,
-    /// What that branch compares in iteration 0.
+    /// The left operand of that branch's comparison in iteration 0.
     pub counter: LinearSum,
-    /// What is added to it in each iteration.
+    /// The amount by which it grows in each iteration.
     pub step: i64,
-    /// What it is compared with.
+    /// The right operand of the comparison.
     pub end: LinearSum,
-    /// The value of the guard that no iteration's number is above, counted from 0.
+    /// A value of the guard: the maximum iteration number, counted from 0.
     pub last: Value,
-    /// Ranges of addresses that the guard has compared with the bounds.
+    /// Address ranges that the guard has compared with the bounds.
     pub spans: Vec<LoopSpan>,
 }
 
-/// In iteration `k` all of `[start + k * step + low, start + k * step + high)` may be accessed.
+/// In iteration `k`, all of `[start + k * step, start + k * step + bytes)` may be accessed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopSpan {
-    /// What for.
+    /// The kind of access.
     pub access: Access,
-    /// Where it starts.
+    /// The start in iteration 0.
     pub start: LinearSum,
-    /// How far it moves in each iteration.
+    /// The distance that the span moves in each iteration.
     pub step: i64,
-    /// Bytes that it has.
+    /// Length in bytes.
     pub bytes: i64,
 }
 
 impl VersionedLoop {
-    /// Whether `block` is one of the bounded version.
+    /// Whether `block` belongs to the bounded version.
     #[must_use]
     pub fn has(&self, block: BlockId) -> bool {
         block.0.checked_sub(self.header.0).is_some_and(|place| place < self.blocks)
     }
 
-    /// The same loop in a function with `more` blocks before the first one.
+    /// Shifts all block numbers of the loop by `more`.
     #[must_use]
     pub fn shifted(&self, more: u32) -> Self {
         let [guard, header, exit] = [self.guard, self.header, self.exit].map(|id| BlockId(id.0 + more));

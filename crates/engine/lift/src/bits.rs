@@ -130,7 +130,7 @@ fn bit_index(b: &mut BlockBuilder, i: &Instruction, is_immediate: bool) -> Value
     if is_immediate { b.constant(i.imm) } else { b.get(i.rs2) }
 }
 
-/// Rotations of the low word, as two shifts: LLVM makes a rotation of 32 bits of them.
+/// Rotates the low word with two shifts, which LLVM combines into a 32-bit rotation.
 fn rotate_word(b: &mut BlockBuilder, i: &Instruction) -> bool {
     let (there, back) = match i.op {
         Op::Rolw => (B::Shl, B::Lshr),

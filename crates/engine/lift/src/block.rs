@@ -1,5 +1,4 @@
-//! One block: guest instructions in, operations out. The methods here are what the instruction lifters build
-//! with.
+//! Builds one block: guest instructions in, operations out. The instruction lifters use these methods.
 
 use std::collections::HashMap;
 
@@ -8,7 +7,6 @@ use antares_program::{GuestAddr, Reg};
 
 use crate::memory::Accesses;
 
-/// Builds the operations of one block.
 pub(crate) struct BlockBuilder {
     ops: Vec<Op>,
     registers: [Option<Value>; 32],
@@ -47,18 +45,17 @@ impl BlockBuilder {
         self.constant(address.0.cast_signed())
     }
 
-    /// The number that `value` always is, if it is one.
+    /// The number that `value` always holds, if it is constant.
     fn number(&self, value: Value) -> Option<i64> {
         self.ops[value.0 as usize].number()
     }
 
-    /// Whether a register always holds an address here.
+    /// Whether a register always holds `address` here.
     pub(crate) fn holds(&mut self, register: Reg, address: GuestAddr) -> bool {
         let value = self.get(register);
         self.number(value) == Some(address.0.cast_signed())
     }
 
-    /// Current value of a register.
     pub(crate) fn get(&mut self, register: Reg) -> Value {
         if register == Reg::ZERO {
             return self.constant(0);
@@ -86,7 +83,7 @@ impl BlockBuilder {
     }
 
     pub(crate) fn binary(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
-        // `lui` and `addi` together load a constant, a syscall's number for one.
+        // `lui` and `addi` together load a constant, such as a syscall's number.
         if let (BinaryOp::Add, Some(x), Some(y)) = (op, self.number(a), self.number(b)) {
             return self.constant(x.wrapping_add(y));
         }
@@ -98,14 +95,14 @@ impl BlockBuilder {
         self.binary(op, a, b)
     }
 
-    /// Sets a register to what `op` makes of two values, and gives that.
+    /// Sets a register to the result of `op` on two values, and returns the result.
     pub(crate) fn set_binary(&mut self, register: Reg, op: BinaryOp, a: Value, b: Value) -> Value {
         let value = self.binary(op, a, b);
         self.set(register, value);
         value
     }
 
-    /// The same of two registers.
+    /// Like [`Self::set_binary`], on two registers.
     pub(crate) fn set_of(&mut self, register: Reg, op: BinaryOp, a: Reg, b: Reg) -> Value {
         let (a, b) = (self.get(a), self.get(b));
         self.set_binary(register, op, a, b)
@@ -118,7 +115,7 @@ impl BlockBuilder {
         self.push(Op::Unary(op, a))
     }
 
-    /// `base + offset` as a distance from what `base` is counted from, so that checks of both can be one.
+    /// `base + offset` relative to the root of `base`, so that accesses with the same root share a check.
     fn address(&self, base: Value, offset: i64) -> Linear {
         let address = Linear::of(&self.ops, base, i64::MAX);
         Linear { offset: address.offset.wrapping_add(offset), ..address }
@@ -136,7 +133,7 @@ impl BlockBuilder {
         self.push(Op::Store { width, base: address.root, offset: address.offset, value });
     }
 
-    /// Registers that were written, with their final values.
+    /// The registers that the block wrote, with their final values.
     fn writes(&self) -> Vec<(Reg, Value)> {
         (1..32)
             .map(Reg)
@@ -145,7 +142,7 @@ impl BlockBuilder {
             .collect()
     }
 
-    /// The block that was built, with its checks in place.
+    /// Returns the block, with its checks in place.
     pub(crate) fn finish(self, pc: GuestAddr, cycles: u64, terminator: Terminator) -> Block {
         let (checks, writes) = (self.accesses.checks(), self.writes());
         let mut block = Block { cycles, writes, ..Block::between(pc, self.ops, terminator) };

@@ -1,4 +1,4 @@
-//! Functions: lifts their blocks and terminators.
+//! Lifts functions: their blocks and terminators.
 
 use antares_ir as ir;
 use antares_ir::{BinaryOp, Value};
@@ -11,7 +11,6 @@ use crate::{
     shared_jumps::SharedJumps,
 };
 
-/// Lifts every block of a program.
 pub(crate) fn lift_functions(program: &Program, operations_max: u64) -> Result<Vec<ir::Function>, LiftError> {
     let mut operations = 0;
     let mut functions = Vec::with_capacity(program.functions.len());
@@ -49,9 +48,8 @@ pub(crate) fn lift_functions(program: &Program, operations_max: u64) -> Result<V
     Ok(functions)
 }
 
-/// Whether `function` may change its link register: by an instruction (operands of fused operations count as
-/// written), or by a call of a function that returns through another register and so may do with this one as
-/// it likes.
+/// Whether `function` may change its link register. An instruction may write it; operands of fused operations
+/// count as written. A call of a function that returns through another register may change it too.
 fn writes_link(function: &Function) -> bool {
     let link = function.link;
     let calls_through_another = function.blocks.iter().any(|block| match block.terminator {
@@ -74,13 +72,13 @@ struct Lifter<'a> {
 }
 
 impl Lifter<'_> {
-    /// The function's own blocks, and behind them those that its jumps share.
+    /// The function's own blocks, then those that its jumps share.
     fn blocks(&self) -> impl Iterator<Item = ir::Block> {
         let own = self.function.blocks.iter().enumerate().map(|(index, block)| self.block(index, block));
         own.chain(self.shared.jumps.iter().map(|(pc, i, terminator)| {
             let mut builder = BlockBuilder::new();
             let terminator = self.ending(&mut builder, *pc, i, terminator);
-            // Who comes here has paid for the jump.
+            // The jump's own block has charged its cycles.
             builder.finish(*pc, 0, terminator)
         }))
     }
@@ -124,7 +122,7 @@ impl Lifter<'_> {
                 let condition = instruction::condition(b, i);
                 ir::Terminator::Branch { condition, taken: *taken, otherwise: *otherwise }
             }
-            // Code that sets the link register by hand has done so in this block.
+            // Code that sets the link register by hand does so in this block.
             Terminator::Call { link, return_pc, .. } if i.rd == Reg::ZERO && !b.holds(*link, *return_pc) => {
                 ir::Terminator::Leave
             }
@@ -139,7 +137,7 @@ impl Lifter<'_> {
                 let target = self.jump_target(b, i, next);
                 ir::Terminator::CallIndirect { target, live: RegSet::EMPTY, to: *to }
             }
-            // What is found by its address returns through ra, and this function does not.
+            // Functions found by address return through `ra`, unlike this function.
             Terminator::IndirectJump { candidates, .. }
                 if candidates.is_empty() && self.function.link != Reg::RA =>
             {
@@ -173,8 +171,8 @@ impl Lifter<'_> {
         }
     }
 
-    /// The target of `jalr`, with its link register written. VM version 0 writes the link register first, so
-    /// that a target in the same register is lost (ckb-vm issue 92).
+    /// The target of `jalr`; also writes its link register. VM version 0 writes the link register first,
+    /// which destroys a target in the same register (ckb-vm issue 92).
     fn jump_target(&self, b: &mut BlockBuilder, i: &Instruction, next: GuestAddr) -> Value {
         let link = b.address_constant(next);
         if self.vm_version == 0 {
@@ -196,7 +194,7 @@ impl Lifter<'_> {
     }
 }
 
-/// Registers that most syscalls may read: arguments and number.
+/// The registers that most syscalls may read: arguments and number.
 fn syscall_registers() -> RegSet {
     (10..=17).map(Reg).fold(RegSet::EMPTY, RegSet::with)
 }

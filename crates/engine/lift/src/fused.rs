@@ -1,12 +1,11 @@
-//! Macro-operation fusions: what ckb-vm's decoder makes one instruction of. Operands are read and written in
-//! the order of ckb-vm's `handle_*` functions, so that shared registers come out the same.
+//! Macro-operation fusions of ckb-vm's decoder. Reads and writes follow the order of ckb-vm's `handle_*`
+//! functions, so that repeated registers give the same results.
 
 use antares_ir::BinaryOp as B;
 use antares_program::{Instruction, Op};
 
 use crate::block::BlockBuilder;
 
-/// Lifts `i` if it is a fusion.
 pub(crate) fn lift(b: &mut BlockBuilder, i: &Instruction) -> bool {
     match i.op {
         Op::WideMul => wide(b, i, B::MulHigh, B::Mul),

@@ -1,25 +1,22 @@
-//! What each instruction does, operation by operation. One short rule for each; the groups have their own
-//! files.
+//! Lifts guest instructions to operations, by one short rule each. Groups have their own files.
 //!
-//! Source of every rule: ckb-vm's `instructions/execute.rs`, against which the differential tests hold it.
+//! The source of every rule is ckb-vm's `instructions/execute.rs`. The differential tests compare the results
+//! with ckb-vm.
 
 use antares_ir::{BinaryOp as B, UnaryOp as U, Value, Width};
 use antares_program::{GuestAddr, Instruction, Op, Reg};
 
 use crate::block::BlockBuilder;
 
-/// What lifting an instruction gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifted {
-    /// Done.
     Done,
-    /// It ends the block; the terminator says what it does.
+    /// The instruction ends the block; the terminator defines its effect.
     Ends,
-    /// Native code does not run it.
+    /// Native code does not support it.
     Unsupported,
 }
 
-/// Lifts one instruction at `pc`.
 pub(crate) fn lift(b: &mut BlockBuilder, pc: GuestAddr, i: &Instruction) -> Lifted {
     if register_register(b, i)
         || register_immediate(b, pc, i)
@@ -37,7 +34,7 @@ pub(crate) fn lift(b: &mut BlockBuilder, pc: GuestAddr, i: &Instruction) -> Lift
     }
 }
 
-/// `rd = rs1 op rs2`, plain or on words.
+/// `rd = rs1 op rs2`, on 64 bits or words.
 fn register_register(b: &mut BlockBuilder, i: &Instruction) -> bool {
     let plain = match i.op {
         Op::Add => B::Add,
@@ -150,7 +147,6 @@ fn word_register_immediate(b: &mut BlockBuilder, i: &Instruction) -> bool {
     true
 }
 
-/// Loads and stores.
 fn memory(b: &mut BlockBuilder, i: &Instruction) -> bool {
     let (width, is_signed) = match i.op {
         Op::Lb => (Width::Byte, true),

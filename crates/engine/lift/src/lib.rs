@@ -1,8 +1,7 @@
-//! Program to IR: what each block does, its cycles, its address checks.
+//! Lifts a program to IR: the operations, cycles and address checks of each block.
 //!
-//! Nothing is optimised here: every block checks what it accesses, each base once, and charges its own
-//! cycles. What runs need beside (where `sp` stands, signatures, polls of the cycle limit) is found out by
-//! passes over the IR.
+//! This crate does not optimize. Every block charges its own cycles and checks its accesses, each base once.
+//! Passes over the IR compute the rest: where `sp` is after calls, signatures, and polls of the cycle limit.
 #![forbid(unsafe_code)]
 
 mod bits;
@@ -37,7 +36,7 @@ pub fn lift(program: &Program, operations_max: u64) -> Result<Module, LiftError>
         code_start: program.code_start,
         code_end: program.code_end,
         writable: program.writable,
-        // The syscalls of other programs tell.
+        // The syscalls of other programs decide this later.
         is_open: program.is_loaded_code,
         keeps_stores: program.stores_anywhere(),
         indirect_params: RegSet::EMPTY,

@@ -1,11 +1,11 @@
-//! Address checks of one block: accesses with the same base are checked together, before any of them.
+//! Address checks of one block: one check covers all accesses with the same base, before any of them.
 //!
-//! All accesses of a block happen if it is entered (a failed check restarts the script elsewhere), so one
-//! check of the whole span refuses exactly what the single checks would refuse.
+//! A block executes all its accesses, and a failed check restarts the script elsewhere. So one check of the
+//! whole span refuses exactly what the single checks would refuse.
 
 use antares_ir::{Access, Linear, Op, Value, Width};
 
-/// Spans wider than this are not merged: they could not all be inside memory.
+/// Maximum span of a merged check: wider ones could not lie inside memory.
 const SPAN_BYTES_MAX: i64 = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ impl Accesses {
     pub(crate) fn add(&mut self, access: Access, address: Linear, width: Width) {
         let low = address.offset;
         let Some(high) = low.checked_add(width.bytes()) else {
-            // An offset at the end of i64: its own group, checked by itself modulo 2^64.
+            // The end of the access overflows i64: its own group checks it modulo 2^64.
             self.groups.push(AccessGroup {
                 access,
                 base: address.root,
@@ -50,7 +50,7 @@ impl Accesses {
         }
     }
 
-    /// A check of each group.
+    /// One check for each group.
     pub(crate) fn checks(&self) -> Vec<Op> {
         let check = |group: &AccessGroup| {
             let AccessGroup { access, base, low, high } = *group;

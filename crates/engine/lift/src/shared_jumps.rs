@@ -1,35 +1,34 @@
-//! Computed jumps of a function that share a block. Where each of `n` labels jumps to each other by itself
-//! there are `n * n` edges, and everybody who follows edges takes a time and a memory that grow as they do;
-//! through one block there are `2 * n`.
+//! Makes computed jumps of a function share blocks. If each of `n` labels jumps to every other by itself, the
+//! function has `n * n` edges, and analyses need time and memory in proportion. Through one shared block
+//! there are `2 * n`.
 
 use std::{collections::HashMap, sync::Arc};
 
 use antares_ir as ir;
 use antares_program::{Block, BlockId, Function, GuestAddr, Instruction, Reg, Terminator};
 
-/// Edges of all computed jumps of a function up to which each jumps by itself: 256 labels with a dispatch
-/// each have as many.
+/// Maximum edges of computed jumps in a function without shared blocks: that of 256 labels with a dispatch
+/// each.
 const OWN_EDGES_MAX: usize = 1 << 16;
 
-/// What a function with more of them may have beside, for each of its blocks: jumps through each register to
-/// each block.
+/// Additional edges for each block of a function with more edges: jumps through each register to each block.
 const EDGES_PER_BLOCK_MAX: usize = 32;
 
-/// What jumps have in common that share a block: the register with the address, what is added to it, whether
-/// the address is one that a table lists, or a return's, and where they may go.
+/// What jumps that share a block have in common: the address register, the offset, the targets, and whether a
+/// table lists the address or the jump is a return.
 type Key = (Reg, i64, Option<bool>, *const BlockId);
 
 /// How the jumps of a function become jumps to shared blocks.
 #[derive(Default)]
 pub(crate) struct SharedJumps<'a> {
-    /// By index of a block: how it ends instead.
+    /// By index of a block: its replacement terminator.
     pub(crate) ends: HashMap<usize, ir::Terminator>,
-    /// The shared blocks, which follow the function's own: the first of the jumps that come here.
+    /// The shared blocks, which follow the function's own: the first of the jumps to each.
     pub(crate) jumps: Vec<(GuestAddr, &'a Instruction, &'a Terminator)>,
 }
 
 impl<'a> SharedJumps<'a> {
-    /// Those of `function`: none if it has few edges.
+    /// The shared jumps of `function`: none if it has few edges.
     pub(crate) fn of(function: &'a Function) -> Self {
         let mut shared = Self::default();
         let edges: usize = function.blocks.iter().filter_map(targets).map(|(_, targets)| targets.len()).sum();
@@ -41,12 +40,12 @@ impl<'a> SharedJumps<'a> {
         for (index, block) in function.blocks.iter().enumerate() {
             let Some((is_table, targets)) = targets(block) else { continue };
             let Some((pc, i)) = block.instructions.last() else { continue };
-            // Who writes a register before it jumps does so by itself.
+            // A jump that also writes a register does not share a block.
             let key = (i.rd == Reg::ZERO).then_some((i.rs1, i.imm, is_table, targets.as_ptr()));
             let place = key.and_then(|key| known.get(&key).copied());
             let end = match (place, key) {
                 (Some(place), _) => ir::Terminator::Jump(place),
-                // No compiler writes so many different jumps.
+                // No compiler emits that many different jumps.
                 (None, _) if targets.len() > edges_left => ir::Terminator::Leave,
                 (None, key) => {
                     edges_left -= targets.len();
@@ -63,8 +62,8 @@ impl<'a> SharedJumps<'a> {
     }
 }
 
-/// Where a computed jump at the end of `block` may go inside of the function, and for one that is no return,
-/// whether a table lists it.
+/// The targets of a computed jump at the end of `block` inside the function, and for one that is not a
+/// return, whether a table lists them.
 fn targets(block: &Block) -> Option<(Option<bool>, &Arc<[BlockId]>)> {
     let targets = match &block.terminator {
         Terminator::IndirectJump { candidates, is_table } => (Some(*is_table), candidates),

@@ -1,11 +1,10 @@
-//! What is known of functions and stays true from pass to pass.
+//! Analyses of functions that stay valid from pass to pass.
 
 use std::rc::Rc;
 
 use antares_ir::{Cfg, Function, Module};
 
-/// Analyses of a module's functions, each made when it is asked for and kept until a pass changes what it is
-/// about.
+/// Analyses of a module's functions, computed on demand and cached until a pass invalidates them.
 #[derive(Debug, Default)]
 pub struct Analyses {
     /// By function.
@@ -13,7 +12,6 @@ pub struct Analyses {
 }
 
 impl Analyses {
-    /// How control flows in `function`.
     pub(crate) fn cfg(&mut self, function: &Function) -> Rc<Cfg> {
         let index = function.id.0 as usize;
         if self.cfgs.len() <= index {
@@ -22,12 +20,11 @@ impl Analyses {
         self.cfgs[index].get_or_insert_with(|| Rc::new(Cfg::of(&function.blocks))).clone()
     }
 
-    /// Forgets how control flows.
     pub(crate) fn forget_flow(&mut self) {
         self.cfgs.clear();
     }
 
-    /// Whether all that is known is true of `module`.
+    /// Whether all cached analyses match `module`.
     pub(crate) fn are_of(&self, module: &Module) -> bool {
         let mut known = module.functions.iter().zip(&self.cfgs);
         known.all(|(function, cfg)| cfg.as_ref().is_none_or(|cfg| **cfg == Cfg::of(&function.blocks)))

@@ -1,30 +1,29 @@
-//! Which blocks charge cycles: fewer than there are, since what all paths through some blocks have in common
-//! is charged once.
+//! Reduces the number of blocks that charge cycles: charges that all paths through some blocks share are made
+//! once.
 //!
-//! A block may charge for those behind it what each of them would charge at least, or leave to all of them
-//! what it would charge itself. So at any block a little more or less may have been charged than was used;
-//! but nobody can tell, since charges are balanced before every call, syscall and return. No charge is below
-//! zero: what was used only grows.
+//! A block may charge what each of its successors would charge at least, or leave its own charge to all of
+//! them. So the charged cycles may differ slightly from the used ones at any block. This is not observable,
+//! since charges are balanced before every call, syscall and return. No charge is negative.
 
 use antares_ir::{Block, Cfg, Charge, Function, Module, Terminator, frequencies};
 
 use crate::{Analyses, Target};
 
-/// Rounds over all places.
+/// Maximum rounds over all junctions.
 const ROUNDS: usize = 4;
 
-/// No block charges more for others than this.
+/// Maximum cycles that a block charges for others.
 const CYCLES_MAX: u64 = 1 << 12;
 
-/// Blocks with a successor in common, and all of their successors: what the ones charge more, the others
-/// charge less.
+/// Blocks that share successors, and all these successors. What one side charges more, the other side charges
+/// less.
 #[derive(Debug, Default)]
 struct Junction {
     before: Vec<usize>,
     behind: Vec<usize>,
 }
 
-/// Moves charges in all functions but those of more than `blocks_max` blocks.
+/// Moves charges in all functions with at most `blocks_max` blocks.
 pub(crate) fn place(module: &mut Module, target: Target, analyses: &mut Analyses) {
     let functions = module.functions.iter_mut();
     functions
@@ -49,12 +48,12 @@ fn move_in(function: &mut Function, cfg: &Cfg) {
     }
 }
 
-/// Whether control stays in the function behind a block, for all who look.
+/// Whether control observably stays in the function after a block.
 fn is_free(block: &Block) -> bool {
     matches!(block.terminator, Terminator::Jump(_) | Terminator::Branch { .. })
 }
 
-/// Where charges may be moved.
+/// The junctions where charges may move.
 fn junctions(function: &Function, cfg: &Cfg) -> Vec<Junction> {
     let mut is_taken = vec![false; cfg.blocks()];
     let mut junctions = Vec::new();
@@ -79,7 +78,7 @@ fn junctions(function: &Function, cfg: &Cfg) -> Vec<Junction> {
                 }
             }
         }
-        // The first block is entered from outside as well.
+        // Function calls also enter the first block.
         let is_own = |block: &usize| function.blocks[*block].charge == Charge::Entered;
         let is_movable = place.before.iter().all(|block| is_free(&function.blocks[*block]))
             && !place.behind.contains(&0)
@@ -91,7 +90,7 @@ fn junctions(function: &Function, cfg: &Cfg) -> Vec<Junction> {
     junctions
 }
 
-/// Moves what pays at one place. Whether something did.
+/// Moves a charge at one junction if that pays off. Returns whether it did.
 fn shift(place: &Junction, weights: &[u64], charges: &mut [u64]) -> bool {
     let least = |blocks: &[usize]| blocks.iter().map(|block| charges[*block]).min().unwrap_or(0);
     let zeroed = |blocks: &[usize], by: u64| -> u64 {
@@ -100,7 +99,7 @@ fn shift(place: &Junction, weights: &[u64], charges: &mut [u64]) -> bool {
     let gain = |from: &[usize], to: &[usize]| {
         let by = least(from);
         let is_small = to.iter().all(|block| charges[*block] + by <= CYCLES_MAX);
-        // What charges nothing so far would have to; a block on both sides keeps what it has.
+        // Targets without a charge would get one. A block on both sides is unchanged.
         (by > 0 && is_small).then(|| zeroed(from, by).saturating_sub(zeroed(to, 0)))
     };
     let up = gain(&place.behind, &place.before).unwrap_or(0);
@@ -115,7 +114,7 @@ fn shift(place: &Junction, weights: &[u64], charges: &mut [u64]) -> bool {
     true
 }
 
-/// About how often each block runs; 0 where a charge costs nothing, since the limit is polled with it.
+/// Estimated executions of each block; 0 where a charge is free, because the limit is polled with it.
 fn weights(function: &Function, cfg: &Cfg) -> Vec<u64> {
     let mut weights = frequencies(cfg);
     for (weight, block) in weights.iter_mut().zip(&function.blocks) {
@@ -142,7 +141,7 @@ mod tests {
         Terminator::Branch { condition: Value(0), taken: BlockId(taken), otherwise: BlockId(otherwise) }
     }
 
-    /// What the blocks charge once charges are moved, which must be balanced.
+    /// The charges of the blocks after the move, which must be balanced.
     #[track_caller]
     fn moved(blocks: &[(u64, Terminator)]) -> Vec<u64> {
         let block = |(cycles, terminator): &(u64, Terminator)| Block {

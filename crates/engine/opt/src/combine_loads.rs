@@ -1,20 +1,20 @@
-//! Load combining: words that a compiler makes of a load where it may not assume alignment.
+//! Load combining: merges the small loads that compilers emit when they may not assume alignment.
 //!
-//! `b[0] | b[1] << 8 | b[2] << 16 | b[3] << 24` is one load here, since accesses may be at any address. LLVM
-//! finds such sums too, but not where a byte is part of two of them.
+//! `b[0] | b[1] << 8 | b[2] << 16 | b[3] << 24` becomes one load, since accesses may be at any address. LLVM
+//! finds such sums too, but not if two of them share a byte.
 
 use antares_ir::{BinaryOp, Module, Op, Value, Width};
 
 const BYTES_MAX: i64 = Width::Double.bytes();
 
-/// `bytes` bytes from `base + offset` on, zero extended, moved up by `above` bytes.
+/// `bytes` bytes from `base + offset` on, zero extended and shifted left by `above` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PartialLoad {
     base: Value,
     offset: i64,
     bytes: i64,
     above: i64,
-    /// Index of the first operation that loads some of it.
+    /// Index of the first of the combined loads.
     first: usize,
 }
 
@@ -25,7 +25,7 @@ impl PartialLoad {
         fits.then_some(Self { above, ..self })
     }
 
-    /// Both, if `high` goes on where `self` ends, in memory and in the value.
+    /// The combination, if `high` continues where `self` ends, both in memory and in the value.
     fn with(self, high: Self) -> Option<Self> {
         let follows = self.base == high.base
             && self.offset.checked_add(self.bytes) == Some(high.offset)
@@ -34,7 +34,7 @@ impl PartialLoad {
         follows.then_some(Self { bytes, first, ..self })
     }
 
-    /// The load that gives the same.
+    /// The equivalent load.
     fn load(self) -> Option<Op> {
         let width = match self.bytes {
             2 => Width::Half,
@@ -53,8 +53,8 @@ pub(crate) fn combine(module: &mut Module) {
     blocks.for_each(|block| fold(&mut block.ops));
 }
 
-/// Combines loads of bytes that lie side by side. The checks of the bytes are checks of the whole; a
-/// store between the first byte and the last operation leaves everything as it is.
+/// Combines loads of adjacent bytes. The checks of the bytes cover the combined load. A store between the
+/// first load and the last operation prevents the combination.
 fn fold(ops: &mut [Op]) {
     let mut parts: Vec<Option<PartialLoad>> = vec![None; ops.len()];
     let mut after_store = 0;
@@ -72,7 +72,7 @@ fn fold(ops: &mut [Op]) {
             Op::Binary(BinaryOp::Shl, a, b) => {
                 number(b).and_then(|bits| part(a).and_then(|part| part.moved_up(bits)))
             }
-            // How a register is copied.
+            // Additions of 0 copy a register.
             Op::Binary(BinaryOp::Add, a, b) if number(a) == Some(0) => part(b),
             Op::Binary(BinaryOp::Add, a, b) if number(b) == Some(0) => part(a),
             Op::Binary(BinaryOp::Or, a, b) => part(a).zip(part(b)).and_then(|(a, b)| a.with(b).or(b.with(a))),
@@ -109,7 +109,7 @@ mod tests {
         Op::Binary(BinaryOp::Shl, Value(a), Value(b))
     }
 
-    /// A register, and the constants 8, 16 and 0 as values 1, 2 and 3; then `ops`. Gives what is behind them.
+    /// Folds a register, the constants 8, 16 and 0 as values 1, 2 and 3, then `ops`. Returns `ops`.
     fn folded(ops: &[Op]) -> Vec<Op> {
         let mut all = vec![Op::Read(antares_program::Reg::SP), Op::Const(8), Op::Const(16), Op::Const(0)];
         all.extend(ops);
@@ -156,7 +156,7 @@ mod tests {
             vec![byte(5), byte(6), shl(5, 2), or(4, 6)],
             vec![byte(5), other, shl(5, 1), or(4, 6)],
             vec![byte(5), signed, shl(5, 1), or(4, 6)],
-            // Not at the bottom, cut off at the top, a store between.
+            // Not at the bottom, cut off at the top, a store in between.
             vec![byte(5), byte(6), shl(4, 1), shl(5, 2), or(6, 7)],
             vec![load(Width::Word, 0), load(Width::Double, 4), Op::Const(32), shl(5, 6), or(4, 7)],
             vec![byte(5), store, byte(6), shl(6, 1), or(4, 7)],

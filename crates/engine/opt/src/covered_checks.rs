@@ -1,10 +1,10 @@
-//! Checks of loads that checks of stores cover: what lies where stores are native may be loaded.
+//! Removes checks of loads that checks of stores cover: addresses of native stores are readable.
 //!
-//! Not so in VM version 0, where a load may not touch the last byte of memory and a store may.
+//! This does not apply to VM version 0, where a store may touch the last byte of memory but a load may not.
 
 use antares_ir::{Access, Block, Module, Op};
 
-/// Removes, in each block, checks of loads that a check of stores around the same base covers.
+/// Removes, in each block, checks of loads that a check of stores on the same base covers.
 pub(crate) fn drop(module: &mut Module) {
     if module.options.vm_version == 0 {
         return;

@@ -1,5 +1,5 @@
-//! Where `sp` stands: its distance from the function's entry at each block, and whether functions give it
-//! back.
+//! Computes the distance of `sp` from its value at function entry, at each block, and whether functions
+//! restore it.
 
 use antares_ir::{
     Block, Cfg, Function, Linear, Module, Op, SpAfter, Terminator, Value,
@@ -9,17 +9,17 @@ use antares_program::Reg;
 
 use crate::Analyses;
 
-/// What is known of `sp` in a function.
+/// Facts about `sp` in a function.
 struct StackFacts {
-    /// Where it is after a call of the function.
+    /// The value of `sp` after a call of the function.
     after: SpAfter,
-    /// By how much a call of the function moves it.
+    /// The change of `sp` by a call of the function.
     moves: Distance,
-    /// By block: distance of `sp` from its place at the function's entry.
+    /// By block: distance of `sp` from its value at function entry.
     distances: Vec<Option<i64>>,
 }
 
-/// Says of all functions what becomes of `sp`, and where it stands checks the frame once, at the entry.
+/// Computes `sp` for all functions, and replaces frame checks by one check at each entry.
 pub(crate) fn find(module: &mut Module, analyses: &mut Analyses) {
     let moves: Vec<Vec<Moves>> =
         module.functions.iter().map(|function| function.blocks.iter().map(Moves::of).collect()).collect();
@@ -38,9 +38,8 @@ pub(crate) fn find(module: &mut Module, analyses: &mut Analyses) {
     }
 }
 
-/// Removes what the check of the stack frame at the function's entry covers: checks of `sp` (the entry value
-/// of the block, `distance` from the function's) below the function's entry `sp`. Returns the lowest such
-/// offset.
+/// Removes the checks that a frame check at function entry covers: checks of `sp` (at block entry, `distance`
+/// from the function's) below the function's entry value. Returns the lowest offset of a removed check.
 fn take_frame(block: &mut Block, distance: i64) -> Option<i64> {
     let sp = Value::at(block.ops.iter().position(|op| *op == Op::Read(Reg::SP))?);
     let low = |op: &Op| match *op {
@@ -50,18 +49,18 @@ fn take_frame(block: &mut Block, distance: i64) -> Option<i64> {
         _ => None,
     };
     let lowest = block.ops.iter().filter_map(low).min()?;
-    // What is read stands before all checks, so `sp` keeps its number.
+    // Reads precede all checks, so `sp` keeps its number.
     let mut checks = block.take_checks();
     checks.retain(|op| low(op).is_none());
     block.put_checks(&checks);
     Some(lowest)
 }
 
-/// Lets an indirect jump be a tail call only where the stack frame is gone, or there is none, and the
-/// function returns through `ra`, as all that is found by its address does: `may_leave`. One without
-/// candidates is nothing else.
+/// Allows an indirect jump to be a tail call only if it `may_leave`: the stack frame is gone, and the
+/// function returns through `ra`, as all functions found by address do. A jump without candidates is always a
+/// tail call.
 fn limit_tail_calls(block: &mut Block, may_leave: bool) {
-    // A table's is none already.
+    // A jump through a complete table is no tail call already.
     if let Terminator::JumpIndirect { may_call, candidates, link, .. } = &mut block.terminator
         && *may_call
     {
@@ -70,7 +69,7 @@ fn limit_tail_calls(block: &mut Block, may_leave: bool) {
     }
 }
 
-/// What a block makes of `sp` and of `s0`: `sp` or `s0` as it found them, and what is added.
+/// The values of `sp` and `s0` after a block: the entry value of one of them, plus a number.
 struct Moves {
     sp: Option<(Reg, i64)>,
     frame: Option<(Reg, i64)>,
@@ -88,10 +87,9 @@ impl Moves {
     }
 }
 
-/// Analyzes all functions. Starts with functions that never return and withdraws trust until nothing changes;
-/// since a function only returns after its callees have, what remains is true by induction over the length of
-/// a run. Where trust is gone because nobody knows where `sp` is, callers compare, and the distance is known
-/// again behind the call.
+/// Analyzes all functions. Starts with the assumption that none returns, and weakens it until nothing
+/// changes. Since a function returns only after its callees, the result holds by induction over the length of
+/// a run. If `sp` is unknown, callers compare it, so its distance is known again after the call.
 fn analyze(module: &Module, moves: &[Vec<Moves>], analyses: &mut Analyses) -> Vec<StackFacts> {
     let functions = &module.functions;
     let fact = |function: &Function| StackFacts {
@@ -123,7 +121,7 @@ fn worse(a: SpAfter, b: SpAfter) -> SpAfter {
     }
 }
 
-/// How far a value is from where `sp` was at the function's entry.
+/// The distance of a value from `sp` at function entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Distance {
     Unvisited,
@@ -146,10 +144,10 @@ impl Distance {
         }
     }
 
-    /// Behind a function that starts there.
+    /// The distance after a call of `callee` at this distance.
     fn after_call(self, callee: &StackFacts) -> Self {
         match (callee.after, callee.moves) {
-            // As far as is known it never returns.
+            // So far, no path through the callee returns.
             (_, Self::Unvisited) => Self::Unvisited,
             (SpAfter::Moved, Self::Known(moves)) => self.plus(moves),
             (SpAfter::Moved, Self::Unknown) => Self::Unknown,
@@ -167,7 +165,7 @@ impl Distance {
     }
 }
 
-/// Distances of `sp` and of `s0`, which holds it where a frame has no fixed size.
+/// Distances of `sp` and of `s0`, which holds it in frames without a fixed size.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Distances {
     sp: Distance,
@@ -192,8 +190,8 @@ impl Distances {
     }
 }
 
-/// Where `sp` and `s0` stand in a function, if callees do as `facts` say. What is known of a block changes
-/// three times at the most.
+/// The dataflow problem of `sp` and `s0` in a function, given `facts` about callees. The facts of a block
+/// change at most three times.
 struct Standing<'a> {
     function: &'a Function,
     moves: &'a [Moves],
@@ -207,7 +205,7 @@ impl Problem for Standing<'_> {
         let terminator = &self.function.blocks[block].terminator;
         let mut out = distances.after(&self.moves[block]);
         if terminator.is_call() {
-            // What the callee did with `s0` is not known.
+            // The callee may have changed `s0`.
             out.frame = Distance::Unknown;
         }
         if let Terminator::Call { callee, .. } = terminator {
@@ -229,15 +227,14 @@ fn distances(function: &Function, moves: &[Moves], facts: &[StackFacts], cfg: &C
     known.into_iter().map(|distances| distances.unwrap_or(Distances::UNVISITED)).collect()
 }
 
-/// Where `sp` is after the function, and by how much it has moved, if it is after those that it calls as
-/// `facts` say.
+/// The value of `sp` after the function, and its change, given `facts` about callees.
 fn after(
     function: &Function,
     moves: &[Moves],
     distances: &[Distances],
     facts: &[StackFacts],
 ) -> (SpAfter, Distance) {
-    // Millicode is there to move it, and so is what calls nobody and moves it by a number.
+    // Millicode moves `sp` on purpose, and so do leaf functions that move it by a constant.
     let is_leaf = !function.blocks.iter().any(|block| block.terminator.is_call());
     let (mut after, mut moved) = (SpAfter::Same, Distance::Unvisited);
     for ((block, moves), distances) in function.blocks.iter().zip(moves).zip(distances) {
@@ -248,12 +245,12 @@ fn after(
         let (end, callee) = match &block.terminator {
             Terminator::Return { .. } => (end, SpAfter::Same),
             Terminator::JumpIndirect { candidates, .. } if candidates.is_empty() => (end, SpAfter::Same),
-            // It will be let go where the frame is gone, and comes back with that.
+            // `limit_tail_calls` allows this tail call, which then restores `sp`.
             Terminator::JumpIndirect { .. } if end == Distance::Known(0) => (end, SpAfter::Same),
             Terminator::TailCall { callee, .. } => {
                 let callee = &facts[callee.0 as usize];
                 match callee.after {
-                    // Nobody compares behind it: who called this function would.
+                    // A tail call does not compare `sp`: this function's callers do.
                     SpAfter::Compared => (Distance::Unknown, SpAfter::Compared),
                     SpAfter::Same | SpAfter::Moved => (end.after_call(callee), SpAfter::Same),
                 }

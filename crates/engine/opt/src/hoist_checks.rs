@@ -1,11 +1,11 @@
-//! Address checks across blocks: each as early as all paths need it, and none where all that comes before has
-//! seen to it.
+//! Moves address checks across blocks: each as early as all paths need it, and none where earlier checks
+//! imply it.
 //!
-//! A block that accesses memory around a register checks, with its own accesses, those that follow on every
-//! path. What it needs may then hold already on all edges to it (nothing is checked), on some (the others get
-//! the check: this is how checks leave loops), or on none (it checks). A check that fails leaves native code
-//! for good, so an early one refuses a script that would have failed a little later, or have ended in
-//! between; what the script may do is the same.
+//! A block that accesses memory around a register also checks the accesses that follow on every path. The
+//! range may already hold on all edges into the block, so nothing is checked. It may hold on some edges: then
+//! the others get the check, which moves checks out of loops. Or it holds on none, and the block checks it. A
+//! failed check bails out for good. An early check thus refuses scripts that would fail later or end in
+//! between; the interpreter gives the same result.
 
 use antares_ir::{Access, Block, Cfg, Module, Op, Terminator, Value, successors};
 use antares_program::{BlockId, Reg};
@@ -13,26 +13,26 @@ use antares_program::{BlockId, Reg};
 use crate::Target;
 use crate::ranges::{self, Both, Facts, ImpliedRanges, Range, Summary, Transfer};
 
-/// Accesses further apart are not checked together.
+/// Maximum distance of accesses to check together.
 const SPAN_MAX: i64 = 4096;
 
-/// How many blocks ahead accesses are anticipated.
+/// Maximum blocks ahead to anticipate accesses.
 const ROUNDS: usize = 16;
 
-/// How often checks move out, one loop further each time.
+/// Maximum rounds of moving checks out, by one loop each.
 const MOVES: usize = 3;
 
-/// Changes of what holds at a loop header, before it is widened.
+/// Maximum changes of facts at a loop header before widening.
 const VISITS_MAX: u32 = 64;
 
-/// Edges that may get one check.
+/// Maximum edges that get one check.
 const EDGES_MAX: usize = 4;
 
-/// Loads this far above a register are checked from the register on, which needs no sum. It refuses registers
-/// just below zero besides; such a script goes on in the interpreter.
+/// Maximum offset of loads that are checked from the register itself on, which saves an addition. The check
+/// also refuses registers just below zero; the interpreter runs such scripts.
 const LOW_MAX: i64 = 2048;
 
-/// A block whose checks have no place yet.
+/// A block whose checks are not yet placed.
 struct DraftBlock {
     block: Block,
     /// Checks of values in the block.
@@ -45,7 +45,7 @@ impl DraftBlock {
         Self { block, checks }
     }
 
-    /// The value of `register` at the start.
+    /// The entry value of `register`.
     fn read(&mut self, register: Reg) -> Value {
         let index = self.block.ops.iter().position(|op| *op == Op::Read(register));
         index.map_or_else(|| self.block.push(Op::Read(register)), Value::at)
@@ -65,7 +65,7 @@ impl DraftBlock {
     }
 }
 
-/// Moves the checks of all functions but those of more than `blocks_max` blocks.
+/// Moves the checks of all functions with at most `blocks_max` blocks.
 pub(crate) fn hoist(module: &mut Module, target: Target) {
     let implied = ImpliedRanges::of(module);
     let functions = module.functions.iter_mut();
@@ -76,7 +76,7 @@ pub(crate) fn hoist(module: &mut Module, target: Target) {
     }
 }
 
-/// Moves the checks of a function's blocks; stores to `[sp + frame_low, sp)` are checked before all of them.
+/// Moves the checks of a function's blocks; the entry checks stores to `[sp + frame_low, sp)` first.
 fn place(
     blocks: &mut Vec<DraftBlock>,
     frame_low: Option<i64>,
@@ -92,22 +92,22 @@ fn place(
     rewrite(blocks, &flow, plan);
 }
 
-/// A function's control flow, and what its blocks do.
+/// A function's control flow, and the effects of its blocks.
 struct Flow {
     implied: ImpliedRanges,
     summaries: Vec<Summary>,
     cfg: Cfg,
-    /// Whether the edges of a block may be given a block of their own.
+    /// By block: whether its outgoing edges may be split.
     is_open: Vec<bool>,
-    /// Whether a block goes to one of its successors whatever happens.
+    /// By block: whether it always continues at one of its successors.
     goes_on: Vec<bool>,
 }
 
-/// Where a check goes.
+/// Where checks go.
 struct Plan {
-    /// Block, register, what for, range; whether it is known to hold there.
+    /// Block, register, access, range, and whether the range is known to hold there.
     at: Vec<(usize, Reg, Access, Range, bool)>,
-    /// The edge, register, what for, range.
+    /// Edge, register, access, range.
     on_edges: Vec<((usize, usize), Reg, Access, Range)>,
 }
 
@@ -131,9 +131,9 @@ impl Flow {
         }
     }
 
-    /// What each block needs: what it checks, and what every path from it checks soon. In rounds from what
-    /// blocks check themselves, so that a loop asks for no more than its own accesses; the solver would give
-    /// the greatest solution, and widen it away.
+    /// What each block needs: its own checks, and those that every path from it soon makes. Works in rounds
+    /// from the blocks' own checks, so that a loop requires only its own accesses. The dataflow solver would
+    /// compute the greatest solution, and widen it to nothing.
     fn anticipated(&self, blocks: &[DraftBlock]) -> Vec<Facts> {
         let mut needed: Vec<Facts> = self.summaries.iter().map(|summary| summary.own).collect();
         for _ in 0..ROUNDS {
@@ -162,14 +162,14 @@ impl Flow {
         if !self.goes_on[block] {
             return Facts::default();
         }
-        // A store's range can be loaded from too.
+        // Writable ranges are readable too.
         let all = |both: Both| both.join(Both::of(Access::Read, both.get(Access::Write)));
         let mut ahead = self.cfg.successors(block).iter().map(|next| needed[*next].map(all));
         let Some(first) = ahead.next() else { return Facts::default() };
         ahead.fold(first, |met, next| std::array::from_fn(|index| met[index].meet(next[index])))
     }
 
-    /// Lets checks of values that blocks make cover what follows.
+    /// Extends checks of computed values to cover the accesses that follow.
     fn widen(&mut self, needed: &[Facts]) {
         for block in 0..self.summaries.len() {
             let ahead = self.needed_at_end(block, needed);
@@ -186,7 +186,7 @@ impl Flow {
         }
     }
 
-    /// What each block sees to at its start, and what then holds at its end.
+    /// The facts that each block ensures at its start, and the resulting facts at its end.
     fn available(&self, needed: &[Facts], entry: &Facts) -> (Vec<Facts>, Vec<Option<Facts>>) {
         let own = |(summary, needed): (&Summary, &Facts)| -> Facts {
             std::array::from_fn(|index| match summary.own[index].is_empty() {
@@ -232,7 +232,7 @@ impl Flow {
         ends.collect()
     }
 
-    /// Where the range is not known to hold when `block` is entered.
+    /// Where the range is not known to hold at block entry.
     fn lacking(
         &self,
         block: usize,
@@ -280,12 +280,12 @@ impl Flow {
 
 enum Lacking {
     Nowhere,
-    /// On the edges from these blocks alone, which may get a block of their own.
+    /// Only on the edges from these blocks, which may be split.
     Edges(Vec<usize>),
     Everywhere,
 }
 
-/// Both, if they are near each other; else the first.
+/// Both ranges, if they are near each other; else the first.
 fn together(own: Both, other: Both) -> Both {
     let joined = own.join(other);
     let is_near = joined.iter().all(|(_, range)| range.high() - range.low() <= SPAN_MAX);
@@ -300,7 +300,7 @@ fn goes_on(terminator: &Terminator) -> bool {
     }
 }
 
-/// Puts the checks where `plan` says.
+/// Inserts the checks of `plan`.
 fn rewrite(blocks: &mut Vec<DraftBlock>, flow: &Flow, plan: Plan) {
     for (block, summary) in blocks.iter_mut().zip(&flow.summaries) {
         let ops = &block.block.ops;

@@ -1,5 +1,5 @@
-//! Jumps through tables that never change: they stand in executable pages, which nothing can write. There the
-//! place in the table says where the jump goes, and nobody has to load what stands in it.
+//! Finds jumps through constant tables in executable pages, which nothing can write. The table index then
+//! determines the target, and the jump need not load the entry.
 
 use std::collections::HashMap;
 
@@ -8,17 +8,16 @@ use antares_program::{GuestAddr, Program};
 
 use crate::Context;
 
-/// Entries of one table at the most.
 const ENTRIES_MAX: u64 = 4096;
 
-/// Entries of all tables of a program: each is an edge, and tables may overlap.
+/// Maximum entries of all tables of a program: each is an edge, and tables may overlap.
 const ALL_ENTRIES_MAX: usize = 1 << 16;
 
-/// Places that a register may be set to in a function, of which one may be a table.
+/// Maximum constants to record per register of a function, one of which may be a table.
 const DEFINITIONS_MAX: usize = 16;
 
-/// Names the tables of all jumps that have one, but where many jumps of a function share one: each takes an
-/// edge to each of its places.
+/// Records the tables of all jumps that have one, unless many jumps of a function share it: each needs an
+/// edge to each target.
 pub(crate) fn name(module: &mut Module, Context { program, target }: Context) {
     let mut entries_left = ALL_ENTRIES_MAX;
     for function in &mut module.functions {
@@ -80,7 +79,7 @@ fn find(block: &Block, numbers: &[Vec<u64>; 32], program: &Program) -> Option<Ju
     }
 }
 
-/// What the table at `start` lists, as far as that is among the candidates, each entry with `plus` added.
+/// The targets in the table at `start`, up to the first that is no candidate. Adds `plus` to each entry.
 fn entries(
     candidates: &HashMap<GuestAddr, usize>,
     program: &Program,
@@ -99,7 +98,7 @@ fn entries(
     (0..ENTRIES_MAX).map_while(goes_to).collect()
 }
 
-/// By register: numbers that some block of `function` sets it to. Nobody asks where no jump has to be found.
+/// By register: constants that blocks of `function` set it to. Empty without indirect jumps.
 fn numbers(function: &Function) -> [Vec<u64>; 32] {
     let mut numbers = [const { Vec::new() }; 32];
     let has_jumps = |block: &Block| matches!(block.terminator, Terminator::JumpIndirect { .. });
@@ -120,14 +119,14 @@ fn numbers(function: &Function) -> [Vec<u64>; 32] {
     numbers
 }
 
-/// Values and a number that are added.
+/// The sum of values and a constant.
 struct Sum {
     values: Vec<Value>,
     number: i64,
 }
 
 impl Sum {
-    /// Up to three values; what is a sum beyond them stays one value.
+    /// Splits a sum into up to three values; further sums stay one value.
     fn of(block: &Block, value: Value) -> Self {
         let (mut values, mut number) = (Vec::new(), 0_i64);
         let mut open = vec![value];

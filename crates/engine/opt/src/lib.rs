@@ -1,8 +1,7 @@
-//! IR to better IR: passes, in the order of a table. What they claim is proved by `antares-proof`.
+//! Optimizes IR by passes, in the order of a table. `antares-proof` proves what they claim.
 //!
-//! `optimize` runs the passes that a tier wants over a module from the lifter. What has to be done before any
-//! generator takes a module (see [`Level::Plain`]) is a pass too. The table, the order and its reasons:
-//! `passes.rs`.
+//! `optimize` runs the passes of a tier over a module from the lifter. The steps that every generator needs
+//! (see [`Level::Plain`]) are passes too. `passes.rs` has the table, the order and its reasons.
 #![forbid(unsafe_code)]
 
 mod analyses;
@@ -29,25 +28,25 @@ use antares_program::Program;
 pub use analyses::Analyses;
 pub use passes::{Level, PASSES, Pass};
 
-/// What passes have to know of the generator.
+/// What passes need to know about the generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// With more indirect jumps than this, those of a function to the same places share a switch.
+    /// Maximum indirect jumps of a function with a switch each; more jumps to the same targets share one.
     pub own_switches_max: usize,
-    /// Functions with more blocks are not optimized by the generator either.
+    /// Maximum blocks of functions to optimize; the generator does not optimize larger ones either.
     pub blocks_max: usize,
 }
 
-/// What passes know beside the module.
+/// What passes know in addition to the module.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// What the module was lifted from.
+    /// The program from which the module was lifted.
     pub program: &'a Program,
     /// The generator.
     pub target: Target,
 }
 
-/// The passes of `level`, in their order.
+/// The passes of `level`, in order.
 pub fn passes(level: Level) -> impl Iterator<Item = &'static Pass> {
     PASSES.iter().filter(move |pass| pass.is_of(level))
 }
@@ -55,7 +54,7 @@ pub fn passes(level: Level) -> impl Iterator<Item = &'static Pass> {
 /// Runs the passes of `level` over a module from the lifter.
 ///
 /// # Panics
-/// In debug builds, if a pass leaves what the verifier refuses.
+/// Panics in debug builds if the verifier refuses the result of a pass.
 pub fn optimize(module: &mut Module, context: Context, level: Level) {
     let mut analyses = Analyses::default();
     passes(level).for_each(|pass| pass.run(module, context, &mut analyses));

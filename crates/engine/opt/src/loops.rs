@@ -1,14 +1,13 @@
-//! Counted loops: loops that run a number of times which is known before the first.
+//! Counted loops: loops whose trip count is known before the first iteration.
 //!
-//! Such a loop gets two bodies and a guard in the preheader. It bounds the trip count from the registers, and
-//! takes the *bounded* body if all of it fits into the cycles left, or nearly, and every access of every
-//! iteration lies in memory: there, nothing is checked or polled again. Else the loop runs as it was, with
-//! every check and poll; so the choice may be wrong on the safe side only, and nothing leaves native code
-//! because of it.
+//! Such a loop gets two bodies and a guard in the preheader. The guard bounds the trip count from the
+//! registers. It selects the *bounded* body if the loop fits, or nearly fits, into the cycles left, and every
+//! access of every iteration lies in memory. The bounded body checks and polls nothing. Otherwise the loop
+//! runs with every check and poll. So a wrong choice is only slow, and the guard never bails out.
 //!
-//! A loop may have several blocks and several exits, as long as no loop is in it; functions that it calls
-//! become part of the bounded body where they are small and touch no stack. One test that every iteration
-//! runs through bounds the trip count; other exits only make it lower.
+//! A loop may have several blocks and several exits, but no inner loop. The bounded body inlines the
+//! functions that it calls if they are small and touch no stack. One test that every iteration passes bounds
+//! the trip count; other exits only lower it.
 
 mod affine;
 mod byte_search;
@@ -28,21 +27,21 @@ use crate::loops::{
     trip_count::TripCount,
 };
 
-/// In a function with more loops none is versioned: what LLVM does about loops takes time as the square of
-/// their number, and nobody writes so many.
+/// Maximum loops of a function with versioned loops. LLVM's loop passes take time quadratic in the number of
+/// loops, and hand-written functions have fewer.
 const LOOPS_MAX: usize = 256;
 
-/// Nor is any in a program with more loops, if it has one for each so many bytes of code: a crowd of small
-/// functions with a loop each. In programs that somebody wrote a loop has 300 and more.
+/// Maximum loops of a program with less than [`CODE_BYTES_MIN`] bytes of code per loop, such as many small
+/// functions with a loop each. Hand-written programs have at least 300 bytes per loop.
 const LOOPS_OF_ALL_MAX: usize = 256;
 const CODE_BYTES_MIN: u64 = 160;
 
-/// Cycles that a bounded loop may use, and that may be overdrawn when it begins, by loops before it. A script
-/// beyond its limit has no other effect, so that the poll after the loop is early enough; a pause waits for
-/// two milliseconds at the most.
+/// Cycles that a bounded loop may use, and that earlier loops may have overdrawn at its start. A script
+/// beyond its limit has no other effect, so the poll after the loop is early enough. A pause waits for at
+/// most two milliseconds.
 const OVERDRAFT: i64 = 1 << 22;
 
-/// Versions the counted loops of `module`; with what they call, if `inlines_calls`.
+/// Versions the counted loops of `module`, and if `inlines_calls`, also those that make calls.
 pub(crate) fn version(module: &mut Module, inlines_calls: bool) {
     let (vm_version, writable) = (module.options.vm_version, module.writable);
     let bounds = |access: Access| access.bounds(vm_version, writable);
@@ -68,14 +67,14 @@ pub(crate) fn version(module: &mut Module, inlines_calls: bool) {
     }
 }
 
-/// Whether loops are so close together that what is gained in each is less than what all of them cost.
+/// Whether loops are so dense that versioning costs more than it gains.
 fn is_crowd(module: &Module) -> bool {
     let loops = |function: &Function| LoopNest::of(&Cfg::of(&function.blocks)).headers().count();
     let loops: usize = module.functions.iter().map(loops).sum();
     loops > LOOPS_OF_ALL_MAX && loops as u64 * CODE_BYTES_MIN > module.code_end - module.code_start
 }
 
-/// Versions the loop of the blocks `body`, its header first, if its trip count is known.
+/// Versions the loop of the blocks `body`, header first, if its trip count is known.
 fn version_one(
     function: &mut Function,
     body: &[usize],
@@ -132,7 +131,7 @@ fn version_one(
     function.blocks.append(&mut nodes.ends);
 }
 
-/// Puts `guard` before the loop of the blocks `body`, whose header becomes the last block of the function.
+/// Inserts `guard` before the loop of the blocks `body`. The header becomes the last block of the function.
 fn insert_guard(function: &mut Function, body: &[usize], guard: Block) {
     let (own, plain) = (BlockId::at(body[0]), BlockId::at(function.blocks.len()));
     for &index in body {

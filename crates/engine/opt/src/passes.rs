@@ -1,10 +1,9 @@
-//! The table of passes: their order, and why it is so.
+//! The table of passes, their order, and the reasons for it.
 //!
-//! A pass is a function over the module. It may count on the passes that it `requires`, and stands below
-//! those that it runs `after`, where they run (tests look at both). After each of them the verifier accepts
-//! the module. To add one: a
-//! file with the pass, whose head says why it is sound; a line here, at the place that its reasons give;
-//! filetests of the pass alone (`tests/filetests/passes`).
+//! A pass is a function over the module. It may rely on the passes that it `requires`, and its row is below
+//! those of its `after` passes, which may not run (tests check both). After each pass the verifier accepts
+//! the module. To add a pass, add a file whose head explains why the pass is sound, a row here at the
+//! position that its reasons give, and filetests of the pass alone (`tests/filetests/passes`).
 
 use antares_ir::Module;
 
@@ -13,32 +12,31 @@ use crate::{
     polls, promote_calls, resumable, signatures, specialize, syscalls, unreachable,
 };
 
-/// How much is done.
+/// How much to optimize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// What every module needs before code is generated from it, and nothing else: each block has its own
-    /// checks and charges.
+    /// The passes that every generator needs, and no others: each block has its own checks and charges.
     Plain,
-    /// What pays in the baseline's code.
+    /// The passes that pay off in the baseline's code.
     Baseline,
-    /// What pays in LLVM's.
+    /// The passes that pay off in LLVM's code.
     Full,
 }
 
-/// A step on the way from lifted to optimised IR.
+/// A step from lifted to optimized IR.
 #[derive(Debug)]
 pub struct Pass {
     /// Its name, on the command line and in tests.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// A one-line description of its effect.
     pub about: &'static str,
     /// Passes that must have run before.
     pub requires: &'static [&'static str],
-    /// Passes that must not run behind it; it does without them.
+    /// Passes that must not run later; this pass does not need them.
     pub after: &'static [&'static str],
-    /// The levels that it is of.
+    /// The levels that include it.
     pub levels: &'static [Level],
-    /// Whether blocks, and the edges between them, stay as they are.
+    /// Whether it preserves blocks and the edges between them.
     keeps_flow: bool,
     run: fn(&mut Module, Context, &mut Analyses),
 }
@@ -47,9 +45,9 @@ const EVERY: &[Level] = &[Level::Plain, Level::Baseline, Level::Full];
 const OPTIMISED: &[Level] = &[Level::Baseline, Level::Full];
 const FULL: &[Level] = &[Level::Full];
 
-/// All passes, in their order.
+/// All passes, in order.
 pub const PASSES: &[Pass] = &[
-    // What is cut off here would be read and written for by everything else.
+    // Later passes would count the reads and writes of unreachable code.
     Pass {
         name: "cut-unreachable",
         about: "cuts what follows calls that never return, and functions that end in a longjmp",
@@ -59,7 +57,7 @@ pub const PASSES: &[Pass] = &[
         keeps_flow: false,
         run: |module, _, _| unreachable::cut(module),
     },
-    // Goes by constants: those of code that was cut off do not count.
+    // Uses constants, so unreachable code should be gone.
     Pass {
         name: "syscalls",
         about: "finds which syscalls may stop the VM or make code appear",
@@ -78,7 +76,7 @@ pub const PASSES: &[Pass] = &[
         keeps_flow: true,
         run: |module, _, analyses| frames::find(module, analyses),
     },
-    // Before frames, it would hide which loads lie in them.
+    // Runs after `frames`: earlier, it would hide which loads lie in frames.
     Pass {
         name: "drop-covered-checks",
         about: "leaves out checks of loads that a check of stores in the same block covers",
@@ -97,7 +95,7 @@ pub const PASSES: &[Pass] = &[
         keeps_flow: true,
         run: |module, _, _| combine_loads::combine(module),
     },
-    // Before what adds blocks: it goes over all edges.
+    // Runs before passes that add blocks, since it processes all edges.
     Pass {
         name: "hoist-checks",
         about: "moves checks to where all paths need them, once",
@@ -107,7 +105,7 @@ pub const PASSES: &[Pass] = &[
         keeps_flow: false,
         run: |module, context, _| hoist_checks::hoist(module, context.target),
     },
-    // Who gives sp back is known by then.
+    // By then it is known which functions restore sp.
     Pass {
         name: "promote-calls",
         about: "compares addresses of calls with the functions that are found by theirs, if they are few",
@@ -117,7 +115,7 @@ pub const PASSES: &[Pass] = &[
         keeps_flow: false,
         run: |module, context, _| promote_calls::promote_few(module, context.program),
     },
-    // The baseline's registers are in the state whoever is called: an order of comparisons would save it
+    // Full tier only: in the baseline, registers are in the state for every callee, so comparisons save
     // nothing.
     Pass {
         name: "promote-listed-calls",
@@ -128,8 +126,8 @@ pub const PASSES: &[Pass] = &[
         keeps_flow: false,
         run: |module, context, _| promote_calls::promote_listed(module, context.program),
     },
-    // Behind `hoist-checks`, which leaves in a loop only what differs from iteration to iteration; before
-    // polls and charges, since versioned loops have neither.
+    // Runs after `hoist-checks`, which leaves only iteration-dependent checks in a loop, and before polls and
+    // charges, which versioned loops do not have.
     Pass {
         name: "version-loops",
         about: "gives counted loops a second body without checks and polls, behind a guard",
@@ -139,7 +137,7 @@ pub const PASSES: &[Pass] = &[
         keeps_flow: false,
         run: |module, _, _| loops::version(module, false),
     },
-    // The baseline names no function inside of another, so calls in loops stay calls there.
+    // The baseline's frame table names no inlined functions, so calls in loops remain calls there.
     Pass {
         name: "version-loops-with-calls",
         about: "the same, and inlines small functions into the second body",
@@ -149,7 +147,7 @@ pub const PASSES: &[Pass] = &[
         keeps_flow: false,
         run: |module, _, _| loops::version(module, true),
     },
-    // Promoted calls count as calls of what they name.
+    // Promoted calls count as direct calls.
     Pass {
         name: "resumable",
         about: "finds the functions that the host may enter in the middle of a run",
@@ -187,8 +185,7 @@ pub const PASSES: &[Pass] = &[
         keeps_flow: true,
         run: |module, _, analyses| signatures::sign(module, analyses),
     },
-    // A copy has its original's signature without the constants. Every copy has the versioned loops that make
-    // it worth it.
+    // A copy has its original's signature without the constants. It pays off only with versioned loops.
     Pass {
         name: "specialize",
         about: "copies small functions with versioned loops for calls that pass constants",
@@ -198,7 +195,7 @@ pub const PASSES: &[Pass] = &[
         keeps_flow: false,
         run: |module, _, _| specialize::specialize(module),
     },
-    // Behind all that copies blocks: a table is long.
+    // Runs after passes that copy blocks, since tables are long.
     Pass {
         name: "jump-tables",
         about: "finds the tables, in pages that never change, that jumps go through",
@@ -211,7 +208,7 @@ pub const PASSES: &[Pass] = &[
 ];
 
 impl Pass {
-    /// The one of this name.
+    /// The pass with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         PASSES.iter().find(|pass| pass.name == name)
@@ -223,10 +220,10 @@ impl Pass {
         self.levels.contains(&level)
     }
 
-    /// Runs it alone.
+    /// Runs only this pass.
     ///
     /// # Panics
-    /// In debug builds, if it leaves what the verifier refuses, or does not keep what it says it keeps.
+    /// Panics in debug builds if the verifier refuses the result, or the pass breaks its claims.
     pub fn run(&self, module: &mut Module, context: Context, analyses: &mut Analyses) {
         (self.run)(module, context, analyses);
         if !self.keeps_flow {

@@ -1,20 +1,18 @@
-//! Where the cycle limit is polled: once in every cycle of the control flow, before every syscall, and
-//! wherever a function is left.
+//! Places polls of the cycle limit: once in every cycle of the control flow, before every syscall, and at
+//! exits of functions.
 //!
-//! A script beyond its limit has no other effect, so the poll may come late; it only must come. Recursion
-//! returns, or it uses up the native stack; loops run through their headers. A poll at each return, and at
-//! each call unless there was one a few cycles ago, finds cycles that were used up inside a function while it
-//! is still inside: a profile asks for no more.
+//! A script beyond its limit has no other effect, so a poll may come late. Recursion returns, or overflows
+//! the native stack; loops pass their headers. Polls at each return, and at each call unless another one was
+//! a few cycles ago, attribute used cycles to the current function. Profiles need no more.
 
 use antares_ir::{Cfg, Function, Module, Terminator};
 
 use crate::Analyses;
 
-/// Fewer cycles than this since the last poll, or since the function's start, are not worth one before a
-/// call: a profile finds them in what is called.
+/// Minimum cycles since the last poll, or since function entry, for a poll before a call. A profile
+/// attributes fewer cycles to the callee.
 const CYCLES_BEFORE_CALLS_MIN: u64 = 16;
 
-/// Marks the blocks that poll.
 pub(crate) fn place(module: &mut Module, analyses: &mut Analyses) {
     module.functions.iter_mut().for_each(|function| place_in(function, &analyses.cfg(function)));
 }
@@ -23,7 +21,7 @@ fn place_in(function: &mut Function, cfg: &Cfg) {
     for &(_, target) in cfg.back_edges() {
         function.blocks[target].is_metered = !function.blocks[target].is_bounded;
     }
-    // What no poll has seen where each block begins, at most.
+    // Maximum unpolled cycles at the start of each block.
     let mut unseen = vec![0_u64; function.blocks.len()];
     for &index in cfg.reverse_postorder() {
         let block = &mut function.blocks[index];
@@ -35,7 +33,7 @@ fn place_in(function: &mut Function, cfg: &Cfg) {
     }
 }
 
-/// Whether what follows is in the function too, or native code is left for good.
+/// Whether control stays in the function or bails out.
 fn stays(terminator: &Terminator) -> bool {
     match terminator {
         Terminator::Jump(_) | Terminator::Branch { .. } | Terminator::Leave => true,

@@ -1,29 +1,28 @@
-//! Calls by address, where few functions can be meant: each is compared with, and called by its own
-//! signature.
+//! Promotes calls by address with few possible callees: compares the address with each and calls the match
+//! directly, with its own signature.
 //!
-//! What the address is decides, not what recovery thought: if it is none of them, the call by address is
-//! left.
+//! The run-time address decides, not recovery's guess: if no candidate matches, the call by address remains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use antares_ir::{BinaryOp, Block, Function, Module, Op, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Program, Reg};
 
-/// With more functions that are found by their address, comparing would cost more than it saves, unless a
-/// table lists them.
+/// Maximum functions found by address for comparisons with all of them. Beyond it comparisons cost more than
+/// they save, unless a table lists the candidates.
 const TARGETS_MAX: usize = 6;
 
-/// Functions of all tables that a function computes the addresses of, at most.
+/// Maximum functions in all tables whose addresses a function computes.
 const LISTED_MAX: usize = 16;
 
-/// Comparisons with what tables list, at most: each is a block.
+/// Maximum comparisons with functions in tables: each is a block.
 const COMPARISONS_MAX: usize = 4096;
 
-/// Functions that are found by their address, by that. They give back `sp` as the stack's analysis found, as
-/// it assumes of calls by address.
+/// Functions found by address. They restore `sp` according to the stack analysis, as it assumes for calls by
+/// address.
 type Found = BTreeMap<GuestAddr, FunctionId>;
 
-/// All of them, but for the one at `start`.
+/// All such functions except the program's entry.
 fn found(module: &Module, program: &Program) -> Found {
     let is_target = |function: &&Function| {
         let is_found = function.is_exposed && function.link == Reg::RA && function.entry != program.entry;
@@ -32,7 +31,7 @@ fn found(module: &Module, program: &Program) -> Found {
     module.functions.iter().filter(is_target).map(|function| (function.entry, function.id)).collect()
 }
 
-/// Compares the addresses of calls with all functions that are found by theirs, if those are few.
+/// Compares call addresses with all functions found by address, if these are few.
 pub(crate) fn promote_few(module: &mut Module, program: &Program) {
     let found = found(module, program);
     if found.len() > TARGETS_MAX {
@@ -43,8 +42,8 @@ pub(crate) fn promote_few(module: &mut Module, program: &Program) {
     module.functions.iter_mut().for_each(|function| promote(function, &targets, &mut left));
 }
 
-/// Compares the addresses of calls with the functions in tables of the caller, if those that are found by
-/// their address are many.
+/// Compares call addresses with the functions in tables of the caller, if the functions found by address are
+/// many.
 pub(crate) fn promote_listed(module: &mut Module, program: &Program) {
     let found = found(module, program);
     if found.len() <= TARGETS_MAX {
@@ -58,7 +57,7 @@ pub(crate) fn promote_listed(module: &mut Module, program: &Program) {
     }
 }
 
-/// Compares the addresses of the calls of `function` with `targets`, as long as comparisons are `left`.
+/// Compares the call addresses of `function` with `targets`, while comparisons are `left`.
 fn promote(function: &mut Function, targets: &[(GuestAddr, FunctionId)], left: &mut usize) {
     for index in 0..function.blocks.len() {
         if let Some(call) = Call::of(&function.blocks[index])
@@ -70,7 +69,7 @@ fn promote(function: &mut Function, targets: &[(GuestAddr, FunctionId)], left: &
     }
 }
 
-/// What the tables list whose addresses `function` computes; nothing if that is too much.
+/// The functions in tables whose addresses `function` computes; empty if they are too many.
 fn listed(function: &Function, program: &Program) -> BTreeSet<GuestAddr> {
     let is_call = |block: &Block| matches!(block.terminator, Terminator::CallIndirect { .. });
     let mut listed = BTreeSet::new();
@@ -98,7 +97,7 @@ impl Call {
     fn of(block: &Block) -> Option<Self> {
         let Terminator::CallIndirect { target, to, .. } = block.terminator else { return None };
         let op = |value: Value| block.op(value);
-        // Bit 0 is not part of it.
+        // The mask clears bit 0 of the address.
         let Op::Binary(BinaryOp::And, sum, _) = op(target) else { return None };
         let held = |value: Value| match (block.writes.iter().find(|(_, held)| *held == value), op(value)) {
             (Some((register, _)), _) => Some(*register),
@@ -115,7 +114,7 @@ impl Call {
         Some(Self { register, offset, terminator: block.terminator.clone(), to })
     }
 
-    /// Leads the block `index` of `function` through a comparison with each of `targets`.
+    /// Extends the block `index` of `function` by a comparison with each of `targets`.
     fn compare(&self, function: &mut Function, index: usize, targets: &[(GuestAddr, FunctionId)]) {
         let pc = function.blocks[index].pc;
         let mut at = index;
@@ -136,7 +135,7 @@ impl Call {
         }
     }
 
-    /// A block that does nothing but the call.
+    /// A block that only makes the call.
     fn again(&self, pc: GuestAddr) -> Block {
         let mut block = Block::between(pc, Vec::new(), self.terminator.clone());
         let mut sum = block.push(Op::Read(self.register));

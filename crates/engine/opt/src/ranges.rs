@@ -1,9 +1,8 @@
-//! What is known about registers as addresses: the range around each that may be accessed, and how a block
-//! changes that.
+//! Facts about registers as addresses: the accessible range around each, and how blocks change it.
 //!
-//! Memory, and the part of it where stores are native, are one range each. So two ranges around the same
-//! value that lie in it lie there with all that is between them, and facts about one register are one range
-//! for each kind of access.
+//! Memory is one range, and so is the part of it where stores are native. If both contain two ranges around
+//! the same value, they contain everything in between. So the facts about a register are one range for each
+//! kind of access.
 
 use antares_ir::{
     Access, Cfg, Linear, Module, Op, Terminator, Value,
@@ -11,7 +10,7 @@ use antares_ir::{
 };
 use antares_program::Reg;
 
-/// Distances beyond this are not followed.
+/// Maximum distance to follow.
 const REACH: i64 = 1 << 20;
 
 const ACCESSES: [Access; 2] = [Access::Read, Access::Write];
@@ -49,12 +48,12 @@ impl Range {
         other.is_empty() || self.low <= other.low && other.high <= self.high
     }
 
-    /// What both say.
+    /// The intersection.
     pub(crate) fn meet(self, other: Self) -> Self {
         Self::new(self.low().max(other.low()), self.high().min(other.high()))
     }
 
-    /// What both say together.
+    /// The hull of both ranges.
     pub(crate) fn join(self, other: Self) -> Self {
         match (self.is_empty(), other.is_empty()) {
             (true, _) => other,
@@ -63,9 +62,9 @@ impl Range {
         }
     }
 
-    /// The same addresses, as far as they are in reach, seen from a value that is lower by `by`, which is in
-    /// reach too. Were a wide range lost for its end, less would follow from more, and what is found would
-    /// depend on the order in which blocks are visited.
+    /// The range relative to a value that is lower by `by`, clamped to the reach; `by` is within reach too.
+    /// If a wide range became empty at its end instead, more facts would imply less, and the result would
+    /// depend on the visiting order of blocks.
     pub(crate) fn moved(self, by: i64) -> Self {
         if self.is_empty() {
             return self;
@@ -115,11 +114,11 @@ impl Both {
     }
 }
 
-/// What checks of stores say about loads: where both end at the end of memory, whatever may be stored to may
-/// be loaded, and so may as many bytes below it as lie below all that may be stored to.
+/// What checks of stores imply about loads. If both bounds end at the same address, every writable address is
+/// readable. So are as many bytes below it as lie below the writable range.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImpliedRanges {
-    /// Anything: what would be below all of `i64` is out of reach.
+    /// Any number works: offsets beyond `i64` are out of reach.
     below: Option<i64>,
 }
 
@@ -128,14 +127,14 @@ impl ImpliedRanges {
         Self::between(module.bounds(Access::Read), module.bounds(Access::Write))
     }
 
-    /// With loads and stores between these bounds.
+    /// For loads and stores within these bounds.
     pub(crate) fn between((read_start, read_end): (u64, u64), (start, end): (u64, u64)) -> Self {
         let is_same_end = end == read_end && start < end;
         let below = is_same_end.then(|| start.checked_sub(read_start)).flatten();
         Self { below: below.and_then(|below| i64::try_from(below).ok()) }
     }
 
-    /// All that follows from `known`.
+    /// All facts that `known` implies.
     pub(crate) fn all(self, known: Both) -> Both {
         let write = known.get(Access::Write);
         let Some(below) = self.below.filter(|_| !write.is_empty()) else { return known };
@@ -143,7 +142,7 @@ impl ImpliedRanges {
         known.join(Both::of(Access::Read, Range::new(low, write.high())))
     }
 
-    /// The fewest checks from which `needed` follows.
+    /// The minimal checks that imply `needed`.
     pub(crate) fn fewest(self, needed: Both) -> Both {
         let (read, write) = (needed.get(Access::Read), needed.get(Access::Write));
         let Some(below) = self.below.filter(|_| !read.is_empty() && !write.is_empty()) else { return needed };
@@ -154,17 +153,15 @@ impl ImpliedRanges {
     }
 }
 
-/// Facts about all registers.
 pub(crate) type Facts = [Both; 32];
 
-/// The value that `value` is a fixed distance from, and that distance.
+/// The value from which `value` has a fixed distance, and that distance.
 pub(crate) fn root(ops: &[Op], value: Value) -> (Value, i64) {
     let Linear { root, offset } = Linear::of(ops, value, REACH);
     (root, offset)
 }
 
-/// What holds where a function is entered: its frame, stores to `[sp + frame_low, sp)`, is checked before all
-/// else.
+/// The facts at function entry, where the frame is checked first: stores to `[sp + frame_low, sp)`.
 pub(crate) fn at_entry(frame_low: Option<i64>, implied: ImpliedRanges) -> Facts {
     let mut facts = Facts::default();
     if let Some(low) = frame_low {
@@ -173,22 +170,22 @@ pub(crate) fn at_entry(frame_low: Option<i64>, implied: ImpliedRanges) -> Facts 
     facts
 }
 
-/// What a register holds at the end of a block.
+/// The value of a register at the end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transfer {
-    /// What a register held at the start, plus a number.
+    /// A register's entry value plus a number.
     Copied(Reg, i64),
-    /// A value that the block makes, plus a number.
+    /// A value that the block computes, plus a number.
     Computed(Value, i64),
-    /// Something that nothing is known about.
+    /// An unknown value.
     Unknown,
 }
 
-/// What a block does to facts.
+/// The effect of a block on facts.
 pub(crate) struct Summary {
-    /// What it checks about registers at its start.
+    /// The block's checks of registers at its start.
     pub(crate) own: Facts,
-    /// What it checks about values that it makes.
+    /// The block's checks of values that it computes.
     pub(crate) made: Vec<(Value, Both)>,
     pub(crate) transfers: [Transfer; 32],
 }
@@ -228,7 +225,7 @@ impl Summary {
         summary
     }
 
-    /// Notes what is known about `value`, which is no sum.
+    /// Records a fact about `value`, which is not a sum with a constant.
     pub(crate) fn note(&mut self, ops: &[Op], value: Value, known: Both) {
         match ops[value.0 as usize] {
             Op::Read(Reg::ZERO) | Op::Const(_) => {}
@@ -248,7 +245,7 @@ impl Summary {
         found.map_or(Both::default(), |(_, both)| *both)
     }
 
-    /// What holds at the end if `before` holds at the start.
+    /// The facts at the end if `before` holds at the start.
     pub(crate) fn after(&self, before: &Facts, implied: ImpliedRanges) -> Facts {
         self.transfers.map(|transfer| match transfer {
             Transfer::Copied(register, by) => before[register.index()].moved(-by),
@@ -267,15 +264,15 @@ fn changed_by(terminator: &Terminator) -> Vec<Reg> {
     }
 }
 
-/// How often facts change before nothing more is found out: a register that moves a little in each iteration
-/// of a loop takes thousands in a small function.
+/// Maximum changes of facts before widening: a register with a small step in a loop causes thousands, even in
+/// a small function.
 const STEPS_MAX: usize = 1 << 14;
 const STEPS_PER_BLOCK: usize = 512;
 
-/// What holds at the start of each block, if each ensures `ensured` there and `entry` holds at the
-/// function's. `None` for a block that nothing leads to; what still changes after `visits_max` changes at a
-/// loop header, or there after too many changes at all blocks, is taken for unknown: other blocks follow from
-/// these, and keep what they ensure. After far too many it is unknown wherever it changes.
+/// Computes the facts at the start of each block, if each block ensures `ensured` there and `entry` holds at
+/// function entry. `None` for unreachable blocks. A fact at a loop header widens after `visits_max` changes,
+/// or after too many changes in total. Other blocks depend on headers and retain what they ensure. After far
+/// too many changes, all changing facts widen.
 pub(crate) fn solve(
     summaries: &[Summary],
     cfg: &Cfg,

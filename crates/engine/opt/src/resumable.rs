@@ -1,20 +1,20 @@
-//! Which functions the host may enter in the middle of a run, or another library may call: those that are
-//! called where native code may be left with all registers, and in open modules all that are found by their
-//! address.
+//! Finds the functions that the host may enter in the middle of a run, or that another library may call.
+//! These are callees in functions where native code may bail out with all registers; in open modules, also
+//! all functions found by address.
 
 use antares_ir::{Module, Terminator, reached};
 use antares_program::{Reg, RegSet};
 
-/// Marks the functions that the host may enter after a script went on without native code: those that are
-/// called by functions in which that may happen, and all that can be found by their address.
+/// Marks the functions that the host may enter after a script continued without native code. They are called
+/// by functions in which that may happen, or can be found by address.
 ///
-/// What has an entry for the host can be found by its address too, by whatever computes it: so all of these
-/// count as exposed. What returns through another register than `ra` has none.
+/// Code can compute the address of any function with a host entry, so all of these count as exposed.
+/// Functions that return through another register than `ra` have no entry.
 pub(crate) fn mark(module: &mut Module) {
     let mut has_changed = true;
     while has_changed {
         let leaves = leavers(module);
-        // Other libraries call what is exposed, and want all that it changes.
+        // Other libraries call exposed functions, and want all registers that they change.
         if !module.is_open && !leaves.contains(&true) {
             return;
         }
@@ -34,9 +34,9 @@ pub(crate) fn mark(module: &mut Module) {
     }
 }
 
-/// By function: whether native code may be left in it, or in what it calls, with all registers.
+/// By function: whether native code may bail out in it or its callees with all registers.
 fn leavers(module: &Module) -> Vec<bool> {
-    // Back over calls. The last node stands for whatever is found by its address.
+    // Propagates backwards over calls. The last node stands for all functions found by address.
     let found = module.functions.len();
     let mut callers = module.callers();
     callers.push(Vec::new());

@@ -1,15 +1,14 @@
-//! Signatures: which guest registers a function is passed and which it passes back.
+//! Signatures: the registers that a function takes and those that it returns.
 //!
-//! * *changes*: registers that a function or something it calls may write, without its link register (checked
-//!   at the return) and without `sp` where that is given back; none if it never returns, for nobody reads
-//!   them after it.
+//! * *changes*: registers that a function or its callees may write, except its link register (checked at the
+//!   return) and a restored `sp`. Empty if the function never returns, since no code reads them then.
 //! * *wanted*: registers that some caller may read after a call.
-//! * *far*: registers that may be read behind a call that returns again: who goes there has them at hand and
-//!   passes them on.
-//! * results are what is changed and wanted; params are what is live at the entry.
+//! * *far*: registers that may be read after a call that returns again. The code that returns there passes
+//!   them on.
+//! * Results are the changed and wanted registers; params are the registers live at the entry.
 //!
-//! The host wants all registers of a function that it may enter in the middle of a run, and code that appears
-//! while the script runs may read and change all of them.
+//! The host wants all registers of a function that it may enter in the middle of a run. Code that is loaded
+//! at run time may read and change all registers.
 
 use std::rc::Rc;
 
@@ -21,7 +20,7 @@ use antares_program::{FunctionId, Reg, RegSet};
 
 use crate::Analyses;
 
-/// Gives every function its params and results.
+/// Computes the params and results of every function.
 pub(crate) fn sign(module: &mut Module, analyses: &mut Analyses) {
     let mut analysis = Analysis::new(module, analyses);
     analysis.find_changes(module);
@@ -39,7 +38,7 @@ pub(crate) fn sign(module: &mut Module, analyses: &mut Analyses) {
     }
 }
 
-/// Whether a caller goes on after it.
+/// Whether a caller continues after this terminator.
 fn returns(terminator: &Terminator) -> bool {
     matches!(terminator, Terminator::Return { .. } | Terminator::TailCall { .. })
         || terminator.is_indirect_tail_call()
@@ -69,7 +68,7 @@ impl Problem for Liveness<'_> {
 
 struct Analysis {
     sp_after: Vec<SpAfter>,
-    /// Functions that return again, to callers with the same `sp`.
+    /// By function: whether it returns again, to callers with the same `sp`.
     is_again: Vec<bool>,
     callers: Vec<Vec<usize>>,
     exposed: Vec<usize>,
@@ -80,12 +79,12 @@ struct Analysis {
     params: Vec<RegSet>,
     cfgs: Vec<Rc<Cfg>>,
     live_in: Vec<Vec<RegSet>>,
-    /// What the blocks that follow read.
+    /// By function and block: registers live at the end.
     live_out: Vec<Vec<RegSet>>,
     indirect_changes: RegSet,
     indirect_params: RegSet,
     indirect_wanted: RegSet,
-    /// Functions that return far, and what may be read there.
+    /// Functions that return far, and the registers that may be read after that.
     far: Vec<usize>,
     far_wanted: RegSet,
 }
@@ -173,7 +172,7 @@ impl Analysis {
     fn find_live(&mut self, module: &Module) {
         for (wanted, sp_after) in self.wanted.iter_mut().zip(&self.sp_after) {
             if *sp_after != SpAfter::Same {
-                // The caller compares sp after most calls, so it must get the real one.
+                // The caller compares sp after most calls, so it needs the real one.
                 *wanted = wanted.with(Reg::SP);
             }
         }
@@ -194,7 +193,7 @@ impl Analysis {
         }
     }
 
-    /// Liveness inside one function. What is live in it only grows.
+    /// Computes liveness inside one function. Live sets only grow.
     fn solve(&mut self, function: &Function, index: usize) {
         let live = std::mem::take(&mut self.live_out[index]).into_iter().map(Some).collect();
         let liveness = Liveness { analysis: self, function, index };
@@ -204,7 +203,7 @@ impl Analysis {
         (self.live_in[index], self.live_out[index]) = (before, live);
     }
 
-    /// Registers that the terminator, or anything after it, may read, if `after` may be read where it goes.
+    /// Registers that the terminator or later code may read, if the successors may read `after`.
     fn live_at_end(&self, terminator: &Terminator, index: usize, after: RegSet) -> RegSet {
         match terminator {
             Terminator::Call { callee, .. } => {
@@ -238,7 +237,7 @@ impl Analysis {
         if function.frame_low.is_some() { params.with(Reg::SP) } else { params }
     }
 
-    /// Tells callees what is wanted of them.
+    /// Propagates wanted registers to callees.
     fn propagate_to_callees(&mut self, module: &Module, index: usize, queue: &mut Worklist) {
         let function = &module.functions[index];
         let mut indirect = RegSet::EMPTY;

@@ -1,34 +1,33 @@
-//! Copies of small functions for calls with numbers: how often the loops of a copy run is known, mostly when
-//! it is compiled, and with it whether the ranges that they touch lie in memory.
+//! Copies small functions for calls with constant arguments. A constant often determines trip counts in the
+//! copy at compile time, and whether the accessed ranges lie in memory.
 //!
-//! A copy is what it is a copy of, behind a block that writes the numbers. It has no entry of its own: who
-//! calls by address, and the host, mean the function itself.
+//! A copy is the original after a block that writes the constants. It has no entry of its own: calls by
+//! address, and the host, use the original.
 
 use std::collections::HashMap;
 
 use antares_ir::{Block, Function, Module, Op, Terminator, Value};
 use antares_program::{BlockId, FunctionId, Reg};
 
-/// Copies of one function.
 const COPIES_MAX: usize = 8;
 
-/// A function with more operations is not copied.
+/// Maximum operations of a function to copy.
 const OPERATIONS_MAX: usize = 512;
 
 /// Numbers from here on are addresses rather than lengths.
 const NUMBER_END: i64 = 4096;
 
-/// What registers hold at a call.
+/// Constants that registers hold at a call.
 type ConstantArguments = Vec<(Reg, i64)>;
 
-/// Gives calls that pass numbers copies for them. All else about the module is settled; it keeps its
-/// signatures.
+/// Redirects calls with constant arguments to copies. Everything else about the module is final; originals
+/// keep their signatures.
 pub(crate) fn specialize(module: &mut Module) {
     let mut numbers_of: HashMap<FunctionId, Vec<(ConstantArguments, FunctionId)>> = HashMap::new();
     let mut copies: Vec<Function> = Vec::new();
     let mut calls: Vec<(usize, usize, FunctionId)> = Vec::new();
     let is_worth: Vec<bool> = module.functions.iter().map(is_worth).collect();
-    // The module grows to twice its size at most.
+    // The module at most doubles in size.
     let mut operations_left: usize = module.functions.iter().map(Function::operations).sum();
     for (caller, function) in module.functions.iter().enumerate() {
         for (block, call) in function.blocks.iter().enumerate() {
@@ -62,7 +61,7 @@ pub(crate) fn specialize(module: &mut Module) {
     module.functions.append(&mut copies);
 }
 
-/// Whether it is a small function with counted loops that calls nobody and never looks where it returns to.
+/// Whether it is a small function with counted loops, without calls and checks of its return address.
 fn is_worth(function: &Function) -> bool {
     let stays = |block: &Block| match &block.terminator {
         Terminator::Jump(_) | Terminator::Branch { .. } => true,
@@ -74,7 +73,7 @@ fn is_worth(function: &Function) -> bool {
         && function.blocks.iter().all(stays)
 }
 
-/// The numbers that `call` passes to `callee`.
+/// The constants that `call` passes to `callee`.
 fn numbers(call: &Block, callee: &Function) -> ConstantArguments {
     let number = |(register, value): &(Reg, Value)| {
         let number = call.number(*value).filter(|number| (0..NUMBER_END).contains(number))?;

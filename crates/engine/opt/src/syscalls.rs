@@ -1,12 +1,11 @@
-//! Where a script may go on without native code: all guest registers are at hand there.
+//! Finds where a script may continue without native code, so that all guest registers must be available.
 //!
-//! Two things end native code in the middle of a script that runs well. A syscall of VM version 2 may stop
-//! the VM for others to run, and the VM may come back in another process image, with registers and memory
-//! alone; and code may be loaded while the script runs ([`LOAD_CODE`]), and be called. There, everything
-//! counts as read. Other events are rare, and the script starts again for them.
+//! Two events end native code in the middle of a successful run. A syscall of VM version 2 may stop the VM
+//! for other VMs, and the VM may resume in another process image with only registers and memory. And a script
+//! may load code at run time ([`LOAD_CODE`]) and call it. At both, all registers count as read. After other,
+//! rare events, the script restarts.
 //!
-//! What is recognised decides about speed alone: native code that is left elsewhere makes the script start
-//! again.
+//! This only affects speed: if native code bails out elsewhere, the script restarts.
 
 use antares_ir::{Module, Op, Terminator};
 use antares_program::{Reg, RegSet};
@@ -14,20 +13,20 @@ use antares_program::{Reg, RegSet};
 /// Syscalls that may stop the VM: exec, and spawn to close (ckb-script's `syscalls/mod.rs`).
 const STOPPING: [i64; 9] = [2043, 2601, 2602, 2603, 2604, 2605, 2606, 2607, 2608];
 
-/// The syscall that makes memory executable, whole and as what is added to the upper part, which compilers
-/// set elsewhere.
+/// The number of the syscall that makes memory executable: complete, and as the addend to an upper part that
+/// other code sets.
 const LOAD_CODE: [i64; 2] = [2091, 2091 - 0x1000];
 
-/// First VM version in which a script may go on in the interpreter. In earlier ones what the interpreter does
-/// depends on which code it ran before (ckb-vm issue 425), so a script with loaded code runs natively to the
-/// end or not at all.
+/// First VM version in which a script may continue in the interpreter. In earlier versions the interpreter's
+/// behavior depends on the code that it ran before (ckb-vm issue 425). A script with loaded code then runs
+/// entirely in native code or not at all.
 const VERSION_MIN: u32 = 2;
 
-/// Finds what the syscalls of `module` may do: whether code may appear, and which of them may stop the VM and
+/// Finds the effects of the syscalls of `module`: whether they may load code, and which may stop the VM and
 /// so read all registers.
 pub(crate) fn find(module: &mut Module) {
     let usage = usage(module);
-    // Code that is loaded itself is open from the start.
+    // Loaded code is open from the start.
     module.is_open |= usage.loads_code;
     module.keeps_stores |= usage.loads_code;
     if !usage.stops {
@@ -43,14 +42,14 @@ pub(crate) fn find(module: &mut Module) {
     }
 }
 
-/// What a program does beside computing, as far as its constants tell.
+/// The effects of a program's syscalls, judging by its constants.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     stops: bool,
     loads_code: bool,
 }
 
-/// Looks for the numbers of the syscalls in question.
+/// Searches for the numbers of these syscalls.
 fn usage(module: &Module) -> Usage {
     let blocks = module.functions.iter().flat_map(|function| &function.blocks);
     let numbers = blocks.flat_map(|block| &block.ops).filter_map(Op::number);

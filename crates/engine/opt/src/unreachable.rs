@@ -1,19 +1,19 @@
-//! Which functions return, and what no run reaches because others do not.
+//! Finds the functions that return, and removes code that is unreachable because others do not.
 //!
-//! Who calls `abort` does not go on behind the call: what stands there is often the next function, and it
-//! would seem that this one is read for, and changes, all that that one does.
+//! A caller of `abort` does not continue after the call. The code there is often the next function. Without
+//! this pass, the caller would seem to read and change everything that the next function does.
 
 use antares_ir::{Block, Cfg, Function, Module, Op, Returns, Terminator, reached, successors};
 use antares_program::{BlockId, Reg};
 
-/// A function with more blocks is there for its work.
+/// Maximum blocks of a function that only ends in a `longjmp`; larger ones do other work.
 const LONGJMP_BLOCKS_MAX: usize = 64;
 
-/// Cuts off what follows calls that never return. A function returns if a path through it ends in a return,
-/// over calls that return; the least such set is right by induction over the length of a run. Calls by
-/// address return, and jumps by address, but for those through tables.
+/// Removes code after calls that never return. A function returns if a path through it ends in a return, over
+/// calls that return. The least such set is correct by induction over the length of a run. Calls by address
+/// count as returning, and so do jumps by address, except through tables.
 ///
-/// Where somebody calls a `setjmp`, native code can follow the `longjmp`s, which stay.
+/// If some code calls a `setjmp`, native code can follow the `longjmp`s, so they stay.
 pub(crate) fn cut(module: &mut Module) {
     let functions = module.functions.as_mut_slice();
     let can_follow = find_contexts(functions);
@@ -38,7 +38,7 @@ pub(crate) fn cut(module: &mut Module) {
             }
         }
         for index in 0..is_seen.len() {
-            // A block that another path leads to stays.
+            // A block stays if another path leads to it.
             if let Terminator::Call { callee, to } = function.blocks[index].terminator
                 && !reachability.returns[callee.0 as usize]
                 && is_seen[to.0 as usize]
@@ -52,8 +52,8 @@ pub(crate) fn cut(module: &mut Module) {
     }
 }
 
-/// Finds who saves what it returns to, if somebody calls it, and who goes there. Whether there is such a
-/// call.
+/// Finds functions that save their return context, if called, and functions that restore one. Returns whether
+/// some code calls such a save.
 fn find_contexts(functions: &mut [Function]) -> bool {
     let [mut saves, mut restores] = [Vec::new(), Vec::new()];
     for (index, function) in functions.iter().enumerate().filter(|(_, function)| function.link == Reg::RA) {
@@ -78,7 +78,7 @@ fn find_contexts(functions: &mut [Function]) -> bool {
     true
 }
 
-/// Whether the block keeps `sp` and the return address in a place that a register shows, like `setjmp`.
+/// Whether the block stores `sp` and the return address relative to a register, like `setjmp`.
 fn saves_context(block: &Block) -> bool {
     let base = |register: Reg| {
         block.ops.iter().find_map(|op| match *op {
@@ -90,8 +90,8 @@ fn saves_context(block: &Block) -> bool {
     is_kept && base(Reg::SP).is_some_and(|register| register != Reg::SP && base(Reg::RA) == Some(register))
 }
 
-/// Whether the block takes `sp` and the return address from a place that a register shows, like `longjmp`: it
-/// returns elsewhere than to the caller, which native code cannot.
+/// Whether the block loads `sp` and the return address relative to a register, like `longjmp`. It does not
+/// return to the caller, which native code does not support.
 fn goes_elsewhere(block: &Block) -> bool {
     let base = |register: Reg| match block.op(block.written(register)?) {
         Op::Load { base, .. } => block.read_of(base),
@@ -100,7 +100,7 @@ fn goes_elsewhere(block: &Block) -> bool {
     base(Reg::SP).is_some_and(|register| register != Reg::SP && base(Reg::RA) == Some(register))
 }
 
-/// Makes it a block that does nothing but leave native code.
+/// Turns a block into one that only bails out.
 fn empty(block: &mut Block) {
     *block = Block::between(block.pc, Vec::new(), Terminator::Leave);
 }
@@ -108,11 +108,11 @@ fn empty(block: &mut Block) {
 struct Reachability {
     returns: Vec<bool>,
     is_seen: Vec<Vec<bool>>,
-    /// By function: the blocks, of which functions, that go on if it returns.
+    /// By function: the blocks (with their functions) that are reachable if it returns.
     waiting: Vec<Vec<(usize, usize)>>,
     /// By function: those that return if it does.
     tails: Vec<Vec<usize>>,
-    /// Blocks that are reached and wait.
+    /// Reached blocks to visit.
     work: Vec<(usize, usize)>,
 }
 
@@ -161,9 +161,9 @@ impl Reachability {
         }
     }
 
-    /// The functions that are there to end in a `longjmp`: `jumps`, and those that call them and never
-    /// return. Native code can only be left there, so it is left where they are called: they read what their
-    /// callers need not have had at all, above all if their number of arguments varies.
+    /// The functions whose purpose is to end in a `longjmp`: `jumps`, and their callers that never return.
+    /// Native code must bail out there, so it bails out at their call sites instead. Otherwise they would
+    /// read registers that their callers need not set, above all with variable arguments.
     fn reaching_longjmp(&self, functions: &[Function], jumps: &[bool]) -> Vec<bool> {
         let mut callers: Vec<Vec<usize>> = vec![Vec::new(); functions.len()];
         for (caller, function) in functions.iter().enumerate() {
@@ -176,8 +176,8 @@ impl Reachability {
         reached(&callers, (0..functions.len()).filter(|function| jumps[*function]).collect())
     }
 
-    /// Whether a function that never returns may be there for its work, as a main loop is: it ends the
-    /// script, or calls somebody again and again.
+    /// Whether a function that never returns does other work, like a main loop: it ends the script, or makes
+    /// calls in a loop.
     fn works(&self, function: &Function, is_seen: &[bool]) -> bool {
         if function.blocks.len() > LONGJMP_BLOCKS_MAX {
             return true;

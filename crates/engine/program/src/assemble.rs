@@ -1,4 +1,4 @@
-//! Drafts to functions: cuts what was walked into blocks and gives functions and blocks their numbers.
+//! Turns drafts into functions: splits walked code into blocks and numbers functions and blocks.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,10 +18,10 @@ use crate::{
 /// Bytes of a call of millicode: `jal t0` has no short form.
 const CALL_BYTES: u64 = 4;
 
-/// Instructions of millicode that are followed: it stores or loads some registers and moves the stack.
+/// Maximum instructions of millicode to follow: it stores or loads some registers and moves the stack.
 const MILLICODE_INSTRUCTIONS_MAX: usize = 32;
 
-/// The program that `drafts` describe; functions in `exposed` may be entered from anywhere.
+/// The program that `drafts` describe. Callers anywhere may enter the functions in `exposed`.
 pub(crate) fn assemble(
     image: &Image,
     decoder: &mut Decoder,
@@ -66,20 +66,20 @@ struct Builder<'a, 'd> {
     key: Key,
     draft: &'a FunctionDraft,
     numbers: BTreeMap<u64, BlockId>,
-    /// Blocks without instructions, for what lies outside: pc and number.
+    /// The pcs of blocks without instructions, which stand for code outside.
     outside: Vec<u64>,
-    /// What computed jumps have been told so far.
+    /// Target lists of computed jumps so far, for sharing.
     lists: BTreeMap<Targets, Arc<[BlockId]>>,
 }
 
-/// Where a computed jump may go.
+/// The possible targets of a computed jump.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Targets {
-    /// Where the table at an address says.
+    /// The targets that the table at an address lists.
     Table(u64),
-    /// Where any of the function's jumps may go.
+    /// The candidates of all jumps of the function.
     Candidates,
-    /// Behind a computed call into the function's own middle.
+    /// The return points of calls into the function's own body.
     LocalReturns,
 }
 
@@ -127,7 +127,7 @@ impl<'a, 'd> Builder<'a, 'd> {
             if pc != start && self.draft.leaders.contains(&pc) {
                 break Terminator::Jump(self.number(pc));
             }
-            // Only what was walked is inside; anything else is a tail call or no instruction.
+            // Code that was not walked is a tail call or no instruction.
             if !self.draft.walked.contains_key(&pc) {
                 break match instructions.is_empty() {
                     true => Terminator::Leave,
@@ -187,7 +187,7 @@ impl<'a, 'd> Builder<'a, 'd> {
         }
     }
 
-    /// Whether `start` is where millicode returns to that gives the stack frame back.
+    /// Whether `start` is the return point of millicode that frees the stack frame.
     fn follows_restore(&mut self, start: u64) -> bool {
         let call = start.wrapping_sub(CALL_BYTES);
         let is_call = |i: &&Instruction| i.op == Op::Jal && i.rd == Reg::T0;
@@ -207,7 +207,7 @@ impl<'a, 'd> Builder<'a, 'd> {
         false
     }
 
-    /// Where the jump that ends `line` comes back to, if code has set the link register by hand.
+    /// The return address of the jump that ends `line`, if code set the link register by hand.
     fn linked(&self, line: &[(GuestAddr, Instruction)]) -> Option<u64> {
         let ((pc, _), before) = line.split_last()?;
         let return_pc = *self.draft.linked_jumps.get(&pc.0)?;
@@ -222,7 +222,7 @@ impl<'a, 'd> Builder<'a, 'd> {
         }
         let (known, linked) = (followed(before), self.linked(line));
         if let Some(target) = known.jump_target(instruction, self.options.vm_version) {
-            // Where there is no code, some may be loaded while the script runs.
+            // The script may load code there at run time.
             let is_tail = || self.functions.contains_key(&(target, self.key.1));
             match (rd, linked) {
                 (Reg::ZERO, Some(return_pc)) => return self.call((target, Reg::RA), return_pc),
@@ -241,7 +241,7 @@ impl<'a, 'd> Builder<'a, 'd> {
         if rd == Reg::RA && !self.draft.local_returns.contains(&next) {
             return Terminator::IndirectCall { return_pc: GuestAddr(next), to: self.number(next) };
         }
-        // Who gives the stack frame back is done with this function.
+        // A jump after the release of the stack frame leaves the function.
         let is_done = before.iter().any(|(_, instruction)| gives_back(instruction));
         if rd == Reg::ZERO && (is_done || self.follows_restore(line[0].0.0)) {
             return Terminator::IndirectJump { candidates: Arc::default(), is_table: false };
@@ -266,8 +266,8 @@ impl<'a, 'd> Builder<'a, 'd> {
     }
 }
 
-/// What is known behind instructions. The whole block is followed: only a block that computes an address
-/// itself always goes there.
+/// The known values after `instructions`, from the start of the block: a jump target is certain only if the
+/// block itself computes the address.
 fn followed(instructions: &[(GuestAddr, Instruction)]) -> Line {
     let mut known = Line::new();
     for (pc, instruction) in instructions {
@@ -276,13 +276,13 @@ fn followed(instructions: &[(GuestAddr, Instruction)]) -> Line {
     known
 }
 
-/// Whether an instruction shrinks the stack.
+/// Whether an instruction frees stack space.
 fn gives_back(instruction: &Instruction) -> bool {
     let Instruction { op, rd, rs1, imm, .. } = *instruction;
     op == Op::Addi && (rd, rs1) == (Reg::SP, Reg::SP) && imm > 0
 }
 
-/// Whether the `ecall` that ends `line` is the exit syscall: `a7` was last set to 93 in the same line.
+/// Whether the `ecall` that ends `line` is the exit syscall: the last write of `a7` is 93.
 fn is_exit(line: &[(GuestAddr, Instruction)]) -> bool {
     let before = &line[..line.len() - 1];
     let last_write = before.iter().rev().find(|(_, instruction)| instruction.may_write(Reg::A7));

@@ -1,30 +1,28 @@
-//! Tables of code: a jump to an address that code says and a number of steps goes to one of pieces of code in
-//! a row, be they jumps, pieces of equal size that each end in one, or a loop that is unrolled and entered in
-//! its middle. Hints, as jump tables are.
+//! Tables of code: a computed jump adds a number of steps to a code address and reaches one of several
+//! pieces. The pieces are jumps, equal-sized code that ends in a jump, or an unrolled loop with entries in
+//! the middle. Like jump tables, these are hints.
 
 use std::ops::Range;
 
 use crate::{Decoder, Image, Instruction, Op, Reg, line::Sum};
 
-/// Pieces of one table at the most.
 const PIECES_MAX: usize = 256;
 
-/// Bytes of one table at the most.
 const BYTES_MAX: u64 = 4096;
 
-/// Pieces of code in a row.
+/// Consecutive pieces of code.
 #[derive(Debug, Default)]
 pub(crate) struct CodeTable {
     /// Where pieces begin.
     pub(crate) pieces: Vec<u64>,
-    /// Where instructions do, fused or not.
+    /// Where instructions begin, fused or not.
     pub(crate) instructions: Vec<u64>,
 }
 
 impl CodeTable {
-    /// What a jump to `sum` may mean. From its base on upwards pieces follow until one ends otherwise than
-    /// the first does: either all end in a jump, or the last one alone. Of one that is entered below its base
-    /// all pieces from `floor` on are taken.
+    /// The possible targets of a jump to `sum`. Upwards from the base, all pieces but the last must end the
+    /// way the first does: in a jump or not. For a sum below its base, all pieces from `floor` on are
+    /// targets.
     pub(crate) fn of(image: &Image, decoder: &mut Decoder, sum: Sum, floor: u64) -> Self {
         let step = if sum.factor.is_multiple_of(2) { sum.factor } else { 2 };
         let base = sum.base & !1;
@@ -54,13 +52,13 @@ impl CodeTable {
     }
 }
 
-/// Whether nothing goes on behind an instruction.
+/// Whether execution never continues after `instruction`.
 fn is_end(instruction: &Instruction) -> bool {
     matches!(instruction.op, Op::Jal | Op::Jalr) && instruction.rd == Reg::ZERO
 }
 
-/// Where instructions begin in `range`, if one does at its start: each that is fused with others too, since a
-/// jump may go there. None behind what is no instruction.
+/// Where instructions begin in `range`, starting at its first address and stopping at the first invalid one.
+/// Includes instructions inside fusions, since a jump may go there.
 pub(crate) fn starts(image: &Image, decoder: &mut Decoder, range: Range<u64>) -> Vec<u64> {
     let mut starts = Vec::new();
     let mut pc = range.start;

@@ -1,14 +1,14 @@
-//! What an ELF says of its executable pages that is no code: linkers put constants beside it. Hints: code
-//! that is said to be none, and is found by its address alone, runs in the interpreter.
+//! Finds constants in executable pages, as the ELF describes them: linkers place them next to code. These are
+//! hints: if a range holds code after all and only an address leads there, that code runs in the interpreter.
 
 use antares_abi::GUEST_MEMORY_BYTES;
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf};
 
-/// Sections and symbols read in one ELF; the rest is ignored.
+/// Maximum sections and symbols to read from an ELF.
 const HINTS_MAX: usize = 1 << 20;
 
-/// Ranges `[start, end)` of sections without instructions and of named variables, ascending, disjoint. Empty
-/// if section headers are missing or odd: ckb-vm never looks at them.
+/// Ranges `[start, end)` of named variables and of sections without instructions, ascending and disjoint.
+/// Empty if section headers are missing or invalid, since ckb-vm ignores them.
 pub(crate) fn constants(bytes: &[u8]) -> Vec<(u64, u64)> {
     let Ok(file) = object::read::elf::ElfFile64::<object::Endianness>::parse(bytes) else {
         return Vec::new();
@@ -31,7 +31,7 @@ pub(crate) fn constants(bytes: &[u8]) -> Vec<(u64, u64)> {
     merge(sections.chain(variables).filter_map(in_memory).collect())
 }
 
-/// The same addresses in ranges that are ascending, disjoint and not adjacent.
+/// Merges `ranges` into ranges that are ascending, disjoint and not adjacent.
 pub(crate) fn merge(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     ranges.sort_unstable();
     let mut merged: Vec<(u64, u64)> = Vec::new();

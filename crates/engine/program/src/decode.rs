@@ -1,4 +1,4 @@
-//! ckb-vm's decoder over an image, remembered by pc.
+//! ckb-vm's decoder over an image, with a cache by pc.
 
 use std::cell::RefMut;
 
@@ -11,19 +11,19 @@ use ckb_vm::{
 
 use crate::{Image, Instruction, image::LoadedMachine};
 
-/// Decodes instructions of one image. What a pc decodes to depends on memory, ISA and version alone, and
-/// executable pages never change, so every answer is final.
+/// Decodes instructions of one image. The result depends only on pc, memory, ISA and version, and executable
+/// pages never change, so cached results stay valid.
 pub struct Decoder<'a> {
     machine: RefMut<'a, LoadedMachine>,
     decoder: VmDecoder,
     known: Vec<Option<Option<Instruction>>>,
     base: u64,
-    /// Where executable pages end.
+    /// Ends of executable ranges.
     ends: Vec<u64>,
 }
 
 impl<'a> Decoder<'a> {
-    /// A decoder for `image`; there may be one at a time.
+    /// Creates the decoder for `image`, which must have no other one.
     pub fn new(image: &'a Image) -> Self {
         let base = image.executable.first().map_or(0, |range| range.0);
         let end = image.executable.last().map_or(0, |range| range.1);
@@ -34,7 +34,7 @@ impl<'a> Decoder<'a> {
         Self { machine, decoder, known: vec![None; slots], base, ends }
     }
 
-    /// The instruction at `pc`, or none where ckb-vm has none (invalid encoding, page not executable).
+    /// The instruction at `pc`, or none if ckb-vm finds none (invalid encoding, page not executable).
     pub fn decode(&mut self, pc: u64) -> Option<Instruction> {
         let slot = pc.checked_sub(self.base).filter(|offset| offset % 2 == 0)?;
         let slot = usize::try_from(slot / 2).ok()?;

@@ -1,4 +1,4 @@
-//! Follows the code of one function and notes what it finds: block starts, calls, exits, constants.
+//! Follows the code of one function and records block starts, calls, exits and constants.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -15,50 +15,48 @@ use crate::{
 /// A function's identity: entry and link register.
 pub(crate) type Key = (u64, Reg);
 
-/// Instructions after which a straight line is cut, so that no block is huge.
+/// Maximum instructions of a block; longer straight-line code is split.
 const BLOCK_INSTRUCTIONS_MAX: usize = 4096;
 
-/// Bytes around a computed jump in which every instruction may be meant, if nothing else says where it goes
-/// (`memset` and `memcpy` of picolibc and newlib jump into their own unrolled bodies).
+/// Reach of a computed jump without other hints: any instruction within these bytes may be its target.
+/// `memset` and `memcpy` of picolibc and newlib jump into their own unrolled bodies.
 const COMPUTED_REACH_BYTES: u64 = 160;
 
-/// Instructions of an end that functions share: libgcc's `__riscv_restore_12` has 21.
+/// Maximum instructions of a shared function end: libgcc's `__riscv_restore_12` has 21.
 const SHARED_END_INSTRUCTIONS_MAX: usize = 32;
 
-/// What is known of a function before its blocks are built.
+/// What recovery knows of a function before it builds the blocks.
 #[derive(Debug, Default)]
 pub(crate) struct FunctionDraft {
     /// Starts of blocks.
     pub(crate) leaders: BTreeSet<u64>,
-    /// Every instruction seen, by pc.
+    /// Every instruction visited, by pc.
     pub(crate) walked: BTreeMap<u64, Instruction>,
-    /// Addresses that were reached and hold no instruction.
+    /// Reached addresses that hold no instruction.
     pub(crate) invalid: BTreeSet<u64>,
-    /// `ebreak`s that are the last of a function: how compilers abort. Who comes there goes on in the
-    /// interpreter.
+    /// `ebreak`s at the end of a function: how compilers abort. The interpreter takes over there.
     pub(crate) traps: BTreeSet<u64>,
-    /// Functions called.
     pub(crate) calls: BTreeSet<Key>,
     /// Targets of jumps that leave the function.
     pub(crate) tails: BTreeSet<u64>,
-    /// Addresses behind calls.
+    /// Return addresses of calls.
     pub(crate) returns: BTreeSet<u64>,
-    /// Return points of calls into this function's own middle, and where else its returns may go.
+    /// Return points of calls into the function's own body, and other local targets of its returns.
     pub(crate) local_returns: BTreeSet<u64>,
-    /// Jumps that are calls, since the link register holds an address of this function: that address.
+    /// Jumps that are calls, because the link register holds an address in this function, by pc.
     pub(crate) linked_jumps: BTreeMap<u64, u64>,
-    /// Targets that indirect jumps may have.
+    /// Possible targets of indirect jumps.
     pub(crate) candidates: BTreeSet<u64>,
-    /// Those of them that each jump table lists, by its address.
+    /// The candidates that each jump table lists, by the table's address.
     pub(crate) tables: BTreeMap<u64, Vec<u64>>,
     /// Addresses that the code computes.
     pub(crate) constants: BTreeSet<u64>,
 }
 
 impl FunctionDraft {
-    /// All instructions but those where another function may begin: behind a call or a system call, which may
-    /// never return, behind a jump that goes nowhere else, as a tail call of the next function is, and where
-    /// a computed jump may go that no table lists, for it may be a tail call by address.
+    /// All instructions except those where another function may begin. These follow a call or a system call
+    /// that may never return, or a jump to the next address, such as a tail call. They are also candidates of
+    /// computed jumps that no table lists, since such a jump may be a tail call.
     pub(crate) fn insides(&self) -> impl Iterator<Item = u64> {
         let ends = |(pc, instruction): (&u64, &Instruction)| {
             let is_end = match instruction.op {
@@ -77,25 +75,24 @@ impl FunctionDraft {
 
     /// Whether everything reached is code.
     pub(crate) fn is_clean(&self) -> bool {
-        // Behind a call that never returns compilers put what is no instruction.
+        // Compilers place non-instructions after a call that never returns.
         self.invalid.is_subset(&self.returns) && !self.walked.is_empty()
     }
 }
 
-/// What is known of a whole program before its functions are.
+/// What recovery knows of the whole program before it explores functions.
 pub(crate) struct Surroundings {
-    /// Words of data that look like addresses of code
-    /// ([`code_words_in_data`](crate::taken::code_words_in_data)).
+    /// Data words that look like code addresses ([`code_words_in_data`](crate::taken::code_words_in_data)).
     pub(crate) words: Vec<u64>,
     /// Addresses that code computes ([`references`](jump_table::references)).
     pub(crate) references: Vec<u64>,
-    /// What was jumped to while the script ran, ascending.
+    /// Observed targets of jumps at run time, ascending.
     pub(crate) jumped: Vec<u64>,
-    /// Whether something was called by its address while the script ran that recovery does not know.
+    /// Whether hints list a called address.
     pub(crate) has_called: bool,
 }
 
-/// Follows the function `key`; jumps out of the range between its neighbours in `starts` leave it.
+/// Follows the function `key`. Jumps out of the range between its neighbours in `starts` leave the function.
 pub(crate) fn explore(
     image: &Image,
     decoder: &mut Decoder,
@@ -135,7 +132,7 @@ pub(crate) fn explore(
     }
 }
 
-/// Those of `addresses`, which are ascending, that lie in `range`.
+/// The part of the ascending `addresses` that lies in `range`.
 fn inside<'a>(addresses: &'a [u64], range: &Range<u64>) -> &'a [u64] {
     let place = |address: u64| addresses.partition_point(|other| *other < address);
     addresses.get(place(range.start)..place(range.end)).unwrap_or_default()
@@ -146,24 +143,24 @@ struct Explorer {
     entry: u64,
     link: Reg,
     range: Range<u64>,
-    /// The executable pages around it.
+    /// The executable pages around the function.
     code: Range<u64>,
     draft: FunctionDraft,
     work: Vec<u64>,
-    /// Instructions of ends that this function shares with others.
+    /// Instructions of function ends that this function shares with others.
     shared: BTreeSet<u64>,
-    /// Targets outside that are no such ends.
+    /// Targets outside that are not shared ends.
     others: BTreeSet<u64>,
-    /// Indirect jumps whose address is a sum of one of code and of something else.
+    /// Indirect jumps whose address is the sum of a code address and another value.
     computed: BTreeMap<u64, Sum>,
-    /// What these addresses are computed from: code, and no table of words.
+    /// The origins of these addresses. They are code, not tables of words.
     code_bases: BTreeSet<u64>,
-    /// Where the link register was read from, if not from the stack, where a function returns.
+    /// Memory that returns read the link register from, if it is not the stack.
     returned_by: Vec<u64>,
     has_returns: bool,
-    /// Indirect jumps of any kind.
+    /// Number of indirect jumps of any kind.
     jumps: usize,
-    /// As in [`Surroundings`]: then no computed call is taken for one into this function's own middle.
+    /// As in [`Surroundings`]. If set, no computed call counts as one into the function's own body.
     has_called: bool,
 }
 
@@ -177,9 +174,9 @@ impl Explorer {
         }
     }
 
-    /// Makes jumps to the shared end of functions (`-msave-restore`, LLVM's outliner) jumps inside of this
-    /// one. As a function of its own such an end would return, or go on, elsewhere than it was called from:
-    /// it loads the address that its caller was called with.
+    /// Turns jumps to the shared end of functions (`-msave-restore`, LLVM's outliner) into jumps inside this
+    /// function. As a separate function, such an end would not return to its caller: it loads the address
+    /// with which its caller was called.
     fn take_shared_ends(&mut self, decoder: &mut Decoder) {
         let new: Vec<u64> = self.draft.tails.difference(&self.others).copied().collect();
         for tail in new {
@@ -193,9 +190,9 @@ impl Explorer {
         }
     }
 
-    /// The instructions from `start` on, if they are such an end: a line that loads the link register from
-    /// the stack frame that it found, or frees that frame, and then returns or goes to a known place for
-    /// good. A function would have made a frame first.
+    /// The instructions from `start` on, if they form a shared end. It loads the link register from the
+    /// existing stack frame or frees that frame, then returns or jumps to a known address. A separate
+    /// function would first allocate a frame.
     fn shared_end(&self, decoder: &mut Decoder, start: u64) -> Option<Vec<u64>> {
         let (mut pc, mut pcs) = (start, Vec::new());
         let (mut has_frame, mut loads_link) = (false, false);
@@ -213,10 +210,10 @@ impl Explorer {
                     let target = line.jump_target(&instruction, self.vm_version);
                     return target.filter(|_| has_frame).map(|_| pcs);
                 }
-                // Calls come back.
+                // Calls return.
                 Op::Jal | Op::Jalr | Op::FarJumpRel | Op::FarJumpAbs if !loads_link => {}
                 Op::Jal | Op::Jalr | Op::FarJumpRel | Op::FarJumpAbs | Op::Ecall | Op::Ebreak => return None,
-                // Large frames are reached through another register.
+                // Code accesses large frames through another register.
                 Op::Ld if rd == self.link => (loads_link, has_frame) = (true, has_frame || rs1 == Reg::SP),
                 Op::Addi if rd == Reg::SP && rs1 == Reg::SP && imm > 0 => has_frame = true,
                 _ if rd == Reg::SP => return None,
@@ -229,7 +226,7 @@ impl Explorer {
         None
     }
 
-    /// Whether `pc` is this function's own, or shared with others.
+    /// Whether `pc` belongs to this function or to an end that it shares.
     fn is_inside(&self, pc: u64) -> bool {
         self.range.contains(&pc) || self.shared.contains(&pc)
     }
@@ -264,7 +261,7 @@ impl Explorer {
         }
     }
 
-    /// Notes where control goes after `instruction`; false if it simply goes on.
+    /// Records where control goes after `instruction`. Returns false if it continues at the next one.
     fn ends_line(&mut self, pc: u64, next: u64, instruction: &Instruction, line: &Line) -> bool {
         let Instruction { op, rd, imm, .. } = *instruction;
         let is_link = rd == Reg::RA || rd == Reg::T0;
@@ -308,8 +305,8 @@ impl Explorer {
         self.target(next);
     }
 
-    /// Where a jump to `target` comes back to, if code has set the link register by hand: to what stands
-    /// behind the jump, or to another place of this function as it leaves it.
+    /// The return address of a jump to `target`, if code set the link register by hand. It is the next
+    /// instruction, or for a jump that leaves the function, any address in it.
     fn linked(&self, target: u64, next: u64, line: &Line) -> Option<u64> {
         let return_pc = line.constant(Reg::RA)?;
         let is_place = self.range.contains(&return_pc) && return_pc.is_multiple_of(2);
@@ -340,7 +337,7 @@ impl Explorer {
                 _ => {}
             }
         }
-        // What is written first, in VM version 0, is what is read.
+        // In VM version 0, `jalr` writes its destination before it reads its operand.
         let is_overwritten = self.vm_version == 0 && rd == rs1 && rd != Reg::ZERO;
         let sum = if is_overwritten { Some(Sum::alone(next)) } else { line.sum_in(rs1) };
         let sum = sum.map(|sum| sum.moved(imm)).filter(|sum| self.code.contains(&sum.base));
@@ -354,7 +351,7 @@ impl Explorer {
             self.target(next);
             return;
         }
-        // An address far away is one beyond all of this function.
+        // `u64::MAX` stands for an address outside this function.
         let linked = if rd == Reg::ZERO { self.linked(u64::MAX, next, line) } else { None };
         if let Some(return_pc) = linked.filter(|_| sum.is_none()) {
             return self.linked_call(pc, None, return_pc);
@@ -366,7 +363,7 @@ impl Explorer {
         }
     }
 
-    /// Notes where a return may go that is none: code may have put another address into the link register.
+    /// Records local targets of a return: code may have put another address into the link register.
     fn returns(&mut self, line: &Line) {
         self.has_returns = true;
         match line.constant(self.link).filter(|target| self.range.contains(target)) {
@@ -378,7 +375,7 @@ impl Explorer {
         }
     }
 
-    /// Adds targets of indirect jumps; false if nothing new was found.
+    /// Adds targets of indirect jumps. Returns false if it found nothing new.
     fn find_candidates(&mut self, image: &Image, decoder: &mut Decoder, around: &Surroundings) -> bool {
         let before = self.draft.leaders.len();
         self.find_local_returns(image, decoder, around);
@@ -389,14 +386,14 @@ impl Explorer {
         let mut found = Vec::new();
         for &table in self.draft.constants.difference(&self.code_bases) {
             let targets = jump_table::targets(image, &around.references, table, &self.range);
-            // One that lists the function itself is of functions: a handler jumps to the next one through it.
+            // A table of only the function itself holds functions: a handler jumps to the next through it.
             if !targets.is_empty() && targets != [self.entry] {
                 found.extend(&targets);
                 self.draft.tables.insert(table, targets);
             }
         }
         let words = inside(&around.words, &self.range);
-        // One number that looks like an address of ours is no table.
+        // A single word that looks like an address of this function is no table.
         if !found.is_empty() || words.len() > 1 {
             found.extend(words);
         }
@@ -417,7 +414,7 @@ impl Explorer {
         self.draft.leaders.len() > before
     }
 
-    /// Adds where returns may go that are none: what is known of it stands in data, or has been seen.
+    /// Adds local targets of returns that data lists or that hints observed.
     fn find_local_returns(&mut self, image: &Image, decoder: &mut Decoder, around: &Surroundings) {
         let is_data = |address: &u64| image.segments.iter().any(|range| (range.0..range.1).contains(address));
         let mut found = Vec::new();
@@ -428,7 +425,7 @@ impl Explorer {
                 |pc: &&u64| pc.is_multiple_of(2) && self.is_instruction_start(image, decoder, **pc);
             found.extend(words.chain(computed).filter(is_place));
         }
-        // Whatever was jumped to in a function without jumps, its returns went there.
+        // In a function without indirect jumps, only returns lead to observed targets.
         if self.has_returns && self.jumps == 0 {
             found.extend(inside(&around.jumped, &self.range));
         }
@@ -438,8 +435,8 @@ impl Explorer {
         }
     }
 
-    /// Adds what computed jumps into code may mean. Code elsewhere becomes a part of this function, or
-    /// functions that it calls.
+    /// Adds targets of computed jumps into code. Code elsewhere becomes part of this function, or functions
+    /// that it calls.
     fn take_code_tables(&mut self, image: &Image, decoder: &mut Decoder) {
         for (jump, sum) in self.computed.clone() {
             let Some(&instruction) = self.draft.walked.get(&jump) else { continue };
@@ -467,8 +464,7 @@ impl Explorer {
         }
     }
 
-    /// What may be meant around jumps of which it is not known how far their pieces are apart. None goes to
-    /// itself.
+    /// Targets around computed jumps whose step between pieces is unknown. No jump targets itself.
     fn instructions_near_computed_jumps(&self, image: &Image, decoder: &mut Decoder) -> Vec<u64> {
         let mut found = Vec::new();
         for (&jump, _) in self.computed.iter().filter(|(_, sum)| sum.factor < 2) {
@@ -480,7 +476,7 @@ impl Explorer {
         found
     }
 
-    /// Whether `pc` starts an instruction when the code is read in a line from what is already known.
+    /// Whether linear decoding from a known instruction finds an instruction at `pc`.
     fn is_instruction_start(&self, image: &Image, decoder: &mut Decoder, pc: u64) -> bool {
         let Some((&known, _)) = self.draft.walked.range(..=pc).next_back() else { return false };
         code_table::starts(image, decoder, known..pc + 1).last() == Some(&pc)

@@ -1,4 +1,4 @@
-//! `read`: what ckb-vm's loader makes of an ELF: memory, page permissions, entry; and the symbols, as hints.
+//! `read`: loads memory, page permissions and entry of an ELF like ckb-vm, and symbols as hints.
 
 use std::cell::RefCell;
 
@@ -17,10 +17,10 @@ use crate::{
     constants::{constants, merge},
 };
 
-/// The machine that decodes: ckb-vm's memory with its permission flags.
+/// The machine for decoding: ckb-vm's memory with its permission flags.
 pub(crate) type LoadedMachine = DefaultCoreMachine<u64, WXorXMemory<FlatMemory<u64>>>;
 
-/// Symbols read in one ELF; the rest is ignored (symbols are hints only).
+/// Maximum symbols to read from an ELF (symbols are only hints).
 const SYMBOLS_MAX: usize = 1 << 20;
 
 /// A function symbol: a hint, never trusted.
@@ -28,9 +28,9 @@ const SYMBOLS_MAX: usize = 1 << 20;
 pub struct Symbol {
     /// Its value.
     pub address: GuestAddr,
-    /// Bytes of what it names; 0 if that is not said.
+    /// Size in bytes; 0 if unknown.
     pub size: u64,
-    /// Its name, as data.
+    /// Its name, untrusted.
     pub name: String,
 }
 
@@ -38,7 +38,7 @@ pub struct Symbol {
 pub struct Image {
     pub(crate) machine: RefCell<LoadedMachine>,
     memory: Vec<u8>,
-    /// What it was loaded for.
+    /// The options for which it was loaded.
     pub options: CompileOptions,
     /// Entry pc, unvalidated.
     pub entry: GuestAddr,
@@ -48,15 +48,15 @@ pub struct Image {
     pub segments: Vec<(u64, u64)>,
     /// Function symbols that point into executable pages, by address, one for each address.
     pub symbols: Vec<Symbol>,
-    /// What the ELF says is for stores, `[start, end)`, in program header order.
+    /// Writable segments of the ELF, `[start, end)`, in program header order.
     variables: Vec<(u64, u64)>,
-    /// What the ELF says is no code, `[start, end)`, ascending, disjoint.
+    /// Constants according to the ELF, `[start, end)`, ascending, disjoint.
     constants: Vec<(u64, u64)>,
-    /// It is no ELF but code that a script loads at run time, beside other code.
+    /// Whether this is code that a script loads at run time, next to other code.
     pub is_loaded_code: bool,
 }
 
-/// Loads `elf` as ckb-vm would; or code that a script has loaded at run time, if it is the file of such code.
+/// Loads `elf` as ckb-vm would, or the file of code that a script loaded at run time.
 ///
 /// # Errors
 /// [`ProgramError::Elf`] if ckb-vm refuses it, [`ProgramError::Options`] for options that no machine has,
@@ -95,7 +95,7 @@ pub fn read(elf: &[u8], options: CompileOptions, limits: &CompileLimits) -> Resu
     Ok(image)
 }
 
-/// What was loaded where.
+/// The entry and the loaded ranges.
 struct Loaded {
     entry: u64,
     segments: Vec<(u64, u64)>,
@@ -108,7 +108,7 @@ fn load_elf(machine: &mut LoadedMachine, elf: &Bytes) -> Result<Loaded, ckb_vm::
     Ok(Loaded { entry: metadata.entry, segments: segments.collect() })
 }
 
-/// Loads pages as the system call does. Nobody knows where they are entered before somebody has.
+/// Loads pages as the system call does. The entry points are unknown until a script uses them.
 fn load_code(machine: &mut LoadedMachine, code: &LoadedCode<'_>) -> Result<Loaded, ckb_vm::Error> {
     let LoadedCode { start, end, code } = *code;
     let flags = FLAG_EXECUTABLE | FLAG_FREEZED;
@@ -124,7 +124,7 @@ fn executable_ranges(machine: &mut LoadedMachine) -> Vec<(u64, u64)> {
     merge(pages.map(|page| (page * page_bytes, (page + 1) * page_bytes)).collect())
 }
 
-/// Where the segments of `elf` lie that may be stored to.
+/// The address ranges of writable segments.
 fn variables(elf: &[u8]) -> Vec<(u64, u64)> {
     let Ok(file) = object::read::elf::ElfFile64::<object::Endianness>::parse(elf) else {
         return Vec::new();
@@ -139,7 +139,7 @@ fn variables(elf: &[u8]) -> Vec<(u64, u64)> {
 }
 
 fn function_symbols(elf: &[u8], image: &Image) -> Vec<Symbol> {
-    // Anything odd in section headers or symbol tables means "no symbols": ckb-vm never looks at them.
+    // Invalid section headers or symbol tables mean "no symbols", since ckb-vm ignores them.
     let Ok(file) = object::read::elf::ElfFile64::<object::Endianness>::parse(elf) else {
         return Vec::new();
     };
@@ -166,20 +166,20 @@ impl Image {
         self.executable.iter().any(|&(start, end)| (start..end).contains(&address))
     }
 
-    /// Whether the ELF says that `address` holds no code.
+    /// Whether `address` holds a constant according to the ELF.
     #[must_use]
     pub fn is_constant(&self, address: u64) -> bool {
         let next = self.constants.partition_point(|range| range.0 <= address);
         next.checked_sub(1).is_some_and(|last| address < self.constants[last].1)
     }
 
-    /// Where the first range that the ELF says is no code begins behind `address`.
+    /// The start of the first constant range after `address`.
     pub(crate) fn next_constant(&self, address: u64) -> Option<u64> {
         let next = self.constants.partition_point(|range| range.0 <= address);
         self.constants.get(next).map(|range| range.0)
     }
 
-    /// Whether `address` lies behind the start of a named function and before its end.
+    /// Whether `address` lies after the start of a named function and before its end.
     #[must_use]
     pub fn is_inside_named(&self, address: u64) -> bool {
         let next = self.symbols.partition_point(|symbol| symbol.address.0 < address);
@@ -196,7 +196,7 @@ impl Image {
         self.memory.get(start..end)?.try_into().ok()
     }
 
-    /// The addresses of bytes that are others in `other`, at most 64; none if there are more.
+    /// The addresses of bytes that differ from `other`, at most 64. None if there are more.
     #[must_use]
     pub fn differing_bytes(&self, other: &Self) -> Option<Vec<u64>> {
         const MAX: usize = 64;
@@ -213,11 +213,10 @@ impl Image {
         self.executable.iter().filter_map(bytes).collect()
     }
 
-    /// The range `[start, end)` in which generated code stores without a look at page flags: what is behind
-    /// the last executable page, where the stack is, if there is nothing before it that the program is to
-    /// store to, so that almost every legal store is inside. Else all of memory, and so it is for loaded
-    /// code, which has other code beside it that it does not know: whoever runs that protects all executable
-    /// pages.
+    /// The range `[start, end)` in which generated code stores without checking page flags. Usually it starts
+    /// after the last executable page and contains the stack and almost every legal store. The range is all
+    /// of memory if a writable segment lies lower, and for loaded code, which does not know the code next to
+    /// it. A caller that runs such code must protect all executable pages.
     #[must_use]
     pub fn writable_range(&self) -> (u64, u64) {
         let start = self.executable.last().map_or(0, |range| range.1);

@@ -1,4 +1,4 @@
-//! One decoded instruction, and the table of all operations that ckb-vm's decoder gives.
+//! One decoded instruction, and the table of all operations of ckb-vm's decoder.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ impl Reg {
     pub const SP: Self = Self(2);
     /// The alternate link register.
     pub const T0: Self = Self(5);
-    /// The first saved register, which points to frames of no fixed size.
+    /// The first saved register, the frame pointer of frames without a fixed size.
     pub const S0: Self = Self(8);
     /// First argument and result.
     pub const A0: Self = Self(10);
@@ -52,7 +52,7 @@ pub struct RegSet(u32);
 impl RegSet {
     /// No register.
     pub const EMPTY: Self = Self(0);
-    /// All but `x0`.
+    /// All registers but `x0`.
     pub const ALL: Self = Self(!1);
 
     /// The set of `registers`.
@@ -140,7 +140,7 @@ pub struct Instruction {
     pub length: u8,
     /// Cycles of ckb-vm's cost model.
     pub cycles: u32,
-    /// Destination; `x0` where there is none.
+    /// Destination; `x0` if there is none.
     pub rd: Reg,
     /// First source.
     pub rs1: Reg,
@@ -156,8 +156,8 @@ pub struct Instruction {
 
 macro_rules! operations {
     ($($format:ident { $($name:ident $text:literal = $($opcode:ident)|+;)* })*) => {
-        /// An operation of the guest ISA, as ckb-vm's decoder gives it. Loads and `jalr` of VM version 0 are
-        /// not told apart here: the version is a property of the whole program.
+        /// An operation of the guest ISA, as ckb-vm decodes it. VM version 0 has no separate loads and `jalr`
+        /// here: the version is a property of the whole program.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "the names are the manual's")]
         pub enum Op { $($($name,)*)* }
@@ -174,7 +174,7 @@ macro_rules! operations {
         }
 
         impl Instruction {
-            /// The instruction in ckb-vm's packed form, or none if ckb-vm only uses the opcode internally.
+            /// Unpacks ckb-vm's packed form. None if ckb-vm only uses the opcode internally.
             pub(crate) fn unpack(packed: u64, length: u8, cycles: u32) -> Option<Self> {
                 let opcode = extract_opcode(packed);
                 $($(if $(opcode == insts::$opcode)||+ {
@@ -292,14 +292,14 @@ impl Operands {
     }
 
     fn of(self, op: Op, length: u8, cycles: u32) -> Instruction {
-        // ckb-vm keeps register numbers in five bits of a byte.
+        // ckb-vm stores register numbers in five bits of a byte.
         let [rd, rs1, rs2, rs3, rs4] = self.registers.map(|index| Reg(index.to_le_bytes()[0] & 31));
         Instruction { op, length, cycles, rd, rs1, rs2, rs3, rs4, imm: self.imm }
     }
 }
 
 impl Instruction {
-    /// Whether it is several that were fused and may write more than `rd`, whichever registers these are.
+    /// Whether it is a fusion that may write more than `rd`, whatever the registers.
     #[must_use]
     pub fn is_fused(&self) -> bool {
         matches!(
@@ -319,13 +319,13 @@ impl Instruction {
         )
     }
 
-    /// Whether it may write `register`: any operand of fused ones counts as written.
+    /// Whether it may write `register`. Operands of fusions count as written, except `rs4`.
     #[must_use]
     pub fn may_write(&self, register: Reg) -> bool {
         self.rd == register || (self.is_fused() && [self.rs1, self.rs2, self.rs3].contains(&register))
     }
 
-    /// Whether it is of the extension A, which has no native code.
+    /// Whether it belongs to extension A, which has no native code.
     #[must_use]
     pub fn is_atomic(&self) -> bool {
         ["lr.", "sc.", "amo"].iter().any(|kind| self.op.name().starts_with(kind))

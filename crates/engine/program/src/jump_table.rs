@@ -1,15 +1,13 @@
-//! Jump tables: where an indirect jump inside a function may go.
+//! Jump tables: possible targets of an indirect jump inside a function.
 
 use std::ops::Range;
 
 use crate::{Decoder, Image, Instruction, Op, Reg};
 
-/// Entries of one table at the most.
 const TABLE_ENTRIES_MAX: u64 = 4096;
 
-/// Addresses that code in memory computes from an upper and a lower part, ascending, once each. Where one of
-/// them points, something begins, and what stood before ends: the tables of a program stand one after
-/// another.
+/// Addresses that code in memory computes from an upper and a lower part, ascending, without duplicates. Each
+/// of them starts an object and ends the one before it, such as the tables of a program in a row.
 pub(crate) fn references(image: &Image, decoder: &mut Decoder) -> Vec<u64> {
     let mut found = Vec::new();
     for &(start, end) in &image.executable {
@@ -29,7 +27,7 @@ pub(crate) fn references(image: &Image, decoder: &mut Decoder) -> Vec<u64> {
     found
 }
 
-/// The address that `instruction` completes; `uppers` are the upper parts that registers hold.
+/// The address that `instruction` completes. `uppers` are the upper parts in registers.
 fn reference(pc: u64, instruction: &Instruction, uppers: &mut [Option<u64>; 32]) -> Option<u64> {
     let Instruction { op, rd, rs1, imm, .. } = *instruction;
     let upper = uppers[rs1.index()];
@@ -46,10 +44,10 @@ fn reference(pc: u64, instruction: &Instruction, uppers: &mut [Option<u64>; 32])
     address.filter(|_| rd != Reg::ZERO)
 }
 
-/// Targets inside `function` that a table at `table` lists, in any of the forms that compilers emit, in any
-/// loaded memory (ckb-vm lets a script write its constants): 32-bit distances from the table (medany, PIC),
-/// 32-bit addresses, 64-bit addresses. It ends before the next of `references`, which are ascending. Hints:
-/// the jump itself always uses the address that the guest computed.
+/// Targets inside `function` that a table at `table` lists. Handles all forms that compilers emit: 32-bit
+/// distances from the table (medany, PIC), 32-bit addresses, 64-bit addresses. The table may lie in any
+/// loaded memory, since ckb-vm lets a script write its constants. It ends before the next of the ascending
+/// `references`. Targets are hints: the jump itself uses the address that the guest computes.
 pub(crate) fn targets(image: &Image, references: &[u64], table: u64, function: &Range<u64>) -> Vec<u64> {
     let next = references.partition_point(|reference| *reference <= table);
     let end = references.get(next).copied().unwrap_or(u64::MAX);
@@ -60,12 +58,12 @@ pub(crate) fn targets(image: &Image, references: &[u64], table: u64, function: &
     let wide = |index: u64| image.bytes::<8>(place(index, 8)?).map(u64::from_le_bytes);
     let mut found = Vec::new();
     let inside = |target: &u64| function.contains(target) && target.is_multiple_of(2);
-    // The table may stand behind the function's code, and zeros behind the table: no entry is of the table
-    // itself.
+    // The table may follow the function's code, and zeros may follow the table: no entry points into the
+    // table.
     let outside = |target: u64, end: u64| target < table || target >= end;
     let mut take = |bytes: u64, entry: &dyn Fn(u64) -> Option<u64>| {
         let target = |index| {
-            // What would end beyond the last address has no entry.
+            // An entry whose end exceeds the address space does not exist.
             let end = table.saturating_add(bytes * (index + 1));
             entry(index).filter(|target| inside(target) && outside(*target, end))
         };

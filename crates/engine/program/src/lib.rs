@@ -1,7 +1,7 @@
-//! ELF bytes to [`Image`] to [`Program`]: segments, functions, blocks of decoded instructions. Knows no LLVM.
+//! Recovers a [`Program`] from an ELF's [`Image`]: segments, functions, blocks of decoded instructions.
 //!
-//! `read` loads the ELF exactly as ckb-vm does; `recover` finds functions and blocks in what was loaded, with
-//! ckb-vm's own decoder, so that fusions, hints and version rules are its and not ours.
+//! `read` loads the ELF exactly as ckb-vm does. `recover` finds functions and blocks with ckb-vm's own
+//! decoder, which defines fusions, hints and version rules.
 #![forbid(unsafe_code)]
 
 mod assemble;
@@ -25,7 +25,7 @@ pub use image::{Image, Symbol, read};
 pub use instruction::{Instruction, Op, Reg, RegSet};
 pub use recover::{Block, BlockId, Function, FunctionId, Program, Terminator, recover};
 
-/// A guest address: any 64-bit value, no promise that memory is there.
+/// A guest address: any 64-bit value, in memory or not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GuestAddr(pub u64);
 
@@ -41,7 +41,7 @@ impl fmt::Debug for GuestAddr {
     }
 }
 
-/// Why an ELF cannot be compiled. The same bytes give the same error.
+/// Why an ELF cannot be compiled. The same bytes always give the same error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
     /// ckb-vm refuses to load the ELF.
@@ -50,7 +50,7 @@ pub enum ProgramError {
         /// ckb-vm's error, as text.
         error: String,
     },
-    /// The options are none that ckb-vm runs.
+    /// No ckb-vm machine supports the options.
     #[error("VM version {vm_version} with ISA flags {isa} is no machine that ckb-vm runs")]
     Options {
         /// VM version.
@@ -71,7 +71,7 @@ pub enum ProgramError {
     Functions {
         /// Limit.
         max: u64,
-        /// Entry of the function that was one too many.
+        /// Entry of the first function beyond the limit.
         at: GuestAddr,
     },
     /// More blocks than allowed.
@@ -79,7 +79,7 @@ pub enum ProgramError {
     Blocks {
         /// Limit.
         max: u64,
-        /// Start of the block that was one too many.
+        /// Start of the function that exceeds the limit.
         at: GuestAddr,
     },
 }

@@ -1,39 +1,38 @@
-//! Register values that are known along one straight line: where recovery reads addresses of code from. What
-//! ckb-vm's decoder has fused is followed as what it was fused of, so that the same code is found in all VM
-//! versions.
+//! Tracks known register values along straight-line code, from which recovery reads code addresses. Follows
+//! the parts of fused instructions, so that all VM versions find the same code.
 
 use crate::{Instruction, Op, Reg};
 
-/// Register values that are known along one straight line.
+/// Known register values along straight-line code.
 pub(crate) struct Line {
     constants: [Option<u64>; 32],
-    /// What the value is a sum of, without a load.
+    /// Sums that registers hold, computed without a load.
     sums: [Option<Sum>; 32],
-    /// A number that the value is a multiple of; 1 if nothing is known, 0 if it was loaded, as distances in
-    /// tables of words are.
+    /// By register: a number that divides its value. 1 if nothing is known. 0 if the value was loaded, such
+    /// as a distance from a table of words.
     factors: [u64; 32],
-    /// The address that the value was computed from: it is near, or was loaded from there.
+    /// The address from which the value was computed, nearby or by a load.
     origins: [Option<u64>; 32],
 }
 
-/// A number that code says, and an unknown multiple of another one.
+/// The sum of a known number and an unknown multiple of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum {
-    /// The number that code says.
+    /// The known number.
     pub(crate) base: u64,
-    /// What is added is a multiple of this.
+    /// The addend is a multiple of this.
     pub(crate) factor: u64,
-    /// It is taken away.
+    /// Whether the addend is subtracted.
     pub(crate) is_below: bool,
 }
 
 impl Sum {
-    /// Nothing is known to be added to it.
+    /// A sum without a known addend.
     pub(crate) fn alone(base: u64) -> Self {
         Self { base, factor: 1, is_below: false }
     }
 
-    /// The same, `by` further.
+    /// The sum plus `by`.
     pub(crate) fn moved(self, by: i64) -> Self {
         Self { base: self.base.wrapping_add_signed(by), ..self }
     }
@@ -43,7 +42,7 @@ fn sign_extend_word(value: u64) -> u64 {
     ((value << 32).cast_signed() >> 32).cast_unsigned()
 }
 
-/// The greatest common divisor; 0 is a multiple of all numbers.
+/// The greatest common divisor. Every number divides 0.
 fn common(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
@@ -58,7 +57,7 @@ impl Line {
         Self { constants, sums: [None; 32], factors: [1; 32], origins: [None; 32] }
     }
 
-    /// Follows what `instruction` at `pc` writes; a finished address (not a bare upper part) is returned.
+    /// Applies the effect of `instruction` at `pc`. Returns a complete address, not a bare upper part.
     pub(crate) fn step(&mut self, pc: u64, instruction: &Instruction) -> Option<u64> {
         let Instruction { op, rd, rs1, rs2, imm, .. } = *instruction;
         let source = self.constants[rs1.index()];
@@ -68,7 +67,7 @@ impl Line {
             Op::LoadImm | Op::LoadUimm => (Some(imm.cast_unsigned()), true),
             Op::Addi => (source.map(|value| value.wrapping_add_signed(imm)), true),
             Op::Addiw => (source.map(|value| sign_extend_word(value.wrapping_add_signed(imm))), true),
-            // The compressed `mv` is one.
+            // The compressed `mv` decodes to this.
             Op::Add => (source.and_then(|x| Some(x.wrapping_add(self.constants[rs2.index()]?))), false),
             _ => (None, false),
         };
@@ -92,11 +91,11 @@ impl Line {
         (self.constants[index], self.sums[index], self.factors[index]) = (None, None, 1);
     }
 
-    /// What an instruction adds: two registers, and by what the first one is multiplied before.
+    /// The two registers that an instruction adds, and the factor of the first.
     fn addends(&self, instruction: &Instruction) -> Option<(Reg, Reg, u64)> {
         let Instruction { op, rd, rs1, rs2, .. } = *instruction;
         match op {
-            // The first thing that these do is an addition.
+            // These fusions begin with an addition.
             Op::Add | Op::Adcs | Op::Add3b | Op::Add3c => Some((rs1, rs2, 1)),
             Op::Add3a => Some((rd, rs1, 1)),
             Op::Adduw => Some((rs1, rs2, 1)),
@@ -109,7 +108,7 @@ impl Line {
 
     fn sum(&self, instruction: &Instruction) -> Option<Sum> {
         let Instruction { op, rs1, rs2, imm, .. } = *instruction;
-        // What is known, or was a sum of something that is.
+        // A constant, or a sum that contains one.
         let base = |register: Reg| match self.constants[register.index()] {
             Some(base) => Some(Sum { base, factor: 0, is_below: false }),
             None => self.sums[register.index()],
@@ -124,7 +123,7 @@ impl Line {
         };
         if let Some((first, second, times)) = self.addends(instruction) {
             let swapped = if times == 1 { beside(first, second, 1) } else { None };
-            // Of two sums the higher one has the address.
+            // The sum with the higher base contains the address.
             let sums = [beside(second, first, times), swapped].into_iter().flatten();
             return sums.filter(|sum| sum.factor > 0).max_by_key(|sum| sum.base);
         }
@@ -159,22 +158,22 @@ impl Line {
         .unwrap_or(1)
     }
 
-    /// The value of a register, if the line says it.
+    /// The value of a register, if known.
     pub(crate) fn constant(&self, register: Reg) -> Option<u64> {
         self.constants[register.index()]
     }
 
-    /// What the value of a register, which the line does not say, is a sum of.
+    /// The known sum that a register holds, if its value is not constant.
     pub(crate) fn sum_in(&self, register: Reg) -> Option<Sum> {
         self.sums[register.index()]
     }
 
-    /// The address that a register's value was computed from, if the line says so.
+    /// The address from which a register's value was computed, if known.
     pub(crate) fn origin(&self, register: Reg) -> Option<u64> {
         self.origins[register.index()]
     }
 
-    /// Where `jalr` goes, if the line says so. In VM version 0 one that writes its own operand goes elsewhere
+    /// The target of `jalr`, if known. In VM version 0, a `jalr` that writes its own operand goes elsewhere
     /// (ckb-vm issue 92).
     pub(crate) fn jump_target(&self, instruction: &Instruction, vm_version: u32) -> Option<u64> {
         let Instruction { rd, rs1, imm, .. } = *instruction;

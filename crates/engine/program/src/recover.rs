@@ -1,10 +1,10 @@
-//! `recover`: functions and blocks of an image, with and without symbols or section headers.
+//! `recover`: finds the functions and blocks of an image, with or without symbols and section headers.
 //!
-//! A *start* is a pc that something calls or tail-jumps to, that a symbol names, or where the program begins.
-//! A function reaches from its start over every branch and jump inside `[start, next start)`; what leaves
-//! that range is a tail call. Addresses found in data or computed as constants become functions too (they may
-//! be called indirectly), but cut no range. Nothing here is trusted by generated code: a wrong guess costs
-//! time, never a result.
+//! A *start* is a pc that is called, tail-jumped to, named by a symbol, or the program's entry. A function
+//! reaches from its start over every branch and jump inside `[start, next start)`. Exits from that range are
+//! tail calls. Addresses in data or computed constants become functions too, since indirect calls may use
+//! them, but do not split ranges. Generated code trusts none of this: a wrong guess costs time but never
+//! changes a result.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
@@ -30,10 +30,10 @@ pub struct FunctionId(pub u32);
 pub struct BlockId(pub u32);
 
 impl BlockId {
-    /// Number `index`. Limits keep blocks far below 2^32.
+    /// Creates the id of block `index`.
     ///
     /// # Panics
-    /// There are 2^32 blocks.
+    /// Panics from 2^32 blocks on, far beyond the limits.
     #[must_use]
     pub fn at(index: usize) -> Self {
         Self(u32::try_from(index).expect("limits keep blocks below 2^32"))
@@ -45,7 +45,7 @@ impl BlockId {
 pub struct Program {
     /// VM version and ISA.
     pub options: CompileOptions,
-    /// Where the script was seen to go.
+    /// Observed targets of the script's jumps and calls.
     pub hints: Hints,
     /// Entry pc of the ELF.
     pub entry: GuestAddr,
@@ -53,21 +53,20 @@ pub struct Program {
     pub code_start: u64,
     /// End of executable pages.
     pub code_end: u64,
-    /// Where stores need no look at page flags, `[start, end)`.
+    /// The range `[start, end)` in which stores need no check of page flags.
     pub writable: (u64, u64),
     /// Executable pages, which never change: address and bytes.
     pub code: Vec<(u64, Vec<u8>)>,
-    /// Loaded at run time by a script, whose own code calls it and may be called by it.
+    /// Whether a script loads this code at run time. The script's own code and this code may call each other.
     pub is_loaded_code: bool,
     /// Functions by entry pc, then link register.
     pub functions: Vec<Function>,
-    /// Tables of functions in data, by an address that code computes: a guess, and what they held at the
-    /// start.
+    /// Guessed tables of functions in data, with their initial contents, by an address that code computes.
     pub function_tables: BTreeMap<u64, Vec<GuestAddr>>,
 }
 
 impl Program {
-    /// Whether stores are checked against all of memory, the program's own code included.
+    /// Whether stores are checked against all of memory, including the program's own code.
     #[must_use]
     pub fn stores_anywhere(&self) -> bool {
         self.writable.0 < self.code_end
@@ -83,7 +82,7 @@ impl Program {
     }
 }
 
-/// A function: all that its entry reaches without a call.
+/// A function: all code that its entry reaches without a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     /// Its index.
@@ -92,15 +91,15 @@ pub struct Function {
     pub entry: GuestAddr,
     /// Register that holds the return address: `ra`, or `t0` for millicode.
     pub link: Reg,
-    /// Name of its symbol, if it has one; hostile data.
+    /// Name of its symbol, if any; untrusted.
     pub name: Option<String>,
-    /// Whether it may be entered from anywhere: the ELF's entry, or the target of an indirect call.
+    /// Whether callers anywhere may enter it: the ELF's entry, or the target of an indirect call.
     pub is_exposed: bool,
     /// Blocks; the first one is the entry.
     pub blocks: Vec<Block>,
 }
 
-/// A straight line of instructions. The last one belongs to the terminator, if that has one.
+/// Straight-line instructions. The last one belongs to the terminator, if the terminator has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Address of its first instruction.
@@ -114,58 +113,57 @@ pub struct Block {
 /// How a block ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Terminator {
-    /// Goes on at a block.
+    /// Continues at a block.
     Jump(BlockId),
-    /// The last instruction decides.
+    /// Continues where the last instruction decides.
     Branch {
-        /// Where the condition holds.
+        /// The block for a true condition.
         taken: BlockId,
-        /// Where it does not.
+        /// The block for a false condition.
         otherwise: BlockId,
     },
-    /// Calls a function and goes on when that returns.
+    /// Calls a function and continues after its return.
     Call {
         /// The function.
         callee: FunctionId,
         /// The link register.
         link: Reg,
-        /// What the link register gets.
+        /// The value that the link register gets.
         return_pc: GuestAddr,
-        /// Where to go on.
+        /// The block to continue at.
         to: BlockId,
     },
-    /// Goes to another function for good; it returns to our caller.
+    /// Jumps to another function, which returns to this one's caller.
     TailCall(FunctionId),
     /// Calls the address that the last instruction computes, through `ra`.
     IndirectCall {
-        /// What `ra` gets.
+        /// The value that `ra` gets.
         return_pc: GuestAddr,
-        /// Where to go on.
+        /// The block to continue at.
         to: BlockId,
     },
     /// Jumps to the address that the last instruction computes.
     IndirectJump {
-        /// Blocks of this function that it may be. Jumps to the same ones hold the same list.
+        /// Possible target blocks of this function. Jumps with the same targets share the list.
         candidates: Arc<[BlockId]>,
-        /// Whether the address was read from a table, and these are all that it lists.
+        /// Whether the jump reads its address from a table that lists only these.
         is_table: bool,
     },
-    /// Jumps to the address in the link register: back to the caller, or to a block after a local computed
-    /// call.
+    /// Jumps to the address in the link register: to the caller, or to a block after a local computed call.
     Return {
-        /// Blocks after local computed calls; the same list in all returns of a function.
+        /// Blocks after local computed calls. All returns of a function share the list.
         locals: Arc<[BlockId]>,
     },
-    /// A syscall, then goes on.
+    /// Makes a syscall, then continues.
     Ecall(BlockId),
-    /// The syscall with `a7` = 93, which ends the script.
+    /// Makes the exit syscall, `a7` = 93, which ends the script.
     Exit,
-    /// ckb-vm finds no instruction here, or native code has no way on: behind an `ebreak` that ends a
-    /// function.
+    /// Leaves native code: ckb-vm finds no instruction here, or native code cannot continue, as after an
+    /// `ebreak` that ends a function.
     Leave,
 }
 
-/// Blocks and functions of `image`, with what `hints` say of it.
+/// Recovers the blocks and functions of `image`, with the help of `hints`.
 ///
 /// # Errors
 /// [`ProgramError::Functions`] and [`ProgramError::Blocks`] beyond the limits.
@@ -193,15 +191,14 @@ pub fn recover(image: &Image, limits: &CompileLimits, hints: &Hints) -> Result<P
     Ok(Program { hints: hints.clone(), function_tables, ..program })
 }
 
-/// Rounds over the whole program until no new start is found; a later start would only turn jumps into tail
-/// calls.
+/// Maximum rounds over the whole program to find new starts. A later start only turns jumps into tail calls.
 const ROUNDS_MAX: usize = 6;
 
-/// How many times a block may be there, on average, before guesses are taken back.
+/// Maximum average copies of a block before recovery drops guesses.
 const COPIES_MAX: u64 = 4;
 
-/// Instructions that functions may have between them, beside one for each byte of code: guesses may overlap,
-/// and pointers into one line would each hold the rest of it.
+/// Additional instructions that all functions together may have, beyond one for each byte of code. Guesses
+/// may overlap: pointers into the same straight-line code each repeat the rest of it.
 const SPARE_INSTRUCTIONS: u64 = 1 << 16;
 
 struct Recovery<'a> {
@@ -213,18 +210,18 @@ struct Recovery<'a> {
     exposed: BTreeSet<u64>,
     drafts: BTreeMap<Key, FunctionDraft>,
     queue: VecDeque<Key>,
-    /// What may be called by its address, as far as that is a guess.
+    /// Guessed targets of indirect calls.
     guesses: VecDeque<Key>,
     queued: BTreeSet<Key>,
-    /// What was called by its address while the script ran.
+    /// Observed targets of indirect calls.
     called: Vec<u64>,
-    /// What was jumped to while the script ran, and is no place inside of a function.
+    /// Observed jump targets that are not inside a function.
     entered: BTreeSet<u64>,
-    /// Instructions in the middle of functions that are no guesses.
+    /// Instructions in the middle of known functions.
     insides: HashSet<u64>,
     blocks: u64,
     instructions: u64,
-    /// Instructions beyond which guesses are not followed, and whether some were not.
+    /// Instructions beyond which recovery ignores guesses, and whether it ignored some.
     instructions_max: u64,
     is_exhausted: bool,
 }
@@ -262,7 +259,7 @@ impl<'a> Recovery<'a> {
         for _ in 0..ROUNDS_MAX {
             let starts = self.starts.len();
             match self.round(decoder) {
-                // Labels taken for functions may be what makes a program too big.
+                // Labels mistaken for functions may cause the excess.
                 Err(ProgramError::Blocks { .. }) if self.drop_labels() => continue,
                 other => other?,
             }
@@ -273,9 +270,9 @@ impl<'a> Recovery<'a> {
         Ok(self)
     }
 
-    /// Takes back guesses if there are far more blocks than places where one begins: an address in data that
-    /// is a label of a computed jump is no function, and as one it would hold all of the function around it
-    /// once more. Whether there were any.
+    /// Drops guesses if there are far more blocks than block starts. A label of a computed jump in data is
+    /// not a function: as one it would repeat the code of the function around it. Returns whether it dropped
+    /// any.
     fn drop_labels(&mut self) -> bool {
         let places: BTreeSet<u64> = self.drafts.values().flat_map(|draft| &draft.leaders).copied().collect();
         if self.blocks <= COPIES_MAX * places.len() as u64 && !self.is_exhausted {
@@ -312,7 +309,7 @@ impl<'a> Recovery<'a> {
             self.expose(pointer)?;
         }
         self.explore_all(decoder)?;
-        // What was jumped to and belongs to no jump that is known is an entry of its own.
+        // An observed target that is no candidate of a known jump is an entry of its own.
         let jumped = self.surroundings.jumped.iter().copied();
         let missing: Vec<u64> = jumped.filter(|target| !self.is_candidate(*target)).collect();
         for target in missing {
@@ -323,13 +320,13 @@ impl<'a> Recovery<'a> {
         self.explore_all(decoder)
     }
 
-    /// Whether `target` is one that a computed jump of a function may go to.
+    /// Whether `target` is a candidate of a function's computed jump.
     fn is_candidate(&self, target: u64) -> bool {
         self.drafts.values().any(|draft| draft.candidates.contains(&target))
     }
 
     fn explore_all(&mut self, decoder: &mut Decoder) -> Result<(), ProgramError> {
-        // Guesses last: what is known for sure says which of them are wrong.
+        // Known functions come first, because they disprove wrong guesses.
         while let Some(key) = self.queue.pop_front().or_else(|| self.guesses.pop_front()) {
             if self.instructions > self.instructions_max && !self.starts.contains(&key.0) {
                 self.is_exhausted = true;
@@ -342,8 +339,8 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Takes `address` for one that may be called, unless it is a label in a function that has a name, or
-    /// said to be no code.
+    /// Treats `address` as callable, unless it is a label in a named function or the ELF marks it as a
+    /// constant.
     fn expose(&mut self, address: u64) -> Result<(), ProgramError> {
         let is_known = self.starts.contains(&address);
         if !is_known && (self.image.is_inside_named(address) || self.image.is_constant(address)) {
@@ -373,16 +370,15 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Whether a guess calls nothing in the middle of known functions, as constants do if they are read as
-    /// code. What stands behind a call is no such middle: the call may never return.
+    /// Whether a guess calls nothing in the middle of known functions. Constants read as code often do.
+    /// Addresses after a call do not count as such, since the call may never return.
     fn is_disjoint(&self, draft: &FunctionDraft) -> bool {
         let calls = draft.calls.iter().filter(|callee| callee.1 == Reg::RA).map(|callee| callee.0);
         let mut targets = calls.chain(draft.tails.iter().copied());
         targets.all(|target| self.starts.contains(&target) || !self.insides.contains(&target))
     }
 
-    /// Keeps a draft and goes after what it calls; drops it if it was a mere guess that turned out to be no
-    /// code.
+    /// Stores a draft and enqueues its callees. Drops a guess that turns out not to be code.
     fn take(&mut self, key: Key, draft: FunctionDraft) -> Result<(), ProgramError> {
         let is_guess = self.is_guess(key.0);
         if is_guess && !(draft.is_clean() && self.is_disjoint(&draft)) {

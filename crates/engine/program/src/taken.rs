@@ -4,24 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{GuestAddr, Image};
 
-/// Functions of a table, at most: longer tables are ignored.
+/// Maximum functions of a table; longer tables are ignored.
 const TABLE_FUNCTIONS_MAX: usize = 16;
 
-/// Every even code address that stands as an aligned 64-bit word in loaded memory, ascending, once each.
+/// Every even code address that loaded memory holds as an aligned 64-bit word, ascending, without duplicates.
 ///
-/// A hint: a number that only looks like a code address costs compile time, a missed one costs a restart in
-/// the interpreter when it is called.
+/// These are hints: a false address costs compile time, a missed one costs a restart in the interpreter.
 pub(crate) fn code_addresses_in_data(image: &Image) -> Vec<u64> {
     code_in_data(image, 8, |address| image.bytes(address).map(u64::from_le_bytes).filter(|word| *word != 0))
 }
 
-/// Every even code address that stands as an aligned 32-bit word in loaded memory, ascending, once each:
-/// candidates for entries of absolute jump tables.
+/// Every even code address that loaded memory holds as an aligned 32-bit word, ascending, without duplicates.
+/// These are candidates for entries of absolute jump tables.
 pub(crate) fn code_words_in_data(image: &Image) -> Vec<u64> {
     code_in_data(image, 4, |address| image.bytes(address).map(u32::from_le_bytes).map(u64::from))
 }
 
-/// Those that `read` finds at multiples of `bytes` in loaded memory.
+/// The code addresses that `read` finds at multiples of `bytes` in loaded memory.
 fn code_in_data(image: &Image, bytes: usize, read: impl Fn(u64) -> Option<u64>) -> Vec<u64> {
     let is_code =
         |word: &u64| word.is_multiple_of(2) && image.is_executable(*word) && !image.is_constant(*word);
@@ -32,7 +31,7 @@ fn code_in_data(image: &Image, bytes: usize, read: impl Fn(u64) -> Option<u64>) 
     found
 }
 
-/// At which of `constants` two or more of the functions `exposed` stand one after another, and which.
+/// The tables at `constants` that hold two or more consecutive functions from `exposed`.
 pub(crate) fn function_tables<'a>(
     image: &Image,
     constants: impl Iterator<Item = &'a u64>,

@@ -1,20 +1,20 @@
-//! Straight lines whose length ckb-vm's assembly does not keep right.
+//! Detects straight-line code whose trace length ckb-vm's assembly cannot store.
 //!
-//! `AsmMachine` runs traces of up to 16 decoded instructions and keeps the bytes of each in a `u8`. A fusion
-//! takes up to 20 bytes, so a trace may have more than 255: exactly 256 are an error, more of them wrap, and
-//! the script goes on in the middle of the trace (ckb-vm 0.24, `machine/asm/mod.rs`). Native code has no such
-//! limit, so it must not run there. Any instruction may begin a trace: after a jump, or because the trace
-//! before it was full.
+//! `AsmMachine` runs traces of up to 16 decoded instructions and stores each trace's bytes in a `u8`. A
+//! fusion takes up to 20 bytes, so a trace may exceed 255. Exactly 256 bytes are an error. More bytes wrap,
+//! and the script continues in the middle of the trace (ckb-vm 0.24, `machine/asm/mod.rs`). Native code has
+//! no such limit, so it must not run there. A trace may begin at any instruction: after a jump, or after a
+//! full trace.
 
 use crate::{Decoder, GuestAddr, Instruction, Op};
 
-/// Instructions of a trace at most: `TRACE_ITEM_LENGTH` of ckb-vm.
+/// Maximum instructions of a trace: `TRACE_ITEM_LENGTH` of ckb-vm.
 const TRACE_INSTRUCTIONS_MAX: usize = 16;
-/// Bytes that a trace's length can say.
+/// Maximum bytes that a trace's length can represent.
 const TRACE_BYTES_MAX: u64 = 255;
 
 impl Instruction {
-    /// Whether ckb-vm ends a trace behind it.
+    /// Whether ckb-vm ends a trace after this instruction.
     pub(crate) fn ends_trace(&self) -> bool {
         self.is_branch()
             || matches!(
@@ -32,8 +32,8 @@ impl Instruction {
     }
 }
 
-/// Whether a trace that begins in `line` may be longer than its length can say. Where code ends without a
-/// jump, other code may be loaded behind it while the script runs; fifteen fusions of it are too long.
+/// Whether a trace that begins in `line` may exceed the maximum length. If code ends without a jump, the
+/// script may load other code after it at run time. Fifteen fusions of that code exceed the maximum.
 pub(crate) fn is_overlong(decoder: &mut Decoder<'_>, line: &[(GuestAddr, Instruction)]) -> bool {
     let mut window = Window::default();
     let mut next = None;
@@ -47,7 +47,7 @@ pub(crate) fn is_overlong(decoder: &mut Decoder<'_>, line: &[(GuestAddr, Instruc
             next = None;
         }
     }
-    // What begins in the line may go on behind it.
+    // A trace that begins in the line may continue after it.
     for _ in 1..TRACE_INSTRUCTIONS_MAX {
         let Some(pc) = next else { return false };
         let Some(instruction) = decoder.decode(pc) else {
@@ -61,7 +61,7 @@ pub(crate) fn is_overlong(decoder: &mut Decoder<'_>, line: &[(GuestAddr, Instruc
     false
 }
 
-/// The last instructions of a line, as many as a trace has.
+/// The last instructions of a line, up to the length of a trace.
 #[derive(Default)]
 struct Window {
     lengths: [u64; TRACE_INSTRUCTIONS_MAX],
@@ -70,7 +70,7 @@ struct Window {
 }
 
 impl Window {
-    /// Adds an instruction; whether a trace that ends with it is too long.
+    /// Adds an instruction. Returns whether a trace that ends with it is too long.
     fn push(&mut self, length: u64) -> bool {
         let place = &mut self.lengths[self.count % TRACE_INSTRUCTIONS_MAX];
         self.bytes = self.bytes - std::mem::replace(place, length) + length;
@@ -92,7 +92,7 @@ mod tests {
     fn traces_end_where_those_of_ckb_vm_do() {
         let mut count = 0;
         for opcode in u64::from(MINIMAL_OPCODE)..=u64::from(MAXIMUM_OPCODE) {
-            // An opcode above 0xff has its upper half elsewhere; there is none.
+            // `unpack` expects the upper half of opcodes above 0xff elsewhere; there are no such opcodes.
             let Some(instruction) = Instruction::unpack(opcode, 4, 1) else { continue };
             assert_eq!(instruction.ends_trace(), is_basic_block_end_instruction(opcode), "{instruction}");
             count += 1;

@@ -1,12 +1,12 @@
-//! Accesses of a block: each lies in what a check before it in the block has seen to, or in the stack frame.
+//! Proves a block's accesses: an earlier check in the block or the stack frame covers each of them.
 
 use antares_ir::{Access, Block, Op, Value};
 use antares_program::Reg;
 
 use crate::{available::ImpliedWindows, frame::SpDistance};
 
-/// The first operation of `block` that accesses what nothing has seen to. `sp` is at a distance from where
-/// the function found it, below which all from `frame_low` on was checked for loads and stores.
+/// The first operation of `block` with an unchecked access. `sp` is its distance from the function's entry
+/// value. The entry checks loads and stores from `frame_low` up to that value.
 pub(super) fn unchecked(
     block: &Block,
     implied: ImpliedWindows,
@@ -43,7 +43,7 @@ pub(super) fn unchecked(
     None
 }
 
-/// Whether the range of a check, with `more` bytes below it, has all bytes of an access; addresses wrap.
+/// Whether a check's range, extended by `more` bytes below it, covers an access. Addresses wrap.
 fn covers((low, high): (i64, i64), more: i64, (offset, width): (i64, i64)) -> bool {
     let bytes = u128::from(high.wrapping_sub(low).cast_unsigned()) + u128::from(more.cast_unsigned());
     let position = u128::from(offset.wrapping_sub(low.wrapping_sub(more)).cast_unsigned());

@@ -1,31 +1,30 @@
-//! Available checks: for each register the addresses around it that may be accessed when a block is entered,
-//! whichever path led there.
+//! Available checks: for each register, the accessible addresses around it at block entry, over all paths.
 //!
-//! Executing a block forwards gives each value a root (a register as the block found it, or an operation) and
-//! a distance from it. A check says something about the root of its base; a register that is written has what
-//! is known of the root of its new value. Blocks start with everything and lose what one path to them does
-//! not bring, until nothing changes: the greatest solution, which holds by induction over the length of a
-//! run. Loads may lie in one range of addresses and stores in another, each without a gap, so that two
-//! windows around the same root are one with all that is between them.
+//! Forward execution of a block gives each value a root (a register at block entry, or an operation) and a
+//! distance from it. A check adds a fact about the root of its base. A written register takes the facts about
+//! the root of its new value. The solver starts with all facts and removes those that some path does not
+//! provide, until nothing changes. The result is the greatest solution, which holds by induction over the
+//! length of a run. Loads and stores each have one contiguous range of valid addresses, so two windows around
+//! the same root merge with everything between them.
 
 use std::collections::BTreeSet;
 
 use antares_ir::{Access, BinaryOp, Block, Cfg, Function, Op, Terminator, Value};
 use antares_program::Reg;
 
-/// Distances beyond this are not followed.
+/// Maximum distance that the analysis follows.
 const DISTANCE_MAX: i64 = 1 << 20;
 
-/// How often what is known of a register changes at a block before it is taken for unknown where an edge
-/// leads back: windows around what every iteration moves shrink a little each time.
+/// Maximum changes of a register's fact at a loop header before widening: windows around values that change
+/// in each iteration shrink slowly.
 const CHANGES_MAX: u32 = 512;
 
-/// How often blocks are visited, in all and for each of them, before whatever changes is taken for unknown
-/// where edges lead back; and four times as often, wherever it changes.
+/// Maximum visits in total and per block before the analysis widens all changes at loop headers. After four
+/// times as many, it widens all changes.
 const VISITS: usize = 1 << 14;
 const VISITS_PER_BLOCK: usize = 512;
 
-/// Distances from a root: `[low, high)`; none if `low` is not below `high`.
+/// Distances from a root: `[low, high)`; empty unless `low < high`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Window {
     low: i32,
@@ -33,10 +32,10 @@ struct Window {
 }
 
 impl Window {
-    /// As much of `[low, high)` as is near.
+    /// `[low, high)`, clamped to the maximum distance.
     fn near(low: i64, high: i64) -> Self {
         let [low, high] = [low, high].map(|end| end.clamp(-DISTANCE_MAX, DISTANCE_MAX));
-        // Both are near, and fit.
+        // Clamped ends fit.
         match (i32::try_from(low), i32::try_from(high)) {
             (Ok(low), Ok(high)) if low < high => Self { low, high },
             _ => Self::default(),
@@ -59,7 +58,7 @@ impl Window {
         Self::near(self.low.max(other.low).into(), self.high.min(other.high).into())
     }
 
-    /// The same addresses, as far as they are near, counted from what is `by` above the root.
+    /// The window relative to a point `by` above the root, clamped.
     fn seen_from_above(self, by: i64) -> Self {
         if self.is_none() {
             return self;
@@ -68,7 +67,7 @@ impl Window {
     }
 }
 
-/// What may be loaded from, and stored to.
+/// The addresses that loads and stores may access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Windows {
     read: Window,
@@ -96,7 +95,7 @@ impl Windows {
         Self { read: self.read.common(other.read), write: self.write.common(other.write) }
     }
 
-    /// Whether they hold all of `[low, high)`.
+    /// Whether the windows contain all of `[low, high)`.
     pub(super) fn hold(self, access: Access, low: i64, high: i64) -> bool {
         let window = match access {
             Access::Read => self.read,
@@ -106,10 +105,10 @@ impl Windows {
     }
 }
 
-/// What follows for loads from what is known of stores.
+/// The facts about loads that follow from facts about stores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ImpliedWindows {
-    /// By how much loads may lie below stores; none if they may not wherever stores may.
+    /// How far loads may reach below stores; none if some writable addresses are not readable.
     pub(super) below: Option<i64>,
 }
 
@@ -127,41 +126,39 @@ impl ImpliedWindows {
         Windows { read: known.read.hull(Window::near(low.saturating_sub(below), high)), ..known }
     }
 
-    /// What a check says.
+    /// The facts that a check provides.
     pub(super) fn by(self, access: Access, low: i64, high: i64) -> Windows {
         self.all(Windows::of(access, low, high))
     }
 }
 
-/// What is known of each register.
+/// The facts about each register.
 pub(super) type KnownRegisters = [Windows; 32];
 
-/// What a value is counted from.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Root {
-    /// A register as the block found it.
+    /// A register at block entry.
     Register(Reg),
     /// An operation of the block.
     Operation(u32),
 }
 
-/// A block, executed.
+/// The effect of a block.
 pub(super) struct Executed {
-    /// Its checks that are left out.
+    /// The block's omitted checks.
     pub(super) left_out: Vec<ElidedCheck>,
-    /// What the block checks.
+    /// The facts that the block's checks provide.
     checked: Vec<(Root, Windows)>,
-    /// Registers that are new at its end.
+    /// The registers that the block writes.
     written: Vec<(Reg, Root, i64)>,
-    /// Registers that may be anything behind it.
+    /// The registers that are unknown after the block.
     lost: Lost,
 }
 
-/// A check that is left out.
 pub(super) struct ElidedCheck {
-    /// Index of the operation.
     pub(super) operation: usize,
-    /// What the base of the check is counted from.
+    /// The root of the check's base, and the distance from it.
     root: (Root, i64),
 }
 
@@ -215,7 +212,7 @@ impl Executed {
         Self { left_out, checked, written, lost }
     }
 
-    /// What a register is counted from at the block's end.
+    /// The root of a register at the block's end.
     pub(super) fn root_of(&self, register: Reg) -> (Root, i64) {
         let written = self.written.iter().find(|(written, ..)| *written == register);
         written.map_or((Root::Register(register), 0), |(_, root, distance)| (*root, *distance))
@@ -228,7 +225,7 @@ impl Executed {
             .map_or_else(Windows::default, |(_, windows)| *windows)
     }
 
-    /// What is known at the block's end.
+    /// The facts at the block's end.
     fn after(&self, before: &KnownRegisters) -> KnownRegisters {
         let mut now = *before;
         for &(root, windows) in &self.checked {
@@ -256,7 +253,7 @@ impl Executed {
 }
 
 impl ElidedCheck {
-    /// What is known of its base where the block begins.
+    /// The facts about the check's base at block entry.
     pub(super) fn known(&self, before: &KnownRegisters) -> Windows {
         match self.root {
             (Root::Register(register), distance) => {
@@ -267,7 +264,7 @@ impl ElidedCheck {
     }
 }
 
-/// What is known where each block of `function` begins; none where no path leads.
+/// The facts at the entry of each block of `function`; none for unreachable blocks.
 pub(super) fn solve(
     function: &Function,
     cfg: &Cfg,
@@ -279,7 +276,7 @@ pub(super) fn solve(
     order.iter().enumerate().for_each(|(position, block)| places[*block] = position);
     let mut entry = KnownRegisters::default();
     if let Some(low) = function.frame_low {
-        // Stores and loads of the frame are checked before all else.
+        // The entry checks the frame for stores and loads.
         let frame = Windows::of(Access::Write, low, 0).hull(Windows::of(Access::Read, low, 0));
         entry[Reg::SP.index()] = implied.all(frame);
     }

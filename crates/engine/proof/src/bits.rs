@@ -1,8 +1,8 @@
-//! Values of which some bits are known, and what operations make of them.
+//! Values with some known bits, and operations on them.
 
 use antares_ir::BinaryOp;
 
-/// A value: its bits that are 0 for certain, and those that are 1.
+/// A value: the bits known to be 0, and those known to be 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bits {
     zeros: u64,
@@ -16,8 +16,8 @@ impl Bits {
         Self { zeros: !number, ones: number }
     }
 
-    /// A word whose bits from `end` on may be anything, and of those below it `highest` is the highest that
-    /// is set, if any is.
+    /// A word with unknown bits from `end` on. Below `end`, `highest` is the highest bit that is set, if any
+    /// is.
     pub(super) fn highest_below(end: u32, highest: Option<u32>) -> Self {
         let below = |end: u32| u64::MAX.checked_shl(end).map_or(u64::MAX, |above| !above);
         match highest {
@@ -26,7 +26,7 @@ impl Bits {
         }
     }
 
-    /// The number that it is, if all bits are known.
+    /// The number, if all bits are known.
     pub(super) fn number(self) -> Option<u64> {
         (self.zeros | self.ones == u64::MAX).then_some(self.ones)
     }
@@ -37,7 +37,7 @@ impl Bits {
         if is_end { Self::of(zeros.into()) } else { Self::UNKNOWN }
     }
 
-    /// Whether both are the same number; none if that is not known.
+    /// Whether both are the same number; none if unknown.
     fn equals(self, other: Self) -> Option<bool> {
         let differs = self.ones & other.zeros | self.zeros & other.ones != 0;
         if differs { Some(false) } else { Some(self.number()? == other.number()?) }
@@ -69,7 +69,7 @@ impl Bits {
 mod tests {
     use super::*;
 
-    /// The numbers of four bits that a value may be, above which all are zero.
+    /// The four-bit numbers that a value may be; higher bits are 0.
     fn numbers(value: Bits) -> Vec<u64> {
         (0..16).filter(|number| number & value.zeros == 0 && !number & value.ones & 15 == 0).collect()
     }

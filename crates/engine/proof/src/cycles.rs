@@ -1,16 +1,15 @@
-//! Cycles: that what was charged is what was used wherever somebody can tell, and that the cycle limit is
-//! checked in time. Each question goes over blocks and edges once.
+//! Proves that charged cycles equal used ones wherever code outside can observe them, and that code checks
+//! the cycle limit in time. Each query processes blocks and edges once.
 
 use antares_ir::{Block, Charge, Function, Terminator};
 use antares_program::{BlockId, FunctionId};
 
 use crate::flow::Flow;
 
-/// The first block at which what was charged depends on the path to it, or is not balanced where the function
-/// is left.
+/// The first block at which the charged cycles depend on the path, or which exits with unbalanced charges.
 #[must_use]
 pub fn unbalanced(function: &Function) -> Option<BlockId> {
-    // By block: cycles that were charged and not used, as it is entered.
+    // By block: charged but unused cycles at entry.
     let mut ahead: Vec<Option<i128>> = vec![None; function.blocks.len()];
     ahead[0] = Some(0);
     let mut open = vec![(BlockId(0), 0)];
@@ -32,13 +31,13 @@ pub fn unbalanced(function: &Function) -> Option<BlockId> {
     None
 }
 
-/// Whether nobody but the function's blocks can tell what was charged behind a block.
+/// Whether only the function's own blocks observe the charged cycles after a block.
 fn stays(block: &Block) -> bool {
     matches!(block.terminator, Terminator::Jump(_) | Terminator::Branch { .. })
 }
 
-/// The first block that defers a charge outside of a bounded loop, or leaves one with charges that are
-/// deferred and not made, or makes such charges for another function.
+/// The first block that defers a charge outside a bounded loop, leaves one without making its deferred
+/// charges, or makes them for another function.
 pub(super) fn lost(function: &Function, flow: &Flow) -> Option<BlockId> {
     let ids = || (0..).map(BlockId).zip(&function.blocks);
     let makes = |id: BlockId| match function.blocks[id.0 as usize].charge {
@@ -66,8 +65,8 @@ pub(super) fn lost(function: &Function, flow: &Flow) -> Option<BlockId> {
     })
 }
 
-/// The first block in a cycle of the control flow, bounded loops aside, without a cycle-limit check; or one
-/// that leaves the function without.
+/// The first block without a cycle-limit check that is in a cycle of the control flow, except bounded loops,
+/// or that exits from the function.
 pub(super) fn unlimited(function: &Function, flow: &Flow) -> Option<BlockId> {
     let (blocks, cfg) = (&function.blocks, &flow.cfg);
     let reached = cfg.reverse_postorder();
@@ -82,11 +81,11 @@ pub(super) fn unlimited(function: &Function, flow: &Flow) -> Option<BlockId> {
         };
         leaves && !block.is_metered
     };
-    // Where no path leads nothing runs.
+    // Unreachable blocks do not run.
     if let Some(id) = reached.iter().map(|block| BlockId::at(*block)).find(unchecked) {
         return Some(id);
     }
-    // Takes away blocks that nothing leads to any more: what is left is in a cycle, or behind one.
+    // Removes blocks without remaining predecessors. The rest are in a cycle or after one.
     let is_open = |from: usize, to: usize| !flow.goes_on(from, to) && !blocks[to].is_metered;
     let mut entries = vec![0_usize; blocks.len()];
     for &from in reached {

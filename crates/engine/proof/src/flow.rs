@@ -1,16 +1,16 @@
-//! How control flows in a function, both ways, and which bounded loop each block is said to be in: made once,
-//! for all that ask. Takes time in proportion to edges and to the blocks of all bounded loops, of which
-//! passes put each block into one.
+//! The control flow of a function in both directions, and the bounded loop of each block. All proofs of a
+//! function share it. The time is proportional to edges and to the blocks of all bounded loops; passes put
+//! each block into at most one.
 
 use antares_ir::{Cfg, Function};
 use antares_program::BlockId;
 
-/// A function's edges and the places of its bounded loops.
+/// A function's edges and the positions of its bounded loops.
 pub(super) struct Flow {
     pub(super) cfg: Cfg,
-    /// By block: the first bounded loop that says it has it.
+    /// By block: the first bounded loop that claims it.
     loops: Vec<Option<usize>>,
-    /// By block: the most blocks that a bounded loop says it has behind this header.
+    /// By header: the maximum length of bounded loops that begin there.
     reach: Vec<u32>,
 }
 
@@ -30,12 +30,12 @@ impl Flow {
         Self { cfg: Cfg::of(&function.blocks), loops, reach }
     }
 
-    /// The bounded loop that a block is in: its place among the function's.
+    /// The index of the bounded loop around a block.
     pub(super) fn loop_of(&self, block: BlockId) -> Option<usize> {
         self.loops[block.0 as usize]
     }
 
-    /// Whether an edge goes back to the header of a bounded loop from inside of it.
+    /// Whether the edge goes from inside a bounded loop back to its header.
     pub(super) fn goes_on(&self, from: usize, to: usize) -> bool {
         from.checked_sub(to).is_some_and(|position| position < self.reach[to] as usize)
     }

@@ -1,19 +1,19 @@
-//! Stack frames: how far `sp` is from where the function found it, wherever a block begins, so that an access
-//! of the frame, which was checked at the entry, is known to be one.
+//! Stack frames: the distance of `sp` at each block from its value at function entry. Accesses to the frame,
+//! which the entry checks, are recognized by it.
 //!
-//! A function returns after its callees have, so what follows from all that they do is true by induction over
-//! the length of a run. Callers compare `sp` behind a function that may have moved it
-//! ([`SpAfter::Compared`]), and behind calls by address.
+//! A function returns after its callees, so facts about callees hold by induction over the length of a run.
+//! Callers compare `sp` after calls by address, and after functions that may have moved it
+//! ([`SpAfter::Compared`]).
 
 use antares_ir::{Function, Module, SpAfter, Terminator, dataflow::Worklist};
 use antares_program::Reg;
 
 use crate::available::{Executed, Root};
 
-/// How far something is from where `sp` was at the function's entry.
+/// The distance of a value from `sp` at function entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpDistance {
-    /// Nothing leads here, as far as is known.
+    /// Unreachable, as far as is known.
     Unreached,
     Is(i64),
     Unknown,
@@ -36,30 +36,30 @@ impl SpDistance {
     }
 }
 
-/// `sp`, and `s0`, which holds it in frames of no fixed size.
+/// `sp`, and `s0`, which holds it in frames without a fixed size.
 type Pointers = [SpDistance; 2];
 
-/// What is known of a function.
+/// The stack pointers of a function.
 pub(super) struct StackFrame {
-    /// By block, as it is entered: `sp` and `s0`.
+    /// By block, at entry: `sp` and `s0`.
     pointers: Vec<Pointers>,
-    /// `sp` where the function returns.
+    /// `sp` at returns.
     returned: SpDistance,
 }
 
 impl StackFrame {
-    /// Where `sp` is as a block is entered; none if no path leads there.
+    /// `sp` at block entry.
     pub(super) fn sp(&self, block: usize) -> SpDistance {
         self.pointers[block][0]
     }
 
-    /// Whether `sp` is where it was wherever the function returns.
+    /// Whether the function restores `sp` at all returns.
     pub(super) fn gives_back(&self) -> bool {
         matches!(self.returned, SpDistance::Is(0) | SpDistance::Unreached)
     }
 }
 
-/// Finds out about all functions; `executed` has the blocks of each.
+/// Solves all functions; `executed` holds the blocks of each.
 pub(super) fn solve(module: &Module, executed: &[Vec<Executed>]) -> Vec<StackFrame> {
     let frame = |_: &Function| StackFrame { pointers: Vec::new(), returned: SpDistance::Unreached };
     let mut frames: Vec<StackFrame> = module.functions.iter().map(frame).collect();
@@ -83,7 +83,7 @@ fn solve_one(
     executed: &[Executed],
     frames: &[StackFrame],
 ) -> StackFrame {
-    // Behind a callee that starts there.
+    // `sp` after a callee that starts at `sp`.
     let behind =
         |sp: SpDistance, callee: usize| match (frames[callee].returned, module.functions[callee].sp_after) {
             (SpDistance::Unreached, _) => SpDistance::Unreached,
@@ -106,7 +106,7 @@ fn solve_one(
         let terminator = &function.blocks[index].terminator;
         let mut after = end(pointers[index], &executed[index]);
         if terminator.is_call() {
-            // What the callee has done with `s0` is not known.
+            // The callee may have changed `s0`.
             after[1] = SpDistance::Unknown;
         }
         if let Terminator::Call { callee, .. } = terminator {

@@ -1,24 +1,23 @@
-//! What holds where a guard's branch to the bounded version is taken: read off its operations, one comparison
-//! after the other.
+//! Facts that hold on a guard's branch to the bounded version, from its comparisons.
 
 use antares_ir::{BinaryOp, Block, Op, Terminator, Value, VersionedLoop};
 use antares_program::Reg;
 
 use crate::modular::{Integers, ModularSum, Unknown};
 
-/// What a guard has compared. Everything is about the registers as it finds them.
+/// A guard's comparisons, in terms of the registers at the guard.
 pub(super) struct Guard {
-    /// Sums of which the first is not above the second, as unsigned numbers.
+    /// Pairs of sums: the first is at most the second, as unsigned numbers.
     pub(super) at_most: Vec<(ModularSum, ModularSum)>,
-    /// Sums with bits that are all zero.
+    /// Sums and masks of their bits that are 0.
     zero_bits: Vec<(ModularSum, i64)>,
-    /// What sums stand for, because of a comparison with a number.
+    /// The integers that sums stand for, from comparisons with numbers.
     known: Vec<(ModularSum, Integers)>,
-    /// The cycles that are left at least.
+    /// The minimum of the cycles left.
     pub(super) cycles_min: Option<i64>,
     /// Whether no registers pass all comparisons.
     pub(super) is_impossible: bool,
-    /// How the number of the last iteration is made.
+    /// How the guard computes the number of the last iteration.
     pub(super) last: Quotient,
     /// Bounds of that number.
     pub(super) last_integers: Option<Integers>,
@@ -32,8 +31,8 @@ pub(super) struct Quotient {
 }
 
 impl Guard {
-    /// What `block` has compared if its branch is taken; none if it does not end in one, or `witness` names
-    /// no value of its.
+    /// The comparisons of `block` on its taken branch. None if it ends in no branch, or `witness.last` is not
+    /// a value of the block.
     pub(super) fn of(block: &Block, witness: &VersionedLoop) -> Option<Self> {
         let Terminator::Branch { condition, .. } = block.terminator else { return None };
         let values = Values::of(block, witness.last)?;
@@ -49,7 +48,7 @@ impl Guard {
         };
         let mut open = vec![condition];
         while let Some(value) = open.pop() {
-            // If not all bits of `x & y` are zero, neither all of `x` nor all of `y` are.
+            // If `x & y` is not 0, neither `x` nor `y` is 0.
             match values.ops[value.0 as usize] {
                 Op::Binary(BinaryOp::And, x, y) => open.extend([x, y]),
                 Op::Binary(op, x, y) => guard.compared(&values, op, x, y),
@@ -68,7 +67,7 @@ impl Guard {
         let (left, right) = (values.get(x), values.get(y));
         match op {
             BinaryOp::LtUnsigned => match right.number() {
-                // Below a number other than 0 is not above the one before.
+                // Below `end`, other than 0, means at most `end - 1`.
                 Some(end) if end != 0 => self.at_most.push((left, ModularSum::constant(end.wrapping_sub(1)))),
                 _ => self.at_most.push((left, right)),
             },
@@ -87,7 +86,7 @@ impl Guard {
         }
     }
 
-    /// Notes what is below a number, or below one that depends on the last iteration's alone.
+    /// Records constant upper bounds, or `with_last` those that depend on the last iteration's number.
     fn learn(&mut self, with_last: bool) {
         for (low, high) in &self.at_most {
             let Some((factor, _)) = high.of_last().filter(|(factor, _)| (*factor != 0) == with_last) else {
@@ -103,7 +102,7 @@ impl Guard {
         }
     }
 
-    /// Notes what is not below a number.
+    /// Records constant lower bounds.
     fn raise(&mut self) {
         for (low, high) in &self.at_most {
             let Some(number) = low.number() else { continue };
@@ -115,8 +114,8 @@ impl Guard {
         }
     }
 
-    /// Whether numbers are compared of which the first is above the second, or a sum is above what it is not
-    /// above.
+    /// Whether the comparisons contradict each other: a larger constant is at most a smaller one, or a sum's
+    /// bounds are empty.
     fn contradicts(&self) -> bool {
         let is_wrong = |(low, high): &(ModularSum, ModularSum)| match (low.number(), high.number()) {
             (Some(low), Some(high)) => low.cast_unsigned() > high.cast_unsigned(),
@@ -132,7 +131,7 @@ impl Guard {
         Some(Integers::new(of(dividend.low), of(dividend.high))).filter(|last| last.is_inside(0, 1 << 63))
     }
 
-    /// The integers that `sum` stands for, by one comparison or two.
+    /// The integers that `sum` stands for, by up to two comparisons.
     pub(super) fn integers(&self, sum: &ModularSum) -> Option<Integers> {
         if let Some(integers) = self.single_iteration(sum) {
             return Some(integers);
@@ -147,7 +146,7 @@ impl Guard {
         by_one(sum).or_else(by_two)
     }
 
-    /// The integers of a sum of nothing but the last iteration's number.
+    /// The integers of a sum of only the last iteration's number and a constant.
     fn single_iteration(&self, sum: &ModularSum) -> Option<Integers> {
         sum.integers(|unknown| self.last_integers.filter(|_| unknown == Unknown::Last))
     }
@@ -155,7 +154,7 @@ impl Guard {
     /// Whether `sum` is a multiple of `size`, a power of two.
     pub(super) fn is_multiple(&self, sum: &ModularSum, size: u64) -> bool {
         let holds = |(known, mask): &(ModularSum, i64)| {
-            // Of a number and its negative the same low bits are zero.
+            // A number and its negative have the same trailing zeros.
             let is_same = known == sum || *known == sum.times(-1);
             is_same && size.is_power_of_two() && mask.cast_unsigned() & (size - 1) == size - 1
         };
@@ -163,7 +162,7 @@ impl Guard {
     }
 }
 
-/// What both say of one number; if they are far apart the first.
+/// The intersection of two facts about one number, or the first if they reach too far.
 fn both(a: Integers, b: Integers) -> Integers {
     let are_near = [a, b].iter().all(|integers| integers.is_inside(-(1 << 62), 1 << 62));
     if are_near { Integers::new(a.low.max(b.low), a.high.min(b.high)) } else { a }
@@ -172,10 +171,10 @@ fn both(a: Integers, b: Integers) -> Integers {
 /// The values of a guard.
 struct Values<'b> {
     ops: &'b [Op],
-    /// Where others are made of the last iteration's number, it is an unknown of its own.
+    /// Other values treat the last iteration's number as an unknown of its own.
     values: Vec<ModularSum>,
     last: Value,
-    /// What the last iteration's number is made of.
+    /// The sum that defines the last iteration's number.
     own: ModularSum,
 }
 
@@ -210,7 +209,7 @@ impl<'b> Values<'b> {
         Some(Self { ops, values, last, own: own? })
     }
 
-    /// What is compared where `value` is.
+    /// The sum that a comparison of `value` compares.
     fn get(&self, value: Value) -> ModularSum {
         if value == self.last { self.own.clone() } else { self.values[value.0 as usize].clone() }
     }

@@ -1,15 +1,14 @@
-//! One iteration of a bounded loop, executed on unknown registers: what each value is then, and what is new
-//! when the next one begins.
+//! Symbolic execution of one iteration of a bounded loop: the values, and the registers of the next
+//! iteration.
 
 use antares_ir::{BinaryOp, Block, Op, Terminator, UnaryOp, Value, VersionedLoop, Width};
 use antares_program::BlockId;
 
 use crate::modular::{Integers, ModularSum, Unknown};
 
-/// What the registers hold.
 type SymbolicRegisters = [ModularSum; 32];
 
-/// An iteration, whichever it is: values in terms of the registers as it begins.
+/// An arbitrary iteration: values in terms of the registers at its start.
 pub(super) struct Iteration<'f> {
     blocks: &'f [Block],
     header: BlockId,
@@ -17,15 +16,15 @@ pub(super) struct Iteration<'f> {
     values: Vec<Vec<ModularSum>>,
     /// The integers that each [`Unknown::Made`] stands for.
     made: Vec<Option<Integers>>,
-    /// What is known of sums of registers in every iteration.
+    /// Sums of registers whose integers are known in every iteration.
     known: Vec<(ModularSum, Integers)>,
-    /// How far each register has moved where the next iteration begins, if that is a number.
+    /// The change of each register from one iteration to the next, if constant.
     steps: [Option<i64>; 32],
 }
 
 impl<'f> Iteration<'f> {
-    /// An iteration of the bounded loop that `witness` is about, if `known` holds as it begins. None if
-    /// control flows as it should not: from block to later block, back to the header, or out.
+    /// Executes an iteration of the loop of `witness`, with `known` at its start. None unless every edge goes
+    /// to a later block, back to the header, or out.
     pub(super) fn of(
         blocks: &'f [Block],
         witness: &VersionedLoop,
@@ -67,8 +66,8 @@ impl<'f> Iteration<'f> {
         Some(iteration)
     }
 
-    /// The blocks of the iteration that follow one of it, 0 for the header: each later or the header. None if
-    /// another follows.
+    /// The successors of a block inside the iteration: 0 for the header, or a later block. None if there is
+    /// another successor.
     fn successors(&self, position: usize) -> Option<Vec<usize>> {
         let (Terminator::Jump(_) | Terminator::Branch { .. }) = self.blocks[position].terminator else {
             return None;
@@ -78,13 +77,12 @@ impl<'f> Iteration<'f> {
         inside.iter().all(|next| *next == 0 || *next > position).then_some(inside)
     }
 
-    /// The place of a block in the iteration.
     pub(super) fn position(&self, block: BlockId) -> Option<usize> {
         let position = block.0.checked_sub(self.header.0)? as usize;
         (position < self.blocks.len()).then_some(position)
     }
 
-    /// Whether no path from the header to the next iteration avoids the block at `position`.
+    /// Whether every path from the header to the next iteration passes the block at `position`.
     pub(super) fn always_passes(&self, position: usize) -> bool {
         let mut is_reached = vec![false; self.blocks.len()];
         is_reached[0] = position != 0;
@@ -115,7 +113,7 @@ impl<'f> Iteration<'f> {
             .map_or_else(|_| ModularSum::default(), |made| ModularSum::unknown(Unknown::Made(made)))
     }
 
-    /// Executes a block: the registers at its end.
+    /// Executes a block and returns the registers at its end.
     fn run(&mut self, block: &Block, registers: SymbolicRegisters) -> SymbolicRegisters {
         let mut values: Vec<ModularSum> = Vec::with_capacity(block.ops.len());
         for op in &block.ops {
@@ -158,12 +156,12 @@ impl<'f> Iteration<'f> {
         }
     }
 
-    /// Something from 0 on below `end`.
+    /// A new unknown from 0 to below `end`.
     fn below(&mut self, end: i128) -> Option<ModularSum> {
         Some(self.unknown(Some(Integers::new(0, end - 1))))
     }
 
-    /// `x & mask`: what is below a mask that is not negative, or `x` without its low bits.
+    /// `x & mask`: a new unknown below a non-negative mask, or `x` without its low bits.
     fn masked(&mut self, x: &ModularSum, mask: i64) -> Option<ModularSum> {
         let lost = i128::from(!mask);
         if mask >= 0 {
@@ -173,7 +171,7 @@ impl<'f> Iteration<'f> {
         rest.map(|rest| x.minus(&rest))
     }
 
-    /// `x >> by`. A word that was shifted up by 32 before is zero extended, and shifted up by the difference.
+    /// `x >> by`. If `x` is a word shifted left by 32, the result is the word shifted by the difference.
     fn shifted_right(
         &mut self,
         block: &Block,
@@ -192,8 +190,8 @@ impl<'f> Iteration<'f> {
         self.below(1 << (64 - by))
     }
 
-    /// `x` with its bits from some on replaced: `x` itself if it is in `[low, end)`, and inside of that
-    /// whatever it is.
+    /// `x` with its upper bits replaced: `x` itself if it is in `[low, end)`, else a new unknown in that
+    /// range.
     fn extended(&mut self, x: &ModularSum, low: i128, end: i128) -> Option<ModularSum> {
         match self.integers(x) {
             Some(integers) if integers.is_inside(low, end) => Some(x.clone()),
@@ -216,7 +214,6 @@ impl<'f> Iteration<'f> {
         })
     }
 
-    /// The value of an operation.
     pub(super) fn value(&self, position: usize, value: Value) -> &ModularSum {
         &self.values[position][value.0 as usize]
     }
@@ -225,7 +222,7 @@ impl<'f> Iteration<'f> {
         self.blocks.iter().enumerate()
     }
 
-    /// How far a sum of registers is in the next iteration, if that is the same number in all of them.
+    /// The change of a sum of registers from one iteration to the next, if constant.
     pub(super) fn step(&self, sum: &ModularSum) -> Option<i64> {
         sum.terms().try_fold(0_i64, |step, (unknown, factor)| match unknown {
             Unknown::Register(register) => {

@@ -1,15 +1,14 @@
-//! The semantic verifier: every check that is left out holds, every charge that is moved comes to the same,
-//! and the cycle limit is checked in time. It shares no transfer function with what left them out: it cannot
-//! see the passes. It is written to be read.
+//! The semantic verifier: proves omitted checks, moved charges and timely cycle-limit checks.
 //!
-//! * Accesses that a check in their block covers, or that of the stack frame at the entry: `access`, `frame`.
+//! It shares no transfer function with the passes and cannot depend on them. It is written for readers.
+//!
+//! * Accesses that a check in their block or the entry's check of the stack frame covers: `access`, `frame`.
 //! * Checks that earlier ones imply, over all paths: `available`.
-//! * Checks that a guard has made for all iterations of a loop: `versioned`, from what it compares (`guard`)
-//!   and what one iteration does (`iteration`), as sums modulo 2^64 (`modular`).
-//! * Charges and cycle-limit checks: `cycles`; charges of loops that are left out: `search`, on bits that are
-//!   known (`bits`).
+//! * Checks that a guard makes for all iterations of a loop: `versioned`, from its comparisons (`guard`) and
+//!   the effect of one iteration (`iteration`), as sums modulo 2^64 (`modular`).
+//! * Charges and cycle-limit checks: `cycles`; charges of omitted loops: `search`, on known bits (`bits`).
 //!
-//! All but `available`, which has a limit of visits for each block, goes over operations, edges (`flow`) and
+//! Everything but `available`, which limits the visits of a block, processes operations, edges (`flow`) and
 //! bounded loops once.
 #![forbid(unsafe_code)]
 
@@ -38,46 +37,46 @@ use crate::{
 pub use cycles::unbalanced;
 pub use versioned::LoopError;
 
-/// What a module claims and its verifier cannot prove. This is our mistake, never the input's.
+/// A claim that the verifier cannot prove. The cause is a bug in the compiler, never the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{function} {block}: {claim}")]
 pub struct ProofError {
     /// Function.
     pub function: FunctionId,
-    /// Block; of a loop the header of its bounded version.
+    /// Block; for a loop, the header of its bounded version.
     pub block: BlockId,
-    /// What is not shown.
+    /// The claim without a proof.
     pub claim: Claim,
 }
 
-/// What modules claim, as it is said where it is not shown.
+/// The claims of a module, worded as errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Claim {
-    /// It breaks a rule of its form.
+    /// The module satisfies the rules of its form.
     #[error("{0}")]
     Form(FormRule),
-    /// A check is before the memory access that the operation of this index makes.
+    /// A check precedes the memory access of the operation with this index.
     #[error("operation {0} has no address check before it")]
     Checked(usize),
-    /// `sp` is given back.
+    /// The function restores `sp`.
     #[error("sp does not come back")]
     Frame,
-    /// The address check of this index is left out, since all that comes before has seen to it.
+    /// Earlier checks imply the omitted check with this index.
     #[error("operation {0} is not proved")]
     Proved(usize),
-    /// A bounded loop is what its witness says.
+    /// A bounded loop matches its witness.
     #[error("bounded loop: {0}")]
     Loop(LoopError),
-    /// What was charged is what was used, whichever path led here.
+    /// The charged cycles equal the used ones, on every path.
     #[error("charges are not balanced")]
     Balanced,
     /// A deferred charge is made.
     #[error("a deferred charge is lost")]
     Deferred,
-    /// The loop that the block is there instead of would have used what is charged.
+    /// The loop that the block replaces would have used the charged cycles.
     #[error("the charge of a search is not proved")]
     Search,
-    /// The cycle limit is checked in every cycle of the control flow, and before the function is left.
+    /// Every cycle of the control flow checks the cycle limit, and so does every exit of the function.
     #[error("the cycle limit is not checked")]
     Limited,
 }
@@ -88,8 +87,8 @@ impl From<VerifyError> for ProofError {
     }
 }
 
-/// What the verifiers say against `module`, which is ready for a generator: one thing for each function, or
-/// what is wrong with its form.
+/// Verifies a `module` that is ready for a generator. Returns one error for each function, or the error in
+/// the module's form.
 #[must_use]
 pub fn refused(module: &Module) -> Vec<ProofError> {
     match antares_ir::verify(module) {
@@ -98,8 +97,8 @@ pub fn refused(module: &Module) -> Vec<ProofError> {
     }
 }
 
-/// The same of a module between passes: signatures, cycle-limit checks and what is known of `sp` may not be
-/// there yet.
+/// Like [`refused`], for a module between passes. Signatures, cycle-limit checks and the values of `sp` may
+/// still be missing.
 #[must_use]
 pub fn refused_between_passes(module: &Module) -> Vec<ProofError> {
     match antares_ir::verify_unsigned(module) {
@@ -108,7 +107,7 @@ pub fn refused_between_passes(module: &Module) -> Vec<ProofError> {
     }
 }
 
-/// What `module`, whose form is right, claims and does not show; if it `is_finished`, of all that it claims.
+/// The unproved claims of a well-formed `module`, all of them if it `is_finished`.
 fn unproved(module: &Module, is_finished: bool) -> Vec<ProofError> {
     let implied = ImpliedWindows::of(|access| module.bounds(access));
     let execute =
@@ -124,7 +123,7 @@ fn unproved(module: &Module, is_finished: bool) -> Vec<ProofError> {
     proved.filter_map(Result::err).collect()
 }
 
-/// What is true of a function when all passes have run.
+/// Verifies the claims of a function after all passes.
 fn finished(function: &Function, flow: &Flow, frame: &StackFrame) -> Result<(), ProofError> {
     let failed = |block, claim| Err(ProofError { function: function.id, block, claim });
     if function.sp_after == SpAfter::Same && !frame.gives_back() {
@@ -144,7 +143,7 @@ fn prove(
     let implied = ImpliedWindows::of(bounds);
     for (index, block) in function.blocks.iter().enumerate() {
         let sp = (frame.sp(index), function.frame_low);
-        // Where no path leads nothing is accessed.
+        // Unreachable blocks access nothing.
         if sp.0 != SpDistance::Unreached
             && let Some(operation) = access::unchecked(block, implied, sp)
         {
@@ -174,8 +173,7 @@ fn prove(
     }
 }
 
-/// The first check that is left out although neither checks that come before on all paths show that it holds
-/// nor the guard of its loop.
+/// The first omitted check that neither earlier checks on all paths nor its loop's guard imply.
 fn unproved_check(
     function: &Function,
     flow: &Flow,

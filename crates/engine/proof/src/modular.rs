@@ -1,21 +1,20 @@
-//! ModularSum sums modulo 2^64, and the integers that they stand for.
+//! Sums modulo 2^64, and the integers that they stand for.
 //!
-//! Sums of residues are exact, whatever wraps. What is compared are integers: a sum *stands for* an interval
-//! if it is congruent to one of its integers. Intervals of two sums add up to one of their sum; an interval
-//! inside of `[0, 2^64)` is the value as an unsigned number, one inside of `[-2^63, 2^63)` as a signed one.
+//! Sums of residues are exact despite wrapping, but comparisons need integers. A sum *stands for* an interval
+//! if it is congruent to one of the interval's integers. The sum of two intervals is an interval of the sum.
+//! Inside `[0, 2^64)`, an interval contains the unsigned value; inside `[-2^63, 2^63)`, the signed one.
 
-/// Something that a sum does not look into.
+/// An opaque term of a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unknown {
-    /// The register of this number: in the guard as it finds it, in an iteration as that begins.
+    /// The register with this number, at the guard or at the start of an iteration.
     Register(u8),
-    /// The number that the guard has for the last iteration.
+    /// The number of the last iteration, according to the guard.
     Last,
-    /// A value that is something else, by its number.
+    /// Any other value, by its number.
     Made(u32),
 }
 
-/// Sums of more unknowns are not followed.
 const TERMS_MAX: usize = 16;
 
 /// `factor * unknown + ... + constant` modulo 2^64; no factor is 0.
@@ -64,7 +63,7 @@ impl ModularSum {
         self.terms.len() <= TERMS_MAX
     }
 
-    /// The number that it is, if it is one.
+    /// The number, if the sum is constant.
     pub(super) fn number(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
     }
@@ -73,7 +72,7 @@ impl ModularSum {
         self.terms.iter().copied()
     }
 
-    /// The factor of [`Unknown::Last`] and the constant, if there is nothing else.
+    /// The factor of [`Unknown::Last`] and the constant, if there are no other terms.
     pub(super) fn of_last(&self) -> Option<(i128, i128)> {
         match self.terms[..] {
             [] => Some((0, self.constant.into())),
@@ -82,7 +81,7 @@ impl ModularSum {
         }
     }
 
-    /// The integers that it stands for, if each of its unknowns stands for those that `of` says.
+    /// The integers that the sum stands for, given those of its unknowns.
     pub(super) fn integers(&self, of: impl Fn(Unknown) -> Option<Integers>) -> Option<Integers> {
         let constant = Integers::one(self.constant.into());
         self.terms.iter().try_fold(constant, |sum, (unknown, factor)| {
@@ -93,7 +92,7 @@ impl ModularSum {
     }
 }
 
-/// Unknowns that may stand for integers this far from 0 are not followed, so that no product leaves 128 bits.
+/// Maximum distance from 0 of an unknown's integers, so that products fit into 128 bits.
 const FAR: i128 = 1 << 63;
 
 /// The integers from `low` to `high`, both included.
@@ -125,12 +124,12 @@ impl Integers {
         low <= self.low && self.high < end
     }
 
-    /// Whether they are what the 64 bits are as an unsigned number.
+    /// Whether the integers equal the 64 bits as unsigned numbers.
     pub(super) const fn are_unsigned(self) -> bool {
         self.is_inside(0, 1 << 64)
     }
 
-    /// Whether they are what the 64 bits are as a signed number.
+    /// Whether the integers equal the 64 bits as signed numbers.
     pub(super) const fn are_signed(self) -> bool {
         self.is_inside(-(1 << 63), 1 << 63)
     }

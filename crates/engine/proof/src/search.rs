@@ -1,24 +1,24 @@
-//! Loops that are left out: that each block which is there instead of one ([`Op::Charge`]) charges what the
-//! loop would have used, and goes where that ends.
+//! Proves the charges of omitted loops: each block that replaces a loop ([`Op::Charge`]) charges the loop's
+//! cycles and continues where the loop ends.
 //!
-//! Before such a block stands a guard, which lets few values of one register pass. For each of them the block
-//! and the loop are executed, on what is known of the bits of registers. What the loop does besides depends
-//! on one other register, and there on where the highest bit is below the value of the first; so each of
-//! these places is tried, and every word has one of them, or none. A branch or a charge that is still not
-//! decided is not proved. Each such block takes at most 2^8 values by 65 places by [`STEPS_MAX`] blocks.
+//! A guard before such a block passes few values of one register. For each of them, this module executes the
+//! block and the loop on known bits of registers. The loop's effect depends on only one other register: on
+//! its highest bit below the value of the first. The proof tries every position of that bit, and none, so it
+//! covers every word. An undecided branch or charge fails the proof. Each such block takes at most 2^8 values
+//! times 65 positions times [`STEPS_MAX`] blocks.
 
 use antares_ir::{BinaryOp, Block, Cfg, Function, Op, Terminator, UnaryOp, Value};
 use antares_program::{BlockId, Reg};
 
 use crate::bits::Bits;
 
-/// Blocks of a loop that are executed.
+/// Maximum blocks of a loop to execute.
 const STEPS_MAX: usize = 64;
 
-/// Bits in which the values that pass a guard may differ.
+/// Maximum bits in which the values that pass a guard may differ.
 const COUNTER_BITS_MAX: u32 = 8;
 
-/// The first block with a charge that is not proved.
+/// The first block with an unproved charge.
 pub(super) fn unproved(function: &Function, cfg: &Cfg) -> Option<BlockId> {
     let charges = |block: &Block| block.ops.iter().any(|op| matches!(op, Op::Charge(_)));
     let mut ids = (0..).map(BlockId).zip(&function.blocks).filter(|(_, block)| charges(block));
@@ -43,7 +43,7 @@ fn is_proved(function: &Function, cfg: &Cfg, id: BlockId) -> Option<()> {
     })
 }
 
-/// The block whose branch, if it is taken, is the only edge to block `id`, and where that goes otherwise.
+/// The guard, whose taken branch is the only edge to block `id`, and the guard's other target.
 fn guard<'f>(function: &'f Function, cfg: &Cfg, id: BlockId) -> Option<(&'f Block, BlockId)> {
     let &[before] = cfg.predecessors(id.0 as usize) else { return None };
     let guard = function.blocks.get(before).filter(|_| id != BlockId(0))?;
@@ -55,8 +55,8 @@ fn guard<'f>(function: &'f Function, cfg: &Cfg, id: BlockId) -> Option<(&'f Bloc
     }
 }
 
-/// The register that `guard` compares, and its values that pass: those of which no bit of a mask is set, once
-/// a number is added.
+/// The register that `guard` compares, and its values that pass: after the addition of a number, they have no
+/// bit of a mask set.
 fn passing(guard: &Block) -> Option<(Reg, Vec<u64>)> {
     let Terminator::Branch { condition, .. } = guard.terminator else { return None };
     let binary = |value: Value, wanted: BinaryOp| match guard.op(value) {
@@ -68,7 +68,7 @@ fn passing(guard: &Block) -> Option<(Reg, Vec<u64>)> {
     let (counter, more) = binary(sum, BinaryOp::Add)?;
     let free = !mask;
     let mut values = Vec::new();
-    // All numbers with no other bits than the free ones, from the highest down.
+    // All numbers made of free bits only, from the highest down.
     let mut number = free;
     while free.count_ones() <= COUNTER_BITS_MAX {
         values.push(number.wrapping_sub(more));
@@ -80,7 +80,7 @@ fn passing(guard: &Block) -> Option<(Reg, Vec<u64>)> {
     None
 }
 
-/// Proves that `block` and the loop that begins at `instead` come to the same place with the same number of
+/// Proves that `block` and the loop that begins at `instead` reach the same block with the same number of
 /// cycles.
 fn comes_to_the_same(function: &Function, block: &Block, instead: BlockId, start: Run) -> Option<()> {
     let (mut with, mut without) = (start, start);
@@ -95,7 +95,7 @@ fn comes_to_the_same(function: &Function, block: &Block, instead: BlockId, start
     None
 }
 
-/// What is known while blocks are executed.
+/// The known state of an execution.
 #[derive(Clone, Copy)]
 struct Run {
     registers: [Bits; 32],
@@ -103,8 +103,7 @@ struct Run {
 }
 
 impl Run {
-    /// Executes a block: where it goes, if that is known, and nothing else than registers is read and
-    /// written.
+    /// Executes a block that accesses only registers, and returns the next block, if known.
     fn execute(&mut self, block: &Block) -> Option<BlockId> {
         let mut values: Vec<Bits> = Vec::with_capacity(block.ops.len());
         self.cycles += i128::from(block.cycles);

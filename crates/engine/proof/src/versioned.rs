@@ -1,14 +1,14 @@
-//! Bounded loops: that each ends in time, and that each address in each of its iterations is inside of the
-//! bounds, from what the guard has compared alone.
+//! Proves bounded loops: each ends in time, and accesses addresses only inside the bounds. The proof relies
+//! only on the guard's comparisons.
 //!
-//! Iterations are counted from 0. By induction over their number: as iteration `k` begins, each register with
-//! a step holds what the guard found plus `k` times its step, and what the exit compares is where the guard's
-//! comparisons put it; executing one iteration on unknown registers shows that the same holds as the next one
-//! begins, if one does. The exit, which no path to the next iteration avoids, ends the loop in iteration
-//! `last` at the latest.
+//! Iterations are counted from 0. The proof is by induction over their number. At the start of iteration `k`,
+//! each register with a step holds its value at the guard plus `k` times its step. The operands of the exit's
+//! comparison are in the ranges that the guard's comparisons imply. Symbolic execution of one iteration shows
+//! the same for the next one, if there is one. Every path to the next iteration passes the exit, which ends
+//! the loop in iteration `last` at the latest.
 //!
-//! A loop is proved in time in proportion to its own operations and to the edges into it; a function, to
-//! those of all its loops.
+//! The time for a loop is proportional to its operations and the edges into it; for a function, to those of
+//! all its loops.
 
 use antares_ir::{
     Access, BinaryOp, Cfg, Function, LinearSum, LoopSpan, Op, Terminator, Value, VersionedLoop,
@@ -21,19 +21,19 @@ use crate::{
     modular::{Integers, ModularSum, Unknown},
 };
 
-/// Cycles that a bounded loop may use, and that may be overdrawn where it begins.
+/// Maximum cycles that a bounded loop may use, and that may be overdrawn at its start.
 const CYCLES_MAX: i128 = 1 << 22;
 
-/// What a claim about a bounded loop lacks.
+/// Why the proof of a bounded loop fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoopError {
-    /// It is entered, goes on or is left as it must not.
+    /// The control flow into, inside or out of the loop is invalid.
     #[error("control flows otherwise")]
     Flow,
-    /// It may run longer than its witness says.
+    /// The loop may run more iterations than its witness says.
     #[error("the trip count is not shown")]
     TripCount,
-    /// It may use more cycles without a cycle-limit check.
+    /// The loop may use too many cycles without a cycle-limit check.
     #[error("the cycles are not shown to be few")]
     Cycles,
     /// A range of addresses may leave the bounds.
@@ -41,7 +41,7 @@ pub enum LoopError {
     Span(usize),
 }
 
-/// A bounded loop that is proved, for questions about its accesses.
+/// A proved bounded loop, for queries about its accesses.
 pub(super) struct Bounded<'f> {
     /// None if no registers pass its guard.
     iteration: Option<Iteration<'f>>,
@@ -50,7 +50,7 @@ pub(super) struct Bounded<'f> {
 }
 
 impl<'f> Bounded<'f> {
-    /// Proves what `witness` claims.
+    /// Proves the claims of `witness`.
     pub(super) fn prove(
         function: &'f Function,
         cfg: &Cfg,
@@ -85,13 +85,13 @@ impl<'f> Bounded<'f> {
         Ok(Self { iteration: Some(iteration), spans, bounds: both_bounds })
     }
 
-    /// Whether `[base + low, base + high)` may be accessed in every iteration that comes to `block`.
+    /// Whether every iteration that reaches `block` may access `[base + low, base + high)`.
     pub(super) fn may(&self, access: Access, block: BlockId, base: Value, (low, high): (i64, i64)) -> bool {
         let Some(iteration) = &self.iteration else { return true };
         let Some(position) = iteration.position(block) else { return false };
         let base = iteration.value(position, base);
         let step = iteration.step(base);
-        // What may be stored to may be loaded from, if loads may lie there.
+        // Writable addresses are readable if the read bounds contain the write bounds.
         let [read, write] = self.bounds;
         let is_readable = read.0 <= write.0 && write.1 <= read.1;
         self.spans.iter().any(|(span, start)| {
@@ -106,7 +106,7 @@ impl<'f> Bounded<'f> {
     }
 }
 
-/// Whether the guard's branch is the only entry of the bounded loop, and all of its blocks are marked.
+/// Whether the guard's branch is the bounded loop's only entry, and all blocks are marked as bounded.
 fn enter(function: &Function, cfg: &Cfg, witness: &VersionedLoop) -> Option<()> {
     let guard = function.blocks.get(witness.guard.0 as usize)?;
     let Terminator::Branch { taken, otherwise, .. } = guard.terminator else { return None };
@@ -131,7 +131,7 @@ fn linear(sum: &LinearSum) -> ModularSum {
     })
 }
 
-/// When the loop goes on.
+/// The condition on which the loop continues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum GoesOn {
     /// Counter and end differ.
@@ -142,15 +142,15 @@ enum GoesOn {
     NotBeyond,
 }
 
-/// Where counter and end are in all iterations, if what the guard compares holds.
+/// The ranges of counter and end in all iterations, given the guard's comparisons.
 struct Trip {
     counter: ModularSum,
     end: ModularSum,
     step: i64,
-    /// From the lower one of counter and end to the other one.
+    /// The distance from the lower of counter and end to the other one.
     distance: ModularSum,
     distances: Integers,
-    /// Of the counter when it is compared, as long as the loop goes on, and once after that.
+    /// The counter at comparisons, including the one that ends the loop.
     counters: Integers,
     ends: Integers,
 }
@@ -164,7 +164,7 @@ impl Trip {
         let distances = guard.integers(&distance).filter(|distances| distances.low >= 0)?;
         let both = Integers::new(lows.low, lows.high + distances.high);
         let size = i128::from(step).abs();
-        // The first counter that is at the end, or beyond it, is less than two steps away from it.
+        // The first counter at or beyond the end is less than two steps away from it.
         let counters = if step > 0 {
             Integers::new(both.low, both.high + size)
         } else {
@@ -173,26 +173,25 @@ impl Trip {
         (step != 0).then_some(Self { counter, end, step, distance, distances, counters, ends: both })
     }
 
-    /// Whether the exit's branch ends the loop in iteration `last` or before.
+    /// Whether the exit's branch ends the loop by iteration `last`.
     fn ends_in_time(&self, guard: &Guard, iteration: &Iteration, witness: &VersionedLoop) -> Option<()> {
         let position = iteration.position(witness.exit)?;
         let (goes_on, is_unsigned) = self.test(iteration, position)?;
         let steps = (iteration.step(&self.counter)?, iteration.step(&self.end)?);
         let fits =
             |integers: Integers| if is_unsigned { integers.are_unsigned() } else { integers.are_signed() };
-        // Where the counter must meet the end, no comparison is by size, and it goes no further.
+        // If the counter must meet the end exactly, no comparison orders them and the counter stops there.
         let is_ordered = goes_on == GoesOn::Differs || (fits(self.counters) && fits(self.ends));
         let is_sound = iteration.always_passes(position) && steps == (self.step, 0) && is_ordered;
         (is_sound && self.is_bounded(guard, goes_on)?).then_some(())
     }
 
-    /// Whether iteration `last` is not before the first one in which the loop ends: `distance / size` rounded
-    /// up or, where the end itself goes on, the next number above `distance / size`.
+    /// Whether iteration `last` is not before the first one that ends the loop: `distance / size` rounded up,
+    /// or if the loop continues at the end itself, the next integer above `distance / size`.
     fn is_bounded(&self, guard: &Guard, goes_on: GoesOn) -> Option<bool> {
         let last = &guard.last;
         let size = i128::from(self.step).abs();
-        // `last` is `((distance + more_distance) >> shift) + more`, and that is no less than a division by
-        // `size`.
+        // `last` is `((distance + more_distance) >> shift) + more`, which is at least the quotient by `size`.
         let more_distance = i128::from(last.dividend.minus(&self.distance).number()?);
         let (part, more) = (1_i128 << last.shift, i128::from(last.more));
         let is_small = self.distances.high + more_distance < 1 << 63;
@@ -211,28 +210,28 @@ impl Trip {
         })
     }
 
-    /// When the branch at the end of a block goes on with the loop, and whether it compares unsigned numbers.
+    /// The condition on which a block's branch continues the loop, and whether it is unsigned.
     fn test(&self, iteration: &Iteration, position: usize) -> Option<(GoesOn, bool)> {
         let (_, block) = iteration.blocks().nth(position)?;
         let Terminator::Branch { condition, taken, otherwise } = block.terminator else { return None };
         let [if_taken, if_not] = [taken, otherwise].map(|next| iteration.position(next).is_some());
         let Op::Binary(op, x, y) = block.ops[condition.0 as usize] else { return None };
         let [x, y] = [x, y].map(|value| iteration.value(position, value));
-        // As if the counter were on the left.
+        // Normalizes the counter to the left side.
         let is_left = *x == self.counter && *y == self.end;
         if if_taken == if_not || !(is_left || (*y == self.counter && *x == self.end)) {
             return None;
         }
         let is_up = self.step > 0;
         let is_unsigned = matches!(op, BinaryOp::LtUnsigned | BinaryOp::GeUnsigned);
-        // Whether the left one is below the right one as the loop goes on; it does not if that one is.
+        // Whether the loop continues while left < right; otherwise it continues while left >= right.
         let is_below = match (op, if_taken) {
             (BinaryOp::Ne, true) | (BinaryOp::Eq, false) => return Some((GoesOn::Differs, false)),
             (BinaryOp::Lt | BinaryOp::LtUnsigned, goes_on) => goes_on,
             (BinaryOp::Ge | BinaryOp::GeUnsigned, goes_on) => !goes_on,
             _ => return None,
         };
-        // `counter < end` ends going up, `end < counter` going down.
+        // `counter < end` ends upward loops, `end < counter` downward ones.
         Some(if is_below && is_left == is_up {
             (GoesOn::Before, is_unsigned)
         } else if !is_below && is_left != is_up {
@@ -243,12 +242,12 @@ impl Trip {
     }
 }
 
-/// Whether `span` is inside of the bounds in iterations 0 to `last`, whatever that is up to `last_max`.
+/// Whether `span` is inside the bounds in iterations 0 to `last`, for every `last` up to `last_max`.
 ///
-/// Let `v = start - bounds.0`, modulo 2^64. The guard compares some `b <= u`, as unsigned numbers, with `v -
-/// b` and `u` sums of `last` and constants. Then `v + k * step` stands for `b + (v - b) + k * step`, which is
-/// least for `b = 0` and greatest for `b = u`, at `k = 0` or at `k = last`; both are linear in `last`, so
-/// that its ends say all.
+/// Let `v = start - bounds.0`, modulo 2^64. The guard compares some `b <= u` as unsigned numbers, where `v -
+/// b` and `u` are sums of `last` and constants. Then `v + k * step` stands for `b + (v - b) + k * step`,
+/// which is minimal for `b = 0`, maximal for `b = u`, and extreme at `k = 0` or `k = last`. Both are linear
+/// in `last`, so checking the ends of its range suffices.
 fn is_inside(
     span: &LoopSpan,
     start: &ModularSum,
@@ -266,7 +265,7 @@ fn is_inside(
             let greatest = high_by_last * last + high;
             let (lowest_step, highest_step) = ((step * last).min(0), (step * last).max(0));
             let base = by_last * last + by;
-            // Below zero it would wrap, and say nothing.
+            // A negative bound would wrap and prove nothing.
             Integers::one(greatest).are_unsigned()
                 && base + lowest_step >= 0
                 && greatest + base + highest_step <= room

@@ -1,27 +1,26 @@
-//! A row of a frame table, and what may be wrong with one.
+//! Rows of a frame table, and errors in them.
 
 use std::fmt;
 
-/// Rows of a group, at most.
 pub(super) const GROUP_ROWS_MAX: usize = 8;
-/// Guest functions that one place is in, at most: calls that were replaced by what they call.
+/// Maximum guest functions at one code offset, which result from inlined calls.
 pub(super) const CHAIN_MAX: usize = 64;
 
-/// Part of a frame table: what holds from a place in the code to the next row's.
+/// Part of a frame table: what holds from an offset in the code to the next row's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameRow {
     /// Bytes from the start of the executable segment.
     pub start: u32,
-    /// Bytes from the stack pointer to the end of the frame; 0 if that is not known.
+    /// Bytes from the stack pointer to the end of the frame; 0 if unknown.
     pub bytes: u32,
-    /// Guest addresses, outermost first; none in code that is no guest's.
+    /// Guest addresses, outermost first; empty in code that belongs to no guest function.
     pub chain: Vec<u32>,
 }
 
-/// Where a place in the code is; large, so it is filled in place.
+/// The frame at a code offset. The type is large, so lookups fill it in place.
 #[derive(Clone, Copy)]
 pub struct FrameAt {
-    /// Bytes from the stack pointer to the end of the frame; 0 if that is not known.
+    /// Bytes from the stack pointer to the end of the frame; 0 if unknown.
     pub bytes: u32,
     pub(super) pcs: [u32; CHAIN_MAX],
     pub(super) depth: usize,
@@ -47,24 +46,24 @@ impl fmt::Debug for FrameAt {
     }
 }
 
-/// What is wrong with the bytes of a frame table; places are bytes from its start.
+/// What is wrong with the bytes of a frame table. Positions are bytes from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The bytes are not as many as its end says, or it has no end.
+    /// The footer is missing or does not match the number of bytes.
     #[error("the frame table's end does not count its {bytes} bytes")]
     Length {
-        /// Bytes there are.
+        /// Actual number of bytes.
         bytes: usize,
     },
-    /// A group begins in front of the one before, or outside of the rows.
+    /// A group begins before the previous one, or outside the rows.
     #[error("group {group} of the frame table begins at byte {place} of the rows")]
     Group {
-        /// Which one.
+        /// Index of the group.
         group: usize,
-        /// Where its rows are said to be.
+        /// Position of its rows according to the table.
         place: usize,
     },
-    /// A row is cut off by the end of its group.
+    /// The end of its group cuts off a row.
     #[error("the row at byte {place} of the frame table is cut off")]
     Cut {
         /// Its first byte.
@@ -76,19 +75,19 @@ pub enum FrameError {
         /// First byte of the row.
         place: usize,
     },
-    /// More is taken off the chain than it has, or put on than it may have.
+    /// A row removes more functions from the chain than it has, or adds more than it may have.
     #[error("the row at byte {place} of the frame table has no chain of 0 to {CHAIN_MAX} functions")]
     Chain {
         /// First byte of the row.
         place: usize,
     },
-    /// A row does not start behind the one before it.
+    /// A row does not start after the previous one.
     #[error("the row at byte {place} of the frame table starts no later than the one before")]
     Order {
         /// First byte of the row.
         place: usize,
     },
-    /// A group without rows, or with too many.
+    /// A group has no rows, or too many.
     #[error("the group that ends at byte {place} of the frame table has not 1 to {GROUP_ROWS_MAX} rows")]
     Rows {
         /// End of the group.

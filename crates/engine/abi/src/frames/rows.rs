@@ -1,26 +1,25 @@
-//! The rows of a frame table, each as what changes from the row before.
+//! The rows of a frame table, each encoded as the changes from the previous row.
 //!
 //! ```text
-//! distance of the start from the row before it: number
-//! what follows: 1 byte (bit 0: the size; bits 1 to 3: how many functions leave the chain; bits 4 to 6: how many come)
-//!     3 bits that are all set: the count follows as a number
-//! size: number, turned right by three bits, since sizes are multiples of 8
-//! each function that comes: number, the distance of its guest address from the last one that left or came
+//! distance of the start from the previous row's: number
+//! flags: 1 byte (bit 0: size changes; bits 1 to 3: removed functions; bits 4 to 6: added functions)
+//!     a count with all bits set follows as a number
+//! size: number, rotated right by three bits, since sizes are multiples of 8
+//! each added function: number, the distance of its guest address from the last one removed or added
 //! ```
-//! A number has seven bits in each byte, the low ones first, and the high bit of each byte but the last.
-//! Distances of guest addresses go both ways: the lowest bit says which. A group starts with an empty chain,
-//! and size and address 0.
+//! Numbers are LEB128: seven bits per byte, low bits first, with the high bit set in each byte but the last.
+//! Distances of guest addresses are zigzag-encoded. A group starts with an empty chain, size 0 and address 0.
 
 use super::row::{CHAIN_MAX, FrameAt, FrameError, FrameRow, GROUP_ROWS_MAX};
 
-/// The size changes.
+/// Flag: the size changes.
 const SIZE: u8 = 1;
-/// Where the two counts are in the byte.
+/// Bit positions of the two counts in the byte.
 const LEAVING: u32 = 1;
 const COMING: u32 = 4;
-/// Bits of such a count; one with all bits set follows as a number.
+/// Bits of such a count; if all are set, the count follows as a number.
 const COUNT_BITS: u8 = 7;
-/// Bits that one byte of a number holds.
+/// Bits of a number in each byte.
 const NUMBER_BITS: u32 = 7;
 
 /// Reads the rows of a group.
@@ -33,19 +32,19 @@ pub(super) struct Cursor<'a> {
     rows: usize,
     /// First byte of the row that was read last.
     pub(super) row: usize,
-    /// What the row that was read last says.
+    /// The frame that the row read last describes.
     frame: &'a mut FrameAt,
 }
 
 impl<'a> Cursor<'a> {
-    /// The group whose code starts at `start` and whose rows are in `bytes` from `at`; `frame` becomes what
-    /// they say.
+    /// Creates a cursor over the group whose code starts at `start` and whose rows begin at `bytes[at]`.
+    /// Reading updates `frame`.
     pub(super) fn new(bytes: &'a [u8], at: usize, start: u32, frame: &'a mut FrameAt) -> Self {
         (frame.bytes, frame.depth) = (0, 0);
         Self { bytes, at, start, pc: 0, rows: 0, row: at, frame }
     }
 
-    /// Reads a row; gives its start, or none at the end of the group.
+    /// Reads a row and returns its start, or none at the end of the group.
     pub(super) fn next(&mut self) -> Result<Option<u32>, FrameError> {
         let start = self.start()?;
         if start.is_some() {
@@ -54,7 +53,7 @@ impl<'a> Cursor<'a> {
         Ok(start)
     }
 
-    /// Reads up to the last row that starts no later than `place`.
+    /// Reads up to the last row that starts at or before `place`.
     pub(super) fn find(mut self, place: u32) -> Result<(), FrameError> {
         while self.start()?.is_some_and(|start| start <= place) {
             self.change()?;
@@ -62,7 +61,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Reads where the next row starts; none at the end of the group.
+    /// Reads the start of the next row; none at the end of the group.
     fn start(&mut self) -> Result<Option<u32>, FrameError> {
         self.row = self.at;
         if self.at >= self.bytes.len() {
@@ -74,7 +73,7 @@ impl<'a> Cursor<'a> {
         }
         let distance = self.number()?;
         let start = self.start.checked_add(distance).ok_or(FrameError::Order { place: self.row })?;
-        // The first row is where the group is.
+        // The first row starts where the group does.
         if (distance == 0) != (self.rows == 0) {
             return Err(FrameError::Order { place: self.row });
         }
@@ -83,7 +82,6 @@ impl<'a> Cursor<'a> {
         Ok(Some(start))
     }
 
-    /// Reads what the row changes.
     fn change(&mut self) -> Result<(), FrameError> {
         let what = self.byte()?;
         let leaving = self.count(what >> LEAVING)?;
@@ -141,11 +139,11 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Writes rows, group by group.
+/// Writes rows in groups.
 #[derive(Default)]
 pub(super) struct Writer {
     pub(super) rows: Vec<u8>,
-    /// Start of the code of each group, and where its rows are.
+    /// The start of each group's code, and the position of its rows.
     pub(super) groups: Vec<(u32, u32)>,
     last: Option<FrameRow>,
     pc: u32,

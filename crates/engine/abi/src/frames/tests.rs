@@ -1,4 +1,4 @@
-//! The frame table: what is found in it, and every lie in it.
+//! Tests of the frame table: lookups, and detection of every corruption.
 
 use super::{
     row::{CHAIN_MAX, GROUP_ROWS_MAX},
@@ -9,7 +9,7 @@ fn row(start: u32, bytes: u32, chain: &[u32]) -> FrameRow {
     FrameRow { start, bytes, chain: chain.to_vec() }
 }
 
-/// A table of these bytes of rows and these groups.
+/// A table with these bytes of rows and these groups.
 fn table(rows: &[u8], groups: &[(u32, u32)]) -> Result<FrameTable, FrameError> {
     let mut bytes = rows.to_vec();
     for number in groups.iter().flat_map(|(start, place)| [*start, *place]) {
@@ -21,13 +21,13 @@ fn table(rows: &[u8], groups: &[(u32, u32)]) -> Result<FrameTable, FrameError> {
     FrameTable::read(bytes)
 }
 
-/// What is found at a place: the size and the chain.
+/// The size and the chain that a lookup finds.
 fn found(table: &FrameTable, place: u32) -> Option<(u32, Vec<u32>)> {
     let mut frame = FrameAt::default();
     table.find(place, &mut frame).then(|| (frame.bytes, frame.chain().to_vec()))
 }
 
-/// Numbers that look random, and are the same each time.
+/// A deterministic pseudorandom generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -41,7 +41,7 @@ impl Numbers {
     }
 }
 
-/// Rows as compilers give them, and some as nobody does.
+/// Rows like those of compilers, and some unusual ones.
 fn rows(numbers: &mut Numbers) -> Vec<FrameRow> {
     let mut rows: Vec<FrameRow> = Vec::new();
     let (mut start, mut chain) = (numbers.below(100), Vec::new());
@@ -102,7 +102,7 @@ fn every_place_of_many_tables_is_found() {
 
 #[test]
 fn rows_take_few_bytes() {
-    // A function that calls every twenty bytes: its own address and that of the call in turn.
+    // A function with a call every twenty bytes: its own address and the call's address in turn.
     let rows = (0..3200_u32).map(|index| {
         let function = 0x1_0000 + index / 32 * 200;
         let pc = if index % 2 == 0 { function } else { function + 6 * (index % 32) };
@@ -175,7 +175,7 @@ fn every_lie_in_a_row_is_refused_and_finds_nothing() {
         assert_eq!(table.check(), Err(error), "{rows:?}");
         assert_eq!(found(&table, u32::MAX), None, "{rows:?}");
     }
-    // Starts beyond 32 bits, and a group that starts in the middle of the one before.
+    // Starts beyond 32 bits, and a group that starts in the middle of the previous one.
     let far = table(&[0, 0, 9, 0], &[(u32::MAX - 8, 0)]).unwrap();
     assert_eq!(far.check(), Err(FrameError::Order { place: 2 }));
     let overlapping = table(&[0, 0, 9, 0, 0, 0], &[(8, 0), (17, 4)]).unwrap();

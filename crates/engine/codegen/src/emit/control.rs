@@ -1,4 +1,4 @@
-//! How blocks end: jumps, calls, returns, syscalls.
+//! Emits block terminators: jumps, calls, returns, syscalls.
 
 use antares_abi::{BailoutReason, PAST_TABLE};
 use antares_ir::{BinaryOp, Block, JumpTable, Op, SpAfter, Terminator, Value};
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// From how many targets on a jump goes through a table; LLVM is told the same (see `optimize`).
+/// Minimum targets of a jump through a table; LLVM has the same option (see `optimize`).
 const TABLE_ENTRIES_MIN: usize = 8;
 
 impl<'c> FunctionEmitter<'_, 'c, '_> {
@@ -48,8 +48,8 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
             }
             Terminator::TailCall { callee, link } => {
                 self.call(*callee, SpAfter::Moved, true)?;
-                // The function came back to where `link` says; that is our caller, or else nobody's business
-                // of ours.
+                // The callee returned to where `link` points. Only this function's own return address is
+                // valid.
                 self.expect_own_link(link.map(value))?;
                 self.give_back()
             }
@@ -68,7 +68,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
                     let register = table.register.map(|(register, number)| (value(register), number));
                     self.table_switch(value(table.base), register, table, candidates)?;
                 }
-                // What a table does not list is not worth another one.
+                // Targets that a table does not list are not worth another table.
                 if !candidates.is_empty()
                     && !table.as_ref().is_some_and(|table| table.lists_all(candidates.len()))
                 {
@@ -88,7 +88,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
             }
             Terminator::Exit { pc } => {
                 self.ecall(*pc, RegSet::of(&[Reg::A0, Reg::A7]))?;
-                // The host never goes on after an exit.
+                // The host never resumes after an exit.
                 self.emitter.bail_out(BailoutReason::Unsupported)
             }
             Terminator::Leave => self.emitter.bail_out(BailoutReason::Unsupported),
@@ -104,9 +104,9 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         Ok(())
     }
 
-    /// Jumps to one of `candidates` through a block that all such jumps of the function share: an interpreter
-    /// that jumps from each of its labels to each other has too many edges for a switch in each place.
-    /// Another target may be called or not; what is called returns to `link`.
+    /// Jumps to one of `candidates` through a block that all such jumps of the function share. An interpreter
+    /// that jumps from each of its labels to every other has too many edges for one switch each. Other
+    /// targets may be called, and return to `link`.
     fn shared_switch(
         &self,
         target: IntValue<'c>,
@@ -143,12 +143,12 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
             Some(_) => Some(builder.build_load(i64, self.link, "link")?.into_int_value()),
             None => None,
         };
-        // Many blocks come here, each with other registers in the state.
+        // Many blocks lead here, each with different registers in the state.
         self.current.forget();
         self.tail_call_indirect(target, saved)
     }
 
-    /// Goes for good to the function at a guest address, which returns to `link`.
+    /// Tail-calls the function at a guest address, which returns to `link`.
     fn tail_call_indirect(
         &self,
         target: IntValue<'c>,
@@ -159,8 +159,8 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         self.give_back()
     }
 
-    /// Jumps where a table that never changes says, if `base` is the place of an entry and `register` as it
-    /// has to be; else goes on in a new block.
+    /// Jumps through a constant table if `base` is the position of an entry and `register` holds its number.
+    /// Otherwise continues in a new block.
     fn table_switch(
         &self,
         base: IntValue<'c>,
@@ -188,8 +188,8 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         Ok(())
     }
 
-    /// Jumps to the one of `candidates` that is `target`. Many are found by a table with a place for each
-    /// even address between them.
+    /// Jumps to the candidate at `target`. Many candidates use a table with a slot for each even address in
+    /// their range.
     fn switch(
         &self,
         target: IntValue<'c>,
@@ -213,8 +213,8 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         Ok(())
     }
 
-    /// Calls a function and takes its results, after which `sp` has to be as `sp_after` says. The last one
-    /// becomes a jump where these are the caller's results, and nothing is left to do.
+    /// Calls a function and takes its results. Afterwards `sp` must match `sp_after`. The last call becomes a
+    /// jump if these are the caller's results and nothing else remains to do.
     pub(crate) fn call(
         &self,
         callee: FunctionId,
@@ -266,7 +266,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         Ok(())
     }
 
-    /// Leaves native code unless both are equal.
+    /// Bails out unless both are equal.
     fn expect(&self, found: IntValue<'c>, expected: IntValue<'c>) -> Result<(), CodegenError> {
         let differs = self.emitter.builder.build_int_compare(IntPredicate::NE, found, expected, "differs")?;
         self.emitter.bail_out_if(self.value, differs, BailoutReason::UnknownTarget)
@@ -329,7 +329,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         Ok(())
     }
 
-    /// A syscall: what it may read goes to the state, what it changes comes back.
+    /// A syscall: spills the registers that it may read, and reloads those that it changes.
     fn ecall(&self, pc: GuestAddr, uses: RegSet) -> Result<(), CodegenError> {
         let emitter = self.emitter;
         uses.iter().try_for_each(|register| self.spill(register))?;

@@ -1,8 +1,8 @@
-//! Registers of which the state holds the same value: they need not be spilled there again.
+//! Finds registers whose value the state already holds, so that spills can skip them.
 //!
-//! What comes from the state is in it until it changes, and so is what was passed through it, as nobody else
-//! changes it there: a callee that changes a register that is read afterwards passes it back. Links and `sp`
-//! come back without being passed back, so what the state holds of them is not known.
+//! A value from the state stays in it until the register changes, and so does a value passed through it. No
+//! other code changes it there: a callee that changes a register that is read later returns it. Links and
+//! `sp` are restored without being returned, so their content in the state is unknown.
 
 use std::cell::Cell;
 
@@ -14,7 +14,7 @@ use antares_program::{Reg, RegSet};
 
 use crate::emit::{Emitter, signature::Signature};
 
-/// Which registers the state keeps holding.
+/// The dataflow problem: which registers the state keeps holding.
 struct Held<'a, 'c, 'm> {
     current: &'a Current,
     emitter: &'a Emitter<'c, 'm>,
@@ -37,18 +37,18 @@ impl Problem for Held<'_, '_, '_> {
     }
 }
 
-/// What is known in each block of a function.
+/// The registers that the state holds, in each block of a function.
 pub(crate) struct Current {
-    /// At each block's start.
+    /// By block, at its start.
     starts: Vec<RegSet>,
-    /// Where code is being emitted.
+    /// At the position where code is emitted.
     now: Cell<RegSet>,
-    /// Registers that anything can be known of.
+    /// Registers that the analysis tracks.
     moved: RegSet,
 }
 
 impl Current {
-    /// For a function that moves the registers in `moved` between its own places and the state.
+    /// Analyzes a function that moves the registers in `moved` between its own locations and the state.
     pub(crate) fn of(emitter: &Emitter, function: &ir::Function, moved: RegSet) -> Self {
         let moved = moved.minus(emitter.links).without(Reg::SP);
         let in_state =
@@ -67,40 +67,39 @@ impl Current {
         self.now.get().has(register)
     }
 
-    /// At the start of block `index`.
     pub(crate) fn start(&self, index: usize) {
         self.now.set(self.starts[index]);
     }
 
-    /// Where nothing is known.
+    /// Drops all facts.
     pub(crate) fn forget(&self) {
         self.now.set(RegSet::EMPTY);
     }
 
-    /// Behind the operations of `block`.
+    /// Applies the register writes of `block`.
     pub(crate) fn write(&self, block: &Block) {
         self.set(block.writes.iter().fold(self.now.get(), |now, (register, _)| now.without(*register)));
     }
 
-    /// Behind a call by `signature`.
+    /// Applies a call by `signature`.
     pub(crate) fn call(&self, signature: &Signature) {
         let in_state = signature.in_state.iter().copied().fold(self.now.get(), RegSet::with);
         let kept = signature.results.iter().copied().fold(in_state, RegSet::without);
         self.set(signature.overflow.iter().copied().fold(kept, RegSet::with));
     }
 
-    /// Behind a call by address before which `spilled` were spilled, of which any of `changed` may have
-    /// changed; `reloaded` are reloaded.
+    /// Applies a call by address: `spilled` were spilled before it, any of `changed` may have changed, and
+    /// `reloaded` are reloaded after it.
     pub(crate) fn call_indirect(&self, spilled: RegSet, changed: RegSet, reloaded: RegSet) {
         self.set(self.now.get().or(spilled).minus(changed).or(reloaded));
     }
 
-    /// Behind a system call that was given `uses`.
+    /// Applies a system call that may read `uses`.
     pub(crate) fn ecall(&self, uses: RegSet) {
         self.set(self.now.get().or(uses).with(Reg::A0));
     }
 
-    /// Behind the end of `block`.
+    /// Applies the terminator of `block`.
     fn end(&self, emitter: &Emitter, block: &Block) {
         match &block.terminator {
             Terminator::Call { callee, .. } => self.call(emitter.signature(*callee)),

@@ -1,8 +1,8 @@
-//! Debug information that names guest addresses: the frame table of the library is made of it (see
-//! `frames.rs`), and then it is taken away.
+//! Debug information that names guest addresses. The library's frame table is built from it (see
+//! `frames.rs`), then it is stripped.
 //!
-//! A function's name is its guest address in hexadecimal; the line of a call is the guest address of the
-//! block that calls, that of everything else the function's address.
+//! A function's name is its guest address in hexadecimal. The line of a call is the guest address of the
+//! calling block; the line of all other code is the function's address.
 
 use antares_ir as ir;
 use antares_program::GuestAddr;
@@ -18,12 +18,10 @@ use inkwell::{
 
 use crate::emit::Emitter;
 
-/// Version of LLVM's debug metadata.
 const METADATA_VERSION: u64 = 3;
-/// Version of DWARF.
 const DWARF_VERSION: u64 = 5;
 
-/// What all debug information of a module shares.
+/// The shared debug information of a module.
 pub(crate) struct Debug<'c> {
     builder: DebugInfoBuilder<'c>,
     file: DIFile<'c>,
@@ -58,24 +56,24 @@ impl<'c> Debug<'c> {
         Self { builder, file, kind }
     }
 
-    /// To be called when everything is emitted.
+    /// Completes the debug information after all code is emitted.
     pub(crate) fn finish(&self) {
         self.builder.finalize();
     }
 }
 
-/// A guest address as a line.
+/// A guest address as a line number.
 fn line(address: GuestAddr) -> u32 {
     u32::try_from(address.0).unwrap_or(0)
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// What follows is in the guest function `value`.
+    /// Starts the code of the guest function `value`.
     pub(crate) fn enter_scope(&self, value: FunctionValue<'c>, function: &ir::Function) -> DISubprogram<'c> {
         self.enter_scope_of(value, &format!("{:x}", function.entry.0), function.entry)
     }
 
-    /// What follows is in `value`, which has a `name` and a guest address.
+    /// Starts the code of `value`, which has a `name` and a guest address.
     pub(crate) fn enter_scope_of(
         &self,
         value: FunctionValue<'c>,
@@ -116,19 +114,19 @@ impl<'c> Emitter<'c, '_> {
         self.debug.builder.create_debug_location(self.context, line(address), 0, scope, inlined_at)
     }
 
-    /// What follows is at a guest address.
+    /// Attributes the code that follows to a guest address.
     pub(crate) fn locate(&self, scope: DISubprogram<'c>, address: GuestAddr) {
         self.builder.set_current_debug_location(self.location(scope, address, None));
     }
 
-    /// What follows belongs to a copy of `callee` that was called in `scope` at `call`.
+    /// Attributes the code that follows to an inlined copy of `callee`, called in `scope` at `call`.
     pub(crate) fn locate_copy(&self, scope: DISubprogram<'c>, call: GuestAddr, callee: GuestAddr) {
         let copied = self.subprogram(&format!("{:x}", callee.0), callee);
         let caller = self.location(scope, call, None);
         self.builder.set_current_debug_location(self.location(copied, callee, Some(caller)));
     }
 
-    /// What follows is no guest's.
+    /// Attributes the code that follows to no guest function.
     pub(crate) fn leave_scope(&self) {
         self.builder.unset_current_debug_location();
     }

@@ -1,10 +1,10 @@
-//! Calls that return again (`setjmp`), and who goes there (`longjmp`): the host knows which frames wait, and
-//! goes on in them.
+//! Calls that return again (`setjmp`), and returns to them (`longjmp`): the host knows which frames wait, and
+//! resumes them.
 //!
-//! A frame is marked before such a call and unmarked before it ends, so the host never goes on in one that is
-//! gone. Behind the second return all registers, `sp` too, come from the state. What else the function keeps
-//! is as it was when it began (base, its own return address), and `returns_twice` has LLVM keep that where it
-//! is.
+//! A frame is marked before such a call and unmarked before it ends, so the host never resumes in a dead
+//! frame. After the second return all registers, `sp` too, come from the state. The function's other values
+//! are unchanged since its start (base, its own return address), and `returns_twice` makes LLVM preserve
+//! them.
 
 use antares_abi::BailoutReason;
 use antares_ir::{Block, Returns, SpAfter, Terminator};
@@ -22,10 +22,10 @@ use crate::{
 };
 
 impl<'c> Emitter<'c, '_> {
-    /// Whether somebody may return again behind calls of a function.
+    /// Whether calls of a function may return more than once.
     pub(crate) fn returns_again(&self, callee: FunctionId) -> bool {
         let callee = &self.ir.functions[callee.0 as usize];
-        // Other libraries know nothing of what is read behind such a call.
+        // Other libraries do not know which registers are read after such a call.
         callee.returns == Returns::Again && callee.sp_after == SpAfter::Same && !self.ir.is_open
     }
 
@@ -58,7 +58,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         })
     }
 
-    /// Calls `callee`, behind which others may return again.
+    /// Calls `callee`, which may return more than once.
     pub(crate) fn call_again(&self, callee: FunctionId, block: &Block) -> Result<(), CodegenError> {
         let emitter = self.emitter;
         let Some(back) = block.written(Reg::RA).and_then(|value| block.number(value)) else {
@@ -87,7 +87,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         Ok(())
     }
 
-    /// Before the function ends: nobody returns to it any more.
+    /// Removes the frame's marks before the function ends.
     pub(crate) fn unmark(&self) -> Result<(), CodegenError> {
         if self.has_marks() {
             self.emitter.call_host(self.base, Field::UNMARK, &[])?;
@@ -95,18 +95,18 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         Ok(())
     }
 
-    /// Whether the function may return to whom others returned before.
+    /// Whether the function may return to a call that returned before.
     pub(crate) fn returns_far(&self) -> bool {
         self.ir.returns == Returns::Far && self.ir.results.has(Reg::SP) && !self.emitter.ir.is_open
     }
 
-    /// Goes to `target`, if a frame waits there. The block ends.
+    /// Resumes at `target`, if a marked frame waits there. Ends the block.
     pub(crate) fn far_jump(&self, target: IntValue<'c>) -> Result<(), CodegenError> {
         let emitter = self.emitter;
         self.ir.results.iter().try_for_each(|register| self.spill(register))?;
         emitter.write_state(self.base, Field::CYCLES_LEFT, self.cycles_left()?)?;
         emitter.call_host(self.base, Field::FAR_JUMP, &[target])?;
-        // It does not come back.
+        // The host function does not return.
         emitter.bail_out(BailoutReason::UnknownTarget)
     }
 }

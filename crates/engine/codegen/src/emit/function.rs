@@ -1,5 +1,5 @@
-//! One guest function: registers in stack slots (which LLVM turns into SSA values) or in the state, blocks,
-//! operations.
+//! Emits one guest function: registers in stack slots (which LLVM turns into SSA values) or in the state,
+//! blocks, operations.
 
 use std::{cell::RefCell, ops::Range};
 
@@ -20,36 +20,35 @@ use crate::{
     },
 };
 
-/// A block with more loads and stores than this, or with more operations,
+/// Maximum loads and stores, and operations, of a block that is not cut.
 const ACCESSES_MAX: usize = 1024;
 const OPERATIONS_MAX: usize = 8192;
 
-/// is cut after each so many of either: LLVM's scheduler compares each load or store with all others, and
-/// where many use one value, its selection of instructions and its scheduler compare each use with all
-/// others.
+/// Loads and stores, and operations, between cuts of longer blocks. LLVM's scheduler compares each access
+/// with all others. If many instructions use one value, LLVM's instruction selection and scheduler compare
+/// each use with all others.
 const ACCESSES_BETWEEN_CUTS: usize = 128;
 const OPERATIONS_BETWEEN_CUTS: usize = 512;
 
-/// A function being emitted.
 pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
     pub(crate) emitter: &'e Emitter<'c, 'm>,
     pub(crate) ir: &'e ir::Function,
     pub(crate) value: FunctionValue<'c>,
     pub(crate) base: PointerValue<'c>,
-    /// What the function's code belongs to in frame tables.
+    /// The function's scope in frame tables.
     scope: DISubprogram<'c>,
     pub(crate) left: PointerValue<'c>,
-    /// Cycles that are charged when a loop has ended.
+    /// Cycles to charge after a loop.
     deferred: PointerValue<'c>,
     slots: [Option<PointerValue<'c>>; 32],
-    /// Registers whose slot is their place in the state.
+    /// Registers whose slot is their location in the state.
     memory_resident: RegSet,
     pub(crate) current: Current,
     pub(crate) blocks: Vec<BasicBlock<'c>>,
     /// The return address that the function was called with.
     pub(crate) own_link: Option<IntValue<'c>>,
-    /// Whether jumps to the same places share one switch, where they leave their target in `target`, and in
-    /// `link` where what is called there returns to.
+    /// Whether jumps with the same candidates share one switch. They store their target to `target`, and the
+    /// return address of a callee there to `link`.
     pub(crate) shares_switches: bool,
     pub(crate) target: PointerValue<'c>,
     pub(crate) link: PointerValue<'c>,
@@ -60,12 +59,11 @@ pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
 #[derive(Clone)]
 pub(crate) struct SharedSwitch<'c> {
     pub(crate) candidates: Vec<(GuestAddr, BlockId)>,
-    /// Whether another target may be called, and whether what is called has to return somewhere.
+    /// Whether another target may be called, and whether the callee's return address is checked.
     pub(crate) kind: (bool, bool),
     pub(crate) block: BasicBlock<'c>,
 }
 
-/// Emits `ir`.
 pub(crate) fn emit(emitter: &Emitter, ir: &ir::Function) -> Result<(), CodegenError> {
     let scope = emitter.enter_scope(emitter.function(ir.id), ir);
     let mut function = FunctionEmitter::new(emitter, ir, scope)?;
@@ -81,8 +79,8 @@ pub(crate) fn emit(emitter: &Emitter, ir: &ir::Function) -> Result<(), CodegenEr
     Ok(())
 }
 
-/// What the front of a loop has proved for the accesses of a block in it: ranges from a base. Elsewhere LLVM
-/// would gain nothing by it.
+/// The ranges around a base that a loop's guard has proved for a block inside. Other blocks gain nothing from
+/// such facts.
 fn proved(block: &ir::Block) -> Vec<(ir::Value, Range<i64>)> {
     let range = |op: &Op| match *op {
         Op::Proved { base, low, high, .. } => Some((base, low..high)),
@@ -101,8 +99,8 @@ fn address<'c>(
     Address { base: values[base.0 as usize], offset, is_proved }
 }
 
-/// Registers that the function holds at any time. What it neither reads nor writes may be in the state all
-/// the while.
+/// Registers that the function needs locations for. A register that it neither reads nor writes may stay in
+/// the state.
 fn registers(emitter: &Emitter, ir: &ir::Function) -> RegSet {
     let mut set = ir.params.or(ir.results);
     let mut touched = RegSet::EMPTY;
@@ -122,7 +120,7 @@ fn registers(emitter: &Emitter, ir: &ir::Function) -> RegSet {
     touched.or(set.and(arguments(ir, emitter.convention)))
 }
 
-/// Counts the operations of a block that has many.
+/// Counts the operations of a long block.
 struct Cuts {
     is_long: bool,
     accesses: usize,
@@ -227,13 +225,13 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         Ok(())
     }
 
-    /// Whether `register` has to be moved where the state holds it and where it comes from there. Without a
-    /// slot it is not live anywhere in the function.
+    /// Whether `register` moves between its location and the state. A register without a slot is not live in
+    /// the function.
     pub(crate) fn moves(&self, register: Reg) -> bool {
         self.slots[register.index()].is_some() && !self.memory_resident.has(register)
     }
 
-    /// Spills `register` to the state, unless it is there.
+    /// Spills `register` to the state, unless the state holds it.
     pub(crate) fn spill(&self, register: Reg) -> Result<(), CodegenError> {
         if self.moves(register) && !self.current.has(register) {
             self.emitter.write_state(self.base, Field::register(register), self.get(register)?)?;
@@ -241,7 +239,6 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         Ok(())
     }
 
-    /// Reloads `register` from the state.
     pub(crate) fn reload(&self, register: Reg) -> Result<(), CodegenError> {
         if self.moves(register) {
             self.set(register, self.emitter.read_state(self.base, Field::register(register))?)?;
@@ -275,14 +272,14 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         Ok(())
     }
 
-    /// Subtracts `cycles` from those that are left; gives what is left then.
+    /// Subtracts `cycles` from the cycles left, and returns the rest.
     fn use_up(&self, cycles: IntValue<'c>) -> Result<IntValue<'c>, CodegenError> {
         let left = self.emitter.builder.build_int_sub(self.cycles_left()?, cycles, "left")?;
         self.set_cycles_left(left)?;
         Ok(left)
     }
 
-    /// Everything but how the block ends; gives the values of its operations.
+    /// Emits everything but the terminator. Returns the values of the operations.
     fn block(&self, index: usize, block: &ir::Block) -> Result<Vec<IntValue<'c>>, CodegenError> {
         self.charge(block)?;
         let mut values: Vec<IntValue<'c>> = Vec::with_capacity(block.ops.len());
@@ -291,8 +288,8 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         let mut cuts = Cuts::of(block);
         for (place, op) in block.ops.iter().enumerate() {
             if cuts.is_before(op) {
-                // What ends a block of LLVM's, for good: nothing knows that no cycle was used since the last
-                // look.
+                // Ends LLVM's basic block for good: LLVM cannot know that no cycles were used since the last
+                // poll.
                 self.poll(self.cycles_left()?, block.pc)?;
             }
             let value = match *op {
@@ -302,8 +299,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
                     self.emitter.store(self.base, (width, is_kept), address, values[value.0 as usize])?;
                     self.emitter.i64.const_zero()
                 }
-                // Both halves of a product come from one multiplication, once LLVM sees that the operands are
-                // the same.
+                // LLVM computes both halves of a product by one multiplication if it sees equal operands.
                 Op::Binary(BinaryOp::Mul, a, b) if has_wide => {
                     self.emitter.low_product(values[a.0 as usize], values[b.0 as usize])?
                 }
@@ -322,7 +318,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         Ok(values)
     }
 
-    /// Charges the block's cycles, or defers that.
+    /// Charges the block's cycles, or defers the charge.
     fn charge(&self, block: &ir::Block) -> Result<(), CodegenError> {
         let (builder, i64) = (&self.emitter.builder, self.emitter.i64);
         let Some(cycles) = block.charged() else {
@@ -347,7 +343,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         Ok(())
     }
 
-    /// Polls the cycle limit: the meter is called if no cycles are left.
+    /// Polls the cycle limit: calls the meter if no cycles are left.
     fn poll(&self, left: IntValue<'c>, pc: GuestAddr) -> Result<(), CodegenError> {
         let builder = &self.emitter.builder;
         let is_over =
@@ -362,7 +358,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         Ok(())
     }
 
-    /// One operation; those without a value give a zero that nothing uses.
+    /// Emits one operation. Operations without a value return an unused zero.
     fn operation(
         &self,
         op: &Op,
@@ -384,7 +380,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
                 emitter.check_between(self.value, bounds, value(base), (low, high))?;
                 Ok(emitter.i64.const_zero())
             }
-            // Stores were made by whoever knows the block.
+            // `block` has emitted stores; proved checks emit nothing.
             Op::Store { .. } | Op::Proved { .. } => Ok(emitter.i64.const_zero()),
             Op::CyclesLeft => self.cycles_left(),
             Op::Charge(cycles) => {

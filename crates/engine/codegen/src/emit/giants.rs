@@ -1,28 +1,26 @@
-//! What LLVM's passes would take too long for, and does not see: functions that are too big, which have a
-//! part for themselves, and crowds of tiny ones.
+//! Limits of LLVM's time: giant functions, which LLVM does not optimize and which get a part of their own,
+//! and crowds of tiny ones.
 
 use antares_ir::{Function, Module};
 
 use crate::{CodegenError, emit::inlining::loops};
 
-/// A function with more blocks than this is not optimized.
+/// Maximum blocks of an optimized function.
 pub const OPTIMIZED_BLOCKS_MAX: usize = 4000;
 
-/// A function with more operations than this is not optimized.
 const OPTIMIZED_OPERATIONS_MAX: usize = 100_000;
 
-/// A function with more loops is not optimized,
 const OPTIMIZED_LOOPS_MAX: usize = 512;
 
-/// nor is one of which a block goes to more others than this: LLVM asks for the probability of each, and
-/// looks through all of them for it.
+/// Maximum targets of a block in an optimized function: LLVM requests the probability of each and scans all
+/// of them for it.
 const OPTIMIZED_TARGETS_MAX: usize = 512;
 
-/// Operations of all giants together, at most: LLVM takes up to 1.2 KB of memory for one, and the baseline's
+/// Maximum operations of all giants together: LLVM takes up to 1.2 KB of memory for one, and the baseline's
 /// code is no slower.
 const GIANT_OPERATIONS_MAX: usize = 700_000;
 
-/// LLVM's time grows faster than a function: giants are not optimized.
+/// Whether a function is too large to optimize: LLVM's time grows faster than the size.
 pub(crate) fn is_giant(function: &Function) -> bool {
     function.blocks.len() > OPTIMIZED_BLOCKS_MAX
         || function.operations() > OPTIMIZED_OPERATIONS_MAX
@@ -30,7 +28,7 @@ pub(crate) fn is_giant(function: &Function) -> bool {
         || function.blocks.len() > OPTIMIZED_LOOPS_MAX && loops(function) > OPTIMIZED_LOOPS_MAX
 }
 
-/// Refuses what would take too much memory.
+/// Refuses modules that would take too much memory.
 pub(crate) fn check(module: &Module) -> Result<(), CodegenError> {
     let giants = module.functions.iter().filter(|function| is_giant(function));
     match giants.map(Function::operations).sum() {
@@ -39,17 +37,16 @@ pub(crate) fn check(module: &Module) -> Result<(), CodegenError> {
     }
 }
 
-/// Whether a module has any.
 pub(crate) fn has_giants(module: &Module) -> bool {
     module.functions.iter().any(is_giant)
 }
 
-/// Crowds: how many functions they have at least, and operations of each on average at most. Those of
-/// programs that somebody wrote have 47 or more.
+/// Crowds: minimum number of functions, and maximum mean of their operations. Hand-written programs have a
+/// mean of at least 47.
 const CROWDS: [(usize, usize); 2] = [(256, 24), (1024, 32)];
 
-/// LLVM starts all its passes for each function, which takes a millisecond, and three where it calls by
-/// address or passes on all registers: in a crowd of tiny ones none is optimized.
+/// Whether the module is a crowd of tiny functions, in which none is optimized. LLVM runs all passes for each
+/// function. That takes a millisecond, or three for functions that call by address or pass on all registers.
 pub(crate) fn is_crowd(module: &Module) -> bool {
     let count = module.functions.len();
     let operations: usize = module.functions.iter().map(Function::operations).sum();

@@ -1,32 +1,32 @@
-//! What goes where it is called, and what stays although it has one caller.
+//! Decides which functions LLVM inlines, and which remain although they have only one caller.
 
 use antares_ir::{Block, Cfg, Function, LoopNest, Module, Terminator};
 
-/// A function of one block with so many operations goes where it is called.
+/// Maximum operations of a one-block function to inline.
 const INLINED_OPERATIONS_MAX: usize = 48;
 
-/// So does one of several blocks with so many operations that calls nobody,
+/// Maximum operations of a leaf function of several blocks to inline.
 const INLINED_LEAF_OPERATIONS_MAX: usize = 150;
 
-/// if the program has no more operations than so many more by it.
+/// Maximum operations that inlining such a leaf function adds to the program.
 const INLINED_COPIES_OPERATIONS_MAX: usize = 800;
 
-/// A function put together from others that have one caller each is copied with all that is in it. When the
-/// operations copied so far are so many times its own,
+/// Maximum ratio of copied operations to a function's size. A function composed of single-caller functions is
+/// copied with its whole body, repeatedly.
 const COPIED_TIMES_MAX: usize = 6;
 
-/// and at least so many, it stays where it is.
+/// Minimum copied operations for this limit to apply.
 const COPIED_OPERATIONS_MIN: usize = 5_000;
 
-/// In a program of so many functions it stays sooner.
+/// Number of functions from which a program has a lower minimum.
 const MANY_FUNCTIONS: usize = 4096;
 const COPIED_OPERATIONS_OF_MANY_MIN: usize = 300;
 
-/// What has loops goes nowhere where there would be more of them then: LLVM's time grows as their square.
-/// Those of programs that somebody wrote have up to about 100 in one function then, both versions counted.
+/// Maximum loops in one function after inlining: LLVM's time grows with their square. Hand-written programs
+/// have up to about 100, counting both versions.
 const LOOPS_TOGETHER_MAX: usize = 160;
 
-/// The number of calls of each function by its name.
+/// By function: the number of its direct calls.
 pub(crate) fn calls(ir: &Module) -> Vec<usize> {
     let mut calls = vec![0; ir.functions.len()];
     for callee in ir.functions.iter().flat_map(Function::callees) {
@@ -35,7 +35,7 @@ pub(crate) fn calls(ir: &Module) -> Vec<usize> {
     calls
 }
 
-/// A function that does little and returns costs less where it is called, `calls` times, than the call.
+/// Whether inlining a function at all its `calls` costs less than calling it.
 pub(crate) fn is_inlined(function: &Function, calls: usize) -> bool {
     let operations = function.operations();
     let stays = |block: &Block| {
@@ -58,24 +58,23 @@ pub(crate) fn is_inlined(function: &Function, calls: usize) -> bool {
     }
 }
 
-/// What a function has become when it is decided whether it goes where it is called.
+/// The size of a function when the inlining of it is decided.
 #[derive(Clone, Copy, Default)]
 struct Size {
-    /// Its own operations and those of what went into it.
+    /// Operations of the function and of its inlined callees.
     operations: usize,
-    /// Operations that were copied on the way, each as often as it was.
+    /// Operations copied so far, with repetitions.
     copied: usize,
-    /// Its own loops and those of what went into it.
+    /// Loops of the function and of its inlined callees.
     loops: usize,
 }
 
-/// The loops of a function.
 pub(crate) fn loops(function: &Function) -> usize {
     LoopNest::of(&Cfg::of(&function.blocks)).headers().count()
 }
 
-/// Functions with one caller that do not go there: LLVM inlines from the innermost callee on, so a chain of
-/// `n` of them is copied `n * n / 2` times; and a caller takes in so many loops.
+/// By function: whether to keep it although it has one caller. LLVM inlines from the innermost callee on, so
+/// it copies a chain of `n` functions `n * n / 2` times. The number of loops in a caller is limited too.
 pub(crate) fn ends_chain(ir: &Module, calls: &[usize]) -> Vec<bool> {
     let mut sizes: Vec<Size> = ir
         .functions
@@ -87,7 +86,7 @@ pub(crate) fn ends_chain(ir: &Module, calls: &[usize]) -> Vec<bool> {
         })
         .collect();
     let mut callers = vec![None; ir.functions.len()];
-    // What is called once and not yet part of its caller, for each function.
+    // By function: single-call callees that are not yet decided.
     let mut open = vec![0_usize; ir.functions.len()];
     for (index, function) in ir.functions.iter().enumerate() {
         for callee in function.callees().filter(|callee| calls[*callee] == 1 && *callee != index) {
@@ -102,7 +101,7 @@ pub(crate) fn ends_chain(ir: &Module, calls: &[usize]) -> Vec<bool> {
         COPIED_OPERATIONS_OF_MANY_MIN
     };
     let mut ready: Vec<usize> = (0..open.len()).filter(|index| open[*index] == 0).collect();
-    // A cycle of functions that call each other is never ready: nothing of it is inlined.
+    // Functions that call each other in a cycle are never ready, so none of them is inlined.
     while let Some(index) = ready.pop() {
         let Some(caller) = callers[index] else { continue };
         let Size { operations, copied, loops } = sizes[index];

@@ -11,12 +11,12 @@ use llvm_sys::{LLVMGEPFlagNUSW, core::LLVMBuildGEPWithNoWrapFlags};
 
 use crate::{CodegenError, emit::Emitter};
 
-/// Where a guest access goes.
+/// The address of a guest access.
 #[derive(Clone, Copy)]
 pub(crate) struct Address<'c> {
     pub(crate) base: IntValue<'c>,
     pub(crate) offset: i64,
-    /// Whether a check or the guard of a loop has seen to it that it lies in memory.
+    /// Whether a check or a loop's guard proves that it lies in memory.
     pub(crate) is_proved: bool,
 }
 
@@ -30,7 +30,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The check of a stack frame, once at the entry of its function: loads and stores both.
+    /// Checks a stack frame for loads and stores, once at function entry.
     pub(crate) fn check_frame(
         &self,
         function: FunctionValue<'c>,
@@ -42,8 +42,7 @@ impl<'c> Emitter<'c, '_> {
         self.check_between(function, (start, end), sp, (low, 0))
     }
 
-    /// Leaves native code unless `[base + low, base + high)` lies inside the bounds, modulo 2^64 and without
-    /// a wrap.
+    /// Bails out unless `[base + low, base + high)` lies inside the bounds, modulo 2^64 and without a wrap.
     pub(crate) fn check_between(
         &self,
         function: FunctionValue<'c>,
@@ -73,21 +72,21 @@ impl<'c> Emitter<'c, '_> {
             let index = self.builder.build_int_add(base, self.number(offset), "index")?;
             return Ok(self.inside_memory(memory, index));
         }
-        // SAFETY: inkwell marks address arithmetic unsafe; it is not `inbounds` and wraps, whatever the
-        // operands are. That the sum lies in guest memory was checked by the IR's `check` before.
+        // SAFETY: inkwell marks address arithmetic unsafe; it is not `inbounds` and wraps for all operands.
+        // The IR's earlier `check` ensures that the sum lies in guest memory.
         unsafe {
             let at_base = self.builder.build_gep(i8, memory, &[base], "at_base")?;
             Ok(self.builder.build_gep(i8, at_base, &[self.number(offset)], "address")?)
         }
     }
 
-    /// The host address of a guest address that is known to be one, so that LLVM knows how far a loop's
-    /// accesses are apart.
+    /// The host address of a proved guest address, in a form that tells LLVM the distances between a loop's
+    /// accesses.
     fn inside_memory(&self, memory: PointerValue<'c>, index: IntValue<'c>) -> PointerValue<'c> {
         let mut indices = [index.as_value_ref()];
-        // SAFETY: the builder stands in a block; pointer, type and index are of its context, and the index is
-        // counted. The sum cannot wrap where it is used: guest memory lies in the address space as a whole,
-        // and it is proved that the index is in it.
+        // SAFETY: the builder is positioned in a block; pointer, type and index belong to its context, and
+        // the index count is 1. Used sums cannot wrap: guest memory lies in the address space as a whole, and
+        // the index is proved to lie in guest memory.
         unsafe {
             PointerValue::new(LLVMBuildGEPWithNoWrapFlags(
                 self.builder.as_mut_ptr(),
@@ -131,17 +130,17 @@ impl<'c> Emitter<'c, '_> {
         let store = self.builder.build_store(address, value)?;
         unaligned(Some(store));
         if is_kept || self.ir.keeps_stores {
-            // LLVM drops a store of what was just loaded from there. This fails for other instructions alone.
+            // LLVM drops a store of a value just loaded from there. Only fails for other instructions.
             let _ = store.set_volatile(true);
         }
         Ok(())
     }
 }
 
-/// Guest accesses may be unaligned.
+/// Marks a guest access, which may be unaligned.
 fn unaligned(instruction: Option<InstructionValue<'_>>) {
     if let Some(instruction) = instruction {
-        // Fails only for instructions that have no alignment; loads and stores have one.
+        // Fails only for instructions without an alignment; loads and stores have one.
         let _ = instruction.set_alignment(1);
     }
 }

@@ -1,9 +1,9 @@
-//! Memory-resident registers: those that a function leaves in the state, where its callers put them and its
-//! callees look for them.
+//! Memory-resident registers: those that a function leaves in the state, through which callers and callees
+//! exchange them.
 //!
-//! Elsewhere than in the state, a register costs moves at calls and returns, and what is alive at a call
-//! anyway waits in memory. In the state it costs a load or store in each block that mentions it, and nothing
-//! at calls and where paths meet.
+//! Outside the state, a register costs moves at calls and returns, and across calls it waits in memory
+//! anyway. In the state, it costs a load or store in each block that mentions it, but nothing at calls and
+//! control-flow joins.
 
 use antares_ir::{self as ir, Block, Cfg, LoopNest, Module, Terminator};
 use antares_program::{Reg, RegSet};
@@ -14,19 +14,19 @@ use crate::emit::{
     signature::{Convention, arguments},
 };
 
-/// A loop counts for so many times what is around it, as a power of two,
+/// log2 of a loop's weight relative to the code around it.
 const LOOP_WEIGHT_BITS: u32 = 2;
 
-/// and so many loops around each other do.
+/// Maximum loop depth that adds weight.
 const LOOPS_MAX: u32 = 4;
 
-/// A move at a call or return weighs as much as so many loads or stores in blocks: with fewer registers
-/// outside of the state, those that are there move less between blocks.
+/// Weight of a move at a call or return, relative to a load or store in a block. With fewer registers outside
+/// the state, the remaining ones move less between blocks.
 const MOVE_WEIGHT: u64 = 3;
 
-/// Those of `function`. Arguments stay in host registers. So does what some function is linked through: who
-/// returns where it was called from passes back no link, so callers count on theirs, in the state too,
-/// whatever its callees did with that register.
+/// The memory-resident registers of `function`. Arguments stay in host registers, and so do all link
+/// registers. A function that returns to its caller does not return its link. So callers rely on their own,
+/// also in the state, whatever the callees did with that register.
 pub(crate) fn memory_resident(emitter: &Emitter, function: &ir::Function) -> RegSet {
     let Emitter { ir: module, convention, links, .. } = *emitter;
     if convention == Convention::All {
@@ -51,14 +51,14 @@ pub(crate) fn memory_resident(emitter: &Emitter, function: &ir::Function) -> Reg
     candidates.iter().filter(is_resident).fold(RegSet::EMPTY, RegSet::with)
 }
 
-/// What a register costs in the state, and elsewhere.
+/// The costs of a register in the state (mentions) and outside (moves).
 #[derive(Clone, Copy, Default)]
 struct Costs {
     mentions: u64,
     moves: u64,
 }
 
-/// How often each block may run, roughly.
+/// Estimated executions of each block.
 fn weights(function: &ir::Function) -> Vec<u64> {
     if function.blocks.len() > OPTIMIZED_BLOCKS_MAX {
         return vec![1; function.blocks.len()];
@@ -67,8 +67,7 @@ fn weights(function: &ir::Function) -> Vec<u64> {
     depths.map(|depth| 1 << (LOOP_WEIGHT_BITS * depth.min(LOOPS_MAX))).collect()
 }
 
-/// Registers that go to the state and that come from there at the end of `block`, if their place is
-/// elsewhere.
+/// Registers that move to the state, and from it, at the end of `block`, if they live outside.
 fn moves(module: &Module, function: &ir::Function, block: &Block) -> [RegSet; 2] {
     match &block.terminator {
         Terminator::Call { callee, .. } => {

@@ -1,5 +1,5 @@
-//! Arithmetic: one LLVM form for each IR operation. Everything that LLVM leaves undefined is defined here
-//! first.
+//! Arithmetic: one LLVM form for each IR operation, with a definition for everything that LLVM leaves
+//! undefined.
 
 use antares_ir::{BinaryOp, UnaryOp};
 use inkwell::{
@@ -10,7 +10,6 @@ use inkwell::{
 
 use crate::{CodegenError, emit::Emitter};
 
-/// The predicate of a comparison.
 pub(crate) fn predicate(op: BinaryOp) -> Option<IntPredicate> {
     Some(match op {
         BinaryOp::Eq => IntPredicate::EQ,
@@ -51,12 +50,12 @@ impl<'c> Emitter<'c, '_> {
                 let (low, high) = self.carryless_product(x, y)?;
                 self.call("llvm.fshl", &[high.into(), low.into(), self.number(1).into()])?
             }
-            // Comparisons are above.
+            // Comparisons are handled above.
             _ => self.plain(op, x, y)?,
         })
     }
 
-    /// What LLVM defines for all operands of one width; shifts by less than that.
+    /// Operations that LLVM defines for all operands of one width; shifts need a smaller distance.
     pub(crate) fn plain(&self, op: BinaryOp, x: IntValue<'c>, y: IntValue<'c>) -> Emitted<'c> {
         let b = &self.builder;
         Ok(match op {
@@ -123,8 +122,8 @@ impl<'c> Emitter<'c, '_> {
         Ok(self.builder.build_int_truncate(high, self.i64, "")?)
     }
 
-    /// Division by zero and -2^63 / -1 are undefined in LLVM and trap on x86: both divide by 1 instead, which
-    /// already gives the right answer for the overflow.
+    /// Division by zero and -2^63 / -1 are undefined in LLVM and trap on x86. Both divide by 1 instead, which
+    /// already gives the right result for the overflow.
     fn signed_division(&self, op: BinaryOp, x: IntValue<'c>, y: IntValue<'c>) -> Emitted<'c> {
         let b = &self.builder;
         let is_zero = b.build_int_compare(IntPredicate::EQ, y, self.number(0), "")?;
@@ -151,7 +150,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(b.build_select(is_zero, by_zero, value, "")?.into_int_value())
     }
 
-    /// Each byte 0 or 255: the top bit of `(byte & 127) + 127 | byte` tells whether a byte has any bit.
+    /// Each byte 0 or 255: bit 7 of `(byte & 127) + 127 | byte` says whether the byte is not 0.
     fn or_combine(&self, x: IntValue<'c>) -> Emitted<'c> {
         let b = &self.builder;
         let low_bits = self.i64.const_int(0x7f7f_7f7f_7f7f_7f7f, false);

@@ -1,19 +1,19 @@
-//! Stores that LLVM's loop vectorizer must not move past each other.
+//! Finds stores that LLVM's loop vectorizer must not reorder.
 //!
-//! It takes all stores by one pointer for one access (`LoopAccessAnalysis` of LLVM 22), and so does not look
-//! whether they meet those of another iteration, as they do where the pointer moves by fewer bytes than they
-//! have. Then all iterations of a vector make the first store before any makes the second one, which is wrong
-//! unless the second overwrites the first whole, each time: it is as wide and made whenever that is. A store
-//! that could go wrong is volatile; LLVM leaves its loop as it is. Loops that are not bounded have the meter
-//! in them, and never are loops on vectors.
+//! The vectorizer takes all stores through one pointer for one access (`LoopAccessAnalysis` of LLVM 22). So
+//! it does not check whether they overlap those of another iteration, as they do if the pointer moves by less
+//! than their bytes. All iterations of a vector then make the first store before the second one. This is only
+//! right if the second store always overwrites the whole first one: it has the same width and the same
+//! condition. Unsafe stores are volatile, so LLVM does not vectorize their loop. Unbounded loops contain the
+//! meter and are never vectorized.
 
 use antares_ir::{self as ir, Access, Linear, LoopSpan, Op, Width};
 use antares_program::BlockId;
 
-/// A store of a block: the place of its operation, where it goes, and how wide it is.
+/// A store in a block: index of its operation, address and width.
 type Store = (usize, Linear, Width);
 
-/// The places of such stores among the operations of the block with this index.
+/// Operation indexes of such stores in the block with this index.
 pub(crate) fn ordered_stores(function: &ir::Function, index: usize) -> Vec<usize> {
     let block = &function.blocks[index];
     if !block.is_bounded || is_disjoint(function, index) {
@@ -32,8 +32,8 @@ pub(crate) fn ordered_stores(function: &ir::Function, index: usize) -> Vec<usize
     (0..own.len()).filter(|place| is_ordered(*place)).map(|place| own[place].0).collect()
 }
 
-/// Whether no iteration of the block's loop stores where another one does by the same pointer: what it stores
-/// to was compared beforehand, and moves by no fewer bytes than an iteration stores.
+/// Whether no iteration of the block's loop overlaps the stores of another one through the same pointer. The
+/// guard has compared the range, which moves by at least the bytes that an iteration stores.
 fn is_disjoint(function: &ir::Function, index: usize) -> bool {
     let has_checks =
         |block: &ir::Block| block.ops.iter().any(|op| matches!(op, Op::Check { access: Access::Write, .. }));
@@ -48,7 +48,7 @@ fn is_disjoint(function: &ir::Function, index: usize) -> bool {
         })
 }
 
-/// Whether an iteration of a loop may go through both blocks.
+/// Whether an iteration of a loop may pass both blocks.
 fn are_in_a_loop(function: &ir::Function, blocks: [usize; 2]) -> bool {
     function.loops.iter().any(|one| blocks.iter().all(|index| one.has(id(*index))))
 }
@@ -76,8 +76,8 @@ fn stores(block: &ir::Block) -> Vec<Store> {
 mod tests {
     use super::*;
 
-    /// The places in `block0` and `block1` of a bounded loop that stores what is said in each, to addresses
-    /// that move by `step`.
+    /// The ordered stores in `block0` and `block1` of a bounded loop with the given stores, whose addresses
+    /// move by `step`.
     fn indices(step: i64, of_0: &str, of_1: &str) -> [Vec<usize>; 2] {
         let text = format!(
             "module version 2 isa imc+b+mop\ncode 0xf000..0x11000\nstores 0x11000..0x400000\nindirect {{sp}} changes {{}}\n
@@ -104,9 +104,9 @@ block2 at 0x10020 cycles 6:
         let of = |stores: &[&str]| indices(-1, &stores.concat(), "")[0].clone();
         assert_eq!(of(&[DOUBLE, WORD]), [4]);
         assert_eq!(of(&[DOUBLE, DOUBLE]), [0; 0]);
-        // By pointers that are known to differ.
+        // Through pointers that are known to differ.
         assert_eq!(of(&[DOUBLE, "    store.w v0+8, v1\n"]), [0; 0]);
-        // And by those of which nothing is known.
+        // Through pointers with an unknown distance.
         assert_eq!(of(&[DOUBLE, "    store.w v2+8, v1\n"]), [4]);
     }
 
@@ -122,7 +122,7 @@ block2 at 0x10020 cycles 6:
         assert_eq!(indices(7, &stores, "")[0], [4]);
         assert_eq!(indices(8, &stores, DOUBLE), [vec![], vec![]]);
         assert_eq!(indices(-8, &stores, "")[0], [0; 0]);
-        // What is compared in the loop was not compared before it.
+        // The loop checks this range itself, so the guard has not.
         let checked = ["    check.write v0+0..+8\n", DOUBLE, WORD].concat();
         assert_eq!(indices(8, &checked, "")[0], [5]);
     }

@@ -1,11 +1,11 @@
-//! Parts of a library that are compiled apart.
+//! Divides a library into parts for separate compilation.
 
 use antares_ir::Module;
 
 use crate::{Share, emit::giants::is_giant};
 
-/// The part of each function: neighbours together, about the same number of operations in each. If `share`
-/// says so, the last part has all giants and nothing else.
+/// The part of each function: neighbors together, with about the same number of operations in each. According
+/// to `share`, the last part may hold exactly the giants.
 pub(crate) fn parts(module: &Module, share: Share) -> Vec<u32> {
     let of = if share.has_giants { share.of - 1 } else { share.of };
     let is_apart: Vec<bool> =
@@ -27,7 +27,7 @@ pub(crate) fn parts(module: &Module, share: Share) -> Vec<u32> {
     (0..module.functions.len()).map(&mut part).collect()
 }
 
-/// The functions that another part than their own calls.
+/// The functions that other parts than their own call.
 pub(crate) fn is_shared(module: &Module, parts: &[u32]) -> Vec<bool> {
     let mut is_shared = vec![false; parts.len()];
     for (index, function) in module.functions.iter().enumerate() {

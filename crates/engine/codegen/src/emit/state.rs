@@ -33,15 +33,13 @@ impl Field {
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// The host address of a field.
     pub(crate) fn field(
         &self,
         base: PointerValue<'c>,
         field: Field,
     ) -> Result<PointerValue<'c>, CodegenError> {
         let offset = self.i64.const_int(field.0 as u64, false);
-        // SAFETY: inkwell marks address arithmetic unsafe; it is not `inbounds` and wraps, whatever the
-        // operands are.
+        // SAFETY: inkwell marks address arithmetic unsafe; it is not `inbounds` and wraps for all operands.
         Ok(unsafe { self.builder.build_gep(self.context.i8_type(), base, &[offset], "field")? })
     }
 

@@ -1,4 +1,4 @@
-//! Small functions of every library: the ways to and from the host, indirect calls, and the carry-less
+//! Small functions of every library: transitions from and to the host, indirect calls, and the carry-less
 //! product.
 
 use antares_abi::{ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, NAMES_TARGET};
@@ -16,7 +16,7 @@ use crate::{
     emit::{Emitter, Tables, state::Field, symbol},
 };
 
-/// The name of thunks in debug information: no guest address.
+/// The name of thunks in debug information, which is not a guest address.
 const THUNK: &str = "thunk";
 
 impl<'c> Emitter<'c, '_> {
@@ -27,7 +27,7 @@ impl<'c> Emitter<'c, '_> {
         self.define_carryless()
     }
 
-    /// The parameter that is the base pointer.
+    /// The base pointer parameter.
     pub(crate) fn base_of(&self, function: FunctionValue<'c>) -> PointerValue<'c> {
         function.get_first_param().map_or(self.ptr.const_null(), |param| param.into_pointer_value())
     }
@@ -36,9 +36,9 @@ impl<'c> Emitter<'c, '_> {
         function.get_nth_param(index).map_or(self.i64.const_zero(), |param| param.into_int_value())
     }
 
-    /// Calls the host for a syscall; the host leaves native code itself if it has to. Only this function and
-    /// [`Self::define_resolve`] follow the C convention on their way out: a guest function that did would
-    /// have to save vector registers at its entry.
+    /// Calls the host for a syscall. The host itself bails out if necessary. Only this function and
+    /// [`Self::define_resolve`] call by the C convention: a guest function that did would have to save vector
+    /// registers at its entry.
     fn define_ecall(&self) -> Result<(), CodegenError> {
         let function = self.ecall;
         let base = self.base_of(function);
@@ -50,8 +50,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Calls the thunk that another library has for a guest address; if there is none, the host leaves native
-    /// code.
+    /// Calls another library's thunk for a guest address; if there is none, the host bails out.
     fn define_resolve(&self) -> Result<(), CodegenError> {
         let function = self.resolve;
         let (base, target) = (self.base_of(function), self.int_param(function, 1));
@@ -73,9 +72,9 @@ impl<'c> Emitter<'c, '_> {
         Ok(self.builder.build_int_to_ptr(address, self.ptr, "pointer")?)
     }
 
-    /// Tells the host of the cycles that are left, which are below zero; gives what is left then. The host
-    /// keeps all registers, so that the functions around need not (see `State::meter`). Where native code
-    /// goes on, an instruction that does nothing tells it the guest address.
+    /// Calls the host's meter with the cycles left, which are negative, and returns the new value. The host
+    /// preserves all registers, so that surrounding functions need not save any (see `HostTable::meter`). A
+    /// no-op after the call carries the guest address.
     pub(crate) fn meter(
         &self,
         base: PointerValue<'c>,
@@ -88,15 +87,15 @@ impl<'c> Emitter<'c, '_> {
         let assembly = self.context.create_inline_asm(kind, code, constraints, true, false, None, false);
         let call =
             self.builder.build_indirect_call(kind, assembly, &[base.into(), left.into()], "granted")?;
-        // The host changes neither guest memory nor what of the state native code reads.
+        // The host changes neither guest memory nor the parts of the state that native code reads.
         for attribute in ["nounwind", "memory"] {
             call.add_attribute(AttributeLoc::Function, self.attribute(attribute));
         }
         Ok(call.try_as_basic_value().basic().map_or(left, |value| value.into_int_value()))
     }
 
-    /// Calls the thunk for a guest address. Without one it leaves native code, or asks the host for another
-    /// library's.
+    /// Calls the thunk for a guest address. If there is none, bails out, or requests another library's from
+    /// the host.
     fn define_dispatch(&self, tables: &Tables<'c>) -> Result<(), CodegenError> {
         let function = self.dispatch;
         let (base, target) = (self.base_of(function), self.int_param(function, 1));
@@ -134,7 +133,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// `value` divided by a power of two.
+    /// Divides `value` by a power of two.
     fn divide(&self, value: IntValue<'c>, by: u64, name: &str) -> Result<IntValue<'c>, CodegenError> {
         let bits = self.number(i64::from(by.trailing_zeros()));
         Ok(self.builder.build_right_shift(value, bits, false, name)?)
@@ -159,7 +158,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(unknown)
     }
 
-    /// Goes to `cold` if `is_odd`; goes on in a new block of `function`.
+    /// Branches to `cold` if `is_odd`; otherwise continues in a new block of `function`.
     fn go_if(
         &self,
         function: FunctionValue<'c>,
@@ -172,17 +171,17 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The entry thunk of a function: guest registers and cycles from the state, the call, and back to the
-    /// state.
+    /// The entry thunk of a function: loads guest registers and cycles from the state, calls, and stores them
+    /// back.
     ///
-    /// The link register, and `sp` where the function gives it back, are no results; but a callee that wrote
-    /// registers to the state has left its own there. After a function that the host may enter in the middle
-    /// of a run the state is complete again.
+    /// The link register, and a restored `sp`, are no results; but a callee that wrote registers to the state
+    /// has left its own there. After a function that the host may enter in the middle of a run, the state is
+    /// complete again.
     pub(crate) fn thunk(&self, function: &ir::Function) -> Result<(), CodegenError> {
         let thunk = self.declare_thunk(function);
         let base = self.base_of(thunk);
         self.builder.position_at_end(self.context.append_basic_block(thunk, "entry"));
-        // The function may end up inside of its thunk; without a scope to be in it would be lost for
+        // LLVM may inline the function into its thunk. Without a scope, the thunk would hide it from
         // profiles.
         self.enter_scope_of(thunk, THUNK, function.entry);
         let signature = self.signature(function.id);
@@ -215,7 +214,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The thunk of a function, which the entry table points to; two functions may begin at one address.
+    /// The thunk of a function, which the entry table points to. Two functions may begin at one address.
     pub(crate) fn declare_thunk(&self, function: &ir::Function) -> FunctionValue<'c> {
         let name = symbol("enter", function);
         if let Some(thunk) = self.module.get_function(&name) {
@@ -227,7 +226,7 @@ impl<'c> Emitter<'c, '_> {
         thunk
     }
 
-    /// Calls a guest function; gives the cycles left and the results in registers.
+    /// Calls a guest function. Returns the cycles left and the results in registers.
     pub(crate) fn call_guest(
         &self,
         id: antares_program::FunctionId,
@@ -240,7 +239,7 @@ impl<'c> Emitter<'c, '_> {
         self.fields(call, "result")
     }
 
-    /// The numbers that a call gives.
+    /// The numbers that a call returns.
     pub(crate) fn fields(
         &self,
         call: CallSiteValue<'c>,

@@ -1,19 +1,19 @@
-//! Arithmetic on words. The IR computes on 64 bits and extends the low half; LLVM gets 32-bit operations,
-//! which is what it finds rotates, adds with carry and short encodings by.
+//! Arithmetic on words. The IR computes on 64 bits and extends the low half. LLVM gets 32-bit operations,
+//! from which it recognizes rotates, adds with carry and short encodings.
 
 use antares_ir::{BinaryOp, Block, Op, UnaryOp, Value};
 use inkwell::values::IntValue;
 
 use crate::{CodegenError, emit::Emitter};
 
-/// An operation whose low 32 bits depend on nothing but those of its operands.
+/// An operation whose low 32 bits depend only on those of its operands.
 struct Word {
     op: BinaryOp,
     x: Value,
     y: Value,
 }
 
-/// What the low word of `value` is, if it is an operation on words.
+/// The word operation that computes the low word of `value`, if any.
 fn word_of(block: &Block, value: Value) -> Option<Word> {
     let op_of = |value: Value| &block.ops[value.0 as usize];
     let Op::Binary(op, x, y) = *op_of(value) else { return None };

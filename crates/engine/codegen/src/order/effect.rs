@@ -1,23 +1,22 @@
-//! What an instruction does beside giving a value, and which two may change places for it: the scheduler and
-//! its check both go by this.
+//! Effects of instructions, and which instructions may change order. The scheduler and its check share this.
 //!
-//! Arithmetic may cross a volatile access: LLVM's language reference has a volatile access keep its order
-//! with other volatile ones alone. Here it keeps its order with all other accesses.
+//! Arithmetic may cross a volatile access. LLVM's language reference only orders volatile accesses among each
+//! other; here they also keep their order with all other accesses.
 
 use inkwell::{
     types::BasicTypeEnum,
     values::{BasicValueEnum, InstructionOpcode, InstructionValue, PointerValue},
 };
 
-/// Intrinsics that neither touch memory nor do anything else that is seen.
+/// Intrinsics without memory accesses or other side effects.
 const PURE: [&str; 10] = ["fshl", "fshr", "smin", "umin", "smax", "umax", "ctlz", "cttz", "ctpop", "bswap"];
 
 pub(super) enum Effect<'c> {
-    /// Gives a value, and nothing else.
+    /// Only produces a value.
     None,
     /// Reads or writes memory.
     Memory(Access<'c>),
-    /// Anything: nothing changes places with it.
+    /// Arbitrary effects: no instruction changes order with it.
     Any,
 }
 
@@ -27,12 +26,12 @@ pub(super) struct Access<'c> {
     pub(super) is_store: bool,
     pub(super) is_volatile: bool,
     pub(super) pointer: PointerValue<'c>,
-    /// From the pointer on.
+    /// Length in bytes, from the pointer on.
     pub(super) bytes: u32,
 }
 
 impl Access<'_> {
-    /// Whether both keep their order, given whether they certainly touch different bytes.
+    /// Whether both keep their order. `are_apart` says whether they certainly touch different bytes.
     pub(super) fn keeps_order(&self, other: &Self, are_apart: bool) -> bool {
         let is_seen = self.is_store || other.is_store;
         self.is_volatile || other.is_volatile || (is_seen && !are_apart)
@@ -59,7 +58,7 @@ impl<'c> Effect<'c> {
     }
 }
 
-/// The access of `instruction`, whose pointer is operand number `at`, to so many bits.
+/// The access of `instruction` to this many bits, with its pointer in operand number `at`.
 fn access(instruction: InstructionValue, at: u32, bits: u32) -> Effect {
     match instruction.get_operand(at).and_then(|operand| operand.value()) {
         Some(BasicValueEnum::PointerValue(pointer)) if bits > 0 => Effect::Memory(Access {
@@ -80,12 +79,12 @@ fn is_pure(call: InstructionValue) -> bool {
     parts.next() == Some(b"llvm") && parts.next().is_some_and(is_known)
 }
 
-/// Bits of an instruction's result; 0 if it has none or is no integer or pointer.
+/// Bits of an instruction's result; 0 unless it is an integer or pointer.
 pub(super) fn width(instruction: InstructionValue) -> u32 {
     bits(BasicTypeEnum::try_from(instruction.get_type()).ok())
 }
 
-/// Bits of a value; 0 if there is none or it is no integer or pointer.
+/// Bits of a value; 0 unless it is an integer or pointer.
 pub(super) fn width_of(value: Option<BasicValueEnum>) -> u32 {
     bits(value.map(|value| value.get_type()))
 }

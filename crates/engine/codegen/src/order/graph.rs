@@ -1,4 +1,4 @@
-//! What comes before what among instructions, and which registers they read and write.
+//! Dependencies between instructions, and the registers that they read and write.
 
 use std::collections::HashMap;
 
@@ -13,24 +13,23 @@ use super::{
     schedule::Node,
 };
 
-/// How far apart the instructions of an addition with carry may be.
+/// Maximum distance between the instructions of an addition with carry.
 const CARRY_DISTANCE_MAX: usize = 64;
 
-/// How far from what its address is counted from an access may be, in bytes, so that sums do not wrap.
+/// Maximum distance of an access from its root in bytes, so that sums do not wrap.
 const DISTANCE_MAX: u64 = 1 << 40;
 
 /// The registers that hold a value's low and high half, or the parts of an address.
 type Halves = [Option<usize>; 2];
 
-/// Instructions in a region, none of them a scheduling barrier.
+/// The instructions of a region without scheduling barriers.
 pub(crate) struct Graph {
-    /// Instructions that stay together, in the order in which the last of each was given.
+    /// Instructions that stay together, in the order of their last instructions.
     pub(crate) nodes: Vec<Node>,
-    /// The instructions of each node by their places in the region.
+    /// By node: the positions of its instructions in the region.
     pub(crate) members: Vec<Vec<usize>>,
-    /// How many registers there are.
     pub(crate) registers: usize,
-    /// Registers that are read behind the region.
+    /// Registers that code after the region reads.
     pub(crate) live_out: Vec<usize>,
 }
 
@@ -51,7 +50,7 @@ fn is_half(value: BasicValueEnum) -> bool {
     matches!(value, BasicValueEnum::IntValue(value) if value == value.get_type().const_int(64, false))
 }
 
-/// The pointer and the bytes that `instruction` adds to it, if it adds a constant.
+/// The pointer and the number of bytes that `instruction` adds to it, if constant.
 fn step<'c>(instruction: InstructionValue<'c>) -> Option<(BasicValueEnum<'c>, i64)> {
     let is_bytes = instruction.get_opcode() == InstructionOpcode::GetElementPtr
         && instruction.get_num_operands() == 2
@@ -61,13 +60,13 @@ fn step<'c>(instruction: InstructionValue<'c>) -> Option<(BasicValueEnum<'c>, i6
     is_bytes.then_some((pointer, bytes.get_sign_extended_constant()?))
 }
 
-/// What a pointer is counted from, and how far it is from there.
+/// The root of a pointer, and its distance from there.
 fn base_and_offset<'c>(mut pointer: BasicValueEnum<'c>) -> (BasicValueEnum<'c>, i64) {
     let mut distance = 0_i64;
     while let BasicValueEnum::PointerValue(value) = pointer
         && let Some((from, bytes)) = value.as_instruction_value().and_then(step)
     {
-        // Far is far: such an access is not followed.
+        // Saturated distances are too large for the analysis anyway.
         distance = distance.saturating_add(bytes);
         pointer = from;
     }
@@ -78,7 +77,7 @@ fn is_sum(instruction: InstructionValue) -> bool {
     matches!(instruction.get_opcode(), InstructionOpcode::Add | InstructionOpcode::Sub)
 }
 
-/// An access to memory: what its address is counted from, if it is near enough, and the bytes from there.
+/// An access to memory: the root of its address, if near enough, and its bytes relative to the root.
 struct MemoryAccess<'c> {
     instruction: usize,
     access: Access<'c>,
@@ -105,7 +104,6 @@ impl<'c> MemoryAccess<'c> {
     }
 }
 
-/// What makes a graph.
 struct Maker<'r, 'c> {
     region: &'r [InstructionValue<'c>],
     places: HashMap<LLVMValueRef, usize>,
@@ -113,10 +111,10 @@ struct Maker<'r, 'c> {
     registers: usize,
     reads: Vec<Vec<usize>>,
     writes: Vec<Vec<usize>>,
-    /// For each instruction, others that come before it.
+    /// By instruction: others that must precede it.
     after: Vec<Vec<usize>>,
     is_free: Vec<bool>,
-    /// For each instruction, the last one that it stays together with; and for that, all of them.
+    /// By instruction: the last one of its group; and by that one: the whole group.
     group: Vec<usize>,
     members: Vec<Vec<usize>>,
 }
@@ -149,7 +147,7 @@ impl Graph {
 }
 
 impl<'c> Maker<'_, 'c> {
-    /// The place of the instruction that gives `value`, if it is in the region.
+    /// The position of the instruction that produces `value`, if it is in the region.
     fn find(&self, value: BasicValueEnum) -> Option<usize> {
         self.places.get(&value.as_value_ref()).copied()
     }
@@ -160,7 +158,7 @@ impl<'c> Maker<'_, 'c> {
     }
 
     fn halves(&mut self, value: BasicValueEnum<'c>) -> Halves {
-        // Addresses are made where they are used.
+        // Addresses are computed where they are used.
         let value = if self.find(value).is_none() { base_and_offset(value).0 } else { value };
         let width = width_of(Some(value));
         if is_constant(value) || width == 0 {
@@ -174,7 +172,7 @@ impl<'c> Maker<'_, 'c> {
         halves
     }
 
-    /// What the instruction at a place reads and writes, and what it comes after because of that.
+    /// Adds the reads and writes of the instruction at `at`, and its dependencies on operands.
     fn values(&mut self, at: usize) {
         let instruction = self.region[at];
         self.after[at] = operands(instruction).filter_map(|operand| self.find(operand)).collect();
@@ -192,8 +190,8 @@ impl<'c> Maker<'_, 'c> {
         }
     }
 
-    /// Where the result is of an instruction that does nothing on the host: half of what is there already, or
-    /// an address that becomes part of the accesses.
+    /// The location of the result of an instruction that takes no host instruction: half of an existing
+    /// value, or an address that becomes part of its accesses.
     fn other_name(&mut self, instruction: InstructionValue<'c>) -> Option<Halves> {
         let mut operands = operands(instruction);
         let (first, second) = (operands.next()?, operands.next());
@@ -215,7 +213,7 @@ impl<'c> Maker<'_, 'c> {
         }
     }
 
-    /// Accesses that may be to the same byte keep their order.
+    /// Preserves the order of accesses that may touch the same byte.
     fn memory(&mut self) {
         let mut accesses: Vec<MemoryAccess> = Vec::new();
         for (at, instruction) in self.region.iter().enumerate() {
@@ -226,23 +224,23 @@ impl<'c> Maker<'_, 'c> {
         }
     }
 
-    /// The place of the only instruction that uses the one at a place, if it is in the region.
+    /// The position of the only user of the instruction at `at`, if it is in the region.
     fn only_user(&self, at: usize) -> Option<usize> {
         let first = self.region[at].get_first_use()?;
         let is_only = first.get_next_use().is_none();
         self.places.get(&first.get_user().as_value_ref()).copied().filter(|_| is_only)
     }
 
-    /// The places of the comparison that a carry comes from, if the instruction at a place is one.
+    /// The position of the comparison that produces the carry at `at`, if that is a carry.
     fn comparison(&self, at: usize) -> Option<usize> {
         let is_extended = self.region[at].get_opcode() == InstructionOpcode::ZExt;
         let from = self.find(operands(self.region[at]).next().filter(|_| is_extended)?)?;
         (self.region[from].get_opcode() == InstructionOpcode::ICmp).then_some(from)
     }
 
-    /// What becomes one `add` and one `adc` if it stays together: a sum, the comparison that says whether it
-    /// wrapped, and the sum that takes this as a carry, which is at a place; with another sum in between, if
-    /// that is for this one alone.
+    /// Instructions that become one `add` and one `adc` if they stay together: a sum, the comparison that
+    /// detects its wrap, the carry at `at` and the sum that adds it. May include another sum in between with
+    /// this single use.
     fn carry(&self, at: usize) -> Option<Vec<usize>> {
         let comparison = self.comparison(at)?;
         let high = self.only_user(at).filter(|high| is_sum(self.region[*high]))?;
@@ -260,7 +258,7 @@ impl<'c> Maker<'_, 'c> {
         Some([low, comparison, at, high].into_iter().chain(between).collect())
     }
 
-    /// Makes a group of the groups of `places`, if nothing comes between them.
+    /// Merges the groups of `places`, if no other instruction must come between them.
     fn join(&mut self, places: &[usize]) {
         let mut all: Vec<usize> =
             places.iter().flat_map(|at| self.members[self.group[*at]].iter().copied()).collect();
@@ -276,7 +274,7 @@ impl<'c> Maker<'_, 'c> {
         self.members[last] = all;
     }
 
-    /// Whether nothing that is not one of `all` comes both after and before something of them.
+    /// Whether no other instruction both depends on one of `all` and precedes another one.
     fn is_whole(&self, all: &[usize], first: usize, last: usize) -> bool {
         let mut behind: Vec<usize> = Vec::new();
         for at in first..=last {

@@ -1,11 +1,10 @@
-//! How much of a function is in loops that a block is not in.
+//! Measures the loops of a function that do not contain a block.
 
 use std::collections::HashMap;
 
 use antares_ir::Cfg;
 use inkwell::{basic_block::BasicBlock, values::FunctionValue};
 
-/// The control flow of a function.
 pub(crate) struct ControlFlow<'c> {
     places: HashMap<BasicBlock<'c>, usize>,
     /// Instructions of each block.
@@ -28,8 +27,8 @@ impl<'c> ControlFlow<'c> {
         Self { places, sizes, cfg }
     }
 
-    /// Instructions in loops that `block` is not in: smaller loops of its own loop, or any of the function if
-    /// it is in none.
+    /// Instructions in loops that do not contain `block`: inner loops of its own loop, or all loops of the
+    /// function if it is in none.
     pub(crate) fn sibling_loops(&self, block: BasicBlock) -> usize {
         let Some(block) = self.places.get(&block).copied() else { return usize::MAX };
         let mut is_open = vec![true; self.sizes.len()];
@@ -42,8 +41,7 @@ impl<'c> ControlFlow<'c> {
         loops.iter().flatten().map(|at| self.sizes[*at]).sum()
     }
 
-    /// The outermost loops among the blocks that are open: sets of blocks of which each leads to all, as
-    /// large as they can be.
+    /// The outermost loops among the open blocks: maximal sets of blocks that all reach each other.
     fn loops(&self, is_open: &[bool]) -> Vec<Vec<usize>> {
         let mut is_waiting = is_open.to_vec();
         let mut order = Vec::new();
@@ -51,7 +49,7 @@ impl<'c> ControlFlow<'c> {
             self.visit(start, &mut is_waiting, &mut order);
         }
         is_waiting.copy_from_slice(is_open);
-        // From the block that was left last: what leads to it and was left before is in a loop with it.
+        // Start at the block finished last: waiting blocks that lead to it share a loop with it.
         let mut loops: Vec<Vec<usize>> = Vec::new();
         for last in order.into_iter().rev() {
             if std::mem::take(&mut is_waiting[last]) {
@@ -62,7 +60,7 @@ impl<'c> ControlFlow<'c> {
         loops
     }
 
-    /// Goes all paths from `start` among the blocks that wait; `order` gets each behind all that it leads to.
+    /// Depth-first search from `start` over waiting blocks. `order` gets each after all that it reaches.
     fn visit(&self, start: usize, is_waiting: &mut [bool], order: &mut Vec<usize>) {
         if !std::mem::take(&mut is_waiting[start]) {
             return;
@@ -81,7 +79,7 @@ impl<'c> ControlFlow<'c> {
         }
     }
 
-    /// `end` and the waiting blocks that lead to it, which wait no more.
+    /// Takes `end` and the waiting blocks that lead to it.
     fn leading_to(&self, end: usize, is_waiting: &mut [bool]) -> Vec<usize> {
         let mut found = vec![end];
         let mut done = 0;
@@ -100,8 +98,8 @@ mod tests {
 
     use super::*;
 
-    /// A loop of `outer`, `inner` and `latch`, in which `inner` is a loop of its own; then `alone`, a loop of
-    /// three.
+    /// A loop of `outer`, `inner` and `latch`, which contains the loop `inner`; then `alone`, a loop of three
+    /// instructions.
     const CODE: &str = "define void @f(i1 %c) {\n\
         entry:\n br label %outer\n\
         outer:\n br label %inner\n\

@@ -1,10 +1,9 @@
-//! Whether another order of a block's instructions does the same: a check of what the scheduler has done, by
-//! its result alone.
+//! Checks whether another order of a block's instructions is equivalent, from the result alone.
 //!
-//! What may do anything stays where it is, with the same instructions before it. Of two accesses that keep
-//! their order unless they are apart, apart are those at constant distances from the same pointer whose bytes
-//! do not meet: found here by a way of our own, so that a mistake in the scheduler's is seen. That values are
-//! made before they are used is for LLVM's verifier.
+//! An instruction with arbitrary effects keeps its position and the set of instructions before it. Two
+//! accesses may change order only if they are disjoint: at constant distances from the same pointer, without
+//! common bytes. The check has its own implementation of this, to detect bugs in the scheduler's. LLVM's
+//! verifier checks that definitions precede uses.
 
 use std::collections::HashMap;
 
@@ -19,7 +18,7 @@ use super::effect::{Access, Effect};
 /// Bytes that an access touches.
 struct Bytes {
     pointer: LLVMValueRef,
-    /// From the pointer on, `[start, end)`.
+    /// Relative to the pointer, `[start, end)`.
     start: i128,
     end: i128,
 }
@@ -39,14 +38,14 @@ impl Bytes {
     }
 }
 
-/// Whether `after` does what `before` does.
+/// Whether `after` is equivalent to `before`.
 pub(super) fn does_the_same(before: &[InstructionValue], after: &[InstructionValue]) -> bool {
     let place: HashMap<LLVMValueRef, usize> =
         after.iter().enumerate().map(|(place, instruction)| (instruction.as_value_ref(), place)).collect();
     if before.len() != after.len() || place.len() != after.len() {
         return false;
     }
-    // Where the instructions since the last effect are, and which of them access memory.
+    // The position after the last effect, and the memory accesses since then.
     let mut start = 0;
     let mut accesses: Vec<(usize, Access, Bytes)> = Vec::new();
     for (number, instruction) in before.iter().enumerate() {
@@ -75,7 +74,7 @@ pub(super) fn does_the_same(before: &[InstructionValue], after: &[InstructionVal
     true
 }
 
-/// The pointer that `instruction` adds a constant number of bytes to.
+/// The pointer to which `instruction` adds a constant number of bytes, and this number.
 fn moved<'c>(instruction: InstructionValue<'c>) -> Option<(PointerValue<'c>, i64)> {
     if instruction.get_opcode() != InstructionOpcode::GetElementPtr || instruction.get_num_operands() != 2 {
         return None;
@@ -109,7 +108,7 @@ mod tests {
         %w = add i64 %z, 1\n\
         ret i64 %w\n}\n\0";
 
-    /// Whether the code does the same with the instruction at `from` moved to `to`.
+    /// Whether the code stays equivalent if the instruction at `from` moves to `to`.
     fn may_move(from: usize, to: usize) -> bool {
         let context = Context::create();
         let text = MemoryBuffer::create_from_memory_range_copy(CODE.as_bytes(), "code");

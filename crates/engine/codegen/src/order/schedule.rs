@@ -1,19 +1,19 @@
-//! An order of nodes in which few registers are live at once.
+//! Orders nodes so that few registers are live at once.
 
 /// Instructions that stay together.
 #[derive(Default)]
 pub(crate) struct Node {
-    /// Registers that it reads, each once.
+    /// Registers that it reads, without duplicates.
     pub(crate) reads: Vec<usize>,
-    /// Registers that it writes; no other node does.
+    /// Registers that only this node writes.
     pub(crate) writes: Vec<usize>,
-    /// Nodes that come before it, each once.
+    /// Nodes that must precede it, without duplicates.
     pub(crate) after: Vec<usize>,
-    /// Whether it becomes part of what uses it.
+    /// Whether it becomes part of its user.
     pub(crate) is_free: bool,
 }
 
-/// What orders nodes.
+/// The input of the scheduler.
 pub(crate) struct Schedule<'n> {
     nodes: &'n [Node],
     registers: usize,
@@ -21,15 +21,15 @@ pub(crate) struct Schedule<'n> {
 }
 
 impl<'n> Schedule<'n> {
-    /// For `nodes` with so many `registers`, of which those in `live_out` are read behind all nodes.
+    /// Creates a schedule of `nodes` with this many `registers`; code after all nodes reads `live_out`.
     pub(crate) fn of(nodes: &'n [Node], registers: usize, live_out: &'n [usize]) -> Self {
         Self { nodes, registers, live_out }
     }
 
-    /// Loads and stores that `order` needs if only so many registers are `available`, and whenever there are
-    /// too many live the one is given up that is read last.
+    /// The loads and stores that `order` needs with this many `available` registers, if each spill evicts the
+    /// register that is read last.
     pub(crate) fn spills(&self, order: &[usize], available: usize) -> usize {
-        // The places where each register is read, the next one last.
+        // The positions of each register's reads, the next one last.
         let mut reads = vec![Vec::new(); self.registers];
         for register in self.live_out {
             reads[*register].push(order.len());
@@ -62,8 +62,8 @@ impl<'n> Schedule<'n> {
         spills
     }
 
-    /// From the end to the start, always the node that leaves the fewest registers live before it; of
-    /// several, the one that was last. None if nodes wait for each other.
+    /// Orders nodes from the end to the start. Always picks the node that leaves the fewest registers live
+    /// before it; of several, the last one. None if nodes depend on each other in a cycle.
     pub(crate) fn order(&self) -> Option<Vec<usize>> {
         let mut waiting = vec![0_usize; self.nodes.len()];
         for before in self.nodes.iter().flat_map(|node| &node.after) {
@@ -138,7 +138,7 @@ mod tests {
         let nodes =
             [node(&[], &[0], &[]), node(&[], &[1], &[]), node(&[0], &[], &[0]), node(&[1], &[], &[1])];
         let schedule = Schedule::of(&nodes, 2, &[0, 1]);
-        // Register 1 is stored when it is made, loaded for its reader, and given up again.
+        // Register 1 is stored at its definition, loaded for its reader, and evicted again.
         assert_eq!(schedule.spills(&[0, 1, 2, 3], 1), 2);
     }
 

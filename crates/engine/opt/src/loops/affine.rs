@@ -1,23 +1,23 @@
-//! What a value is in terms of the registers at the start of an iteration, and how it moves from iteration to
+//! Expresses values as sums of the registers at the start of an iteration, and their change from iteration to
 //! iteration.
 
 use antares_ir::{BinaryOp, Block, Cfg, DominatorTree, LinearSum, Op, UnaryOp, Value, Width};
 use antares_program::{BlockId, Reg};
 
-/// Registers in one sum.
+/// Maximum registers in one sum.
 const TERMS_MAX: usize = 4;
 
-/// Factors, and how far a value may be off its sum.
+/// Maximum of factors and of a value's slack.
 const FACTOR_MAX: i64 = 1 << 20;
 
-/// How deep operations are followed.
+/// Maximum depth of operations to follow.
 const DEPTH_MAX: u32 = 12;
 
-/// Offsets up to this are followed through extensions of a counter.
+/// Maximum offset to follow through extensions of a counter.
 pub(super) const STEP_MAX: i64 = 4096;
 
-/// `factor * register + ... + offset - rest` modulo 2^64, the registers at the start of an iteration, `rest`
-/// in `0..=slack`.
+/// `factor * register + ... + offset - rest` modulo 2^64, with the registers at the start of an iteration and
+/// `rest` in `0..=slack`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Affine {
     /// Registers in order, factors other than 0.
@@ -73,12 +73,12 @@ impl Affine {
         (is_small && self.terms.iter().all(|(_, factor)| factor.abs() <= FACTOR_MAX)).then_some(self)
     }
 
-    /// The sum that it is, without its slack.
+    /// The sum without its slack.
     pub(super) fn linear(&self) -> LinearSum {
         LinearSum { terms: self.terms.clone(), offset: self.offset }
     }
 
-    /// The register that it is, but for an offset.
+    /// The register, if the sum is one register plus an offset.
     pub(super) fn alone(&self) -> Option<Reg> {
         match self.terms[..] {
             [(register, 1)] if self.slack == 0 => Some(register),
@@ -87,35 +87,33 @@ impl Affine {
     }
 }
 
-/// Where a value starts, and how far it moves in an iteration.
+/// The start of a value and its change per iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AddRecurrence {
     pub(super) start: Affine,
     pub(super) step: i64,
 }
 
-/// One iteration of a loop.
 pub(super) struct LoopIteration<'a> {
     blocks: &'a [Block],
     first: BlockId,
-    /// Blocks that every iteration runs through.
+    /// By block: whether every iteration passes it.
     dominates_latch: Vec<bool>,
-    /// Where each register is written, in order.
+    /// By register: its writes, in order.
     writes: Vec<Vec<(usize, Value)>>,
     counter: Option<Counter>,
 }
 
-/// A register that is known to stay between -2^13 and 2^31 in all iterations, so that its low word says all
-/// of it.
+/// A register that stays between -2^13 and 2^31 in all iterations, so that its low word determines it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counter {
     pub(super) register: Reg,
-    /// With offsets from here on it is not below zero.
+    /// With offsets from here on, the register is not negative.
     pub(super) positive_from: i64,
 }
 
 impl<'a> LoopIteration<'a> {
-    /// `blocks` are in the order of an iteration; the first one is the header and has the number `first`.
+    /// `blocks` are in the order of an iteration. The first is the header, with the number `first`.
     pub(super) fn new(blocks: &'a [Block], first: BlockId) -> Self {
         let mut writes = vec![Vec::new(); 32];
         for (node, block) in blocks.iter().enumerate() {
@@ -133,23 +131,23 @@ impl<'a> LoopIteration<'a> {
         iteration
     }
 
-    /// The same iteration, if nothing but what is known of `counter` is assumed.
+    /// Sets the only assumption: what is known of `counter`.
     pub(super) fn counted_by(&mut self, counter: Option<Counter>) {
         self.counter = counter;
     }
 
-    /// Registers that move on their low word alone.
+    /// Registers whose steps are exact only on the low word.
     pub(super) fn word_counters(&self) -> impl Iterator<Item = Reg> {
         let registers = (1..32).map(Reg);
         registers.filter(|register| matches!(self.step(*register), Some((step, true)) if step != 0))
     }
 
-    /// The blocks that every iteration runs through.
+    /// The blocks that every iteration passes.
     pub(super) fn dominating_latches(&self) -> impl Iterator<Item = (usize, &'a Block)> {
         self.blocks.iter().enumerate().filter(|(node, _)| self.dominates_latch[*node])
     }
 
-    /// The place of a block in the iteration.
+    /// The position of a block in the iteration.
     pub(super) fn node(&self, id: BlockId) -> Option<usize> {
         let node = id.0.checked_sub(self.first.0)? as usize;
         (node < self.blocks.len()).then_some(node)
@@ -182,7 +180,7 @@ impl<'a> LoopIteration<'a> {
             }
             Op::Binary(BinaryOp::And, x, y) => match number(y)? {
                 mask if mask >= 0 => Affine::below(mask),
-                // The low bits go.
+                // The mask clears the low bits.
                 mask if mask.wrapping_neg().count_ones() == 1 && mask >= -FACTOR_MAX => {
                     let lost = Affine { slack: !mask, ..Affine::default() };
                     self.follow(node, x, depth)?.plus(&lost)
@@ -199,18 +197,18 @@ impl<'a> LoopIteration<'a> {
         }
     }
 
-    /// A register when a block is entered.
+    /// A register at block entry.
     fn read(&self, node: usize, register: Reg, depth: u32) -> Option<Affine> {
         match self.writes[register.index()].iter().rev().find(|(writer, _)| *writer < node) {
             None => Some(Affine::register(register)),
-            // Every path to this block and on to the header runs through the writer, which is before it in
-            // the order.
+            // The writer precedes this block in the order, and every path through this block back to the
+            // header passes it.
             Some(&(writer, value)) if self.dominates_latch[writer] => self.follow(writer, value, depth),
             Some(_) => None,
         }
     }
 
-    /// The counter and an offset: extending its low word changes nothing.
+    /// The counter plus an offset, for which the extension of the low word changes nothing.
     fn extended(&self, node: usize, value: Value, is_signed: bool, depth: u32) -> Option<Affine> {
         let counter = self.counter?;
         let inner = self.follow(node, value, depth)?;
@@ -220,7 +218,7 @@ impl<'a> LoopIteration<'a> {
     }
 
     fn shifted_right(&self, node: usize, (x, distance): (Value, i64), depth: u32) -> Option<Affine> {
-        // A word shifted up and down again: zero extended, and shifted by the difference.
+        // A word shifted left and back right is the zero-extended word, shifted by the difference.
         if let Op::Binary(BinaryOp::Shl, inner, up) = self.op(node, x)
             && self.op(node, up) == Op::Const(32)
             && (12..=32).contains(&distance)
@@ -230,8 +228,8 @@ impl<'a> LoopIteration<'a> {
         (44..64).contains(&distance).then(|| Affine::below((1 << (64 - distance)) - 1)).flatten()
     }
 
-    /// How far a register moves in each iteration, and whether on its low word alone; none if that is no
-    /// constant.
+    /// The step of a register in each iteration, and whether only its low word is exact. None if the step is
+    /// not constant.
     pub(super) fn step(&self, register: Reg) -> Option<(i64, bool)> {
         let Some(&(node, value)) = self.writes[register.index()].last() else { return Some((0, false)) };
         if !self.dominates_latch[node] {
@@ -245,7 +243,7 @@ impl<'a> LoopIteration<'a> {
         (end.alone() == Some(register)).then_some((end.offset, is_word))
     }
 
-    /// How far a sum moves in each iteration.
+    /// The change of a sum in each iteration.
     pub(super) fn step_of(&self, sum: &Affine) -> Option<i64> {
         sum.terms.iter().try_fold(0_i64, |total, &(register, factor)| {
             let (step, is_word) = self.step(register)?;
@@ -254,7 +252,7 @@ impl<'a> LoopIteration<'a> {
         })
     }
 
-    /// Where `value` goes over all iterations, if that is known.
+    /// The values of `value` over all iterations, if known.
     pub(super) fn recurrence(&self, node: usize, value: Value) -> Option<AddRecurrence> {
         let start = self.affine(node, value)?;
         let step = self.step_of(&start).filter(|step| step.abs() <= FACTOR_MAX)?;

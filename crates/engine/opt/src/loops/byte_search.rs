@@ -1,32 +1,32 @@
-//! Loops that search for a byte of a register, from the top down: libgcc counts zeros so where there is no
-//! instruction for it (`__clzdi2`, `__ctzdi2`, and floating point on top of them).
+//! Loops that search a register for a nonzero byte, from the top down. libgcc counts leading and trailing
+//! zeros this way without a special instruction (`__clzdi2`, `__ctzdi2`, and floating point that uses them).
 //!
-//! The iterations do nothing but move the counter and take a byte, so a block in the place of the loop counts
-//! the zeros, charges all iterations and goes on behind the loop.
+//! The iterations only move the counter and extract a byte. So one block replaces the loop: it counts the
+//! zeros, charges all iterations and continues after the loop.
 
 use antares_ir::{BinaryOp, Block, Function, Op, Terminator, UnaryOp, Value};
 use antares_program::{BlockId, GuestAddr, Reg};
 
 use crate::loops::guard::GuardBuilder;
 
-/// Bits of what is searched for.
+/// Bits that the search compares at once.
 const STEP: i64 = 8;
-/// The last counter from which bits of a register are compared.
+/// The last counter from which the search compares bits of a register.
 const COUNTER_MAX: i64 = 56;
 
-/// A loop of two blocks: one subtracts [`STEP`] from the counter and ends the loop at zero, the other ends it
-/// where the byte of the word at the counter is not zero.
+/// A loop of two blocks. One subtracts [`STEP`] from the counter and ends the loop at zero. The other ends
+/// the loop if the byte of the word at the counter is not zero.
 struct ByteSearch {
     counter: Reg,
     word: Reg,
     byte: Reg,
-    /// Where the loop ends with the counter at zero.
+    /// The exit with the counter at zero.
     at_zero: BlockId,
-    /// Where it ends with a byte that is not.
+    /// The exit with a nonzero byte.
     found: BlockId,
 }
 
-/// Guards the loop of the blocks `body`, its header first, if it searches for a byte; says whether it does.
+/// Guards the loop of the blocks `body`, header first, if it is a byte search. Returns whether it is.
 pub(super) fn shorten(function: &mut Function, body: &[usize]) -> bool {
     let Some(search) = ByteSearch::of(function, body) else { return false };
     let [plain, ahead] = [0, 1].map(|place| BlockId::at(function.blocks.len() + place));
@@ -57,13 +57,12 @@ impl ByteSearch {
         let is_left = [at_zero, end].iter().all(|end| ![header, test].contains(end));
         let is_search = is_counted && is_compared && next == test && again == header && is_left;
         let is_apart = word != counter && byte != counter && byte != word;
-        // Nobody reads the byte after the loop has ended at zero, so it need not be what the iterations left
-        // out would leave.
+        // The code after the exit at zero does not read the byte, so the byte may differ from the loop's.
         let behind = function.blocks.get(at_zero.0 as usize)?;
         (is_search && is_apart && forgets(behind, byte)).then_some(search)
     }
 
-    /// Asks whether the counter starts at a byte.
+    /// Creates the guard, which checks that the counter starts at a byte.
     fn guard(&self, pc: GuestAddr, ahead: BlockId, plain: BlockId) -> Block {
         let mut guard = GuardBuilder::default();
         let counter = guard.push(Op::Read(self.counter));
@@ -74,13 +73,13 @@ impl ByteSearch {
         guard.finish(pc, ahead, plain)
     }
 
-    /// Leaves the loop where it ends, and charges its iterations: `count` cycles each, and `look` where a
-    /// byte is compared.
+    /// Creates the replacement of the loop. It charges each iteration `count` cycles, and `look` cycles if
+    /// the iteration compares a byte.
     fn ahead(&self, pc: GuestAddr, count: u64, look: u64) -> Block {
         let mut ahead = GuardBuilder::default();
         let counter = ahead.push(Op::Read(self.counter));
         let word = ahead.push(Op::Read(self.word));
-        // The bits up to the first byte that is compared, and the lowest one, so that there is one.
+        // The bits up to the first compared byte, and the lowest bit, so that one bit is set.
         let above = ahead.push(Op::Const(COUNTER_MAX + STEP));
         let above = ahead.binary(BinaryOp::Sub, above, counter);
         let all = ahead.push(Op::Const(-1));
@@ -94,7 +93,7 @@ impl ByteSearch {
         let distance = ahead.binary(BinaryOp::Sub, counter, place);
         let iterations = ahead.binary_const(BinaryOp::Lshr, distance, i64::from(STEP.ilog2()));
         let charged = ahead.binary_const(BinaryOp::Mul, iterations, (count + look).cast_signed());
-        // At zero no byte is compared.
+        // The iteration with the counter at zero compares no byte.
         let is_zero = ahead.binary_const(BinaryOp::Eq, place, 0);
         let saved = ahead.binary_const(BinaryOp::Mul, is_zero, look.cast_signed());
         let charged = ahead.binary(BinaryOp::Sub, charged, saved);
@@ -110,7 +109,7 @@ impl ByteSearch {
     }
 }
 
-/// The register that a block writes and its value, if it does nothing else.
+/// The register that a block writes, and its value, if the block does nothing else.
 fn only_write(block: &Block) -> Option<(Reg, Value)> {
     let is_pure =
         block.ops.iter().all(|op| matches!(op, Op::Const(_) | Op::Read(_) | Op::Binary(..) | Op::Unary(..)));
@@ -120,7 +119,7 @@ fn only_write(block: &Block) -> Option<(Reg, Value)> {
     }
 }
 
-/// Where a block goes if `value` is zero, and where if it is not.
+/// The targets of a block's branch if `value` is zero, and if it is not.
 fn if_zero(block: &Block, value: Value) -> Option<(BlockId, BlockId)> {
     let Terminator::Branch { condition, taken, otherwise } = block.terminator else { return None };
     match block.op(condition) {
@@ -133,7 +132,7 @@ fn if_zero(block: &Block, value: Value) -> Option<(BlockId, BlockId)> {
     }
 }
 
-/// Whether a block writes a register and has not read it.
+/// Whether a block writes a register without reading it first.
 fn forgets(block: &Block, register: Reg) -> bool {
     block.written(register).is_some() && !block.ops.contains(&Op::Read(register))
 }

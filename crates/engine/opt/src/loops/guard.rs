@@ -1,21 +1,21 @@
-//! The guard in the preheader of a versioned loop, being built: it asks whether the bounded body may run.
+//! Builds the guard in the preheader of a versioned loop, which decides whether the bounded body may run.
 
 use antares_ir::{Access, BinaryOp, Block, LinearSum, LoopSpan, Op, Terminator, Value};
 use antares_program::{BlockId, GuestAddr, Reg};
 
 use crate::loops::affine::{AddRecurrence, Affine, STEP_MAX};
 
-/// Spans wider than this are not merged.
+/// Maximum bytes of a merged span.
 const SPAN_BYTES_MAX: i64 = 1 << 20;
 
-/// More ranges than this are not asked for: what lies in others stays checked.
+/// Maximum ranges in a guard: accesses in other ranges keep their checks.
 const SPANS_MAX: usize = 12;
 
-/// A guard, being built.
+/// A guard under construction.
 #[derive(Default)]
 pub(super) struct GuardBuilder {
     ops: Vec<Op>,
-    /// Whether everything asked so far holds.
+    /// The conjunction of all conditions so far.
     all: Option<Value>,
 }
 
@@ -75,7 +75,7 @@ impl GuardBuilder {
         self.require(is_below);
     }
 
-    /// Asks whether no more than `overdraft` cycles beyond those that were left are used up.
+    /// Requires that at most `overdraft` cycles beyond the limit are used.
     pub(super) fn require_cycles(&mut self, overdraft: i64) {
         let left = self.push(Op::CyclesLeft);
         let end = self.push(Op::Const(-overdraft));
@@ -83,7 +83,7 @@ impl GuardBuilder {
         self.require(are_left);
     }
 
-    /// Asks whether `from + low` and `extent` together are at most `slack`, which `extent` alone is.
+    /// Requires that `from + low` plus `extent` is at most `slack`, given that `extent` is.
     fn require_within(&mut self, from: Value, low: i64, extent: Option<Value>, slack: i64) {
         let mut slack = self.push(Op::Const(slack));
         if let Some(extent) = extent {
@@ -98,7 +98,7 @@ impl GuardBuilder {
         self.ops
     }
 
-    /// The block: to `bounded` if everything asked for holds, else to `plain`.
+    /// Returns the block, which goes to `bounded` if all conditions hold, else to `plain`.
     pub(super) fn finish(mut self, pc: GuestAddr, bounded: BlockId, plain: BlockId) -> Block {
         let condition = match self.all {
             Some(all) => all,
@@ -109,26 +109,26 @@ impl GuardBuilder {
     }
 }
 
-/// What the accesses of a loop reach from one place, over all iterations.
+/// The addresses of a loop's accesses relative to one sum, over all iterations.
 struct Span {
     access: Access,
     terms: Vec<(Reg, i64)>,
     step: i64,
     low: i64,
     high: i64,
-    /// Where they may lie, `[start, end)`.
+    /// The range `[start, end)` of valid addresses.
     bounds: (u64, u64),
 }
 
 impl Span {
-    /// The numbers of places where it may begin in its bounds, less one.
+    /// The number of valid start addresses in the bounds, minus one.
     fn slack(&self) -> Option<i64> {
         let (start, end) = self.bounds;
         let bytes = self.high.checked_sub(self.low)?.cast_unsigned();
         i64::try_from(end.checked_sub(start)?.checked_sub(bytes)?).ok()
     }
 
-    /// Whether all that `other` asks for is asked for here.
+    /// Whether the condition for this span implies that for `other`.
     fn covers(&self, other: &Self) -> bool {
         let is_stricter = other.bounds.0 <= self.bounds.0 && self.bounds.1 <= other.bounds.1;
         let is_wider = self.low <= other.low && other.high <= self.high;
@@ -143,7 +143,7 @@ pub(super) struct Spans {
 }
 
 impl Spans {
-    /// Adds the accesses of `[reach + low, reach + high)`; false if they cannot be asked for.
+    /// Adds the accesses of `[reach + low, reach + high)`. Returns false if no condition can cover them.
     pub(super) fn add(
         &mut self,
         access: Access,
@@ -183,14 +183,14 @@ impl Spans {
         has_room
     }
 
-    /// The last iteration of which the ranges may still fit.
+    /// The last iteration for which the ranges may still fit.
     pub(super) fn last_max(&self) -> i64 {
         let last = |span: &Span| span.slack()?.checked_div(span.step.abs());
         self.spans.iter().filter_map(last).min().unwrap_or(i64::MAX)
     }
 
-    /// Whether one of the ranges shows that a sum is not below zero before the first iteration, nor far
-    /// beyond the end of memory.
+    /// Whether one of the ranges shows that a sum is not negative before the first iteration, nor far beyond
+    /// the end of memory.
     pub(super) fn show_low(&self, sum: &Affine) -> bool {
         let above = |span: &Span| sum.offset.checked_sub(span.low);
         let is_near = |span: &Span| above(span).is_some_and(|above| (0..=STEP_MAX).contains(&above));
@@ -198,8 +198,8 @@ impl Spans {
         sum.slack == 0 && self.spans.iter().any(shows)
     }
 
-    /// Asks for all of them, over iterations 0 to `last`, which is at most [`Spans::last_max`]; gives what
-    /// was asked for.
+    /// Adds conditions for all ranges over iterations 0 to `last`, which is at most [`Spans::last_max`].
+    /// Returns these ranges.
     pub(super) fn require(self, guard: &mut GuardBuilder, last: Value) -> Vec<LoopSpan> {
         let mut asked = Vec::with_capacity(self.spans.len());
         for (index, span) in self.spans.iter().enumerate() {

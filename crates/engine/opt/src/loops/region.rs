@@ -1,23 +1,22 @@
-//! Which blocks a loop is made of, and what its bounded body is made of.
+//! The blocks of a loop and of its bounded body.
 
 use std::collections::HashMap;
 
 use antares_ir::{Block, Cfg, Charge, DominatorTree, Function, LoopNest, Module, Terminator};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
-/// A loop of more blocks is not versioned.
+/// Maximum blocks of a versioned loop.
 const BLOCKS_MAX: usize = 24;
 
-/// What is called in a loop becomes part of its bounded body if it has no more operations and blocks than
-/// these.
+/// Maximum operations of a function that a bounded body inlines; [`LEAF_BLOCKS_MAX`] limits its blocks.
 const LEAF_OPS_MAX: usize = 48;
 
-/// A loop with more operations is not versioned: what is saved would not show.
+/// Maximum operations of a versioned loop: in larger ones the savings are insignificant.
 const OPS_MAX: usize = 256;
 const LEAF_BLOCKS_MAX: usize = 4;
 
-/// The blocks of the loop of `header`, each before those that follow it in an iteration; none if there is a
-/// loop in it, if it has another entry or too many blocks.
+/// The blocks of the loop of `header` in the order of an iteration. None if it contains a loop, or has
+/// another entry or too many blocks.
 pub(super) fn body(nest: &LoopNest, dominators: &DominatorTree, header: usize) -> Option<Vec<usize>> {
     if !nest.latches(header).iter().all(|latch| dominators.dominates(header, *latch)) {
         return None;
@@ -38,7 +37,7 @@ pub(super) fn body(nest: &LoopNest, dominators: &DominatorTree, header: usize) -
     order(nest.cfg(), header, &inside)
 }
 
-/// `inside` in an order of its flow without its back edges; none if a loop is left.
+/// `inside` in topological order without back edges to the header; none if an inner loop remains.
 fn order(cfg: &Cfg, header: usize, inside: &[usize]) -> Option<Vec<usize>> {
     let mut waits: HashMap<usize, usize> = HashMap::new();
     let edges = |block: usize| {
@@ -66,8 +65,8 @@ fn order(cfg: &Cfg, header: usize, inside: &[usize]) -> Option<Vec<usize>> {
     (order.len() == inside.len()).then_some(order)
 }
 
-/// Functions that a bounded body may inline: small, without loops, calls and a stack frame, and back where
-/// they were called from.
+/// Functions that a bounded body may inline: small, without loops, calls and a stack frame, and returning to
+/// their caller.
 pub(super) fn leaf_functions(module: &Module) -> HashMap<FunctionId, Vec<Block>> {
     let is_leaf = |function: &&Function| {
         let is_small = function.operations() <= LEAF_OPS_MAX && function.blocks.len() <= LEAF_BLOCKS_MAX;
@@ -81,8 +80,8 @@ pub(super) fn leaf_functions(module: &Module) -> HashMap<FunctionId, Vec<Block>>
     leaf_functions.map(|function| (function.id, function.blocks.clone())).collect()
 }
 
-/// Whether the block of a function is nothing but arithmetic and memory, and the stack pointer and the return
-/// address stay.
+/// Whether the block of a function contains only arithmetic and memory accesses, and does not change the
+/// stack pointer and the return address.
 fn is_plain(block: &Block) -> bool {
     let ends_well = match &block.terminator {
         Terminator::Jump(_) | Terminator::Branch { .. } => true,
@@ -92,22 +91,22 @@ fn is_plain(block: &Block) -> bool {
     ends_well && block.writes.iter().all(|(register, _)| ![Reg::RA, Reg::SP].contains(register))
 }
 
-/// Whether the block goes to later ones alone, so that blocks are in the order of an iteration.
+/// Whether all successors are later blocks, so that blocks are in the order of an iteration.
 fn goes_down((index, block): (usize, &Block)) -> bool {
     block.terminator.successors().all(|target| target.0 as usize > index)
 }
 
-/// A bounded body before its checks are gone: blocks in the order of an iteration, with their numbers in the
-/// function.
+/// A bounded body before the removal of its checks: blocks in the order of an iteration, with their numbers
+/// in the function.
 pub(super) struct Nodes {
     /// The number of the header.
     pub(super) first: BlockId,
     pub(super) blocks: Vec<Block>,
-    /// Where the loop goes when it ends, if the charges of what it calls are deferred until then.
+    /// Exit blocks that make the deferred charges of inlined calls.
     pub(super) ends: Vec<Block>,
 }
 
-/// The call that a loop makes.
+/// The call in a loop.
 #[derive(Clone, Copy)]
 struct InlinedCall {
     callee: FunctionId,
@@ -115,14 +114,14 @@ struct InlinedCall {
 }
 
 impl Nodes {
-    /// The body that `body` becomes, with what it calls inlined; none if something in it is more than jumps,
-    /// branches and calls of one of `leaf_functions`.
+    /// The bounded body of `body`, with calls inlined. None if a block ends in anything but a jump, a branch
+    /// or a call of one of `leaf_functions`.
     pub(super) fn new(
         function: &Function,
         body: &[usize],
         leaf_functions: &HashMap<FunctionId, Vec<Block>>,
     ) -> Option<Self> {
-        // One number before is for the header with its checks.
+        // The number before the first one is for the header with its checks.
         let first = BlockId::at(function.blocks.len() + 1).0;
         let call = call(function, body)?;
         let leaf = match call {
@@ -155,7 +154,7 @@ impl Nodes {
         BlockId::at(self.first.0 as usize + self.blocks.len()).0
     }
 
-    /// Adds a block of the loop, and if it ends with a call the blocks of `leaf`.
+    /// Adds a block of the loop, and if it ends in a call, the blocks of `leaf`.
     fn copy(&mut self, block: &Block, leaf: &[Block], renumbered: impl Fn(BlockId) -> BlockId) {
         let mut block = Block { is_bounded: true, ..block.clone() };
         let Terminator::Call { to, .. } = block.terminator else {
@@ -176,8 +175,8 @@ impl Nodes {
         }
     }
 
-    /// Leads all exits through blocks that make the deferred charges, for profiles to find them where they
-    /// belong.
+    /// Redirects all exits through blocks that make the deferred charges, so that profiles attribute them
+    /// correctly.
     fn end_with(&mut self, InlinedCall { callee, address }: InlinedCall) {
         let (first, next, pc) = (self.first, self.next(), self.blocks[0].pc);
         for block in &mut self.blocks {
@@ -199,8 +198,8 @@ impl Nodes {
     }
 }
 
-/// The call that the blocks `body` make, if they make one; none if they do something else or call several
-/// functions.
+/// The call in the blocks `body`, if any. None if they call several functions or do anything but jump, branch
+/// and call.
 fn call(function: &Function, body: &[usize]) -> Option<Option<InlinedCall>> {
     let mut call: Option<InlinedCall> = None;
     for block in body.iter().map(|index| &function.blocks[*index]) {

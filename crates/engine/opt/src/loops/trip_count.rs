@@ -1,7 +1,7 @@
-//! How often a loop runs: its counter, what that runs to, and how.
+//! The trip count of a loop: its counter, the counter's end and the comparison.
 //!
-//! The bound holds because of what the guard asks for: the lower of counter and end is below 2^30 and they
-//! are less than 2^24 apart, so no counter wraps on 64 or 32 bits before the loop ends.
+//! The guard's conditions make the bound valid: the lower of counter and end is below 2^30, and their
+//! distance is less than 2^24. So no counter wraps on 64 or 32 bits before the loop ends.
 
 use antares_ir::{BinaryOp, Block, Op, Terminator, UnaryOp, Value};
 use antares_program::BlockId;
@@ -11,13 +11,13 @@ use super::{
     guard::GuardBuilder,
 };
 
-/// The lower of counter and end is below this.
+/// Exclusive limit of the lower of counter and end.
 const START_MAX: i64 = 1 << 30;
 
-/// Counter and end are less than this apart.
+/// Exclusive limit of the distance between counter and end.
 const DISTANCE_MAX: i64 = 1 << 24;
 
-/// When the loop goes on.
+/// The condition on which the loop continues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum While {
     /// Counter and end differ.
@@ -28,11 +28,11 @@ enum While {
     NotBeyond,
 }
 
-/// The counter of a loop, what it runs to, and how.
+/// The counter of a loop, its end and the comparison.
 pub(super) struct TripCount {
     /// The block that compares them.
     pub(super) node: usize,
-    /// As it is compared in the first iteration.
+    /// The counter at the first comparison.
     pub(super) counter: Affine,
     pub(super) end: Affine,
     pub(super) step: i64,
@@ -41,8 +41,8 @@ pub(super) struct TripCount {
 }
 
 impl TripCount {
-    /// The first test that bounds the trip count, among those that each iteration runs through. What it
-    /// assumes of the counter stays with `iteration`.
+    /// The first test that bounds the trip count, among those that each iteration passes. Records its
+    /// assumption about the counter in `iteration`.
     pub(super) fn of(iteration: &mut LoopIteration) -> Option<Self> {
         let words: Vec<_> = iteration.word_counters().collect();
         let candidates = words.into_iter().map(|register| Counter { register, positive_from: i64::MAX });
@@ -54,7 +54,7 @@ impl TripCount {
                 candidate.is_none_or(|candidate| count.counter.alone() == Some(candidate.register))
             };
             if let Some(count) = count.filter(is_right) {
-                // From where it is compared first, a counter that goes up is not below zero.
+                // From its first comparison on, an upward counter is not negative.
                 let positive_from = if count.step > 0 { count.counter.offset } else { i64::MAX };
                 let register = count.counter.alone();
                 iteration.counted_by(register.map(|register| Counter { register, positive_from }));
@@ -64,7 +64,7 @@ impl TripCount {
         None
     }
 
-    /// The test at the end of a block, if it is one.
+    /// The loop test at the end of a block, if any.
     fn at(iteration: &LoopIteration, node: usize, block: &Block) -> Option<Self> {
         let Terminator::Branch { condition, taken, otherwise } = block.terminator else { return None };
         let stays = |id: BlockId| iteration.node(id).is_some();
@@ -75,7 +75,7 @@ impl TripCount {
         let op = if stays(taken) { op } else { negated(op)? };
         let (x, y) = (compared(iteration, node, x)?, compared(iteration, node, y)?);
         let (x_step, y_step) = (step_of(iteration, &x)?, step_of(iteration, &y)?);
-        // As if the counter were on the left.
+        // Normalizes the counter to the left side.
         let (counter, end, step, is_left) = match (x_step, y_step) {
             (_, (0, _)) => (x, y, x_step.0, true),
             ((0, _), _) => (y, x, y_step.0, false),
@@ -83,7 +83,7 @@ impl TripCount {
         };
         let is_unsigned = matches!(op, BinaryOp::LtUnsigned | BinaryOp::GeUnsigned);
         let is_up = step > 0;
-        // `counter < end` ends going up, `counter > end` going down.
+        // `counter < end` ends upward loops, `counter > end` downward ones.
         let goes_on = match op {
             BinaryOp::Ne => While::Differs,
             BinaryOp::Lt | BinaryOp::LtUnsigned if is_left == is_up => While::Before,
@@ -97,9 +97,9 @@ impl TripCount {
         is_near.then_some(Self { node, counter, end, step, goes_on, is_unsigned })
     }
 
-    /// Asks for what bounds the trip count; gives the number of the last iteration, counted from 0, or more:
-    /// at most `last_max`. None if that is too low. `starts_low` says that others ask whether the counter
-    /// starts below [`START_MAX`].
+    /// Adds the conditions that bound the trip count to the guard. Returns an upper bound of the last
+    /// iteration's number, counted from 0 and at most `last_max`. None if `last_max` is too low. `starts_low`
+    /// says that other conditions keep the counter's start below [`START_MAX`].
     pub(super) fn last_iteration(
         &self,
         guard: &mut GuardBuilder,
@@ -123,7 +123,7 @@ impl TripCount {
         let distance = guard.binary(BinaryOp::Sub, high, low);
         guard.require_below(distance, DISTANCE_MAX.min(distance_max + 1));
         if self.step < 0 && self.is_unsigned {
-            // Below the end the counter must not wrap.
+            // The counter must not wrap below the end.
             let size = guard.push(Op::Const(size));
             let is_far_from_zero = guard.binary(BinaryOp::GeUnsigned, low, size);
             guard.require(is_far_from_zero);
@@ -140,8 +140,8 @@ impl TripCount {
     }
 }
 
-/// What a test compares, without an extension of its low word: the guard asks for so small a number that it
-/// changes nothing.
+/// The compared value, without an extension of its low word: the guard requires numbers so small that the
+/// extension changes nothing.
 fn compared(iteration: &LoopIteration, node: usize, value: Value) -> Option<Affine> {
     let value = match iteration.op(node, value) {
         Op::Unary(UnaryOp::SextW, inner) => inner,
@@ -150,7 +150,7 @@ fn compared(iteration: &LoopIteration, node: usize, value: Value) -> Option<Affi
     iteration.affine(node, value).filter(|sum| sum.slack == 0)
 }
 
-/// How far a sum moves in each iteration, and whether on a low word alone.
+/// The change of a sum in each iteration, and whether only its low word is exact.
 fn step_of(iteration: &LoopIteration, sum: &Affine) -> Option<(i64, bool)> {
     match sum.alone() {
         Some(register) => iteration.step(register),
@@ -158,7 +158,7 @@ fn step_of(iteration: &LoopIteration, sum: &Affine) -> Option<(i64, bool)> {
     }
 }
 
-/// The comparison that holds when `op` does not.
+/// The negation of the comparison `op`.
 fn negated(op: BinaryOp) -> Option<BinaryOp> {
     Some(match op {
         BinaryOp::Eq => BinaryOp::Ne,
