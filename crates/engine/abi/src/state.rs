@@ -38,6 +38,9 @@ pub const LIBRARY_SYMBOL: &str = "antares_library";
 /// First bytes of a [`LibraryHeader`].
 pub const LIBRARY_MAGIC: [u8; 8] = *b"ANTARES\x01";
 
+/// Bytes of an entry thunk, which precedes its function.
+pub const THUNK_BYTES: u32 = 12;
+
 /// The first bytes of the no-op `nop dword ptr [base + left + number]`, after a REX prefix if a register
 /// needs one. A SIB byte and the 4 bytes of the number follow.
 pub const METER_MARK: [u8; 3] = [0x0f, 0x1f, 0x84];

@@ -1,7 +1,9 @@
 //! Shared routines of every library: entry, calls of the host, indirect calls, division and the carry-less
 //! product.
 
-use antares_abi::{BailoutReason, ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, NAMES_TARGET, PAST_TABLE};
+use antares_abi::{
+    BailoutReason, ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, NAMES_TARGET, PAST_TABLE, THUNK_BYTES,
+};
 use antares_program::Reg;
 
 use crate::{
@@ -13,9 +15,6 @@ use crate::{
     registers::{self, BASE, CYCLES_LEFT, STATE, state_slot},
     values::Code,
 };
-
-/// Bytes of an entry thunk, which precedes its function.
-const THUNK_BYTES: i32 = 12;
 
 pub(crate) fn emit(context: &Context, code: &mut Code) {
     let asm = &mut code.asm;
@@ -50,7 +49,7 @@ pub(crate) fn thunk(context: &Context, asm: &mut Assembler, function: crate::ass
     let start = asm.code.len();
     asm.lea_label(Gpr::RCX, function);
     asm.jump_far(context.stubs.enter);
-    debug_assert_eq!(asm.code.len() - start, fitted(THUNK_BYTES));
+    debug_assert_eq!(asm.code.len() - start, THUNK_BYTES as usize);
 }
 
 fn load_pinned(context: &Context, asm: &mut Assembler) {
@@ -163,7 +162,7 @@ fn dispatch(context: &Context, asm: &mut Assembler) {
     asm.sign_extend_word(index, Mem::entry(table, index));
     asm.test(index, index);
     asm.jump_if(Cond::EQUAL, unknown);
-    asm.lea(index, Mem { base: table, index: Some((index, 0)), displacement: THUNK_BYTES });
+    asm.lea(index, Mem { base: table, index: Some((index, 0)), displacement: THUNK_BYTES.cast_signed() });
     asm.jump_to(index);
     if !context.module.is_open {
         return;

@@ -3,7 +3,7 @@
 
 use std::mem::offset_of;
 
-use antares_abi::{HOST_TABLE_OFFSET, HostTable};
+use antares_abi::{HOST_TABLE_OFFSET, HostTable, THUNK_BYTES};
 use iced_x86::{
     Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
@@ -170,9 +170,11 @@ impl<'l> Reader<'l> {
             Code::Lea_r64_m if instruction.is_ip_rel_memory_operand() => {
                 Some(Value::Address(instruction.memory_displacement64()))
             }
-            // The displacement may skip the start of a function whose work the caller has already done.
+            // The displacement may skip the thunk before a function.
             Code::Lea_r64_m
-                if instruction.memory_index() != Register::None && instruction.memory_index_scale() == 1 =>
+                if instruction.memory_index() != Register::None
+                    && instruction.memory_index_scale() == 1
+                    && [0, THUNK_BYTES.into()].contains(&instruction.memory_displacement64()) =>
             {
                 self.sum([instruction.memory_index(), instruction.memory_base()], writer)
             }

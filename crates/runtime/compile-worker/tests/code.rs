@@ -123,6 +123,12 @@ fn other_ways_are_refused() {
     for library in libraries() {
         check(&patched(&library, &copied)).unwrap();
     }
+    // lea rdx, table; movsxd rcx, [rdx + rcx*4]; lea rcx, [rcx + rdx + displacement]; jmp rcx. Only a whole
+    // thunk may be skipped.
+    let skipping =
+        |bytes: u8| [&lea[..], &[0x48, 0x63, 0x0c, 0x8a, 0x48, 0x8d, 0x4c, 0x11, bytes, 0xff, 0xe1]].concat();
+    [0, 12].iter().for_each(|bytes| assert_accepted(&skipping(*bytes)));
+    assert_refused(&skipping(8), |fault| fault == CodeFault::Computed);
     // One of the registers was changed by then.
     let changed = [&lea[..], &copy, &[0x48, 0xff, 0xc2], &jump].concat();
     assert_refused(&changed, |fault| fault == CodeFault::Computed);
