@@ -40,7 +40,7 @@ const EXAMPLES: [&str; 14] = [
     "--tx-file spawn_cycle_mismatch_tx.json --script output.0.type",
     "--tx-file dynamic.json",
 ];
-/// Equivalent arguments of `antares`, which differ: it runs all script groups of a transaction by default.
+/// Arguments of the published program, and the equivalent arguments of `antares`.
 const COMMANDS: [(&str, &str); 6] = [
     ("--bin fib", "run --as-lock fib"),
     ("--tx-file exec.json", "verify --tx exec.json --group lock --cell input.0"),
