@@ -1,4 +1,4 @@
-//! Compiles and loads libraries in this process: what the services do in jailed children.
+//! Compiles and loads libraries in this process; the services do so in sandboxed children.
 
 use std::{
     fs::{self, File},
@@ -24,7 +24,7 @@ pub fn compile(elf: &[u8], options: CompileOptions) -> Result<Result<Library, St
     compile_with(elf, options, CodeTier::Full, &Hints::default())
 }
 
-/// The same with either generator, and with hints.
+/// As [`compile`], with the given generator and hints.
 ///
 /// # Errors
 ///
@@ -68,8 +68,8 @@ pub fn library_with(
     }
 }
 
-/// The library of the full tier for `elf`, with most registers passed through the state, as only programs
-/// whose functions pass many are compiled else. The inner error is the reason of a refusal.
+/// The full-tier library of `elf`, with most registers passed through the state. The compiler otherwise does
+/// so only for programs whose functions pass many. The inner error is the reason of a refusal.
 ///
 /// # Errors
 ///
@@ -85,7 +85,8 @@ pub fn compile_through_state(elf: &[u8], options: CompileOptions) -> Result<Resu
     Ok(Ok(load(&antares_codegen::link(&[code.bytes])?)?))
 }
 
-/// That the verifier has refused nothing, which costs users speed and tests their sense.
+/// Fails if the verifier refused a function: such refusals would only slow users down, and would make tests
+/// meaningless.
 fn proved(unproved_functions: u64) -> Result<(), CompileError> {
     if unproved_functions == 0 {
         return Ok(());
@@ -94,7 +95,7 @@ fn proved(unproved_functions: u64) -> Result<(), CompileError> {
     Err(CompileError::Failed { detail })
 }
 
-/// The same of the scheduler's orders.
+/// Fails if the verifier refused an order of the scheduler.
 fn ordered(refused_orders: u64) -> Result<(), CompileError> {
     if refused_orders == 0 {
         return Ok(());
@@ -112,7 +113,7 @@ fn lift(elf: &[u8], options: CompileOptions) -> Result<Module, CompileError> {
     Ok(lowered.module)
 }
 
-/// What a stage gives for `elf`.
+/// Output of a stage for `elf`.
 ///
 /// # Errors
 ///
@@ -136,8 +137,8 @@ pub fn library_in_parallel(elf: &[u8], options: CompileOptions) -> Result<Output
 ///
 /// # Errors
 ///
-/// It is no library of ours, or has code that no generator of ours makes: that one is kept in the target
-/// folder.
+/// The bytes are not one of our libraries, or have code that our generators do not emit. Such a library is
+/// stored in the target folder.
 pub fn load(bytes: &[u8]) -> Result<Library> {
     if let Err(error) = antares_codecheck::check(bytes) {
         let kept = target_folder().join("refused.so");

@@ -1,17 +1,17 @@
-//! Text substitutions that must apply exactly once, so that a change upstream is noticed and not skipped.
+//! Text substitutions that must apply exactly once, so that upstream changes are detected.
 
 /// Replaces one text by another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patch {
     /// File, relative to the build folder.
     pub(super) file: &'static str,
-    /// What must be there once.
+    /// The text to replace, which must occur once.
     pub(super) from: &'static str,
-    /// What is written instead.
+    /// The replacement.
     pub(super) to: &'static str,
 }
 
-/// A patch that does not fit.
+/// A patch that does not apply.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: expected once, found {found} times: {from:?}")]
 pub(super) struct Misfit {
