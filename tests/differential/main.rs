@@ -43,10 +43,10 @@ fn programs_of_the_baseline_are_equal() {
     check_compiled(2, CodeTier::Baseline);
 }
 
-/// Batches for which LLVM once emitted code unknown to the check of machine code: a table's address computed
-/// twice, a vector element by index, a partly known index; or a 128-bit division, which calls a missing
-/// function. In another one `sp` moves in every iteration, which exhausted the verifier's budget for a
-/// function.
+/// Batches for which LLVM once emitted code that the check of machine code refused. Examples are a table's
+/// address computed twice, a vector element by index, and a partly known index. For a 128-bit division, LLVM
+/// called a missing function. In another one `sp` moves in every iteration, which exhausted the verifier's
+/// budget for a function.
 #[test]
 fn libraries_that_were_refused_once_are_accepted() {
     let seeds = [

@@ -91,7 +91,7 @@ pub struct Passing {
     pub what: &'static str,
     /// The transaction.
     pub mock: Mock,
-    /// The transaction with an invalid signature; equal to `mock` if it has no signature for this script.
+    /// The transaction with its last signature invalid.
     pub forged: Mock,
 }
 

@@ -22,7 +22,7 @@
 //! | use only ckb-vm's interpreter | [`Engine::script`] |
 //! | add your own system calls | [`Run::syscalls`] |
 //! | profile the cycles | [`Script::profile`] (feature `profile`) |
-//! | run untrusted scripts in a process with secrets | [`Sandbox::run`], with the program `antares-run-worker` |
+//! | run untrusted scripts next to secrets | [`Sandbox::run`], with the program `antares-run-worker` |
 //! | verify a whole transaction | [`Verifier`] (feature `ckb`) |
 //! | verify in tests that use ckb-testtool | `testtool` (feature `testtool`) |
 //! | verify a transaction in parts | [`Verifier::begin`] |

@@ -1,5 +1,5 @@
-//! Loops that search a register for a byte from the top, as libgcc counts leading zeros, and near misses:
-//! other steps and masks, counters that start between two bytes, a byte that is read after the loop.
+//! Loops that search a register for a byte from the top, as libgcc counts leading zeros. Near misses have other
+//! steps and masks, start between two bytes, or read the byte after the loop.
 
 use super::builder::{Builder, S11};
 use crate::asm::{Item, Register, encode};

@@ -56,7 +56,7 @@ impl Draft {
         self.unlocks.push((unlock, inputs.into_iter().collect()));
     }
 
-    /// The signed transaction; if `is_forged`, the first byte of the last signature is changed.
+    /// The signed transaction; if `is_forged`, a bit of the last signature is changed.
     ///
     /// # Errors
     ///

@@ -54,7 +54,7 @@ pub fn groups(view: &View<'_>) -> Vec<FindingGroup> {
     findings.extend(switches(view));
     findings.retain(|finding| finding.cycles > 1);
     findings.sort_by(|a, b| (b.cycles, a.rule, a.address).cmp(&(a.cycles, b.rule, b.address)));
-    // Report each location once per rule; findings from code precede findings by name.
+    // Report each location once per rule.
     let mut seen = std::collections::HashSet::new();
     findings.retain(|finding| seen.insert((finding.rule, finding.function.clone(), finding.address)));
     let least = view.profile().sum().cycles / SHARE_MIN;

@@ -35,9 +35,9 @@ const DEADLINE: Duration = Duration::from_millis(20);
 /// same load of other processes.
 const SIDE_TIME: Duration = Duration::from_millis(20);
 
-/// Programs for the comparison with the bare machine, about 1 ms per run: arithmetic in registers; tables;
-/// dependent loads; loads after stores to late-known addresses, which a limit of store bypass slows down;
-/// indirect branches, which the other limit slows down.
+/// Programs for the comparison with the bare machine, about 1 ms per run: arithmetic in registers, tables,
+/// dependent loads. `limit_store_bypass` slows down loads after stores to late-known addresses;
+/// `limit_indirect_branches` slows down indirect branches.
 pub(super) const PROGRAMS: [(&str, &str); 12] = [
     ("keccak", "keccak-imc"),
     ("secp256k1", "secp256k1-imc"),

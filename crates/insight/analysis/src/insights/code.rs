@@ -91,7 +91,7 @@ impl<'a> Code<'a> {
         found.instructions.iter().map(|(pc, _)| self.cost(*pc).instructions).max().unwrap_or(0)
     }
 
-    /// Name of the outermost function at `pc`, after inlining.
+    /// Name of the outermost function at `pc`, into which the others are inlined.
     pub(crate) fn name(&self, pc: u64) -> String {
         self.symbols.locate(pc).pop().map(|location| location.function).unwrap_or_default()
     }
