@@ -211,7 +211,6 @@ impl Account {
         *self.leases.entry(id).or_default() += 1;
     }
 
-    /// Releases a lease.
     pub(crate) fn release(&mut self, id: EntryId) {
         if let Some(count) = self.leases.get_mut(&id) {
             *count -= 1;

@@ -2,7 +2,6 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// A background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chore {
     /// Remove chunks without a manifest.

@@ -17,7 +17,6 @@ use crate::{
     inner::{Inner, locked},
 };
 
-/// Time between two inspections.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Delay before an invalid head is read again: sled may have been writing it.

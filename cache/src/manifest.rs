@@ -14,9 +14,7 @@ const CHUNK_KEY_BYTES: usize = ENTRY_ID_BYTES + 4;
 const MANIFEST_VERSION: u8 = 3;
 const MANIFEST_BYTES: usize = 1 + ENTRY_ID_BYTES + 8 + 4 + 4 + 32 + 8 + CRC_BYTES;
 
-/// Maximum bytes of a failure's reason.
 pub(crate) const FAILURE_REASON_BYTES_MAX: usize = 64;
-/// Maximum bytes of a failure's detail.
 pub(crate) const FAILURE_DETAIL_BYTES_MAX: usize = 1024;
 const FAILURE_VERSION: u8 = 1;
 const FAILURE_HEADER_BYTES: usize = 1 + 8 + 8 + 2 + 2;
@@ -37,7 +35,6 @@ pub(crate) struct Manifest {
     pub(crate) total_bytes: u64,
     /// Payload bytes per chunk; only the last chunk may be shorter.
     pub(crate) chunk_bytes: u32,
-    /// Number of chunks.
     pub(crate) chunks: u32,
     /// SHA-256 of the payload.
     pub(crate) sha256: [u8; 32],

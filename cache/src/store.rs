@@ -110,13 +110,11 @@ pub(crate) trait BlobStore: Send + Sync {
     /// Pinned entries, stored or not.
     fn pinned(&self) -> Result<Vec<EntryId>, StoreError>;
 
-    /// Stores a failure record.
     fn put_failure(&self, key: [u8; 32], record: &FailureRecord) -> Result<(), StoreError>;
 
     /// A failure record; `None` if it does not decode.
     fn failure(&self, key: [u8; 32]) -> Result<Option<FailureRecord>, StoreError>;
 
-    /// Removes a failure record.
     fn remove_failure(&self, key: [u8; 32]) -> Result<(), StoreError>;
 
     /// Keys of all failures, with expiry in seconds since 1970.

@@ -219,7 +219,6 @@ fn a_second_process_is_told_who_holds_the_directory() {
     }
 }
 
-/// A clock that a test sets.
 #[derive(Debug)]
 struct SetClock(Mutex<SystemTime>);
 

@@ -113,7 +113,6 @@ fn guests_become_native_without_symbols() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// A row of the table.
 fn row(name: &str, learnt: &Learnt) -> String {
     let shares = (0..RUNS).map(|index| format!("{:.1}", learnt.share(index) as f64 / 10.0));
     format!("{name} | {} | {}", shares.collect::<Vec<_>>().join(", "), learnt.hints.len())

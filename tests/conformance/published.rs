@@ -31,7 +31,6 @@ const SMALL_BYTES: usize = 128 << 10;
 /// Minimum number of ELF files in the published crates.
 const SCRIPTS_MIN: usize = 85;
 
-/// One compile and its runs.
 #[derive(Clone, Debug)]
 struct Job {
     name: String,

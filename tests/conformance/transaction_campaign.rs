@@ -6,7 +6,6 @@ use std::thread;
 
 use antares_tests::transaction_campaign::{Campaign, Images, Tally, Verb, minimise};
 
-/// Scenarios of one run.
 const SCENARIOS: u64 = 500;
 
 #[test]

@@ -63,7 +63,6 @@ impl Form {
     /// Converts the file to this form.
     ///
     /// # Errors
-    ///
     /// LLVM's tools are not installed, or reject the file.
     pub fn of(self, elf: &[u8]) -> Result<Vec<u8>> {
         let argument = match self {
@@ -91,7 +90,6 @@ fn objcopy() -> PathBuf {
 /// ckb-js-vm.
 ///
 /// # Errors
-///
 /// A guest cannot be built or fetched.
 pub fn programs(rounds: u32) -> Result<Vec<Program>> {
     let args = vec![Bytes::from(rounds.to_string())];
@@ -154,7 +152,6 @@ pub fn case(elf: &[u8], args: &[Bytes]) -> Case {
 /// Runs a case natively with `hints` and compares it with the oracle.
 ///
 /// # Errors
-///
 /// The compiler refuses or fails, or something differs.
 pub fn run(machine: &mut Machine, case: &Case, tier: CodeTier, hints: &Hints) -> Result<Equal> {
     let library = native::compile_with(&case.elf, case.options, tier, hints)?;
@@ -165,7 +162,6 @@ pub fn run(machine: &mut Machine, case: &Case, tier: CodeTier, hints: &Hints) ->
 /// Runs a case `runs` times with baseline code, each with the hints of the earlier ones.
 ///
 /// # Errors
-///
 /// As [`run`].
 pub fn learn(machine: &mut Machine, case: &Case, runs: usize) -> Result<Learnt> {
     let mut learnt = Learnt { runs: Vec::new(), hints: Hints::default() };

@@ -47,7 +47,6 @@ impl<M: SupportMachine> Syscalls<M> for Quiet {
 /// Recovers `elf` and runs it with `args`. System calls other than exit do nothing.
 ///
 /// # Errors
-///
 /// Recovery refuses the ELF.
 pub fn measure(elf: &[u8], args: &[Bytes], vm_version: u32) -> Result<Coverage> {
     let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };

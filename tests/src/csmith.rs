@@ -77,7 +77,6 @@ pub struct Compared {
 /// Generates the program of `seed`.
 ///
 /// # Errors
-///
 /// csmith is not installed, or fails.
 pub fn generate(seed: u64, folder: &Path) -> Result<PathBuf> {
     let mut random = Random::new(seed);
@@ -99,7 +98,6 @@ pub fn generate(seed: u64, folder: &Path) -> Result<PathBuf> {
 /// Compiles a generated program; the seed determines flags and form.
 ///
 /// # Errors
-///
 /// The compiler is not installed, or rejects the program.
 pub fn build(seed: u64, source: &Path, compiler: Compiler) -> Result<(Vec<u8>, CompileOptions)> {
     let mut random = Random::new(seed ^ compiler as u64 ^ 0x5eed);
@@ -144,7 +142,6 @@ pub fn build(seed: u64, source: &Path, compiler: Compiler) -> Result<(Vec<u8>, C
 /// Compares the program of `seed` by `compiler` in all tiers with the oracle.
 ///
 /// # Errors
-///
 /// A tool is missing, or something differs.
 pub fn check(machine: &mut Machine, seed: u64, compiler: Compiler) -> Result<Compared> {
     let folder = tempfile::tempdir()?;

@@ -23,7 +23,6 @@ const COMPILER: &str = "compiler";
 /// refusal.
 ///
 /// # Errors
-///
 /// The compiler failed, its library cannot be loaded, or the target folder cannot be used.
 pub fn library(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
     match bytes(elf, options)? {
@@ -35,7 +34,6 @@ pub fn library(elf: &[u8], options: CompileOptions) -> Result<Result<Library, St
 /// As [`library`], but returns the library's bytes.
 ///
 /// # Errors
-///
 /// As [`library`].
 pub fn bytes(elf: &[u8], options: CompileOptions) -> Result<Result<Vec<u8>, String>> {
     let key = Sha256Digest::for_artifact(Sha256Digest::of(elf), options, CodeTier::Full);
@@ -69,7 +67,6 @@ pub fn bytes(elf: &[u8], options: CompileOptions) -> Result<Result<Vec<u8>, Stri
 /// The cache folder of the current compiler; libraries are named by their artifact keys.
 ///
 /// # Errors
-///
 /// The compiler's sources cannot be read.
 pub fn folder() -> Result<PathBuf> {
     Ok(target_folder().join("libraries").join(compiler()?.to_string()))
@@ -84,7 +81,6 @@ fn keep(folder: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Digest of the compiler's sources.
 fn compiler() -> Result<Sha256Digest> {
     static DIGEST: OnceLock<Result<Sha256Digest, String>> = OnceLock::new();
     let read = || -> Result<Sha256Digest> {

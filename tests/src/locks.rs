@@ -61,13 +61,11 @@ impl Build {
     /// Reads the ELF.
     ///
     /// # Errors
-    ///
     /// The package is not available.
     pub fn elf(&self) -> Result<Bytes> {
         Ok(published_file(self.package, self.path)?.into())
     }
 
-    /// A script of this build with `args`.
     fn script(&self, args: &[u8]) -> Result<Script> {
         Ok(Script::new_builder()
             .code_hash(CellOutput::calc_data_hash(&self.elf()?))
@@ -98,7 +96,6 @@ pub struct Passing {
 /// All transactions.
 ///
 /// # Errors
-///
 /// A package is not available.
 pub fn passing() -> Result<Vec<Passing>> {
     let mut all = Vec::new();
@@ -128,7 +125,6 @@ pub fn passing() -> Result<Vec<Passing>> {
 /// deps.
 ///
 /// # Errors
-///
 /// A package is not available.
 pub fn distinct(count: u64) -> Result<Vec<Mock>> {
     (0..count).map(|number| pays(number, None)).collect()
@@ -137,7 +133,6 @@ pub fn distinct(count: u64) -> Result<Vec<Mock>> {
 /// The cell that such a transaction spends, and the data of its cell deps.
 ///
 /// # Errors
-///
 /// A package is not available.
 pub fn distinct_cells() -> Result<(CellOutput, Vec<Bytes>)> {
     let build = SIGHASHES[1];
@@ -147,7 +142,6 @@ pub fn distinct_cells() -> Result<(CellOutput, Vec<Bytes>)> {
 /// Such a transaction, with its cells at the given out points.
 ///
 /// # Errors
-///
 /// A package is not available.
 pub fn distinct_at(number: u64, spent: OutPoint, deps: Vec<OutPoint>) -> Result<Mock> {
     pays(number, Some((vec![spent], deps)))
@@ -178,7 +172,6 @@ fn draft(builds: &[Build]) -> Result<Draft> {
     Ok(draft)
 }
 
-/// Shannons of a CKByte.
 const BYTE: u64 = 100_000_000;
 
 fn cell(lock: &Script, bytes: u64) -> CellOutput {

@@ -18,7 +18,6 @@ use crate::crates::target_folder;
 /// Compiles `elf` and loads the library; the inner error is the reason of a refusal.
 ///
 /// # Errors
-///
 /// The compiler failed, or its library cannot be loaded.
 pub fn compile(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
     compile_with(elf, options, CodeTier::Full, &Hints::default())
@@ -27,7 +26,6 @@ pub fn compile(elf: &[u8], options: CompileOptions) -> Result<Result<Library, St
 /// As [`compile`], with the given generator and hints.
 ///
 /// # Errors
-///
 /// As [`compile`].
 pub fn compile_with(
     elf: &[u8],
@@ -44,7 +42,6 @@ pub fn compile_with(
 /// The bytes of a library; the inner error is the reason of a refusal.
 ///
 /// # Errors
-///
 /// The compiler failed.
 pub fn library_with(
     elf: &[u8],
@@ -72,7 +69,6 @@ pub fn library_with(
 /// so only for programs whose functions pass many. The inner error is the reason of a refusal.
 ///
 /// # Errors
-///
 /// The compiler failed, or its library cannot be loaded.
 pub fn compile_through_state(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
     let module = match lift(elf, options) {
@@ -116,7 +112,6 @@ fn lift(elf: &[u8], options: CompileOptions) -> Result<Module, CompileError> {
 /// Output of a stage for `elf`.
 ///
 /// # Errors
-///
 /// The compiler refused or failed.
 pub fn output(elf: &[u8], options: CompileOptions, stage: Stage) -> Result<Output> {
     antares_compiler::compile(elf, &request(options, stage)).context("compiling")
@@ -125,7 +120,6 @@ pub fn output(elf: &[u8], options: CompileOptions, stage: Stage) -> Result<Outpu
 /// The library of `elf`, compiled on all processors.
 ///
 /// # Errors
-///
 /// The compiler refused or failed.
 pub fn library_in_parallel(elf: &[u8], options: CompileOptions) -> Result<Output> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -136,7 +130,6 @@ pub fn library_in_parallel(elf: &[u8], options: CompileOptions) -> Result<Output
 /// Checks the code of a library and loads it from bytes.
 ///
 /// # Errors
-///
 /// The bytes are not one of our libraries, or have code that our generators do not emit. Such a library is
 /// stored in the target folder.
 pub fn load(bytes: &[u8]) -> Result<Library> {

@@ -116,7 +116,6 @@ pub struct Run {
 #[derive(Clone)]
 pub struct Memory(Vec<Option<Box<[u8]>>>);
 
-/// An untouched frame.
 static ZERO_FRAME: [u8; MEMORY_FRAMESIZE] = [0; MEMORY_FRAMESIZE];
 
 impl Memory {

@@ -49,7 +49,6 @@ impl Request {
         target.split_once('?').unwrap_or((target, ""))
     }
 
-    /// A parameter of the query.
     fn parameter(&self, name: &str) -> Option<String> {
         let (_, query) = self.target();
         let mut pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -233,7 +232,6 @@ impl Buckets {
     }
 }
 
-/// Writes a file atomically.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     fs::create_dir_all(folder)?;

@@ -44,7 +44,6 @@ impl Shape {
     /// Builds the ELF with `count` elements.
     ///
     /// # Errors
-    ///
     /// No RISC-V compiler is installed.
     pub fn elf(&self, count: usize) -> Result<Vec<u8>> {
         let mut text = Text { text: String::from(HEAD), random: Random::new(7) };
@@ -57,7 +56,6 @@ impl Shape {
 /// Bytes of executable pages of `elf`.
 ///
 /// # Errors
-///
 /// It does not load.
 pub fn code_bytes(elf: &[u8], options: CompileOptions) -> Result<u64> {
     let image = antares_program::read(elf, options, &CompileLimits::default())?;
@@ -69,7 +67,6 @@ const EXIT: &str = "exit: andi a0, a0, 0x3f\nli a7, 93\necall\n";
 const DATA: &str = "\n.bss\n.balign 8\narea: .zero 8192\n";
 const NO_TABLE: &str = "\n.data\n.balign 8\ntable: .dword 0\n";
 
-/// Registers for calculations.
 const REGISTERS: [&str; 12] = ["a0", "a1", "a2", "a3", "a4", "a5", "s4", "s5", "s6", "s7", "t4", "t5"];
 
 struct Text {
@@ -94,7 +91,6 @@ impl Text {
         self.random.pick(&REGISTERS)
     }
 
-    /// Some calculations.
     fn calculate(&mut self, count: usize) {
         for _ in 0..count {
             let operation = self.random.pick(&["add", "sub", "xor", "or", "mul", "sltu", "and"]);

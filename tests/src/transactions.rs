@@ -28,7 +28,6 @@ impl Native {
     /// An engine with native code of the programs among the cells of `mock`, compiled or from the cache.
     ///
     /// # Errors
-    ///
     /// The compiler failed. Programs that it refuses are interpreted.
     pub fn new(mock: &Mock, prepared: &Prepared, environment: &Environment, tier: Tier) -> Result<Self> {
         let mut compiled = Vec::new();
@@ -117,7 +116,6 @@ impl Engine for Native {
 /// A transaction with one input, whose lock is the code in the first of `deps`, referenced by `hash_type`.
 ///
 /// # Errors
-///
 /// `deps` is empty.
 pub fn locked_by(deps: &[Bytes], hash_type: ScriptHashType) -> Result<Mock> {
     let code = deps.first().context("no code")?;

@@ -27,7 +27,6 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// Name of its build folder.
     fn folder(self) -> &'static str {
         match self {
             Self::Stock => "stock",
@@ -81,7 +80,6 @@ impl Suite {
     /// Writes the suite's build folder. Does not write unchanged files, to avoid rebuilds.
     ///
     /// # Errors
-    ///
     /// A crate is not found, or its source does not match the patches.
     pub fn prepare(machine: Machine) -> Result<Self> {
         let folder = target_folder().join("upstream").join(machine.folder());
@@ -92,7 +90,6 @@ impl Suite {
     /// Builds and runs the tests whose names contain `filter`.
     ///
     /// # Errors
-    ///
     /// The suite cannot be built or started. Failing tests are not an error.
     pub fn run(&self, filter: &str) -> Result<Counts> {
         self.build()?;

@@ -98,7 +98,6 @@ impl Disk {
         self.read(SEEN)
     }
 
-    /// Number of operations that failed.
     pub(crate) fn failed(&self) -> u64 {
         self.read(FAILED)
     }

@@ -19,7 +19,6 @@ pub(super) const GUEST_COMPILER: &str = "riscv64-unknown-elf-gcc";
 /// picolibc, built for rv64imac (Debian package `picolibc-riscv64-unknown-elf`).
 const PICOLIBC: &str = "/usr/lib/picolibc/riscv64-unknown-elf/lib/rv64imac/lp64/libc.a";
 
-/// picolibc's headers.
 const PICOLIBC_HEADERS: &str = "/usr/lib/picolibc/riscv64-unknown-elf/include";
 
 /// Flags of every guest.
@@ -91,7 +90,6 @@ const POLKAVM_FLAGS: [&str; 14] = [
 /// The RISC-V compiler's version line.
 ///
 /// # Errors
-///
 /// The compiler is not installed.
 pub fn guest_compiler() -> Result<String> {
     let output = Command::new(GUEST_COMPILER).arg("--version").output();
@@ -100,7 +98,6 @@ pub fn guest_compiler() -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
 }
 
-/// Folder of built guests.
 pub(super) fn kept_folder() -> PathBuf {
     target_folder().join("guests")
 }
@@ -119,7 +116,6 @@ pub(super) fn build(guest: &Guest) -> Result<PathBuf> {
 /// The ELF of `guest` with the linker's relocations.
 ///
 /// # Errors
-///
 /// No RISC-V compiler is installed, or it rejects the sources.
 pub fn with_relocations(guest: &Guest) -> Result<Vec<u8>> {
     let (mut flags, sources) = parts(guest)?;
@@ -152,7 +148,6 @@ fn parts(guest: &Guest) -> Result<(Vec<OsString>, Sources)> {
 /// The ELF of an assembly text with `_start`, linked like a guest.
 ///
 /// # Errors
-///
 /// No RISC-V compiler is installed, or it rejects the text.
 pub fn assemble(text: &str) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir()?;
@@ -173,7 +168,6 @@ pub fn assemble(text: &str) -> Result<Vec<u8>> {
 /// The ELF of `hidden.S`, which static recovery cannot handle.
 ///
 /// # Errors
-///
 /// As [`assemble`].
 pub fn hidden() -> Result<Vec<u8>> {
     assemble(include_str!("../../guests/hidden.S"))
@@ -182,7 +176,6 @@ pub fn hidden() -> Result<Vec<u8>> {
 /// The ELF of one case of `scripts/scripts.c`, with additional macros (`HOW=1`).
 ///
 /// # Errors
-///
 /// No RISC-V compiler is installed, or it rejects the source.
 pub fn script(case: &str, macros: &[&str]) -> Result<Vec<u8>> {
     let case_macro = format!("CASE_{case}");
@@ -197,7 +190,6 @@ pub(super) fn script_of(file: &str, name: &str, macros: &[&str]) -> Result<Vec<u
 /// The ELF of one case of `failing/failing.c`: a failing script, with lines or stripped.
 ///
 /// # Errors
-///
 /// No RISC-V compiler is installed, or it rejects the source.
 pub fn failing(case: &str, is_stripped: bool) -> Result<Vec<u8>> {
     let flags = if is_stripped { vec!["-s".into()] } else { with_lines() };
@@ -207,7 +199,6 @@ pub fn failing(case: &str, is_stripped: bool) -> Result<Vec<u8>> {
 /// The ELF of one case of `fuzzed/fuzzed.c`: a lock with a bug, or a correct one.
 ///
 /// # Errors
-///
 /// No RISC-V compiler is installed, or it rejects the source.
 pub fn fuzzed(case: &str, is_right: bool) -> Result<Vec<u8>> {
     let right = is_right.then_some("RIGHT");
@@ -222,7 +213,6 @@ pub const DEBUGGED: &str = "debugged/debugged.c";
 /// The ELF of one case of `debugged/debugged.c`: a script with lines and variables, for debuggers.
 ///
 /// # Errors
-///
 /// No RISC-V compiler is installed, or it rejects the source.
 pub fn debugged(case: &str) -> Result<Vec<u8>> {
     let mut flags = with_lines();
@@ -264,7 +254,6 @@ fn script_with(file: &str, name: &str, macros: &[&str], more: Vec<OsString>) -> 
 /// `guest_main`.
 ///
 /// # Errors
-///
 /// The guest is assembly, or the compiler is missing or rejects the sources.
 pub fn native_compile(guest: &Guest, compiler: &str, driver: &Path) -> Result<PathBuf> {
     ensure!(!matches!(guest.source, Source::Case { .. }), "{} is written in RISC-V assembly", guest.name);
@@ -284,7 +273,6 @@ pub fn native_compile(guest: &Guest, compiler: &str, driver: &Path) -> Result<Pa
 /// Builds the C of `guest` for another engine; `driver` calls its `main` as `guest_main`.
 ///
 /// # Errors
-///
 /// The guest is assembly, or clang is missing or rejects the sources.
 pub fn foreign_compile(guest: &Guest, target: Foreign, driver: &Path) -> Result<PathBuf> {
     let Source::Program { memory, .. } = &guest.source else { bail!("{} is RISC-V assembly", guest.name) };
@@ -326,7 +314,6 @@ impl Foreign {
     }
 }
 
-/// Inputs of one build.
 struct Sources {
     /// Files given to the compiler.
     files: Vec<PathBuf>,
@@ -390,7 +377,6 @@ fn guest_libraries(memory: Memory) -> Result<Vec<PathBuf>> {
 /// The compiler's runtime library.
 ///
 /// # Errors
-///
 /// The compiler is not installed.
 pub fn libgcc() -> Result<PathBuf> {
     let output = Command::new(GUEST_COMPILER)

@@ -20,7 +20,6 @@ struct Manifest {
     metadata: OnceLock<std::result::Result<Value, String>>,
 }
 
-/// The workspace itself.
 static WORKSPACE: Manifest = Manifest {
     path: "Cargo.toml",
     arguments: &["--features=published"],
@@ -39,7 +38,6 @@ static APART: Manifest = Manifest {
 /// Folder of an optional dependency of this crate.
 ///
 /// # Errors
-///
 /// Cargo does not find the crate.
 pub fn of_workspace(name: &str) -> Result<PathBuf> {
     WORKSPACE.folder(name)
@@ -48,7 +46,6 @@ pub fn of_workspace(name: &str) -> Result<PathBuf> {
 /// Folder of a dependency of `tests/published`.
 ///
 /// # Errors
-///
 /// Cargo does not find the crate.
 pub fn apart(name: &str) -> Result<PathBuf> {
     APART.folder(name)

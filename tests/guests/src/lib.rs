@@ -37,7 +37,6 @@ pub fn source_folder() -> PathBuf {
 /// The ELF of the guest `name`, built on first use.
 ///
 /// # Errors
-///
 /// The guest does not exist, no RISC-V compiler is installed, or it rejects the sources.
 pub fn build(name: &str) -> Result<PathBuf> {
     let guest = guest_named(name).with_context(|| format!("no guest is named {name:?}"))?;
@@ -47,7 +46,6 @@ pub fn build(name: &str) -> Result<PathBuf> {
 /// The bytes of a guest from a file with its own `_start`, built with `case` defined.
 ///
 /// # Errors
-///
 /// As [`build()`].
 pub fn case(file: &'static str, case: &str, march: &'static str, level: &'static str) -> Result<Vec<u8>> {
     let source = Source::Case { file, case: case.to_owned() };
@@ -59,7 +57,6 @@ pub fn case(file: &'static str, case: &str, march: &'static str, level: &'static
 /// The bytes of the guest `name`, built on first use.
 ///
 /// # Errors
-///
 /// As [`build()`], or the file cannot be read.
 pub fn bytes(name: &str) -> Result<Vec<u8>> {
     let path = build(name)?;

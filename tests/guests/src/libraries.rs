@@ -15,7 +15,6 @@ pub struct Library {
     guest_flags: &'static [&'static str],
 }
 
-/// A folder inside a crate.
 #[derive(Debug)]
 struct Part {
     crate_name: &'static str,
@@ -35,13 +34,11 @@ pub(super) struct Taken {
 }
 
 impl Library {
-    /// No library.
     pub(super) const NONE: Self = Self { parts: &[], flags: &[], guest_flags: &[] };
 
     /// Finds the library's files.
     ///
     /// # Errors
-    ///
     /// Cargo does not find a crate.
     pub(super) fn take(&self) -> Result<Taken> {
         let mut taken = Taken {
@@ -75,7 +72,6 @@ pub(super) const SECP256K1: Library = Library {
     ..Library::NONE
 };
 
-/// libsecp256k1 with Schnorr signatures.
 pub(super) const SCHNORR: Library = Library {
     parts: LIBSECP256K1,
     flags: &[
@@ -89,7 +85,6 @@ pub(super) const SCHNORR: Library = Library {
     ..Library::NONE
 };
 
-/// PQClean's Keccak.
 pub(super) const KECCAK: Library = Library { parts: &[FIPS202], ..Library::NONE };
 
 const FIPS202: Part = Part {
@@ -119,7 +114,6 @@ const LIBMBEDTLS: &[Part] = &[Part {
     ],
 }];
 
-/// Mbed TLS for keys of 1024 bits.
 pub(super) const RSA_1024: Library = Library {
     parts: LIBMBEDTLS,
     flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=1024"],
@@ -133,7 +127,6 @@ pub(super) const RSA_1024_LIMBS_64: Library = Library {
     ..Library::NONE
 };
 
-/// Mbed TLS for keys of 2048 bits.
 pub(super) const RSA_2048: Library = Library {
     parts: LIBMBEDTLS,
     flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=2048"],
@@ -152,7 +145,6 @@ pub(super) const BLAKE2B: Library = Library {
     ..Library::NONE
 };
 
-/// PQClean's ML-DSA-44.
 pub(super) const ML_DSA: Library = Library {
     parts: &[
         FIPS202,

@@ -15,7 +15,6 @@ const LINKER: &str = "ld.lld-22";
 /// The lock, which calls the library `rounds` times. The library must be the second cell dep.
 ///
 /// # Errors
-///
 /// No RISC-V compiler is installed, or it rejects the source.
 pub fn loading_lock(rounds: u32) -> Result<Vec<u8>> {
     script_of("loading/lock.c", "loading_lock", &[&format!("ROUNDS={rounds}")])
@@ -24,7 +23,6 @@ pub fn loading_lock(rounds: u32) -> Result<Vec<u8>> {
 /// The library: a shared object without names of section headers, and with only its exported symbols.
 ///
 /// # Errors
-///
 /// No RISC-V compiler or linker is installed, or one rejects its input.
 pub fn loaded_library(level: &str) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir()?;

@@ -14,7 +14,6 @@ use super::build::kept_folder;
 /// The package that ships ckb-js-vm, QuickJS as a script.
 const PACKAGE: &str = "ckb-testtool@1.0.5";
 
-/// Path in the package.
 const JS_VM: &str = "package/src/unittest/defaultScript/ckb-js-vm";
 
 /// SHA-256 of the script, because npm is not trusted.
@@ -23,7 +22,6 @@ const JS_VM_DIGEST: &str = "721318de24bff4d8b26d20d4d05a9b8e79c04dadfb29da3fd086
 /// The published, stripped ckb-js-vm, fetched on first use. `None` if npm fails; prints the reason.
 ///
 /// # Errors
-///
 /// The package has another file.
 pub fn js_vm() -> Result<Option<Vec<u8>>> {
     let kept = kept_folder().join(JS_VM_DIGEST).join("ckb-js-vm");

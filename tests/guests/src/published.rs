@@ -18,7 +18,6 @@ pub struct PublishedScript {
     pub path: PathBuf,
 }
 
-/// Finds a crate's folder.
 type Finder = fn(&str) -> Result<PathBuf>;
 
 /// Crates that ship RISC-V ELF files, their names here, and the folders of the files.
@@ -37,7 +36,6 @@ const SCRIPT_FOLDERS: [(&str, Finder, &str, &str); 8] = [
 /// Folder of ckb-debugger's examples: scripts and mock transactions.
 ///
 /// # Errors
-///
 /// Cargo does not find the crate.
 pub fn debugger_examples() -> Result<PathBuf> {
     Ok(crates::apart("ckb-debugger")?.join("examples"))
@@ -46,7 +44,6 @@ pub fn debugger_examples() -> Result<PathBuf> {
 /// The file at `path` of a dependency of `tests/published`.
 ///
 /// # Errors
-///
 /// Cargo does not find the crate, or the file does not exist.
 pub fn published_file(crate_name: &str, path: &str) -> Result<Vec<u8>> {
     let path = crates::apart(crate_name)?.join(path);
@@ -56,7 +53,6 @@ pub fn published_file(crate_name: &str, path: &str) -> Result<Vec<u8>> {
 /// All RISC-V ELF files of these crates, sorted by name.
 ///
 /// # Errors
-///
 /// Cargo does not find a crate, or a file cannot be read.
 pub fn published_scripts() -> Result<Vec<PublishedScript>> {
     let mut scripts = Vec::new();

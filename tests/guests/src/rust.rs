@@ -72,7 +72,6 @@ impl RustLevel {
 /// minute.
 ///
 /// # Errors
-///
 /// Debian's Rust is not installed, a crate cannot be fetched, or the compiler rejects the sources.
 pub fn rust_guest(name: &str, level: RustLevel) -> Result<Vec<u8>> {
     // One build at a time for each level; between processes cargo locks the folder.
@@ -86,7 +85,6 @@ pub fn rust_guest(name: &str, level: RustLevel) -> Result<Vec<u8>> {
     fs::read(folder.join(name)).with_context(|| format!("no guest in Rust is named {name:?}"))
 }
 
-/// Folder of the guests' workspace.
 fn workspace() -> PathBuf {
     source_folder().join("rust")
 }

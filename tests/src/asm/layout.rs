@@ -52,7 +52,6 @@ pub fn size(section: Placed<'_>) -> u64 {
 /// Bytes of a section.
 ///
 /// # Errors
-///
 /// [`LayoutError`].
 pub fn assemble(section: Placed<'_>, labels: &Labels) -> Result<Vec<u8>, LayoutError> {
     let mut bytes = Vec::new();

@@ -179,7 +179,6 @@ pub fn atomic(funct5: u32, wide: bool, rd: Register, base: Register, rs2: Regist
 /// The operation with this name.
 ///
 /// # Panics
-///
 /// The name is unknown.
 #[must_use]
 pub fn named(name: &str) -> Operation {

@@ -52,7 +52,6 @@ const SCRIPTS: [(&str, ScriptHashType); 8] = [
     ("FAILING_EXECS", ScriptHashType::Data2),
 ];
 
-/// Transactions by name.
 fn transactions() -> Result<Vec<(String, Mock)>> {
     let files: Vec<String> = env::args().skip(1).collect();
     if !files.is_empty() {

@@ -20,7 +20,6 @@ use anyhow::{Context, Result, bail};
 /// Programs between two progress lines.
 const PROGRESS: u64 = 50;
 
-/// Counts of a run.
 #[derive(Default)]
 struct Tally {
     binaries: u64,

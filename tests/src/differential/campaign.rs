@@ -36,7 +36,6 @@ use crate::{
 
 /// Mutants per batch; each is a separate ELF.
 const MUTANTS: usize = 5;
-/// Cycle limit of a mutant.
 const MUTANT_CYCLES_MAX: u64 = 500_000;
 /// For each kind, its share of a hundred batches, and the programs per batch; the remaining batches are
 /// mutants. Long programs take longer to compile, so their batches are smaller.
@@ -115,7 +114,6 @@ impl Batch {
     /// Compiles `elf`, an ELF of this batch; the inner error is the reason of a refusal.
     ///
     /// # Errors
-    ///
     /// The compiler failed.
     pub fn compile(&self, elf: &[u8], tier: CodeTier) -> Result<Result<Library, String>> {
         match (tier, self.convention) {
@@ -207,7 +205,6 @@ impl Choice {
 }
 
 impl Campaign {
-    /// Seed of batch number `index`.
     fn batch_seed(&self, index: u64) -> u64 {
         Random::new(self.seed ^ index.wrapping_mul(0x5851_f42d_4c95_7f2d)).bits()
     }
@@ -236,7 +233,6 @@ impl Campaign {
     /// every batch. The tally of a campaign without failures does not depend on `jobs`.
     ///
     /// # Errors
-    ///
     /// The compiler or the machine failed.
     pub fn run(&self, jobs: usize, each: impl Fn(&Tally) + Sync) -> Result<(Tally, Option<Failure>)> {
         let plan = self.plan();
@@ -275,7 +271,6 @@ impl Campaign {
     /// Generates, compiles and compares the batch of `seed`.
     ///
     /// # Errors
-    ///
     /// The compiler or the machine failed.
     pub fn batch(&self, machine: &mut Machine, seed: u64, tally: &mut Tally) -> Result<Option<Failure>> {
         let batch = draw(seed, self.choice(seed))?;
@@ -360,7 +355,6 @@ impl<'a> Tested<'a> {
 /// Draws the batch of `seed`.
 ///
 /// # Errors
-///
 /// The scripts to mutate are not found.
 pub fn draw(seed: u64, choice: Choice) -> Result<Batch> {
     let mut random = Random::new(seed);
@@ -400,7 +394,6 @@ pub(super) fn case(elf: &Bytes, index: usize, program: &Program, batch: &Batch) 
     }
 }
 
-/// The case of a mutant.
 pub(super) fn mutant_case(elf: &Bytes, batch: &Batch) -> Case {
     Case {
         elf: elf.clone(),

@@ -52,7 +52,6 @@ impl fmt::Display for Difference {
 /// debug output, all of memory, and the defined registers.
 ///
 /// # Errors
-///
 /// The machine itself failed: never because of the guest.
 pub fn compare(
     machine: &mut Machine,
@@ -95,7 +94,6 @@ pub fn compare(
 /// As [`compare`], on the machine for ckb-script with the programs compiled in `session`.
 ///
 /// # Errors
-///
 /// The first difference.
 pub fn compare_in(session: &Arc<MachineSession>, case: &Case) -> Result<Equal, Difference> {
     let expected = oracle::run(case);

@@ -49,7 +49,6 @@ struct Reducer<'a> {
 /// Minimises `failure`; `None` if it cannot be reproduced.
 ///
 /// # Errors
-///
 /// The machine failed.
 pub fn reduce(machine: &mut Machine, failure: &Failure) -> Result<Option<Reduced>> {
     let batch = &failure.batch;

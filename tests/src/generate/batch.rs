@@ -98,7 +98,6 @@ pub fn argument(index: usize) -> Bytes {
 /// Builds the ELF of `programs`.
 ///
 /// # Errors
-///
 /// A branch is out of range: the programs are too large for one batch.
 pub fn elf(programs: &[Program], shape: Shape) -> Result<Vec<u8>, LayoutError> {
     let mut text = vec![Item::Label(TEXT)];

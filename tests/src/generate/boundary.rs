@@ -13,7 +13,6 @@ use crate::asm::{
 };
 use antares_abi::Isa;
 
-/// Cycle limit.
 const CYCLES_MAX: u64 = 50_000;
 
 /// Registers for addresses near a boundary.

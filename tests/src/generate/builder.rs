@@ -20,7 +20,6 @@ pub(super) const S10: Register = 26;
 pub(super) const S11: Register = 27;
 pub(super) const T6: Register = 31;
 
-/// A program under construction.
 pub(super) struct Builder {
     pub(super) random: Random,
     pub(super) settings: Settings,
@@ -97,7 +96,6 @@ impl Builder {
         }
     }
 
-    /// A register to read.
     pub(super) fn source(&mut self) -> Register {
         self.any_register()
     }

@@ -264,7 +264,6 @@ impl Builder {
         self.push(Item::Branch { funct3, rs1, rs2, to, plus: 0 });
     }
 
-    /// Loads a number.
     pub(super) fn load_number(&mut self, rd: Register, number: i64) {
         let low = number << 52 >> 52;
         let high = number.wrapping_sub(low) >> 12;

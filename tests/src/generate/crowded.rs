@@ -7,7 +7,6 @@ use super::{
 };
 use crate::asm::{Register, encode, operations};
 
-/// Cycle limit.
 const CYCLES_MAX: u64 = 20_000;
 
 /// A base a few bytes beyond `s0`, which depends on another register.

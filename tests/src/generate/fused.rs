@@ -3,7 +3,6 @@
 use super::builder::Builder;
 use crate::asm::{Item, Register, compressed};
 
-/// Number of sequences.
 const SEQUENCES: u32 = 14;
 
 impl Builder {

@@ -10,7 +10,6 @@ use super::{
 };
 use crate::asm::{Item, Label, Register, encode};
 
-/// Cycle limit.
 const CYCLES_MAX: u64 = 100_000;
 
 /// Link registers: the two of the calling convention, and rarely another one.

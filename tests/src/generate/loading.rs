@@ -10,11 +10,9 @@ use super::{
 };
 use crate::asm::{Register, encode, operations};
 
-/// Cycle limit.
 const CYCLES_MAX: u64 = 100_000;
 /// Bytes of one routine of the loaded code.
 const ROUTINE_BYTES: i32 = 64;
-/// Number of routines.
 const ROUTINES: i32 = 128;
 /// Slot of the program's return address during calls.
 const LINK_SLOT: i32 = 1024;

@@ -41,7 +41,6 @@ impl Mutant {
 /// Draws a mutant.
 ///
 /// # Errors
-///
 /// The published scripts are not found.
 pub fn mutant(random: &mut Random) -> Result<Mutant> {
     let scripts = small_scripts()?;

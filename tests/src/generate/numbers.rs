@@ -48,7 +48,6 @@ impl Builder {
         self.push(Item::Jump { rd: RA, to: function.label });
     }
 
-    /// The function itself.
     pub(super) fn numbered(&mut self, function: &Numbered) {
         let (again, end) = (self.new_label(), self.new_label());
         self.place(function.label);

@@ -7,7 +7,6 @@ use super::{
 };
 use crate::asm::{Item, Label, Register, encode};
 
-/// Cycle limit.
 const CYCLES_MAX: u64 = 20_000;
 
 /// Offset of the saved link, below the strings of other pieces.
@@ -15,7 +14,6 @@ const LINK_SLOT: i32 = 1024;
 
 const POINTER: Register = 28;
 const COPY: Register = 29;
-/// Entries of the table.
 const ENTRIES: u32 = 4;
 
 /// Builds a program of two to four functions and many calls.

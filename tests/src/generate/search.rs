@@ -12,7 +12,6 @@ const BYTE: Register = S11;
 const STARTS: [i64; 12] = [56, 56, 56, 64, 48, 8, 16, 0, 72, 55, -8, (1 << 32) + 56];
 
 impl Builder {
-    /// A search loop.
     pub(super) fn search_loop(&mut self) {
         let start = self.random.pick(&STARTS);
         self.load_number(COUNTER, start);

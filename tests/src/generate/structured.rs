@@ -8,7 +8,6 @@ use super::{
 };
 use crate::asm::{Item, Label, Register, encode, operations};
 
-/// Cycle limit of a structured program.
 const CYCLES_MAX: u64 = 1_000_000;
 
 /// Registers that a function restores, in addition to the base pointers.
@@ -36,7 +35,6 @@ struct Frame {
     loops: bool,
 }
 
-/// Builds a structured program.
 pub(super) fn build(mut builder: Builder) -> Program {
     let count = builder.random.between(1, 6);
     let functions: Vec<Function> = (0..count)
@@ -149,7 +147,6 @@ impl Builder {
         }
     }
 
-    /// Body parts of a function.
     fn parts(&mut self, count: u32, depth: u32, frame: &Frame, all: &[Function]) {
         for _ in 0..count {
             match self.random.below(12) {

@@ -13,7 +13,6 @@ use ckb_types::{
 
 use super::signing::{Unlock, sighash};
 
-/// A spent cell.
 pub(super) struct Spent {
     pub(super) output: CellOutput,
     pub(super) data: Bytes,
@@ -32,7 +31,6 @@ impl Spent {
 /// The parts of a transaction.
 #[derive(Default)]
 pub(super) struct Draft {
-    /// Data of cell deps.
     pub(super) deps: Vec<Bytes>,
     pub(super) headers: Vec<HeaderView>,
     pub(super) inputs: Vec<Spent>,
@@ -46,7 +44,6 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Spends cells without data.
     pub(super) fn spend(&mut self, cells: impl IntoIterator<Item = CellOutput>) {
         self.inputs.extend(cells.into_iter().map(Spent::of));
     }
@@ -59,7 +56,6 @@ impl Draft {
     /// The signed transaction; if `is_forged`, a bit of the last signature is changed.
     ///
     /// # Errors
-    ///
     /// Its parts are inconsistent.
     pub(super) fn signed(&self, is_forged: bool) -> Result<Mock> {
         let raw = self.raw();

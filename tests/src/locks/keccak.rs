@@ -9,7 +9,6 @@ const ROTATIONS: [u32; 24] =
 const LANES: [usize; 24] =
     [10, 7, 11, 17, 18, 3, 5, 16, 8, 21, 24, 4, 15, 23, 19, 13, 12, 2, 20, 14, 22, 9, 6, 1];
 
-/// The hash of `bytes`.
 pub(super) fn keccak_256(bytes: &[u8]) -> [u8; 32] {
     let mut padded = bytes.to_vec();
     padded.push(1);

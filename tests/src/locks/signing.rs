@@ -10,7 +10,6 @@ use super::keccak::keccak_256;
 /// Bytes of a recoverable signature.
 const SIGNATURE_BYTES: usize = 65;
 
-/// A signing key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key(SecretKey);
 
@@ -31,7 +30,6 @@ impl Key {
         blake_160(&self.public().serialize())
     }
 
-    /// Ethereum's address.
     pub(super) fn keccak_160(&self) -> [u8; 20] {
         let hash = keccak_256(&self.public().serialize_uncompressed()[1..]);
         first(&hash[12..])
@@ -83,12 +81,10 @@ pub(super) struct Unlock {
 }
 
 impl Unlock {
-    /// One key.
     pub(super) fn one(key: Key) -> Self {
         Self { config: Vec::new(), keys: vec![key], is_ethereum: false, is_omnilock: false }
     }
 
-    /// The first two of `keys`.
     pub(super) fn two_of(keys: &[Key], form: KeyForm) -> Self {
         Self { config: two_of(keys, form), keys: keys[..2].to_vec(), is_ethereum: false, is_omnilock: false }
     }

@@ -41,7 +41,6 @@ impl Campaign {
     /// scenarios, by number.
     ///
     /// # Errors
-    ///
     /// The compiler failed, or a scenario is not a valid transaction.
     pub fn run(&self, jobs: usize, each: impl Fn(&Tally) + Sync) -> Result<(Tally, Vec<Different>)> {
         let images = Images::get()?;

@@ -139,7 +139,6 @@ impl fmt::Display for Difference {
 /// Runs `scenario` in all tiers and compares.
 ///
 /// # Errors
-///
 /// The compiler failed, or the scenario is not a valid transaction.
 pub fn compare(images: &Images, scenario: &Scenario) -> Result<Result<Agreed, Difference>> {
     let stage = Stage::new(images, scenario)?;

@@ -59,7 +59,6 @@ pub fn draw(images: &Images, seed: u64, number: u64) -> Scenario {
     scenario
 }
 
-/// Two or three actors.
 fn actors(images: &Images, random: &mut Random, newest: u32) -> Vec<Cell> {
     let mut all: Vec<usize> = (0..images.actors.len()).collect();
     if newest == 0 {

@@ -22,7 +22,6 @@ use crate::{
 const TEXT: u64 = 0x1_0000;
 /// Position and number of the addresses in its code that loaded code may call.
 const CALLBACKS: (usize, usize) = (64, 4);
-/// Bytes of one routine.
 pub(super) const ROUTINE_BYTES: u64 = 64;
 /// Number of routines in the code that scripts load; the last one is longer.
 pub(super) const ROUTINES: u64 = 13;
@@ -86,7 +85,6 @@ pub struct Images {
     compiled: Mutex<HashMap<Key, Compiled>>,
 }
 
-/// An ELF, VM version and tier.
 type Key = (Sha256Digest, u32, bool);
 /// `None` if the compiler refuses.
 type Compiled = Option<Arc<Program>>;
@@ -96,7 +94,6 @@ impl Images {
     /// is cached between runs.
     ///
     /// # Errors
-    ///
     /// No RISC-V compiler is installed.
     pub fn get() -> Result<&'static Self> {
         static IMAGES: OnceLock<Result<Images, String>> = OnceLock::new();
@@ -152,7 +149,6 @@ impl Images {
     /// Images and versions that the compiler refuses, with the reason.
     ///
     /// # Errors
-    ///
     /// The compiler failed.
     pub fn refused(&self) -> Result<Vec<(Layout, u32, String)>> {
         let mut refused = Vec::new();
@@ -170,7 +166,6 @@ impl Images {
     /// Native code for `elf` by the generator of `tier`; `None` if it refuses. Hints depend only on the ELF.
     ///
     /// # Errors
-    ///
     /// The compiler failed.
     pub fn program(
         &self,
@@ -195,7 +190,6 @@ impl Images {
     }
 }
 
-/// The code of a guest.
 fn code(guest: &[u8]) -> Result<Vec<u8>> {
     let segments = elf::segments(guest);
     let text = segments.iter().find(|segment| segment.flags & 1 != 0).context("a guest has code")?;

@@ -6,11 +6,9 @@ use super::lines;
 
 /// Start of pages filled by a segment.
 pub(super) const FILLED: u64 = 0x3_8000;
-/// Bytes of these pages.
 pub(super) const FILLED_BYTES: u64 = 0x4000;
 /// Start of overlapping segments, in layouts with such.
 pub(super) const OVERLAPPED: u64 = 0x4_0000;
-/// Bytes of these pages.
 pub(super) const OVERLAPPED_BYTES: u64 = 0x4000;
 /// Address of straight-line traces, or of code that another segment covers. Below all written data, because
 /// native code writes only to pages between executable ones and the end.
@@ -19,7 +17,6 @@ pub(super) const CODE: u64 = 0x1_8000;
 const TABLE: u64 = 0x5_8000;
 /// The last pages of memory, which hold the arguments.
 pub(super) const TOP: u64 = 0x3f_c000;
-/// Bytes of these pages.
 pub(super) const TOP_BYTES: u64 = 0x4000;
 /// The actor's own state.
 const STATE: u64 = 0x2_8000;
@@ -93,7 +90,6 @@ pub(super) fn segments(layout: Layout, random: &mut Random, routines: &[u8]) -> 
     }
 }
 
-/// Overlapping writable segments.
 fn overlapping(random: &mut Random) -> Vec<Segment> {
     vec![
         segment(random, OVERLAPPED, 0x1000, 0x1000, WRITE),

@@ -13,7 +13,6 @@ const PASSES_MAX: usize = 4;
 /// The smallest differing scenario found, and its difference; `None` if `scenario` does not differ.
 ///
 /// # Errors
-///
 /// The compiler failed.
 pub fn minimise(images: &Images, scenario: &Scenario) -> Result<Option<(Scenario, Difference)>> {
     let Err(difference) = compare(images, scenario)? else { return Ok(None) };

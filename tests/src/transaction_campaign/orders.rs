@@ -118,7 +118,6 @@ impl Order {
         self
     }
 
-    /// Prints the result.
     pub(super) fn printed(mut self, with_cycles: bool) -> Self {
         self.0[0] |= (PRINT | if with_cycles { CYCLES } else { 0 }) << 8;
         self

@@ -18,7 +18,6 @@ const BESIDE: u64 = 0xc_0000;
 const PAGE: u64 = 0x1000;
 /// Orders reserved for the end of a list.
 const END_ORDERS: usize = 6;
-/// Numbers of system calls.
 const LOAD_CODE: u64 = 2091;
 
 /// Role of a list of orders.
@@ -382,7 +381,6 @@ impl<'a> Writer<'a> {
         self.tell(order);
     }
 
-    /// A register as an operand.
     pub(super) fn held(register_number: Register) -> u64 {
         register(register_number, 0)
     }

@@ -9,7 +9,6 @@ use super::{
 
 /// Maximum generations below a script.
 const DEPTH_MAX: u32 = 3;
-/// Numbers of system calls.
 const WRITE: u64 = 2605;
 const READ: u64 = 2606;
 const CLOSE: u64 = 2608;
@@ -19,7 +18,6 @@ const RECEIVED: u64 = 0x10_4000;
 /// Register that counts passes; the others are used only between two orders.
 const COUNTER: u8 = 9;
 
-/// Location of a program.
 #[derive(Clone, Copy)]
 struct Target {
     index: u64,

@@ -138,7 +138,6 @@ impl Scenario {
         heads.into_iter().flat_map(u64::to_le_bytes).chain(orders).collect()
     }
 
-    /// The script of group `index`.
     fn script(&self, index: usize, images: &Images) -> Script {
         let Group { dep, hash_type, list, .. } = self.groups[index];
         let code_hash = match hash_type {
@@ -153,7 +152,6 @@ impl Scenario {
     /// Builds the transaction.
     ///
     /// # Errors
-    ///
     /// The scenario is not a valid transaction: a bug of the generator.
     pub fn mock(&self, images: &Images) -> Result<Mock> {
         let nobody = Script::default();

@@ -36,7 +36,6 @@ const CHAIN_UTILS_MANIFEST: &str =
 const PROFILE: &str = "[profile.dev]\nopt-level = 1\ndebug = \"line-tables-only\"\n
 [profile.dev.package.\"*\"]\nopt-level = 1\ndebug = false\n";
 
-/// Writes the build folder for `machine`.
 pub(super) fn write(folder: &Path, machine: Machine) -> Result<()> {
     let mut files = Files::new();
     copy(&crates::of_workspace("ckb-script")?, Path::new("script"), &mut files)?;
@@ -75,7 +74,6 @@ pub(super) fn write(folder: &Path, machine: Machine) -> Result<()> {
     Ok(())
 }
 
-/// Changes to the published source.
 fn patches(machine: Machine) -> Vec<Patch> {
     match machine {
         Machine::Stock => Vec::new(),
@@ -112,7 +110,6 @@ fn workspace(machine: Machine) -> String {
     )
 }
 
-/// Adds all files below `from`.
 fn copy(from: &Path, to: &Path, files: &mut Files) -> Result<()> {
     for entry in fs::read_dir(from).with_context(|| format!("reading {}", from.display()))? {
         let path = entry?.path();

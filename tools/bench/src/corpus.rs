@@ -22,14 +22,12 @@ const CYCLES_MIN: u64 = 20_000_000;
 
 const LIMITS: Limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 1 << 20 };
 
-/// Targets.
 const SHARE_MIN: f64 = 0.99;
 const FASTER_MIN: f64 = 8.0;
 const FIRST_MAX: f64 = 1.3;
 const COMPILE_S_MAX: f64 = 12.0;
 const CODE_BYTES_MAX: usize = 6 << 20;
 
-/// Results of one program.
 struct Row {
     name: String,
     cycles: u64,

@@ -16,14 +16,12 @@ pub(crate) const CYCLES_MAX: u64 = 1 << 50;
 
 const LIMITS: Limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 0 };
 
-/// A program that is ready to run.
 pub(crate) struct Engine {
     machine: Machine,
     library: Library,
     elf: Bytes,
 }
 
-/// Result of one run.
 pub(crate) struct Run {
     pub(crate) code: i32,
     pub(crate) cycles: u64,

@@ -22,9 +22,7 @@ const PEERS: [(&str, &str, Option<Foreign>); 8] = [
     ("polkavm, gas", "polkavm-gas", Some(Foreign::Polkavm)),
 ];
 
-/// A running peer.
 pub(crate) struct Peer {
-    /// Name in tables.
     pub(crate) name: &'static str,
     pub(crate) twin: Twin,
 }
@@ -48,7 +46,6 @@ pub(crate) fn start(guest: &str) -> (Vec<Peer>, Vec<String>) {
     (peers, missing)
 }
 
-/// Whether the peers' package was built.
 pub(crate) fn are_built() -> bool {
     program().exists()
 }

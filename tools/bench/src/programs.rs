@@ -3,9 +3,7 @@
 use antares_abi::{CompileOptions, Isa};
 
 pub(crate) struct Program {
-    /// Name in tables.
     pub(crate) name: &'static str,
-    /// Name of the guest.
     pub(crate) guest: &'static str,
     /// Its argument: enough repetitions that loading is negligible.
     pub(crate) repetitions: u32,

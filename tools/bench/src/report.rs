@@ -28,9 +28,7 @@ impl fmt::Display for Spread {
     }
 }
 
-/// Results of one program.
 pub(crate) struct Row {
-    /// Name of the program.
     pub(crate) name: String,
     /// Ratio of our time to that of gcc -O3.
     pub(crate) gcc: Spread,
@@ -40,11 +38,8 @@ pub(crate) struct Row {
     pub(crate) peers: Vec<(&'static str, Spread)>,
     /// Peers that do not run this program, each with the reason.
     pub(crate) missing: Vec<String>,
-    /// Number of rounds.
     pub(crate) rounds: usize,
-    /// Seconds to compile.
     pub(crate) compile_s: f64,
-    /// Bytes of guest code.
     pub(crate) guest_text_bytes: u64,
     /// Bytes of the library.
     pub(crate) code_bytes: u64,
@@ -52,9 +47,7 @@ pub(crate) struct Row {
     pub(crate) frame_table_bytes: u64,
     /// Milliseconds from ELF bytes to the end of a first short native run with baseline code.
     pub(crate) first_native_ms: f64,
-    /// Median time of one run in milliseconds.
     pub(crate) engine_ms: f64,
-    /// Guest cycles of one run.
     pub(crate) cycles: u64,
     /// Peak memory of the process during the compile.
     pub(crate) peak_memory_bytes: u64,
@@ -143,10 +136,8 @@ const COMPILE_S_MAX: f64 = 2.0;
 /// Below this size, the fixed part of every library dominates.
 const SMALL_BYTES: u64 = 20_000;
 
-/// All results.
 #[derive(Default)]
 pub(crate) struct Report {
-    /// Results by program.
     pub(crate) programs: Vec<Row>,
 }
 
@@ -175,13 +166,11 @@ impl Report {
     }
 }
 
-/// Folder of the results.
 pub(crate) fn folder() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     target.join("bench")
 }
 
-/// Writes a file of results.
 pub(crate) fn write(name: &str, text: &str) -> Result<()> {
     let folder = folder();
     fs::create_dir_all(&folder)?;

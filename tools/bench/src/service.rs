@@ -38,7 +38,6 @@ impl Latency {
     }
 }
 
-/// All results.
 #[derive(Debug, Default)]
 struct Results {
     latencies: BTreeMap<String, Latency>,

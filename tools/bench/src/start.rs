@@ -52,7 +52,6 @@ const COMMANDS: [(&str, &str); 6] = [
     ),
     ("--tx-file dynamic.json", "verify --tx dynamic.json --group lock --cell input.0"),
 ];
-/// Cycles of the loops.
 const LOOPS: [u32; 3] = [10_000_000, 100_000_000, 1_000_000_000];
 
 /// Prints the table, and returns its rows.

@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 
 use crate::report::Spread;
 
-/// Interleaved rounds.
 const ROUNDS: usize = 31;
 /// The limits of a mainnet block.
 const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };

@@ -25,7 +25,6 @@ pub(crate) fn build(guest: &str, compiler: &str) -> Result<PathBuf> {
 }
 
 impl Twin {
-    /// Builds `guest` with `compiler` and starts it.
     pub(crate) fn start(guest: &str, compiler: &str) -> Result<Self> {
         Self::spawn(&mut Command::new(build(guest, compiler)?))
     }

@@ -2,7 +2,6 @@
 
 use crate::{finding::Finding, tree::Tree};
 
-/// The table of contents.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// Checks that the table has each page.

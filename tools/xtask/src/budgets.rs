@@ -9,7 +9,6 @@ use syn::{Attribute, spanned::Spanned as _, visit::Visit};
 
 use crate::{finding::Finding, tree::Tree};
 
-/// The table of budgets.
 const TABLE: &str = "tools/xtask/budgets.toml";
 
 /// Folders that contain only tests.
@@ -20,7 +19,6 @@ const TEST_FOLDERS: [&str; 3] = ["tests", "benches", "examples"];
 struct Budgets {
     /// Lines of code by path prefix, without tests and comments.
     code: BTreeMap<String, usize>,
-    /// Lines of test code.
     tests: usize,
     /// Words of all pages.
     words: usize,

@@ -7,7 +7,6 @@ use crate::{finding::Finding, imports::Imports, tree::Tree};
 /// Maximum files of an import cycle: for example a type, its parts and its constructor.
 const FILES_MAX: usize = 3;
 
-/// Finds import cycles in each crate.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut crates: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
     for (path, text) in tree.ending(".rs") {

@@ -156,7 +156,6 @@ const RESTRICTED: [(&[&str], &[&str]); 14] = [
 /// Tables of a manifest with restricted dependencies. Tests may depend on any of our crates.
 const DEPENDENCIES: [&str; 2] = ["dependencies", "build-dependencies"];
 
-/// Checks every member's manifest.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let members =
         tree.ending("/Cargo.toml").filter_map(|(path, text)| Some((path, text.parse::<Table>().ok()?)));

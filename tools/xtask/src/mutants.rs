@@ -32,9 +32,7 @@ const IN_ONE_PROCESS: [&str; 4] = ["lib", "bins", "filetests", "differential"];
 /// How a mutant is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Campaign {
-    /// Generated programs.
     Programs,
-    /// Generated transactions.
     Transactions,
     /// A test of the suite: its binary (`lib` or `bins` for unit tests) and its name.
     Test([&'static str; 2]),
@@ -54,7 +52,6 @@ impl Campaign {
 /// Tests the mutants selected by `filter`.
 ///
 /// # Errors
-///
 /// A mutant is not detected, does not match the source, or cannot be tested.
 pub(crate) fn run(filter: &str) -> anyhow::Result<()> {
     let root = crate::tree::root()?;

@@ -7,7 +7,6 @@ use crate::{
 
 /// Maximum lines of a file without a warning.
 const LINES_WARN: usize = 500;
-/// Maximum lines of a file.
 const LINES_MAX: usize = 800;
 
 /// Files that may be longer, with the reason: tables that are easier to read in one piece.

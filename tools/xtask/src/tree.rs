@@ -16,7 +16,6 @@ const GENERATED: &str = "/src/generated/";
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     files: BTreeMap<String, String>,
-    /// Paths of binary files.
     binaries: BTreeSet<String>,
 }
 

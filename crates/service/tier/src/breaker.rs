@@ -18,7 +18,6 @@ const FAILURES_LATELY_MAX: u32 = 5;
 /// Initial open time. Each failed probe, and each reopening before a long run of successes, doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 
-/// Maximum open time.
 const PAUSE_MAX: Duration = Duration::from_secs(15);
 
 /// Which requests a breaker admits.
@@ -46,7 +45,6 @@ struct State {
     is_probed: bool,
 }
 
-/// The breaker of one tier.
 #[derive(Debug)]
 pub(crate) struct Breaker(Mutex<State>);
 

@@ -61,7 +61,6 @@ kinds! {
     Other = "other",
 }
 
-/// A request that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) kind: FailureKind,

@@ -25,7 +25,6 @@ pub(crate) const LAYOUT: &str = "v1";
 pub(crate) struct Found {
     /// Length of the object in bytes.
     pub(crate) length: u64,
-    /// Bytes of the object.
     pub(crate) chunks: BoxStream<'static, Result<Bytes, Failure>>,
 }
 

@@ -26,7 +26,6 @@ struct Waiting {
     bytes: usize,
 }
 
-/// The upload queue.
 #[derive(Debug)]
 pub(crate) struct Uploads {
     waiting: Mutex<Waiting>,

@@ -11,7 +11,6 @@ use crate::keyring::Keyring;
 /// Prefix of every signed text, so that no other signature by the key is valid for a manifest.
 const CONTEXT: &[u8] = b"antares-manifest-1\0";
 
-/// Bytes of an Ed25519 signature.
 const SIGNATURE_BYTES: usize = 64;
 
 /// What a loader knows about an artifact before it trusts the manifest.

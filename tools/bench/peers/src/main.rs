@@ -20,7 +20,6 @@ use std::{
 use anyhow::{Context, Result, bail};
 use nix::time::{ClockId, clock_gettime};
 
-/// A program that is ready to run.
 trait Peer {
     /// Runs it from the start; returns its exit code and processor time.
     fn run(&mut self, repetitions: u32) -> Result<(i32, Duration)>;
@@ -53,7 +52,6 @@ fn open(engine: &str, program: &[u8]) -> Result<Box<dyn Peer>> {
     })
 }
 
-/// Processor time of this thread.
 fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }

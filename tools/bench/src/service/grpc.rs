@@ -14,7 +14,6 @@ use super::{Results, scripts::Script, server::Server};
 const CLIENTS: [usize; 6] = [1, 2, 4, 16, 64, 256];
 /// Maximum connections that they share.
 const CONNECTIONS_MAX: usize = 4;
-/// Runs per batch.
 pub(super) const BATCH: usize = 64;
 /// Minimum warm-up before the first measured call: the full compile follows the baseline.
 pub(super) const WARM_UP: Duration = Duration::from_secs(2);

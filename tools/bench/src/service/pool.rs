@@ -21,15 +21,12 @@ use crate::{
     programs::OPTIONS,
 };
 
-/// Binary of the run worker.
 const WORKER: &str = "antares-run-worker";
 /// Timeout for operations whose time is not measured.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Round trips per round.
 const ROUND_TRIPS: usize = 4_000;
 /// Pause before each script that is new to the pool.
 const BETWEEN_NEW: Duration = Duration::from_millis(2);
-/// Deadline of an endless script.
 const DEADLINE: Duration = Duration::from_millis(20);
 /// Wall time of a side per round of the comparison with the bare machine. Short, so that both sides meet the
 /// same load of other processes.

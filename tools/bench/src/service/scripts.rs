@@ -9,7 +9,6 @@ use anyhow::{Context, Result};
 
 use crate::programs::OPTIONS;
 
-/// Guest address of the code.
 const ENTRY: u64 = 0x1_0000;
 /// `addi a0, zero, 0`, `addi a7, zero, 93`, `ecall`.
 const EXIT: [u32; 3] = [0x0000_0513, 0x05d0_0893, 0x0000_0073];
@@ -32,7 +31,6 @@ impl Script {
         Self::of(elf(&EXIT))
     }
 
-    /// An endless script.
     pub(super) fn endless() -> Result<Self> {
         Self::of(elf(&LOOP))
     }

@@ -14,7 +14,6 @@ use bytes::Bytes;
 
 use super::Results;
 
-/// Length of an entry.
 const ENTRY_BYTES: usize = 1 << 20;
 /// Entries of each tier, so that successive reads differ.
 const ENTRIES: u8 = 16;
@@ -37,7 +36,6 @@ fn key(number: u8) -> [u8; 32] {
     [number; 32]
 }
 
-/// All tiers and their folder.
 struct Tiers {
     folder: PathBuf,
     tiers: Vec<(&'static str, Box<dyn CacheTier>)>,

@@ -35,7 +35,6 @@ use super::{
 /// Threads of the embedded library, and clients of the service below.
 pub(super) const THREADS: [usize; 2] = [1, 2];
 const CLIENTS: [usize; 3] = [1, 8, 64];
-/// Transactions per batch.
 const BATCH: usize = 64;
 /// Alternating rounds of library and service.
 pub(super) const ROUNDS: u32 = 3;
@@ -235,7 +234,6 @@ fn shared(mock: &Mock) -> Vec<SharedData> {
     cells
 }
 
-/// An example of ckb-debugger.
 fn signed(name: &'static str) -> Result<Case> {
     case(name, Mock::from_json(&fs::read(debugger_examples()?.join(format!("{name}.json")))?)?)
 }

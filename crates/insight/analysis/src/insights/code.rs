@@ -9,7 +9,6 @@ use antares_program::{Function, Instruction, Op, Program, Reg, Terminator, read,
 
 use super::{Finding, Rule};
 
-/// An instruction with its address.
 pub(crate) type At = (u64, Instruction);
 
 /// The code of a program that ran, with its costs.
@@ -155,7 +154,6 @@ fn back_edges(function: &Function) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// Bytes that an operation loads.
 pub(crate) fn loaded_bytes(op: Op) -> Option<u32> {
     match op {
         Op::Lb | Op::Lbu => Some(1),
@@ -166,7 +164,6 @@ pub(crate) fn loaded_bytes(op: Op) -> Option<u32> {
     }
 }
 
-/// Bytes that an operation stores.
 pub(crate) fn stored_bytes(op: Op) -> Option<u32> {
     match op {
         Op::Sb => Some(1),

@@ -97,7 +97,6 @@ fn number<const N: usize>(elf: &[u8], at: usize) -> Option<u64> {
     Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
-/// A segment in the file.
 struct Load {
     header: usize,
     offset: usize,
