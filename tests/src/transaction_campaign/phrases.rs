@@ -320,7 +320,7 @@ impl<'a> Writer<'a> {
         if self.random.one_in(3) {
             return self.call_routine(page);
         }
-        // Correctly ends the script.
+        // This store must end the script.
         if self.random.one_in(6) {
             let at = self.random.pick(&[0x700, 0, 0xff8]);
             self.add(Order::new(Verb::Poke, &[page + at, 0x11, 8, 1, 0]));
