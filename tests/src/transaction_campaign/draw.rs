@@ -15,7 +15,7 @@ const GROUPS_MAX: usize = 3;
 const CODE_CELLS: [Cell; 4] = [Cell::Routines, Cell::Library, Cell::Data, Cell::Short];
 /// Range of debug lines in which pauses are requested.
 const PAUSED_LINES: u32 = 25;
-/// Index of the first actor that runs only in versions 1 and 2.
+/// Indices of the actors that run only in versions 1 and 2.
 const NOT_IN_VERSION_0: [usize; 2] = [6, 10];
 
 /// Scenario `number` of the campaign with `seed`.
