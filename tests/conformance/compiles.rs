@@ -87,7 +87,8 @@ fn giant(bytes: usize) -> Vec<u8> {
 }
 
 /// A program of `functions` functions, large enough for `parts_of` to return four parts. Each function
-/// prints; all but the last call the next one by address. The start calls each one twice, to prevent inlining.
+/// prints; all but the last call the next one by address. The start calls each one twice, to prevent
+/// inlining.
 fn in_four_parts(functions: i32) -> Vec<u8> {
     const START: u64 = 0x1_0000;
     const DATA: u64 = 0x10_0000;
