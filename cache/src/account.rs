@@ -1,5 +1,5 @@
-//! The account of what is stored: bytes charged, order of use, leases. In memory, rebuilt from the manifests
-//! at open.
+//! In-memory accounting of the stored entries: charged bytes, order of use, leases. Rebuilt from the
+//! manifests when the cache opens.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -9,43 +9,43 @@ use crate::{
     store::{Removal, Stored, Touch},
 };
 
-/// An entry as `Cache::list` tells it.
+/// An entry as [`Cache::list`](crate::Cache::list) returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Its key.
     pub key: [u8; 32],
-    /// Payload bytes.
+    /// Size of the payload in bytes.
     pub bytes: u64,
-    /// Whether it is kept from eviction.
+    /// Whether the entry is pinned: eviction skips it.
     pub is_pinned: bool,
-    /// Whether it was read since it was stored.
+    /// Whether the entry was read since it was stored.
     pub was_read: bool,
 }
 
-/// One stored entry.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     total_bytes: u64,
     charged_bytes: u64,
     chunks: u32,
-    /// Place in the order of use.
+    /// Position in the order of use.
     tick: u64,
-    /// The place that the store has on disk.
+    /// The position that the store has on disk.
     stored_tick: u64,
     owner: Option<Owner>,
 }
 
-/// In a place of the order of use: the entry was read since it was stored. Whoever stores much shall not push
-/// out what is used, so all that was never read goes first.
+/// Bit of a tick: the entry was read since it was stored. Entries that were never read are evicted first, so
+/// a client that stores many entries cannot evict those in use.
 const READ: u64 = 1 << 63;
 
-/// One part in so many of a space stays for entries that were not read yet, so that a new one has time to be.
+/// Unread entries may use one in `UNREAD_PARTS` of a space, so that a new entry has time to be read.
 const UNREAD_PARTS: u64 = 4;
 
-/// One part in so many of a space is the share of one owner: what it stores beyond that pushes out its own.
+/// The share of one owner is one in `OWNER_PARTS` of a space. An owner that exceeds its share evicts its own
+/// entries.
 const OWNER_PARTS: u64 = 4;
 
-/// What the cache knows about its entries without asking the store.
+/// What the cache knows about its entries without a query to the store.
 ///
 /// The order of use is a counter, not a clock: it cannot jump.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ pub(crate) struct Account {
     touched: BTreeSet<EntryId>,
     leases: HashMap<EntryId, u32>,
     pinned: HashSet<EntryId>,
-    /// Charged bytes by who had them stored, where that is known.
+    /// Charged bytes by owner, for entries with a known owner.
     held: HashMap<(Space, Owner), u64>,
     logical_bytes: u64,
     charged: PerSpace,
@@ -63,7 +63,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Replaces all lines by `entries`; leases, pins and owners stay.
+    /// Replaces all entries with `entries`; keeps leases, pins and owners.
     pub(crate) fn reload(&mut self, entries: &[Stored]) {
         let before = std::mem::take(self);
         *self = Self { leases: before.leases, pinned: before.pinned, ..Self::default() };
@@ -73,7 +73,7 @@ impl Account {
         }
     }
 
-    /// Adds the line of an entry that the store has.
+    /// Adds an entry that the store has.
     pub(crate) fn add(&mut self, stored: &Stored, owner: Option<Owner>) {
         self.remove(stored.id);
         let line = Line {
@@ -94,7 +94,7 @@ impl Account {
         self.lines.insert(stored.id, line);
     }
 
-    /// Strikes the line of an entry; returns how the store knows it.
+    /// Removes an entry; returns the removal for the store.
     pub(crate) fn remove(&mut self, id: EntryId) -> Option<Removal> {
         let line = self.lines.remove(&id)?;
         self.logical_bytes -= line.total_bytes;
@@ -112,18 +112,19 @@ impl Account {
         Some(Removal { id, tick: line.stored_tick })
     }
 
-    /// The next place in the order of use.
+    /// The next position in the order of use.
     pub(crate) fn next_tick(&mut self) -> u64 {
         self.last_tick += 1;
         self.last_tick
     }
 
-    /// Moves an entry that was read to the end of the order of use.
+    /// Moves an entry to the end of the order of use and marks it as read.
     pub(crate) fn touch(&mut self, id: EntryId) {
         self.move_to_end(id, READ);
     }
 
-    /// Moves an entry that was to be stored again to the end of those like it: that is no use.
+    /// Moves an entry that was stored again to the end of its group. A repeated store does not count as a
+    /// read.
     pub(crate) fn renew(&mut self, id: EntryId) {
         self.move_to_end(id, 0);
     }
@@ -151,9 +152,9 @@ impl Account {
         touches
     }
 
-    /// Strikes lines of `space` that are not leased until `bytes` less are charged, at most `limit` of them:
-    /// those never read before the least recently read, unless they are little; in each group the oldest
-    /// first. An owner that has more than its share pays first, down to its share.
+    /// Removes entries of `space` until `bytes` are freed, at most `limit` of them; skips leased and pinned
+    /// ones. Unread entries go before read ones, unless the unread ones are within their part of the space.
+    /// In each group the oldest go first. An owner over its share pays first, down to its share.
     pub(crate) fn evict(&mut self, space: Space, bytes: u64, limit: usize) -> Vec<Removal> {
         if let Some((owner, surplus)) = self.payer(space) {
             let removals = self.evict_of(space, Some(owner), bytes.min(surplus), limit);
@@ -164,8 +165,8 @@ impl Account {
         self.evict_of(space, None, bytes, limit)
     }
 
-    /// The owner that has most of `space`, if that is more than its share, and how much more. A share is that
-    /// of a peer, and the same part of what a peer has for each of its tenants.
+    /// The owner that has to pay and its surplus: the largest tenant of the largest peer, if that peer
+    /// exceeds its share of `space`.
     fn payer(&self, space: Space) -> Option<(Owner, u64)> {
         let held = || {
             self.held.iter().filter(|((of, _), _)| *of == space).map(|((_, owner), bytes)| (*owner, *bytes))
@@ -205,12 +206,11 @@ impl Account {
         chosen.into_iter().filter_map(|id| self.remove(id)).collect()
     }
 
-    /// Keeps an entry from eviction, stored already or not.
+    /// Protects an entry from eviction, whether or not it is stored yet.
     pub(crate) fn lease(&mut self, id: EntryId) {
         *self.leases.entry(id).or_default() += 1;
     }
 
-    /// Gives a lease back.
     pub(crate) fn release(&mut self, id: EntryId) {
         if let Some(count) = self.leases.get_mut(&id) {
             *count -= 1;
@@ -220,7 +220,7 @@ impl Account {
         }
     }
 
-    /// Takes over what is kept from eviction.
+    /// Replaces the set of pinned entries.
     pub(crate) fn reload_pins(&mut self, pinned: Vec<EntryId>) {
         self.pinned = pinned.into_iter().collect();
     }
@@ -233,17 +233,17 @@ impl Account {
         }
     }
 
-    /// What all pinned entries but `id` are charged.
+    /// Charged bytes of all pinned entries except `id`.
     pub(crate) fn pinned_bytes(&self, id: EntryId) -> u64 {
         self.pinned.iter().filter(|pinned| **pinned != id).filter_map(|pinned| self.charge(*pinned)).sum()
     }
 
-    /// What an entry is charged, if it is stored.
+    /// Charged bytes of an entry, if it is stored.
     pub(crate) fn charge(&self, id: EntryId) -> Option<u64> {
         self.lines.get(&id).map(|line| line.charged_bytes)
     }
 
-    /// The first entries of a space behind `after`, by key.
+    /// The first entries of a space with keys greater than `after`, sorted by key.
     pub(crate) fn list(&self, space: Space, after: Option<[u8; 32]>, limit: usize) -> Vec<Listed> {
         let is_wanted = |id: &EntryId| id.space == space && after.is_none_or(|after| id.key > after);
         let mut found: Vec<_> = self.lines.iter().filter(|(id, _)| is_wanted(id)).collect();
@@ -261,17 +261,16 @@ impl Account {
         self.lines.contains_key(&id)
     }
 
-    /// Chunks that an entry rightfully has; zero for one that is not stored.
+    /// Number of chunks in the manifest of an entry; zero if it is not stored.
     pub(crate) fn chunks(&self, id: EntryId) -> u32 {
         self.lines.get(&id).map_or(0, |line| line.chunks)
     }
 
-    /// All entries, most recently used first.
     pub(crate) fn newest_first(&self) -> Vec<EntryId> {
         self.order.iter().rev().map(|&(_, id)| id).collect()
     }
 
-    /// Place of an entry in the order of use.
+    /// Position of an entry in the order of use.
     pub(crate) fn tick(&self, id: EntryId) -> Option<u64> {
         self.lines.get(&id).map(|line| line.tick)
     }
@@ -288,7 +287,6 @@ impl Account {
         self.charged.script + self.charged.artifact
     }
 
-    /// By space.
     pub(crate) fn charged(&self) -> PerSpace {
         self.charged
     }
@@ -369,7 +367,8 @@ mod tests {
             account.add(&stored(number, 1000, number.into()), owner(2, u64::from(number < 6)));
         }
         let charge = account.charged_bytes() / 6;
-        // Of peer 2 the tenant that has most, although others are older; then what is oldest.
+        // The largest tenant of peer 2 pays first, although other entries are older; then the oldest entry
+        // goes.
         assert_eq!(evicted(&mut account, charge * 5), [3]);
         assert_eq!(evicted(&mut account, charge * 4), [4]);
         account.set_pinned(stored(1, 0, 0).id, true);

@@ -1,4 +1,4 @@
-//! The cache as callers see it: put, get, lease, remember a failure, and the numbers.
+//! The cache's public interface: put, get, lease, remembered failures and statistics.
 
 use std::{
     sync::{
@@ -28,9 +28,9 @@ use crate::{
     upkeep,
 };
 
-/// Moves in the order of use that one write carries to disk.
+/// Moves in the order of use that one put writes to disk.
 const TOUCHES_PER_WRITE: usize = 256;
-/// Stored entries between two looks into sled's `blobs` folder.
+/// Stored entries between two checks of sled's `blobs` folder.
 const WRITES_PER_BLOB_CHECK: u64 = 64;
 
 /// A content-addressed store for scripts and artifacts. Clones share it.
@@ -39,43 +39,43 @@ pub struct Cache {
     pub(crate) inner: Arc<Inner>,
 }
 
-/// What became of a put.
+/// Result of a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
-    /// Stored; it survives a crash from now on.
+    /// Stored durably: the entry survives a crash.
     Stored,
-    /// There was an entry with this key already; it stays.
+    /// An entry with this key exists already and stays.
     AlreadyThere,
-    /// Not stored; the caller keeps the bytes and can go on with them.
+    /// Not stored; the caller still has the bytes.
     Rejected(Rejection),
 }
 
 /// Why an entry was not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// Larger than one entry may be.
+    /// Larger than the limit for one entry.
     TooLarge,
-    /// Everything that could be evicted is in use.
+    /// All remaining entries are leased or pinned, so nothing can be evicted.
     BudgetInUse,
-    /// The file system has too little space left, or the directory takes twice the budget.
+    /// The file system has too little free space, or the directory has reached twice the budget.
     DiskFull,
     /// The store failed or is not open.
     Unavailable,
 }
 
-/// Keeps one entry from eviction until dropped.
+/// Protects one entry from eviction until dropped.
 pub struct Lease {
     inner: Arc<Inner>,
     id: EntryId,
 }
 
 impl Cache {
-    /// Opens the cache in `config.dir`, or makes it. A store that cannot be used is set aside and an empty
-    /// one opened.
+    /// Opens the cache in `config.dir`; creates it if absent. Sets an unusable store aside and opens an empty
+    /// one.
     ///
     /// # Errors
-    /// A senseless configuration, a directory in use by another process or on an unfit file system, or a
-    /// directory in which not even an empty store can be made.
+    /// An invalid configuration, a directory in use by another process or on an unsuitable file system, or a
+    /// directory in which no empty store can be created.
     pub fn open(config: CacheConfig) -> Result<Self, CacheError> {
         let started = Instant::now();
         config.check()?;
@@ -129,7 +129,7 @@ impl Cache {
         self.put_of(None, space, key, bytes)
     }
 
-    /// As [`Cache::put`], for `owner`: what it stores beyond its share pushes out its own.
+    /// As [`Cache::put`], on behalf of `owner`. An owner that exceeds its share evicts its own entries.
     ///
     /// # Errors
     /// As [`Cache::put`].
@@ -152,7 +152,7 @@ impl Cache {
         Ok(put)
     }
 
-    /// The bytes stored under `key`, verified in full; `None` when there are none, they do not verify, or the
+    /// The bytes stored under `key`, verified in full. `None` if there are none, they do not verify, or the
     /// store fails.
     #[must_use]
     pub fn get(&self, space: Space, key: [u8; 32]) -> Option<Vec<u8>> {
@@ -162,13 +162,14 @@ impl Cache {
         bytes
     }
 
-    /// Whether an entry is stored under `key`; says nothing about its bytes, asks no disk, counts as no use.
+    /// Whether an entry is stored under `key`. Does not verify its bytes, read the disk or count as a use.
     #[must_use]
     pub fn contains(&self, space: Space, key: [u8; 32]) -> bool {
         self.inner.store().is_some() && locked(&self.inner.account).contains(EntryId::new(space, key))
     }
 
-    /// As [`Cache::contains`], and counts as a use: whoever asks relies on it being there a moment later.
+    /// As [`Cache::contains`], and counts as a use: the caller relies on the entry being there a moment
+    /// later.
     #[must_use]
     pub fn note_use(&self, space: Space, key: [u8; 32]) -> bool {
         if !self.contains(space, key) {
@@ -178,7 +179,7 @@ impl Cache {
         true
     }
 
-    /// Keeps the entry of `key` from eviction for as long as the lease lives, stored already or stored later.
+    /// Protects the entry of `key` from eviction until the lease is dropped, whether or not it is stored yet.
     #[must_use]
     pub fn lease(&self, space: Space, key: [u8; 32]) -> Lease {
         let id = EntryId::new(space, key);
@@ -186,15 +187,15 @@ impl Cache {
         Lease { inner: Arc::clone(&self.inner), id }
     }
 
-    /// Remembers for `ttl` that compiling the artifact of `key` failed, unless the store fails. Text beyond the
-    /// limits is cut.
+    /// Remembers for `ttl` that compiling the artifact of `key` failed. Truncates text beyond the limits;
+    /// remembers nothing if the store fails.
     pub fn put_failure(&self, key: [u8; 32], reason: &str, detail: &str, ttl: Duration) {
         let now = self.inner.config.unix_seconds();
         let record = FailureRecord::new(now, now.saturating_add(ttl.as_secs()), reason, detail);
         self.inner.put_failure(key, &record, now);
     }
 
-    /// The remembered failure of the artifact of `key`, unless its time is over or the store fails.
+    /// The remembered failure of the artifact of `key`. `None` if it has expired or the store fails.
     #[must_use]
     pub fn get_failure(&self, key: [u8; 32]) -> Option<Failure> {
         let now = self.inner.config.unix_seconds();
@@ -202,33 +203,33 @@ impl Cache {
         record.filter(|record| is_valid(record, now)).map(|record| record.failure)
     }
 
-    /// The state now. Looks at the directory and at the volume, and logs a change; has the files inspected
-    /// every ten seconds.
+    /// The current state. Checks the directory and the volume, logs a change, and requests an inspection of
+    /// the files every ten seconds.
     #[must_use]
     pub fn state(&self) -> CacheState {
         self.inner.ask_inspection();
         self.inner.state()
     }
 
-    /// The numbers now. Walks the few files of the directory.
+    /// Current statistics. Walks the few files of the directory.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.inner.stats()
     }
 
-    /// Checks the store's files; false if they are damaged, and then an empty store has taken their place. Runs
-    /// by itself for a cache whose [`Cache::state`] is read.
+    /// Checks the store's files. Returns false if they are damaged; an empty store has then replaced it. Runs
+    /// automatically for a cache whose [`Cache::state`] is read.
     pub fn inspect(&self) -> bool {
         self.inner.inspect()
     }
 
-    /// Removes chunks without a manifest; returns how many. Runs by itself after an open.
+    /// Removes chunks without a manifest; returns how many. Runs automatically after an open.
     pub fn sweep(&self) -> u64 {
         upkeep::sweep(&self.inner)
     }
 
-    /// Copies the live entries into a new directory and removes the old one. Runs by itself when the files
-    /// have grown out of proportion. True when it was done.
+    /// Copies the live entries into a new directory and removes the old one; returns whether it did. Runs
+    /// automatically when the files grow out of proportion.
     pub fn rebuild(&self) -> bool {
         upkeep::rebuild(&self.inner)
     }
@@ -283,7 +284,7 @@ impl Inner {
                 put
             }
             Err(failure) => {
-                // Our own handle goes first: a store that is still held cannot be closed.
+                // Drop our handle first: a store that is still referenced cannot be closed.
                 drop(store);
                 self.recover(&mut writer, number, &failure);
                 Put::Rejected(Rejection::Unavailable)
@@ -326,8 +327,8 @@ impl Inner {
         }
     }
 
-    /// Reads once more with the writer kept out: an entry that was evicted under the first read is merely
-    /// absent; one that is still in the account and does not verify is damaged, and dropped.
+    /// Reads once more while holding the writer lock. An entry evicted during the first read is only absent.
+    /// An entry that is still in the account but does not verify is damaged and is dropped.
     fn get_again(&self, id: EntryId) -> Option<Vec<u8>> {
         let mut writer = locked(&self.writer);
         if !locked(&self.account).contains(id) {
@@ -376,7 +377,7 @@ impl Inner {
         }
     }
 
-    /// Runs a read on the store; when the store fails, that is `None` and the store is seen to.
+    /// Runs a read on the store; recovers the store and returns `None` if it fails.
     fn try_read<T>(&self, call: impl FnOnce(&dyn BlobStore) -> Result<T, StoreError>) -> Option<T> {
         let (store, number) = self.store()?;
         let result = call(&*store);
@@ -390,7 +391,7 @@ impl Inner {
         }
     }
 
-    /// After a write: sled's blobs and the size of its files.
+    /// After a write: checks for blob files of sled and requests a rebuild if the files are too large.
     fn look_after(&self, writer: &mut Writer, number: u64) {
         writer.writes += 1;
         if writer.writes % WRITES_PER_BLOB_CHECK == 1 && self.layout.blobs(number) > 0 {
@@ -401,7 +402,7 @@ impl Inner {
         }
     }
 
-    /// Has a store that is in doubt written anew, if that was not tried just now.
+    /// Requests a rebuild of a store in doubt, unless one was attempted within `RETRY_PAUSE`.
     fn ask_anew(&self, writer: &mut Writer) {
         let now = Instant::now();
         if writer.retry_at.is_none_or(|at| at <= now) {

@@ -1,19 +1,18 @@
-//! What is to be done beside the calls of callers, and the queue of it.
+//! Background tasks of the cache and their queue.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Something to be done beside the calls of callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chore {
     /// Remove chunks without a manifest.
     Sweep,
     /// Copy the live entries into a new directory.
     Rebuild,
-    /// Look at the files.
+    /// Check the store's files for damage.
     Inspect,
 }
 
-/// The queue of chores. It is short: a chore that finds no place is asked for again by the next write.
+/// The queue of tasks. It is short: if it is full, the next write requests its task again.
 pub(crate) fn channel() -> (SyncSender<Chore>, Receiver<Chore>) {
     sync_channel(3)
 }

@@ -1,4 +1,4 @@
-//! The limits of a cache, each with a name, a unit and a default, and the clock it reads.
+//! The limits of a cache, with units and defaults, and its clock.
 
 use std::{
     fmt,
@@ -13,54 +13,53 @@ use crate::CacheError;
 
 const MIB: u64 = 1 << 20;
 
-/// What files of sled need to work at all, twice over for a rebuild.
+/// The minimum disk use of sled's files, doubled for a rebuild.
 const DISK_BYTES_MIN: u64 = 16 * MIB;
 
 /// Default of [`CacheConfig::budget_bytes`].
 pub const DEFAULT_BUDGET_BYTES: u64 = 2 << 30;
 
-/// Where the cache lives and how much it may hold.
+/// Directory and limits of a cache.
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
-    /// Directory of this cache alone; made when absent. One process at a time may use it.
+    /// Directory of this cache alone; created if absent. Only one process at a time may use it.
     pub dir: PathBuf,
-    /// Disk, in bytes, that the cache may use. Each byte stored is charged as the three bytes that it comes
-    /// to take in files of sled. Plan the volume at twice this, which is the hard limit (or 16 MiB): a
-    /// rebuild writes the live entries once more. Default 2 GiB.
+    /// Disk budget in bytes. The cache charges three bytes for each byte stored, which is what sled's files
+    /// grow to. Provide a volume of twice this size, which is the hard limit (at least 16 MiB): a rebuild
+    /// writes the live entries a second time. Default 2 GiB.
     pub budget_bytes: u64,
-    /// Eviction starts when live bytes would pass this percentage of the budget. Default 90.
+    /// Eviction starts when live bytes would exceed this percentage of the budget. Default 90.
     pub high_watermark_percent: u8,
-    /// Eviction, once started, goes down to this percentage of the budget. Default 80.
+    /// Eviction stops at this percentage of the budget. Default 80.
     pub low_watermark_percent: u8,
-    /// Largest single entry, in bytes; also the most that a read allocates. Default 64 MiB.
+    /// Maximum size of one entry, in bytes; also the most that a read allocates. Default 64 MiB.
     pub entry_bytes_max: u64,
-    /// Free bytes of the file system under which nothing more is stored. Default 64 MiB.
+    /// Minimum free bytes of the file system; below it, nothing is stored. Default 64 MiB.
     pub free_bytes_min: u64,
     /// Memory for sled's page cache, in bytes. Default 32 MiB.
     pub page_cache_bytes: u64,
-    /// Disk use, in bytes, under which being large for the live entries is no reason for a rebuild. Default
+    /// Disk use in bytes below which files are not rebuilt for being larger than their live entries. Default
     /// 64 MiB.
     pub rebuild_bytes_min: u64,
-    /// Remembered compile failures at most. Default 10,000.
+    /// Maximum number of remembered compile failures. Default 10,000.
     pub failures_max: usize,
     /// How long to wait for another process to release the directory. Default 5 s.
     pub lock_wait: Duration,
-    /// How long sled may take to open before its files go to quarantine. Default 30 s.
+    /// How long sled may take to open before its files are quarantined. Default 30 s.
     pub open_timeout: Duration,
-    /// Accept network, FUSE and overlay file systems, whose locks and syncs cannot be relied on. Default
-    /// false.
+    /// Accept network, FUSE and overlay file systems, whose locks and syncs are unreliable. Default false.
     pub allow_any_filesystem: bool,
     /// The clock for the lifetimes of failures. Default [`SystemClock`].
     pub clock: Arc<dyn Clock>,
 }
 
-/// Source of the wall-clock time; tests bring their own.
+/// Source of the wall-clock time; tests provide their own.
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// The time now. It may jump in both directions; the cache copes.
+    /// The current time. The cache tolerates jumps in both directions.
     fn now(&self) -> SystemTime;
 }
 
-/// The clock of the machine.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -91,10 +90,10 @@ impl CacheConfig {
         }
     }
 
-    /// Refuses values that make no sense, naming the field.
+    /// Rejects invalid values.
     ///
     /// # Errors
-    /// [`CacheError::Config`] with the field and why.
+    /// [`CacheError::Config`] with the field and the reason.
     pub fn check(&self) -> Result<(), CacheError> {
         let refuse = |field, reason| Err(CacheError::Config { field, reason });
         if self.budget_bytes < MIB {
@@ -121,12 +120,12 @@ impl CacheConfig {
         Ok(())
     }
 
-    /// Bytes that the directory may take on disk: nothing more is stored beyond.
+    /// Hard limit of the directory's disk use; beyond it, nothing is stored.
     pub(crate) fn disk_bytes_max(&self) -> u64 {
         self.budget_bytes.saturating_mul(2).max(DISK_BYTES_MIN)
     }
 
-    /// Live bytes at which eviction starts.
+    /// Live bytes above which eviction starts.
     pub(crate) fn high_bytes(&self) -> u64 {
         percent_of(self.budget_bytes, self.high_watermark_percent)
     }
@@ -143,7 +142,7 @@ impl CacheConfig {
 }
 
 fn percent_of(bytes: u64, percent: u8) -> u64 {
-    // Divided first: a budget near 2^64 must not overflow, and the watermark may be a few bytes off.
+    // Divide first: a budget near 2^64 must not overflow, and the watermark may be a few bytes off.
     bytes / 100 * u64::from(percent)
 }
 

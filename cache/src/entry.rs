@@ -1,8 +1,8 @@
-//! What names an entry: the space it lives in and its 32-byte key.
+//! The identity of an entry: its space and its 32-byte key.
 
 use std::fmt;
 
-/// Two namespaces, so that a key of one kind can never be answered with bytes of the other.
+/// Two namespaces, so that a key of one kind never returns bytes of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {
     /// Uploaded ELF bytes; the key is the SHA-256 of the bytes.
@@ -11,20 +11,20 @@ pub enum Space {
     Artifact,
 }
 
-/// Who had an entry stored, as far as its share of the cache is concerned. Kept in memory alone: what is
-/// found at the start belongs to nobody.
+/// The owner of an entry, for its share of the cache. Kept in memory only: entries found at startup have no
+/// owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// A number of the peer.
+    /// Number of the peer.
     pub peer: u64,
-    /// A number of the tenant, as this peer names it.
+    /// Number of the tenant, as the peer assigns it.
     pub tenant: u64,
 }
 
 /// Bytes of an [`EntryId`] on disk: one for the space, 32 for the key.
 pub(crate) const ENTRY_ID_BYTES: usize = 33;
 
-/// Space and key of one entry; its bytes are the key in the `manifest` tree and the prefix in the `chunk`
+/// Space and key of one entry. Its bytes are the key in the `manifest` tree and the prefix in the `chunk`
 /// tree.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct EntryId {
@@ -69,7 +69,7 @@ impl EntryId {
         bytes
     }
 
-    /// Reads an id back; `None` when the length or the tag is not ours.
+    /// Decodes an id; `None` if the length or the tag is invalid.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (&tag, key) = bytes.split_first()?;
         Some(Self { space: Space::from_tag(tag)?, key: key.try_into().ok()? })

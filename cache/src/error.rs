@@ -1,28 +1,28 @@
-//! What can go wrong, as facts: errors a caller sees, and errors of a store that only the cache sees.
+//! Errors that callers see, and errors of a store that only the cache sees.
 
 use std::{io, path::PathBuf};
 
-/// Why a cache could not be opened, or a call was wrong. Trouble of the store in a running cache is never an
-/// error: reads miss, writes are rejected, and the counters tell.
+/// Why a cache cannot be opened, or why a call is invalid. A store that fails in an open cache is never an
+/// error: reads miss, writes are rejected, and counters record it.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// A configuration value makes no sense.
+    /// A configuration value is invalid.
     #[error("cache.{field} {reason}")]
     Config {
         /// The field of `CacheConfig`.
         field: &'static str,
-        /// What it must be.
+        /// The requirement.
         reason: &'static str,
     },
-    /// Another process has the directory.
+    /// Another process has locked the directory.
     #[error("the cache directory {dir} is in use by {holder}; one process at a time may use it")]
     Locked {
         /// The cache directory.
         dir: PathBuf,
-        /// The holder as written in its lock file.
+        /// The owner of the lock, as written in the lock file.
         holder: String,
     },
-    /// The file system cannot be relied on.
+    /// The file system is unreliable.
     #[error(
         "the cache directory {dir} is on a {filesystem} file system, whose locks and syncs cannot be relied on; \
          use a local disk, or set cache.allow_any_filesystem"
@@ -33,14 +33,14 @@ pub enum CacheError {
         /// Name of the file system.
         filesystem: &'static str,
     },
-    /// The operating system refused something on the directory.
+    /// The operating system failed an operation on the directory.
     #[error("{action} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On which path.
+        /// The path.
         path: PathBuf,
-        /// The answer of the operating system.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Not even an empty store could be opened.
@@ -48,7 +48,7 @@ pub enum CacheError {
     Open {
         /// The cache directory.
         dir: PathBuf,
-        /// What the last try said.
+        /// The error of the last attempt.
         source: StoreError,
     },
     /// Bytes put into the script space under a key that is not their SHA-256.
@@ -67,14 +67,14 @@ pub enum StoreError {
     /// The operating system failed a read or a write.
     #[error("input or output failed: {0}")]
     Io(io::Error),
-    /// The operating system failed to sync. What was written may never reach the disk, whatever later syncs
-    /// say: Linux takes it for written.
+    /// The operating system failed to sync. Written data may never reach the disk, whatever later syncs
+    /// return: Linux marks the pages as clean.
     #[error("a sync failed: {0}")]
     Unsynced(io::Error),
     /// The store found its own files damaged.
     #[error("the store's files are damaged: {detail}")]
     Damaged {
-        /// The store's own words.
+        /// The store's error message.
         detail: String,
     },
     /// The store panicked.

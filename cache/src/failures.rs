@@ -1,14 +1,14 @@
-//! The account of remembered failures: how many, and which expires first.
+//! The index of remembered failures: their number, and which expires first.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::manifest::FailureRecord;
 
-/// Seconds by which a record may lie in the future before the clock is taken to have jumped back and the
-/// record to be void: clocks of machines are set by small steps all the time.
+/// Tolerance in seconds for records from the future. Machines' clocks are corrected in small steps all the
+/// time; a record further ahead means that the clock jumped back, and the record is void.
 const CLOCK_SLACK_SECONDS: u64 = 60;
 
-/// Keys of the remembered failures by expiry.
+/// Keys of the remembered failures, ordered by expiry.
 #[derive(Debug, Default)]
 pub(crate) struct FailureBook {
     expiry: HashMap<[u8; 32], u64>,
@@ -16,7 +16,7 @@ pub(crate) struct FailureBook {
 }
 
 impl FailureBook {
-    /// Replaces the book by what a store has.
+    /// Replaces the contents with the failures of a store.
     pub(crate) fn reload(&mut self, failures: &[([u8; 32], u64)]) {
         *self = Self::default();
         for &(key, expires_at) in failures {
@@ -36,8 +36,8 @@ impl FailureBook {
         self.order.remove(&(expires_at, key))
     }
 
-    /// Takes a key that has expired at `now`, or, when there are more than `entries_max`, the one that
-    /// expires first.
+    /// Takes a key that has expired at `now`, or the one that expires first if there are more than
+    /// `entries_max`.
     pub(crate) fn pop_due(&mut self, now: u64, entries_max: usize) -> Option<[u8; 32]> {
         let &(expires_at, key) = self.order.first()?;
         if expires_at > now && self.order.len() <= entries_max {
@@ -52,8 +52,8 @@ impl FailureBook {
     }
 }
 
-/// Whether a record still counts at `now`, in seconds since 1970. A record from the future does not: after a
-/// jump of the clock its lifetime means nothing.
+/// Whether a record is valid at `now`, in seconds since 1970. A record from the future is not: after a jump
+/// of the clock its lifetime is meaningless.
 pub(crate) fn is_valid(record: &FailureRecord, now: u64) -> bool {
     now < record.expires_at && record.created_at <= now.saturating_add(CLOCK_SLACK_SECONDS)
 }

@@ -1,5 +1,5 @@
-//! Bytes on their way in: on the volume of the store and not in memory, in a file without a name that ends
-//! with its handle. So nothing of them is there after the process, however it ends.
+//! Incoming bytes, buffered on the store's volume instead of in memory. The file has no name, so nothing of
+//! it remains after the process ends, however it ends.
 
 use std::{
     fs::File,
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{cache::Cache, error::CacheError};
 
-/// Bytes that come in pieces, hashed as they come.
+/// Bytes that arrive in pieces, hashed as they arrive.
 #[derive(Debug)]
 pub struct Incoming {
     file: File,
@@ -19,18 +19,18 @@ pub struct Incoming {
 }
 
 impl Cache {
-    /// A place for bytes that are to be stored once all of them are there.
+    /// A buffer for bytes that are stored once they are complete.
     ///
     /// # Errors
-    /// [`CacheError::Io`] if no file can be made in the directory.
+    /// [`CacheError::Io`] if no file can be created in the directory.
     pub fn incoming(&self) -> Result<Incoming, CacheError> {
         let dir = &self.inner.config.dir;
         let file = tempfile::tempfile_in(dir).map_err(CacheError::io("make a file in", dir))?;
         Ok(Incoming { file, hash: Sha256::new(), bytes: 0 })
     }
 
-    /// Whether `bytes` more leave the volume what it must have free. A file system that does not answer has
-    /// room.
+    /// Whether the volume keeps its required free space after `bytes` more. True if the file system does not
+    /// report its free space.
     #[must_use]
     pub fn has_free(&self, bytes: u64) -> bool {
         self.inner.free_bytes() >= self.inner.config.free_bytes_min.saturating_add(bytes)
@@ -38,10 +38,10 @@ impl Cache {
 }
 
 impl Incoming {
-    /// Adds `piece` behind what is there.
+    /// Appends `piece`.
     ///
     /// # Errors
-    /// What the file system says. What was written of the piece does not count.
+    /// Errors of the file system. A piece that was written in part does not count.
     pub fn add(&mut self, piece: &[u8]) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(self.bytes))?;
         self.file.write_all(piece)?;
@@ -50,22 +50,23 @@ impl Incoming {
         Ok(())
     }
 
-    /// How many there are.
+    /// Number of bytes so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// SHA-256 of what is there.
+    /// SHA-256 of the bytes so far.
     #[must_use]
     pub fn sha256(&self) -> [u8; 32] {
         self.hash.clone().finalize().into()
     }
 
-    /// The first `most` of them, or all.
+    /// The first `most` bytes, or all of them.
     ///
     /// # Errors
-    /// What the file system says, or [`io::ErrorKind::UnexpectedEof`] where it has lost some.
+    /// Errors of the file system, or [`io::ErrorKind::UnexpectedEof`] if the file is shorter than what was
+    /// written.
     pub fn read(&mut self, most: u64) -> io::Result<Vec<u8>> {
         let wanted = self.bytes.min(most);
         let length = usize::try_from(wanted).map_err(|_| io::ErrorKind::OutOfMemory)?;

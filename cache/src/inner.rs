@@ -1,5 +1,4 @@
-//! What all parts of an open cache share, and who may touch which of it: each part is an `impl Inner` in a
-//! file of its own.
+//! State shared by all parts of an open cache. Each part is an `impl Inner` in its own file.
 
 use std::{
     sync::{
@@ -25,40 +24,40 @@ use crate::{
 /// The store in use.
 pub(crate) struct Live {
     pub(crate) store: Option<Arc<dyn BlobStore>>,
-    /// Number of the store's directory; tells stores apart.
+    /// Number of the store's directory; distinguishes stores.
     pub(crate) number: u64,
     pub(crate) state: CacheState,
 }
 
-/// What only the one writer at a time touches.
+/// State of the one writer at a time.
 #[derive(Default)]
 pub(crate) struct Writer {
     pub(crate) failures: FailureBook,
-    /// When to try again to open a store, while there is none, or to rebuild one that is in doubt.
+    /// When to retry: to open a store if there is none, or to rebuild one in doubt.
     pub(crate) retry_at: Option<Instant>,
     /// Entries stored since the start.
     pub(crate) writes: u64,
 }
 
-/// Fields in the order in which they close: the lock of the directory goes last.
+/// Fields in the order in which they are dropped: the directory lock last.
 pub(crate) struct Inner {
     pub(crate) chores: SyncSender<Chore>,
     pub(crate) live: RwLock<Live>,
     pub(crate) account: Mutex<Account>,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) counters: Counters,
-    /// The volume is short of space: files are rebuilt although they are small.
+    /// The volume is short of space: rebuild the files even if they are small.
     pub(crate) is_short: AtomicBool,
-    /// The volume had too little space at the start, and nothing was seen to change that.
+    /// The volume had too little space at startup, and no later check found enough.
     pub(crate) began_short: AtomicBool,
-    /// Number of a store of which a sync failed, 0 for none. It is read, and nothing is stored until a
-    /// rebuild has written it anew.
+    /// Number of a store with a failed sync, 0 for none. It serves reads, but stores nothing until a rebuild
+    /// has rewritten it.
     pub(crate) doubted: AtomicU64,
-    /// When its files are inspected next.
+    /// Time of the next inspection of the files.
     pub(crate) inspect_at: Mutex<Option<Instant>>,
-    /// Its state as last told in the log.
+    /// The state that was logged last.
     pub(crate) told: Mutex<CacheState>,
-    /// What the files took on disk after the last rebuild.
+    /// Disk use of the files after the last rebuild.
     pub(crate) rebuilt_bytes: AtomicU64,
     pub(crate) layout: Layout,
     pub(crate) config: CacheConfig,
@@ -67,7 +66,7 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// Whether what was written to store `number` may not reach the disk.
+    /// Whether data written to store `number` may not have reached the disk.
     pub(crate) fn is_doubted(&self, number: u64) -> bool {
         self.doubted.load(Ordering::Relaxed) == number
     }
@@ -78,14 +77,14 @@ impl Inner {
         Some((Arc::clone(live.store.as_ref()?), live.number))
     }
 
-    /// Asks the upkeep thread for a chore; one that is asked for already is enough.
+    /// Requests a task from the upkeep thread.
     pub(crate) fn ask(&self, chore: Chore) {
-        // A full queue holds the same chore, or the next write asks again.
+        // If the queue is full, it holds the same task, or the next write requests it again.
         let _ = self.chores.try_send(chore);
     }
 }
 
-/// Takes over what a store has into the account and the book.
+/// Loads the contents of a store into the account and the failure book.
 pub(crate) fn load(
     store: &dyn BlobStore,
     account: &mut Account,
@@ -94,7 +93,7 @@ pub(crate) fn load(
     account.reload(&store.entries()?);
     account.reload_pins(store.pinned()?);
     failures.reload(&store.failures()?);
-    // The total on disk is for people and tests; the account is what counts. They differ only after a crash
+    // The total on disk is informational; the account is authoritative. They differ only after a crash
     // between two transactions of one eviction.
     let written = store.total_bytes()?;
     if written != account.charged_bytes() {
@@ -103,7 +102,7 @@ pub(crate) fn load(
     Ok(())
 }
 
-/// Locks; a panic of another holder leaves nothing half done that the next one could trip over.
+/// Locks; ignores poisoning, because no critical section leaves inconsistent state after a panic.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Looks at the files of the open store from outside: damage is noticed before a caller asks for what it hit.
+//! Inspects the files of the open store from outside, to detect damage before a caller reads a damaged entry.
 
 use std::{
     fs::File,
@@ -17,20 +17,19 @@ use crate::{
     inner::{Inner, locked},
 };
 
-/// Time between two inspections.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// A head that makes no sense is read once more after so long: sled may have been writing it.
+/// Delay before an invalid head is read again: sled may have been writing it.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// Bytes of a segment of sled's file, as it is by default.
+/// Bytes of a segment of sled's file, by default.
 const SEGMENT_BYTES: u64 = 512 << 10;
 
-/// Bytes of a segment's head: a CRC-32, and what it is of.
+/// Bytes of a segment's head: a CRC-32 and the data that it covers.
 const HEAD_BYTES: usize = 20;
 
 impl Inner {
-    /// Asks for an inspection, if the last one is some time ago.
+    /// Requests an inspection, if the last one was at least `INTERVAL` ago.
     pub(crate) fn ask_inspection(&self) {
         let mut at = locked(&self.inspect_at);
         let now = Instant::now();
@@ -40,8 +39,7 @@ impl Inner {
         }
     }
 
-    /// Whether the files of the store are what sled writes, or there is no store. Sees to a store whose files
-    /// are not.
+    /// Whether the files of the store are intact, or there is no store. Recovers a damaged store.
     pub(crate) fn inspect(&self) -> bool {
         let Some((store, number)) = self.store() else { return true };
         drop(store);
@@ -49,7 +47,7 @@ impl Inner {
         let is_bad = || {
             segments_without_head(&path).unwrap_or_else(|error| {
                 tracing::error!(%error, path = %path.display(), "the store's file cannot be read");
-                // That we have no descriptors or memory left says nothing of the file.
+                // Running out of descriptors or memory proves no damage of the file.
                 u64::from(!is_exhausted(&error))
             })
         };
@@ -67,7 +65,7 @@ impl Inner {
     }
 }
 
-/// Segments whose head is neither whole nor unwritten.
+/// Number of segments whose head is neither valid nor unwritten.
 fn segments_without_head(path: &Path) -> io::Result<u64> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
@@ -76,7 +74,7 @@ fn segments_without_head(path: &Path) -> io::Result<u64> {
         let mut head = [0; HEAD_BYTES];
         match file.read_exact_at(&mut head, at) {
             Ok(()) => bad += u64::from(!is_head(&head)),
-            // It was cut, or is about to grow.
+            // The file was truncated, or is about to grow.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
             Err(error) => return Err(error),
         }

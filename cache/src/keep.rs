@@ -1,4 +1,4 @@
-//! What an operator does to single entries: look at them, remove them, keep them from eviction.
+//! Operators' actions on single entries: list, remove, pin.
 
 use crate::{
     account::Listed,
@@ -9,28 +9,29 @@ use crate::{
     store::{BlobStore, Removal},
 };
 
-/// One part in so many of the budget can be pinned; the rest is for what is used.
+/// At most one in `PINNED_PARTS` of the budget can be pinned; the rest is for entries in use.
 const PINNED_PARTS: u64 = 2;
 
-/// What became of a pin.
+/// Result of a pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pinned {
-    /// As asked.
+    /// Pinned or unpinned.
     Done,
-    /// There is no such entry, or no store.
+    /// The entry or the store does not exist.
     Absent,
-    /// Half of the budget is pinned already.
+    /// The pin would exceed half of the budget.
     NoRoom,
 }
 
 impl Cache {
-    /// Entries of a space behind `after`, in the order of their keys.
+    /// Entries of a space with keys greater than `after`, sorted by key.
     #[must_use]
     pub fn list(&self, space: Space, after: Option<[u8; 32]>, limit: usize) -> Vec<Listed> {
         locked(&self.inner.account).list(space, after, limit)
     }
 
-    /// Removes an entry and its pin, leased or not; whether there was one. Whoever has its bytes keeps them.
+    /// Removes an entry and its pin, even if it is leased; returns whether it existed. Callers that have read
+    /// its bytes keep them.
     #[must_use]
     pub fn remove(&self, space: Space, key: [u8; 32]) -> bool {
         let id = EntryId::new(space, key);
@@ -48,7 +49,7 @@ impl Cache {
         self.inner.change(remove).unwrap_or(false)
     }
 
-    /// Keeps a stored entry from eviction, across restarts, or lets it go.
+    /// Pins a stored entry, so that eviction skips it across restarts, or unpins it.
     #[must_use]
     pub fn pin(&self, space: Space, key: [u8; 32], is_pinned: bool) -> Pinned {
         let id = EntryId::new(space, key);
@@ -71,8 +72,7 @@ impl Cache {
 }
 
 impl Inner {
-    /// Makes a change with the other writers kept out. None if there is no store, or it failed and was seen
-    /// to.
+    /// Makes a change under the writer lock. `None` if there is no store, or if it failed and was recovered.
     fn change<T>(&self, change: impl FnOnce(&Self, &dyn BlobStore) -> Result<T, StoreError>) -> Option<T> {
         let mut writer = locked(&self.writer);
         self.revive(&mut writer);

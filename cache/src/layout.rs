@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! LOCK             held by the process that uses the directory
-//! OPENING          there while a store is being opened: name of the store and number of the try
-//! store-000001/    a sled database; READY inside says that it is complete, DOUBT that a sync of it failed
-//! quarantine-T-N/  store N as it was at second T when it could not be used; the youngest is kept
+//! OPENING          exists while a store is being opened: number of the store and of the attempt
+//! store-000001/    a sled database; READY inside: it is complete; DOUBT: a sync of it failed
+//! quarantine-T-N/  store N, set aside at second T because it was unusable; only the newest is retained
 //! ```
 
 use std::{
@@ -35,7 +35,7 @@ const QUARANTINE_PREFIX: &str = "quarantine-";
 /// The directory of one cache.
 pub(crate) struct Layout {
     config: CacheConfig,
-    /// The highest number given to a store: none is given twice, so a number tells stores apart.
+    /// The highest number given to a store. Numbers are unique, so they distinguish stores.
     last_number: AtomicU64,
 }
 
@@ -48,7 +48,7 @@ impl Layout {
         self.config.dir.join(format!("{STORE_PREFIX}{number:06}"))
     }
 
-    /// Makes an empty store that does not count until [`Layout::complete`].
+    /// Creates an empty store, which is ignored by later opens until [`Layout::complete`].
     pub(crate) fn begin(&self) -> Result<(Arc<dyn BlobStore>, u64), CacheError> {
         let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
         remove_tree(&self.store_path(number))?;
@@ -61,16 +61,15 @@ impl Layout {
         CacheError::Open { dir: self.config.dir.clone(), source }
     }
 
-    /// Marks a store as complete: from now on it is the one that an open takes. One that cannot be marked is
-    /// removed.
+    /// Marks a store as complete: later opens choose it. Removes a store that cannot be marked.
     pub(crate) fn complete(&self, number: u64) -> Result<(), CacheError> {
-        // Half marked it would be taken at the next open, in place of the one that is in use until then.
+        // A half-marked store would replace the one in use at the next open.
         self.mark_ready(number).inspect_err(|_| drop(self.discard(number)))
     }
 
     fn mark_ready(&self, number: u64) -> Result<(), CacheError> {
         let path = self.store_path(number);
-        // sled leaves the file of its configuration to chance.
+        // sled does not sync the file of its configuration.
         for entry in fs::read_dir(&path).map_err(CacheError::io("list", &path))? {
             let file = entry.map_err(CacheError::io("list", &path))?.path();
             sync(&file)?;
@@ -80,28 +79,28 @@ impl Layout {
         sync(&self.config.dir)
     }
 
-    /// Notes that a sync of store `number` failed, for the next process. It need not survive a power loss:
-    /// what is read then is what the disk has.
+    /// Records for the next process that a sync of store `number` failed. The record need not survive a power
+    /// loss: reads then return what the disk has.
     pub(crate) fn doubt(&self, number: u64) {
         if let Err(error) = File::create(self.store_path(number).join(DOUBT_FILE)) {
             tracing::error!(%error, store = number, "that a sync failed is not noted for the next start");
         }
     }
 
-    /// Whether a sync of store `number` has failed since it was made.
+    /// Whether a sync of store `number` has failed since it was created.
     pub(crate) fn is_in_doubt(&self, number: u64) -> bool {
         self.store_path(number).join(DOUBT_FILE).exists()
     }
 
-    /// Removes a store for good.
+    /// Removes a store permanently.
     pub(crate) fn discard(&self, number: u64) -> Result<(), CacheError> {
         let path = self.store_path(number);
-        // Not ready first: a store that is half removed must not be taken for a complete one.
+        // Remove the marker first: a half-removed store must not be taken for a complete one.
         remove_file(&path.join(READY_FILE))?;
         remove_tree(&path)
     }
 
-    /// Moves a store aside for people to look at, in the place of the one set aside before.
+    /// Sets a store aside for analysis; replaces the one set aside before.
     pub(crate) fn quarantine(&self, number: u64) -> Result<(), CacheError> {
         self.drop_quarantine()?;
         let to = self.config.dir.join(format!("{QUARANTINE_PREFIX}{}-{number}", self.config.unix_seconds()));
@@ -111,7 +110,7 @@ impl Layout {
         sync(&self.config.dir)
     }
 
-    /// Removes what was set aside; true when there was something.
+    /// Removes quarantined stores; returns whether there were any.
     pub(crate) fn drop_quarantine(&self) -> Result<bool, CacheError> {
         let mut any = false;
         for name in self.names()? {
@@ -123,22 +122,20 @@ impl Layout {
         Ok(any)
     }
 
-    /// Bytes that the whole directory takes on disk.
     pub(crate) fn disk_bytes(&self) -> u64 {
         tree_bytes(&self.config.dir)
     }
 
-    /// Bytes that one store takes on disk.
     pub(crate) fn store_disk_bytes(&self, number: u64) -> u64 {
         tree_bytes(&self.store_path(number))
     }
 
-    /// Files in sled's `blobs` folder: space that is never given back. Must be zero.
+    /// Number of files in sled's `blobs` folder, whose space sled never frees. Must be zero.
     pub(crate) fn blobs(&self, number: u64) -> u64 {
         fs::read_dir(self.store_path(number).join("blobs")).map_or(0, |files| files.count() as u64)
     }
 
-    /// The youngest complete store; all others are removed.
+    /// The newest complete store; removes all others.
     pub(crate) fn choose(&self) -> Result<Option<u64>, CacheError> {
         let numbers: Vec<u64> =
             self.names()?.iter().filter_map(|name| name.strip_prefix(STORE_PREFIX)?.parse().ok()).collect();
@@ -158,7 +155,7 @@ impl Layout {
         names.map_err(CacheError::io("list", dir))
     }
 
-    /// Tries to open store `number` that did not come back.
+    /// Earlier attempts to open store `number` during which the process died.
     pub(crate) fn tries_before(&self, number: u64) -> u32 {
         let text = fs::read_to_string(self.config.dir.join(MARKER_FILE)).unwrap_or_default();
         let mut words = text.split_whitespace().map(|word| word.parse::<u64>().ok());
@@ -168,7 +165,7 @@ impl Layout {
         }
     }
 
-    /// Opens a store on a thread of its own, so that neither its panic nor its hang is ours.
+    /// Opens a store on its own thread, so that a panic or hang of sled does not affect the caller.
     pub(crate) fn open_store(
         &self,
         number: u64,
@@ -220,7 +217,7 @@ fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Bytes allocated below `path`; what cannot be read counts as nothing.
+/// Bytes allocated below `path`; unreadable files count as zero.
 fn tree_bytes(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = fs::read_dir(path) else { return 0 };

@@ -1,9 +1,9 @@
-//! The content-addressed artifact store on sled: verified on read, size accounted, safe to throw away.
+//! The content-addressed artifact store on sled: verified on read, accounted by size, safe to throw away.
 //!
-//! sled is an index and a store of small chunks that may be lost at any time; the hash of the content is the
-//! truth. So a [`Cache`] that is open never fails a caller because of its store: a read that cannot be
-//! verified is a miss, a write that cannot be made durable is rejected with the bytes still in the caller's
-//! hands, and both are counted.
+//! sled is an index and a store of small chunks that may be lost at any time; the hash of the content is
+//! authoritative. So an open [`Cache`] never fails a caller because of its store: a read that cannot be
+//! verified is a miss. A write that cannot be made durable is rejected, and the caller still has the bytes.
+//! Counters record both.
 //!
 //! All calls block on the disk: call them from a thread that may block.
 #![forbid(unsafe_code)]

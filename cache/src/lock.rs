@@ -1,4 +1,4 @@
-//! One process per directory, and only on file systems whose locks and syncs can be relied on.
+//! Directory lock: one process per directory, only on file systems with reliable locks and syncs.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -21,7 +21,7 @@ const RETRY_FIRST: Duration = Duration::from_millis(10);
 const RETRY_MAX: Duration = Duration::from_millis(250);
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Magic numbers of statfs(2) for file systems that are refused.
+/// Magic numbers of statfs(2) for rejected file systems.
 const REFUSED_FILESYSTEMS: [(u32, &str); 13] = [
     (0x0000_6969, "NFS"),
     (0x0000_517b, "SMB"),
@@ -38,14 +38,14 @@ const REFUSED_FILESYSTEMS: [(u32, &str); 13] = [
     (0x0161_1970, "GFS2"),
 ];
 
-/// The held lock of a cache directory; released when dropped, or by the kernel when the process dies.
+/// The lock of a cache directory; released on drop, or by the kernel when the process dies.
 #[derive(Debug)]
 pub(crate) struct DirLock {
     file: File,
 }
 
 impl DirLock {
-    /// Whether the directory still is the one that was claimed.
+    /// Whether the path still names the locked directory.
     pub(crate) fn is_there(&self, dir: &Path) -> bool {
         let name = |data: &fs::Metadata| (data.dev(), data.ino());
         match (self.file.metadata(), fs::metadata(dir.join(LOCK_FILE))) {
@@ -55,16 +55,17 @@ impl DirLock {
     }
 }
 
-/// What tenants have uploaded is nobody else's to read, whatever the umask was when the directory was made.
+/// Restricts the directory to its owner, whatever the umask was when it was created: it holds tenants'
+/// uploads.
 fn keep_from_others(dir: &Path) {
     let Ok(found) = fs::metadata(dir) else { return };
     if found.mode() & 0o077 != 0 {
-        // A volume that is another's stays as it was mounted.
+        // A volume that another user owns keeps the mode of its mount.
         drop(fs::set_permissions(dir, fs::Permissions::from_mode(0o700)));
     }
 }
 
-/// Makes the directory, checks its file system and takes its lock.
+/// Creates the directory, checks its file system and takes its lock.
 pub(crate) fn claim(config: &CacheConfig) -> Result<DirLock, CacheError> {
     let dir = &config.dir;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(CacheError::io("make", dir))?;
@@ -114,7 +115,7 @@ fn wait_for_lock(file: &mut File, config: &CacheConfig, path: &Path) -> Result<(
     }
 }
 
-/// Who holds the lock, for the message of the one that waits in vain.
+/// The owner of the lock, for the error message.
 fn read_holder(file: &mut File) -> String {
     let mut text = String::new();
     let read = file.rewind().and_then(|()| file.take(200).read_to_string(&mut text));
@@ -148,7 +149,7 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         drop(claim(&config).unwrap());
         assert_eq!((mode(&dir), mode(&dir.join(LOCK_FILE))), (0o700, 0o600));
-        // As an earlier version left it.
+        // The mode that an earlier version set.
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
         drop(claim(&config).unwrap());
         assert_eq!(mode(&dir), 0o700);
@@ -162,7 +163,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
-        // A magic with its top bit set comes sign-extended from the kernel.
+        // The kernel sign-extends a magic number with its top bit set.
         assert!(check_filesystem(Path::new("/cache"), 0xffff_ffff_ff53_4d42).is_err());
         for local in [0xef53, 0x0102_1994, 0x5846_5342, 0x9123_683e] {
             assert!(check_filesystem(Path::new("/cache"), local).is_ok());

@@ -1,12 +1,12 @@
-//! The on-disk forms: the manifest of an entry, the key of a chunk, the record of a failure.
+//! On-disk formats: the manifest of an entry, the key of a chunk, the record of a failure.
 //!
-//! All integers are little-endian. Manifests and failures have a CRC-32, so that no number of a damaged one is
-//! used. Chunks have none: the manifest has the SHA-256 of all of them.
+//! All integers are little-endian. Manifests and failures have a CRC-32, which protects every number in them.
+//! Chunks have none: the manifest has the SHA-256 of the whole payload.
 
 use crate::entry::{ENTRY_ID_BYTES, EntryId};
 
-/// Payload bytes of a chunk. Sixteen chunks fill a leaf of sled to about 70 KiB, well below the 128 KiB at
-/// which sled moves a page into a blob file that it never takes back.
+/// Payload bytes of a chunk. Sixteen chunks fill a leaf of sled to about 70 KiB, well below 128 KiB. From
+/// that size on, sled moves a page into a blob file whose space it never frees.
 pub(crate) const CHUNK_BYTES: usize = 4096 - 64;
 const CRC_BYTES: usize = 4;
 const CHUNK_KEY_BYTES: usize = ENTRY_ID_BYTES + 4;
@@ -14,43 +14,40 @@ const CHUNK_KEY_BYTES: usize = ENTRY_ID_BYTES + 4;
 const MANIFEST_VERSION: u8 = 3;
 const MANIFEST_BYTES: usize = 1 + ENTRY_ID_BYTES + 8 + 4 + 4 + 32 + 8 + CRC_BYTES;
 
-/// Most bytes of the reason of a failure.
 pub(crate) const FAILURE_REASON_BYTES_MAX: usize = 64;
-/// Most bytes of the detail of a failure.
 pub(crate) const FAILURE_DETAIL_BYTES_MAX: usize = 1024;
 const FAILURE_VERSION: u8 = 1;
 const FAILURE_HEADER_BYTES: usize = 1 + 8 + 8 + 2 + 2;
 
-/// Our own bytes per chunk and per entry beside the payload: keys, frames, tree pages. An entry also takes
-/// some 0.7 KiB of memory for as long as it is there, however small it is: what it counts bounds that too.
+/// Overhead per chunk and per entry in addition to the payload: keys, frames, tree pages. Every entry also
+/// takes about 0.7 KiB of memory, however small it is; the charge bounds that too.
 const CHUNK_OVERHEAD_BYTES: u64 = 64;
 const ENTRY_OVERHEAD_BYTES: u64 = 4096;
-/// Bytes of disk charged for a byte stored: the amplification of sled 0.34.7, measured with random entries up
-/// to 400 kB. Fresh files take 1.75; after long use with evictions it is 2.6 (72 MiB for 28 MiB) to 2.9 (38
-/// MiB for 13 MiB).
+/// Bytes of disk charged for each byte stored: the write amplification of sled 0.34.7, measured with random
+/// entries up to 400 kB. Fresh files take 1.75. After long use with evictions it is 2.6 (72 MiB for 28 MiB)
+/// to 2.9 (38 MiB for 13 MiB).
 const AMPLIFICATION: u64 = 3;
 
-/// What is written last and read first: how long an entry is, in how many chunks, and its digest.
+/// Length, chunk count and digest of an entry. Written last and read first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
     /// Payload length in bytes.
     pub(crate) total_bytes: u64,
-    /// Payload bytes per chunk; all but the last are full.
+    /// Payload bytes per chunk; only the last chunk may be shorter.
     pub(crate) chunk_bytes: u32,
-    /// Number of chunks.
     pub(crate) chunks: u32,
     /// SHA-256 of the payload.
     pub(crate) sha256: [u8; 32],
-    /// Seconds since 1970 at which it was stored; information only.
+    /// Time of the put, in seconds since 1970; informational only.
     pub(crate) created_at: u64,
 }
 
-/// A compile failure that is remembered for a while.
+/// A remembered compile failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Short machine-readable reason.
     pub reason: String,
-    /// Text for people.
+    /// Human-readable text.
     pub detail: String,
 }
 
@@ -65,7 +62,7 @@ pub(crate) struct FailureRecord {
 }
 
 impl Manifest {
-    /// The manifest of `bytes` with digest `sha256`; `None` when it takes more chunks than a u32 can count.
+    /// The manifest of `bytes` with digest `sha256`; `None` if the number of chunks overflows a u32.
     pub(crate) fn of(bytes: &[u8], sha256: [u8; 32], created_at: u64) -> Option<Self> {
         let chunks = u32::try_from(bytes.len().div_ceil(CHUNK_BYTES)).ok()?;
         let chunk_bytes = u32::try_from(CHUNK_BYTES).ok()?;
@@ -85,8 +82,8 @@ impl Manifest {
         seal(out)
     }
 
-    /// Reads the manifest of `id` back; `None` for damage, another entry's, another version, and numbers that
-    /// contradict each other.
+    /// Decodes the manifest of `id`. `None` for damage, another entry's manifest, another version, and
+    /// inconsistent numbers.
     pub(crate) fn decode(id: EntryId, bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields(unseal(bytes)?);
         if fields.take::<1>()? != [MANIFEST_VERSION] || fields.take()? != id.to_bytes() {
@@ -104,20 +101,20 @@ impl Manifest {
         (fields.0.is_empty() && consistent).then_some(manifest)
     }
 
-    /// What the entry counts against the budget, in bytes.
+    /// Bytes that the entry counts against the budget.
     pub(crate) fn charged_bytes(&self) -> u64 {
         charged_bytes(self.total_bytes, u64::from(self.chunks))
     }
 }
 
-/// What a payload of `total_bytes` in `chunks` chunks counts against the budget.
+/// Bytes that a payload of `total_bytes` in `chunks` chunks counts against the budget.
 fn charged_bytes(total_bytes: u64, chunks: u64) -> u64 {
     let overhead = chunks.saturating_mul(CHUNK_OVERHEAD_BYTES).saturating_add(ENTRY_OVERHEAD_BYTES);
     total_bytes.saturating_add(overhead).saturating_mul(AMPLIFICATION)
 }
 
-/// Key of chunk `index` in the `chunk` tree. The prefix is the entry, not the content: two entries never
-/// share a chunk, so removing one needs no reference counts.
+/// Key of chunk `index` in the `chunk` tree. The prefix is the entry, not the content: entries never share a
+/// chunk, so removing one needs no reference counts.
 pub(crate) fn chunk_key(id: EntryId, index: u32) -> [u8; CHUNK_KEY_BYTES] {
     let mut key = [0; CHUNK_KEY_BYTES];
     key[..ENTRY_ID_BYTES].copy_from_slice(&id.to_bytes());
@@ -125,14 +122,14 @@ pub(crate) fn chunk_key(id: EntryId, index: u32) -> [u8; CHUNK_KEY_BYTES] {
     key
 }
 
-/// Entry and index of a chunk key; `None` when it is not one of ours.
+/// Entry and index of a chunk key; `None` if it is not a valid chunk key.
 pub(crate) fn parse_chunk_key(key: &[u8]) -> Option<(EntryId, u32)> {
     let (id, index) = key.split_at_checked(ENTRY_ID_BYTES)?;
     Some((EntryId::from_bytes(id)?, u32::from_be_bytes(index.try_into().ok()?)))
 }
 
 impl FailureRecord {
-    /// A record with reason and detail cut to their limits.
+    /// A record with reason and detail truncated to their limits.
     pub(crate) fn new(created_at: u64, expires_at: u64, reason: &str, detail: &str) -> Self {
         let failure = Failure {
             reason: cut(reason, FAILURE_REASON_BYTES_MAX).to_owned(),
@@ -168,20 +165,20 @@ impl FailureRecord {
     }
 }
 
-/// The longest prefix of `text` of at most `bytes_max` bytes that ends between characters.
+/// The longest prefix of `text` of at most `bytes_max` bytes that ends at a character boundary.
 fn cut(text: &str, bytes_max: usize) -> &str {
     let end = (0..=bytes_max.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
     &text[..end.unwrap_or(0)]
 }
 
-/// Appends the CRC-32 of all before it.
+/// Appends the CRC-32 of `bytes`.
 fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
     let crc = crc32fast::hash(&bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());
     bytes
 }
 
-/// Checks and takes off the CRC-32.
+/// Checks and removes the CRC-32.
 fn unseal(bytes: &[u8]) -> Option<&[u8]> {
     let (body, crc) = bytes.split_last_chunk::<CRC_BYTES>()?;
     (crc32fast::hash(body).to_le_bytes() == *crc).then_some(body)

@@ -1,5 +1,5 @@
-//! Opens the youngest complete store without trusting it; one that cannot be opened is set aside and an empty
-//! one takes its place.
+//! Opens the newest complete store without trusting it. Sets a store that cannot be opened aside and creates
+//! an empty one.
 
 use std::{io, sync::Arc};
 
@@ -9,30 +9,29 @@ use crate::{
     store::BlobStore,
 };
 
-/// Opens of one store that may end with the death of the process before the store is set aside. One alone may
-/// be a kill at a bad moment; so many are the store's fault.
+/// How many opens of one store may end with the death of the process before the store is set aside. A single
+/// death may be an untimely kill; this many in a row point to the store.
 const OPEN_TRIES_MAX: u32 = 3;
 
-/// An open store and where it is.
+/// An open store, its number and its origin.
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn BlobStore>,
     pub(crate) number: u64,
     pub(crate) how: How,
 }
 
-/// How an open store came to be.
+/// Origin of an open store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// There was none.
+    /// No store existed; an empty one was created.
     Made,
-    /// It was there.
+    /// The store existed.
     Found,
-    /// It was there, could not be used, and an empty one took its place.
+    /// The store existed but was unusable; an empty one replaced it.
     Replaced,
 }
 
-/// Opens the youngest complete store. Sets it aside and makes an empty one when that fails for a reason that
-/// lies in its files.
+/// Opens the newest complete store. If its files are damaged, sets it aside and creates an empty one.
 pub(crate) fn open_or_replace(layout: &Layout) -> Result<Opened, CacheError> {
     let Some(number) = layout.choose()? else {
         return make(layout, How::Made);
@@ -43,7 +42,7 @@ pub(crate) fn open_or_replace(layout: &Layout) -> Result<Opened, CacheError> {
     } else {
         match layout.open_store(number, tries)? {
             Ok(store) => return Ok(Opened { store, number, how: How::Found }),
-            // A full disk or a missing permission is no fault of the files.
+            // A full disk or a missing permission is not damage of the files.
             Err(StoreError::Io(source)) if !is_damage(&source) => {
                 return Err(layout.not_open(StoreError::Io(source)));
             }
@@ -64,15 +63,15 @@ pub(crate) fn replace(layout: &Layout, number: u64) -> Result<Opened, CacheError
     make(layout, How::Replaced)
 }
 
-/// Makes and opens an empty store.
+/// Creates and opens an empty store.
 fn make(layout: &Layout, how: How) -> Result<Opened, CacheError> {
     let (store, number) = layout.begin()?;
     layout.complete(number)?;
     Ok(Opened { store, number, how })
 }
 
-/// Whether an error of the operating system tells of damaged files: sled passes short reads and odd contents
-/// as such.
+/// Whether an operating-system error indicates damaged files: sled reports short reads and invalid contents
+/// this way.
 fn is_damage(error: &io::Error) -> bool {
     matches!(
         error.kind(),

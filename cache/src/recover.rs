@@ -1,5 +1,4 @@
-//! What happens when the store under a running cache fails: close it, and open it again or an empty one in
-//! its place.
+//! Recovery from a failed store in an open cache: close it, then reopen it or replace it by an empty one.
 
 use std::{
     sync::{PoisonError, atomic::Ordering},
@@ -14,12 +13,12 @@ use crate::{
     store::close,
 };
 
-/// Pause between two tries to open a store, while there is none, or to rebuild one that is in doubt.
+/// Pause between two attempts to open a store or to rebuild one in doubt.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl Inner {
-    /// Sees to store `number`, whose call ended in `failure`. A store that has been replaced meanwhile is let
-    /// be.
+    /// Recovers from `failure` of store `number`. Does nothing if the store has been replaced in the
+    /// meantime.
     pub(crate) fn recover(&self, writer: &mut Writer, number: u64, failure: &StoreError) {
         count(&self.counters.store_errors);
         let store = {
@@ -46,7 +45,7 @@ impl Inner {
         self.revive(writer);
     }
 
-    /// Opens a store when there is none and the time has come to try.
+    /// Opens a store if there is none and a retry is due.
     pub(crate) fn revive(&self, writer: &mut Writer) {
         if self.store().is_some() || writer.retry_at.is_some_and(|at| Instant::now() < at) {
             return;
@@ -78,7 +77,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Puts the files of a store into quarantine and empties the account.
+    /// Quarantines the files of a store and empties the account.
     fn set_aside(&self, number: u64) {
         count(&self.counters.set_aside);
         locked(&self.account).reload(&[]);

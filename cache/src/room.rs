@@ -1,4 +1,4 @@
-//! Room for what is to be stored: within the budget, on the volume, in a directory that is still there.
+//! Space for new entries: in the budget, on the volume, and in a directory that still exists.
 
 use std::sync::{PoisonError, atomic::Ordering};
 
@@ -11,11 +11,11 @@ use crate::{
     store::BlobStore,
 };
 
-/// Entries evicted between two looks at the result.
+/// Maximum entries per eviction step.
 const EVICTION_GROUP: usize = 64;
 
 impl Inner {
-    /// Evicts until `charge` more bytes keep the budget; false when what is in use leaves no room.
+    /// Evicts until `charge` more bytes fit the budget; false if entries in use prevent that.
     pub(crate) fn make_room(&self, store: &dyn BlobStore, charge: u64) -> Result<bool, StoreError> {
         let total_bytes = || locked(&self.account).charged_bytes();
         if total_bytes().saturating_add(charge) <= self.config.high_bytes() {
@@ -26,8 +26,8 @@ impl Inner {
         Ok(total_bytes().saturating_add(charge) <= self.config.budget_bytes)
     }
 
-    /// Makes room on a full volume for the next try, if what the volume lacks is not more than the cache can
-    /// give: evicts as much, once until the rebuild has given it back.
+    /// Frees space on a full volume for the next attempt, if the cache is large enough to free what is
+    /// missing. Evicts that much, once until the next rebuild has returned the space.
     pub(crate) fn relieve(&self, store: &dyn BlobStore, bytes: u64) {
         let wanted = self.config.free_bytes_min.saturating_add(bytes);
         let lack = wanted.saturating_sub(self.free_bytes());
@@ -39,8 +39,8 @@ impl Inner {
         }
     }
 
-    /// Evicts some entries, `bytes` at most and one: of the space that has more than its half of what is
-    /// stored, so that scripts that are uploaded do not push out native code. Gives how many.
+    /// Evicts a group of entries worth about `bytes`; returns how many. Chooses the space with more than half
+    /// of the stored bytes, so that uploaded scripts do not evict native code.
     fn evict(&self, store: &dyn BlobStore, bytes: u64) -> Result<usize, StoreError> {
         let (removals, total_bytes) = {
             let mut account = locked(&self.account);
@@ -49,7 +49,7 @@ impl Inner {
                 true => [Space::Script, Space::Artifact],
                 false => [Space::Artifact, Space::Script],
             };
-            // Not below the half of the other one, unless that has nothing to give.
+            // Do not shrink this space below the other one, unless the other one has nothing to evict.
             let surplus = charged.of(spaces[0]) - charged.of(spaces[1]);
             let mut removals = account.evict(spaces[0], bytes.min(surplus.max(1)), EVICTION_GROUP);
             if removals.is_empty() {
@@ -64,13 +64,13 @@ impl Inner {
         Ok(removals.len())
     }
 
-    /// Whether `bytes` more would leave the file system too little, or bring the directory over its hard
-    /// limit. What was set aside goes first; files that are too large are rebuilt.
+    /// Whether `bytes` more would exceed the file system's free space or the directory's hard limit. Removes
+    /// quarantined stores first; requests a rebuild if the files are too large.
     pub(crate) fn is_disk_full(&self, bytes: u64) -> bool {
         if self.free_bytes() < self.config.free_bytes_min.saturating_add(bytes) {
             return true;
         }
-        // Fresh bytes take less than twice their number.
+        // Fresh data takes less than twice its size on disk.
         let fits = || {
             let disk_bytes = self.layout.disk_bytes().saturating_add(bytes.saturating_mul(2));
             disk_bytes <= self.config.disk_bytes_max()
@@ -101,7 +101,7 @@ impl Inner {
     }
 
     pub(crate) fn free_bytes(&self) -> u64 {
-        // A file system that does not answer is judged by the write itself.
+        // If the file system does not report its free space, the write itself decides.
         rustix::fs::statvfs(&self.config.dir)
             .map_or(u64::MAX, |status| status.f_bavail.saturating_mul(status.f_frsize))
     }

@@ -1,8 +1,7 @@
-//! The store on sled 0.34.7, with what keeps it safe: small values, one order of writes, no trust in what it
-//! reads.
+//! The store on sled 0.34.7, used defensively: small values, a fixed order of writes, verified reads.
 //!
-//! Trees: `chunk` (entry id and index -> payload), `manifest` (entry id -> manifest), `lru` (tick and
-//! entry id -> nothing), `meta` (format version, total), `neg` (key -> failure). No sled type leaves this
+//! Trees: `chunk` (entry id and index -> payload), `manifest` (entry id -> manifest), `lru` (tick and entry
+//! id -> nothing), `meta` (format version, total, pins), `neg` (key -> failure). No sled type leaves this
 //! file.
 
 use std::{
@@ -30,41 +29,41 @@ use crate::{
     store::{BlobStore, Damage, Orphan, Removal, Stored, Touch},
 };
 
-/// Version of the trees and of the forms in them; a store of another version is set aside.
+/// Version of the trees and their encodings; a store of another version is set aside.
 const FORMAT_VERSION: u64 = 3;
 /// Chunks written in one batch: about 1 MiB.
 const BATCH_CHUNKS: usize = 256;
 /// Entries removed in one transaction.
 const TRANSACTION_ENTRIES: usize = 64;
-/// How long to wait for threads of sled to let go of the files of a closed store.
+/// How long to wait until sled's threads release the files of a closed store.
 const FILE_LOCK_WAIT: Duration = Duration::from_secs(5);
 const FILE_LOCK_POLL: Duration = Duration::from_millis(5);
-/// How often a call that writes is looked at.
+/// How often a writing call is checked for a failed store.
 const WAKE_EVERY: Duration = Duration::from_millis(100);
-/// Entries that one scan for orphans looks at.
+/// Entries checked by one scan for orphans.
 const SCAN_ENTRIES: usize = 1024;
-/// The file of a database in its folder.
+/// The database file in its folder.
 const FILE: &str = "db";
 const KEY_FORMAT: &[u8] = b"format_version";
 const KEY_TOTAL: &[u8] = b"total_bytes";
-/// Before the id of an entry that is kept from eviction.
+/// Prefix of the id of a pinned entry.
 const KEY_PIN: &[u8] = b"pin:";
 
 /// The trees of one open sled database.
 pub(crate) struct SledStore {
-    // Dropped last: closing it flushes.
+    // Closing the database flushes it.
     db: Db,
     chunk: Tree,
     manifest: Tree,
     lru: Tree,
     meta: Tree,
     neg: Tree,
-    /// sled's file, for what sled does not do.
+    /// sled's file, for the syncs that sled omits.
     file: File,
 }
 
 impl SledStore {
-    /// Opens or makes the database in `path`.
+    /// Opens or creates the database in `path`.
     pub(crate) fn open(path: &Path, page_cache_bytes: u64) -> Result<Self, StoreError> {
         let store = guarded(|| {
             remove_unfinished_snapshots(path).map_err(StoreError::Io)?;
@@ -91,11 +90,11 @@ impl SledStore {
             }
             Ok(store)
         })?;
-        // What a process wrote that did not come to its sync counts as stored from now on.
+        // Sync data that an earlier process wrote but did not sync: from now on it counts as stored.
         match guarded(|| store.sync()) {
             Ok(()) => Ok(store),
             Err(failure) => {
-                // sled panics as it closes where it cannot sync.
+                // sled panics on close if it cannot sync.
                 let _ = guarded(|| {
                     drop(store);
                     Ok(())
@@ -105,28 +104,28 @@ impl SledStore {
         }
     }
 
-    /// Makes what was written survive a power loss. sled's own flush is `sync_file_range`, which keeps
-    /// neither the length of a file nor what is in the disk's cache.
+    /// Makes written data survive a power loss. sled's own flush is `sync_file_range`, which syncs neither
+    /// the length of a file nor the disk's cache.
     fn sync(&self) -> Result<(), StoreError> {
         let flushed = self.db.flush();
         self.file.sync_data().map_err(StoreError::Unsynced)?;
         flushed.map(drop).map_err(Into::into)
     }
 
-    /// Runs a call that writes. sled forgets to wake who waits for a write that fails meanwhile, and then the
-    /// call would never end.
+    /// Runs a writing call. If a concurrent write fails, sled does not wake the threads that wait for it, and
+    /// the call would never end.
     fn writing<T>(&self, call: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
         let (under_way, end) = mpsc::channel::<()>();
         let wake = move || {
             while end.recv_timeout(WAKE_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
                 if self.db.context.global_error().is_err() {
-                    // It fails at once, and wakes all who wait.
+                    // This flush fails immediately and wakes all waiting threads.
                     let _ = guarded(|| Ok(self.db.flush()?));
                 }
             }
         };
         thread::scope(|scope| {
-            // Without a thread for it the call has to do without.
+            // If no thread can be started, the call runs without the wake-up.
             let _ = thread::Builder::new().name("cache-wake".to_owned()).spawn_scoped(scope, wake);
             let answer = guarded(call);
             drop(under_way);
@@ -152,7 +151,7 @@ impl SledStore {
         Ok(())
     }
 
-    /// Manifest, order of use and total in one transaction.
+    /// Writes manifest, order of use and total in one transaction.
     fn commit(&self, stored: &Stored, total_bytes: u64) -> Result<(), StoreError> {
         let encoded = stored.manifest.encode(stored.id);
         let trees = (&self.manifest, &self.lru, &self.meta);
@@ -227,7 +226,7 @@ impl SledStore {
         group.iter().try_for_each(|removal| self.all_chunks_removed(removal.id))
     }
 
-    /// Ticks by entry. Strangers and second ticks of an entry are dropped from the tree.
+    /// Ticks by entry. Removes invalid keys and duplicate ticks from the tree.
     fn ticks(&self) -> Result<HashMap<EntryId, u64>, StoreError> {
         let mut ticks = HashMap::new();
         let mut stale = Vec::new();
@@ -279,8 +278,8 @@ impl BlobStore for SledStore {
             self.commit(stored, total_bytes)?;
             self.sync()
         })
-        // A sync that failed within sled's flush is told to the next one too, and looks there like any other
-        // failure.
+        // A sync error inside sled's flush looks like any other failure. The next sync reports the error too,
+        // so sync again to tell them apart.
         .or_else(|failure| {
             self.file.sync_data().map_err(StoreError::Unsynced)?;
             Err(failure)
@@ -419,8 +418,7 @@ impl BlobStore for SledStore {
     }
 }
 
-/// Removes what a crash left of a snapshot that was being written: sled takes it for the youngest one and
-/// gives up.
+/// Removes snapshots that a crash left unfinished: sled takes such a file for the newest snapshot and fails.
 fn remove_unfinished_snapshots(path: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
@@ -437,8 +435,8 @@ fn remove_unfinished_snapshots(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens sled's files. Threads of sled may hold the lock on them for a moment after a store is closed; no
-/// other process can, because the directory is ours.
+/// Opens sled's files. sled's threads may hold the lock on them for a moment after a store is closed; no
+/// other process can, because we own the directory.
 fn open_database(path: &Path, page_cache_bytes: u64) -> Result<Db, StoreError> {
     let deadline = Instant::now() + FILE_LOCK_WAIT;
     loop {
@@ -456,12 +454,12 @@ fn open_database(path: &Path, page_cache_bytes: u64) -> Result<Db, StoreError> {
     }
 }
 
-/// sled tells of a taken lock by text alone.
+/// sled reports a locked file only by its error text.
 fn is_locked(error: &io::Error) -> bool {
     error.to_string().starts_with("could not acquire lock")
 }
 
-/// Runs a call into sled and turns its panics into facts: sled asserts where it should answer.
+/// Runs a call into sled and converts its panics into errors: sled asserts instead of returning errors.
 fn guarded<T>(call: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(StoreError::Panicked))
 }
@@ -474,7 +472,7 @@ fn transacted(result: Result<(), TransactionError<Infallible>>) -> Result<(), St
     }
 }
 
-/// Big-endian tick, then the entry: iteration is the order of use.
+/// Big-endian tick, then the entry: iteration yields the order of use.
 fn lru_key(tick: u64, id: EntryId) -> Vec<u8> {
     [&tick.to_be_bytes()[..], &id.to_bytes()[..]].concat()
 }
@@ -484,7 +482,7 @@ fn parse_lru_key(key: &[u8]) -> Option<(u64, EntryId)> {
     Some((u64::from_be_bytes(*tick), EntryId::from_bytes(id)?))
 }
 
-/// The first possible key behind all chunks of `id`.
+/// The first possible key after all chunks of `id`.
 fn past(id: EntryId) -> Vec<u8> {
     let mut key = chunk_key(id, u32::MAX).to_vec();
     key.push(0);

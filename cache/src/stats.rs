@@ -1,4 +1,4 @@
-//! What a cache tells about itself.
+//! Statistics of a cache.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -10,43 +10,43 @@ use crate::entry::Space;
 /// One number per space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerSpace<T = u64> {
-    /// Of [`Space::Script`].
+    /// Value for [`Space::Script`].
     pub script: T,
-    /// Of [`Space::Artifact`].
+    /// Value for [`Space::Artifact`].
     pub artifact: T,
 }
 
-/// Whether the cache has a store, and what happened to it.
+/// Whether the cache has a usable store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheState {
-    /// A store is open as it was found or made.
+    /// A store is open.
     #[default]
     Ready,
-    /// A store is open; it took the place of one that could not be used, since this process started.
+    /// A store is open; since this process started, it replaced one that was unusable.
     Rebuilt,
-    /// No store is open: reads miss, writes are rejected, opening is tried again.
+    /// No store is open: reads miss, writes are rejected, opening is retried.
     Unavailable,
-    /// The directory is gone, or another one is in its place: what is stored now is lost with this process.
+    /// The directory was removed or replaced: entries stored now are lost when the process ends.
     Lost,
-    /// The volume had too little space when the cache was opened, and still has: nothing can be stored.
+    /// The volume has had too little space since the cache was opened: nothing can be stored.
     NoSpace,
 }
 
 impl CacheState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 5] = [Self::Ready, Self::Rebuilt, Self::Unavailable, Self::Lost, Self::NoSpace];
 
-    /// Whether the cache does its work, or goes back to it without help.
+    /// Whether the cache works, or recovers without help.
     #[must_use]
     pub fn is_well(self) -> bool {
         !matches!(self, Self::Lost | Self::NoSpace)
     }
 }
 
-/// A snapshot of the numbers of a cache. Counters count since this process opened it.
+/// A snapshot of a cache's statistics. Counters start at zero when the process opens the cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CacheStats {
-    /// Whether there is a store.
+    /// State of the cache.
     pub state: CacheState,
     /// Entries stored.
     pub entries: PerSpace,
@@ -54,17 +54,17 @@ pub struct CacheStats {
     pub logical_bytes: u64,
     /// Bytes that count against the budget: payload and overhead.
     pub charged_bytes: u64,
-    /// The same by space.
+    /// Charged bytes by space.
     pub charged: PerSpace,
     /// The budget, in bytes.
     pub budget_bytes: u64,
-    /// Bytes that the directory takes on disk, what is set aside included.
+    /// Bytes that the directory takes on disk, including quarantined stores.
     pub disk_bytes: u64,
-    /// Files in sled's `blobs` folder; anything but zero is a bug.
+    /// Files in sled's `blobs` folder; anything other than zero is a bug.
     pub blobs: u64,
-    /// Reads answered with verified bytes.
+    /// Reads that returned verified bytes.
     pub hits: PerSpace,
-    /// Reads answered with nothing.
+    /// Reads that returned nothing.
     pub misses: PerSpace,
     /// Entries dropped because their bytes did not verify.
     pub corrupt: u64,
@@ -76,17 +76,17 @@ pub struct CacheStats {
     pub failures: u64,
     /// Errors of the store.
     pub store_errors: u64,
-    /// Stores set aside because they could not be used.
+    /// Stores set aside because they were unusable.
     pub set_aside: u64,
     /// Rebuilds into a new directory.
     pub rebuilds: u64,
     /// Chunks without a manifest that the sweeper removed.
     pub swept_chunks: u64,
-    /// How long opening took.
+    /// How long the open took.
     pub open_time: Duration,
 }
 
-/// The counters behind [`CacheStats`].
+/// The counters of [`CacheStats`].
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) hits: PerSpace<AtomicU64>,
@@ -101,7 +101,7 @@ pub(crate) struct Counters {
 }
 
 impl<T> PerSpace<T> {
-    /// The number of one space.
+    /// The value of one space.
     pub fn of(&self, space: Space) -> &T {
         match space {
             Space::Script => &self.script,
@@ -111,7 +111,7 @@ impl<T> PerSpace<T> {
 }
 
 impl PerSpace {
-    /// The number of one space, to be changed.
+    /// The value of one space, mutable.
     pub(crate) fn of_mut(&mut self, space: Space) -> &mut u64 {
         match space {
             Space::Script => &mut self.script,

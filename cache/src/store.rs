@@ -1,4 +1,4 @@
-//! What the cache asks of the store under it. The policy (budget, eviction, leases, recovery) knows only this
+//! The interface of the store below the cache. The policy (budget, eviction, leases, recovery) uses only this
 //! trait.
 
 use std::{
@@ -14,22 +14,22 @@ use crate::{
     manifest::{FailureRecord, Manifest},
 };
 
-/// How long the closing of a store waits for reads on it to end.
+/// How long closing a store waits for its readers.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 const CLOSE_POLL: Duration = Duration::from_millis(1);
 
-/// Why the bytes of an entry cannot be handed out.
+/// Why the bytes of an entry cannot be returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
-    /// The manifest is gone although the entry was stored.
+    /// The manifest is missing although the entry was stored.
     ManifestLost,
     /// The manifest does not decode.
     Manifest,
-    /// The manifest names more bytes than an entry may have, or its chunks have more than it names.
+    /// The manifest claims more bytes than an entry may have, or the chunks have more than it claims.
     Length,
     /// A chunk is missing.
     ChunkLost,
-    /// The whole does not fit its SHA-256.
+    /// The payload does not match its SHA-256.
     Digest,
 }
 
@@ -38,11 +38,11 @@ pub(crate) enum Damage {
 pub(crate) struct Stored {
     pub(crate) id: EntryId,
     pub(crate) manifest: Manifest,
-    /// Place in the order of use; zero when the store has lost it.
+    /// Position in the order of use; zero if the store has lost it.
     pub(crate) tick: u64,
 }
 
-/// A new place of an entry in the order of use.
+/// A new position of an entry in the order of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Touch {
     pub(crate) id: EntryId,
@@ -50,53 +50,51 @@ pub(crate) struct Touch {
     pub(crate) to: u64,
 }
 
-/// What one removal names.
+/// An entry to remove.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Removal {
     pub(crate) id: EntryId,
-    /// Place in the order of use that the store has on disk.
+    /// Position in the order of use that the store has on disk.
     pub(crate) tick: u64,
 }
 
-/// What a look for orphaned chunks found.
+/// Result of a search for orphaned chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Orphan {
-    /// Chunks of `id` from `first_index` on belong to nothing.
+    /// Chunks of `id` from `first_index` on have no manifest.
     Found { id: EntryId, first_index: u32 },
-    /// None so far; go on behind `last`.
+    /// None so far; resume after `last`.
     Paused { last: Option<EntryId> },
-    /// None up to the end.
+    /// None until the end.
     NoMore,
 }
 
-/// A place for bytes that may be thrown away at any time. Writers are serialised by the caller; readers are
-/// not.
+/// A store of bytes that may be lost at any time. The caller serialises writers, but not readers.
 pub(crate) trait BlobStore: Send + Sync {
-    /// All entries whose manifest decodes; others are removed on the way.
+    /// All entries with a valid manifest; removes the others.
     fn entries(&self) -> Result<Vec<Stored>, StoreError>;
 
-    /// Stores an entry: chunks, flush, then manifest, order of use and total in one transaction, flush. When
-    /// this returns, the entry survives a crash; when it fails, no manifest names the chunks.
+    /// Stores an entry: chunks, flush, then manifest, order of use and total in one transaction, flush. On
+    /// success the entry survives a crash; on failure no manifest names the chunks.
     fn insert(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError>;
 
-    /// Stores an entry like `insert`, without making it durable: for a copy that does not count before a
-    /// `flush`.
+    /// Stores an entry like `insert`, but not durably: for a copy that is not used before a `flush`.
     fn import(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError>;
 
-    /// Bytes of an entry, verified in full, or what is wrong with them. Allocates at most `bytes_max`.
+    /// Bytes of an entry, verified in full, or their damage. Allocates at most `bytes_max`.
     fn read(&self, id: EntryId, bytes_max: u64) -> Result<Result<Vec<u8>, Damage>, StoreError>;
 
-    /// Removes entries: manifests first, flush, then chunks. `total_bytes` is what remains.
+    /// Removes entries: manifests first, flush, then chunks. `total_bytes` is the total after the removal.
     fn remove(&self, removals: &[Removal], total_bytes: u64) -> Result<(), StoreError>;
 
-    /// Writes new places in the order of use; made durable by the next insert or removal.
+    /// Writes new positions in the order of use; the next insert or removal makes them durable.
     fn touch(&self, touches: &[Touch]) -> Result<(), StoreError>;
 
-    /// Total of charged bytes as last written by an insert or a removal.
+    /// Total of charged bytes that the last insert or removal wrote.
     fn total_bytes(&self) -> Result<u64, StoreError>;
 
-    /// Looks for chunks that no manifest claims, behind those of `after`, among a bounded number of entries.
-    /// `rightful_chunks` answers how many chunks an entry has by its manifest: zero for one without.
+    /// Searches for chunks without a manifest, after those of `after`, among a bounded number of entries.
+    /// `rightful_chunks` returns the chunk count in the manifest of an entry, zero if it has none.
     fn next_orphan(
         &self,
         after: Option<EntryId>,
@@ -106,25 +104,23 @@ pub(crate) trait BlobStore: Send + Sync {
     /// Removes at most `limit` chunks of `id` from `first_index` on; returns how many.
     fn remove_chunks(&self, id: EntryId, first_index: u32, limit: usize) -> Result<usize, StoreError>;
 
-    /// Keeps `id` from eviction, or no longer; made durable by the next flush.
+    /// Pins or unpins `id`; the next flush makes it durable.
     fn set_pinned(&self, id: EntryId, is_pinned: bool) -> Result<(), StoreError>;
 
-    /// Entries that are kept from eviction, stored or not.
+    /// Pinned entries, stored or not.
     fn pinned(&self) -> Result<Vec<EntryId>, StoreError>;
 
-    /// Stores the record of a failure.
     fn put_failure(&self, key: [u8; 32], record: &FailureRecord) -> Result<(), StoreError>;
 
-    /// The record of a failure; one that does not decode is absent.
+    /// A failure record; `None` if it does not decode.
     fn failure(&self, key: [u8; 32]) -> Result<Option<FailureRecord>, StoreError>;
 
-    /// Forgets a failure.
     fn remove_failure(&self, key: [u8; 32]) -> Result<(), StoreError>;
 
-    /// All failures, keys and expiry in seconds since 1970.
+    /// Keys of all failures, with expiry in seconds since 1970.
     fn failures(&self) -> Result<Vec<([u8; 32], u64)>, StoreError>;
 
-    /// Makes everything written so far durable.
+    /// Makes all earlier writes durable.
     fn flush(&self) -> Result<(), StoreError>;
 }
 
@@ -141,14 +137,14 @@ impl Damage {
     }
 }
 
-/// Closes a store once the reads on it have ended. One that is still read after a while closes with its last
+/// Closes a store once its reads have ended. If a read outlasts `CLOSE_WAIT`, the store closes with its last
 /// reader.
 pub(crate) fn close(store: Arc<dyn BlobStore>) {
     let deadline = Instant::now() + CLOSE_WAIT;
     while Arc::strong_count(&store) > 1 && Instant::now() < deadline {
         thread::sleep(CLOSE_POLL);
     }
-    // sled flushes as it closes, and may panic as it does so.
+    // sled flushes on close, which may panic.
     if catch_unwind(AssertUnwindSafe(|| drop(store))).is_err() {
         tracing::error!("the store of the cache panicked as it closed");
     }

@@ -1,4 +1,4 @@
-//! Gathers what a cache tells about itself.
+//! Collects the statistics of a cache.
 
 use std::sync::PoisonError;
 
@@ -9,7 +9,6 @@ use crate::{
 };
 
 impl Inner {
-    /// The numbers now.
     pub(crate) fn stats(&self) -> CacheStats {
         let state = self.state();
         let number = self.live.read().unwrap_or_else(PoisonError::into_inner).number;

@@ -1,4 +1,4 @@
-//! The chores of a cache, on a thread of their own: sweep orphaned chunks, rebuild into a new directory.
+//! The upkeep thread: sweeps orphaned chunks, rebuilds into a new directory, inspects files.
 
 use std::{
     collections::BTreeSet,
@@ -19,18 +19,18 @@ use crate::{
     store::{BlobStore, Orphan, Removal, Stored, close},
 };
 
-/// Chunks removed while writers wait.
+/// Chunks removed per step, while writers wait.
 const SWEEP_GROUP: usize = 256;
 /// Entries copied while writers wait, at the end of a rebuild.
 const FINAL_COPIES_MAX: usize = 16;
 
-/// Starts the thread that does the chores; it ends when the cache is dropped.
+/// Starts the upkeep thread; it ends when the cache is dropped.
 pub(crate) fn start(inner: &Arc<Inner>, pending: Receiver<Chore>) -> Result<(), CacheError> {
     let weak = Arc::downgrade(inner);
     let run = move || {
         while let Ok(chore) = pending.recv() {
             let Some(inner) = Weak::upgrade(&weak) else { return };
-            // A chore that panics is told by the panic's hook; the next one is done all the same.
+            // The panic hook reports a task that panics; the thread continues with the next task.
             let _ = catch_unwind(AssertUnwindSafe(|| match chore {
                 Chore::Sweep => drop(sweep(&inner)),
                 Chore::Rebuild if still_wanted(&inner) => drop(rebuild(&inner)),
@@ -48,19 +48,19 @@ pub(crate) fn start(inner: &Arc<Inner>, pending: Receiver<Chore>) -> Result<(), 
         .map_err(CacheError::io("start the upkeep thread of", &inner.config.dir))
 }
 
-/// Whether the files of store `number` have grown out of proportion: for what is in them, or for the budget:
-/// with a quarter above it, the copy that a rebuild writes still fits into twice the budget.
+/// Whether the files of store `number` have grown out of proportion to their contents or the budget. At a
+/// quarter above the budget, the copy that a rebuild writes still fits into twice the budget.
 pub(crate) fn wants_rebuild(inner: &Inner, number: u64) -> bool {
     let disk_bytes = inner.layout.store_disk_bytes(number);
     let charged_bytes = locked(&inner.account).charged_bytes();
     let budget_bytes = inner.config.budget_bytes;
-    // The charge is three times the live bytes; four times is more than files in steady use come to.
+    // The charge is three times the live bytes; four times exceeds what files reach in steady use.
     let loose = disk_bytes > inner.config.rebuild_bytes_min && disk_bytes > charged_bytes + charged_bytes / 3;
     if inner.is_short.swap(false, Ordering::Relaxed) && disk_bytes > charged_bytes {
         return true;
     }
     let large = disk_bytes > budget_bytes.saturating_add(budget_bytes / 4);
-    // Files that a rebuild has just made as small as they get are not made smaller by another.
+    // Skip files that a rebuild has just made: another rebuild would not shrink them.
     let floor = read(&inner.rebuilt_bytes);
     (loose || large) && disk_bytes > floor.saturating_add(floor / 2)
 }
@@ -69,8 +69,7 @@ fn still_wanted(inner: &Inner) -> bool {
     inner.store().is_some_and(|(_, number)| inner.is_doubted(number) || wants_rebuild(inner, number))
 }
 
-/// Removes chunks that no manifest claims, a group at a time, so that writers get their turn. Returns how
-/// many.
+/// Removes chunks without a manifest, in groups so that writers get their turn. Returns how many.
 pub(crate) fn sweep(inner: &Inner) -> u64 {
     let mut swept = 0;
     let mut after: Option<EntryId> = None;
@@ -92,10 +91,10 @@ pub(crate) fn sweep(inner: &Inner) -> u64 {
     }
 }
 
-/// What one group of the sweep did.
+/// Result of one sweep step.
 struct Swept {
     removed: u64,
-    /// Where to go on: behind this entry, or from the start; `None` at the end.
+    /// Where to resume: after this entry, or from the start; `None` at the end.
     resume: Option<Option<EntryId>>,
 }
 
@@ -107,14 +106,14 @@ fn sweep_group(inner: &Inner, store: &dyn BlobStore, after: Option<EntryId>) -> 
         Orphan::Found { id, first_index } => {
             let removed = store.remove_chunks(id, first_index, SWEEP_GROUP)? as u64;
             add(&inner.counters.swept_chunks, removed);
-            // What this entry has left is found again from the same place.
+            // Resume from the same position: this entry may have more chunks.
             Ok(Swept { removed, resume: Some(after) })
         }
     }
 }
 
-/// Copies the live entries into a new directory, swaps, and removes the old one. Reads go on all the time,
-/// writes too but for the last few copies. True when the swap was made.
+/// Copies the live entries into a new directory, swaps, and removes the old one; returns whether it swapped.
+/// Reads continue throughout; writes wait only for the last few copies.
 pub(crate) fn rebuild(inner: &Inner) -> bool {
     copy_and_swap(inner).unwrap_or_else(|error| {
         tracing::error!(%error, "the cache could not be rebuilt and goes on with its large files");
@@ -126,12 +125,12 @@ fn copy_and_swap(inner: &Inner) -> Result<bool, CacheError> {
     let Some((old, old_number)) = inner.store() else { return Ok(false) };
     let (new, number) = inner.layout.begin()?;
     let copied = copy_all(inner, &*old, &*new);
-    // Closing the old store waits until nobody has it.
+    // Closing the old store waits until it has no other reference.
     drop(old);
     let writer = match copied {
         Ok(writer) if inner.store().is_some_and(|(_, current)| current == old_number) => writer,
         other => {
-            // The old store failed meanwhile and was replaced, or the copy failed: the copy is worth nothing.
+            // The old store failed and was replaced during the copy, or the copy failed: discard the copy.
             close(new);
             inner.layout.discard(number)?;
             let dir = inner.config.dir.clone();
@@ -143,8 +142,7 @@ fn copy_and_swap(inner: &Inner) -> Result<bool, CacheError> {
     Ok(true)
 }
 
-/// Copies everything, the last few entries with the writers kept out; they are kept out still when this
-/// returns.
+/// Copies everything; the last few entries under the writer lock, which it returns.
 fn copy_all<'a>(
     inner: &'a Inner,
     old: &dyn BlobStore,
@@ -171,7 +169,7 @@ fn copy_all<'a>(
     Ok(writer)
 }
 
-/// What a rebuild has copied so far.
+/// Progress of a rebuild.
 #[derive(Default)]
 struct Copied {
     ids: BTreeSet<EntryId>,
@@ -193,7 +191,7 @@ impl Copied {
     ) -> Result<(), StoreError> {
         self.ids.insert(id);
         let Ok(bytes) = old.read(id, inner.config.entry_bytes_max)? else {
-            // Evicted meanwhile, or damaged: either way it stays behind.
+            // Evicted in the meantime, or damaged: do not copy it.
             if locked(&inner.account).contains(id) {
                 count(&inner.counters.corrupt);
             }
@@ -206,7 +204,7 @@ impl Copied {
         new.import(&Stored { id, manifest, tick }, &bytes, self.charged_bytes)
     }
 
-    /// Removes from the copy what was evicted meanwhile.
+    /// Removes entries from the copy that were evicted in the meantime.
     fn drop_gone(&self, inner: &Inner, new: &dyn BlobStore) -> Result<(), StoreError> {
         let gone: Vec<_> =
             new.entries()?.into_iter().filter(|stored| !locked(&inner.account).contains(stored.id)).collect();
@@ -216,7 +214,7 @@ impl Copied {
     }
 }
 
-/// Puts the new store into place and removes the old one. The caller holds the writer.
+/// Replaces the old store by the new one and removes it. The caller holds the writer lock.
 fn swap(inner: &Inner, new: Arc<dyn BlobStore>, number: u64) -> Result<(), CacheError> {
     let entries = new
         .entries()

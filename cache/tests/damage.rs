@@ -1,5 +1,4 @@
-//! What a cache promises when its disk does not behave: flipped bits, lost and cut files, kills at any
-//! moment.
+//! Tests of a cache on a faulty disk: flipped bits, lost and truncated files, kills at any moment.
 
 use std::{
     fs,
@@ -16,7 +15,7 @@ use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
 const ENTRIES: u64 = 24;
-/// Set for the child that is killed: the directory and the budget it uses, and the number it starts from.
+/// Environment variable of the child that is killed: its budget, its first number and its directory.
 const CHILD: &str = "ANTARES_CACHE_TEST_CHILD";
 
 fn config(dir: &Path, budget_bytes: u64) -> CacheConfig {
@@ -36,7 +35,7 @@ fn key(number: u64) -> [u8; 32] {
     key
 }
 
-/// The bytes of an entry follow from its number: any process can tell right from wrong.
+/// The bytes of an entry are derived from its number, so any process can verify them.
 fn content(number: u64) -> Vec<u8> {
     let mut random = SmallRng::seed_from_u64(!number);
     let mut bytes = vec![0; random.random_range(0..60_000)];
@@ -44,7 +43,7 @@ fn content(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Whether the entry is there; wrong bytes are never acceptable.
+/// Whether the entry exists; panics on wrong bytes.
 #[track_caller]
 fn present(cache: &Cache, number: u64) -> bool {
     match cache.get(Space::Artifact, key(number)) {
@@ -60,7 +59,7 @@ fn put(cache: &Cache, number: u64) -> Put {
     cache.put(Space::Artifact, key(number), &content(number)).expect("an artifact may have any key")
 }
 
-/// A closed cache with all entries.
+/// The directory of a closed cache with all entries.
 fn pristine() -> TempDir {
     let dir = TempDir::new().expect("a directory");
     let cache = Cache::open(config(dir.path(), 64 * MIB)).expect("the cache opens");
@@ -98,8 +97,8 @@ fn copy_of(original: &Path) -> TempDir {
     copy
 }
 
-/// Opens a damaged cache and uses it: never wrong bytes, never a failure, and whole again after the entries
-/// are put once more. Returns how many entries had survived.
+/// Opens a damaged cache and uses it: it must never return wrong bytes or fail, and must be complete again
+/// after all entries are put once more. Returns how many entries survived.
 #[track_caller]
 fn survives(dir: &Path, what: &str) -> u64 {
     let started = Instant::now();
@@ -171,7 +170,7 @@ fn files_that_are_cut_zeroed_or_gone_cost_at_most_entries() {
     }
 }
 
-/// A kill while sled opens leaves a snapshot that is half written and younger than the whole one.
+/// A kill while sled opens leaves an unfinished snapshot that is newer than the complete one.
 #[test]
 fn a_snapshot_that_was_not_finished_costs_nothing() {
     let dir = pristine();
@@ -201,7 +200,7 @@ fn a_store_that_never_comes_back_from_opening_is_set_aside() {
     assert_eq!(kept.count(), 1, "one is kept");
 }
 
-/// A server of another version was there, or is rolled back.
+/// As after an upgrade or a rollback of the server.
 #[test]
 fn a_store_of_another_format_is_set_aside() {
     let dir = pristine();
@@ -226,7 +225,7 @@ fn a_store_that_is_damaged_under_an_open_cache_is_replaced() {
     let length = fs::metadata(&path).expect("there").len();
     let mut file = fs::OpenOptions::new().write(true).open(&path).expect("opened");
     std::io::copy(&mut std::io::repeat(0xa5).take(length), &mut file).expect("overwritten");
-    // Entries may be in sled's memory still; the thread that inspects files sees the damage all the same.
+    // Entries may still be in sled's memory; the inspection of files detects the damage regardless.
     let deadline = Instant::now() + Duration::from_secs(60);
     while (0..ENTRIES).all(|number| present(&cache, number)) || cache.state() == CacheState::Unavailable {
         assert!(Instant::now() < deadline, "the damage went unseen: {:?}", cache.stats());
@@ -238,7 +237,7 @@ fn a_store_that_is_damaged_under_an_open_cache_is_replaced() {
     assert!((0..ENTRIES).all(|number| present(&cache, number)), "{:?}", cache.stats());
     let stats = cache.stats();
     assert_eq!(stats.state, CacheState::Rebuilt, "{stats:?}");
-    // The thread that writes the store back may have met the damage too.
+    // sled's write-back thread may have hit the damage too.
     assert!(stats.set_aside == 1 && stats.store_errors >= 1, "{stats:?}");
 }
 
@@ -253,7 +252,7 @@ fn a_directory_that_is_no_directory_is_a_clear_error() {
     }
 }
 
-/// Puts entries and says so, until it is killed.
+/// Puts entries and prints their numbers until it is killed.
 fn be_the_child(order: &str) -> ! {
     let mut words = order.splitn(3, ' ');
     let budget_bytes = words.next().and_then(|word| word.parse().ok()).expect("a budget");
@@ -269,14 +268,14 @@ fn be_the_child(order: &str) -> ! {
     unreachable!("killed before the numbers end");
 }
 
-/// When a child is killed: so many entries after its start, and then so much later.
+/// When a child is killed: after `after_entries` entries, then after the delay `after`.
 struct Kill {
     after_entries: usize,
     after: Duration,
 }
 
 impl Kill {
-    /// Every third one at a moment after the start, mostly while it opens; the others while it writes.
+    /// Kills every third child soon after its start, mostly while it opens; the others while they write.
     fn random(random: &mut SmallRng, round: u32) -> Self {
         let (entries, microseconds) = if round.is_multiple_of(3) { (0, 40_000) } else { (12, 10_000) };
         Self {
@@ -286,7 +285,8 @@ impl Kill {
     }
 }
 
-/// Runs `test` in a child that puts entries from `first` on, kills it, and returns what it had stored.
+/// Runs `test` in a child that puts entries from `first` on, kills it, and returns the entries that it
+/// stored.
 fn killed_child(test: &str, dir: &Path, budget_bytes: u64, first: u64, kill: &Kill) -> Vec<u64> {
     let mut child = Command::new(std::env::current_exe().expect("our path"))
         .args(["--exact", test, "--nocapture"])
@@ -319,8 +319,7 @@ fn what_was_acknowledged_survives_kills_at_any_moment() {
         let kill = Kill::random(&mut random, round);
         let name = "what_was_acknowledged_survives_kills_at_any_moment";
         stored.extend(killed_child(name, dir.path(), 1 << 40, first, &kill));
-        // The entry under way when the kill came may or may not be there; the next child must be able to put
-        // it.
+        // The entry in progress at the kill may or may not exist; the next child must be able to put it.
         let started = Instant::now();
         let cache = Cache::open(config(dir.path(), 1 << 40)).expect("the cache opens");
         assert!(started.elapsed() < Duration::from_secs(5), "opening took {:?}", started.elapsed());
@@ -345,7 +344,7 @@ fn kills_during_eviction_and_rebuild_leave_a_cache_that_adds_up() {
     if let Ok(order) = std::env::var(CHILD) {
         be_the_child(&order);
     }
-    // What was never read keeps a quarter: room for more than the largest of these entries.
+    // Unread entries keep a quarter of the space, which exceeds the largest of these entries.
     const BUDGET: u64 = 2 * MIB;
     let dir = TempDir::new().expect("a directory");
     let mut random = SmallRng::seed_from_u64(2);
@@ -355,8 +354,7 @@ fn kills_during_eviction_and_rebuild_leave_a_cache_that_adds_up() {
         let name = "kills_during_eviction_and_rebuild_leave_a_cache_that_adds_up";
         let stored = killed_child(name, dir.path(), BUDGET, next, &kill);
         let last = stored.last().copied();
-        // The entry under way when the kill came may be there, acknowledged or not: the next child starts
-        // behind it.
+        // The entry in progress at the kill may exist, acknowledged or not: the next child starts after it.
         next = last.map_or(next + 1, |last| last + 2);
         let cache = Cache::open(config(dir.path(), BUDGET)).expect("the cache opens");
         assert!(last.is_none_or(|last| present(&cache, last)), "the youngest is never evicted");
@@ -390,7 +388,7 @@ fn garbage_in_place_of_an_open_store_is_noticed_without_a_read() {
     let length = fs::metadata(&path).expect("there").len();
     let mut file = fs::OpenOptions::new().write(true).open(&path).expect("opened");
     std::io::copy(&mut std::io::repeat(0xa5).take(length), &mut file).expect("overwritten");
-    // Asked for its state alone, as a health check does.
+    // Reads only the state, as a health check does.
     let deadline = Instant::now() + Duration::from_secs(30);
     while cache.state() != CacheState::Rebuilt {
         assert!(Instant::now() < deadline, "{:?}", cache.stats());

@@ -1,4 +1,4 @@
-//! What a cache promises when the disk fails or is full: at each operation in turn, once or for good.
+//! Tests of a cache on a disk that fails or is full: at each operation in turn, once or permanently.
 
 #![allow(clippy::print_stdout, reason = "tests")]
 
@@ -20,9 +20,9 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
-/// Set for the child that is under the disk: the folder it works in.
+/// Environment variable of the child that runs under the interposer: its folder.
 const CHILD: &str = "ANTARES_CACHE_FAULTS_CHILD";
-/// How long a cache may take to be back at work once the disk is.
+/// How long a cache may take to recover after the disk does.
 const BACK_WITHIN: Duration = Duration::from_secs(30);
 
 fn config(dir: &Path) -> CacheConfig {
@@ -48,14 +48,14 @@ fn content(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// A cache on a disk, and what it has said that it keeps.
+/// A cache under the interposer, and the entries that it acknowledged.
 struct Kept {
     cache: Cache,
     stored: BTreeSet<u64>,
 }
 
 impl Kept {
-    /// Whether it was stored.
+    /// Puts an entry; returns whether it was stored.
     #[track_caller]
     fn put(&mut self, number: u64, what: &str) -> bool {
         match self.cache.put(Space::Artifact, key(number), &content(number)).expect("any key") {
@@ -67,7 +67,7 @@ impl Kept {
         }
     }
 
-    /// Those of what it keeps that are there; wrong bytes are never acceptable.
+    /// Number of acknowledged entries that exist; panics on wrong bytes.
     #[track_caller]
     fn present(&self, what: &str) -> usize {
         let is_there = |number: &&u64| match self.cache.get(Space::Artifact, key(**number)) {
@@ -81,8 +81,8 @@ impl Kept {
     }
 }
 
-/// One round: the disk fails from operation `first` of `kinds` on, `count` times, while entries are stored.
-/// False if it did not come to that: there are fewer operations.
+/// One round: stores entries while `count` operations of `kinds` fail, starting with operation `first`.
+/// Returns false if there were fewer operations.
 fn round(disk: &Disk, folder: &Path, (kinds, errno): (u64, u64), first: u64, count: u64) -> bool {
     let what = format!("error {errno} at operation {first} of kinds {kinds}, {count} times");
     disk.behave(kinds);
@@ -101,7 +101,7 @@ fn round(disk: &Disk, folder: &Path, (kinds, errno): (u64, u64), first: u64, cou
     kept.put(14, &what);
     let has_failed = disk.failed() > 0;
     disk.behave(kinds);
-    // It comes back by itself.
+    // The cache recovers without help.
     let deadline = Instant::now() + BACK_WITHIN;
     while !kept.put(20, &what) {
         assert!(Instant::now() < deadline, "{what}: {:?}", kept.cache.stats());
@@ -131,7 +131,7 @@ fn round(disk: &Disk, folder: &Path, (kinds, errno): (u64, u64), first: u64, cou
     has_failed
 }
 
-/// Runs `rounds` in a child under the disk.
+/// Runs `rounds` in a child under the interposer.
 fn under_the_disk(test: &str, rounds: impl FnOnce(&Disk, &Path)) {
     if let Ok(folder) = std::env::var(CHILD) {
         return rounds(&Disk::own(), Path::new(&folder));
@@ -151,13 +151,14 @@ fn under_the_disk(test: &str, rounds: impl FnOnce(&Disk, &Path)) {
     assert!(child.status.success(), "{:?}\n{said}\n{}", child.status, String::from_utf8_lossy(&child.stderr));
 }
 
-/// How many operations lie between two that fail: each one with `ANTARES_DISK_FAULTS=all`.
+/// Step between two failing operations, and the number of failures; every operation with
+/// `ANTARES_DISK_FAULTS=all`.
 fn steps() -> [(usize, u64); 2] {
     let all = std::env::var_os("ANTARES_DISK_FAULTS").is_some();
     if all { [(1, 1), (1, FOR_GOOD)] } else { [(7, 1), (41, FOR_GOOD)] }
 }
 
-/// Operations in turn, once; then some of them for good.
+/// Fails operations in turn, once; then some of them permanently.
 fn each(disk: &Disk, folder: &Path, faults: (u64, u64)) {
     let mut rounds = 0;
     for (step, count) in steps() {
@@ -203,7 +204,7 @@ fn a_read_that_fails_at_the_start_costs_misses_and_no_more() {
             let opened = open();
             let has_failed = disk.failed() > 0;
             disk.behave(READS);
-            // It cannot be opened now, or is open with what could be read; the rest are misses.
+            // The open fails, or succeeds with the readable entries; the others are misses.
             match opened {
                 Ok(cache) => {
                     let mut kept = Kept { cache, stored: stored.clone() };
@@ -224,7 +225,7 @@ fn a_read_that_fails_at_the_start_costs_misses_and_no_more() {
     });
 }
 
-/// Looking at its files needs descriptors. That there are none is no damage.
+/// Inspecting files needs descriptors. Running out of them is no damage.
 #[test]
 fn a_process_without_descriptors_keeps_its_store() {
     under_the_disk("a_process_without_descriptors_keeps_its_store", |disk, folder| {
@@ -250,9 +251,8 @@ fn a_process_without_descriptors_keeps_its_store() {
     });
 }
 
-/// What a sync that failed had to write is not on the disk, and no later sync brings it there: Linux takes it
-/// for written. So nothing is acknowledged, that it is there already neither, before all of it was written
-/// anew.
+/// Data of a failed sync is not on the disk, and no later sync writes it: Linux marks the pages as clean. So
+/// until everything is rewritten, the cache acknowledges nothing, not even that an entry exists already.
 #[test]
 fn after_a_sync_that_fails_nothing_is_acknowledged_before_all_is_written_anew() {
     under_the_disk(
@@ -268,7 +268,7 @@ fn after_a_sync_that_fails_nothing_is_acknowledged_before_all_is_written_anew() 
                 let refused = (1..=6).find(|number| !kept.put(*number, &what)).expect("a sync of each");
                 assert_eq!((disk.failed(), refused), (1, first), "{what}");
                 disk.behave(SYNCS);
-                // It is read all the same.
+                // Reads still work.
                 assert_eq!(kept.present(&what) as u64, first, "{what}");
                 if is_restarted {
                     let Kept { cache, stored } = kept;
@@ -288,8 +288,8 @@ fn after_a_sync_that_fails_nothing_is_acknowledged_before_all_is_written_anew() 
     );
 }
 
-/// sled panics as it closes a store that cannot be synced: that is not the caller's affair, nor that of the
-/// thread that rebuilds.
+/// sled panics when it closes a store that it cannot sync. The panic must affect neither the caller nor the
+/// upkeep thread.
 #[test]
 fn a_rebuild_that_fails_anywhere_leaves_the_store_in_use() {
     under_the_disk("a_rebuild_that_fails_anywhere_leaves_the_store_in_use", |disk, folder| {

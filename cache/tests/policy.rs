@@ -1,5 +1,4 @@
-//! What a cache promises while its disk behaves: put and get, budget, leases, failures, locks, clocks, many
-//! threads.
+//! Tests of a cache on a healthy disk: put and get, budget, leases, failures, locks, clocks, many threads.
 
 use std::{
     fs,
@@ -220,7 +219,6 @@ fn a_second_process_is_told_who_holds_the_directory() {
     }
 }
 
-/// A clock that a test sets.
 #[derive(Debug)]
 struct SetClock(Mutex<SystemTime>);
 
@@ -303,12 +301,12 @@ fn many_threads_read_and_write_while_the_budget_evicts_and_a_rebuild_runs() {
     assert_eq!(cache.sweep(), 0, "no chunk is left behind");
 }
 
-/// MiB of a campaign, by a variable of the environment.
+/// Size of a test campaign in MiB, from an environment variable.
 fn mebibytes(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default) * MIB
 }
 
-/// Memory of this process, bytes.
+/// Resident memory of this process, in bytes.
 fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("the kernel tells");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
@@ -346,7 +344,7 @@ fn many_times_the_budget_leaves_a_bounded_disk() {
         early >> 20,
         late >> 20
     );
-    // What is written between two measurements of the disk is over the bound for a moment.
+    // Writes between two measurements of the disk exceed the bound for a moment.
     let most = 2 * budget + budget / 64;
     assert!(disk_most <= most, "{disk_most} bytes on disk for a budget of {budget}");
     assert!(stats.charged_bytes > budget / 2, "the budget is used: {stats:?}");
@@ -436,7 +434,7 @@ fn bytes_on_their_way_in_are_hashed_and_leave_no_name() {
     }
     assert_eq!((incoming.bytes(), incoming.sha256()), (300_000, <[u8; 32]>::from(Sha256::digest(&bytes))));
     assert!(incoming.read(64).expect("the head") == bytes[..64]);
-    // Reading moves nothing.
+    // Reading does not move the write position.
     incoming.add(&bytes).expect("room");
     assert!(incoming.read(u64::MAX).expect("all") == [&bytes[..], &bytes].concat());
     assert_eq!(names(), before);

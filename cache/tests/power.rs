@@ -1,5 +1,5 @@
-//! What a cache promises when the power goes: at every moment of what it writes, whatever the disk had not
-//! been told to keep.
+//! Tests of a cache under power loss: at every moment of its writes, with any subset of the unsynced data
+//! lost.
 
 #![allow(clippy::print_stdout, reason = "tests")]
 
@@ -25,9 +25,9 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
-/// Set for the child whose operations are recorded: the folder it works in.
+/// Environment variable of the child whose operations are recorded: its budget and its folder.
 const CHILD: &str = "ANTARES_CACHE_POWER_CHILD";
-/// Cuts of `make test`, in each of the two recordings; more by `ANTARES_POWER_CUTS`.
+/// Power cuts per recording in `make test`; override with `ANTARES_POWER_CUTS`.
 const CUTS: usize = 150;
 /// Entries that the child stores.
 const ENTRIES: usize = 48;
@@ -48,7 +48,7 @@ fn key(number: u64) -> [u8; 32] {
     key
 }
 
-/// The bytes of an entry follow from its number.
+/// The bytes of an entry are derived from its number.
 fn content(number: u64) -> Vec<u8> {
     let mut random = SmallRng::seed_from_u64(!number);
     let mut bytes = vec![0; random.random_range(0..40_000)];
@@ -56,7 +56,7 @@ fn content(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Stores entries in two goes, with a rebuild in each, and writes down each one that was acknowledged.
+/// Stores entries in two passes, with a rebuild in each, and records each acknowledged one.
 fn be_the_child(order: &str) {
     let (budget_bytes, folder) = order.split_once(' ').expect("two words");
     let folder = Path::new(folder);
@@ -71,7 +71,7 @@ fn be_the_child(order: &str) {
             assert_eq!(put, Put::Stored, "{:?}", cache.stats());
             acknowledged.write_all(&[u8::try_from(number).expect("few")]).expect("written");
             if number % 16 == 11 {
-                // Another one may be under way.
+                // Another rebuild may be in progress.
                 cache.rebuild();
             }
         }
@@ -94,7 +94,7 @@ fn recorded(test: &str, folder: &Path, budget_bytes: u64) -> Trace {
     read
 }
 
-/// What one cut showed.
+/// Result of one power cut.
 #[derive(Default)]
 struct Seen {
     acknowledged: u64,
@@ -102,7 +102,7 @@ struct Seen {
     slowest: Duration,
 }
 
-/// Opens what is left after a cut, and uses it.
+/// Opens and uses the files that a power cut left.
 fn survives(folder: &Path, budget_bytes: u64, what: &str) -> Seen {
     let acknowledged = fs::read(folder.join("acknowledged")).unwrap_or_default();
     let started = Instant::now();

@@ -1,4 +1,4 @@
-//! The attack guests: each ends exactly as in `AsmMachine`, whatever it tries.
+//! The attack guests: each ends exactly as in `AsmMachine`.
 
 use antares_abi::{CompileOptions, Isa};
 use antares_tests::guests;
@@ -37,7 +37,7 @@ fn attacks_end_alike_without_fusions() {
     check_all(CompileOptions { vm_version: 2, isa: Isa::IMC });
 }
 
-/// What the vital ones must end in, so that a mistake in the guests themselves is seen.
+/// Expected ends of the most important attacks, to detect errors in the guests themselves.
 #[test]
 fn attacks_end_as_intended() {
     let expected = [

@@ -1,4 +1,4 @@
-//! One ELF on both tiers and on the oracle.
+//! Runs one ELF in both tiers and on the oracle.
 
 use antares_abi::{CodeTier, CompileOptions, Hints, Isa};
 use antares_tests::{
@@ -9,22 +9,22 @@ use antares_tests::{
 use antares_vm::Machine;
 use bytes::Bytes;
 
-/// Cycles after which a guest that runs for ever is stopped.
+/// Cycle limit, which stops endless guests.
 pub(crate) const CYCLES_MAX: u64 = 40_000_000;
 
-/// The ISA that `vm_version` implies.
+/// Options with the default ISA of `vm_version`.
 pub(crate) fn script(vm_version: u32) -> CompileOptions {
     CompileOptions { vm_version, isa: Isa::of_version(vm_version) }
 }
 
-/// Compiles `elf` with both generators and compares all tiers with the oracle; the full tier's run is
-/// returned, or the compiler's refusal.
+/// Compiles `elf` with both generators and compares all tiers with the oracle; returns the full tier's run,
+/// or the compiler's refusal.
 #[track_caller]
 pub(crate) fn check(name: &str, elf: &[u8], args: &[&str], options: CompileOptions) -> Result<Equal, String> {
     check_within(name, elf, args, options, CYCLES_MAX)
 }
 
-/// As [`check`], with another limit of cycles.
+/// As [`check`], with another cycle limit.
 #[track_caller]
 pub(crate) fn check_within(
     name: &str,
@@ -54,7 +54,7 @@ pub(crate) fn check_within(
     };
     let full = native(CodeTier::Full);
     let baseline = native(CodeTier::Baseline);
-    // What either of them leaves native code for, the other may not.
+    // Both generators must refuse the same ELFs.
     assert_eq!(full.is_ok(), baseline.is_ok(), "{context}");
     full
 }

@@ -1,5 +1,5 @@
-//! What a compile gives does not depend on what was compiled before it, nor on how it was divided; and its
-//! time stays in bounds for functions that no compiler would write.
+//! The output of a compile depends neither on earlier compiles nor on its division into parts. Its time is
+//! bounded even for functions that no compiler would generate.
 
 use antares_abi::{CodeTier, Hints, parts_of};
 use antares_compiler::{CompileLimits, Request, Stage, compile_in_parallel};
@@ -15,7 +15,7 @@ use antares_vm::Machine;
 
 use crate::check::{check_within, script};
 
-/// The linker sets LLVM's options back; what is compiled after a link must have them all the same.
+/// The linker resets LLVM's options; a compile after a link must still have them.
 #[test]
 fn a_library_is_the_same_every_time() {
     let elf = guests::bytes("sha256-imc").unwrap();
@@ -23,8 +23,8 @@ fn a_library_is_the_same_every_time() {
     assert!(library() == library());
 }
 
-/// Of the program headers (ELF-64: offset at 32, number at 56, 56 bytes each, kind first, then flags), those
-/// that are loaded.
+/// Checks the loaded segments among the program headers (ELF-64: offset at 32, number at 56, 56 bytes each,
+/// type first, then flags).
 #[test]
 fn nothing_in_a_library_is_writable() {
     const LOAD: u32 = 1;
@@ -55,7 +55,7 @@ fn a_library_is_the_same_in_parts() {
     assert_eq!((whole.functions, whole.guest_code_bytes), (parts.functions, parts.guest_code_bytes));
 }
 
-/// One function of about `bytes` bytes: short blocks, each of which may be skipped.
+/// One function of about `bytes` bytes: short blocks, each of which a branch may skip.
 fn giant(bytes: usize) -> Vec<u8> {
     const DATA: u64 = 0x30_0000;
     let mut random = Random::new(42);
@@ -86,8 +86,9 @@ fn giant(bytes: usize) -> Vec<u8> {
     Elf { entry: 0x1_0000, segments, symbols: None }.to_bytes()
 }
 
-/// A program of `functions` functions that is big enough for `parts_of` four: each prints, and calls the next
-/// but the last by its address. All of it is called twice, so that nothing becomes part of its caller.
+/// A program of `functions` functions, large enough for `parts_of` to return four parts. Each function
+/// prints; all but the last call the next one by address. The start calls each one twice, to prevent
+/// inlining.
 fn in_four_parts(functions: i32) -> Vec<u8> {
     const START: u64 = 0x1_0000;
     const DATA: u64 = 0x10_0000;
@@ -136,14 +137,14 @@ fn in_four_parts(functions: i32) -> Vec<u8> {
     Elf { entry: START, segments, symbols: None }.to_bytes()
 }
 
-/// Two parts share what they emit, and four are two groups of such, each with its own ways to the host.
+/// Two parts share what they emit; four parts form two groups, each with its own stubs for host calls.
 #[test]
 fn parts_in_two_groups_share_nothing_and_link() {
     let elf = in_four_parts(12);
     assert_eq!(parts_of(elf.len() as u64), 4);
     for version in 0..=2 {
         let equal = check_within("four parts", &elf, &[], script(version), 10_000_000).unwrap();
-        // Each function prints, and has all behind it print: 12 + 11 + ... + 1, twice.
+        // Each function prints, and makes all later ones print: 12 + 11 + ... + 1, twice.
         assert_eq!((equal.native_cycles, equal.debug.len()), (equal.cycles, 156));
     }
     let whole = native::output(&elf, script(2), Stage::Library).unwrap();
@@ -161,7 +162,7 @@ fn a_giant_function_compiles_and_runs() {
     check_within("giant", &giant(300 << 10), &[], script(2), 10_000_000).unwrap();
 }
 
-/// LLVM would take 4.5 GB for it: the baseline has code for it, the full tier refuses.
+/// LLVM would take 4.5 GB: the full tier refuses, and the baseline compiles it.
 #[test]
 fn two_megabytes_in_one_function_are_the_baseline_s() {
     let elf = giant(2 << 20);

@@ -1,5 +1,4 @@
-//! What scripts may observe of system calls, loading and errors, one statement after the other, against
-//! ckb-script.
+//! Observable behaviour of system calls, loading and errors, compared with ckb-script statement by statement.
 
 use antares_tests::{
     elf::{self, Elf, Segment},
@@ -17,7 +16,7 @@ const V2: ScriptHashType = ScriptHashType::Data2;
 const EXIT_0: &str = "li a0,0\nli a7,93\necall\n";
 const EXIT_A0: &str = "li a7,93\necall\n";
 
-/// Runs a script whose C is `body`; gives the error and the values that it printed.
+/// Runs a script with the C statements `body`; returns the error and the printed values.
 #[track_caller]
 fn run(body: &str, others: &[Bytes], hash_type: ScriptHashType) -> (Option<String>, Vec<u64>) {
     let script = guests::script("BODY", &[&format!("BODY={body}")]).unwrap();
@@ -26,7 +25,7 @@ fn run(body: &str, others: &[Bytes], hash_type: ScriptHashType) -> (Option<Strin
     (error, report.groups[0].debug.iter().filter_map(value).collect())
 }
 
-/// As [`run`] where the script ends with 0.
+/// As [`run`], for a script that exits with 0.
 #[track_caller]
 fn values(body: &str, others: &[Bytes], hash_type: ScriptHashType) -> Vec<u64> {
     let (error, values) = run(body, others, hash_type);
@@ -34,18 +33,18 @@ fn values(body: &str, others: &[Bytes], hash_type: ScriptHashType) -> Vec<u64> {
     values
 }
 
-/// The error of a script that has one.
+/// The error of a failing script.
 #[track_caller]
 fn error(body: &str, others: &[Bytes], hash_type: ScriptHashType) -> String {
     run(body, others, hash_type).0.expect("an error")
 }
 
-/// An ELF of assembly text.
+/// Assembles an ELF.
 fn program(text: &str) -> Bytes {
     guests::assemble(&format!(".globl _start\n_start:\n{text}")).unwrap().into()
 }
 
-/// The machine code of assembly text.
+/// Assembles machine code.
 fn code(text: &str) -> Vec<u8> {
     let elf = program(text);
     elf[elf::segments(&elf)[0].file.clone()].to_vec()
@@ -64,7 +63,7 @@ fn exec_v2_answers_a_bad_source_place_or_index() {
     let body = "R(2043,0,77,0,0,0,0); R(2043,0,0x0200000000000003,0,0,0,0); R(2043,0,3,2,0,0,0); \
                 R(2043,0,4,0,0,0,0); R(2043,0,3,1,0,0,0); R(2043,1ul<<32,3,0,0,0,0)";
     assert_eq!(values(body, &[], V2), [1; 6]);
-    // An index in range that is absent.
+    // An index in range with an absent cell.
     is(run("R(2043,99,3,0,0,0,0)", &[], V2).0, "SnapshotDataLoadError");
     assert_eq!(values("R(2043,99,3,0,0,0,0)", &[], V1), [1]);
     for call in ["R(2043,0,77,0,0,0,0)", "R(2043,0,3,2,0,0,0)"] {
@@ -115,7 +114,7 @@ fn bounds_of_exec_and_spawn() {
 
 #[test]
 fn arguments_of_exec_v1_have_a_total() {
-    // One argument: its bytes and 8 more.
+    // One argument: its bytes plus 8.
     let call = |bytes: u64| {
         format!(
             "for(u64 i=0;i<{bytes};i++)((volatile u8*)0x100000)[i]=97; \
@@ -123,7 +122,7 @@ fn arguments_of_exec_v1_have_a_total() {
         )
     };
     let others = [program(EXIT_A0)];
-    // What is too much for the stack alone goes on at the new entry, with 4 in a0.
+    // Arguments too large only for the stack continue at the new entry, with 4 in a0.
     is(run(&call((1 << 20) - 8), &others, V1).0, "error code 4 ");
     assert!(error(&call((1 << 20) - 7), &others, V1).contains("TOOLONG"));
 }
@@ -142,10 +141,10 @@ fn loads_store_the_length_first() {
     for (number, more) in
         [(2051, "0,0,0"), (2052, "0,0,0"), (2061, "0,0,0"), (2062, "0,0,0"), (2092, "0,3,0")]
     {
-        // No capacity: only the length is written, wherever the buffer is.
+        // A capacity of zero: only the length is written, even for an invalid buffer.
         let none = format!("words[0]=0; R({number},1ul<<40,(u64)words,0,{more}); print('l',words[0])");
         let [0, length] = values(&none, &[], V2)[..] else { panic!("{number}") };
-        // The buffer is over its own length.
+        // The buffer overlaps its own length.
         let over = format!(
             "words[0]=16; R({number},(u64)words,(u64)words,0,{more}); print('l',words[0]); print('l',words[1]); \
              words[1]=30; R({number},(u64)words,(u64)words+8,3,{more}); print('l',words[1]); \
@@ -188,7 +187,7 @@ fn processes_see_what_is_theirs() {
         static const char*a[1]={\"c\"}; print('s',spawn(1,a,&pid,f)); print('w',wait(pid))";
     let printed = values(inherited, &[], V2);
     assert_eq!(printed[..4], [0, 3, 2, 6], "{printed:x?}");
-    // Who asks after the end takes the exit code away.
+    // The first wait for an ended VM consumes the exit code.
     let waiters = "static const char*a[2]={\"c\",\"d\"}; u64 pid,q; if(argc==1){ for(volatile int i=0;i<9999;i++); return 3; } \
         if(argc==2){ print('c',wait(1)); return 0; } \
         print('s',spawn(1,a,&pid,0)); print('s',spawn(2,a,&q,0)); print('w',wait(1)); print('v',wait(1)); print('v',wait(1)); \
@@ -201,7 +200,7 @@ fn processes_see_what_is_theirs() {
 fn exec_v1_that_fails_goes_on() {
     let exec = "R(2043,1,3,0,0,1,(u64)words); return 9";
     let exec = &format!("words[0]=(u64)\"argument\"; {exec}");
-    // Segments before the one that fails are loaded, and the program counter is 0.
+    // Segments before the failing one are loaded, and the program counter is 0.
     let beyond = || segment(0x40_0000, 6, vec![1; 64]);
     let at_0 = elf(0x1_0000, vec![segment(0, 5, code(EXIT_0)), beyond()]);
     values(exec, &[at_0], V1);
@@ -210,7 +209,7 @@ fn exec_v1_that_fails_goes_on() {
     for bytes in [elf(0, vec![beyond()]), Bytes::from_static(b"nothing")] {
         is(run(exec, &[bytes], V1).0, "MemWriteOnExecutablePage");
     }
-    // No argument can be written: the new program starts nevertheless, with 4 in a0.
+    // No argument can be written: the new program still starts, with 4 in a0.
     let stack = segment(0x3f_f000, 5, vec![1; 4096]);
     let program = elf(0x1_0000, vec![segment(0x1_0000, 5, code(EXIT_A0)), stack]);
     is(run(exec, &[program], V1).0, "error code 4 ");
@@ -218,7 +217,7 @@ fn exec_v1_that_fails_goes_on() {
 
 #[test]
 fn subtraction_with_borrow_ignores_an_operand() {
-    // 5 - 9 borrows; the borrow is added 16 times, so that the exit code tells.
+    // 5 - 9 borrows; the borrow is added 16 times, so that the exit code shows it.
     let with = |operand: &str| {
         let text = format!(
             "li a0,5\nli a1,9\nli a2,3\nj 1f\n.option norvc\n1:\nsub a1,a0,a1\nsltu a3,a0,{operand}\n\
@@ -231,7 +230,7 @@ fn subtraction_with_borrow_ignores_an_operand() {
             is(check(&with(operand), &[], version).0, "error code 16 ");
         }
     }
-    // Without fusions the operand counts.
+    // Without fusions the operand matters.
     assert_eq!(check(&with("zero"), &[], V0).0, None);
 }
 
@@ -248,7 +247,7 @@ fn what_is_loaded_beyond_the_size_in_memory() {
         let text = code(&format!("ld a0,0(sp)\n{EXIT_A0}"));
         let stack = segment(0x3f_f000, 6, vec![5; 4096]);
         let (error, _) = check(&elf(0x1_0000, vec![segment(0x1_0000, 5, text), stack]), &[], version);
-        // The stack of version 0 is at the very end, where no load may be.
+        // The stack of version 0 is at the very end of memory, where loads fail.
         is(error, if version == V0 { "MemOutOfBound" } else { "code 5 " });
     }
 }
@@ -282,7 +281,7 @@ fn loaded_code_after_a_resume() {
     is(run(body, &[cell(5000)], V2).0, "MemPageUnalignedAccess");
     let stores = format!("{body}; area[PAGE]=1; print('c',area[PAGE])");
     is(run(&stores, &[cell(2 * 4096)], V2).0, "MemWriteOnExecutablePage");
-    // Where the cell ends with a page, further pages are writable.
+    // If the cell ends at a page boundary, later pages are writable.
     assert_eq!(values(&stores, &[cell(4096)], V2).last(), Some(&1));
 }
 
@@ -332,7 +331,7 @@ fn an_exit_code_stays_for_a_second_waiter() {
 
 #[test]
 fn which_process_is_put_aside() {
-    // Loaded code shows whether its VM was: behind the 64 bytes there is more of the cell then.
+    // Loaded code shows whether its VM was suspended: then more of the cell follows the 64 bytes.
     let body = "u64 pid,q[2],p[4][2],f[2]={0}; static const char*a[1]={\"c\"}; \
         call(2091,(u64)area,PAGE,0,64,1,3); u64 b=sum(area,PAGE); \
         if(argc){ wait_to_read(); print('k',sum(area,PAGE)==b); return 0; } \
@@ -340,7 +339,7 @@ fn which_process_is_put_aside() {
         print('k',sum(area,PAGE)==b); \
         for(int i=0;i<4;i++){ words[0]=8; call(2605,p[i][1],(u64)words+64,(u64)words,0,0,0); print('w',wait(1+i)); }";
     let cell = Bytes::from_iter((0..8192_u32).map(|at| (at % 251) as u8));
-    // The spawner, the first child for it, the second for the first.
+    // The spawner was suspended for the first child, and the first child for the second.
     assert_eq!(values(body, &[cell], V2), [0, 0, 0, 0, 0, 1, 0, 1, 0]);
 }
 
@@ -355,7 +354,7 @@ fn the_limit_of_cycles_comes_between_decoding_and_faults() {
             names.iter().position(|name| error.contains(name)).unwrap()
         };
         let kinds: Vec<_> = (0..24).map(|cycles| (kind(&fault, cycles), kind(&invalid, cycles))).collect();
-        // The whole trace takes 10.
+        // The whole trace takes 10 cycles.
         assert_eq!(kinds.iter().filter(|kinds| **kinds == (0, 2)).count(), 10, "{kinds:?}");
         assert_eq!((kinds[0], kinds[23]), ((0, 0), (1, 2)));
     }
@@ -378,7 +377,7 @@ fn odd_program_counters_at_the_end_of_a_page() {
 
 #[test]
 fn reads_and_writes_look_at_the_length_first() {
-    // A read on a write's end, the other way round, and without an end: the length is loaded before.
+    // A read on a write end, a write on a read end, and an invalid descriptor: the length is loaded first.
     let calls = "u64 p[2]; call(2604,(u64)p,0,0,0,0,0); words[0]=8; R(2606,p[1],(u64)area,(u64)words,0,0,0); \
         R(2605,p[0],(u64)area,(u64)words,0,0,0); R(2606,99,(u64)area,(u64)words,0,0,0)";
     let printed = values(calls, &[], V2);

@@ -1,5 +1,5 @@
-//! Scripts as they are written today, in Rust, Lua and JavaScript, whole, stripped and without section
-//! headers: equal in all tiers, and native once runs have taught what recovery could not know.
+//! Current scripts in Rust, Lua and JavaScript, whole, stripped and without section headers. They have equal
+//! results in all tiers, and become native once runs have provided hints that recovery lacks.
 
 use std::{
     sync::{
@@ -18,23 +18,23 @@ use antares_tests::{
 use antares_vm::Machine;
 use anyhow::{Context, Result, anyhow, ensure};
 
-/// Natively run cycles from the third run on, per mille.
+/// Minimum native share of cycles from the third run on, in per mille.
 const SHARE_MIN: u64 = 990;
 
 fn is_js_vm(program: &Program) -> bool {
     program.name.starts_with("ckb-js-vm")
 }
 
-/// One program in one form, through all tiers.
+/// Runs one program in one form through all tiers.
 fn check(machine: &mut Machine, program: &Program, form: Form) -> Result<Learnt> {
     let case = case(&form.of(&program.elf)?, &program.args);
     let interpreted =
         compare(machine, &case, None)?.map_err(|difference| anyhow!("interpreter: {difference}"))?;
-    // As a panic ends: little of the program has run then.
+    // The exit code of a panic, after which most of the program has not run.
     ensure!(interpreted.outcome != "Exit(-1)", "panics");
     let learnt = learn(machine, &case, RUNS)?;
-    // The generators share recovery: one full compile for each ELF is enough, and Lua's, which takes long,
-    // are made elsewhere.
+    // Both generators share recovery, so one full compile per ELF suffices. Lua's full compiles take long;
+    // other tests make them.
     let has_full = match program.name.as_str() {
         "ckb-js-vm calls" => form == Form::Whole,
         name => form == Form::Stripped && !name.starts_with("lua"),
@@ -79,8 +79,7 @@ fn todays_scripts_become_native_in_every_form() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Programs of the bench lose nothing with their symbols and section headers: after three runs they are
-/// native.
+/// The benchmark's programs stay native without symbols and section headers, after at most three runs.
 #[test]
 fn guests_become_native_without_symbols() {
     let guests = guests::guests();
@@ -114,14 +113,13 @@ fn guests_become_native_without_symbols() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// A line of the table.
 fn row(name: &str, learnt: &Learnt) -> String {
     let shares = (0..RUNS).map(|index| format!("{:.1}", learnt.share(index) as f64 / 10.0));
     format!("{name} | {} | {}", shares.collect::<Vec<_>>().join(", "), learnt.hints.len())
 }
 
-/// Panics behind functions that only a table names end as in the interpreter, in code that knows them and in
-/// code that does not.
+/// Panics in functions that only a table references end as in the interpreter, whether or not the code knows
+/// these functions.
 #[test]
 fn panics_behind_tables_end_alike() {
     let programs = programs(3).unwrap();

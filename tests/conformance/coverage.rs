@@ -1,4 +1,4 @@
-//! Recovery knows what programs execute, with and without section headers, which hold the symbols too.
+//! Recovery finds the code that programs execute, with and without section headers (and so symbols).
 
 use antares_tests::{
     coverage::{measure, without_sections},

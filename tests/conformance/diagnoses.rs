@@ -1,5 +1,5 @@
-//! Why scripts failed: each error of the VM, failures of system calls, children, loaded code, stripped
-//! scripts, examples of published crates; and that a watched run is the same run.
+//! Diagnoses of failed scripts: each error of the VM, failures of system calls, children, loaded code,
+//! stripped scripts, examples of published crates. A traced run must equal an untraced one.
 
 use std::{cell::RefCell, env, fmt::Write as _, fs, path::PathBuf, process::Command, sync::Arc};
 
@@ -21,7 +21,7 @@ use ckb_types::core::ScriptHashType;
 
 use crate::check::script;
 
-/// Scripts that fail alone, and what their diagnosis must name.
+/// Scripts that fail alone, and the names that their diagnosis must contain.
 const ALONE: [(&str, &[&str]); 15] = [
     ("RETURNED", &["exit code 7", "check_amount (/guests/failing/failing.c:41", "branch bltu", "check_all"]),
     ("NEGATED", &["exit code -21", "in fail (/guests/failing/failing.c:"]),
@@ -43,7 +43,7 @@ const ALONE: [(&str, &[&str]); 15] = [
     ("OVERRUN", &["in copy ("]),
 ];
 
-/// Scripts that fail in a transaction. Its second cell dep is `xyz`, or a function that gives 8.
+/// Scripts that fail in a transaction. Its second cell dep is `xyz`, or a function that returns 8.
 const IN_TRANSACTION: [(&str, &[&str]); 16] = [
     (
         "NO_WITNESS",
@@ -72,8 +72,7 @@ fn watching(follow_from: u64) -> Watching {
 
 const CYCLES_MAX: u64 = 100_000;
 
-/// Runs a script alone, watched from `follow_from` on, and checks that it is the run that it would be
-/// without.
+/// Runs a script alone, traced from cycle `follow_from` on, and checks that the run equals an untraced one.
 #[track_caller]
 fn watch(name: &str, elf: &Bytes, args: &[Bytes], vm_version: u32, follow_from: Option<u64>) -> Evidence {
     let limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 1 << 20 };
@@ -130,8 +129,8 @@ impl Engine for &Watched {
     }
 }
 
-/// Verifies a transaction, watched; checks that outcome and cycles are those without, and tells why it
-/// failed, if it did.
+/// Verifies a transaction with tracing and checks that outcome and cycles equal those without. Returns the
+/// diagnosis if it failed.
 #[track_caller]
 fn why(name: &str, mock: &Mock, environment: &Environment, follow_from: u64) -> Option<Diagnosis> {
     let limits = TransactionLimits { cycles_max: 100_000_000, debug_bytes_max: 1 << 20 };
@@ -151,7 +150,7 @@ fn why(name: &str, mock: &Mock, environment: &Environment, follow_from: u64) -> 
     };
     assert_eq!(debug(&ours), debug(&theirs), "{name}");
     let evidence = watched.evidence.take().pop()?;
-    // What travels is what was seen.
+    // Evidence must survive encoding.
     let evidence = Evidence::decode(&evidence.encode().unwrap()).unwrap();
     let mut elfs = Programs::new();
     programs(mock, environment).iter().for_each(|program| elfs.add(&program.elf));
@@ -169,7 +168,7 @@ fn why(name: &str, mock: &Mock, environment: &Environment, follow_from: u64) -> 
     if ours.outcome == TransactionOutcome::Ok { None } else { diagnosis }
 }
 
-/// Code that gives 8: `addi a0, zero, 8`, `ret`, and what fills eight bytes.
+/// A function that returns 8: `addi a0, zero, 8`, `ret`, and padding to eight bytes.
 const EIGHT: [u8; 8] = [0x13, 0x05, 0x80, 0x00, 0x82, 0x80, 0x01, 0x00];
 
 fn transaction(case: &str, is_stripped: bool) -> Mock {
@@ -215,7 +214,7 @@ fn stripped_scripts_have_addresses_and_the_same_reason() {
     compare("stripped.txt", &golden);
 }
 
-/// Compares with a file; `BLESS=1` writes it.
+/// Compares with a file; `BLESS=1` rewrites it.
 #[track_caller]
 fn compare(name: &str, found: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("conformance/diagnoses").join(name);
@@ -319,7 +318,7 @@ fn a_script_brings_its_table_along() {
 fn panics_of_rust_are_told_by_what_has_called_them() {
     for level in RustLevel::ALL {
         let elf = Bytes::from(rust_guest("handlers", level).unwrap());
-        // Functions that a smaller build inlines into each other have one of the names.
+        // Functions that a smaller build inlines into each other may have any of these names.
         let kinds: [(&str, &[&str]); 4] = [
             ("bounds", &["handlers::load", "handlers::store", "handlers::main", "main", "handlers::run"]),
             ("overflow", &["handlers::subtract", "handlers::main", "main", "handlers::run"]),

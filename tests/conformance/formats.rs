@@ -1,5 +1,5 @@
-//! Profiles in the formats of other tools, read back by those tools: what they add up is the cycles of the
-//! run. A tool that is not there is told and skipped.
+//! Profiles in the formats of other tools, read back with those tools: their sums equal the cycles of the
+//! run. Reports and skips a tool that is not installed.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
@@ -10,7 +10,7 @@ use antares_tests::guests;
 use antares_vm::{Limits, Machine, RunScript};
 use bytes::Bytes;
 
-/// A C program with a function that is inlined, one that is not, and a loop.
+/// A C program with an inlined function, one that is not inlined, and a loop.
 const SOURCE: &str = "
 static inline unsigned twice(unsigned x) { return x * 3 + (x >> 2); }
 __attribute__((noinline)) static unsigned mix(unsigned x, unsigned n) {
@@ -74,7 +74,7 @@ fn write(format: Format, profile: &Profile, programs: &Programs, path: &Path) ->
     bytes
 }
 
-/// What a tool says, if it is there.
+/// Output of a tool, if it is installed.
 fn ask(tool: &str, args: &[&str]) -> Option<String> {
     match Command::new(tool).args(args).output() {
         Ok(output) => {
@@ -126,7 +126,7 @@ fn pprof_finds_the_same_totals() {
         .find(|go| Command::new(go).arg("version").output().is_ok());
     let Some(go) = go else { return println!("skipped: no go tool pprof") };
     let Some(text) = ask(go, &["tool", "pprof", "-raw", path.to_str().unwrap()]) else { return };
-    // One line for each sample: two values, a colon, places.
+    // A line per sample: two values, a colon, locations.
     let values = text.lines().filter_map(|line| line.trim().split_once(':')).filter_map(|(values, _)| {
         let mut values = values.split_whitespace().map(str::parse::<u64>);
         Some((values.next()?.ok()?, values.next()?.ok()?)).filter(|_| values.next().is_none())
@@ -201,14 +201,14 @@ fn lines_and_inlined_functions_come_from_dwarf() {
     let (profile, programs) = profile(&elf, &[]);
     let view = View::new(&profile, &programs);
     let row = |name: &str| view.top(100).into_iter().find(|row| row.name == name).unwrap();
-    // An inlined function has its own cycles; its caller's total has them too.
+    // An inlined function has its own cycles; its caller's total includes them.
     assert!(row("twice").own.cycles == 50 * 40 * 4, "{:?}", view.top(9));
     assert!(row("mix").total.cycles >= row("mix").own.cycles + row("twice").own.cycles);
     assert_eq!(view.call_graph("twice").unwrap().callers[0].name, "mix");
     let lcov = write(Format::Lcov, &profile, &programs, &folder.path().join("guest.info"));
     let lcov = String::from_utf8(lcov).unwrap();
     assert!(lcov.contains("FNDA:50,mix\n"), "{lcov}");
-    // The body of the loop, on line 5 of the source.
+    // The body of the loop is line 5 of the source.
     assert!(lcov.contains("DA:5,2000\n"), "{lcov}");
     let none = Format::Lcov.write(&View::new(&profile, &Programs::new()), &BTreeMap::new(), None);
     assert!(none.unwrap_err().to_string().contains("-g"));
@@ -242,7 +242,7 @@ fn archives_and_pages_hold_the_whole() {
     let (back, elfs) = read_archive(&bytes).unwrap();
     assert_eq!(back, profile);
     assert_eq!(View::new(&back, &elfs).top(5), View::new(&profile, &programs).top(5));
-    // A name that tries to leave the script element of the page.
+    // A name that tries to break out of the page's script element.
     let page = write(Format::Html, &profile, &programs, &folder.path().join("rsa.html"));
     let page = String::from_utf8(page).unwrap();
     assert_eq!(page.matches("</script").count(), 1);

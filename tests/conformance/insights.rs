@@ -1,4 +1,5 @@
-//! Insights on real guests: what they name, and that following it saves the cycles that the docs say.
+//! Insights on real guests: they name the expected code, and following the advice saves the cycles stated in
+//! the docs.
 
 use antares_abi::CompileOptions;
 use antares_analysis::insights::{Finding, Rule, groups, insights, markdown};
@@ -45,12 +46,12 @@ fn rsa_is_told_its_limbs_and_following_that_saves_cycles() {
     assert!(limbs.advice.contains("64 bits"), "{limbs:?}");
     let memory = found.iter().find(|finding| finding.rule == Rule::ByteLoop).unwrap();
     assert_eq!(memory.function, "memset");
-    // Without symbols the code says the same.
+    // Without symbols the code yields the same findings.
     let (stripped, _) = findings(&Cut::Sections.apply(&elf));
     let same = stripped.iter().find(|finding| finding.rule == Rule::NarrowLimbs).unwrap();
     assert_eq!((same.cycles, same.address), (limbs.cycles, limbs.address));
     assert!(same.function.starts_with("fn_0x"));
-    // Nobody knows what it is: what was measured on Mbed TLS may not be true of it.
+    // An unknown library: savings measured on Mbed TLS may not apply.
     assert_eq!((same.measured, same.saves), (None, limbs.saves));
     assert!(stripped.iter().all(|finding| finding.measured.is_none()), "{stripped:?}");
 
@@ -62,7 +63,7 @@ fn rsa_is_told_its_limbs_and_following_that_saves_cycles() {
     assert!(!limbs64.contains(&Rule::NarrowLimbs), "{limbs64:?}");
 }
 
-/// What people read of it.
+/// The Markdown output of all insights.
 fn told(elf: &[u8]) -> String {
     let (profile, programs) = profile_of(elf);
     let groups = groups(&View::new(&profile, &programs));
@@ -84,7 +85,7 @@ fn every_guest_has_findings_or_none_and_nothing_panics() {
             assert!(found.windows(2).all(|pair| pair[0].cycles >= pair[1].cycles));
         }
     }
-    // Hashes without rotations in hardware are told about them; with B they are not.
+    // Hashes without hardware rotations have a finding; with B they have none.
     assert!(insights_rules("sha256-imc").contains(&Rule::MissingB));
     assert!(!insights_rules("sha256-b").contains(&Rule::MissingB));
 }
@@ -143,7 +144,7 @@ fn products_whose_halves_are_not_fused_are_found() {
         found.iter().find(|finding| finding.rule == rule).map(|finding| finding.cycles)
     };
     let wide = Rule::UnfusedWideMultiply;
-    // 100 rounds of two times 5 cycles.
+    // 100 rounds of 2 times 5 cycles.
     assert_eq!(of(&[mul(12), mulhu(13)], wide), Some(1000), "the low half first");
     assert_eq!(of(&[mulhu(13), nop, mul(12)], wide), Some(1000), "apart");
     assert_eq!(of(&[mulhu(13), mul(12)], wide), None, "fused");
@@ -171,7 +172,7 @@ fn carries_and_constants_that_are_not_fused_are_found() {
         found.iter().find(|finding| finding.rule == rule).map(|finding| finding.cycles)
     };
     let carry = Rule::UnfusedCarry;
-    // 100 rounds of two cycles.
+    // 100 rounds of 2 cycles.
     assert_eq!(of(&[add(12, 10, 11), nop, sltu(13, 12, 10)], carry), Some(200), "apart");
     assert_eq!(of(&[add(12, 10, 11), sltu(13, 12, 11)], carry), Some(200), "by the second operand");
     assert_eq!(of(&[add(12, 10, 11), sltu(13, 12, 10)], carry), None, "fused");

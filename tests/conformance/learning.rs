@@ -1,5 +1,5 @@
-//! Scripts that static recovery cannot know: what a run finds out makes the next compile native, and wrong
-//! hints change nothing.
+//! Scripts that static recovery cannot handle: the hints of a run make the next compile native, and wrong
+//! hints do no harm.
 
 use antares_abi::{BailoutReason, CodeTier, CompileOptions, Hints};
 use antares_tests::{
@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use crate::check::script;
 
-/// Compiles with hints until a run brings no new ones.
+/// Maximum compiles with new hints.
 const ROUNDS_MAX: usize = 6;
 
 fn run(elf: &[u8], args: &[&str], options: CompileOptions, tier: CodeTier, hints: &Hints) -> Equal {
@@ -28,8 +28,8 @@ fn run(elf: &[u8], args: &[&str], options: CompileOptions, tier: CodeTier, hints
     compare(&mut Machine::new().unwrap(), &case, Some(&library)).unwrap().unwrap()
 }
 
-/// Runs with what was learnt before, until there is nothing to learn. Gives the last run, and how many learnt
-/// something.
+/// Runs with the hints of earlier runs until there are no new ones. Returns the last run, and the number of
+/// runs with new hints.
 fn learn(elf: &[u8], args: &[&str], options: CompileOptions, tier: CodeTier) -> (Equal, usize) {
     let mut hints = Hints::default();
     for round in 0..ROUNDS_MAX {
@@ -89,8 +89,7 @@ fn hints_change_the_library_and_equal_hints_do_not() {
     assert_ne!(output(&hints), output(&Hints::default()));
 }
 
-/// Programs without symbols and without section headers run natively to the end, at the latest after two
-/// runs.
+/// Programs without symbols and section headers run entirely natively after at most two runs.
 #[test]
 fn stripped_programs_become_native() {
     let programs =
@@ -109,8 +108,8 @@ fn stripped_programs_become_native() {
     }
 }
 
-/// Junk in as many places as hints may name: code without them is what it costs at most, and what a run has
-/// found stays.
+/// The maximum number of wrong hints: the worst case is code without hints, and hints of earlier runs
+/// persist.
 #[test]
 fn hints_that_make_code_grow_too_much_are_not_used() {
     for name in ["secp256k1-b", "interpreter-imc"] {

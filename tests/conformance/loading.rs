@@ -1,5 +1,5 @@
-//! Code that scripts load at run time has native code of its own, entered and left through the machine;
-//! results stay ckb-script's.
+//! Code that scripts load at run time has its own native code, entered and left through the machine. Results
+//! equal ckb-script's.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use ckb_types::core::ScriptHashType;
 
 use crate::verdicts::{LIMITS, oracle};
 
-/// Compiles with what runs have found out until all is native.
+/// Maximum compiles with new hints until everything is native.
 const ROUNDS_MAX: usize = 4;
 
-/// Code that was loaded, and what is known of it.
+/// Loaded code and its hints.
 struct Loaded {
     file: Bytes,
     hints: Hints,
 }
 
-/// A lock, what it loads, and the code that is known of both.
+/// A lock, the code that it loads, and the native code of both.
 struct Stage {
     mock: Mock,
     lock: Bytes,
@@ -51,7 +51,7 @@ impl Stage {
         Arc::new(Program::new(elf.clone(), library).unwrap())
     }
 
-    /// Runs with native code of all that is known, and learns.
+    /// Runs with all native code compiled so far, and collects hints.
     fn run(&mut self, limits: TransactionLimits) -> TransactionReport {
         let environment = Environment::default();
         let prepared = Prepared::new(&self.mock, &environment).unwrap();
@@ -74,7 +74,7 @@ impl Stage {
         report
     }
 
-    /// Runs until all is native, compared with ckb-script each time. Gives the number of runs.
+    /// Runs until everything is native, and compares each run with ckb-script. Returns the number of runs.
     fn run_until_native(&mut self) -> usize {
         let (expected, lines) = oracle(&self.mock, &Environment::default(), LIMITS);
         let expected = expected.unwrap();
@@ -116,7 +116,7 @@ fn a_loaded_library_is_native_from_the_third_run_on() {
             let runs = stage.run_until_native();
             println!("{hash_type:?} {tiers:?}: {runs} runs");
             assert!(runs <= 3 && stage.loaded.len() == 1, "{hash_type:?} {tiers:?}: {runs} runs");
-            // Limits are exact.
+            // Cycle limits are exact.
             let (cycles, _) = oracle(&stage.mock, &Environment::default(), LIMITS);
             let cycles_max = cycles.unwrap();
             for (cycles_max, outcome) in

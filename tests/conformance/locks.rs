@@ -1,5 +1,5 @@
-//! Published locks and types let pass what is signed for them, natively, and nothing else; cycles are those
-//! of ckb-script.
+//! Published lock and type scripts accept correctly signed transactions and reject others, natively. Cycles
+//! equal ckb-script's.
 
 use std::{
     collections::HashMap,
@@ -30,16 +30,16 @@ use bytes::Bytes;
 
 use crate::verdicts::{LIMITS, oracle};
 
-/// Natively run cycles from the third run on, per mille.
+/// Minimum native share of cycles from the third run on, in per mille.
 const SHARE_MIN: u64 = 990;
 
-/// Cycles that a case for the table of speeds must have: less is what a run costs beside its script.
+/// Minimum cycles of a case in the table of speeds, so that the fixed costs of a run do not dominate.
 const CYCLES_MIN: u64 = 100_000;
 
-/// What is compiled once for all transactions: by script and what runs have taught.
+/// Compiled programs shared by all transactions, by script and hints.
 type Compiled = Mutex<HashMap<(Sha256Digest, CodeTier, Hints), Arc<Program>>>;
 
-/// The native code of a transaction's programs and what their runs have taught.
+/// The native code of a transaction's programs, and the hints of their runs.
 struct Code<'a> {
     compiled: &'a Compiled,
     hints: HashMap<Bytes, Hints>,
@@ -60,7 +60,7 @@ impl Code<'_> {
         Ok(program)
     }
 
-    /// Verifies natively, and learns.
+    /// Verifies natively, and collects hints.
     fn run(&mut self, mock: &Mock, tier: CodeTier) -> Result<(TransactionReport, Duration)> {
         let environment = Environment::default();
         let prepared = Prepared::new(mock, &environment)?;
@@ -89,15 +89,14 @@ fn interpret(mock: &Mock) -> Result<(TransactionReport, Duration)> {
     Ok((report?, time))
 }
 
-/// Natively run cycles, per mille of those that a machine ran: what ckb-script takes for loading a program is
-/// nobody's.
+/// Native share of the executed cycles, in per mille; excludes ckb-script's cycles for loading a program.
 fn share(report: &TransactionReport) -> u64 {
     let sum = |of: fn(&TierCycles) -> u64| report.groups.iter().map(|group| of(&group.counts)).sum::<u64>();
     let (native, interpreted) = (sum(|counts| counts.native_cycles), sum(|counts| counts.interpreted_cycles));
     native * 1000 / (native + interpreted).max(1)
 }
 
-/// What does not depend on the tier.
+/// The parts of a report that do not depend on the tier.
 fn verdict(report: &TransactionReport) -> String {
     let mut text = format!("{:?} {} {:?}", report.outcome, report.cycles, report.error());
     for group in &report.groups {
@@ -106,7 +105,7 @@ fn verdict(report: &TransactionReport) -> String {
     text
 }
 
-/// One transaction in all tiers, and with a wrong signature. Gives a line of the table.
+/// Verifies one transaction in all tiers, and with an invalid signature. Returns a row of the table.
 fn check(compiled: &Compiled, passing: &Passing) -> Result<String> {
     let (expected, _) = oracle(&passing.mock, &Environment::default(), LIMITS);
     let expected = expected.map_err(|error| anyhow!("ckb-script: {error}"))?;
@@ -131,7 +130,7 @@ fn check(compiled: &Compiled, passing: &Passing) -> Result<String> {
         let (wanted, _) = interpret(&passing.forged)?;
         ensure!(wanted.outcome == TransactionOutcome::Failed, "a wrong signature passes");
         ensure!(verdict(&forged) == verdict(&wanted), "{tier}, forged: {}", verdict(&forged));
-        // A script that refuses exits: there is no second run, for exact cycles, in the interpreter.
+        // A script that rejects exits normally: no second run in the interpreter is needed for exact cycles.
         ensure!(share(&forged) == 1000, "{tier}, forged: {} per mille native", share(&forged));
     }
     Ok(line)
@@ -158,7 +157,7 @@ fn signed_transactions_pass_natively_and_forged_ones_fail_alike() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// The full tier's code of each script: its size, what it takes, and how much there is.
+/// Compiles each script with the full tier; reports code size, time and library size.
 #[test]
 fn published_locks_compile_fully() {
     let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! Real programs on both tiers against ckb-vm's `AsmMachine`: our guests, the attacks, published scripts.
+//! Real programs in both tiers, compared with ckb-vm's `AsmMachine`: our guests, attacks, published scripts.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_possible_truncation, reason = "tests")]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Pauses from another thread: a script that is paused over and over goes on where it was, on both tiers.
+//! Pauses from another thread: a script that is paused repeatedly resumes where it was, in both tiers.
 
 use std::{
     sync::{
@@ -20,10 +20,10 @@ use ckb_vm::{
     registers::A7,
 };
 
-/// Cycles that no guest here takes.
+/// A limit that no guest here reaches.
 const CYCLES_MAX: u64 = 1 << 40;
 
-/// The debug syscall, unheard.
+/// The debug system call, which discards its output.
 struct Silent;
 
 impl<M: SupportMachine> Syscalls<M> for Silent {
@@ -36,7 +36,7 @@ impl<M: SupportMachine> Syscalls<M> for Silent {
     }
 }
 
-/// Runs `elf` on `M`, paused at random points if `pauses`; gives exit code, cycles and the number of pauses.
+/// Runs `elf` on `M`, paused at random points if `pauses`; returns exit code, cycles and number of pauses.
 fn run<M: DefaultMachineRunner<Inner: SupportMachine>>(
     elf: &Bytes,
     args: &[Bytes],
@@ -69,7 +69,7 @@ fn run<M: DefaultMachineRunner<Inner: SupportMachine>>(
             }
         });
         loop {
-            // As ckb-script does between its turns.
+            // As ckb-script between its turns.
             let result = machine.run();
             cycles += machine.machine().cycles();
             machine.inner_mut().set_cycles(0);
@@ -91,7 +91,7 @@ fn paused_scripts_end_as_if_they_were_not() {
     for (name, argument) in [("secp256k1", "60"), ("fib", "27"), ("interpreter", "200"), ("sort", "10")] {
         let elf = Bytes::from(guests::bytes(name).unwrap());
         let args = [Bytes::from(argument)];
-        // The guests do not read arguments as version 0 writes them.
+        // The guests do not support version 0's format of arguments.
         for vm_version in 1..3 {
             let options = antares_abi::CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
             let library = native::compile(&elf, options).unwrap().unwrap();

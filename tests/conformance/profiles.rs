@@ -1,5 +1,5 @@
-//! Profiles add up: for programs and transactions of all kinds, the samples of a run are its cycles, as
-//! ckb-vm's own `AsmMachine` counts them, and the same run gives the same profile.
+//! Profiles of programs and transactions of all kinds: the samples of a run add up to its cycles by ckb-vm's
+//! own `AsmMachine`, and equal runs have equal profiles.
 
 use std::{fs, sync::Arc};
 
@@ -18,10 +18,10 @@ use bytes::Bytes;
 
 use crate::check::script;
 
-/// Cycles after which programs are stopped: that they end in the middle is as good a test.
+/// Cycle limit of programs; stopping in the middle is an equally good test.
 const CYCLES_MAX: u64 = 3_000_000;
 
-/// Profiles a program and compares its end and its sum with the oracle's.
+/// Profiles a program and compares its outcome and sum with the oracle's.
 #[track_caller]
 fn check(name: &str, elf: &Bytes, args: &[&str], vm_version: u32, cycles_max: u64) -> Profile {
     let options = script(vm_version);
@@ -90,7 +90,7 @@ fn the_same_run_gives_the_same_profile_bit_for_bit() {
     assert_eq!(bytes(), bytes());
 }
 
-/// The engine of a transaction that is profiled.
+/// An engine that profiles a transaction.
 #[derive(Default)]
 pub(crate) struct Profiled {
     session: Arc<ProfileSession>,

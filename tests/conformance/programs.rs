@@ -5,10 +5,10 @@ use antares_tests::{differential::Equal, guests};
 
 use crate::check::{check, check_within, script};
 
-/// Runs a guest with a number that must not leave native code.
+/// Runs a guest with a numeric argument; it must not bail out.
 #[track_caller]
 fn check_native(name: &str, number: &str, options: CompileOptions) -> Equal {
-    // Version 0 refuses to load the last byte of memory, the end of the first argument.
+    // In version 0 a load of the last byte of memory, the end of the first argument, fails.
     let args = ["-", number];
     let equal = check(name, &guests::bytes(name).unwrap(), &args, options).unwrap();
     assert_eq!(equal.native_cycles, equal.cycles, "{name} left native code: {equal:?}");
@@ -57,7 +57,7 @@ fn kernels_stay_native() {
     }
 }
 
-/// `setjmp` and `longjmp` of picolibc, in C and under Lua's `pcall`.
+/// `setjmp` and `longjmp` of picolibc, in C and for Lua's `pcall`.
 #[test]
 fn caught_errors_stay_native() {
     for version in 0..3 {
@@ -68,7 +68,7 @@ fn caught_errors_stay_native() {
     assert!(equal.outcome.starts_with("Exit("), "{equal:?}");
 }
 
-/// Runs a guest that is mostly a published library; SPHINCS+ takes 200 million cycles to sign.
+/// Runs a guest that mainly consists of a published library; SPHINCS+ takes 200 million cycles to sign.
 #[track_caller]
 fn check_library(name: &str, version: u32) {
     let elf = guests::bytes(name).unwrap();

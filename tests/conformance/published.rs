@@ -1,7 +1,7 @@
-//! Scripts as others published them, whole in every version, taken apart in the newest one, and around their
-//! number of cycles.
+//! Published scripts: whole in every version, cut in the latest one, and with limits around their number of
+//! cycles.
 //!
-//! Most ask for a system call that only transactions have and end there, equally.
+//! Most make a system call that only transactions have, and end there equally.
 
 use std::{
     fs,
@@ -24,13 +24,13 @@ use bytes::Bytes;
 
 use crate::check::{CYCLES_MAX, script};
 
-/// Larger scripts are compiled for the newest version only, whole and without sections.
+/// Maximum size of scripts compiled for all versions and forms; larger ones are compiled only for the latest
+/// version, whole and without sections.
 const SMALL_BYTES: usize = 128 << 10;
 
-/// Fewest ELF files that the published crates have together.
+/// Minimum number of ELF files in the published crates.
 const SCRIPTS_MIN: usize = 85;
 
-/// One compile and its runs.
 #[derive(Clone, Debug)]
 struct Job {
     name: String,
@@ -48,12 +48,12 @@ fn jobs() -> Vec<Job> {
         let mut seen: Vec<Vec<u8>> = Vec::new();
         for cut in Cut::ALL {
             let elf = cut.apply(&whole);
-            // A file that was published without symbols is the same stripped.
+            // A file that was published without symbols is unchanged by stripping.
             if seen.contains(&elf) || whole.len() > SMALL_BYTES && cut == Cut::Symbols {
                 continue;
             }
             seen.push(elf.clone());
-            // What is cut off is for recovery, which is the same in all versions.
+            // Cuts only affect recovery, which is the same in all versions.
             let is_newest = whole.len() > SMALL_BYTES || seen.len() > 1;
             let versions = if is_newest { 2..3 } else { 0..3 };
             jobs.extend(versions.map(|version| Job {
@@ -67,7 +67,8 @@ fn jobs() -> Vec<Job> {
     jobs
 }
 
-/// Both tiers against the oracle, then limits around the true number of cycles. Gives the native run.
+/// Compares both tiers with the oracle, then with limits around the exact number of cycles. Returns the
+/// native run.
 fn check_job(machine: &mut Machine, job: &Job) -> Result<Equal, String> {
     let options = script(job.version);
     let case = |cycles_max| Case { elf: job.elf.clone(), args: Vec::new(), options, cycles_max, code: None };
@@ -78,7 +79,7 @@ fn check_job(machine: &mut Machine, job: &Job) -> Result<Equal, String> {
     let interpreted = run(CYCLES_MAX, None)?;
     let library = match kept::library(&job.elf, options).map_err(|error| format!("{error:#}"))? {
         Ok(library) => library,
-        // What ckb-vm does not load is not compiled either.
+        // We compile exactly the files that ckb-vm loads.
         Err(reason) if reason == "elf" && interpreted.cycles == 0 => return Ok(interpreted),
         Err(reason) => return Err(format!("refused: {reason}, but {}", interpreted.outcome)),
     };
@@ -87,7 +88,7 @@ fn check_job(machine: &mut Machine, job: &Job) -> Result<Equal, String> {
     for limit in [cycles, cycles.saturating_sub(1), cycles / 2, 1, 0] {
         let limited = run(limit, Some(&library))?;
         let expected = if limit >= cycles { native.outcome.as_str() } else { "CyclesExceeded" };
-        // Where a script fails, the counter is not exact, and a limit may be seen first or not.
+        // For a failing script the counter is not exact, and the limit may be exceeded first or not.
         if native.outcome.starts_with("Exit") && limited.outcome != expected {
             return Err(format!("limit {limit} of {cycles}: {}", limited.outcome));
         }

@@ -1,6 +1,5 @@
-//! Code whose ways are computed: tables of code, unrolled loops that are entered in their middle, links that
-//! are made by hand; and code that lies anywhere in memory. All of it is native from the first run on, in
-//! each VM version and tier.
+//! Code with computed control flow: tables of code, unrolled loops entered in the middle, manually computed
+//! links; and code at any address. All of it is native from the first run on, in each VM version and tier.
 
 use antares_abi::Isa;
 use antares_tests::{
@@ -11,7 +10,7 @@ use antares_tests::{
 
 use crate::check::{check, script};
 
-/// Calls `pick` with 0 to 7 in `a0`, again and again.
+/// Repeatedly calls `pick` with 0 to 7 in `a0`.
 const DRIVER: &str = "
     .globl _start
     _start: li s1, 400
@@ -29,7 +28,7 @@ const DRIVER: &str = "
     pick:
 ";
 
-/// Jumps, four bytes each, and where they go.
+/// Jumps of four bytes each, and their targets.
 const JUMPS: &str = "
     .option norvc
     table: .irp n, 0,1,2,3,4,5,6,7
@@ -42,7 +41,7 @@ const JUMPS: &str = "
     .endr
 ";
 
-/// Eight additions in a row, of eight bytes each.
+/// Eight consecutive additions of eight bytes each.
 const UNROLLED: &str = "
     .option norvc
     table: .rept 8
@@ -54,7 +53,7 @@ const UNROLLED: &str = "
     .option rvc
 ";
 
-/// By name: the text of `pick`.
+/// Cases by name: the text of `pick`.
 fn ways() -> Vec<(&'static str, String)> {
     let before = |how: &str, table: &str| format!("{how}{table}");
     vec![
@@ -115,7 +114,7 @@ fn ways() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// By name: the text of `pick`, whose table of jumps is a function by its symbol.
+/// Cases by name: the text of `pick`, whose jump table is a function according to its symbol.
 fn ways_elsewhere() -> Vec<(&'static str, String)> {
     vec![
         (
@@ -136,7 +135,7 @@ fn ways_elsewhere() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// By name: the text of `pick`, which comes back in ways of its own.
+/// Cases by name: the text of `pick`, which returns in unusual ways.
 fn links() -> Vec<(&'static str, &'static str)> {
     vec![
         (
@@ -186,8 +185,8 @@ fn links() -> Vec<(&'static str, &'static str)> {
     ]
 }
 
-/// Whether all is native, in all versions and tiers. In version 0 a jump through its own register goes
-/// elsewhere.
+/// Checks that everything is native, in all versions and tiers. In version 0 a jump through its own link
+/// register goes elsewhere.
 #[track_caller]
 fn check_native(name: &str, elf: &[u8]) {
     for version in 1..3 {
@@ -243,7 +242,7 @@ fn stores(code: u64, data: Option<u64>) -> Vec<u8> {
     Elf { entry: code, segments, symbols: None }.to_bytes()
 }
 
-/// Wherever code lies: what the program is to store to, and the stack, is stored to natively.
+/// Code at any address: stores to data and to the stack are native.
 #[test]
 fn code_anywhere_in_memory_stores_natively() {
     let places = [
@@ -261,11 +260,11 @@ fn code_anywhere_in_memory_stores_natively() {
     }
 }
 
-/// A store to the program's own code ends the script, where stores are checked against all of memory too.
+/// A store to the program's own code ends the script, even if stores are checked against all of memory.
 #[test]
 fn code_above_its_data_is_not_written() {
     let elf = stores(0x21_0000, Some(0x1_0000));
-    // The address that is stored to becomes that of the code.
+    // Replace the address of the data by that of the code.
     let from = encode::u(0x37, 18, 0x1_0000).to_le_bytes();
     let to = encode::u(0x37, 18, 0x21_0000).to_le_bytes();
     let at = elf.windows(4).position(|bytes| bytes == from).unwrap();

@@ -1,5 +1,5 @@
-//! Profiles that are always on: samples add up to the cycles of the run in every tier, change nothing, come
-//! out the same each time, and show the functions that an exact profile shows.
+//! Always-on profiles: samples add up to the cycles of the run in every tier, change nothing, are
+//! reproducible, and show the functions of an exact profile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,21 +16,21 @@ const LIMITS: Limits = Limits { cycles_max: 1 << 32, debug_bytes_max: 1 << 20 };
 /// Runs of each program, with different sample points.
 const SEEDS: u64 = 60;
 
-/// Cycles between samples: shorter than what is always on, so that short programs have enough of them, and
-/// longer than most loops that ask once, at whose end a sample counts for all that came since the one before.
+/// Cycles between samples. Shorter than in production, so that short programs have enough samples. Longer
+/// than most loops with one poll, after which one sample counts for all cycles since the previous one.
 const PERIOD: u64 = 10_000;
 
-/// Standard deviations by which a share may be off.
+/// Maximum error of a share, in standard deviations.
 const DEVIATIONS_MAX: f64 = 5.0;
 
-/// What a metered block or a loop that asks once may put off, as a share of the whole.
+/// Maximum error due to delayed samples in a metered block or a loop with one poll, as a share of the whole.
 const SKID: f64 = 0.02;
 
 struct Guest {
     name: &'static str,
     elf: Bytes,
     args: Vec<Bytes>,
-    /// Function entries, in order.
+    /// Function entries, sorted.
     functions: BTreeSet<u64>,
 }
 
@@ -62,7 +62,7 @@ impl Guest {
         self.functions.range(..=pc).next_back().copied().unwrap_or(0)
     }
 
-    /// Cycles by function: its own, and with those of what it called.
+    /// Shares by function: its own, and including its callees.
     fn shares(&self, recording: &Recording) -> BTreeMap<u64, (f64, f64)> {
         let mut shares: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
         let all = recording.cycles() as f64;
@@ -105,8 +105,7 @@ impl Guest {
     }
 }
 
-/// Programs with deep calls, inlined functions, counted loops, jump tables, recursion; how often they do
-/// their work.
+/// Programs with deep calls, inlined functions, counted loops, jump tables, recursion; and their repetitions.
 fn programs() -> [Guest; 6] {
     [
         ("secp256k1-imc", "1"),
@@ -119,7 +118,7 @@ fn programs() -> [Guest; 6] {
     .map(|(name, times)| Guest::new(name, times))
 }
 
-/// Runs `guest` with samples often enough, and compares the functions that take most with an exact profile.
+/// Runs `guest` with enough samples, and compares the most expensive functions with an exact profile.
 fn agree(machine: &mut Machine, guest: &Guest, tier: CodeTier) {
     let (exact, recording) = machine.profile(&guest.script(), &LIMITS).unwrap();
     let wanted = guest.shares(&recording);

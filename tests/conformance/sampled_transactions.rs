@@ -1,5 +1,5 @@
-//! Sampled profiles of transactions: what native code ran adds up, stacks of spawned and exec'd programs
-//! stand on the call that made them, and shares are those of exact profiles.
+//! Sampled profiles of transactions: native cycles add up, stacks of spawned and exec'd programs have the
+//! originating call below them, and shares equal those of exact profiles.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,36 +20,36 @@ use crate::{check::script, profiles::Profiled};
 
 const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
 
-/// How a transaction is sampled.
+/// Sampling parameters of a transaction.
 #[derive(Clone, Copy)]
 struct How {
     period: u64,
-    /// Runs, with different sample points.
+    /// Runs with different sample points.
     seeds: u64,
-    /// More VMs are alive than stay in memory: what functions have called is not all known.
+    /// Whether more VMs are alive than stay in memory: then some callees are unknown.
     puts_aside: bool,
 }
 
 const SHORT: How = How { period: 300, seeds: 30, puts_aside: false };
 
-/// Standard deviations by which a share may be off.
+/// Maximum error of a share, in standard deviations.
 const DEVIATIONS_MAX: f64 = 5.0;
 
-/// What a metered block puts off, what coming back in the interpreter hides.
+/// Maximum error due to delayed samples in a metered block, and to resumption in the interpreter.
 const SKID: f64 = 0.03;
 
-/// Shares that are compared. A function that does next to nothing and jumps to another at its end has that
-/// one's cycles in samples, whose native code calls, and not in exact profiles.
+/// Minimum share to compare. A trivial function that ends with a tail call is charged with the target's
+/// cycles in samples, because native code calls the target, but not in exact profiles.
 const SHARE_MIN: f64 = 0.01;
 
-/// What counts together: a function of a program, or all that a call made.
+/// A unit of comparison: a function of a program, or everything below a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Function {
         program: usize,
         entry: u64,
     },
-    /// The function alone, without what it called.
+    /// The function alone, without its callees.
     Itself {
         program: usize,
         entry: u64,
@@ -63,7 +63,7 @@ enum Part {
 struct Functions(Vec<(Bytes, BTreeSet<u64>)>);
 
 impl Functions {
-    /// The numbers here of a recording's programs.
+    /// Numbers of a recording's programs in this list.
     fn numbers(&mut self, recording: &Recording) -> Vec<usize> {
         let elfs = recording.programs().iter().map(|program| program.elf.clone().unwrap_or_default());
         elfs.map(|elf| self.number(elf)).collect()
@@ -85,7 +85,7 @@ impl Functions {
         Part::Function { program, entry }
     }
 
-    /// What a context stands on, itself first; none for loading, which samples do not see.
+    /// The stack of a context, innermost first; `None` for loading, which samples do not cover.
     fn stack(&self, numbers: &[usize], recording: &Recording, context: u32) -> Option<Vec<Part>> {
         let mut stack = Vec::new();
         let mut at = recording.contexts()[context as usize];
@@ -104,7 +104,7 @@ impl Functions {
         }
     }
 
-    /// The parts of a stack, its innermost first, and how its cycles are a function's own.
+    /// The parts of a stack, innermost first; its cycles count as the innermost function's own.
     fn parts(stack: Vec<Part>) -> BTreeSet<Part> {
         let own = match stack.first() {
             Some(Part::Function { program, entry }) => {
@@ -115,7 +115,7 @@ impl Functions {
         stack.into_iter().chain(own).collect()
     }
 
-    /// Shares of all parts, with what they called; and how many cycles that were.
+    /// Shares of all parts including callees, and the total cycles.
     fn shares(&mut self, recording: &Recording) -> (BTreeMap<Part, f64>, u64) {
         let numbers = self.numbers(recording);
         let mut spent: Vec<(BTreeSet<Part>, u64)> = Vec::new();
@@ -139,7 +139,7 @@ impl Functions {
         (shares, all)
     }
 
-    /// By program that was made, the stack of the call that made it.
+    /// The stack of the originating call, by started program.
     fn callers(&mut self, recording: &Recording) -> BTreeMap<Part, Vec<Part>> {
         let numbers = self.numbers(recording);
         let mut callers = BTreeMap::new();
@@ -163,8 +163,8 @@ fn verify<E: antares_verifier::Engine>(
     verifier.verify(*selection).unwrap()
 }
 
-/// Compares samples of native code with exact profiles, group by group. Gives how many programs other
-/// programs made.
+/// Compares samples of native code with exact profiles, group by group. Returns the number of programs
+/// started by other programs.
 fn check(name: &str, json: &[u8], selection: &Selection, how: How) -> usize {
     let How { period, seeds, .. } = how;
     let environment = Environment::default();
@@ -201,7 +201,7 @@ fn check(name: &str, json: &[u8], selection: &Selection, how: How) -> usize {
             let exact = functions.callers(&exact_groups[index].recording);
             for (part, stack) in &callers {
                 let wanted = &exact[part];
-                // Of a VM that was put aside and came back, the functions are unknown that it was in before.
+                // The functions of a suspended and resumed VM from before its suspension are unknown.
                 let mut outer = wanted.iter();
                 let is_part = stack.iter().all(|part| outer.any(|other| other == part));
                 let is_right =

@@ -1,5 +1,5 @@
-//! Smaller scripts are the same scripts: published ones and our guests, by memory, outcome and cycles in each
-//! VM version.
+//! Smaller ELFs behave like the originals: published scripts and our guests, by memory, outcome and cycles in
+//! each VM version.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::check::script;
 
-/// Runs both, and checks that nobody can tell them apart.
+/// Runs both ELFs and checks that they behave equally.
 #[track_caller]
 fn compare(machine: &mut Machine, name: &str, elf: &Bytes, smaller: &Bytes) {
     let limits = Limits { cycles_max: 300_000, debug_bytes_max: 1 << 20 };
@@ -42,15 +42,14 @@ fn smaller_scripts_are_the_same_scripts() {
         let shrunk = match shrink(&elf) {
             Ok(shrunk) => shrunk,
             Err(ShrinkError::NoScript) => continue,
-            // Files that a fuzzer has made, whose segments overlap what is left out: they are left as they
-            // are.
+            // Files made by a fuzzer, whose segments overlap the removed parts, are not shrunk.
             Err(ShrinkError::Differs) if name.contains("crash-") => continue,
             Err(error) => panic!("{name}: {error}"),
         };
         let smaller = Bytes::from(shrunk.elf);
         compare(&mut machine, &name, &elf, &smaller);
         assert!(shrunk.header_bytes <= 14, "{name}");
-        // Once more takes nothing more.
+        // Shrinking again removes nothing.
         assert_eq!(shrink(&smaller).unwrap().elf, smaller, "{name}");
         println!("{name}: {} to {}, packed {}", elf.len(), smaller.len(), shrunk.is_packed);
         (scripts, before, after) = (scripts + 1, before + elf.len(), after + smaller.len());

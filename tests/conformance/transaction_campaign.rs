@@ -1,12 +1,11 @@
-//! Random transactions of many processes: every tier says what ckb-script says.
+//! Random transactions with many processes: every tier agrees with ckb-script.
 //!
-//! Long runs are the binary `transactions` of this crate.
+//! The binary `transactions` of this crate does long runs.
 
 use std::thread;
 
 use antares_tests::transaction_campaign::{Campaign, Images, Tally, Verb, minimise};
 
-/// Scenarios of one run.
 const SCENARIOS: u64 = 500;
 
 #[test]
@@ -23,7 +22,8 @@ fn drawn_transactions_are_equal_in_all_tiers() {
     is_worth_its_time(&tally);
 }
 
-/// A campaign that mostly ends at once, or leaves native code, or never puts a VM aside, would prove little.
+/// Checks the coverage of the campaign: scenarios must not mostly end immediately, bail out, or never suspend
+/// a VM.
 fn is_worth_its_time(tally: &Tally) {
     assert_eq!(tally.equal, SCENARIOS);
     let at_least = |what: &str, count: u64, share: u64| {

@@ -1,4 +1,4 @@
-//! Whole transactions against ckb-script with `AsmMachine`: results, errors and cycles.
+//! Whole transactions compared with ckb-script and `AsmMachine`: results, errors and cycles.
 
 use std::{
     collections::HashSet,
@@ -44,7 +44,7 @@ fn verify(
     Verifier::new(prepared, limits, Interpreter, StopHandle::new()).verify(selection).unwrap()
 }
 
-/// The same in native code, and in the interpreter behind the same seam.
+/// Verifies natively, and in the interpreter through the same engine.
 fn verify_natively(
     mock: &Mock,
     environment: &Environment,
@@ -56,7 +56,7 @@ fn verify_natively(
     Verifier::new(prepared, limits, engine, StopHandle::new()).verify(Selection::All).unwrap()
 }
 
-/// A report without what depends on the tier.
+/// A report without the parts that depend on the tier.
 fn verdict(mut report: TransactionReport) -> TransactionReport {
     for group in &mut report.groups {
         group.counts = TierCycles::default();
@@ -64,7 +64,7 @@ fn verdict(mut report: TransactionReport) -> TransactionReport {
     report
 }
 
-/// What ckb-script itself says, in its own words.
+/// The verdict of ckb-script itself.
 fn oracle(mock: &MockTransaction, environment: &Environment, cycles_max: u64) -> Result<u64, String> {
     let resource = Resource::from_mock_tx(mock).unwrap();
     let resolved =
@@ -93,7 +93,7 @@ fn check(mock: &Mock, environment: &Environment, cycles_max: u64) -> Transaction
         Err(error) => {
             assert_eq!(report.outcome, TransactionOutcome::Failed);
             let ours = report.error().unwrap().to_string();
-            // ckb-script's error names its kind before itself.
+            // ckb-script's error has its kind as prefix.
             assert!(error.contains(&ours), "{ours}\n{error}");
         }
     }
@@ -104,7 +104,7 @@ fn check(mock: &Mock, environment: &Environment, cycles_max: u64) -> Transaction
     report
 }
 
-/// `lock` or `type` of `cell` alone, as `(cycles, exit code)`.
+/// Runs only `lock` or `type` of `cell`; returns `(cycles, exit code)`.
 fn one(mock: &Mock, kind: GroupKind, cell: CellName) -> (u64, Option<i8>) {
     let selection = Selection::Group { kind, cell };
     let report = verify(mock, &Environment::default(), LIMITS, selection);
@@ -124,7 +124,7 @@ fn example_transactions_have_their_cycles() {
         let mock = Mock::from_json(&example(name)).unwrap();
         let report = check(&mock, &Environment::default(), LIMITS.cycles_max);
         assert_eq!((report.outcome, report.cycles), (TransactionOutcome::Ok, cycles), "{name}");
-        // The limit is exact, and what is one short fails as in ckb-script.
+        // The limit is exact: one cycle less fails as in ckb-script.
         check(&mock, &Environment::default(), cycles);
         let short = check(&mock, &Environment::default(), cycles - 1);
         assert_eq!(short.error().unwrap().name, "ExceededMaximumCycles", "{name}");
@@ -143,8 +143,8 @@ fn native_code_carries_the_work() {
                 group.kind
             );
             assert_eq!(restarted, None, "{name}");
-            // VMs that are put aside come back in the interpreter, until they call a function; and stay there
-            // where they are put aside again soon, as half of this one's are.
+            // A suspended VM resumes in the interpreter until it calls a function. It may be suspended again
+            // before that, as half of this transaction's VMs are.
             let is_spawning = name == "spawn_cycle_mismatch_tx.json";
             let least = if is_spawning { interpreted_cycles } else { 200 * interpreted_cycles };
             assert!(native_cycles > least, "{name}");
@@ -180,7 +180,7 @@ fn templates_are_filled_in() {
         let json = template::expand(&text, &folder).unwrap();
         let mock = Mock::from_json(json.as_bytes()).unwrap();
         assert_eq!(one(&mock, GroupKind::Lock, CellName::Input(0)), (cycles, Some(0)), "{name}");
-        // The type script of the output has no code: the whole fails, as in ckb-script.
+        // The type script of the output has no code: the verification fails, as in ckb-script.
         let report = check(&mock, &Environment::default(), LIMITS.cycles_max);
         assert_eq!(report.error().unwrap().name, "ScriptNotFound", "{name}");
     }
@@ -217,7 +217,7 @@ fn molecule_is_as_good_as_json() {
         verify(&same, &environment, LIMITS, Selection::All),
         verify(&mock, &environment, LIMITS, Selection::All)
     );
-    // As it travels to a worker: with one cell beside it.
+    // As sent to a worker: with one shared cell.
     let mut shared = mock.clone();
     let largest = info.cell_deps.iter().map(|dep| &dep.data).max_by_key(|data| data.len()).unwrap();
     let beside = SharedData { data: largest.clone(), data_hash: data_hash(largest) };
@@ -238,7 +238,7 @@ fn molecule_is_as_good_as_json() {
     }
 }
 
-/// `mock_tx.json` with other code in the cell of its lock script, which it names by type.
+/// `mock_tx.json` with other code in the cell of its lock script, which it references by type.
 fn with_lock(code: &[u8]) -> Mock {
     let mut repr: ReprMockTransaction = serde_json::from_slice(&example("mock_tx.json")).unwrap();
     let dep = repr.mock_info.cell_deps.iter_mut().find(|dep| dep.output.type_.is_some()).unwrap();
@@ -246,7 +246,7 @@ fn with_lock(code: &[u8]) -> Mock {
     Mock::from_json(&serde_json::to_vec(&repr).unwrap()).unwrap()
 }
 
-/// The real lock script.
+/// The original lock script.
 fn sighash_all() -> Vec<u8> {
     let mock = Mock::from_json(&example("mock_tx.json")).unwrap();
     let mut deps = mock.as_ckb().mock_info.cell_deps.iter();
@@ -332,7 +332,7 @@ fn a_verification_is_cancelled_from_another_thread() {
             (running.join().unwrap(), since.elapsed())
         });
         assert_eq!(report.outcome, TransactionOutcome::Cancelled);
-        // Nothing was run again for it.
+        // Cancelling causes no second run.
         assert_eq!(report.groups[0].counts.restarted, None);
         assert_eq!(report.groups[0].counts.native_cycles > 0, tier == Tier::Native);
         println!("{tier:?}: cancelled after {late:?}");

@@ -1,12 +1,12 @@
-//! ckb-script's own test-suite: every test that passes on the stock machine passes on ours.
+//! ckb-script's own test suite: every test that passes on the stock machine passes on ours.
 
 use antares_tests::upstream::{Counts, Machine, Suite};
 
-/// Tests that the published suite has. All pass on the stock machine: the binary `upstream` of this crate
-/// shows it.
+/// Number of tests in the published suite. All pass on the stock machine, as the binary `upstream` of this
+/// crate shows.
 const UPSTREAM_TESTS: usize = 382;
 
-/// Of them, those that run scripts; the others test system calls on machines of their own.
+/// Tests that run scripts; the others test system calls on their own machines.
 const SCRIPT_TESTS: usize = 282;
 
 #[track_caller]

@@ -1,5 +1,5 @@
-//! Ways in which native code once answered otherwise than ckb-script does: one script for each, in every VM
-//! version that runs it.
+//! Regression tests for verdicts in which native code once differed from ckb-script: one script for each, in
+//! every VM version that runs it.
 
 use std::{
     collections::HashSet,
@@ -26,12 +26,12 @@ use ckb_vm::{elf::parse_elf, memory::FLAG_EXECUTABLE};
 pub(crate) const LIMITS: TransactionLimits =
     TransactionLimits { cycles_max: 1_000_000_000, debug_bytes_max: 1 << 20 };
 
-/// Code that is loaded at run time: 8 KiB, of which nothing runs.
+/// Code to load at run time: 8 KiB, never executed.
 fn blob() -> Bytes {
     (0..8192_u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// What ckb-script says with ckb-vm's machine, and what the script printed.
+/// The verdict of ckb-script with ckb-vm's machine, and the script's output.
 pub(crate) fn oracle(
     mock: &Mock,
     environment: &Environment,
@@ -61,11 +61,11 @@ pub(crate) fn oracle(
     (result, std::mem::take(&mut *lines.lock().unwrap()))
 }
 
-/// Who runs a transaction.
+/// How a transaction is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Interpreter,
-    /// Natively, with VMs that are copied when they are put aside.
+    /// Natively, copying suspended VMs.
     Copying,
     Native,
 }
@@ -80,8 +80,8 @@ fn ours(mock: &Mock, environment: &Environment, way: Way, limits: TransactionLim
     Verifier::new(prepared, limits, engine, StopHandle::new()).verify(Selection::All).unwrap()
 }
 
-/// Runs `code` as a lock, with `others` as further deps, and compares all tiers with ckb-script. Gives the
-/// error's words, and how native code fared.
+/// Runs `code` as a lock, with `others` as further deps, and compares all tiers with ckb-script. Returns the
+/// error's text, and statistics of the native run.
 #[track_caller]
 pub(crate) fn check(
     code: &[u8],
@@ -91,7 +91,7 @@ pub(crate) fn check(
     check_within(code, others, hash_type, LIMITS.cycles_max)
 }
 
-/// The same with a limit of cycles.
+/// As [`check`], with a cycle limit.
 #[track_caller]
 pub(crate) fn check_within(
     code: &[u8],
@@ -136,8 +136,8 @@ fn a_failed_exec_leaves_loaded_code_protected() {
         for how in 0..4 {
             let script = guests::script("EXEC_FAILS", &[&format!("HOW={how}")]).unwrap();
             let (error, _) = check(&script, &[blob()], hash_type);
-            // Version 1 answers a bad index and a bad slice, version 2 a bad source; all else ends the
-            // script.
+            // Version 1 returns an error code for an invalid index and slice, version 2 for an invalid
+            // source; anything else ends the script.
             if (hash_type == ScriptHashType::Data1) == (how != 2) {
                 is(error, "MemWriteOnExecutablePage");
             }
@@ -152,7 +152,7 @@ fn pages_that_were_zeroed_come_back_as_zeros() {
     assert!(report.groups[0].counts.native_cycles > 0);
 }
 
-/// The segments of `elf`, and one more.
+/// The segments of `elf` plus an additional one.
 fn with_segment(elf: &[u8], address: u64, bytes: &[u8]) -> Vec<u8> {
     let elf = Bytes::copy_from_slice(elf);
     let metadata = parse_elf::<u64>(&elf, 2).unwrap();
@@ -176,10 +176,10 @@ fn with_segment(elf: &[u8], address: u64, bytes: &[u8]) -> Vec<u8> {
 fn what_lies_over_a_segment_is_lost_when_its_vm_is_put_aside() {
     let script = guests::script("OVER_A_SEGMENT", &[]).unwrap();
     let mut page: Vec<u8> = (0..4096_u32).map(|index| (index % 251) as u8).collect();
-    // Where a script without arguments looks for their number.
+    // Where a script without arguments reads their number.
     page[0xf00..].fill(0);
     let below = with_segment(&script, 0x40000, &page);
-    // A page that two segments fill, and a segment where the arguments are.
+    // A page shared by two segments, and a segment at the arguments.
     let overlapping = with_segment(&below, 0x40800, &page[..0x800]);
     let under_arguments = with_segment(&below, 0x3f_f000, &page);
     for elf in [below, overlapping, under_arguments] {
@@ -189,7 +189,7 @@ fn what_lies_over_a_segment_is_lost_when_its_vm_is_put_aside() {
 
 #[test]
 fn traces_longer_than_a_byte_can_say_are_not_native() {
-    // Bytes of the trace: the fusions, what is plain, and the jump at its end.
+    // Bytes of the trace: the fusions, the plain instructions, and the final jump.
     for (fusions, plain, bytes) in
         [(12, 2, 252), (12, 3, 256), (13, 0, 264), (13, 2, 272), (15, 0, 304), (16, 0, 320), (40, 3, 812)]
     {

@@ -1,6 +1,6 @@
-//! Random programs on the compiled tier and on the interpreter tier against ckb-vm's `AsmMachine`.
+//! Random programs in the compiled and interpreter tiers, compared with ckb-vm's `AsmMachine`.
 //!
-//! Long runs are the binary `differential` of this crate.
+//! The binary `differential` of this crate does long runs.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 #![forbid(unsafe_code)]
 
@@ -43,10 +43,10 @@ fn programs_of_the_baseline_are_equal() {
     check_compiled(2, CodeTier::Baseline);
 }
 
-/// Batches of which LLVM once made what the check of machine code does not know: a table's address made
-/// twice, an element of a vector by its number, an index of which a part is known; or a division in 128 bits,
-/// for which it calls a function that nobody has. In another one `sp` moves in every iteration, which used up
-/// what the verifier spends on a function.
+/// Batches for which LLVM once emitted code that the check of machine code refused. Examples are a table's
+/// address computed twice, a vector element by index, and a partly known index. For a 128-bit division, LLVM
+/// called a missing function. In another one `sp` moves in every iteration, which exhausted the verifier's
+/// budget for a function.
 #[test]
 fn libraries_that_were_refused_once_are_accepted() {
     let seeds = [
@@ -65,8 +65,8 @@ fn libraries_that_were_refused_once_are_accepted() {
     }
 }
 
-/// Batches with a loop that stores by one pointer in two widths, of which LLVM's vectorizer changed the
-/// order, and with a carry that was not counted as written.
+/// Batches with a loop that stores through one pointer in two widths, which LLVM's vectorizer reordered, and
+/// with a carry that was not counted as written.
 #[test]
 fn programs_that_differed_once_are_equal() {
     for (kind, seed) in [(Kind::Counted, 0xa18c_d0bc_4b77_689c), (Kind::Short, 0x4051_0f79_5e97_8463)] {
@@ -80,8 +80,8 @@ fn programs_that_differed_once_are_equal() {
 
 fn check_compiled(seed: u64, tier: CodeTier) {
     let tally = check(Campaign { seed, programs: 20_000, after: 0, native: Some(tier), only: None });
-    // A generator whose programs mostly leave native code would test the interpreter against itself. Mutants
-    // are exempt: most end at the first system call that only transactions have.
+    // A generator whose programs mostly bail out would compare the interpreter with itself. Mutants are
+    // exempt: most end at the first system call that only transactions have.
     for (name, kind) in tally.kinds.iter().filter(|(name, _)| **name != "mutant") {
         assert!(
             kind.native * 5 > kind.programs,
@@ -97,8 +97,8 @@ fn interpreted_programs_are_equal() {
     check(Campaign { seed: 5, programs: 1000, after: 0, native: None, only: None });
 }
 
-/// In some of these `sp` moves a little in each pass of a loop, for thousands of passes: moved checks must be
-/// proved all the same.
+/// In some of these programs `sp` moves a little in each pass of a loop, for thousands of passes: moved
+/// checks must still be proved.
 #[test]
 fn checks_are_proved_where_sp_moves_in_small_steps() {
     let only = Some(Choice::Generated(Kind::Structured));

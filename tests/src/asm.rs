@@ -1,5 +1,5 @@
-//! A small assembler: programs as lists of items with labels, which a generator writes and a minimiser takes
-//! apart.
+//! A small assembler: programs as lists of items with labels, which generators build and the minimiser
+//! reduces.
 
 pub mod compressed;
 pub mod encode;
@@ -9,15 +9,15 @@ pub mod operations;
 /// A general register, 0 to 31.
 pub type Register = u8;
 
-/// Names a place in a program; meaningless outside it.
+/// A label of a program; meaningful only within it.
 pub type Label = u32;
 
-/// One thing in a section. Its size depends on the item alone, so addresses are known after one pass.
+/// An item of a section. Its size depends only on the item, so one pass determines all addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// A place.
+    /// A label.
     Label(Label),
-    /// A 32-bit instruction word, or anything else of four bytes.
+    /// A 32-bit instruction word, or other data of four bytes.
     Word(u32),
     /// A 16-bit instruction word.
     Half(u16),
@@ -29,9 +29,9 @@ pub enum Item {
         rs1: Register,
         /// Right operand.
         rs2: Register,
-        /// Where to.
+        /// The target.
         to: Label,
-        /// Added to the target's address: two jumps into the middle of an instruction.
+        /// Added to the target's address: 2 jumps into the middle of an instruction.
         plus: i32,
     },
     /// `c.beqz` or `c.bnez`.
@@ -40,55 +40,55 @@ pub enum Item {
         not: bool,
         /// Register 8 to 15.
         rs1: Register,
-        /// Where to.
+        /// The target.
         to: Label,
     },
     /// `jal`.
     Jump {
         /// The link register, 0 for none.
         rd: Register,
-        /// Where to.
+        /// The target.
         to: Label,
     },
     /// `c.j`.
     ShortJump {
-        /// Where to.
+        /// The target.
         to: Label,
     },
     /// `auipc` and `jalr`.
     FarJump {
         /// The link register.
         rd: Register,
-        /// Holds the upper part in between.
+        /// Scratch register for the upper part.
         through: Register,
-        /// Where to.
+        /// The target.
         to: Label,
     },
     /// `lui` and `jalr`.
     FarJumpAbsolute {
         /// The link register.
         rd: Register,
-        /// Holds the upper part in between.
+        /// Scratch register for the upper part.
         through: Register,
-        /// Where to.
+        /// The target.
         to: Label,
     },
     /// `auipc` and `addi`: the address of a label.
     Address {
-        /// Gets the address.
+        /// Receives the address.
         rd: Register,
-        /// Whose address.
+        /// The label.
         of: Label,
-        /// Added to it.
+        /// Added to the address.
         plus: i32,
     },
     /// `lui` and `addiw`: the address of a label below 2^31.
     AddressAbsolute {
-        /// Gets the address.
+        /// Receives the address.
         rd: Register,
-        /// Whose address.
+        /// The label.
         of: Label,
-        /// Added to it.
+        /// Added to the address.
         plus: i32,
     },
     /// A four-byte table entry with a label's address.
@@ -97,19 +97,19 @@ pub enum Item {
     EntryRelative {
         /// The label.
         to: Label,
-        /// What it is relative to.
+        /// The base of the distance.
         base: Label,
     },
     /// An eight-byte table entry with a label's address.
     Entry64(Label),
     /// Eight bytes of data.
     Data(u64),
-    /// Zero bytes up to an address that is a multiple of this power of two.
+    /// Zero bytes up to a multiple of this power of two.
     Align(u32),
 }
 
 impl Item {
-    /// Bytes that the item takes at `address`.
+    /// Size of the item at `address`, in bytes.
     #[must_use]
     pub fn size(&self, address: u64) -> u64 {
         match self {

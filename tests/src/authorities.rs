@@ -1,4 +1,5 @@
-//! Certificates as operators have them: an authority of openssl's, and what it issues, renews and revokes.
+//! Certificates for tests: a certificate authority made with openssl, which issues, renews and revokes
+//! certificates.
 
 use std::{
     fs,
@@ -6,12 +7,12 @@ use std::{
     process::Command,
 };
 
-/// What `openssl ca` wants to know, in the folder of the authority.
+/// Configuration of `openssl ca`, in the folder of the authority.
 const CONFIGURATION: &str = "[ca]\ndefault_ca = own\n[own]\ndatabase = index.txt\nserial = serial\nnew_certs_dir = .\n\
     certificate = ca.crt\nprivate_key = ca.key\ndefault_md = sha256\ndefault_days = 2\ndefault_crl_days = 2\n\
     policy = any\ncopy_extensions = copy\nunique_subject = no\ncrlnumber = crlnumber\n[any]\ncommonName = supplied\n";
 
-/// An authority in a folder of its own.
+/// A certificate authority in its own folder.
 #[derive(Debug)]
 pub struct Authority {
     folder: tempfile::TempDir,
@@ -27,10 +28,10 @@ pub struct Pair {
 }
 
 impl Authority {
-    /// A new one.
+    /// Creates an authority.
     ///
     /// # Panics
-    /// There is no openssl.
+    /// openssl is not installed.
     #[must_use]
     #[track_caller]
     pub fn new(name: &str) -> Self {
@@ -46,7 +47,7 @@ impl Authority {
         Self { folder }
     }
 
-    /// Its own certificate, PEM.
+    /// The authority's own certificate, PEM.
     #[must_use]
     pub fn certificate(&self) -> PathBuf {
         self.folder.path().join("ca.crt")
@@ -59,14 +60,14 @@ impl Authority {
         self.issue_for(file, names, "")
     }
 
-    /// A certificate whose time is over.
+    /// An expired certificate.
     #[must_use]
     #[track_caller]
     pub fn issue_expired(&self, file: &str, names: &str) -> Pair {
         self.issue_for(file, names, "-startdate 20200101000000Z -enddate 20200102000000Z")
     }
 
-    /// A certificate that ends at `end`, as `20991231235959Z`.
+    /// A certificate that expires at `end`, such as `20991231235959Z`.
     #[must_use]
     #[track_caller]
     pub fn issue_until(&self, file: &str, names: &str, end: &str) -> Pair {
@@ -85,7 +86,7 @@ impl Authority {
         Pair { certificate: path("crt"), key: path("key") }
     }
 
-    /// The list of what it has revoked, which is `pairs` from now on.
+    /// Replaces the revocation list by one of `pairs`; returns its file.
     #[must_use]
     #[track_caller]
     pub fn revoke(&self, pairs: &[&Pair]) -> PathBuf {
@@ -101,7 +102,7 @@ impl Authority {
 /// A key pair for tokens on the curve P-256: PKCS #8, DER.
 ///
 /// # Panics
-/// There is no openssl.
+/// openssl is not installed.
 #[must_use]
 #[track_caller]
 pub fn token_key() -> Vec<u8> {

@@ -1,5 +1,5 @@
-//! The corpus of today's scripts: programs whose recovery is hard, in the forms in which they are published,
-//! and how they become native by what their runs teach.
+//! The corpus of current scripts: programs that are hard to recover, in their published forms, and their way
+//! to native code by hints from runs.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -15,42 +15,42 @@ use crate::{
     oracle::Case,
 };
 
-/// What every program is compiled and run as: a script of today.
+/// Compile options of every program: those of a new script.
 pub const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(Isa::B.0 | Isa::MOP.0) };
 
-/// Cycles that no program of the corpus reaches.
+/// A limit that no program of the corpus reaches.
 pub const CYCLES_MAX: u64 = 1 << 40;
 
-/// Runs until a program is native: one that meets what is unknown, one with what that taught, and one more.
+/// Runs until a program is native: one that collects hints, one with these hints, and one more.
 pub const RUNS: usize = 3;
 
-/// One program with its arguments.
+/// A program with its arguments.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its name in tables.
+    /// Name in tables.
     pub name: String,
-    /// The ELF with all that its linker wrote.
+    /// The ELF as the linker wrote it.
     pub elf: Vec<u8>,
-    /// What it is called with.
+    /// The arguments.
     pub args: Vec<Bytes>,
 }
 
-/// How a file is published.
+/// The published form of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// As the linker wrote it.
     Whole,
     /// Without symbols, by `llvm-strip`.
     Stripped,
-    /// Without section headers either, by `llvm-objcopy --strip-sections`.
+    /// Also without section headers, by `llvm-objcopy --strip-sections`.
     Sections,
 }
 
 impl Form {
-    /// All of them.
+    /// All forms.
     pub const ALL: [Self; 3] = [Self::Whole, Self::Stripped, Self::Sections];
 
-    /// As in tables.
+    /// The name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -60,11 +60,10 @@ impl Form {
         }
     }
 
-    /// The file in this form.
+    /// Converts the file to this form.
     ///
     /// # Errors
-    ///
-    /// LLVM's tools are not installed, or refuse the file.
+    /// LLVM's tools are not installed, or reject the file.
     pub fn of(self, elf: &[u8]) -> Result<Vec<u8>> {
         let argument = match self {
             Self::Whole => return Ok(elf.to_vec()),
@@ -81,16 +80,16 @@ impl Form {
     }
 }
 
-/// The one beside the LLVM that we are linked with.
+/// `llvm-objcopy` of the LLVM that we link with.
 fn objcopy() -> PathBuf {
     let prefix = std::env::var_os("LLVM_SYS_221_PREFIX").unwrap_or_else(|| "/usr/lib/llvm-22".into());
     PathBuf::from(prefix).join("bin/llvm-objcopy")
 }
 
-/// Guests in Rust at both levels and Lua, which repeat their work `rounds` times, and ckb-js-vm.
+/// Guests in Rust at both optimisation levels and in Lua, which repeat their work `rounds` times, and
+/// ckb-js-vm.
 ///
 /// # Errors
-///
 /// A guest cannot be built or fetched.
 pub fn programs(rounds: u32) -> Result<Vec<Program>> {
     let args = vec![Bytes::from(rounds.to_string())];
@@ -108,7 +107,7 @@ pub fn programs(rounds: u32) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// ckb-js-vm, which is published stripped, with each of our programs in JavaScript; none where it cannot be
+/// ckb-js-vm, which is published stripped, with each of our programs in JavaScript; none if it cannot be
 /// fetched.
 fn javascript() -> Result<Vec<Program>> {
     let Some(elf) = guests::js_vm()? else { return Ok(Vec::new()) };
@@ -121,24 +120,24 @@ fn javascript() -> Result<Vec<Program>> {
     programs.collect()
 }
 
-/// A program's way to native code.
+/// A series of runs in which a program becomes native.
 #[derive(Clone, Debug)]
 pub struct Learnt {
-    /// Each run as it was, the first without hints.
+    /// The runs; the first one is without hints.
     pub runs: Vec<Equal>,
-    /// What they taught.
+    /// The hints from the runs.
     pub hints: Hints,
 }
 
 impl Learnt {
-    /// Natively run cycles of run number `index`, per mille of all, cut off.
+    /// Native share of the cycles of run `index`, in per mille, rounded down.
     #[must_use]
     pub fn share(&self, index: usize) -> u64 {
         self.runs.get(index).map_or(0, |run| run.native_cycles * 1000 / run.cycles.max(1))
     }
 }
 
-/// The case of `elf` with `args`.
+/// A case of `elf` with `args`.
 #[must_use]
 pub fn case(elf: &[u8], args: &[Bytes]) -> Case {
     Case {
@@ -153,18 +152,16 @@ pub fn case(elf: &[u8], args: &[Bytes]) -> Case {
 /// Runs a case natively with `hints` and compares it with the oracle.
 ///
 /// # Errors
-///
-/// The compiler refused or failed, or something differs.
+/// The compiler refuses or fails, or something differs.
 pub fn run(machine: &mut Machine, case: &Case, tier: CodeTier, hints: &Hints) -> Result<Equal> {
     let library = native::compile_with(&case.elf, case.options, tier, hints)?;
     let library = library.map_err(|reason| anyhow!("refused: {reason}"))?;
     compare(machine, case, Some(&library))?.map_err(|difference| anyhow!("{tier}: {difference}"))
 }
 
-/// Runs a case `runs` times on the baseline's code, each with what those before have taught.
+/// Runs a case `runs` times with baseline code, each with the hints of the earlier ones.
 ///
 /// # Errors
-///
 /// As [`run`].
 pub fn learn(machine: &mut Machine, case: &Case, runs: usize) -> Result<Learnt> {
     let mut learnt = Learnt { runs: Vec::new(), hints: Hints::default() };

@@ -1,5 +1,4 @@
-//! What recovery knows of a program: the share of its executable bytes, and of the addresses that a run of it
-//! executes.
+//! Coverage of recovery: the share of a program's executable bytes, and of the addresses that a run executes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,27 +11,27 @@ use ckb_vm::{
     WXorXMemory, decoder::build_decoder,
 };
 
-/// Instructions of a run that are looked at.
+/// Maximum traced instructions of a run.
 const STEPS_MAX: u64 = 1_000_000;
 
-/// What is known, and of what.
+/// Coverage of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     /// Bytes of executable pages.
     pub code_bytes: u64,
-    /// Those of them in recovered instructions, each once.
+    /// Executable bytes that belong to recovered instructions.
     pub known_bytes: u64,
-    /// Bytes of recovered instructions, as often as they are there.
+    /// Bytes of recovered instructions, counting copies.
     pub copied_bytes: u64,
     /// Addresses that the run executed.
     pub executed: usize,
-    /// Those of them that recovery knows.
+    /// Executed addresses that recovery knows.
     pub executed_known: usize,
-    /// Where calls and jumps by address went that are neither entries nor labels.
+    /// Targets of indirect calls and jumps that are neither entries nor labels.
     pub missed: BTreeSet<u64>,
 }
 
-/// Debug output goes nowhere.
+/// Discards debug output.
 struct Quiet;
 
 impl<M: SupportMachine> Syscalls<M> for Quiet {
@@ -48,7 +47,7 @@ impl<M: SupportMachine> Syscalls<M> for Quiet {
 /// Recovers `elf` and runs it with `args`. System calls other than exit do nothing.
 ///
 /// # Errors
-/// If recovery refuses the ELF.
+/// Recovery refuses the ELF.
 pub fn measure(elf: &[u8], args: &[Bytes], vm_version: u32) -> Result<Coverage> {
     let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
     let limits = CompileLimits::default();
@@ -74,7 +73,7 @@ pub fn measure(elf: &[u8], args: &[Bytes], vm_version: u32) -> Result<Coverage> 
     Ok(coverage)
 }
 
-/// Calls and jumps by address, with the labels that each jump may mean.
+/// Indirect calls and jumps, with the candidate labels of each jump.
 fn calls(program: &Program) -> HashMap<u64, HashSet<u64>> {
     let mut calls: HashMap<u64, HashSet<u64>> = HashMap::new();
     let mut returns = Vec::new();
@@ -84,7 +83,8 @@ fn calls(program: &Program) -> HashMap<u64, HashSet<u64>> {
             let labels: &[_] = match &block.terminator {
                 Terminator::IndirectCall { .. } => &[],
                 Terminator::IndirectJump { candidates, .. } => candidates,
-                // What is linked through t0 may be there for ra too, where its return is a jump.
+                // Code recovered with link register t0 may also be recovered with ra, where its return is a
+                // jump.
                 Terminator::Return { .. } => {
                     returns.push(pc.0);
                     continue;
@@ -101,7 +101,7 @@ fn calls(program: &Program) -> HashMap<u64, HashSet<u64>> {
     calls
 }
 
-/// The addresses that a run executes, and where its calls and jumps by address go, but for labels.
+/// The addresses that a run executes, and the targets of its indirect calls and jumps other than labels.
 fn trace(
     elf: &[u8],
     args: &[Bytes],
@@ -124,7 +124,7 @@ fn trace(
     for _ in 0..STEPS_MAX {
         let pc = *machine.pc();
         executed.insert(pc);
-        // How a run ends is none of our business.
+        // The outcome of the run does not matter.
         if machine.step(&mut decoder).is_err() || !machine.running() {
             break;
         }
@@ -136,7 +136,7 @@ fn trace(
     Ok((executed, called))
 }
 
-/// `elf` without section headers.
+/// Removes the section headers of `elf`.
 #[must_use]
 pub fn without_sections(elf: &[u8]) -> Vec<u8> {
     // ELF-64: e_shoff at 40, eight bytes; e_shnum and e_shstrndx at 60.

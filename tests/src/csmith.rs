@@ -1,7 +1,7 @@
-//! Programs of csmith, a random generator of C, by two compilers in random flags: what compilers make of code
-//! that nobody wrote, compared in all tiers.
+//! Programs of csmith, a random generator of C, compiled by two compilers with random flags and compared in
+//! all tiers.
 //!
-//! The seed of a program decides everything: its C, flags, form, VM version.
+//! The seed of a program determines its C, flags, form and VM version.
 
 use std::{
     fs,
@@ -23,13 +23,13 @@ use crate::{
     oracle::Case,
 };
 
-/// Cycles after which a program is stopped: those of csmith may go on for ever.
+/// Cycle limit: programs of csmith may not terminate.
 const CYCLES_MAX: u64 = 40_000_000;
 
 /// Headers of Debian's package `libcsmith-dev`.
 const HEADERS: &str = "/usr/include/csmith";
 
-/// Who compiles the C.
+/// Compilers of the C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compiler {
     /// `riscv64-unknown-elf-gcc`.
@@ -39,10 +39,10 @@ pub enum Compiler {
 }
 
 impl Compiler {
-    /// Both.
+    /// All compilers.
     pub const ALL: [Self; 2] = [Self::Gcc, Self::Clang];
 
-    /// Its command.
+    /// The compiler's command.
     #[must_use]
     pub fn command(self) -> &'static str {
         match self {
@@ -59,30 +59,29 @@ impl Compiler {
     }
 }
 
-/// How one program went.
+/// Result of one program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared {
-    /// What the oracle said, and everything else did.
+    /// The outcome, equal for the oracle and all tiers.
     pub outcome: String,
-    /// Its cycles.
+    /// Guest cycles.
     pub cycles: u64,
-    /// Those of the full tier's run that were native.
+    /// Native cycles of the full tier's run.
     pub native_cycles: u64,
-    /// Why the full tier's run was begun again in the interpreter, if it was.
+    /// Why the full tier's run restarted in the interpreter, if it did.
     pub restarted: Option<BailoutReason>,
-    /// The checksum that the program printed, if it came so far.
+    /// The checksum that the program printed, if it got that far.
     pub checksum: Option<String>,
 }
 
 /// Generates the program of `seed`.
 ///
 /// # Errors
-///
 /// csmith is not installed, or fails.
 pub fn generate(seed: u64, folder: &Path) -> Result<PathBuf> {
     let mut random = Random::new(seed);
     let source = folder.join("program.c");
-    // It leaves a file of its own where it runs.
+    // csmith writes a file in its working directory.
     let output = Command::new("csmith")
         .current_dir(folder)
         .args(["--seed", &(seed & 0xffff_ffff).to_string(), "--output"])
@@ -96,11 +95,10 @@ pub fn generate(seed: u64, folder: &Path) -> Result<PathBuf> {
     Ok(source)
 }
 
-/// Compiles a generated program, with what the seed says of flags and form.
+/// Compiles a generated program; the seed determines flags and form.
 ///
 /// # Errors
-///
-/// The compiler is not installed, or refuses the program.
+/// The compiler is not installed, or rejects the program.
 pub fn build(seed: u64, source: &Path, compiler: Compiler) -> Result<(Vec<u8>, CompileOptions)> {
     let mut random = Random::new(seed ^ compiler as u64 ^ 0x5eed);
     let (march, isa) = random.pick(&[
@@ -133,7 +131,7 @@ pub fn build(seed: u64, source: &Path, compiler: Compiler) -> Result<(Vec<u8>, C
     };
     let mut output = run(&[])?;
     if !output.status.success() {
-        // GNU ld relaxes now and then what then is too far from `gp`.
+        // GNU ld's relaxation sometimes moves data out of the reach of `gp`.
         output = run(&["-Wl,--no-relax"])?;
     }
     ensure!(output.status.success(), "{}: {}", compiler.command(), String::from_utf8_lossy(&output.stderr));
@@ -144,7 +142,6 @@ pub fn build(seed: u64, source: &Path, compiler: Compiler) -> Result<(Vec<u8>, C
 /// Compares the program of `seed` by `compiler` in all tiers with the oracle.
 ///
 /// # Errors
-///
 /// A tool is missing, or something differs.
 pub fn check(machine: &mut Machine, seed: u64, compiler: Compiler) -> Result<Compared> {
     let folder = tempfile::tempdir()?;

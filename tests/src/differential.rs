@@ -1,4 +1,4 @@
-//! The machine against the oracle: the same case on both, and what differs.
+//! Differential testing: runs a case on the machine and on the oracle, and compares.
 
 mod campaign;
 mod compare;

@@ -1,17 +1,17 @@
-//! A minimal writer of RISC-V ELF files: program headers, and section headers only where there are symbols.
+//! A minimal writer of RISC-V ELF files: program headers, and section headers only if there are symbols.
 
 use std::ops::Range;
 
-/// A loadable segment. Its vaddr and its offset in the file agree modulo the page size.
+/// A loadable segment. Its address and its offset in the file agree modulo the page size.
 #[derive(Clone, Debug)]
 pub struct Segment {
-    /// Where it is loaded.
+    /// Guest address.
     pub address: u64,
     /// 4 read, 2 write, 1 execute.
     pub flags: u32,
-    /// What is loaded.
+    /// Its bytes.
     pub bytes: Vec<u8>,
-    /// Bytes of memory; what is beyond `bytes` is zero.
+    /// Size in memory; the rest after `bytes` is zero.
     pub memory_bytes: u64,
 }
 
@@ -33,7 +33,7 @@ pub struct Elf {
     pub entry: u64,
     /// Segments.
     pub segments: Vec<Segment>,
-    /// Symbols; `None` leaves out all section headers, as `sstrip` does.
+    /// Symbols; `None` omits all section headers, like `sstrip`.
     pub symbols: Option<Vec<Symbol>>,
 }
 
@@ -43,7 +43,7 @@ const SECTION_HEADER_BYTES: u64 = 64;
 const PAGE_BYTES: u64 = 4096;
 
 impl Elf {
-    /// The file's bytes.
+    /// Encodes the file.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut body = Vec::new();
@@ -80,8 +80,8 @@ impl Elf {
         bytes
     }
 
-    /// Appends symbols, strings and section headers to `body`, whose end is at `at`; gives where the headers
-    /// are.
+    /// Appends symbols, strings and section headers to `body`, which ends at offset `at`; returns the offset
+    /// and number of the headers.
     fn section_headers(&self, at: u64, body: &mut Vec<u8>) -> (u64, u16) {
         let Some(symbols) = &self.symbols else { return (0, 0) };
         let mut strings = b"\0.text\0.symtab\0.strtab\0".to_vec();
@@ -129,18 +129,18 @@ fn push64(to: &mut Vec<u8>, numbers: &[u64]) {
     numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
 }
 
-/// A loadable segment of a file that somebody else wrote.
+/// A loadable segment of a parsed file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadSegment {
-    /// Where it is loaded.
+    /// Guest address.
     pub address: u64,
     /// 4 read, 2 write, 1 execute.
     pub flags: u32,
-    /// What of the file is loaded, cut at the file's end.
+    /// Its range in the file, truncated at the file's end.
     pub file: Range<usize>,
 }
 
-/// The loadable segments of a 64-bit little-endian ELF; none for anything else.
+/// The loadable segments of a 64-bit little-endian ELF; empty for any other file.
 #[must_use]
 pub fn segments(elf: &[u8]) -> Vec<LoadSegment> {
     if !elf.starts_with(b"\x7fELF\x02\x01") {
@@ -170,22 +170,22 @@ fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// How a file is taken apart before it is run: nothing of it may matter.
+/// Parts to remove from a file before it is run: none of them may affect the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// As it is.
+    /// Nothing.
     Nothing,
-    /// Symbols lose their names, addresses and sizes, as if stripped.
+    /// Names, addresses and sizes of symbols.
     Symbols,
-    /// No section headers, and nothing behind the last segment, as `sstrip` does.
+    /// Section headers, and everything after the last segment, like `sstrip`.
     Sections,
 }
 
 impl Cut {
-    /// All of them.
+    /// All cuts.
     pub const ALL: [Self; 3] = [Self::Nothing, Self::Symbols, Self::Sections];
 
-    /// The file without what is cut.
+    /// Removes the parts from the file.
     #[must_use]
     pub fn apply(self, elf: &[u8]) -> Vec<u8> {
         let mut bytes = elf.to_vec();
@@ -196,7 +196,7 @@ impl Cut {
                 let end = segments(elf).iter().map(|segment| segment.file.end).max().unwrap_or(elf.len());
                 let headers = number(elf, 32, 8).unwrap_or(0) + number(elf, 56, 2).unwrap_or(0) * 56;
                 bytes.truncate(end.max(headers as usize));
-                // Where section headers are; how large, how many, which has the names.
+                // Offset of the section headers; their size and number, and the index of the names.
                 for (at, width) in [(40, 8), (58, 6)] {
                     if let Some(field) = bytes.get_mut(at..at + width) {
                         field.fill(0);
@@ -208,8 +208,8 @@ impl Cut {
     }
 }
 
-/// Where the file has symbols and their names: sections of types SYMTAB, and the STRTAB that each links to.
-/// Those that segments load are part of the program and stay.
+/// Ranges of symbols and their names: sections of type SYMTAB, and the linked STRTAB. Excludes loaded ones,
+/// which are part of the program.
 fn symbol_tables(elf: &[u8]) -> Vec<Range<usize>> {
     let headers = number(elf, 40, 8).unwrap_or(0) as usize;
     let count = number(elf, 60, 2).unwrap_or(0) as usize;

@@ -1,6 +1,6 @@
-//! What the fuzz targets run: functions of arbitrary bytes that panic when something is wrong.
+//! Fuzz targets: functions of arbitrary bytes that panic on a bug.
 //!
-//! `fuzz/` gives them to libFuzzer; the test `fuzz` of this crate runs them over the corpora and random
+//! `fuzz/` runs them with libFuzzer. The test `fuzz` of this crate runs them with the corpora and random
 //! mutations.
 
 use antares_abi::{CompileOptions, Isa};
@@ -16,12 +16,12 @@ use crate::{
     oracle::{self, Case},
 };
 
-/// A target.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Its name, and that of its corpus in `fuzz/corpus`.
     pub name: &'static str,
-    /// What runs.
+    /// The function to run.
     pub run: fn(&[u8]),
 }
 
@@ -33,10 +33,10 @@ pub const TARGETS: [Target; 4] = [
     Target { name: "messages", run: messages },
 ];
 
-/// Where the lifter's code is put.
+/// Guest address of the lifter's code.
 const CODE_ADDRESS: u64 = 0x1_0000;
 
-/// The first byte's version and ISA, and the rest.
+/// Options from the first byte, and the remaining bytes.
 fn options(data: &[u8]) -> (CompileOptions, &[u8]) {
     let (first, rest) = data.split_first().unwrap_or((&0, &[]));
     let options = CompileOptions { vm_version: u32::from(first & 3) % 3, isa: Isa(first >> 2 & 7) };
@@ -53,8 +53,7 @@ fn compiles(elf: &[u8], options: CompileOptions, stage: Stage) -> Result<(), &'s
     }
 }
 
-/// An ELF: loaded, and its functions recovered. What is refused as an ELF must be refused by ckb-vm, and the
-/// other way round.
+/// Loads an ELF and recovers its functions. Both we and ckb-vm must refuse the same ELFs.
 pub fn program(data: &[u8]) {
     let (options, elf) = options(data);
     let compiled = compiles(elf, options, Stage::Program);
@@ -65,12 +64,12 @@ pub fn program(data: &[u8]) {
     let case =
         Case { elf: Bytes::copy_from_slice(elf), args: Vec::new(), options, cycles_max: 0, code: None };
     let ended = oracle::run(&case);
-    // At least the stack counts as loaded.
+    // A loaded ELF has load cycles at least for its stack.
     assert!(!refused || ended.load_cycles == 0, "refused, but loaded: {}", ended.outcome);
     assert!(refused || !ended.outcome.starts_with("Elf"), "read, but {}", ended.outcome);
 }
 
-/// Code: lifted, and its IR verified.
+/// Lifts code, and verifies the IR.
 pub fn lifter(data: &[u8]) {
     let (options, code) = options(data);
     let memory_bytes = (code.len() as u64).max(1);
@@ -79,7 +78,7 @@ pub fn lifter(data: &[u8]) {
     let _ = compiles(&elf, options, Stage::Ir);
 }
 
-/// A mock transaction's JSON. A mistake's message must not be longer than people can read.
+/// Parses a mock transaction's JSON. Error messages must have a readable length.
 pub fn transaction(data: &[u8]) {
     if let Err(error) = Mock::from_json(data) {
         let text = error.to_string();
@@ -87,7 +86,7 @@ pub fn transaction(data: &[u8]) {
     }
 }
 
-/// gRPC requests: what can be read means the same when it is written again.
+/// Decodes gRPC requests: a message must be unchanged after encoding and decoding it again.
 pub fn messages(data: &[u8]) {
     again::<v1::CompileRequest>(data);
     again::<v1::ExecuteRequest>(data);
@@ -103,8 +102,8 @@ fn again<M: Message + Default + PartialEq + std::fmt::Debug>(data: &[u8]) {
     assert_eq!(M::decode(written.as_slice()).ok(), Some(message));
 }
 
-/// `seed` with one to eight random changes: flips, numbers that find mistakes, pieces dropped, doubled or
-/// moved.
+/// `seed` with one to eight random mutations: bit flips, edge-case numbers, and removed, duplicated or moved
+/// pieces.
 #[must_use]
 pub fn mutated(seed: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = seed.to_vec();

@@ -1,4 +1,4 @@
-//! Random programs: a seed and settings in, items out. The same seed gives the same program on every machine.
+//! Random programs: a seed and settings in, items out. A seed generates the same program on every machine.
 
 pub mod batch;
 mod boundary;
@@ -23,56 +23,55 @@ pub use random::Random;
 
 use crate::asm::{Item, Label};
 
-/// Where a program starts.
+/// Entry of a program.
 pub const ENTRY: Label = 0;
 /// Start of a program's own constants.
 pub const CONSTANTS: Label = 1;
-/// Start of the batch's writable scratch area of [`SCRATCH_BYTES`]; the same for all programs of a batch.
+/// Start of the batch's writable scratch area of [`SCRATCH_BYTES`], shared by all programs of a batch.
 pub const SCRATCH: Label = 2;
-/// Start of the code segment; the same for all programs of a batch.
+/// Start of the code segment, shared by all programs of a batch.
 pub const TEXT: Label = 3;
-/// Start of the registers that the batch's start sets for called programs; the same for all programs of a
-/// batch.
+/// Start of the initial registers of called programs, shared by all programs of a batch.
 pub const REGISTERS: Label = 8;
-/// First label that is a program's own.
+/// First label that is private to a program.
 pub const FIRST_OWN: Label = 16;
 
-/// Size of the scratch area: two pages, with their border in the middle.
+/// Size of the scratch area: two pages, which meet in the middle.
 pub const SCRATCH_BYTES: u64 = 8192;
 
-/// Most labels of one program.
+/// Maximum labels of one program.
 pub const LABELS_MAX: u32 = 4096;
 
-/// What kind of program.
+/// Kind of program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Instructions of all kinds in a row, with branches and loops between them.
+    /// Instruction sequences of all kinds, with branches and loops between them.
     Stream,
     /// Functions that call each other, loops, jump tables, frames.
     Structured,
-    /// As [`Kind::Stream`], a few statements long: many can be compiled in the time that one long program
-    /// takes.
+    /// As [`Kind::Stream`], but only a few statements: many compile in the time of one long program.
     Short,
-    /// Small functions that call each other through several link registers and tamper with them.
+    /// Small functions that call each other through several link registers and modify them.
     Links,
-    /// Accesses around every boundary that memory has.
+    /// Accesses near every boundary of memory.
     Boundary,
-    /// Loops with a counter, near every value at which something changes.
+    /// Loops with a counter, near values that change its behaviour.
     Counted,
-    /// Calls of few functions by their addresses.
+    /// Indirect calls of a few functions.
     Pointers,
-    /// Long rows of instructions in which most registers are live.
+    /// Long instruction sequences with most registers live.
     Crowded,
-    /// Code that is loaded while the program runs, on machines for ckb-script only.
+    /// Code loaded at run time, only on machines for ckb-script.
     Loading,
 }
 
-/// What programs leave to the start of their batch.
+/// How a program starts and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Nothing: each sets its registers, and stores them at its end.
+    /// It initialises its own registers, and stores them at its end.
     Alone,
-    /// The start sets registers, calls the program and stores them afterwards: less to compile for each.
+    /// The start of the batch initialises registers, calls the program and stores them: less code per
+    /// program.
     Called,
 }
 
@@ -105,7 +104,7 @@ impl Kind {
         }
     }
 
-    /// The name as reports print it.
+    /// The name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -122,33 +121,33 @@ impl Kind {
     }
 }
 
-/// What is generated.
+/// Settings of a generated program.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// VM version and ISA.
     pub options: CompileOptions,
-    /// What kind of program.
+    /// Kind of program.
     pub kind: Kind,
-    /// Whether the program may do what ends in an error: bad addresses, invalid encodings, forged returns.
+    /// Whether the program may do what ends in an error: invalid addresses and encodings, forged returns.
     pub wild: bool,
-    /// Whether there are the system calls of [`crate::oracle::LOADER`].
+    /// Whether the system calls of [`crate::oracle::LOADER`] exist.
     pub loader: bool,
 }
 
-/// One program.
+/// A generated program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// Its code; starts with [`ENTRY`].
     pub text: Vec<Item>,
     /// Its constants and tables; start with [`CONSTANTS`].
     pub constants: Vec<Item>,
-    /// What the registers hold when it is called: all 32, or none if it is of [`Form::Alone`].
+    /// All 32 initial registers; empty for [`Form::Alone`].
     pub registers: Vec<u64>,
-    /// Cycle limit that it is run with.
+    /// Cycle limit of its run.
     pub cycles_max: u64,
 }
 
-/// The program of `seed`.
+/// Generates the program of `seed`.
 #[must_use]
 pub fn program(seed: u64, settings: Settings) -> Program {
     let builder = builder::Builder::new(Random::new(seed), settings);
@@ -165,13 +164,13 @@ pub fn program(seed: u64, settings: Settings) -> Program {
     }
 }
 
-/// Settings for a batch of programs, drawn by `random`: every version with the ISA that it implies most
-/// often, other combinations sometimes.
+/// Draws options for a batch of programs: usually a version with its standard ISA, sometimes another
+/// combination.
 pub fn draw_options(random: &mut Random) -> CompileOptions {
     let vm_version = [0, 1, 2, 2][random.below(4) as usize];
     let usual = Isa::of_version(vm_version);
     let isa = if random.one_in(3) { Isa(random.below(8) as u8) } else { usual };
-    // Version 0 with fusions is refused as a whole: worth one batch in a while.
+    // Version 0 with fusions is always refused: draw it rarely.
     let isa = if vm_version == 0 && isa.has(Isa::MOP) && !random.one_in(20) {
         Isa(isa.0 & !Isa::MOP.0)
     } else {

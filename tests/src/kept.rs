@@ -1,5 +1,5 @@
-//! Libraries kept between runs of the tests, so that the corpus is compiled again only when the compiler
-//! changed.
+//! A cache of libraries between test runs, so that the corpus is compiled again only after a change of the
+//! compiler.
 
 use std::{
     collections::BTreeSet,
@@ -15,15 +15,14 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::{crates::target_folder, native};
 
-/// The crate whose sources, with those of ours that it depends on, decide the bytes of a library. The version
-/// numbers in its key change with releases, not with every edit.
+/// The crate whose sources, with those of its dependencies in this repository, determine the bytes of a
+/// library. The version numbers in an artifact key change with releases, not with every edit.
 const COMPILER: &str = "compiler";
 
-/// The library of `elf`, from the last run if the compiler is the same; the inner error is the reason of a
+/// The library of `elf`, from the cache if the compiler is unchanged; the inner error is the reason of a
 /// refusal.
 ///
 /// # Errors
-///
 /// The compiler failed, its library cannot be loaded, or the target folder cannot be used.
 pub fn library(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
     match bytes(elf, options)? {
@@ -32,10 +31,9 @@ pub fn library(elf: &[u8], options: CompileOptions) -> Result<Result<Library, St
     }
 }
 
-/// As [`library`], but the library's bytes.
+/// As [`library`], but returns the library's bytes.
 ///
 /// # Errors
-///
 /// As [`library`].
 pub fn bytes(elf: &[u8], options: CompileOptions) -> Result<Result<Vec<u8>, String>> {
     let key = Sha256Digest::for_artifact(Sha256Digest::of(elf), options, CodeTier::Full);
@@ -66,16 +64,15 @@ pub fn bytes(elf: &[u8], options: CompileOptions) -> Result<Result<Vec<u8>, Stri
     }
 }
 
-/// Where the libraries of the compiler as it is now are kept, each named by its artifact key.
+/// The cache folder of the current compiler; libraries are named by their artifact keys.
 ///
 /// # Errors
-///
 /// The compiler's sources cannot be read.
 pub fn folder() -> Result<PathBuf> {
     Ok(target_folder().join("libraries").join(compiler()?.to_string()))
 }
 
-/// Writes in one step, since tests run beside each other.
+/// Writes atomically, because tests run in parallel.
 fn keep(folder: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -84,7 +81,6 @@ fn keep(folder: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Digest of the compiler's sources.
 fn compiler() -> Result<Sha256Digest> {
     static DIGEST: OnceLock<Result<Sha256Digest, String>> = OnceLock::new();
     let read = || -> Result<Sha256Digest> {
@@ -104,7 +100,7 @@ fn compiler() -> Result<Sha256Digest> {
     digest.clone().map_err(|error| anyhow!("reading the compiler's sources: {error}"))
 }
 
-/// The folders of the crate `name` and of those of ours that its manifest leads to.
+/// The folders of the crate `name` and of its transitive dependencies in this repository.
 fn with_dependencies(crates: &Path, name: &str) -> Result<BTreeSet<String>> {
     let (mut found, mut work) = (BTreeSet::new(), vec![name.to_owned()]);
     while let Some(name) = work.pop() {

@@ -1,6 +1,6 @@
-//! What crosses crates: guests, filetests, differential, conformance, escapes, scenarios.
+//! Tests across crates: guests, filetests, differential, conformance, escapes, scenarios.
 //!
-//! This library holds what those tests share; the tests themselves stand in the folders of their names.
+//! This library contains their shared code; the tests are in the folders of these names.
 #![allow(clippy::cast_possible_truncation, reason = "only built where usize is 64 bits")]
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Published locks and types at work: transactions that they let pass, signed here.
+//! Published lock and type scripts in use: transactions that they accept, signed here.
 //!
-//! Every script stands in a cell dep and is named by its hash, for the newest VM version.
+//! Every script is in a cell dep and referenced by its hash, for the latest VM version.
 
 mod draft;
 mod keccak;
@@ -19,10 +19,10 @@ use crate::guests::published_file;
 use draft::{Draft, Spent};
 use signing::{Key, KeyForm, Unlock, blake_160, two_of};
 
-/// A build of a script that somebody published.
+/// A build of a published script.
 #[derive(Clone, Copy, Debug)]
 pub struct Build {
-    /// As tables show it.
+    /// Name in tables.
     pub name: &'static str,
     /// The package, as the lock file names it.
     package: &'static str,
@@ -36,7 +36,7 @@ const SIGHASH_PATH: &str = "specs/cells/secp256k1_blake160_sighash_all";
 const MULTISIG_PATH: &str = "specs/cells/secp256k1_blake160_multisig_all";
 const DAO_PATH: &str = "specs/cells/dao";
 
-/// Locks of one key.
+/// Single-key locks.
 const SIGHASHES: [Build; 2] = [
     Build { name: "sighash 0.4.0", package: OLD, path: SIGHASH_PATH },
     Build { name: "sighash 0.5.4", package: MAIN, path: SIGHASH_PATH },
@@ -58,16 +58,14 @@ const OMNILOCK: Build = Build { name: "omni_lock", package: "ckb-sdk", path: "sr
 const SIMPLE_UDT: Build = Build { name: "simple_udt", package: "ckb-sdk", path: "src/test-data/simple_udt" };
 
 impl Build {
-    /// The ELF.
+    /// Reads the ELF.
     ///
     /// # Errors
-    ///
-    /// The package cannot be had.
+    /// The package is not available.
     pub fn elf(&self) -> Result<Bytes> {
         Ok(published_file(self.package, self.path)?.into())
     }
 
-    /// The script of this build with `args`.
     fn script(&self, args: &[u8]) -> Result<Script> {
         Ok(Script::new_builder()
             .code_hash(CellOutput::calc_data_hash(&self.elf()?))
@@ -77,29 +75,28 @@ impl Build {
     }
 }
 
-/// Points of the curve, which all of these locks read from a cell.
+/// Precomputed points of the curve, which all of these locks read from a cell.
 fn points() -> Result<Bytes> {
     Ok(published_file(MAIN, "specs/cells/secp256k1_data")?.into())
 }
 
-/// A transaction that a script lets pass.
+/// A transaction that a script accepts.
 #[derive(Clone)]
 pub struct Passing {
-    /// The script that it is there for.
+    /// The script under test.
     pub build: Build,
-    /// What is done.
+    /// Description of the transaction.
     pub what: &'static str,
     /// The transaction.
     pub mock: Mock,
-    /// The same, with a signature that is not over it; none where nothing is signed for this script.
+    /// The transaction with its last signature invalid.
     pub forged: Mock,
 }
 
-/// All of them.
+/// All transactions.
 ///
 /// # Errors
-///
-/// A package cannot be had.
+/// A package is not available.
 pub fn passing() -> Result<Vec<Passing>> {
     let mut all = Vec::new();
     for build in SIGHASHES {
@@ -124,12 +121,11 @@ pub fn passing() -> Result<Vec<Passing>> {
     Ok(all)
 }
 
-/// Transactions of one owner's that pay each another amount, so that each has a signature of its own; they
-/// share their cell deps.
+/// Transactions of one owner that pay different amounts, so their signatures differ; they share their cell
+/// deps.
 ///
 /// # Errors
-///
-/// A package cannot be had.
+/// A package is not available.
 pub fn distinct(count: u64) -> Result<Vec<Mock>> {
     (0..count).map(|number| pays(number, None)).collect()
 }
@@ -137,18 +133,16 @@ pub fn distinct(count: u64) -> Result<Vec<Mock>> {
 /// The cell that such a transaction spends, and the data of its cell deps.
 ///
 /// # Errors
-///
-/// A package cannot be had.
+/// A package is not available.
 pub fn distinct_cells() -> Result<(CellOutput, Vec<Bytes>)> {
     let build = SIGHASHES[1];
     Ok((cell(&build.script(&Key::new(1).blake_160())?, 200), draft(&[build])?.deps))
 }
 
-/// One of them, with its cells at these places.
+/// Such a transaction, with its cells at the given out points.
 ///
 /// # Errors
-///
-/// A package cannot be had.
+/// A package is not available.
 pub fn distinct_at(number: u64, spent: OutPoint, deps: Vec<OutPoint>) -> Result<Mock> {
     pays(number, Some((vec![spent], deps)))
 }
@@ -168,7 +162,7 @@ fn finish(build: Build, what: &'static str, draft: Draft) -> Result<Passing> {
     Ok(Passing { build, what, mock: draft.signed(false)?, forged: draft.signed(true)? })
 }
 
-/// A transaction that needs the points and `builds`.
+/// A transaction with cell deps of the points and `builds`.
 fn draft(builds: &[Build]) -> Result<Draft> {
     let mut draft = Draft::default();
     draft.deps.push(points()?);
@@ -178,7 +172,6 @@ fn draft(builds: &[Build]) -> Result<Draft> {
     Ok(draft)
 }
 
-/// Shannons of a CKByte.
 const BYTE: u64 = 100_000_000;
 
 fn cell(lock: &Script, bytes: u64) -> CellOutput {
@@ -189,7 +182,7 @@ fn typed(cell: CellOutput, script: &Script) -> CellOutput {
     cell.as_builder().type_(ScriptOpt::from(Some(script.clone()))).build()
 }
 
-/// The lock of `key` that all other scripts' transactions have beside them.
+/// The lock of `key` that other scripts' transactions additionally use.
 fn plain_lock(key: Key) -> Result<Script> {
     SIGHASHES[1].script(&key.blake_160())
 }
@@ -200,7 +193,7 @@ fn sighash(build: Build) -> Result<Draft> {
     draft.spend([cell(&lock, 100), cell(&lock, 200)]);
     draft.outputs.push((cell(&lock, 299), Bytes::new()));
     draft.unlock(Unlock::one(Key::new(1)), [0, 1]);
-    // Signed as well, though no input has it.
+    // Signed too, although no input corresponds to it.
     draft.extra_witnesses.push(b"behind the inputs".to_vec());
     Ok(draft)
 }
@@ -208,7 +201,7 @@ fn sighash(build: Build) -> Result<Draft> {
 fn multisig(build: Build) -> Result<Draft> {
     let keys = [1, 2, 3].map(Key::new);
     let mut draft = draft(&[build])?;
-    // That of 0.4.0 has whole keys in its witnesses, the later ones hashes of them.
+    // Version 0.4.0 has whole keys in its witnesses; later versions have their hashes.
     let of = if build.package == OLD { KeyForm::Whole } else { KeyForm::Hashed };
     let lock = build.script(&blake_160(&two_of(&keys, of)))?;
     draft.spend([cell(&lock, 100), cell(&lock, 200)]);
@@ -217,7 +210,7 @@ fn multisig(build: Build) -> Result<Draft> {
     Ok(draft)
 }
 
-/// A header of the chain, with the rate at which deposits have grown.
+/// A header of the chain, with the accumulated rate of deposits.
 fn header(epoch: (u64, u64, u64), rate: u64) -> HeaderView {
     let mut dao = [0; 32];
     dao[8..16].copy_from_slice(&rate.to_le_bytes());
@@ -269,12 +262,12 @@ fn dao_withdraw(build: Build) -> Result<Draft> {
     draft.outputs.push((cell(&lock, 220), Bytes::new()));
     draft.headers.extend([deposited, prepared]);
     draft.unlock(Unlock::one(Key::new(1)), [0]);
-    // Which header dep has the deposit.
+    // Index of the header dep with the deposit.
     draft.input_type = Some(0_u64.to_le_bytes().to_vec());
     Ok(draft)
 }
 
-/// What the owner of a lock with `mode` behind the key's hash may do.
+/// What the owner of a lock may do; the lock has `mode` after the key's hash.
 fn owners(build: Build, mode: Vec<u8>) -> Result<Draft> {
     let mut draft = draft(&[build])?;
     let lock = build.script(&[identity(build, Key::new(1)), mode].concat())?;
@@ -284,7 +277,7 @@ fn owners(build: Build, mode: Vec<u8>) -> Result<Draft> {
     Ok(draft)
 }
 
-/// What anybody may do: make the owner's cell bigger, out of cells with a key of their own.
+/// What anyone may do: increase the owner's cell, from cells with their own key.
 fn payment(build: Build, mode: Vec<u8>) -> Result<Draft> {
     let mut draft = draft(&[build, SIGHASHES[1]])?;
     let lock = build.script(&[identity(build, Key::new(1)), mode].concat())?;
@@ -296,7 +289,7 @@ fn payment(build: Build, mode: Vec<u8>) -> Result<Draft> {
     Ok(draft)
 }
 
-/// How a lock names a key.
+/// How a lock identifies a key.
 fn identity(build: Build, key: Key) -> Vec<u8> {
     let kind: &[u8] = if build.name == OMNILOCK.name { &[0] } else { &[] };
     [kind, &key.blake_160()].concat()
@@ -307,7 +300,7 @@ fn unlock(build: Build, key: Key) -> Unlock {
     if build.name == OMNILOCK.name { one.omnilock() } else { one }
 }
 
-/// Who takes what a cheque holds.
+/// Who claims a cheque.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Claim {
     Receiver,
@@ -331,7 +324,7 @@ fn cheque(claim: Claim) -> Result<Draft> {
         draft.unlock(Unlock::nobody(), [0]);
         draft.unlock(Unlock::one(Key::new(2)), [1]);
     } else {
-        // Six epochs after it was written.
+        // Six epochs after its creation.
         draft.inputs.push(Spent { since: 0xa000_0000_0000_0006, ..held });
         draft.spend([cell(&sender, 100)]);
         draft.outputs.push((typed(cell(&sender, 220), &token), amount(500)));
@@ -354,7 +347,7 @@ fn udt() -> Result<Draft> {
     Ok(draft)
 }
 
-/// Each way to unlock an omnilock that asks for no script or cell of its own beside it.
+/// Each way to unlock an omnilock without another script or cell.
 fn omnilocks() -> Result<Vec<(&'static str, Draft)>> {
     const NO_MODE: u8 = 0;
     const ANYONE_CAN_PAY_MODE: u8 = 2;
@@ -385,7 +378,7 @@ fn omnilocks() -> Result<Vec<(&'static str, Draft)>> {
     ])
 }
 
-/// An omnilock that is open where another lock's cell is spent.
+/// An omnilock that opens if another lock's cell is spent.
 fn owner_lock() -> Result<Draft> {
     let mut draft = draft(&[OMNILOCK, SIGHASHES[1]])?;
     let owner = plain_lock(Key::new(1))?;

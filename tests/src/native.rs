@@ -1,4 +1,4 @@
-//! Compiles and loads libraries in this process: what the services do in jailed children.
+//! Compiles and loads libraries in this process; the services do so in sandboxed children.
 
 use std::{
     fs::{self, File},
@@ -18,16 +18,14 @@ use crate::crates::target_folder;
 /// Compiles `elf` and loads the library; the inner error is the reason of a refusal.
 ///
 /// # Errors
-///
 /// The compiler failed, or its library cannot be loaded.
 pub fn compile(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
     compile_with(elf, options, CodeTier::Full, &Hints::default())
 }
 
-/// The same with either generator, and with hints.
+/// As [`compile`], with the given generator and hints.
 ///
 /// # Errors
-///
 /// As [`compile`].
 pub fn compile_with(
     elf: &[u8],
@@ -44,7 +42,6 @@ pub fn compile_with(
 /// The bytes of a library; the inner error is the reason of a refusal.
 ///
 /// # Errors
-///
 /// The compiler failed.
 pub fn library_with(
     elf: &[u8],
@@ -68,11 +65,10 @@ pub fn library_with(
     }
 }
 
-/// The library of the full tier for `elf`, with most registers passed through the state, as only programs
-/// whose functions pass many are compiled else. The inner error is the reason of a refusal.
+/// The full-tier library of `elf`, with most registers passed through the state. The compiler otherwise does
+/// so only for programs whose functions pass many. The inner error is the reason of a refusal.
 ///
 /// # Errors
-///
 /// The compiler failed, or its library cannot be loaded.
 pub fn compile_through_state(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
     let module = match lift(elf, options) {
@@ -85,7 +81,8 @@ pub fn compile_through_state(elf: &[u8], options: CompileOptions) -> Result<Resu
     Ok(Ok(load(&antares_codegen::link(&[code.bytes])?)?))
 }
 
-/// That the verifier has refused nothing, which costs users speed and tests their sense.
+/// Fails if the verifier refused a function: such refusals would only slow users down, and would make tests
+/// meaningless.
 fn proved(unproved_functions: u64) -> Result<(), CompileError> {
     if unproved_functions == 0 {
         return Ok(());
@@ -94,7 +91,7 @@ fn proved(unproved_functions: u64) -> Result<(), CompileError> {
     Err(CompileError::Failed { detail })
 }
 
-/// The same of the scheduler's orders.
+/// Fails if the verifier refused an order of the scheduler.
 fn ordered(refused_orders: u64) -> Result<(), CompileError> {
     if refused_orders == 0 {
         return Ok(());
@@ -112,10 +109,9 @@ fn lift(elf: &[u8], options: CompileOptions) -> Result<Module, CompileError> {
     Ok(lowered.module)
 }
 
-/// What a stage gives for `elf`.
+/// Output of a stage for `elf`.
 ///
 /// # Errors
-///
 /// The compiler refused or failed.
 pub fn output(elf: &[u8], options: CompileOptions, stage: Stage) -> Result<Output> {
     antares_compiler::compile(elf, &request(options, stage)).context("compiling")
@@ -124,7 +120,6 @@ pub fn output(elf: &[u8], options: CompileOptions, stage: Stage) -> Result<Outpu
 /// The library of `elf`, compiled on all processors.
 ///
 /// # Errors
-///
 /// The compiler refused or failed.
 pub fn library_in_parallel(elf: &[u8], options: CompileOptions) -> Result<Output> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -135,9 +130,8 @@ pub fn library_in_parallel(elf: &[u8], options: CompileOptions) -> Result<Output
 /// Checks the code of a library and loads it from bytes.
 ///
 /// # Errors
-///
-/// It is no library of ours, or has code that no generator of ours makes: that one is kept in the target
-/// folder.
+/// The bytes are not one of our libraries, or have code that our generators do not emit. Such a library is
+/// stored in the target folder.
 pub fn load(bytes: &[u8]) -> Result<Library> {
     if let Err(error) = antares_codecheck::check(bytes) {
         let kept = target_folder().join("refused.so");

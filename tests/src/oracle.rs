@@ -1,4 +1,4 @@
-//! The oracle: ckb-vm's stock `AsmMachine` with the two syscalls of this project, written apart from crate
+//! The oracle: ckb-vm's stock `AsmMachine` with this project's two system calls, independent of the crate
 //! `vm`.
 
 use std::{
@@ -22,7 +22,7 @@ use ckb_vm::{
 
 use crate::stopwatch::timed;
 
-/// What is run.
+/// A case to run.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The ELF.
@@ -33,15 +33,15 @@ pub struct Case {
     pub options: CompileOptions,
     /// Cycle limit.
     pub cycles_max: u64,
-    /// What the system calls of [`LOADER`] load; without it they do not exist.
+    /// Code that the system calls of [`LOADER`] load; `None` if these calls do not exist.
     pub code: Option<Bytes>,
 }
 
-/// System calls of machines for ckb-script, in the forms that need no transaction: loading code, VM version,
-/// a pause here, a pause soon.
+/// System calls of machines for ckb-script that need no transaction: load code, VM version, pause now, pause
+/// soon.
 pub const LOADER: [u64; 4] = [2091, 2041, 2178, 2179];
 
-/// Pauses of one run: more would only take time.
+/// Maximum pauses of one run, to bound its time.
 const PAUSES_MAX: u32 = 64;
 
 struct Loader {
@@ -92,14 +92,14 @@ impl<M: SupportMachine> Syscalls<M> for Loader {
     }
 }
 
-/// How it ended and what it left behind.
+/// Result of a run.
 #[derive(Clone)]
 pub struct Run {
     /// `Exit(0)`, or the name of ckb-vm's error variant.
     pub outcome: String,
     /// Cycles without loading.
     pub cycles: u64,
-    /// ceil(loaded bytes / 4), 0 where loading failed.
+    /// ceil(loaded bytes / 4), 0 if loading failed.
     pub load_cycles: u64,
     /// Debug output.
     pub debug: Vec<String>,
@@ -111,12 +111,11 @@ pub struct Run {
     pub time: Duration,
 }
 
-/// Guest memory as a run left it: its frames, without those that were never touched and so are zero. Most
-/// programs touch few, and copying all of memory would take longer than running them.
+/// Guest memory after a run: its touched frames; the others are zero. Most programs touch few frames, and
+/// copying all of memory would take longer than running them.
 #[derive(Clone)]
 pub struct Memory(Vec<Option<Box<[u8]>>>);
 
-/// A frame that was never touched.
 static ZERO_FRAME: [u8; MEMORY_FRAMESIZE] = [0; MEMORY_FRAMESIZE];
 
 impl Memory {
@@ -131,8 +130,8 @@ impl Memory {
         self.0.get(index).and_then(Option::as_deref).unwrap_or(&ZERO_FRAME)
     }
 
-    /// The aligned address around the first byte that differs in `other`, which gives a frame for its number,
-    /// and the eight bytes there of both.
+    /// The first difference to `other`, a function that returns frames by number: the aligned address, and
+    /// the eight bytes there on both sides.
     #[must_use]
     pub fn difference<'a>(&self, other: impl Fn(usize) -> &'a [u8]) -> Option<(usize, [u8; 8], [u8; 8])> {
         (0..self.0.len()).find_map(|index| {
@@ -176,13 +175,13 @@ impl<M: SupportMachine> Syscalls<M> for Lines {
     }
 }
 
-/// Runs `case` from load to end on the stock machine.
+/// Loads and runs `case` on the stock machine.
 #[must_use]
 pub fn run(case: &Case) -> Run {
     run_on::<AsmMachine>(case)
 }
 
-/// Runs `case` from load to end on any machine for ckb-script, as its scheduler would.
+/// Loads and runs `case` on any machine for ckb-script, as its scheduler would.
 #[must_use]
 pub fn run_on<M>(case: &Case) -> Run
 where
@@ -217,7 +216,7 @@ where
     Run { outcome, cycles, load_cycles, debug, registers, memory, time }
 }
 
-/// Runs the machine on after each pause.
+/// Resumes the machine after each pause.
 fn run_through_pauses<M: DefaultMachineRunner>(machine: &mut M) -> Result<i8, Error> {
     loop {
         match machine.run() {
@@ -227,7 +226,7 @@ fn run_through_pauses<M: DefaultMachineRunner>(machine: &mut M) -> Result<i8, Er
     }
 }
 
-/// The variant's name: what its debug form starts with.
+/// The variant's name, from the start of its debug format.
 fn variant_name(error: &Error) -> String {
     format!("{error:?}").chars().take_while(char::is_ascii_alphanumeric).collect()
 }

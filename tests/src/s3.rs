@@ -1,4 +1,4 @@
-//! A server of S3 in this process: one that answers what a test wants, or buckets whose objects are files.
+//! An S3 server in this process: one with scripted responses, or buckets whose objects are files.
 
 use std::{
     collections::HashMap,
@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-/// A request: its lines, and its body.
+/// An HTTP request.
 #[derive(Debug)]
 pub struct Request {
     /// Request line and headers.
@@ -19,12 +19,12 @@ pub struct Request {
     pub body: Vec<u8>,
 }
 
-/// An answer.
+/// An HTTP response.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
     /// The status.
     pub status: u16,
-    /// More headers, each with its line break.
+    /// Additional headers, each with its line break.
     pub headers: String,
     /// The body.
     pub body: Vec<u8>,
@@ -37,7 +37,7 @@ impl From<(u16, String)> for Response {
 }
 
 impl Request {
-    /// All of it, whatever the body is.
+    /// Head and body as text.
     #[must_use]
     pub fn text(&self) -> String {
         format!("{}{}", self.head, String::from_utf8_lossy(&self.body))
@@ -49,7 +49,6 @@ impl Request {
         target.split_once('?').unwrap_or((target, ""))
     }
 
-    /// A parameter of the query.
     fn parameter(&self, name: &str) -> Option<String> {
         let (_, query) = self.target();
         let mut pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -92,10 +91,10 @@ fn serve(connection: impl Read + Write, answer: &Answer) -> io::Result<()> {
     }
 }
 
-/// Port of a server that gives `answer` over connections that `wrap` makes of those that come.
+/// Starts a server with the responses of `answer`; `wrap` wraps each connection. Returns its port.
 ///
 /// # Panics
-/// There is no port.
+/// No port is available.
 pub fn server_over<S: Read + Write, R: Into<Response>>(
     wrap: impl Fn(TcpStream) -> S + Send + Sync + 'static,
     answer: impl Fn(&Request) -> R + Send + Sync + 'static,
@@ -112,12 +111,12 @@ pub fn server_over<S: Read + Write, R: Into<Response>>(
     port
 }
 
-/// URL of a server that gives `answer`.
+/// Starts a server with the responses of `answer`; returns its URL.
 pub fn server<R: Into<Response>>(answer: impl Fn(&Request) -> R + Send + Sync + 'static) -> String {
     format!("http://127.0.0.1:{}", server_over(|connection| connection, answer))
 }
 
-/// A refusal as S3 writes it.
+/// An error response in S3's format.
 #[must_use]
 pub fn code(code: &str) -> String {
     format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>no</Message></Error>")
@@ -127,7 +126,7 @@ pub fn code(code: &str) -> String {
 #[derive(Debug, Default)]
 struct Buckets {
     folders: Mutex<HashMap<String, PathBuf>>,
-    /// Parts of objects that are not complete, by upload.
+    /// Parts of incomplete objects, by upload.
     uploads: Mutex<HashMap<String, Vec<u8>>>,
 }
 
@@ -143,7 +142,7 @@ pub fn endpoint() -> &'static str {
     &BUCKETS.1
 }
 
-/// Variables of the environment that lead a client to the buckets of this process.
+/// Environment variables that direct a client to this server.
 #[must_use]
 pub fn environment() -> [(&'static str, &'static str); 4] {
     [
@@ -154,10 +153,10 @@ pub fn environment() -> [(&'static str, &'static str); 4] {
     ]
 }
 
-/// Name of a bucket whose objects are the files below `folder`, which is made.
+/// Creates a bucket whose objects are the files below `folder`, which is created; returns its name.
 ///
 /// # Panics
-/// It cannot be made.
+/// The folder cannot be created.
 #[must_use]
 pub fn bucket(folder: &Path) -> String {
     fs::create_dir_all(folder).expect("a folder");
@@ -170,7 +169,7 @@ pub fn bucket(folder: &Path) -> String {
     })
 }
 
-/// URL of such a bucket.
+/// Creates such a bucket; returns its URL.
 #[must_use]
 pub fn url(folder: &Path) -> String {
     format!("s3://{}", bucket(folder))
@@ -213,7 +212,7 @@ impl Buckets {
         Ok((200, String::new()).into())
     }
 
-    /// Begins an upload in parts, or puts one together.
+    /// Starts or completes a multipart upload.
     fn complete(&self, path: &Path, key: &str, request: &Request) -> io::Result<Response> {
         let Some(upload) = request.parameter("uploadId") else {
             let upload = key.replace('/', "-");
@@ -233,7 +232,6 @@ impl Buckets {
     }
 }
 
-/// Writes a file that nobody sees half written.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     fs::create_dir_all(folder)?;

@@ -1,5 +1,5 @@
-//! Shapes of code of any size, in assembly: for each, compile time must grow as the code does. Their runs end
-//! after a few steps, so that they can be compared.
+//! Shapes of code of any size, in assembly: the compile time of each must grow linearly with the code. Their
+//! runs end after a few steps, so that they can be compared.
 
 use std::fmt::Write;
 
@@ -11,16 +11,16 @@ use crate::{generate::Random, guests};
 /// A shape of code.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// What it is made of.
+    /// Its repeated element.
     pub name: &'static str,
-    /// How many of it are about 50 KB of code.
+    /// Number of elements in about 50 KB of code.
     pub count: usize,
-    /// How many a test takes. With few labels each has edges of its own to all of them.
+    /// Number of elements for a quick test. With few labels, each has separate edges to all of them.
     pub few: usize,
     write: fn(&mut Text, usize),
 }
 
-/// All of them.
+/// All shapes.
 pub const SHAPES: [Shape; 16] = [
     Shape { name: "counted loops in a row", count: 2400, few: 60, write: counted },
     Shape { name: "nested loops", count: 200, few: 5, write: nested },
@@ -41,11 +41,10 @@ pub const SHAPES: [Shape; 16] = [
 ];
 
 impl Shape {
-    /// The ELF with `count` of what it is made of.
+    /// Builds the ELF with `count` elements.
     ///
     /// # Errors
-    ///
-    /// There is no RISC-V compiler.
+    /// No RISC-V compiler is installed.
     pub fn elf(&self, count: usize) -> Result<Vec<u8>> {
         let mut text = Text { text: String::from(HEAD), random: Random::new(7) };
         (self.write)(&mut text, count);
@@ -57,7 +56,6 @@ impl Shape {
 /// Bytes of executable pages of `elf`.
 ///
 /// # Errors
-///
 /// It does not load.
 pub fn code_bytes(elf: &[u8], options: CompileOptions) -> Result<u64> {
     let image = antares_program::read(elf, options, &CompileLimits::default())?;
@@ -69,7 +67,6 @@ const EXIT: &str = "exit: andi a0, a0, 0x3f\nli a7, 93\necall\n";
 const DATA: &str = "\n.bss\n.balign 8\narea: .zero 8192\n";
 const NO_TABLE: &str = "\n.data\n.balign 8\ntable: .dword 0\n";
 
-/// Registers that calculations use.
 const REGISTERS: [&str; 12] = ["a0", "a1", "a2", "a3", "a4", "a5", "s4", "s5", "s6", "s7", "t4", "t5"];
 
 struct Text {
@@ -85,7 +82,7 @@ impl Text {
 
     fn each(&mut self, count: usize, line: impl Fn(usize) -> String) {
         for index in 0..count {
-            // A String takes all that is written.
+            // Writing to a string does not fail.
             let _written = writeln!(self.text, "{}", line(index));
         }
     }
@@ -94,7 +91,6 @@ impl Text {
         self.random.pick(&REGISTERS)
     }
 
-    /// Some calculations.
     fn calculate(&mut self, count: usize) {
         for _ in 0..count {
             let operation = self.random.pick(&["add", "sub", "xor", "or", "mul", "sltu", "and"]);
@@ -201,7 +197,7 @@ fn one_exit(text: &mut Text, count: usize) {
     for _ in 0..count {
         text.calculate(2);
         let [x, y] = [0; 2].map(|_| text.register());
-        // Out of a branch's reach.
+        // Out of a branch's range.
         text.add(&format!("beq {x}, {y}, 1f\nj 2f\n1: j exit\n2:"));
     }
     text.finish();

@@ -1,4 +1,4 @@
-//! Processor time of the calling thread: what a run costs on a machine that does other things as well.
+//! Processor time of the calling thread, which measures a run on a busy machine.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub fn processor_time() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// Runs `work` and gives its result and the processor time that it took.
+/// Runs `work`; returns its result and processor time.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let before = processor_time();
     let result = work();

@@ -1,15 +1,14 @@
-//! Random transactions of many processes: drawn from a seed, run in every tier and by ckb-script itself,
+//! Random transactions with many processes: drawn from a seed, run in every tier and by ckb-script itself,
 //! compared.
 //!
 //! ```text
-//! draw      a seed      -> Scenario: orders for actors, and what surrounds them
+//! draw      a seed      -> Scenario: orders for actors, and their environment
 //! Scenario  mock        -> a transaction: its cells hold the images, its first witness the orders
-//! compare   a Scenario  -> what all agree on, or the first difference
+//! compare   a Scenario  -> the common verdict, or the first difference
 //! Campaign  run         -> a Tally, and the scenarios that differ
 //! ```
-//! All work is done by one guest, the actor (`tests/guests/actor`), which reads its orders when it runs. So a
-//! few images that differ in their segments are compiled once, and tens of thousands of scenarios run on
-//! them.
+//! One guest, the actor (`tests/guests/actor`), does all work; it reads its orders at run time. So a few
+//! images with different segments are compiled once, and tens of thousands of scenarios run on them.
 
 mod campaign;
 mod compare;

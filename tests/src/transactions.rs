@@ -1,4 +1,4 @@
-//! Transactions on the native machine: what the run worker does in its jail.
+//! Transactions on the native machine, as in the sandboxed run worker.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,17 +25,15 @@ pub struct Native {
 }
 
 impl Native {
-    /// With native code of the programs among the cells of `mock`, which are compiled or taken from the last
-    /// run.
+    /// An engine with native code of the programs among the cells of `mock`, compiled or from the cache.
     ///
     /// # Errors
-    ///
-    /// The compiler failed. What it refuses goes to the interpreter.
+    /// The compiler failed. Programs that it refuses are interpreted.
     pub fn new(mock: &Mock, prepared: &Prepared, environment: &Environment, tier: Tier) -> Result<Self> {
         let mut compiled = Vec::new();
         for candidate in programs(mock, environment) {
-            // The very bytes that ckb-script loads, so that a look at the address tells that they are the
-            // same.
+            // Use the same buffer that ckb-script loads, so that comparing addresses shows that the bytes are
+            // equal.
             let elf = prepared.find_data(&candidate.data_hash).unwrap_or(candidate.elf);
             for vm_version in candidate.vm_versions {
                 let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
@@ -50,7 +48,7 @@ impl Native {
         })
     }
 
-    /// With the native code of `programs`.
+    /// An engine with native code of `programs`.
     #[must_use]
     pub fn of(tier: Tier, programs: Vec<Arc<Program>>) -> Self {
         Self {
@@ -60,37 +58,37 @@ impl Native {
         }
     }
 
-    /// The same engine, nobody else's yet, which tells of all code that is loaded at run time.
+    /// Makes the engine, which must not be shared yet, report all code loaded at run time.
     #[must_use]
     pub fn telling_of_loaded_code(self) -> Self {
         Self { session: self.session.reporting_loaded_code_from(0), ..self }
     }
 
-    /// The same engine, nobody else's yet, whose VMs are copied when they are put aside.
+    /// Makes the engine, which must not be shared yet, copy VMs when they are suspended.
     #[must_use]
     pub fn copying(self) -> Self {
         Self { session: self.session.copying(), ..self }
     }
 
-    /// The same engine, nobody else's yet, whose script groups are sampled.
+    /// Makes the engine, which must not be shared yet, sample its script groups.
     #[must_use]
     pub fn sampled(self, sampling: Sampling) -> Self {
         Self { session: self.session.sampled(sampling), ..self }
     }
 
-    /// The programs that were met without native code.
+    /// Programs without native code that were run; clears the list.
     #[must_use]
     pub fn unknown(&self) -> Vec<Unknown> {
         std::mem::take(&mut *self.unknown.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Where programs went that their native code does not know.
+    /// Addresses that programs reached without native code for them; clears the list.
     #[must_use]
     pub fn seen(&self) -> Vec<(Arc<Program>, Seen)> {
         self.session.take_seen()
     }
 
-    /// What was sampled, by script group.
+    /// Samples by script group; clears the list.
     #[must_use]
     pub fn samples(&self) -> Vec<Recording> {
         std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner))
@@ -115,11 +113,10 @@ impl Engine for Native {
     }
 }
 
-/// A transaction with one input, whose lock is the code in the first of `deps`, named by `hash_type`.
+/// A transaction with one input, whose lock is the code in the first of `deps`, referenced by `hash_type`.
 ///
 /// # Errors
-///
-/// There are no deps.
+/// `deps` is empty.
 pub fn locked_by(deps: &[Bytes], hash_type: ScriptHashType) -> Result<Mock> {
     let code = deps.first().context("no code")?;
     let lock = Script::new_builder().code_hash(CellOutput::calc_data_hash(code)).hash_type(hash_type).build();

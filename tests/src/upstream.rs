@@ -1,8 +1,8 @@
-//! ckb-script's own test-suite, from the published source, in a build folder of ours.
+//! ckb-script's own test suite, from the published source, in our own build folder.
 //!
-//! The suite needs what ckb's workspace has beside the crate: its sibling `test-chain-utils` at a relative
-//! path, and a RocksDB store, which is empty in all of its tests. The former is copied, the latter replaced
-//! by stand-ins.
+//! The suite needs parts of ckb's workspace outside the crate: its sibling `test-chain-utils` at a relative
+//! path, and a RocksDB store, which is empty in all of its tests. We copy the former and replace the latter
+//! by stubs.
 
 mod ours;
 mod patch;
@@ -17,7 +17,7 @@ use crate::{
     kept,
 };
 
-/// Whose machine the suite runs on.
+/// The machine for the suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
     /// ckb-vm's `AsmMachine`, as published.
@@ -27,7 +27,6 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// Name of its build folder.
     fn folder(self) -> &'static str {
         match self {
             Self::Stock => "stock",
@@ -43,30 +42,29 @@ pub struct Suite {
     machine: Machine,
 }
 
-/// What ran where, over all script groups of a run.
+/// Cycles by tier, over all script groups of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shares {
-    /// Script groups that ended.
+    /// Completed script groups.
     pub groups: u64,
     /// Cycles in native code.
     pub native_cycles: u64,
     /// Cycles in the interpreter.
     pub interpreted_cycles: u64,
-    /// Script groups that were run again by the interpreter, by the reason.
+    /// Script groups that the interpreter ran again, by reason.
     pub restarts: BTreeMap<String, u64>,
-    /// Cycles of those runs by test and reason. What runs on other threads than its test's has no test's
-    /// name.
+    /// Cycles of those runs by test and reason. Runs on other threads than the test's have no test name.
     pub restarted_tests: BTreeMap<String, u64>,
 }
 
-/// How a run of the suite ended.
+/// Result of a run of the suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Tests by name, and whether they passed.
     pub tests: BTreeMap<String, bool>,
-    /// What the run printed.
+    /// Output of the run.
     pub output: String,
-    /// What ran where, if the machine is ours.
+    /// Cycles by tier, if the machine is ours.
     pub shares: Shares,
 }
 
@@ -79,12 +77,10 @@ impl Counts {
 }
 
 impl Suite {
-    /// Writes the suite's build folder. What is there and equal is not written again, so that nothing is
-    /// built twice.
+    /// Writes the suite's build folder. Does not write unchanged files, to avoid rebuilds.
     ///
     /// # Errors
-    ///
-    /// A crate is not found, or its source is not what the patches expect.
+    /// A crate is not found, or its source does not match the patches.
     pub fn prepare(machine: Machine) -> Result<Self> {
         let folder = target_folder().join("upstream").join(machine.folder());
         sources::write(&folder, machine).with_context(|| format!("preparing {}", folder.display()))?;
@@ -94,8 +90,7 @@ impl Suite {
     /// Builds and runs the tests whose names contain `filter`.
     ///
     /// # Errors
-    ///
-    /// The suite cannot be built or started. Tests that fail are no error.
+    /// The suite cannot be built or started. Failing tests are not an error.
     pub fn run(&self, filter: &str) -> Result<Counts> {
         self.build()?;
         let shares = tempfile::NamedTempFile::new()?;
@@ -117,7 +112,7 @@ impl Suite {
         Ok(Counts { tests, output, shares })
     }
 
-    /// Builds the tests: offline if everything is there, else with what is missing fetched.
+    /// Builds the tests offline if possible; otherwise fetches missing crates.
     fn build(&self) -> Result<()> {
         let mut output = String::new();
         for offline in [true, false] {
@@ -137,7 +132,7 @@ impl Suite {
 }
 
 impl Shares {
-    /// Adds up the lines that the hook wrote.
+    /// Sums up the lines that the hook wrote.
     fn read(text: &str) -> Result<Self> {
         let mut shares = Self::default();
         for line in text.lines() {
@@ -157,8 +152,8 @@ impl Shares {
     }
 }
 
-/// The name and result of a line such as `test verify::tests::x ... ok`. Lines of other threads may come in
-/// between.
+/// The name and result in a line such as `test verify::tests::x ... ok`. Lines of other threads may be
+/// interleaved.
 fn result_line(line: &str) -> Option<(String, bool)> {
     let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
     match result.trim_end() {

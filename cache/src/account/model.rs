@@ -1,5 +1,5 @@
-//! A model of the account: whatever is stored, read, kept and pushed out in whatever order, its sums are
-//! those of its lines, and what is leased or pinned stays.
+//! A model test of the account: after random operations its sums match its entries, and leased and pinned
+//! entries stay.
 
 use super::*;
 use crate::manifest::Manifest;
@@ -13,7 +13,7 @@ struct Model {
 }
 
 impl Model {
-    /// A number below `end`, which is not 0.
+    /// A random number below `end`, which must not be 0.
     fn below(&mut self, end: u64) -> u64 {
         self.random =
             self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

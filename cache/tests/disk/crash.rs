@@ -1,9 +1,8 @@
-//! What a power loss leaves of recorded operations on files: what was synced, and of the rest as much as the
-//! disk likes.
+//! A model of power loss for recorded file operations: keeps what was synced, and a random part of the rest.
 //!
-//! The rules are those of a file system with a journal of its metadata (ext4, XFS): names and lengths are
-//! safe in the order in which they came about, up to the last sync of any file; bytes are safe by a sync of
-//! their file alone. `sync_file_range` makes nothing safe.
+//! The rules are those of a file system with a metadata journal (ext4, XFS). Names and lengths are durable in
+//! their order, up to the last sync of any file. Bytes are durable only by a sync of their own file.
+//! `sync_file_range` makes nothing durable.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,12 +12,12 @@ use std::{
 
 use rand::{RngExt, rngs::SmallRng};
 
-/// What a disk writes as a whole.
+/// Bytes that a disk writes atomically.
 const SECTOR_BYTES: usize = 512;
 /// Bytes of the head of a record, as in `disk.c`.
 const HEAD_BYTES: usize = 32;
 
-/// One operation, in the order in which they ended.
+/// One operation, in the order of completion.
 #[derive(Debug)]
 enum Operation {
     Create {
@@ -40,31 +39,31 @@ enum Operation {
         at: usize,
         bytes: Vec<u8>,
     },
-    /// Everything of `inode` before operation `before` is safe.
+    /// Everything of `inode` before operation `before` is durable.
     Sync {
         inode: u64,
         before: usize,
     },
 }
 
-/// All of them.
+/// All recorded operations.
 pub(crate) struct Trace(Vec<Operation>);
 
-/// How much of what was not synced is there.
+/// How much of the unsynced data survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// Nothing behind some moment.
+    /// Nothing after some moment.
     Behind,
-    /// Some writes and others not, whatever their order.
+    /// Some writes, in any order.
     Some,
-    /// Some sectors of each.
+    /// Some sectors of each write.
     Torn,
 }
 
 #[derive(Clone, Default)]
 struct Files {
     folders: Vec<PathBuf>,
-    /// Which content is under a path.
+    /// Index of the content under each path.
     names: BTreeMap<PathBuf, usize>,
     contents: HashMap<usize, Vec<u8>>,
 }
@@ -102,7 +101,7 @@ impl Trace {
         self.0.len()
     }
 
-    /// The files below `from` as a power loss before operation `cut` may leave them, written below `to`.
+    /// Writes below `to` the files below `from` as a power loss before operation `cut` may leave them.
     pub(crate) fn lose(&self, cut: usize, loss: Loss, random: &mut SmallRng, from: &Path, to: &Path) {
         let done = &self.0[..cut];
         let mut safe: HashMap<u64, usize> = HashMap::new();
@@ -136,7 +135,7 @@ impl Trace {
                 }
                 Operation::Sync { .. } => {}
                 name if index < names_until => files.change(name, index, &mut current),
-                // What was written to a file that is not there is gone with it.
+                // Writes to a file that does not exist are lost with it.
                 Operation::Create { inode, .. } => drop(current.remove(inode)),
                 _ => {}
             }
@@ -145,7 +144,7 @@ impl Trace {
     }
 }
 
-/// Writes `bytes` at `at`; a gap before them is zeros.
+/// Writes `bytes` at `at`; fills a gap with zeros.
 fn put(content: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     if content.len() < at + bytes.len() {
         content.resize(at + bytes.len(), 0);
@@ -153,7 +152,7 @@ fn put(content: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     content[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-/// Writes those sectors of `bytes` on which the lot falls.
+/// Writes a random subset of the sectors of `bytes`.
 fn tear(content: &mut Vec<u8>, at: usize, bytes: &[u8], random: &mut SmallRng) {
     let mut from = 0;
     while from < bytes.len() {

@@ -1,4 +1,4 @@
-//! A disk that does not behave, under one folder: builds `disk.c`, and tells it what to do.
+//! Fault injection for a disk, under one folder: builds `disk.c` and controls it.
 
 use std::{
     fs::{self, File},
@@ -9,40 +9,40 @@ use std::{
 
 use tempfile::TempDir;
 
-/// Kinds of operations, to be added up.
+/// Kinds of operations; a bit mask.
 pub(crate) const WRITES: u64 = 1;
 pub(crate) const SYNCS: u64 = 2;
-/// Files and folders made, emptied, renamed.
+/// Files and folders created, truncated or renamed.
 pub(crate) const NAMES: u64 = 4;
 pub(crate) const READS: u64 = 8;
-/// Files and folders opened that are there.
+/// Existing files and folders opened.
 pub(crate) const OPENS: u64 = 16;
-/// What sled takes for a sync.
+/// `sync_file_range`, which sled uses as a sync.
 pub(crate) const RANGES: u64 = 32;
 
-/// Errors of the operating system.
+/// Error numbers of the operating system.
 pub(crate) const EIO: u64 = 5;
 pub(crate) const EMFILE: u64 = 24;
 pub(crate) const ENOSPC: u64 = 28;
 
-/// Once it begins, it does not end.
+/// Number of faults that never ends.
 pub(crate) const FOR_GOOD: u64 = u64::MAX;
 
-/// Words of the plan, as in `disk.c`.
+/// Word offsets in the plan, as in `disk.c`.
 const FIRST: u64 = 1;
 const SEEN: u64 = 5;
 const FAILED: u64 = 6;
 const WORDS: usize = 7;
 
-/// The interposer, built, and its plan.
+/// The compiled interposer and its plan.
 pub(crate) struct Disk {
-    /// None in a process that is under it.
+    /// `None` in a process that runs under the interposer.
     folder: Option<TempDir>,
     plan: File,
 }
 
 impl Disk {
-    /// Builds the interposer. The disk behaves.
+    /// Builds the interposer, without faults.
     pub(crate) fn new() -> Self {
         let folder = TempDir::new().expect("a folder");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../cache/tests/disk/disk.c");
@@ -56,13 +56,13 @@ impl Disk {
         Self { folder: Some(folder), plan: open(&path) }
     }
 
-    /// That of the process itself.
+    /// The interposer of this process.
     pub(crate) fn own() -> Self {
         let path = std::env::var_os("DISK_PLAN").expect("we are under it");
         Self { folder: None, plan: open(Path::new(&path)) }
     }
 
-    /// What puts a program under it, for the files below `folder`.
+    /// Environment of a program that runs under the interposer, for the files below `folder`.
     pub(crate) fn environment(&self, folder: &Path) -> [(&'static str, PathBuf); 3] {
         let own = self.folder.as_ref().expect("built here").path();
         [
@@ -72,17 +72,17 @@ impl Disk {
         ]
     }
 
-    /// From operation `first` of `kinds` on, `count` of them end in `errno`. Counting begins anew.
+    /// Fails `count` operations of `kinds` with `errno`, starting with operation `first`. Restarts the count.
     pub(crate) fn fail(&self, kinds: u64, first: u64, count: u64, errno: u64) {
         self.tell(kinds, [first, count, errno, 0]);
     }
 
-    /// Each operation of `kinds` takes so much longer.
+    /// Delays each operation of `kinds`.
     pub(crate) fn delay(&self, kinds: u64, microseconds: u64) {
         self.tell(kinds, [0, 0, 0, microseconds]);
     }
 
-    /// It behaves, and counts operations of `kinds`.
+    /// Removes faults and counts operations of `kinds`.
     pub(crate) fn behave(&self, kinds: u64) {
         self.tell(kinds, [0; 4]);
     }
@@ -93,12 +93,11 @@ impl Disk {
         self.write(FIRST, &[first]);
     }
 
-    /// Operations of the kinds named last.
+    /// Number of operations of the current kinds.
     pub(crate) fn seen(&self) -> u64 {
         self.read(SEEN)
     }
 
-    /// Of these, those that failed.
     pub(crate) fn failed(&self) -> u64 {
         self.read(FAILED)
     }

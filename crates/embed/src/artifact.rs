@@ -1,4 +1,4 @@
-//! Native code that was compiled elsewhere, and whose it may be.
+//! Native code that was compiled elsewhere, and the keys that may sign it.
 
 use std::{path::Path, sync::Arc};
 
@@ -6,7 +6,7 @@ use antares_trust::Keyring;
 
 use crate::{Error, error::chain};
 
-/// A shared object and what was signed about it: what `antares compile --server` and `GetArtifact` give.
+/// A shared object and its signed manifest, as `antares compile --server` and `GetArtifact` return them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedArtifact {
     /// The shared object.
@@ -15,14 +15,14 @@ pub struct SignedArtifact {
     pub manifest: Vec<u8>,
 }
 
-/// The public keys whose native code is taken, and what was revoked.
+/// Trusted public keys, and revocations.
 #[derive(Clone, Debug)]
 pub struct TrustedKeys {
     pub(crate) keyring: Arc<Keyring>,
 }
 
 impl TrustedKeys {
-    /// The keys in a list (`trusted.json`), as `antares keys` makes them.
+    /// Reads the keys in a list (`trusted.json`) of `antares keys`.
     ///
     /// # Errors
     /// The list cannot be read.
@@ -30,10 +30,10 @@ impl TrustedKeys {
         Self::of(Keyring::read(list.as_ref()))
     }
 
-    /// The keys in a folder of `antares keys`.
+    /// Opens the keys in a folder of `antares keys`.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// There are no keys, or they cannot be read.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, Error> {
         Self::of(Keyring::open(folder.as_ref()))
     }

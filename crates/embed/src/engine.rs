@@ -1,4 +1,4 @@
-//! What makes scripts, and keeps them for transactions that use them.
+//! The engine: makes scripts, and caches them for transactions that use them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,18 +14,18 @@ use bytes::Bytes;
 
 use crate::{Error, Script, SignedArtifact, TrustedKeys, error::chain};
 
-/// Scripts with native code that an engine keeps for [`Verifier`](crate::Verifier).
+/// Maximum scripts with native code that an engine caches for [`Verifier`](crate::Verifier).
 const CACHED_MAX: usize = 4096;
 
-/// Which rules a script is run by. It decides instructions, cycles and the layout of memory.
+/// Version of the VM's rules. It determines instructions, cycles and the layout of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum VmVersion {
     /// RV64IMC.
     V0,
-    /// With B and fused operations.
+    /// RV64IMC with B and fused operations.
     V1,
-    /// The newest: with spawn.
+    /// The latest version: adds spawn.
     #[default]
     V2,
 }
@@ -41,16 +41,16 @@ impl VmVersion {
     }
 }
 
-/// What tells most scripts apart at no cost: length, VM version and ISA.
+/// A cheap key that distinguishes most scripts: length, VM version and ISA.
 type Key = (usize, u32, u8);
 
-/// Native code of scripts. They are told apart by their bytes: a transaction asks again and again for the
-/// same ones, whose digests would take longer than their runs.
+/// Native code by the bytes of scripts. Transactions request the same scripts repeatedly, and hashing them
+/// would take longer than running them.
 #[derive(Default)]
 struct Cached {
     count: usize,
     by_key: HashMap<Key, Vec<Arc<Program>>>,
-    /// What was asked for and cannot be compiled. Its bytes are not kept.
+    /// Scripts that cannot be compiled; their bytes are not cached.
     refused: HashSet<(Sha256Digest, u32, u8)>,
 }
 
@@ -80,14 +80,14 @@ impl Cached {
     }
 }
 
-/// Whether these are the same bytes, of one length. What is kept stays what it is: at one address it is the
-/// same.
+/// Whether the bytes, of equal length, are equal. Cached bytes never change, so equal addresses imply equal
+/// bytes.
 fn is_same(known: &Bytes, elf: &Bytes) -> bool {
     known.as_ptr() == elf.as_ptr() || known == elf
 }
 
-/// Makes scripts, and keeps their native code for transactions that use them. Cheap to clone; clones are one
-/// engine.
+/// Makes scripts, and caches their native code for transactions that use them. Cheap to clone; clones share
+/// the cache.
 #[derive(Clone, Default)]
 pub struct Engine {
     cached: Arc<Mutex<Cached>>,
@@ -95,22 +95,21 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine that has nothing yet.
+    /// An engine with an empty cache.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An engine that makes native code of each program of a transaction when that is met for the first time,
-    /// by the quick generator: milliseconds each. One that cannot be compiled is interpreted.
+    /// An engine that compiles each program of a transaction on first use with the baseline generator, which
+    /// takes milliseconds. Programs that cannot be compiled are interpreted.
     #[cfg(feature = "compile")]
     #[must_use]
     pub fn compiling_on_use() -> Self {
         Self { compiles_on_use: true, ..Self::default() }
     }
 
-    /// A script that is interpreted. Nothing of the ELF is looked at before it runs: what is wrong with it is
-    /// an outcome.
+    /// An interpreted script. The ELF is not validated before it runs: an invalid ELF is an outcome.
     #[must_use]
     pub fn script(&self, elf: impl Into<Bytes>, version: VmVersion) -> Script {
         let elf = elf.into();
@@ -119,17 +118,18 @@ impl Engine {
         Script { elf, digest, options, program: None, library: None, sealed: Arc::default() }
     }
 
-    /// Compiles a script by LLVM, on the calling thread: some tenths of a second for 100 KB of code, more for
-    /// large ones.
+    /// Compiles a script with LLVM, on the calling thread: some tenths of a second for 100 KB of code, more
+    /// for large scripts.
     ///
     /// # Errors
-    /// [`Error::Refused`] for an ELF that is malformed or beyond a limit, [`Error::Compiler`] when we fail.
+    /// [`Error::Refused`] for an ELF that is malformed or exceeds a limit, [`Error::Compiler`] for an
+    /// internal error.
     #[cfg(feature = "compile")]
     pub fn compile(&self, elf: impl Into<Bytes>, version: VmVersion) -> Result<Script, Error> {
         self.compile_at(elf.into(), version, antares_compiler::Stage::Library)
     }
 
-    /// Compiles a script by the baseline generator: milliseconds, for code that is some three times slower.
+    /// Compiles a script with the baseline generator, in milliseconds; the code is about three times slower.
     ///
     /// # Errors
     /// As [`Engine::compile`].
@@ -159,12 +159,11 @@ impl Engine {
         self.keep(self.script(elf, version), library)
     }
 
-    /// A script with native code that was compiled elsewhere. It is taken if one of `keys` signed it for this
-    /// ELF, this version, this engine and this processor, and if it is nothing but code that our generators
-    /// make.
+    /// A script with native code that was compiled elsewhere. One of `keys` must have signed it for this ELF,
+    /// version, engine and processor, and it must contain only code that our generators emit.
     ///
     /// # Errors
-    /// [`Error::Artifact`], with the first reason against it.
+    /// [`Error::Artifact`], with the first reason for the refusal.
     pub fn load(
         &self,
         elf: impl Into<Bytes>,
@@ -186,7 +185,7 @@ impl Engine {
         self.keep(script, library)
     }
 
-    /// Keeps the native code of `script`. An ELF that ckb-vm does not load has none: its outcome is ckb-vm's
+    /// Caches the native code of `script`. An ELF that ckb-vm does not load has none: its outcome is ckb-vm's
     /// error.
     fn keep(&self, mut script: Script, Loaded { library, sealed }: Loaded) -> Result<Script, Error> {
         let Ok(program) = Program::new(script.elf.clone(), library) else { return Ok(script) };
@@ -196,7 +195,7 @@ impl Engine {
         Ok(script)
     }
 
-    /// Native code of a script that was compiled or loaded here, or is compiled now.
+    /// Native code of a script, from the cache or compiled now.
     #[cfg(feature = "ckb")]
     pub(crate) fn find(&self, elf: &Bytes, vm_version: u32, isa: u8) -> Option<Arc<Program>> {
         let options = CompileOptions { vm_version, isa: Isa(isa) };
@@ -244,7 +243,7 @@ struct Loaded {
     sealed: Sealed,
 }
 
-/// Loads a shared object whose structure and code are such as we make.
+/// Loads a shared object whose structure and code our generators could have emitted.
 fn load(bytes: &[u8]) -> Result<Loaded, String> {
     let sealed = Sealed::new("antares-library", bytes).map_err(|error| chain(&error))?;
     verify_library(&sealed, Sha256Digest::of(bytes)).map_err(|error| chain(&error))?;

@@ -1,35 +1,35 @@
-//! Why there is no script, or no outcome. How a script ends is never an error.
+//! Errors of the crate. How a script ends is never an error.
 
-/// What went wrong before or beside a script.
+/// An error outside of the script.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The ELF cannot be compiled, now or later.
+    /// The ELF can never be compiled.
     #[error("the script cannot be compiled: {reason}: {detail}")]
     Refused {
         /// `elf`, `options`, `limit_code_bytes`, `limit_functions`, `limit_blocks` or `limit_operations`.
         reason: &'static str,
-        /// What and where.
+        /// What is wrong, and where.
         detail: String,
     },
     /// The compiler failed.
     #[error("the compiler failed: {0}")]
     Compiler(String),
-    /// Native code from elsewhere is not taken.
+    /// Native code from elsewhere is refused.
     #[error("the artifact is refused: {0}")]
     Artifact(String),
     /// The keys cannot be read.
     #[error("the keys cannot be read: {0}")]
     Keys(String),
-    /// The system refuses memory, or the handling of signals.
+    /// The system refuses memory or signal handlers.
     #[error("the machine cannot be made: {0}")]
     Machine(String),
-    /// There is no process that is locked in, or it did not answer.
+    /// No sandboxed process is available, or it did not answer.
     #[error("no answer from within the sandbox: {0}")]
     Sandbox(String),
 }
 
-/// An error with all that it comes from, in one line.
+/// An error with its chain of sources, on one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! CKB-VM scripts as native code, in a program of your own.
+//! CKB-VM scripts as native code, in your own program.
 //!
 //! ```
 //! use antares::{End, Engine, Run, VmVersion};
@@ -11,34 +11,33 @@
 //! assert_eq!(outcome.end, End::Exited(0));
 //! # Ok(()) }
 //! ```
-//! Outcome, exit code and cycles are those of ckb-vm's `AsmMachine`, always. What native code cannot do goes
-//! to that machine, from the script's first instruction on: [`Syscalls::begin`] tells system calls of yours
-//! that it does.
+//! Outcome, exit code and cycles always equal those of ckb-vm's `AsmMachine`. If native code bails out, that
+//! machine runs the script again from its first instruction; [`Syscalls::begin`] notifies your system calls
+//! of it.
 //!
-//! | you want | use |
+//! | task | API |
 //! |---|---|
-//! | native code made here, by LLVM | [`Engine::compile`] (feature `compile`) |
-//! | native code made and signed elsewhere | [`Engine::load`], with [`TrustedKeys`] |
-//! | ckb-vm's interpreter alone | [`Engine::script`] |
-//! | system calls of your own | [`Run::syscalls`] |
-//! | to know where the cycles go | [`Script::profile`] (feature `profile`) |
-//! | scripts of strangers beside secrets of yours | [`Sandbox::run`], with the program `antares-run-worker` |
-//! | a whole transaction | [`Verifier`] (feature `ckb`) |
-//! | the same in tests that use ckb-testtool | `testtool` (feature `testtool`) |
-//! | the same, a part at a time | [`Verifier::begin`] |
+//! | compile native code here, with LLVM | [`Engine::compile`] (feature `compile`) |
+//! | load native code compiled and signed elsewhere | [`Engine::load`], with [`TrustedKeys`] |
+//! | use only ckb-vm's interpreter | [`Engine::script`] |
+//! | add your own system calls | [`Run::syscalls`] |
+//! | profile the cycles | [`Script::profile`] (feature `profile`) |
+//! | run untrusted scripts next to secrets | [`Sandbox::run`], with the program `antares-run-worker` |
+//! | verify a whole transaction | [`Verifier`] (feature `ckb`) |
+//! | verify in tests that use ckb-testtool | `testtool` (feature `testtool`) |
+//! | verify a transaction in parts | [`Verifier::begin`] |
 //!
-//! # What it does to your process
+//! # Effects on your process
 //!
-//! Scripts run on the calling thread, in your process, without the sandbox that the services have. A thread
-//! that runs native code keeps 4 MiB of guest memory and a native stack for the next run. Transactions reuse
-//! the memory of two machines per processor, at most 4 MiB each while idle. Handlers for
-//! SIGSEGV, SIGBUS, SIGFPE and SIGILL are installed; faults that are not a script's go to the handlers that
-//! were there before. A run is ended by its cycles alone. Scripts of strangers, beside secrets of yours,
-//! belong into a [`Sandbox`], whose processes can do nothing but compute; whole transactions of strangers into
-//! the services or `antares verify`.
+//! Scripts run on the calling thread, in your process, without the sandbox of the services. A thread that has
+//! run native code retains 4 MiB of guest memory and a native stack for the next run. Transactions share the
+//! memory of two machines per processor, at most 4 MiB each while idle. The crate installs handlers for
+//! SIGSEGV, SIGBUS, SIGFPE and SIGILL; faults outside of scripts go to the previous handlers. Only its cycle
+//! limit ends a run. Run untrusted scripts in a process with secrets in a [`Sandbox`], whose processes can
+//! only compute. Run untrusted whole transactions with the services or `antares verify`.
 //!
-//! Machine code from elsewhere is run only if a trusted key signed it for this very script, engine and
-//! processor, and if it consists of nothing but instructions that our generators make.
+//! The crate runs machine code from elsewhere only under two conditions. A trusted key must have signed it
+//! for this script, engine and processor, and it must contain only instructions that our generators emit.
 #![forbid(unsafe_code)]
 
 mod artifact;

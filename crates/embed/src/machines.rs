@@ -1,5 +1,4 @@
-//! Machines that later runs use again: one for each thread that runs scripts, and a few of the process for
-//! transactions.
+//! Reusable machines: one for each thread that runs scripts, and a few per process for transactions.
 
 use std::cell::RefCell;
 
@@ -11,7 +10,7 @@ thread_local! {
     static MACHINE: RefCell<Option<Mapped>> = const { RefCell::new(None) };
 }
 
-/// A machine and what it asks for system calls.
+/// A machine and the slot for its system calls.
 pub(crate) struct Mapped {
     pub(crate) machine: Machine,
     pub(crate) calls: Slot,
@@ -25,8 +24,7 @@ impl Mapped {
     }
 }
 
-/// Does `work` on this thread's machine. A run that a system call begins inside of another has a machine of
-/// its own.
+/// Runs `work` on this thread's machine. A nested run, started by a system call, uses a new machine.
 pub(crate) fn with_machine<T>(work: impl FnOnce(&mut Mapped) -> Result<T, Error>) -> Result<T, Error> {
     let cached = MACHINE.with_borrow_mut(Option::take);
     let mut mapped = cached.map_or_else(Mapped::new, Ok)?;
@@ -36,11 +34,11 @@ pub(crate) fn with_machine<T>(work: impl FnOnce(&mut Mapped) -> Result<T, Error>
     done
 }
 
-/// Machines of transactions that stay mapped for each processor: one that runs, and one that waits for it.
+/// Cached machines of transactions per processor: one that runs, and one that waits.
 #[cfg(feature = "ckb")]
 const CACHED_PER_PROCESSOR: usize = 2;
 
-/// Lets transactions use each other's machines again, as many as processors can have in use.
+/// Lets transactions reuse machines, as many as the processors can use concurrently.
 #[cfg(feature = "ckb")]
 pub(crate) fn reuse_machines() {
     static ONCE: std::sync::Once = std::sync::Once::new();

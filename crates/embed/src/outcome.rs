@@ -1,23 +1,22 @@
-//! What came of a run.
+//! Results of runs.
 
 use std::fmt;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outcome {
     /// How the script ended.
     pub end: End,
-    /// Cycles of the run, without those for loading.
+    /// Cycles of the run, without loading.
     pub cycles: u64,
-    /// Cycles that a node charges for loading: a quarter of the bytes that the ELF and the arguments take in
-    /// memory.
+    /// Cycles that a node charges for loading: one per four bytes of the ELF and the arguments in memory.
     pub load_cycles: u64,
-    /// Cycles that ran in native code: all of `cycles`, or none.
+    /// Cycles in native code: all of `cycles`, or none.
     pub native_cycles: u64,
     /// Lines that the script wrote by system call 2177, in order.
     pub debug: Vec<String>,
-    /// Lines beyond the limit, which are not among them.
+    /// Number of lines beyond the limit, which `debug` omits.
     pub debug_lines_left_out: u64,
 }
 
@@ -27,13 +26,13 @@ pub struct Outcome {
 pub enum End {
     /// It exited with this code.
     Exited(i8),
-    /// The VM, or a system call, ended it.
+    /// The VM or a system call ended it.
     Trapped(Trap),
-    /// It had used its cycles.
+    /// It exceeded its cycle limit.
     CyclesExceeded,
 }
 
-/// Why a script was ended.
+/// The error that ended a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trap {
     name: String,
@@ -41,7 +40,7 @@ pub struct Trap {
 }
 
 impl Trap {
-    /// A trap of a system call's own, with a text for people.
+    /// A trap of your own system call, with a human-readable text.
     pub fn new(detail: impl Into<String>) -> Self {
         Self { name: "External".to_owned(), detail: Some(detail.into()) }
     }
@@ -50,13 +49,13 @@ impl Trap {
         Self { name: name.to_owned(), detail }
     }
 
-    /// Name of the variant of ckb-vm's `Error`: `MemOutOfBound`, `InvalidInstruction`, ...
+    /// Variant name of ckb-vm's `Error`: `MemOutOfBound`, `InvalidInstruction`, ...
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its particulars: an address, an instruction, a text.
+    /// Details: an address, an instruction or a text.
     #[must_use]
     pub fn detail(&self) -> Option<&str> {
         self.detail.as_deref()

@@ -1,24 +1,24 @@
-//! Where the cycles of a run went.
+//! Profiles of runs.
 
 use std::{collections::BTreeMap, fmt};
 
 use antares_profile_view::{Format, Programs, View};
 
-/// Where the cycles of a run went: by function, by stack, or in the formats of other tools.
+/// A profile of a run: by function, by stack, or in the formats of other tools.
 pub struct Profile {
     profile: antares_profile::Profile,
     programs: Programs,
 }
 
-/// What a function cost.
+/// Cost of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FunctionCycles {
-    /// Its name, by symbols or debug data; what the code alone tells where there are none.
+    /// Its name, from symbols or debug data; otherwise derived from the code.
     pub name: String,
     /// Cycles of its own instructions.
     pub self_cycles: u64,
-    /// The same with all that it called.
+    /// Cycles including its callees.
     pub total_cycles: u64,
 }
 
@@ -29,13 +29,13 @@ impl Profile {
         Self { profile, programs }
     }
 
-    /// All cycles: those of the run.
+    /// All cycles of the run.
     #[must_use]
     pub fn cycles(&self) -> u64 {
         self.profile.sum().cycles
     }
 
-    /// The functions that cost most, in that order; at most `rows`.
+    /// The most expensive functions, at most `rows`, in descending order.
     #[must_use]
     pub fn functions(&self, rows: usize) -> Vec<FunctionCycles> {
         let rows = View::new(&self.profile, &self.programs).top(rows).into_iter();
@@ -47,14 +47,14 @@ impl Profile {
         rows.map(cost).collect()
     }
 
-    /// A line for each stack: its functions, outermost first, separated by `;`, and its cycles. What flame
-    /// graphs are made of.
+    /// The folded stacks for flame graphs. Each line has the functions of a stack, outermost first and
+    /// separated by `;`, and its cycles.
     #[must_use]
     pub fn folded(&self) -> String {
         self.write(Format::Folded)
     }
 
-    /// A page with a flame graph, that needs nothing else.
+    /// A self-contained HTML page with a flame graph.
     #[must_use]
     pub fn flame_graph(&self) -> String {
         self.write(Format::Html)
@@ -63,7 +63,7 @@ impl Profile {
     fn write(&self, format: Format) -> String {
         let view = View::new(&self.profile, &self.programs);
         let written = format.write(&view, &BTreeMap::new(), None);
-        // These two need nothing that a profile may lack.
+        // These two formats support every profile.
         String::from_utf8(written.unwrap_or_default()).unwrap_or_default()
     }
 }

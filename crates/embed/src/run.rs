@@ -1,4 +1,4 @@
-//! One run: its arguments and its limits.
+//! Parameters of a run: its arguments and limits.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,13 +6,13 @@ use bytes::Bytes;
 
 use crate::Syscalls;
 
-/// Cycles of a run that sets no limit: what a block of CKB's main network may have.
+/// Default cycle limit: that of a block on CKB's main network.
 const CYCLES_MAX: u64 = 3_500_000_000;
 
-/// Bytes of debug output that are kept, unless told otherwise.
+/// Default limit of debug output, in bytes.
 const DEBUG_BYTES_MAX: u64 = 1 << 20;
 
-/// One run: its arguments and its limits.
+/// Parameters of a run: its arguments and limits.
 #[must_use]
 #[derive(Clone)]
 pub struct Run {
@@ -30,7 +30,7 @@ impl Default for Run {
 }
 
 impl Run {
-    /// Without arguments, with 3.5 billion cycles.
+    /// A run without arguments, limited to 3.5 billion cycles.
     pub fn new() -> Self {
         Self {
             args: Vec::new(),
@@ -41,37 +41,37 @@ impl Run {
         }
     }
 
-    /// One more argument. The first one is the guest's `argv[0]`.
+    /// Adds an argument. The first one is the guest's `argv[0]`.
     pub fn arg(mut self, arg: impl Into<Bytes>) -> Self {
         self.args.push(arg.into());
         self
     }
 
-    /// More arguments.
+    /// Adds arguments.
     pub fn args<A: Into<Bytes>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// Cycles of the run, without those for loading.
+    /// Sets the cycle limit, without loading.
     pub fn max_cycles(mut self, cycles: u64) -> Self {
         self.cycles_max = cycles;
         self
     }
 
-    /// Bytes of debug output that are kept, each line with one more. Default 1 MiB.
+    /// Sets the limit of recorded debug output, in bytes; each line counts one more. Default 1 MiB.
     pub fn max_debug_bytes(mut self, bytes: u64) -> Self {
         self.debug_bytes_max = bytes;
         self
     }
 
-    /// In ckb-vm's interpreter, even where there is native code. The outcome is the same.
+    /// Uses ckb-vm's interpreter, even for a script with native code. The outcome is the same.
     pub fn interpreted(mut self) -> Self {
         self.interprets = true;
         self
     }
 
-    /// System calls of yours. Keep a clone of the `Arc` to have what they have gathered.
+    /// Adds your own system calls. Keep a clone of the `Arc` to read their state afterwards.
     pub fn syscalls(mut self, calls: Arc<Mutex<dyn Syscalls>>) -> Self {
         self.syscalls = Some(calls);
         self

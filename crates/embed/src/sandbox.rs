@@ -1,4 +1,4 @@
-//! Scripts in processes that are locked in.
+//! Runs scripts in sandboxed processes.
 
 use std::{
     fmt,
@@ -13,32 +13,31 @@ use antares_pool::{
 
 use crate::{End, Error, Outcome, Run, Script, Trap, error::chain};
 
-/// Processes that are locked in, for scripts of strangers beside secrets of yours: they can do nothing but
-/// compute. Native code that is wrong in whatever way cannot do more either. Threads may share it. When it is
-/// dropped, its processes end.
+/// Sandboxed processes for untrusted scripts: they can only compute, even if the native code is wrong.
+/// Threads may share a sandbox. Dropping it ends its processes.
 pub struct Sandbox {
     pool: Pool,
 }
 
 impl Sandbox {
-    /// Starts the program at `worker`, which is `antares-run-worker` of this version, with room for so many
-    /// runs at once.
+    /// Starts the program at `worker`, which must be the `antares-run-worker` of this version, for at most
+    /// `runs_max` concurrent runs.
     ///
     /// # Errors
-    /// [`Error::Sandbox`]: there is no such program, or the system lacks a part of the sandbox. It takes a Linux
-    /// with seccomp, Landlock and namespaces.
+    /// [`Error::Sandbox`]: the program does not exist, or the system lacks a part of the sandbox. Linux with
+    /// seccomp, Landlock and namespaces is required.
     pub fn start(worker: &Path, runs_max: usize) -> Result<Self, Error> {
         let pool = Pool::start(PoolConfig::new(worker.to_owned(), runs_max));
         Ok(Self { pool: pool.map_err(|error| Error::Sandbox(chain(&error)))? })
     }
 
-    /// As [`Script::run`], in a process that ends with the run or takes scripts of this kind only. It is
-    /// killed `within` this time at the latest, beside the limit of cycles. All arguments and lines of debug
-    /// output are copied; so is the script, for its first run.
+    /// As [`Script::run`], in a process that ends with the run or is reused only for this script. The process
+    /// is killed after the time limit `within`, in addition to the cycle limit. Arguments and debug lines are
+    /// copied; the script is copied for its first run.
     ///
     /// # Errors
-    /// [`Error::Sandbox`]: the run has system calls of yours, which are on the other side; it was not over in
-    /// time; there was no process for it; or its process broke a rule, and was killed.
+    /// [`Error::Sandbox`]: the run has your own system calls, which exist only in your process; it exceeded
+    /// its time limit; no process was available; or its process violated the sandbox and was killed.
     pub fn run(&self, script: &Script, run: &Run, within: Duration) -> Result<Outcome, Error> {
         let refused = |why: &str| Error::Sandbox(why.to_owned());
         if run.syscalls.is_some() {
@@ -75,7 +74,7 @@ impl fmt::Debug for Sandbox {
     }
 }
 
-/// The script's ELF in a file that nobody can change.
+/// The script's ELF in a sealed, immutable file.
 fn sealed(script: &Script) -> Result<&Sealed, Error> {
     if let Some(elf) = script.sealed.get() {
         return Ok(elf);

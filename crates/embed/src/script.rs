@@ -1,4 +1,4 @@
-//! A script, ready to be run.
+//! A script that is ready to run.
 
 use std::{
     fmt,
@@ -40,17 +40,17 @@ impl fmt::Debug for CodeHash {
     }
 }
 
-/// A script, ready to be run. Cheap to clone; threads may share it.
+/// A script that is ready to run. Cheap to clone; threads may share it.
 #[derive(Clone)]
 pub struct Script {
     pub(crate) elf: Bytes,
     pub(crate) digest: Sha256Digest,
     pub(crate) options: CompileOptions,
-    /// None if it is interpreted, or ckb-vm does not load its ELF.
+    /// `None` if it is interpreted, or ckb-vm does not load its ELF.
     pub(crate) program: Option<Arc<Program>>,
-    /// The native code as a file, for processes that are locked in.
+    /// The native code as a sealed file, for sandboxed processes.
     pub(crate) library: Option<Arc<Sealed>>,
-    /// The ELF as such a file, once it was wanted.
+    /// The ELF as a sealed file, created on first use.
     pub(crate) sealed: Arc<OnceLock<Sealed>>,
 }
 
@@ -67,16 +67,16 @@ impl Script {
         self.program.is_some()
     }
 
-    /// Runs it once, from cleared memory, on the calling thread.
+    /// Runs the script once, from cleared memory, on the calling thread.
     ///
     /// # Errors
-    /// The thread has no machine and the system refuses one. How the script ends is an [`Outcome`].
+    /// The system refuses memory for the thread's machine. How the script ends is an [`Outcome`].
     pub fn run(&self, run: Run) -> Result<Outcome, Error> {
         with_machine(|mapped| self.run_on(mapped, run))
     }
 
-    /// Runs it once in an interpreter that counts, and tells where the cycles went. The outcome is that of
-    /// [`Script::run`]; it takes some ten times as long.
+    /// Runs the script once in a profiling interpreter. The outcome equals that of [`Script::run`]; the run
+    /// takes about ten times as long.
     ///
     /// # Errors
     /// As [`Script::run`].

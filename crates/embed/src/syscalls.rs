@@ -1,4 +1,4 @@
-//! System calls of the embedder.
+//! Custom system calls.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,34 +10,34 @@ use ckb_vm::{
 
 use crate::Trap;
 
-/// Bytes that one call may read or write: all of guest memory.
+/// Maximum bytes of one read or write: the whole guest memory.
 const BYTES_MAX: usize = 4 << 20;
 
-/// System calls beside exit (93) and debug output (2177), which are always there.
+/// Custom system calls, in addition to exit (93) and debug output (2177), which always exist.
 pub trait Syscalls: Send {
-    /// The script begins. It may begin a second time in one run, when native code gives up: whatever calls
-    /// before that have left behind must be as if they had not been made.
+    /// Called when the script begins. If native code bails out, the script begins a second time in the same
+    /// run: discard all effects of its earlier calls.
     fn begin(&mut self) {}
 
-    /// The script calls. What `guest` tells and takes is bounded by guest memory; nothing else of the process
-    /// is reachable for the script.
+    /// Called for a system call of the script. `guest` gives access to guest memory only; the script cannot
+    /// reach anything else in the process.
     ///
     /// # Errors
-    /// The script ends here, with this trap.
+    /// The trap that ends the script.
     fn call(&mut self, guest: &mut Guest<'_>) -> Result<Flow, Trap>;
 }
 
-/// Whether a call was one of ours.
+/// Whether the implementation handled a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Flow {
-    /// It was done; the script goes on.
+    /// Handled; the script continues.
     Continue,
-    /// No such call here: the script ends with `InvalidEcall`.
+    /// Unknown call: the script ends with `InvalidEcall`.
     NotMine,
 }
 
-/// The script that calls: its registers and its memory.
+/// The calling script: its registers and memory.
 pub struct Guest<'a> {
     core: &'a mut Core,
 }
@@ -55,23 +55,23 @@ impl Guest<'_> {
         if n < 6 { self.core.registers()[A0 + n] } else { 0 }
     }
 
-    /// Sets the result, which is `a0` behind the call.
+    /// Sets the result, which is in `a0` after the call.
     pub fn set_result(&mut self, value: u64) {
         self.core.set_register(A0, value);
     }
 
-    /// Charges cycles beside the 500 that every call costs.
+    /// Charges cycles in addition to the 500 of every call.
     ///
     /// # Errors
-    /// The script has not so many left.
+    /// The script would exceed its cycle limit.
     pub fn charge(&mut self, cycles: u64) -> Result<(), Trap> {
         self.core.add_cycles(cycles).map_err(|error| to_trap(&error))
     }
 
-    /// Bytes of guest memory.
+    /// Reads guest memory.
     ///
     /// # Errors
-    /// They are not all in guest memory.
+    /// The range is not within guest memory.
     pub fn read(&mut self, at: u64, length: usize) -> Result<Vec<u8>, Trap> {
         if length > BYTES_MAX {
             return Err(to_trap(&VmError::MemOutOfBound));
@@ -80,10 +80,10 @@ impl Guest<'_> {
         bytes.map(|bytes| bytes.to_vec()).map_err(|error| to_trap(&error))
     }
 
-    /// Puts bytes into guest memory.
+    /// Writes guest memory.
     ///
     /// # Errors
-    /// They are not all in guest memory, or in pages of code.
+    /// The range is not within guest memory, or contains code pages.
     pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Trap> {
         self.core.memory_mut().store_bytes(at, bytes).map_err(|error| to_trap(&error))
     }
@@ -105,10 +105,10 @@ fn to_vm_error(trap: &Trap) -> VmError {
     }
 }
 
-/// System calls that a run shares with whoever made them.
+/// System calls shared by a run and the embedder.
 type Shared = Arc<Mutex<dyn Syscalls>>;
 
-/// The system calls of the run that a machine is at.
+/// System calls of the current run of a machine.
 #[derive(Clone, Default)]
 pub(crate) struct Slot(Arc<Mutex<Option<Shared>>>);
 

@@ -1,4 +1,4 @@
-//! Tests that use ckb-testtool, with scripts in native code.
+//! Native code for tests that use ckb-testtool.
 //!
 //! ```
 //! use antares::Engine;
@@ -10,8 +10,8 @@
 //! let cycles = context.verify_tx_with(&engine, tx, 70_000_000).expect("it passes");
 //! # }
 //! ```
-//! Verdicts, errors and cycles are those of `Context::verify_tx`. One engine for all tests of a program
-//! compiles each script once.
+//! Verdicts, errors and cycles equal those of `Context::verify_tx`. With one engine for all tests of a
+//! program, each script is compiled once.
 
 mod cells;
 
@@ -34,12 +34,12 @@ use ckb_verification::TransactionError;
 use self::cells::Cells;
 use crate::{Engine, Verifier};
 
-/// What tests call on a ckb-testtool context.
+/// Extension of ckb-testtool's context.
 pub trait ContextExt {
-    /// As `Context::verify_tx`, with native code where `engine` has it. Debug output is printed as there.
+    /// As `Context::verify_tx`, with native code from `engine`. Prints debug output like `verify_tx`.
     ///
     /// # Errors
-    /// ckb's: what `Context::verify_tx` gives, or that a cell is not there.
+    /// Errors of `Context::verify_tx`, or a missing cell.
     fn verify_tx_with(
         &self,
         engine: &Engine,
@@ -47,7 +47,8 @@ pub trait ContextExt {
         max_cycles: Cycle,
     ) -> Result<Cycle, Error>;
 
-    /// The same; each line of debug output goes to `debug`, with the hash of the script group.
+    /// As [`ContextExt::verify_tx_with`], but passes each line of debug output to `debug`, with the hash of
+    /// the script group.
     ///
     /// # Errors
     /// As [`ContextExt::verify_tx_with`].

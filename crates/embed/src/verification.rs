@@ -1,4 +1,4 @@
-//! A verification that is put aside after so many cycles, and resumed.
+//! A verification that is suspended after a number of cycles, and resumed.
 
 use std::{fmt, mem, sync::Arc};
 
@@ -18,33 +18,33 @@ use ckb_vm::{Error as VmError, machine::Pause};
 
 use crate::{Verdict, Verifier};
 
-/// How far a [`Verification`] has come.
+/// Progress of a [`Verification`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
     /// All script groups accept the transaction.
     Done(Verdict),
-    /// It waits to be resumed, at so many cycles. They are fewer than before where native code gave up and a
-    /// group began again in the interpreter.
+    /// Suspended at this number of cycles. The number decreases if native code bailed out and a group
+    /// restarted in the interpreter.
     Suspended(Cycle),
 }
 
-/// A verification that runs a part at a time ([`Verifier::begin`]). What it comes to is what
-/// [`Verifier::verify`] would have said, wherever it was suspended. It stays on the thread that began it, and
-/// may be dropped at any time.
+/// A verification that runs in parts ([`Verifier::begin`]). Its result equals that of [`Verifier::verify`],
+/// wherever it was suspended. It must stay on its thread, and may be dropped at any time.
 ///
-/// Until it is done, up to four VMs wait in memory: 4 MiB of guest memory each, and as much of native stack.
+/// Until it is done, up to four VMs stay in memory: 4 MiB of guest memory each, and the same amount of native
+/// stack.
 pub struct Verification<'a, D: CellDataProvider> {
     verifier: &'a Verifier<D>,
-    /// What is still to be run, the next one last.
+    /// Remaining groups, the next one last.
     left: Vec<(ScriptGroupType, Byte32)>,
-    /// Cycles of the groups that are done, and how many of them were native.
+    /// Cycles of the completed groups, total and native.
     done: Verdict,
     max_cycles: Cycle,
     running: Option<Running<D>>,
 }
 
-/// A group at work.
+/// The current group.
 struct Running<D: CellDataProvider> {
     scheduler: Scheduler<D, DebugPrinter, NativeMachine>,
     session: Arc<MachineSession>,
@@ -63,11 +63,11 @@ where
         Self { verifier, left, done, max_cycles, running: None }
     }
 
-    /// Goes on for about `cycles`, at least some ten thousand: native code stops at the first loop or system
-    /// call behind them. One that is done stays so.
+    /// Runs about `cycles` more, at least some ten thousand: native code stops only at a loop or system call.
+    /// Does nothing if the verification is done.
     ///
     /// # Errors
-    /// ckb-script's, for the group that did not end well; it is that one's again if this is called again.
+    /// ckb-script's error for the group that failed; another call returns it again.
     pub fn resume(&mut self, cycles: Cycle) -> Result<Progress, Error> {
         let mut budget = cycles;
         while let Some((kind, hash)) = self.left.last().cloned() {
@@ -96,7 +96,7 @@ where
         self.done.cycles.saturating_add(running)
     }
 
-    /// Runs a group on. Whether it has ended.
+    /// Continues a group; returns whether it has ended.
     fn run(
         &mut self,
         group: &ScriptGroup,
@@ -164,7 +164,7 @@ where
     }
 }
 
-/// The script that ckb has built in.
+/// Whether the group's script is the type id script, which is built into ckb.
 fn is_type_id(group: &ScriptGroup) -> bool {
     group.script.code_hash() == TYPE_ID_CODE_HASH.into()
         && group.script.hash_type() == ScriptHashType::Type.into()

@@ -1,4 +1,4 @@
-//! Whole transactions, by ckb-script's rules, with native code for the scripts that an engine has.
+//! Verification of whole transactions by ckb-script's rules, with native code for scripts that an engine has.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use ckb_types::{
 
 use crate::{Engine, Verification, machines::reuse_machines};
 
-/// What a verification gave.
+/// Result of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verdict {
     /// Cycles of all script groups, as a node counts them.
     pub cycles: Cycle,
-    /// How many of them ran in native code.
+    /// Number of these cycles in native code.
     pub native_cycles: Cycle,
 }
 
-/// A transaction whose cells are found: ckb-script's `TransactionScriptsVerifier`, on our machine. Verdicts,
-/// errors and cycles are the same; programs that the engine has compiled or loaded run natively, others are
-/// interpreted.
+/// Verifier of a resolved transaction: ckb-script's `TransactionScriptsVerifier` on our machine, with
+/// identical verdicts, errors and cycles. Programs that the engine has compiled or loaded run natively;
+/// others are interpreted.
 pub struct Verifier<D: CellDataProvider> {
     pub(crate) scripts: TransactionScriptsVerifier<D, DebugPrinter, NativeMachine>,
     engine: Engine,
@@ -38,7 +38,7 @@ impl<D> Verifier<D>
 where
     D: CellDataProvider + HeaderProvider + ExtensionProvider + Send + Sync + Clone + 'static,
 {
-    /// Sorts the scripts of `transaction` into groups. Debug output goes nowhere.
+    /// Sorts the scripts of `transaction` into groups. Discards debug output.
     #[must_use]
     pub fn new(
         engine: &Engine,
@@ -50,8 +50,8 @@ where
         Self::with_debug(engine, transaction, data, consensus, env, |_, _| {})
     }
 
-    /// The same; each line of debug output goes to `debug`, with the hash of the script group. A group that
-    /// begins again in the interpreter writes its lines again.
+    /// As [`Verifier::new`], but passes each line of debug output to `debug`, with the hash of the script
+    /// group. A group that restarts in the interpreter writes its lines again.
     #[must_use]
     pub fn with_debug(
         engine: &Engine,
@@ -73,10 +73,10 @@ where
         Self { scripts, engine: engine.clone() }
     }
 
-    /// Runs all script groups, until one does not end well. `max_cycles` is for all of them together.
+    /// Runs all script groups, until one fails. `max_cycles` limits their total.
     ///
     /// # Errors
-    /// ckb-script's, for the group that did not end well.
+    /// ckb-script's error for the group that failed.
     pub fn verify(&self, max_cycles: Cycle) -> Result<Verdict, ckb_error::Error> {
         let (result, native_cycles) = self.attempt(|scripts| scripts.verify(max_cycles));
         result.map(|cycles| Verdict { cycles, native_cycles })
@@ -85,7 +85,7 @@ where
     /// Runs one script group.
     ///
     /// # Errors
-    /// ckb-script's; `ScriptError::InvalidScriptHashType` and others if there is no such group.
+    /// ckb-script's error; `ScriptError::InvalidScriptHashType` and others if the group does not exist.
     pub fn verify_group(
         &self,
         kind: ScriptGroupType,
@@ -99,7 +99,7 @@ where
         result.map(|cycles| Verdict { cycles, native_cycles })
     }
 
-    /// Begins to run all script groups, a part at a time. `max_cycles` is for all of them together.
+    /// Begins to run all script groups in parts. `max_cycles` limits their total.
     #[must_use]
     pub fn begin(&self, max_cycles: Cycle) -> Verification<'_, D> {
         Verification::new(self, max_cycles)
@@ -118,7 +118,7 @@ where
         reuse_machines();
         let engine = self.engine.clone();
         let finder = move |elf: &_, vm_version, isa| engine.find(elf, vm_version, isa);
-        // Without its signals a thread cannot run native code.
+        // Without signal handlers a thread cannot run native code.
         let tier = prepare_thread().map_or(Tier::Interpreter, |()| Tier::Auto);
         MachineSession::with_finder(tier, Box::new(finder))
     }

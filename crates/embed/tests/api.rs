@@ -1,9 +1,9 @@
-//! What the crate makes public, as text: a change of it is seen in a review. `BLESS=1` writes it anew.
+//! Golden test of the public API, so that reviews show its changes. `BLESS=1` rewrites the file.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::{fs, path::Path};
 
-/// Lines that make something public, by file, without their bodies.
+/// Public items by file, without their bodies.
 fn public() -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
@@ -19,7 +19,7 @@ fn public() -> String {
                 continue;
             }
             let mut item = trimmed.to_owned();
-            // A signature may have several lines.
+            // A signature may span several lines.
             while !item.ends_with(['{', ';', ',', '}']) || item.ends_with(',') && item.contains("fn ") {
                 let Some(next) = lines.next() else { break };
                 item = format!("{item} {}", next.trim());

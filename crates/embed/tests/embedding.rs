@@ -1,5 +1,4 @@
-//! The crate as its users have it: equal outcomes in both tiers, system calls of one's own, native code from
-//! elsewhere.
+//! Tests of the public API: equal outcomes in both tiers, custom system calls, native code from elsewhere.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::{
@@ -15,12 +14,12 @@ use antares_abi::{CodeTier, CompileOptions, Hints, Isa, Sha256Digest};
 use antares_compiler::{CompileLimits, Request, Stage};
 use antares_trust::{Facts, Keyring};
 
-/// What no other tier may see: outcome, cycles and lines.
+/// The parts of an outcome that must not depend on the tier: end, cycles and debug lines.
 fn told(outcome: &Outcome) -> (End, u64, u64, Vec<String>) {
     (outcome.end.clone(), outcome.cycles, outcome.load_cycles, outcome.debug.clone())
 }
 
-/// Runs `script` natively and in the interpreter, which must say the same; gives the native outcome.
+/// Runs `script` natively and in the interpreter; asserts equal outcomes and returns the native one.
 #[track_caller]
 fn run_in_both(script: &Script, run: &Run) -> Outcome {
     let native = script.run(run.clone()).unwrap();
@@ -87,7 +86,7 @@ fn what_the_fence_cannot_do_is_an_error() {
     let error = |result: Result<Outcome, Error>| result.unwrap_err().to_string();
     let worker = antares_pool::worker_path("antares-run-worker").unwrap();
     let sandbox = Sandbox::start(&worker, 1).unwrap();
-    // For ever.
+    // An endless loop.
     let endless = Engine::new()
         .script(antares_guests::assemble(".globl _start\n_start: j _start\n").unwrap(), VmVersion::V2);
     let run = Run::new().max_cycles(u64::MAX);
@@ -101,7 +100,7 @@ fn what_the_fence_cannot_do_is_an_error() {
     );
 }
 
-/// Adds up what scripts hand it.
+/// Sums up the bytes that scripts pass.
 #[derive(Default)]
 struct Sums {
     begun: u32,
@@ -161,7 +160,7 @@ fn system_calls_of_ones_own() {
     assert!(outcome.cycles > 3 * 500 + 2 * 1000);
     let (written, _) = run(calling(5001, "la a0, room", "", "la a1, room\n ld a0, 0(a1)"), 100_000);
     assert_eq!(written.end, End::Exited(6));
-    // What a call charges counts against the limit.
+    // Cycles charged by a call count against the limit.
     assert_eq!(run(calling(5000, "la a0, bytes", "li a1, 2", ""), 2_900).0.end, End::CyclesExceeded);
 
     let trapped = |elf| match run(elf, 100_000).0.end {
@@ -176,18 +175,19 @@ fn system_calls_of_ones_own() {
     {
         assert_eq!(trapped(calling(5000, first, second, "")).0, "MemOutOfBound", "{first} {second}");
     }
-    // Code cannot be written, by no call either.
+    // System calls cannot write code either.
     assert_eq!(trapped(calling(5001, "la a0, _start", "", "")).0, "MemWriteOnExecutablePage");
 }
 
 #[test]
 fn a_run_that_begins_again_says_so() {
-    // Static recovery cannot know where it goes: native code is left, and the interpreter begins anew.
+    // Static recovery cannot resolve this jump: native code bails out, and the interpreter restarts the
+    // script.
     let text = ".global _start\n_start:\n li a7, 5000\n la a0, bytes\n li a1, 3\n ecall\n la a1, table\n \
                 ld a1, 0(a1)\n xor a1, a1, a0\n jr a1\n nop\nhidden:\n li a7, 93\n ecall\n\
                 .data\nbytes: .byte 1, 2, 3\n.balign 8\ntable: .dword hidden + 6 - 2 * (6 & hidden)\n";
     let elf = antares_guests::assemble(text);
-    // The assembler may refuse the expression; the guest that is made for this is there anyway.
+    // If the assembler rejects the expression, use the prepared guest.
     let elf = elf.unwrap_or_else(|_| antares_guests::hidden().unwrap());
     let script = Engine::new().compile(elf, VmVersion::V2).unwrap();
     let sums: Arc<Mutex<Sums>> = Arc::default();
@@ -230,7 +230,7 @@ fn a_profile_adds_up_to_the_run() {
     let cycles = folded.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap());
     assert_eq!(cycles.sum::<u64>(), outcome.cycles);
     assert!(profile.flame_graph().contains("<svg") || profile.flame_graph().contains("<html"));
-    // Calls of one's own cost there what they cost.
+    // Custom calls cost the same in a profile.
     let asks = engine.script(calling(5000, "la a0, bytes", "li a1, 2", ""), VmVersion::V2);
     let sums: Arc<Mutex<Sums>> = Arc::default();
     let (outcome, profile) = asks.profile(Run::new().syscalls(sums)).unwrap();
@@ -253,7 +253,7 @@ fn scripts_run_on_many_threads() {
     });
 }
 
-/// Where the executable segment of a shared object begins.
+/// Offset of the executable segment in a shared object.
 fn code_at(object: &[u8]) -> usize {
     let word = |at: usize| u32::from_le_bytes(object[at..at + 4].try_into().unwrap()) as usize;
     let headers = (0..usize::from(object[56])).map(|number| word(32) + 56 * number);
@@ -299,7 +299,7 @@ fn native_code_from_elsewhere_needs_a_signature() {
     let mut changed = good.clone();
     changed.library[5000] ^= 1;
     refuse(engine.load(elf.clone(), VmVersion::V2, &changed, &trusted), "refused");
-    // A signature does not make a library of what is none: a system call among its instructions.
+    // A signature does not make an invalid library acceptable: this one contains a system call.
     let mut hostile = library.clone();
     let code = code_at(&hostile);
     hostile[code..code + 2].copy_from_slice(&[0x0f, 0x05]);

@@ -1,5 +1,4 @@
-//! The programs in `examples/programs/`, built from a workspace of their own as other users build them, and
-//! run.
+//! Builds the programs in `examples/programs/` in a separate workspace, as users build them, and runs them.
 #![cfg(all(feature = "ckb", feature = "compile"))]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -16,25 +15,25 @@ use antares_trust::{Facts, Keyring};
 
 fn cargo(words: &[&str]) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/programs");
-    // As if they had been locked together with us; others have a lock file of their own.
+    // Use our lock file; other users have their own.
     let locked = || _ = fs::copy(folder.join("../Cargo.lock"), folder.join("Cargo.lock")).unwrap();
     static LOCKED: OnceLock<()> = OnceLock::new();
     LOCKED.get_or_init(locked);
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(words).arg("--offline").current_dir(&folder).env("CARGO_TARGET_DIR", target());
-    // Each has the features that it asks for, whatever the others ask for.
+    // Each program enables only its own features.
     command.env_remove("CARGO_RESOLVER_FEATURE_UNIFICATION").env_remove("CARGO_UNSTABLE_FEATURE_UNIFICATION");
     let output = command.output().unwrap();
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Where this test was built: what the examples share with it is built once.
+/// The target directory of this test, to share build results with the examples.
 fn target() -> PathBuf {
     env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
 }
 
-/// What an example prints.
+/// Output of an example.
 fn printed(name: &str, args: &[&str]) -> String {
     let output = Command::new(target().join("debug").join(name)).args(args).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! Verdicts through the extension beside those of ckb-testtool itself.
+//! Compares verdicts of the extension with those of ckb-testtool.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use ckb_testtool::{
     context::Context,
 };
 
-/// A transaction whose input is guarded by `elf`, for VM version `version`.
+/// A transaction whose input is locked by `elf`, for VM version `version`.
 fn guarded(elf: Bytes, version: ScriptHashType, args: &[u8]) -> (Context, TransactionView) {
     let mut context = Context::new_with_deterministic_rng();
     let code = context.deploy_cell(elf);
@@ -32,7 +32,7 @@ fn guarded(elf: Bytes, version: ScriptHashType, args: &[u8]) -> (Context, Transa
     (context, tx)
 }
 
-/// Verifies in both ways, which must say the same.
+/// Verifies in both ways; asserts equal results.
 #[track_caller]
 fn verify(context: &Context, tx: &TransactionView, max_cycles: u64) -> Result<u64, String> {
     let engine = Engine::compiling_on_use();

@@ -1,4 +1,4 @@
-//! Whole transactions through the crate, beside ckb-script with ckb-vm's own machine.
+//! Compares verifications of whole transactions with ckb-script on ckb-vm's own machine.
 #![cfg(feature = "ckb")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -15,7 +15,7 @@ use ckb_types::core::{
     cell::{ResolvedTransaction, resolve_transaction},
 };
 
-/// A transaction as ckb's own crates have it.
+/// A transaction in the types of ckb's crates.
 struct Case {
     resolved: Arc<ResolvedTransaction>,
     data: Resource,
@@ -72,23 +72,23 @@ fn verdicts_and_cycles_are_those_of_ckb_script() {
         assert_eq!((interpreted.cycles, interpreted.native_cycles), (cycles, 0), "{name}");
         for program in antares_transaction::programs(&case.mock, &Environment::default()) {
             for version in [VmVersion::V0, VmVersion::V1, VmVersion::V2] {
-                // Some are refused by older versions, which then have no native code for them.
+                // Older versions refuse some programs, which then have no native code.
                 drop(engine.compile_quickly(program.elf.clone(), version));
             }
         }
         let native = case.verifier(&engine).verify(u64::MAX >> 1).unwrap();
         assert_eq!(native.cycles, cycles, "{name}");
         assert!(native.native_cycles > 0, "{name}: {native:?}");
-        // One cycle too few, in ckb-script's own words.
+        // With one cycle too few, the error must equal ckb-script's.
         let error = case.verifier(&engine).verify(cycles - 1).unwrap_err().to_string();
         assert_eq!(Err(error), case.oracle(cycles - 1), "{name}");
     }
 }
 
-/// Faults of this thread that needed no disk.
+/// Minor page faults of this thread.
 fn page_faults() -> u64 {
     let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
-    // The name may have spaces; the fields behind it begin with the state.
+    // The name may contain spaces; the fields after it begin with the state.
     let fields = stat.rsplit_once(") ").unwrap().1;
     fields.split(' ').nth(7).unwrap().parse().unwrap()
 }
@@ -109,24 +109,24 @@ fn a_repeated_verification_maps_nothing() {
             assert!(verdict.native_cycles > 0);
         }
     };
-    // The first ones map the machine, its stack and the heap.
+    // The first runs map the machine, its stack and the heap.
     verify();
     verify();
     let before = page_faults();
     verify();
     let faults = page_faults() - before;
-    // A machine that is mapped anew has more than a hundred each time.
+    // Mapping a new machine causes more than a hundred faults each time.
     assert!(faults < VERIFICATIONS, "{faults} page faults");
 }
 
-/// The scripts of one call have VMs of the same numbers, some of which end while they are put aside.
+/// The scripts of one call have VMs with equal ids, some of which end while suspended.
 #[test]
 fn groups_of_many_vms_do_not_mix() {
     let elf = antares_guests::script("KEEPS", &[]).unwrap();
     let [args, data] = [Bytes::new(), Bytes::new()];
     let mock = AsLock { elf: elf.clone().into(), args, witness: None, data }.to_mock().unwrap();
     let mut json: serde_json::Value = serde_json::from_slice(&mock.to_json()).unwrap();
-    // Two inputs more, with locks of their own.
+    // Add two inputs with different locks.
     for number in 2..4 {
         let mut input = json["mock_info"]["inputs"][0].clone();
         input["input"]["previous_output"]["index"] = format!("0x{number}").into();
@@ -140,11 +140,11 @@ fn groups_of_many_vms_do_not_mix() {
     let cycles = case.oracle(u64::MAX >> 1).unwrap();
     let native = case.verifier(&engine).verify(u64::MAX >> 1).unwrap();
     assert_eq!(native.cycles, cycles);
-    // Charges for VMs that are put aside are nobody's instructions.
+    // Cycles for suspending VMs are no native cycles.
     assert!(native.native_cycles > cycles / 4, "{native:?}");
 }
 
-/// Verifies in parts of about `budget` cycles: what it comes to, and in how many parts.
+/// Verifies in parts of about `budget` cycles; returns the result and the number of parts.
 fn in_parts(
     case: &Case,
     engine: &Engine,
@@ -177,7 +177,7 @@ fn a_verification_in_parts_says_what_a_whole_one_does() {
                 assert_eq!(verdict.cycles, cycles, "{name} {budget}");
                 assert_eq!(verdict.native_cycles > 0, is_native, "{name} {budget}");
                 assert_eq!(parts > 1, budget < cycles, "{name} {budget}");
-                // One cycle too few, in ckb-script's own words.
+                // With one cycle too few, the error must equal ckb-script's.
                 let (error, _) = in_parts(&case, &engine, (cycles - 1, budget));
                 assert_eq!(error.map(|verdict| verdict.cycles), case.oracle(cycles - 1), "{name} {budget}");
             }

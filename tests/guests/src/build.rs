@@ -1,4 +1,4 @@
-//! Builds guests with gcc for RISC-V, and the same C for this machine.
+//! Builds guests with gcc for RISC-V, and the same C for the host.
 
 use std::{
     ffi::OsString,
@@ -19,7 +19,6 @@ pub(super) const GUEST_COMPILER: &str = "riscv64-unknown-elf-gcc";
 /// picolibc, built for rv64imac (Debian package `picolibc-riscv64-unknown-elf`).
 const PICOLIBC: &str = "/usr/lib/picolibc/riscv64-unknown-elf/lib/rv64imac/lp64/libc.a";
 
-/// picolibc's headers.
 const PICOLIBC_HEADERS: &str = "/usr/lib/picolibc/riscv64-unknown-elf/include";
 
 /// Flags of every guest.
@@ -29,7 +28,7 @@ pub const GUEST_FLAGS: [&str; 13] = [
     "-static",
     "-nostdlib",
     "-ffreestanding",
-    // As in the twins, which are hosted: a copy of eight bytes is no call.
+    // As in the twins, which are hosted: a copy of eight bytes is not a call.
     "-fbuiltin",
     "-ffunction-sections",
     "-fdata-sections",
@@ -70,7 +69,7 @@ const WASM_WIDE_FLAGS: [&str; 6] = [
     "-Wl,-z,stack-size=1048576",
 ];
 
-/// As the targets that the crate polkavm-linker ships say.
+/// From the target files that the crate polkavm-linker ships.
 const POLKAVM_FLAGS: [&str; 14] = [
     "--target=riscv64",
     "-march=rv64emac_zbb_xtheadcondmov",
@@ -91,7 +90,6 @@ const POLKAVM_FLAGS: [&str; 14] = [
 /// The RISC-V compiler's version line.
 ///
 /// # Errors
-///
 /// The compiler is not installed.
 pub fn guest_compiler() -> Result<String> {
     let output = Command::new(GUEST_COMPILER).arg("--version").output();
@@ -100,12 +98,11 @@ pub fn guest_compiler() -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
 }
 
-/// Where built guests are kept.
 pub(super) fn kept_folder() -> PathBuf {
     target_folder().join("guests")
 }
 
-/// The guest's ELF, built if no file of the same sources and flags is kept.
+/// Builds the guest's ELF, unless it is cached for the same sources and flags.
 pub(super) fn build(guest: &Guest) -> Result<PathBuf> {
     let (flags, sources) = parts(guest)?;
     let key = sources.digest(&flags)?;
@@ -116,11 +113,10 @@ pub(super) fn build(guest: &Guest) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The ELF of `guest` with the relocations that its linker has used.
+/// The ELF of `guest` with the linker's relocations.
 ///
 /// # Errors
-///
-/// No RISC-V compiler, or it refuses the sources.
+/// No RISC-V compiler is installed, or it rejects the sources.
 pub fn with_relocations(guest: &Guest) -> Result<Vec<u8>> {
     let (mut flags, sources) = parts(guest)?;
     flags.push("-Wl,-q".into());
@@ -152,8 +148,7 @@ fn parts(guest: &Guest) -> Result<(Vec<OsString>, Sources)> {
 /// The ELF of an assembly text with `_start`, linked like a guest.
 ///
 /// # Errors
-///
-/// No RISC-V compiler, or it refuses the text.
+/// No RISC-V compiler is installed, or it rejects the text.
 pub fn assemble(text: &str) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir()?;
     let (source, elf) = (folder.path().join("case.S"), folder.path().join("case"));
@@ -170,20 +165,18 @@ pub fn assemble(text: &str) -> Result<Vec<u8>> {
     Ok(fs::read(elf)?)
 }
 
-/// The ELF of `hidden.S`, which static recovery cannot know.
+/// The ELF of `hidden.S`, which static recovery cannot handle.
 ///
 /// # Errors
-///
 /// As [`assemble`].
 pub fn hidden() -> Result<Vec<u8>> {
     assemble(include_str!("../../guests/hidden.S"))
 }
 
-/// The ELF of one case of `scripts/scripts.c`, with what else its macros say (`HOW=1`).
+/// The ELF of one case of `scripts/scripts.c`, with additional macros (`HOW=1`).
 ///
 /// # Errors
-///
-/// No RISC-V compiler, or it refuses the source.
+/// No RISC-V compiler is installed, or it rejects the source.
 pub fn script(case: &str, macros: &[&str]) -> Result<Vec<u8>> {
     let case_macro = format!("CASE_{case}");
     script_of("scripts/scripts.c", &case.to_lowercase(), &[&[case_macro.as_str()], macros].concat())
@@ -194,21 +187,19 @@ pub(super) fn script_of(file: &str, name: &str, macros: &[&str]) -> Result<Vec<u
     script_with(file, name, macros, Vec::new())
 }
 
-/// The ELF of one case of `failing/failing.c`: a script that fails, with lines or stripped.
+/// The ELF of one case of `failing/failing.c`: a failing script, with lines or stripped.
 ///
 /// # Errors
-///
-/// No RISC-V compiler, or it refuses the source.
+/// No RISC-V compiler is installed, or it rejects the source.
 pub fn failing(case: &str, is_stripped: bool) -> Result<Vec<u8>> {
     let flags = if is_stripped { vec!["-s".into()] } else { with_lines() };
     script_with("failing/failing.c", &case.to_lowercase(), &[&format!("CASE_{case}")], flags)
 }
 
-/// The ELF of one case of `fuzzed/fuzzed.c`: a lock with a bug, or the same without it.
+/// The ELF of one case of `fuzzed/fuzzed.c`: a lock with a bug, or a correct one.
 ///
 /// # Errors
-///
-/// No RISC-V compiler, or it refuses the source.
+/// No RISC-V compiler is installed, or it rejects the source.
 pub fn fuzzed(case: &str, is_right: bool) -> Result<Vec<u8>> {
     let right = is_right.then_some("RIGHT");
     let case_macro = format!("CASE_{case}");
@@ -216,21 +207,20 @@ pub fn fuzzed(case: &str, is_right: bool) -> Result<Vec<u8>> {
     script_with("fuzzed/fuzzed.c", &case.to_lowercase(), &macros, with_lines())
 }
 
-/// The file of [`debugged`].
+/// The source file of [`debugged`].
 pub const DEBUGGED: &str = "debugged/debugged.c";
 
 /// The ELF of one case of `debugged/debugged.c`: a script with lines and variables, for debuggers.
 ///
 /// # Errors
-///
-/// No RISC-V compiler, or it refuses the source.
+/// No RISC-V compiler is installed, or it rejects the source.
 pub fn debugged(case: &str) -> Result<Vec<u8>> {
     let mut flags = with_lines();
     flags.push("-Og".into());
     script_with(DEBUGGED, &case.to_lowercase(), &[&format!("CASE_{case}")], flags)
 }
 
-/// Lines, and the same text wherever the repository is.
+/// Flags for line numbers that do not depend on the repository's path.
 fn with_lines() -> Vec<OsString> {
     let mut renamed = joined("-ffile-prefix-map=", &source_folder());
     renamed.push("=/guests");
@@ -240,7 +230,7 @@ fn with_lines() -> Vec<OsString> {
 fn script_with(file: &str, name: &str, macros: &[&str], more: Vec<OsString>) -> Result<Vec<u8>> {
     let folder = source_folder();
     let mut flags: Vec<OsString> = GUEST_FLAGS.iter().map(OsString::from).collect();
-    // No call of a memory function is made of a loop: there is none.
+    // Prevent gcc from replacing loops by calls of memory functions, which do not exist here.
     flags.extend(
         ["-march=rv64imc", "-O2", "-fno-tree-loop-distribute-patterns", "-fno-builtin"].map(OsString::from),
     );
@@ -260,15 +250,14 @@ fn script_with(file: &str, name: &str, macros: &[&str], more: Vec<OsString>) -> 
     Ok(fs::read(path)?)
 }
 
-/// Builds the C of `guest` for this machine, with `driver` (a file of the tests' folder) calling its `main` under the
-/// name `guest_main`.
+/// Builds the C of `guest` for the host; `driver` (a file of the tests' folder) calls its `main` as
+/// `guest_main`.
 ///
 /// # Errors
-///
-/// The guest is assembly, or the compiler is missing or refuses the sources.
+/// The guest is assembly, or the compiler is missing or rejects the sources.
 pub fn native_compile(guest: &Guest, compiler: &str, driver: &Path) -> Result<PathBuf> {
     ensure!(!matches!(guest.source, Source::Case { .. }), "{} is written in RISC-V assembly", guest.name);
-    // The library comes before those who need it.
+    // The library precedes its users on the command line.
     let flags = ["-O3", "-Dmain=guest_main", "-Wl,--no-as-needed", "-lm"];
     let flags: Vec<OsString> = flags.map(OsString::from).to_vec();
     let mut sources = Sources::of(&guest.source)?;
@@ -281,11 +270,10 @@ pub fn native_compile(guest: &Guest, compiler: &str, driver: &Path) -> Result<Pa
     Ok(path)
 }
 
-/// The C of `guest` for another engine, with `driver` calling its `main` under the name `guest_main`.
+/// Builds the C of `guest` for another engine; `driver` calls its `main` as `guest_main`.
 ///
 /// # Errors
-///
-/// The guest is assembly, or clang is missing or refuses the sources.
+/// The guest is assembly, or clang is missing or rejects the sources.
 pub fn foreign_compile(guest: &Guest, target: Foreign, driver: &Path) -> Result<PathBuf> {
     let Source::Program { memory, .. } = &guest.source else { bail!("{} is RISC-V assembly", guest.name) };
     let flags: Vec<OsString> = FOREIGN_FLAGS.iter().chain(target.flags()).map(OsString::from).collect();
@@ -294,7 +282,7 @@ pub fn foreign_compile(guest: &Guest, target: Foreign, driver: &Path) -> Result<
     match memory {
         Memory::Bytes => sources.files.push(source_folder().join("memory.c")),
         Memory::Words => {}
-        // picolibc is there for the guests' target alone.
+        // picolibc exists only for the guests' target.
         Memory::Picolibc => sources.files.push(source_folder().join("words.c")),
     }
     let key = sources.digest(&flags)?;
@@ -305,12 +293,12 @@ pub fn foreign_compile(guest: &Guest, target: Foreign, driver: &Path) -> Result<
     Ok(path)
 }
 
-/// What other engines run.
+/// Targets of other engines.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Foreign {
-    /// WebAssembly of 32 bits.
+    /// 32-bit WebAssembly.
     Wasm,
-    /// The same with instructions for wide arithmetic.
+    /// 32-bit WebAssembly with wide arithmetic.
     WasmWide,
     /// PolkaVM's dialect of RISC-V.
     Polkavm,
@@ -326,15 +314,14 @@ impl Foreign {
     }
 }
 
-/// What one build reads.
 struct Sources {
     /// Files given to the compiler.
     files: Vec<PathBuf>,
-    /// Further files that decide the result.
+    /// Further files that affect the result.
     watched: Vec<PathBuf>,
-    /// Flags that belong to the sources.
+    /// Flags of the sources.
     flags: Vec<OsString>,
-    /// Flags that belong to the sources where they are a guest's.
+    /// Flags of the sources for guests only.
     guest_flags: &'static [&'static str],
 }
 
@@ -377,7 +364,7 @@ impl Sources {
     }
 }
 
-/// What a C guest is linked with, beside what its twin is.
+/// Files that a C guest is linked with, in addition to those of its twin.
 fn guest_libraries(memory: Memory) -> Result<Vec<PathBuf>> {
     let own = match memory {
         Memory::Bytes => Some(source_folder().join("memory.c")),
@@ -387,10 +374,9 @@ fn guest_libraries(memory: Memory) -> Result<Vec<PathBuf>> {
     Ok(own.into_iter().chain([libgcc()?]).collect())
 }
 
-/// What compilers call for what the machine has no instruction for.
+/// The compiler's runtime library.
 ///
 /// # Errors
-///
 /// The compiler is not installed.
 pub fn libgcc() -> Result<PathBuf> {
     let output = Command::new(GUEST_COMPILER)

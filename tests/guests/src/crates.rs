@@ -1,4 +1,4 @@
-//! Folders of published crates, found through cargo, which fetches them and verifies them by a lock file.
+//! Folders of published crates: cargo fetches them and verifies them by a lock file.
 
 use std::{
     env,
@@ -10,17 +10,16 @@ use std::{
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
-/// What one manifest's resolution knows.
+/// A manifest and its resolution.
 struct Manifest {
-    /// Relative to this crate.
+    /// Path relative to this crate.
     path: &'static str,
     arguments: &'static [&'static str],
-    /// Package that names the crates.
+    /// Package that depends on the crates.
     package: &'static str,
     metadata: OnceLock<std::result::Result<Value, String>>,
 }
 
-/// The workspace itself.
 static WORKSPACE: Manifest = Manifest {
     path: "Cargo.toml",
     arguments: &["--features=published"],
@@ -28,7 +27,7 @@ static WORKSPACE: Manifest = Manifest {
     metadata: OnceLock::new(),
 };
 
-/// Crates that cannot stand in the workspace's lock file.
+/// Crates that conflict with the workspace's lock file.
 static APART: Manifest = Manifest {
     path: "../published/Cargo.toml",
     arguments: &["--locked"],
@@ -36,32 +35,30 @@ static APART: Manifest = Manifest {
     metadata: OnceLock::new(),
 };
 
-/// Folder of a crate that this crate names as an optional dependency.
+/// Folder of an optional dependency of this crate.
 ///
 /// # Errors
-///
 /// Cargo does not find the crate.
 pub fn of_workspace(name: &str) -> Result<PathBuf> {
     WORKSPACE.folder(name)
 }
 
-/// Folder of a crate that `tests/published` names.
+/// Folder of a dependency of `tests/published`.
 ///
 /// # Errors
-///
 /// Cargo does not find the crate.
 pub fn apart(name: &str) -> Result<PathBuf> {
     APART.folder(name)
 }
 
-/// Cargo's target folder, which these tests share for what they build.
+/// Cargo's target folder, which also holds build results of these tests.
 #[must_use]
 pub fn target_folder() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from)
 }
 
-/// The cargo that runs us, or the one on the path.
+/// The cargo that runs this process, or the one on the path.
 #[must_use]
 pub fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
@@ -71,10 +68,10 @@ impl Manifest {
     fn folder(&self, name: &str) -> Result<PathBuf> {
         let metadata = self.metadata.get_or_init(|| self.ask().map_err(|error| format!("{error:#}")));
         let metadata = metadata.as_ref().map_err(|error| anyhow!("{error}"))?;
-        // Some crates exist in several versions in one lock file: ours is the one that is named.
+        // A lock file may have several versions of a crate: take the one in the manifest.
         let packages = metadata["packages"].as_array().context("cargo metadata lists packages")?;
         let own = packages.iter().find(|package| package["name"] == self.package);
-        // One of several versions of a crate has a name of its own in the manifest.
+        // The manifest renames one of several versions of a crate.
         let is_named =
             |dependency: &&Value| dependency["rename"].as_str().or(dependency["name"].as_str()) == Some(name);
         let dependency = own
@@ -82,7 +79,7 @@ impl Manifest {
             .and_then(|all| all.iter().find(is_named))
             .with_context(|| format!("{name} is no dependency of {}", self.package))?;
         let wanted = dependency["req"].as_str().unwrap_or_default().trim_start_matches(['=', '^']);
-        // What follows a plus sign says what is packed; it is not compared.
+        // Build metadata after a plus sign is not compared.
         let is_wanted = |package: &&Value| {
             let version = package["version"].as_str().unwrap_or_default();
             package["name"] == dependency["name"] && version.split('+').next() == Some(wanted)
@@ -93,7 +90,7 @@ impl Manifest {
         Ok(Path::new(manifest).parent().context("a manifest has a folder")?.to_owned())
     }
 
-    /// Asks cargo where the crates are: offline when they are there, else it fetches them.
+    /// Queries cargo for the folders: offline if possible; otherwise cargo fetches the crates.
     fn ask(&self) -> Result<Value> {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.path);
         let mut stderr = String::new();

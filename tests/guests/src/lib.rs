@@ -1,7 +1,7 @@
 //! Guests: RISC-V ELF files built at test time from sources in this repository and in published crates.
 //!
-//! A package of its own: who wants a guest builds nothing else of the tests. A guest is built once and kept under
-//! `target/guests/<hash>`, where the hash covers compiler flags and all sources.
+//! A separate package, so that a user of guests builds no other tests. Guests are built once and cached in
+//! `target/guests/<hash>`; the hash covers compiler flags and all sources.
 #![forbid(unsafe_code)]
 
 mod build;
@@ -34,20 +34,18 @@ pub fn source_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The ELF of the guest `name`, built if it is not there yet.
+/// The ELF of the guest `name`, built on first use.
 ///
 /// # Errors
-///
-/// No such guest, no RISC-V compiler, or the compiler refuses the sources.
+/// The guest does not exist, no RISC-V compiler is installed, or it rejects the sources.
 pub fn build(name: &str) -> Result<PathBuf> {
     let guest = guest_named(name).with_context(|| format!("no guest is named {name:?}"))?;
     build::build(&guest).with_context(|| format!("building guest {name}"))
 }
 
-/// The bytes of a file of the guests' folder that has its own `_start`, built with `case` defined.
+/// The bytes of a guest from a file with its own `_start`, built with `case` defined.
 ///
 /// # Errors
-///
 /// As [`build()`].
 pub fn case(file: &'static str, case: &str, march: &'static str, level: &'static str) -> Result<Vec<u8>> {
     let source = Source::Case { file, case: case.to_owned() };
@@ -56,10 +54,9 @@ pub fn case(file: &'static str, case: &str, march: &'static str, level: &'static
     std::fs::read(&path).with_context(|| format!("reading {}", path.display()))
 }
 
-/// The bytes of the guest `name`, built if it is not there yet.
+/// The bytes of the guest `name`, built on first use.
 ///
 /// # Errors
-///
 /// As [`build()`], or the file cannot be read.
 pub fn bytes(name: &str) -> Result<Vec<u8>> {
     let path = build(name)?;

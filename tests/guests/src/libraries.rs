@@ -1,4 +1,4 @@
-//! C libraries inside published crates that guests are built with: recipes only, their code stays where it is.
+//! C libraries in published crates that guests use: only the recipes; the code stays in the crates.
 
 use std::path::PathBuf;
 
@@ -6,16 +6,15 @@ use anyhow::Result;
 
 use crate::crates;
 
-/// One library: what of it a guest compiles, and with which flags, here and natively.
+/// A library: the files that guests and twins compile, and their flags.
 #[derive(Debug)]
 pub struct Library {
     parts: &'static [Part],
     flags: &'static [&'static str],
-    /// Flags for the guest alone.
+    /// Flags for guests only.
     guest_flags: &'static [&'static str],
 }
 
-/// A folder inside a crate.
 #[derive(Debug)]
 struct Part {
     crate_name: &'static str,
@@ -26,7 +25,7 @@ struct Part {
     files: &'static [&'static str],
 }
 
-/// What a build takes from a library.
+/// Resolved inputs from a library.
 pub(super) struct Taken {
     pub(super) includes: Vec<PathBuf>,
     pub(super) files: Vec<PathBuf>,
@@ -35,13 +34,11 @@ pub(super) struct Taken {
 }
 
 impl Library {
-    /// No library.
     pub(super) const NONE: Self = Self { parts: &[], flags: &[], guest_flags: &[] };
 
     /// Finds the library's files.
     ///
     /// # Errors
-    ///
     /// Cargo does not find a crate.
     pub(super) fn take(&self) -> Result<Taken> {
         let mut taken = Taken {
@@ -51,7 +48,7 @@ impl Library {
             guest_flags: self.guest_flags,
         };
         for part in self.parts {
-            // The one crate that the workspace's own lock file pins; the others stand apart.
+            // The only crate pinned by the workspace's own lock file.
             let find = if part.crate_name == "secp256k1-sys" { crates::of_workspace } else { crates::apart };
             let folder = find(part.crate_name)?.join(part.folder);
             taken.includes.extend(part.includes.iter().map(|include| folder.join(include)));
@@ -75,7 +72,6 @@ pub(super) const SECP256K1: Library = Library {
     ..Library::NONE
 };
 
-/// The same with Schnorr signatures.
 pub(super) const SCHNORR: Library = Library {
     parts: LIBSECP256K1,
     flags: &[
@@ -89,7 +85,6 @@ pub(super) const SCHNORR: Library = Library {
     ..Library::NONE
 };
 
-/// PQClean's Keccak.
 pub(super) const KECCAK: Library = Library { parts: &[FIPS202], ..Library::NONE };
 
 const FIPS202: Part = Part {
@@ -119,21 +114,19 @@ const LIBMBEDTLS: &[Part] = &[Part {
     ],
 }];
 
-/// Mbed TLS for keys of 1024 bits.
 pub(super) const RSA_1024: Library = Library {
     parts: LIBMBEDTLS,
     flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=1024"],
     ..Library::NONE
 };
 
-/// The same with limbs of 64 bits.
+/// Mbed TLS for keys of 1024 bits, with limbs of 64 bits.
 pub(super) const RSA_1024_LIMBS_64: Library = Library {
     parts: LIBMBEDTLS,
     flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=1024", "-DRSA_LIMBS_64"],
     ..Library::NONE
 };
 
-/// Mbed TLS for keys of 2048 bits.
 pub(super) const RSA_2048: Library = Library {
     parts: LIBMBEDTLS,
     flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=2048"],
@@ -152,7 +145,6 @@ pub(super) const BLAKE2B: Library = Library {
     ..Library::NONE
 };
 
-/// PQClean's ML-DSA-44.
 pub(super) const ML_DSA: Library = Library {
     parts: &[
         FIPS202,
@@ -198,23 +190,25 @@ pub(super) const SPHINCS: Library = Library {
             ],
         },
     ],
-    // Its header for compilers asks for glibc; this is what the code takes from there.
+    // Its compatibility header requires glibc; these are the parts that the code uses.
     flags: &["-DPQCLEAN_COMMON_COMPAT_H", "-DPQCLEAN_VLA(type,name,size)=type name[size]"],
     ..Library::NONE
 };
 
-/// LZ4 without memory of its own.
+/// LZ4 without static memory.
 pub(super) const LZ4: Library = Library {
     parts: &[Part { crate_name: "lz4-sys", folder: "liblz4/lib", includes: &[""], files: &["lz4.c"] }],
     flags: &["-DLZ4_STATIC_LINKING_ONLY_DISABLE_MEMORY_ALLOCATION"],
     ..Library::NONE
 };
 
-/// LZ4 for a machine that is fast at any address, as ckb-vm is; gcc takes RISC-V for slow there, and copies byte by byte.
+/// LZ4 for a machine with fast unaligned accesses, like ckb-vm. By default gcc assumes slow ones for RISC-V,
+/// and copies byte by byte.
 pub(super) const LZ4_UNALIGNED: Library =
     Library { guest_flags: &["-mtune=thead-c906", "-mno-strict-align"], ..LZ4 };
 
-/// blst's portable C with limbs of 64 bits on both sides: it has those for 64-bit ARM, and for the rest in assembly.
+/// blst's portable C with limbs of 64 bits on both sides. By default it uses these only on 64-bit ARM, and
+/// assembly elsewhere.
 pub(super) const BLST: Library = Library {
     parts: &[Part { crate_name: "blst", folder: "blst", includes: &["bindings"], files: &["src/server.c"] }],
     flags: &[
@@ -228,7 +222,7 @@ pub(super) const BLST: Library = Library {
     ..Library::NONE
 };
 
-/// Lua 5.4 without its libraries that need files.
+/// Lua 5.4 without the libraries that need files.
 pub(super) const LUA: Library = Library {
     parts: &[Part {
         crate_name: "lua-src",
@@ -260,7 +254,7 @@ pub(super) const LUA: Library = Library {
             "lzio.c",
         ],
     }],
-    // No clock: hashes and sorting are the same each time.
+    // No clock, so that hashes and sorting are reproducible.
     flags: &["-Dluai_makeseed(state)=7u", "-Dl_randomizePivot()=0u"],
     ..Library::NONE
 };

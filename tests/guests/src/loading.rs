@@ -12,20 +12,18 @@ use super::{
 /// LLVM's linker (Debian package `lld-22`): GNU ld for bare metal makes no shared objects.
 const LINKER: &str = "ld.lld-22";
 
-/// The lock, which calls the library `rounds` times. The library is to be the second cell dep.
+/// The lock, which calls the library `rounds` times. The library must be the second cell dep.
 ///
 /// # Errors
-///
-/// No RISC-V compiler, or it refuses the source.
+/// No RISC-V compiler is installed, or it rejects the source.
 pub fn loading_lock(rounds: u32) -> Result<Vec<u8>> {
     script_of("loading/lock.c", "loading_lock", &[&format!("ROUNDS={rounds}")])
 }
 
-/// The library: a shared object without section headers' names or other symbols than those it exports.
+/// The library: a shared object without names of section headers, and with only its exported symbols.
 ///
 /// # Errors
-///
-/// No RISC-V compiler or linker, or one refuses its input.
+/// No RISC-V compiler or linker is installed, or one rejects its input.
 pub fn loaded_library(level: &str) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir()?;
     let (source, object) = (source_folder().join("loading/library.c"), folder.path().join("library.o"));

@@ -1,4 +1,4 @@
-//! Scripts inside npm packages.
+//! Scripts in npm packages.
 
 use std::{
     fs,
@@ -14,16 +14,14 @@ use super::build::kept_folder;
 /// The package that ships ckb-js-vm, QuickJS as a script.
 const PACKAGE: &str = "ckb-testtool@1.0.5";
 
-/// Where in it.
 const JS_VM: &str = "package/src/unittest/defaultScript/ckb-js-vm";
 
-/// SHA-256 of the script: npm is not believed.
+/// SHA-256 of the script, because npm is not trusted.
 const JS_VM_DIGEST: &str = "721318de24bff4d8b26d20d4d05a9b8e79c04dadfb29da3fd0863e2b9f0da8c4";
 
-/// ckb-js-vm as it is published, stripped. The first call fetches it; none, with a line that says why, where npm cannot.
+/// The published, stripped ckb-js-vm, fetched on first use. `None` if npm fails; prints the reason.
 ///
 /// # Errors
-///
 /// The package has another file.
 pub fn js_vm() -> Result<Option<Vec<u8>>> {
     let kept = kept_folder().join(JS_VM_DIGEST).join("ckb-js-vm");

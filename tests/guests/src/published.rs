@@ -1,4 +1,4 @@
-//! Sources and scripts inside published crates.
+//! Sources and scripts in published crates.
 
 use std::{
     fs,
@@ -9,19 +9,18 @@ use anyhow::{Context, Result};
 
 use crate::crates;
 
-/// A script as somebody published it.
+/// A published script.
 #[derive(Clone, Debug)]
 pub struct PublishedScript {
     /// `crate/file`.
     pub name: String,
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
 }
 
-/// Where a crate's folder comes from.
 type Finder = fn(&str) -> Result<PathBuf>;
 
-/// Crates that ship RISC-V ELF files, what they are called here, and the folders where.
+/// Crates that ship RISC-V ELF files, their names here, and the folders of the files.
 const SCRIPT_FOLDERS: [(&str, Finder, &str, &str); 8] = [
     ("ckb-script", crates::of_workspace, "ckb-script", "testdata"),
     ("ckb-system-scripts", crates::of_workspace, "ckb-system-scripts", "specs/cells"),
@@ -30,33 +29,30 @@ const SCRIPT_FOLDERS: [(&str, Finder, &str, &str); 8] = [
     ("ckb-test-chain-utils", crates::apart, "ckb-test-chain-utils", "vendor"),
     ("ckb-vm-pprof", crates::apart, "ckb-vm-pprof", "res"),
     ("ckb-debugger", crates::apart, "ckb-debugger", "examples"),
-    // Locks as they are used: omnilock, cheque, anyone-can-pay.
+    // Locks in use: omnilock, cheque, anyone-can-pay.
     ("ckb-sdk", crates::apart, "ckb-sdk", "src/test-data"),
 ];
 
 /// Folder of ckb-debugger's examples: scripts and mock transactions.
 ///
 /// # Errors
-///
 /// Cargo does not find the crate.
 pub fn debugger_examples() -> Result<PathBuf> {
     Ok(crates::apart("ckb-debugger")?.join("examples"))
 }
 
-/// The file at `path` of a crate that `tests/published` names.
+/// The file at `path` of a dependency of `tests/published`.
 ///
 /// # Errors
-///
-/// Cargo does not find the crate, or it has no such file.
+/// Cargo does not find the crate, or the file does not exist.
 pub fn published_file(crate_name: &str, path: &str) -> Result<Vec<u8>> {
     let path = crates::apart(crate_name)?.join(path);
     fs::read(&path).with_context(|| format!("reading {}", path.display()))
 }
 
-/// All RISC-V ELF files of the crates that ship some, sorted by name.
+/// All RISC-V ELF files of these crates, sorted by name.
 ///
 /// # Errors
-///
 /// Cargo does not find a crate, or a file cannot be read.
 pub fn published_scripts() -> Result<Vec<PublishedScript>> {
     let mut scripts = Vec::new();
@@ -68,7 +64,7 @@ pub fn published_scripts() -> Result<Vec<PublishedScript>> {
     Ok(scripts)
 }
 
-/// Adds the ELF files in `folder` and below, each named by its path after `name`.
+/// Adds the ELF files in `folder` and below; their names start with `name`.
 fn collect(folder: &Path, name: &str, scripts: &mut Vec<PublishedScript>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

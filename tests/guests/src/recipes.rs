@@ -1,35 +1,35 @@
-//! The list of guests: what each is called, what it is for, and what it is built from.
+//! The list of guests: name, purpose and sources of each.
 
 use super::libraries::{
     BLAKE2B, BLST, KECCAK, LUA, LZ4, LZ4_UNALIGNED, Library, ML_DSA, RSA_1024, RSA_1024_LIMBS_64, RSA_2048,
     SCHNORR, SECP256K1, SPHINCS,
 };
 
-/// One guest.
+/// A guest.
 #[derive(Clone, Debug)]
 pub struct Guest {
     /// Its name, as on the command line.
     pub name: String,
     /// What it does, in one line.
     pub about: &'static str,
-    /// What it is built from.
+    /// Its sources.
     pub source: Source,
-    /// The instruction sets that gcc may use.
+    /// Instruction sets for gcc.
     pub march: &'static str,
-    /// How gcc optimises.
+    /// Optimisation level for gcc.
     pub level: &'static str,
 }
 
-/// What a guest is built from; files are relative to the guests' folder.
+/// Sources of a guest; paths are relative to the guests' folder.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A C file with `main`, the library that it calls, and our start.
+    /// A C file with `main`, the library that it calls, and our startup code.
     Program {
         /// The file.
         file: &'static str,
         /// The library.
         library: &'static Library,
-        /// Where the memory functions come from.
+        /// Origin of the memory functions.
         memory: Memory,
     },
     /// An assembly file with `_start`, built with one case defined.
@@ -41,14 +41,14 @@ pub enum Source {
     },
 }
 
-/// Where memory functions (`memcpy` and its like) come from.
+/// Origin of the memory functions (such as `memcpy`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Memory {
-    /// `memory.c`, byte by byte; a native twin has its C library's.
+    /// `memory.c`, bytewise; a native twin uses its C library.
     Bytes,
-    /// `words.c`, by words; a native twin has the same.
+    /// `words.c`, wordwise; a native twin uses it too.
     Words,
-    /// picolibc's; a native twin has its C library's.
+    /// picolibc; a native twin uses its C library.
     Picolibc,
 }
 
@@ -57,7 +57,7 @@ const IMC: &str = "rv64imc";
 /// With the B extension (versions 1 and 2).
 const IMC_B: &str = "rv64imc_zba_zbb_zbc_zbs";
 
-/// Programs: name, source, optimisation, what they do.
+/// Programs: name, source, optimisation, description.
 const PROGRAMS: [(&str, Source, &str, &str); 38] = [
     ("secp256k1", using("secp256k1.c", &SECP256K1), "-O3", "verifies ECDSA signatures, ARG times"),
     ("secp256k1-small", using("secp256k1.c", &SECP256K1), "-Os", "the same, a third of the code"),
@@ -224,7 +224,7 @@ fn attack(file: &'static str, case: &str, about: &'static str) -> Guest {
     }
 }
 
-/// The guest with this name; `secp256k1` is short for `secp256k1-imc`, and so on.
+/// The guest with this name; `secp256k1` is short for `secp256k1-imc`, for example.
 #[must_use]
 pub fn guest_named(name: &str) -> Option<Guest> {
     let all = guests();

@@ -1,5 +1,5 @@
-//! Guests in Rust: the workspace `guests/rust`, built by Debian's `rustc-web` with the standard library's sources of
-//! `rust-web-src`, since a Rust for this machine need not have one for RISC-V.
+//! Guests in Rust: the workspace `guests/rust`, built by Debian's `rustc-web` with the standard library's
+//! sources of `rust-web-src`, because the host's Rust may lack RISC-V targets.
 
 use std::{
     env, fs,
@@ -14,16 +14,16 @@ use anyhow::{Context, Result, ensure};
 use super::{build::kept_folder, source_folder};
 use crate::crates::cargo;
 
-/// The compiler of Debian's package `rustc-web`, by its full path: the one on the path is another.
+/// The compiler of Debian's package `rustc-web`, by its full path: the path may have another one first.
 const COMPILER: &str = "/usr/bin/rustc";
 
-/// Where the package `rust-web-src` has the standard library.
+/// Manifest of the standard library in the package `rust-web-src`.
 const STANDARD_LIBRARY: &str = "/usr/lib/rustlib/src/rust/library/core/Cargo.toml";
 
 const TARGET: &str = "riscv64imac-unknown-none-elf";
 
-/// As ckb-std's users build, but for atomics: scripts have no extension A, and what is left of atomics are functions of
-/// the guests' crate `atomics`.
+/// The flags of ckb-std's users, except for atomics: scripts have no extension A, and the guests' crate
+/// `atomics` provides the remaining atomic functions.
 const FLAGS: [&str; 4] = [
     "-Crelocation-model=static",
     "-Clinker-flavor=ld.lld",
@@ -31,13 +31,13 @@ const FLAGS: [&str; 4] = [
     "-Ctarget-feature=-a,+forced-atomics,+zba,+zbb,+zbc,+zbs",
 ];
 
-/// The guests, as their packages are called.
+/// The guests, by package name.
 pub const RUST_GUESTS: [&str; 4] = ["collections", "formats", "handlers", "witness"];
 
-/// A guest that the tests leave out for its length: pairings over a curve, as verifiers of proofs compute them.
+/// A guest that the tests skip because it takes long: pairings over a curve, as in proof verifiers.
 const PAIRING: &str = "pairing";
 
-/// How a guest is optimised.
+/// Optimisation level of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RustLevel {
     /// `opt-level = 3`.
@@ -47,10 +47,10 @@ pub enum RustLevel {
 }
 
 impl RustLevel {
-    /// All of them.
+    /// All levels.
     pub const ALL: [Self; 2] = [Self::Fast, Self::Small];
 
-    /// As in `opt-level`.
+    /// The value of `opt-level`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -68,13 +68,13 @@ impl RustLevel {
     }
 }
 
-/// The ELF of a guest, with its symbols. The first call builds all guests at this level, which takes a minute.
+/// The ELF of a guest, with its symbols. The first call builds all guests at this level, which takes a
+/// minute.
 ///
 /// # Errors
-///
-/// Debian's Rust is not installed, a crate cannot be fetched, or the compiler refuses the sources.
+/// Debian's Rust is not installed, a crate cannot be fetched, or the compiler rejects the sources.
 pub fn rust_guest(name: &str, level: RustLevel) -> Result<Vec<u8>> {
-    // One build at a time for each level; between processes cargo sees to that.
+    // One build at a time for each level; between processes cargo locks the folder.
     static BUILDING: [Mutex<()>; 2] = [const { Mutex::new(()) }; 2];
     let building = BUILDING[level as usize].lock().unwrap_or_else(PoisonError::into_inner);
     let folder = kept_folder().join(key(level)?.to_string());
@@ -85,12 +85,11 @@ pub fn rust_guest(name: &str, level: RustLevel) -> Result<Vec<u8>> {
     fs::read(folder.join(name)).with_context(|| format!("no guest in Rust is named {name:?}"))
 }
 
-/// Where the guests' workspace is.
 fn workspace() -> PathBuf {
     source_folder().join("rust")
 }
 
-/// Digest of all that decides what is built.
+/// Digest of all inputs of a build.
 fn key(level: RustLevel) -> Result<Sha256Digest> {
     let version = Command::new(COMPILER).arg("-vV").output();
     let version =
@@ -117,10 +116,10 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 fn build(level: RustLevel, folder: &Path) -> Result<()> {
-    // What cargo leaves there is large and of no use once the sources have changed.
+    // cargo's target folder is large, and useless once the sources have changed.
     let target = kept_folder().join(format!("rust-{}", level.profile()));
     let mut error = String::new();
-    // Offline if the crates are there, else they are fetched.
+    // Offline if the crates are cached; otherwise cargo fetches them.
     let is_built = [&["--offline"][..], &[]].into_iter().any(|network| {
         let output = command(level, &target).args(network).output();
         match output {
@@ -149,7 +148,7 @@ fn build(level: RustLevel, folder: &Path) -> Result<()> {
 fn command(level: RustLevel, target: &Path) -> Command {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
-    // Panics name files: the guest is the same wherever crates are kept.
+    // Panics contain file names: make the guest independent of the location of crates.
     let renamed = home.map(|home| format!("--remap-path-prefix={}=cargo", home.display()));
     let flags: Vec<&str> = FLAGS.into_iter().chain(renamed.as_deref()).collect();
     let mut command = cargo();
@@ -160,7 +159,8 @@ fn command(level: RustLevel, target: &Path) -> Command {
         .arg(target)
         .arg("--manifest-path")
         .arg(workspace().join("Cargo.toml"))
-        // What builds these tests must not build the guests: the profile is theirs, and clippy would only look.
+        // Wrappers for building these tests must not build the guests: the guests have their own profile, and
+        // clippy would only check them.
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env("RUSTC", COMPILER)

@@ -10,15 +10,14 @@ fn word(parts: &[(u32, u32)]) -> u16 {
     (bits & 0xffff) as u16
 }
 
-/// Picks bit or bits `from..from+width` of `value` and moves them to `to`.
+/// Moves bits `from..from+width` of `value` to position `to`.
 fn moved(value: u32, from: u32, width: u32, to: u32) -> (u32, u32) {
     (value >> from & ((1 << width) - 1), to)
 }
 
-/// The operation number `kind` of those that touch registers only. `rd` and `rs2` lose their upper bits where
-/// the form has three; what is not encodable (an immediate of zero, `c.lui` into sp) becomes a neighbour that
-/// is, except that the hints with rd = x0 or a zero immediate stay as they are: they are legal or not by VM
-/// version.
+/// The register-only operation with number `kind`. `rd` and `rs2` lose their upper bits where the form has
+/// three bits. Unencodable forms (an immediate of zero, `c.lui` into sp) become a neighbouring encodable one.
+/// Hints with rd = x0 or a zero immediate stay: their legality depends on the VM version.
 #[must_use]
 pub fn arithmetic(kind: u32, rd: Register, rs2: Register, immediate: u32) -> u16 {
     let (rd, rs2) = (u32::from(rd & 31), u32::from(rs2 & 31));
@@ -98,7 +97,7 @@ pub fn stack(kind: u32, register: Register, offset: u32) -> u16 {
 mod tests {
     use super::*;
 
-    /// Words as `riscv64-unknown-elf-as` gives them.
+    /// Words from `riscv64-unknown-elf-as`.
     #[test]
     fn words_are_those_of_gnu_as() {
         assert_eq!(arithmetic(0, 10, 0, 0x3f), 0x157d, "c.addi a0, -1");

@@ -2,7 +2,7 @@
 
 use super::Register;
 
-/// Puts a register into a field.
+/// Encodes a register in a field.
 fn field(register: Register, shift: u32) -> u32 {
     u32::from(register & 31) << shift
 }
@@ -13,20 +13,20 @@ pub fn r(opcode: u32, funct3: u32, funct7: u32, rd: Register, rs1: Register, rs2
     opcode | field(rd, 7) | funct3 << 12 | field(rs1, 15) | field(rs2, 20) | funct7 << 25
 }
 
-/// I-type; the immediate's low 12 bits count.
+/// I-type; uses the immediate's low 12 bits.
 #[must_use]
 pub fn i(opcode: u32, funct3: u32, rd: Register, rs1: Register, immediate: i32) -> u32 {
     opcode | field(rd, 7) | funct3 << 12 | field(rs1, 15) | (immediate.cast_unsigned() & 0xfff) << 20
 }
 
-/// S-type; the immediate's low 12 bits count.
+/// S-type; uses the immediate's low 12 bits.
 #[must_use]
 pub fn s(funct3: u32, rs1: Register, rs2: Register, immediate: i32) -> u32 {
     let bits = immediate.cast_unsigned();
     0x23 | (bits & 31) << 7 | funct3 << 12 | field(rs1, 15) | field(rs2, 20) | (bits >> 5 & 127) << 25
 }
 
-/// B-type; `None` where the distance does not fit.
+/// B-type; `None` if the distance is out of range.
 #[must_use]
 pub fn b(funct3: u32, rs1: Register, rs2: Register, distance: i64) -> Option<u32> {
     let bits = within(distance, 13)?;
@@ -35,13 +35,13 @@ pub fn b(funct3: u32, rs1: Register, rs2: Register, distance: i64) -> Option<u32
     Some(0x63 | funct3 << 12 | field(rs1, 15) | field(rs2, 20) | immediate)
 }
 
-/// U-type; the immediate's high 20 bits count.
+/// U-type; uses the immediate's high 20 bits.
 #[must_use]
 pub fn u(opcode: u32, rd: Register, immediate: u32) -> u32 {
     opcode | field(rd, 7) | (immediate & 0xffff_f000)
 }
 
-/// `jal`; `None` where the distance does not fit.
+/// `jal`; `None` if the distance is out of range.
 #[must_use]
 pub fn jal(rd: Register, distance: i64) -> Option<u32> {
     let bits = within(distance, 21)?;
@@ -50,7 +50,7 @@ pub fn jal(rd: Register, distance: i64) -> Option<u32> {
     Some(0x6f | field(rd, 7) | immediate)
 }
 
-/// `c.j`; `None` where the distance does not fit.
+/// `c.j`; `None` if the distance is out of range.
 #[must_use]
 pub fn c_j(distance: i64) -> Option<u16> {
     let bits = within(distance, 12)?;
@@ -58,7 +58,7 @@ pub fn c_j(distance: i64) -> Option<u16> {
     scatter(0xa001, bits, &moved)
 }
 
-/// `c.beqz` or `c.bnez`; `None` where the distance does not fit.
+/// `c.beqz` or `c.bnez`; `None` if the distance is out of range.
 #[must_use]
 pub fn c_branch(not: bool, rs1: Register, distance: i64) -> Option<u16> {
     let bits = within(distance, 9)?;
@@ -75,7 +75,7 @@ pub fn split(value: i64) -> Option<(u32, i32)> {
     Some((value.wrapping_sub(low).cast_unsigned(), low))
 }
 
-/// `distance` as bits if it is even and fits `width` bits with its sign.
+/// `distance` as bits, if it is even and fits into `width` bits with its sign.
 fn within(distance: i64, width: u32) -> Option<u32> {
     let limit = 1_i64 << (width - 1);
     let fits = distance % 2 == 0 && (-limit..limit).contains(&distance);

@@ -1,10 +1,10 @@
-//! Places sections and resolves labels: items in, bytes out.
+//! Lays out sections and resolves labels: items in, bytes out.
 
 use std::collections::HashMap;
 
 use super::{Item, Label, encode};
 
-/// A list of items and where it starts.
+/// A list of items and its address.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed<'a> {
     /// Address of the first item.
@@ -16,13 +16,13 @@ pub struct Placed<'a> {
 /// Addresses of labels.
 pub type Labels = HashMap<Label, u64>;
 
-/// Why items give no bytes.
+/// Why items cannot be assembled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// A label that is nowhere.
+    /// An undefined label.
     #[error("no label {0}")]
     NoLabel(Label),
-    /// A target that is too far away for its instruction.
+    /// A target out of range of its instruction.
     #[error("{0:?} is out of reach")]
     OutOfReach(Item),
 }
@@ -52,7 +52,6 @@ pub fn size(section: Placed<'_>) -> u64 {
 /// Bytes of a section.
 ///
 /// # Errors
-///
 /// [`LayoutError`].
 pub fn assemble(section: Placed<'_>, labels: &Labels) -> Result<Vec<u8>, LayoutError> {
     let mut bytes = Vec::new();
@@ -123,7 +122,7 @@ fn emit(item: &Item, address: u64, labels: &Labels, bytes: &mut Vec<u8>) -> Resu
 mod tests {
     use super::*;
 
-    /// Words as `riscv64-unknown-elf-as` gives them.
+    /// Words from `riscv64-unknown-elf-as`.
     #[test]
     fn jumps_are_encoded_as_by_gnu_as() {
         let items = [

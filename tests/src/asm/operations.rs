@@ -1,11 +1,11 @@
-//! The instructions that neither jump nor touch memory, as a table, and the loads, stores and atomics.
+//! Tables of instructions: operations without jumps and memory accesses, and loads, stores and atomics.
 
 use antares_abi::Isa;
 
 use super::{Register, encode};
 use Shape::{Immediate, Registers, Shift5, Shift6, Unary, Upper};
 
-/// What the fields of an operation are.
+/// The fields of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// rd, rs1, rs2.
@@ -25,19 +25,19 @@ pub enum Shape {
 /// An operation on registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
-    /// The manual's name.
+    /// Its name in the manual.
     pub name: &'static str,
     opcode: u32,
     funct3: u32,
     funct7: u32,
     /// Its fields.
     pub shape: Shape,
-    /// The extension it belongs to.
+    /// Its extension.
     pub isa: Isa,
 }
 
 impl Operation {
-    /// The instruction word; what the shape has no field for is ignored.
+    /// Encodes the operation; ignores operands that the shape does not have.
     #[must_use]
     pub fn encode(&self, rd: Register, rs1: Register, rs2: Register, immediate: i32) -> u32 {
         let shifted = |bits: i32| (self.funct7 << 5).cast_signed() | (immediate & bits);
@@ -176,11 +176,10 @@ pub fn atomic(funct5: u32, wide: bool, rd: Register, base: Register, rs2: Regist
     encode::r(0x2f, if wide { 3 } else { 2 }, funct5 << 2, rd, base, rs2)
 }
 
-/// The operation of this name.
+/// The operation with this name.
 ///
 /// # Panics
-///
-/// There is none.
+/// The name is unknown.
 #[must_use]
 pub fn named(name: &str) -> Operation {
     let found = OPERATIONS.into_iter().find(|operation| operation.name == name);

@@ -1,9 +1,9 @@
-//! What transactions cost natively and in the interpreter: processor time of this thread, without compiling.
+//! Measures transactions natively and in the interpreter: processor time of this thread, without compiling.
 //!
 //! ```sh
 //! cargo run --release -p antares-tests --bin costs -- [FILE...]
 //! ```
-//! Without files it takes the scripts of `tests/guests/scripts` that make system calls over and over.
+//! Without files it measures the scripts of `tests/guests/scripts` that repeat system calls.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
@@ -22,7 +22,7 @@ use ckb_types::core::ScriptHashType;
 use rustix::time::{ClockId, clock_gettime};
 
 const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
-/// Runs of each; the median counts.
+/// Runs of each tier; the median counts.
 const RUNS: usize = 9;
 
 fn now() -> Duration {
@@ -30,7 +30,7 @@ fn now() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// One verification: what it took, and what it said.
+/// Verifies once; returns the time and the report.
 fn run(mock: &Mock, environment: &Environment, tier: Tier) -> Result<(Duration, TransactionReport)> {
     let prepared = Prepared::new(mock, environment)?;
     let engine = Native::new(mock, &prepared, environment, tier)?;
@@ -40,7 +40,7 @@ fn run(mock: &Mock, environment: &Environment, tier: Tier) -> Result<(Duration, 
     Ok((now() - start, report))
 }
 
-/// Scripts that do nothing but what costs, with the hash type that says their version.
+/// Scripts that repeat an expensive operation, with the hash type that selects their version.
 const SCRIPTS: [(&str, ScriptHashType); 8] = [
     ("SPAWNS", ScriptHashType::Data2),
     ("TURNS", ScriptHashType::Data2),
@@ -52,7 +52,6 @@ const SCRIPTS: [(&str, ScriptHashType); 8] = [
     ("FAILING_EXECS", ScriptHashType::Data2),
 ];
 
-/// Transactions by name.
 fn transactions() -> Result<Vec<(String, Mock)>> {
     let files: Vec<String> = env::args().skip(1).collect();
     if !files.is_empty() {
@@ -79,7 +78,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Runs both tiers in turn.
+/// Alternates both tiers.
 fn line(mock: &Mock, environment: &Environment) -> Result<String> {
     let (mut native, mut interpreter, mut counts) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..RUNS {

@@ -1,9 +1,9 @@
-//! What recovery knows of programs, as they are and without section headers.
+//! Reports how much of programs recovery finds, with and without section headers.
 //!
 //! ```sh
 //! cargo run --release -p antares-tests --bin coverage -- [FILE [ARG...]]
 //! ```
-//! Without a file it takes the guests.
+//! Without a file it uses the guests.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 

@@ -1,6 +1,6 @@
-//! Programs of csmith through all tiers: `csmith [--programs N] [--seed S] [--jobs J]`, and `csmith --only
-//! SEED` for one, as a failure names it. Each by gcc and by clang. Wants Debian's packages `csmith` and
-//! `libcsmith-dev`, which no other test does.
+//! Runs programs of csmith through all tiers: `csmith [--programs N] [--seed S] [--jobs J]`, and `csmith
+//! --only SEED` for one program of a failure report. Compiles each with gcc and with clang. Requires Debian's
+//! packages `csmith` and `libcsmith-dev`, which no other test needs.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
@@ -17,17 +17,16 @@ use antares_tests::csmith::{Compared, Compiler, check};
 use antares_vm::Machine;
 use anyhow::{Context, Result, bail};
 
-/// Programs between two lines of progress.
+/// Programs between two progress lines.
 const PROGRESS: u64 = 50;
 
-/// What was seen.
 #[derive(Default)]
 struct Tally {
     binaries: u64,
     ended: u64,
     cycles: u64,
     native_cycles: u64,
-    /// Programs whose checksum the two compilers do not agree on: theirs, or the program's, not ours.
+    /// Programs with different checksums by the two compilers: a bug of theirs or of the program, not ours.
     disagreements: u64,
     failures: Vec<String>,
 }
@@ -35,7 +34,7 @@ struct Tally {
 impl Tally {
     fn add(&mut self, compared: &Compared) {
         self.binaries += 1;
-        // What goes on for ever is stopped, and then all of it was interpreted.
+        // An endless program is stopped, and then all of it was interpreted.
         if compared.checksum.is_some() {
             self.ended += 1;
             self.cycles += compared.cycles;

@@ -1,7 +1,6 @@
 //! Long runs of the differential test: `differential [--programs N] [--after M] [--seed S] [--jobs J] [--kind
-//! KIND] [--interpreter | --baseline] [--as-found]`, which leaves out the first M programs of the seed, for a
-//! run that was interrupted, and `differential --only SEED [--kind KIND]` for one batch, as a failure names
-//! it.
+//! KIND] [--interpreter | --baseline] [--as-found]`. `--after` skips the first M programs of the seed, to
+//! resume an interrupted run. `differential --only SEED [--kind KIND]` runs one batch of a failure report.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
@@ -18,7 +17,7 @@ use antares_tests::differential::{Campaign, Choice, Failure, Tally, disassembly,
 use antares_vm::Machine;
 use anyhow::{Context, Result, bail};
 
-/// Programs between two lines of progress.
+/// Programs between two progress lines.
 const PROGRESS: u64 = 10_000;
 
 fn main() -> Result<()> {
@@ -35,7 +34,7 @@ fn main() -> Result<()> {
             "--seed" => campaign.seed = number(&value()?)?,
             "--only" => only = Some(number(&value()?)?),
             "--jobs" => jobs = usize::try_from(number(&value()?)?)?,
-            // What differs is not made smaller: quicker, for those who only want to know.
+            // Skip the reduction of failures, which is faster.
             "--as-found" => is_reduced = false,
             "--interpreter" => campaign.native = None,
             "--baseline" => campaign.native = Some(CodeTier::Baseline),

@@ -1,5 +1,5 @@
-//! A compile worker whose full tier fails for every script but the one that it tries itself with, for tests
-//! of what is made of that.
+//! A compile worker whose full tier fails for every script except that of its self-test, for tests of the
+//! fallback.
 #![forbid(unsafe_code)]
 
 use antares_compile_worker::sample;

@@ -1,4 +1,4 @@
-//! The pool's lying worker, for a whole server: `lie:NAME;` in a call is what it lies about.
+//! The pool's lying worker, for a whole server: `lie:NAME;` in a call selects the lie.
 #![forbid(unsafe_code)]
 
 #[path = "../../../crates/runtime/pool/examples/lying-worker/lies.rs"]

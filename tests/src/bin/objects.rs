@@ -1,9 +1,10 @@
-//! What the compiler makes of many programs, one digest a line: `objects [--code] [--against FILE]`.
+//! Prints digests of the compiler's output for many programs, one per line: `objects [--code] [--against
+//! FILE]`.
 //!
-//! Two commits that print the same make the same code, which no change of the compiler that only moves its
-//! parts may alter: `objects > before` on the one, `objects --against before` on the other. The programs are
-//! all guests, the corpus, and generated ones of each kind. Shown are the IR and the baseline's library; with
-//! `--code` the full tier's too, which takes minutes.
+//! Commits with equal output generate the same code, as a pure refactoring of the compiler must: run `objects
+//! > before` on the first commit, and `objects --against before` on the second. The programs are all guests,
+//! the corpus, and generated ones of each kind. The digests cover the IR and the baseline's library; with
+//! `--code` also the full tier's library, which takes minutes.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
@@ -60,7 +61,7 @@ fn main() -> Result<()> {
     exit(i32::from(differ > 0));
 }
 
-/// The digest of what a stage gives, or why there is nothing.
+/// Digest of a stage's output, or the reason of a refusal.
 fn digest(elf: &[u8], options: CompileOptions, stage: Stage) -> String {
     match native::output(elf, options, stage) {
         Ok(output) => Sha256Digest::of(&output.bytes).to_string(),

@@ -1,8 +1,8 @@
-//! Writes scripts as others published them, each with a transaction that it lets pass or with its arguments:
-//! `published FOLDER`.
+//! Exports published scripts, each with a transaction that it accepts or with its arguments: `published
+//! FOLDER`.
 //!
-//! A line for each goes to standard output: its name, the file with the script, and the transaction or `-`,
-//! then the file with its argument.
+//! Prints one line for each: its name, the file with the script, the transaction or `-`, then the file with
+//! its argument.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
@@ -42,7 +42,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Writes a script and its transaction, and says where.
+/// Writes a script and its transaction, and prints their paths.
 fn write(folder: &Path, name: &str, elf: &[u8], transaction: &[u8]) -> Result<()> {
     let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     fs::write(folder.join(format!("{plain}.elf")), elf)?;

@@ -1,6 +1,6 @@
-//! Long runs of the campaign of whole transactions: `transactions [--scenarios N] [--seed S] [--jobs J]
-//! [--different N] [--as-found]`, and `transactions --seed S --only N [--without LIST.PLACE,...]` for one
-//! scenario, as a failure names it.
+//! Long runs of the transaction campaign: `transactions [--scenarios N] [--seed S] [--jobs J] [--different N]
+//! [--as-found]`. `transactions --seed S --only N [--without LIST.PLACE,...]` runs one scenario of a failure
+//! report.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use std::{
 use antares_tests::transaction_campaign::{Campaign, Different, Images, compare, draw, minimise};
 use anyhow::{Context, Result, bail};
 
-/// Scenarios between two lines of progress.
+/// Scenarios between two progress lines.
 const PROGRESS: u64 = 2_000;
 
 fn main() -> Result<()> {
@@ -33,9 +33,9 @@ fn main() -> Result<()> {
             "--seed" => campaign.seed = value()?,
             "--only" => only = Some(value()?),
             "--jobs" => jobs = usize::try_from(value()?)?,
-            // So many that differ are looked for.
+            // Number of differing scenarios after which the campaign ends.
             "--different" => campaign.different_max = usize::try_from(value()?)?,
-            // Orders as LIST.PLACE,...: how to make a scenario smaller that ends the process.
+            // Removes orders, as LIST.PLACE,...: reduces a scenario that kills the process.
             "--without" => without = arguments.next().with_context(|| format!("{argument} needs a value"))?,
             "--without-exec-1" => campaign.is_without_exec_1 = true,
             "--images" => {
@@ -65,7 +65,7 @@ fn main() -> Result<()> {
     report(&campaign, &different, is_reduced)
 }
 
-/// One scenario, as text.
+/// Runs and prints one scenario.
 fn one(campaign: &Campaign, number: u64, without: &str, is_reduced: bool) -> Result<()> {
     let images = Images::get()?;
     let mut scenario = draw(images, campaign.seed, number);
@@ -85,7 +85,7 @@ fn one(campaign: &Campaign, number: u64, without: &str, is_reduced: bool) -> Res
 
 fn report(campaign: &Campaign, different: &[Different], is_reduced: bool) -> Result<()> {
     let images = Images::get()?;
-    // The first scenario for each set of known mistakes that it may meet.
+    // The first scenario for each set of suspected causes.
     let mut first = BTreeMap::new();
     for Different { number, scenario, difference } in different {
         println!("DIFFERENT: scenario {number}: {difference}");

@@ -1,5 +1,5 @@
-//! A compile worker whose optimiser claims what nobody has shown, for a test of what the service makes of
-//! that: every check is said to be proved.
+//! A compile worker with a wrong optimiser, which marks every check as proved. For a test of the service's
+//! reaction.
 #![forbid(unsafe_code)]
 
 use antares_ir::{Module, Op};

@@ -1,7 +1,8 @@
-//! Many random programs from one seed: generated in batches, compiled, compared, counted.
+//! Differential campaigns: many random programs from one seed, generated in batches, compiled, compared and
+//! counted.
 //!
-//! Batch number N has a seed of its own, made of the campaign's seed and N, so that neither the number of
-//! threads nor what other batches do changes it. The seed of a batch alone gives its programs again.
+//! The seed of batch number N is derived from the campaign's seed and N, so it depends neither on the number
+//! of threads nor on other batches. The seed of a batch alone reproduces its programs.
 
 use std::{
     sync::{
@@ -33,18 +34,17 @@ use crate::{
     oracle::Case,
 };
 
-/// Mutants of one batch: each is an ELF of its own.
+/// Mutants per batch; each is a separate ELF.
 const MUTANTS: usize = 5;
-/// Cycle limit of a mutant.
 const MUTANT_CYCLES_MAX: u64 = 500_000;
-/// Of a hundred batches, how many are of each kind; the rest are mutants. Long programs take longer to
-/// compile, so that a batch holds fewer of them.
+/// For each kind, its share of a hundred batches, and the programs per batch; the remaining batches are
+/// mutants. Long programs take longer to compile, so their batches are smaller.
 const KINDS: [(Kind, u32, usize); 9] = [
     (Kind::Short, 18, 150),
     (Kind::Counted, 12, 80),
     (Kind::Boundary, 20, 100),
     (Kind::Links, 14, 60),
-    // One alone has few enough functions.
+    // The optimisation needs few functions: one program per batch.
     (Kind::Pointers, 12, 1),
     (Kind::Crowded, 4, 12),
     (Kind::Loading, 8, 60),
@@ -52,25 +52,25 @@ const KINDS: [(Kind, u32, usize); 9] = [
     (Kind::Structured, 5, 20),
 ];
 
-/// One batch in so many has one to three programs.
+/// One in `SMALL_BATCHES` batches has one to three programs.
 const SMALL_BATCHES: u32 = 3;
 
-/// What to run.
+/// Parameters of a campaign.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
-    /// Seed of it all.
+    /// The campaign's seed.
     pub seed: u64,
-    /// How many programs, at least: the last batch is run to its end.
+    /// Minimum number of programs: the last batch runs to its end.
     pub programs: u64,
-    /// How many of them, from the first on, were run before: batches that end within them are left out.
+    /// Number of programs to skip at the start: batches that end within them are not run.
     pub after: u64,
-    /// Which generator's code is compared; without one the interpreter tier.
+    /// The code generator to compare; `None` for the interpreter tier.
     pub native: Option<CodeTier>,
-    /// Which programs, if not a mixture.
+    /// Runs only these programs instead of a mixture.
     pub only: Option<Choice>,
 }
 
-/// What a batch consists of.
+/// Contents of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Generated programs of this kind.
@@ -79,30 +79,30 @@ pub enum Choice {
     Mutants,
 }
 
-/// What differs is part of it.
+/// The programs of a batch.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// One of the programs of a batch.
+    /// Generated programs in one ELF.
     Generated {
-        /// All of them.
+        /// All programs.
         programs: Vec<Program>,
         /// The batch's layout.
         shape: Shape,
     },
-    /// A mutant.
+    /// Mutants.
     Mutants(Vec<Mutant>),
 }
 
-/// What the seed of a batch gives.
+/// A batch, derived from its seed.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// Its kind.
     pub choice: Choice,
     /// VM version and ISA.
     pub options: CompileOptions,
-    /// How functions of the full tier are handed registers, if not as the compiler chooses.
+    /// Calling convention of full-tier functions, if not the compiler's choice.
     pub convention: Option<Convention>,
-    /// What its hints follow from, if it has some.
+    /// Seed of the batch's false hints, if it has any.
     pub lies: Option<u64>,
     /// Its programs.
     pub subject: Subject,
@@ -111,10 +111,9 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Compiles `elf`, one of the batch's; the inner error is the reason of a refusal.
+    /// Compiles `elf`, an ELF of this batch; the inner error is the reason of a refusal.
     ///
     /// # Errors
-    ///
     /// The compiler failed.
     pub fn compile(&self, elf: &[u8], tier: CodeTier) -> Result<Result<Library, String>> {
         match (tier, self.convention) {
@@ -123,7 +122,7 @@ impl Batch {
         }
     }
 
-    /// Hints that lie, for some batches: any places of the ELF, called or jumped to.
+    /// False hints for some batches: random addresses of the ELF as targets of calls or jumps.
     fn hints(&self, elf: &[u8]) -> Hints {
         let Some(mut state) = self.lies else { return Hints::default() };
         let entry = elf.get(24..32).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
@@ -143,18 +142,18 @@ impl Batch {
 pub struct Failure {
     /// Seed of the batch.
     pub seed: u64,
-    /// Which program of the batch.
+    /// Index of the program in the batch.
     pub index: usize,
     /// The batch.
     pub batch: Batch,
     /// What differs.
     pub difference: Difference,
-    /// Which generator's code differs.
+    /// The code generator that differs.
     pub native: Option<CodeTier>,
 }
 
 impl Choice {
-    /// All of them.
+    /// All choices.
     pub const ALL: [Self; 10] = [
         Self::Generated(Kind::Short),
         Self::Generated(Kind::Boundary),
@@ -168,7 +167,7 @@ impl Choice {
         Self::Mutants,
     ];
 
-    /// The name as reports print it.
+    /// The name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -177,7 +176,7 @@ impl Choice {
         }
     }
 
-    /// Which one the batch of `seed` is, in a mixture.
+    /// The kind of the batch of `seed`, in a mixture.
     fn draw(seed: u64) -> Self {
         let mut left = Random::new(!seed).below(100);
         for (kind, share, _) in KINDS {
@@ -189,8 +188,8 @@ impl Choice {
         Self::Mutants
     }
 
-    /// Programs of the batch of `seed`. Some batches are small: what many programs do together, one may not
-    /// do, and a register that nobody changes, or nobody reads, is rare among many.
+    /// Number of programs in the batch of `seed`. Some batches are small: many programs may mask a bug that
+    /// one exposes, and a register that no program changes or reads is rare among many.
     fn count(self, seed: u64) -> usize {
         let mut random = Random::new(seed.rotate_left(32));
         match self {
@@ -206,12 +205,11 @@ impl Choice {
 }
 
 impl Campaign {
-    /// Seed of batch number `index`.
     fn batch_seed(&self, index: u64) -> u64 {
         Random::new(self.seed ^ index.wrapping_mul(0x5851_f42d_4c95_7f2d)).bits()
     }
 
-    /// Seeds of all batches that are to be run.
+    /// Seeds of all batches to run.
     fn plan(&self) -> Vec<u64> {
         let mut programs = 0;
         let mut plan = Vec::new();
@@ -231,11 +229,10 @@ impl Campaign {
         self.only.unwrap_or_else(|| Choice::draw(seed))
     }
 
-    /// Runs programs on `jobs` threads until one differs or all are done; `each` sees the tally after every
-    /// batch. The tally of a campaign without failures is the same whatever `jobs` is.
+    /// Runs programs on `jobs` threads until one differs or all are done; calls `each` with the tally after
+    /// every batch. The tally of a campaign without failures does not depend on `jobs`.
     ///
     /// # Errors
-    ///
     /// The compiler or the machine failed.
     pub fn run(&self, jobs: usize, each: impl Fn(&Tally) + Sync) -> Result<(Tally, Option<Failure>)> {
         let plan = self.plan();
@@ -274,7 +271,6 @@ impl Campaign {
     /// Generates, compiles and compares the batch of `seed`.
     ///
     /// # Errors
-    ///
     /// The compiler or the machine failed.
     pub fn batch(&self, machine: &mut Machine, seed: u64, tally: &mut Tally) -> Result<Option<Failure>> {
         let batch = draw(seed, self.choice(seed))?;
@@ -301,7 +297,7 @@ impl Campaign {
         Ok(failed.map(|(index, difference)| Failure { seed, index, batch, difference, native: self.native }))
     }
 
-    /// Compares cases that share one ELF; gives the first that differs.
+    /// Compares cases that share one ELF; returns the first that differs.
     fn compare_all(
         &self,
         machine: &mut Machine,
@@ -325,7 +321,7 @@ impl Campaign {
     }
 }
 
-/// What is compared with the oracle.
+/// The machine under test.
 pub(super) enum Tested<'a> {
     /// The machine for single scripts.
     Machine(&'a mut Machine, Option<Library>),
@@ -334,7 +330,7 @@ pub(super) enum Tested<'a> {
 }
 
 impl<'a> Tested<'a> {
-    /// The one that the batch is for.
+    /// The machine for the batch.
     pub(super) fn new(
         machine: &'a mut Machine,
         batch: &Batch,
@@ -356,11 +352,10 @@ impl<'a> Tested<'a> {
     }
 }
 
-/// The batch of `seed`.
+/// Draws the batch of `seed`.
 ///
 /// # Errors
-///
-/// Scripts to mutate are not found.
+/// The scripts to mutate are not found.
 pub fn draw(seed: u64, choice: Choice) -> Result<Batch> {
     let mut random = Random::new(seed);
     let options = draw_options(&mut random);
@@ -369,7 +364,7 @@ pub fn draw(seed: u64, choice: Choice) -> Result<Batch> {
     let subject = match choice {
         Choice::Generated(kind) => {
             let mut shape = Shape::draw(&mut random, kind.form());
-            // These go around the pages behind the code, where most may write.
+            // These programs access the pages after the code, which are usually writable.
             shape.has_constants_in_code &= !matches!(kind, Kind::Counted | Kind::Loading);
             let programs = (0..choice.count(seed)).map(|_| {
                 let wild = random.one_in(3);
@@ -382,13 +377,13 @@ pub fn draw(seed: u64, choice: Choice) -> Result<Batch> {
             Subject::Mutants(mutants.collect::<Result<_>>()?)
         }
     };
-    // Few of these programs pass so many registers that the compiler would choose this.
+    // Force the convention: few of these programs pass enough registers for the compiler to choose it.
     let convention = seed.is_multiple_of(3).then_some(Convention::Arguments);
     let lies = (seed % 4 == 1).then_some(seed);
     Ok(Batch { choice, options, convention, lies, subject, code })
 }
 
-/// Program `index` of the batch's ELF, as it is run.
+/// The case of program `index` in the batch's ELF.
 pub(super) fn case(elf: &Bytes, index: usize, program: &Program, batch: &Batch) -> Case {
     Case {
         elf: elf.clone(),
@@ -399,7 +394,6 @@ pub(super) fn case(elf: &Bytes, index: usize, program: &Program, batch: &Batch) 
     }
 }
 
-/// A mutant as it is run.
 pub(super) fn mutant_case(elf: &Bytes, batch: &Batch) -> Case {
     Case {
         elf: elf.clone(),
@@ -410,7 +404,7 @@ pub(super) fn mutant_case(elf: &Bytes, batch: &Batch) -> Case {
     }
 }
 
-/// The batch's library, if the compiler takes it.
+/// The batch's library; `None` if the compiler refuses it.
 fn compiled(elf: &Bytes, batch: &Batch, tier: CodeTier, tally: &mut Tally) -> Result<Option<Library>> {
     match batch.compile(elf, tier)? {
         Ok(library) => {
@@ -424,7 +418,7 @@ fn compiled(elf: &Bytes, batch: &Batch, tier: CodeTier, tally: &mut Tally) -> Re
     }
 }
 
-/// Checks that equal means equal: for tests of the campaign itself.
+/// Checks that the campaign detects differences.
 #[cfg(test)]
 mod tests {
     use super::*;

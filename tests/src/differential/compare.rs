@@ -1,4 +1,4 @@
-//! One case on the machine and on the oracle, and what differs.
+//! Comparison of one case on the machine and on the oracle.
 
 use std::{fmt, sync::Arc};
 
@@ -11,10 +11,10 @@ use ckb_vm::MEMORY_FRAMESIZE;
 
 use crate::oracle::{self, Case, Run};
 
-/// Debug output that no test reaches.
+/// A limit of debug output that no test reaches.
 const DEBUG_BYTES_MAX: u64 = 16 << 20;
 
-/// What two equal runs had in common, and how ours was made.
+/// Common results of two equal runs, and details of ours.
 #[derive(Clone, Debug)]
 pub struct Equal {
     /// The outcome, as [`Run::outcome`].
@@ -23,18 +23,18 @@ pub struct Equal {
     pub cycles: u64,
     /// Cycles in native code.
     pub native_cycles: u64,
-    /// Why native code was left, if it was.
+    /// The reason of a bailout, if there was one.
     pub restarted: Option<BailoutReason>,
-    /// What native code did not know, if it was left for such a place.
+    /// The address unknown to native code that caused a bailout, if any.
     pub seen: Option<Seen>,
     /// Debug output.
     pub debug: Vec<String>,
 }
 
-/// The first thing that differs: its name, the oracle's value, ours.
+/// The first difference: its name, the oracle's value, ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What differs.
+    /// Name of the differing value.
     pub what: String,
     /// The oracle's value.
     pub oracle: String,
@@ -48,11 +48,10 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Runs `case` on the oracle and on `machine`, natively where there is a library, and compares outcome,
-/// cycles, debug output, all of memory, and the registers that are defined.
+/// Runs `case` on the oracle and on `machine`, natively if there is a library. Compares outcome, cycles,
+/// debug output, all of memory, and the defined registers.
 ///
 /// # Errors
-///
 /// The machine itself failed: never because of the guest.
 pub fn compare(
     machine: &mut Machine,
@@ -92,11 +91,10 @@ pub fn compare(
     })
 }
 
-/// As [`compare`], on the machine for ckb-script and with what `session` has compiled.
+/// As [`compare`], on the machine for ckb-script with the programs compiled in `session`.
 ///
 /// # Errors
-///
-/// The first thing that differs.
+/// The first difference.
 pub fn compare_in(session: &Arc<MachineSession>, case: &Case) -> Result<Equal, Difference> {
     let expected = oracle::run(case);
     let run = session.attempt(|| oracle::run_on::<NativeMachine>(case));
@@ -122,7 +120,7 @@ pub fn compare_in(session: &Arc<MachineSession>, case: &Case) -> Result<Equal, D
     }
 }
 
-/// How our run ended, in the oracle's terms.
+/// Outcome of our run, in the oracle's format.
 fn outcome(report: &Report) -> String {
     match &report.outcome {
         Outcome::Exit(code) => format!("Exit({code})"),
@@ -131,14 +129,14 @@ fn outcome(report: &Report) -> String {
     }
 }
 
-/// Our run, but for memory.
+/// Our run, without memory.
 struct Observed<'a> {
     outcome: String,
     cycles: u64,
     load_cycles: u64,
     debug: &'a [String],
     registers: &'a [u64; 32],
-    /// Native code that ran to its exit defines only the exit code.
+    /// A native run that exits defines only the exit code.
     is_native: bool,
 }
 

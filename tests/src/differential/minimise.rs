@@ -1,4 +1,4 @@
-//! Shrinks a failing program: drops other programs, then items, as long as a difference remains.
+//! Minimises a failing program: removes other programs, then items, as long as a difference remains.
 
 use std::{fmt::Write as _, process::Command};
 
@@ -21,19 +21,19 @@ use crate::{
     oracle::Case,
 };
 
-/// Attempts, so that shrinking ends.
+/// Maximum attempts, to bound the time.
 const ATTEMPTS_MAX: u32 = 3000;
 
-/// The smallest failing program that was found.
+/// The smallest failing program found.
 #[derive(Clone, Debug)]
 pub struct Reduced {
     /// The program's ELF.
     pub elf: Bytes,
-    /// Its place in the ELF.
+    /// Its index in the ELF.
     pub index: usize,
-    /// What differs now.
+    /// The remaining difference.
     pub difference: Difference,
-    /// What is left of it: items of a generated program, flipped bits of a mutant.
+    /// Its remaining parts: items of a generated program, flipped bits of a mutant.
     pub rest: Vec<String>,
 }
 
@@ -46,10 +46,9 @@ struct Reducer<'a> {
     best: Option<Reduced>,
 }
 
-/// Shrinks `failure`; `None` if it does not fail again.
+/// Minimises `failure`; `None` if it cannot be reproduced.
 ///
 /// # Errors
-///
 /// The machine failed.
 pub fn reduce(machine: &mut Machine, failure: &Failure) -> Result<Option<Reduced>> {
     let batch = &failure.batch;
@@ -77,7 +76,7 @@ pub fn reduce(machine: &mut Machine, failure: &Failure) -> Result<Option<Reduced
 }
 
 impl Reducer<'_> {
-    /// Whether program `index` still differs; keeps it if it does.
+    /// Whether program `index` still differs; records it if so.
     fn fails(&mut self, programs: &[Program], index: usize) -> Result<bool> {
         let Some(shape) = self.shape else { return Ok(false) };
         let Ok(elf) = batch::elf(programs, shape) else { return Ok(false) };
@@ -90,7 +89,7 @@ impl Reducer<'_> {
         Ok(true)
     }
 
-    /// What differs natively. What is refused, or fails to compile, does not differ.
+    /// The native difference. A refused program, or one that fails to compile, does not differ.
     fn difference(&mut self, case: &Case) -> Result<Option<Difference>> {
         self.attempts += 1;
         let Ok(Ok(library)) = self.batch.compile(&case.elf, self.tier) else {
@@ -100,7 +99,7 @@ impl Reducer<'_> {
         Ok(tested.compare(case)?.err())
     }
 
-    /// Flips bits of a mutant back as long as a difference remains.
+    /// Reverts flipped bits of a mutant as long as a difference remains.
     fn revert(&mut self, mut mutant: Mutant) -> Result<()> {
         let mut tries = vec![mutant.clone()];
         while let Some(tried) = tries.pop() {
@@ -114,7 +113,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Drops ranges of items, halves first, single ones last, until nothing more can go.
+    /// Removes ranges of items, from halves down to single items, until no more can be removed.
     fn shrink(&mut self, mut programs: Vec<Program>, index: usize) -> Result<()> {
         let mut width = programs[index].text.len() / 2;
         while width > 0 && self.attempts < ATTEMPTS_MAX {
@@ -143,14 +142,14 @@ impl Reducer<'_> {
     }
 }
 
-/// The mutant with one flip less.
+/// The mutant without one flip.
 fn without(mutant: &Mutant, index: usize) -> Mutant {
     let mut mutant = mutant.clone();
     mutant.flips.remove(index);
     mutant
 }
 
-/// The program's code, disassembled by the RISC-V binutils if they are there.
+/// Disassembles the program's code with the RISC-V binutils, if installed.
 #[must_use]
 pub fn disassembly(reduced: &Reduced) -> String {
     let mut text = format!("{}\n", reduced.difference);

@@ -1,4 +1,4 @@
-//! What a campaign has seen, in numbers.
+//! Statistics of a campaign.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -7,9 +7,9 @@ use super::compare::Equal;
 /// Programs of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KindTally {
-    /// Programs that were compared.
+    /// Compared programs.
     pub programs: u64,
-    /// Of them, those that ran to their exit in native code.
+    /// Programs that ran natively to their exit.
     pub native: u64,
     /// Guest cycles.
     pub cycles: u64,
@@ -17,23 +17,23 @@ pub struct KindTally {
     pub native_cycles: u64,
     /// Outcomes.
     pub outcomes: BTreeMap<String, u64>,
-    /// Why native code was left.
+    /// Reasons of bailouts.
     pub restarts: BTreeMap<&'static str, u64>,
 }
 
-/// What was seen.
+/// Statistics of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Programs that were compared.
+    /// Compared programs.
     pub programs: u64,
-    /// Of them, those that ran to their exit in native code.
+    /// Programs that ran natively to their exit.
     pub native: u64,
-    /// The same and more by kind.
+    /// Statistics by kind.
     pub kinds: BTreeMap<&'static str, KindTally>,
     /// ELFs that the compiler refused, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// Libraries that were made, each of which the check of machine code has accepted: a campaign ends at the
-    /// first that it refuses.
+    /// Compiled libraries. The check of machine code has accepted each of them: its first refusal ends a
+    /// campaign.
     pub libraries: u64,
 }
 
@@ -42,7 +42,7 @@ fn add<K: Ord>(to: &mut BTreeMap<K, u64>, from: BTreeMap<K, u64>) {
 }
 
 impl Tally {
-    /// Adds what another has seen.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: Self) {
         self.programs += other.programs;
         self.native += other.native;

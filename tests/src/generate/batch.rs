@@ -1,4 +1,4 @@
-//! Batches: many programs in one ELF, each selected by its number as the argument.
+//! Batches: many programs in one ELF; the argument selects a program by its number.
 
 use bytes::Bytes;
 
@@ -16,23 +16,23 @@ use crate::{
 
 const PAGE_BYTES: u64 = 4096;
 
-/// Labels of the start: its exit, its row of jumps, its table, where called programs come back.
+/// Labels of the start: its exit, its row of jumps, its table, the return address of called programs.
 const NOTHING: Label = TEXT + 1;
 const ROW: Label = TEXT + 2;
 const TABLE: Label = TEXT + 3;
 const BACK: Label = TEXT + 4;
 const _: () = assert!(BACK < FIRST_OWN);
 
-/// How a batch is laid out.
+/// Layout of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// Start of the code segment.
     pub text: u64,
-    /// Which symbols it has.
+    /// Its symbols.
     pub symbols: Symbols,
     /// How the start selects a program.
     pub selection: Selection,
-    /// What the programs leave to the start.
+    /// Form of the programs.
     pub form: Form,
     /// Whether constants are in executable pages.
     pub has_constants_in_code: bool,
@@ -41,38 +41,39 @@ pub struct Shape {
 /// How a batch's start selects the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// By a row of comparisons, each with a call.
+    /// A chain of comparisons, each with a call.
     Comparisons,
-    /// By a call through a table.
+    /// A call through a table.
     Table,
-    /// By a computed jump into a row of jumps.
+    /// A computed jump into a row of jumps.
     Row,
 }
 
-/// Which symbols a batch has. They are hints for a compiler, never truth.
+/// Symbols of a batch. The compiler must treat them only as hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symbols {
-    /// No section headers at all.
+    /// No section headers.
     Stripped,
-    /// One for the start of each program.
+    /// A symbol for the start of each program.
     Right,
-    /// Wrong addresses, sizes and hostile names.
+    /// Wrong addresses and sizes, and malicious names.
     Wrong,
 }
 
 impl Shape {
     /// Draws a layout for programs of this form.
     pub fn draw(random: &mut Random, form: Form) -> Self {
-        // Through a table there is one call for all programs: the start stays small.
+        // A table needs only one call for all programs, so the start stays small.
         let table = form == Form::Called && !random.one_in(4);
         Self {
             form,
             text: random.pick(&[0x1_0000, 0x1_0000, 0x1000, 0x8_0000, 0x12_3000]),
-            // Wrong ones mostly send the whole batch to the interpreter.
+            // Wrong symbols usually send the whole batch to the interpreter.
             symbols: if random.one_in(12) {
                 Symbols::Wrong
             } else {
-                // Without symbols, what jumps around other functions may be taken for constants.
+                // Without symbols, recovery may take code reached by jumps around other functions for
+                // constants.
                 random.pick(&[Symbols::Stripped, Symbols::Right, Symbols::Right])
             },
             selection: if table {
@@ -90,15 +91,14 @@ impl Shape {
 /// The argument that selects program `index`.
 #[must_use]
 pub fn argument(index: usize) -> Bytes {
-    // Neither byte is 0, so that C strings would work as well.
+    // Neither byte is 0, so that the argument is a valid C string.
     Bytes::copy_from_slice(&[(index & 127) as u8 | 128, (index >> 7 & 127) as u8 | 128])
 }
 
-/// The ELF of `programs`.
+/// Builds the ELF of `programs`.
 ///
 /// # Errors
-///
-/// A branch is out of reach: the programs are too large for one batch.
+/// A branch is out of range: the programs are too large for one batch.
 pub fn elf(programs: &[Program], shape: Shape) -> Result<Vec<u8>, LayoutError> {
     let mut text = vec![Item::Label(TEXT)];
     text.extend(start(programs.len(), shape));
@@ -138,7 +138,7 @@ pub fn elf(programs: &[Program], shape: Shape) -> Result<Vec<u8>, LayoutError> {
     Ok(Elf { entry: shape.text, segments, symbols }.to_bytes())
 }
 
-/// Reads the argument and goes to the program that it names; exits with -1 if there is none.
+/// Reads the argument and jumps to the selected program; exits with -1 if there is none.
 fn start(count: usize, shape: Shape) -> Vec<Item> {
     let (t0, t1, t2) = (5, 6, 7);
     let mut items = vec![
@@ -163,7 +163,7 @@ fn start(count: usize, shape: Shape) -> Vec<Item> {
     items
 }
 
-/// Goes to the program whose number is in t1.
+/// Jumps to the program with the number in t1.
 fn select(count: usize, shape: Shape) -> Vec<Item> {
     let (t1, t2) = (6, 7);
     let number = |index: usize| i32::try_from(index).unwrap_or(i32::MAX);
@@ -193,7 +193,7 @@ fn select(count: usize, shape: Shape) -> Vec<Item> {
             items.push(Item::Jump { rd: 0, to: BACK });
         }
     } else {
-        // The row's programs return behind it.
+        // Programs of the row return to after the row.
         items.push(Item::AddressAbsolute { rd: 1, of: BACK, plus: 0 });
         items.push(Item::Word(encode::i(0x67, 0, 0, t1, 0)));
     }

@@ -1,7 +1,7 @@
-//! Boundary: loads and stores of every width at small distances from every boundary that memory has.
+//! Boundary: loads and stores of every width close to every boundary of memory.
 //!
-//! Boundaries are those of memory, of segments with other permissions, of pages, of the stack, and the places
-//! where addresses wrap. Groups share a base, since their checks are made together.
+//! Boundaries are the end of memory, segments with other permissions, pages, the stack, and addresses that
+//! wrap. Accesses of a group share a base, because the compiler combines their checks.
 
 use super::{
     CONSTANTS, ENTRY, Program, REGISTERS, SCRATCH, TEXT,
@@ -13,13 +13,12 @@ use crate::asm::{
 };
 use antares_abi::Isa;
 
-/// Cycle limit.
 const CYCLES_MAX: u64 = 50_000;
 
-/// Registers that hold the address near a boundary.
+/// Registers for addresses near a boundary.
 const BASES: [Register; 4] = [T1, 28, 29, 12];
 
-/// Where numbers are stored that come back from memory, from s0.
+/// Offset from s0 of the slot for numbers that pass through memory.
 const SLOT: i32 = 1280;
 
 /// Builds a program of one to three groups of accesses.
@@ -40,26 +39,26 @@ pub(super) fn build(mut builder: Builder) -> Program {
 }
 
 impl Builder {
-    /// A base near a boundary and a group of accesses from it.
+    /// Loads a base near a boundary and emits a group of accesses to it.
     fn near_boundary(&mut self) {
         let base = self.random.pick(&BASES);
         let distance = self.random.between(-10, 10);
-        // The immediate takes back what the base is away, or the base is right at the boundary.
+        // The base is at the boundary, or at a distance that the immediate compensates.
         let away = self.random.pick(&[0, 0, 0, 16, -16, 1024, -1024, 2032, -2032]);
         self.boundary(base, away);
         if self.random.one_in(3) {
-            // Through memory: a base of its own, of which nothing is known.
+            // Pass the base through memory, so that the compiler knows nothing about it.
             self.store64(S0, base, SLOT);
             self.load64(base, S0, SLOT);
         }
-        // In a branch that is not taken always, a check must not be made too early.
+        // A check must not move out of a conditional branch.
         let skip = self.random.one_in(4).then(|| self.new_label());
         if let Some(label) = skip {
             self.branch(label);
         }
         for _ in 0..self.random.between(1, 3) {
             let spread = self.random.pick(&[0, 0, 0, 8, -8, 4, 1]);
-            // Often the access ends exactly at the boundary.
+            // End the access exactly at the boundary, often.
             let to_end = self.random.one_in(3).then(|| -self.random.pick(&[1, 2, 4, 8]));
             let offset = (to_end.unwrap_or(distance + spread) - away).clamp(-2048, 2047);
             if self.random.one_in(4) {
@@ -73,8 +72,8 @@ impl Builder {
         }
     }
 
-    /// A store and a load that end with memory: one check may do for both, but version 0 writes what it does
-    /// not read.
+    /// A store and a load at the end of memory: one check may cover both, but version 0 allows a store where
+    /// it does not allow a load.
     fn last_bytes(&mut self) {
         let base = self.random.pick(&BASES);
         let (away, width) = (self.random.pick(&[0, 0, 64, -64, 2000]), self.random.below(4));
@@ -88,20 +87,20 @@ impl Builder {
         }
     }
 
-    /// A function whose frame lies across a boundary, or beside one: the frame is checked at the entry, what
-    /// is above it is not part of it.
+    /// A function whose frame is across or next to a boundary. The entry checks the frame, but not the memory
+    /// above it.
     fn frame_near_boundary(&mut self) {
         let (function, over) = (self.new_label(), self.new_label());
         for (slot, register) in [SP, RA].into_iter().enumerate() {
             self.store64(S0, register, SLOT + 8 * slot as i32);
         }
         let bytes = self.random.pick(&[16, 16, 32, 48]);
-        // Often one end of the frame is right at the boundary, or eight bytes beyond.
+        // Often one end of the frame is at the boundary, or eight bytes beyond.
         let away = self.random.pick(&[0, 0, 0, bytes, bytes - 8, bytes - 8, 8, -8, 16, -24, 4, -1]);
         match self.random.below(4) {
             0 => self.addi(SP, 0, away),
             1 => {
-                // The first page of constants: below it is code.
+                // The first page of constants; the code is below it.
                 self.address(SP, REGISTERS, 0);
                 self.word(encode::i(0x13, 5, SP, SP, 12));
                 self.word(encode::i(0x13, 1, SP, SP, 12));
@@ -134,7 +133,7 @@ impl Builder {
         self.place(over);
     }
 
-    /// Puts a boundary plus `away` into `base`.
+    /// Loads a boundary plus `away` into `base`.
     fn boundary(&mut self, base: Register, away: i32) {
         match self.random.below(20) {
             0..3 => self.word(encode::u(0x37, base, 0x40_0000)),
@@ -154,7 +153,7 @@ impl Builder {
             15..17 => self.address(base, TEXT, 0),
             17 => self.address(base, ENTRY, 0),
             18 => {
-                // The same through arithmetic at run time: no constant for the compiler.
+                // The same address computed at run time, unknown to the compiler.
                 self.word(encode::u(0x37, base, 0x20_0000));
                 self.register_op("add", base, base, base);
             }
@@ -175,7 +174,7 @@ impl Builder {
         match self.random.below(16) {
             0..7 => {
                 let (funct3, _) = self.random.pick(&LOADS);
-                // A load that nobody uses must fail all the same.
+                // A load with an unused result must still fail.
                 let rd = if self.random.one_in(3) { 0 } else { self.target_but(base) };
                 self.word(operations::load(funct3, rd, base, offset));
             }
@@ -186,7 +185,7 @@ impl Builder {
             }
             8 => self.unseen_access(base, offset),
             9 | 10 => {
-                // One check may do for both.
+                // One check may cover both.
                 let (funct3, _) = self.random.pick(&STORES);
                 self.word(encode::s(funct3, base, value, offset));
                 let rd = self.target_but(base);
@@ -199,7 +198,7 @@ impl Builder {
         }
     }
 
-    /// An access at one of the ends of a frame of `bytes` at sp.
+    /// An access at one end of a frame of `bytes` at sp.
     fn access_in_frame(&mut self, bytes: i32) {
         let (width, value) = (self.random.below(4), self.source());
         let offset = self.random.pick(&[0, 0, bytes - (1 << width), bytes - (1 << width), 8]);
@@ -213,8 +212,8 @@ impl Builder {
         }
     }
 
-    /// An access that a generator of code may drop, and whose failure must be seen all the same: a load that
-    /// nobody uses, or a store of what was just loaded from there.
+    /// An access that a code generator may drop, although its failure is visible: a load with an unused
+    /// result, or a store of the value just loaded from there.
     fn unseen_access(&mut self, base: Register, offset: i32) {
         let (funct3, _) = self.random.pick(&STORES);
         if self.random.one_in(2) {

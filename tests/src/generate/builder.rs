@@ -1,4 +1,4 @@
-//! What generators write with: sections under construction, labels, the choice of registers.
+//! Builder for the generators: sections under construction, labels, choice of registers.
 
 use antares_abi::Isa;
 
@@ -20,18 +20,17 @@ pub(super) const S10: Register = 26;
 pub(super) const S11: Register = 27;
 pub(super) const T6: Register = 31;
 
-/// A program under construction.
 pub(super) struct Builder {
     pub(super) random: Random,
     pub(super) settings: Settings,
     pub(super) text: Vec<Item>,
     pub(super) constants: Vec<Item>,
     next_label: Label,
-    /// Bit mask of registers that ordinary instructions leave alone.
+    /// Bit mask of registers that ordinary instructions must not write.
     pub(super) kept: u32,
     /// Bytes above sp that statements may use.
     pub(super) stack_room: i32,
-    /// Registers that are read and written most.
+    /// The most frequently used registers.
     hot: [Register; 6],
     registers: Vec<u64>,
 }
@@ -84,7 +83,7 @@ impl Builder {
         self.text.push(Item::Label(label));
     }
 
-    /// Keeps `register` from being written.
+    /// Protects `register` from writes.
     pub(super) fn keep(&mut self, register: Register) {
         self.kept |= 1 << register;
     }
@@ -97,12 +96,11 @@ impl Builder {
         }
     }
 
-    /// A register to read.
     pub(super) fn source(&mut self) -> Register {
         self.any_register()
     }
 
-    /// A register to write: not a kept one, x0 now and then.
+    /// A register to write: not a protected one, occasionally x0.
     pub(super) fn target(&mut self) -> Register {
         if self.random.one_in(24) {
             return 0;
@@ -115,7 +113,7 @@ impl Builder {
         }
     }
 
-    /// A register of x8 to x15 to write.
+    /// A register to write among x8 to x15.
     pub(super) fn small_target(&mut self) -> Register {
         loop {
             let register = self.random.between(8, 15) as Register;
@@ -150,7 +148,7 @@ impl Builder {
         self.word(0x73);
     }
 
-    /// The address of a label, in one of the two ways.
+    /// Loads the address of a label, in one of two ways.
     pub(super) fn address(&mut self, rd: Register, of: Label, plus: i32) {
         let item = if self.random.one_in(2) {
             Item::Address { rd, of, plus }
@@ -160,7 +158,7 @@ impl Builder {
         self.push(item);
     }
 
-    /// Sets all registers but sp and gp to numbers that find mistakes, then the two bases to the scratch
+    /// Sets all registers except sp and gp to edge-case numbers, then the two base registers to the scratch
     /// area.
     pub(super) fn prologue(&mut self) {
         if self.settings.kind.form() == Form::Called {
@@ -186,8 +184,8 @@ impl Builder {
         self.addi(SP, SP, -room);
     }
 
-    /// Stores all registers where the test compares memory, and exits. The bottom of memory needs no base
-    /// register, but native code may leave stores below the code to the interpreter.
+    /// Stores all registers for the comparison of memory, and exits. The lowest addresses need no base
+    /// register, but native code may bail out at stores below the code.
     pub(super) fn epilogue(&mut self) {
         if self.settings.kind.form() == Form::Called && !self.random.one_in(12) {
             if self.random.one_in(2) {
@@ -206,11 +204,12 @@ impl Builder {
     }
 }
 
-/// Bytes that the batch's start leaves above sp for called programs.
+/// Bytes that the batch's start reserves above sp for called programs.
 const CALLED_ROOM: i32 = 544;
 
-/// What the batch's start does before it calls the program whose number is in `index`: sets all registers but
-/// those that select the program from its row of numbers, and the bases as [`Builder::prologue`] does.
+/// Code of the batch's start before it calls the program with the number in `index`. Loads all registers
+/// except those for the selection from the program's row of numbers, and the bases as [`Builder::prologue`]
+/// does.
 pub(super) fn shared_prologue(index: Register) -> Vec<Item> {
     let kept = [0, RA, SP, index, T2, S0, A5, T6];
     let mut items = vec![
@@ -228,7 +227,7 @@ pub(super) fn shared_prologue(index: Register) -> Vec<Item> {
     items
 }
 
-/// What the batch's start does when a program came back: stores all registers, and exits.
+/// Code of the batch's start after a program returned: stores all registers, and exits.
 pub(super) fn shared_epilogue() -> Vec<Item> {
     let mut items = vec![Item::Word(encode::i(0x13, 0, SP, SP, -256))];
     items.extend((1..32).map(|register| Item::Word(encode::s(3, SP, register, 8 * i32::from(register)))));

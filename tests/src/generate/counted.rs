@@ -1,7 +1,9 @@
-//! Counted: loops with a counter, an end and pointers that move, all near the values where something wraps,
-//! leaves memory or meets an executable page; with every condition, on words and doublewords. Some have more
-//! blocks: steps aside, other ways out, calls of a small function, which may count too; and addresses that
-//! are sums, of the counter among others. And loops that look for a byte, and small functions with loops.
+//! Counted: loops with a counter, a bound and moving pointers, near values where something wraps, leaves
+//! memory or reaches an executable page. They use every condition, on words and doublewords.
+//!
+//! Some have more blocks: side branches, other exits, and calls of a small function, which may count too.
+//! Addresses may be sums, for example with the counter. Others are loops that search for a byte, and small
+//! functions with loops.
 
 use super::{
     CONSTANTS, Program, SCRATCH, TEXT,
@@ -18,11 +20,11 @@ const CYCLES_MAX: [u64; 5] = [200, 700, 3_000, 20_000, 20_000];
 pub(super) const COUNTER: Register = 28;
 pub(super) const END: Register = 29;
 pub(super) const POINTERS: [Register; 2] = [30, 31];
-/// Where the program returns to.
+/// Holds the program's return address.
 const LINK: Register = S10;
 const ADDRESS: Register = S11;
 
-/// Where counters start.
+/// Start values of counters.
 const STARTS: [i64; 12] =
     [0, 0, 0, 1, -3, 17, 0x7ffd, (1 << 30) - 4, (1 << 31) - 5, (1 << 32) - 6, i64::MAX - 7, i64::MIN + 3];
 
@@ -53,7 +55,7 @@ pub(super) fn build(mut builder: Builder) -> Program {
     builder.finish(cycles_max)
 }
 
-/// A function that a loop calls: its place, and the steps that it takes for the loop.
+/// A function called in a loop: its label and its steps.
 struct Leaf {
     label: Label,
     step: i32,
@@ -64,9 +66,9 @@ impl Builder {
     fn edge_loop(&mut self) -> Option<Leaf> {
         let step = self.random.pick(&[1, 1, -1, 2, 4, 4, 8, 8, -4, -8, 3, -7, 16, 0]);
         let passes = self.random.pick(&[0, 0, 1, 2, 3, 5, 9, 30, 100, 600]);
-        // The end is met, missed by a little, or on the wrong side.
+        // The counter hits the bound, misses it slightly, or starts on the wrong side.
         let off = self.random.pick(&[0, 0, 0, 1, -1, 2, -3, step, -step]);
-        // Downwards, the end is often near zero, where an unsigned counter wraps.
+        // A downward bound is often near zero, where an unsigned counter wraps.
         let is_near_zero = step < 0 && self.random.one_in(2);
         let start = if is_near_zero {
             i64::from(self.random.between(0, 9) - passes * step)
@@ -75,7 +77,7 @@ impl Builder {
         };
         self.load_number(COUNTER, start);
         self.load_number(END, start.wrapping_add(i64::from(passes * step + off)));
-        // Where nothing moves, the count alone decides.
+        // If no pointer moves, only the number of passes matters.
         let is_still = self.random.one_in(4);
         let moves: Vec<i32> = POINTERS
             .iter()
@@ -92,7 +94,7 @@ impl Builder {
         let (again, out) = (self.new_label(), self.new_label());
         let is_simple = self.random.one_in(3);
         let calls = !is_simple && self.random.one_in(3);
-        // Who counts: the loop at its start or its end, or the function that it calls.
+        // The counter changes at the start or end of the loop, or in the called function.
         let counts_inside = calls && self.random.one_in(3);
         let (own_step, own_moves) = if counts_inside { (0, vec![0, 0]) } else { (step, moves.clone()) };
         self.place(again);
@@ -114,7 +116,7 @@ impl Builder {
         });
         self.move_pointers(&own_moves, is_simple);
         if !is_counted_first {
-            // A counter that moves in some passes only.
+            // A counter that moves only in some passes.
             let aside = self.new_label();
             if !is_simple && self.random.one_in(6) {
                 self.aside(aside);
@@ -126,7 +128,7 @@ impl Builder {
             self.loop_statement(scale, out);
         }
         if is_near_zero && self.random.one_in(2) {
-            // While the counter is above the end.
+            // Continue while the counter is above the bound.
             let (funct3, rs1, rs2) = self.random.pick(&[(6, END, COUNTER), (7, COUNTER, END)]);
             self.push(Item::Branch { funct3, rs1, rs2, to: again, plus: 0 });
         } else {
@@ -138,7 +140,7 @@ impl Builder {
 
     pub(super) fn move_pointers(&mut self, moves: &[i32], is_simple: bool) {
         for (pointer, moved) in POINTERS.iter().zip(moves) {
-            // A pointer that moves in some passes only.
+            // A pointer that moves only in some passes.
             let aside = self.new_label();
             if !is_simple && self.random.one_in(6) {
                 self.aside(aside);
@@ -148,7 +150,7 @@ impl Builder {
         }
     }
 
-    /// A function that does what a loop may do, without a loop.
+    /// A function with the statements of a loop, but without a loop.
     fn leaf(&mut self, leaf: Leaf) {
         self.place(leaf.label);
         let aside = self.new_label();
@@ -169,7 +171,7 @@ impl Builder {
         self.half(0x8082);
     }
 
-    /// A branch on anything.
+    /// A branch with a random condition.
     fn aside(&mut self, to: Label) {
         let funct3 = self.random.pick(&[0, 1, 4, 5, 6, 7]);
         let sources = [self.source(), self.source(), COUNTER, END, POINTERS[0]];
@@ -177,7 +179,7 @@ impl Builder {
         self.push(Item::Branch { funct3, rs1, rs2, to, plus: 0 });
     }
 
-    /// What loops of several blocks are made of.
+    /// A statement of a loop with several blocks.
     fn loop_statement(&mut self, scale: u32, out: Label) {
         match self.random.below(8) {
             0 => self.near_access(),
@@ -198,7 +200,7 @@ impl Builder {
         }
     }
 
-    /// An access at a pointer and something else.
+    /// An access at the sum of a pointer and another value.
     fn access_of_sum(&mut self, scale: u32) {
         let pointer = self.random.pick(&POINTERS);
         let shift = |funct3, rd, rs1, distance: u32, high: u32| {
@@ -207,13 +209,13 @@ impl Builder {
         match self.random.below(8) {
             0 => self.addi(ADDRESS, COUNTER, 0),
             1 => self.word(shift(1, ADDRESS, COUNTER, scale, 0)),
-            // The low word, sign extended, and scaled.
+            // The low word, sign-extended and scaled.
             2 => {
                 let offset = self.random.pick(&[0, 0, 1, -1, 8]);
                 self.word(encode::i(0x1b, 0, ADDRESS, COUNTER, offset));
                 self.word(shift(1, ADDRESS, ADDRESS, scale, 0));
             }
-            // The low word, zero extended, and scaled.
+            // The low word, zero-extended and scaled.
             3 => {
                 let offset = self.random.pick(&[0, 0, 1, -1, 8]);
                 self.addi(ADDRESS, COUNTER, offset);
@@ -247,7 +249,7 @@ impl Builder {
         self.access_near(ADDRESS);
     }
 
-    /// Moves the counter, on a word now and then.
+    /// Moves the counter, sometimes as a word.
     pub(super) fn count(&mut self, step: i32) {
         let opcode = if self.random.one_in(3) { 0x1b } else { 0x13 };
         self.word(encode::i(opcode, 0, COUNTER, COUNTER, step));
@@ -262,7 +264,6 @@ impl Builder {
         self.push(Item::Branch { funct3, rs1, rs2, to, plus: 0 });
     }
 
-    /// Loads a number.
     pub(super) fn load_number(&mut self, rd: Register, number: i64) {
         let low = number << 52 >> 52;
         let high = number.wrapping_sub(low) >> 12;
@@ -275,8 +276,8 @@ impl Builder {
         }
     }
 
-    /// A pointer that reaches a boundary in the middle, at the end or right after the end of its way, or
-    /// none.
+    /// Sets a pointer so that it reaches a boundary midway, at the end or just after the end of its range, or
+    /// not at all.
     pub(super) fn place_pointer(&mut self, pointer: Register, travel: i32, moved: i32) {
         let next = travel + moved;
         let near = [0, travel, travel, next, next, next + moved, travel - moved, travel + 8, travel / 2];
@@ -284,7 +285,7 @@ impl Builder {
         match self.random.below(12) {
             0..4 => self.address(pointer, SCRATCH, 2048),
             4 | 5 => self.word(encode::u(0x37, pointer, 0x40_0000)),
-            // The page after the code, mostly: down from there is executable.
+            // Usually the page after the code: below it is executable.
             6..10 => {
                 self.address(pointer, CONSTANTS, 0);
                 self.word(encode::i(0x13, 5, pointer, pointer, 12));
@@ -305,7 +306,7 @@ impl Builder {
         let offset = self.random.pick(&[0, 0, 0, 8, -8, 1, 16, -1]);
         if self.random.one_in(2) {
             let (funct3, _) = self.random.pick(&LOADS);
-            // A load that nobody uses must fail all the same.
+            // A load with an unused result must still fail.
             let rd = if self.random.one_in(2) { 0 } else { self.target() };
             self.word(operations::load(funct3, rd, base, offset));
         } else {

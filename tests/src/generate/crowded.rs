@@ -1,6 +1,5 @@
-//! Crowded blocks: long rows without a branch in which most registers are live, which is what a compiler puts
-//! in another order. Accesses of every width meet the same few bytes through three bases, one of which is
-//! known at run time only.
+//! Crowded: long straight-line blocks with most registers live, which a compiler reorders. Accesses of every
+//! width overlap in a few bytes through three bases, one of which is known only at run time.
 
 use super::{
     Program,
@@ -8,14 +7,13 @@ use super::{
 };
 use crate::asm::{Register, encode, operations};
 
-/// Cycle limit.
 const CYCLES_MAX: u64 = 20_000;
 
-/// A base that is a few bytes beyond `s0`, which depends on another register.
+/// A base a few bytes beyond `s0`, which depends on another register.
 const NEAR: Register = 28;
 const CARRY: Register = 29;
 
-/// Bytes that accesses start in.
+/// Size of the range in which accesses start.
 const ROOM: i32 = 64;
 
 /// Builds a program of one to three rows.
@@ -45,7 +43,7 @@ impl Builder {
         self.register_op("add", NEAR, NEAR, S0);
     }
 
-    /// Any register but those that are kept, all as often.
+    /// A random unprotected register, uniformly distributed.
     fn any(&mut self) -> Register {
         loop {
             let register = self.random.between(4, 31) as Register;
@@ -85,7 +83,7 @@ impl Builder {
         }
     }
 
-    /// A word that is put together from its bytes; now and then what looks like one.
+    /// A word combined from its bytes; occasionally a near miss.
     fn word_of_bytes(&mut self, rd: Register, base: Register, offset: i32) {
         let byte = self.any();
         self.word(operations::load(4, rd, base, offset));
@@ -109,7 +107,7 @@ impl Builder {
         }
     }
 
-    /// A sum of two words, or a difference; now and then what looks like one.
+    /// A sum or difference of two words with carry; occasionally a near miss.
     fn carry(&mut self, rd: Register, rs1: Register, rs2: Register) {
         let high = self.any();
         let from = self.random.pick(&[rs1, rs1, rs2, high]);

@@ -1,13 +1,12 @@
-//! Sequences that ckb-vm fuses into one operation, and their near misses.
+//! Sequences that ckb-vm fuses into one operation, and near misses.
 
 use super::builder::Builder;
 use crate::asm::{Item, Register, compressed};
 
-/// Number of sequences.
 const SEQUENCES: u32 = 14;
 
 impl Builder {
-    /// One sequence that is fused by some versions, most times; a jump into its middle now and then.
+    /// Usually a sequence that some versions fuse; occasionally with a jump into its middle.
     pub(super) fn fused(&mut self) {
         let start = self.text.len();
         self.sequence();
@@ -54,7 +53,7 @@ impl Builder {
     }
 
     fn subtract_with_borrow(&mut self, a: Register, b: Register, c: Register, d: Register) {
-        // The second row's rs2 is not looked at by the rule.
+        // The fusion rule ignores rs2 of the second instruction.
         let any = if self.random.one_in(4) { self.source() } else { b };
         let rows =
             [("sub", b, a, b), ("sltu", d, a, any), ("sub", a, b, c), ("sltu", c, b, a), ("or", b, c, d)];
@@ -70,7 +69,7 @@ impl Builder {
         self.word(crate::asm::operations::named(lower).encode(second, a, 0, lower_immediate));
     }
 
-    /// Five registers that may be written; different ones most times.
+    /// Five writable registers, usually different ones.
     fn few_registers(&mut self) -> [Register; 5] {
         let mut registers = [0; 5];
         for index in 0..registers.len() {
@@ -82,7 +81,7 @@ impl Builder {
         registers
     }
 
-    /// Register operations in a row, compressed where they can be and chance says so.
+    /// Register operations in a row, some compressed where possible.
     fn rows(&mut self, rows: &[(&str, Register, Register, Register)]) {
         for &(name, rd, rs1, rs2) in rows {
             let small = |register: Register| (8..16).contains(&register);

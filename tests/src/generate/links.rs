@@ -1,7 +1,8 @@
-//! Links: small functions, each with a link register of its own, that call, return and jump in unusual ways.
+//! Links: small functions, each with its own link register, that call, return and jump in unusual ways.
 //!
-//! What compilers never do must still end as in the interpreter: functions that change the link register of
-//! others, return through a copy of theirs or through another's, recursion, calls of computed addresses.
+//! Behaviour that compilers never generate must still end as in the interpreter: functions that modify
+//! another function's link register, return through a copy of theirs or through another one, recursion, calls
+//! of computed addresses.
 
 use super::{
     Program, SCRATCH,
@@ -9,13 +10,12 @@ use super::{
 };
 use crate::asm::{Item, Label, Register, encode};
 
-/// Cycle limit.
 const CYCLES_MAX: u64 = 100_000;
 
-/// Registers that link: the two of the calling convention, and seldom one that is none.
+/// Link registers: the two of the calling convention, and rarely another one.
 const LINKS: [Register; 12] = [RA, T0, RA, T0, RA, T0, RA, T0, RA, T0, T0, 28];
 
-/// Where the programs keep their links while they call, below the strings of other pieces.
+/// Offset of the saved links during calls, below the strings of other pieces.
 const LINK_SLOT: i32 = 1024;
 
 #[derive(Clone, Copy)]
@@ -24,11 +24,11 @@ struct Function {
     link: Register,
     /// How far it moves sp; its callers move it back.
     leak: i32,
-    /// Whether it moves sp on one of two ways only.
+    /// Whether it moves sp on only one of two paths.
     is_uneven: bool,
-    /// It ends as another function, which may leak, and has no other end: how far it moves sp before.
+    /// It always ends with a tail call of another function, which may move sp; how far it moves sp before.
     front: Option<i32>,
-    /// It has a frame of variable size, and finds sp again in s0, calling what may change that.
+    /// It has a frame of variable size and restores sp from s0; it calls this function, which may change s0.
     changer: Option<Label>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn build(mut builder: Builder) -> Program {
         functions.push(Function { label, leak: behind.leak + moved, front: Some(moved), ..behind });
     }
     builder.prologue();
-    // Deep recursion uses up the native stack.
+    // Deep recursion exhausts the native stack.
     let deep = builder.random.one_in(64);
     let fuel = if deep { builder.random.between(2000, 2047) } else { builder.random.between(1, 40) };
     builder.addi(GP, 0, fuel);
@@ -87,7 +87,7 @@ pub(super) fn build(mut builder: Builder) -> Program {
     }
     builder.place(changer);
     if builder.random.one_in(2) {
-        // Into the code, where nobody may store.
+        // A base in the code, which is not writable.
         builder.word(encode::u(0x37, S0, 16));
     }
     builder.word(encode::i(0x67, 0, 0, T0, 0));
@@ -95,7 +95,7 @@ pub(super) fn build(mut builder: Builder) -> Program {
 }
 
 impl Builder {
-    /// A function whose frame is as big as gp says.
+    /// A function with a frame of the size in gp.
     fn dynamic_function(&mut self, function: Function, changer: Label) {
         self.place(function.label);
         self.addi(S0, SP, 0);
@@ -122,7 +122,7 @@ impl Builder {
         if let Some(moved) = function.front {
             self.statements(1);
             if self.random.one_in(4) {
-                // What it goes on as returns behind the next instruction.
+                // The tail-called function returns after the next instruction.
                 self.addi(function.link, function.link, 4);
             }
             return self.go_on_as(all[0], moved);
@@ -135,7 +135,7 @@ impl Builder {
         if self.random.one_in(2) {
             let count = self.random.between(0, 2).cast_unsigned();
             self.statements(count);
-            // A call through another register may change this function's own, which nobody keeps.
+            // A call through another register may overwrite this function's own link, which is not saved.
             let others: Vec<Function> =
                 all.iter().copied().filter(|other| other.link != function.link).collect();
             if !others.is_empty() && self.random.one_in(3) {
@@ -163,7 +163,7 @@ impl Builder {
         self.return_by(function.link);
     }
 
-    /// Moves sp as callers of the function expect, or not always.
+    /// Moves sp as the function's callers expect, usually.
     fn leak(&mut self, function: Function) {
         if function.leak == 0 {
             return;
@@ -176,7 +176,7 @@ impl Builder {
         self.place(over);
     }
 
-    /// Goes on as another function, by its name or by its address.
+    /// A tail call of another function, direct or by address.
     fn go_on_as(&mut self, function: Function, moved: i32) {
         if moved != 0 {
             self.addi(SP, SP, moved);
@@ -190,7 +190,7 @@ impl Builder {
         self.word(encode::i(0x67, 0, 0, T2, 0));
     }
 
-    /// A call that leaves sp where it was, mostly.
+    /// A call that usually restores sp.
     fn call_and_move_back(&mut self, callee: Function) {
         self.call_link(callee);
         if self.random.one_in(4) {
@@ -201,7 +201,7 @@ impl Builder {
         }
     }
 
-    /// A call: direct, far, through a register, through memory, or of an address that only arithmetic gives.
+    /// A call: direct, far, through a register, through memory, or to a computed address.
     fn call_link(&mut self, callee: Function) {
         let Function { label: to, link: rd, .. } = callee;
         match self.random.below(32) {
@@ -213,21 +213,21 @@ impl Builder {
                 self.word(encode::i(0x67, 0, rd, T1, 0));
             }
             5 => {
-                // Through a table that is made at run time.
+                // Through a table built at run time.
                 self.address(T1, to, 0);
                 self.store64(S0, T1, LINK_SLOT + 16);
                 self.load64(T2, S0, LINK_SLOT + 16);
                 self.word(encode::i(0x67, 0, rd, T2, 0));
             }
             6 => {
-                // The address stands nowhere as it is.
+                // The address exists nowhere as a constant.
                 let shift = self.random.between(4, 60);
                 self.push(Item::Address { rd: T1, of: to, plus: shift });
                 self.addi(T1, T1, -shift);
                 self.word(encode::i(0x67, 0, rd, T1, 0));
             }
             7 if self.settings.wild => {
-                // Into the function, past its first instruction.
+                // Into the function, after its first instruction.
                 self.address(T1, to, 0);
                 let plus = self.random.pick(&[1, 2, 4]);
                 self.word(encode::i(0x67, 0, rd, T1, plus));
@@ -236,7 +236,7 @@ impl Builder {
         }
     }
 
-    /// Changes a link register that is not this function's own, now and then.
+    /// Occasionally modifies a link register of another function.
     fn tamper(&mut self, own: Register) {
         let others: Vec<Register> = [RA, T0, 28].into_iter().filter(|link| *link != own).collect();
         let other = self.random.pick(&others);
@@ -246,7 +246,7 @@ impl Builder {
             2 => self.addi(other, own, 0),
             3 => self.word(encode::u(0x17, other, 0)),
             4 if self.settings.wild => {
-                // Its own, by two or four bytes: returns behind the next instruction.
+                // Its own link, by two or four bytes: it returns after the next instruction.
                 let plus = self.random.pick(&[2, 4]);
                 self.addi(own, own, plus);
             }
@@ -255,7 +255,7 @@ impl Builder {
         }
     }
 
-    /// Returns through the link register, a copy of it, or with a new link.
+    /// Returns through the link register, through a copy, or with a new link.
     fn return_by(&mut self, link: Register) {
         match self.random.below(48) {
             0 => {

@@ -1,7 +1,6 @@
-//! Loading: programs that make code at run time with ckb's system call for it, and call it.
+//! Loading: programs that load code at run time with ckb's system call, and call it.
 //!
-//! What is loaded lies where zeros were, in the middle of data, or where the program's own code is, which is
-//! refused.
+//! The code is loaded to pages of zeros, into data, or over the program's own code, which is refused.
 
 use bytes::Bytes;
 
@@ -11,16 +10,14 @@ use super::{
 };
 use crate::asm::{Register, encode, operations};
 
-/// Cycle limit.
 const CYCLES_MAX: u64 = 100_000;
-/// Bytes of one routine of the code that is loaded.
+/// Bytes of one routine of the loaded code.
 const ROUTINE_BYTES: i32 = 64;
-/// Routines of that code.
 const ROUTINES: i32 = 128;
-/// Where the program keeps its return address meanwhile.
+/// Slot of the program's return address during calls.
 const LINK_SLOT: i32 = 1024;
 
-/// The code that programs load: small routines, each of which returns.
+/// The code that programs load: small routines that return.
 #[must_use]
 pub fn code(random: &mut Random) -> Bytes {
     let mut bytes = Vec::new();
@@ -60,7 +57,7 @@ pub(super) fn build(mut builder: Builder) -> Program {
 }
 
 impl Builder {
-    /// Loads code where nothing was loaded before, mostly, and calls it.
+    /// Loads code, usually to unused pages, and calls it.
     fn load_and_call(&mut self, index: u32) {
         let place = self.random.below(24);
         let fresh = 0x20_0000 + 0x2000 * index;
@@ -72,7 +69,7 @@ impl Builder {
             _ => builder.word(encode::u(0x37, register, page)),
         };
         if self.settings.wild && self.random.one_in(4) {
-            // A call before there is code.
+            // A call before the code is loaded.
             address(self, T1);
             self.word(encode::i(0x67, 0, RA, T1, 0));
         }
@@ -93,7 +90,7 @@ impl Builder {
             address(self, T1);
             let offset = ROUTINE_BYTES * self.random.between(0, count);
             self.addi(T1, T1, offset);
-            // Readable, not writable.
+            // The code is readable, but not writable.
             if self.random.one_in(3) {
                 self.load64(T2, T1, 0);
             }

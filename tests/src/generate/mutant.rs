@@ -1,4 +1,4 @@
-//! Mutants: real scripts with bits flipped in code, headers or data.
+//! Mutants: published scripts with flipped bits in code, headers or data.
 
 use std::{fs, ops::Range, sync::OnceLock};
 
@@ -8,26 +8,26 @@ use bytes::Bytes;
 use super::Random;
 use crate::{elf::segments, guests::published_scripts};
 
-/// Largest script that is mutated: each mutant is compiled, and large ones take long.
+/// Maximum size of a mutated script: each mutant is compiled, and large ones take long.
 const SCRIPT_BYTES_MAX: usize = 16 << 10;
 /// Size of the ELF header and a few program headers.
 const HEADER_BYTES: usize = 64 + 4 * 56;
-/// Executable segments: bit 0 of a program header's flags.
+/// Flag of executable segments: bit 0 of a program header's flags.
 const EXECUTABLE: u32 = 1;
 
 /// A script with some bits flipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mutant {
-    /// Name of the script, as [`published_scripts`] has it.
+    /// Name of the script in [`published_scripts`].
     pub script: String,
-    /// The script as it was published.
+    /// The published script.
     pub original: Bytes,
-    /// Flipped bits: number of the byte, and a mask.
+    /// Flipped bits: index of the byte, and a mask.
     pub flips: Vec<(usize, u8)>,
 }
 
 impl Mutant {
-    /// The mutated file.
+    /// Builds the mutated file.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         let mut bytes = self.original.to_vec();
@@ -38,10 +38,9 @@ impl Mutant {
     }
 }
 
-/// The mutant that `random` draws.
+/// Draws a mutant.
 ///
 /// # Errors
-///
 /// The published scripts are not found.
 pub fn mutant(random: &mut Random) -> Result<Mutant> {
     let scripts = small_scripts()?;
@@ -66,7 +65,7 @@ pub fn mutant(random: &mut Random) -> Result<Mutant> {
     Ok(Mutant { script: name.clone(), flips: flips.collect(), original: original.clone() })
 }
 
-/// Names and bytes of the scripts that are mutated, read once.
+/// Names and bytes of the scripts to mutate, read once.
 fn small_scripts() -> Result<&'static [(String, Bytes)]> {
     static SCRIPTS: OnceLock<Result<Vec<(String, Bytes)>, String>> = OnceLock::new();
     let read = || -> Result<Vec<(String, Bytes)>> {

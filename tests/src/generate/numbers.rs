@@ -1,5 +1,5 @@
-//! Numbers: a small function with a loop, called several times, mostly with numbers that stand right before
-//! the call: a compiler may make a function for each of them.
+//! Numbers: a small function with a loop, called several times, usually with constants. A compiler may
+//! specialise the function for each of them.
 
 use super::{
     builder::{Builder, RA},
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::asm::{Item, Label, encode};
 
-/// A function with a loop: its place and its steps.
+/// A function with a loop: its label and steps.
 pub(super) struct Numbered {
     label: Label,
     step: i32,
@@ -34,7 +34,7 @@ impl Builder {
         }
         self.load_number(COUNTER, i64::from(start));
         match self.random.below(4) {
-            // A number that is known only when the script runs.
+            // A number that is known only at run time.
             0 => {
                 let source = self.source();
                 self.word(encode::i(0x13, 7, END, source, 31));
@@ -48,7 +48,6 @@ impl Builder {
         self.push(Item::Jump { rd: RA, to: function.label });
     }
 
-    /// The function itself.
     pub(super) fn numbered(&mut self, function: &Numbered) {
         let (again, end) = (self.new_label(), self.new_label());
         self.place(function.label);
@@ -64,7 +63,7 @@ impl Builder {
         self.again(again);
         self.place(end);
         if self.random.one_in(3) {
-            // What was passed is looked at after the loop.
+            // The argument is used after the loop.
             self.addi(END, COUNTER, 1);
         }
         self.half(0x8082);

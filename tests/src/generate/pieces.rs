@@ -1,4 +1,4 @@
-//! Single statements: arithmetic, memory accesses, syscalls, and what only wild programs do.
+//! Single statements: arithmetic, memory accesses, system calls, and errors in wild programs.
 
 use antares_abi::Isa;
 
@@ -12,7 +12,7 @@ use crate::asm::{
 };
 
 impl Builder {
-    /// One random instruction or short sequence that goes on to the next.
+    /// A random instruction or short sequence that continues with the next one.
     pub(super) fn statement(&mut self) {
         match self.random.below(100) {
             0..42 => self.arithmetic(),
@@ -53,7 +53,7 @@ impl Builder {
     fn short_arithmetic(&mut self) {
         let kind = self.random.below(compressed::ARITHMETIC);
         let immediate = self.random.below(256);
-        // Kinds 4 to 12 and 16 name x8 to x15.
+        // Kinds 4 to 12 and 16 use x8 to x15.
         let rd = if (4..=12).contains(&kind) || kind == 16 { self.small_target() } else { self.target() };
         let rs2 = self.source();
         let hint = rd == 0 || immediate & 63 == 0;
@@ -66,7 +66,7 @@ impl Builder {
         self.half(compressed::arithmetic(kind, rd, rs2, immediate));
     }
 
-    /// A base register and the lowest and highest offset that stays inside the scratch area or the stack.
+    /// A base register, and the range of offsets within the scratch area or the stack.
     fn base(&mut self) -> (Register, i32, i32) {
         let stack = if self.stack_room >= 8 { (SP, 0, self.stack_room - 8) } else { (S0, 0, 8) };
         self.random.pick(&[(S0, -2048, 2040), (A5, -2048, 2040), (A5, -16, 16), stack, (S0, 0, 64)])
@@ -149,7 +149,7 @@ impl Builder {
         self.word(word);
     }
 
-    /// The debug syscall, on a string in scratch memory that is made there first.
+    /// The debug system call, with a string that is first written to scratch memory.
     pub(super) fn print(&mut self) {
         for register in [A0, A7, T1] {
             if self.kept & 1 << register != 0 {
@@ -163,7 +163,7 @@ impl Builder {
         self.ecall(2177);
     }
 
-    /// The VM's version, a pause, or a line of debug output.
+    /// A system call for the VM's version, a pause or a line of debug output.
     fn machine_call(&mut self) {
         if self.kept & (1 << A0 | 1 << A7) != 0 {
             return;
@@ -176,7 +176,7 @@ impl Builder {
         }
     }
 
-    /// What ends in an error, or nearly.
+    /// A statement that ends in an error, or almost.
     fn wild(&mut self) {
         match self.random.below(12) {
             0 => {
@@ -192,7 +192,7 @@ impl Builder {
             4 => self.code_access(),
             5 => self.wild_jump(),
             6 => {
-                // A base register moves.
+                // Move a base register.
                 let (register, from) = (self.random.pick(&[S0, A5, SP]), self.source());
                 self.register_op("add", register, register, from);
             }
@@ -201,7 +201,7 @@ impl Builder {
                 self.ecall(number);
             }
             8 => {
-                // A syscall number that is not a constant.
+                // A system call number that is not a constant.
                 let from = self.source();
                 self.addi(A7, from, 93);
                 self.word(0x73);
@@ -228,7 +228,7 @@ impl Builder {
         self.access(base, offset);
     }
 
-    /// Around the ends of memory, at small distances: what is legal depends on width, offset and version.
+    /// Accesses near the ends of memory: their legality depends on width, offset and version.
     fn edge_access(&mut self) {
         let base = self.random.pick(&[T1, 28, 29]);
         if self.kept & 1 << base != 0 {
@@ -256,7 +256,7 @@ impl Builder {
         self.access(base, offset);
     }
 
-    /// Reads and writes code, or the border of its pages.
+    /// Reads and writes code, or the boundary of its pages.
     fn code_access(&mut self) {
         if self.kept & 1 << T1 != 0 {
             return;
@@ -288,7 +288,7 @@ impl Builder {
                 self.word(encode::i(0x67, 0, rd, T1, 0));
             }
             _ => {
-                // A target that is right in its low 32 bits only.
+                // A target with correct low 32 bits only.
                 let label = self.new_label();
                 self.push(Item::Address { rd: T1, of: label, plus: 0 });
                 self.addi(29, 0, 1);

@@ -1,5 +1,5 @@
-//! Pointers: few functions that are called by addresses from a table, which is what a compiler may compare
-//! with. Some of the addresses are off, some functions move sp.
+//! Pointers: a few functions called through a table of addresses, which a compiler may compare with their
+//! likely targets. Some addresses are wrong, and some functions move sp.
 
 use super::{
     Program,
@@ -7,15 +7,13 @@ use super::{
 };
 use crate::asm::{Item, Label, Register, encode};
 
-/// Cycle limit.
 const CYCLES_MAX: u64 = 20_000;
 
-/// Where the program keeps its link, below the strings of other pieces.
+/// Offset of the saved link, below the strings of other pieces.
 const LINK_SLOT: i32 = 1024;
 
 const POINTER: Register = 28;
 const COPY: Register = 29;
-/// Entries of the table.
 const ENTRIES: u32 = 4;
 
 /// Builds a program of two to four functions and many calls.
@@ -51,7 +49,7 @@ pub(super) fn build(mut builder: Builder) -> Program {
 }
 
 impl Builder {
-    /// A function; now and then it moves sp.
+    /// A function; occasionally it moves sp.
     fn pointed_at(&mut self, function: Label, leaks: bool) {
         self.keep(RA);
         self.place(function);
@@ -77,7 +75,7 @@ impl Builder {
         }
         let next = self.new_label();
         match self.random.below(10) {
-            // Bit 0 is no part of the address.
+            // The target ignores bit 0 of the address.
             0 => {
                 self.addi(POINTER, POINTER, 1);
                 self.jalr(POINTER, 0);
@@ -87,7 +85,7 @@ impl Builder {
                 self.addi(POINTER, POINTER, -offset);
                 self.jalr(POINTER, offset);
             }
-            // Through the link register itself: version 0 goes on behind.
+            // Through the link register itself: version 0 continues after the call.
             3 => {
                 self.addi(RA, POINTER, 0);
                 self.push(Item::Branch { funct3: 0, rs1: POINTER, rs2: 0, to: next, plus: 0 });

@@ -1,6 +1,6 @@
-//! A small generator of random numbers (SplitMix64), so that a seed means the same for ever.
+//! A small random number generator (SplitMix64), so that seeds stay reproducible.
 
-/// Its state.
+/// The generator's state.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -20,27 +20,27 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`, which is not 0.
+    /// A random number below `limit`, which must not be 0.
     pub fn below(&mut self, limit: u32) -> u32 {
         (((self.bits() >> 32) * u64::from(limit)) >> 32) as u32
     }
 
-    /// A number from `low` to `high`, both included.
+    /// A random number from `low` to `high`, inclusive.
     pub fn between(&mut self, low: i32, high: i32) -> i32 {
         low + self.below((high - low + 1).cast_unsigned()).cast_signed()
     }
 
-    /// True once in `times` on average.
+    /// True with probability one in `times`.
     pub fn one_in(&mut self, times: u32) -> bool {
         self.below(times) == 0
     }
 
-    /// One of `choices`, which is not empty.
+    /// A random element of `choices`, which must not be empty.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(u32::try_from(choices.len()).unwrap_or(u32::MAX)) as usize]
     }
 
-    /// A number of the kind that finds mistakes: small, at the edge of a width, or anything.
+    /// An edge-case number: small, near the limit of a width, or random.
     pub fn number(&mut self) -> u64 {
         let edge = 1_u64 << self.pick(&[7, 8, 15, 16, 31, 32, 47, 63, 62, 22, 12]);
         match self.below(8) {

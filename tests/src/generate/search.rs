@@ -1,6 +1,5 @@
-//! Loops that look for a byte of a register from the top down, as libgcc does to count zeros, and loops that
-//! are nearly such: other steps and masks, counters that start between two bytes, a byte that is read after
-//! the loop.
+//! Loops that search a register for a byte from the top, as libgcc counts leading zeros. Near misses have other
+//! steps and masks, start between two bytes, or read the byte after the loop.
 
 use super::builder::{Builder, S11};
 use crate::asm::{Item, Register, encode};
@@ -9,11 +8,10 @@ const COUNTER: Register = 28;
 const WORD: Register = 29;
 const BYTE: Register = S11;
 
-/// Where counters start.
+/// Start values of counters.
 const STARTS: [i64; 12] = [56, 56, 56, 64, 48, 8, 16, 0, 72, 55, -8, (1 << 32) + 56];
 
 impl Builder {
-    /// One such loop.
     pub(super) fn search_loop(&mut self) {
         let start = self.random.pick(&STARTS);
         self.load_number(COUNTER, start);
@@ -34,7 +32,7 @@ impl Builder {
         }
         self.place(out);
         if self.random.one_in(4) {
-            // Somebody reads the byte, or does not write it at once.
+            // Another use of the byte, or a delayed write.
             let rd = self.target();
             self.register_op("add", rd, BYTE, COUNTER);
             self.push(Item::Branch { funct3: 1, rs1: rd, rs2: 0, to: end, plus: 0 });
@@ -43,7 +41,7 @@ impl Builder {
         self.place(end);
     }
 
-    /// What is looked through: a few bits, or anything.
+    /// Sets the searched value: a few bits, or random.
     fn searched(&mut self) {
         match self.random.below(4) {
             0 => {
@@ -58,7 +56,7 @@ impl Builder {
             }
         }
         if self.random.one_in(3) {
-            // The lowest bit alone, as for zeros from below.
+            // Isolate the lowest bit, as for trailing zeros.
             self.register_op("sub", BYTE, 0, WORD);
             self.register_op("and", WORD, WORD, BYTE);
         }

@@ -1,4 +1,4 @@
-//! Streams: instructions of all kinds in a row, with forward branches, bounded loops and computed jumps
+//! Streams: instruction sequences of all kinds, with forward branches, bounded loops and computed jumps
 //! between them.
 
 use super::{
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::asm::{Item, Label, encode};
 
-/// Cycle limit of programs that end by themselves, and of those that may not.
+/// Cycle limit of all streams, terminating or not.
 const CYCLES_MAX: u64 = 200_000;
 
 /// Builds a stream with one of these numbers of statements.
@@ -28,7 +28,7 @@ pub(super) fn build(mut builder: Builder, statements: &[u32]) -> Program {
 }
 
 impl Builder {
-    /// s1 points somewhere of interest in half of the programs.
+    /// In half of the programs, sets s1 to a special address.
     fn special_base(&mut self) {
         if !self.random.one_in(2) {
             return;
@@ -38,7 +38,7 @@ impl Builder {
         self.address(S1, SCRATCH, plus);
     }
 
-    /// `count` statements and the jumps between them.
+    /// Emits `count` statements and the jumps between them.
     fn stretch(&mut self, count: u32, depth: u32) {
         let mut ahead: Vec<(Label, u32)> = Vec::new();
         for index in 0..count {
@@ -58,7 +58,7 @@ impl Builder {
                     self.jump(label);
                 }
                 4 if self.settings.wild && self.random.one_in(4) => {
-                    // Backwards without a bound: the cycle limit ends it.
+                    // An unbounded backward branch: the cycle limit ends it.
                     let label = self.new_label();
                     self.place(label);
                     self.statements(2);
@@ -72,8 +72,8 @@ impl Builder {
         }
     }
 
-    /// A conditional branch to `to`, of any form; into the middle of an instruction in wild programs now and
-    /// then.
+    /// A conditional branch to `to`, of any form; in wild programs occasionally into the middle of an
+    /// instruction.
     pub(super) fn branch(&mut self, to: Label) {
         let funct3 = self.random.pick(&[0, 1, 4, 5, 6, 7]);
         let (rs1, rs2) = (self.source(), self.source());
@@ -98,7 +98,7 @@ impl Builder {
         self.push(item);
     }
 
-    /// A loop that counts s10 or s11 down; its exit test is at the end or at the head.
+    /// A loop that counts s10 or s11 down, with its exit test at the end or at the head.
     pub(super) fn counted_loop(&mut self, depth: u32) {
         let counter = if depth == 0 { S11 } else { S10 };
         let (head, end) = (self.new_label(), self.new_label());

@@ -1,6 +1,6 @@
-//! Structured programs: functions with frames, calls of all forms, recursion, loops, jump tables, tail calls.
+//! Structured programs: functions with frames, all forms of calls, recursion, loops, jump tables, tail calls.
 //!
-//! gp counts calls down; when it is used up, every function returns at once, so programs end.
+//! gp counts calls down; at zero every function returns immediately, so that programs terminate.
 
 use super::{
     Program,
@@ -8,35 +8,33 @@ use super::{
 };
 use crate::asm::{Item, Label, Register, encode, operations};
 
-/// Cycle limit of a structured program.
 const CYCLES_MAX: u64 = 1_000_000;
 
-/// Registers that a function restores, beside the base pointers.
+/// Registers that a function restores, in addition to the base pointers.
 const SAVED: [Register; 10] = [9, 18, 19, 20, 21, 22, 23, 24, 25, S10];
 
-/// What callers know of a function.
+/// Properties of a function for its callers.
 #[derive(Clone, Copy)]
 struct Function {
     label: Label,
-    /// Register with the return address.
+    /// Register of the return address.
     link: Register,
     /// Whether it has a frame, and so may call.
     framed: bool,
 }
 
-/// The function that is being written.
+/// The function under construction.
 struct Frame {
     function: Function,
     /// Bytes below the saved registers.
     locals: i32,
     saved: Vec<Register>,
-    /// The common way out.
+    /// The common exit.
     exit: Label,
     /// Whether loops may count in s11 and s10.
     loops: bool,
 }
 
-/// Builds a structured program.
 pub(super) fn build(mut builder: Builder) -> Program {
     let count = builder.random.between(1, 6);
     let functions: Vec<Function> = (0..count)
@@ -78,7 +76,7 @@ impl Builder {
         if loops {
             saved.extend([S11].into_iter().chain((!saved.contains(&S10)).then_some(S10)));
         }
-        // A clean function writes no callee-saved register that it does not restore.
+        // A clean function restores every callee-saved register that it writes.
         if !self.random.one_in(4) {
             SAVED
                 .into_iter()
@@ -123,7 +121,7 @@ impl Builder {
         }
     }
 
-    /// The way out: restores, then returns or goes on with another function.
+    /// The exit: restores, then returns or makes a tail call.
     fn leave(&mut self, frame: &Frame, all: &[Function]) {
         self.place(frame.exit);
         if frame.function.framed {
@@ -149,7 +147,6 @@ impl Builder {
         }
     }
 
-    /// Body parts of a function.
     fn parts(&mut self, count: u32, depth: u32, frame: &Frame, all: &[Function]) {
         for _ in 0..count {
             match self.random.below(12) {
@@ -194,10 +191,10 @@ impl Builder {
         self.push(Item::Branch { funct3: 1, rs1: counter, rs2: 0, to: head, plus: 0 });
     }
 
-    /// A call in one of the forms that compilers have.
+    /// A call in one of the forms that compilers emit.
     fn call(&mut self, callee: Function, all: &[Function]) {
         let Function { label: to, link: rd, .. } = callee;
-        // Compilers link through t0 in direct calls alone.
+        // Compilers link through t0 only in direct calls.
         if rd == T0 && !self.random.one_in(16) {
             return self.push(Item::Jump { rd, to });
         }
@@ -227,7 +224,7 @@ impl Builder {
         }
     }
 
-    /// A call through a table of function pointers, of those functions that share the link register.
+    /// A call through a table of pointers to functions with the same link register.
     fn call_through_table(&mut self, link: Register, all: &[Function]) {
         let table = self.new_label();
         let same: Vec<Function> = all.iter().copied().filter(|function| function.link == link).collect();
@@ -297,7 +294,7 @@ impl Builder {
             self.register_op("add", T1, T1, T2);
         }
         if self.settings.wild && self.random.one_in(4) {
-            // Right in its low word only.
+            // Correct in its low word only.
             self.addi(T2, 0, 1);
             let shift = self.random.between(32, 63);
             self.word(encode::i(0x13, 1, T2, T2, shift));
@@ -306,7 +303,7 @@ impl Builder {
         self.word(encode::i(0x67, 0, 0, T1, 0));
     }
 
-    /// A jump to a computed place in the function's own body.
+    /// A jump to a computed address in the function's own body.
     fn computed_goto(&mut self) {
         let end = self.new_label();
         let index = self.source();

@@ -1,4 +1,4 @@
-//! A transaction that is put together and signed.
+//! A transaction under construction, and its signing.
 
 use antares_transaction::{CellFields, DepFields, Fields, Mock};
 use anyhow::Result;
@@ -13,54 +13,50 @@ use ckb_types::{
 
 use super::signing::{Unlock, sighash};
 
-/// A cell that is spent.
 pub(super) struct Spent {
     pub(super) output: CellOutput,
     pub(super) data: Bytes,
     pub(super) since: u64,
-    /// Hash of the block that it is in.
+    /// Hash of its block.
     pub(super) block: Option<Byte32>,
 }
 
 impl Spent {
-    /// Without data.
+    /// A cell without data.
     pub(super) fn of(output: CellOutput) -> Self {
         Self { output, data: Bytes::new(), since: 0, block: None }
     }
 }
 
-/// What a transaction consists of.
+/// The parts of a transaction.
 #[derive(Default)]
 pub(super) struct Draft {
-    /// Data of cells that scripts read or are.
     pub(super) deps: Vec<Bytes>,
     pub(super) headers: Vec<HeaderView>,
     pub(super) inputs: Vec<Spent>,
     pub(super) outputs: Vec<(CellOutput, Bytes)>,
-    /// What the type script of the first input reads in its witness.
+    /// Input of the first input's type script, in its witness.
     pub(super) input_type: Option<Vec<u8>>,
     pub(super) extra_witnesses: Vec<Vec<u8>>,
-    /// Where the cells of inputs and deps are; if nobody says, at places that no chain has.
+    /// Out points of inputs and deps; by default synthetic ones.
     pub(super) places: Option<(Vec<OutPoint>, Vec<OutPoint>)>,
     pub(super) unlocks: Vec<(Unlock, Vec<usize>)>,
 }
 
 impl Draft {
-    /// Spends cells without data.
     pub(super) fn spend(&mut self, cells: impl IntoIterator<Item = CellOutput>) {
         self.inputs.extend(cells.into_iter().map(Spent::of));
     }
 
-    /// How the group of `inputs` is unlocked.
+    /// Sets how the group of `inputs` is unlocked.
     pub(super) fn unlock(&mut self, unlock: Unlock, inputs: impl IntoIterator<Item = usize>) {
         self.unlocks.push((unlock, inputs.into_iter().collect()));
     }
 
-    /// The transaction, signed by all, or with the last signature's first byte changed.
+    /// The signed transaction; if `is_forged`, a bit of the last signature is changed.
     ///
     /// # Errors
-    ///
-    /// Its parts do not fit together.
+    /// Its parts are inconsistent.
     pub(super) fn signed(&self, is_forged: bool) -> Result<Mock> {
         let raw = self.raw();
         let hash = raw.calc_tx_hash();
@@ -74,7 +70,7 @@ impl Draft {
             let message = sighash(&hash, &witnesses, inputs.iter().copied().chain(behind.clone()));
             let mut lock = unlock.sign(message);
             if is_forged && number + 1 == self.unlocks.len() {
-                // The signature is at the end: 64 bytes and the number of the point.
+                // The signature is at the end: 64 bytes and the recovery id.
                 let at = lock.len() - 60;
                 lock[at] ^= 1;
             }

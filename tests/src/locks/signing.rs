@@ -1,4 +1,4 @@
-//! What locks ask for: hashes of transactions, and signatures of them.
+//! Hashes and signatures of transactions that locks verify.
 
 use ckb_hash::{blake2b_256, new_blake2b};
 use ckb_types::packed::Byte32;
@@ -7,15 +7,14 @@ use secp256k1::{All, Message, PublicKey, Secp256k1, SecretKey};
 
 use super::keccak::keccak_256;
 
-/// Bytes of a signature from which the key can be had.
+/// Bytes of a recoverable signature.
 const SIGNATURE_BYTES: usize = 65;
 
-/// A key that signs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key(SecretKey);
 
 impl Key {
-    /// The key with this number; the same each time, as no test's key is a secret.
+    /// The key with this number, which is deterministic: keys of tests are not secret.
     pub(super) fn new(number: u8) -> Self {
         let bytes = blake2b_256([b'k', b'e', b'y', number]);
         #[expect(clippy::expect_used, reason = "one hash in 2^128 is no key, and these are known")]
@@ -31,7 +30,6 @@ impl Key {
         blake_160(&self.public().serialize())
     }
 
-    /// Ethereum's address.
     pub(super) fn keccak_160(&self) -> [u8; 20] {
         let hash = keccak_256(&self.public().serialize_uncompressed()[1..]);
         first(&hash[12..])
@@ -61,62 +59,60 @@ pub(super) fn blake_160(bytes: &[u8]) -> [u8; 20] {
     first(&blake2b_256(bytes))
 }
 
-/// How a lock of several keys names them.
+/// How a multi-signature lock identifies its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyForm {
-    /// By the first 20 bytes of their hashes.
+    /// The first 20 bytes of their hashes.
     Hashed,
-    /// By their 33 bytes.
+    /// All 33 bytes.
     Whole,
 }
 
 /// How a group of inputs is unlocked.
 #[derive(Clone, Debug)]
 pub(super) struct Unlock {
-    /// What stands before the signatures: of a lock of several keys, who they are and how many of them sign.
+    /// Prefix of the signatures: for a multi-signature lock, its keys and their threshold.
     config: Vec<u8>,
     keys: Vec<Key>,
-    /// The message is what Ethereum's wallets make of it.
+    /// The message has the format of Ethereum's wallets.
     is_ethereum: bool,
-    /// Signatures stand in omnilock's table.
+    /// Signatures are in omnilock's table.
     is_omnilock: bool,
 }
 
 impl Unlock {
-    /// By one key.
     pub(super) fn one(key: Key) -> Self {
         Self { config: Vec::new(), keys: vec![key], is_ethereum: false, is_omnilock: false }
     }
 
-    /// By the first two of `keys`.
     pub(super) fn two_of(keys: &[Key], form: KeyForm) -> Self {
         Self { config: two_of(keys, form), keys: keys[..2].to_vec(), is_ethereum: false, is_omnilock: false }
     }
 
-    /// By nobody: what the lock asks for is not a signature.
+    /// No key: the lock does not require a signature.
     pub(super) fn nobody() -> Self {
         Self { config: Vec::new(), keys: Vec::new(), is_ethereum: false, is_omnilock: false }
     }
 
-    /// Over Ethereum's form of the message.
+    /// Signs Ethereum's form of the message.
     pub(super) fn ethereum(self) -> Self {
         Self { is_ethereum: true, ..self }
     }
 
-    /// In omnilock's table.
+    /// Puts the signature into omnilock's table.
     pub(super) fn omnilock(self) -> Self {
         Self { is_omnilock: true, ..self }
     }
 
-    /// What stands in the witness while it is signed.
+    /// The witness while it is signed.
     pub(super) fn placeholder(&self) -> Vec<u8> {
         let mut lock = self.config.clone();
         lock.resize(self.config.len() + SIGNATURE_BYTES * self.keys.len(), 0);
-        // Omnilock hashes its whole field as zeros, the others what stands before the signatures as it is.
+        // Omnilock hashes its whole field as zeros; the others hash the prefix of the signatures unchanged.
         if self.is_omnilock { vec![0; omnilock_witness(&lock).len()] } else { lock }
     }
 
-    /// What stands there when `message` is signed.
+    /// The witness with the signature of `message`.
     pub(super) fn sign(&self, message: [u8; 32]) -> Vec<u8> {
         let digest = if self.is_ethereum {
             keccak_256(&[b"\x19Ethereum Signed Message:\n32".as_slice(), &message].concat())
@@ -129,7 +125,8 @@ impl Unlock {
     }
 }
 
-/// Who may sign of a lock of several keys, two of them, as its arguments hash it and its witnesses repeat it.
+/// The configuration of a 2-of-n multi-signature lock, whose hash is in its arguments and which its witnesses
+/// repeat.
 pub(super) fn two_of(keys: &[Key], form: KeyForm) -> Vec<u8> {
     let count = u8::try_from(keys.len()).unwrap_or(u8::MAX);
     let mut config = vec![0, 0, 2, count];
@@ -151,8 +148,8 @@ fn omnilock_witness(signature: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What the locks of ckb have signed: the transaction, the witnesses of the group, of which the first has a
-/// placeholder, and those behind the inputs.
+/// The message of ckb's locks: the transaction, the witnesses of the group with a placeholder in the first
+/// one, and the witnesses after the inputs.
 pub(super) fn sighash(
     transaction: &Byte32,
     witnesses: &[Vec<u8>],

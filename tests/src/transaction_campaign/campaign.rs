@@ -1,4 +1,4 @@
-//! Many scenarios from one seed: drawn, run, compared, counted.
+//! Transaction campaigns: many scenarios from one seed, drawn, run, compared and counted.
 
 use std::{
     sync::{
@@ -12,16 +12,16 @@ use anyhow::{Context, Result, bail};
 
 use super::{Difference, Images, Scenario, Tally, compare, draw};
 
-/// What to run.
+/// Parameters of a campaign.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
-    /// Seed of it all.
+    /// The campaign's seed.
     pub seed: u64,
-    /// How many scenarios.
+    /// Number of scenarios.
     pub scenarios: u64,
-    /// How many may differ before it ends.
+    /// Number of differing scenarios after which it ends.
     pub different_max: usize,
-    /// Leaves out scenarios in which another program may be put in place of one in version 1.
+    /// Skips scenarios in which exec may replace a program of version 1.
     pub is_without_exec_1: bool,
 }
 
@@ -37,12 +37,11 @@ pub struct Different {
 }
 
 impl Campaign {
-    /// Runs scenarios on `jobs` threads; `each` sees the tally after every one. Gives those that differ, by
-    /// number.
+    /// Runs scenarios on `jobs` threads; calls `each` with the tally after every one. Returns the differing
+    /// scenarios, by number.
     ///
     /// # Errors
-    ///
-    /// The compiler failed, or a scenario is no transaction.
+    /// The compiler failed, or a scenario is not a valid transaction.
     pub fn run(&self, jobs: usize, each: impl Fn(&Tally) + Sync) -> Result<(Tally, Vec<Different>)> {
         let images = Images::get()?;
         let next = AtomicU64::new(0);

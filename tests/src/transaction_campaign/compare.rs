@@ -1,4 +1,5 @@
-//! One scenario in every tier, and by ckb-script on its own machine, which knows nothing of ours.
+//! Comparison of one scenario in every tier, and by ckb-script on its own machine, which shares no code with
+//! ours.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -33,18 +34,18 @@ use super::{
 };
 use crate::transactions::Native;
 
-/// As many cycles as no scenario takes that ends.
+/// A limit that no terminating scenario reaches.
 const CYCLES_MAX: u64 = 30_000_000;
-/// More debug output than there is.
+/// A limit of debug output that no scenario reaches.
 const DEBUG_BYTES_MAX: u64 = 16 << 20;
-/// So much of an error's text is compared: ours is cut where it is very long.
+/// Compared prefix of an error's text: we truncate very long texts.
 const ERROR_BYTES: usize = 300;
-/// Fewer VMs than these are all live.
+/// With fewer VMs than this, all stay live.
 const SPAWNED_MIN: usize = 4;
-/// Pauses of one group at the most: each runs with the full limit again.
+/// Maximum pauses of one group: each continues with the full limit.
 const PAUSES_MAX: usize = 100;
 
-/// Who ran a scenario.
+/// The tier that ran a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Who {
@@ -54,10 +55,10 @@ pub enum Who {
 }
 
 impl Who {
-    /// All of them.
+    /// All tiers.
     pub const ALL: [Self; 3] = [Self::Full, Self::Baseline, Self::Interpreter];
 
-    /// Which generator made its code.
+    /// The generator of its code.
     fn code_tier(self) -> Option<CodeTier> {
         match self {
             Self::Full => Some(CodeTier::Full),
@@ -71,7 +72,7 @@ impl Who {
     }
 }
 
-/// What there is to compare.
+/// The compared results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Cycles, or the text of the error.
@@ -80,26 +81,26 @@ pub struct Verdict {
     pub debug: Vec<String>,
 }
 
-/// What all agree on, and how the native tier came to it.
+/// The common verdict, and statistics of the native tier.
 #[derive(Clone, Debug)]
 pub struct Agreed {
-    /// What it is.
+    /// The verdict.
     pub verdict: Verdict,
     /// Cycles in native code, by the full compile.
     pub native_cycles: u64,
     /// Cycles in the interpreter.
     pub interpreted_cycles: u64,
-    /// Why groups started again.
+    /// Reasons of restarted groups.
     pub restarts: Vec<&'static str>,
-    /// How often a VM was put aside and came back.
+    /// How often a VM was suspended and resumed.
     pub swaps: u64,
     /// How often the machine paused.
     pub pauses: usize,
-    /// Whether code that was loaded ran natively.
+    /// Whether loaded code ran natively.
     pub has_native_loaded: bool,
 }
 
-/// How one engine came to the verdict.
+/// Statistics of one engine.
 struct Ran {
     native_cycles: u64,
     interpreted_cycles: u64,
@@ -107,14 +108,14 @@ struct Ran {
     pauses: usize,
 }
 
-/// Somebody disagrees with ckb-script.
+/// A result that differs from ckb-script's.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// Who.
+    /// The differing tier.
     pub who: Who,
     /// ckb-script's verdict.
     pub oracle: Verdict,
-    /// Ours.
+    /// Our verdict.
     pub ours: Verdict,
 }
 
@@ -135,11 +136,10 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Runs `scenario` everywhere.
+/// Runs `scenario` in all tiers and compares.
 ///
 /// # Errors
-///
-/// The compiler failed, or the scenario is no transaction.
+/// The compiler failed, or the scenario is not a valid transaction.
 pub fn compare(images: &Images, scenario: &Scenario) -> Result<Result<Agreed, Difference>> {
     let stage = Stage::new(images, scenario)?;
     let wide = stage.oracle(CYCLES_MAX);
@@ -162,7 +162,7 @@ pub fn compare(images: &Images, scenario: &Scenario) -> Result<Result<Agreed, Di
         let mut programs = programs(images, scenario, who)?;
         let mut engine = Native::of(who.tier(), programs.clone()).telling_of_loaded_code();
         if who != Who::Full {
-            // In one tier VMs stay mapped, in the other they are copied.
+            // One tier keeps suspended VMs mapped, the others copy them.
             engine = engine.copying();
         }
         let ran = match stage.check(scenario, cycles_max, (who, &engine), &expected)? {
@@ -179,7 +179,7 @@ pub fn compare(images: &Images, scenario: &Scenario) -> Result<Result<Agreed, Di
         if loaded.is_empty() {
             continue;
         }
-        // Again, with native code of what it loads.
+        // Again, with native code of the loaded code.
         programs.extend(loaded);
         match stage.check(scenario, cycles_max, (who, &Native::of(who.tier(), programs)), &expected)? {
             Ok(again) => agreed.has_native_loaded |= again.native_cycles > ran.native_cycles,
@@ -194,8 +194,9 @@ pub fn compare(images: &Images, scenario: &Scenario) -> Result<Result<Agreed, Di
     Ok(Ok(agreed))
 }
 
-/// A verdict of a run with pauses. The cycles that scripts are told depend on where exactly a pause falls if
-/// VMs were put aside: ckb-script adds what that costs to the total when a run ends, and a pause ends one.
+/// The verdict of a run with pauses, without the cycles that scripts print. If VMs were suspended, these
+/// depend on the exact position of a pause: ckb-script adds the costs of suspending when a run ends, and a
+/// pause ends one.
 fn without_cycles(verdict: &Verdict) -> Verdict {
     if tally::spawned(verdict) < SPAWNED_MIN {
         return verdict.clone();
@@ -204,7 +205,7 @@ fn without_cycles(verdict: &Verdict) -> Verdict {
     Verdict { result: verdict.result.clone(), debug: verdict.debug.iter().map(two).collect() }
 }
 
-/// Native code of all actors and of the library, in all versions that run.
+/// Native code of all actors and of the library, in all versions of the scenario.
 fn programs(images: &Images, scenario: &Scenario, who: Who) -> Result<Vec<Arc<Program>>> {
     let Some(tier) = who.code_tier() else { return Ok(Vec::new()) };
     let cells: BTreeSet<Option<usize>> = scenario
@@ -234,7 +235,7 @@ fn difference(who: Who, oracle: &Verdict, report: &TransactionReport) -> Option<
     };
     let is_equal = match (&oracle.result, &result) {
         (Ok(oracle), Ok(ours)) => oracle == ours,
-        // ckb-script's error names its kind before itself.
+        // ckb-script's error has its kind as prefix.
         (Err(oracle), Err(ours)) => oracle.contains(&ours[..ours.floor_char_boundary(ERROR_BYTES)]),
         _ => false,
     };
@@ -242,7 +243,7 @@ fn difference(who: Who, oracle: &Verdict, report: &TransactionReport) -> Option<
     (!is_equal || oracle.debug != ours.debug).then(|| Difference { who, oracle: oracle.clone(), ours })
 }
 
-/// The rules, which take a while to make.
+/// The consensus rules, cached because they take long to build.
 fn consensus(environment: &Environment) -> Arc<Consensus> {
     static CONSENSUS: LazyLock<[Arc<Consensus>; 3]> = LazyLock::new(|| {
         [0, 1, 2].map(|version| {
@@ -253,11 +254,11 @@ fn consensus(environment: &Environment) -> Arc<Consensus> {
     CONSENSUS[environment.vm_version_latest() as usize % 3].clone()
 }
 
-/// Lines of debug output, and what is to be done at some of them.
+/// Lines of debug output, and the lines that trigger pauses.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Output>>);
 
-/// Lines, what is interrupted, and at which lines.
+/// Lines, the pause to trigger, and the lines that trigger it.
 type Output = (Vec<String>, Pause, BTreeSet<usize>);
 
 impl Lines {
@@ -278,7 +279,7 @@ impl Lines {
     }
 }
 
-/// A transaction whose cells are found, once for all who run it.
+/// A resolved transaction, shared by all tiers.
 struct Stage {
     environment: Environment,
     prepared: Prepared,
@@ -313,7 +314,7 @@ impl Stage {
         )
     }
 
-    /// What ckb-script itself says, in its own words.
+    /// The verdict of ckb-script itself.
     fn oracle(&self, cycles_max: u64) -> Verdict {
         let lines = Lines::default();
         let result = self.verifier::<Machine>(&lines).verify(cycles_max);
@@ -327,7 +328,7 @@ impl Stage {
         Ok(verifier.verify(Selection::All)?)
     }
 
-    /// Runs `scenario` on machines of `engine`, with its pauses too, and compares.
+    /// Runs `scenario` on machines of `engine`, also with its pauses, and compares.
     fn check(
         &self,
         scenario: &Scenario,
@@ -357,8 +358,8 @@ impl Stage {
         Ok(Ok(ran))
     }
 
-    /// Runs ckb-script's scheduler on machines of `engine`, paused where the scenario says; how often it
-    /// paused.
+    /// Runs ckb-script's scheduler on machines of `engine`, with the scenario's pauses; also returns the
+    /// number of pauses.
     fn paused<E: Engine>(&self, scenario: &Scenario, cycles_max: u64, engine: &E) -> (Verdict, usize) {
         let lines = Lines::default();
         let verifier = self.verifier::<E::Machine>(&lines);
@@ -408,7 +409,7 @@ fn group_with_pauses<M: DefaultMachineRunner + 'static>(
     }
 }
 
-/// ckb-vm's machine, counted.
+/// ckb-vm's machine, with counting.
 struct CountedEngine;
 
 impl Engine for CountedEngine {

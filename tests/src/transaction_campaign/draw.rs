@@ -1,4 +1,4 @@
-//! A scenario from a seed: which scripts there are, what stands in the cells, limits and pauses.
+//! Draws a scenario from a seed: scripts, contents of cells, limits and pauses.
 
 use ckb_types::core::ScriptHashType;
 
@@ -9,13 +9,13 @@ use super::{
 };
 use crate::generate::Random;
 
-/// Scripts of one transaction at the most.
+/// Maximum scripts of one transaction.
 const GROUPS_MAX: usize = 3;
-/// The deps behind the actors, in this order.
+/// The cell deps after the actors, in this order.
 const CODE_CELLS: [Cell; 4] = [Cell::Routines, Cell::Library, Cell::Data, Cell::Short];
-/// Lines of debug output among which a pause is asked for.
+/// Range of debug lines in which pauses are requested.
 const PAUSED_LINES: u32 = 25;
-/// Index of the first actor that runs in versions 1 and 2 alone.
+/// Indices of the actors that run only in versions 1 and 2.
 const NOT_IN_VERSION_0: [usize; 2] = [6, 10];
 
 /// Scenario `number` of the campaign with `seed`.
@@ -46,7 +46,7 @@ pub fn draw(images: &Images, seed: u64, number: u64) -> Scenario {
     for index in 0..groups {
         let hash_type = hash_type(&mut random, newest);
         let Some(version) = scenario.environment().vm_version(hash_type) else {
-            // Fails for its name; needs no orders.
+            // Its hash type fails, so it needs no orders.
             scenario.groups.push(Group { dep: 0, hash_type, is_type: index > 0, list: 0 });
             continue;
         };
@@ -59,7 +59,6 @@ pub fn draw(images: &Images, seed: u64, number: u64) -> Scenario {
     scenario
 }
 
-/// Two or three actors.
 fn actors(images: &Images, random: &mut Random, newest: u32) -> Vec<Cell> {
     let mut all: Vec<usize> = (0..images.actors.len()).collect();
     if newest == 0 {
@@ -70,7 +69,7 @@ fn actors(images: &Images, random: &mut Random, newest: u32) -> Vec<Cell> {
         .collect()
 }
 
-/// What an input, an output or a witness holds.
+/// Contents of an input, an output or a witness.
 fn cell(images: &Images, random: &mut Random) -> Cell {
     match random.below(8) {
         0..3 => Cell::Actor(random.below(images.actors.len() as u32) as usize),
@@ -96,7 +95,7 @@ fn hash_type(random: &mut Random, newest: u32) -> ScriptHashType {
         _ => [ScriptHashType::Type, ScriptHashType::Data2, ScriptHashType::Data2],
     };
     match random.below(40) {
-        // Perhaps not active yet.
+        // Possibly not active yet.
         0 => ScriptHashType::Data2,
         1..4 => ScriptHashType::Data,
         4..10 if newest > 0 => ScriptHashType::Data1,

@@ -1,5 +1,5 @@
-//! The images that scenarios run: the actor in several builds and layouts, and code for scripts to load.
-//! Compiled once.
+//! Images for scenarios: the actor in several builds and layouts, and code for scripts to load. Compiled
+//! once.
 
 use std::{
     collections::HashMap,
@@ -18,18 +18,17 @@ use crate::{
     guests, kept, native,
 };
 
-/// Where the actor's own code is.
+/// Address of the actor's own code.
 const TEXT: u64 = 0x1_0000;
-/// Where in its code the addresses stand of what loaded code may call, and how many.
+/// Position and number of the addresses in its code that loaded code may call.
 const CALLBACKS: (usize, usize) = (64, 4);
-/// Bytes of one routine.
 pub(super) const ROUTINE_BYTES: u64 = 64;
-/// Routines in the code that scripts load; the last one is longer.
+/// Number of routines in the code that scripts load; the last one is longer.
 pub(super) const ROUTINES: u64 = 13;
-/// Where the library's code belongs.
+/// Address of the library's code.
 pub(super) const LIBRARY: u64 = 0xa_0000;
 
-/// Builds of the actor: case, instruction set, optimisation, and which versions run it at least.
+/// Builds of the actor: case, instruction set, optimisation.
 const BUILDS: [(&str, &str, &str); 4] = [
     ("CONSTANT", "rv64imc", "-O2"),
     ("COMPUTED", "rv64imc", "-O2"),
@@ -37,7 +36,7 @@ const BUILDS: [(&str, &str, &str); 4] = [
     ("CONSTANT", "rv64imc_zba_zbb_zbc_zbs", "-O3"),
 ];
 
-/// Which build and layout each image is of.
+/// Build and layout of each image.
 const IMAGES: [(usize, Layout); 11] = [
     (0, Layout::Plain),
     (1, Layout::Plain),
@@ -52,7 +51,7 @@ const IMAGES: [(usize, Layout); 11] = [
     (3, Layout::Plain),
 ];
 
-/// Images with the same code in other layouts.
+/// Images with the same code in different layouts.
 const TWINS: [usize; 2] = [0, 2];
 
 /// An actor.
@@ -60,44 +59,42 @@ const TWINS: [usize; 2] = [0, 2];
 pub struct Image {
     /// The file.
     pub elf: Bytes,
-    /// What stands around it.
+    /// Its layout.
     pub layout: Layout,
-    /// Addresses that may be called: lines of fusions and the like.
+    /// Addresses of additional code: straight-line traces and similar.
     pub entries: Vec<u64>,
     /// Addresses that loaded code may call back.
     pub callbacks: Vec<u64>,
 }
 
-/// All that scenarios run.
+/// All images.
 #[derive(Debug)]
 pub struct Images {
     /// The actors.
     pub actors: Vec<Image>,
-    /// Code without a file around it, and something behind it to the end of a second page.
+    /// Code without an ELF, padded to the end of a second page.
     pub routines: Bytes,
-    /// Bytes of the code alone.
+    /// Bytes of the code without padding.
     pub routines_bytes: usize,
-    /// The same code in an ELF, as libraries come.
+    /// The same code in an ELF, as for libraries.
     pub library: Bytes,
-    /// Where its code is in the file.
+    /// Range of its code in the file.
     pub library_code: std::ops::Range<usize>,
-    /// A cell that is no code.
+    /// Data that is not code.
     pub data: Bytes,
     compiled: Mutex<HashMap<Key, Compiled>>,
 }
 
-/// An ELF, VM version and tier.
 type Key = (Sha256Digest, u32, bool);
-/// None where the compiler refuses.
+/// `None` if the compiler refuses.
 type Compiled = Option<Arc<Program>>;
 
 impl Images {
-    /// All images, made once in a process. They are the same in every campaign, so that what they are
-    /// compiled to is kept between runs.
+    /// All images, built once per process. They are the same in every campaign, so that their compiled code
+    /// is cached between runs.
     ///
     /// # Errors
-    ///
-    /// No RISC-V compiler.
+    /// No RISC-V compiler is installed.
     pub fn get() -> Result<&'static Self> {
         static IMAGES: OnceLock<Result<Images, String>> = OnceLock::new();
         let images = IMAGES.get_or_init(|| Self::make().map_err(|error| format!("{error:#}")));
@@ -116,8 +113,8 @@ impl Images {
             .enumerate()
             .map(|(index, (build, layout))| {
                 let mut code = builds[*build].clone();
-                // Code of one image that is also that of another runs natively only where all of it is the
-                // same. Two images are left so.
+                // Make the code of images differ: code that two images share runs natively only if all of it
+                // is equal. Two images intentionally share their code.
                 if !TWINS.contains(&index) {
                     code.extend((index as u64 + 1).to_le_bytes());
                 }
@@ -135,7 +132,7 @@ impl Images {
         while data.len() < 0x3000 {
             data.extend(random.bits().to_le_bytes());
         }
-        // Pages of zeros too, and an end that is no page's.
+        // Include pages of zeros, and an end within a page.
         data[0x1000..0x1800].fill(0);
         data.resize(0x3000 + 0x123, 7);
         Ok(Self {
@@ -149,10 +146,9 @@ impl Images {
         })
     }
 
-    /// Which images in which version the compiler refuses, and why.
+    /// Images and versions that the compiler refuses, with the reason.
     ///
     /// # Errors
-    ///
     /// The compiler failed.
     pub fn refused(&self) -> Result<Vec<(Layout, u32, String)>> {
         let mut refused = Vec::new();
@@ -167,11 +163,9 @@ impl Images {
         Ok(refused)
     }
 
-    /// Native code for `elf` by the generator of `tier`; none if it refuses. One ELF always has the same
-    /// hints.
+    /// Native code for `elf` by the generator of `tier`; `None` if it refuses. Hints depend only on the ELF.
     ///
     /// # Errors
-    ///
     /// The compiler failed.
     pub fn program(
         &self,
@@ -196,7 +190,6 @@ impl Images {
     }
 }
 
-/// The code of a guest.
 fn code(guest: &[u8]) -> Result<Vec<u8>> {
     let segments = elf::segments(guest);
     let text = segments.iter().find(|segment| segment.flags & 1 != 0).context("a guest has code")?;

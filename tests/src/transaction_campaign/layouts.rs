@@ -1,25 +1,22 @@
-//! Layouts: the segments that stand around the actor's code, odd ones among them.
+//! Layouts: the segments around the actor's code, including unusual ones.
 
 use crate::{elf::Segment, generate::Random};
 
 use super::lines;
 
-/// Where pages stand that a segment fills.
+/// Start of pages filled by a segment.
 pub(super) const FILLED: u64 = 0x3_8000;
-/// Bytes of them.
 pub(super) const FILLED_BYTES: u64 = 0x4000;
-/// Where segments overlap, in layouts that have such.
+/// Start of overlapping segments, in layouts with such.
 pub(super) const OVERLAPPED: u64 = 0x4_0000;
-/// Bytes of them.
 pub(super) const OVERLAPPED_BYTES: u64 = 0x4000;
-/// Where lines of fusions stand, or code that another segment covers: below all that is written, as native
-/// code writes only to pages between executable ones and the end.
+/// Address of straight-line traces, or of code that another segment covers. Below all written data, because
+/// native code writes only to pages between executable ones and the end.
 pub(super) const CODE: u64 = 0x1_8000;
-/// Where the addresses of lines stand.
+/// Address of the table of traces.
 const TABLE: u64 = 0x5_8000;
-/// The last pages of memory, where arguments are written.
+/// The last pages of memory, which hold the arguments.
 pub(super) const TOP: u64 = 0x3f_c000;
-/// Bytes of them.
 pub(super) const TOP_BYTES: u64 = 0x4000;
 /// The actor's own state.
 const STATE: u64 = 0x2_8000;
@@ -28,24 +25,24 @@ const READ: u32 = 4;
 const WRITE: u32 = 6;
 const EXECUTE: u32 = 5;
 
-/// What stands around the actor.
+/// The segments around the actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Pages that are filled from the file.
+    /// Pages filled from the file.
     Plain,
-    /// Segments that meet on a page, one within another, and one that the file fills in part.
+    /// Segments that share a page, one within another, and one partly filled by the file.
     Overlapping,
-    /// The pages that arguments are written to belong to a segment.
+    /// A segment covers the pages of the arguments.
     Covered,
-    /// Both, and pages that are only read.
+    /// Both, and read-only pages.
     CoveredAndOverlapping,
-    /// Lines of fusions.
+    /// Straight-line traces with fusions.
     Lines,
-    /// A writable segment fills pages whose flags an executable one sets, with less in the file.
+    /// A writable segment fills pages whose flags an executable segment sets, which is shorter in the file.
     Underlaid,
 }
 
-/// The segments of a layout, and what may be called in them.
+/// The segments of a layout, and callable addresses in them.
 pub(super) fn segments(layout: Layout, random: &mut Random, routines: &[u8]) -> (Vec<Segment>, Vec<u64>) {
     let filled =
         |random: &mut Random, flags| segment(random, FILLED, FILLED_BYTES - 0x1800, FILLED_BYTES, flags);
@@ -86,14 +83,13 @@ pub(super) fn segments(layout: Layout, random: &mut Random, routines: &[u8]) -> 
                 memory_bytes: 0x1000,
             };
             let under = Segment { address: CODE, flags: WRITE, bytes: under, memory_bytes: 0x1000 };
-            // Routines behind those that the upper one has.
+            // Routines after those of the upper segment.
             let entries = [0, 0x40, 0x80, 0xc0, 0x200].map(|at| CODE + at).to_vec();
             (vec![filled(random, WRITE), under, over], entries)
         }
     }
 }
 
-/// Writable segments that meet.
 fn overlapping(random: &mut Random) -> Vec<Segment> {
     vec![
         segment(random, OVERLAPPED, 0x1000, 0x1000, WRITE),
@@ -104,7 +100,7 @@ fn overlapping(random: &mut Random) -> Vec<Segment> {
     ]
 }
 
-/// Random bytes, none of them 0, `file` of them in the file.
+/// A segment of random nonzero bytes, `file` of them in the file.
 fn segment(random: &mut Random, address: u64, file: u64, memory_bytes: u64, flags: u32) -> Segment {
     let bytes = (0..file).map(|_| 1 + random.below(255) as u8).collect();
     Segment { address, flags, bytes, memory_bytes }

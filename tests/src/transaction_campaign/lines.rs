@@ -1,20 +1,19 @@
-//! Long lines of fusions: functions without a branch whose traces take about as many bytes as a byte can
-//! count.
+//! Long straight-line traces with fusions: functions without a branch, whose traces have about as many bytes
+//! as one byte can count.
 
 use crate::{
     asm::{compressed, encode, operations},
     generate::Random,
 };
 
-/// Lines in one segment.
+/// Number of traces in one segment.
 const LINES: usize = 20;
 /// `c.nop`.
 const SHORT_NOP: u16 = 0x0001;
 /// `ret`.
 const RETURN: u16 = 0x8082;
 
-/// The code of some lines at `address`, and addresses at which one may be called: beginnings, and places
-/// inside.
+/// Code of traces at `address`, and addresses to call: starts, and positions inside.
 pub(super) fn lines(random: &mut Random, address: u64) -> (Vec<u8>, Vec<u64>) {
     let (mut code, mut entries) = (Vec::new(), Vec::new());
     for _ in 0..LINES {
@@ -37,7 +36,7 @@ pub(super) fn lines(random: &mut Random, address: u64) -> (Vec<u8>, Vec<u64>) {
             single(random, &mut code);
         }
         if random.one_in(2) {
-            // In the middle of a fusion, mostly.
+            // Usually in the middle of a fusion.
             entries.push(address + (start + 4 * random.below(20) as usize) as u64);
         }
         word(&mut code, encode::r(0x33, 4, 0, 10, 11, 12));
@@ -51,7 +50,7 @@ fn word(code: &mut Vec<u8>, word: u32) {
     code.extend(word.to_le_bytes());
 }
 
-/// One instruction of its own.
+/// A single instruction, not fused.
 fn single(random: &mut Random, code: &mut Vec<u8>) {
     match random.below(3) {
         0 => code.extend(compressed::arithmetic(15, 14, 13, 0).to_le_bytes()),
@@ -59,7 +58,7 @@ fn single(random: &mut Random, code: &mut Vec<u8>) {
     }
 }
 
-/// Five instructions that versions 1 and 2 run as one.
+/// Five instructions that versions 1 and 2 fuse.
 fn fusion(random: &mut Random, is_short: bool, code: &mut Vec<u8>) {
     let rows = match random.below(4) {
         0 => [

@@ -1,4 +1,4 @@
-//! Native code of what scenarios load at run time, with entries where its routines begin.
+//! Native code of code that scenarios load at run time, with entries at its routines.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use super::{
 /// Bytes of each page in which a routine may begin.
 const ROUTINES_BYTES: u64 = 1024;
 
-/// Native code of `met`, in all versions that run. Code by both generators meets: that of `tier` is beside
-/// what is loaded, which is compiled by the baseline mostly, since that is quick.
+/// Native code of `met`, in all versions of the scenario. Mixes both generators: code of `tier` with loaded
+/// code that is usually compiled by the baseline, which is fast.
 pub(super) fn programs(
     images: &Images,
     scenario: &Scenario,

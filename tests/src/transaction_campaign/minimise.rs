@@ -1,4 +1,4 @@
-//! Makes a scenario that differs smaller, as long as it differs.
+//! Minimises a differing scenario.
 
 use anyhow::Result;
 
@@ -7,13 +7,12 @@ use super::{
     orders::{Order, Verb},
 };
 
-/// Passes over the whole scenario.
+/// Maximum passes over the whole scenario.
 const PASSES_MAX: usize = 4;
 
-/// The smallest scenario found that differs, and how; `None` if `scenario` does not differ.
+/// The smallest differing scenario found, and its difference; `None` if `scenario` does not differ.
 ///
 /// # Errors
-///
 /// The compiler failed.
 pub fn minimise(images: &Images, scenario: &Scenario) -> Result<Option<(Scenario, Difference)>> {
     let Err(difference) = compare(images, scenario)? else { return Ok(None) };
@@ -22,7 +21,7 @@ pub fn minimise(images: &Images, scenario: &Scenario) -> Result<Option<(Scenario
         let before = best.0.clone();
         simplify(images, &mut best)?;
         for list in 0..best.0.lists.len() {
-            // The largest parts first.
+            // Largest parts first.
             let mut part = best.0.lists[list].len().next_power_of_two();
             while part > 0 {
                 let mut at = 0;
@@ -42,7 +41,7 @@ pub fn minimise(images: &Images, scenario: &Scenario) -> Result<Option<(Scenario
     Ok(Some(best))
 }
 
-/// Removes what stands around the orders.
+/// Simplifies everything except the orders.
 fn simplify(images: &Images, best: &mut (Scenario, Difference)) -> Result<()> {
     let mut smaller = best.0.clone();
     smaller.limit = Limit::Wide;
@@ -66,7 +65,7 @@ fn simplify(images: &Images, best: &mut (Scenario, Difference)) -> Result<()> {
     Ok(())
 }
 
-/// Takes `part` orders away at `at`; jumps over them are moved.
+/// Removes `part` orders at `at`, and adjusts jumps over them.
 fn cut(list: &mut Vec<Order>, at: usize, part: usize) -> bool {
     let end = (at + part).min(list.len());
     if at >= end {

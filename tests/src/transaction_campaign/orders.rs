@@ -1,4 +1,4 @@
-//! Orders: what an actor is told to do, eight words each, as `tests/guests/actor/actor.c` reads them.
+//! Orders: instructions for an actor, eight words each, in the format of `tests/guests/actor/actor.c`.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order(pub [u64; 8]);
 
-/// What there is to do; the numbers are the actor's.
+/// Operations of orders, numbered as in the actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Verb {
@@ -33,23 +33,23 @@ pub enum Verb {
     Exit,
 }
 
-/// Registers of an actor that hold numbers between orders.
+/// Registers of an actor for numbers between orders.
 pub(super) type Register = u8;
 
-/// The result and the place of the order are printed.
+/// Flag: print the result and the position of the order.
 const PRINT: u64 = 1;
-/// So are the cycles so far, which version 0 cannot ask for.
+/// Flag: also print the cycles so far, which version 0 cannot query.
 const CYCLES: u64 = 2;
-/// Numbers of system calls come from memory.
+/// Flag: read numbers of system calls from memory.
 const COMPUTED: u64 = 4;
 
-/// A register and a distance where a number is expected.
+/// Operand: a register plus an offset.
 pub(super) const fn register(register: Register, plus: u32) -> u64 {
     0xa5 << 56 | (plus as u64) << 8 | register as u64
 }
 
 impl Verb {
-    /// All of them.
+    /// All verbs.
     pub const ALL: [Self; 21] = [
         Self::End,
         Self::Call,
@@ -104,7 +104,7 @@ impl Verb {
 }
 
 impl Order {
-    /// `verb` with its words; what is missing is 0. Nothing is printed.
+    /// An order of `verb` with its operands; missing ones are 0. Prints nothing.
     pub(super) fn new(verb: Verb, words: &[u64]) -> Self {
         let mut all = [0; 8];
         all[0] = verb as u64;
@@ -112,31 +112,30 @@ impl Order {
         Self(all)
     }
 
-    /// The same with its result in `register`.
+    /// Stores the result in `register`.
     pub(super) fn to(mut self, register: Register) -> Self {
         self.0[0] = self.0[0] & !(15 << 16) | u64::from(register) << 16;
         self
     }
 
-    /// The same, which prints.
     pub(super) fn printed(mut self, with_cycles: bool) -> Self {
         self.0[0] |= (PRINT | if with_cycles { CYCLES } else { 0 }) << 8;
         self
     }
 
-    /// The same with numbers of system calls from memory.
+    /// Reads numbers of system calls from memory.
     pub(super) fn computed(mut self) -> Self {
         self.0[0] |= COMPUTED << 8;
         self
     }
 
-    /// What it does.
+    /// Its verb.
     #[must_use]
     pub fn verb(&self) -> Verb {
         Verb::ALL.get(self.0[0] as usize & 0xff).copied().unwrap_or(Verb::End)
     }
 
-    /// Whether it asks for the system call `number` by its number.
+    /// Whether it makes the system call `number` by a constant number.
     #[must_use]
     pub fn is_call(&self, number: u64) -> bool {
         self.verb() == Verb::Call && self.0[1] == number

@@ -1,5 +1,5 @@
-//! Phrases: a few orders that belong together, such as to load code and call it. Lists of orders are made of
-//! them.
+//! Phrases: short sequences of related orders, such as loading and calling code. Lists of orders consist of
+//! phrases.
 
 use super::{
     images::{Image, Images, LIBRARY, ROUTINE_BYTES, ROUTINES},
@@ -9,28 +9,27 @@ use super::{
 };
 use crate::generate::Random;
 
-/// Pages that no segment covers.
+/// Pages without a segment.
 const FREE: u64 = 0x10_0000;
-/// Where data of cells is loaded.
+/// Address for data of cells.
 const LOADED: u64 = 0x8_0000;
-/// Where code is loaded that does not belong there.
+/// Address for code that is linked for another address.
 const BESIDE: u64 = 0xc_0000;
 const PAGE: u64 = 0x1000;
-/// Orders that are kept free for the end of a list.
+/// Orders reserved for the end of a list.
 const END_ORDERS: usize = 6;
-/// System calls.
 const LOAD_CODE: u64 = 2091;
 
-/// What a list of orders is for.
+/// Role of a list of orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Of a script.
+    /// A script.
     Root,
-    /// Of a child that waits for something to read.
+    /// A child that waits for input.
     Waiting,
-    /// Of a child that reads and answers.
+    /// A child that reads and replies.
     Echo,
-    /// Of a child, or of what was put in place of a VM.
+    /// A child, or a program started by exec.
     Worker,
 }
 
@@ -40,16 +39,16 @@ pub(super) struct Writer<'a> {
     pub(super) random: &'a mut Random,
     pub(super) scenario: &'a mut Scenario,
     pub(super) version: u32,
-    /// How many of the deps are actors.
+    /// Number of deps that are actors.
     pub(super) actors: usize,
-    /// The dep that the list under way runs in.
+    /// The dep that runs the current list.
     pub(super) dep: usize,
-    /// How deep in the tree of VMs.
+    /// Depth in the tree of VMs.
     pub(super) depth: u32,
     pub(super) orders: Vec<Order>,
-    /// Pages that code was loaded to.
+    /// Pages with loaded code.
     code: Vec<u64>,
-    /// Pages worth a look.
+    /// Pages to check.
     seen: Vec<(u64, u64)>,
 }
 
@@ -75,7 +74,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes a list for what runs in `dep`, and all that it names; gives its index.
+    /// Writes a list for `dep`, and all lists that it references; returns its index.
     pub(super) fn list(&mut self, role: Role, dep: usize, depth: u32) -> usize {
         let index = self.scenario.lists.len();
         if index >= LISTS_MAX {
@@ -152,7 +151,7 @@ impl<'a> Writer<'a> {
         self.orders.push(order);
     }
 
-    /// As `add`, printed with cycles mostly, and with computed numbers sometimes.
+    /// As `add`, but usually prints with cycles, and sometimes uses computed numbers.
     pub(super) fn tell(&mut self, order: Order) {
         let with_cycles = self.version > 0 && !self.random.one_in(4);
         let order = order.printed(with_cycles);
@@ -160,7 +159,7 @@ impl<'a> Writer<'a> {
         self.orders.push(order);
     }
 
-    /// A page, of one of the kinds that differ when a VM is put aside.
+    /// A page of one of the kinds that are handled differently on suspension.
     pub(super) fn page(&mut self) -> u64 {
         let base = self.random.pick(&[FILLED, FILLED, OVERLAPPED, OVERLAPPED, TOP, TOP, FREE, LOADED]);
         let page = base + PAGE * u64::from(self.random.below(4));
@@ -170,7 +169,7 @@ impl<'a> Writer<'a> {
         page
     }
 
-    /// Sums of what was touched, and of what segments share.
+    /// Checksums of touched pages and of shared segments.
     pub(super) fn look(&mut self) {
         let mut seen = self.seen.clone();
         while seen.len() > 3 {
@@ -181,7 +180,7 @@ impl<'a> Writer<'a> {
             (OVERLAPPED, layouts::OVERLAPPED_BYTES),
             (TOP, layouts::TOP_BYTES),
         ]));
-        // Memory's last bytes cannot be read in version 0.
+        // Version 0 cannot read the last bytes of memory.
         let less = if self.version == 0 { 8 } else { 0 };
         for (page, length) in seen {
             self.tell(Order::new(Verb::Sum, &[page, length - less]));
@@ -193,10 +192,11 @@ impl<'a> Writer<'a> {
         self.tell(Order::new(Verb::Work, &[rounds]));
     }
 
-    /// Zeros, the same content again, other content and back, single bytes, a few on each page.
+    /// Changes memory: zeros, the same content, other content and back, single bytes, a few bytes on each
+    /// page.
     pub(super) fn change_memory(&mut self) {
         let page = self.page();
-        // Memory's last bytes cannot be written in version 0.
+        // Version 0 cannot write the last bytes of memory.
         let length = PAGE - if self.version == 0 { 8 } else { 0 };
         match self.random.below(8) {
             0..3 => {
@@ -233,7 +233,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Data of a cell into memory, at the beginning of a page or not, and some of it overwritten.
+    /// Loads data of a cell to a page or an odd address, and overwrites part of it.
     fn load_data(&mut self) {
         let base = self.random.pick(&[LOADED, LOADED, FILLED, FREE]);
         let at = base + self.random.pick(&[0, 0, 0, 8, 0x800, 0xffc]);
@@ -255,7 +255,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Code of a cell into memory: where it belongs, elsewhere, over what is there; then calls of it.
+    /// Loads code of a cell to its own address, elsewhere, or over other data; then calls it.
     fn load_code(&mut self) {
         let is_library = self.random.one_in(3) && !self.code.contains(&LIBRARY);
         let code = &self.images.library_code;
@@ -305,7 +305,7 @@ impl<'a> Writer<'a> {
             1 | 8 => self.random.pick(&self.image().callbacks.clone()),
             _ => FREE + 0x100 + u64::from(self.random.below(64)),
         };
-        // A store of the callback that stores, and a number of a system call.
+        // The address for the storing callback, and a system call number.
         if self.random.one_in(3) {
             self.add(Order::new(Verb::Poke, &[0x2a200 + 8 * 30, FREE + 0x200, 8, 1, 0]));
         }
@@ -314,20 +314,20 @@ impl<'a> Writer<'a> {
         self.tell(Order::new(Verb::Jump, &words));
     }
 
-    /// A native store to pages that are code, or were to be.
+    /// A native store to pages of code, or intended for code.
     fn store_to_code(&mut self) {
         let Some(page) = self.code.last().copied() else { return self.load_code() };
         if self.random.one_in(3) {
             return self.call_routine(page);
         }
-        // That is the end, if all is well.
+        // This store must end the script.
         if self.random.one_in(6) {
             let at = self.random.pick(&[0x700, 0, 0xff8]);
             self.add(Order::new(Verb::Poke, &[page + at, 0x11, 8, 1, 0]));
         }
     }
 
-    /// Exec that fails and lets the VM go on, most times with loaded code about, which is then written to.
+    /// An exec that fails and continues the VM, usually after loading code, which is then written to.
     fn failing_exec(&mut self) {
         if self.code.is_empty() && !self.random.one_in(4) {
             self.load_code();
@@ -354,7 +354,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Calls what the image has beside the actor: lines of fusions, and code that another segment covers.
+    /// Calls additional code of the image: straight-line traces, and code covered by another segment.
     fn call(&mut self) {
         let image = self.image();
         if image.entries.is_empty() {
@@ -381,13 +381,12 @@ impl<'a> Writer<'a> {
         self.tell(order);
     }
 
-    /// A register as an operand.
     pub(super) fn held(register_number: Register) -> u64 {
         register(register_number, 0)
     }
 }
 
-/// Any number, the same for a page each time.
+/// A number derived from a page.
 const fn self_made(page: u64) -> u64 {
     page.wrapping_mul(0x9e37_79b9)
 }

@@ -1,5 +1,5 @@
-//! Phrases about processes: children that wait, answer and work, more of them than may be live; exec from
-//! every place.
+//! Phrases about processes: children that wait, reply and work, more of them than can be live; exec in all
+//! situations.
 
 use super::{
     orders::{Order, Verb, register},
@@ -7,19 +7,17 @@ use super::{
     scenario::{Cell, DEPS},
 };
 
-/// Generations below a script.
+/// Maximum generations below a script.
 const DEPTH_MAX: u32 = 3;
-/// System calls.
 const WRITE: u64 = 2605;
 const READ: u64 = 2606;
 const CLOSE: u64 = 2608;
-/// Where what is sent lies, and where it is read to.
+/// Addresses of sent and received data.
 const SENT: u64 = 0x3_8000;
 const RECEIVED: u64 = 0x10_4000;
-/// Counts passes; the others are used between two orders only.
+/// Register that counts passes; the others are used only between two orders.
 const COUNTER: u8 = 9;
 
-/// Where a program is.
 #[derive(Clone, Copy)]
 struct Target {
     index: u64,
@@ -30,7 +28,7 @@ struct Target {
 }
 
 impl Writer<'_> {
-    /// A program in a cell dep, an input, an output or a witness; the bounds are good most times.
+    /// A program in a cell dep, an input, an output or a witness, usually with valid bounds.
     fn target(&mut self) -> Target {
         let mut all = Vec::new();
         for dep in 0..self.actors {
@@ -46,7 +44,7 @@ impl Writer<'_> {
             all.retain(|(.., cell)| matches!(cell, Cell::Actor(_)));
         }
         let (index, source, place, cell) = self.random.pick(&all);
-        // Lists are written for a dep; an actor elsewhere is written for as if it were the dep of its kind.
+        // Lists are written for a dep; for an actor elsewhere, for the dep of its kind.
         let dep = self.scenario.deps.iter().position(|dep| *dep == cell).unwrap_or(0);
         let length = cell.bytes(self.images).len() as u64;
         let bounds = match self.random.below(48) {
@@ -60,7 +58,7 @@ impl Writer<'_> {
         Target { index, source, place, bounds, dep }
     }
 
-    /// argc, and the length of the arguments: pages of them now and then.
+    /// argc, and the length of the arguments: occasionally whole pages.
     fn form(&mut self) -> u64 {
         let length = self.random.pick(&[0, 0, 0, 1, 9, 4000, 4094, 7000]);
         self.random.pick(&[1, 1, 1, 2]) | length << 8
@@ -72,8 +70,7 @@ impl Writer<'_> {
         Order::new(Verb::Spawn, &[index, source, place, bounds, list as u64, form, descriptors])
     }
 
-    /// Children that wait for something to read, so many that some VMs are put aside; the memory is looked at
-    /// again.
+    /// Waiting children, enough to suspend some VMs; then checks memory again.
     pub(super) fn crowd(&mut self) {
         if self.depth >= DEPTH_MAX {
             return self.change_memory();
@@ -93,7 +90,7 @@ impl Writer<'_> {
         }
         self.look();
         if self.random.one_in(2) {
-            // The last one is let go.
+            // Release the last child.
             self.tell(Order::new(Verb::Transfer, &[WRITE, Self::held(1), SENT, 8]).to(3));
             self.tell(Order::new(Verb::Wait, &[Self::held(2)]).to(3));
             if self.random.one_in(3) {
@@ -103,7 +100,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What such a child begins with.
+    /// Start of a waiting child.
     pub(super) fn wait_to_read(&mut self) {
         self.tell(Order::new(Verb::Inherit, &[3]).to(4));
         if self.random.one_in(4) {
@@ -113,7 +110,7 @@ impl Writer<'_> {
         if self.random.one_in(3) { self.tell(read.computed()) } else { self.tell(read) }
     }
 
-    /// A child that answers what it is sent.
+    /// Starts a child that replies to what it is sent.
     pub(super) fn talk(&mut self) {
         if self.depth >= DEPTH_MAX {
             return self.look();
@@ -122,7 +119,7 @@ impl Writer<'_> {
         let list = self.list(Role::Echo, target.dep, self.depth + 1);
         self.add(Order::new(Verb::Pipe, &[]).to(0));
         self.add(Order::new(Verb::Pipe, &[]).to(5));
-        // The child reads from the first and writes to the second.
+        // The child reads from the first pipe and writes to the second.
         let spawn = self.spawn_order(target, list, 1 | 7 << 8).to(2);
         self.tell(spawn);
         let sent = self.random.pick(&[1, 8, 100, 4096, 0x4000, 0]);
@@ -139,7 +136,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The other side of it.
+    /// The child's side of `talk`.
     pub(super) fn echo(&mut self) {
         self.tell(Order::new(Verb::Inherit, &[3]).to(4));
         let length = self.random.pick(&[1, 8, 100, 0x1000, 0x5000]);
@@ -147,7 +144,7 @@ impl Writer<'_> {
         self.tell(Order::new(Verb::Transfer, &[WRITE, Self::held(5), RECEIVED, 16]).to(3));
     }
 
-    /// A child with work of its own, waited for, and orders about what is not there.
+    /// Starts a working child and waits for it; also uses invalid ids.
     pub(super) fn child(&mut self) {
         if self.depth >= DEPTH_MAX {
             return self.look();
@@ -167,7 +164,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Exec that puts another program in place of this one, if its bounds are good.
+    /// An exec that replaces this program, if its bounds are valid.
     pub(super) fn exec(&mut self) {
         if self.depth >= DEPTH_MAX {
             return self.look();

@@ -17,21 +17,21 @@ use super::{
     orders::{Order, Verb},
 };
 
-/// Lists of orders in one scenario at the most; the witness begins with a number for each.
+/// Maximum lists of orders in a scenario; the witness begins with a number for each.
 pub(super) const LISTS_MAX: usize = 48;
-/// Orders in a list at the most.
+/// Maximum orders in a list.
 pub(super) const ORDERS_MAX: usize = 62;
-/// Source of cell deps.
+/// Source number of cell deps.
 pub(super) const DEPS: u64 = 3;
 
-/// What a cell or a witness holds.
+/// Contents of a cell or a witness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Cell {
     Actor(usize),
-    /// Routines that scripts load, to the end of a page.
+    /// Routines for scripts to load, padded to the end of a page.
     Routines,
-    /// The same without what is behind them.
+    /// Routines without padding.
     Short,
     Library,
     Data,
@@ -41,51 +41,51 @@ pub enum Cell {
 /// A script that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Which of the deps is its code.
+    /// Index of its code in the deps.
     pub dep: usize,
-    /// How it names its code: `data`, `type`, `data1`, `data2`.
+    /// How it references its code: `data`, `type`, `data1`, `data2`.
     pub hash_type: ScriptHashType,
-    /// A type script, else a lock.
+    /// Whether it is a type script; a lock script otherwise.
     pub is_type: bool,
-    /// Its orders.
+    /// Index of its list of orders.
     pub list: usize,
 }
 
-/// How many cycles there may be.
+/// The cycle limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// As many as no scenario takes that ends.
+    /// A limit that no terminating scenario reaches.
     Wide,
-    /// Those that it takes, and so many fewer.
+    /// Its cycles minus this number.
     Less(u64),
-    /// So many thousandths of those that it takes.
+    /// This many thousandths of its cycles.
     Part(u64),
 }
 
 /// A random transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// The newest VM version, that of scripts named by type.
+    /// The latest VM version, which scripts referenced by type use.
     pub newest: u32,
-    /// Scripts, each of an input of its own.
+    /// Scripts, each with its own input.
     pub groups: Vec<Group>,
     /// Cell deps.
     pub deps: Vec<Cell>,
-    /// Data of each input's cell; of inputs without a script of their own nothing.
+    /// Data of each input's cell.
     pub inputs: Vec<Cell>,
     /// Data of outputs.
     pub outputs: Vec<Cell>,
-    /// The witnesses behind the first one, which has the orders.
+    /// The witnesses after the first one, which has the orders.
     pub witnesses: Vec<Cell>,
-    /// Orders.
+    /// Lists of orders.
     pub lists: Vec<Vec<Order>>,
-    /// Cycles.
+    /// Cycle limit.
     pub limit: Limit,
-    /// A pause is asked for as this line of debug output is printed.
+    /// Lines of debug output that trigger a pause.
     pub pauses: BTreeSet<usize>,
 }
 
-/// A known mistake that a scenario may meet, by what it is made of.
+/// A known bug that a scenario may trigger, judged by its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Suspect {
@@ -98,7 +98,7 @@ pub enum Suspect {
 }
 
 impl Cell {
-    /// What it holds.
+    /// The bytes.
     #[must_use]
     pub fn bytes(self, images: &Images) -> Bytes {
         match self {
@@ -113,7 +113,7 @@ impl Cell {
 }
 
 impl Scenario {
-    /// The rules under which it is judged.
+    /// The rules for its verification.
     #[must_use]
     pub fn environment(&self) -> Environment {
         Environment::of_version(self.newest)
@@ -126,7 +126,7 @@ impl Scenario {
         self.groups.iter().filter_map(|group| environment.vm_version(group.hash_type)).collect()
     }
 
-    /// The orders as the first witness holds them.
+    /// The orders in the format of the first witness.
     fn witness(&self) -> Vec<u8> {
         let mut orders = Vec::new();
         let mut heads = vec![0_u64; LISTS_MAX.max(64)];
@@ -138,7 +138,6 @@ impl Scenario {
         heads.into_iter().flat_map(u64::to_le_bytes).chain(orders).collect()
     }
 
-    /// The script of group `index`.
     fn script(&self, index: usize, images: &Images) -> Script {
         let Group { dep, hash_type, list, .. } = self.groups[index];
         let code_hash = match hash_type {
@@ -150,11 +149,10 @@ impl Scenario {
         Script::new_builder().code_hash(code_hash).hash_type(hash_type).args(Bytes::from(args).pack()).build()
     }
 
-    /// The transaction.
+    /// Builds the transaction.
     ///
     /// # Errors
-    ///
-    /// It is none: a mistake of the generator.
+    /// The scenario is not a valid transaction: a bug of the generator.
     pub fn mock(&self, images: &Images) -> Result<Mock> {
         let nobody = Script::default();
         let mut inputs = Vec::new();
@@ -162,7 +160,7 @@ impl Scenario {
         for (index, group) in self.groups.iter().enumerate() {
             let script = self.script(index, images);
             let data = self.inputs.get(index).map_or_else(Bytes::new, |cell| cell.bytes(images));
-            // The lock of a cell with a type script is that of the first group.
+            // A cell with a type script uses the lock of the first group.
             let (lock, of_type) =
                 if group.is_type { (self.script(0, images), Some(script)) } else { (script, None) };
             let output = CellOutput::new_builder().lock(lock).type_(of_type.pack());
@@ -222,14 +220,14 @@ impl Scenario {
         Mock::from_molecule(&fields, &[]).context("a scenario is no transaction")
     }
 
-    /// Puts an order that does nothing in the place of one.
+    /// Replaces an order by one without effect.
     pub fn leave_out(&mut self, list: usize, place: usize) {
         if let Some(order) = self.lists.get_mut(list).and_then(|list| list.get_mut(place)) {
             *order = Order::new(Verb::Set, &[]).to(15);
         }
     }
 
-    /// Whether a program of version 1 may be replaced by another: a bounded exec of a cell that there is.
+    /// Whether exec may replace a program of version 1: an exec with bounds of an existing cell.
     #[must_use]
     pub fn replaces_in_version_1(&self) -> bool {
         let may_end_well =
@@ -237,13 +235,13 @@ impl Scenario {
         self.versions().contains(&1) && self.lists.iter().flatten().any(may_end_well)
     }
 
-    /// Whether some VM may make another.
+    /// Whether a VM may spawn another.
     #[must_use]
     pub fn spawns(&self) -> bool {
         self.lists.iter().flatten().any(|order| order.verb() == Verb::Spawn)
     }
 
-    /// What is known to go wrong with orders like these.
+    /// Known bugs that these orders may trigger.
     #[must_use]
     pub fn suspects(&self, images: &Images) -> BTreeSet<Suspect> {
         let orders = || self.lists.iter().flatten();
@@ -283,7 +281,7 @@ impl Scenario {
     }
 }
 
-/// The type script of a dep, by which scripts may name it; nobody runs it.
+/// A type script for a dep, so that scripts can reference it by type; it never runs.
 fn name_of_dep(index: usize) -> Script {
     Script::new_builder().args(Bytes::from(vec![index as u8]).pack()).build()
 }

@@ -1,4 +1,4 @@
-//! What a campaign has met: how scenarios ended, what they did, and how much of it in native code.
+//! Statistics of a campaign: outcomes of scenarios, their actions, and the native share.
 
 use std::{
     cell::Cell as Slot,
@@ -16,46 +16,46 @@ use super::{
     scenario::{Limit, Scenario},
 };
 
-/// Swaps of many.
+/// Minimum of many swaps.
 const MANY: u64 = 10;
 
-/// Counts.
+/// Counts of scenarios.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Scenarios on which all agree.
+    /// Scenarios without a difference.
     pub equal: u64,
-    /// Scenarios in which someone disagrees.
+    /// Scenarios with a difference.
     pub different: u64,
-    /// By the text of the error, or `ok`.
+    /// Scenarios by the text of the error, or `ok`.
     pub endings: BTreeMap<String, u64>,
-    /// By newest version.
+    /// Scenarios by latest version.
     pub versions: BTreeMap<u32, u64>,
-    /// Scenarios that ran natively from beginning to end.
+    /// Scenarios that ran entirely natively.
     pub native: u64,
-    /// Scenarios in which code that was loaded at run time ran natively.
+    /// Scenarios in which loaded code ran natively.
     pub loaded: u64,
-    /// Scenarios of which a group started again in the interpreter, by reason.
+    /// Scenarios with a group that restarted in the interpreter, by reason.
     pub restarts: BTreeMap<&'static str, u64>,
-    /// Scenarios in which VMs were put aside and came back.
+    /// Scenarios with suspended and resumed VMs.
     pub swapped: u64,
-    /// Those of them in which it happened often.
+    /// Such scenarios with many suspensions.
     pub swapped_often: u64,
-    /// Those that ran natively to the end.
+    /// Such scenarios that ran entirely natively.
     pub swapped_natively: u64,
-    /// How often a VM came back.
+    /// Number of resumed VMs.
     pub swaps: u64,
     /// Scenarios that paused.
     pub paused: u64,
-    /// Scenarios with a limit that is not wide.
+    /// Scenarios with a tight limit.
     pub limited: u64,
-    /// Orders that were executed and printed, by verb; and how many of those system calls failed.
+    /// Executed and printed orders by verb, and how many of their system calls failed.
     pub verbs: BTreeMap<Verb, (u64, u64)>,
-    /// Cycles in native code and in the interpreter, by the full compile.
+    /// Cycles of the full tier, native and interpreted.
     pub cycles: (u64, u64),
 }
 
 impl Tally {
-    /// Counts one scenario on which all agree.
+    /// Counts a scenario without a difference.
     pub fn count(&mut self, scenario: &Scenario, agreed: &Agreed) {
         self.equal += 1;
         *self.versions.entry(scenario.newest).or_default() += 1;
@@ -85,7 +85,7 @@ impl Tally {
         }
     }
 
-    /// Adds another one.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: Self) {
         fn merge<K: Ord>(to: &mut BTreeMap<K, u64>, from: BTreeMap<K, u64>) {
             from.into_iter().for_each(|(key, count)| *to.entry(key).or_default() += count);
@@ -113,19 +113,19 @@ impl Tally {
     }
 }
 
-/// How many VMs were spawned, as far as was printed.
+/// Number of spawned VMs, according to the printed lines.
 pub(super) fn spawned(verdict: &Verdict) -> usize {
     verdict.debug.iter().filter(|line| executed(line) == Some((Verb::Spawn, 0))).count()
 }
 
-/// The kind of an error in a text of ckb-script's.
+/// The kind of an error in ckb-script's text.
 fn ending(text: &str) -> String {
     let cause = text.split("cause: ").nth(1).unwrap_or(text);
     let end = cause.find(|letter: char| letter.is_ascii_digit()).unwrap_or(cause.len());
     cause[..end].chars().take(60).collect::<String>().trim().to_owned()
 }
 
-/// The verb and the upper half of the result that an actor's line tells of.
+/// The verb and the upper half of the result in an actor's line.
 fn executed(line: &str) -> Option<(Verb, u64)> {
     let mut words = line.split(' ').map(|word| u64::from_str_radix(word, 16));
     let (Some(Ok(what)), Some(Ok(result))) = (words.next(), words.next()) else { return None };
@@ -166,20 +166,20 @@ impl fmt::Display for Tally {
 }
 
 thread_local! {
-    /// Machines made and programs loaded.
+    /// Number of created machines, and of loaded programs.
     static COUNTS: Slot<(u64, u64)> = const { Slot::new((0, 0)) };
 }
 
-/// ckb-script's own machine, which counts: a machine without a program is one that comes back.
+/// ckb-script's own machine, with counting: a machine that loads no program belongs to a resumed VM.
 pub(super) struct Counted(Machine);
 
 impl Counted {
-    /// Counts anew on this thread.
+    /// Resets the counts of this thread.
     pub(super) fn start() {
         COUNTS.set((0, 0));
     }
 
-    /// How many machines came back since.
+    /// Number of resumed VMs since then.
     pub(super) fn swaps() -> u64 {
         let (made, loaded) = COUNTS.get();
         made.saturating_sub(loaded)

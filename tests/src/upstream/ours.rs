@@ -1,9 +1,9 @@
-//! The patches that put our machine into ckb-script's tests.
+//! Patches that install our machine in ckb-script's tests.
 
 use super::patch::Patch;
 
-/// The manifest gets the hook, the default machine becomes ours, and a script group whose native code gives
-/// up is run again from its start by the interpreter.
+/// The manifest gets the hook, the default machine becomes ours, and a script group whose native code bails
+/// out restarts in the interpreter.
 pub(super) const PATCHES: [Patch; 5] = [
     Patch {
         file: "script/Cargo.toml",
@@ -44,7 +44,7 @@ impl<DL, V, M> Scheduler<DL, V, M>\n",
     },
 ];
 
-/// `Scheduler::run`, and the head of what it was.
+/// `Scheduler::run`, and the beginning of the original.
 const RUN: &str = "    pub fn run(&mut self, mode: RunMode) -> Result<TerminatedResult, Error> {
         let (pause, limit) = match mode {
             RunMode::LimitCycles(limit) => (None, limit),

@@ -1,17 +1,14 @@
-//! Text substitutions that must apply exactly once, so that a change upstream is noticed and not skipped.
+//! Text substitutions that must apply exactly once, so that upstream changes are detected.
 
-/// Replaces one text by another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patch {
     /// File, relative to the build folder.
     pub(super) file: &'static str,
-    /// What must be there once.
+    /// The text to replace, which must occur once.
     pub(super) from: &'static str,
-    /// What is written instead.
     pub(super) to: &'static str,
 }
 
-/// A patch that does not fit.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: expected once, found {found} times: {from:?}")]
 pub(super) struct Misfit {
@@ -21,7 +18,6 @@ pub(super) struct Misfit {
 }
 
 impl Patch {
-    /// Applies the patch to the file's text.
     pub(super) fn apply(&self, text: &str) -> Result<String, Misfit> {
         match text.matches(self.from).count() {
             1 => Ok(text.replacen(self.from, self.to, 1)),

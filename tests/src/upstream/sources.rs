@@ -1,4 +1,4 @@
-//! The suite's build folder: published sources, stand-ins, a workspace manifest, a lock file.
+//! The suite's build folder: published sources, stubs, a workspace manifest, a lock file.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use crate::crates;
 /// Files to write: path relative to the build folder, and contents.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// Stand-ins for ckb's database: crate, version that upstream's lock file has, dependencies, source.
+/// Stubs for ckb's database: crate, version in upstream's lock file, dependencies, source.
 const STAND_INS: [(&str, &str, &str, &str); 3] = [
     ("ckb-db", "1.1.1", "", include_str!("../../upstream/ckb-db.rs")),
     ("ckb-db-schema", "1.1.1", "", include_str!("../../upstream/ckb-db-schema.rs")),
@@ -32,11 +32,10 @@ const CHAIN_UTILS_MANIFEST: &str =
     "[package]\nname = \"ckb-test-chain-utils\"\nversion = \"1.1.1\"\nedition = \"2024\"\n
 [dependencies]\nckb-chain-spec = \"1\"\nckb-dao-utils = \"1\"\nckb-resource = \"1\"\nckb-types = \"1\"\n";
 
-/// The same profile as ours, so that crates which both need are built once.
+/// Our profile, so that shared crates are built once.
 const PROFILE: &str = "[profile.dev]\nopt-level = 1\ndebug = \"line-tables-only\"\n
 [profile.dev.package.\"*\"]\nopt-level = 1\ndebug = false\n";
 
-/// Writes the build folder for `machine`.
 pub(super) fn write(folder: &Path, machine: Machine) -> Result<()> {
     let mut files = Files::new();
     copy(&crates::of_workspace("ckb-script")?, Path::new("script"), &mut files)?;
@@ -67,7 +66,7 @@ pub(super) fn write(folder: &Path, machine: Machine) -> Result<()> {
     for (path, bytes) in files {
         write_if_new(&folder.join(path), &bytes)?;
     }
-    // Cargo may add to the lock file: its own copy stays as long as ours does not change.
+    // Cargo may extend the lock file: keep its copy as long as ours does not change.
     let lock = lock_file();
     if write_if_new(&folder.join("Cargo.lock.base"), &lock)? {
         fs::write(folder.join("Cargo.lock"), &lock)?;
@@ -75,7 +74,6 @@ pub(super) fn write(folder: &Path, machine: Machine) -> Result<()> {
     Ok(())
 }
 
-/// What is changed in the published source.
 fn patches(machine: Machine) -> Vec<Patch> {
     match machine {
         Machine::Stock => Vec::new(),
@@ -83,7 +81,7 @@ fn patches(machine: Machine) -> Vec<Patch> {
     }
 }
 
-/// The hook knows our crates by their places in this checkout.
+/// The hook references our crates by their paths in this checkout.
 fn hook_manifest() -> Result<String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates").canonicalize()?;
     let ours = ["engine/abi", "engine/compiler", "runtime/vm"].map(|place| {
@@ -112,7 +110,6 @@ fn workspace(machine: Machine) -> String {
     )
 }
 
-/// Adds all files below `from`.
 fn copy(from: &Path, to: &Path, files: &mut Files) -> Result<()> {
     for entry in fs::read_dir(from).with_context(|| format!("reading {}", from.display()))? {
         let path = entry?.path();
@@ -130,7 +127,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("reading {}", path.display()))
 }
 
-/// Whether the file was not there or different.
+/// Writes the file if it is missing or different; returns whether it did.
 fn write_if_new(path: &Path, bytes: &[u8]) -> Result<bool> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! Today's scripts, in the form in which they are published, against the interpreter in the same loop.
+//! Benchmarks published scripts of today against the interpreter, in one loop.
 
 use antares_abi::{CodeTier, Hints};
 use antares_tests::{
@@ -14,30 +14,28 @@ use serde_json::{Value, json};
 
 use crate::{engine::CYCLES_MAX, report::Spread};
 
-/// How often guests in Rust and Lua repeat their work, if that takes [`CYCLES_MIN`], else as often as does.
+/// Repetitions of guests in Rust and Lua, if they take at least [`CYCLES_MIN`]; otherwise more.
 const REPETITIONS: u32 = 200;
 
-/// Of a run: with fewer what a run costs beside its script would be measured.
+/// Minimum cycles of a run, so that the fixed costs of a run do not dominate.
 const CYCLES_MIN: u64 = 20_000_000;
 
 const LIMITS: Limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 1 << 20 };
 
-/// What is wanted.
 const SHARE_MIN: f64 = 0.99;
 const FASTER_MIN: f64 = 8.0;
 const FIRST_MAX: f64 = 1.3;
 const COMPILE_S_MAX: f64 = 12.0;
 const CODE_BYTES_MAX: usize = 6 << 20;
 
-/// What one program took.
 struct Row {
     name: String,
     cycles: u64,
-    /// Native share of the last of [`RUNS`] runs on the baseline's code.
+    /// Native share of the last of [`RUNS`] runs with baseline code.
     share: f64,
-    /// The interpreter's time to that of the first run, without hints.
+    /// Ratio of the interpreter's time to that of the first run, without hints.
     first: Spread,
-    /// The interpreter's time to that of the baseline's and the full tier's code, with hints.
+    /// Ratios of the interpreter's time to baseline and full-tier code, with hints.
     baseline: Spread,
     full: Spread,
     interpreter_ms: f64,
@@ -45,7 +43,7 @@ struct Row {
     code_bytes: usize,
 }
 
-/// Measures all of them; prints a line for each, and what is not reached.
+/// Measures all programs; prints a line for each and the missed targets.
 pub(crate) fn measure(rounds: usize) -> Result<Vec<Value>> {
     println!(
         "corpus: time of AsmMachine to that of the full tier's code, the baseline's, and of a first run without hints"
@@ -122,7 +120,7 @@ fn run(machine: &mut Machine, case: &Case, library: Option<&Library>) -> Result<
     Ok((report?, time.as_secs_f64()))
 }
 
-/// What is wanted of a program and not reached.
+/// Missed targets of a program.
 fn gaps(row: &Row) -> Vec<String> {
     let wanted = [
         (

@@ -1,4 +1,4 @@
-//! Our side: a compiled program on a machine of its own.
+//! Our engine: a compiled program with its own machine.
 
 use std::time::Duration;
 
@@ -11,53 +11,47 @@ use bytes::Bytes;
 
 use crate::programs::OPTIONS;
 
-/// Cycles that no program reaches.
+/// A limit that no program reaches.
 pub(crate) const CYCLES_MAX: u64 = 1 << 50;
 
 const LIMITS: Limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 0 };
 
-/// A program that is ready to run.
 pub(crate) struct Engine {
     machine: Machine,
     library: Library,
     elf: Bytes,
 }
 
-/// One run.
 pub(crate) struct Run {
-    /// The exit code.
     pub(crate) code: i32,
-    /// Cycles.
     pub(crate) cycles: u64,
-    /// Processor time, loading included.
+    /// Processor time, including loading.
     pub(crate) time: Duration,
 }
 
 impl Engine {
-    /// Loads the library of an ELF.
     pub(crate) fn new(elf: Vec<u8>, library: &[u8]) -> Result<Self> {
         Ok(Self { machine: Machine::new()?, library: native::load(library)?, elf: elf.into() })
     }
 
-    /// The ELF.
     pub(crate) fn elf(&self) -> &Bytes {
         &self.elf
     }
 
-    /// Runs the program once; leaving native code is a failure.
+    /// Runs the program once; fails if native code bails out.
     pub(crate) fn run(&mut self, repetitions: u32) -> Result<Run> {
         let (report, time) = timed(|| self.report(repetitions));
         let report = report?;
         Ok(Run { code: exit_code(&report)?, cycles: report.cycles, time })
     }
 
-    /// As [`Engine::run`], but asks no clock: rustix's clocks loop for ever under valgrind, which hides the
-    /// vDSO from its programs.
+    /// As [`Engine::run`], but without the clock: rustix's clocks loop forever under valgrind, which hides
+    /// the vDSO from its programs.
     pub(crate) fn run_untimed(&mut self, repetitions: u32) -> Result<i32> {
         exit_code(&self.report(repetitions)?)
     }
 
-    /// As [`Engine::run`], sampled as a runner samples; `seed` says where. Gives the samples too.
+    /// As [`Engine::run`], sampled as by a runner, with a random `seed`. Also returns the number of samples.
     pub(crate) fn run_sampled(&mut self, repetitions: u32, seed: u64) -> Result<(Run, u64)> {
         let (sampled, time) = timed(|| self.sampled_report(repetitions, seed));
         let (report, samples) = sampled?;

@@ -1,5 +1,4 @@
-//! Instructions of the host, counted by callgrind: exact and the same on every run, however busy the machine
-//! is.
+//! Counts host instructions with callgrind: exact and reproducible, even on a busy machine.
 
 use std::{
     env, fs,
@@ -17,16 +16,16 @@ use crate::{
     twin,
 };
 
-/// First argument of the process that is counted: runs a library once, as the next three say (ELF, library,
-/// repetitions).
+/// First argument of the counted process, which runs a library once. Further arguments: ELF, library,
+/// repetitions.
 pub(crate) const ONCE: &str = "--once";
-/// The same for a run with samples.
+/// As [`ONCE`], for a sampled run.
 pub(crate) const ONCE_SAMPLED: &str = "--once-sampled";
 
-/// Of the repetitions that times are measured with: under callgrind everything takes fifty times as long.
+/// Divisor of the repetitions used for timing: callgrind slows everything down fifty times.
 const PART: u32 = 25;
 
-/// Instructions for one repetition.
+/// Instructions per repetition.
 struct Counts {
     engine: u64,
     gcc: u64,
@@ -59,7 +58,7 @@ pub(crate) fn measure(programs: &[&Program]) -> Result<()> {
     Ok(())
 }
 
-/// What the process behind [`ONCE`] or [`ONCE_SAMPLED`] does.
+/// Main function of the process started with [`ONCE`] or [`ONCE_SAMPLED`].
 pub(crate) fn run_once(mode: &str, arguments: &[String]) -> Result<i32> {
     let [elf, library, repetitions] = arguments else { bail!("{mode} ELF LIBRARY REPETITIONS") };
     let mut engine = Engine::new(fs::read(elf)?, &fs::read(library)?)?;
@@ -69,7 +68,8 @@ pub(crate) fn run_once(mode: &str, arguments: &[String]) -> Result<i32> {
     }
 }
 
-/// Instructions that samples add to `repetitions` of a program, as a part of those without.
+/// Instructions that sampling adds to `repetitions` of a program, as a fraction of the unsampled
+/// instructions.
 pub(crate) fn sampled_part(program: &Program, repetitions: u32) -> Result<f64> {
     fs::create_dir_all(folder())?;
     let elf = guests::build(program.guest)?;
@@ -94,7 +94,7 @@ fn valgrind(out: &Path) -> Command {
     command
 }
 
-/// A file with the library of a guest.
+/// Compiles a guest to a library file.
 fn library(program: &Program, elf: &Path) -> Result<PathBuf> {
     let library = folder().join(format!("{}.so", program.name));
     fs::write(&library, native::output(&fs::read(elf)?, OPTIONS, Stage::Library)?.bytes)?;
@@ -116,7 +116,7 @@ fn count(program: &Program) -> Result<Counts> {
             let out = folder().join(format!("{}.{side}.{times}", program.name));
             callgrind(valgrind(&out).arg(path).args(arguments).arg(times.to_string()), &out)
         };
-        // What loading and starting take is in both.
+        // The difference cancels loading and startup.
         Ok((run(2 * repetitions)?.saturating_sub(run(repetitions)?)) / u64::from(repetitions))
     };
     Ok(Counts {
@@ -126,13 +126,13 @@ fn count(program: &Program) -> Result<Counts> {
     })
 }
 
-/// Runs `command` and gives the total of instructions that its file has.
+/// Runs `command`; returns the total of instructions in its callgrind file.
 fn callgrind(command: &mut Command, out: &Path) -> Result<u64> {
     let output = command.output().context("valgrind is not installed")?;
     let text = fs::read_to_string(out).with_context(|| format!("{command:?} wrote nothing"))?;
     let total =
         text.lines().find_map(|line| line.strip_prefix("summary: ").or(line.strip_prefix("totals: ")));
-    // Programs may exit with any checksum, but no signal may end them.
+    // Programs may exit with any checksum, but must not be killed by a signal.
     ensure!(output.status.code().is_some(), "{command:?}: {}", output.status);
     total.and_then(|total| total.trim().parse().ok()).context("callgrind's file has a summary")
 }

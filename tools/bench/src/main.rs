@@ -1,9 +1,12 @@
-//! `bench [--quick | --instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved
-//! loop: programs to the same C built for this machine, `transactions` and `corpus` (today's scripts) to
-//! ckb-vm's `AsmMachine`. `profiling` is the cost of always-on samples. These run only when named:
-//! `service` (pool and gRPC beside their targets), `service-transactions` (its transactions alone),
-//! `transactions-elsewhere` (the same by the command line and by the crate `antares`), and `start` (whole
-//! processes beside the published ckb-debugger, which `ANTARES_ORIGINAL` names).
+//! `bench [--quick | --instructions] [NAME...]`: measures how fast scripts run, as ratios to peers in one
+//! interleaved loop. Programs are compared with the same C compiled for this machine. `transactions` and
+//! `corpus` (published scripts of today) are compared with ckb-vm's `AsmMachine`. `profiling` measures the
+//! cost of always-on samples.
+//!
+//! These run only by name: `service` (pool and gRPC, with their targets), `service-transactions` (its
+//! transactions alone), `transactions-elsewhere` (transactions by the command line and by the crate
+//! `antares`), and `start` (whole processes, compared with the published ckb-debugger that `ANTARES_ORIGINAL`
+//! names).
 //!
 //! `--quick` runs three rounds instead of fifteen. `--instructions` counts instructions with callgrind
 //! instead of time. Prints tables and writes JSON files to `target/bench`.
@@ -29,7 +32,7 @@ use anyhow::{Result, bail};
 
 use crate::{measure::measure, programs::PROGRAMS, report::Report};
 
-/// Names of what is measured beside programs.
+/// Names of benchmarks other than programs.
 const TRANSACTIONS: &str = "transactions";
 const CORPUS: &str = "corpus";
 const SERVICE: &str = "service";
@@ -42,7 +45,7 @@ const START: &str = "start";
 const FAMILIES: [&str; 7] =
     [TRANSACTIONS, CORPUS, SERVICE, SERVICE_TRANSACTIONS, TRANSACTIONS_ELSEWHERE, PROFILING, START];
 
-/// The programs that are wanted, against their twins and peers.
+/// Measures the selected programs against their twins and peers.
 fn programs(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
     if !PROGRAMS.iter().any(|program| is_wanted(program.name)) {
         return Ok(());
@@ -62,7 +65,7 @@ fn programs(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// What is measured against `AsmMachine` in this process.
+/// Measures what runs against `AsmMachine` in this process.
 fn in_process(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
     if is_wanted(TRANSACTIONS) {
         write("transactions.json", &transactions::measure()?)?;
@@ -80,12 +83,12 @@ fn write(file: &str, results: &[serde_json::Value]) -> Result<()> {
     report::write(file, &serde_json::to_string_pretty(results)?)
 }
 
-/// What runs only when named.
+/// Measures what runs only by name.
 fn when_named(is_named: &impl Fn(&str) -> bool, is_quick: bool) -> Result<()> {
     if is_named(START) {
         report::write("start.json", &serde_json::to_string_pretty(&start::measure(is_quick)?)?)?;
     }
-    // It measures the machine's processors together, and so has none to spare for the others.
+    // This benchmark uses all processors, so it cannot run concurrently with others.
     if is_named(SERVICE_TRANSACTIONS) {
         service::measure_transactions(is_quick)?;
     }

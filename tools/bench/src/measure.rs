@@ -1,4 +1,4 @@
-//! One program: compile it, then run it and its peers round by round.
+//! Benchmarks one program: compiles it, then runs it and its peers round by round.
 
 use std::{
     fs,
@@ -22,22 +22,21 @@ use crate::{
     twin::Twin,
 };
 
-/// Interleaved rounds. In each, every side runs [`RUNS`] times and its best run counts.
+/// Interleaved rounds. In each round, every side runs [`RUNS`] times and its best run counts.
 pub(crate) const ROUNDS: usize = 15;
-/// Rounds when a rough number will do.
+/// Rounds with `--quick`.
 pub(crate) const QUICK_ROUNDS: usize = 3;
-/// Compiles whose median counts.
+/// Number of compiles; the median counts.
 const COMPILES: usize = 3;
-/// Runs of one side in one round; the slow peers run once.
+/// Runs of each side per round; the slow peers run once.
 const RUNS: usize = 2;
-/// The interpreter does this part of the repetitions; its time is multiplied.
+/// The interpreter runs one in `INTERPRETER_PART` repetitions; its time is scaled up.
 const INTERPRETER_PART: u32 = 20;
-/// Its name in tables.
+/// The interpreter's name in tables.
 const INTERPRETER: &str = "ckb-vm AsmMachine";
-/// clang's.
+/// clang's name in tables.
 const CLANG: &str = "clang-22 -O3";
 
-/// Measures `program`.
 pub(crate) fn measure(program: &Program, rounds: usize) -> Result<Row> {
     let elf = guests::bytes(program.guest)?;
     let first_native = first_native(&elf)?;
@@ -89,7 +88,7 @@ pub(crate) fn measure(program: &Program, rounds: usize) -> Result<Row> {
     })
 }
 
-/// From ELF bytes to the end of a first short native run, on the baseline's code, as for a new script.
+/// Time from ELF bytes to the end of a first short native run with baseline code, as for a new script.
 fn first_native(elf: &[u8]) -> Result<Duration> {
     let started = Instant::now();
     let output = native::output(elf, OPTIONS, Stage::Baseline)?;
@@ -105,13 +104,13 @@ struct Sides {
     repetitions: u32,
 }
 
-/// Seconds of processor time of each side in one round.
+/// Processor time of each side in one round, in seconds.
 struct Round {
     gcc: f64,
     clang: f64,
     engine: f64,
     interpreter: f64,
-    /// In the order of [`Sides::peers`].
+    /// Times in the order of [`Sides::peers`].
     peers: Vec<f64>,
     cycles: u64,
 }
@@ -121,7 +120,7 @@ impl Sides {
         let (mut gcc, mut clang, mut engine) = (f64::MAX, f64::MAX, f64::MAX);
         let (mut codes, mut cycles) = (Vec::new(), 0);
         for _ in 0..RUNS {
-            // Loading and preparing are not counted: a run without any work is taken off.
+            // Subtract an empty run, to exclude loading and preparation.
             let (code, time) = self.gcc.work(self.repetitions)?;
             codes.push(code);
             gcc = gcc.min(time.as_secs_f64());
@@ -144,7 +143,7 @@ impl Sides {
         Ok(Round { gcc, clang, engine, interpreter: self.interpret()?, peers, cycles })
     }
 
-    /// Time of ckb-vm's `AsmMachine` for all repetitions, from some of them.
+    /// Time of ckb-vm's `AsmMachine` for all repetitions, extrapolated from some of them.
     fn interpret(&mut self) -> Result<f64> {
         let repetitions = (self.repetitions / INTERPRETER_PART).max(1);
         let run = |times: u32| {
@@ -165,19 +164,19 @@ impl Sides {
     }
 }
 
-/// Bytes of the frame table behind a library.
+/// Bytes of the frame table at the end of a library.
 fn frame_table_bytes(library: &[u8]) -> u64 {
     let tail = &library[library.len().saturating_sub(FrameTable::TAIL_BYTES)..];
     FrameTable::length(tail, library.len() as u64).unwrap_or(0) as u64
 }
 
-/// Lets the kernel count this process's peak memory from now on.
+/// Resets the kernel's peak memory counter of this process.
 fn forget_peak_memory() {
-    // Without it the peak is that of the programs before as well.
+    // If this fails, the peak includes earlier programs.
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
-/// The most memory that this process had.
+/// Peak memory of this process.
 fn peak_memory_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

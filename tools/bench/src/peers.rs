@@ -1,5 +1,4 @@
-//! Other engines that run the same program in the same loop, in the processes of the package
-//! `tools/bench/peers`.
+//! Other engines that run the same program in the same loop, as processes of the package `tools/bench/peers`.
 
 use std::{path::Path, process::Command};
 
@@ -11,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::twin::Twin;
 
-/// Name in tables, name for the process, what it runs (or the guest's own ELF).
+/// Name in tables, name for the process, and target (`None`: the guest's ELF).
 const PEERS: [(&str, &str, Option<Foreign>); 8] = [
     ("qemu-user", "qemu", None),
     ("ckb-vm-contrib", "contrib", None),
@@ -23,19 +22,16 @@ const PEERS: [(&str, &str, Option<Foreign>); 8] = [
     ("polkavm, gas", "polkavm-gas", Some(Foreign::Polkavm)),
 ];
 
-/// A running peer.
 pub(crate) struct Peer {
-    /// Its name in tables.
     pub(crate) name: &'static str,
-    /// Its process.
     pub(crate) twin: Twin,
 }
 
-/// Starts all peers that can run `guest`; the names of the others, each with the reason.
+/// Starts all peers that can run `guest`. Also returns the names of the others, each with the reason.
 pub(crate) fn start(guest: &str) -> (Vec<Peer>, Vec<String>) {
     let (mut peers, mut missing) = (Vec::new(), Vec::new());
     for (name, engine, target) in PEERS {
-        // The same C, which the guest without extensions stands for.
+        // Foreign targets compile the guest's C, which corresponds to the guest without extensions.
         if target.is_some() && !guest.ends_with("-imc") {
             continue;
         }
@@ -50,7 +46,6 @@ pub(crate) fn start(guest: &str) -> (Vec<Peer>, Vec<String>) {
     (peers, missing)
 }
 
-/// Whether the peers' package was built.
 pub(crate) fn are_built() -> bool {
     program().exists()
 }
@@ -69,7 +64,7 @@ fn start_one(guest: &str, engine: &str, target: Option<Foreign>) -> Result<Twin>
         }
     };
     let mut twin = Twin::foreign(Command::new(program()).arg(engine).arg(path))?;
-    // A first short run shows whether it runs at all.
+    // Check with a short run that it works.
     twin.work(1)?;
     Ok(twin)
 }

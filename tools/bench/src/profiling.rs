@@ -1,4 +1,4 @@
-//! What it costs that every run is sampled: time of runs with samples to that of runs without, in one
+//! Measures the cost of always-on sampling: the time of sampled runs relative to unsampled ones in one
 //! interleaved loop, and instructions by callgrind.
 
 use antares_tests::{guests, native};
@@ -12,17 +12,17 @@ use crate::{
     report::Spread,
 };
 
-/// One program of each kind: long straight code, calls, loops, memory, jumps.
+/// Programs of each kind: long straight-line code, calls, loops, memory, jumps.
 const NAMES: [&str; 8] =
     ["secp256k1", "rsa1024", "keccak", "mldsa", "sphincs", "sort", "mulmod", "interpreter"];
-/// Runs of each kind in one round, in turn; their sums are compared.
+/// Alternating runs of each kind per round; their sums are compared.
 const RUNS: u32 = 8;
-/// Of the repetitions that times are measured with, under callgrind.
+/// Divisor of the repetitions under callgrind.
 const PART: u32 = 25;
-/// The most that samples may add.
+/// Maximum overhead of sampling.
 const LIMIT: f64 = 0.01;
 
-/// Measures all; prints a line for each.
+/// Measures all programs; prints a line for each.
 pub(crate) fn measure(rounds: usize) -> Result<Vec<Value>> {
     println!("always-on profiles: what samples add to the time and to the instructions of a run, per cent");
     let programs = PROGRAMS.iter().filter(|program| NAMES.contains(&program.name));
@@ -37,7 +37,7 @@ fn one(program: &Program, rounds: usize) -> Result<Value> {
     for round in 0..rounds as u64 {
         let (mut plain, mut sampled) = (0.0, 0.0);
         for run in 0..u64::from(RUNS) {
-            // Whatever one run leaves for the next, both kinds get it as often.
+            // Alternate the order, so that effects of one run on the next are balanced.
             let is_first = run % 2 == 0;
             if is_first {
                 plain += engine.run(program.repetitions)?.time.as_secs_f64();

@@ -1,21 +1,17 @@
-//! What is measured.
+//! The benchmark programs.
 
 use antares_abi::{CompileOptions, Isa};
 
-/// One program.
 pub(crate) struct Program {
-    /// Its name in tables.
     pub(crate) name: &'static str,
-    /// The guest.
     pub(crate) guest: &'static str,
-    /// Its argument: enough repetitions that loading does not count.
+    /// Its argument: enough repetitions that loading is negligible.
     pub(crate) repetitions: u32,
 }
 
-/// What every program is compiled for: a script of today.
+/// Compile options of every program: those of a new script.
 pub(crate) const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(Isa::B.0 | Isa::MOP.0) };
 
-/// All programs.
 pub(crate) const PROGRAMS: [Program; 33] = [
     Program { name: "secp256k1", guest: "secp256k1-imc", repetitions: 200 },
     Program { name: "secp256k1-b", guest: "secp256k1-b", repetitions: 200 },

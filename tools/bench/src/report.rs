@@ -1,4 +1,4 @@
-//! The table and the JSON file.
+//! Tables and JSON files of results.
 
 use std::{collections::BTreeMap, env, fmt, fs, path::PathBuf};
 
@@ -8,16 +8,13 @@ use serde_json::{Value, json};
 /// Median and quartiles of a ratio.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spread {
-    /// The lower quartile.
     pub(crate) low: f64,
-    /// The median.
     pub(crate) median: f64,
-    /// The upper quartile.
     pub(crate) high: f64,
 }
 
 impl Spread {
-    /// Of values, which are not empty.
+    /// Statistics of `values`, which must not be empty.
     pub(crate) fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |part: usize| values.get(values.len() * part / 4).copied().unwrap_or(f64::NAN);
@@ -31,35 +28,28 @@ impl fmt::Display for Spread {
     }
 }
 
-/// One program's results.
 pub(crate) struct Row {
-    /// The program.
     pub(crate) name: String,
-    /// Our time to that of gcc -O3.
+    /// Ratio of our time to that of gcc -O3.
     pub(crate) gcc: Spread,
-    /// Our time to that of clang -O3.
+    /// Ratio of our time to that of clang -O3.
     pub(crate) clang: Spread,
-    /// The time of others to gcc's.
+    /// Ratios of the peers' times to that of gcc.
     pub(crate) peers: Vec<(&'static str, Spread)>,
     /// Peers that do not run this program, each with the reason.
     pub(crate) missing: Vec<String>,
-    /// Rounds.
     pub(crate) rounds: usize,
-    /// Seconds to compile.
     pub(crate) compile_s: f64,
-    /// Bytes of guest code.
     pub(crate) guest_text_bytes: u64,
     /// Bytes of the library.
     pub(crate) code_bytes: u64,
-    /// Bytes behind the library, which only profiles read.
+    /// Bytes after the library, which only profiles read.
     pub(crate) frame_table_bytes: u64,
-    /// From ELF bytes to the end of a first short native run on the baseline's code, milliseconds.
+    /// Milliseconds from ELF bytes to the end of a first short native run with baseline code.
     pub(crate) first_native_ms: f64,
-    /// Median time of one run, milliseconds.
     pub(crate) engine_ms: f64,
-    /// Guest cycles of one run.
     pub(crate) cycles: u64,
-    /// The most memory that the process had while it compiled.
+    /// Peak memory of the process during the compile.
     pub(crate) peak_memory_bytes: u64,
 }
 
@@ -112,7 +102,7 @@ impl Row {
         })
     }
 
-    /// What is wanted of this program and not reached.
+    /// Missed targets of this program.
     fn gaps(&self) -> Vec<String> {
         let ratio_max = match self.name.as_str() {
             "secp256k1" => 1.12,
@@ -135,26 +125,24 @@ impl Row {
     }
 }
 
-/// Our time to gcc's for any program.
+/// Maximum ratio of our time to gcc's for one program.
 const RATIO_MAX: f64 = 1.35;
-/// The mean of it.
+/// Maximum geometric mean of these ratios.
 const GEOMEAN_MAX: f64 = 1.10;
-/// Bytes of a library to bytes of guest code.
+/// Maximum ratio of library bytes to guest code bytes.
 const GROWTH_MAX: f64 = 3.5;
-/// Seconds for 100 KB of guest code.
+/// Maximum seconds to compile 100 KB of guest code.
 const COMPILE_S_MAX: f64 = 2.0;
-/// Below this, what every library has decides.
+/// Below this size, the fixed part of every library dominates.
 const SMALL_BYTES: u64 = 20_000;
 
-/// All results.
 #[derive(Default)]
 pub(crate) struct Report {
-    /// One for each program.
     pub(crate) programs: Vec<Row>,
 }
 
 impl Report {
-    /// Prints the mean and what is not reached, and writes the files.
+    /// Prints the mean and the missed targets, and writes the files.
     pub(crate) fn finish(&self) -> Result<()> {
         let geomean = self.geomean();
         println!("geometric mean of the ratios to gcc -O3: {geomean:.3}");
@@ -178,13 +166,11 @@ impl Report {
     }
 }
 
-/// Where results are.
 pub(crate) fn folder() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     target.join("bench")
 }
 
-/// Writes a file of results.
 pub(crate) fn write(name: &str, text: &str) -> Result<()> {
     let folder = folder();
     fs::create_dir_all(&folder)?;

@@ -1,4 +1,4 @@
-//! `service`: what the way through the pool and through gRPC costs, beside the script itself. Prints a table
+//! `service`: measures the overhead of the pool and of gRPC, in addition to the script itself. Prints a table
 //! with the targets, and writes `target/bench/service.json`.
 
 mod command;
@@ -27,7 +27,7 @@ struct Latency {
 }
 
 impl Latency {
-    /// Of `times`, which are not empty.
+    /// Statistics of `times`, which must not be empty.
     fn of(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
         let at = |percent: usize| {
@@ -38,15 +38,14 @@ impl Latency {
     }
 }
 
-/// All that is measured.
 #[derive(Debug, Default)]
 struct Results {
     latencies: BTreeMap<String, Latency>,
     throughputs: BTreeMap<String, f64>,
     ratios: BTreeMap<String, f64>,
-    /// Figures of other units: the unit is in the name.
+    /// Figures with other units; the name has the unit.
     figures: BTreeMap<String, f64>,
-    /// What the machine offers against speculation, and what of it was on.
+    /// Mitigations of speculation that the machine offers, and their state.
     controls: BTreeMap<&'static str, String>,
 }
 
@@ -80,7 +79,7 @@ impl Results {
         self.figures.insert(name, figure);
     }
 
-    /// Every target: what is measured against it, and whether it is reached.
+    /// All targets: name, value, comparison, limit, and whether it is met.
     fn targets(&self) -> Vec<(&'static str, f64, &'static str, f64, bool)> {
         let p50 = |name: &str| self.latencies.get(name).map_or(f64::NAN, |latency| latency.p50_us);
         let of = |map: &BTreeMap<String, f64>, name: &str| map.get(name).copied().unwrap_or(f64::NAN);
@@ -138,13 +137,13 @@ impl Results {
     }
 }
 
-/// Calls for one transaction again and again: its name, and how many seconds.
+/// Calls the server for one transaction repeatedly. Arguments: name of the transaction, number of seconds.
 pub(crate) fn call(words: &[String]) -> Result<()> {
     let [name, seconds] = words else { bail!("which transaction, and for how many seconds?") };
     transactions::call(name, Duration::from_secs(seconds.parse()?))
 }
 
-/// Measures transactions by the command line and by the crate `antares` in this process; shorter if
+/// Measures transactions by the command line and by the crate `antares` in this process; fewer rounds if
 /// `is_quick`.
 pub(crate) fn measure_elsewhere(is_quick: bool) -> Result<()> {
     elsewhere(if is_quick { 1 } else { 5 }, &mut Results::default())
@@ -155,7 +154,7 @@ fn elsewhere(rounds: usize, results: &mut Results) -> Result<()> {
     command::measure(rounds, results)
 }
 
-/// Measures transactions alone; shorter if `is_quick`.
+/// Measures transactions alone; fewer rounds if `is_quick`.
 pub(crate) fn measure_transactions(is_quick: bool) -> Result<()> {
     let rounds = if is_quick { 1 } else { 5 };
     let mut results = Results::default();
@@ -163,7 +162,7 @@ pub(crate) fn measure_transactions(is_quick: bool) -> Result<()> {
     elsewhere(rounds, &mut results)
 }
 
-/// Measures everything; shorter if `is_quick`.
+/// Measures everything; fewer rounds if `is_quick`.
 pub(crate) fn measure(is_quick: bool) -> Result<()> {
     let mut results = Results::default();
     let rounds = if is_quick { 1 } else { 5 };

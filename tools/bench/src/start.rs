@@ -1,5 +1,5 @@
-//! What a start costs: whole processes of our `ckb-debugger` and `antares` beside the published program,
-//! which `ANTARES_ORIGINAL` names, over its examples and over loops that take long. Ours are those beside
+//! Startup cost: whole processes of our `ckb-debugger` and `antares`, compared with the published program
+//! that `ANTARES_ORIGINAL` names, with its examples and with long loops. Uses our programs in the folder of
 //! this one.
 
 use std::{
@@ -17,13 +17,13 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Runs of each program for a row.
+/// Runs of each program per row.
 const RUNS: usize = 30;
 const QUICK_RUNS: usize = 5;
-/// The table's first column, in columns.
+/// Width of the table's first column.
 const NAME_COLUMNS: usize = 44;
 
-/// Words of the published program's examples.
+/// Arguments of the published program's examples.
 const EXAMPLES: [&str; 14] = [
     "--bin fib",
     "--bin always_failure",
@@ -40,7 +40,7 @@ const EXAMPLES: [&str; 14] = [
     "--tx-file spawn_cycle_mismatch_tx.json --script output.0.type",
     "--tx-file dynamic.json",
 ];
-/// The same question to `antares`, where it takes another form: all script groups of a transaction.
+/// Arguments of the published program, and the equivalent arguments of `antares`.
 const COMMANDS: [(&str, &str); 6] = [
     ("--bin fib", "run --as-lock fib"),
     ("--tx-file exec.json", "verify --tx exec.json --group lock --cell input.0"),
@@ -52,10 +52,9 @@ const COMMANDS: [(&str, &str); 6] = [
     ),
     ("--tx-file dynamic.json", "verify --tx dynamic.json --group lock --cell input.0"),
 ];
-/// Cycles of loops.
 const LOOPS: [u32; 3] = [10_000_000, 100_000_000, 1_000_000_000];
 
-/// Prints the table, and gives its rows.
+/// Prints the table, and returns its rows.
 pub(crate) fn measure(is_quick: bool) -> Result<Value> {
     let original = env::var_os("ANTARES_ORIGINAL").context("ANTARES_ORIGINAL names the published program")?;
     let beside = env::current_exe()?.parent().context("a folder")?.to_owned();
@@ -92,24 +91,24 @@ fn load() -> String {
 
 struct Programs {
     original: PathBuf,
-    /// The folder of ours.
+    /// Folder of our programs.
     beside: PathBuf,
-    /// The examples, in which both work.
+    /// Folder of the examples, the working directory of all programs.
     folder: TempDir,
-    /// Native code of ours.
+    /// Cache of our native code.
     kept: TempDir,
 }
 
 impl Programs {
-    /// Times one of ours, with its words, beside the published program with `published`, in turn.
+    /// Times one of our programs with its arguments, alternating with the published program with `published`.
     fn row(&self, (ours, words): (&str, &str), published: &str, runs: usize) -> Result<Value> {
         let program = self.beside.join(ours);
         let is_same = ours == "ckb-debugger";
         let (theirs, found) = (self.answer(&self.original, published)?, self.answer(&program, words)?);
-        // It tells the time, and a random number.
+        // This example prints the time and a random number.
         let is_told = is_same && !words.contains("read_file");
         ensure!(!is_told || theirs == found, "{words}: {found}, and not {theirs}");
-        // Native code that is there later is there now.
+        // Warm up: the first run may compile native code.
         self.answer(&program, words)?;
         let (mut of_theirs, mut of_ours) = (Vec::new(), Vec::new());
         for _ in 0..runs {
@@ -129,13 +128,13 @@ impl Programs {
         command
     }
 
-    /// What it prints, and its status.
+    /// Output and exit status of a program.
     fn answer(&self, program: &Path, words: &str) -> Result<String> {
         let output = self.command(program, words).output().with_context(|| program.display().to_string())?;
         Ok(format!("{}{:?}", String::from_utf8_lossy(&output.stdout), output.status.code()))
     }
 
-    /// Milliseconds from its start to its end.
+    /// Duration of a program in milliseconds.
     fn time(&self, program: &Path, words: &str) -> Result<f64> {
         let mut command = self.command(program, words);
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -151,10 +150,10 @@ fn median(times: &mut [f64]) -> f64 {
     if times.len() % 2 == 1 { times[middle] } else { times[middle - 1].midpoint(times[middle]) }
 }
 
-/// Cycles of one turn of the loop: of an addition and a branch back.
+/// Cycles of one iteration: an addition and a taken branch.
 const CYCLES_OF_A_TURN: u32 = 4;
 
-/// A script that counts down from `turns`, an ELF of one segment.
+/// A script that counts down from `turns`: an ELF of one segment.
 fn looping(turns: u32) -> Vec<u8> {
     // lui t0, HIGH; addi t0, t0, LOW; addi t0, t0, -1; bnez t0, -4; li a0, 0; li a7, 93; ecall
     let (high, low) = (turns.wrapping_add(0x800) & 0xffff_f000, turns & 0xfff);

@@ -1,5 +1,5 @@
-//! Whole transactions against ckb-script with ckb-vm's `AsmMachine`, in the same loop: parsed already, and
-//! from JSON.
+//! Whole transactions compared with ckb-script and ckb-vm's `AsmMachine`, in the same loop: already parsed,
+//! and from JSON.
 
 use std::fs;
 
@@ -15,14 +15,13 @@ use serde_json::{Value, json};
 
 use crate::report::Spread;
 
-/// Interleaved rounds.
 const ROUNDS: usize = 31;
-/// The limit of a main net block.
+/// The limits of a mainnet block.
 const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
-/// ckb-debugger's examples.
+/// Examples of ckb-debugger.
 const NAMES: [&str; 3] = ["mock_tx", "dynamic", "spawn_cycle_mismatch_tx"];
 
-/// Processor time of one verification, seconds: from a parsed transaction, and of parsing.
+/// Processor time of one verification in seconds: of a parsed transaction, and of parsing.
 struct Round {
     ours: f64,
     theirs: f64,
@@ -32,7 +31,7 @@ struct Round {
 /// Measures all transactions; prints a line for each.
 pub(crate) fn measure() -> Result<Vec<Value>> {
     println!("transactions: time of ckb-script with AsmMachine to ours, by transaction");
-    // As in a worker that lives on: machines stay mapped between verifications.
+    // As in a long-lived worker: machines stay mapped between verifications.
     reserve_machines()?;
     NAMES.iter().map(|name| one(name)).collect()
 }
@@ -84,7 +83,7 @@ fn one(name: &str) -> Result<Value> {
     }))
 }
 
-/// The report and the processor time of one verification, seconds.
+/// Report and processor time of one verification, in seconds.
 fn verify<E: Engine>(prepared: Prepared, engine: E) -> Result<(TransactionReport, f64)> {
     let (report, time) =
         timed(|| Verifier::new(prepared, LIMITS, engine, StopHandle::new()).verify(Selection::All));

@@ -1,4 +1,5 @@
-//! The native twin of a guest: the same C in a process of its own, asked over pipes, timed by itself.
+//! The native twin of a guest: the same C in a separate process, which is controlled over pipes and times
+//! itself.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -10,14 +11,13 @@ use std::{
 use antares_tests::guests;
 use anyhow::{Context, Result, ensure};
 
-/// A running twin.
 pub(crate) struct Twin {
     child: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
-/// The twin of `guest`, built with `compiler`.
+/// Builds the twin of `guest` with `compiler`.
 pub(crate) fn build(guest: &str, compiler: &str) -> Result<PathBuf> {
     let guest = guests::guest_named(guest).with_context(|| format!("no guest is named {guest:?}"))?;
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("native/twin.c");
@@ -25,12 +25,11 @@ pub(crate) fn build(guest: &str, compiler: &str) -> Result<PathBuf> {
 }
 
 impl Twin {
-    /// Builds `guest` with `compiler` and starts it.
     pub(crate) fn start(guest: &str, compiler: &str) -> Result<Self> {
         Self::spawn(&mut Command::new(build(guest, compiler)?))
     }
 
-    /// Starts a peer that speaks as twins do, and first says that it is ready.
+    /// Starts a peer with the protocol of twins, which first prints `ready`.
     pub(crate) fn foreign(command: &mut Command) -> Result<Self> {
         let mut twin = Self::spawn(command.stderr(Stdio::null()))?;
         let mut line = String::new();
@@ -47,14 +46,14 @@ impl Twin {
         Ok(Self { child, requests, answers })
     }
 
-    /// Runs the program once: its exit code and the processor time that the repetitions took.
+    /// Runs the program once; returns its exit code and the processor time of the repetitions.
     pub(crate) fn work(&mut self, repetitions: u32) -> Result<(i32, Duration)> {
         let (_, idle) = self.run(0)?;
         let (code, time) = self.run(repetitions)?;
         Ok((code, time.saturating_sub(idle)))
     }
 
-    /// Runs the program once: its exit code and processor time.
+    /// Runs the program once; returns its exit code and processor time.
     fn run(&mut self, repetitions: u32) -> Result<(i32, Duration)> {
         writeln!(self.requests, "{repetitions}")?;
         let mut line = String::new();
@@ -66,7 +65,7 @@ impl Twin {
 
 impl Drop for Twin {
     fn drop(&mut self) {
-        // Nothing is lost with it, and it may have ended already.
+        // The process has no state to lose, and may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,11 +1,10 @@
-//! A rule about the book: every page stands in its table of contents, once.
+//! Rule for the book: every page is in its table of contents, once.
 
 use crate::{finding::Finding, tree::Tree};
 
-/// The table of contents.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Looks for each page in the table.
+/// Checks that the table has each page.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let Some(summary) = tree.get(SUMMARY) else {
         return Vec::new();

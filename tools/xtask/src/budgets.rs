@@ -1,4 +1,5 @@
-//! Budgets: lines of code and of tests by floor, words of docs. `budgets.toml` beside this crate has them.
+//! Budgets: lines of code and of tests by floor, words of docs. `budgets.toml` next to this crate defines
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,22 +9,20 @@ use syn::{Attribute, spanned::Spanned as _, visit::Visit};
 
 use crate::{finding::Finding, tree::Tree};
 
-/// The table of budgets.
 const TABLE: &str = "tools/xtask/budgets.toml";
 
-/// Paths that hold tests alone.
+/// Folders that contain only tests.
 const TEST_FOLDERS: [&str; 3] = ["tests", "benches", "examples"];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Budgets {
-    /// Lines of code by the start of their path, tests and comments apart.
+    /// Lines of code by path prefix, without tests and comments.
     code: BTreeMap<String, usize>,
-    /// Lines of test code.
     tests: usize,
     /// Words of all pages.
     words: usize,
-    /// What was allowed since, and what a user gets for it.
+    /// Later increases, each with its benefit for users.
     #[serde(default)]
     raise: Vec<Raise>,
 }
@@ -43,7 +42,7 @@ impl Budgets {
     }
 }
 
-/// Compares what the tree has with the table.
+/// Compares the tree with the table.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let Some(text) = tree.get(TABLE) else { return Vec::new() };
     let budgets: Budgets = match toml::from_str(text) {
@@ -67,7 +66,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     over.chain(empty).chain(homeless).collect()
 }
 
-/// Prints what each floor has.
+/// Prints the lines of each floor.
 pub(crate) fn print(tree: &Tree) -> anyhow::Result<()> {
     let budgets: Budgets = toml::from_str(tree.get(TABLE).unwrap_or_default())?;
     let (code, tests) = count(tree, &budgets);
@@ -79,7 +78,7 @@ pub(crate) fn print(tree: &Tree) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lines of code of each floor, and lines of test code of all.
+/// Counts the lines of code of each floor, and the lines of test code of all floors.
 fn count<'b>(tree: &Tree, budgets: &'b Budgets) -> (BTreeMap<&'b str, usize>, usize) {
     let mut code: BTreeMap<&str, usize> = budgets.code.keys().map(|floor| (floor.as_str(), 0)).collect();
     let mut tests = 0;
@@ -98,7 +97,7 @@ fn floor_of<'b>(path: &str, budgets: &'b Budgets) -> Option<&'b str> {
     floors.filter(|floor| path.starts_with(&format!("{floor}/"))).max_by_key(|floor| floor.len())
 }
 
-/// Lines with a token that is no comment.
+/// Lines with a token other than a comment.
 #[derive(Debug, PartialEq, Eq)]
 struct Lines {
     code: usize,
@@ -115,7 +114,7 @@ impl Lines {
     }
 }
 
-/// Whether a line, from 1, is none of a test.
+/// Whether a line (from 1) is outside of tests.
 pub(crate) fn without_tests(text: &str) -> impl Fn(usize) -> bool + use<> {
     let mut tests = Tests(BTreeSet::new());
     if let Ok(file) = syn::parse_file(text) {
@@ -124,7 +123,7 @@ pub(crate) fn without_tests(text: &str) -> impl Fn(usize) -> bool + use<> {
     move |line| !tests.0.contains(&line)
 }
 
-/// Lines of items that `cfg(test)` guards.
+/// Lines of items with `cfg(test)`.
 struct Tests(BTreeSet<usize>);
 
 impl Tests {
@@ -159,7 +158,7 @@ impl<'ast> Visit<'ast> for Tests {
     }
 }
 
-/// Adds the lines of all tokens but those of doc comments.
+/// Collects the lines of all tokens except doc comments.
 fn collect(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
@@ -173,7 +172,7 @@ fn collect(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
                 lines.extend([group.span_open().start().line, group.span_close().start().line]);
                 collect(group.stream(), lines);
             }
-            // `#!` of an inner doc comment, whose bracket follows.
+            // `#!` of an inner doc comment, with its bracket next.
             TokenTree::Punct(punct) if punct.as_char() == '#' && is_inner_doc(tokens.clone()) => {}
             other => lines.extend(other.span().start().line..=other.span().end().line),
         }

@@ -1,14 +1,12 @@
-//! A rule about how files of one crate know each other: a circle of more than three of them has no place to
-//! begin reading.
+//! Rule for imports within a crate: an import cycle of more than three files has no place to begin reading.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{finding::Finding, imports::Imports, tree::Tree};
 
-/// Files that may know each other in a circle: a type, its parts and what makes it.
+/// Maximum files of an import cycle: for example a type, its parts and its constructor.
 const FILES_MAX: usize = 3;
 
-/// Finds circles of imports inside of each crate.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut crates: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
     for (path, text) in tree.ending(".rs") {
@@ -30,7 +28,7 @@ fn check_crate(folder: &str, files: &BTreeMap<&str, &str>) -> Vec<Finding> {
     large.map(finding).collect()
 }
 
-/// Which file of a circle takes from which.
+/// Describes the imports of each file in a cycle.
 fn told(edges: &BTreeMap<&str, BTreeSet<&str>>, circle: &[&str]) -> String {
     let taken =
         |file: &&str| edges[file].iter().copied().filter(|other| circle.contains(other)).collect::<Vec<_>>();
@@ -38,7 +36,7 @@ fn told(edges: &BTreeMap<&str, BTreeSet<&str>>, circle: &[&str]) -> String {
     lines.collect::<Vec<_>>().join("; ")
 }
 
-/// Strongly connected parts of a graph with more than one file.
+/// Strongly connected components of a graph with more than one file.
 fn circles<'a>(edges: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> Vec<Vec<&'a str>> {
     let reach: BTreeMap<&str, BTreeSet<&str>> =
         edges.keys().map(|&from| (from, reached(edges, from))).collect();
@@ -68,7 +66,7 @@ fn reached<'a>(edges: &BTreeMap<&'a str, BTreeSet<&'a str>>, from: &str) -> BTre
 mod tests {
     use super::*;
 
-    /// A crate whose file `n` uses file `n + 1`, and the last one the first.
+    /// A crate in which file `n` uses file `n + 1`, and the last one the first.
     fn ring(files: usize) -> Vec<(String, String)> {
         let root = (0..files).map(|file| format!("mod f{file};\n")).collect();
         let file = |n: usize| (format!("a/src/f{n}.rs"), format!("use crate::f{}::X;\n", (n + 1) % files));

@@ -1,26 +1,25 @@
-//! What a rule has to say about a place in the tree.
+//! Findings of the rules.
 
 use std::fmt;
 
-/// Whether a finding fails the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
-    /// Look at it soon.
+    /// To be fixed soon.
     Warning,
-    /// Must not land.
+    /// Fails the check.
     Failure,
 }
 
-/// A place and what is wrong there.
+/// A location and its problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// Whether it fails the check.
+    /// Whether the finding fails the check.
     pub weight: Weight,
     /// Path in the tree.
     pub path: String,
-    /// Line, from 1; none for the whole file.
+    /// Line, from 1; `None` for the whole file.
     pub line: Option<usize>,
-    /// What is wrong, and what would be right.
+    /// The problem, and the remedy.
     pub text: String,
 }
 

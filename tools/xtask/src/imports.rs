@@ -1,16 +1,15 @@
-//! What files of one crate take from each other, as far as their text shows: paths behind `crate::`,
-//! `super::` and names of own modules.
+//! Imports between the files of a crate, as found in their text: paths with `crate::`, `super::` and names of
+//! their modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which file of a crate names which.
+/// Import graph of a crate's files.
 pub(crate) struct Imports<'a> {
     edges: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
 impl<'a> Imports<'a> {
-    /// Reads the files of one crate: paths below `src`, and what is in them. What is there for tests alone
-    /// does not count.
+    /// Reads the files of one crate: paths below `src`, with their contents. Ignores test code.
     pub(crate) fn of(files: &BTreeMap<&'a str, &'a str>) -> Self {
         let modules: BTreeMap<Vec<&str>, &'a str> =
             files.keys().map(|&file| (module_of(file), file)).collect();
@@ -27,7 +26,7 @@ impl<'a> Imports<'a> {
         Self { edges }
     }
 
-    /// The files that each file names.
+    /// The imports of each file.
     pub(crate) fn edges(&self) -> &BTreeMap<&'a str, BTreeSet<&'a str>> {
         &self.edges
     }
@@ -39,8 +38,7 @@ struct Names<'t, 'a> {
 }
 
 impl<'a> Names<'_, 'a> {
-    /// The file that holds what `path` names, seen from `module`: where it is declared, not where it is
-    /// handed on.
+    /// The file that declares what `path` names from `module`; resolves re-exports.
     fn resolve(&self, module: &[&str], path: &str, depth: usize) -> Option<&'a str> {
         let mut parts: Vec<&str> = path.split("::").collect();
         let mut at: Vec<&str> = match parts[0] {
@@ -72,8 +70,8 @@ impl<'a> Names<'_, 'a> {
             rest = behind;
         }
         let file = *self.modules.get(&at)?;
-        // A root hands names on with `pub use`: what is taken is the file behind it. Any other file that does
-        // so is itself what is taken.
+        // For a re-export by `pub use` in a crate root, the import is the file with the declaration. In any
+        // other file, the re-exporting file itself is the import.
         let handed_on = rest.first().filter(|_| depth < 4 && is_root(file)).and_then(|name| {
             let uses = self.texts.get(file)?.split(';').filter_map(|item| item.trim().rsplit_once("use "));
             let named = uses.flat_map(|(_, tree)| leaves(tree));
@@ -96,20 +94,20 @@ fn module_of(file: &str) -> Vec<&str> {
     parts
 }
 
-/// The text without comments, and without the module of tests at its end.
+/// The text without comments and the test module at its end.
 fn without_tests(text: &str) -> String {
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
     let lines = code.lines().map(|line| line.split("//").next().unwrap_or(line));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// All paths that a text names: the leaves of its `use` trees, and paths in its code that begin with `crate`
-/// or `super`.
+/// All paths in a text: the leaves of its `use` trees, and paths in its code that begin with `crate` or
+/// `super`.
 fn paths(text: &str, is_root: bool) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("use ") {
-        // A root only hands names on; any other file that does so depends on what it names.
+        // A `pub use` in a root is only a re-export; in any other file it is a dependency.
         let line = rest[..at].rsplit('\n').next().unwrap_or_default().trim();
         let is_import = line.is_empty() || !is_root && matches!(line, "pub" | "pub(crate)" | "pub(super)");
         let tree = rest[at + 4..].split(';').next().unwrap_or_default();
@@ -122,14 +120,14 @@ fn paths(text: &str, is_root: bool) -> Vec<String> {
         found.extend(text.match_indices(start).filter_map(|(at, _)| {
             let is_path = |c: &char| c.is_alphanumeric() || *c == '_' || *c == ':';
             let path: String = text[at..].chars().take_while(is_path).collect();
-            // A tree of a `use` ends in a colon here; its leaves are known.
+            // The prefix of a `use` tree ends with a colon; its leaves are collected above.
             (!path.ends_with(':')).then_some(path)
         }));
     }
     found
 }
 
-/// The paths that a tree of a `use` spells: `a::{b, c::d as e}` is `a::b` and `a::c::d`.
+/// The paths in a `use` tree: `a::{b, c::d as e}` yields `a::b` and `a::c::d`.
 fn leaves(tree: &str) -> Vec<String> {
     let tree = tree.trim();
     let Some((head, group)) = tree.split_once('{') else {

@@ -1,10 +1,10 @@
-//! A rule about the pages: what they link to is there, a file, a folder, or a heading of a page.
+//! Rule for pages: the targets of links exist, whether files, folders or headings.
 
 use std::collections::BTreeMap;
 
 use crate::{finding::Finding, tree::Tree};
 
-/// Checks the links of every page; those to other hosts are nobody's here.
+/// Checks the links of every page, except those to other hosts.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in tree.ending(".md") {
@@ -20,7 +20,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with a `link` of the page at `path`.
+/// The problem of a `link` of the page at `path`, if any.
 fn problem(tree: &Tree, path: &str, link: &str) -> Option<&'static str> {
     let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -32,7 +32,7 @@ fn problem(tree: &Tree, path: &str, link: &str) -> Option<&'static str> {
     (!anchors(page).any(|one| one == anchor)).then_some("names a heading that is not there")
 }
 
-/// `target` as seen from `folder`, without `.` and `..`.
+/// Resolves `target` relative to `folder`, without `.` and `..`.
 pub(crate) fn resolve(folder: &str, target: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in target.split('/') {
@@ -47,7 +47,7 @@ pub(crate) fn resolve(folder: &str, target: &str) -> String {
     parts.join("/")
 }
 
-/// The lines of a page with their indices, without blocks of code.
+/// The lines of a page outside of code blocks, with their indices.
 fn prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_code = false;
     page.lines().enumerate().filter(move |(_, line)| {
@@ -57,7 +57,7 @@ fn prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What links to a page can name: its headings as GitHub and mdBook name them, and anchors in HTML.
+/// Link targets in a page: its headings as GitHub and mdBook name them, and HTML anchors.
 fn anchors(page: &str) -> impl Iterator<Item = String> {
     let mut seen = BTreeMap::new();
     let headings = prose(page).filter(|(_, line)| line.starts_with('#')).map(move |(_, line)| {
@@ -70,7 +70,8 @@ fn anchors(page: &str) -> impl Iterator<Item = String> {
     headings.chain(named)
 }
 
-/// The name of a heading: letters, digits, `-` and `_` stay, blanks become `-`. Of a link its words count.
+/// The anchor of a heading: keeps letters, digits, `-` and `_`, and replaces blanks by `-`. For a link, only
+/// its text counts.
 fn slug(heading: &str) -> String {
     let mut words = String::new();
     let mut rest = heading;

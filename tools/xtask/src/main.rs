@@ -1,4 +1,4 @@
-//! Chores of the house that are better in Rust than in a script. `cargo xtask tidy` checks the rules of
+//! Development tasks that are easier in Rust than in a script. `cargo xtask tidy` checks the rules of
 //! CONTRIBUTING.md.
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,6 @@ use anyhow::Context as _;
 use finding::{Finding, Weight};
 use tree::Tree;
 
-/// A rule or a family of rules.
 type Check = fn(&Tree) -> Vec<Finding>;
 
 const CHECKS: [Check; 10] = [

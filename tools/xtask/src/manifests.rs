@@ -1,11 +1,11 @@
-//! Rules about Cargo.toml: who may depend on whom, and that versions stand in one table.
+//! Rules for Cargo.toml: allowed dependencies between crates, and versions only in the workspace's table.
 
 use toml::{Table, Value};
 
 use crate::{finding::Finding, tree::Tree};
 
-/// A folder of crates, from the bottom up, and the floors below it that its crates may depend on. Cargo refuses
-/// circles within a floor.
+/// A folder of crates, listed from the bottom up, and the lower floors that its crates may depend on. Cargo
+/// itself rejects cycles within a floor.
 struct Floor {
     name: &'static str,
     crates: &'static [&'static str],
@@ -91,7 +91,7 @@ const FLOORS: [Floor; 12] = [
     },
 ];
 
-/// Members that check others and may depend on any of them.
+/// Members that test others and may depend on all of them.
 const SEE_EVERYTHING: [&str; 6] = [
     "antares-chain",
     "antares-guests",
@@ -104,8 +104,8 @@ const SEE_EVERYTHING: [&str; 6] = [
 /// Members outside the floors.
 const OUTSIDE: [&str; 3] = ["xtask", "embedding", "without-llvm"];
 
-/// Crates that only the named ones may depend on: no process of a service and no command reaches a generator of
-/// code or the machine, which live in the workers; no pass reaches its own proof's reader.
+/// Crates that only the named ones may depend on. Services and commands must not reach code generators or the
+/// machine, which belong to the workers; a pass must not reach the reader of its own proof.
 const RESTRICTED: [(&[&str], &[&str]); 14] = [
     (&["antares-codegen", "antares-baseline"], &["antares-compiler"]),
     (&["antares-compiler"], &["antares-compile-worker", "antares"]),
@@ -120,7 +120,7 @@ const RESTRICTED: [(&[&str], &[&str]); 14] = [
     (&["ckb-vm"], &["antares-program", "antares-vm", "antares-verifier", "antares-debugger", "antares"]),
     (
         &["ckb-script", "ckb-chain-spec"],
-        // The bench has it as a peer.
+        // The benchmark uses it as a peer.
         &["antares-verifier", "antares-debugger", "antares", "embedding", "antares-bench"],
     ),
     (
@@ -153,10 +153,9 @@ const RESTRICTED: [(&[&str], &[&str]); 14] = [
     ),
 ];
 
-/// The tables of a manifest that list dependencies. Tests may depend on anything of ours.
+/// Tables of a manifest with restricted dependencies. Tests may depend on any of our crates.
 const DEPENDENCIES: [&str; 2] = ["dependencies", "build-dependencies"];
 
-/// Checks every member's manifest.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let members =
         tree.ending("/Cargo.toml").filter_map(|(path, text)| Some((path, text.parse::<Table>().ok()?)));
@@ -164,7 +163,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn check_member(path: &str, manifest: &Table) -> Vec<Finding> {
-    // The root of a workspace apart, which is no package.
+    // A workspace root without a package.
     if manifest.get("package").is_none() && manifest.get("workspace").is_some() {
         return Vec::new();
     }
@@ -178,7 +177,7 @@ fn check_member(path: &str, manifest: &Table) -> Vec<Finding> {
             findings.extend(check_arrow(path, name, dependency));
         }
     }
-    // A workspace of its own has no root to take versions from.
+    // A separate workspace has no shared table of versions.
     if manifest.get("workspace").is_none() {
         findings.extend(check_versions(path, manifest));
     }
@@ -193,14 +192,14 @@ fn names<'a>(manifest: &'a Table, table: &str) -> impl Iterator<Item = &'a str> 
         .flat_map(|table| table.keys().map(String::as_str))
 }
 
-/// Whether `name` may depend on `dependency`.
+/// Checks that `name` may depend on `dependency`.
 fn check_arrow(path: &str, name: &str, dependency: &str) -> Option<Finding> {
     if SEE_EVERYTHING.contains(&name) {
         return None;
     }
     if dependency.starts_with("antares-") {
         let Some(floor) = FLOORS.iter().find(|floor| floor.crates.contains(&name)) else {
-            // Examples and tools outside the floors depend on what users depend on.
+            // Examples and tools outside of the floors have the dependencies of users.
             return (!OUTSIDE.contains(&name)).then(|| {
                 Finding::of_file(path, format!("{name} is on no floor of tools/xtask/src/manifests.rs"))
             });
@@ -221,12 +220,12 @@ fn check_arrow(path: &str, name: &str, dependency: &str) -> Option<Finding> {
     })
 }
 
-/// Versions, paths and addresses of dependencies stand in the root's table alone.
+/// Checks that versions, paths and URLs of dependencies are only in the root's table.
 fn check_versions(path: &str, manifest: &Table) -> Vec<Finding> {
     let mut findings = Vec::new();
     for table in ["dependencies", "build-dependencies", "dev-dependencies"] {
         for (name, value) in manifest.get(table).and_then(Value::as_table).into_iter().flatten() {
-            // A crate that tests itself with a feature names itself by its own folder.
+            // A crate that enables its own feature for tests depends on itself by path.
             let is_itself = value.get("path").and_then(Value::as_str) == Some(".");
             if !is_itself && value.get("workspace").and_then(Value::as_bool) != Some(true) {
                 findings.push(Finding::of_file(

@@ -1,8 +1,8 @@
-//! Mistakes put into a copy of the engine on purpose, one at a time: the differential test must find each of
-//! them.
+//! Mutation tests: applies known mutants to a copy of the engine, one at a time. The differential test must
+//! detect each of them.
 //!
-//! `cargo xtask mutants [NAME]`, or `NAME..` for it and all behind it. Not part of `make test`: each mistake
-//! builds the engine again.
+//! `cargo xtask mutants [NAME]`, or `NAME..` for that mutant and all later ones. Not part of `make test`:
+//! each mutant rebuilds the engine.
 
 mod list;
 
@@ -16,32 +16,30 @@ use std::{
 use anyhow::{Context as _, ensure};
 use list::Mutant;
 
-/// Programs that a mistake must be found within.
+/// Number of programs within which a mutant must be detected.
 const PROGRAMS: &str = "8000";
-/// Transactions that a mistake must be found within.
+/// Number of transactions within which a mutant must be detected.
 const SCENARIOS: &str = "2000";
 
-/// What the programs may take; who takes longer has lost the limit of cycles.
+/// Timeout of the programs, in seconds; a mutant that exceeds it does not enforce the cycle limit.
 const SECONDS_MAX: &str = "300";
-/// The exit status of `timeout` when the time was up.
+/// Exit status of `timeout` after a timeout.
 const TIMED_OUT: i32 = 124;
 
-/// Tests that need no program of ours beside them.
+/// Test binaries that do not start our other programs.
 const IN_ONE_PROCESS: [&str; 4] = ["lib", "bins", "filetests", "differential"];
 
-/// What tries a mistake.
+/// How a mutant is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Campaign {
-    /// Generated programs.
     Programs,
-    /// Generated transactions.
     Transactions,
-    /// A test of the suite: its binary (`lib` or `bins` for those in the source) and its name.
+    /// A test of the suite: its binary (`lib` or `bins` for unit tests) and its name.
     Test([&'static str; 2]),
 }
 
 impl Campaign {
-    /// Runs the campaign on the mutant in `copy`: the first line that says what differs.
+    /// Runs the campaign on the mutant in `copy`; returns the first line that describes a difference.
     fn try_in(self, copy: &Path) -> anyhow::Result<Option<String>> {
         match self {
             Self::Programs => generate(copy, "differential", ["--programs", PROGRAMS, "--as-found"]),
@@ -51,11 +49,10 @@ impl Campaign {
     }
 }
 
-/// Tries the mistakes whose names contain `filter`, or from one on.
+/// Tests the mutants selected by `filter`.
 ///
 /// # Errors
-///
-/// A mistake is not found, does not fit the source, or cannot be tried.
+/// A mutant is not detected, does not match the source, or cannot be tested.
 pub(crate) fn run(filter: &str) -> anyhow::Result<()> {
     let root = crate::tree::root()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
@@ -78,7 +75,7 @@ pub(crate) fn run(filter: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The mistakes whose names contain `filter`, all without one; `NAME..` is that mistake and those behind it.
+/// The mutants whose names contain `filter`; `NAME..` selects that mutant and all later ones.
 fn chosen(filter: &str) -> Vec<&'static Mutant> {
     match filter.strip_suffix("..") {
         Some(first) => list::all().skip_while(|mutant| mutant.name != first).collect(),
@@ -86,15 +83,15 @@ fn chosen(filter: &str) -> Vec<&'static Mutant> {
     }
 }
 
-/// Writes the checkout's files to the copy; those that are equal keep their times, so that little is built
-/// again.
+/// Updates the copy from the checkout. Equal files keep their modification times, to limit rebuilds.
 fn renew(root: &Path, copy: &Path) -> anyhow::Result<()> {
     let listing = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output()?;
     let names = String::from_utf8(listing.stdout).context("a path is not UTF-8")?;
     for name in names.split_terminator('\0') {
         let (from, to) = (root.join(name), copy.join(name));
         let Ok(bytes) = fs::read(&from) else { continue };
-        // Tests call scripts: a copy that cannot be called would pass for a mistake that is found.
+        // Compare modes too: tests call scripts, and a script that is not executable would look like a
+        // detected mutant.
         let mode = |path: &Path| fs::metadata(path).map(|data| data.permissions()).ok();
         if fs::read(&to).is_ok_and(|old| old == bytes) && mode(&from) == mode(&to) {
             continue;
@@ -118,23 +115,24 @@ fn cargo_path() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// A target folder of its own: cargo tells checkouts apart by their paths from the workspace's root alone.
+/// Uses a separate target folder: cargo identifies packages by their path from the workspace root, so two
+/// checkouts would collide.
 fn in_copy<'a>(command: &'a mut Command, copy: &Path) -> &'a mut Command {
     command.current_dir(copy).env("CARGO_TARGET_DIR", copy.join("target"))
 }
 
-/// Builds in the copy. A mistake that does not compile proves nothing.
+/// Builds the copy. A mutant that does not compile is an error.
 fn build(copy: &Path, words: &[&str]) -> anyhow::Result<()> {
     let output = in_copy(Command::new(cargo_path()).args(words), copy).output()?;
     ensure!(output.status.success(), "does not compile:\n{}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
 
-/// Runs a test by itself: what it says when it fails. All is built as one workspace, as features of crates
+/// Runs one test; returns its output if it fails. Builds the whole workspace, because features of crates
 /// depend on what is built together.
 fn test_alone(copy: &Path, [binary, name]: [&str; 2]) -> anyhow::Result<Option<String>> {
     if !IN_ONE_PROCESS.contains(&binary) {
-        // The others start processes of the same build.
+        // The other tests start programs of the same build.
         build(copy, &["build", "--quiet", "--workspace", "--bins"])?;
     }
     let mut words = vec!["test", "--quiet", "--workspace"];
@@ -151,7 +149,7 @@ fn test_alone(copy: &Path, [binary, name]: [&str; 2]) -> anyhow::Result<Option<S
         return Ok(Some(format!("not at its end after {SECONDS_MAX} s")));
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // A name that no test has any more finds nothing.
+    // A renamed or removed test must not count as passed.
     let ran = |line: &str| line.starts_with("running ") && !line.starts_with("running 0 ");
     ensure!(text.lines().any(ran), "there is no test {name}");
     if output.status.success() {
@@ -161,9 +159,10 @@ fn test_alone(copy: &Path, [binary, name]: [&str; 2]) -> anyhow::Result<Option<S
     Ok(Some(failed.join(" ").chars().take(300).collect()))
 }
 
-/// Runs what makes programs or transactions and compares: the first line that says what differs.
+/// Runs a generator of programs or transactions that compares tiers; returns the first line that describes a
+/// difference.
 fn generate(copy: &Path, binary: &str, words: [&str; 3]) -> anyhow::Result<Option<String>> {
-    // The profile of the tests, in which only what the mistake touches is built again.
+    // Use the profile of the tests, so that only affected crates are rebuilt.
     build(copy, &["build", "--quiet", "--workspace", "--bin", binary])?;
     let mut command = Command::new("timeout");
     command.arg(SECONDS_MAX).arg(copy.join("target/debug").join(binary));
@@ -177,9 +176,9 @@ fn generate(copy: &Path, binary: &str, words: [&str; 3]) -> anyhow::Result<Optio
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     let difference = text.lines().position(|line| line.starts_with("DIFFERENT"));
     Ok(Some(match difference {
-        // The line behind it says which kind of program.
+        // The next line names the kind of program.
         Some(at) => text.lines().skip(at).take(2).collect::<Vec<_>>().join("; "),
-        // A crash is found as well, and so is what the IR's verifier refuses.
+        // A crash or an error of the IR's verifier also detects the mutant.
         None => {
             text = String::from_utf8_lossy(&output.stderr).into_owned();
             let error = text.lines().filter(|line| !line.ends_with(" s")).collect::<Vec<_>>();

@@ -1,43 +1,40 @@
-//! Rules about Rust files: first lines, lengths, names, where `unsafe` may be, where gRPC codes may be.
+//! Rules for Rust files: first lines, lengths, names, locations of `unsafe`, locations of gRPC codes.
 
 use crate::{
     finding::{Finding, Weight},
     tree::Tree,
 };
 
-/// A file longer than this is a warning, lines.
+/// Maximum lines of a file without a warning.
 const LINES_WARN: usize = 500;
-/// A file longer than this fails, lines.
 const LINES_MAX: usize = 800;
 
-/// Files that may be longer, and why: tables that would only be harder to read in pieces.
+/// Files that may be longer, with the reason: tables that are easier to read in one piece.
 const LONG_FILES: [(&str, &str); 0] = [];
 
-/// Folders of the crates that may contain `unsafe`. All others forbid it.
+/// Folders that may contain `unsafe`. All other crates forbid it.
 const UNSAFE_FOLDERS: [&str; 10] = [
     "crates/engine/abi/",
     "crates/engine/codegen/",
     "crates/runtime/vm/",
-    // It denies `unsafe`, and one file allows it.
+    // This root denies `unsafe`, and one file allows it.
     "crates/transaction/verifier/src/lib.rs",
     "crates/runtime/sandbox/",
     "crates/runtime/pool/",
     "crates/runtime/compile-worker/",
     "crates/runtime/run-worker/",
-    // Guests: ckb-std's entry point and allocator are macros that expand to it.
+    // Guests: the entry point and allocator macros of ckb-std expand to `unsafe`.
     "examples/scripts/rust/",
     "tests/guests/rust/",
 ];
 
-/// Names that say nothing about what is inside.
+/// File names that do not describe the content.
 const EMPTY_NAMES: [&str; 9] =
     ["mod", "util", "utils", "common", "helper", "helpers", "misc", "manager", "shared"];
 
-/// The compiler's crates.
 pub(crate) const COMPILER_FOLDERS: [&str; 8] =
     ["program", "ir", "opt", "proof", "lift", "codegen", "baseline", "compiler"];
 
-/// Checks every Rust file.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     tree.ending(".rs").flat_map(|(path, text)| check_file(path, text)).collect()
 }
@@ -76,8 +73,8 @@ fn check_name(path: &str) -> Option<Finding> {
     Some(Finding::of_file(path, format!("`{empty}` says nothing: name it after what it holds")))
 }
 
-/// In `src` the compiler enforces what the root forbids; tests, benches and build scripts are roots of their
-/// own.
+/// Checks that roots forbid `unsafe`. The compiler then enforces it in `src`; tests, benches and build
+/// scripts are separate roots.
 fn check_unsafe(path: &str, text: &str) -> Vec<Finding> {
     if UNSAFE_FOLDERS.iter().any(|folder| path.starts_with(folder)) {
         return Vec::new();
@@ -96,12 +93,12 @@ fn check_unsafe(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether this file is where rustc starts, in the parts that ship.
+/// Whether the file is a crate root of shipped code.
 fn is_root(path: &str) -> bool {
     path.ends_with("src/lib.rs") || path.ends_with("src/main.rs") || path.contains("/src/bin/")
 }
 
-/// gRPC codes are chosen in one file of each crate, so that the table of errors can be read there.
+/// Checks that gRPC codes are chosen in one file of each crate, which serves as its table of errors.
 fn check_codes(path: &str, text: &str) -> Vec<Finding> {
     if path.ends_with("/status.rs") || path.split('/').any(|part| part == "tests" || part == "xtask") {
         return Vec::new();
@@ -117,7 +114,7 @@ fn check_codes(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// Lines that are not comments, with their index.
+/// Lines that are not comments, with their indices.
 fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
 }

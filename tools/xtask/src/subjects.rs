@@ -1,18 +1,18 @@
-//! A rule about commits: subjects of the last ones are short enough for every list of commits.
+//! Rule for commits: the subjects of recent commits are short enough for every log viewer.
 
 use std::{path::Path, process::Command};
 
 use crate::{finding::Finding, tree::Tree};
 
-/// Letters of a subject.
+/// Maximum characters of a subject.
 const LETTERS_MAX: usize = 72;
-/// Commits that are looked at, as git takes the number.
+/// Number of checked commits, as an argument of git.
 const COMMITS: &str = "--max-count=20";
 
-/// Commits from before this rule: to be taken out when twenty others stand behind them.
+/// Commits older than this rule; remove them once twenty others follow.
 const EARLIER: [&str; 1] = ["6a990a1"];
 
-/// Looks at the history of the checkout. Where there is none, or a part of it alone, there is nothing to say.
+/// Checks the history of the checkout. Does nothing without a history or in a shallow clone.
 pub(crate) fn check(_: &Tree) -> Vec<Finding> {
     let is_shallow = git(&["rev-parse", "--is-shallow-repository"]);
     if is_shallow.is_none_or(|said| said.trim() != "false") {

@@ -1,8 +1,8 @@
-//! Rules about every text: nothing of one machine in it, nothing left undone, and commands of the docs exist.
+//! Rules for every text: no machine-specific paths, no unfinished work, and existing commands in the docs.
 
 use crate::{finding::Finding, tree::Tree};
 
-/// Words that must not stand in the tree, and why. In two parts, so that this file is no finding.
+/// Forbidden words, with the reason. Each is split in two, so that this file does not match.
 const FORBIDDEN: [(&str, &str, &str); 13] = [
     ("/ro", "ot/", "a path of one machine"),
     ("/ho", "me/", "a path of one machine"),
@@ -19,10 +19,9 @@ const FORBIDDEN: [(&str, &str, &str); 13] = [
     ("unimplemented", "!(", "something left undone: do it, or write an issue"),
 ];
 
-/// Names of files that a tool writes, which are as they are.
+/// Names of generated files, which are not checked.
 const GENERATED: [&str; 1] = ["Cargo.lock"];
 
-/// Checks every text file.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings: Vec<Finding> = tree
         .iter()
@@ -46,14 +45,14 @@ fn check_words(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Each `make TARGET` and `scripts/FILE` that the docs name must exist.
+/// Checks that each `make TARGET` and `scripts/FILE` in the docs exists.
 fn check_commands(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
     let makefile = tree.get("Makefile").unwrap_or_default();
     let has_target = |target: &str| makefile.lines().any(|line| line.starts_with(&format!("{target}:")));
     let (mut findings, mut is_code) = (Vec::new(), false);
     for (index, line) in text.lines().enumerate() {
         is_code ^= line.starts_with("```");
-        // A line of prose may begin with that word, too.
+        // A line of prose may begin with `make` too.
         let is_command = line.trim_start().starts_with("make ") && (is_code || line.starts_with("    "));
         let commands = line.split('`').skip(1).step_by(2).chain(is_command.then_some(line));
         for words in commands.map(|command| command.split_whitespace().collect::<Vec<_>>()) {

@@ -1,4 +1,4 @@
-//! The files of the checkout that git knows or would add, read once.
+//! The files that git tracks or would add, read once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,15 +8,14 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-/// Folders of files that programs write: a test compares each with its source.
+/// Folders of generated files: a test compares each with its source.
 const GENERATED: &str = "/src/generated/";
 
-/// Paths relative to the root, with `/`, and what the files contain; of binary files there are the paths
-/// alone.
+/// Contents of text files by path relative to the root, with `/` as separator; only the paths of binary
+/// files.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     files: BTreeMap<String, String>,
-    /// Paths of what is no text.
     binaries: BTreeSet<String>,
 }
 
@@ -46,24 +45,22 @@ impl Tree {
         Ok(Self { files, binaries })
     }
 
-    /// A tree of the given files, for tests.
+    /// A tree of the given files.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
         Self { files, binaries: BTreeSet::new() }
     }
 
-    /// Number of files.
     pub(crate) fn len(&self) -> usize {
         self.files.len()
     }
 
-    /// Contents of a file.
     pub(crate) fn get(&self, path: &str) -> Option<&str> {
         self.files.get(path).map(String::as_str)
     }
 
-    /// Whether there is such a file, or a folder with a file in it.
+    /// Whether the file exists, or a folder with a file in it.
     pub(crate) fn has(&self, path: &str) -> bool {
         let folder = format!("{}/", path.trim_end_matches('/'));
         self.files.contains_key(path)
@@ -76,13 +73,13 @@ impl Tree {
         self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// The files whose name ends so.
+    /// Files whose path ends with `end`, with their contents.
     pub(crate) fn ending<'a>(&'a self, end: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.iter().filter(move |(path, _)| path.ends_with(end))
     }
 }
 
-/// A file that is deleted but still known, or binary, is no finding.
+/// Reads a text file; `None` for a binary file, or one that is deleted but still tracked.
 fn read_text(root: &Path, name: &str) -> Option<(String, String)> {
     let path: PathBuf = root.join(name);
     Some((name.to_owned(), String::from_utf8(std::fs::read(path).ok()?).ok()?))

@@ -1,16 +1,15 @@
-//! A rule about names of types: what two crates make public has two names, so that a reader of one finds the
-//! other only where it is.
+//! Rule for type names: public types of two crates have different names, so that a search finds only one.
 
 use std::collections::BTreeMap;
 
 use crate::{finding::Finding, sources::COMPILER_FOLDERS, tree::Tree};
 
-/// Folders that are not compared: the wire's own names, what nothing else is made of, and the face for
-/// programs of others, whose readers know no other crate of ours.
+/// Folders that are not compared: types of the wire format, crates that nothing depends on, and the facade
+/// for embedders, who use no other crate of ours.
 const APART: [&str; 6] = ["proto/", "tests/", "tools/bench/", "fuzz/", "tools/xtask/", "crates/embed/"];
 
-/// Finds types that are public under the same name in two crates. In the compiler's crates forms of one thing
-/// follow each other (`program::Block`, `ir::Block`), and what is in a public module is told apart by that
+/// Finds public types with the same name in two crates. Exempts the compiler's crates, whose forms correspond
+/// (`program::Block`, `ir::Block`), and types in public modules, which the module name distinguishes
 /// (`job::GroupReport`).
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut known: BTreeMap<&str, &str> = BTreeMap::new();
@@ -39,14 +38,14 @@ fn is_compiler(folder: &str) -> bool {
     folder.strip_prefix("crates/engine/").is_some_and(|name| COMPILER_FOLDERS.contains(&name))
 }
 
-/// Whether `file` is part of a module that its crate makes public.
+/// Whether `file` belongs to a public module of its crate.
 fn is_in_module(tree: &Tree, folder: &str, file: &str) -> bool {
     let module = file.split('/').next().unwrap_or(file).trim_end_matches(".rs");
     let root = tree.get(&format!("{folder}/src/lib.rs")).unwrap_or_default();
     root.lines().any(|line| line == format!("pub mod {module};"))
 }
 
-/// The type that `line` makes public, if it does: one that only its crate sees has to say so.
+/// The public type that `line` declares, if any; `pub(crate)` types do not count.
 fn public_type(line: &str) -> Option<&str> {
     let kinds = ["struct ", "enum ", "union ", "trait ", "type "];
     let rest = line.strip_prefix("pub ")?;

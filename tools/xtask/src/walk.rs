@@ -1,4 +1,4 @@
-//! Rules about ARCHITECTURE.md: each verb in its tables is a function of the file or folder in the same row,
+//! Rules for ARCHITECTURE.md: each verb in its tables is a function of the file or folder in the same row,
 //! and its code map has every crate.
 
 use std::collections::BTreeSet;
@@ -52,7 +52,7 @@ fn columns_of(cells: &[&str]) -> Option<Columns> {
     Some(Columns { place: file.or_else(|| at("folder"))?, verb, is_walk: file.is_some() })
 }
 
-/// Crates that the code map, a block of text, does not have.
+/// Crates missing from the code map, a block of text.
 fn unmapped(tree: &Tree) -> impl Iterator<Item = Finding> {
     let page = tree.get(PAGE).unwrap_or_default();
     let map: Vec<&str> = page.split("```").skip(1).step_by(2).flat_map(str::split_whitespace).collect();
@@ -63,12 +63,12 @@ fn unmapped(tree: &Tree) -> impl Iterator<Item = Finding> {
     missing.into_iter().map(|path| Finding::of_file(PAGE, format!("the code map has no {path}")))
 }
 
-/// The first link of a cell, or its words.
+/// The target of a cell's first link, or its text.
 fn target(cell: &str) -> &str {
     cell.split_once("](").and_then(|(_, rest)| rest.split(')').next()).unwrap_or(cell)
 }
 
-/// Whether a Rust file at or below `place` declares the function `name`, which may stand behind its type's.
+/// Whether a Rust file at or below `place` declares the function `name`, which may have its type as prefix.
 fn has_function(tree: &Tree, place: &str, name: &str) -> bool {
     let place = resolve("", place);
     let name = name.rsplit("::").next().unwrap_or(name);

@@ -1,4 +1,4 @@
-//! The cells of a context as ckb's own resolution asks for them.
+//! The cells of a context, for ckb's resolution of transactions.
 
 use ckb_testtool::context::Context;
 use ckb_types::{
@@ -23,7 +23,7 @@ impl CellProvider for Cells<'_> {
 }
 
 impl HeaderChecker for Cells<'_> {
-    /// A context leaves it to scripts to find out that a header is not there.
+    /// Accepts all headers: in a context, scripts themselves detect a missing header.
     fn check_valid(&self, _: &Byte32) -> Result<(), OutPointError> {
         Ok(())
     }

@@ -1,11 +1,11 @@
-//! What a script could do with fewer cycles: findings on its code, ranked by its profile.
+//! Hints on how a script could use fewer cycles: findings in its code, ranked by its profile.
 //!
 //! ```text
-//! insights    looks at the hot code of a view's programs and at the names of its functions; most cycles first
+//! insights    analyses the hot code of a view's programs and the names of its functions; most cycles first
 //! ```
-//! Code is recognised by what it does, so stripped scripts have findings too. A finding is a hint for people:
-//! it tells where, how many cycles are spent there, why, and what to try. No IO; nothing here decides how
-//! anything runs.
+//! The rules recognise code by what it does, so stripped scripts have findings too. A finding is a hint for
+//! people: its location, its cycles, the reason, and what to try. No IO; findings do not influence how a
+//! script runs.
 
 mod chains;
 mod code;
@@ -23,13 +23,13 @@ pub use finding::{Finding, Rule};
 pub use group::{FindingGroup, SourceFinder, markdown};
 pub use libraries::{REPLACEMENTS, Replacement};
 
-/// Findings, at most.
+/// Maximum number of findings.
 pub const FINDINGS_MAX: usize = 200;
 
-/// Share of all cycles, one in so many, below which a group of findings is not worth a line.
+/// Groups with less than one in `SHARE_MIN` of all cycles are not reported.
 pub const SHARE_MIN: u64 = 1000;
 
-/// What could take fewer cycles, place by place, most cycles first.
+/// Code that could take fewer cycles, by location, most cycles first.
 #[must_use]
 pub fn insights(view: &View<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = groups(view).into_iter().flat_map(|group| group.spots).collect();
@@ -38,8 +38,8 @@ pub fn insights(view: &View<'_>) -> Vec<Finding> {
     findings
 }
 
-/// What could take fewer cycles, by what there is to try, most cycles first. Many small places count as what
-/// they are together.
+/// Code that could take fewer cycles, grouped by advice, most cycles first. A group counts the sum of its
+/// locations.
 #[must_use]
 pub fn groups(view: &View<'_>) -> Vec<FindingGroup> {
     let mut findings = libraries::named(view);
@@ -54,7 +54,7 @@ pub fn groups(view: &View<'_>) -> Vec<FindingGroup> {
     findings.extend(switches(view));
     findings.retain(|finding| finding.cycles > 1);
     findings.sort_by(|a, b| (b.cycles, a.rule, a.address).cmp(&(a.cycles, b.rule, b.address)));
-    // One function is one matter: what its code shows says more than its name.
+    // Report each location once per rule.
     let mut seen = std::collections::HashSet::new();
     findings.retain(|finding| seen.insert((finding.rule, finding.function.clone(), finding.address)));
     let least = view.profile().sum().cycles / SHARE_MIN;
@@ -63,7 +63,7 @@ pub fn groups(view: &View<'_>) -> Vec<FindingGroup> {
     groups
 }
 
-/// Cycles for VMs that are put aside, which a script decides by how many of them it has at once.
+/// Cycles for suspending and resuming VMs. A script controls them by how many VMs it has alive at once.
 fn switches(view: &View<'_>) -> Option<Finding> {
     let nodes = view.profile().nodes().iter().filter(|node| node.frame == Frame::Switch);
     let cycles = nodes.map(|node| node.value.cycles).fold(0, u64::saturating_add);

@@ -1,8 +1,8 @@
-//! Reads a script and reports on it. ELF files may be hostile: nothing panics. No IO.
+//! Reads a script and reports on it. ELF files are untrusted input: nothing panics. No IO.
 //!
 //! ```text
-//! insights   what could take fewer cycles
-//! size       what takes the bytes, and the same script in fewer
+//! insights   code that could take fewer cycles
+//! size       which parts take the bytes, and a smaller ELF of the same script
 //! ```
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,10 @@
-//! What takes the bytes of a script: by section, function and file; and the same script in fewer bytes.
+//! The size of a script, by section, function and file; and a smaller ELF of the same script.
 //!
 //! ```text
 //! Sizes::of   where the bytes of an ELF are
-//! shrink      the same memory from fewer bytes; compared, not believed
+//! shrink      a smaller ELF with the same memory image, verified by comparison
 //! ```
-//! No IO. ELF files may be hostile: nothing panics.
+//! No IO. ELF files are untrusted input: nothing panics.
 
 mod shrink;
 mod sizes;

@@ -1,15 +1,15 @@
-//! The one order that equal profiles have.
+//! The canonical order of profiles.
 
 use std::{cmp::Reverse, collections::HashMap};
 
 use crate::{Frame, NodeId, Profile, ProfiledProgram, ProgramId, Value};
 
-/// Nodes with their frames as they are called in the new order; the last one is taken first.
+/// Children with renumbered frames, in reverse order: the last one is popped first.
 type Children = Vec<(Frame, NodeId)>;
 
 impl Profile {
-    /// The same profile in the one order that equal profiles have: programs sorted and without those that no
-    /// frame is in, children of a node sorted by frame, and no node without cost on or above it.
+    /// The profile in canonical order: programs sorted and without unused ones, children of a node sorted by
+    /// frame, and no subtree without cost.
     #[must_use]
     pub fn canonical(&self) -> Self {
         let subtree = self.subtree();
@@ -26,7 +26,7 @@ impl Profile {
                 continue;
             };
             let parent = *parent;
-            // There is room: it is no more than before.
+            // The copy has at most as many nodes as the original, so it fits.
             let Some(copy) = sorted.child(parent, frame) else { continue };
             sorted.spend(copy, self.nodes[id.0 as usize].value);
             open.push((Some(copy), children.remove(&Some(id)).unwrap_or_default()));
@@ -34,7 +34,7 @@ impl Profile {
         sorted
     }
 
-    /// What was spent at each node and on top of it.
+    /// Cost of each node including its descendants.
     #[must_use]
     pub fn subtree(&self) -> Vec<Value> {
         let mut subtree: Vec<Value> = self.nodes.iter().map(|node| node.value).collect();
@@ -62,7 +62,7 @@ impl Profile {
         programs
     }
 
-    /// The children of each node that cost something, with their programs as `programs` numbers them.
+    /// The children of each node with a cost, with program ids that index `programs`.
     fn children(&self, subtree: &[Value], programs: &[ProfiledProgram]) -> HashMap<Option<NodeId>, Children> {
         let places = self.programs.iter().map(|program| programs.iter().position(|other| other == program));
         let renamed: Vec<Option<ProgramId>> =

@@ -1,5 +1,4 @@
-//! Profiles as bytes: between a worker and its supervisor, and in files that `antares profile diff` reads
-//! again.
+//! Encoding of profiles, between a worker and its supervisor and in files for `antares profile diff`.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,13 +7,13 @@ use crate::{
     limits::{NODES_MAX, PROFILE_BYTES_MAX, PROGRAMS_MAX},
 };
 
-/// What every encoded profile begins with; the last byte is the version of the format.
+/// Magic of every encoded profile; the last byte is the version of the format.
 const MAGIC: &[u8; 8] = b"antprof\x01";
 
-/// Why bytes are no profile, or a profile cannot be bytes.
+/// Why a profile cannot be decoded or encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// They begin otherwise.
+    /// The magic is wrong.
     #[error("this is not an Antares profile: it does not begin with its magic")]
     Magic,
     /// Too many bytes.
@@ -28,7 +27,7 @@ pub enum ProfileError {
     /// The content does not decode.
     #[error("the profile is malformed behind its magic: {detail}")]
     Malformed {
-        /// The decoder's text.
+        /// The decoder's error.
         detail: String,
     },
     /// Too many programs or nodes.
@@ -36,17 +35,17 @@ pub enum ProfileError {
     TooMany {
         /// `programs` or `nodes`.
         what: &'static str,
-        /// How many there are.
+        /// Number found.
         found: usize,
-        /// How many are allowed.
+        /// Number allowed.
         max: usize,
     },
-    /// A node refers to what is not there, or is there twice.
+    /// A node has an invalid reference or is a duplicate.
     #[error("node {index} of the profile {fault}")]
     Node {
-        /// Which node.
+        /// Index of the node.
         index: usize,
-        /// What is wrong with it.
+        /// Description of the problem.
         fault: &'static str,
     },
 }
@@ -58,7 +57,7 @@ struct Content {
 }
 
 impl Profile {
-    /// The profile as bytes. Equal profiles in [canonical](Profile::canonical) order give equal bytes.
+    /// Encodes the profile. Equal profiles in [canonical](Profile::canonical) order have equal bytes.
     ///
     /// # Errors
     /// [`ProfileError::Bytes`] beyond [`PROFILE_BYTES_MAX`].
@@ -72,10 +71,10 @@ impl Profile {
         }
     }
 
-    /// The profile that `bytes` are.
+    /// Decodes a profile.
     ///
     /// # Errors
-    /// What is wrong with them, and where.
+    /// The first problem, and where it is.
     pub fn decode(bytes: &[u8]) -> Result<Self, ProfileError> {
         if bytes.len() > PROFILE_BYTES_MAX {
             return Err(ProfileError::Bytes { found: bytes.len(), max: PROFILE_BYTES_MAX });
@@ -94,7 +93,7 @@ impl Profile {
                 return Err(ProfileError::TooMany { what: "different programs", found, max: PROGRAMS_MAX });
             }
         }
-        // One more than the limit, for what did not fit.
+        // One more than the limit, for the node of costs beyond the limit.
         if content.nodes.len() > NODES_MAX + 1 {
             let found = content.nodes.len();
             return Err(ProfileError::TooMany { what: "nodes", found, max: NODES_MAX });
@@ -162,7 +161,7 @@ mod tests {
         let mut long = bytes(Vec::new(), Vec::new());
         long.push(0);
         assert!(matches!(Profile::decode(&long), Err(ProfileError::Malformed { .. })));
-        // A length far beyond the bytes that are there.
+        // A length far beyond the available bytes.
         let lying = [MAGIC.as_slice(), &[0, 0xff, 0xff, 0xff, 0xff, 0x0f]].concat();
         assert!(matches!(Profile::decode(&lying), Err(ProfileError::Malformed { .. })));
         let same = ProfiledProgram { elf: None, vm_version: 2, isa: 3 };

@@ -1,10 +1,10 @@
-//! What is kept of a run that failed: where it was, who had called it, its last system calls, where its
-//! values came from.
+//! Evidence of a failed run: where it failed, its call stacks, its last system calls, and the origin of its
+//! values.
 //!
 //! ```text
-//! Evidence   made by the machine in a jailed worker; read by `antares-diagnosis`, which names what it says
+//! Evidence   recorded by the machine in a sandboxed worker; `antares-diagnosis` adds names
 //! ```
-//! It knows addresses and numbers only, and it is bounded, whatever the script does. No IO.
+//! Evidence contains only addresses and numbers, and its size is bounded, whatever the script does. No IO.
 
 mod encode;
 pub mod limits;

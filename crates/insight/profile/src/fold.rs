@@ -1,21 +1,21 @@
-//! Fewer stacks, where there is no room for all: what runs keeps its share, callers that cost little go.
+//! Folds profiles that exceed a node limit: executed code keeps its share of cycles, and cheap callers are
+//! removed.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{Frame, NodeId, Profile};
 
-/// Share of all cycles, as a power of two, below which callers are first folded away.
+/// Initial threshold below which callers are folded, as a power-of-two fraction of all cycles.
 const FOLD_SHARE: u32 = 16;
 
 impl Profile {
-    /// Folds what costs least until there are at most `nodes_max` nodes, where that achieves it, and gives
-    /// for each old node the new one that has what was spent there; none for nodes where nothing was spent,
-    /// unless they are in `held`.
+    /// Folds the cheapest nodes until at most `nodes_max` remain, if possible. Returns for each old node the
+    /// new node that has its own cost; `None` for nodes without own cost, unless they are in `held`.
     ///
-    /// Callers are folded into the ones below them, so that what runs keeps its address and its cycles, and
-    /// loses its nearest callers. Where a quarter of the nodes is not enough for the addresses alone, those
-    /// next to each other first count as the costliest one of them: each time that puts at most four parts in
-    /// `nodes_max` of all cycles over either edge of a function.
+    /// Callers are folded into the nodes below them: executed code keeps its address and cycles, and loses
+    /// its nearest callers. If the addresses alone exceed a quarter of the nodes, neighbouring addresses are
+    /// first merged into the costliest of them. Each merge moves at most four in `nodes_max` of all cycles
+    /// across either edge of a function.
     pub fn fold(&mut self, nodes_max: usize, held: &[NodeId]) -> Vec<Option<NodeId>> {
         let subtree: Vec<u64> = self.subtree().iter().map(|value| value.cycles).collect();
         let total = self.sum().cycles;
@@ -39,8 +39,8 @@ impl Profile {
         }
     }
 
-    /// For each address where something was spent the one that it counts as, in at most about `addresses_max`
-    /// of them; empty where they are no more.
+    /// Maps each address with a cost to the address that replaces it, so that about `addresses_max` remain.
+    /// Empty if there are no more than that.
     fn neighbours(&self, addresses_max: usize, total: u64, is_leaf: &[bool]) -> HashMap<Frame, Frame> {
         let mut addresses: BTreeMap<Frame, u64> = BTreeMap::new();
         for (node, _) in self.nodes.iter().zip(is_leaf).filter(|(_, is_leaf)| **is_leaf) {
@@ -68,8 +68,8 @@ impl Profile {
         all
     }
 
-    /// Whether each node stays as a caller: it is no code, or costs at least `least`, or such a one stands on
-    /// it.
+    /// Whether each node remains as a caller: it is not code, costs at least `least`, or has such a
+    /// descendant.
     fn retained(&self, subtree: &[u64], least: u64) -> Vec<bool> {
         let both = self.nodes.iter().zip(subtree);
         let mut retained: Vec<bool> = both
@@ -91,7 +91,7 @@ impl Profile {
     ) -> (Self, Vec<Option<NodeId>>) {
         let mut folded = Self { programs: self.programs.clone(), ..Self::default() };
         let is_caller = self.callers();
-        // For each node the one that its callees stand on.
+        // For each node, the new parent of its callees.
         let mut homes: Vec<Option<NodeId>> = Vec::with_capacity(self.nodes.len());
         let mut places = Vec::with_capacity(self.nodes.len());
         for (index, node) in self.nodes.iter().enumerate() {
@@ -112,7 +112,7 @@ impl Profile {
         (folded, places)
     }
 
-    /// Whether anything stands on each node.
+    /// Whether each node has children.
     fn callers(&self) -> Vec<bool> {
         let mut is_caller = vec![false; self.nodes.len()];
         for parent in self.nodes.iter().filter_map(|node| node.parent) {
@@ -129,7 +129,7 @@ fn are_of_one_program(a: Frame, b: Frame) -> bool {
     }
 }
 
-/// Lets all of `group` count as its costliest.
+/// Maps all frames of `group` to the costliest one.
 fn close(group: &mut Vec<(Frame, u64)>, all: &mut HashMap<Frame, Frame>) {
     if let Some((costliest, _)) = group.iter().max_by_key(|(_, cycles)| *cycles).copied() {
         all.extend(group.drain(..).map(|(frame, _)| (frame, costliest)));
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::{ProfiledProgram, ProgramId, Value};
 
-    /// Functions of 64 addresses each; what was spent in each.
+    /// Cycles by function; each function has 64 addresses.
     fn by_function(profile: &Profile) -> BTreeMap<u64, u64> {
         let mut functions = BTreeMap::new();
         for node in profile.nodes() {
@@ -163,7 +163,7 @@ mod tests {
         let (mut profile, program) = with_program();
         let code = |pc| Frame::Code { program, pc };
         for caller in 0..1000 {
-            // One caller has half of all.
+            // One caller has half of the cycles.
             let cycles = if caller == 7 { 100_000 } else { 100 };
             profile.add(
                 &[code(1 << 20), code((1 << 16) + caller), code(64 * (caller % 5))],

@@ -1,4 +1,4 @@
-//! What a stack is made of, and the programs that its addresses belong to.
+//! Frames of a stack, and the programs that their addresses belong to.
 
 use std::fmt;
 
@@ -10,42 +10,42 @@ use crate::ProgramId;
 /// One frame of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Frame {
-    /// An instruction of the guest: the call for a frame that waits, the instruction itself for the last one.
+    /// A guest instruction: the call of a waiting frame, or the instruction itself in the last frame.
     Code {
         /// The program that the address belongs to.
         program: ProgramId,
         /// Guest address.
         pc: u64,
     },
-    /// Cycles that a system call takes beside those of its `ecall`.
+    /// Cycles of a system call in addition to those of its `ecall`.
     Syscall {
         /// Its number.
         number: u64,
     },
-    /// Another program that took the place of the caller's, by `exec`.
+    /// A program that replaced the caller's by `exec`.
     Exec {
-        /// Which `exec` of the run it was, from 1.
+        /// Number of the `exec` in the run, from 1.
         index: u32,
     },
     /// A VM that the caller spawned.
     Spawn {
-        /// Which `spawn` of the run it was, from 1.
+        /// Number of the `spawn` in the run, from 1.
         index: u32,
     },
     /// A script group of a transaction.
     Group {
         /// Whether it is a type script; a lock script otherwise.
         is_type: bool,
-        /// Its place in the order in which groups run, from 0.
+        /// Position in the order of execution, from 0.
         index: u32,
     },
-    /// Cycles of loading a program, where the run is charged for it.
+    /// Cycles for loading a program, if the run is charged for it.
     Load,
-    /// Cycles of putting VMs aside and of bringing them back.
+    /// Cycles for suspending and resuming VMs.
     Switch,
-    /// The type id script that ckb has built in.
+    /// The type id script, which is built into ckb.
     TypeId,
-    /// What did not fit into the limits of the profile.
+    /// Costs beyond the limits of the profile.
     Other,
 }
 
@@ -70,10 +70,11 @@ impl fmt::Display for Frame {
     }
 }
 
-/// A program that frames are in.
+/// A program of frames.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProfiledProgram {
-    /// Digest of its ELF; none where the ELF was never seen as a whole (code that a script loaded itself).
+    /// Digest of its ELF; `None` if the ELF was never available as a whole, as for code that a script loads
+    /// itself.
     pub elf: Option<Sha256Digest>,
     /// VM version that ran it.
     pub vm_version: u32,
@@ -81,7 +82,7 @@ pub struct ProfiledProgram {
     pub isa: u8,
 }
 
-/// The name of a system call of CKB, without its prefix `ckb_`.
+/// Name of a CKB system call, without the prefix `ckb_`.
 #[must_use]
 pub fn syscall_name(number: u64) -> Option<&'static str> {
     Some(match number {

@@ -1,11 +1,11 @@
 //! Records of runs: profiles in cycles, and evidence of failures.
 //!
 //! ```text
-//! Profile    stacks of guest addresses with the cycles that were spent there; adds up to the cycles of its runs
-//! Evidence   where a failed run was, who called it, its last system calls, the origin of its values
+//! Profile    stacks of guest addresses with the cycles spent there; adds up to the cycles of its runs
+//! Evidence   where a run failed, its call stacks, its last system calls, the origin of its values
 //! ```
-//! A profile knows addresses only. It is small, it can be merged, and equal runs give equal profiles, bit for
-//! bit. No IO.
+//! A profile contains only addresses. It is small and mergeable, and equal runs have bit-identical profiles.
+//! No IO.
 #![forbid(unsafe_code)]
 
 mod canonical;

@@ -1,14 +1,14 @@
-//! Every limit of profiles: name, unit, default.
+//! Limits of profiles, with units and defaults.
 
-/// Nodes of a profile's tree of stacks, at most: what does not fit is counted as
+/// Maximum nodes of a profile's tree of stacks. The cost of further ones counts as
 /// [`Frame::Other`](crate::Frame::Other).
 pub const NODES_MAX: usize = 1 << 18;
 
-/// Programs of a profile, at most.
+/// Maximum programs of a profile.
 pub const PROGRAMS_MAX: usize = 256;
 
-/// Frames of a stack, at most; what is deeper is counted at the deepest frame that fits.
+/// Maximum frames of a stack; deeper costs count at the deepest frame within the limit.
 pub const DEPTH_MAX: usize = 512;
 
-/// Bytes of an encoded profile, at most.
+/// Maximum bytes of an encoded profile.
 pub const PROFILE_BYTES_MAX: usize = 32 << 20;

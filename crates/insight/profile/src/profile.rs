@@ -1,4 +1,4 @@
-//! The data model: a tree of stacks, with what was spent at each.
+//! The data model: a tree of stacks, with a cost at each.
 
 use std::collections::HashMap;
 
@@ -9,37 +9,37 @@ use crate::{
     limits::{DEPTH_MAX, NODES_MAX, PROGRAMS_MAX},
 };
 
-/// Place of a program in [`Profile::programs`].
+/// Index of a program in [`Profile::programs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProgramId(pub u32);
 
-/// Place of a node in [`Profile::nodes`].
+/// Index of a node in [`Profile::nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
 
-/// What was spent.
+/// A cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Value {
-    /// Cycles as consensus counts them.
+    /// Cycles by the consensus rules.
     pub cycles: u64,
-    /// Instructions as ckb-vm executes them: fused ones count once.
+    /// Instructions that ckb-vm executes: fused ones count once.
     pub instructions: u64,
 }
 
 impl Value {
-    /// `cycles` in which no instruction was executed.
+    /// A cost of `cycles` without instructions.
     #[must_use]
     pub fn cycles(cycles: u64) -> Self {
         Self { cycles, instructions: 0 }
     }
 
-    /// Whether nothing was spent.
+    /// Whether the cost is zero.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self == Self::default()
     }
 
-    /// The sum with `other`; stays at the largest number instead of overflowing.
+    /// The saturating sum with `other`.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Value {
         }
     }
 
-    /// This `factor` times; stays at the largest number instead of overflowing.
+    /// The saturating product with `factor`.
     #[must_use]
     pub fn times(self, factor: u64) -> Self {
         Self {
@@ -58,18 +58,18 @@ impl Value {
     }
 }
 
-/// The stack that ends with a frame, and what was spent there itself.
+/// A stack, identified by its last frame, and its own cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// The stack below; none for a frame that nothing called. It stands before this one.
+    /// The stack below; `None` for an outermost frame. The parent precedes this node.
     pub parent: Option<NodeId>,
     /// The frame.
     pub frame: Frame,
-    /// Spent with this stack, without what was spent in frames on top of it.
+    /// Cost of this stack, without the frames on top of it.
     pub value: Value,
 }
 
-/// A profile: where the cycles of one or more runs were spent.
+/// A profile: where one or more runs spent their cycles.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     pub(crate) programs: Vec<ProfiledProgram>,
@@ -85,31 +85,31 @@ impl Profile {
         Self::default()
     }
 
-    /// An empty profile of at most `nodes_max` nodes and one more for what does not fit.
+    /// An empty profile of at most `nodes_max` nodes, plus one for costs beyond the limit.
     #[must_use]
     pub fn with_nodes_max(nodes_max: usize) -> Self {
         Self { nodes_max: Some(nodes_max.min(NODES_MAX)), ..Self::default() }
     }
 
-    /// The programs that frames are in.
+    /// The programs of all frames.
     #[must_use]
     pub fn programs(&self) -> &[ProfiledProgram] {
         &self.programs
     }
 
-    /// All nodes; each stands behind its parent.
+    /// All nodes; each one follows its parent.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The node with this number.
+    /// The node with this id.
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id.0 as usize)
     }
 
-    /// The number of `program`, which is added if it is new; none if there is no room for another.
+    /// The id of `program`, which is added if it is new; `None` if the limit is reached.
     pub fn program(&mut self, program: &ProfiledProgram) -> Option<ProgramId> {
         let known = self.programs.iter().position(|other| other == program);
         let index = match known {
@@ -123,8 +123,7 @@ impl Profile {
         u32::try_from(index).ok().map(ProgramId)
     }
 
-    /// The node of `frame` on top of `parent`, which is added if it is new; none if there is no room for
-    /// another.
+    /// The node of `frame` on top of `parent`, which is added if it is new; `None` if the limit is reached.
     pub fn child(&mut self, parent: Option<NodeId>, frame: Frame) -> Option<NodeId> {
         if let Some(id) = self.index.get(&(parent, frame)) {
             return Some(*id);
@@ -139,15 +138,15 @@ impl Profile {
         Some(id)
     }
 
-    /// Adds what was spent at a node itself.
+    /// Adds to a node's own cost.
     pub fn spend(&mut self, id: NodeId, value: Value) {
         if let Some(node) = self.nodes.get_mut(id.0 as usize) {
             node.value = node.value.plus(value);
         }
     }
 
-    /// Adds what was spent with `stack`, whose first frame nothing called. Where it does not fit, it counts
-    /// as [`Frame::Other`], so that sums stay right.
+    /// Adds a cost to `stack`, with the outermost frame first. Beyond the limits, it counts as
+    /// [`Frame::Other`], so that sums stay correct.
     pub fn add(&mut self, stack: &[Frame], value: Value) {
         let mut parent = None;
         for frame in stack.iter().take(DEPTH_MAX) {
@@ -162,7 +161,7 @@ impl Profile {
         }
     }
 
-    /// Adds what belongs nowhere.
+    /// Adds a cost without a known stack.
     pub fn add_other(&mut self, value: Value) {
         if value.is_zero() {
             return;
@@ -188,7 +187,7 @@ impl Profile {
         }
     }
 
-    /// Moves `cycles` of what belongs nowhere to a node, as far as there are so many.
+    /// Moves up to `cycles` from [`Frame::Other`] to a node.
     pub fn explain(&mut self, id: NodeId, cycles: u64) {
         let Some(other) = self.index.get(&(None, Frame::Other)).copied() else { return };
         if let Some(node) = self.nodes.get_mut(other.0 as usize) {
@@ -198,8 +197,8 @@ impl Profile {
         }
     }
 
-    /// Gives the stacks of `other` their nodes on top of `root`, by their number there; none where there is
-    /// no room.
+    /// Adds the stacks of `other` on top of `root`, without their costs. Returns the new node of each old
+    /// one; `None` beyond the limit.
     pub fn graft(&mut self, root: Option<NodeId>, other: &Self) -> Vec<Option<NodeId>> {
         let programs: Vec<Option<ProgramId>> =
             other.programs.iter().map(|program| self.program(program)).collect();
@@ -222,13 +221,13 @@ impl Profile {
         moved
     }
 
-    /// Sum over all nodes: the cycles of the runs.
+    /// The sum over all nodes: the cycles of the runs.
     #[must_use]
     pub fn sum(&self) -> Value {
         self.nodes.iter().fold(Value::default(), |sum, node| sum.plus(node.value))
     }
 
-    /// The frames of a node's stack, the first one called by nothing.
+    /// The frames of a node's stack, outermost first.
     #[must_use]
     pub fn stack(&self, id: NodeId) -> Vec<Frame> {
         let mut frames = Vec::new();
@@ -243,7 +242,7 @@ impl Profile {
 }
 
 impl PartialEq for Profile {
-    /// Whether both say the same, in whatever order.
+    /// Whether the profiles are equal in canonical order.
     fn eq(&self, other: &Self) -> bool {
         let (a, b) = (self.canonical(), other.canonical());
         a.programs == b.programs && a.nodes == b.nodes

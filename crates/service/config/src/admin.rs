@@ -1,4 +1,4 @@
-//! Section `[admin]`: how who operates a process is told from who calls it, beside `[auth]`.
+//! Section `[admin]`: which callers administer a process, in addition to those with the role by `[auth]`.
 
 use std::path::PathBuf;
 
@@ -16,20 +16,20 @@ section! {
 }
 }
 
-/// Longest path of a socket, bytes: what the system has room for.
+/// Maximum length of a socket's path in bytes: the size of `sun_path` without its final zero.
 const SOCKET_BYTES_MAX: usize = 107;
 
-/// Who has the role of an administrator without having proven it to `[auth]`.
+/// Callers that have the role admin without authentication by `[auth]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdminAccess {
-    /// Socket whose callers have it.
+    /// Socket whose callers have the role.
     pub socket: Option<PathBuf>,
-    /// Whether all peers on the loopback network have it.
+    /// Whether all peers on the loopback network have the role.
     pub loopback: bool,
 }
 
 impl RawAdmin {
-    /// `is_asked` says whether callers are asked who they are.
+    /// `is_asked`: whether callers must authenticate.
     pub(crate) fn check(&self, is_asked: bool, checker: &mut Checker) -> AdminAccess {
         let bytes = self.socket.as_os_str().len();
         if bytes > SOCKET_BYTES_MAX {

@@ -14,15 +14,15 @@ section! {
 }
 }
 
-/// What `audit.target` says for standard error.
+/// Value of `audit.target` for standard error.
 const STDERR: &str = "stderr";
 
-/// Where the audit log goes.
+/// Target of the audit log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
-    /// A file, or none in it for standard error; none for no log.
+    /// A file, or `Some(None)` for standard error; `None` for no log.
     pub target: Option<Option<PathBuf>>,
-    /// Whether calls are refused while it cannot be written.
+    /// Whether calls are refused while the log cannot be written.
     pub is_required: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Section `[auth]`: whose tokens are taken, and who is which tenant with which roles.
+//! Section `[auth]`: accepted tokens, and rules that map callers to tenants and roles.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -38,62 +38,62 @@ section! {
 }
 }
 
-/// How far the clocks of issuer and server may be apart.
+/// Maximum clock difference between issuer and server.
 const LEEWAY: Duration = Duration::from_secs(60);
 
-/// Longest name of a tenant, bytes.
+/// Maximum length of a tenant's name in bytes.
 pub const TENANT_BYTES_MAX: usize = 64;
 
-/// What in a rule stands for the part of a name that `*` met.
+/// In a rule's tenant, stands for the part of the name that `*` matched.
 const MET: &str = "*";
 
-/// Who may do what.
+/// Authentication and authorization of callers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Auth {
-    /// Whether clients show certificates.
+    /// Whether clients must present certificates.
     pub certificates: bool,
-    /// Whose tokens are taken, if any are.
+    /// Accepted tokens, if any.
     pub jwt: Option<Jwt>,
-    /// Who is which tenant with which roles; the first rule that fits counts.
+    /// Rules that map callers to tenants and roles; the first match counts.
     pub rules: Vec<AuthRule>,
 }
 
-/// Whose tokens are taken.
+/// Accepted tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jwt {
-    /// File with the keys of the issuer (JWKS).
+    /// File with the issuer's keys (JWKS).
     pub jwks: PathBuf,
-    /// `iss` that a token must have.
+    /// The required `iss` claim.
     pub issuer: String,
-    /// `aud` that a token must have among its.
+    /// The required audience in the `aud` claim.
     pub audience: String,
-    /// How far clocks may be apart.
+    /// Maximum clock difference.
     pub leeway: Duration,
 }
 
-/// A rule, checked.
+/// A validated rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuthRule {
-    /// Whom it fits.
+    /// The callers that the rule matches.
     pub fits: Fits,
     tenant: String,
-    /// What they may do.
+    /// Roles of these callers.
     pub roles: Roles,
-    /// Whether they may name another tenant.
+    /// Whether these callers may name another tenant.
     pub any_tenant: bool,
 }
 
-/// Whom a rule fits.
+/// Matcher of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fits {
-    /// Certificates with such a name.
+    /// Certificates with this name.
     Certificate(String),
-    /// Tokens with such a subject.
+    /// Tokens with this subject.
     Token(String),
 }
 
 impl AuthRule {
-    /// The tenant of whom `name` names, if the rule fits: a name that a tenant can have.
+    /// The tenant of the caller `name`, if the rule matches and the result is a valid tenant name.
     #[must_use]
     pub fn tenant_of(&self, name: &str) -> Option<Arc<str>> {
         let (Fits::Certificate(pattern) | Fits::Token(pattern)) = &self.fits;
@@ -103,8 +103,8 @@ impl AuthRule {
     }
 }
 
-/// What the `*` of `pattern` stands for in `text`, at least one character; nothing if it has none. None if it
-/// does not fit.
+/// The part of `text` that the `*` of `pattern` matches, at least one character; empty if `pattern` has no
+/// `*`. `None` if `pattern` does not match.
 fn met<'a>(pattern: &str, text: &'a str) -> Option<&'a str> {
     match pattern.split_once('*') {
         None => (pattern == text).then_some(""),
@@ -112,7 +112,7 @@ fn met<'a>(pattern: &str, text: &'a str) -> Option<&'a str> {
     }
 }
 
-/// Whether a tenant can have this name.
+/// Whether `name` is a valid name of a tenant.
 #[must_use]
 pub fn is_tenant(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -120,7 +120,7 @@ pub fn is_tenant(name: &str) -> bool {
 }
 
 impl Auth {
-    /// Whether callers are asked who they are.
+    /// Whether callers must authenticate.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.certificates || self.jwt.is_some()
@@ -128,7 +128,7 @@ impl Auth {
 }
 
 impl RawAuth {
-    /// `has_certificates` says whether clients show some.
+    /// `has_certificates`: whether clients must present certificates.
     pub(crate) fn check(&self, has_certificates: bool, checker: &mut Checker) -> Auth {
         let jwt = (!self.jwks.is_empty()).then(|| Jwt {
             jwks: PathBuf::from(&self.jwks),
@@ -155,7 +155,7 @@ impl RawAuth {
 }
 
 impl RawRule {
-    /// `auth` says whether certificates and tokens are asked for.
+    /// `auth`: the accepted certificates and tokens.
     fn check(&self, index: usize, auth: &Auth, checker: &mut Checker) -> Option<AuthRule> {
         let mut wrong = |problem: String| checker.note(&format!("auth.rules[{index}]"), problem);
         let fits = match (self.certificate.is_empty(), self.token.is_empty()) {
@@ -211,7 +211,7 @@ mod tests {
             any_tenant: false,
         };
         assert_eq!(rule.tenant_of("u/x.y").as_deref(), Some("x.y"));
-        // No tenant can have such a name: nobody gets to be another by it.
+        // Not a valid tenant name: it must not grant another tenant's identity.
         assert_eq!(rule.tenant_of("u/x/y"), None);
     }
 }

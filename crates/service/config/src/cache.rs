@@ -20,7 +20,8 @@ section! {
 }
 
 impl StoreConfig {
-    /// Largest artifact or script that is stored, bytes: the largest library, or all of a small store.
+    /// Maximum length of a stored artifact or script, in bytes: that of the largest library, or the whole
+    /// budget of a small store.
     #[must_use]
     pub fn entry_bytes_max(&self) -> u64 {
         LIBRARY_BYTES_MAX.min(self.budget_bytes)

@@ -1,11 +1,11 @@
-//! What callers may do.
+//! Roles of callers.
 
 use std::fmt;
 
-/// What a caller may do.
+/// A role of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallerRole {
-    /// Store scripts, and ask which are stored.
+    /// Store scripts, and query which are stored.
     Upload,
     /// Compile, and fetch scripts and native code.
     Compile,
@@ -18,10 +18,10 @@ pub enum CallerRole {
 }
 
 impl CallerRole {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Self; 5] = [Self::Upload, Self::Compile, Self::Execute, Self::Profile, Self::Admin];
 
-    /// As the configuration has it.
+    /// The name in the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl CallerRole {
         }
     }
 
-    /// The role of this name.
+    /// The role with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.name() == name)
@@ -51,13 +51,13 @@ impl fmt::Display for CallerRole {
 pub struct Roles(u8);
 
 impl Roles {
-    /// Every role there is.
+    /// The set of all roles.
     #[must_use]
     pub fn all() -> Self {
         CallerRole::ALL.into_iter().collect()
     }
 
-    /// Whether `role` is in it.
+    /// Whether the set contains `role`.
     #[must_use]
     pub fn has(self, role: CallerRole) -> bool {
         self.0 & 1 << role as u8 != 0

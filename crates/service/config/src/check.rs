@@ -1,4 +1,4 @@
-//! Checks single values and collects what is wrong with them, so that all of it can be told at once.
+//! Validates single values and collects their errors, so that all of them are reported together.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -9,38 +9,38 @@ use std::{
 
 use crate::config_error::{ConfigError, Mistake};
 
-/// Longest time that a key may name: a year. Beyond it sums of times could overflow.
+/// Maximum of a time in milliseconds: a year. Sums of larger times could overflow.
 pub(crate) const TIME_MS_MAX: u64 = 365 * 24 * 3_600_000;
 
-/// Most that a count may be: semaphores hold no more.
+/// Maximum of a count: the limit of semaphores.
 pub(crate) const COUNT_MAX: u64 = 1 << 32;
 
-/// Most workers that a pool can have.
+/// Maximum number of workers in a pool.
 pub(crate) const WORKERS_MAX: u64 = 1024;
 
-/// `time` in milliseconds, as keys and messages have it.
+/// `time` in milliseconds, as in keys and messages.
 #[must_use]
 pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What a worker does after a run that went well.
+/// What a worker does after a successful run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerReuse {
-    /// It ends.
+    /// It exits.
     PerExecution,
     /// It waits for another run of the same script and native code for the same tenant.
     PerArtifact,
 }
 
 impl WorkerReuse {
-    /// As the configuration has them.
+    /// The names in the configuration.
     const NAMES: [(&str, Self); 2] =
         [("per_execution", Self::PerExecution), ("per_artifact", Self::PerArtifact)];
 }
 
-/// The mistakes found so far. Its methods give some value even for a mistake; [`Checker::finish`] never hands
-/// it out.
+/// The errors found so far. Its methods return some value even for an invalid input; [`Checker::finish`] then
+/// discards it.
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
     mistakes: Vec<Mistake>,
@@ -56,7 +56,7 @@ impl Checker {
     }
 }
 
-/// The kinds of keys that a section's table names.
+/// The kinds of keys in the sections' tables.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "all kinds are called in one way")]
 impl Checker {
     pub(crate) fn flag(&mut self, _: &str, value: &bool) -> bool {
@@ -86,7 +86,7 @@ impl Checker {
         *value
     }
 
-    /// At least one and at most `most`.
+    /// A number from 1 to `most`.
     pub(crate) fn range(&mut self, key: &str, value: &u64, most: u64) -> u64 {
         if *value == 0 || *value > most {
             self.note(key, format!("must be 1 to {most}, is {value}"));
@@ -94,7 +94,7 @@ impl Checker {
         *value
     }
 
-    /// A number of things.
+    /// A number of items.
     pub(crate) fn count(&mut self, key: &str, value: &u64) -> usize {
         usize::try_from(self.range(key, value, COUNT_MAX)).unwrap_or(usize::MAX)
     }
@@ -104,7 +104,7 @@ impl Checker {
         usize::try_from(self.range(key, value, WORKERS_MAX)).unwrap_or(usize::MAX)
     }
 
-    /// One thing in so many; 0 for none.
+    /// A sampling rate of one in `value`; 0 for none.
     pub(crate) fn one_in(&mut self, _: &str, value: &u64) -> Option<NonZeroU64> {
         NonZeroU64::new(*value)
     }
@@ -118,12 +118,12 @@ impl Checker {
         Duration::from_millis(self.range(key, value, most_ms))
     }
 
-    /// A time in milliseconds; 0 for at once.
+    /// A time in milliseconds; 0 for no wait.
     pub(crate) fn pause(&mut self, _: &str, value: &u64) -> Duration {
         Duration::from_millis(*value)
     }
 
-    /// A part of one.
+    /// A fraction from 0 to 1.
     pub(crate) fn share(&mut self, key: &str, value: &f64) -> f64 {
         if !(0.0..=1.0).contains(value) {
             self.note(key, format!("must be 0.0 to 1.0, is {value}"));
@@ -139,7 +139,7 @@ impl Checker {
         list.to_vec()
     }
 
-    /// Path of a file; empty for none. That it is there and fits is looked at when it is read.
+    /// Path of a file; empty for none. Reading the file checks that it exists and is valid.
     pub(crate) fn file(&mut self, key: &str, path: &str) -> Option<PathBuf> {
         self.folder_or_none(key, path.as_ref())
     }
@@ -169,12 +169,12 @@ impl Checker {
         })
     }
 
-    /// URLs with commas between. [`Checker::service_urls`] says whether they are some.
+    /// URLs separated by commas, validated by [`Checker::service_urls`].
     pub(crate) fn urls(&mut self, _: &str, text: &str) -> Vec<String> {
         text.split(',').filter(|_| !text.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Whether lines are JSON.
+    /// Whether log lines are JSON.
     pub(crate) fn log_format(&mut self, key: &str, format: &str) -> bool {
         if !["json", "text"].contains(&format) {
             self.note(key, format!("must be \"text\" or \"json\", is {format:?}"));
@@ -200,13 +200,13 @@ impl Checker {
     }
 }
 
-/// URLs, which some keys have only where others say so.
+/// URLs, which some keys require only in combination with others.
 impl Checker {
     pub(crate) fn url(&mut self, key: &str, text: &str) {
         self.url_of(key, text, &["http"]);
     }
 
-    /// Of gRPC services, with commas between, which may be reached with TLS: all of them or none.
+    /// Validates the URLs of gRPC services, separated by commas: with TLS for all of them or for none.
     pub(crate) fn service_urls(&mut self, key: &str, text: &str) {
         for url in text.split(',') {
             self.url_of(key, url, &["http", "https"]);

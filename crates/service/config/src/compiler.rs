@@ -7,7 +7,7 @@ use crate::{
     section::{MIB, parallelism, section},
 };
 
-/// What a compile may cost, where a service stands alone or not.
+/// Limits of a compile, for a separate compiler service and for one in the same process.
 const COMPILE: CompileLimits = CompileLimits::DEFAULT;
 
 section! {

@@ -1,4 +1,4 @@
-//! What a configuration means: checked whole, and every mistake told at once with its key.
+//! The meaning of a configuration: validated as a whole, with all errors reported together by key.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -34,35 +34,35 @@ pub struct Config {
     pub role: Role,
     /// The gRPC listener.
     pub listen: Listen,
-    /// How the gRPC listener encrypts, if it does.
+    /// Encryption of the gRPC listener, if enabled.
     pub tls: Option<Tls>,
-    /// Who may call.
+    /// Authentication and authorization.
     pub auth: Auth,
-    /// Who administers, beside whom it lets.
+    /// Administrators in addition to those by `auth`.
     pub admin: AdminAccess,
-    /// What tenants may use up, and what they see of each other.
+    /// Quotas and isolation of tenants.
     pub tenancy: Tenancy,
-    /// Where the audit log goes.
+    /// Target of the audit log.
     pub audit: Audit,
-    /// What the runner uses towards a compiler with TLS.
+    /// TLS files of the runner's connection to its compiler.
     pub compiler_tls: CompilerTls,
-    /// Address of `/metrics` and `/healthz`, if they are on.
+    /// Address of `/metrics` and `/healthz`, if enabled.
     pub metrics: Option<SocketAddr>,
     /// Logs.
     pub log: Log,
-    /// Traces, if they are on.
+    /// Traces, if enabled.
     pub trace: Option<Trace>,
-    /// Where profiles are sent, if anywhere.
+    /// Receiver of profiles, if any.
     pub profile_push: Option<ProfilePush>,
-    /// The fence around workers.
+    /// The sandbox of workers.
     pub sandbox: SandboxSection,
     /// The store.
     pub cache: StoreConfig,
-    /// The object store that several servers share, if there is one.
+    /// The object store shared by several servers, if any.
     pub shared: Option<SharedTier>,
-    /// Who signs native code, and whose is taken.
+    /// Signing and verification of native code.
     pub signing: Signing,
-    /// The node that cells of bare transactions come from, if there is one.
+    /// The node that provides cells of bare transactions, if any.
     pub node: Option<NodeSection>,
     /// The compiler service.
     pub compiler: CompilerSection,
@@ -71,11 +71,10 @@ pub struct Config {
 }
 
 impl ConfigFile {
-    /// What this configuration means for `role`. `layers` are the names that `sandbox.allow_degraded` may
-    /// have.
+    /// Validates the configuration for `role`. `layers` are the valid names in `sandbox.allow_degraded`.
     ///
     /// # Errors
-    /// Every mistake, with its key.
+    /// All errors, each with its key.
     pub fn check(&self, role: Role, layers: &[&str]) -> Result<Config, ConfigError> {
         let checker = &mut Checker::default();
         let page_hosts = self.metrics.page_hosts(checker);
@@ -132,7 +131,7 @@ impl ConfigFile {
         })
     }
 
-    /// Whether callers are asked who they are.
+    /// Whether callers must authenticate.
     fn is_asked(&self) -> bool {
         !self.tls.client_ca.is_empty() || !self.auth.jwks.is_empty()
     }
@@ -148,8 +147,8 @@ impl ConfigFile {
         })
     }
 
-    /// A listener that others can reach must encrypt and ask who they are, or it must be said that it does
-    /// not.
+    /// A listener that other machines can reach must encrypt and authenticate, unless the configuration
+    /// explicitly allows otherwise.
     fn check_open(&self, key: &str, address: SocketAddr, is_asked: bool, checker: &mut Checker) {
         let is_encrypted = !self.tls.certificate.is_empty();
         if address.ip().to_canonical().is_loopback() || self.listen.allow_open || is_encrypted && is_asked {
@@ -167,7 +166,7 @@ impl ConfigFile {
         checker.note(key, problem);
     }
 
-    /// Contradictions between sections.
+    /// Checks for contradictions between sections.
     fn check_together(&self, role: Role, checker: &mut Checker) {
         self.check_sizes(role, checker);
         let (key, url) = ("runner.compiler_url", &self.runner.compiler_url);
@@ -179,7 +178,7 @@ impl ConfigFile {
         }
     }
 
-    /// Scripts must fit into the store.
+    /// Checks that scripts fit into the store.
     fn check_sizes(&self, role: Role, checker: &mut Checker) {
         let (bytes, budget) = (self.compiler.script_bytes_max, self.cache.budget_bytes);
         if role == Role::Runner {

@@ -10,7 +10,7 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The text is not TOML, or a value has the wrong type.
@@ -18,23 +18,23 @@ pub enum ConfigError {
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Line, column and what is wrong there.
+        /// Line, column and problem.
         source: Box<toml::de::Error>,
     },
-    /// Keys or values make no sense.
+    /// Keys or values are invalid.
     #[error("the configuration has {} mistake(s):\n{}", .0.len(), lines(.0))]
     Mistakes(Vec<Mistake>),
-    /// The configuration cannot be written as TOML (a path that is not text).
+    /// The configuration cannot be printed as TOML (a path is not valid UTF-8).
     #[error("the configuration cannot be printed: {0}")]
     Print(#[from] toml::ser::Error),
 }
 
-/// One thing that is wrong with a configuration.
+/// One error in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// The key, such as `listen.address`.
     pub key: String,
-    /// What is wrong with its value.
+    /// The problem with its value.
     pub problem: String,
 }
 

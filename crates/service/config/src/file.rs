@@ -1,7 +1,7 @@
-//! The configuration as it is written.
+//! The configuration as written in the file.
 //!
-//! One file serves all binaries; a section that a role does not use is checked and otherwise ignored. Zero
-//! never means "default", and an empty text switches the thing off where that is possible.
+//! One file serves all binaries; a section that a role does not use is validated and otherwise ignored. Zero
+//! never means "default", and an empty text disables a feature that is optional.
 
 use std::{
     collections::BTreeSet,
@@ -36,7 +36,7 @@ use crate::{
     web::RawWeb,
 };
 
-/// A configuration as written, defaults filled in. [`ConfigFile::check`] gives what it means.
+/// A configuration as written, with defaults filled in. [`ConfigFile::check`] validates and interprets it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConfigFile {
@@ -62,11 +62,11 @@ pub struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// Reads the TOML file `path`, or takes the defaults, and puts the command line's `listen` and `data`
-    /// over it.
+    /// Reads the TOML file `path`, or takes the defaults; `listen` and `data` of the command line override
+    /// it.
     ///
     /// # Errors
-    /// The file cannot be read, is not TOML, or has keys that do not exist (all of them are named).
+    /// The file cannot be read, is not TOML, or has unknown keys (the error names all of them).
     pub fn read(
         path: Option<&Path>,
         listen: Option<SocketAddr>,
@@ -101,21 +101,21 @@ impl ConfigFile {
         toml::from_str(text).map_err(syntax)
     }
 
-    /// As TOML, every key with its value: what `--print-config` shows.
+    /// Prints every key with its value as TOML, for `--print-config`.
     ///
     /// # Errors
-    /// A path is not text.
+    /// A path is not valid UTF-8.
     pub fn print(&self) -> Result<String, ConfigError> {
         Ok(toml::to_string(self)?)
     }
 
-    /// Which services it can be for: a runner by itself says where its compiler is.
+    /// The role that the file implies: a separate runner names its compiler's URL.
     #[must_use]
     pub fn role(&self) -> Role {
         if self.runner.compiler_url.is_empty() { Role::Both } else { Role::Runner }
     }
 
-    /// The object store that several servers share; empty for none.
+    /// URL of the object store shared by several servers; empty for none.
     #[must_use]
     pub fn shared_url(&self) -> &str {
         &self.shared.url
@@ -130,16 +130,16 @@ impl FromStr for ConfigFile {
     }
 }
 
-/// Keys that files may still have, and what holds in their place.
+/// Removed keys that files may still contain, and their replacements.
 const GONE: &str = include_str!("gone.txt");
 
-/// What holds in place of the key, if there was one.
+/// The replacement of a removed key; `None` for a key that never existed.
 fn gone(key: &str) -> Option<&'static str> {
     let mut groups = GONE.lines().filter_map(|line| line.split_once(": "));
     groups.find_map(|(keys, instead)| keys.split(' ').any(|gone| gone == key).then_some(instead))
 }
 
-/// Names every key of `table` that `known` does not have.
+/// Collects every key of `table` that is not in `known`.
 fn find_unknown(table: &toml::Table, known: &toml::Table, prefix: &str, unknown: &mut Vec<Mistake>) {
     for (name, value) in table {
         let key = format!("{prefix}{name}");

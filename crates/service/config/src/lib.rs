@@ -1,5 +1,5 @@
-//! The configuration of the services: [`ConfigFile`] is what is written, [`Config`] what it means, checked
-//! whole. Nobody else sees what is written.
+//! The configuration of the services. [`ConfigFile`] is the text of a file; [`Config`] is its validated
+//! meaning. Other crates only use the latter.
 #![forbid(unsafe_code)]
 
 mod admin;

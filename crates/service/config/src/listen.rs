@@ -1,4 +1,4 @@
-//! Section `[listen]`: what the gRPC listener lets in; its limits hold for the one for browsers, too.
+//! Section `[listen]`: what the gRPC listener admits. The limits also apply to the web listener.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,16 +8,16 @@ use crate::{
     web::Web,
 };
 
-/// Streams that RFC 9113 recommends a connection to have at least.
+/// Minimum streams per connection that RFC 9113 recommends.
 const STREAMS_MIN: u32 = 100;
 
-/// Chunk length that every server takes, bytes: what a client can use that has not asked for limits.
+/// Chunk length in bytes that every server accepts, for a client that has not queried the limits.
 pub const CHUNK_BYTES: u64 = 64 << 10;
 
-/// Of a budget that peers share this part, one in so many, is for peers that have few.
+/// One in `RESERVE_PARTS` of a budget shared by peers is reserved for peers that use little.
 pub const RESERVE_PARTS: u64 = 8;
 
-/// What can be granted of a budget to holders that have much already.
+/// The part of a budget that is available to owners that already use much.
 #[must_use]
 pub fn open_max(max: u64) -> u64 {
     max - max / RESERVE_PARTS
@@ -26,15 +26,16 @@ pub fn open_max(max: u64) -> u64 {
 section! {
 /// The gRPC listener.
 "listen": RawListen => Listen(
-    /// By which names pages may be requested, in lower case.
+    /// Host names by which pages may be requested, in lower case.
     page_hosts: Arc<[String]>,
-    /// The listener for gRPC-web and JSON, if there is one.
+    /// The listener for gRPC-web and JSON, if enabled.
     web: Option<Web>,
-    /// Time that any call may take until its answer begins, its own bytes included. Follows from the limits
-    /// of the services: a caller that sends its request byte by byte holds a place no longer than the slowest
-    /// honest one.
+    /// Maximum time until the response of a call starts, including the time to receive the request. Derived
+    /// from the limits of the services. A caller that sends its request byte by byte holds its slot no longer
+    /// than the slowest legitimate caller.
     call_time_max: Duration,
-    /// Longest message in either direction, bytes. Follows from the longest script.
+    /// Maximum length of a message in either direction, in bytes. Derived from the maximum length of a
+    /// script.
     message_bytes_max: usize,
 ) {
     /// Address and port for gRPC; port 0 takes a free one.
@@ -61,48 +62,48 @@ section! {
 }
 }
 
-/// What a message may have besides a script, bytes: arguments, cells, field tags.
+/// Maximum bytes of a message in addition to a script: arguments, cells, field tags.
 const BESIDE_SCRIPT_BYTES_MAX: u64 = 4 * MIB;
 
-/// Bytes of the longest message where scripts have at most `script_bytes_max`.
+/// Maximum length of a message in bytes, for scripts of at most `script_bytes_max`.
 pub(crate) fn message_bytes_max(script_bytes_max: u64) -> u64 {
     script_bytes_max.saturating_add(BESIDE_SCRIPT_BYTES_MAX)
 }
 
-/// Shares of one peer, and of one tenant of it: behind a proxy all callers are one peer.
+/// Shares of one peer and of one of its tenants: behind a proxy all callers are one peer.
 impl Listen {
-    /// Of `calls_max`, of one peer.
+    /// Share of `calls_max` for one peer.
     #[must_use]
     pub fn calls_per_peer_max(&self) -> usize {
         self.calls_max - self.calls_max / 4
     }
 
-    /// Of `calls_max`, of one tenant of a peer.
+    /// Share of `calls_max` for one tenant of a peer.
     #[must_use]
     pub fn calls_per_tenant_max(&self) -> usize {
         self.calls_max.div_ceil(2)
     }
 
-    /// Of `calls_max`, on one connection; at least what HTTP/2 recommends, so that a stream that stays open
-    /// leaves some for calls.
+    /// Share of `calls_max` for one connection. At least what HTTP/2 recommends, so that a long-lived stream
+    /// leaves slots for calls.
     #[must_use]
     pub fn streams_per_connection_max(&self) -> u32 {
         u32::try_from(self.calls_max.div_ceil(4)).unwrap_or(u32::MAX).max(STREAMS_MIN)
     }
 
-    /// Connections at once: one for each call.
+    /// Maximum connections: one for each call.
     #[must_use]
     pub fn connections_max(&self) -> usize {
         self.calls_max
     }
 
-    /// Of these, of one peer.
+    /// Share of the connections for one peer.
     #[must_use]
     pub fn connections_per_peer_max(&self) -> usize {
         self.connections_max().div_ceil(4)
     }
 
-    /// Of `request_bytes_max`, of one peer.
+    /// Share of `request_bytes_max` for one peer.
     #[must_use]
     pub fn request_bytes_per_peer_max(&self) -> u64 {
         self.request_bytes_max / 2
@@ -110,7 +111,7 @@ impl Listen {
 }
 
 impl RawListen {
-    /// `message_bytes_max` is the longest message.
+    /// Checks the limits against `message_bytes_max`, the maximum length of a message.
     pub(crate) fn agree(&self, message_bytes_max: u64, checker: &mut Checker) {
         if self.request_bytes_max / 2 < message_bytes_max {
             let problem = format!(

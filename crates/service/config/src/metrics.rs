@@ -14,11 +14,11 @@ section! {
 }
 }
 
-/// Longest name of a host, bytes.
+/// Maximum length of a host name in bytes.
 const HOST_BYTES_MAX: usize = 253;
 
 impl RawMetrics {
-    /// Where it is, if it is on. `listen` is the address of the gRPC listener.
+    /// Address of the listener, if enabled. `listen` is the address of the gRPC listener.
     pub(crate) fn check(&self, listen: &str, checker: &mut Checker) -> Option<SocketAddr> {
         if self.address.is_empty() {
             return None;
@@ -30,7 +30,7 @@ impl RawMetrics {
         Some(address)
     }
 
-    /// By which names pages may be requested, in lower case.
+    /// Host names by which pages may be requested, in lower case.
     pub(crate) fn page_hosts(&self, checker: &mut Checker) -> Arc<[String]> {
         let is_name = |name: &String| {
             let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);

@@ -17,7 +17,7 @@ section! {
 }
 
 impl RawNode {
-    /// None where there is none. Its address may hold a secret.
+    /// `None` without a node. The URL may contain a secret.
     pub(crate) fn section(&self, checker: &mut Checker) -> Option<NodeSection> {
         let section = self.check(checker);
         if section.rpc.is_empty() {

@@ -12,25 +12,25 @@ section! {
 }
 }
 
-/// Time between pushes.
+/// Interval between pushes.
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// How long a receiver may take for one profile.
+/// Timeout of one profile.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where profiles are sent, and how.
+/// Receiver of profiles, and timing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfilePush {
-    /// A receiver of OTLP over gRPC.
+    /// An OTLP receiver over gRPC.
     pub endpoint: String,
-    /// Time between pushes.
+    /// Interval between pushes.
     pub interval: Duration,
-    /// Time for one profile.
+    /// Timeout of one profile.
     pub timeout: Duration,
 }
 
 impl RawProfilePush {
-    /// None where nobody gets profiles.
+    /// `None` if no receiver is configured.
     pub(crate) fn check(
         &self,
         trace: &RawTrace,

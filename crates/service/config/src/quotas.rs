@@ -1,4 +1,4 @@
-//! Sections `[quotas]` and `[tenants]`: what a tenant may use up, and what tenants see of each other.
+//! Sections `[quotas]` and `[tenants]`: quotas and isolation of tenants.
 
 use std::collections::HashMap;
 
@@ -48,37 +48,37 @@ section! {
 }
 }
 
-/// What the times in answers to a tenant are rounded up to, microseconds.
+/// Step to which the times in responses to a tenant are rounded up, in microseconds.
 const TIMING_STEP_US: u64 = 100;
 
-/// Highest quota: arithmetic with a tenant's debts stays far from its ends.
+/// Maximum quota: prevents overflow in the accounting of tenants.
 const QUOTA_MAX: u64 = 1 << 60;
 
-/// What one tenant may use up; none for no quota.
+/// Quotas of one tenant; `None` for unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
-    /// Calls in progress at once.
+    /// Concurrent calls.
     pub calls_max: Option<u64>,
-    /// Guest cycles a second.
+    /// Guest cycles per second.
     pub guest_cycles_per_second: Option<u64>,
-    /// Seconds of compiles an hour.
+    /// Seconds of compile time per hour.
     pub compile_seconds_per_hour: Option<u64>,
     /// Bytes of stored scripts.
     pub stored_bytes_max: Option<u64>,
 }
 
-/// What tenants may use up, and what they see of each other.
+/// Quotas and isolation of tenants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tenancy {
     quota: Quota,
     tenants: HashMap<String, Quota>,
-    /// Whether a tenant sees only what it uploaded.
+    /// Whether a tenant sees only its own uploads.
     pub is_apart: bool,
-    /// Whether native code is made for each tenant anew.
+    /// Whether each tenant has separate native code.
     pub is_salted: bool,
-    /// Whether the names of tenants are proven.
+    /// Whether callers prove the names of their tenants.
     pub is_proven: bool,
-    /// What the times in answers to a tenant are rounded up to, microseconds.
+    /// Step to which the times in responses to a tenant are rounded up, in microseconds.
     pub timing_step_us: u64,
 }
 
@@ -91,7 +91,7 @@ impl Tenancy {
 }
 
 impl RawQuotas {
-    /// `is_proven` says whether callers prove which tenants they are.
+    /// `is_proven`: whether callers prove the names of their tenants.
     pub(crate) fn check(&self, seen: &RawTenants, is_proven: bool, checker: &mut Checker) -> Tenancy {
         let mut limit = |key: &str, value: u64| {
             if value > QUOTA_MAX {

@@ -1,4 +1,4 @@
-//! The page `docs/reference/configuration.md`, from the tables of the sections. `BLESS=1` writes it.
+//! Generates the page `docs/reference/configuration.md` from the tables of the sections. `BLESS=1` writes it.
 
 use std::{env, fmt::Write as _, fs};
 
@@ -27,9 +27,9 @@ use crate::{
     web::RawWeb,
 };
 
-/// A section, as the reference has it.
+/// A section in the reference.
 struct SectionText {
-    /// As files have it, such as `[listen]`.
+    /// Its name in files, such as `[listen]`.
     name: &'static str,
     about: &'static [&'static str],
     keys: &'static [KeyText],
@@ -40,7 +40,7 @@ fn defaults<T: Default + Serialize>() -> toml::Table {
     toml::Table::try_from(T::default()).unwrap()
 }
 
-/// All sections in the order of `--print-config`.
+/// All sections, in the order of `--print-config`.
 fn sections() -> Vec<SectionText> {
     macro_rules! all {
         ($($name:literal: $raw:ident),+ $(,)?) => {
@@ -77,7 +77,7 @@ fn sections() -> Vec<SectionText> {
     ]
 }
 
-/// Columns of prose, as everywhere in the docs.
+/// Maximum line width of prose in the docs.
 const COLUMNS: usize = 110;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/reference/configuration.md");
@@ -92,7 +92,7 @@ in force. How to use it: [operations](../operations.md).
 This page is made from the code, by a test of `crates/service/config`.
 ";
 
-/// Where it is told how to use a section.
+/// The guide of each section.
 const GUIDES: [(&str, &str); 17] = [
     ("[listen]", "[admission](../operations.md#admission)"),
     ("[web]", "[JSON and browsers](../calling.md#json-and-browsers)"),
@@ -116,12 +116,12 @@ const GUIDES: [(&str, &str); 17] = [
     ("[compiler]", "[long compiles](../operations.md#long-compiles)"),
 ];
 
-/// The lines of a comment as one.
+/// Joins the lines of a comment.
 fn sentence(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
 }
 
-/// `text` in lines of at most [`COLUMNS`].
+/// Wraps `text` at [`COLUMNS`].
 fn wrapped(text: &str) -> String {
     let (mut lines, mut columns) = (String::new(), 0);
     for word in text.split_whitespace() {
@@ -140,7 +140,7 @@ fn wrapped(text: &str) -> String {
     lines
 }
 
-/// What a value of the kind is.
+/// Description of the values of a key's kind.
 fn type_of(key: &KeyText) -> String {
     let number = |least: u64, most: Option<u64>| match most {
         Some(most) => format!("{least} to {most}"),
@@ -169,7 +169,7 @@ fn type_of(key: &KeyText) -> String {
     }
 }
 
-/// Unit of the values of the key, which its name has.
+/// Unit of a key's values, from the suffix of its name.
 fn unit_of(name: &str) -> &'static str {
     const UNITS: [(&str, &str); 9] = [
         ("_per_second", "a second"),

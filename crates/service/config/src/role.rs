@@ -5,14 +5,14 @@
 pub enum Role {
     /// The compiler service.
     Compiler,
-    /// The runner service, with a compiler service elsewhere.
+    /// The runner service, with a separate compiler service.
     Runner,
-    /// Both.
+    /// Both services.
     Both,
 }
 
 impl Role {
-    /// Its name in traces (`service.name`): the same for all processes that do the same.
+    /// Service name in traces (`service.name`), shared by all processes of the role.
     #[must_use]
     pub fn service_name(self) -> &'static str {
         match self {

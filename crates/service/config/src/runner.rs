@@ -10,7 +10,7 @@ use crate::{
 section! {
 /// The runner service.
 "runner": RawRunner => RunnerSection(
-    /// Longest inline script, bytes: that of the compiler.
+    /// Maximum length of an inline script in bytes: that of the compiler.
     script_bytes_max: u64,
 ) {
     /// Runs at once.
@@ -64,23 +64,23 @@ section! {
 }
 }
 
-/// One thing is kept ready in memory for so many bytes of the budget: each takes a file descriptor.
+/// Bytes of the budget per entry in memory: each entry takes a file descriptor.
 const BYTES_PER_ENTRY: u64 = 256 << 10;
 
 impl RunnerSection {
-    /// Cycle limit where the request has none.
+    /// Cycle limit of requests that set none.
     #[must_use]
     pub fn max_cycles_default(&self) -> u64 {
         CYCLES_MAX_DEFAULT.min(self.max_cycles_max)
     }
 
-    /// Scripts and artifacts kept ready in memory.
+    /// Maximum number of scripts and artifacts ready in memory.
     #[must_use]
     pub fn ready_entries_max(&self) -> u64 {
         (self.ready_bytes_max / BYTES_PER_ENTRY).max(1)
     }
 
-    /// Cells whose data is kept in memory.
+    /// Maximum number of cells with data in memory.
     #[must_use]
     pub fn hot_cells_entries_max(&self) -> u64 {
         (self.hot_cells_bytes_max / BYTES_PER_ENTRY).max(1)

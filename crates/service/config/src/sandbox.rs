@@ -33,7 +33,7 @@ section! {
 }
 
 impl RawSandbox {
-    /// `layers` are the names that layers have.
+    /// `layers`: the valid names of layers.
     pub(crate) fn check_layers(&self, layers: &[&str], checker: &mut Checker) {
         for name in self.allow_degraded.iter().filter(|name| !layers.contains(&name.as_str())) {
             let known = layers.join(", ");

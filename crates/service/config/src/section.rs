@@ -1,32 +1,33 @@
-//! What a section of the configuration is made of: each key once, with its kind, its default and what it is
-//! for. From that come what is written, what is checked, and the page of the reference.
+//! The table of a section: each key once, with its kind, default and description. The file format, the
+//! validation and the reference page are generated from it.
 
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const GIB: u64 = 1 << 30;
 
-/// CPUs that this process may use, cgroup quota included.
+/// CPUs available to this process, including its cgroup quota.
 pub(crate) fn parallelism() -> u64 {
     std::thread::available_parallelism().map_or(1, |number| number.get() as u64)
 }
 
-/// A key, as the reference has it.
+/// A key in the reference.
 #[cfg(test)]
 pub(crate) struct KeyText {
     pub(crate) name: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) limit: Option<u64>,
-    /// Whether it is no key.
+    /// Whether it is a fixed limit instead of a key.
     pub(crate) is_fixed: bool,
     /// Lines of its comment.
     pub(crate) about: &'static [&'static str],
 }
 
-/// Makes a section of lines `KEY: KIND = DEFAULT;`, or `KEY as FIELD: KIND = DEFAULT;` where a number of
-/// milliseconds becomes a duration. `fixed` makes a limit that no file sets: only tests have other values. A kind is a method of [`Checker`](crate::check::Checker) of that name;
-/// `kind!` has its types. Without a default a key is empty, zero or false.
+/// Defines a section by lines `KEY: KIND = DEFAULT;`, or `KEY as FIELD: KIND = DEFAULT;` if milliseconds
+/// become a duration. `fixed` defines a limit that no file sets: only tests use other values. A kind is a
+/// method of [`Checker`](crate::check::Checker) with that name; `kind!` has its types. A key without a
+/// default is empty, zero or false.
 ///
-/// `"NAME": RawNAME` makes what is written, `=> NAME` what is checked too, with the fields in parentheses
-/// behind it, which come from elsewhere.
+/// `"NAME": RawNAME` defines the type of the file's section. `=> NAME` also defines the validated type, with
+/// additional fields in parentheses that come from elsewhere.
 macro_rules! section {
     ($(#[doc = $about:literal])+ $name:literal: $raw:ident
         $(=> $checked:ident $(($($(#[doc = $more_doc:literal])+ $more:ident: $more_type:ty),+ $(,)?))?)?
@@ -135,7 +136,7 @@ macro_rules! is_fixed {
     };
 }
 
-/// What is written for a kind, and what it is when it is checked.
+/// The type of a kind in the file and after validation.
 macro_rules! kind {
     (written flag) => { bool };
     (checked flag) => { bool };
@@ -176,7 +177,7 @@ macro_rules! kind {
     (checked time) => { std::time::Duration };
     (checked time_to) => { std::time::Duration };
     (checked pause) => { std::time::Duration };
-    // `whole`, `positive`, `range`, `at_least`, `at_most`, and what the others are written as.
+    // `whole`, `positive`, `range`, `at_least`, `at_most`, and the file types of the others.
     (written $kind:ident) => { u64 };
     (checked $kind:ident) => { u64 };
 }

@@ -5,7 +5,7 @@ use crate::{check::Checker, section::section};
 section! {
 /// The object store that several servers share (compiler).
 "shared": RawShared => SharedTier(
-    /// Whether who may write there is believed: nobody has said whose signatures count (`signing.keys`).
+    /// Whether writers of the store are trusted: without `signing.keys` there are no trusted signatures.
     trusts_writers: bool,
 ) {
     /// Object store that several servers share: `s3://bucket/prefix`, `gs://` or `az://`; empty for
@@ -16,11 +16,11 @@ section! {
 }
 }
 
-/// How the URL of a shared tier may begin.
+/// Supported schemes of the URL.
 const KINDS: [&str; 3] = ["s3://", "gs://", "az://"];
 
 impl RawShared {
-    /// None where there is none.
+    /// `None` without a shared tier.
     pub(crate) fn section(&self, trusts_writers: bool, checker: &mut Checker) -> Option<SharedTier> {
         let tier = self.check(checker, trusts_writers);
         if self.url.is_empty() {

@@ -19,27 +19,27 @@ section! {
 }
 }
 
-/// How long native code is taken after it was signed: a year.
+/// Validity of a signature: a year.
 const VALID: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// The folder within the store where keys once were.
+/// Former folder of the keys, within the store.
 const KEYS: &str = "keys";
 
-/// How native code is signed, and whose is taken.
+/// Signing and verification of native code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signing {
-    /// Folder of the keys that sign.
+    /// Folder of the signing keys.
     pub keys: PathBuf,
-    /// Where it was by default before, within the store; none where the configuration names one.
+    /// Former default folder, within the store; `None` if the configuration names a folder.
     pub former_keys: Option<PathBuf>,
-    /// List of the keys that a runner by itself trusts.
+    /// List of the keys that a separate runner trusts.
     pub trusted: Option<PathBuf>,
-    /// How long a signature is taken.
+    /// Validity of a signature.
     pub valid: Duration,
 }
 
 impl RawSigning {
-    /// `store` is the folder of the store.
+    /// `store`: the folder of the store.
     pub(crate) fn check(&self, store: &Path) -> Signing {
         let is_default = self.keys.is_empty();
         Signing {
@@ -51,7 +51,7 @@ impl RawSigning {
     }
 }
 
-/// The folder of keys for the store `dir`: whoever restores or deletes the store leaves it alone.
+/// The folder of keys next to the store `dir`, so that restoring or deleting the store does not affect it.
 fn beside(dir: &Path) -> PathBuf {
     match dir.file_name() {
         Some(name) => {
@@ -59,7 +59,7 @@ fn beside(dir: &Path) -> PathBuf {
             name.push("-keys");
             dir.with_file_name(name)
         }
-        // The root, or `..`: what is beside it is not known.
+        // The root, or `..`: its siblings are unknown.
         None => dir.join(KEYS),
     }
 }

@@ -1,4 +1,4 @@
-//! Section `[tls]`, and the runner's side of a connection to its compiler.
+//! Section `[tls]`, and the runner's TLS connection to its compiler.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -19,37 +19,37 @@ section! {
 }
 }
 
-/// Time that a handshake may take.
+/// Maximum duration of a handshake.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Handshakes in progress at once.
+/// Maximum concurrent handshakes.
 const HANDSHAKES_MAX: u64 = 256;
 
-/// How a listener speaks TLS.
+/// TLS settings of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
-    /// The server's certificate and those between it and its authority.
+    /// The server's certificate chain.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: PathBuf,
-    /// The authorities of clients; without it no client is asked for a certificate.
+    /// The authorities of clients; without it clients need no certificate.
     pub client_ca: Option<PathBuf>,
-    /// What these authorities have revoked.
+    /// Revocation list of these authorities.
     pub client_crl: Option<PathBuf>,
-    /// Time that a handshake may take.
+    /// Maximum duration of a handshake.
     pub handshake_time_max: Duration,
-    /// Handshakes under way at once; half of them of one peer.
+    /// Maximum concurrent handshakes; one peer may have half of them.
     pub handshakes_max: u64,
 }
 
-/// Files of a runner that connects to its compiler.
+/// TLS files of a runner that connects to its compiler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompilerTls {
-    /// Authorities of servers; without it the system's.
+    /// Authorities of servers; `None` for those of the system.
     pub ca: Option<PathBuf>,
-    /// The runner's certificate and those above it.
+    /// The runner's certificate chain.
     pub certificate: Option<PathBuf>,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: Option<PathBuf>,
 }
 
@@ -58,8 +58,7 @@ fn file(text: &str) -> Option<PathBuf> {
 }
 
 impl RawTls {
-    /// None where the listener does not encrypt. That the files are there and fit is looked at when they are
-    /// read.
+    /// `None` without encryption. Reading the files checks that they exist and are valid.
     pub(crate) fn check(&self, checker: &mut Checker) -> Option<Tls> {
         for (key, value, needs, needed) in [
             ("tls.certificate", &self.certificate, "tls.key", &self.key),
@@ -81,8 +80,8 @@ impl RawTls {
         })
     }
 
-    /// What the runner shows its compiler, and whom it believes to be the compiler. Where it has no
-    /// certificate for that, it shows the listener's.
+    /// The runner's certificate and the trusted authorities for its compiler. Without a client certificate,
+    /// the runner uses that of the listener.
     pub(crate) fn of_client(&self, runner: &RawRunner, checker: &mut Checker) -> CompilerTls {
         if runner.compiler_certificate.is_empty() != runner.compiler_key.is_empty() {
             let problem = "makes no sense without runner.compiler_certificate, nor that without it";
@@ -93,7 +92,7 @@ impl RawTls {
             ("runner.compiler_ca", &runner.compiler_ca),
             ("runner.compiler_certificate", &runner.compiler_certificate),
             ("runner.compiler_key", &runner.compiler_key),
-            // Whoever is in between could take it.
+            // Without TLS, a machine in between could read it.
             ("runner.compiler_token_file", &runner.compiler_token_file),
         ] {
             if !value.is_empty() && !is_https {

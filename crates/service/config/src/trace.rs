@@ -13,7 +13,7 @@ section! {
 }
 
 impl RawTrace {
-    /// None where traces are off.
+    /// `None` if traces are off.
     pub(crate) fn section(&self, checker: &mut Checker) -> Option<Trace> {
         let trace = self.check(checker);
         if trace.endpoint.is_empty() {

@@ -1,4 +1,4 @@
-//! Section `[web]`: whether browsers and callers by hand are served, and which pages may call.
+//! Section `[web]`: the listener for browsers and JSON clients, and the origins that may call.
 
 use std::net::SocketAddr;
 
@@ -20,14 +20,14 @@ section! {
 /// The listener for gRPC-web and JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Web {
-    /// Address and port.
+    /// Address and port of the listener.
     pub address: SocketAddr,
-    /// Whose pages may call, as browsers name them.
+    /// Origins that may call, as browsers send them.
     pub origins: Vec<HeaderValue>,
 }
 
 impl RawWeb {
-    /// `listen` and `metrics` are the addresses of the other listeners.
+    /// `listen` and `metrics`: the addresses of the other listeners.
     pub(crate) fn check(&self, listen: &str, metrics: &str, checker: &mut Checker) -> Option<Web> {
         let origins = self.origins.iter().filter_map(|origin| {
             let checked = origin_of(origin);
@@ -56,13 +56,13 @@ impl RawWeb {
     }
 }
 
-/// `text` as a browser would send it; none for what no browser sends.
+/// `text` as the origin that a browser sends; `None` for an invalid origin.
 fn origin_of(text: &str) -> Option<HeaderValue> {
     let uri: Uri = text.parse().ok()?;
     let scheme = uri.scheme_str().filter(|scheme| ["http", "https"].contains(scheme))?;
     let host = uri.host().filter(|host| !host.is_empty() && *host == host.to_ascii_lowercase())?;
     let port = uri.port_u16();
-    // Browsers leave these out.
+    // Browsers omit default ports.
     let is_usual = matches!((scheme, port), ("http", Some(80)) | ("https", Some(443)));
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
     (!is_usual && text == format!("{scheme}://{host}{port}")).then(|| text.parse().ok()).flatten()

@@ -1,5 +1,4 @@
-//! What is in force by default, and what is said of each number that is out of its range. `BLESS=1` writes
-//! both.
+//! Golden tests of the defaults and of the errors for numbers out of range. `BLESS=1` writes both files.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -20,7 +19,7 @@ fn check_golden(name: &str, text: &str) {
     assert_eq!(golden.len(), text.len(), "{name}; BLESS=1 writes it");
 }
 
-/// The defaults as `--print-config` has them, but for the number of CPUs.
+/// The defaults as `--print-config` prints them, without the number of CPUs.
 fn printed() -> String {
     let mut text = String::new();
     for line in ConfigFile::default().print().unwrap().lines() {

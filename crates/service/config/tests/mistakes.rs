@@ -1,4 +1,4 @@
-//! What is wrong with configurations is told: all of it at once, each thing with its key.
+//! Tests of configuration errors: all errors are reported together, each with its key.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -227,7 +227,7 @@ fn a_tenant_has_its_own_quotas_and_else_those_of_all() {
     let big = tenancy.quota("big");
     assert_eq!((big.calls_max, big.stored_bytes_max, big.guest_cycles_per_second), (None, Some(9), None));
     assert!(tenancy.is_apart && tenancy.is_proven && !tenancy.is_salted);
-    // Where nobody is asked, no name is worth a wall.
+    // Without authentication tenants' names are unproven, so they are not isolated.
     assert!(!checked("", Role::Both).unwrap().tenancy.is_apart);
 }
 

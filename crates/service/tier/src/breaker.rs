@@ -1,52 +1,50 @@
-//! Leaves a tier alone that failed several times in a row, or too often lately: a success between failures is
-//! no excuse.
+//! Circuit breaker of a tier: opens after several failures in a row, or after too many recent failures even
+//! with successes between them.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Failures in a row after which a tier is left alone.
+/// Consecutive failures that open the breaker.
 const FAILURES_MAX: u32 = 3;
 
-/// Requests that count as lately.
+/// Number of requests that count as recent.
 const LATELY: u32 = 20;
 
-/// Failures among them after which it is left alone too.
+/// Recent failures that open the breaker too.
 const FAILURES_LATELY_MAX: u32 = 5;
 
-/// How long it is left alone at first; each failed probe, and each time that it opens again soon, doubles it.
+/// Initial open time. Each failed probe, and each reopening before a long run of successes, doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 
-/// How long it is left alone at most.
 const PAUSE_MAX: Duration = Duration::from_secs(15);
 
-/// What a breaker lets through.
+/// Which requests a breaker admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
-    /// Everything.
+    /// All requests.
     Closed,
-    /// Nothing.
+    /// No requests.
     Open,
-    /// One request, to see.
+    /// One request, as a probe.
     Probing,
 }
 
 #[derive(Debug)]
 struct State {
     failures: u32,
-    /// A bit for each of the last requests, the last one lowest: 1 where it failed.
+    /// One bit per recent request, the latest in the lowest bit: 1 for a failure.
     lately: u32,
-    /// Successes in a row; beyond [`LATELY`] what was is forgotten.
+    /// Consecutive successes; more than [`LATELY`] reset the open time.
     successes: u32,
-    /// How long it is left alone when it opens next.
+    /// Open time the next time that the breaker opens.
     pause: Duration,
-    /// Until when nothing goes through.
+    /// End of the open time; `None` while the breaker is closed.
     until: Option<Instant>,
     is_probed: bool,
 }
 
-/// The breaker of one tier.
 #[derive(Debug)]
 pub(crate) struct Breaker(Mutex<State>);
 
@@ -68,7 +66,8 @@ impl Breaker {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a request may go. Each that goes is followed by [`Breaker::note`].
+    /// Whether a request is admitted. Each admitted request must end in [`Breaker::note`] or
+    /// [`Breaker::forget`].
     pub(crate) fn admits(&self, now: Instant) -> bool {
         let mut state = self.lock();
         match state.until {
@@ -81,12 +80,12 @@ impl Breaker {
         }
     }
 
-    /// How a request went that was let through.
+    /// Records the result of an admitted request.
     pub(crate) fn note(&self, is_well: bool, now: Instant) {
         let mut state = self.lock();
         if is_well {
             if state.is_probed {
-                // It is tried again; what was before does not count twice.
+                // Close the breaker; failures before the probe must not count twice.
                 (state.until, state.is_probed, state.lately) = (None, false, 0);
             }
             state.failures = 0;
@@ -101,7 +100,7 @@ impl Breaker {
         state.lately = (state.lately << 1 | 1) & ((1 << LATELY) - 1);
         state.successes = 0;
         let is_bad = state.failures >= FAILURES_MAX || state.lately.count_ones() >= FAILURES_LATELY_MAX;
-        // Those that were on the way when it opened do not make it longer.
+        // Requests in flight when the breaker opened do not extend the open time.
         if state.is_probed || (is_bad && state.until.is_none()) {
             state.until = Some(now + state.pause);
             state.pause = (state.pause * 2).min(PAUSE_MAX);
@@ -109,8 +108,7 @@ impl Breaker {
         }
     }
 
-    /// A request that was let through ended without saying anything about the tier, such as one whose caller
-    /// went away.
+    /// Records that an admitted request ended without a result, for example because its caller went away.
     pub(crate) fn forget(&self) {
         self.lock().is_probed = false;
     }
@@ -166,7 +164,7 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..4 {
             let mut requests = 0;
-            // Each third request hangs.
+            // Every third request fails.
             while breaker.state() == BreakerState::Closed {
                 breaker.note(requests % 3 != 0, now);
                 requests += 1;

@@ -1,4 +1,4 @@
-//! Why a store fails, by kind, for metrics and people: who must do what about it.
+//! Kinds of store failures, for metrics and operators: each kind has its own remedy.
 
 use std::{
     error::Error as _,
@@ -11,20 +11,20 @@ use std::{
 
 use object_store::client::{HttpError, HttpErrorKind};
 
-/// A kind of failure has one line of the log in this time at most.
+/// Minimum time between two log lines of one kind of failure.
 const LINE_STEP: Duration = Duration::from_secs(60);
 
-/// Characters of what a store says that are passed on.
+/// Maximum characters of a store's message in the log.
 const DETAIL_MAX: usize = 300;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
-        /// Why a store fails.
+        /// Why a store failed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum FailureKind { $($(#[$doc])* $kind,)* }
 
         impl FailureKind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$kind),*];
 
             /// Name for metrics and logs.
@@ -37,39 +37,38 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The credentials are not taken, have expired, or may not do this.
+    /// The credentials are invalid, expired or lack a permission.
     Refused = "refused",
     /// Our clock or the store's is wrong.
     ClockSkew = "clock_skew",
     /// The bucket is in another region.
     OtherRegion = "other_region",
-    /// There is no such bucket or container.
+    /// The bucket or container does not exist.
     NoBucket = "no_bucket",
-    /// The store asks for fewer requests.
+    /// The store demands fewer requests.
     Throttled = "throttled",
-    /// Nobody answers at its address, or the connection breaks off.
+    /// The address is unreachable, or the connection breaks.
     Unreachable = "unreachable",
-    /// It took longer than it may.
+    /// The request exceeded its deadline.
     Late = "late",
-    /// It says that it cannot.
+    /// The store reported a server error.
     ServerError = "server_error",
-    /// There is no room.
+    /// The store is full.
     Full = "full",
-    /// What answers is not an object store.
+    /// The server is not an object store.
     NoStore = "no_store",
     /// Anything else.
     Other = "other",
 }
 
-/// A request that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) kind: FailureKind,
-    /// What the store says, on one line.
+    /// The store's message, on one line.
     pub(crate) detail: String,
 }
 
-/// A kind, and a part of what stores say that tells it. The first that is found counts.
+/// Parts of stores' messages that identify a kind. The first match counts.
 const TOLD_BY: &[(FailureKind, &[&str])] = &[
     (FailureKind::NoStore, &["<html", "<HTML", "<!doctype html", "<!DOCTYPE html"]),
     (FailureKind::NoBucket, &["<Code>NoSuchBucket<", "<Code>ContainerNotFound<", "<Code>InvalidBucketName<"]),
@@ -106,7 +105,7 @@ const TOLD_BY: &[(FailureKind, &[&str])] = &[
     (FailureKind::ServerError, &["status code: 5"]),
 ];
 
-/// What says of an object alone that it is not there.
+/// Codes for a missing object, as opposed to a missing bucket.
 const ABSENT: &[&str] =
     &["<Code>NoSuchKey<", "<Code>BlobNotFound<", "<Code>NoSuchVersion<", "<Code>NoSuchObject<"];
 
@@ -115,7 +114,7 @@ fn one_line(text: &str) -> String {
     plain.take(DETAIL_MAX).collect()
 }
 
-/// Kind of the failed connection in the chain of `error`, if one failed.
+/// Kind of the failed connection in the error chain of `error`, if a connection failed.
 fn of_connection(error: &object_store::Error) -> Option<FailureKind> {
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -136,7 +135,7 @@ impl Failure {
         Self { kind, detail: one_line(detail) }
     }
 
-    /// Of what a client of object stores says; none where it says that an object is not there.
+    /// Classifies an error of the object store client; `None` if it means that the object does not exist.
     pub(crate) fn of(error: &object_store::Error) -> Option<Self> {
         let text = error.to_string();
         let is_said = |parts: &&[&str]| parts.iter().any(|part| text.contains(part));
@@ -161,7 +160,7 @@ struct Lines {
     left_out: u64,
 }
 
-/// Counts failures by kind, and tells of each kind now and then.
+/// Counts failures by kind, and logs each kind at a limited rate.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     counts: [AtomicU64; FailureKind::ALL.len()],
@@ -171,7 +170,7 @@ pub(crate) struct Failures {
     is_told: AtomicBool,
 }
 
-/// How many lines were left out before one that is written now; none if this one is left out too.
+/// Number of lines suppressed since the last one; `None` if this line is to be suppressed too.
 fn turn(lines: &Mutex<Lines>) -> Option<u64> {
     let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
     if lines.last.is_some_and(|last| last.elapsed() < LINE_STEP) {
@@ -193,7 +192,7 @@ impl Failures {
         }
     }
 
-    /// A request went well.
+    /// Records a successful request.
     pub(crate) fn note_well(&self, url: &str) {
         if self.is_told.load(Relaxed) && self.is_told.swap(false, Relaxed) {
             tracing::info!(url, "the shared tier answers again");
@@ -212,7 +211,7 @@ impl Failures {
         }
     }
 
-    /// By kind, in the order of [`FailureKind::ALL`].
+    /// Counts by kind, in the order of [`FailureKind::ALL`].
     pub(crate) fn counts(&self) -> [u64; FailureKind::ALL.len()] {
         std::array::from_fn(|index| self.counts[index].load(Relaxed))
     }

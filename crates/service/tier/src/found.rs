@@ -1,4 +1,4 @@
-//! What lies in a store, and under which names.
+//! Objects in a store and their names.
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
@@ -14,18 +14,17 @@ pub struct ListedObject {
     pub key: [u8; 32],
     /// Length of its entry, bytes.
     pub bytes: u64,
-    /// Second since 1970 at which it was written.
+    /// Time of the write, in seconds since 1970.
     pub written: i64,
 }
 
 /// Version of the layout, in the name of each object.
 pub(crate) const LAYOUT: &str = "v1";
 
-/// An object.
+/// An object whose bytes are being read.
 pub(crate) struct Found {
-    /// Its length, bytes.
+    /// Length of the object in bytes.
     pub(crate) length: u64,
-    /// Its bytes.
     pub(crate) chunks: BoxStream<'static, Result<Bytes, Failure>>,
 }
 
@@ -33,7 +32,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The key that an object's name is.
+/// Parses the key in an object's name.
 pub(crate) fn key_of(name: &str) -> Option<[u8; 32]> {
     let digits = name.as_bytes();
     if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {

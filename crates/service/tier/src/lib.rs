@@ -1,10 +1,10 @@
-//! The tiers around the local store: entries in memory above it, and below it an object store that many
-//! servers share.
+//! The tiers around the local store: a memory tier above it, and below it an object store shared by many
+//! servers.
 //!
-//! An entry is the same in each tier: a [`Space`], a key and bytes. A tier that is dead or slow costs its
-//! hits alone: a read from the shared one has a deadline and a breaker, and a write goes up from a bounded
-//! queue that holds nobody back. What an object holds is checked against its name and its digest before it is
-//! handed out; who made it is the caller's to verify.
+//! All tiers have the same entries: a [`Space`], a key and bytes. A dead or slow tier costs only its hits:
+//! reads from the shared tier have a deadline and a circuit breaker, and writes go through a bounded queue
+//! without blocking callers. The tier checks an object against its name and digest before it returns it. The
+//! caller must verify who made the artifact.
 #![forbid(unsafe_code)]
 
 mod breaker;

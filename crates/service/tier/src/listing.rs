@@ -1,5 +1,5 @@
-//! The connections of the client. They follow no redirect, which would take credentials to another host, and
-//! look at pages of a listing before the client reads them: to it a page of HTML is an empty list.
+//! HTTP client of the object store. It follows no redirects, which would send credentials to another host. It
+//! also validates pages of a listing, because the object store client parses a page of HTML as an empty list.
 
 use std::{pin::Pin, time::Duration};
 
@@ -10,17 +10,17 @@ use object_store::{
     client::{HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService},
 };
 
-/// Longest page, bytes: a thousand objects take some hundred KiB.
+/// Maximum length of a page in bytes: a thousand objects take a few hundred KiB.
 const PAGE_BYTES_MAX: usize = 16 << 20;
 
-/// How long a connection may take to be made, and an answer to come whole.
+/// Time limits for connecting and for a complete response.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(1);
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// What a page of a list begins with, behind its declaration.
+/// Root elements of a list page, after the XML declaration.
 const LISTS: [&str; 2] = ["<ListBucketResult", "<EnumerationResults"];
 
-/// Why an answer is no page.
+/// Why a response is not a list page.
 #[derive(Debug, thiserror::Error)]
 enum NoPage {
     #[error("what answers is no list of objects, it begins with {begin:?}")]
@@ -29,7 +29,7 @@ enum NoPage {
     TooLong,
 }
 
-/// Makes clients that look at the pages of listings.
+/// Makes clients that validate pages of listings.
 #[derive(Debug)]
 pub(crate) struct Connector;
 

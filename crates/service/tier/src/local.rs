@@ -11,7 +11,7 @@ fn failed(error: &dyn std::error::Error) -> TierError {
     TierError::Failed { kind: FailureKind::Other, detail: error.to_string() }
 }
 
-/// Runs `work` where it may block.
+/// Runs `work` on a thread that may block.
 async fn on_disk<T: Send + 'static>(
     cache: &Cache,
     work: impl FnOnce(&Cache) -> T + Send + 'static,

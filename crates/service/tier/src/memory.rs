@@ -1,4 +1,4 @@
-//! Entries in memory: those used lately, within a budget of bytes.
+//! The memory tier: recently used entries, within a budget of bytes.
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -11,10 +11,10 @@ use crate::{CacheTier, Space, TierError};
 
 type Id = (Space, [u8; 32]);
 
-/// Bytes that an entry takes beside its own.
+/// Overhead of an entry in bytes, in addition to its own.
 const ENTRY_BYTES: u64 = 128;
 
-/// Parts that are locked by themselves.
+/// Number of shards with separate locks.
 const SHARDS: usize = 2;
 
 #[derive(Clone, Debug)]
@@ -26,25 +26,25 @@ impl Weighter<Id, Bytes> for InBytes {
     }
 }
 
-/// The tier in memory.
+/// The memory tier.
 #[derive(Debug)]
 pub struct Memory {
     entries: Cache<Id, Bytes, InBytes>,
 }
 
 impl Memory {
-    /// Room for `bytes_max` bytes; none at all is fine.
+    /// A tier of at most `bytes_max` bytes, which may be zero.
     #[must_use]
     pub fn new(bytes_max: u64) -> Self {
-        // Native code is some hundred KiB: the estimate only sizes a table.
+        // Native code is a few hundred KiB; the estimate only sizes a table.
         let estimated = usize::try_from(bytes_max >> 17).unwrap_or(0).clamp(16, 1 << 16);
         let options = OptionsBuilder::new()
             .estimated_items_capacity(estimated)
             .weight_capacity(bytes_max)
-            // An entry fits if it fits a shard.
+            // An entry must fit into one shard.
             .shards(SHARDS)
             .build();
-        // It fails where one of these is not given.
+        // `build` fails only if one of these options is missing.
         let options = options.unwrap_or_else(|_| unreachable!("all options are given"));
         Self {
             entries: Cache::with_options(
@@ -56,28 +56,28 @@ impl Memory {
         }
     }
 
-    /// The bytes of an entry.
+    /// The bytes of an entry, if it is in memory.
     #[must_use]
     pub fn look(&self, space: Space, key: [u8; 32]) -> Option<Bytes> {
         self.entries.get(&(space, key))
     }
 
-    /// Keeps an entry, if it fits.
+    /// Stores an entry, if it fits.
     pub fn keep(&self, space: Space, key: [u8; 32], bytes: Bytes) {
         self.entries.insert((space, key), bytes);
     }
 
-    /// Forgets an entry.
+    /// Removes an entry.
     pub fn forget(&self, space: Space, key: [u8; 32]) {
         self.entries.remove(&(space, key));
     }
 
-    /// Forgets all of them.
+    /// Removes all entries.
     pub fn clear(&self) {
         self.entries.clear();
     }
 
-    /// Bytes that are kept.
+    /// Size of the stored entries in bytes, with their overhead.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.entries.weight()

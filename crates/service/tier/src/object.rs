@@ -1,6 +1,6 @@
-//! An entry as an object: what it is, the digest of its bytes, and they.
+//! The object format of an entry: its identity, the digest of its bytes, and the bytes.
 //!
-//! An object that was cut, that lies under another name, or whose bytes were changed is no entry.
+//! A truncated, renamed or modified object is rejected.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use sha2::{Digest as _, Sha256};
@@ -9,22 +9,22 @@ use crate::Space;
 
 const MAGIC: &[u8; 8] = b"antaro1\n";
 
-/// Bytes of an object before those of its entry: magic, space, key, digest.
+/// Length of an object's header in bytes: magic, space, key, digest.
 pub const HEAD_BYTES: usize = MAGIC.len() + 1 + 32 + 32;
 
-/// What is wrong with an object.
+/// Why an object is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsound {
-    /// It is shorter than its head, or not one of ours.
+    /// The object is shorter than its header or has another magic.
     #[error("it is not an object of ours, or cut")]
     Malformed,
-    /// It is another entry's.
+    /// The object belongs to another entry.
     #[error("it is the object of another entry")]
     OtherEntry,
-    /// Its bytes are not those that were put.
+    /// The bytes do not match their digest.
     #[error("its bytes are not those that were stored")]
     OtherBytes,
-    /// It is longer than any entry may be.
+    /// The object exceeds the maximum length of an entry.
     #[error("it is longer than any entry may be")]
     TooLong,
 }
@@ -36,7 +36,7 @@ fn tag(space: Space) -> u8 {
     }
 }
 
-/// The object of an entry.
+/// Encodes an entry as an object.
 pub(crate) fn wrap(space: Space, key: [u8; 32], bytes: &[u8]) -> Bytes {
     let mut object = BytesMut::with_capacity(HEAD_BYTES + bytes.len());
     object.put_slice(MAGIC);
@@ -47,7 +47,7 @@ pub(crate) fn wrap(space: Space, key: [u8; 32], bytes: &[u8]) -> Bytes {
     object.freeze()
 }
 
-/// The digest in the head of `object`, which must be the entry's.
+/// The digest in the header of `object`; the header must name this entry.
 pub(crate) fn digest_of(space: Space, key: [u8; 32], object: &[u8]) -> Result<&[u8], Unsound> {
     let head = object.get(..HEAD_BYTES).ok_or(Unsound::Malformed)?;
     let rest = head.strip_prefix(MAGIC).ok_or(Unsound::Malformed)?;
@@ -58,7 +58,7 @@ pub(crate) fn digest_of(space: Space, key: [u8; 32], object: &[u8]) -> Result<&[
     Ok(digest)
 }
 
-/// The bytes of the entry that `object` must be.
+/// Decodes and verifies `object`, which must be this entry.
 pub(crate) fn unwrap(space: Space, key: [u8; 32], object: &Bytes) -> Result<Bytes, Unsound> {
     let digest = digest_of(space, key, object)?;
     let bytes = object.slice(HEAD_BYTES..);

@@ -1,7 +1,7 @@
-//! The tier that many servers share: objects under content keys, read with a deadline, written from a queue.
+//! The shared tier: objects under content keys, read with a deadline and written through a queue.
 //!
-//! A read is one GET: nothing is asked beforehand. That an entry is there is remembered, that it is not is
-//! not.
+//! A read is one GET, without an earlier request. The tier remembers which entries exist, but not which are
+//! missing.
 
 use std::{
     collections::HashSet,
@@ -27,32 +27,32 @@ use crate::{
     upload::Uploads,
 };
 
-/// Entries that are remembered to be there.
+/// Maximum number of entries remembered as existing.
 const KNOWN_MAX: usize = 1 << 17;
 
-/// What the budget of reads is counted in, bytes.
+/// Unit of the memory budget of reads, in bytes.
 const UNIT_BYTES: u64 = 1 << 10;
 
 /// Limits of the shared tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedConfig {
-    /// How long a read may take.
+    /// Deadline of a read.
     pub get_time_max: Duration,
-    /// How long one attempt of a write may take.
+    /// Deadline of one attempt of a write.
     pub put_time_max: Duration,
-    /// How long a write is tried again.
+    /// How long a write is retried.
     pub upload_time_max: Duration,
-    /// Reads at once.
+    /// Maximum concurrent reads.
     pub gets_max: usize,
-    /// Bytes of entries that reads under way may hold, all together; one that is longer takes all of it.
+    /// Memory budget of all concurrent reads, in bytes; a longer entry takes all of it.
     pub get_bytes_max: usize,
-    /// Writes at once.
+    /// Maximum concurrent writes.
     pub puts_max: usize,
-    /// Writes that wait.
+    /// Maximum queued writes.
     pub queue_max: usize,
-    /// Their bytes.
+    /// Maximum bytes of queued writes.
     pub queue_bytes_max: usize,
-    /// Longest entry, bytes.
+    /// Maximum length of an entry in bytes.
     pub entry_bytes_max: u64,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Inner {
     pub(crate) config: SharedConfig,
     pub(crate) breaker: Breaker,
     gets: Semaphore,
-    /// Of [`UNIT_BYTES`] each.
+    /// Permits of [`UNIT_BYTES`] each.
     room: Semaphore,
     room_units: u32,
     reads: Reads,
@@ -93,7 +93,7 @@ pub(crate) struct Inner {
     known: Mutex<HashSet<(Space, [u8; 32])>>,
 }
 
-/// Tells the breaker of a request whose caller went away.
+/// Reports a cancelled request to the breaker.
 struct Going<'a> {
     breaker: &'a Breaker,
     is_told: bool,
@@ -108,7 +108,7 @@ impl Drop for Going<'_> {
 }
 
 impl Inner {
-    /// What people know an entry by.
+    /// Name of an entry in the log.
     pub(crate) fn name(space: Space, key: [u8; 32]) -> String {
         format!("{}/{}", space.name(), hex(&key))
     }
@@ -125,8 +125,8 @@ impl Inner {
         known.insert((space, key));
     }
 
-    /// One request to the store, within `most` and as the breaker lets it. What `waits` says is that it waits
-    /// for us.
+    /// Sends one request to the store, within `most`, if the breaker admits it. `waits` is set while the
+    /// request waits for the memory budget instead of the store.
     async fn ask_unless<T>(
         &self,
         operation: &'static str,
@@ -140,7 +140,7 @@ impl Inner {
         let mut going = Going { breaker: &self.breaker, is_told: false };
         let asked = tokio::time::timeout(most, request).await;
         if asked.is_err() && waits.load(Relaxed) {
-            // That says nothing of the store.
+            // A timeout in our own queue says nothing about the store.
             return Err(TierError::NoMemory { bytes_max: self.config.get_bytes_max });
         }
         going.is_told = true;
@@ -171,8 +171,8 @@ impl Inner {
         self.ask_unless(operation, most, &AtomicBool::new(false), request).await
     }
 
-    /// The entry in an object, which takes its room before it is fetched and is looked at as soon as its head
-    /// is there.
+    /// Reads the entry in an object. Reserves memory before it reads, and checks the header as soon as it is
+    /// complete.
     async fn collect(
         &self,
         (space, key): (Space, [u8; 32]),
@@ -257,8 +257,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether an entry is there, sound or not. For uploads that nobody waits for: a read is made without
-    /// asking first.
+    /// Whether an entry exists, valid or not. Only for background uploads: a read sends no request before its
+    /// GET.
     pub(crate) async fn has(&self, space: Space, key: [u8; 32]) -> Result<bool, TierError> {
         let has = self.place.remote.has(space, key);
         let is_there = self.ask("look", self.config.get_time_max, has).await?;
@@ -270,7 +270,7 @@ impl Inner {
 }
 
 impl Shared {
-    /// The tier at `place`. Call it within a runtime: what is offered is written by tasks of it.
+    /// Opens the tier at `place`. Call it within a Tokio runtime: its tasks write offered entries.
     #[must_use]
     pub fn open(place: StoreLocation, config: SharedConfig) -> Self {
         let units =
@@ -291,19 +291,19 @@ impl Shared {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Where it is.
+    /// URL of the store.
     #[must_use]
     pub fn url(&self) -> &str {
         self.inner.place.url()
     }
 
-    /// Whether the entry was there when it was last asked for or written.
+    /// Whether the entry existed when it was last read or written.
     #[must_use]
     pub fn knows(&self, space: Space, key: [u8; 32]) -> bool {
         self.inner.known().contains(&(space, key))
     }
 
-    /// Numbers since the start.
+    /// Statistics since the start.
     #[must_use]
     pub fn stats(&self) -> SharedStats {
         let reads = &self.inner.reads;
@@ -320,17 +320,17 @@ impl Shared {
         }
     }
 
-    /// What the breaker lets through.
+    /// State of the circuit breaker.
     #[must_use]
     pub fn breaker(&self) -> BreakerState {
         self.inner.breaker.state()
     }
 
-    /// Calls `each` for all objects of a space, in the order of the store, until it says no. For people: it
+    /// Calls `each` for all objects of a space, in the store's order, until it returns false. For operators:
     /// may take long.
     ///
     /// # Errors
-    /// The store cannot be asked.
+    /// The store fails.
     pub async fn list(
         &self,
         space: Space,

@@ -1,4 +1,4 @@
-//! Where the shared tier is: a URL, and the client for it.
+//! Location of the shared tier: a URL, and the client for it.
 
 use std::{env, sync::Arc, time::Duration};
 
@@ -16,33 +16,33 @@ use crate::{
     remote::{Client, Remote},
 };
 
-/// Why there is no client for a URL.
+/// Why no client can be made for a URL.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    /// It is not of a kind that is known.
+    /// The URL has an unknown scheme or is malformed.
     #[error("must be s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, is {url:?}")]
     Kind {
-        /// The text.
+        /// The URL.
         url: String,
     },
-    /// The client does not take it, or its credentials.
+    /// The client rejects the URL or the credentials.
     #[error("{url}: {source}")]
     Client {
         /// The URL.
         url: String,
-        /// What it says.
+        /// The client's error.
         source: object_store::Error,
     },
 }
 
-/// A place for objects: a bucket and a prefix.
+/// Location of objects: a bucket and a prefix.
 #[derive(Clone, Debug)]
 pub struct StoreLocation {
     pub(crate) remote: Remote,
     url: String,
 }
 
-/// Kind, bucket and prefix of a URL.
+/// Scheme, bucket and prefix of a URL.
 fn parts(url: &str) -> Option<(&str, &str, &str)> {
     let (kind, rest) = url.split_once("://")?;
     let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
@@ -55,19 +55,18 @@ fn parts(url: &str) -> Option<(&str, &str, &str)> {
 }
 
 impl StoreLocation {
-    /// Whether [`StoreLocation::open`] would know what to do with `url`.
+    /// Checks that [`StoreLocation::open`] supports `url`.
     ///
     /// # Errors
-    /// It would not.
+    /// The URL is unsupported.
     pub fn check(url: &str) -> Result<(), PlaceError> {
         parts(url).map(drop).ok_or_else(|| PlaceError::Kind { url: url.to_owned() })
     }
 
-    /// The place that `url` names, with credentials as the client finds them in the environment. Sends no
-    /// request.
+    /// The location that `url` names, with credentials from the environment. Sends no request.
     ///
     /// # Errors
-    /// The URL is of no known kind, or the client refuses its settings.
+    /// The URL is unsupported, or the client rejects its settings.
     pub fn open(url: &str) -> Result<Self, PlaceError> {
         let (kind, bucket, prefix) = parts(url).ok_or_else(|| PlaceError::Kind { url: url.to_owned() })?;
         let made = match kind {
@@ -79,10 +78,10 @@ impl StoreLocation {
         Ok(Self { remote: Remote::new(Path::from(prefix), made), url: url.to_owned() })
     }
 
-    /// A bucket on the server of S3 at `endpoint`, without credentials.
+    /// A bucket on the S3 server at `endpoint`, without credentials.
     ///
     /// # Errors
-    /// The client refuses it.
+    /// The client rejects it.
     pub fn s3_at(endpoint: &str, bucket: &str) -> Result<Self, PlaceError> {
         let url = format!("s3://{bucket}");
         let builder = s3(bucket).with_endpoint(endpoint).with_allow_http(true).with_skip_signature(true);
@@ -90,20 +89,20 @@ impl StoreLocation {
         Ok(Self { remote: Remote::new(Path::default(), client(made)), url })
     }
 
-    /// Its URL.
+    /// URL of the location.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 }
 
-/// A store, as both that a client is.
+/// Wraps a store as both traits of a [`Client`].
 fn client(store: impl ObjectStore + PaginatedListStore) -> Client {
     let store = Arc::new(store);
     Client { store: store.clone(), pages: store }
 }
 
-/// One attempt: the caller knows better than the client whether there is time for another.
+/// A single attempt: the caller, not the client, knows whether there is time for a retry.
 fn once() -> RetryConfig {
     RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::from_secs(30) }
 }
@@ -113,9 +112,9 @@ fn s3(bucket: &str) -> AmazonS3Builder {
         .with_bucket_name(bucket)
         .with_retry(once())
         .with_http_connector(Connector)
-        // Not every provider has bulk removals, and objects are removed one at a time.
+        // Not every provider supports bulk removals, and objects are removed one at a time.
         .with_disable_bulk_delete(true);
-    // Who names an endpoint without TLS means it.
+    // An endpoint URL with scheme `http` allows plain HTTP.
     let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
         .iter()
         .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()));

@@ -1,4 +1,4 @@
-//! A bucket behind its client.
+//! A bucket accessed through its client.
 
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
@@ -17,16 +17,16 @@ use crate::{
     object::HEAD_BYTES,
 };
 
-/// Objects beyond this are written in parts of this size, bytes.
+/// Larger objects are uploaded in parts of this size, in bytes.
 const PART_BYTES: usize = 8 << 20;
 
-/// How long a page of a listing may take.
+/// Deadline of a page of a listing.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Pages of a listing; a page has a thousand objects in most stores.
+/// Maximum pages of a listing; most stores return a thousand objects per page.
 const PAGES_MAX: usize = 100_000;
 
-/// A client, as an object store and as what gives pages of lists.
+/// A client, as an object store and as a source of list pages.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) store: Arc<dyn ObjectStore>,
@@ -39,7 +39,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// The store at a prefix of its client.
+/// The objects below a prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
     prefix: Path,
@@ -50,7 +50,7 @@ fn failed(error: &object_store::Error) -> Failure {
     Failure::of(error).unwrap_or_else(|| Failure::new(FailureKind::NoBucket, &error.to_string()))
 }
 
-/// None where the object is not there.
+/// Converts the error of a missing object to `None`.
 fn unless_absent<T>(result: object_store::Result<T>) -> Result<Option<T>, Failure> {
     match result {
         Ok(found) => Ok(Some(found)),
@@ -65,7 +65,6 @@ fn listed(space: Space, object: &object_store::ObjectMeta) -> Option<ListedObjec
 }
 
 impl Remote {
-    /// The store at `prefix` of `client`.
     pub(crate) fn new(prefix: Path, client: Client) -> Self {
         Self { prefix, client }
     }
@@ -98,7 +97,7 @@ impl Remote {
             parts.put(object);
             parts.finish().await.map(drop)
         };
-        // What cannot be put where nothing is has no bucket.
+        // A put that fails with "not found" means that the bucket does not exist.
         put.await.map_err(|error| failed(&error))
     }
 

@@ -1,48 +1,48 @@
-//! What the shared tier counts.
+//! Statistics of the shared tier.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::{BreakerState, FailureKind, TierError};
 
-/// Numbers of the shared tier since the start.
+/// Statistics of the shared tier since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedStats {
-    /// Reads that gave an entry.
+    /// Reads that returned an entry.
     pub hits: u64,
-    /// Reads that gave nothing, because it is not there.
+    /// Reads of entries that do not exist.
     pub misses: u64,
-    /// Reads that gave an object which is no entry.
+    /// Reads that returned an invalid object.
     pub damaged: u64,
-    /// Reads that the breaker, or a bound on requests or their bytes, kept from being made.
+    /// Reads that the breaker, or a limit on requests or their bytes, prevented.
     pub skipped: u64,
-    /// Reads that took too long.
+    /// Reads that exceeded their deadline.
     pub late: u64,
     /// Reads that failed.
     pub failed: u64,
-    /// Requests of any kind that failed or took too long, by why, in the order of [`FailureKind::ALL`].
+    /// Failed or late requests of any type, by kind, in the order of [`FailureKind::ALL`].
     pub failures: [u64; FailureKind::ALL.len()],
     /// Writes.
     pub uploads: UploadStats,
-    /// What the breaker lets through now.
+    /// State of the circuit breaker.
     pub breaker: BreakerState,
 }
 
-/// Numbers of the writes to the shared tier.
+/// Statistics of writes to the shared tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UploadStats {
     /// Entries written.
     pub done: u64,
-    /// Entries that were found to be there already.
+    /// Entries that existed already.
     pub present: u64,
-    /// Attempts that failed and are made again.
+    /// Failed attempts that are retried.
     pub retried: u64,
-    /// Entries that were given up after their time.
+    /// Entries abandoned after their retry time.
     pub expired: u64,
-    /// Entries for which the queue had no room.
+    /// Entries dropped because the queue was full.
     pub dropped: u64,
-    /// Entries that wait.
+    /// Queued entries.
     pub waiting: u64,
-    /// Their bytes.
+    /// Bytes of queued entries.
     pub waiting_bytes: u64,
 }
 

@@ -1,70 +1,70 @@
-//! What every tier can do.
+//! The interface of all tiers.
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use crate::{FailureKind, Space};
 
-/// Why a tier gave no answer. An entry that it does not have is none of these.
+/// Why a tier gave no answer. A missing entry is not an error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TierError {
-    /// It failed too often just now and is left alone for a while.
+    /// The circuit is open after too many failures.
     #[error("the tier failed too often and is left alone for a while")]
     LeftAlone,
-    /// It took longer than it may.
+    /// The request exceeded its deadline.
     #[error("the tier took more than {deadline_ms} ms")]
     Deadline {
-        /// What it may take, milliseconds.
+        /// The deadline in milliseconds.
         deadline_ms: u64,
     },
-    /// As many requests are at it as may be.
+    /// Too many concurrent requests.
     #[error("{requests_max} requests wait for the tier already")]
     Busy {
-        /// How many may be.
+        /// Maximum concurrent requests.
         requests_max: usize,
     },
-    /// Reads under way hold as much memory as they may.
+    /// Reads in progress hold all of their memory budget.
     #[error("reads under way hold {bytes_max} bytes already")]
     NoMemory {
-        /// What they may hold.
+        /// The budget in bytes.
         bytes_max: usize,
     },
-    /// It says no, or cannot be reached.
+    /// The store reported an error or is unreachable.
     #[error("{detail}")]
     Failed {
-        /// Why.
+        /// Kind of the failure.
         kind: FailureKind,
-        /// What it says, on one line.
+        /// The store's message, on one line.
         detail: String,
     },
-    /// There is no room for the entry, now or ever.
+    /// The tier is full, or the entry is too large for it.
     #[error("{detail}")]
     NoRoom {
-        /// What is full, or what is too large.
+        /// Which limit was exceeded.
         detail: String,
     },
 }
 
-/// A store of entries under content keys. What a tier gives is what was put under that key, or nothing.
+/// A store of entries under content keys. A tier returns the bytes that were put under a key, or nothing.
 pub trait CacheTier: Send + Sync {
     /// Name for metrics and logs.
     fn name(&self) -> &'static str;
 
-    /// The bytes of an entry; none if it is not there or is damaged.
+    /// The bytes of an entry; `None` if it does not exist or is damaged.
     ///
     /// # Errors
-    /// The tier cannot be asked.
+    /// The tier does not answer.
     fn get(&self, space: Space, key: [u8; 32]) -> BoxFuture<'_, Result<Option<Bytes>, TierError>>;
 
-    /// Stores an entry. A second one under the same key is no mistake.
+    /// Stores an entry. A second put under the same key is allowed.
     ///
     /// # Errors
-    /// The tier cannot take it.
+    /// The tier cannot store it.
     fn put(&self, space: Space, key: [u8; 32], bytes: Bytes) -> BoxFuture<'_, Result<(), TierError>>;
 
-    /// Removes an entry, if it is there.
+    /// Removes an entry, if it exists.
     ///
     /// # Errors
-    /// The tier cannot be asked.
+    /// The tier does not answer.
     fn remove(&self, space: Space, key: [u8; 32]) -> BoxFuture<'_, Result<(), TierError>>;
 }

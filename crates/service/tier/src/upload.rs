@@ -1,4 +1,4 @@
-//! Writes to the shared tier, which nobody waits for: a bounded queue of tasks that try again for a while.
+//! Background writes to the shared tier: a bounded queue of tasks that retry for a limited time.
 
 use std::{
     collections::HashSet,
@@ -14,10 +14,10 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::{Shared, SharedConfig, Space, TierError, UploadStats, objects::Inner, stats::add};
 
-/// Time before the second attempt; each one more doubles it.
+/// Pause before the second attempt; doubles with each further attempt.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 
-/// Time between two attempts at most.
+/// Maximum pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
@@ -26,12 +26,11 @@ struct Waiting {
     bytes: usize,
 }
 
-/// The queue.
 #[derive(Debug)]
 pub(crate) struct Uploads {
     waiting: Mutex<Waiting>,
     turns: Semaphore,
-    /// Told when the queue becomes empty.
+    /// Notified when the queue becomes empty.
     empty: Notify,
     done: AtomicU64,
     present: AtomicU64,
@@ -40,7 +39,7 @@ pub(crate) struct Uploads {
     dropped: AtomicU64,
 }
 
-/// An entry on its way up; its place in the queue ends with it, however that is.
+/// A queued entry; dropping it frees its slot.
 struct Entry {
     inner: Arc<Inner>,
     space: Space,
@@ -78,7 +77,7 @@ impl Uploads {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place; false if the entry is on its way already or there is no room.
+    /// Takes a slot; false if the entry is queued already or the queue is full.
     fn enter(&self, config: &SharedConfig, space: Space, key: [u8; 32], bytes: usize) -> bool {
         let mut waiting = self.waiting();
         if waiting.ids.contains(&(space, key)) {
@@ -112,7 +111,7 @@ impl Uploads {
 }
 
 impl Entry {
-    /// One attempt; true if the entry was there.
+    /// Makes one attempt; true if the entry existed already.
     async fn attempt(&self, is_fresh: bool) -> Result<bool, TierError> {
         let _turn = self.inner.uploads.turns.acquire().await;
         if !is_fresh && self.inner.has(self.space, self.key).await? {
@@ -143,8 +142,8 @@ impl Entry {
 }
 
 impl Shared {
-    /// Has an entry written some time, unless the queue is full. `is_fresh` says that it was made now: what
-    /// lies under its key is replaced. Otherwise what is there stays. Call it within a runtime.
+    /// Queues an entry for writing, unless the queue is full. A fresh entry (`is_fresh`) replaces an existing
+    /// object; otherwise an existing object stays. Call it within a Tokio runtime.
     pub fn offer(&self, space: Space, key: [u8; 32], bytes: Bytes, is_fresh: bool) {
         let inner = &self.inner;
         if inner.uploads.enter(&inner.config, space, key, bytes.len()) {
@@ -153,7 +152,7 @@ impl Shared {
         }
     }
 
-    /// Waits until nothing is on its way up, at most `most`. True if so.
+    /// Waits at most `most` for the queue to become empty; returns whether it did.
     pub async fn flush(&self, most: Duration) -> bool {
         let uploads = &self.inner.uploads;
         let empty = async {

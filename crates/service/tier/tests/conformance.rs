@@ -1,4 +1,4 @@
-//! What every tier promises, tried on each of them: memory, the local store, and the shared one on S3.
+//! Conformance tests of every tier: memory, the local store, and the shared tier on S3.
 
 use std::{
     fs,
@@ -32,7 +32,7 @@ fn key(number: u64) -> [u8; 32] {
     Sha256::digest(number.to_be_bytes()).into()
 }
 
-/// The promises. `first` keeps the entries of different suites apart.
+/// Checks the contract of a tier. `first` separates the entries of different runs.
 async fn conforms(tier: &dyn CacheTier, first: u64) {
     let name = tier.name();
     for (number, length) in (first..).zip([0, 1, 4096, 1 << 20, 9 << 20]) {
@@ -60,7 +60,7 @@ async fn conforms(tier: &dyn CacheTier, first: u64) {
     }
 }
 
-/// A bucket whose objects are the files below `folder`.
+/// A bucket backed by the files below `folder`.
 fn place(folder: &Path) -> StoreLocation {
     StoreLocation::s3_at(s3::endpoint(), &s3::bucket(folder)).expect("a client")
 }
@@ -75,7 +75,7 @@ async fn every_tier_keeps_the_promises() {
         ..CacheConfig::new(folder.path().join("sled"), 256 << 20)
     };
     conforms(&Cache::open(config).expect("a store"), 0).await;
-    // A test may wait: the machine may be slow.
+    // A long deadline, because the machine may be slow.
     let patient = SharedConfig { get_time_max: Duration::from_secs(60), ..SharedConfig::default() };
     let shared = Shared::open(place(&folder.path().join("objects")), patient);
     conforms(&shared, 0).await;
@@ -126,7 +126,7 @@ async fn objects_that_were_cut_changed_or_moved_are_misses_and_counted() {
     assert_eq!(shared.breaker(), BreakerState::Closed, "the tier is well");
 }
 
-/// A place whose every request fails: a file lies where its folder should.
+/// A store whose every request fails: a file blocks its folder.
 fn broken(folder: &Path) -> (Shared, PathBuf) {
     let place = place(folder);
     let path = folder.join("v1");
@@ -175,7 +175,7 @@ async fn a_tier_that_fails_is_left_alone_and_what_waits_goes_up_when_it_is_back(
 
 #[tokio::test]
 async fn a_server_that_accepts_and_says_nothing_costs_its_deadline_and_then_nothing() {
-    // Connections wait in the backlog for ever.
+    // Connections stay in the backlog forever.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let place = StoreLocation::s3_at(&format!("http://{address}"), "bucket").expect("a client");

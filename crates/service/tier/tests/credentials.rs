@@ -1,5 +1,5 @@
-//! Credentials as clouds give and renew them: a web identity exchanged at a token service, the endpoint of a
-//! container. What was renewed is taken without a restart.
+//! Tests of renewed cloud credentials: a web identity exchanged at a token service, and a container's
+//! endpoint. The client must pick up renewed credentials without a restart.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[allow(dead_code, unreachable_pub, reason = "each test needs a part of it")]
@@ -26,10 +26,10 @@ use rustls::{
 };
 use s3::{code, server, server_over};
 
-/// A test may wait: the machine may be slow.
+/// A long deadline, because the machine may be slow.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Folder in which a test and the process of its client leave word for each other.
+/// Environment variable: folder with the files that signal between a test and its client process.
 const FOLDER: &str = "ANTARES_TEST_CREDENTIALS";
 
 fn wait_for(file: &Path) {
@@ -40,7 +40,7 @@ fn wait_for(file: &Path) {
     }
 }
 
-/// A store that takes one key: "OLD", and later "NEW".
+/// A store that accepts one access key: "OLD", and later "NEW".
 struct Store {
     folder: tempfile::TempDir,
     wanted: Arc<Mutex<&'static str>>,
@@ -56,7 +56,7 @@ impl Store {
         }
     }
 
-    /// Waits until another request has been refused.
+    /// Waits until the store refuses another request.
     fn refuses(&self) {
         let (before, end) = (self.refused.load(Relaxed), Instant::now() + PATIENCE);
         while self.refused.load(Relaxed) == before {
@@ -65,7 +65,7 @@ impl Store {
         }
     }
 
-    /// Runs the test `name` again as the client's process, with `environment`; meanwhile the store turns to
+    /// Runs the test `name` again as the client process, with `environment`. Meanwhile the store switches to
     /// the key "NEW", and `renew` makes it available.
     fn outlives_its_key(&self, name: &str, environment: &[(&str, String)], renew: impl FnOnce() + Send) {
         let (wanted, refused) = (self.wanted.clone(), self.refused.clone());
@@ -98,7 +98,7 @@ impl Store {
     }
 }
 
-/// Whether this is the client's process, in which the test is then done.
+/// Whether this process is the client; if so, runs the client first.
 fn is_client() -> bool {
     let Some(folder) = env::var_os(FOLDER) else { return false };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -113,7 +113,7 @@ async fn client(folder: &Path) {
     fs::write(folder.join("read"), "").unwrap();
     let end = Instant::now() + PATIENCE;
     loop {
-        // It is asked for all the time: before they are renewed, meanwhile and behind.
+        // The client reads continuously: before, during and after the renewal.
         let is_turned = folder.join("turned").exists();
         match shared.get(Space::Script, [1; 32]).await {
             Ok(found) if is_turned => return assert_eq!(found, None),
@@ -123,7 +123,7 @@ async fn client(folder: &Path) {
     }
 }
 
-/// Until when the endpoints say that a key holds: for long only if it is the new one.
+/// Expiry that the endpoints report for a key: in the future only for the new one.
 fn expiry(id: &str) -> &'static str {
     if id == "NEW" { "2099-01-01T00:00:00Z" } else { "2020-01-01T00:00:00Z" }
 }

@@ -1,4 +1,4 @@
-//! Stores that refuse, lie, hang or never end: each has a kind, is bounded, and survived.
+//! Tests of stores that refuse, lie, hang or never end: each failure has a kind and is bounded.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{
@@ -18,7 +18,7 @@ mod s3;
 use antares_tier::{CacheTier as _, FailureKind, Shared, SharedConfig, Space, StoreLocation, TierError};
 use s3::{Request, code, server};
 
-/// A test may wait: the machine may be slow.
+/// A long deadline, because the machine may be slow.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn patient() -> SharedConfig {
@@ -57,7 +57,7 @@ async fn what_a_store_refuses_for_is_told_by_kind_and_is_no_miss() {
     let place = StoreLocation::s3_at(&server(|_| (404, code("NoSuchKey"))), "bucket").unwrap();
     let shared = Shared::open(place, patient());
     assert_eq!(shared.get(Space::Script, [1; 32]).await, Ok(None), "that is a miss");
-    // Nobody listens there any more.
+    // The listener is closed: the port is unused.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let place = StoreLocation::s3_at(&format!("http://{gone}"), "bucket").unwrap();
     let shared = Shared::open(place, patient());
@@ -109,7 +109,7 @@ async fn reads_under_way_hold_no_more_than_their_budget() {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     };
     let before = peak();
-    // What is read is let go at once, but for what is under way.
+    // Bytes are dropped as soon as they are read, so only reads in progress hold memory.
     let reads = (0..READS).map(|number| {
         let shared = shared.clone();
         tokio::spawn(async move { shared.get(Space::Artifact, [number; 32]).await.unwrap().unwrap().len() })
@@ -118,6 +118,6 @@ async fn reads_under_way_hold_no_more_than_their_budget() {
         assert_eq!(read.unwrap(), LONG, "each is read in its turn");
     }
     let grown = peak().saturating_sub(before) >> 20;
-    // The server in this process has a copy of each read in progress, too.
+    // The server in this process also holds a copy of each read in progress.
     assert!(grown < 192, "{grown} MiB, where all at once are 384 and more");
 }

@@ -1,5 +1,5 @@
-//! The other side: connections to a server that speaks TLS, with authorities and a certificate from files
-//! that may change.
+//! TLS clients: connections to servers that use TLS, with authorities and a certificate from files that may
+//! change.
 
 use std::{
     error::Error, future::Future, io, net::SocketAddr, path::PathBuf, pin::Pin, sync::Arc, task,
@@ -19,17 +19,17 @@ use tower::Service;
 
 use crate::pem::{ALPN, TlsError, authorities, pair, provider};
 
-/// How long a server may take for its first word after the handshake before the connection is taken as it is.
+/// How long to wait for the server's first data after the handshake before the connection is used anyway.
 const FIRST_WORD_MAX: Duration = Duration::from_millis(500);
 
-/// Files of a client.
+/// PEM files of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientFiles {
-    /// Authorities of servers; without it the system's.
+    /// Authorities of servers; `None` for those of the system.
     pub ca: Option<PathBuf>,
-    /// The client's certificate and those above it.
+    /// The client's certificate chain.
     pub certificate: Option<PathBuf>,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: Option<PathBuf>,
 }
 
@@ -57,7 +57,7 @@ impl ClientFiles {
         Ok(config)
     }
 
-    /// All of them, for whoever watches them.
+    /// All configured files, for a file watcher.
     #[must_use]
     pub fn all(&self) -> Vec<PathBuf> {
         [&self.ca, &self.certificate, &self.key].into_iter().flatten().cloned().collect()
@@ -70,12 +70,12 @@ fn system_authorities() -> Result<RootCertStore, TlsError> {
     if roots.is_empty() { Err(TlsError::NoSystemAuthorities) } else { Ok(roots) }
 }
 
-/// Makes connections with what its files say.
+/// Makes TLS connections with the contents of its files.
 #[derive(Clone, Debug)]
 pub struct TlsClient {
     files: ClientFiles,
     config: Arc<ArcSwap<ClientConfig>>,
-    /// Whose certificate is expected, where it is not the host of the address.
+    /// The expected host of the certificate, if it differs from the host of the address.
     host: Option<String>,
 }
 
@@ -83,32 +83,31 @@ impl TlsClient {
     /// Reads the files.
     ///
     /// # Errors
-    /// One of them is of no use.
+    /// A file is invalid.
     pub fn load(files: &ClientFiles) -> Result<Self, TlsError> {
         let config = Arc::new(ArcSwap::from_pointee(files.load()?));
         Ok(Self { files: files.clone(), config, host: None })
     }
 
-    /// Reads the files again: connections from then on use what they say. Where they are of no use nothing
-    /// changes.
+    /// Reads the files again; later connections use the new contents. If a file is invalid, nothing changes.
     ///
     /// # Errors
-    /// One of them is of no use.
+    /// A file is invalid.
     pub fn reload(&self) -> Result<(), TlsError> {
         self.config.store(Arc::new(self.files.load()?));
         Ok(())
     }
 
-    /// The files.
+    /// The files of this client.
     #[must_use]
     pub fn files(&self) -> &ClientFiles {
         &self.files
     }
 
-    /// A channel to `https://host:port` that connects when it is needed, made as `shape` says.
+    /// A channel to `https://host:port` that connects on demand, with an endpoint configured by `shape`.
     ///
     /// # Errors
-    /// The URL is none.
+    /// The URL is invalid.
     pub fn channel(
         &self,
         url: &str,
@@ -117,10 +116,10 @@ impl TlsClient {
         Ok(shape(endpoint(url)?).connect_with_connector_lazy(self.clone()))
     }
 
-    /// As [`TlsClient::channel`], to one `address` of those that the name in `url` has.
+    /// As [`TlsClient::channel`], but connects to `address`, one of the addresses of the host in `url`.
     ///
     /// # Errors
-    /// The URL is none.
+    /// The URL is invalid.
     pub fn channel_at(
         &self,
         url: &str,
@@ -132,10 +131,10 @@ impl TlsClient {
         Ok(shape(endpoint.1).connect_with_connector_lazy(Self { host, ..self.clone() }))
     }
 
-    /// As [`TlsClient::channel`], connected.
+    /// As [`TlsClient::channel`], but connects immediately.
     ///
     /// # Errors
-    /// The URL is none, or the server cannot be reached or refuses.
+    /// The URL is invalid, or the server is unreachable or refuses the connection.
     pub async fn connect(
         &self,
         url: &str,
@@ -145,7 +144,8 @@ impl TlsClient {
     }
 }
 
-/// The framework shall not encrypt, this file does; calls name the real scheme.
+/// An endpoint with scheme `http`, because this file encrypts instead of tonic. The origin of calls has the
+/// real scheme.
 fn endpoint(url: &str) -> Result<Endpoint, tonic::transport::Error> {
     let plain = url.replacen("https://", "http://", 1);
     let endpoint = Endpoint::from_shared(plain)?.tcp_nodelay(true);
@@ -155,15 +155,15 @@ fn endpoint(url: &str) -> Result<Endpoint, tonic::transport::Error> {
     })
 }
 
-/// An endpoint at `address`, one of those that the name in `url` has, for calls to `url`.
+/// An endpoint at `address`, one of the addresses of the host in `url`, for calls to `url`.
 ///
 /// # Errors
-/// The URL is none.
+/// The URL is invalid.
 pub fn endpoint_at(url: &str, address: SocketAddr) -> Result<Endpoint, tonic::transport::Error> {
     Ok(at_address(url, address)?.1)
 }
 
-/// That endpoint, and the host that `url` names.
+/// An endpoint as [`endpoint_at`] returns it, and the host in `url`.
 fn at_address(url: &str, address: SocketAddr) -> Result<(Option<String>, Endpoint), tonic::transport::Error> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true);
     Ok(match url.parse::<Uri>() {
@@ -200,11 +200,11 @@ async fn connect(
         .map_err(|_| ConnectError::new(Kind::Name, io::Error::other(expected)))?;
     let stream =
         TcpStream::connect((host, port)).await.map_err(|error| ConnectError::new(Kind::Network, error))?;
-    // Without it calls are slower, and no more.
+    // A failure only costs latency.
     let _ = stream.set_nodelay(true);
     let mut stream = connector.connect(name, stream).await.map_err(ConnectError::of_tls)?;
-    // A server says no to a certificate after the client thinks that all is well. Its first frame comes at
-    // once if it says yes.
+    // A server may reject the client's certificate after the client has completed the handshake. A server
+    // that accepts it sends its first frame immediately.
     match timeout(FIRST_WORD_MAX, first_word(&mut stream)).await {
         Ok(Err(error)) => Err(ConnectError::of_tls(error)),
         Ok(Ok(())) | Err(_) => Ok(stream),
@@ -216,7 +216,7 @@ fn bare(host: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// Until something came that can be read, which stays where it is.
+/// Waits until data is readable, without consuming it.
 async fn first_word(stream: &mut TlsStream<TcpStream>) -> io::Result<()> {
     struct Ready<'a>(&'a TcpStream);
     impl io::Read for Ready<'_> {
@@ -242,12 +242,12 @@ async fn first_word(stream: &mut TlsStream<TcpStream>) -> io::Result<()> {
     }
 }
 
-/// Why there is no connection, in words for people.
+/// Why a connection failed, as text for people.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", told(*.kind, .error))]
 pub struct ConnectError {
     kind: Kind,
-    // Not a source: what it says is told already.
+    // Not an error source: the message above includes it.
     error: io::Error,
 }
 

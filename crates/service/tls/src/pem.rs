@@ -16,78 +16,78 @@ use rustls::{
     server::VerifierBuilderError,
 };
 
-/// What gRPC speaks, as the handshake has it.
+/// The ALPN protocol of gRPC.
 pub const ALPN: &[u8] = b"h2";
 
-/// Longest file that is read, bytes: a mistaken path shall not fill the memory.
+/// Maximum length of a file in bytes: a wrong path must not exhaust the memory.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Why files are of no use for TLS.
+/// Why files cannot be used for TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// It cannot be read.
+    /// A file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// It is no PEM.
+    /// A file is not PEM.
     #[error("{path} is no PEM file: {source}")]
     Pem {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The parser's error.
         source: pem::Error,
     },
-    /// It has nothing of what it should have.
+    /// A file has no item of the required kind.
     #[error("{path} has no {what} in it")]
     Empty {
         /// The file.
         path: PathBuf,
-        /// What is missing.
+        /// The kind of the missing item.
         what: &'static str,
     },
-    /// One of the authorities is none.
+    /// A certificate is not a valid authority.
     #[error("{path} has a certificate in it that cannot be an authority: {source}")]
     Authority {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The library's error.
         source: rustls::Error,
     },
-    /// Certificate and key do not go together, or are of a kind that is not known.
+    /// Certificate and key do not match, or their kind is unsupported.
     #[error("{certificate} and {key} cannot be used together: {source}")]
     Pair {
         /// The certificate's file.
         certificate: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// What is wrong.
+        /// The library's error.
         source: rustls::Error,
     },
-    /// Revocation lists that are none.
+    /// The verifier of client certificates cannot be built.
     #[error("the authorities of clients cannot be used: {0}")]
     Clients(#[from] VerifierBuilderError),
-    /// The library refuses the choice of versions and ciphers.
+    /// The library rejects the protocol versions and ciphers.
     #[error("TLS cannot be set up: {0}")]
     Library(#[from] rustls::Error),
-    /// The system has no authorities.
+    /// The system has no authorities installed.
     #[error("this system has no certificates of authorities; name a file of them")]
     NoSystemAuthorities,
 }
 
-/// Ciphers, curves and signatures: the defaults of the library.
+/// Ciphers, curves and signatures: the library's defaults.
 #[must_use]
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
-/// A certificate with those above it, and its key.
+/// A certificate chain and its key.
 ///
 /// # Errors
-/// A file is of no use.
+/// A file is invalid.
 pub fn pair(
     certificate: &Path,
     key: &Path,
@@ -104,7 +104,7 @@ pub fn pair(
 /// The authorities in `path`.
 ///
 /// # Errors
-/// A file is of no use.
+/// The file is invalid.
 pub fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in items(path, "certificate")? {
@@ -116,7 +116,7 @@ pub fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
 /// All items of a kind in `path`, at least one.
 ///
 /// # Errors
-/// A file is of no use.
+/// The file is invalid.
 pub fn items<T: PemObject>(path: &Path, what: &'static str) -> Result<Vec<T>, TlsError> {
     let text = read(path)?;
     let items: Result<Vec<T>, _> = T::pem_slice_iter(&text).collect();
@@ -130,7 +130,7 @@ pub fn items<T: PemObject>(path: &Path, what: &'static str) -> Result<Vec<T>, Tl
 /// The bytes of a small file.
 ///
 /// # Errors
-/// It cannot be read, or is no small one.
+/// The file cannot be read, or is too large.
 pub fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let error = |source| TlsError::Read { path: path.to_owned(), source };
     if fs::metadata(path).map_err(error)?.len() > FILE_BYTES_MAX {

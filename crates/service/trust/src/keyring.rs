@@ -1,5 +1,5 @@
-//! Keys in a folder: a list that everybody may read, with public halves and what was revoked, and a private
-//! file for each key that may sign here.
+//! Keys in a folder: a world-readable list with public keys and revocations, and a private file for each key
+//! that may sign here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,13 +16,14 @@ use aws_lc_rs::{
 };
 use serde::{Deserialize, Serialize};
 
-/// File of the list within the folder. Copy it to whoever runs what is signed here.
+/// File name of the list within the folder. Copy the file to each machine that runs the artifacts signed
+/// here.
 pub const LIST: &str = "trusted.json";
 
-/// Bytes of a key's id: the first of the digest of its public half.
+/// Bytes of a key's id: the start of the public key's digest.
 const ID_BYTES: usize = 8;
 
-/// Why keys are of no use.
+/// Why keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// A file cannot be read or written.
@@ -30,24 +31,24 @@ pub enum KeyError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file is malformed.
     #[error("{path} is of no use: {problem}")]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
-    /// There is no such key, and no artifact can have such a digest.
+    /// The name is neither a key in the list nor a digest.
     #[error("{0} is no key of the list and no digest of an artifact")]
     NoSuch(String),
-    /// The key signs.
+    /// The name is the signing key.
     #[error("{0} is the key that signs: rotate first")]
     Signs(String),
-    /// The library makes no key.
+    /// Key generation failed.
     #[error("no key could be made")]
     Make,
 }
@@ -58,11 +59,11 @@ pub enum KeyError {
 pub struct PublicKey {
     /// Its id.
     pub id: String,
-    /// Ed25519, 64 hex digits.
+    /// The Ed25519 public key, 64 hex digits.
     pub public: String,
 }
 
-/// [`LIST`].
+/// Contents of the file [`LIST`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct List {
@@ -72,7 +73,7 @@ struct List {
     revoked_digests: BTreeSet<String>,
 }
 
-/// Keys that are trusted, what was revoked, and perhaps one that signs.
+/// Trusted keys, revocations, and optionally a signing key.
 #[derive(Debug)]
 pub struct Keyring {
     list: List,
@@ -80,17 +81,17 @@ pub struct Keyring {
     pair: Option<Ed25519KeyPair>,
 }
 
-/// Whether `text` could be the id of a key.
+/// Whether `text` has the form of a key id.
 #[must_use]
 pub fn is_key_id(text: &str) -> bool {
     text.len() == 2 * ID_BYTES && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 impl Keyring {
-    /// The keys in `folder`; a first one is made where there is none.
+    /// Opens the keys in `folder`; creates a first key if there is none.
     ///
     /// # Errors
-    /// Files cannot be read or written, or are of no use.
+    /// A file cannot be read or written, or is malformed.
     pub fn open_or_make(folder: &Path) -> Result<Self, KeyError> {
         if !folder.join(LIST).exists() {
             Self::generate(folder, true)?;
@@ -100,10 +101,10 @@ impl Keyring {
         Self::open(folder)
     }
 
-    /// The keys in `folder`, with the one that signs.
+    /// Opens the keys in `folder`, including the signing key.
     ///
     /// # Errors
-    /// Files cannot be read, or are of no use.
+    /// A file cannot be read, or is malformed.
     pub fn open(folder: &Path) -> Result<Self, KeyError> {
         let mut keyring = Self::read(&folder.join(LIST))?;
         let path = private(folder, &keyring.list.signer);
@@ -117,10 +118,10 @@ impl Keyring {
         Ok(keyring)
     }
 
-    /// The list alone: nothing can be signed with it.
+    /// Reads only the list, without a signing key.
     ///
     /// # Errors
-    /// The file cannot be read, or is of no use.
+    /// The file cannot be read, or is malformed.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let list = read_list(path)?;
         let wrong = |problem: String| KeyError::Malformed { path: path.to_owned(), problem };
@@ -133,10 +134,10 @@ impl Keyring {
         Ok(Self { list, public, pair: None })
     }
 
-    /// Makes a key in `folder`. It signs from then on if `signs`, else it is trusted only.
+    /// Creates a trusted key in `folder`; it becomes the signing key if `signs` is set or no key signs yet.
     ///
     /// # Errors
-    /// Files cannot be read or written.
+    /// A file cannot be read or written.
     pub fn generate(folder: &Path, signs: bool) -> Result<String, KeyError> {
         let io = |path: &Path| {
             let path = path.to_owned();
@@ -161,10 +162,10 @@ impl Keyring {
         Ok(id)
     }
 
-    /// Makes a key that is trusted already the one that signs.
+    /// Makes a trusted key the signing key.
     ///
     /// # Errors
-    /// There is no such key, or its private half is not here.
+    /// The key is not in the list, or its private file is missing.
     pub fn sign_with(folder: &Path, id: &str) -> Result<(), KeyError> {
         let path = folder.join(LIST);
         let mut list = read_list(&path)?;
@@ -176,11 +177,11 @@ impl Keyring {
         write_list(&path, &list)
     }
 
-    /// Revokes a key, the digest of an artifact, or that of a script: what it signed, what it is, or whatever
-    /// is made of it is a miss from then on.
+    /// Revokes a key, or the digest of an artifact or script. From then on, artifacts that the key signed,
+    /// that have the digest or that were compiled from the script are misses.
     ///
     /// # Errors
-    /// It is neither, or the key that signs.
+    /// The name is neither a key nor a digest, or it is the signing key.
     pub fn revoke(folder: &Path, name: &str) -> Result<(), KeyError> {
         let path = folder.join(LIST);
         let mut list = read_list(&path)?;
@@ -198,19 +199,19 @@ impl Keyring {
         write_list(&path, &list)
     }
 
-    /// Keys that are trusted.
+    /// Trusted keys.
     #[must_use]
     pub fn keys(&self) -> &[PublicKey] {
         &self.list.keys
     }
 
-    /// Id of the key that signs, as the list has it.
+    /// Id of the signing key, as the list has it.
     #[must_use]
     pub fn signer_id(&self) -> &str {
         &self.list.signer
     }
 
-    /// Ids of keys, and digests of artifacts and scripts, that were revoked.
+    /// Revoked ids of keys and revoked digests of artifacts and scripts.
     pub fn revoked(&self) -> impl Iterator<Item = &str> {
         self.list.revoked_keys.iter().chain(&self.list.revoked_digests).map(String::as_str)
     }
@@ -227,8 +228,7 @@ impl Keyring {
         self.list.revoked_keys.contains(id)
     }
 
-    /// Whether these bytes, or all native code of the script with this digest, are not to be run, whoever
-    /// signed them.
+    /// Whether the artifact or the script with this digest is revoked, whichever key signed it.
     #[must_use]
     pub fn is_digest_revoked(&self, digest: &Sha256Digest) -> bool {
         !self.list.revoked_digests.is_empty() && self.list.revoked_digests.contains(&digest.to_string())
@@ -240,18 +240,18 @@ fn id_of(public: &[u8]) -> String {
 }
 
 fn private(folder: &Path, id: &str) -> PathBuf {
-    // Ids come from a file: none leads out of the folder.
+    // Ids come from a file: they must not lead out of the folder.
     let id = if is_key_id(id) { id } else { "none" };
     folder.join(format!("{id}.key"))
 }
 
-/// What others may write, nobody can believe. Where it is another's, or cannot be written, it stays as it was
-/// mounted.
+/// Removes write permissions of other users: a file that they can write cannot be trusted. A file that
+/// another user owns, or that is on a read-only mount, keeps its mode.
 fn take_from_others(path: &Path) {
     let Ok(found) = fs::metadata(path) else { return };
     let mode = found.permissions().mode();
     if mode & 0o022 != 0 {
-        // A mount decides by itself.
+        // An error is ignored: the mount decides.
         drop(fs::set_permissions(path, fs::Permissions::from_mode(mode & !0o022)));
     }
 }
@@ -262,17 +262,17 @@ fn read_list(path: &Path) -> Result<List, KeyError> {
         .map_err(|error| KeyError::Malformed { path: path.to_owned(), problem: error.to_string() })
 }
 
-/// Whole, or not at all.
+/// Writes the list atomically.
 fn write_list(path: &Path, list: &List) -> Result<(), KeyError> {
     let error = |source| KeyError::Io { path: path.to_owned(), source };
     let text = serde_json::to_string_pretty(list).map_err(|problem| error(problem.into()))?;
     let new = path.with_extension("new");
-    // A link, or what was left over, is not written through.
+    // Remove a leftover file or a symbolic link instead of writing through it.
     drop(fs::remove_file(&new));
     let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
     let written = made.and_then(|mut file| {
         file.write_all(text.as_bytes())?;
-        // The umask has no say.
+        // Set the mode explicitly, regardless of the umask.
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
         file.sync_all()
     });
@@ -296,13 +296,13 @@ mod tests {
         let id = Keyring::open_or_make(&folder).unwrap().signer_id().to_owned();
         let (list, key) = (folder.join(LIST), private(&folder, &id));
         assert_eq!((mode(&folder), mode(&list), mode(&key)), (0o700, 0o600, 0o600));
-        // As an earlier version left them under a umask of 0.
+        // Modes that an earlier version set under a umask of 0.
         for path in [&folder, &list] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
         }
         Keyring::open_or_make(&folder).unwrap();
         assert_eq!((mode(&folder), mode(&list)), (0o755, 0o755));
-        // A link in the place of the new list is not written through.
+        // A symbolic link in place of the new list is not followed.
         let outside = parent.path().join("outside");
         fs::write(&outside, "precious").unwrap();
         symlink(&outside, list.with_extension("new")).unwrap();

@@ -1,7 +1,7 @@
-//! Which native code may run: signed manifests, the keys that are trusted, and what was revoked.
+//! Decides which native code may run: signed manifests, trusted keys and revocations.
 //!
-//! Whoever compiles signs a [`Manifest`] with a key of its [`Keyring`]; whoever runs verifies it against a
-//! keyring with the public halves, before a byte is mapped executable.
+//! The compiler side signs a [`Manifest`] with a key of its [`Keyring`]. The runner side verifies the
+//! manifest with the public keys of its own keyring before it maps a byte executable.
 #![forbid(unsafe_code)]
 
 mod keyring;

@@ -1,4 +1,4 @@
-//! What is signed about an artifact.
+//! Signed manifests of artifacts.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,50 +8,50 @@ use serde::{Deserialize, Serialize};
 
 use crate::keyring::Keyring;
 
-/// What every signed text begins with: no other use of the key can be taken for a manifest.
+/// Prefix of every signed text, so that no other signature by the key is valid for a manifest.
 const CONTEXT: &[u8] = b"antares-manifest-1\0";
 
-/// Bytes of an Ed25519 signature.
 const SIGNATURE_BYTES: usize = 64;
 
-/// What a loader knows about an artifact before it believes anything.
+/// What a loader knows about an artifact before it trusts the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Key under which it was asked for.
+    /// The requested key.
     pub key: ArtifactKey,
-    /// Script that it was asked for.
+    /// The requested script.
     pub script: Sha256Digest,
-    /// Digest of its bytes.
+    /// Digest of the artifact's bytes.
     pub digest: Sha256Digest,
-    /// Their number.
+    /// Length of the artifact in bytes.
     pub length: u64,
 }
 
-/// What the signer says about an artifact.
+/// The signer's claims about an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Key of the artifact.
     pub key: [u8; 32],
-    /// Script that it was made of.
+    /// Digest of the script that it was compiled from.
     pub script: [u8; 32],
-    /// Digest of its bytes.
+    /// Digest of the artifact's bytes.
     pub digest: [u8; 32],
-    /// Their number.
+    /// Length of the artifact in bytes.
     pub length: u64,
     /// Version of the code generator.
     pub engine: u32,
-    /// Processor that it is for.
+    /// Target processor.
     pub cpu: String,
-    /// Features beyond the processor.
+    /// Processor features in addition to those of `cpu`.
     pub features: String,
-    /// Of the public key that verifies it.
+    /// Id of the public key that verifies it.
     pub key_id: String,
-    /// Second since 1970 after which it is not taken any more.
+    /// Expiry in seconds since 1970.
     pub not_after: u64,
 }
 
 impl Manifest {
-    /// What `signed` says, whoever has signed it. To be believed only after [`Keyring::verify`].
+    /// Decodes the manifest in `signed` without checking the signature. Trust it only after
+    /// [`Keyring::verify`].
     #[must_use]
     pub fn claimed(signed: &[u8]) -> Option<Self> {
         let bytes = signed.get(..signed.len().checked_sub(SIGNATURE_BYTES)?)?;
@@ -59,43 +59,43 @@ impl Manifest {
     }
 }
 
-/// Why an artifact is not taken.
+/// Why an artifact is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is no manifest, or it is cut.
+    /// The manifest is missing or truncated.
     #[error("it has no manifest that could be read")]
     Malformed,
-    /// Its key is not trusted.
+    /// The signing key is not trusted.
     #[error("its key is not trusted")]
     KeyUnknown,
-    /// Its key was revoked.
+    /// The signing key was revoked.
     #[error("its key was revoked")]
     KeyRevoked,
-    /// Nobody signed it who may.
+    /// The signature is invalid.
     #[error("its signature is wrong")]
     Signature,
-    /// It is about another artifact.
+    /// The manifest is for another artifact.
     #[error("its manifest is that of another artifact")]
     OtherArtifact,
-    /// It is about other bytes.
+    /// The manifest is for other bytes.
     #[error("its manifest is for other bytes")]
     OtherBytes,
-    /// Another engine made it.
+    /// Another engine version compiled the artifact.
     #[error("another engine made it")]
     OtherEngine,
-    /// It needs what this processor has not got.
+    /// The artifact needs features that this processor lacks.
     #[error("it is for another processor")]
     OtherCpu,
-    /// Its bytes, or its script, were revoked.
+    /// The artifact or its script was revoked.
     #[error("it, or its script, was revoked")]
     DigestRevoked,
-    /// Its time is over.
+    /// The manifest has expired.
     #[error("its time is over")]
     Expired,
 }
 
 impl Refusal {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 10] = [
         Self::Malformed,
         Self::KeyUnknown,
@@ -132,7 +132,7 @@ fn signed_text(manifest: &[u8]) -> Vec<u8> {
 }
 
 impl Keyring {
-    /// A manifest for `facts` and its signature; none where this keyring has no private key.
+    /// A signed manifest for `facts`; `None` if this keyring has no private key.
     #[must_use]
     pub fn sign(&self, facts: &Facts, not_after: u64) -> Option<Vec<u8>> {
         self.sign_for(facts, not_after, (TARGET_CPU, TARGET_FEATURES))
@@ -152,7 +152,7 @@ impl Keyring {
         })
     }
 
-    /// Signs what `manifest` says, with its own key's id in it.
+    /// Signs `manifest`, with the id of the signing key in it.
     #[must_use]
     pub fn sign_manifest(&self, manifest: Manifest) -> Option<Vec<u8>> {
         let (key_id, pair) = self.signer()?;
@@ -163,21 +163,21 @@ impl Keyring {
         Some(bytes)
     }
 
-    /// Whether `signed` is a manifest for `facts` by a key that is trusted, for code that can run here and
-    /// now.
+    /// Verifies that `signed` is a manifest for `facts` by a trusted key, for code that can run here and now.
     ///
     /// # Errors
-    /// The first reason against it.
+    /// The first reason for a refusal.
     pub fn verify(&self, signed: &[u8], facts: &Facts) -> Result<Manifest, Refusal> {
         let (manifest, bytes, signature) = parse(signed)?;
         self.check_signature(&manifest, bytes, signature)?;
         self.check_facts(manifest, facts)
     }
 
-    /// The same for one whose script is not known here: that is the manifest's.
+    /// As [`Keyring::verify`], for a caller that does not know the script; accepts the script of the
+    /// manifest.
     ///
     /// # Errors
-    /// The first reason against it.
+    /// The first reason for a refusal.
     pub fn verify_of_any_script(
         &self,
         signed: &[u8],
@@ -189,11 +189,11 @@ impl Keyring {
         self.verify(signed, &Facts { key, script, digest, length })
     }
 
-    /// Whether `signed` is a manifest for `facts`, whoever signed it: for what comes from a place whose every
-    /// writer is trusted. What was revoked is refused here as well.
+    /// As [`Keyring::verify`], without checking the signature: for artifacts from a store whose writers are
+    /// all trusted. Refuses revoked artifacts too.
     ///
     /// # Errors
-    /// The first reason against it.
+    /// The first reason for a refusal.
     pub fn verify_unsigned(&self, signed: &[u8], facts: &Facts) -> Result<Manifest, Refusal> {
         let (manifest, _, _) = parse(signed)?;
         if self.is_key_revoked(&manifest.key_id) {
@@ -235,7 +235,7 @@ impl Keyring {
     }
 }
 
-/// A manifest, its bytes and its signature.
+/// Splits `signed` into manifest, manifest bytes and signature.
 fn parse(signed: &[u8]) -> Result<(Manifest, &[u8], &[u8]), Refusal> {
     let split = signed.len().checked_sub(SIGNATURE_BYTES).ok_or(Refusal::Malformed)?;
     let (bytes, signature) = signed.split_at(split);
@@ -243,8 +243,8 @@ fn parse(signed: &[u8]) -> Result<(Manifest, &[u8], &[u8]), Refusal> {
     if rest.is_empty() { Ok((manifest, bytes, signature)) } else { Err(Refusal::Malformed) }
 }
 
-/// Whether this processor has all of `cpu` and of `features`, such as `+adx,+bmi2`. What is not known here is
-/// not there.
+/// Whether this processor has all features of `cpu` and `features`, such as `+adx,+bmi2`. Unknown features
+/// count as absent.
 fn runs_here(cpu: &str, features: &str) -> bool {
     if cpu != TARGET_CPU || !has_all(&["avx2", "bmi1", "bmi2", "f16c", "fma", "lzcnt", "movbe"]) {
         return false;
@@ -335,7 +335,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let old = Keyring::open_or_make(folder.path()).unwrap();
         let signed = old.sign(&facts(), later()).unwrap();
-        // A new signer; what the old one has signed is still taken.
+        // A new key signs; signatures of the old key stay valid.
         let old_id = old.signer().unwrap().0.to_owned();
         let new_id = Keyring::generate(folder.path(), true).unwrap();
         assert_ne!(new_id, old_id);
@@ -351,11 +351,11 @@ mod tests {
         Keyring::revoke(folder.path(), &facts().digest.to_string()).unwrap();
         let new = Keyring::open(folder.path()).unwrap();
         assert_eq!(new.verify(&newer, &facts()), Err(Refusal::DigestRevoked));
-        // Another machine has the list alone.
+        // Another machine has only the list.
         let runner = Keyring::read(&folder.path().join(crate::LIST)).unwrap();
         assert!(runner.signer().is_none() && runner.sign(&facts(), later()).is_none());
         assert_eq!(runner.verify(&signed, &facts()), Err(Refusal::KeyRevoked));
-        // The last key that signs cannot go.
+        // The signing key cannot be revoked.
         assert!(Keyring::revoke(folder.path(), &new_id).is_err());
         assert!(Keyring::revoke(folder.path(), "nothing").is_err());
     }

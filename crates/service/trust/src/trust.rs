@@ -1,4 +1,4 @@
-//! A keyring that is read again when its list changes.
+//! A keyring that is reloaded when its list changes.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use std::{
 
 use crate::keyring::{KeyError, Keyring, LIST};
 
-/// Keys that are in force now. What was good stays in force where a change is of no use.
+/// The current keyring. If a changed list is invalid, the last valid keyring stays in force.
 #[derive(Debug)]
 pub struct Trust {
     place: Place,
@@ -22,9 +22,9 @@ pub struct Trust {
 
 #[derive(Debug)]
 enum Place {
-    /// With a private key.
+    /// A folder with a private key.
     Folder(PathBuf),
-    /// The list alone.
+    /// A list without a private key.
     List(PathBuf),
 }
 
@@ -45,10 +45,10 @@ impl Place {
 }
 
 impl Trust {
-    /// Signs and verifies with the keys of `folder`, of which a first one is made if there is none.
+    /// Signs and verifies with the keys of `folder`; creates a first key if there is none.
     ///
     /// # Errors
-    /// Files cannot be read or written, or are of no use.
+    /// A file cannot be read or written, or is malformed.
     pub fn of_folder(folder: PathBuf) -> Result<Self, KeyError> {
         Keyring::open_or_make(&folder)?;
         Self::new(Place::Folder(folder))
@@ -57,7 +57,7 @@ impl Trust {
     /// Verifies with the list at `path`.
     ///
     /// # Errors
-    /// The file cannot be read, or is of no use.
+    /// The file cannot be read, or is malformed.
     pub fn of_list(path: PathBuf) -> Result<Self, KeyError> {
         Self::new(Place::List(path))
     }
@@ -68,13 +68,13 @@ impl Trust {
         Ok(Self { place, current, seen: Mutex::new(seen), generation: AtomicU64::new(0) })
     }
 
-    /// What is in force.
+    /// The current keyring.
     #[must_use]
     pub fn keyring(&self) -> Arc<Keyring> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Goes up with every change: what was verified before is to be verified again.
+    /// Increases with every change; earlier verifications must then be repeated.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
@@ -83,17 +83,18 @@ impl Trust {
     /// Revokes a key or a digest, here and in the folder.
     ///
     /// # Errors
-    /// It is neither, or the key that signs; there is no folder; files cannot be read or written.
+    /// The name is neither a key nor a digest, or it is the signing key; there is no folder; a file cannot be
+    /// read or written.
     pub fn revoke(&self, name: &str) -> Result<(), KeyError> {
         let Place::Folder(folder) = &self.place else { return Err(KeyError::NoSuch(name.to_owned())) };
         Keyring::revoke(folder, name)?;
         self.look().map(drop)
     }
 
-    /// Looks whether the list has changed. Reads a file.
+    /// Checks whether the list has changed, and reloads it if so. Reads a file.
     ///
     /// # Errors
-    /// It has, and is of no use; told once for each change.
+    /// The list has changed and is invalid; reported once per change.
     pub fn look(&self) -> Result<bool, KeyError> {
         let Ok(now) = fs::read(self.place.list()) else { return Ok(false) };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

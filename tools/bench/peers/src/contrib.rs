@@ -1,6 +1,6 @@
-//! The LLVM engine of ckb-vm-contrib, as its example `ckb-vm-llvm-aoter` drives it. It compiles for VM
-//! version 1 with B and fused instructions, and its cycles are not those of ckb-vm: here each instruction
-//! counts one, which costs the same time.
+//! The LLVM engine of ckb-vm-contrib, driven as in its example `ckb-vm-llvm-aoter`. It compiles for VM
+//! version 1 with B and fused instructions. Its cycles differ from ckb-vm's: here each instruction counts
+//! one, which takes the same time.
 
 use std::{process::Command, time::Duration};
 
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::{Peer, timed};
 
-/// Of all names in the shared object.
+/// Prefix of all names in the shared object.
 const PREFIX: &str = "aot";
 /// Bytes of guest memory, as in ckb-vm.
 const MEMORY_BYTES: usize = 4 << 20;
@@ -53,14 +53,15 @@ impl Peer for Program {
     }
 }
 
-/// The engine's loader fails on segments of no bytes, which linkers may leave; their type becomes `PT_NULL`.
+/// Replaces the type of empty segments, which linkers may leave, by `PT_NULL`: the engine's loader fails on
+/// them.
 fn without_empty_segments(mut elf: Vec<u8>) -> Vec<u8> {
     let number = |elf: &[u8], at: usize, bytes: usize| {
         let mut number = [0; 8];
         number[..bytes].copy_from_slice(elf.get(at..at + bytes).unwrap_or(&[0; 8][..bytes]));
         u64::from_le_bytes(number) as usize
     };
-    // e_phoff, e_phentsize, e_phnum; then p_memsz in each.
+    // e_phoff, e_phentsize, e_phnum; then p_memsz of each.
     let (table, size, count) = (number(&elf, 32, 8), number(&elf, 54, 2), number(&elf, 56, 2));
     for entry in (0..count).map(|index| table + index * size) {
         if number(&elf, entry + 40, 8) == 0 && entry + 4 <= elf.len() {

@@ -1,7 +1,6 @@
-//! `antares-peers ENGINE FILE`: runs a program on another engine. Each line of standard input is a number of
-//! repetitions; each line of output is the program's exit code and the nanoseconds of processor time that it
-//! took. Every run starts from a fresh instance. The first line of output is `ready`, when the program is
-//! compiled.
+//! `antares-peers ENGINE FILE`: runs a program on another engine. The first line of output is `ready`, once
+//! the program is compiled. Then each line of input is a number of repetitions, and each line of output has
+//! the program's exit code and its processor time in nanoseconds. Every run starts from a fresh instance.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "contrib")]
@@ -21,9 +20,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use nix::time::{ClockId, clock_gettime};
 
-/// A program that is ready to run.
 trait Peer {
-    /// Runs it from the start: its exit code and processor time.
+    /// Runs it from the start; returns its exit code and processor time.
     fn run(&mut self, repetitions: u32) -> Result<(i32, Duration)>;
 }
 
@@ -54,12 +52,11 @@ fn open(engine: &str, program: &[u8]) -> Result<Box<dyn Peer>> {
     })
 }
 
-/// Processor time of this thread.
 fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
-/// Runs `work` and gives its result and the processor time of this thread.
+/// Runs `work`; returns its result and the processor time of this thread.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let before = processor_time();
     let result = work();

@@ -1,4 +1,4 @@
-//! PolkaVM, on the same C compiled to its dialect of RISC-V.
+//! PolkaVM, running the same C compiled to its dialect of RISC-V.
 
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ impl Program {
         let blob = polkavm_linker::program_from_elf(config, TargetInstructionSet::Latest, elf)
             .map_err(|error| fail(&error))?;
         let blob = ProgramBlob::parse(blob.into()).map_err(|error| fail(&error))?;
-        // In this process, so that the clock of this thread sees it: its own sandbox runs in another process.
+        // The generic sandbox runs in this process, so this thread's clock measures it. The default one runs
+        // in another process.
         let mut config = Config::new();
         config.set_allow_experimental(true);
         config.set_sandbox(Some(polkavm::SandboxKind::Generic));

@@ -1,5 +1,5 @@
-//! qemu's user emulation, on the very ELF that we compile: its exit system call and its stack at the start
-//! are Linux's.
+//! qemu's user emulation, running the ELF that we compile: its exit system call and its initial stack are
+//! compatible with Linux.
 
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 
@@ -29,14 +29,14 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // A leftover in the folder for temporary files harms nobody.
+        // A leftover in the temporary folder is harmless.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 impl Peer for Program {
     fn run(&mut self, repetitions: u32) -> Result<(i32, Duration)> {
-        // Scripts have no name of a program in front of their arguments: the number takes its place.
+        // Scripts expect no program name before their arguments, so the number replaces argv[0].
         let before = children_time()?;
         let status =
             Command::new("qemu-riscv64").arg("-0").arg(repetitions.to_string()).arg(&self.path).status()?;
@@ -45,15 +45,15 @@ impl Peer for Program {
     }
 }
 
-/// Processor time of the children that have ended.
+/// Processor time of the children that have exited.
 fn children_time() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     Ok(Duration::from_micros(micros.unsigned_abs()))
 }
 
-/// The ELF with its zeroed memory in the file as well: qemu 7 does not start files whose data segment has
-/// less in the file than in memory where the file's pages end.
+/// The ELF with its zero-initialised memory in the file. qemu 7 does not start files whose data segment is
+/// shorter in the file than in memory, unless it ends at a page boundary.
 fn filled(mut elf: Vec<u8>) -> Option<Vec<u8>> {
     let number = |elf: &[u8], at: usize| {
         usize::try_from(u64::from_le_bytes(*elf.get(at..)?.first_chunk()?)).ok()
@@ -63,7 +63,7 @@ fn filled(mut elf: Vec<u8>) -> Option<Vec<u8>> {
     for header in (0..count).map(|index| headers + 56 * index) {
         let (offset, in_file, in_memory) =
             (number(&elf, header + 8)?, number(&elf, header + 32)?, number(&elf, header + 40)?);
-        // LOAD, and no more than a script's memory.
+        // A LOAD segment, no larger than guest memory.
         if elf.get(header..)?.first()? != &1 || in_file >= in_memory || in_memory > 4 << 20 {
             continue;
         }

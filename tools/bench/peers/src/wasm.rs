@@ -1,4 +1,4 @@
-//! Wasmtime, on the same C compiled to WebAssembly.
+//! Wasmtime, running the same C compiled to WebAssembly.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! `library-once FILE`: verifies one transaction of ckb-debugger's JSON with ckb-script and its assembly
-//! machine, and ends: what a command that embeds the library takes. Prints the cycles.
+//! machine, and exits. Represents a command that embeds the library. Prints the cycles.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Transactions by the command line: whole processes of `antares verify` beside such of a small program that
-//! has ckb-script with its assembly machine embedded, by turns.
+//! Transactions by the command line: processes of `antares verify`, alternating with processes of a small
+//! program that embeds ckb-script with its assembly machine.
 
 use std::{
     fs,
@@ -15,10 +15,10 @@ use tempfile::TempDir;
 
 use super::{Results, transactions::cases};
 
-/// Processes of each kind, for each round of the others.
+/// Processes of each kind per round.
 const PROCESSES: usize = 20;
 
-/// The commands, with a cache of their own.
+/// The commands, with a separate cache.
 struct Commands {
     antares: PathBuf,
     library: PathBuf,
@@ -52,7 +52,7 @@ pub(super) fn measure(rounds: usize, results: &mut Results) -> Result<()> {
 }
 
 impl Commands {
-    /// What `antares verify` tells, and how long its process took.
+    /// Output of `antares verify`, and the duration of its process.
     fn ours(&self, file: &Path, words: &[&str]) -> Result<(Value, Duration)> {
         let mut command = Command::new(&self.antares);
         command.arg("verify").arg("--tx").arg(file).arg("--json").args(words);
@@ -69,7 +69,7 @@ impl Commands {
         Ok((told, time))
     }
 
-    /// The cycles that ckb-script tells, and how long its process took.
+    /// Cycles that ckb-script reports, and the duration of its process.
     fn theirs(&self, file: &Path) -> Result<(u64, Duration)> {
         let mut command = Command::new(&self.library);
         command.arg(file);

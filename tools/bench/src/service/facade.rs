@@ -1,6 +1,6 @@
-//! Transactions by the crate `antares` in this process, beside ckb-script with its assembly machine: the same
-//! resolved transactions, in the same loop, on as many threads. Each verification sorts the scripts into
-//! groups anew, as a node's does.
+//! Transactions by the crate `antares` in this process, compared with ckb-script and its assembly machine:
+//! the same resolved transactions, loop and number of threads. Each verification sorts the scripts into
+//! groups anew, as in a node.
 
 use std::{
     collections::HashSet,
@@ -32,7 +32,7 @@ use super::{
 
 const CYCLES_MAX: u64 = 3_500_000_000;
 
-/// Cells and headers, which no verification copies.
+/// Cells and headers, shared without copies.
 #[derive(Clone)]
 struct Cells(Arc<Resource>);
 
@@ -58,7 +58,7 @@ impl ExtensionProvider for Cells {
     }
 }
 
-/// A transaction as ckb's own crates have it, and native code of its scripts.
+/// A transaction in the types of ckb's crates, and an engine with native code of its scripts.
 struct Resolved {
     transaction: Arc<ResolvedTransaction>,
     cells: Cells,
@@ -80,7 +80,7 @@ impl Resolved {
         for program in programs(mock, &environment) {
             for version in program.vm_versions {
                 let version = [VmVersion::V0, VmVersion::V1, VmVersion::V2][usize::try_from(version)?];
-                // What is refused is interpreted: the share of native code tells.
+                // Refused programs are interpreted; the share of native code shows it.
                 drop(engine.compile(program.elf.clone(), version));
             }
         }
@@ -140,7 +140,7 @@ pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// How often in a second `verify` is done, on so many threads.
+/// Verifications per second on `threads` threads.
 fn rate(threads: usize, time: Duration, verify: impl Fn() -> Result<u64> + Sync) -> Result<f64> {
     let started = Instant::now();
     let again = || -> Result<u64> {

@@ -10,13 +10,12 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use super::{Results, scripts::Script, server::Server};
 
-/// Clients at once, each with one call at a time.
+/// Numbers of concurrent clients, each with one call at a time.
 const CLIENTS: [usize; 6] = [1, 2, 4, 16, 64, 256];
-/// Connections that they share, at most.
+/// Maximum connections that they share.
 const CONNECTIONS_MAX: usize = 4;
-/// Runs of a batch.
 pub(super) const BATCH: usize = 64;
-/// Calls before the first one that counts, at least: the full compile follows the baseline.
+/// Minimum warm-up before the first measured call: the full compile follows the baseline.
 pub(super) const WARM_UP: Duration = Duration::from_secs(2);
 
 pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
@@ -33,7 +32,7 @@ async fn load(server: &Server, time: Duration, results: &mut Results) -> Result<
         clients.push(RunnerServiceClient::new(channel));
     }
     let mut first = clients.first().context("there are clients")?.clone();
-    // The script goes over once; later calls name it.
+    // Upload the script once; later calls name it.
     let answer = first.execute(unary(Source::Elf(Bytes::from(elf)))).await?.into_inner();
     let call = unary(Source::Sha256(answer.script_sha256));
     let batch = batch(&call);
@@ -68,8 +67,8 @@ async fn load(server: &Server, time: Duration, results: &mut Results) -> Result<
     Ok(())
 }
 
-/// The latency of one call with nothing else going on, and of the least that a call of this kind can be on
-/// this machine: a health check, which ends in the service itself. The two take turns.
+/// Latency of one call on an idle server, alternating with the lower bound for a call on this machine: a
+/// health check, which ends in the service itself.
 async fn one_at_a_time(
     address: &str,
     (mut client, call): (RunnerServiceClient<Channel>, &v1::ExecuteRequest),
@@ -93,8 +92,8 @@ async fn one_at_a_time(
     Ok(())
 }
 
-/// Has `count` clients make calls for `time`. Gives how many they made, how long each took, and how long all
-/// took, seconds.
+/// Makes calls with `count` clients for `time`. Returns the number of calls, the latency of each, and the
+/// total time in seconds.
 pub(super) async fn many(
     clients: &[RunnerServiceClient<Channel>],
     count: usize,
@@ -131,7 +130,7 @@ pub(super) fn batch(call: &v1::ExecuteRequest) -> v1::ExecuteBatchRequest {
     }
 }
 
-/// Whether a run ended as it should.
+/// Checks that a run exited with code 0.
 pub(super) fn check(answer: &v1::ExecuteResponse) -> Result<()> {
     ensure!(answer.verdict.as_ref().is_some_and(|verdict| verdict.exit_code == Some(0)), "{answer:?}");
     Ok(())

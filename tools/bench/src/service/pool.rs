@@ -1,5 +1,5 @@
-//! The pool without gRPC: round trips, resets, new workers, deadlines; and batches beside the bare machine in
-//! one loop.
+//! The pool without gRPC: round trips, resets, new workers, deadlines; and batches compared with the bare
+//! machine in one loop.
 
 use std::{
     fs,
@@ -21,23 +21,20 @@ use crate::{
     programs::OPTIONS,
 };
 
-/// The binary that runs scripts.
 const WORKER: &str = "antares-run-worker";
-/// Time that anything may take that is not about time.
+/// Timeout for operations whose time is not measured.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Round trips of a round.
 const ROUND_TRIPS: usize = 4_000;
-/// Pause before a script that is new to the pool.
+/// Pause before each script that is new to the pool.
 const BETWEEN_NEW: Duration = Duration::from_millis(2);
-/// Deadline of a script that does not end.
 const DEADLINE: Duration = Duration::from_millis(20);
-/// Wall time of a side in a round of the comparison with the bare machine: short, so that both sides meet the
-/// same neighbours.
+/// Wall time of a side per round of the comparison with the bare machine. Short, so that both sides meet the
+/// same load of other processes.
 const SIDE_TIME: Duration = Duration::from_millis(20);
 
-/// What is compared with the bare machine, about 1 ms a run: arithmetic in registers; tables; loads that wait
-/// for loads; loads behind stores to addresses that are known late, which is what a limit of store bypass
-/// costs; indirect branches, which is what the other one costs.
+/// Programs for the comparison with the bare machine, about 1 ms per run: arithmetic in registers, tables,
+/// dependent loads. `limit_store_bypass` slows down loads after stores to late-known addresses;
+/// `limit_indirect_branches` slows down indirect branches.
 pub(super) const PROGRAMS: [(&str, &str); 12] = [
     ("keccak", "keccak-imc"),
     ("secp256k1", "secp256k1-imc"),
@@ -53,7 +50,6 @@ pub(super) const PROGRAMS: [(&str, &str); 12] = [
     ("lua", "lua-imc"),
 ];
 
-/// A script in a pool.
 struct Loaded {
     elf: Sealed,
     library: Sealed,
@@ -68,7 +64,7 @@ impl Loaded {
         Ok(pool.run(&job(args), &self.elf, Some(&self.library), Instant::now() + within)?)
     }
 
-    /// Runs and expects an exit in native code.
+    /// Runs the script; expects an exit without a bailout.
     fn run_well(&self, pool: &Pool, args: &[&str]) -> Result<RunReport> {
         match self.run(pool, args, PATIENCE)? {
             Verdict::Done(report) if matches!(report.outcome, RunOutcome::Exit(_)) => {
@@ -120,8 +116,7 @@ pub(super) fn measure(rounds: usize, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// What the machine offers against what processors do ahead of time, and what of it is in force: ratios mean
-/// little without.
+/// Records the machine's mitigations of speculation and their state: ratios mean little without them.
 fn controls(results: &mut Results) -> Result<()> {
     for status in start(1)?.layers() {
         if let Layer::StoreBypass | Layer::IndirectBranches | Layer::CoreScheduling = status.layer {
@@ -136,7 +131,7 @@ fn controls(results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// From the caller to a warm worker and back, and what of it is not the machine's own time.
+/// Round trip from the caller to a warm worker, and the part of it outside the machine.
 fn round_trips(trivial: &Script, rounds: usize, results: &mut Results) -> Result<()> {
     let (pool, script) = (start(2)?, Loaded::of(trivial)?);
     let (mut whole, mut beside) = (Vec::new(), Vec::new());
@@ -156,7 +151,7 @@ fn round_trips(trivial: &Script, rounds: usize, results: &mut Results) -> Result
         status.contains("Seccomp_filters:\t3")
     };
     let worker = children.split_whitespace().find(is_running).context("no worker rests")?;
-    // Only those with privilege may look.
+    // Reading this file requires privileges.
     if let Ok(smaps) = fs::read_to_string(format!("/proc/{worker}/smaps_rollup")) {
         results.figure("idle_worker_private_kib", kibibytes(&smaps, "Private_Dirty:")?);
         results.figure("idle_worker_rss_kib", kibibytes(&smaps, "Rss:")?);
@@ -169,7 +164,7 @@ fn kibibytes(smaps: &str, name: &str) -> Result<f64> {
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }
 
-/// Wiping a machine that a script has written to.
+/// Resets a machine that a script has written to.
 fn resets(rounds: usize, results: &mut Results) -> Result<()> {
     for (name, pages) in [("reset_64_kib", 14), ("reset_4_mib", 990)] {
         let script = Script::dirtying(pages)?;
@@ -195,17 +190,17 @@ fn resets(rounds: usize, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// A worker for a script that has none, and a zygote with its namespaces.
+/// Starts a worker for a new script, and a zygote with its namespaces.
 fn new_workers(trivial: &Script, rounds: usize, results: &mut Results) -> Result<()> {
     let (pool, library) = (start(2)?, trivial.sealed_library()?);
     let (mut apart, mut in_a_row) = (Vec::new(), Vec::new());
     for index in 0..400 * rounds {
-        // Behind its segments an ELF may hold anything.
+        // An ELF may have arbitrary data after its segments.
         let elf = [&trivial.elf[..], &index.to_le_bytes()].concat();
         let script = Loaded { elf: Sealed::new("elf", &elf)?, library: library.try_clone()? };
         let is_apart = index.is_multiple_of(2);
         if is_apart {
-            // The zygote then has a child ready.
+            // During this pause the zygote prepares a child.
             std::thread::sleep(BETWEEN_NEW);
         }
         let time = timed(|| script.run_well(&pool, &[]))?.1;
@@ -218,7 +213,7 @@ fn new_workers(trivial: &Script, rounds: usize, results: &mut Results) -> Result
     Ok(())
 }
 
-/// From the deadline of a script that does not end to the answer of the next one in the only slot.
+/// Time from the deadline of an endless script to the response of the next one in the only slot.
 fn deadlines(trivial: &Script, rounds: usize, results: &mut Results) -> Result<()> {
     let (pool, endless) = (start(1)?, Loaded::of(&Script::endless()?)?);
     let trivial = Loaded::of(trivial)?;
@@ -247,7 +242,7 @@ pub(super) fn repetitions_for(script: &Script, time: Duration) -> Result<u32> {
     }
 }
 
-/// Batches in a worker and the same runs on a machine in this process, by turns.
+/// Alternates batches in a worker with the same runs on a machine in this process.
 fn against_bare(
     name: &str,
     script: &Script,
@@ -281,11 +276,11 @@ fn against_bare(
         ensure!(end.reports.len() == runs, "{:?}", end.verdict);
         Ok(time)
     };
-    // Starts the worker.
+    // Start the worker.
     sandboxed()?;
     let (mut bare_times, mut sandboxed_times) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        // Either side goes first once and last once.
+        // Each side goes first once and last once.
         bare_times.push(bare()?.1);
         sandboxed_times.extend([sandboxed()?, sandboxed()?]);
         bare_times.push(bare()?.1);
@@ -296,8 +291,7 @@ fn against_bare(
     Ok(())
 }
 
-/// A time that a side takes when nobody disturbs it, seconds: the tenth percentile, since whatever else the
-/// machine does only adds.
+/// Time of a side without disturbance, in seconds: the tenth percentile, because other load only adds time.
 fn undisturbed(mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
     times.get(times.len() / 10).map_or(f64::NAN, Duration::as_secs_f64)

@@ -1,4 +1,4 @@
-//! The scripts that are measured with, ready for the pool.
+//! The benchmark scripts, prepared for the pool.
 
 use antares_pool::Sealed;
 use antares_tests::{
@@ -9,14 +9,12 @@ use anyhow::{Context, Result};
 
 use crate::programs::OPTIONS;
 
-/// Guest address of the code.
 const ENTRY: u64 = 0x1_0000;
 /// `addi a0, zero, 0`, `addi a7, zero, 93`, `ecall`.
 const EXIT: [u32; 3] = [0x0000_0513, 0x05d0_0893, 0x0000_0073];
-/// `jal zero, 0`: for ever.
+/// `jal zero, 0`: an endless loop.
 const LOOP: [u32; 1] = [0x0000_006f];
 
-/// A script with its native code.
 pub(super) struct Script {
     pub(super) elf: Vec<u8>,
     pub(super) library: Vec<u8>,
@@ -28,17 +26,16 @@ impl Script {
         Ok(Self { elf, library })
     }
 
-    /// One that exits at once.
+    /// A script that exits immediately.
     pub(super) fn trivial() -> Result<Self> {
         Self::of(elf(&EXIT))
     }
 
-    /// One that does not end.
     pub(super) fn endless() -> Result<Self> {
         Self::of(elf(&LOOP))
     }
 
-    /// One that writes to each of `pages` pages behind its code, then exits.
+    /// A script that writes to `pages` pages after its code, then exits.
     pub(super) fn dirtying(pages: u32) -> Result<Self> {
         // lui a0, 0x20; lui a2, 1; addi a1, zero, PAGES; then sd a1, 0(a0); add a0, a0, a2; addi a1, a1, -1;
         // bne a1, zero, -12.
@@ -47,23 +44,23 @@ impl Script {
         Self::of(elf(&[&fill[..], &EXIT].concat()))
     }
 
-    /// A guest of the other benches.
+    /// A guest of the other benchmarks.
     pub(super) fn guest(name: &str) -> Result<Self> {
         Self::of(guests::bytes(name)?)
     }
 
-    /// The ELF as the pool wants it.
+    /// The ELF as a sealed file for the pool.
     pub(super) fn sealed_elf(&self) -> Result<Sealed> {
         Sealed::new("elf", &self.elf).context("cannot seal an ELF")
     }
 
-    /// The library as the pool wants it.
+    /// The library as a sealed file for the pool.
     pub(super) fn sealed_library(&self) -> Result<Sealed> {
         Sealed::new("library", &self.library).context("cannot seal a library")
     }
 }
 
-/// An RV64 executable of `code`.
+/// Builds an RV64 executable of `code`.
 fn elf(code: &[u32]) -> Vec<u8> {
     let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
     let memory_bytes = bytes.len() as u64;

@@ -1,5 +1,5 @@
-//! What encryption, a token and signatures cost: one server without and one with TLS and tokens, called by
-//! turns; and a manifest signed and checked.
+//! Cost of encryption, tokens and signatures: alternating calls to a plain server and to one with TLS and
+//! tokens; and signing and verifying a manifest.
 
 use std::{
     fs,
@@ -34,10 +34,10 @@ use super::{
 };
 use crate::programs::OPTIONS;
 
-/// Artifacts that are signed and checked, in each round.
+/// Manifests signed and verified per round.
 const SIGNATURES: usize = 1_000;
 
-/// Shows a token with every call.
+/// Adds a token to every call.
 #[derive(Clone)]
 struct Token(MetadataValue<Ascii>);
 
@@ -48,7 +48,7 @@ impl Interceptor for Token {
     }
 }
 
-/// Who asks a server that wants to know: an authority of certificates, an issuer of tokens.
+/// Issuers of credentials for a server with authentication: a certificate authority and a token issuer.
 struct Issuers {
     authority: Authority,
     folder: PathBuf,
@@ -70,7 +70,7 @@ impl Issuers {
         self.folder.join("jwks.json")
     }
 
-    /// Sections of a server that wants a client certificate and a token.
+    /// Configuration of a server that requires a client certificate and a token.
     fn sections(&self) -> String {
         let pair = self.authority.issue("server", "IP:127.0.0.1");
         let (certificate, key, ca) = (pair.certificate, pair.key, self.authority.certificate());
@@ -111,7 +111,7 @@ pub(super) fn measure(time: Duration, rounds: usize, results: &mut Results) -> R
     measured
 }
 
-/// One unary call and one batch at a time, to the two servers by turns.
+/// Alternates a unary call and a batch between the two servers.
 fn calls(folder: &Path, time: Duration, results: &mut Results) -> Result<()> {
     let issuers = Issuers::new(folder)?;
     let (plain, secured) = (Server::start("plain", "")?, Server::start("secured", &issuers.sections())?);
@@ -132,7 +132,7 @@ async fn by_turns<P: Interceptor + Clone, S: Interceptor + Clone>(
     results: &mut Results,
 ) -> Result<()> {
     let elf = Bytes::from(Script::trivial()?.elf);
-    // The script goes over once to each; later calls name it.
+    // Upload the script to each server once; later calls name it.
     let answer = plain.execute(unary(Source::Elf(elf.clone()))).await?.into_inner();
     secured.execute(unary(Source::Elf(elf))).await?;
     let call = unary(Source::Sha256(answer.script_sha256));
@@ -145,7 +145,7 @@ async fn by_turns<P: Interceptor + Clone, S: Interceptor + Clone>(
             break;
         }
         let mut taken = [Duration::ZERO; 4];
-        // Who comes first changes each round.
+        // Alternate the order in each round.
         for place in 0..2 {
             let started = Instant::now();
             if (place + round) % 2 == 0 {
@@ -179,7 +179,7 @@ fn all_ran(answer: &v1::ExecuteBatchResponse) -> Result<()> {
     Ok(())
 }
 
-/// A manifest is signed where an artifact is made, and checked where it is loaded.
+/// Times the signing and the verification of a manifest.
 fn signatures(folder: &Path, rounds: usize, results: &mut Results) -> Result<()> {
     let keyring = Keyring::open_or_make(folder)?;
     let script = Sha256Digest::of(b"script");

@@ -1,4 +1,4 @@
-//! `antares serve` as a process of its own, and the processor time of all of it.
+//! `antares serve` as a separate process, and the processor time of its process tree.
 
 use std::{
     fs,
@@ -11,10 +11,10 @@ use std::{
 use antares_pool::worker_path;
 use anyhow::{Context, Result};
 
-/// Ticks of processor time in a second, as Linux tells them to programs.
+/// Clock ticks per second in Linux's interface for processes.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A running server; killed, and its data removed, when it is dropped.
+/// A running server; dropping it kills it and removes its data.
 pub(crate) struct Server {
     process: Child,
     data: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server on an empty store, with more sections of configuration, and waits until it listens.
+    /// Starts a server on an empty store with additional configuration, and waits until it listens.
     pub(crate) fn start(name: &str, sections: &str) -> Result<Self> {
         let data = std::env::temp_dir().join(format!("antares-bench-{name}-{}", std::process::id()));
         fs::create_dir_all(&data)?;
@@ -48,17 +48,16 @@ impl Server {
             (port != "0" && !port.is_empty()).then(|| format!("127.0.0.1:{port}"))
         });
         server.address = address.context("the server's log does not say where it listens")?;
-        // Reads to the end, so that the server never waits for its log to be read.
+        // Read to the end, so that the server never blocks on its log.
         thread::spawn(move || lines.for_each(drop));
         Ok(server)
     }
 
-    /// Its process.
     pub(crate) fn process(&self) -> u32 {
         self.process.id()
     }
 
-    /// Processor time of the server and all its workers, dead or alive, seconds.
+    /// Processor time of the server and all its workers, running or exited, in seconds.
     pub(crate) fn processor_seconds(&self) -> f64 {
         let mut processes = vec![self.process.id()];
         let mut ticks = 0;
@@ -73,8 +72,7 @@ impl Server {
         f64::from(ticks) / TICKS_PER_SECOND
     }
 
-    /// Processor time of the server and of all its workers that live, nanoseconds: exact for what takes
-    /// little.
+    /// Processor time of the server and its running workers in nanoseconds: exact for short intervals.
     pub(crate) fn processor_nanos(&self) -> u64 {
         let mut processes = vec![self.process.id()];
         let mut nanos = 0;
@@ -91,7 +89,7 @@ impl Server {
     }
 }
 
-/// Ticks of a process and of its children that ended.
+/// Ticks of a process and of its exited children.
 fn ticks_of(process: u32) -> u32 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
@@ -100,7 +98,7 @@ fn ticks_of(process: u32) -> u32 {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The server may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
         let _ = fs::remove_dir_all(&self.data);

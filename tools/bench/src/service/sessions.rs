@@ -1,4 +1,4 @@
-//! Sessions of transactions that differ, each with a signature of its own, beside ckb-script embedded here.
+//! Sessions of different transactions, each with its own signature, compared with embedded ckb-script.
 
 use std::time::{Duration, Instant};
 
@@ -18,11 +18,11 @@ use super::{
     transactions::{ROUNDS, THREADS, check, common, library, sharing, upload},
 };
 
-/// Transactions that are signed; sessions send them one after another, again and again.
+/// Number of signed transactions; sessions send them repeatedly.
 const TRANSACTIONS: u64 = 1_000;
-/// Sessions at once.
+/// Numbers of concurrent sessions.
 const SESSIONS: [usize; 3] = [1, 2, 64];
-/// Transactions of one session that have no answer yet, at most.
+/// Maximum unanswered transactions of one session.
 const AHEAD: u32 = 256;
 
 pub(super) async fn measure(
@@ -35,7 +35,7 @@ pub(super) async fn measure(
     upload(channel, &mocks[0]).await?;
     let transactions: Vec<_> = mocks.iter().zip(0..).map(|(mock, id)| sharing(mock, id)).collect();
     let start = common(&mocks[0]);
-    // Until the last tier is there, and for the slots of the server to know it.
+    // Warm up until the last tier is available and all slots of the server have it.
     session(channel, &start, &transactions, Instant::now() + time * 3).await?;
     let (mut embedded, mut served, mut used) = ([0.0; THREADS.len()], [0.0; SESSIONS.len()], 0.0);
     for _ in 0..ROUNDS {
@@ -66,7 +66,7 @@ pub(super) async fn measure(
     Ok(())
 }
 
-/// Verdicts of a session that sends until `end`.
+/// Number of verdicts of a session that sends until `end`.
 async fn session(
     channel: &Channel,
     start: &v1::VerifyShared,

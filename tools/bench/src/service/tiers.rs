@@ -1,4 +1,4 @@
-//! Reading an artifact of 1 MiB from each tier, beside reading a plain file of that size, in one loop.
+//! Reads of a 1 MiB artifact from each tier, compared with reads of a plain file of that size, in one loop.
 
 use std::{
     fs,
@@ -14,14 +14,13 @@ use bytes::Bytes;
 
 use super::Results;
 
-/// Length of the entries.
 const ENTRY_BYTES: usize = 1 << 20;
-/// Entries of each tier: more than one, so that each read is of another.
+/// Entries of each tier, so that successive reads differ.
 const ENTRIES: u8 = 16;
-/// How long a read may take.
+/// Deadline of a read.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bytes that do not compress.
+/// Incompressible bytes.
 fn noise(seed: u8) -> Bytes {
     let mut state = u64::from(seed) + 1;
     let next = || {
@@ -37,7 +36,6 @@ fn key(number: u8) -> [u8; 32] {
     [number; 32]
 }
 
-/// Everything that entries are read from.
 struct Tiers {
     folder: PathBuf,
     tiers: Vec<(&'static str, Box<dyn CacheTier>)>,

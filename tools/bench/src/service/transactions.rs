@@ -1,6 +1,6 @@
-//! Transactions over the whole service, beside ckb-script with its assembly machine embedded here: the same
-//! transactions, in the same loop, on as many threads. Cells are named by reference; the library too has
-//! their hashes and has parsed nothing twice.
+//! Transactions over the whole service, compared with embedded ckb-script and its assembly machine: the same
+//! transactions, loop and number of threads. Requests name cells by reference; the library likewise has their
+//! hashes and parses nothing twice.
 
 use std::{
     fs,
@@ -32,16 +32,15 @@ use super::{
     sessions,
 };
 
-/// Threads of the embedded library, and clients of the service.
+/// Threads of the embedded library, and clients of the service below.
 pub(super) const THREADS: [usize; 2] = [1, 2];
 const CLIENTS: [usize; 3] = [1, 8, 64];
-/// Transactions of a batch.
 const BATCH: usize = 64;
-/// Rounds of embedded library and service in turn.
+/// Alternating rounds of library and service.
 pub(super) const ROUNDS: u32 = 3;
 const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
 
-/// A part of an answer's time, by its name.
+/// A part of a response's time, with its name.
 type Part = (&'static str, fn(&v1::Timings) -> u64);
 const PARTS: [Part; 6] = [
     ("parse", |timings| timings.parse_us),
@@ -52,14 +51,13 @@ const PARTS: [Part; 6] = [
     ("wall", |timings| timings.wall_us),
 ];
 
-/// A transaction in both forms.
+/// A transaction for the library and for the service.
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) mock: Mock,
     request: v1::VerifyTransactionRequest,
 }
 
-/// All of them.
 pub(super) fn cases() -> Result<[Case; 3]> {
     Ok([signed("mock_tx")?, signed("dynamic")?, nothing()?])
 }
@@ -77,8 +75,8 @@ pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
     })
 }
 
-/// Calls for the transaction `name` alone, one at a time, for profilers: prints the process of the server,
-/// and what a call took.
+/// Calls the server only for the transaction `name`, one call at a time, for profilers. Prints the server's
+/// process id and the time per call.
 pub(super) fn call(name: &str, time: Duration) -> Result<()> {
     let case = cases()?.into_iter().find(|case| case.name == name).context("no such transaction")?;
     let server = Server::start("calls", "")?;
@@ -117,7 +115,7 @@ pub(super) fn call(name: &str, time: Duration) -> Result<()> {
     })
 }
 
-/// Measures one transaction: embedded and served in turns.
+/// Measures one transaction, alternating between library and service.
 async fn one(
     server: &Server,
     channel: &Channel,
@@ -187,8 +185,7 @@ async fn one(
     Ok(())
 }
 
-/// Verifications a second by ckb-script of one transaction after another, each from its bytes and cells that
-/// are hashed.
+/// Verifications per second by ckb-script, from the bytes of each transaction and hashed cells.
 pub(super) fn library(mocks: &[Mock], threads: usize, time: Duration) -> Result<f64> {
     let cells = shared(&mocks[0]);
     let documents: Vec<_> = mocks.iter().map(|mock| document(mock, &cells)).collect();
@@ -226,7 +223,7 @@ fn document(mock: &Mock, cells: &[SharedData]) -> Vec<u8> {
     })
 }
 
-/// The data of all cell deps, each once.
+/// Data of all cell deps, without duplicates.
 fn shared(mock: &Mock) -> Vec<SharedData> {
     let mut cells: Vec<SharedData> = Vec::new();
     for data in mock.as_ckb().mock_info.cell_deps.iter().map(|dep| &dep.data) {
@@ -237,12 +234,11 @@ fn shared(mock: &Mock) -> Vec<SharedData> {
     cells
 }
 
-/// An example of ckb-debugger's.
 fn signed(name: &'static str) -> Result<Case> {
     case(name, Mock::from_json(&fs::read(debugger_examples()?.join(format!("{name}.json")))?)?)
 }
 
-/// The smallest of them with a lock that does nothing.
+/// The smallest example, with a lock that does nothing.
 fn nothing() -> Result<Case> {
     let mut json: Value = serde_json::from_slice(&fs::read(debugger_examples()?.join("mock_tx.json"))?)?;
     let elf = super::scripts::Script::trivial()?.elf;
@@ -277,7 +273,7 @@ fn case(name: &'static str, mock: Mock) -> Result<Case> {
     Ok(Case { name, mock, request })
 }
 
-/// A transaction whose cell deps are named by their digests.
+/// A transaction that names its cell deps by digest.
 pub(super) fn fields(mock: &Mock) -> v1::TransactionFields {
     let (tx, info) = (&mock.as_ckb().tx, &mock.as_ckb().mock_info);
     let copied = Bytes::copy_from_slice;
@@ -306,20 +302,20 @@ pub(super) fn fields(mock: &Mock) -> v1::TransactionFields {
     }
 }
 
-/// A batch of the transaction, which shares its cell deps.
+/// A batch of the transaction with shared cell deps.
 fn batch(case: &Case) -> v1::VerifyBatchRequest {
     let transaction = |id| sharing(&case.mock, id);
     let transactions = (0..BATCH as u64).map(transaction).collect();
     v1::VerifyBatchRequest { shared: Some(common(&case.mock)), transactions }
 }
 
-/// What transactions like `mock` share.
+/// The data that transactions like `mock` share.
 pub(super) fn common(mock: &Mock) -> v1::VerifyShared {
     let v1::TransactionFields { cell_deps, headers, .. } = fields(mock);
     v1::VerifyShared { cell_deps, headers, ..v1::VerifyShared::default() }
 }
 
-/// A transaction that names all of what [`common`] has.
+/// A transaction that references everything in [`common`].
 pub(super) fn sharing(mock: &Mock, id: u64) -> v1::SharedTransaction {
     let fields = fields(mock);
     let all = |count: usize| (0_u32..).take(count).collect();

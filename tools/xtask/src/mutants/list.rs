@@ -1,4 +1,4 @@
-//! The mistakes, by what they break.
+//! The mutants, by what they break.
 
 mod blocks;
 mod calls;
@@ -6,13 +6,13 @@ mod transactions;
 
 use super::Campaign;
 
-/// A mistake: a file, what stands there once, and what is written instead.
+/// A mutant: replaces the unique occurrence of `from` in `file` by `to`.
 pub(super) struct Mutant {
     pub(super) name: &'static str,
     pub(super) file: &'static str,
     pub(super) from: &'static str,
     pub(super) to: &'static str,
-    /// What has to find it.
+    /// The campaign that must detect it.
     pub(super) campaign: Campaign,
 }
 
@@ -30,14 +30,13 @@ const EMIT_FUNCTION: &str = "crates/engine/codegen/src/emit/function.rs";
 const MEMORY_RESIDENT: &str = "crates/engine/codegen/src/emit/memory_resident.rs";
 const CURRENT: &str = "crates/engine/codegen/src/emit/current.rs";
 
-/// What the compiler makes of small cases, and how they end.
+/// Compiler output and results of small cases.
 const FILETESTS: Campaign = Campaign::Test(["filetests", "every_case_shows_what_is_expected"]);
 
 const fn mutant(name: &'static str, file: &'static str, from: &'static str, to: &'static str) -> Mutant {
     Mutant { name, file, from, to, campaign: Campaign::Programs }
 }
 
-/// All of them.
 pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
     [
         &CHECKS[..],
@@ -63,7 +62,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
     .flatten()
 }
 
-/// Address checks. What is left out of the IR is found by its verifier; behind that stand those of the
+/// Address checks. The IR's verifier detects checks missing in the IR; the mutants after those break the
 /// emitter.
 const CHECKS: [Mutant; 13] = [
     mutant(
@@ -104,7 +103,7 @@ const CHECKS: [Mutant; 13] = [
         "build_int_compare(IntPredicate::UGT, distance,",
         "build_int_compare(IntPredicate::UGT, self.builder.build_and(distance, self.number(0xffff_ffff), \"\")?,",
     ),
-    // Where it would matter, pages are protected: a fault there starts the script again.
+    // Where the check matters, pages are protected: a fault there restarts the script.
     Mutant {
         name: "emitted-check-without-offset",
         file: EMIT_MEMORY,
@@ -264,8 +263,8 @@ const SIGNATURES: [Mutant; 18] = [
         "true => emitter.field(base, Field::register(register))?,",
         "true => emitter.builder.build_alloca(emitter.i64, \"home\")?,",
     ),
-    // Who is called through another register and reads a link that a call by address left behind: no
-    // generated program has it.
+    // An indirect call through another register, with a callee that reads a link left by an earlier call. No
+    // generated program contains it.
     Mutant {
         name: "links-known",
         file: CURRENT,
@@ -321,8 +320,8 @@ const LOOP_BOUNDS: [Mutant; 12] = [
         "span.step >= 0 && span.terms == sum.terms && is_near(span)",
         "true",
     ),
-    // The verifier refuses it where it matters, which generated programs hardly ever have: counters compared
-    // unsigned, read above.
+    // The verifier rejects it where it matters: unsigned counter comparisons, with an access above. Generated
+    // programs rarely contain them.
     Mutant {
         name: "loop-start-shown-from-below",
         file: LOOP_GUARD,
@@ -365,7 +364,7 @@ const LOOP_BOUNDS: [Mutant; 12] = [
     ),
 ];
 
-/// Arithmetic, and code that is loaded at run time.
+/// Arithmetic, and code loaded at run time.
 const REST: [Mutant; 4] = [
     mutant(
         "srliw-extends-with-sign",

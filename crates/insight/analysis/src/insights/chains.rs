@@ -1,5 +1,5 @@
-//! What ckb-vm would execute as one instruction where the second uses the result of the first: a sum and its
-//! carry, a difference and its borrow, the halves of a constant.
+//! Pairs that ckb-vm could fuse into one instruction in which the second uses the result of the first: a sum
+//! and its carry, a difference and its borrow, the halves of a constant.
 
 use antares_program::{Block, Function, Instruction, Op};
 
@@ -8,10 +8,10 @@ use super::{
     code::{Code, writes},
 };
 
-/// The VM version from which sums with carries and addresses are fused.
+/// VM version from which the decoder fuses carries and address constants.
 const NEWER_FUSIONS: u32 = 2;
 
-/// Everything that the decoder could fuse with its parts side by side.
+/// All pairs that the decoder would fuse if they were adjacent.
 pub(crate) fn findings(code: &Code<'_>) -> Vec<Finding> {
     if !code.has_mop {
         return Vec::new();
@@ -53,7 +53,7 @@ fn of_function(code: &Code<'_>, function: &Function) -> Vec<Finding> {
     found
 }
 
-/// Places of the pairs of `rule` in a block.
+/// Indices of the pairs of `rule` in a block.
 fn pairs(block: &Block, rule: Rule, vm_version: u32) -> Vec<[usize; 2]> {
     let mut taken = vec![false; block.instructions.len()];
     let mut pairs = Vec::new();
@@ -71,14 +71,14 @@ fn pairs(block: &Block, rule: Rule, vm_version: u32) -> Vec<[usize; 2]> {
     pairs
 }
 
-/// The `sltu` that takes the carry of the `add` at `at`, or the borrow of the `sub`.
+/// The `sltu` that computes the carry of the `add` at `at`, or the borrow of the `sub`.
 fn carry(block: &Block, at: usize) -> Option<usize> {
     let head = block.instructions[at].1;
     let is_sum = head.op == Op::Add;
     if !is_sum && head.op != Op::Sub || is_sum && head.rs1 == head.rs2 {
         return None;
     }
-    // A difference that overwrites its operands leaves no borrow to take behind it.
+    // After a difference that overwrites an operand, the borrow cannot be computed.
     let overwrites = head.rd == head.rs1 || head.rd == head.rs2;
     if !is_sum && overwrites {
         return None;
@@ -96,7 +96,8 @@ fn carry(block: &Block, at: usize) -> Option<usize> {
     next(block, at, takes, is_lost)
 }
 
-/// The lower half of the constant whose upper half is loaded at `at`, where others stand between.
+/// The instruction that adds the lower half to the upper half loaded at `at`, if other instructions are
+/// between them.
 fn rest_of_constant(block: &Block, at: usize, vm_version: u32) -> Option<usize> {
     let head = block.instructions[at].1;
     let rest = match head.op {
@@ -109,7 +110,7 @@ fn rest_of_constant(block: &Block, at: usize, vm_version: u32) -> Option<usize> 
     next(block, at, is_rest, uses).filter(|later| *later > at + 1)
 }
 
-/// The first instruction behind `at` that is `wanted`, unless one before it `ends` the search.
+/// The first instruction after `at` that is `wanted`, unless an earlier one `ends` the search.
 fn next(
     block: &Block,
     at: usize,

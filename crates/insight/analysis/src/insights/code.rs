@@ -1,4 +1,4 @@
-//! The code of a program with what it cost: functions, loops, instructions.
+//! The code of a program with its costs: functions, loops, instructions.
 
 use std::collections::BTreeMap;
 
@@ -9,36 +9,35 @@ use antares_program::{Function, Instruction, Op, Program, Reg, Terminator, read,
 
 use super::{Finding, Rule};
 
-/// An instruction with its address.
 pub(crate) type At = (u64, Instruction);
 
-/// The code of a program that ran.
+/// The code of a program that ran, with its costs.
 pub(crate) struct Code<'a> {
     pub(crate) program: Program,
     pub(crate) symbols: &'a Symbols,
     /// Whether the program may use the B extension.
     pub(crate) has_b: bool,
-    /// Whether ckb-vm fuses instructions of it.
+    /// Whether ckb-vm fuses its instructions.
     pub(crate) has_mop: bool,
     /// Version of the VM that ran it.
     pub(crate) vm_version: u32,
-    /// Whether it is one of those that advice was measured on: RSA by Mbed TLS.
+    /// Whether it contains Mbed TLS, on whose RSA the advice was measured.
     pub(crate) is_mbedtls: bool,
     costs: BTreeMap<u64, Value>,
 }
 
-/// A loop that has no other loop in it, in the order of its addresses.
+/// An innermost loop, with its instructions sorted by address.
 #[derive(Debug)]
 pub(crate) struct Loop {
     pub(crate) start: u64,
     pub(crate) instructions: Vec<At>,
     pub(crate) cycles: u64,
-    /// Whether it calls, or makes system calls.
+    /// Whether it contains calls or system calls.
     pub(crate) calls: bool,
 }
 
 impl<'a> Code<'a> {
-    /// A finding about the code at `at`, of which nobody has measured what it gives.
+    /// A finding about the code at `at`, without estimated or measured savings.
     pub(crate) fn finding(&self, rule: Rule, at: u64, cycles: u64, why: String, advice: &str) -> Finding {
         Finding {
             rule,
@@ -53,7 +52,7 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// The code of one of the view's programs, if its ELF is at hand and can be read.
+    /// The code of one of the view's programs, if its ELF is available and valid.
     pub(crate) fn of(view: &'a View<'_>, program: u32) -> Option<Self> {
         let known = view.profile().programs().get(program as usize)?;
         let elf = view.programs().elf(&known.elf?)?;
@@ -76,34 +75,34 @@ impl<'a> Code<'a> {
         Some(Self { program: code, symbols, has_b, has_mop, vm_version: known.vm_version, is_mbedtls, costs })
     }
 
-    /// What was spent at `pc`.
+    /// Cost of the instruction at `pc`.
     pub(crate) fn cost(&self, pc: u64) -> Value {
         self.costs.get(&pc).copied().unwrap_or_default()
     }
 
-    /// What was spent at these instructions.
+    /// Total cycles of these instructions.
     pub(crate) fn cycles<'b>(&self, instructions: impl IntoIterator<Item = &'b At>) -> u64 {
         instructions.into_iter().map(|(pc, _)| self.cost(*pc).cycles).fold(0, u64::saturating_add)
     }
 
-    /// How often the most frequent of these instructions ran.
+    /// Number of passes: how often its most frequent instruction ran.
     pub(crate) fn passes(&self, found: &Loop) -> u64 {
         found.instructions.iter().map(|(pc, _)| self.cost(*pc).instructions).max().unwrap_or(0)
     }
 
-    /// Name of the function with code of its own that `pc` is in.
+    /// Name of the outermost function at `pc`, into which the others are inlined.
     pub(crate) fn name(&self, pc: u64) -> String {
         self.symbols.locate(pc).pop().map(|location| location.function).unwrap_or_default()
     }
 
-    /// `file:line` of `pc`.
+    /// Source location of `pc`, as `file:line`.
     pub(crate) fn location(&self, pc: u64) -> Option<String> {
         let line = self.symbols.locate(pc).into_iter().next()?.line?;
         (line.line > 0).then(|| format!("{}:{}", line.file, line.line))
     }
 
-    /// Loops that have no other loop in them and that ran. Loops are told by jumps back to an earlier block
-    /// of the same function, which is how compilers lay them out.
+    /// Innermost loops that ran. A jump back to an earlier block of the same function identifies a loop,
+    /// because compilers lay loops out that way.
     pub(crate) fn loops(&self) -> Vec<Loop> {
         let mut loops = Vec::new();
         for function in &self.program.functions {
@@ -117,7 +116,7 @@ impl<'a> Code<'a> {
             }
             loops.extend(inner.into_iter().filter_map(|(start, end)| self.inside(function, start, end)));
         }
-        // A function that was found twice, by ra and by t0, has its loops twice.
+        // Recovery finds a function twice if it returns by both ra and t0; its loops are then duplicates.
         loops.sort_by_key(|found: &Loop| (found.start, found.instructions.len()));
         loops.dedup_by_key(|found| found.start);
         loops
@@ -139,7 +138,7 @@ impl<'a> Code<'a> {
     }
 }
 
-/// First and last block of each loop, by address.
+/// Addresses of the first and last block of each loop.
 fn back_edges(function: &Function) -> Vec<(u64, u64)> {
     let address = |id: antares_program::BlockId| function.blocks.get(id.0 as usize).map(|block| block.pc.0);
     let mut ranges = Vec::new();
@@ -155,7 +154,6 @@ fn back_edges(function: &Function) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// Bytes that an instruction loads.
 pub(crate) fn loaded_bytes(op: Op) -> Option<u32> {
     match op {
         Op::Lb | Op::Lbu => Some(1),
@@ -166,7 +164,6 @@ pub(crate) fn loaded_bytes(op: Op) -> Option<u32> {
     }
 }
 
-/// Bytes that an instruction stores.
 pub(crate) fn stored_bytes(op: Op) -> Option<u32> {
     match op {
         Op::Sb => Some(1),
@@ -177,7 +174,6 @@ pub(crate) fn stored_bytes(op: Op) -> Option<u32> {
     }
 }
 
-/// Whether an instruction writes a register.
 pub(crate) fn writes(instruction: &Instruction, register: Reg) -> bool {
     let is_fused = matches!(
         instruction.op,

@@ -1,40 +1,40 @@
-//! A finding: one rule at one place.
+//! A finding: one rule at one location.
 
-/// What kind of matter a finding is.
+/// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// A function or library that is known to have a faster replacement, by its name.
+    /// A known function or library with a faster replacement, recognised by name.
     KnownLibrary,
-    /// Arithmetic on long numbers in limbs of 32 bits.
+    /// Multi-precision arithmetic in limbs of 32 bits.
     NarrowLimbs,
     /// A loop that copies, fills, compares or searches byte by byte.
     ByteLoop,
     /// Division in software.
     SoftDivision,
-    /// Loads that are repeated only because a byte store in between might change what they read.
+    /// Loads that are repeated only because a byte store in between might alias them.
     AliasedLoad,
-    /// Values that are kept in memory within a hot loop, for want of registers.
+    /// Values spilled to the stack in a hot loop, for lack of registers.
     Spill,
     /// A division by a constant.
     ConstantDivision,
-    /// What the B extension does in one instruction.
+    /// Instructions that one instruction of the B extension can replace.
     MissingB,
-    /// Both halves of a product, which ckb-vm would compute as one.
+    /// Both halves of a product, which ckb-vm could compute as one instruction.
     UnfusedWideMultiply,
-    /// Quotient and remainder, which ckb-vm would compute as one.
+    /// Quotient and remainder, which ckb-vm could compute as one instruction.
     UnfusedDivision,
-    /// A sum and its carry, or a difference and its borrow, which ckb-vm would compute as one.
+    /// A sum and its carry, or a difference and its borrow, which ckb-vm could compute as one instruction.
     UnfusedCarry,
-    /// The halves of a constant, which ckb-vm would load as one.
+    /// The halves of a constant, which ckb-vm could load as one instruction.
     UnfusedConstant,
     /// A small function that is called often.
     InlinableCall,
-    /// VMs that are put aside and brought back.
+    /// Suspending and resuming VMs.
     VmSwitches,
 }
 
 impl Rule {
-    /// A short name, stable.
+    /// A short, stable name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,25 +56,25 @@ impl Rule {
     }
 }
 
-/// Something that could take fewer cycles.
+/// Code that could take fewer cycles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind of matter it is.
+    /// The rule that found it.
     pub rule: Rule,
     /// The function.
     pub function: String,
-    /// `file:line`, where the script has line numbers.
+    /// `file:line`, if the script has line numbers.
     pub place: Option<String>,
     /// Guest address of the code, or of its loop.
     pub address: Option<u64>,
-    /// Cycles that are spent there: what is at stake, not what is saved.
+    /// Cycles spent there: an upper bound of the savings, not an estimate.
     pub cycles: u64,
-    /// Cycles that would go, as far as that follows from what instructions cost; none where nobody can tell.
+    /// Estimated savings in cycles, computed from instruction costs; `None` if no estimate is possible.
     pub saves: Option<u64>,
-    /// Why it is a finding.
+    /// The reason for the finding.
     pub why: String,
     /// What to try.
     pub advice: String,
-    /// What that gave where it was measured, on a program of the same kind.
+    /// Savings measured for this advice on a program of the same kind.
     pub measured: Option<&'static str>,
 }

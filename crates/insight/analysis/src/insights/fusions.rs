@@ -1,5 +1,5 @@
-//! What ckb-vm would execute as one instruction if it stood side by side: both halves of a product, quotient
-//! and remainder.
+//! Pairs that ckb-vm would fuse into one instruction if they were adjacent: both halves of a product,
+//! quotient and remainder.
 
 use antares_program::{Block, Function, Instruction, Op};
 
@@ -8,26 +8,26 @@ use super::{
     code::{Code, writes},
 };
 
-/// Why a pair is not one instruction.
+/// Why a pair is not fused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Obstacle {
-    /// Other instructions stand between them.
+    /// Other instructions are between them.
     Apart,
-    /// The one that must come first comes second.
+    /// They are in the wrong order.
     Order,
-    /// The first one writes a register that the second one writes too, or the operands change places.
+    /// The first instruction writes a register that the second one also uses, or the operands are swapped.
     Registers,
 }
 
-/// Two instructions that could be one.
+/// Two instructions that could be fused.
 struct Pair {
     rule: Rule,
-    /// Places in the block.
+    /// Indices in the block.
     at: [usize; 2],
     obstacle: Obstacle,
 }
 
-/// The rule for `first` and `second`, in the order in which the decoder fuses them.
+/// The rule for `first` and `second`, in the order that the decoder fuses.
 fn rule(first: Op, second: Op) -> Option<Rule> {
     match (first, second) {
         (Op::Mulh | Op::Mulhu | Op::Mulhsu, Op::Mul) => Some(Rule::UnfusedWideMultiply),
@@ -36,7 +36,7 @@ fn rule(first: Op, second: Op) -> Option<Rule> {
     }
 }
 
-/// Everything that the decoder could fuse with the code in another order.
+/// All pairs that the decoder would fuse in another order or place.
 pub(crate) fn findings(code: &Code<'_>) -> Vec<Finding> {
     if !code.has_mop {
         return Vec::new();
@@ -44,7 +44,7 @@ pub(crate) fn findings(code: &Code<'_>) -> Vec<Finding> {
     code.program.functions.iter().flat_map(|function| of_function(code, function)).collect()
 }
 
-/// One finding for each rule in a function.
+/// At most one finding per rule for a function.
 fn of_function(code: &Code<'_>, function: &Function) -> Vec<Finding> {
     let mut found = Vec::new();
     for rule in [Rule::UnfusedWideMultiply, Rule::UnfusedDivision] {
@@ -87,7 +87,7 @@ fn words(rule: Rule) -> (&'static str, &'static str) {
     }
 }
 
-/// All pairs of a block, each instruction in one at most.
+/// All pairs of a block; each instruction is in one pair at most.
 fn pairs(block: &Block) -> Vec<Pair> {
     let mut taken = vec![false; block.instructions.len()];
     let mut pairs = Vec::new();
@@ -103,7 +103,7 @@ fn pairs(block: &Block) -> Vec<Pair> {
     pairs
 }
 
-/// The pair whose earlier instruction is at `at`, if its operands still are what they were at the later one.
+/// The pair whose earlier instruction is at `at`, if its operands are unchanged at the later one.
 fn pair(block: &Block, at: usize, taken: &[bool]) -> Option<Pair> {
     let earlier = block.instructions[at].1;
     let changes = |between: &Instruction| writes(between, earlier.rs1) || writes(between, earlier.rs2);
@@ -113,7 +113,7 @@ fn pair(block: &Block, at: usize, taken: &[bool]) -> Option<Pair> {
         }
         let is_swapped = (instruction.rs1, instruction.rs2) == (earlier.rs2, earlier.rs1);
         let is_same = (instruction.rs1, instruction.rs2) == (earlier.rs1, earlier.rs2);
-        // The halves of a product may have their operands in either order; those of `mulhsu` may not.
+        // The halves of a product may have swapped operands, except those of `mulhsu`.
         let may_swap = is_swapped && ![earlier.op, instruction.op].contains(&Op::Mulhsu);
         if taken[later] || !(is_same || may_swap) {
             continue;

@@ -1,13 +1,13 @@
-//! Findings that are one matter: of one rule, with one thing to try, over all functions.
+//! Groups of findings: one rule with one advice, over all functions.
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 
 use super::{Finding, Rule};
 
-/// Functions of a group that its text names.
+/// Maximum functions of a group in its text.
 const SPOTS_SHOWN: usize = 5;
 
-/// Bytes of a source line in a text.
+/// Maximum bytes of a source line in a text.
 const LINE_BYTES_MAX: usize = 100;
 
 /// Findings of one rule with the same advice.
@@ -17,20 +17,20 @@ pub struct FindingGroup {
     pub rule: Rule,
     /// What to try.
     pub advice: String,
-    /// What that gave where it was measured, on a program of the same kind.
+    /// Savings measured for this advice on a program of the same kind.
     pub measured: Option<&'static str>,
-    /// Cycles that are spent at all its spots: what is at stake, not what is saved.
+    /// Cycles spent at all its spots: an upper bound of the savings, not an estimate.
     pub cycles: u64,
-    /// Cycles that would go, of the spots of which that can be told; none where it can be told of none.
+    /// Estimated savings in cycles, over the spots with an estimate; `None` if none has one.
     pub saves: Option<u64>,
-    /// Where, most cycles first.
+    /// Its findings, most cycles first.
     pub spots: Vec<Finding>,
 }
 
-/// A way to the text of a source file, by the name that the compiler gave it.
+/// Returns the text of a source file, by the compiler's name for the file.
 pub type SourceFinder<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// `findings` in groups, most cycles first. A loop that two findings of a group are in counts once in each.
+/// Groups `findings`, most cycles first. A loop that is in two findings of a group counts twice.
 pub(crate) fn group(findings: Vec<Finding>) -> Vec<FindingGroup> {
     let mut groups: BTreeMap<(Rule, String), Vec<Finding>> = BTreeMap::new();
     for finding in findings {
@@ -55,7 +55,7 @@ fn of(rule: Rule, advice: String, mut spots: Vec<Finding>) -> FindingGroup {
     }
 }
 
-/// Groups in Markdown, with their share of `cycles` and the lines of the sources that `source` has.
+/// Formats groups as Markdown, with their share of `cycles` and source lines from `source`.
 #[must_use]
 pub fn markdown(groups: &[FindingGroup], cycles: u64, source: &SourceFinder<'_>) -> String {
     let mut text = String::new();
@@ -83,7 +83,7 @@ pub fn markdown(groups: &[FindingGroup], cycles: u64, source: &SourceFinder<'_>)
             let more = group.spots.len() - SPOTS_SHOWN;
             let _ = writeln!(text, "   * and {more} more: {rest} cycles, {}", share(rest, cycles));
         }
-        // What a rule says of all its spots alike is said once.
+        // Print a reason shared by all spots only once.
         let why = group.spots.first().map(|spot| spot.why.as_str()).unwrap_or_default();
         let _ = writeln!(text, "   * why: {why}");
         let _ = writeln!(text, "   * try: {}", group.advice);
@@ -111,7 +111,7 @@ fn write_spot(text: &mut String, spot: &Finding, cycles: u64, source: &SourceFin
     }
 }
 
-/// The line that a place names.
+/// The source line at a location.
 fn line(place: &str, source: &SourceFinder<'_>) -> Option<String> {
     let (file, number) = place.rsplit_once(':')?;
     let number: usize = number.parse().ok()?;
@@ -120,7 +120,7 @@ fn line(place: &str, source: &SourceFinder<'_>) -> Option<String> {
     Some(line[..line.floor_char_boundary(LINE_BYTES_MAX)].to_owned()).filter(|line| !line.is_empty())
 }
 
-/// Rounded, as in every table.
+/// A percentage, rounded as in every table.
 fn share(part: u64, whole: u64) -> String {
     let whole = u128::from(whole.max(1));
     let hundredths = (u128::from(part) * 10_000 + whole / 2) / whole;

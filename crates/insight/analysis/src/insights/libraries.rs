@@ -1,28 +1,28 @@
-//! Functions that are known to have faster replacements, by name. What a function does is found in
-//! `loops.rs`.
+//! Findings by name: functions known to have faster replacements. `loops.rs` recognises functions by their
+//! code.
 
 use antares_profile_view::View;
 
 use super::{Finding, Rule};
 
-/// What memory functions by words gave, measured on the worked example of docs/profiling.md.
+/// Measured savings of word-wise memory functions, on the worked example of docs/profiling.md.
 pub(crate) const WORDS_MEASURED: &str = MEASURED_WORDS;
-/// What limbs of 64 bits gave there.
+/// Measured savings of limbs of 64 bits, on the same example.
 pub(crate) const LIMBS_MEASURED: &str = MEASURED_LIMBS;
 
 const MEASURED_WORDS: &str = "2,302,248 to 1,511,550 cycles (34 % less) for an RSA-1024 verification whose memset and memcpy went by bytes";
 const MEASURED_LIMBS: &str = "1,511,550 to 519,045 cycles (65 % less) for an RSA-1024 verification by Mbed TLS, memory functions already by words";
 
-/// A function that is known, and what to use instead.
+/// A known function and its replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replacement {
-    /// What its name is; one that ends with `*` is what it begins with.
+    /// Its names; a name that ends with `*` is a prefix.
     pub names: &'static [&'static str],
-    /// What is slow about it.
+    /// Why it is slow.
     pub why: &'static str,
-    /// What to use instead.
+    /// The replacement.
     pub instead: &'static str,
-    /// What that gave where it was measured.
+    /// Measured savings of the replacement.
     pub measured: Option<&'static str>,
 }
 
@@ -94,8 +94,8 @@ pub const REPLACEMENTS: [Replacement; 7] = [
     },
 ];
 
-/// Findings for the functions of a view that the table knows. What is at stake is what was spent in them
-/// alone.
+/// Findings for the functions of a view that are in the table. Each counts only the cycles of the function
+/// itself.
 pub(crate) fn named(view: &View<'_>) -> Vec<Finding> {
     let rows = view.top(antares_profile_view::limits::ROWS_MAX);
     let found = rows.iter().filter_map(|row| {
@@ -118,7 +118,7 @@ pub(crate) fn named(view: &View<'_>) -> Vec<Finding> {
     found.collect()
 }
 
-/// Whether `name` is what `pattern` means; compilers add a suffix to copies of a function.
+/// Whether `name` matches `pattern`; compilers add a suffix to copies of a function.
 fn is(name: &str, pattern: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),

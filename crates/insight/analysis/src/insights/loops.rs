@@ -1,4 +1,4 @@
-//! What is found in hot loops: byte by byte work, narrow limbs, software division, repeated loads, spills.
+//! Findings in hot loops: bytewise work, narrow limbs, software division, repeated loads, spills.
 
 use antares_program::{Op, Reg};
 
@@ -7,14 +7,14 @@ use super::{
     code::{At, Code, Loop, loaded_bytes, stored_bytes, writes},
 };
 
-/// Instructions of a loop that does one thing to each byte: more is no plain copy any more.
+/// Maximum instructions of a simple bytewise loop.
 const BYTE_LOOP_MAX: usize = 12;
 
-/// Cycles of `mulhu`, and of `divu`.
+/// Cycles of `mulhu`, and of `divu` below.
 const HALF_PRODUCT_CYCLES: u64 = 5;
 const DIVISION_CYCLES: u64 = 32;
 
-/// Everything that is found in loops.
+/// All findings in loops.
 pub(crate) fn findings(code: &Code<'_>) -> Vec<Finding> {
     let mut all = Vec::new();
     for found in code.loops() {
@@ -35,14 +35,14 @@ fn stores(found: &Loop) -> impl Iterator<Item = &At> {
     found.instructions.iter().filter(|(_, instruction)| stored_bytes(instruction.op).is_some())
 }
 
-/// Whether some register goes one on in each pass.
+/// Whether a register changes by one in each pass.
 fn steps_by_one(found: &Loop) -> bool {
     found.instructions.iter().any(|(_, instruction)| {
         instruction.op == Op::Addi && instruction.rd == instruction.rs1 && instruction.imm.unsigned_abs() == 1
     })
 }
 
-/// memcpy, memset, memcmp, strlen and their like, one byte at a time.
+/// memcpy, memset, memcmp, strlen and similar functions, one byte at a time.
 fn byte_loop(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     if found.calls || found.instructions.len() > BYTE_LOOP_MAX || !steps_by_one(found) {
         return None;
@@ -79,15 +79,14 @@ fn byte_loop(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     let per_byte = found.cycles / code.passes(found).max(1);
     let why = format!("this loop {what} byte by byte, about {per_byte} cycles for each");
     Some(Finding {
-        // A pass for eight bytes, and not for one.
+        // One pass for eight bytes instead of one byte.
         saves: Some(found.cycles - found.cycles / 8),
         measured: (stored == 1 && code.is_mbedtls).then_some(super::libraries::WORDS_MEASURED),
         ..code.finding(Rule::ByteLoop, found.start, found.cycles, why, advice)
     })
 }
 
-/// A multiplication with carry in limbs of 32 bits: loads of 32 bits, products in 64 bits, the upper half by
-/// a shift.
+/// A multiplication with carry in limbs of 32 bits: 32-bit loads, 64-bit products, the upper half by a shift.
 fn narrow_limbs(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     let has = |op: Op| found.instructions.iter().filter(|(_, instruction)| instruction.op == op).count();
     let narrow = has(Op::Lwu) + has(Op::Lw);
@@ -98,7 +97,7 @@ fn narrow_limbs(code: &Code<'_>, found: &Loop) -> Option<Finding> {
         true => "limbs of 64 bits with products of 128 bits: MBEDTLS_HAVE_INT64 with mbedtls_t_udbl",
         false => "limbs of 64 bits with products of 128 bits (unsigned __int128)",
     };
-    // A quarter of the passes, each with the other half of a product.
+    // A quarter of the passes, each with an additional multiplication for the upper half.
     let passes = code.passes(found);
     let after = (found.cycles / 4).saturating_add(passes / 4 * HALF_PRODUCT_CYCLES);
     (is_it && !found.calls).then(|| Finding {
@@ -115,7 +114,7 @@ fn narrow_limbs(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     })
 }
 
-/// Long division bit by bit: shifts by one, compares and subtracts, and touches no memory.
+/// Bitwise long division: shifts by one, compares and subtracts, without memory accesses.
 fn soft_division(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     let by_one = |op: Op| found.instructions.iter().any(|(_, i)| i.op == op && i.imm == 1);
     let has_sub = found.instructions.iter().any(|(_, i)| matches!(i.op, Op::Sub | Op::Subw | Op::Sbb));
@@ -129,7 +128,7 @@ fn soft_division(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     (is_it && !touches && !found.calls).then(|| {
         let why = "this loop divides bit by bit".to_owned();
         let advice = "div and divu of the M extension (32 cycles), or a multiplication by the reciprocal";
-        // A pass for each bit of 64 becomes one division.
+        // 64 passes, one per bit, become one division.
         let after = code.passes(found) / 64 * DIVISION_CYCLES;
         Finding {
             saves: Some(found.cycles.saturating_sub(after)),
@@ -138,14 +137,14 @@ fn soft_division(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     })
 }
 
-/// Loads of the same address in every pass, where nothing but byte stores could change what is there.
+/// Loads of the same address in every pass, if only byte stores could change the value.
 fn aliased_loads(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     let has_byte_store = stores(found).any(|(_, store)| store.op == Op::Sb);
     if found.calls || !has_byte_store || stores(found).any(|(_, store)| store.op != Op::Sb) {
         return None;
     }
     let is_kept = |register: Reg| !found.instructions.iter().any(|(_, i)| writes(i, register));
-    // On the stack, a compiler that knows the address needs no type to know better.
+    // Skip the stack: the compiler knows these addresses, so types do not matter.
     let repeated: Vec<&At> = loads(found)
         .filter(|(_, load)| loaded_bytes(load.op) > Some(1) && load.rs1 != Reg::SP && load.rs1 != Reg::ZERO)
         .filter(|(_, load)| is_kept(load.rs1))
@@ -162,10 +161,10 @@ fn aliased_loads(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     Some(Finding { saves: Some(cycles), ..code.finding(Rule::AliasedLoad, *first, cycles, why, advice) })
 }
 
-/// Loads and stores on the stack within a loop that does not call.
+/// Stack accesses in a loop without calls.
 fn spills(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     let on_stack: Vec<&At> = loads(found).chain(stores(found)).filter(|(_, i)| i.rs1 == Reg::SP).collect();
-    // One value that is read in each pass is no lack of registers.
+    // One or two values on the stack do not indicate a lack of registers.
     if found.calls || on_stack.len() < 3 {
         return None;
     }

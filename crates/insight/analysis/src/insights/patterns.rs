@@ -1,5 +1,4 @@
-//! What is found in code wherever it is: divisions by constants, what B does in one instruction, calls of
-//! small functions.
+//! Findings in any code: divisions by constants, instructions that B replaces, calls of small functions.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +9,12 @@ use super::{
     code::{At, Code, loaded_bytes, writes},
 };
 
-/// Instructions of a function that is worth putting into its callers.
+/// Maximum instructions of a function that is worth inlining.
 const INLINABLE_MAX: usize = 8;
-/// Times that a function must be called to be worth a finding.
+/// Minimum calls of a function that is worth inlining.
 const CALLS_MIN: u64 = 16;
 
-/// Everything that is found outside of loops too.
+/// All findings outside and inside of loops.
 pub(crate) fn findings(code: &Code<'_>) -> Vec<Finding> {
     let mut all = Vec::new();
     for function in &code.program.functions {
@@ -26,7 +25,7 @@ pub(crate) fn findings(code: &Code<'_>) -> Vec<Finding> {
     all
 }
 
-/// The constant that `register` has before the instruction at `index` of a block, if the block makes it.
+/// The constant in `register` before the instruction at `index` of a block, if the same block loads it.
 fn constant(block: &Block, index: usize, register: Reg) -> Option<i64> {
     let mut before = block.instructions[..index].iter().rev();
     let (_, made) = before.find(|(_, instruction)| writes(instruction, register))?;
@@ -53,7 +52,7 @@ fn constant_divisions(code: &Code<'_>, function: &Function) -> Vec<Finding> {
             let why = format!("a division by the constant {divisor} takes 32 cycles each time");
             let advice = "compile this file with -O2 instead of -Os: a multiplication by the reciprocal takes about 7, and \
                           a power of two is a shift";
-            // 7 for 32; a power of two takes less.
+            // 7 cycles instead of 32; a power of two takes less.
             let saves = Some(cycles - cycles / 32 * 7);
             found.push(Finding { saves, ..code.finding(Rule::ConstantDivision, pc.0, cycles, why, advice) });
         }
@@ -61,7 +60,7 @@ fn constant_divisions(code: &Code<'_>, function: &Function) -> Vec<Finding> {
     found
 }
 
-/// Shapes that the B extension does in one instruction, with how many instructions that saves.
+/// Instruction sequences that one instruction of the B extension replaces, with their savings.
 fn missing_b(code: &Code<'_>, function: &Function) -> Option<Finding> {
     if !code.has_b {
         return None;
@@ -87,10 +86,10 @@ fn missing_b(code: &Code<'_>, function: &Function) -> Option<Finding> {
     Some(Finding { saves: Some(cycles), ..code.finding(Rule::MissingB, first?, cycles, why, advice) })
 }
 
-/// The shape that ends at `index`, and the addresses of the instructions that would go.
+/// The sequence that ends at `index`, and the addresses of the instructions that would be removed.
 fn shape(line: &[At], index: usize) -> Option<(&'static str, Vec<u64>)> {
     let (_, last) = line[index];
-    // What made a register, if nothing else reads or writes it in between is not checked: it is a hint.
+    // Does not check that nothing else uses the register in between: a finding is only a hint.
     let maker = |register: Reg| {
         line[..index].iter().rev().take(8).find(|(_, instruction)| writes(instruction, register)).copied()
     };
@@ -127,14 +126,14 @@ fn shape(line: &[At], index: usize) -> Option<(&'static str, Vec<u64>)> {
     }
 }
 
-/// An index times 2, 4 or 8 that is added to an address.
+/// An index times 2, 4 or 8, added to an address.
 fn scaled(last: &Instruction, a: Option<At>, b: Option<At>) -> Option<(&'static str, Vec<u64>)> {
     let is_scaled = |found: &At| found.1.op == Op::Slli && (1..=3).contains(&found.1.imm);
     let (at, _) = [a, b].into_iter().flatten().find(is_scaled).filter(|_| last.op == Op::Add)?;
     Some(("scaled index (sh1add to sh3add)", vec![at]))
 }
 
-/// A function of a few instructions that calls nothing.
+/// A leaf function of a few instructions.
 fn inlinable(code: &Code<'_>, function: &Function) -> Option<Finding> {
     let [block] = function.blocks.as_slice() else { return None };
     if block.instructions.len() > INLINABLE_MAX || !matches!(block.terminator, Terminator::Return { .. }) {
@@ -144,7 +143,7 @@ fn inlinable(code: &Code<'_>, function: &Function) -> Option<Finding> {
     if times < CALLS_MIN {
         return None;
     }
-    // A jump there and one back: each costs 3 cycles.
+    // The call and the return cost 3 cycles each.
     let cycles = times.saturating_mul(6);
     let loads = block.instructions.iter().filter(|(_, i)| loaded_bytes(i.op).is_some()).count();
     let why = format!(

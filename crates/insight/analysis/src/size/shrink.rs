@@ -1,45 +1,44 @@
-//! The same script in fewer bytes: what the VM never loads goes, and segments move together.
+//! Shrinks a script: removes what the VM never loads, and moves segments together.
 
 use antares_abi::{CompileLimits, CompileOptions, Isa};
 use antares_program::Image;
 
-/// Bytes of the header of an ELF of 64 bits, and of each of its program headers.
+/// Bytes of a 64-bit ELF header, and of each of its program headers.
 const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
-/// The program header of what is loaded.
+/// Type of the program headers of loaded segments.
 const LOAD: u32 = 1;
 
-/// A script that is smaller.
+/// A smaller script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shrunk {
     /// The ELF.
     pub elf: Vec<u8>,
-    /// Whether segments have moved in the file, and only their program headers are left.
+    /// Whether segments were moved in the file, and only their program headers remain.
     pub is_packed: bool,
-    /// Bytes of memory that differ: those of the header that told of sections, where a segment has the header
-    /// in it.
+    /// Number of memory bytes that differ: the fields about sections, if a segment contains the ELF header.
     pub header_bytes: usize,
 }
 
-/// Why a script is left as it is.
+/// Why a script is not shrunk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShrinkError {
-    /// ckb-vm loads it in no version.
+    /// No VM version loads the file.
     #[error("ckb-vm loads this file in no version")]
     NoScript,
-    /// A table or a segment is not in the file.
+    /// A table or a segment is outside of the file.
     #[error("the program headers do not describe this file")]
     Headers,
-    /// The result is not the same in memory.
+    /// The result would differ in memory.
     #[error("left as it is: with fewer bytes it would be another script in memory")]
     Differs,
 }
 
-/// `elf` without what the VM never loads, with its segments close together. In each VM version that loads it
-/// the result is loaded to the same memory, with the same permissions and entry; that is compared here.
+/// Removes what the VM never loads from `elf` and moves its segments together. Verifies that each VM version
+/// which loads `elf` loads the result to the same memory, permissions and entry.
 ///
 /// # Errors
-/// It cannot be done, or not so that this holds.
+/// It cannot be shrunk, or the result would differ.
 pub fn shrink(elf: &[u8]) -> Result<Shrunk, ShrinkError> {
     let before = images(elf);
     if before.iter().all(Option::is_none) {
@@ -55,7 +54,7 @@ pub fn shrink(elf: &[u8]) -> Result<Shrunk, ShrinkError> {
     same.find(|shrunk| shrunk.elf.len() <= elf.len()).ok_or(ShrinkError::Differs)
 }
 
-/// What each VM version makes of an ELF.
+/// The memory image in each VM version.
 fn images(elf: &[u8]) -> [Option<Image>; 3] {
     [0, 1, 2].map(|vm_version| {
         let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
@@ -63,8 +62,8 @@ fn images(elf: &[u8]) -> [Option<Image>; 3] {
     })
 }
 
-/// Bytes in which two scripts differ in memory; none if anything else does, or other bytes than those of a
-/// header that tell of sections.
+/// Number of bytes in which two scripts differ in memory. `None` if anything else differs, or other bytes
+/// than the section fields of the header.
 fn differing(before: &[Option<Image>; 3], after: &[Option<Image>; 3]) -> Option<usize> {
     let mut most = 0;
     for (before, after) in before.iter().zip(after) {
@@ -75,7 +74,7 @@ fn differing(before: &[Option<Image>; 3], after: &[Option<Image>; 3]) -> Option<
                     && before.executable == after.executable
                     && before.segments == after.segments;
                 let bytes = before.differing_bytes(after)?;
-                // The table's place, its entries' size and number, and the number of the names: fourteen
+                // Offset, entry size and number of section headers, and the index of the names: fourteen
                 // bytes of one header.
                 let first = bytes.first().copied().unwrap_or(0);
                 let is_header = bytes.iter().all(|at| {
@@ -98,14 +97,13 @@ fn number<const N: usize>(elf: &[u8], at: usize) -> Option<u64> {
     Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
-/// A segment in the file.
 struct Load {
     header: usize,
     offset: usize,
     bytes: usize,
 }
 
-/// The segments that are loaded, as far as they have bytes in the file.
+/// The loaded segments with their bytes in the file.
 fn loads(elf: &[u8]) -> Option<Vec<Load>> {
     let place = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
     let (table, size) = (place(number::<8>(elf, 32))?, place(number::<2>(elf, 54))?);
@@ -126,7 +124,7 @@ fn loads(elf: &[u8]) -> Option<Vec<Load>> {
     Some(loads)
 }
 
-/// Without what stands behind the last segment.
+/// Removes everything after the last segment.
 fn cut(elf: &[u8]) -> Result<Vec<u8>, ShrinkError> {
     let loads = loads(elf).ok_or(ShrinkError::Headers)?;
     let table_end =
@@ -138,7 +136,7 @@ fn cut(elf: &[u8]) -> Result<Vec<u8>, ShrinkError> {
     Ok(smaller)
 }
 
-/// Only headers and segments; none if a segment has the headers in it, which then must stay as they are.
+/// Keeps only headers and segments. `None` if a segment contains the headers, which then must not change.
 fn packed(elf: &[u8]) -> Option<Vec<u8>> {
     let loads = loads(elf)?;
     let headers_end = number::<8>(elf, 32)? + number::<2>(elf, 56)? * PROGRAM_HEADER as u64;
@@ -161,7 +159,7 @@ fn packed(elf: &[u8]) -> Option<Vec<u8>> {
     Some(smaller)
 }
 
-/// Takes away what the header says of sections.
+/// Clears the section fields of the header.
 fn without_sections(elf: &mut [u8]) {
     for range in [40..48, 58..64] {
         if let Some(bytes) = elf.get_mut(range) {

@@ -1,4 +1,4 @@
-//! Where the bytes of an ELF are.
+//! The size of an ELF by section, function and file.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use antares_profile_view::Symbols;
 use object::{Object as _, ObjectSection as _, ObjectSegment as _, read::elf::ElfFile64};
 use serde::Serialize;
 
-/// Bytes of something with a name.
+/// A named part of an ELF.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
     /// Its name.
@@ -16,29 +16,29 @@ pub struct Part {
     pub bytes: u64,
 }
 
-/// Where the bytes of a script are. Keys only grow.
+/// Sizes of the parts of a script. A stable format: keys are only added.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sizes {
-    /// Of the file.
+    /// Bytes of the file.
     pub bytes: u64,
-    /// Of these, what the VM loads.
+    /// Bytes that the VM loads.
     pub loaded_bytes: u64,
-    /// What `strip` takes: names, lines, debug information, section headers.
+    /// Bytes that `strip` removes: names, lines, debug information, section headers.
     pub strippable_bytes: u64,
-    /// Neither: headers and padding between segments.
+    /// The remaining bytes: headers and padding between segments.
     pub padding_bytes: u64,
-    /// By section, the largest first.
+    /// Sections, the largest first.
     pub sections: Vec<Part>,
     /// Functions with code, the largest first.
     pub functions: Vec<Part>,
-    /// Files that code was made of, the largest first; what has no line is `?`.
+    /// Source files of the code, the largest first; `?` for code without line information.
     pub files: Vec<Part>,
-    /// Functions with the same bytes as another one, by the names of both.
+    /// Functions with the same bytes as another one, with the names of both.
     pub duplicates: Vec<Part>,
 }
 
 impl Sizes {
-    /// Looks at an ELF; none if it cannot be read as one.
+    /// Sizes of an ELF; `None` if it does not parse.
     #[must_use]
     pub fn of(elf: &[u8], options: CompileOptions) -> Option<Self> {
         let file = ElfFile64::<object::Endianness>::parse(elf).ok()?;
@@ -58,7 +58,7 @@ impl Sizes {
             let part = section.file_range().map_or(0, |(_, size)| size.min(bytes));
             sections.push(Part { name, bytes: part });
         }
-        // What stands behind all that is loaded is never loaded.
+        // The VM never loads the bytes after the last segment.
         let strippable = bytes - end.min(bytes);
         Some(Self {
             bytes,
@@ -81,8 +81,8 @@ impl Sizes {
     }
 }
 
-/// How many bytes from `start` to `end` the file has. Code that nobody named goes on to the end of its page,
-/// where the file may have nothing.
+/// Bytes from `start` to `end` that are in the file. Code without a symbol extends to the end of its page,
+/// which may exceed the file.
 fn in_file(file: &ElfFile64<'_>, start: u64, end: u64) -> u64 {
     let segment = file.segments().find(|segment| {
         let bytes = segment.file_range().1;
@@ -92,14 +92,15 @@ fn in_file(file: &ElfFile64<'_>, start: u64, end: u64) -> u64 {
     end.min(stop).saturating_sub(start)
 }
 
-/// Without what is empty, the largest first.
+/// Removes empty parts and sorts the rest, the largest first.
 fn sorted(mut parts: Vec<Part>) -> Vec<Part> {
     parts.retain(|part| part.bytes > 0);
     parts.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
     parts
 }
 
-/// Bytes of code by the file of the innermost function, two bytes at a time: no instruction is shorter.
+/// Bytes of code by the source file of the innermost function, in steps of two bytes, the shortest
+/// instruction.
 fn files(elf: &ElfFile64<'_>, symbols: &Symbols) -> Vec<Part> {
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
     for (start, end, _) in symbols.functions().filter(|_| symbols.has_lines()) {
@@ -113,7 +114,8 @@ fn files(elf: &ElfFile64<'_>, symbols: &Symbols) -> Vec<Part> {
     sorted(found.into_iter().map(|(name, bytes)| Part { name, bytes }).collect())
 }
 
-/// Functions whose bytes are those of an earlier one. They may still be told apart by their address.
+/// Functions whose bytes equal those of an earlier one. Merging them is visible to code that compares
+/// function addresses.
 fn duplicates(file: &ElfFile64<'_>, symbols: &Symbols) -> Vec<Part> {
     let mut known: BTreeMap<&[u8], &str> = BTreeMap::new();
     let mut found = Vec::new();

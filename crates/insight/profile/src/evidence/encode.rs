@@ -1,11 +1,11 @@
-//! Evidence as bytes, between a worker and its supervisor.
+//! Encoding of evidence, between a worker and its supervisor.
 
 use super::{
     Evidence,
     limits::{EVIDENCE_BYTES_MAX, PROGRAMS_MAX, STEPS_MAX, SYSTEM_CALLS_MAX, VMS_MAX},
 };
 
-/// Why bytes are no evidence, or evidence cannot be bytes.
+/// Why evidence cannot be decoded or encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvidenceError {
     /// Too many bytes.
@@ -19,26 +19,26 @@ pub enum EvidenceError {
     /// The content does not decode.
     #[error("the evidence is malformed: {detail}")]
     Malformed {
-        /// The decoder's text.
+        /// The decoder's error.
         detail: String,
     },
-    /// More than was asked for.
+    /// A list exceeds its limit.
     #[error("{found} {what} are over the limit of {max}")]
     TooMany {
-        /// What there are too many of.
+        /// Name of the list.
         what: &'static str,
-        /// How many there are.
+        /// Number found.
         found: usize,
-        /// How many are allowed.
+        /// Number allowed.
         max: usize,
     },
 }
 
 impl Evidence {
-    /// The evidence as bytes; instructions are left out if all does not fit.
+    /// Encodes the evidence; omits the instructions if it would exceed the limit.
     ///
     /// # Errors
-    /// It does not fit even so.
+    /// It exceeds the limit even without instructions.
     pub fn encode(mut self) -> Result<Vec<u8>, EvidenceError> {
         loop {
             let bytes = postcard::to_stdvec(&self)
@@ -53,10 +53,10 @@ impl Evidence {
         }
     }
 
-    /// What such bytes say.
+    /// Decodes evidence.
     ///
     /// # Errors
-    /// They are too many, or malformed.
+    /// The bytes exceed a limit, or are malformed.
     pub fn decode(bytes: &[u8]) -> Result<Self, EvidenceError> {
         if bytes.len() > EVIDENCE_BYTES_MAX {
             return Err(EvidenceError::Bytes { found: bytes.len(), max: EVIDENCE_BYTES_MAX });

@@ -1,43 +1,43 @@
-//! Every limit of evidence: name, unit, default.
+//! Limits of evidence, with units and defaults.
 
-/// Bytes of encoded evidence.
+/// Maximum bytes of encoded evidence.
 pub const EVIDENCE_BYTES_MAX: usize = 16 << 20;
 
-/// System calls of a run that are kept, the last ones.
+/// Maximum system calls recorded per run; the last ones are retained.
 pub const SYSTEM_CALLS_MAX: usize = 4096;
 
-/// System calls that are kept where nobody asked for more.
+/// System calls recorded by default.
 pub const SYSTEM_CALLS_DEFAULT: usize = 64;
 
-/// Bytes that are kept of what a system call read or wrote.
+/// Maximum bytes recorded of the data of a system call.
 pub const DATA_BYTES_MAX: usize = 256;
 
-/// Arguments of an `exec` or a `spawn` that are kept.
+/// Maximum arguments recorded of an `exec` or a `spawn`.
 pub const ARGUMENTS_MAX: usize = 8;
 
-/// Calls that are kept of a stack: the outermost.
+/// Outermost calls recorded of a stack.
 pub const STACK_OUTER_MAX: usize = 16;
 
-/// Calls that are kept of a stack: the innermost.
+/// Innermost calls recorded of a stack.
 pub const STACK_INNER_MAX: usize = 48;
 
-/// Calls that are kept for the place of a value, a branch or a system call.
+/// Calls recorded for the origin of a value, a branch or a system call.
 pub const STACK_CALLS_MAX: usize = 12;
 
-/// Programs of a run.
+/// Maximum programs of a run.
 pub const PROGRAMS_MAX: usize = 256;
 
-/// VMs of a run, the last ones that ended.
+/// Maximum VMs recorded per run; the last ones to end are retained.
 pub const VMS_MAX: usize = 32;
 
-/// Instructions that are kept, the last ones.
+/// Maximum instructions recorded; the last ones are retained.
 pub const STEPS_MAX: usize = 65_536;
 
-/// Instructions that are kept where nobody asked for more.
+/// Instructions recorded by default.
 pub const STEPS_DEFAULT: usize = 32;
 
-/// Bytes of memory that are kept around the stack pointer.
+/// Maximum bytes of memory recorded around the stack pointer.
 pub const EXCERPT_BYTES_MAX: usize = 256;
 
-/// Cycles before the end that are followed instruction by instruction: a quarter of a second at most.
+/// Cycles before the end that are traced instruction by instruction: at most a quarter of a second.
 pub const FOLLOWED_CYCLES: u64 = 5_000_000;

@@ -1,20 +1,20 @@
-//! The data model: what was seen.
+//! The data model of evidence.
 
 use antares_abi::Sha256Digest;
 use serde::{Deserialize, Serialize};
 
-/// What is kept of a run, or of one script group of a transaction.
+/// Evidence of a run, or of one script group of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The programs that ran.
     pub programs: Vec<Program>,
-    /// How VMs ended, in that order: the one that decided is the last.
+    /// How VMs ended, in that order: the last one decided the result.
     pub vms: Vec<Vm>,
     /// The last system calls, in order.
     pub system_calls: Vec<SystemCall>,
-    /// System calls before those.
+    /// Number of earlier system calls that are not recorded.
     pub system_calls_left_out: u64,
-    /// Code that a script has loaded from cells.
+    /// Code that scripts loaded from cells.
     pub codes: Vec<Code>,
     /// The last instructions, in order.
     pub steps: Vec<Step>,
@@ -23,7 +23,7 @@ pub struct Evidence {
 /// A program that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// Digest of its ELF; none if that was never seen as a whole.
+    /// Digest of its ELF; `None` if the ELF was never available as a whole.
     pub elf: Option<Sha256Digest>,
     /// VM version.
     pub vm_version: u32,
@@ -31,227 +31,227 @@ pub struct Program {
     pub isa: u8,
 }
 
-/// Code that a script has loaded with `load_cell_data_as_code`.
+/// Code that a script loaded with `load_cell_data_as_code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Code {
-    /// The VM.
+    /// Number of the VM.
     pub vm: u64,
-    /// Where it was loaded.
+    /// Guest address of the code.
     pub address: u64,
     /// Bytes of memory.
     pub bytes: u64,
-    /// Where in the cell's data it begins.
+    /// Offset in the cell's data.
     pub offset: u64,
-    /// Which cell.
+    /// Index of the cell.
     pub index: u64,
-    /// Of which list.
+    /// Source of the cell: which list the index refers to.
     pub source: u64,
 }
 
 /// How a VM ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vm {
-    /// Its number.
+    /// Number of the VM.
     pub id: u64,
-    /// What ran in it.
+    /// Index of its program.
     pub program: u32,
     /// How it ended.
     pub ending: Ending,
-    /// The instruction that it ended at: of an exit, the system call.
+    /// Address of its last instruction; for an exit, the system call.
     pub pc: u64,
-    /// `x0..x31`.
+    /// Registers `x0..x31`.
     pub registers: [u64; 32],
-    /// Calls under way.
+    /// Its call stack.
     pub stack: Stack,
-    /// The exit code, or the address that faulted, and where it came from.
+    /// The exit code or the faulting address, with its origin.
     pub value: Option<Value>,
-    /// The branch that decided it.
+    /// The branch that decided the value.
     pub branch: Option<Branch>,
-    /// A branch behind the instruction that made the exit code: it decided if the other way makes another
-    /// code.
+    /// A branch after the instruction that computed the exit code; it is decisive if its other direction
+    /// computes another code.
     pub later_branch: Option<Branch>,
     /// Memory from the stack pointer on.
     pub memory: Option<Excerpt>,
-    /// Whether its last instructions were followed one by one.
+    /// Whether its last instructions were traced.
     pub is_followed: bool,
 }
 
-/// How a VM came to its end.
+/// How a VM ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// It exited.
     Exit(i8),
     /// An error of the VM.
     Error {
-        /// Name of the variant of ckb-vm's `Error`.
+        /// Variant name of ckb-vm's `Error`.
         name: String,
-        /// Its fields as text.
+        /// Its fields, as text.
         detail: Option<String>,
-        /// What the instruction was about to do, if it was seen.
+        /// The operation that failed, if it was traced.
         fault: Option<Fault>,
     },
 }
 
-/// What an instruction could not do.
+/// The operation that an instruction could not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
-    /// It was to read so many bytes.
+    /// A load.
     Load {
         /// Guest address.
         address: u64,
-        /// How many.
+        /// Length of the access.
         bytes: u8,
     },
-    /// It was to write so many bytes.
+    /// A store.
     Store {
         /// Guest address.
         address: u64,
-        /// How many.
+        /// Length of the access.
         bytes: u8,
     },
-    /// There is no instruction to be had.
+    /// No instruction can be fetched.
     Fetch {
         /// Guest address.
         address: u64,
-        /// The last jump.
+        /// Address of the last jump.
         from: Option<u64>,
     },
     /// A system call failed.
     SystemCall {
-        /// Its number.
+        /// Number of the system call.
         number: u64,
     },
-    /// The next straight line of code would pass the limit.
+    /// The next straight-line trace would exceed the cycle limit.
     Cycles,
-    /// Something else.
+    /// Another operation.
     Other,
 }
 
 /// Bytes of guest memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Excerpt {
-    /// Where they begin.
+    /// Guest address of the first byte.
     pub address: u64,
-    /// They.
+    /// The bytes.
     pub bytes: Vec<u8>,
 }
 
-/// A call, or what stands for one in a stack.
+/// An entry of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Called {
-    /// An instruction.
+    /// A call instruction.
     At {
-        /// Which of [`Evidence::programs`].
+        /// Index in [`Evidence::programs`].
         program: u32,
         /// Guest address.
         pc: u64,
     },
-    /// A program that took the place of what is below.
+    /// A program that replaced the one below by `exec`.
     Exec(u32),
-    /// A VM that what is below has started.
+    /// A VM that the entry below spawned.
     Spawn(u32),
 }
 
-/// Calls under way, the outermost first: each with the instruction that calls.
+/// A call stack, the outermost call first: each entry is the call instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stack {
-    /// The outermost.
+    /// The outermost calls.
     pub outer: Vec<Called>,
-    /// Calls between those two that are left out.
+    /// Number of omitted calls between the two lists.
     pub left_out: u64,
-    /// The innermost.
+    /// The innermost calls.
     pub inner: Vec<Called>,
 }
 
-/// A value and where it came from.
+/// A value and its origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Value {
     /// The value.
     pub value: u64,
-    /// Where it came from.
+    /// Its origin.
     pub made: Made,
-    /// Where the value that it was computed of came from, if it was computed of one.
+    /// Origin of the operand that it was computed from, if there is one.
     pub of: Option<Made>,
 }
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Made {
-    /// It was there before instructions were followed.
+    /// It existed before tracing started.
     Before,
     /// An instruction.
     Code {
-        /// Calls with the instruction, which is the last.
+        /// Call stack with the instruction as its last entry.
         stack: Stack,
     },
-    /// The result of a system call, by its number in the run.
+    /// The result of a system call, by its index in the run.
     SystemCall(u64),
-    /// Memory that nobody was seen writing to.
+    /// Memory without a traced write.
     Memory {
         /// Guest address.
         address: u64,
-        /// The system call that wrote there last, by its number in the run.
+        /// The last system call that wrote there, by its index in the run.
         system_call: Option<u64>,
     },
 }
 
-/// A conditional branch that was executed.
+/// An executed conditional branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branch {
-    /// Calls with the branch, which is the last.
+    /// Call stack with the branch as its last entry.
     pub stack: Stack,
     /// Name of the instruction.
     pub name: String,
-    /// Registers that it compares.
+    /// The compared registers.
     pub registers: [u8; 2],
-    /// Where it went.
+    /// Its target.
     pub to: u64,
-    /// Where it would have gone otherwise.
+    /// The target of its other direction.
     pub instead: u64,
     /// Whether it was taken.
     pub is_taken: bool,
-    /// What it compared.
+    /// The left operand.
     pub left: Value,
-    /// With what.
+    /// The right operand.
     pub right: Value,
 }
 
-/// An instruction that was executed.
+/// An executed instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// Which of [`Evidence::programs`].
+    /// Index in [`Evidence::programs`].
     pub program: u32,
     /// Guest address.
     pub pc: u64,
-    /// The register that it has changed, and to what.
+    /// The register that it changed, and the new value.
     pub changed: Option<(u8, u64)>,
 }
 
 /// A system call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemCall {
-    /// Its number in the run, from 0.
+    /// Its index in the run, from 0.
     pub index: u64,
-    /// The VM that made it.
+    /// Number of the calling VM.
     pub vm: u64,
     /// Number of the system call.
     pub number: u64,
-    /// `a0..a5`.
+    /// Registers `a0..a5`.
     pub arguments: [u64; 6],
-    /// What it gave; none if it did not come back.
+    /// Its result; `None` if it did not return.
     pub result: Option<u64>,
-    /// Bytes that there was room for, or that were to be written.
+    /// Size of the buffer, or of the data to write.
     pub room: Option<u64>,
-    /// The length that it told.
+    /// The length that it returned.
     pub length: Option<u64>,
     /// The first bytes that it read or wrote.
     pub data: Vec<u8>,
-    /// Arguments of a program that it starts.
+    /// Arguments of a started program.
     pub words: Vec<Vec<u8>>,
-    /// Cycles of the VM when it was made.
+    /// Cycles of the VM at the call.
     pub cycles: u64,
-    /// Cycles that it took.
+    /// Cycles that it cost.
     pub cost: u64,
-    /// Calls with the instruction, which is the last.
+    /// Call stack with the instruction as its last entry.
     pub stack: Stack,
 }

@@ -1,5 +1,5 @@
-//! Mistakes in what is done inside of blocks and between them: words from bytes, the order of operations,
-//! charges, copies of functions, tables of jumps.
+//! Mutants within and between blocks: words from bytes, the order of operations, charges, copies of
+//! functions, jump tables.
 
 use super::{EMIT_CONTROL, Mutant, mutant};
 
@@ -9,7 +9,7 @@ const ORDER_GRAPH: &str = "crates/engine/codegen/src/order/graph.rs";
 const SPECIALIZE: &str = "crates/engine/opt/src/specialize.rs";
 const CHARGES_OF_BLOCKS: &str = "crates/engine/opt/src/charges.rs";
 
-/// Words that are put together from bytes.
+/// Words combined from bytes.
 pub(super) const WORDS_OF_BYTES: [Mutant; 4] = [
     mutant(
         "bytes-over-a-store",
@@ -67,7 +67,7 @@ pub(super) const ORDER: [Mutant; 4] = [
     ),
 ];
 
-/// Charges that are moved. What does not come out even is found by the IR's verifier.
+/// Moved charges. The IR's verifier detects unbalanced ones.
 pub(super) const CHARGES: [Mutant; 3] = [
     mutant(
         "charges-taken-and-not-given",
@@ -84,7 +84,7 @@ pub(super) const CHARGES: [Mutant; 3] = [
     ),
 ];
 
-/// Copies of functions for calls with numbers.
+/// Copies of functions for calls with constant arguments.
 pub(super) const COPIES: [Mutant; 3] = [
     mutant("numbers-of-another-call", SPECIALIZE, "*others == numbers", "others.len() == numbers.len()"),
     mutant("numbers-that-are-off", SPECIALIZE, "Op::Const(*number))", "Op::Const(*number + 1))"),
@@ -96,7 +96,7 @@ pub(super) const COPIES: [Mutant; 3] = [
     ),
 ];
 
-/// Jumps through tables of the host's.
+/// Jumps through tables in host memory.
 pub(super) const TABLES: [Mutant; 1] = [mutant(
     "table-one-place-off",
     EMIT_CONTROL,

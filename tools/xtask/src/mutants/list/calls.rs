@@ -1,11 +1,11 @@
-//! Mistakes in what calls and returns do with links, `sp` and addresses.
+//! Mutants of calls and returns: links, `sp` and addresses.
 
 use super::{Campaign, EMIT_CONTROL, FILETESTS, LIFT_FUNCTION, Mutant, STACK, mutant};
 
 const TARGETS: &str = "crates/engine/opt/src/promote_calls.rs";
 const STUBS: &str = "crates/engine/codegen/src/emit/stubs.rs";
 
-/// What functions do with `sp`.
+/// Effects of functions on `sp`.
 pub(super) const STACKS: [Mutant; 8] = [
     mutant("unknown-sp-comes-back", STACK, "_ => SpAfter::Compared,", "_ => SpAfter::Same,"),
     mutant(
@@ -37,7 +37,7 @@ pub(super) const STACKS: [Mutant; 8] = [
     ),
 ];
 
-/// Where functions return to.
+/// Return targets of functions.
 pub(super) const RETURNS: [Mutant; 6] = [
     mutant(
         "return-not-compared",
@@ -58,7 +58,7 @@ pub(super) const RETURNS: [Mutant; 6] = [
         to: "self.call_indirect(target, self.ir.results)?;\n        let _ = link;",
         campaign: FILETESTS,
     },
-    // A link that is the second result of a fused instruction: no generated program has it.
+    // The link is the second result of a fused instruction. No generated program contains it.
     Mutant {
         name: "fused-operands-do-not-write-links",
         file: "crates/engine/program/src/instruction.rs",
@@ -80,7 +80,7 @@ pub(super) const RETURNS: [Mutant; 6] = [
     ),
 ];
 
-/// How functions are entered by their addresses.
+/// Entry of functions by address.
 pub(super) const ENTRIES: [Mutant; 6] = [
     mutant(
         "entry-table-off-by-one",
@@ -125,7 +125,7 @@ pub(super) const ENTRIES: [Mutant; 6] = [
     },
 ];
 
-/// Calls by address that are compared with what they may mean.
+/// Indirect calls compared with their likely targets.
 pub(super) const TARGETS_OF_CALLS: [Mutant; 2] = [
     mutant(
         "call-of-the-last-function",
@@ -133,7 +133,7 @@ pub(super) const TARGETS_OF_CALLS: [Mutant; 2] = [
         "Terminator::Call { callee, to",
         "Terminator::Call { callee: targets.last().map_or(callee, |(_, last)| *last), to",
     ),
-    // Hardly any call of generated programs finds the address of another function in its register.
+    // Generated programs rarely have the address of another function in the register of an indirect call.
     Mutant {
         name: "offset-of-the-call-forgotten",
         file: TARGETS,

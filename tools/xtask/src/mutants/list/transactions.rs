@@ -1,4 +1,4 @@
-//! Mistakes that only whole transactions show.
+//! Mutants that only whole transactions detect.
 
 use super::{Campaign, Mutant};
 
@@ -10,7 +10,7 @@ const fn mutant(name: &'static str, file: &'static str, from: &'static str, to: 
     Mutant { name, file, from, to, campaign: Campaign::Transactions }
 }
 
-/// Those that were found in use: each let a transaction end otherwise than on chain.
+/// Bugs found in use: each changed the verdict of a transaction.
 pub(super) const VERDICTS: [Mutant; 9] = [
     mutant(
         "exec-unprotects-loaded-code",
