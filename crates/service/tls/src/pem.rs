@@ -1,7 +1,8 @@
 //! Certificates, keys and authorities from PEM files.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -133,8 +134,12 @@ pub fn items<T: PemObject>(path: &Path, what: &'static str) -> Result<Vec<T>, Tl
 /// The file cannot be read, or is too large.
 pub fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let error = |source| TlsError::Read { path: path.to_owned(), source };
-    if fs::metadata(path).map_err(error)?.len() > FILE_BYTES_MAX {
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).map_err(error)?;
+    // The size of what is no regular file is unknown.
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(error)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(error(io::ErrorKind::FileTooLarge.into()));
     }
-    fs::read(path).map_err(error)
+    Ok(bytes)
 }

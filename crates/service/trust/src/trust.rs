@@ -16,8 +16,17 @@ use crate::keyring::{KeyError, Keyring, LIST};
 pub struct Trust {
     place: Place,
     current: RwLock<Arc<Keyring>>,
-    seen: Mutex<Vec<u8>>,
+    seen: Mutex<Seen>,
     generation: AtomicU64,
+}
+
+/// Contents of the list.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The one in force.
+    applied: Vec<u8>,
+    /// One that could not be applied and was reported. It is tried again: the fault may have been the system's.
+    refused: Option<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -63,7 +72,7 @@ impl Trust {
     }
 
     fn new(place: Place) -> Result<Self, KeyError> {
-        let seen = fs::read(place.list()).unwrap_or_default();
+        let seen = Seen { applied: fs::read(place.list()).unwrap_or_default(), refused: None };
         let current = RwLock::new(Arc::new(place.read()?));
         Ok(Self { place, current, seen: Mutex::new(seen), generation: AtomicU64::new(0) })
     }
@@ -98,13 +107,42 @@ impl Trust {
     pub fn look(&self) -> Result<bool, KeyError> {
         let Ok(now) = fs::read(self.place.list()) else { return Ok(false) };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if *seen == now {
+        if seen.applied == now {
             return Ok(false);
         }
-        *seen = now;
-        let keyring = Arc::new(self.place.read()?);
+        let keyring = match self.place.read() {
+            Ok(keyring) => Arc::new(keyring),
+            Err(_) if seen.refused.as_ref() == Some(&now) => return Ok(false),
+            Err(error) => {
+                seen.refused = Some(now);
+                return Err(error);
+            }
+        };
+        *seen = Seen { applied: now, refused: None };
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = keyring;
         self.generation.fetch_add(1, Ordering::AcqRel);
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_could_not_be_applied_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let trust = Trust::of_folder(folder.path().to_owned()).unwrap();
+        Keyring::generate(folder.path(), true).unwrap();
+        let hidden = folder.path().with_extension("hidden");
+        let files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()).collect();
+        let keys: Vec<_> = files.iter().filter(|path| !path.ends_with(LIST)).collect();
+        fs::create_dir(&hidden).unwrap();
+        keys.iter().for_each(|key| fs::rename(key, hidden.join(key.file_name().unwrap())).unwrap());
+        assert!(trust.look().is_err());
+        assert!(!trust.look().unwrap(), "it is reported once");
+        keys.iter().for_each(|key| fs::rename(hidden.join(key.file_name().unwrap()), key).unwrap());
+        assert!(trust.look().unwrap());
+        fs::remove_dir(&hidden).unwrap();
     }
 }
