@@ -1,7 +1,7 @@
 //! The rewriter: wrong files and odd ones are refused, and what is rewritten does the same for fewer cycles.
 //!
-//! `ANTARES_REWRITE_BLOCKS` (for each version), `ANTARES_REWRITE_PROGRAMS` and `ANTARES_REWRITE_FIRST` say which
-//! scripts are made; the suite takes few.
+//! `ANTARES_REWRITE_BLOCKS` (for each version), `ANTARES_REWRITE_PROGRAMS` and `ANTARES_REWRITE_GUESTS` say how
+//! many scripts are rewritten, `ANTARES_REWRITE_FIRST` from which on; the suite takes few.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -15,6 +15,7 @@
 
 mod blocks;
 mod chance;
+mod functions;
 mod linked;
 mod mistakes;
 mod programs;
