@@ -117,11 +117,10 @@ fn script(chance: &mut Chance) -> Vec<u8> {
 
 /// Rewrites scripts for a version; says how many changed, and how many of those ended in an error.
 fn campaign(vm_version: u32) -> (u32, u32) {
-    let count =
-        std::env::var("ANTARES_REWRITE_BLOCKS").ok().and_then(|text| text.parse().ok()).unwrap_or(300_u64);
+    let seeds = crate::seeds("ANTARES_REWRITE_BLOCKS", 300);
     let machine = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
     let (mut changed, mut failed) = (0, 0);
-    for seed in 0..count {
+    for seed in seeds.clone() {
         let elf = script(&mut Chance(seed << 8 | u64::from(vm_version)));
         let settings = Settings { machine, runs: None, takes_all: true };
         let cheaper = optimise(&elf, &settings, |_, _| true).unwrap().elf;
@@ -156,7 +155,9 @@ fn campaign(vm_version: u32) -> (u32, u32) {
         changed += 1;
         failed += u32::from(is_failing);
     }
-    println!("version {vm_version}: {changed} of {count} scripts changed, {failed} of them end in an error");
+    println!(
+        "version {vm_version}: {changed} of {seeds:?} scripts changed, {failed} of them end in an error"
+    );
     (changed, failed)
 }
 

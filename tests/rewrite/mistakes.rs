@@ -1,6 +1,9 @@
 //! Wrong files, made by hand: the checker refuses each, and what is right next to it passes.
 
-use antares_optimise::{LinkedScript, RewriteError, Why};
+use std::collections::BTreeMap;
+
+use antares_abi::{CompileOptions, Isa};
+use antares_optimise::{LinkedScript, RewriteError, Settings, Why, optimise};
 
 use crate::linked::{
     CODE, ECALL, FUNCTION, LABEL, Linked, NOP, RET, add, addi, branch, jal, jalr, load, lui, mul, mulhu,
@@ -160,7 +163,11 @@ fn control_enters_nowhere_but_at_the_start_of_a_piece() {
         linked.data = inside.to_le_bytes().to_vec();
         linked.relocations.extend(kinds.iter().map(|kind| (crate::linked::DATA, *kind, inside)));
     };
-    let changes: [(&str, Change); 8] = [
+    let other = |linked: &mut Linked, word: u32| {
+        linked.code.push(word);
+        linked.symbols.push(("other", 4, 1, FUNCTION));
+    };
+    let changes: [(&str, Change); 9] = [
         ("a symbol", &|linked| linked.symbols.push(("label", 2, 0, LABEL))),
         ("a function of another name", &|linked| linked.symbols.push(("alias", 2, 2, FUNCTION))),
         ("a mark of data", &|linked| linked.symbols.push(("$d", 2, 0, LABEL))),
@@ -172,9 +179,11 @@ fn control_enters_nowhere_but_at_the_start_of_a_piece() {
             data(linked, &[34, 38]);
             linked.relocations.push((crate::linked::DATA, 34, inside));
         }),
-        ("code of another function", &|linked| {
-            linked.code.push(jal(0, -2));
-            linked.symbols.push(("other", 4, 1, FUNCTION));
+        ("code of another function", &|linked| other(linked, jal(0, -2))),
+        ("an address from the global pointer", &|linked| {
+            other(linked, addi(A0, 3, 8));
+            linked.symbols.push(("__global_pointer$", 0, 0, LABEL));
+            linked.relocations.push((CODE + 16, 47, 8));
         }),
         ("code of no function", &|linked| linked.code.push(branch(0, A0, A1, -2))),
     ];
@@ -222,16 +231,67 @@ fn what_is_no_code_of_a_function_stays() {
 #[test]
 fn no_version_charges_more_on_any_path() {
     let (low, high) = (mul(A2, A0, A1), mulhu(A3, A0, A1));
-    assert_eq!(with_return(&[high, low], &[low, high]), Some(Why::Cycles(1)), "halves the wrong way around");
-    // A sum, its carry and a sum are one from version 2 on.
-    let sum = [add(A2, A0, A1), two(0, 3, A3, A2, A0), add(A3, A3, A4), addi(A0, A0, 1)];
-    assert_eq!(with_return(&sum, &[sum[0], sum[1], sum[3], sum[2]]), None.or(Some(Why::Cycles(2))));
-    // Both halves of a constant, one on each side of a label.
-    let (upper, lower) = (lui(A2, 0x1000), 0x0010_0013 | A2 << 15 | A2 << 7 | 8);
-    let across = |first: [u32; 2]| [branch(0, A0, A1, 3), first[0], first[1], lower, RET];
-    assert_eq!(
-        refused(&across([addi(A3, A0, 1), upper]), &across([upper, addi(A3, A0, 1)])),
-        Some(Why::Cycles(1))
-    );
-    assert_eq!(refused(&across([upper, addi(A3, A0, 1)]), &across([addi(A3, A0, 1), upper])), None);
+    let (upper, lower) = (lui(A4, 0x1000), 0x0010_0013 | A4 << 15 | A4 << 7 | 8);
+    let sum = |to: u32, carry: u32| [add(to, A0, A1), two(0, 3, carry, to, A0)];
+    let ([first, carry], [second, carried]) = (sum(A2, A3), sum(28, 29));
+    let [x, y] = [addi(30, A0, 1), addi(31, A0, 1)];
+    let third = add(A3, A3, 31);
+    // A label stands behind the second or the third instruction.
+    let label = |words: i32| branch(0, A0, A1, words);
+    for (name, old, new, version) in [
+        ("halves the wrong way around", vec![high, low], vec![low, high], 1),
+        ("a sum, its carry and a sum", vec![first, carry, third, x], vec![first, carry, x, third], 2),
+        ("in front of a label", vec![label(3), x, upper, lower], vec![label(3), upper, x, lower], 1),
+        ("behind a label", vec![label(2), high, low, x], vec![label(2), high, x, low], 1),
+        ("in front of a label, newer", vec![label(3), x, first, carry], vec![label(3), first, x, carry], 2),
+        ("behind a label, newer", vec![label(2), first, carry, x], vec![label(2), first, x, carry], 2),
+        (
+            "one less in version 2, one more in version 1",
+            vec![upper, lower, first, x, carry, second, y, carried],
+            vec![upper, first, carry, lower, second, carried, x, y],
+            1,
+        ),
+        (
+            "one less in version 1, one more in version 2",
+            vec![upper, first, carry, lower, second, carried, x, y],
+            vec![upper, lower, first, x, carry, second, y, carried],
+            2,
+        ),
+    ] {
+        assert_eq!(with_return(&old, &new), Some(Why::Cycles(version)), "{name}");
+        let found = with_return(&new, &old);
+        assert!(found.is_none() || name.starts_with("one less"), "{name}: {found:?}");
+    }
+}
+
+/// The machine of a version.
+fn machine(vm_version: u32) -> CompileOptions {
+    CompileOptions { vm_version, isa: Isa::of_version(vm_version) }
+}
+
+#[test]
+fn a_file_that_gets_no_better_is_returned_as_it_was() {
+    let (low, high) = (mul(A2, A0, A1), mulhu(A3, A0, A1));
+    for (version, code, is_better) in [
+        (0, vec![low, high, RET], false),
+        (1, vec![low, high, RET], true),
+        (2, vec![low, high, RET], true),
+        (1, vec![high, low, RET], false),
+        (2, vec![high, low, RET], false),
+        (2, vec![branch(0, A0, A1, 1), low, high, RET], true),
+        // A label between both halves.
+        (2, vec![branch(0, A0, A1, 2), low, high, RET], false),
+        (2, vec![branch(0, A0, A1, 2), high, low, RET], false),
+        (2, vec![low, jal(RA, 2), high, RET], false),
+    ] {
+        let elf = Linked::of(&code).bytes();
+        let of = |runs: Option<BTreeMap<u64, u64>>, takes_all: bool| {
+            optimise(&elf, &Settings { machine: machine(version), runs, takes_all }, |_, _| true).unwrap().elf
+        };
+        assert_eq!(of(None, true) != elf, is_better, "version {version}: {code:x?}");
+        // The counter of what is fused stands at its first instruction alone.
+        let last = CODE + 4 * (code.len() as u64 - 2);
+        assert_eq!(of(Some([(last, 1)].into()), false) != elf, is_better, "version {version}: {code:x?}");
+        assert_eq!(of(Some([(CODE + 0x100, 1)].into()), false), elf, "what never ran");
+    }
 }

@@ -1,9 +1,10 @@
 //! Files whose relocations do not tell where code is entered.
 
+use antares_guests::assemble;
 use antares_optimise::{LinkedScript, RewriteError};
 
 use crate::linked::{
-    CODE, DATA, HEADERS, LABEL, Linked, NOP, RET, addi, branch, jal, jalr, load, lui, store,
+    CODE, DATA, HEADERS, LABEL, Linked, NOP, RET, add, addi, branch, jal, jalr, load, lui, store,
 };
 
 fn error(linked: &Linked) -> Option<RewriteError> {
@@ -47,7 +48,7 @@ fn relocations_are_those_of_the_bytes() {
     let far = CODE + 0x1234;
     // The distance to `far`: 0x1000 and 0x234.
     let upper = 0x1000 | auipc;
-    let cases: [(&str, Vec<u32>, Vec<Relocation>, u64); 13] = [
+    let cases: [(&str, Vec<u32>, Vec<Relocation>, u64); 15] = [
         ("32", vec![NOP], vec![(DATA, 1, CODE + 4)], DATA),
         ("64", vec![NOP], vec![(DATA, 2, CODE + 4)], DATA),
         ("BRANCH", vec![branch(0, 10, 11, 1)], vec![(CODE, 16, CODE + 4)], CODE),
@@ -66,12 +67,15 @@ fn relocations_are_those_of_the_bytes() {
         ("LO12_I", vec![addi(10, 10, 0x234)], vec![(CODE, 27, far)], CODE),
         ("LO12_S", vec![store(3, 11, 10, 0x234)], vec![(CODE, 28, far)], CODE),
         ("GPREL_I", vec![load(3, 10, 3, 0x800)], vec![(CODE, 47, DATA)], CODE),
+        // GNU ld takes the global pointer off the addend.
+        ("GPREL_I, less gp", vec![load(3, 10, 3, 0x800)], vec![(CODE, 47, 0_u64.wrapping_sub(0x800))], CODE),
+        ("GPREL_S, from zero", vec![store(3, 11, 0, 0x7f8)], vec![(CODE, 48, 0x7f8)], CODE),
     ];
     for (name, code, relocations, at) in cases {
         assert_eq!(error(&with(&code, &relocations)), None, "{name}");
         let mut wrong = relocations.clone();
         let last = wrong.last_mut().unwrap();
-        last.2 += if matches!(last.1, 23 | 26) { 0x1000 } else { 2 };
+        last.2 = last.2.wrapping_add(if matches!(last.1, 23 | 26) { 0x1000 } else { 2 });
         let kind = last.1;
         assert_eq!(error(&with(&code, &wrong)), Some(RewriteError::Stale { kind, at }), "{name}");
     }
@@ -89,8 +93,12 @@ fn relocations_are_those_of_the_bytes() {
 fn addresses_that_no_relocation_tells_are_refused() {
     let auipc = 0x17 | 10 << 7;
     assert_eq!(error(&with(&[auipc], &[])), Some(RewriteError::NoRelocation { at: CODE }));
-    let cycles = addi(17, 0, 2042);
-    assert_eq!(error(&with(&[cycles], &[])), Some(RewriteError::ReadsCycles { at: CODE }));
+    // `li` as `addi` and as `ori`.
+    for cycles in [addi(17, 0, 2042), addi(17, 0, 2042) | 6 << 12] {
+        assert_eq!(error(&with(&[cycles], &[])), Some(RewriteError::ReadsCycles { at: CODE }));
+    }
+    // A load by another register than the global pointer.
+    assert!(error(&with(&[load(3, 10, 4, 0x800)], &[(CODE, 47, DATA)])).is_some());
     // A return that skips an instruction behind its call.
     let skip = [addi(1, 1, 4), RET];
     assert_eq!(error(&with(&skip, &[])), Some(RewriteError::ComputedReturn { at: CODE + 4 }));
@@ -101,6 +109,13 @@ fn addresses_that_no_relocation_tells_are_refused() {
     // One that was saved, and one that was moved.
     assert_eq!(error(&with(&[load(3, 1, 2, 8), RET], &[])), None);
     assert_eq!(error(&with(&[addi(5, 1, 0), addi(1, 5, 0), RET], &[])), None);
+    assert_eq!(error(&with(&[add(5, 0, 1), jal(1, 1), add(1, 0, 5), RET], &[])), None);
+}
+
+#[test]
+fn handlers_of_exceptions_are_entries_that_no_relocation_tells() {
+    let elf = assemble("_start: .globl _start\nret\n.section .gcc_except_table,\"aR\"\n.word 4\n").unwrap();
+    assert!(matches!(LinkedScript::read(&elf).err(), Some(RewriteError::Exceptions { .. })));
 }
 
 #[test]

@@ -70,6 +70,12 @@ pub enum RewriteError {
         /// Where.
         at: u64,
     },
+    /// Control goes to handlers of exceptions, which no relocation tells.
+    #[error("the table at {at:#x} is of exceptions: compile with -fno-exceptions or panic=abort")]
+    Exceptions {
+        /// Where.
+        at: u64,
+    },
     /// A script that reads its cycles sees that they are fewer.
     #[error("the script may read its cycles: {at:#x} has the number of that system call, 2042")]
     ReadsCycles {

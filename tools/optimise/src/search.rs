@@ -9,7 +9,7 @@ mod rules;
 mod values;
 mod window;
 
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 use crate::{
     LinkedScript, Rewrite, Settings,
@@ -99,8 +99,11 @@ fn candidates<'a>(function: &'a Function, settings: &Settings) -> Vec<Candidate<
     let pieces = function.pieces.values().filter(|piece| piece.may_change());
     let windows = pieces.flat_map(|piece| windows(piece, &liveness));
     let candidate = |window: Window| {
-        let counted = settings.runs.as_ref().map(|runs| runs.get(&window.pc).copied().unwrap_or(0));
-        Candidate { function, runs: counted.unwrap_or(1), window }
+        // What is fused counts at its first instruction, which may be in front of the window.
+        let inside = window.pc..window.pc + window.length as u64;
+        let most = |runs: &BTreeMap<u64, u64>| runs.range(inside).map(|(_, count)| *count).max();
+        let runs = settings.runs.as_ref().map_or(1, |runs| most(runs).unwrap_or(0));
+        Candidate { function, runs, window }
     };
     windows.map(candidate).filter(|candidate| settings.takes_all || candidate.runs > 0).collect()
 }

@@ -7,7 +7,7 @@ use antares_program::{Decoder, Instruction, Op, Reg};
 use super::{
     cycles::ends_straight_code,
     linked::{Linked, Symbol},
-    state::shape,
+    state::{Shape, shape},
 };
 use crate::RewriteError;
 
@@ -219,7 +219,7 @@ fn gap(decoder: &mut Decoder<'_>, start: u64, end: u64) -> Part {
 fn refuse_what_no_relocation_tells(linked: &Linked, part: &Part) -> Result<(), RewriteError> {
     let mut computed = [false; 32];
     for &(pc, ref instruction) in &part.row {
-        let Instruction { op, rd, rs1, imm, .. } = *instruction;
+        let Instruction { op, rd, rs1, rs2, imm, .. } = *instruction;
         let is_relocated = linked.relocated.contains(&pc);
         if linked.labels.contains(&pc) {
             computed = [false; 32];
@@ -227,7 +227,8 @@ fn refuse_what_no_relocation_tells(linked: &Linked, part: &Part) -> Result<(), R
         if part.symbol.is_some() && op == Op::Auipc && !is_relocated {
             return Err(RewriteError::NoRelocation { at: pc });
         }
-        if part.symbol.is_some() && op == Op::Addi && rs1 == Reg::ZERO && imm == CURRENT_CYCLES {
+        let is_constant = rs1 == Reg::ZERO && shape(op) == Some(Shape::One);
+        if part.symbol.is_some() && is_constant && imm == CURRENT_CYCLES {
             return Err(RewriteError::ReadsCycles { at: pc });
         }
         let is_return = op == Op::Jalr && rd == Reg::ZERO && [Reg::RA, Reg::T0].contains(&rs1);
@@ -237,9 +238,13 @@ fn refuse_what_no_relocation_tells(linked: &Linked, part: &Part) -> Result<(), R
         if ends_straight_code(op) {
             computed = [false; 32];
         } else if rd != Reg::ZERO {
-            let is_move = op == Op::Addi && imm == 0;
-            let is_load = matches!(shape(op), Some(super::state::Shape::Load));
-            computed[rd.index()] = if is_move { computed[rs1.index()] } else { !is_load && !is_relocated };
+            let moved = match op {
+                Op::Addi if imm == 0 => Some(rs1),
+                Op::Add if rs1 == Reg::ZERO => Some(rs2),
+                _ => None,
+            };
+            let is_made = shape(op) != Some(Shape::Load) && !is_relocated;
+            computed[rd.index()] = moved.map_or(is_made, |from| computed[from.index()]);
         }
     }
     Ok(())

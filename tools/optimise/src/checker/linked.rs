@@ -52,6 +52,8 @@ struct Relocation {
     place: u64,
     /// None for a symbol that is not in this file.
     target: Option<u64>,
+    /// Who loads the file writes there, so the bytes are not compared.
+    is_dynamic: bool,
 }
 
 impl Linked {
@@ -76,8 +78,13 @@ impl Linked {
                 }
                 linked.code.push(start..end);
             }
-            if sections.section_name(Little, section).is_ok_and(|name| name.starts_with(b".eh_frame")) {
-                linked.unwind.push(start..end);
+            match sections.section_name(Little, section) {
+                Ok(b".eh_frame" | b".eh_frame_hdr") => linked.unwind.push(start..end),
+                // Of where handlers are, assemblers write differences without relocations.
+                Ok(name) if name.starts_with(b".gcc_except_table") && size > 0 => {
+                    return Err(RewriteError::Exceptions { at: start });
+                }
+                _ => {}
             }
         }
         linked.read_symbols(&symbols);
@@ -165,6 +172,7 @@ impl Linked {
                     kind: relocation.r_type(Little, false),
                     place: relocation.r_offset(Little),
                     target: target.map(|symbol| symbol.wrapping_add(addend)),
+                    is_dynamic: is_loaded(section.sh_flags(Little)),
                 });
             }
         }
@@ -174,13 +182,14 @@ impl Linked {
     /// Compares `all` with the bytes, and notes what they name.
     fn verify(&mut self, all: &[Relocation], image: &Image) -> Result<(), RewriteError> {
         let mut upper_halves: HashMap<u64, Option<u64>> = HashMap::new();
-        for Relocation { kind, place, target } in all {
+        let dynamic: BTreeSet<u64> = all.iter().filter(|one| one.is_dynamic).map(|one| one.place).collect();
+        for Relocation { kind, place, target, .. } in all {
             if matches!(*kind, elf::R_RISCV_PCREL_HI20 | elf::R_RISCV_GOT_HI20) {
                 upper_halves.insert(*place, target.filter(|_| *kind == elf::R_RISCV_PCREL_HI20));
             }
         }
         let mut differences: BTreeMap<(u64, u32), u64> = BTreeMap::new();
-        for &Relocation { kind, place, target } in all {
+        for &Relocation { kind, place, target, .. } in all {
             let stale = RewriteError::Stale { kind: kind.0, at: place };
             let reference = reference(kind).ok_or(RewriteError::Unknown { kind: kind.0, at: place })?;
             if reference == Reference::None {
@@ -211,10 +220,9 @@ impl Linked {
             } else if let Some((bits, sign)) = part_of_difference(kind).filter(|_| !is_unwinding) {
                 let sum = differences.entry((place, bits)).or_default();
                 *sum = sum.wrapping_add(target.wrapping_mul(sign));
-            } else if !is_unwinding
-                && !bytes.is_some_and(|bytes| self.site(kind, place, target, bytes).holds())
-            {
-                return Err(stale);
+            } else if !is_unwinding && !dynamic.contains(&place) {
+                let site = bytes.map(|bytes| self.site(kind, place, target, bytes));
+                target = site.and_then(|site| site.formed()).ok_or(stale)?;
             }
             if !self.is_code(target) {
                 continue;

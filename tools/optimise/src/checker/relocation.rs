@@ -83,8 +83,25 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Whether the bytes encode the target. Parts of a difference are not compared here.
-    pub(crate) fn holds(&self) -> bool {
+    /// The address that the bytes form, if it is the target. Parts of a difference are not compared here.
+    pub(crate) fn formed(&self) -> Option<u64> {
+        let word = low_word(u64::from_le_bytes(self.bytes));
+        let number = match self.kind {
+            elf::R_RISCV_GPREL_I => lower(word),
+            elf::R_RISCV_GPREL_S => lower_of_store(word),
+            _ => return self.holds().then_some(self.target),
+        };
+        let base = match word >> 15 & 31 {
+            0 => 0,
+            3 => self.global_pointer?,
+            _ => return None,
+        };
+        let formed = number.wrapping_add(base);
+        // GNU ld takes the global pointer off the addend that it keeps.
+        [formed, number].contains(&self.target).then_some(formed)
+    }
+
+    fn holds(&self) -> bool {
         let distance = self.target.wrapping_sub(self.place);
         let double = u64::from_le_bytes(self.bytes);
         let [word, next, half] = [double, double >> 32, double & 0xffff].map(low_word);
@@ -112,17 +129,7 @@ impl Site {
             }
             elf::R_RISCV_LO12_I => lower(word) == low(self.target),
             elf::R_RISCV_LO12_S => lower_of_store(word) == low(self.target),
-            elf::R_RISCV_GPREL_I => self.is_near(lower(word), word),
-            elf::R_RISCV_GPREL_S => self.is_near(lower_of_store(word), word),
             _ => true,
-        }
-    }
-
-    /// Whether `number` leads from the global pointer, or from zero, to the target.
-    fn is_near(&self, number: u64, word: u32) -> bool {
-        match word >> 15 & 31 {
-            0 => number == self.target,
-            _ => self.global_pointer.is_some_and(|pointer| pointer.wrapping_add(number) == self.target),
         }
     }
 }

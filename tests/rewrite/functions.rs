@@ -1,0 +1,112 @@
+//! Functions of guests and the libraries in them, each called by itself with arguments by chance, in the file
+//! as it was linked and in the rewritten one.
+
+use std::collections::BTreeSet;
+
+use antares_abi::{CompileOptions, Isa};
+use antares_guests as guests;
+use antares_optimise::{Settings, optimise};
+use antares_tests::oracle::{Case, Run, run};
+use bytes::Bytes;
+use ckb_vm::{MEMORY_FRAMESIZE, RISCV_MAX_MEMORY};
+use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
+
+use crate::{
+    chance::Chance,
+    linked::{ECALL, addi, jal},
+};
+
+/// Pieces of code that are tried in one guest.
+const PIECES_MAX: usize = 2000;
+
+/// `elf`, whose entry calls what is at `function` with words of its stack, behind what sets the global pointer.
+fn calling(elf: &[u8], function: u64) -> Bytes {
+    let file = object::File::parse(elf).unwrap();
+    let entry = file.entry();
+    let (address, (offset, _)) = file
+        .segments()
+        .map(|segment| (segment.address(), segment.file_range()))
+        .find(|(address, (_, bytes))| (*address..address + bytes).contains(&entry))
+        .unwrap();
+    let mut code: Vec<u8> = Vec::new();
+    // Two pointers to arguments, their count, and a third one.
+    for (register, offset) in [(10, 8), (11, 16), (12, 0), (13, 24)] {
+        code.extend((0x6002_u16 | register << 7 | (offset >> 3 & 3) << 5).to_le_bytes());
+    }
+    let distance = function.wrapping_sub(entry + 16).cast_signed();
+    // Words of two bytes: `jal` takes those of four.
+    let word = if distance % 4 == 0 { jal(1, (distance / 4) as i32) } else { 0 };
+    let call = if word == 0 { jal(1, ((distance - 2) / 4) as i32) | 1 << 21 } else { word };
+    for word in [call, addi(17, 0, 93), ECALL] {
+        code.extend(word.to_le_bytes());
+    }
+    let mut patched = elf.to_vec();
+    let at = (entry - address + offset) as usize + 8;
+    patched[at..at + code.len()].copy_from_slice(&code);
+    patched.into()
+}
+
+/// Pages of memory but those of code.
+fn pages<'a>(run: &'a Run, code: &'a BTreeSet<usize>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    let frames = (0..RISCV_MAX_MEMORY / MEMORY_FRAMESIZE).map(|index| run.memory.frame(index));
+    let all = frames.flat_map(|frame| frame.chunks(4096)).enumerate();
+    all.filter(|(number, _)| !code.contains(number)).map(|(_, page)| page)
+}
+
+/// Calls the functions of the guest that were rewritten. Adds their code to `done`.
+fn call_all(name: &str, done: &mut BTreeSet<Vec<u8>>) {
+    let elf = guests::with_relocations(&guests::guest_named(name).unwrap()).unwrap();
+    let machine = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+    let settings = Settings { machine, runs: None, takes_all: true };
+    let made = optimise(&elf, &settings, |tried, _| tried < PIECES_MAX).unwrap();
+    let changed: BTreeSet<&str> = made.rewrites.iter().map(|rewrite| rewrite.function.as_str()).collect();
+    let file = object::File::parse(&*elf).unwrap();
+    let code = file
+        .segments()
+        .filter(|one| matches!(one.flags(), object::SegmentFlags::Elf { p_flags, .. } if p_flags.0 & 1 != 0));
+    let code: BTreeSet<usize> = code
+        .flat_map(|one| one.address() / 4096..=(one.address() + one.size()) / 4096)
+        .map(|page| page as usize)
+        .collect();
+    let mut chance = Chance(changed.len() as u64);
+    for symbol in file.symbols() {
+        let function = symbol.name().unwrap();
+        let own = || file.segments().find_map(|one| one.data_range(symbol.address(), symbol.size()).ok()?);
+        if !changed.contains(function) || function == "_start" || !done.insert(own().unwrap().to_vec()) {
+            continue;
+        }
+        let files = [&elf, &made.elf].map(|elf| calling(elf, symbol.address()));
+        for vm_version in [1, 2, 1, 2] {
+            let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+            let args: Vec<Bytes> = (0..3 + chance.below(4))
+                .map(|_| (0..chance.below(400)).map(|_| chance.next() as u8).collect::<Vec<u8>>().into())
+                .collect();
+            let [before, after] = files.each_ref().map(|elf| {
+                run(&Case { elf: elf.clone(), args: args.clone(), options, cycles_max: 1 << 18, code: None })
+            });
+            if before.outcome.contains("Cycles") {
+                continue;
+            }
+            let of = |run: &Run| (run.outcome.clone(), run.debug.clone());
+            assert_eq!(of(&before), of(&after), "{name}: {function}");
+            assert!(pages(&before, &code).eq(pages(&after, &code)), "{name}: {function}: memory differs");
+            let is_exit = before.outcome.starts_with("Exit");
+            assert!(!is_exit || before.registers == after.registers, "{name}: {function}: registers differ");
+            assert!(!is_exit || after.cycles <= before.cycles, "{name}: {function}: it costs more");
+        }
+    }
+}
+
+#[test]
+fn functions_of_guests_do_the_same() {
+    let all = guests::guests().into_iter().filter(|guest| !guest.name.starts_with("attack-"));
+    let mut done = BTreeSet::new();
+    // Small ones come last.
+    let seeds = crate::seeds("ANTARES_REWRITE_GUESTS", 16);
+    let names: Vec<String> = all.map(|guest| guest.name).rev().collect();
+    for name in &names[seeds.start as usize..(seeds.end as usize).min(names.len())] {
+        call_all(name, &mut done);
+        println!("{name}: {} functions", done.len());
+    }
+    assert!(done.len() > 10, "{}", done.len());
+}
