@@ -345,15 +345,16 @@ def silent_receiver(drill, prometheus):
 
 
 def no_compiler(drill, prometheus):
-    """The compiler is gone: calls that need it fail by our fault."""
+    """The compiler is gone: calls that need it fail by our fault, others are interpreted."""
     drill.compiler.stop(signal.SIGKILL)
     clients = []
     for _ in range(30):
         clients.append(drill.run(drill.script(EXIT), "--tier", "native"))
+        clients.append(drill.run(drill.script(EXIT), "--tier", "auto"))
         time.sleep(0.2)
     for client in clients:
         client.wait()
-    drill.expect(prometheus, "AntaresDown", "AntaresErrorBudgetFast", "AntaresErrorBudgetMedium", "AntaresErrorBudgetSlow")
+    drill.expect(prometheus, "AntaresDown", "AntaresNoCompiler", "AntaresErrorBudgetFast", "AntaresErrorBudgetMedium", "AntaresErrorBudgetSlow")
 
 
 def no_targets(drill, prometheus):

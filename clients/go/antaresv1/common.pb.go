@@ -442,7 +442,7 @@ func (x *EngineVersions) GetCostModel() string {
 }
 
 // What the caller's tenant may use up; a quota that is absent is none. Beyond one of them a call ends with RESOURCE_EXHAUSTED, reason
-// QUOTA, with a QuotaFailure and a RetryInfo.
+// QUOTA, with a QuotaFailure, and with a RetryInfo where waiting helps: not for stored bytes.
 type TenantQuotas struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Who the server says that the caller is; empty for no tenant.

@@ -41,7 +41,8 @@ const (
 // Every call may also end with
 //
 //	RESOURCE_EXHAUSTED  OVERLOADED         too many calls at once; RetryInfo says when to come back
-//	RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when to come back
+//	RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when to come back; none if waiting
+//	                                       does not help
 //	UNAUTHENTICATED     CREDENTIALS_MISSING  callers are asked who they are, and this one does not say
 //	UNAUTHENTICATED     TOKEN_INVALID, TOKEN_TOO_LONG, TOKEN_EXPIRED, TOKEN_NOT_YET_VALID, TOKEN_AUDIENCE, TOKEN_ISSUER, TOKEN_CLAIMS
 //	                                       what is wrong with the token
@@ -267,7 +268,8 @@ func (c *compilerServiceClient) GetCapabilities(ctx context.Context, in *GetComp
 // Every call may also end with
 //
 //	RESOURCE_EXHAUSTED  OVERLOADED         too many calls at once; RetryInfo says when to come back
-//	RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when to come back
+//	RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when to come back; none if waiting
+//	                                       does not help
 //	UNAUTHENTICATED     CREDENTIALS_MISSING  callers are asked who they are, and this one does not say
 //	UNAUTHENTICATED     TOKEN_INVALID, TOKEN_TOO_LONG, TOKEN_EXPIRED, TOKEN_NOT_YET_VALID, TOKEN_AUDIENCE, TOKEN_ISSUER, TOKEN_CLAIMS
 //	                                       what is wrong with the token

@@ -49,7 +49,8 @@ const (
 //	RESOURCE_EXHAUSTED  WORKERS_BUSY       no worker came free in time; RetryInfo
 //	RESOURCE_EXHAUSTED  QUEUE_FULL         as many calls wait for a worker as may; RetryInfo
 //	RESOURCE_EXHAUSTED  OVERLOADED         too many calls at once; RetryInfo
-//	RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when
+//	RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when; none if waiting
+//	                                       does not help
 //	UNAUTHENTICATED     CREDENTIALS_MISSING  callers are asked who they are, and this one does not say
 //	UNAUTHENTICATED     TOKEN_INVALID, TOKEN_TOO_LONG, TOKEN_EXPIRED, TOKEN_NOT_YET_VALID, TOKEN_AUDIENCE, TOKEN_ISSUER, TOKEN_CLAIMS
 //	                                       what is wrong with the token
@@ -215,7 +216,8 @@ func (c *runnerServiceClient) GetCapabilities(ctx context.Context, in *GetRunner
 //	RESOURCE_EXHAUSTED  WORKERS_BUSY       no worker came free in time; RetryInfo
 //	RESOURCE_EXHAUSTED  QUEUE_FULL         as many calls wait for a worker as may; RetryInfo
 //	RESOURCE_EXHAUSTED  OVERLOADED         too many calls at once; RetryInfo
-//	RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when
+//	RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when; none if waiting
+//	                                       does not help
 //	UNAUTHENTICATED     CREDENTIALS_MISSING  callers are asked who they are, and this one does not say
 //	UNAUTHENTICATED     TOKEN_INVALID, TOKEN_TOO_LONG, TOKEN_EXPIRED, TOKEN_NOT_YET_VALID, TOKEN_AUDIENCE, TOKEN_ISSUER, TOKEN_CLAIMS
 //	                                       what is wrong with the token

@@ -605,7 +605,7 @@ pub struct EngineVersions {
     pub cost_model: ::prost::alloc::string::String,
 }
 /// What the caller's tenant may use up; a quota that is absent is none. Beyond one of them a call ends with RESOURCE_EXHAUSTED, reason
-/// QUOTA, with a QuotaFailure and a RetryInfo.
+/// QUOTA, with a QuotaFailure, and with a RetryInfo where waiting helps: not for stored bytes.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TenantQuotas {
     /// Who the server says that the caller is; empty for no tenant.
@@ -1041,7 +1041,8 @@ pub mod compiler_service_client {
     ///
     /// Every call may also end with
     /// RESOURCE_EXHAUSTED  OVERLOADED         too many calls at once; RetryInfo says when to come back
-    /// RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when to come back
+    /// RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when to come back; none if waiting
+    /// does not help
     /// UNAUTHENTICATED     CREDENTIALS_MISSING  callers are asked who they are, and this one does not say
     /// UNAUTHENTICATED     TOKEN_INVALID, TOKEN_TOO_LONG, TOKEN_EXPIRED, TOKEN_NOT_YET_VALID, TOKEN_AUDIENCE, TOKEN_ISSUER, TOKEN_CLAIMS
     /// what is wrong with the token
@@ -1567,7 +1568,8 @@ pub mod compiler_service_server {
     ///
     /// Every call may also end with
     /// RESOURCE_EXHAUSTED  OVERLOADED         too many calls at once; RetryInfo says when to come back
-    /// RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when to come back
+    /// RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when to come back; none if waiting
+    /// does not help
     /// UNAUTHENTICATED     CREDENTIALS_MISSING  callers are asked who they are, and this one does not say
     /// UNAUTHENTICATED     TOKEN_INVALID, TOKEN_TOO_LONG, TOKEN_EXPIRED, TOKEN_NOT_YET_VALID, TOKEN_AUDIENCE, TOKEN_ISSUER, TOKEN_CLAIMS
     /// what is wrong with the token
@@ -4829,7 +4831,8 @@ pub mod runner_service_client {
     /// RESOURCE_EXHAUSTED  WORKERS_BUSY       no worker came free in time; RetryInfo
     /// RESOURCE_EXHAUSTED  QUEUE_FULL         as many calls wait for a worker as may; RetryInfo
     /// RESOURCE_EXHAUSTED  OVERLOADED         too many calls at once; RetryInfo
-    /// RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when
+    /// RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when; none if waiting
+    /// does not help
     /// UNAUTHENTICATED     CREDENTIALS_MISSING  callers are asked who they are, and this one does not say
     /// UNAUTHENTICATED     TOKEN_INVALID, TOKEN_TOO_LONG, TOKEN_EXPIRED, TOKEN_NOT_YET_VALID, TOKEN_AUDIENCE, TOKEN_ISSUER, TOKEN_CLAIMS
     /// what is wrong with the token
@@ -5248,7 +5251,8 @@ pub mod runner_service_server {
     /// RESOURCE_EXHAUSTED  WORKERS_BUSY       no worker came free in time; RetryInfo
     /// RESOURCE_EXHAUSTED  QUEUE_FULL         as many calls wait for a worker as may; RetryInfo
     /// RESOURCE_EXHAUSTED  OVERLOADED         too many calls at once; RetryInfo
-    /// RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when
+    /// RESOURCE_EXHAUSTED  QUOTA              the tenant has used up a quota: QuotaFailure says which, RetryInfo when; none if waiting
+    /// does not help
     /// UNAUTHENTICATED     CREDENTIALS_MISSING  callers are asked who they are, and this one does not say
     /// UNAUTHENTICATED     TOKEN_INVALID, TOKEN_TOO_LONG, TOKEN_EXPIRED, TOKEN_NOT_YET_VALID, TOKEN_AUDIENCE, TOKEN_ISSUER, TOKEN_CLAIMS
     /// what is wrong with the token

@@ -11,6 +11,7 @@ mod links;
 mod manifests;
 mod mutants;
 mod sources;
+mod state;
 mod subjects;
 mod texts;
 mod tree;
@@ -26,13 +27,14 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 10] = [
+const CHECKS: [Check; 11] = [
     book::check,
     budgets::check,
     circles::check,
     links::check,
     manifests::check,
     sources::check,
+    state::check,
     subjects::check,
     texts::check,
     types::check,

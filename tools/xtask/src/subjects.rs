@@ -9,9 +9,6 @@ const LETTERS_MAX: usize = 72;
 /// Number of checked commits, as an argument of git.
 const COMMITS: &str = "--max-count=20";
 
-/// Commits older than this rule; remove them once twenty others follow.
-const EARLIER: [&str; 1] = ["6a990a1"];
-
 /// Checks the history of the checkout. Does nothing without a history or in a shallow clone.
 pub(crate) fn check(_: &Tree) -> Vec<Finding> {
     let is_shallow = git(&["rev-parse", "--is-shallow-repository"]);
@@ -29,8 +26,7 @@ fn git(words: &[&str]) -> Option<String> {
 
 fn check_log(log: &str) -> Vec<Finding> {
     let commits = log.lines().filter_map(|line| line.split_once(' '));
-    let later = commits.filter(|(commit, _)| !EARLIER.iter().any(|earlier| commit.starts_with(earlier)));
-    let long = later.filter(|(_, subject)| subject.chars().count() > LETTERS_MAX);
+    let long = commits.filter(|(_, subject)| subject.chars().count() > LETTERS_MAX);
     long.map(|(commit, subject)| {
         let letters = subject.chars().count();
         Finding::of_file(

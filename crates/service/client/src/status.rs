@@ -119,9 +119,16 @@ pub(crate) fn is_unknown_call(status: &Status) -> bool {
     status.code() == Code::Unimplemented
 }
 
-/// Whether an upload ended so because there, or of this caller, no uploads are taken.
+/// Whether an upload ended so because there, or of this caller, no uploads are taken or kept: calls that bring
+/// the script along are answered all the same.
 pub(crate) fn takes_no_uploads(status: &Status) -> bool {
-    matches!(status.code(), Code::Unimplemented | Code::PermissionDenied)
+    let is_full = match reason(status).as_deref() {
+        Some("STORE_FULL") => true,
+        // Of stored bytes: other quotas come free by themselves.
+        Some("QUOTA") => status.get_details_retry_info().is_none(),
+        _ => false,
+    };
+    is_full || matches!(status.code(), Code::Unimplemented | Code::PermissionDenied)
 }
 
 /// The call's own time passed here.
@@ -146,6 +153,17 @@ mod tests {
     use tonic_types::ErrorDetails;
 
     use super::*;
+
+    #[test]
+    fn what_is_not_kept_there_comes_along() {
+        let later = |reason| {
+            let mut details = ErrorDetails::with_retry_info(Some(Duration::from_secs(1)));
+            details.set_error_info(reason, "antares.v1", []);
+            takes_no_uploads(&Status::with_error_details(Code::ResourceExhausted, "full", details))
+        };
+        assert!(later("STORE_FULL") && takes_no_uploads(&told("QUOTA")));
+        assert!(!later("QUOTA") && !later("UPLOADS_BUSY") && !takes_no_uploads(&told("SCRIPT_INVALID")));
+    }
 
     #[test]
     fn only_what_may_pass_is_asked_again() {

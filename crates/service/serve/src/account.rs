@@ -32,9 +32,8 @@ const METERED_MAX: usize = 4_096;
 /// Tenants with a label of their own; the rest is `other`.
 const LABELS_MAX: usize = 32;
 
-/// How long a caller waits who has too many calls in progress, or too much stored.
+/// How long a caller waits who has too many calls in progress.
 const RETRY_CALLS: Duration = Duration::from_millis(100);
-const RETRY_STORED: Duration = Duration::from_secs(60);
 
 /// What a run without a verdict is taken to have cost: guest cycles a nanosecond. Native code takes some
 /// three.
@@ -166,14 +165,18 @@ impl Use {
         meters.all(|meter| meter.is_idle(now))
     }
 
-    fn exceeded(&self, tenant: &str, quota: &'static str, words: &str, retry: Duration) -> Fault {
+    /// Counts that `quota` is used up, and says so; `retry` after a while if that helps.
+    fn exceeded(&self, tenant: &str, quota: &'static str, words: &str, retry: Option<Duration>) -> Fault {
         if let Some(numbers) = &self.numbers {
             numbers.refused.with_label_values(&[quota]).inc();
         }
         let subject = format!("tenant:{tenant}");
-        Fault::exhausted(QUOTA, format!("the quota {quota} of this tenant is used up: {words}"), retry)
-            .metadata("quota", quota)
-            .quota(subject, words)
+        let problem = format!("the quota {quota} of this tenant is used up: {words}");
+        let fault = match retry {
+            Some(retry) => Fault::exhausted(QUOTA, problem, retry),
+            None => Fault::used_up(QUOTA, problem),
+        };
+        fault.metadata("quota", quota).quota(subject, words)
     }
 }
 
@@ -284,7 +287,7 @@ impl Account {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |calls| (calls < most).then_some(calls + 1));
         if taken.is_err() {
             let words = format!("{most} calls are in progress");
-            return Err(self.use_.exceeded(&self.tenant, QUOTAS[0], &words, RETRY_CALLS));
+            return Err(self.use_.exceeded(&self.tenant, QUOTAS[0], &words, Some(RETRY_CALLS)));
         }
         if let Some(numbers) = &self.use_.numbers {
             numbers.counters.calls.inc();
@@ -309,7 +312,7 @@ impl Account {
         let expected = begun.map_err(|wait| {
             let most = self.use_.quota.guest_cycles_per_second.unwrap_or(0);
             let words = format!("its runs took more than {most} guest cycles a second");
-            self.use_.exceeded(&self.tenant, QUOTAS[1], &words, wait)
+            self.use_.exceeded(&self.tenant, QUOTAS[1], &words, Some(wait))
         })?;
         Ok(RunEstimate { use_: self.use_.clone(), expected })
     }
@@ -350,7 +353,7 @@ impl Account {
         admitted.map_err(|wait| {
             let most = self.use_.quota.compile_seconds_per_hour.unwrap_or(0);
             let words = format!("its compiles took more than {most} s an hour");
-            self.use_.exceeded(&self.tenant, QUOTAS[2], &words, wait)
+            self.use_.exceeded(&self.tenant, QUOTAS[2], &words, Some(wait))
         })
     }
 
@@ -384,7 +387,7 @@ impl Account {
         let most = self.use_.quota.stored_bytes_max?;
         (stored.saturating_add(more) > most).then(|| {
             let words = format!("{stored} bytes are stored and {more} more were to be, of {most}");
-            self.use_.exceeded(&self.tenant, QUOTAS[3], &words, RETRY_STORED)
+            self.use_.exceeded(&self.tenant, QUOTAS[3], &words, None)
         })
     }
 }

@@ -3,8 +3,11 @@
 //! it may that of an idle one of its own.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -20,6 +23,8 @@ pub(crate) enum Closed {
     Idle,
     /// It was open for long enough.
     Age,
+    /// The answer of a call was not taken in time.
+    Unread,
     /// Another peer needed its place.
     Room,
     /// Its peer has as many as it may.
@@ -29,12 +34,13 @@ pub(crate) enum Closed {
 }
 
 impl Closed {
-    const ALL: [Self; 5] = [Self::Idle, Self::Age, Self::Room, Self::PeerFull, Self::Full];
+    const ALL: [Self; 6] = [Self::Idle, Self::Age, Self::Unread, Self::Room, Self::PeerFull, Self::Full];
 
     fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
             Self::Age => "age",
+            Self::Unread => "unread",
             Self::Room => "room",
             Self::PeerFull => "peer_full",
             Self::Full => "full",
@@ -65,11 +71,14 @@ pub(crate) struct Link {
     peer: Peer,
     usage: Mutex<Usage>,
     room_wanted: Notify,
+    is_ambiguous: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Usage {
-    calls: usize,
+    /// When each call in progress ends, in the order of their beginnings; none for those without end.
+    calls: BTreeMap<u64, Option<Instant>>,
+    begun: u64,
     idle_since: Instant,
 }
 
@@ -102,8 +111,9 @@ impl Connections {
     pub(crate) fn admit(self: &Arc<Self>, peer: Peer) -> Option<Place> {
         let link = Arc::new(Link {
             peer,
-            usage: Mutex::new(Usage { calls: 0, idle_since: Instant::now() }),
+            usage: Mutex::new(Usage { calls: BTreeMap::new(), begun: 0, idle_since: Instant::now() }),
             room_wanted: Notify::new(),
+            is_ambiguous: AtomicBool::new(false),
         });
         let mut state = self.state();
         let own = state.by_peer.get(&peer).map_or(0, Vec::len);
@@ -175,22 +185,42 @@ impl Link {
         self.peer
     }
 
-    /// Notes that a call begins.
-    pub(crate) fn begin_call(&self) {
-        self.usage().calls += 1;
+    /// Notes that a request came that others may read otherwise.
+    pub(crate) fn note_ambiguous(&self) {
+        self.is_ambiguous.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that a call has ended.
-    pub(crate) fn end_call(&self) {
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        self.is_ambiguous.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a call begins, which ends at `deadline`; its number.
+    pub(crate) fn begin_call(&self, deadline: Option<Instant>) -> u64 {
         let mut usage = self.usage();
-        usage.calls -= 1;
+        usage.begun += 1;
+        let number = usage.begun;
+        usage.calls.insert(number, deadline);
+        number
+    }
+
+    /// Notes that the call `number` has ended.
+    pub(crate) fn end_call(&self, number: u64) {
+        let mut usage = self.usage();
+        usage.calls.remove(&number);
         usage.idle_since = Instant::now();
+    }
+
+    /// The first and the last end of the calls in progress; none of those without end.
+    pub(crate) fn deadlines(&self) -> Option<(Instant, Instant)> {
+        let usage = self.usage();
+        let ends = || usage.calls.values().flatten().copied();
+        ends().min().zip(ends().max())
     }
 
     /// Since when there is no call; none while there is one.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         let usage = self.usage();
-        (usage.calls == 0).then_some(usage.idle_since)
+        usage.calls.is_empty().then_some(usage.idle_since)
     }
 
     /// Whether there was no call for so long.
@@ -240,11 +270,11 @@ mod tests {
     fn a_peer_has_its_share() {
         let connections = connections(10, 2);
         let places: Vec<_> = (0..2).map(|_| connections.admit(peer(1)).unwrap()).collect();
-        places.iter().for_each(|place| place.link.begin_call());
+        places.iter().for_each(|place| assert_eq!(place.link.begin_call(None), 1));
         assert!(connections.admit(peer(1)).is_none());
         assert!(connections.admit(peer(2)).is_some());
         // A new one takes the place of an idle one.
-        places[1].link.end_call();
+        places[1].link.end_call(1);
         let third = connections.admit(peer(1)).unwrap();
         assert_eq!(connections.state().total, 2);
         drop((places, third));
@@ -258,9 +288,9 @@ mod tests {
         assert!(
             place.link.is_idle_for(Duration::ZERO) && !place.link.is_idle_for(Duration::from_secs(3_600))
         );
-        place.link.begin_call();
+        place.link.begin_call(None);
         assert!(!place.link.is_idle_for(Duration::ZERO));
-        place.link.end_call();
+        place.link.end_call(1);
         assert!(place.link.is_idle_for(Duration::ZERO));
     }
 
@@ -268,16 +298,16 @@ mod tests {
     async fn a_newcomer_gets_the_place_of_who_has_most_and_does_least() {
         let connections = connections(3, 3);
         let places: Vec<_> = (0..3).map(|_| connections.admit(peer(1)).unwrap()).collect();
-        places[0].link.begin_call();
+        places[0].link.begin_call(None);
         let newcomer = connections.admit(peer(2)).unwrap();
         tokio::time::timeout(Duration::from_secs(5), places[1].link.room_wanted()).await.unwrap();
         // One that would then have as many makes room for itself, and not at another's cost.
-        newcomer.link.begin_call();
+        newcomer.link.begin_call(None);
         assert!(connections.admit(peer(2)).is_none());
         // Those with calls stay.
-        places[2].link.begin_call();
+        places[2].link.begin_call(None);
         assert!(connections.admit(peer(3)).is_none());
-        places[2].link.end_call();
+        places[2].link.end_call(1);
         drop(places);
         assert_eq!(connections.state().total, 1);
         drop(newcomer);

@@ -75,7 +75,7 @@ impl axum::serve::Listener for HttpListener {
     async fn accept(&mut self) -> (HttpConnection, SocketAddr) {
         let (stream, place) = accept(&self.listener, &self.connections).await;
         let address = stream.peer_addr().unwrap_or_else(|_| SocketAddr::from(([0; 4], 0)));
-        (HttpConnection::new(Connection::with_traffic(stream, IDLE_MAX), place), address)
+        (HttpConnection::new(Connection::with_traffic(stream, IDLE_MAX, place.link.clone()), place), address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {

@@ -38,6 +38,7 @@ mod grpc_only;
 mod metrics;
 mod outcome;
 mod quota;
+mod stopping;
 mod tenant;
 mod trace;
 
@@ -64,6 +65,7 @@ use self::{
     metrics::Measure,
     outcome::Outcome,
     quota::{Quota, QuotaPause},
+    stopping::Stopping,
     tenant::Tenant,
     trace::Trace,
 };
@@ -85,6 +87,7 @@ pub(crate) struct Layers {
     auditor: Option<Arc<Auditor>>,
     concurrency_limit: ConcurrencyLimit,
     body_budget: BodyBudget,
+    stopping: Stopping,
 }
 
 impl Layers {
@@ -98,8 +101,10 @@ impl Layers {
         callers: Callers<'_>,
         metrics: &Metrics,
     ) -> Result<Self, ServeError> {
+        let context = Context::new(descriptors, listen.call_time_max)?;
         Ok(Self {
-            context: Context::new(descriptors, listen.call_time_max)?,
+            measure: Measure::new(metrics, context.own_methods()),
+            context,
             concurrency_limit: ConcurrencyLimit::new(listen, metrics),
             body_budget: BodyBudget::new(listen, metrics),
             accounts: Arc::new(Accounts::new(callers.tenancy, metrics)),
@@ -108,7 +113,7 @@ impl Layers {
                 Authenticator::new(callers.auth, metrics)?,
                 callers.admin.loopback,
             ),
-            measure: Measure::new(metrics),
+            stopping: Stopping::default(),
         })
     }
 
@@ -130,7 +135,7 @@ impl Layers {
             .layer(Checked(self.context.clone()))
             .layer(Checked(self.authenticate.clone()))
             .layer(Checked(Tenant(self.accounts.clone())))
-            .layer(Surround(Outcome))
+            .layer(Surround(Outcome(self.stopping.clone())))
             .layer(Surround(Trace))
             .layer(Checked(self.measure.clone()))
             .layer(Checked(Audit(self.auditor.clone())))
@@ -140,7 +145,7 @@ impl Layers {
             .layer(Checked(Audited(self.auditor.clone())))
             .layer(Checked(self.concurrency_limit.clone()))
             .layer(Checked(Quota))
-            .layer(Surround(Deadline))
+            .layer(Surround(Deadline(self.stopping.clone())))
             .layer(Surround(self.body_budget.clone()))
             .layer(Surround(CatchPanic))
             .service(service)
@@ -152,6 +157,11 @@ impl Layers {
             // What fails there is in the log.
             let _ = tokio::task::spawn_blocking(move || auditor.flush()).await;
         }
+    }
+
+    /// Ends all calls with a status.
+    pub(crate) fn end_calls(&self) {
+        self.stopping.end_calls();
     }
 
     /// Whether no call is in progress, health checks aside.

@@ -40,6 +40,7 @@ mod page;
 mod page_hosts;
 mod peer;
 mod reload;
+mod request_lines;
 mod roles;
 mod server;
 mod status;

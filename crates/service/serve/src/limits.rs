@@ -11,6 +11,9 @@ pub(crate) const CONNECTION_AGE_MAX: Duration = Duration::from_secs(1_800);
 /// How long the calls of such a connection may then take to end.
 pub(crate) const CONNECTION_AGE_GRACE: Duration = Duration::from_secs(300);
 
+/// How long after its end a call may wait for its caller to take the answer.
+pub(crate) const UNREAD_GRACE: Duration = Duration::from_secs(2);
+
 /// Longest header list of a call, bytes.
 pub(crate) const HEADER_BYTES_MAX: u32 = 16 << 10;
 

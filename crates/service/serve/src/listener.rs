@@ -18,8 +18,9 @@ use tokio::{
 };
 
 use crate::{
-    connections::{Connections, Place},
+    connections::{Connections, Link, Place},
     peer::Peer,
+    request_lines::RequestLines,
 };
 
 /// Bytes that every HTTP/2 client sends first. Until they are there nothing watches a connection but this
@@ -72,17 +73,20 @@ pub(crate) struct Connection<S = TcpStream> {
     stream: S,
     watch: Watch,
     end: Pin<Box<Sleep>>,
+    /// Of HTTP/1.1.
+    lines: Option<RequestLines>,
 }
 
 impl<S> Connection<S> {
     /// One that must send the preface of HTTP/2 within `time`.
     pub(crate) fn with_preface(stream: S, time: Duration) -> Self {
-        Self { stream, watch: Watch::Preface(PREFACE_BYTES), end: Box::pin(sleep(time)) }
+        Self { stream, watch: Watch::Preface(PREFACE_BYTES), end: Box::pin(sleep(time)), lines: None }
     }
 
-    /// One on which something must move each `time`.
-    pub(crate) fn with_traffic(stream: S, time: Duration) -> Self {
-        Self { stream, watch: Watch::Traffic(time), end: Box::pin(sleep(time)) }
+    /// One of HTTP/1.1 on which something must move each `time`.
+    pub(crate) fn with_traffic(stream: S, time: Duration, link: Arc<Link>) -> Self {
+        let lines = Some(RequestLines::new(link));
+        Self { stream, watch: Watch::Traffic(time), end: Box::pin(sleep(time)), lines }
     }
 
     /// Notes that so many bytes came or went.
@@ -109,7 +113,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
-        self.note(buffer.filled().len() - before, true);
+        let this = &mut *self;
+        if let Some(lines) = &mut this.lines {
+            lines.follow(&mut buffer.filled_mut()[before..]);
+        }
+        this.note(buffer.filled().len() - before, true);
         if polled.is_pending() && self.is_late(context) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }

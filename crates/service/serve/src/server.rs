@@ -43,6 +43,10 @@ use crate::{
 /// How often draining looks whether calls are in progress.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
 
+/// How long the statuses of calls that the end of the process ends may take to be sent: a quarter of the grace,
+/// and at most this.
+const ANSWERS_SENT: Duration = Duration::from_secs(2);
+
 /// What a process serves.
 #[derive(Debug)]
 pub struct App {
@@ -299,9 +303,16 @@ impl Server {
                 let _ = web.await;
             }
         };
+        let all_ended = async {
+            let to_send = ANSWERS_SENT.min(listen.drain_grace / 4);
+            if !quiet(&self.layers, listen.drain_grace - to_send).await {
+                self.layers.end_calls();
+                quiet(&self.layers, to_send).await;
+            }
+        };
         tokio::select! {
             () = all_closed => {}
-            () = quiet(&self.layers, listen.drain_grace) => {}
+            () = all_ended => {}
         }
         let http = http.map(|http| http.abort_handle());
         let grpc = [Some(grpc.abort_handle()), web.map(|web| web.abort_handle()), http];
@@ -327,19 +338,20 @@ async fn end_of<T>(task: Option<&mut tokio::task::JoinHandle<T>>) {
     }
 }
 
-/// Until no call is in progress and connections had a moment to close, or until `grace` is over.
-async fn quiet(layers: &Layers, grace: Duration) {
+/// Until no call is in progress and connections had a moment to close, which is true, or until `grace` is over.
+async fn quiet(layers: &Layers, grace: Duration) -> bool {
     let end = Instant::now() + grace;
     let mut idle_since = None;
     while Instant::now() < end {
         match (layers.is_idle(), idle_since) {
             (false, _) => idle_since = None,
             (true, None) => idle_since = Some(Instant::now()),
-            (true, Some(since)) if since.elapsed() >= LINGER => return,
+            (true, Some(since)) if since.elapsed() >= LINGER => return true,
             (true, Some(_)) => {}
         }
         tokio::time::sleep(DRAIN_STEP).await;
     }
+    false
 }
 
 /// Ends this process as SIGTERM does. Once: a second signal would end it at once.

@@ -1,7 +1,7 @@
 //! The only place that knows gRPC status codes: a [`Fault`] says what went wrong, and becomes a status with
 //! details.
 
-use std::{collections::HashMap, error::Error, time::Duration};
+use std::{collections::HashMap, error::Error, io, time::Duration};
 
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -81,6 +81,11 @@ impl Fault {
         Self::new(Code::ResourceExhausted, reason, message).with_retry(retry_after)
     }
 
+    /// RESOURCE_EXHAUSTED: there is no room, and waiting makes none.
+    pub(crate) fn used_up(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Code::ResourceExhausted, reason, message)
+    }
+
     /// UNAVAILABLE: it failed and may work the next time, after `retry_after`.
     #[must_use]
     pub fn unavailable(reason: &'static str, message: impl Into<String>, retry_after: Duration) -> Self {
@@ -114,7 +119,7 @@ impl Fault {
     /// RESOURCE_EXHAUSTED: it is larger than a limit, and a retry will not help.
     #[must_use]
     pub fn too_large(message: impl Into<String>) -> Self {
-        Self::new(Code::ResourceExhausted, TOO_LARGE, message)
+        Self::used_up(TOO_LARGE, message)
     }
 
     /// INTERNAL with a reason of its own: a fault of ours that callers may want to tell from others.
@@ -212,6 +217,11 @@ const FIELD_BYTES_MAX: usize = 96;
 /// Bytes of any other text among the details.
 const DETAIL_BYTES_MAX: usize = 160;
 
+/// UNAVAILABLE as a server says it that is gone, without details: others may answer.
+pub(crate) fn stopped() -> Status {
+    Status::unavailable("the server stops; ask another one")
+}
+
 /// How the framework begins what it says of bytes that are no message of the type asked for. It calls that
 /// INTERNAL.
 const UNDECODABLE: &str = "failed to decode Protobuf message";
@@ -226,10 +236,29 @@ pub fn caller_s(status: Status) -> Status {
     status
 }
 
+const BROKEN_OFF: &str = "the request broke off";
+
+/// What reading the body of a request failed with: its caller sent what is no HTTP, or has gone.
+pub(crate) fn body_failed(error: hyper::Error) -> Status {
+    let kind = error.source().and_then(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
+    match kind {
+        Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => {
+            Fault::invalid("MESSAGE_MALFORMED", format!("the body is no HTTP: {}", chain(&error))).into()
+        }
+        // The framework takes CANCELLED for a good end.
+        _ => Status::aborted(BROKEN_OFF),
+    }
+}
+
 /// As [`caller_s`], for an answer that has nothing but its status.
 pub(crate) fn caller_s_mistake(headers: &http::HeaderMap) -> Option<Status> {
-    let status = Status::from_header_map(headers).filter(|status| status.code() == Code::Internal)?;
-    Some(caller_s(status)).filter(|status| status.code() != Code::Internal)
+    let status = Status::from_header_map(headers)?;
+    match status.code() {
+        Code::Internal => Some(caller_s(status)).filter(|status| status.code() != Code::Internal),
+        // Without a reason, as whoever stands in between says it.
+        Code::Aborted if status.message() == BROKEN_OFF => Some(Status::cancelled(BROKEN_OFF)),
+        _ => None,
+    }
 }
 
 /// `text` as long as a header may be made of it.
@@ -312,7 +341,10 @@ pub(crate) fn http_status(headers: &http::HeaderMap) -> http::StatusCode {
     let code = headers.get("grpc-status").map_or(Code::Ok, |value| Code::from_bytes(value.as_bytes()));
     match code {
         Code::Ok => http::StatusCode::OK,
-        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => http::StatusCode::BAD_REQUEST,
+        // Of a body that breaks off, nobody may be left to read it.
+        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange | Code::Cancelled => {
+            http::StatusCode::BAD_REQUEST
+        }
         Code::Unauthenticated => http::StatusCode::UNAUTHORIZED,
         Code::PermissionDenied => http::StatusCode::FORBIDDEN,
         Code::NotFound => http::StatusCode::NOT_FOUND,
@@ -322,8 +354,6 @@ pub(crate) fn http_status(headers: &http::HeaderMap) -> http::StatusCode {
             http::StatusCode::PAYLOAD_TOO_LARGE
         }
         Code::ResourceExhausted => http::StatusCode::TOO_MANY_REQUESTS,
-        // The caller has gone, and does not read it.
-        Code::Cancelled => http::StatusCode::REQUEST_TIMEOUT,
         Code::Unimplemented => http::StatusCode::NOT_IMPLEMENTED,
         Code::Unavailable => http::StatusCode::SERVICE_UNAVAILABLE,
         Code::DeadlineExceeded => http::StatusCode::GATEWAY_TIMEOUT,
@@ -347,6 +377,9 @@ pub(crate) fn reason_in(headers: &http::HeaderMap) -> Option<String> {
 pub(crate) fn is_refusal(code: &str) -> bool {
     matches!(code, "RESOURCE_EXHAUSTED" | "PERMISSION_DENIED" | "UNAUTHENTICATED")
 }
+
+/// Labels of calls that end by our fault.
+pub(crate) const FAULTS: [&str; 2] = ["INTERNAL", "UNAVAILABLE"];
 
 /// Label of a call that its caller gave up.
 pub(crate) const CANCELLED: &str = "CANCELLED";

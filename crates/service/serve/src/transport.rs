@@ -6,6 +6,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use antares_config::Listen;
 use http::{Request, Response};
+use http_body_util::BodyExt as _;
 use hyper::{
     body::Incoming,
     server::conn::http2,
@@ -27,8 +28,9 @@ use tower::Service;
 use crate::{
     connections::{Closed, Connections, Link, Place},
     handshake::Door,
-    limits::{CONNECTION_AGE_GRACE, CONNECTION_AGE_MAX, HEADER_BYTES_MAX, PENDING_RESETS_MAX},
+    limits::{CONNECTION_AGE_GRACE, CONNECTION_AGE_MAX, HEADER_BYTES_MAX, PENDING_RESETS_MAX, UNREAD_GRACE},
     listener::{Connection, accept},
+    status::body_failed,
     unread::Unread,
 };
 
@@ -109,7 +111,7 @@ pub(crate) async fn serve<S>(
                     let stream = Connection::with_preface(stream, listen.keepalive_timeout);
                     let service = calls_of(place.link.clone(), service, mark);
                     // Without pings nothing else tells that its peer takes nothing.
-                    let stream = Connection::with_traffic(stream, listen.call_time_max);
+                    let stream = Connection::with_traffic(stream, listen.call_time_max, place.link.clone());
                     let connection = web.serve_connection(TokioIo::new(stream), service);
                     keep(connection, &listen, place, closing).await;
                 }
@@ -152,7 +154,7 @@ where
     service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(link.clone());
         mark(&mut request);
-        service.clone().call(request.map(|body| Body::new(Unread::new(body))))
+        service.clone().call(request.map(|body| Body::new(Unread::new(body).map_err(body_failed))))
     })
 }
 
@@ -204,7 +206,11 @@ async fn keep(
     let (why, until) = loop {
         let idle_since = place.link.idle_since().map(Instant::from_std);
         // A connection with calls is looked at again when it could have been idle for long enough.
-        let next = (idle_since.unwrap_or_else(Instant::now) + listen.connection_idle_max).min(old_at);
+        let idle_at = idle_since.unwrap_or_else(Instant::now) + listen.connection_idle_max;
+        // What begins later and ends earlier is seen then.
+        let ends = place.link.deadlines();
+        let unread_at = ends.map_or_else(|| Instant::now() + listen.call_time_max, |ends| ends.0.into());
+        let next = idle_at.min(old_at).min(unread_at + UNREAD_GRACE);
         tokio::select! {
             _ = connection.as_mut() => return,
             () = sleep_until(next) => {
@@ -215,6 +221,12 @@ async fn keep(
                 // As it is now: there may have been calls since it was looked at.
                 if place.link.is_idle_for(listen.connection_idle_max) {
                     break (Closed::Idle, now + LINGER);
+                }
+                // The library does not end a stream whose peer takes nothing. Other calls may end in time.
+                if let Some((first, last)) = place.link.deadlines()
+                    && now >= Instant::from(first) + UNREAD_GRACE
+                {
+                    break (Closed::Unread, Instant::from(last) + UNREAD_GRACE);
                 }
             }
             () = place.link.room_wanted() => break (Closed::Room, Instant::now() + LINGER),

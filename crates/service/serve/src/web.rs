@@ -28,10 +28,11 @@ use self::{
     forms::Forms,
     told::{JSON, LINES, Told, told},
 };
-use crate::body::BytesSlot;
+use crate::{body::BytesSlot, connections::Link};
 
 mod asked;
 mod forms;
+mod plain_json;
 mod told;
 
 /// Media types of gRPC-web. Its form in base64 is not among them: what such an answer takes would not be
@@ -107,6 +108,10 @@ impl Shared {
 
     fn kind(&self, request: &Request<Body>) -> Kind {
         let headers = request.headers();
+        let is_ambiguous = request.extensions().get::<Arc<Link>>().is_some_and(|link| link.is_ambiguous());
+        if is_ambiguous || headers.get_all(ORIGIN).iter().count() > 1 {
+            return Kind::Other(refusal(StatusCode::BAD_REQUEST));
+        }
         if self.page(headers) == Some(false) {
             return Kind::Other(refusal(StatusCode::FORBIDDEN));
         }

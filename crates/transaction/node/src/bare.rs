@@ -76,6 +76,9 @@ impl BareTransaction {
         }
         let value: Value =
             serde_json::from_slice(text).map_err(|error| BareError::Syntax { detail: error.to_string() })?;
+        if keys_in(&value) != keys_of(text) {
+            return Err(BareError::Syntax { detail: "an object has a key twice".to_owned() });
+        }
         let (path, value) = unwrapped(value)?;
         let said = value.get("hash").cloned();
         let shape: TransactionShape = serde_path_to_error::deserialize(value).map_err(|error| {
@@ -155,6 +158,30 @@ fn snake(camel: &str) -> String {
     })
 }
 
+/// Keys of all objects in `value`; of those that came twice, one is there.
+fn keys_in(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => fields.len() + fields.values().map(keys_in).sum::<usize>(),
+        Value::Array(values) => values.iter().map(keys_in).sum(),
+        _ => 0,
+    }
+}
+
+/// Keys of all objects in `json`: colons that are in no string.
+fn keys_of(json: &[u8]) -> usize {
+    let (mut keys, mut is_text, mut is_escaped) = (0, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b':' if !is_text => keys += 1,
+            _ => {}
+        }
+    }
+    keys
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
@@ -197,6 +224,8 @@ mod tests {
         assert!(wrong("{\"mock_info\":{},\"tx\":{}}").contains("has its cells already"));
         assert!(wrong("{\"cellDeps\":[]}").contains("nodes write cell_deps"));
         assert!(wrong("tx: 1").contains("neither JSON nor"));
+        let twice = BARE.replace("\"since\":\"0x0\"", "\"since\":\"0x1\",\"since\":\"0x0\"");
+        assert!(wrong(&twice).contains("a key twice"), "{}", wrong(&twice));
         assert!(wrong("0x1234").starts_with("no transaction: "));
         assert!(wrong("{}").contains("none of the keys transaction, inputs"));
         assert!(wrong("{\"inputs\":[]}").contains("missing field"));

@@ -189,6 +189,11 @@ impl Context {
         }
         Ok(Self(Arc::new(Methods { known, other: OTHER.into(), call_time_max })))
     }
+
+    /// The methods of our services.
+    pub(super) fn own_methods(&self) -> impl Iterator<Item = &str> {
+        self.0.known.keys().map(|method| &**method).filter(|method| method.starts_with("antares."))
+    }
 }
 
 impl Check for Context {

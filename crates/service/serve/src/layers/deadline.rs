@@ -13,8 +13,9 @@ use super::{
     around::{Answering, Around},
     check::Check,
     context::CallContext,
+    stopping::Stopping,
 };
-use crate::status::Fault;
+use crate::status::{Fault, stopped};
 
 /// Refuses a timeout that the protocol does not have: who sends one would wait for something else.
 #[derive(Clone, Debug)]
@@ -33,9 +34,9 @@ impl Check for KnownTimeout {
     }
 }
 
-/// Ends a call whose time is over.
+/// Ends a call whose time is over, or that of the process.
 #[derive(Clone, Debug)]
-pub(crate) struct Deadline;
+pub(crate) struct Deadline(pub(crate) Stopping);
 
 impl Around for Deadline {
     fn around<F, E>(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> F) -> Answering<E>
@@ -44,12 +45,16 @@ impl Around for Deadline {
         E: Send + 'static,
     {
         let deadline = CallContext::in_request(&mut request).deadline;
-        let rest = rest(request);
+        let (rest, stopping) = (rest(request), self.0.clone());
         Box::pin(async move {
             let Some(deadline) = deadline else { return rest.await };
             // tonic watches the same deadline, but would say CANCELLED; this one began a moment earlier.
             let late = |_| Ok(Status::from(Fault::call_deadline()).into_http());
-            timeout_at(deadline.into(), rest).await.unwrap_or_else(late)
+            tokio::select! {
+                biased;
+                answered = timeout_at(deadline.into(), rest) => answered.unwrap_or_else(late),
+                () = stopping.ends() => Ok(stopped().into_http()),
+            }
         })
     }
 }

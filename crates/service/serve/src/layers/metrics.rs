@@ -8,7 +8,7 @@ use super::{check::Check, context::CallContext};
 use crate::{
     metrics::{Metrics, RPC_SECONDS},
     openmetrics::TracedHistograms,
-    status::Fault,
+    status::{FAULTS, Fault},
     telemetry,
 };
 
@@ -20,16 +20,18 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    pub(crate) fn new(metrics: &Metrics) -> Self {
-        Self {
-            seconds: metrics.traced_histograms(
-                "rpc_server_call_duration_seconds",
-                "Duration of gRPC calls, streams included, from the first byte to the last.",
-                RPC_SECONDS,
-                &["rpc_method", "rpc_response_status_code"],
-            ),
-            in_progress: metrics.gauge("antares_calls_in_progress", "gRPC calls in progress."),
+    pub(crate) fn new<'a>(metrics: &Metrics, methods: impl Iterator<Item = &'a str>) -> Self {
+        let seconds = metrics.traced_histograms(
+            "rpc_server_call_duration_seconds",
+            "Duration of gRPC calls, streams included, from the first byte to the last.",
+            RPC_SECONDS,
+            &["rpc_method", "rpc_response_status_code"],
+        );
+        // A rate does not see what a counter began with.
+        for method in methods {
+            FAULTS.iter().for_each(|code| drop(seconds.family.with_label_values(&[method, code])));
         }
+        Self { seconds, in_progress: metrics.gauge("antares_calls_in_progress", "gRPC calls in progress.") }
     }
 }
 

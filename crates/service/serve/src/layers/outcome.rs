@@ -12,18 +12,19 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request, Response, header::CONTENT_TYPE};
 use http_body::{Frame, SizeHint};
 use tonic::body::Body;
 
 use super::{
     around::{Answering, Around},
     context::CallContext,
+    stopping::Stopping,
 };
 use crate::{
     account::Account,
     connections::Link,
-    status::{CANCELLED, DEADLINE_EXCEEDED, caller_s_mistake, code_in, is_refusal, reason_in},
+    status::{CANCELLED, DEADLINE_EXCEEDED, caller_s_mistake, code_in, is_refusal, reason_in, stopped},
 };
 
 /// How a call ended.
@@ -66,7 +67,7 @@ impl fmt::Debug for Ending {
 
 /// The layer.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome;
+pub(crate) struct Outcome(pub(crate) Stopping);
 
 impl Around for Outcome {
     fn around<F, E>(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> F) -> Answering<E>
@@ -75,8 +76,8 @@ impl Around for Outcome {
         E: Send + 'static,
     {
         let call = Call::begin(&mut request);
-        let rest = rest(request);
-        Box::pin(async move { Ok(call.answered(rest.await?)) })
+        let (rest, stopping) = (rest(request), self.0.clone());
+        Box::pin(async move { Ok(call.answered(rest.await?, stopping)) })
     }
 }
 
@@ -86,8 +87,8 @@ struct Call {
     deadline: Option<Instant>,
     /// None of a call that nobody pays for.
     account: Option<Account>,
-    /// Its connection; none outside of a server.
-    link: Option<Arc<Link>>,
+    /// Its connection, and its number there; none outside of a server.
+    link: Option<(Arc<Link>, u64)>,
     ending: Ending,
     code: Option<&'static str>,
     reason: Option<String>,
@@ -98,11 +99,12 @@ impl Call {
         let link = request.extensions().get::<Arc<Link>>().cloned();
         let context = CallContext::in_request(request);
         let account = context.account.clone().filter(|_| !context.is_exempt);
+        let end = context.deadline.filter(|_| !context.is_exempt);
         Self {
             started: Instant::now(),
             deadline: context.deadline,
             account,
-            link: link.inspect(|link| link.begin_call()),
+            link: link.map(|link| (link.clone(), link.begin_call(end))),
             ending: context.ending.clone(),
             code: None,
             reason: None,
@@ -110,7 +112,7 @@ impl Call {
     }
 
     /// `response`, which is where the call ends: in its headers (an error) or in its trailers.
-    fn answered(mut self, mut response: Response<Body>) -> Response<Body> {
+    fn answered(mut self, mut response: Response<Body>, stopping: Stopping) -> Response<Body> {
         if let Some(status) = caller_s_mistake(response.headers()) {
             response = status.into_http();
         }
@@ -120,7 +122,10 @@ impl Call {
                 drop(self);
                 response
             }
-            None => response.map(|inner| Body::new(WatchedBody { inner, call: Some(self) })),
+            None => {
+                let stop = Stop::Later(stopping);
+                response.map(|inner| Body::new(WatchedBody { inner, call: Some(self), stop }))
+            }
         }
     }
 
@@ -140,8 +145,8 @@ impl Drop for Call {
             account.refused();
         }
         self.ending.run(&CallEnd { code, reason: self.reason.take(), elapsed: self.started.elapsed() });
-        if let Some(link) = self.link.take() {
-            link.end_call();
+        if let Some((link, number)) = self.link.take() {
+            link.end_call(number);
         }
     }
 }
@@ -150,6 +155,23 @@ impl Drop for Call {
 struct WatchedBody {
     inner: Body,
     call: Option<Call>,
+    stop: Stop,
+}
+
+/// When the call is ended, looked at from its first wait on.
+enum Stop {
+    Later(Stopping),
+    Soon(Pin<Box<dyn Future<Output = ()> + Send>>),
+}
+
+impl Stop {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if let Self::Later(stopping) = self {
+            *self = Self::Soon(Box::pin(stopping.clone().ends()));
+        }
+        let Self::Soon(ends) = self else { return Poll::Pending };
+        ends.as_mut().poll(context)
+    }
 }
 
 impl http_body::Body for WatchedBody {
@@ -170,7 +192,17 @@ impl http_body::Body for WatchedBody {
                 }
             }
             Poll::Ready(Some(Err(_)) | None) => self.call = None,
-            Poll::Pending => {}
+            Poll::Pending => {
+                if self.call.is_some() && self.stop.poll(context).is_ready() {
+                    let mut trailers = stopped().into_http::<()>().into_parts().0.headers;
+                    trailers.remove(CONTENT_TYPE);
+                    if let (Some(mut call), Some(code)) = (self.call.take(), code_in(&trailers)) {
+                        call.end(code, &trailers);
+                    }
+                    self.inner = Body::empty();
+                    return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+                }
+            }
         }
         polled
     }
@@ -187,6 +219,7 @@ impl http_body::Body for WatchedBody {
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt as _;
+    use tokio_stream::StreamExt as _;
     use tonic::Status;
 
     use super::*;
@@ -208,7 +241,7 @@ mod tests {
     async fn answered(response: Response<Body>) -> (Response<Body>, Arc<Mutex<Vec<String>>>) {
         let (request, done) = call();
         let rest = |_| std::future::ready(Ok::<_, Status>(response));
-        (Outcome.around(request, rest).await.unwrap(), done)
+        (Outcome(Stopping::default()).around(request, rest).await.unwrap(), done)
     }
 
     #[tokio::test]
@@ -230,8 +263,24 @@ mod tests {
         let held = Arc::new(());
         CallContext::in_request(&mut request).ending.hold(held.clone());
         let rest = |_| std::future::pending::<Result<Response<Body>, Status>>();
-        drop(Outcome.around(request, rest));
+        drop(Outcome(Stopping::default()).around(request, rest));
         assert_eq!(*done.lock().unwrap(), ["first CANCELLED", "second CANCELLED"]);
         assert_eq!(Arc::strong_count(&held), 1);
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_goes_on_ends_with_a_status_when_the_process_stops() {
+        let (request, done) = call();
+        let frames = tokio_stream::iter([Ok::<_, Status>(Frame::data(Bytes::from_static(b"a")))]);
+        let body = http_body_util::StreamBody::new(frames.chain(tokio_stream::pending()));
+        let rest = |_| std::future::ready(Ok::<_, Status>(Response::new(Body::new(body))));
+        let stopping = Stopping::default();
+        let mut body = Outcome(stopping.clone()).around(request, rest).await.unwrap().into_body();
+        assert!(body.frame().await.unwrap().unwrap().is_data());
+        stopping.end_calls();
+        let trailers = body.frame().await.unwrap().unwrap().into_trailers().unwrap();
+        assert_eq!(code_in(&trailers), Some("UNAVAILABLE"));
+        assert!(body.frame().await.is_none());
+        assert_eq!(*done.lock().unwrap(), ["first UNAVAILABLE", "second UNAVAILABLE"]);
     }
 }

@@ -8,9 +8,11 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use http::HeaderMap;
 use prost::Message as _;
 use prost_reflect::{DescriptorError, DescriptorPool, DynamicMessage, MessageDescriptor};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use serde_path_to_error::{Deserializer, Track};
 
+use super::plain_json::Plain;
 use crate::status::{Fault, code_in, http_status};
 
 /// Services that are offered over HTTP: not what operators have.
@@ -112,13 +114,13 @@ pub(crate) fn reading_bytes(text: &[u8]) -> usize {
 
 /// `text` as a framed message of gRPC.
 pub(crate) fn to_frame(message: &MessageDescriptor, text: &[u8]) -> Result<Bytes, Fault> {
-    let mut json = serde_json::Deserializer::from_slice(text);
-    let mut track = Track::new();
+    let (mut json, mut track) = (serde_json::Deserializer::from_slice(text), Track::new());
+    let plain = Plain::deserialize(Deserializer::new(&mut json, &mut track));
+    plain.map_err(|error| no_message(message, track, &error))?;
+    let (mut json, mut track) = (serde_json::Deserializer::from_slice(text), Track::new());
     let read = DynamicMessage::deserialize(message.clone(), Deserializer::new(&mut json, &mut track));
-    let read = read.and_then(|read| json.end().map(|()| read)).map_err(|error| {
-        let problem = format!("the body is no {} in JSON: {error}", message.name());
-        Fault::invalid("MESSAGE_MALFORMED", problem).violation(track.path().to_string(), error.to_string())
-    })?;
+    let read = read.and_then(|read| json.end().map(|()| read));
+    let read = read.map_err(|error| no_message(message, track, &error))?;
     let bytes = read.encoded_len();
     let length = u32::try_from(bytes).map_err(|_| too_long(bytes, u32::MAX as usize))?;
     let mut frame = BytesMut::with_capacity(5 + bytes);
@@ -126,6 +128,11 @@ pub(crate) fn to_frame(message: &MessageDescriptor, text: &[u8]) -> Result<Bytes
     frame.put_u32(length);
     read.encode(&mut frame).map_err(|error| Fault::internal(&error))?;
     Ok(frame.freeze())
+}
+
+fn no_message(message: &MessageDescriptor, track: Track, error: &serde_json::Error) -> Fault {
+    let problem = format!("the body is no {} in JSON: {error}", message.name());
+    Fault::invalid("MESSAGE_MALFORMED", problem).violation(track.path().to_string(), error.to_string())
 }
 
 /// A message of the wire as JSON, with a line's end.
@@ -167,9 +174,17 @@ mod tests {
     fn what_is_no_message_is_told_with_its_place() {
         let forms = forms();
         let input = &forms.method("/grpc.health.v1.Health/Check").unwrap().input;
-        for wrong in
-            ["", "{", "[]", "{}{}", "{\"service\":1}", "{\"other\":1}", "null", "{\"service\":\"\\ud800\"}"]
-        {
+        for wrong in [
+            "",
+            "{",
+            "[]",
+            "{}{}",
+            "{\"service\":1}",
+            "{\"other\":1}",
+            "null",
+            "{\"service\":\"\\ud800\"}",
+            "{\"service\":\"a\",\"service\":\"a\"}",
+        ] {
             let fault = to_frame(input, wrong.as_bytes()).unwrap_err();
             assert_eq!(fault.reason(), "MESSAGE_MALFORMED", "{wrong}");
         }

@@ -1,0 +1,193 @@
+//! The lines of requests of HTTP/1.1 as they come. The library takes lines that end in LF alone, a length
+//! beside chunks, and no host or two, which a proxy in front may read otherwise: here such a line is made one
+//! that the library refuses with 400. A head whose last line is wrong is left to who answers it.
+
+use std::{mem, sync::Arc};
+
+use crate::{connections::Link, limits::HEADER_BYTES_MAX};
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Next {
+    /// The first line of a request.
+    #[default]
+    Start,
+    Header,
+    Data(u64),
+    ChunkSize,
+    Trailer,
+    /// No line that counts: another protocol, or what the library refuses by itself.
+    Anything,
+}
+
+/// Where a connection is.
+#[derive(Debug)]
+pub(crate) struct RequestLines {
+    link: Arc<Link>,
+    next: Next,
+    /// What there is of a line.
+    line: Vec<u8>,
+    head: Head,
+}
+
+/// What the head of a request says of its body.
+#[derive(Debug, Default)]
+struct Head {
+    length: Option<u64>,
+    is_encoded: bool,
+    is_chunked: bool,
+    has_host: bool,
+    needs_host: bool,
+}
+
+impl RequestLines {
+    pub(crate) fn new(link: Arc<Link>) -> Self {
+        Self { link, next: Next::default(), line: Vec::new(), head: Head::default() }
+    }
+
+    /// Follows `bytes`. A line that is ambiguous ends in a byte that no line may have.
+    pub(crate) fn follow(&mut self, mut bytes: &mut [u8]) {
+        while !bytes.is_empty() && self.next != Next::Anything {
+            let count = match self.next {
+                Next::Data(left) => self.skip(left, bytes.len()),
+                _ => self.read_line(bytes),
+            };
+            bytes = &mut bytes[count..];
+        }
+    }
+
+    fn skip(&mut self, left: u64, there: usize) -> usize {
+        let count = left.min(there as u64);
+        self.next = match left - count {
+            0 if self.head.is_chunked => Next::ChunkSize,
+            0 => Next::Start,
+            left => Next::Data(left),
+        };
+        // No more than there is.
+        usize::try_from(count).unwrap_or(there)
+    }
+
+    fn read_line(&mut self, bytes: &mut [u8]) -> usize {
+        let Some(end) = bytes.iter().position(|&byte| byte == b'\n') else {
+            self.line.extend_from_slice(bytes);
+            if self.line.len() > HEADER_BYTES_MAX as usize {
+                self.next = Next::Anything;
+            }
+            return bytes.len();
+        };
+        self.line.extend_from_slice(&bytes[..end]);
+        let line = mem::take(&mut self.line);
+        let next = line.strip_suffix(b"\r").and_then(|line| self.behind(line));
+        match next {
+            Some(_) => {}
+            None if line.trim_ascii().is_empty() => self.link.note_ambiguous(),
+            None => bytes[end] = 0,
+        }
+        self.next = next.unwrap_or(Next::Anything);
+        end + 1
+    }
+
+    /// What comes behind `line`; none if it must not be.
+    fn behind(&mut self, line: &[u8]) -> Option<Next> {
+        Some(match self.next {
+            Next::Start if line.is_empty() => Next::Start,
+            Next::Start if line == b"PRI * HTTP/2.0" => Next::Anything,
+            Next::Start => {
+                self.head = Head { needs_host: line.ends_with(b"HTTP/1.1"), ..Head::default() };
+                Next::Header
+            }
+            Next::Header if line.is_empty() => return self.head.end(),
+            Next::Header => return self.head.note(line),
+            Next::ChunkSize => {
+                let size = line.split(|&byte| byte == b';').next().and_then(|size| str::from_utf8(size).ok());
+                match size.and_then(|size| u64::from_str_radix(size.trim_ascii(), 16).ok()) {
+                    Some(0) => Next::Trailer,
+                    // Its line ends behind it.
+                    Some(size) => Next::Data(size.saturating_add(2)),
+                    None => Next::Anything,
+                }
+            }
+            Next::Trailer if line.is_empty() => Next::Start,
+            next => next,
+        })
+    }
+}
+
+impl Head {
+    fn note(&mut self, line: &[u8]) -> Option<Next> {
+        let (name, value) = str::from_utf8(line).ok()?.split_once(':')?;
+        let value = value.trim_ascii();
+        match name.to_ascii_lowercase().as_str() {
+            "host" if self.has_host => return None,
+            "host" => self.has_host = true,
+            "content-length" => self.length = Some(value.parse().ok()?),
+            "transfer-encoding" => {
+                self.is_encoded = true;
+                self.is_chunked = value.to_ascii_lowercase().ends_with("chunked");
+            }
+            _ => {}
+        }
+        (!self.is_encoded || self.length.is_none()).then_some(Next::Header)
+    }
+
+    fn end(&self) -> Option<Next> {
+        (self.has_host || !self.needs_host).then_some(match self.length {
+            _ if self.is_chunked => Next::ChunkSize,
+            _ if self.is_encoded => Next::Anything,
+            None | Some(0) => Next::Start,
+            Some(length) => Next::Data(length),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{connections::Connections, metrics::Metrics, peer::Peer};
+
+    const HEAD: &str = "POST / HTTP/1.1\r\nHost: x\r\n";
+    const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
+
+    /// Whether the lines of `text` are left as they are, however it is cut.
+    fn passes(text: &str) -> bool {
+        let whole = [text.len(), 1].map(|cut| {
+            let place =
+                Arc::new(Connections::new("web", 1, 1, &Metrics::new())).admit(Peer::UNKNOWN).unwrap();
+            let (mut lines, mut bytes) = (RequestLines::new(place.link.clone()), text.as_bytes().to_vec());
+            bytes.chunks_mut(cut).for_each(|part| lines.follow(part));
+            bytes == text.as_bytes() && !place.link.is_ambiguous()
+        });
+        assert_eq!(whole[0], whole[1], "{text:?}");
+        whole[0]
+    }
+
+    #[test]
+    fn requests_that_readers_agree_on_pass_and_others_do_not() {
+        let chunks = "3;a=b\r\n\n{}\r\n0\r\nA: b\r\n\r\n";
+        let good = [
+            format!("{HEAD}Content-Length: 3\r\n\r\n\n{{}}"),
+            format!("{HEAD}{CHUNKED}\r\n{chunks}"),
+            format!("\r\n{HEAD}\r\n"),
+            "GET / HTTP/1.0\r\n\r\n".to_owned(),
+            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\n\n".to_owned(),
+        ];
+        let bad = [
+            HEAD.replace("\r\n", "\n"),
+            format!("{HEAD}A: b\n\r\n"),
+            format!("{HEAD}\n"),
+            format!("{HEAD}Content-Length: 2\r\n{CHUNKED}\r\n"),
+            format!("{HEAD}{CHUNKED}Content-Length: 2\r\n\r\n"),
+            format!("{HEAD}Content-Length: +\r\n\r\n"),
+            format!("{HEAD}Host: y\r\n\r\n"),
+            "POST / HTTP/1.1\r\n\r\n".to_owned(),
+            format!("{HEAD}{CHUNKED}\r\n2\n{{}}\r\n0\r\n\r\n"),
+        ];
+        for first in &good {
+            assert!(passes(first), "{first:?}");
+            // Behind it, on the same connection.
+            let is_other = first.starts_with("PRI");
+            bad.iter().for_each(|bad| assert_eq!(passes(&format!("{first}{bad}")), is_other, "{bad:?}"));
+        }
+        bad.iter().for_each(|bad| assert!(!passes(bad), "{bad:?}"));
+    }
+}
