@@ -48,7 +48,6 @@ use http::{Request, Response};
 use tonic::body::Body;
 use tower::{Service, ServiceBuilder};
 
-pub use self::context::CallContext;
 use self::{
     around::{Answering, Surround},
     audit::{Audit, Audited},
@@ -67,6 +66,7 @@ use self::{
     tenant::Tenant,
     trace::Trace,
 };
+pub use self::{concurrency_limit::SharedPlaces, context::CallContext, outcome::AnsweredElsewhere};
 use crate::{
     account::Accounts,
     audit::Auditor,

@@ -51,7 +51,7 @@ mod usage;
 mod web;
 mod workers;
 
-pub use account::{Account, Identity, Namespace, RunEstimate, Salt, TENANT};
+pub use account::{Account, CALLER, Identity, Namespace, RunEstimate, Salt, TENANT};
 pub use body::{HeldBytes, RequestBytes};
 pub use duties::{beat, blocking, keep};
 pub use elf::script_mistake;
@@ -60,7 +60,7 @@ pub use flights::{Flights, Leaving};
 pub use health::{Health, LIVENESS};
 pub use host::{Host, HostError};
 pub use key_set::JwksError;
-pub use layers::CallContext;
+pub use layers::{AnsweredElsewhere, CallContext, SharedPlaces};
 pub use metrics::{COMPILE_SECONDS, Metrics, RPC_SECONDS, RUN_SECONDS};
 pub use operator::is_operator;
 pub use options::{Options, Request, main};

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::Request;
+use http::{HeaderValue, Request};
 use prost::Message as _;
 use tonic::body::Body;
 use tracing::Span;
@@ -115,6 +115,13 @@ impl CallContext {
     #[must_use]
     pub fn account(&self) -> Account {
         self.account.clone().unwrap_or_else(Account::nobody)
+    }
+
+    /// The name that the caller has proven, as a header has it.
+    #[must_use]
+    pub fn who(&self) -> Option<HeaderValue> {
+        let who = &self.caller.as_ref().ok()?.as_ref()?.who;
+        Some(HeaderValue::from_bytes(who.as_bytes()).unwrap_or(HeaderValue::from_static("?")))
     }
 
     /// Who is at the other end of the connection.

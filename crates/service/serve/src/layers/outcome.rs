@@ -26,6 +26,10 @@ use crate::{
     status::{CANCELLED, DEADLINE_EXCEEDED, caller_s_mistake, code_in, is_refusal, reason_in},
 };
 
+/// Among the extensions of an answer that another server gave, which has charged it.
+#[derive(Clone, Copy, Debug)]
+pub struct AnsweredElsewhere;
+
 /// How a call ended.
 #[derive(Debug)]
 pub(crate) struct CallEnd {
@@ -113,6 +117,9 @@ impl Call {
     fn answered(mut self, mut response: Response<Body>) -> Response<Body> {
         if let Some(status) = caller_s_mistake(response.headers()) {
             response = status.into_http();
+        }
+        if response.extensions().get::<AnsweredElsewhere>().is_some() {
+            self.account = None;
         }
         match code_in(response.headers()) {
             Some(code) => {
