@@ -188,7 +188,8 @@ fn what_is_wrong_is_told_as_http_tells_it() {
     }
     assert_eq!(curl(&server, &execute, &["-H", JSON, "-H", "content-encoding: gzip"], b"{}").status, 415);
     for method in ["GET", "PUT", "DELETE", "OPTIONS"] {
-        assert_eq!(curl(&server, &execute, &["-H", JSON, "-X", method], b"{}").status, 405, "{method}");
+        let answer = curl(&server, &execute, &["-H", JSON, "-X", method], b"{}");
+        assert_eq!((answer.status, &answer.json()["error"]["code"]), (405, &json!(405)), "{method}");
     }
     // What operators and autoscalers have is not offered.
     for path in [

@@ -76,7 +76,7 @@ async fn callers_need_the_runner_s_address_alone() {
     runner.operation_client().wait_operation(wait).await.unwrap();
     let executed = runner.execute(stored(&elf, v1::Tier::Native)).await.unwrap();
     assert_eq!(executed.verdict.unwrap().exit_code, Some(0));
-    let ask = v1::FindMissingRequest { script_sha256: vec!["a".repeat(8 << 20)] };
+    let ask = v1::FindMissingRequest { script_sha256: vec!["a".repeat(40 << 20)] };
     let long = code(runner.compile_client().find_missing(ask).await.unwrap_err());
     assert_eq!(long, (Code::ResourceExhausted, "MESSAGE_TOO_LARGE".to_owned()), "the runner's own refusal");
     compiler.stop();
@@ -185,7 +185,7 @@ async fn silent_connections_do_not_keep_others_out() {
 }
 
 #[track_caller]
-fn is(status: &tonic::Status, code: Code, expected: &str) {
+fn is(status: &Status, code: Code, expected: &str) {
     assert_eq!((status.code(), reason(status).as_str()), (code, expected), "{status}");
 }
 

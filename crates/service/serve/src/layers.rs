@@ -45,6 +45,7 @@ use std::sync::Arc;
 
 use antares_config::Listen;
 use http::{Request, Response};
+use tokio::sync::watch;
 use tonic::body::Body;
 use tower::{Service, ServiceBuilder};
 
@@ -79,6 +80,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Layers {
     context: Context,
+    /// Tells sessions that the server stops.
+    closing: Arc<watch::Sender<bool>>,
     authenticate: Authenticate,
     accounts: Arc<Accounts>,
     measure: Measure,
@@ -98,8 +101,10 @@ impl Layers {
         callers: Callers<'_>,
         metrics: &Metrics,
     ) -> Result<Self, ServeError> {
+        let closing = Arc::new(watch::Sender::new(false));
         Ok(Self {
-            context: Context::new(descriptors, listen.call_time_max)?,
+            context: Context::new(descriptors, listen.call_time_max, closing.subscribe())?,
+            closing,
             concurrency_limit: ConcurrencyLimit::new(listen, metrics),
             body_budget: BodyBudget::new(listen, metrics),
             accounts: Arc::new(Accounts::new(callers.tenancy, metrics)),
@@ -144,6 +149,16 @@ impl Layers {
             .layer(Surround(self.body_budget.clone()))
             .layer(Surround(CatchPanic))
             .service(service)
+    }
+
+    /// Has connections close, and sessions end, with whatever they still do.
+    pub(crate) fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// Turns true when that happens.
+    pub(crate) fn closing(&self) -> watch::Receiver<bool> {
+        self.closing.subscribe()
     }
 
     /// Waits for the last lines of the audit log, but not for ever.

@@ -69,7 +69,7 @@ pub use peer::Peer;
 pub use reload::{watch as watch_files, watch_client as watch_tls};
 pub use roles::{Need, need};
 pub use server::{App, Callers, ServeError, Server, drain, stop_signal};
-pub use status::{ERROR_DOMAIN, Fault, caller_s, chain};
+pub use status::{CALL_DEADLINE, ERROR_DOMAIN, Fault, caller_s, chain, closing};
 pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span, set_log_filter};
 pub use workers::WorkerNumbers;
 

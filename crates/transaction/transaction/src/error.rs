@@ -113,6 +113,12 @@ impl fmt::Display for CellLocation {
 /// What does not fit together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
+    /// A key that nobody reads, and that is likely meant for another one.
+    #[error("is no key; `{meant}` is one")]
+    UnknownKey {
+        /// The other one.
+        meant: &'static str,
+    },
     /// A list is longer than accepted.
     #[error("{entries} entries, at most {entries_max} are accepted")]
     TooMany {
