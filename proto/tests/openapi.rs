@@ -87,7 +87,8 @@ fn of_answers(set: &FileDescriptorSet) -> BTreeSet<&str> {
     let mut left: Vec<_> = methods.map(|method| short(method.output_type())).collect();
     let mut found = BTreeSet::new();
     while let Some(name) = left.pop() {
-        let message = messages.get(name).filter(|_| found.insert(name));
+        let is_new = found.insert(name);
+        let message = messages.get(name).filter(|_| is_new);
         let own = message.iter().flat_map(|message| message.nested_type.iter().chain([**message]));
         left.extend(own.flat_map(|message| &message.field).map(|field| short(field.type_name())));
     }

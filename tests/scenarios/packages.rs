@@ -11,6 +11,7 @@ use std::{
 };
 
 use antares_chain::exits;
+use antares_pool::worker_path;
 use antares_tests::{
     authorities::Authority,
     guests::{self, debugger_examples},
@@ -139,7 +140,11 @@ fn answers_come_from_the_server(place: &Place) {
         let exit_code = verdict.get("exitCode").or_else(|| verdict.get("exit_code"));
         assert_eq!((&verdict["outcome"], exit_code), (&json!("OUTCOME_EXIT"), Some(&json!(55))));
     }
-    // The runner has passed the upload on, in the name of who made it.
+    // The command uploads. The runner passes that on, in the name of who does it.
+    let mut command = Command::new(worker_path("antares").unwrap());
+    command.args(["run", "--server", &format!("https://{}", place.server.address)]);
+    let ran = command.arg(guests::build("exit-imc").unwrap()).envs(place.files.clone()).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let is_author_s = |line: &Value| {
         line["call"] == "antares.v1.CompilerService/Upload"
             && (&line["who"], &line["tenant"]) == (&json!("author"), &json!("author"))

@@ -239,7 +239,7 @@ pub fn caller_s(status: Status) -> Status {
 /// How a session ends when its server stops: without a reason, as when the server is gone.
 #[must_use]
 pub fn closing() -> Status {
-    Status::unavailable("the server stops: resume with another one what has no answer")
+    Status::new(Code::Unavailable, "the server stops: resume with another one what has no answer")
 }
 
 /// As [`caller_s`], for an answer that has nothing but its status.
