@@ -69,7 +69,13 @@ async fn one<T: DeserializeOwned>(
     calls: &Calls,
     number: usize,
 ) -> Result<Option<T>, NodeError> {
-    transport.patiently(async || once(transport, calls, number).await).await
+    let mut patience = transport.patience();
+    loop {
+        let answer = once(transport, calls, number).await;
+        if !patience.is_left(answer.as_ref().err()).await {
+            return answer;
+        }
+    }
 }
 
 async fn once<T: DeserializeOwned>(
@@ -100,9 +106,12 @@ pub(crate) async fn batch<T: DeserializeOwned, U>(
         match part {
             [number] => all.push(take(*number, one(transport, calls, *number).await?)?),
             part => {
-                let together =
-                    transport.patiently(async || batch_of(transport, calls, part, &mut take).await);
-                match together.await? {
+                let mut patience = transport.patience();
+                let mut together = batch_of(transport, calls, part, &mut take).await;
+                while patience.is_left(together.as_ref().err()).await {
+                    together = batch_of(transport, calls, part, &mut take).await;
+                }
+                match together? {
                     Some(taken) => all.extend(taken),
                     None => all.extend(each(transport, calls, part, &mut take).await?),
                 }

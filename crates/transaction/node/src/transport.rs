@@ -1,7 +1,7 @@
 //! Requests over HTTP: bounded, timed, and sent again where that may help. There is no proxy and no other host
 //! than the one that is named.
 
-use std::error::Error;
+use std::{error::Error, time::Duration};
 
 use bytes::Bytes;
 use reqwest::{Client, header, redirect::Policy};
@@ -43,22 +43,10 @@ impl Transport {
         &self.name
     }
 
-    /// What `attempt` gives, which is made again where that may help.
-    pub(crate) async fn patiently<T>(
-        &self,
-        mut attempt: impl AsyncFnMut() -> Result<T, NodeError>,
-    ) -> Result<T, NodeError> {
-        let mut wait = self.options.backoff;
-        for _ in 1..self.options.attempts {
-            match attempt().await {
-                Err(error) if error.is_passing() => {
-                    sleep(error.retry_after().unwrap_or(wait).min(self.options.backoff_max)).await;
-                    wait = (wait * 2).min(self.options.backoff_max);
-                }
-                answer => return answer,
-            }
-        }
-        attempt().await
+    /// For a request that is not made yet.
+    pub(crate) fn patience(&self) -> Patience {
+        let NodeOptions { attempts, backoff, backoff_max, .. } = self.options;
+        Patience { attempts, wait: backoff, wait_max: backoff_max }
     }
 
     /// The answer to `body`, a request about `method`, which is JSON.
@@ -93,6 +81,24 @@ impl Transport {
             bytes.extend_from_slice(&chunk);
         }
         Ok(bytes.into())
+    }
+}
+
+/// How often a request is made again.
+pub(crate) struct Patience {
+    attempts: u32,
+    wait: Duration,
+    wait_max: Duration,
+}
+
+impl Patience {
+    /// Whether it is made again, after a wait, where it ended with `error`.
+    pub(crate) async fn is_left(&mut self, error: Option<&NodeError>) -> bool {
+        self.attempts = self.attempts.saturating_sub(1);
+        let Some(error) = error.filter(|error| error.is_passing() && self.attempts > 0) else { return false };
+        sleep(error.retry_after().unwrap_or(self.wait).min(self.wait_max)).await;
+        self.wait = (self.wait * 2).min(self.wait_max);
+        true
     }
 }
 
