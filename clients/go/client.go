@@ -9,7 +9,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -217,7 +216,7 @@ func retried[T any](client *Client, ctx context.Context, call func(context.Conte
 		}
 		refused := refusedBy(err)
 		// Clients spread their retries.
-		wait := refused.delay + rand.N(min(pauseMin<<attempt, pauseMax))
+		wait := refused.delay + spread(attempt)
 		if !refused.isPassing || attempt+1 == attemptsMax || time.Until(end) <= wait {
 			return answer, refused
 		}

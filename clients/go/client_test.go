@@ -144,3 +144,61 @@ func TestAMessageThatIsTooLongIsSentOnce(t *testing.T) {
 		t.Error(attempts.made, err)
 	}
 }
+
+func (runner *runner) VerifySession(stream antaresv1.RunnerService_VerifySessionServer) error {
+	part := runner.calls.Add(1)
+	if _, err := stream.Recv(); err != nil {
+		return err
+	}
+	for number := 0; ; number++ {
+		request, err := stream.Recv()
+		if err != nil {
+			return nil
+		}
+		// Of the first parts the third transaction is lost, and all that was in progress.
+		if number == 2 && part < 4 {
+			return status.Error([]codes.Code{codes.Unavailable, codes.DeadlineExceeded}[part%2], "")
+		}
+		transaction := request.GetTransaction()
+		answer, err := runner.answer(stream.Context(), &antaresv1.VerifyTransactionRequest{
+			Transaction: &antaresv1.VerifyTransactionRequest_MockJson{MockJson: transaction.GetMockJson()},
+		})
+		if err != nil {
+			return err
+		}
+		result := &antaresv1.SharedTransactionResult{
+			Id: transaction.Id, Result: &antaresv1.SharedTransactionResult_Response{Response: answer},
+		}
+		message := &antaresv1.VerifySessionResponse_Result{Result: result}
+		if err := stream.Send(&antaresv1.VerifySessionResponse{Message: message}); err != nil {
+			return err
+		}
+	}
+}
+
+func TestSessionsGoOnWhereTheyWereLost(t *testing.T) {
+	runner := &runner{}
+	runner.answer = func(_ context.Context, request *antaresv1.VerifyTransactionRequest) (*antaresv1.VerifyTransactionResponse, error) {
+		return &antaresv1.VerifyTransactionResponse{RequestId: string(request.GetMockJson())}, nil
+	}
+	transactions := make(chan []byte)
+	go func() {
+		for number := range 1_000 {
+			transactions <- []byte(fmt.Sprint(number))
+		}
+		close(transactions)
+	}()
+	seen := map[uint64]bool{}
+	for result, err := range serve(t, runner).VerifySession(context.Background(), transactions, nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[result.Id] || result.GetResponse().GetRequestId() != fmt.Sprint(result.Id) {
+			t.Fatalf("%d: %v", result.Id, result)
+		}
+		seen[result.Id] = true
+	}
+	if len(seen) != 1_000 {
+		t.Fatalf("%d answers", len(seen))
+	}
+}

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     env, fs,
     path::Path,
 };
@@ -78,7 +78,24 @@ fn single(field: &FieldDescriptorProto) -> Value {
     }
 }
 
-fn message(message: &DescriptorProto, words: &Words, path: &[i32]) -> Value {
+/// Messages and enums that answers have, directly or not.
+fn of_answers(set: &FileDescriptorSet) -> BTreeSet<&str> {
+    let files = || set.file.iter().filter(|file| file.package() == "antares.v1");
+    let messages: HashMap<_, _> =
+        files().flat_map(|file| &file.message_type).map(|message| (message.name(), message)).collect();
+    let methods = files().flat_map(|file| &file.service).flat_map(|service| &service.method);
+    let mut left: Vec<_> = methods.map(|method| short(method.output_type())).collect();
+    let mut found = BTreeSet::new();
+    while let Some(name) = left.pop() {
+        let is_new = found.insert(name);
+        let message = messages.get(name).filter(|_| is_new);
+        let own = message.iter().flat_map(|message| message.nested_type.iter().chain([**message]));
+        left.extend(own.flat_map(|message| &message.field).map(|field| short(field.type_name())));
+    }
+    found
+}
+
+fn message(message: &DescriptorProto, words: &Words, path: &[i32], is_open: bool) -> Value {
     let mut properties = Map::new();
     for (number, field) in message.field.iter().enumerate() {
         let said = words.at(&[path, &[MEMBER, index(number)]].concat());
@@ -93,11 +110,11 @@ fn message(message: &DescriptorProto, words: &Words, path: &[i32]) -> Value {
         };
         properties.insert(field.json_name().to_owned(), described(schema, said));
     }
-    let schema = json!({ "type": "object", "additionalProperties": false, "properties": properties });
+    let schema = json!({ "type": "object", "additionalProperties": is_open, "properties": properties });
     described(schema, words.at(path))
 }
 
-fn enumeration(values: &EnumDescriptorProto, words: &Words, path: &[i32]) -> Value {
+fn enumeration(values: &EnumDescriptorProto, words: &Words, path: &[i32], is_open: bool) -> Value {
     let mut text = words.at(path).to_owned();
     for (number, value) in values.value.iter().enumerate() {
         let said = words.at(&[path, &[MEMBER, index(number)]].concat());
@@ -106,7 +123,9 @@ fn enumeration(values: &EnumDescriptorProto, words: &Words, path: &[i32]) -> Val
         }
     }
     let names: Vec<_> = values.value.iter().map(|value| value.name()).collect();
-    described(json!({ "type": "string", "enum": names }), text.trim())
+    // Answers may have values that a client does not know.
+    let key = if is_open { "examples" } else { "enum" };
+    described(json!({ "type": "string", key: names }), text.trim())
 }
 
 fn operation(method: &MethodDescriptorProto, said: &str, service: &str) -> Value {
@@ -118,6 +137,7 @@ fn operation(method: &MethodDescriptorProto, said: &str, service: &str) -> Value
         "operationId": format!("{service}_{}", method.name()),
         "tags": [service],
         "description": said,
+        "parameters": HEADERS.map(|(name, _)| json!({ "$ref": format!("#/components/parameters/{name}") })),
         "requestBody": { "required": true, "content": body(method.input_type(), method.client_streaming()) },
         "responses": {
             "200": {
@@ -130,6 +150,18 @@ fn operation(method: &MethodDescriptorProto, said: &str, service: &str) -> Value
             },
         },
     }})
+}
+
+/// Headers that calls may have beside `authorization`.
+const HEADERS: [(&str, &str); 3] = [
+    ("antares-tenant", "Whose call it is, where the caller may say so."),
+    ("grpc-timeout", "The time of the call: 1 to 8 digits and one of H, M, S, m, u and n, such as 5S."),
+    ("traceparent", "The trace that the call belongs to, as W3C has it."),
+];
+
+fn parameter((name, said): (&str, &str)) -> (String, Value) {
+    let schema = json!({ "type": "string" });
+    (name.to_owned(), json!({ "name": name, "in": "header", "description": said, "schema": schema }))
 }
 
 fn error() -> Value {
@@ -156,6 +188,7 @@ fn openapi() -> Value {
     // Not the constant: what `generated` has just written is not built in yet.
     let descriptors = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/generated/antares.v1.bin");
     let set = FileDescriptorSet::decode(&*fs::read(descriptors).unwrap()).unwrap();
+    let open = of_answers(&set);
     let (mut paths, mut schemas) = (BTreeMap::new(), BTreeMap::new());
     schemas.insert("Error".to_owned(), error());
     for file in set.file.iter().filter(|file| file.package() == "antares.v1") {
@@ -171,15 +204,18 @@ fn openapi() -> Value {
             }
         }
         for (number, of_file) in file.message_type.iter().enumerate() {
-            let schema = message(of_file, &words, &[MESSAGE, index(number)]);
+            let is_open = open.contains(of_file.name());
+            let schema = message(of_file, &words, &[MESSAGE, index(number)], is_open);
             assert!(schemas.insert(of_file.name().to_owned(), schema).is_none(), "{}", of_file.name());
             for (place, values) in of_file.enum_type.iter().enumerate() {
                 let path = [MESSAGE, index(number), 4, index(place)];
-                schemas.insert(values.name().to_owned(), enumeration(values, &words, &path));
+                let schema = enumeration(values, &words, &path, open.contains(values.name()));
+                schemas.insert(values.name().to_owned(), schema);
             }
         }
         for (number, values) in file.enum_type.iter().enumerate() {
-            schemas.insert(values.name().to_owned(), enumeration(values, &words, &[ENUM, index(number)]));
+            let schema = enumeration(values, &words, &[ENUM, index(number)], open.contains(values.name()));
+            schemas.insert(values.name().to_owned(), schema);
         }
     }
     json!({
@@ -191,6 +227,7 @@ fn openapi() -> Value {
         },
         "paths": paths,
         "components": {
+            "parameters": HEADERS.map(parameter).into_iter().collect::<Map<_, _>>(),
             "schemas": schemas,
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
@@ -232,4 +269,8 @@ fn it_is_whole() {
     let execute = &api["paths"]["/antares.v1.RunnerService/Execute"]["post"];
     assert_eq!(execute["description"], "Runs one script once.");
     assert!(api["paths"].get("/antares.v1.AdminService/Drain").is_none());
+    let schemas = &api["components"]["schemas"];
+    let is_open = |name: &str| schemas[name]["additionalProperties"] == true;
+    assert!(is_open("Verdict") && is_open("ExecuteResponse") && !is_open("ExecuteRequest"));
+    assert!(schemas["Outcome"].get("enum").is_none() && schemas["Tier"].get("enum").is_some());
 }

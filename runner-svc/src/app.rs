@@ -20,12 +20,13 @@ use tonic::service::Routes;
 
 use crate::{
     grpc::{
+        passed_on::PASSED_ON,
         profile_service::{self, ProfileService},
         service::Service,
     },
     profiles::push,
     runner::{BuildError, Runner},
-    source::ArtifactSource,
+    source::{ArtifactSource, remote::RemoteSource},
 };
 
 /// Full name of the service, for health checks.
@@ -119,13 +120,14 @@ pub fn add_to(routes: Routes, runner: &Runner, config: &Config) -> Routes {
     routes.add_service(service).add_service(profiles)
 }
 
-/// The service alone. Call it within the runtime.
+/// The service alone, with those of compilers, whose calls `source` passes on. Call it within the runtime.
 #[must_use]
-pub fn app(runner: &Runner, config: &Config) -> App {
+pub fn app(runner: &Runner, source: &RemoteSource, config: &Config) -> App {
     App {
-        routes: add_to(Routes::default(), runner, config)
+        routes: source
+            .add_to(add_to(Routes::default(), runner, config))
             .add_service(AdminServiceServer::new(AdminService::new(None))),
-        services: vec![SERVICE, PROFILES, ADMIN],
+        services: [SERVICE, PROFILES, ADMIN].into_iter().chain(PASSED_ON).collect(),
         descriptors: FILE_DESCRIPTOR_SET,
         pages: vec![profile_service::page(runner)],
     }
@@ -140,6 +142,22 @@ pub fn push_profiles(runner: &Runner) {
 /// Tells `health` whether runs can be made, for as long as the runtime lives. Call it within the runtime.
 pub fn watch_health(runner: Runner, health: Health) {
     keep(HEALTH, move || look_after(runner.clone(), health.clone()));
+}
+
+/// Tells `health` whether compilers can be reached. Call it within the runtime.
+pub fn watch_compilers(source: Arc<RemoteSource>, health: Health) {
+    keep("compiler health", move || {
+        let (source, health) = (source.clone(), health.clone());
+        async move {
+            let mut ticks = tokio::time::interval(HEALTH_STEP);
+            loop {
+                ticks.tick().await;
+                for service in PASSED_ON {
+                    health.set_elsewhere(service, source.is_open()).await;
+                }
+            }
+        }
+    });
 }
 
 async fn look_after(runner: Runner, health: Health) {

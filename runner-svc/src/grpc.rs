@@ -3,6 +3,7 @@
 pub(crate) mod answers;
 pub(crate) mod call_log;
 pub(crate) mod convert;
+pub(crate) mod passed_on;
 pub(crate) mod profile_service;
 pub(crate) mod service;
 pub(crate) mod session;

@@ -131,6 +131,9 @@ pub(crate) const PROFILE_KEPT: Duration = Duration::from_secs(3_600);
 /// How long a connection to a compiler may take.
 pub(crate) const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
 
+/// Calls in progress that are passed on to compilers.
+pub(crate) const PASSED_ON_MAX: u64 = 256;
+
 /// How often the names of compilers are looked up.
 pub(crate) const RESOLVE_INTERVAL: Duration = Duration::from_secs(5);
 

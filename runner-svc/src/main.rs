@@ -35,13 +35,14 @@ fn run(config: &Config) -> anyhow::Result<()> {
         let _entered = host.enter();
         Arc::new(RemoteSource::new(config, &metrics)?)
     };
-    let runner = app::build(config, pool, source, &metrics)?;
+    let runner = app::build(config, pool, source.clone(), &metrics)?;
     let served = {
         let _entered = host.enter();
-        app::app(&runner, config)
+        app::app(&runner, &source, config)
     };
     host.serve(config, served, metrics, |health| {
         app::push_profiles(&runner);
+        app::watch_compilers(source, health.clone());
         app::watch_health(runner, health);
     })?;
     Ok(())

@@ -47,7 +47,7 @@ impl Place {
         let moved = chain.embed(&MockTransaction::from(mock), 0);
         let node = TestNode::start(chain.clone());
         let data = tempfile::tempdir().unwrap();
-        let section = format!("[node]\nrpc = \"{}/?{SECRET}\"\n{more}", node.url);
+        let section = format!("[node]\nrpc = \"{}/{SECRET}?{SECRET}\"\n{more}", node.url);
         let server = Server::start_with(&data, &section);
         let client = Client::connect(&server).await;
         let transaction = moved.core_transaction();
@@ -151,8 +151,12 @@ async fn a_node_that_stumbles_is_asked_again_and_one_that_lies_is_not_believed()
     let status = place.fails(Code::Internal, "NODE_WRONG").await;
     assert!(status.message().contains("tx.inputs[0].previous_output"), "{status}");
     place.node.be_honest();
-    place.node.fail([Fault::Body("no JSON".to_owned())]);
-    place.fails(Code::Internal, "NODE_WRONG").await;
+    for page in
+        [json!({ "id": 0, "error": { "code": -32_005, "message": "" } }).to_string(), "<html>".to_owned()]
+    {
+        place.node.fail(std::iter::repeat_n(Fault::Body(page), 4));
+        place.fails(Code::Unavailable, "NODE_UNAVAILABLE").await;
+    }
     // A long answer to many calls may be many short ones.
     place.node.fail([Fault::Endless, Fault::Endless]);
     place.fails(Code::Internal, "NODE_WRONG").await;

@@ -11,6 +11,7 @@ use std::{
 };
 
 use antares_chain::exits;
+use antares_pool::worker_path;
 use antares_tests::{
     authorities::Authority,
     guests::{self, debugger_examples},
@@ -31,10 +32,11 @@ const MISSING: i32 = 77;
 
 const MYPY: &str = "mypy==2.4.1";
 
-/// A client that is installed, and a server for it.
+/// A client that is installed, and a runner for it, with a compiler that the client does not know.
 struct Place {
     folder: TempDir,
-    _data: TempDir,
+    data: [TempDir; 2],
+    _compiler: Server,
     server: Server,
     files: [(&'static str, PathBuf); 4],
     _authorities: (Authority, Issuer),
@@ -43,7 +45,7 @@ struct Place {
 impl Place {
     fn new(language: &str) -> Option<Self> {
         let make = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/make.sh");
-        let (folder, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folder = tempfile::tempdir().unwrap();
         let made = Command::new(make).arg(language).arg(folder.path()).output().unwrap();
         let said = String::from_utf8_lossy(&made.stderr);
         if made.status.code() == Some(MISSING) {
@@ -53,15 +55,28 @@ impl Place {
         assert!(made.status.success(), "{said}");
         let (ours, issuer) = (Authority::new("ours"), Issuer::new());
         let (pair, shown) = (ours.issue("server", "IP:127.0.0.1"), ours.issue("client", "DNS:client"));
-        let sections = format!(
-            "[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n{}\
-             [[auth.rules]]\ntoken = \"author\"\nroles = [\"upload\", \"execute\"]\ntenant = \"author\"\n",
+        let tls = format!(
+            "[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
             pair.certificate,
             pair.key,
-            ours.certificate(),
-            issuer.section()
+            ours.certificate()
         );
-        let server = Server::start_with(&data, &sections);
+        let data = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let runners = "[[auth.rules]]\ncertificate = \"runner\"\nroles = [\"upload\", \"compile\"]\nany_tenant = true\n";
+        let audit = format!("[audit]\ntarget = {:?}\n", data[0].path().join("audit"));
+        let sections = format!("{tls}{runners}{audit}");
+        let compiler = Server::start_program("antares-compiler-svc", &[], &data[0], &sections);
+        let own = ours.issue("runner", "DNS:runner");
+        let sections = format!(
+            "{tls}{}[[auth.rules]]\ntoken = \"author\"\nroles = [\"upload\", \"execute\"]\ntenant = \"author\"\n\
+             [runner]\ncompiler_url = \"https://{}\"\ncompiler_ca = {:?}\ncompiler_certificate = {:?}\ncompiler_key = {:?}\n",
+            issuer.section(),
+            compiler.address,
+            ours.certificate(),
+            own.certificate,
+            own.key
+        );
+        let server = Server::start_program("antares-runner-svc", &[], &data[1], &sections);
         let token = folder.path().join("token");
         std::fs::write(&token, issuer.sign(&claims("author", |_| {}))).unwrap();
         let files = [
@@ -70,7 +85,7 @@ impl Place {
             ("ANTARES_TLS_KEY", shown.key),
             ("ANTARES_TOKEN_FILE", token),
         ];
-        Some(Self { folder, _data: data, server, files, _authorities: (ours, issuer) })
+        Some(Self { folder, data, _compiler: compiler, server, files, _authorities: (ours, issuer) })
     }
 
     fn ask(&self, verb: &str, file: &Path, args: &[&str]) -> Output {
@@ -125,6 +140,20 @@ fn answers_come_from_the_server(place: &Place) {
         let exit_code = verdict.get("exitCode").or_else(|| verdict.get("exit_code"));
         assert_eq!((&verdict["outcome"], exit_code), (&json!("OUTCOME_EXIT"), Some(&json!(55))));
     }
+    // The command uploads. The runner passes that on, in the name of who does it.
+    let mut command = Command::new(worker_path("antares").unwrap());
+    command.args(["run", "--server", &format!("https://{}", place.server.address)]);
+    let ran = command.arg(guests::build("exit-imc").unwrap()).envs(place.files.clone()).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let is_author_s = |line: &Value| {
+        line["call"] == "antares.v1.CompilerService/Upload"
+            && (&line["who"], &line["tenant"]) == (&json!("author"), &json!("author"))
+            && line["stored_bytes"].as_u64() > Some(0)
+    };
+    until("the compiler has noted the upload", || {
+        let lines = std::fs::read_to_string(place.data[0].path().join("audit")).unwrap();
+        lines.lines().filter_map(|line| serde_json::from_str(line).ok()).any(|line| is_author_s(&line))
+    });
 }
 
 /// A client without TLS that verifies lines.

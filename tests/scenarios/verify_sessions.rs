@@ -13,11 +13,11 @@ use bytes::Bytes;
 use ckb_types::{packed, prelude::*};
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Streaming};
+use tonic::{Code, Status, Streaming};
 
 use crate::{
     client::{Client, reason},
-    server::{PATIENCE, Server, until},
+    server::{PATIENCE, Server, signal, until},
     transactions::{elf, fields, with_dep, with_lock},
 };
 
@@ -253,4 +253,56 @@ async fn a_session_ends_with_its_caller_and_so_does_all_that_it_has_in_progress(
     until("one runs", || busy() > 0.5);
     drop((sender, told));
     until("all workers are free", || busy() < 0.5);
+}
+
+/// How a session ends, and the numbers of what is answered before.
+async fn end(told: &mut Streaming<v1::VerifySessionResponse>) -> (Status, Vec<u64>) {
+    let mut ids = Vec::new();
+    loop {
+        match timeout(PATIENCE, told.message()).await.unwrap() {
+            Ok(Some(v1::VerifySessionResponse { message: Some(Told::Result(result)) })) => {
+                assert!(matches!(result.result, Some(Outcome::Response(_))), "{result:?}");
+                ids.push(result.id);
+            }
+            Ok(other) => panic!("{other:?}"),
+            Err(status) => return (status, ids),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_session_has_no_time_for_is_given_back_and_has_no_result() {
+    let data = tempfile::tempdir().unwrap();
+    let limits = "[runner]\nworkers_max = 1\ncall_ms_max = 2000\ndeadline_ms_max = 2000\n";
+    let server = Server::start_with(&data, limits);
+    let mut client = Client::connect(&server).await;
+    let (endless, shared) = endless();
+    for _ in 0..3 {
+        let (sender, mut told) = open(&mut client, shared.clone()).await;
+        for number in 0..8 {
+            send(&sender, Message::Transaction(endless.one(number))).await;
+        }
+        let (status, ids) = end(&mut told).await;
+        assert_eq!((status.code(), ids), (Code::DeadlineExceeded, vec![]));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stops_ends_its_sessions_behind_their_last_answers() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[runner]\nworkers_max = 1\n");
+    let mut client = Client::connect(&server).await;
+    let (endless, mut shared) = endless();
+    shared.limits.as_mut().unwrap().deadline_ms = Some(10_000);
+    let (_idle, mut idle_told) = open(&mut client, shared.clone()).await;
+    let (sender, mut told) = open(&mut client, shared).await;
+    send(&sender, Message::Transaction(endless.one(7))).await;
+    let busy = || server.metric("antares_workers_busy{role=\"run\"}");
+    until("it runs", || busy() > 0.5);
+    signal("-TERM", server.pid());
+    let (status, ids) = end(&mut idle_told).await;
+    assert!(busy() > 0.5, "nothing was waited for");
+    assert_eq!((status.code(), reason(&status), ids), (Code::Unavailable, String::new(), vec![]));
+    let (status, ids) = end(&mut told).await;
+    assert_eq!((status.code(), reason(&status), ids), (Code::Unavailable, String::new(), vec![7]));
 }

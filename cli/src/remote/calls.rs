@@ -57,7 +57,7 @@ impl Server {
         let url = address::parse(text)?;
         // Calls of the command have deadlines, and it ends with them.
         let tls = credentials::tls(&url, credentials)?;
-        let connector = Connector { tls, time_max: CONNECT_MAX, keepalive: None };
+        let connector = Connector { tls, time_max: CONNECT_MAX, keepalive: None, window_bytes: None };
         let credentials = credentials::credentials(&url, credentials)?;
         Ok(Self { url, connector, credentials })
     }

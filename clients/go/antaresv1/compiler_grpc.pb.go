@@ -55,8 +55,11 @@ const (
 //	INVALID_ARGUMENT    TIMEOUT_MALFORMED  grpc-timeout is no time
 //	DEADLINE_EXCEEDED   REQUEST_DEADLINE   the message did not come in time
 //	DEADLINE_EXCEEDED   CALL_DEADLINE      the call's own deadline (grpc-timeout) passed
+//	UNAVAILABLE         SOURCE_UNAVAILABLE a runner passes the call on, and cannot reach the compiler service; RetryInfo
 //	UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
 //	INTERNAL            INTERNAL           a fault of ours; the server's log has the particulars
+//
+// A runner passes these calls on to its compiler, and those of OperationService.
 type CompilerServiceClient interface {
 	// Stores the bytes of a script, or the data of any other cell that transactions name by digest, under their SHA-256. What is no script
 	// is stored and never compiled. Where this package says script of what is stored, it means both. Idempotent. A header comes first, then chunks in order, each at
@@ -129,7 +132,7 @@ type CompilerServiceClient interface {
 	// Takes what a run of a stored script found out: places that it went to and its native code did not know. The next compile takes
 	// them as entries, so the script's artifact has another key from then on. What is said here may be wrong: code that is compiled
 	// with wrong hints takes longer, and gives the same results. It counts for all who share native code if the caller may act for all
-	// tenants, as runners do, else for compiles of the caller's tenant alone. Each script learns a few times and is then left alone; hints
+	// tenants, as runners do in calls of their own, else for compiles of the caller's tenant alone. Each script learns a few times and is then left alone; hints
 	// with which it grows too much, or cannot be compiled, are not used.
 	//
 	// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID
@@ -282,8 +285,11 @@ func (c *compilerServiceClient) GetCapabilities(ctx context.Context, in *GetComp
 //	INVALID_ARGUMENT    TIMEOUT_MALFORMED  grpc-timeout is no time
 //	DEADLINE_EXCEEDED   REQUEST_DEADLINE   the message did not come in time
 //	DEADLINE_EXCEEDED   CALL_DEADLINE      the call's own deadline (grpc-timeout) passed
+//	UNAVAILABLE         SOURCE_UNAVAILABLE a runner passes the call on, and cannot reach the compiler service; RetryInfo
 //	UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
 //	INTERNAL            INTERNAL           a fault of ours; the server's log has the particulars
+//
+// A runner passes these calls on to its compiler, and those of OperationService.
 type CompilerServiceServer interface {
 	// Stores the bytes of a script, or the data of any other cell that transactions name by digest, under their SHA-256. What is no script
 	// is stored and never compiled. Where this package says script of what is stored, it means both. Idempotent. A header comes first, then chunks in order, each at
@@ -356,7 +362,7 @@ type CompilerServiceServer interface {
 	// Takes what a run of a stored script found out: places that it went to and its native code did not know. The next compile takes
 	// them as entries, so the script's artifact has another key from then on. What is said here may be wrong: code that is compiled
 	// with wrong hints takes longer, and gives the same results. It counts for all who share native code if the caller may act for all
-	// tenants, as runners do, else for compiles of the caller's tenant alone. Each script learns a few times and is then left alone; hints
+	// tenants, as runners do in calls of their own, else for compiles of the caller's tenant alone. Each script learns a few times and is then left alone; hints
 	// with which it grows too much, or cannot be compiled, are not used.
 	//
 	// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID

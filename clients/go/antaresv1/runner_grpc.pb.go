@@ -70,7 +70,7 @@ const (
 //	FAILED_PRECONDITION NODE_MISSING       a bare transaction, and this server has no node to get its cells from
 //	NOT_FOUND           CELL_NOT_FOUND     the server's node does not know a transaction or header that a bare one names, or not yet;
 //	                                       BadRequest says where
-//	UNAVAILABLE         NODE_UNAVAILABLE   the server's node does not answer
+//	UNAVAILABLE         NODE_UNAVAILABLE   the server's node does not answer, or refuses; RetryInfo
 //	INTERNAL            NODE_WRONG         the server's node gives something else than it was asked for; the log has the particulars
 //	INTERNAL            INTERNAL           a fault of ours; the server's log has the particulars
 //	INVALID_ARGUMENT    REQUEST_INVALID    metadata.antares-tenant is no name
@@ -89,7 +89,8 @@ type RunnerServiceClient interface {
 	// order of the inputs. Inputs that wait go to one worker together. No more than session_inputs_max inputs wait for their
 	// answers in the server: then it reads no more until answers are taken. The session lasts as long as the call:
 	// grpc-timeout, at most call_ms_max (300 s unless configured otherwise), after which it ends with DEADLINE_EXCEEDED. A
-	// message that makes no sense ends it with INVALID_ARGUMENT, behind the answers to what came before.
+	// message that makes no sense ends it with INVALID_ARGUMENT, and a server that stops with UNAVAILABLE, behind the answers to what
+	// came before. An answer is final: what has none when a session ends can be sent in another one.
 	//
 	// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for 60 s
 	ExecuteSession(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecuteSessionRequest, ExecuteSessionResponse], error)
@@ -237,7 +238,7 @@ func (c *runnerServiceClient) GetCapabilities(ctx context.Context, in *GetRunner
 //	FAILED_PRECONDITION NODE_MISSING       a bare transaction, and this server has no node to get its cells from
 //	NOT_FOUND           CELL_NOT_FOUND     the server's node does not know a transaction or header that a bare one names, or not yet;
 //	                                       BadRequest says where
-//	UNAVAILABLE         NODE_UNAVAILABLE   the server's node does not answer
+//	UNAVAILABLE         NODE_UNAVAILABLE   the server's node does not answer, or refuses; RetryInfo
 //	INTERNAL            NODE_WRONG         the server's node gives something else than it was asked for; the log has the particulars
 //	INTERNAL            INTERNAL           a fault of ours; the server's log has the particulars
 //	INVALID_ARGUMENT    REQUEST_INVALID    metadata.antares-tenant is no name
@@ -256,7 +257,8 @@ type RunnerServiceServer interface {
 	// order of the inputs. Inputs that wait go to one worker together. No more than session_inputs_max inputs wait for their
 	// answers in the server: then it reads no more until answers are taken. The session lasts as long as the call:
 	// grpc-timeout, at most call_ms_max (300 s unless configured otherwise), after which it ends with DEADLINE_EXCEEDED. A
-	// message that makes no sense ends it with INVALID_ARGUMENT, behind the answers to what came before.
+	// message that makes no sense ends it with INVALID_ARGUMENT, and a server that stops with UNAVAILABLE, behind the answers to what
+	// came before. An answer is final: what has none when a session ends can be sent in another one.
 	//
 	// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for 60 s
 	ExecuteSession(grpc.BidiStreamingServer[ExecuteSessionRequest, ExecuteSessionResponse]) error

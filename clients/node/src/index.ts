@@ -16,6 +16,10 @@ import type { ExecuteRequest } from "./generated/antares/v1/ExecuteRequest";
 import type { ExecuteResponse__Output } from "./generated/antares/v1/ExecuteResponse";
 import type { RunnerCapabilities__Output } from "./generated/antares/v1/RunnerCapabilities";
 import type { RunnerServiceClient } from "./generated/antares/v1/RunnerService";
+import type { SharedTransactionResult__Output } from "./generated/antares/v1/SharedTransactionResult";
+import type { VerifySessionRequest } from "./generated/antares/v1/VerifySessionRequest";
+import type { VerifySessionResponse__Output } from "./generated/antares/v1/VerifySessionResponse";
+import type { VerifyShared } from "./generated/antares/v1/VerifyShared";
 import type { VerifyTransactionRequest } from "./generated/antares/v1/VerifyTransactionRequest";
 import type { VerifyTransactionResponse__Output } from "./generated/antares/v1/VerifyTransactionResponse";
 
@@ -28,6 +32,8 @@ const KEEPALIVE_MS = 20_000;
 const KEEPALIVE_TIMEOUT_MS = 10_000;
 const PAUSE_MS_MIN = 50;
 const PAUSE_MS_MAX = 3_000;
+// Transactions of a session that wait for their answers.
+const WAITING_MAX = 256;
 const SERVICE_CONFIG = { loadBalancingConfig: [{ round_robin: {} }] };
 // A status without a reason comes from a proxy, a broken connection or a server that stops.
 const PASSING = [grpc.status.UNAVAILABLE, grpc.status.UNKNOWN, grpc.status.INTERNAL, grpc.status.CANCELLED];
@@ -91,6 +97,26 @@ export interface Options {
 
 /** All of a request but the transaction. */
 export type VerifyOptions = Omit<VerifyTransactionRequest, "mock_json" | "fields" | "bare" | "transaction">;
+
+/** All that transactions of a session share but cells and headers. */
+export type SessionOptions = Omit<VerifyShared, "cell_deps" | "headers">;
+
+type Transaction = string | Uint8Array | object;
+type Answer = VerifyTransactionResponse__Output | Refused;
+type Heard = { answer: VerifySessionResponse__Output } | { error: Refused };
+
+/** What is left of a session. */
+interface Session {
+  source: AsyncIterator<Transaction> | Iterator<Transaction>;
+  pulled?: Promise<IteratorResult<Transaction>>;
+  hasEnded: boolean;
+  next: number;
+  waiting: Map<string, VerifySessionRequest>;
+  tried: Map<string, number>;
+  answered: number;
+  /** To the server of now. */
+  write: (request: VerifySessionRequest) => void;
+}
 
 type Done<T> = (error: grpc.ServiceError | null, answer?: T) => void;
 type Call<T> = (metadata: grpc.Metadata, options: grpc.CallOptions, done: Done<T>) => void;
@@ -163,6 +189,121 @@ export class Client {
     }
   }
 
+  /**
+   * The answers to transactions in ckb-debugger's JSON, each with the place of its transaction, in any order. No more transactions are
+   * taken than have room on the server. A session that is lost goes on with another server.
+   */
+  async *verifySession(
+    transactions: AsyncIterable<Transaction> | Iterable<Transaction>,
+    more: SessionOptions = {},
+  ): AsyncGenerator<[number, Answer]> {
+    const all = transactions as AsyncIterable<Transaction> & Iterable<Transaction>;
+    const source = all[Symbol.asyncIterator]?.() ?? all[Symbol.iterator]();
+    const none = { waiting: new Map(), tried: new Map(), answered: 0, write: () => {} };
+    const session: Session = { source, hasEnded: false, next: 0, ...none };
+    for (let attempt = 0; ; attempt++) {
+      // A server is asked when there is something to ask.
+      if (session.waiting.size === 0) {
+        await this.take(session);
+      }
+      if (session.waiting.size === 0) {
+        return;
+      }
+      const before = session.answered;
+      try {
+        return yield* this.part(session, more);
+      } catch (error) {
+        if (!(error instanceof Refused)) {
+          throw error;
+        }
+        const hasAnswered = session.answered > before;
+        attempt = hasAnswered ? 0 : attempt;
+        const isOver = hasAnswered && (error.reason === "SESSION_IDLE" || error.code === grpc.status.DEADLINE_EXCEEDED);
+        if ((!isOver && error.delay === undefined) || attempt + 1 === ATTEMPTS_MAX) {
+          throw error;
+        }
+        await sleep((error.delay ?? 0) + spread(attempt));
+      }
+    }
+  }
+
+  /** What one server does of a session: everything that waits is sent again, then what comes. */
+  private async *part(session: Session, more: SessionOptions): AsyncGenerator<[number, Answer]> {
+    await this.connected(this.end());
+    const stream = this.runner.verifySession(this.metadata(), { deadline: this.end() });
+    const heard: Heard[] = [];
+    let wake = () => {};
+    const hear = (one: Heard) => (heard.push(one), wake());
+    const lost = { code: grpc.status.UNAVAILABLE, details: "the session ended early" };
+    stream.on("data", (answer: VerifySessionResponse__Output) => hear({ answer }));
+    stream.on("error", (error: grpc.ServiceError) => hear({ error: new Refused(error) }));
+    stream.on("end", () => hear({ error: new Refused(lost) }));
+    session.write = (request) => stream.write(request);
+    try {
+      stream.write({ start: more });
+      session.waiting.forEach((request) => stream.write(request));
+      while (!session.hasEnded || session.waiting.size > 0) {
+        const isHeard = new Promise<void>((resolve) => (wake = resolve));
+        if (heard.length === 0) {
+          const hasRoom = !session.hasEnded && session.waiting.size < WAITING_MAX;
+          const taken = hasRoom ? this.take(session) : isHeard;
+          await Promise.race([isHeard, taken]);
+        }
+        const one = heard.shift();
+        if (one && "error" in one) {
+          throw one.error;
+        }
+        const result = one?.answer.result;
+        if (result && !this.again(session, result)) {
+          session.answered++;
+          session.waiting.delete(result.id);
+          yield [Number(result.id), result.error ? new Refused(failureOf(result.error)) : result.response!];
+        }
+      }
+    } finally {
+      session.write = () => {};
+      stream.on("error", () => {});
+      stream.cancel();
+    }
+  }
+
+  /** Has the next transaction wait, when it comes. */
+  private async take(session: Session): Promise<void> {
+    // One that was asked for may come later.
+    const pulled = (session.pulled ??= Promise.resolve(session.source.next()));
+    const one = await pulled;
+    if (session.pulled !== pulled) {
+      return;
+    }
+    session.pulled = undefined;
+    if (one.done) {
+      session.hasEnded = true;
+      return;
+    }
+    const id = String(session.next++);
+    const request = { transaction: { id, mock_json: jsonBytes(one.value) } };
+    session.waiting.set(id, request);
+    session.write(request);
+  }
+
+  /** Whether a result is none: it passes and is sent again after its delay, or was given back. */
+  private again(session: Session, result: SharedTransactionResult__Output): boolean {
+    if (!result.error || result.error.reason === "CALL_DEADLINE") {
+      return result.error !== null && result.error !== undefined;
+    }
+    const { delay } = new Refused(failureOf(result.error));
+    const tried = (session.tried.get(result.id) ?? 0) + 1;
+    if (delay === undefined || tried === ATTEMPTS_MAX) {
+      return false;
+    }
+    session.tried.set(result.id, tried);
+    const request = session.waiting.get(result.id)!;
+    // Another server has it with all that waits.
+    const { write } = session;
+    setTimeout(() => write === session.write && write(request), delay + spread(tried));
+    return true;
+  }
+
   /** Limits and versions of the server, and how many calls it recommends now. */
   capabilities(): Promise<RunnerCapabilities__Output> {
     return this.retried<RunnerCapabilities__Output>((metadata, options, done) =>
@@ -191,7 +332,7 @@ export class Client {
       } catch (error) {
         const delay = error instanceof Refused ? error.delay : undefined;
         // Clients spread their retries.
-        const wait = (delay ?? 0) + Math.random() * Math.min(PAUSE_MS_MIN * 2 ** attempt, PAUSE_MS_MAX);
+        const wait = (delay ?? 0) + spread(attempt);
         if (delay === undefined || attempt + 1 === ATTEMPTS_MAX || Date.now() + wait >= deadline) {
           throw error;
         }
@@ -238,6 +379,18 @@ export class Client {
     }
     return ca ? grpc.credentials.createSsl(file(ca), file(key), file(certificate)) : grpc.credentials.createInsecure();
   }
+}
+
+/** How much longer a client waits than others. */
+function spread(attempt: number): number {
+  return Math.random() * Math.min(PAUSE_MS_MIN * 2 ** attempt, PAUSE_MS_MAX);
+}
+
+/** An error of one transaction as that of a call. */
+function failureOf(error: { code: number; message: string; status_details: Buffer }) {
+  const metadata = new grpc.Metadata();
+  metadata.set("grpc-status-details-bin", error.status_details);
+  return { code: error.code, details: error.message, metadata };
 }
 
 function digest(data: Uint8Array): string {

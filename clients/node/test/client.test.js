@@ -21,6 +21,19 @@ async function served(check) {
       const error = seen.errors.pop();
       error ? done(error) : done(null, { request_id: call.request.request_id });
     },
+    verifySession(call) {
+      let number = 0;
+      call.on("data", ({ transaction }) => {
+        // Of the first parts the third transaction is lost, and all that was in progress.
+        if (number === 3 && seen.errors.length > 0) {
+          call.emit("error", seen.errors.pop());
+        } else if (number <= 3 || seen.errors.length === 0) {
+          number++;
+          transaction && call.write({ result: { id: transaction.id, response: { request_id: transaction.mock_json.toString() } } });
+        }
+      });
+      call.on("end", () => call.end());
+    },
   });
   any.close();
   const port = await new Promise((resolve, reject) =>
@@ -91,4 +104,27 @@ test("a message that is too long is sent once", () =>
     client.runner.verifyTransaction = (...words) => (attempts++, send(...words));
     await assert.rejects(client.verify(Buffer.alloc(MESSAGE_BYTES_MAX + 1)), { code: grpc.status.RESOURCE_EXHAUSTED });
     assert.strictEqual(attempts, 1);
+  }));
+
+test("a session goes on where it was lost", () =>
+  served(async (client, seen) => {
+    const { UNAVAILABLE, DEADLINE_EXCEEDED } = grpc.status;
+    seen.errors = [UNAVAILABLE, DEADLINE_EXCEEDED, UNAVAILABLE].map((code) => ({ code, details: "" }));
+    async function* lines() {
+      for (let line = 0; line < 1_000; line++) {
+        yield String(line);
+      }
+    }
+    const answers = new Map();
+    for await (const [place, answer] of client.verifySession(lines())) {
+      assert.ok(!answers.has(place));
+      answers.set(place, answer.request_id);
+    }
+    assert.deepStrictEqual(seen.errors, []);
+    assert.ok(answers.size === 1_000 && [...answers].every(([place, line]) => String(place) === line));
+    seen.errors = [quota()];
+    await assert.rejects(async () => {
+      for await (const _ of client.verifySession(["1", "2", "3", "4"])) {
+      }
+    }, { reason: "QUOTA" });
   }));

@@ -11,5 +11,7 @@ def cycles(address: str, transaction: bytes) -> int:
         except Refused as refused:
             print(refused.code, refused.reason, [field for field, _ in refused.violations])
             raise
+        for place, result in client.verify_session([transaction, "{}"], diagnosis=True):
+            print(place, result.code if isinstance(result, Refused) else result.cycles)
         client.verify_bare(transaction, tier=runner_pb2.TIER_INTERPRETER)
         return answer.cycles + client.execute(b"", ["7"]).verdict.cycles

@@ -9,7 +9,7 @@ from concurrent import futures
 from pathlib import Path
 
 import grpc
-from antares.v1 import runner_pb2, runner_pb2_grpc
+from antares.v1 import common_pb2, runner_pb2, runner_pb2_grpc
 from antares_client import MESSAGE_BYTES_MAX, Client, Refused
 from google.protobuf.any_pb2 import Any
 from google.rpc import code_pb2, error_details_pb2, status_pb2
@@ -28,10 +28,29 @@ class Runner(runner_pb2_grpc.RunnerServiceServicer):
         return runner_pb2.VerifyTransactionResponse(request_id=request.request_id)
 
 
+    def VerifySession(self, requests, context):
+        next(requests)
+        yield runner_pb2.VerifySessionResponse(started=runner_pb2.VerifySessionStarted())
+        for number, request in enumerate(requests):
+            # Of each part the third is lost, and all that was in progress.
+            if number == 2 and self.errors:
+                self.errors.pop()(context)
+            result = runner_pb2.SharedTransactionResult(id=request.transaction.id)
+            if b"bad" in request.transaction.mock_json:
+                result.error.CopyFrom(common_pb2.OperationError(code=3, message="bad"))
+            else:
+                result.response.request_id = request.transaction.mock_json.decode()
+            yield runner_pb2.VerifySessionResponse(result=result)
+
+
 def quota(context):
     detail = Any()
     detail.Pack(error_details_pb2.ErrorInfo(reason="QUOTA"))
     context.abort_with_status(rpc_status.to_status(status_pb2.Status(code=code_pb2.RESOURCE_EXHAUSTED, details=[detail])))
+
+
+def over(context):
+    context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "over")
 
 
 def gone(context):
@@ -79,6 +98,18 @@ class Clients(unittest.TestCase):
             except Refused as refused:
                 self.assertEqual(refused.reason, "QUOTA")
             self.assertEqual(len(self.runner.requests), calls)
+
+    def test_a_session_goes_on_where_it_was_lost(self):
+        self.runner.errors = [gone, over, gone]
+        texts = [f"{number}" for number in range(1_000)]
+        answers = dict(self.client.verify_session(texts[:500] + ["bad"] + texts[501:]))
+        self.assertEqual(answers.pop(500).code, grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertEqual({place: answer.request_id for place, answer in answers.items()}, {i: texts[i] for i in range(1_000) if i != 500})
+        self.assertEqual(list(self.client.verify_session([])), [])
+        self.runner.errors = [quota]
+        with self.assertRaises(Refused) as caught:
+            list(self.client.verify_session(texts))
+        self.assertEqual(caught.exception.reason, "QUOTA")
 
     def test_a_message_that_is_too_long_is_sent_once(self):
         attempts, send = [], self.client.runner.VerifyTransaction

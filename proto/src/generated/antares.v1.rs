@@ -1055,8 +1055,10 @@ pub mod compiler_service_client {
     /// INVALID_ARGUMENT    TIMEOUT_MALFORMED  grpc-timeout is no time
     /// DEADLINE_EXCEEDED   REQUEST_DEADLINE   the message did not come in time
     /// DEADLINE_EXCEEDED   CALL_DEADLINE      the call's own deadline (grpc-timeout) passed
+    /// UNAVAILABLE         SOURCE_UNAVAILABLE a runner passes the call on, and cannot reach the compiler service; RetryInfo
     /// UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
     /// INTERNAL            INTERNAL           a fault of ours; the server's log has the particulars
+    /// A runner passes these calls on to its compiler, and those of OperationService.
     #[derive(Debug, Clone)]
     pub struct CompilerServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -1364,7 +1366,7 @@ pub mod compiler_service_client {
         /// Takes what a run of a stored script found out: places that it went to and its native code did not know. The next compile takes
         /// them as entries, so the script's artifact has another key from then on. What is said here may be wrong: code that is compiled
         /// with wrong hints takes longer, and gives the same results. It counts for all who share native code if the caller may act for all
-        /// tenants, as runners do, else for compiles of the caller's tenant alone. Each script learns a few times and is then left alone; hints
+        /// tenants, as runners do in calls of their own, else for compiles of the caller's tenant alone. Each script learns a few times and is then left alone; hints
         /// with which it grows too much, or cannot be compiled, are not used.
         ///
         /// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID
@@ -1545,7 +1547,7 @@ pub mod compiler_service_server {
         /// Takes what a run of a stored script found out: places that it went to and its native code did not know. The next compile takes
         /// them as entries, so the script's artifact has another key from then on. What is said here may be wrong: code that is compiled
         /// with wrong hints takes longer, and gives the same results. It counts for all who share native code if the caller may act for all
-        /// tenants, as runners do, else for compiles of the caller's tenant alone. Each script learns a few times and is then left alone; hints
+        /// tenants, as runners do in calls of their own, else for compiles of the caller's tenant alone. Each script learns a few times and is then left alone; hints
         /// with which it grows too much, or cannot be compiled, are not used.
         ///
         /// INVALID_ARGUMENT    DIGEST_MALFORMED, OPTIONS_INVALID
@@ -1582,8 +1584,10 @@ pub mod compiler_service_server {
     /// INVALID_ARGUMENT    TIMEOUT_MALFORMED  grpc-timeout is no time
     /// DEADLINE_EXCEEDED   REQUEST_DEADLINE   the message did not come in time
     /// DEADLINE_EXCEEDED   CALL_DEADLINE      the call's own deadline (grpc-timeout) passed
+    /// UNAVAILABLE         SOURCE_UNAVAILABLE a runner passes the call on, and cannot reach the compiler service; RetryInfo
     /// UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
     /// INTERNAL            INTERNAL           a fault of ours; the server's log has the particulars
+    /// A runner passes these calls on to its compiler, and those of OperationService.
     #[derive(Debug)]
     pub struct CompilerServiceServer<T> {
         inner: Arc<T>,
@@ -4852,7 +4856,7 @@ pub mod runner_service_client {
     /// FAILED_PRECONDITION NODE_MISSING       a bare transaction, and this server has no node to get its cells from
     /// NOT_FOUND           CELL_NOT_FOUND     the server's node does not know a transaction or header that a bare one names, or not yet;
     /// BadRequest says where
-    /// UNAVAILABLE         NODE_UNAVAILABLE   the server's node does not answer
+    /// UNAVAILABLE         NODE_UNAVAILABLE   the server's node does not answer, or refuses; RetryInfo
     /// INTERNAL            NODE_WRONG         the server's node gives something else than it was asked for; the log has the particulars
     /// INTERNAL            INTERNAL           a fault of ours; the server's log has the particulars
     /// INVALID_ARGUMENT    REQUEST_INVALID    metadata.antares-tenant is no name
@@ -4995,7 +4999,8 @@ pub mod runner_service_client {
         /// order of the inputs. Inputs that wait go to one worker together. No more than session_inputs_max inputs wait for their
         /// answers in the server: then it reads no more until answers are taken. The session lasts as long as the call:
         /// grpc-timeout, at most call_ms_max (300 s unless configured otherwise), after which it ends with DEADLINE_EXCEEDED. A
-        /// message that makes no sense ends it with INVALID_ARGUMENT, behind the answers to what came before.
+        /// message that makes no sense ends it with INVALID_ARGUMENT, and a server that stops with UNAVAILABLE, behind the answers to what
+        /// came before. An answer is final: what has none when a session ends can be sent in another one.
         ///
         /// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for 60 s
         pub async fn execute_session(
@@ -5178,7 +5183,8 @@ pub mod runner_service_server {
         /// order of the inputs. Inputs that wait go to one worker together. No more than session_inputs_max inputs wait for their
         /// answers in the server: then it reads no more until answers are taken. The session lasts as long as the call:
         /// grpc-timeout, at most call_ms_max (300 s unless configured otherwise), after which it ends with DEADLINE_EXCEEDED. A
-        /// message that makes no sense ends it with INVALID_ARGUMENT, behind the answers to what came before.
+        /// message that makes no sense ends it with INVALID_ARGUMENT, and a server that stops with UNAVAILABLE, behind the answers to what
+        /// came before. An answer is final: what has none when a session ends can be sent in another one.
         ///
         /// ABORTED             SESSION_IDLE       all inputs have their answers, and none came for 60 s
         async fn execute_session(
@@ -5272,7 +5278,7 @@ pub mod runner_service_server {
     /// FAILED_PRECONDITION NODE_MISSING       a bare transaction, and this server has no node to get its cells from
     /// NOT_FOUND           CELL_NOT_FOUND     the server's node does not know a transaction or header that a bare one names, or not yet;
     /// BadRequest says where
-    /// UNAVAILABLE         NODE_UNAVAILABLE   the server's node does not answer
+    /// UNAVAILABLE         NODE_UNAVAILABLE   the server's node does not answer, or refuses; RetryInfo
     /// INTERNAL            NODE_WRONG         the server's node gives something else than it was asked for; the log has the particulars
     /// INTERNAL            INTERNAL           a fault of ours; the server's log has the particulars
     /// INVALID_ARGUMENT    REQUEST_INVALID    metadata.antares-tenant is no name

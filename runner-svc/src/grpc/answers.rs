@@ -4,17 +4,19 @@
 use std::{
     pin::Pin,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use antares_config::millis;
-use antares_serve::{Fault, HeldBytes, caller_s};
+use antares_serve::{CallContext, Fault, HeldBytes, caller_s, closing};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
     time::{timeout, timeout_at},
 };
 use tokio_stream::Stream;
 use tonic::{Status, Streaming};
+
+use crate::limits::SESSION_IDLE_MAX;
 
 /// What an answer holds until it is taken.
 #[derive(Debug, Default)]
@@ -70,18 +72,22 @@ pub(crate) async fn serve<T>(
 }
 
 /// The next message of a session; none at its end. A session that waits for nothing, and whose caller sends
-/// nothing, is ended.
+/// nothing, is ended, and so is one whose server stops.
 pub(crate) async fn next_message<M>(
     messages: &mut Streaming<M>,
-    idle: Duration,
+    call: &CallContext,
     is_waiting: impl Fn() -> bool,
 ) -> Result<Option<M>, Status> {
     loop {
-        match timeout(idle, messages.message()).await {
+        let next = tokio::select! {
+            next = timeout(SESSION_IDLE_MAX, messages.message()) => next,
+            () = call.closed() => return Err(closing()),
+        };
+        match next {
             Ok(message) => return message.map_err(caller_s),
             Err(_) if is_waiting() => {}
             Err(_) => {
-                let problem = format!("no input came for {} ms", millis(idle));
+                let problem = format!("no input came for {} ms", millis(SESSION_IDLE_MAX));
                 return Err(Fault::aborted("SESSION_IDLE", problem).into());
             }
         }

@@ -123,13 +123,12 @@ impl runner_service_server::RunnerService for Service {
         request: Request<Streaming<v1::ExecuteSessionRequest>>,
     ) -> Result<Response<Self::ExecuteSessionStream>, Status> {
         let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
-        let bytes = CallContext::of(&request).bytes().cloned();
-        let id = new_id();
+        let (call, id) = (CallContext::of(&request), new_id());
         name_call(&id, "");
         let span = tracing::info_span!("session", execution_id = id, request_id = field::Empty);
         // One place more, for how the session ended.
         let (answers, stream) = mpsc::channel(SESSION_ANSWERS_MAX + 1);
-        let session = Session { runner: self.runner.clone(), id, tenant, deadline, bytes };
+        let session = Session { runner: self.runner.clone(), id, tenant, deadline, call };
         tokio::spawn(session.serve(request.into_inner(), answers).instrument(span));
         Ok(Response::new(AnswerStream(stream)))
     }
@@ -166,12 +165,12 @@ impl runner_service_server::RunnerService for Service {
         request: Request<Streaming<v1::VerifySessionRequest>>,
     ) -> Result<Response<Self::VerifySessionStream>, Status> {
         let caller = VerifyCaller { is_patient: true, ..self.caller(&request)? };
-        let id = new_id();
+        let (call, id) = (CallContext::of(&request), new_id());
         name_call(&id, "");
         let span = tracing::info_span!("verify_session", execution_id = id, request_id = field::Empty);
         // One place more, for how the session ended.
         let (answers, stream) = mpsc::channel(SESSION_ANSWERS_MAX + 1);
-        let session = VerifySession { runner: self.runner.clone(), id, caller };
+        let session = VerifySession { runner: self.runner.clone(), id, caller, call };
         tokio::spawn(session.serve(request.into_inner(), answers).instrument(span));
         Ok(Response::new(AnswerStream(stream)))
     }

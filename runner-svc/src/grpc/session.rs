@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Instant};
 
 use antares_proto::v1::{self, execute_session_request::Message};
-use antares_serve::{HeldBytes, RequestBytes};
+use antares_serve::{CallContext, HeldBytes, RequestBytes};
 use prost::Message as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tonic::{Status, Streaming};
@@ -17,7 +17,7 @@ use crate::{
         answers::{Answers, Held, next_message, no_start, serve},
         convert::batch::{session_input, session_order, session_result, session_started},
     },
-    limits::{INPUT_BYTES, SESSION_BYTES_MAX, SESSION_IDLE_MAX, SESSION_INPUTS_MAX},
+    limits::{INPUT_BYTES, SESSION_BYTES_MAX, SESSION_INPUTS_MAX},
     runner::Runner,
     tenant::Tenant,
 };
@@ -29,8 +29,7 @@ pub(crate) struct Session {
     /// For whom.
     pub(crate) tenant: Tenant,
     pub(crate) deadline: Instant,
-    /// Where its inputs are charged.
-    pub(crate) bytes: Option<RequestBytes>,
+    pub(crate) call: CallContext,
 }
 
 /// An input that waits for its answer.
@@ -59,7 +58,7 @@ impl Session {
         answers: &Answers<v1::ExecuteSessionResponse>,
     ) -> Result<(), Status> {
         let limits = self.runner.limits();
-        let first = next_message(&mut inputs, SESSION_IDLE_MAX, || false).await?;
+        let first = next_message(&mut inputs, &self.call, || false).await?;
         let Some(Message::Start(start)) = first.and_then(|first| first.message) else {
             return Err(no_start());
         };
@@ -100,7 +99,7 @@ impl Session {
             let results = results.into_iter().zip(diagnoses);
             let held = waiting.drain(..count).zip(results).map(|(one, result)| {
                 let answer = session_result(one.id, result, &self.tenant.account);
-                let bytes = RequestBytes::hold(self.bytes.as_ref(), answer.encoded_len())?;
+                let bytes = RequestBytes::hold(self.call.bytes(), answer.encoded_len())?;
                 Ok::<_, Status>((Ok(answer), Held::of(bytes, None)))
             });
             for answer in held.collect::<Result<Vec<_>, _>>()? {
@@ -118,12 +117,12 @@ impl Session {
     ) -> Result<(), Status> {
         let shares = Arc::new(Semaphore::new(SESSION_BYTES_MAX as usize));
         let is_waiting = || shares.available_permits() < SESSION_BYTES_MAX as usize;
-        while let Some(message) = next_message(&mut inputs, SESSION_IDLE_MAX, is_waiting).await? {
+        while let Some(message) = next_message(&mut inputs, &self.call, is_waiting).await? {
             let (id, input) = session_input(message)?;
             let bytes: usize = input.iter().map(|arg| arg.len() + size_of::<Vec<u8>>()).sum();
             let share =
                 u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(INPUT_BYTES).min(SESSION_BYTES_MAX);
-            let held = RequestBytes::hold(self.bytes.as_ref(), share as usize)?;
+            let held = RequestBytes::hold(self.call.bytes(), share as usize)?;
             let share = shares.clone().acquire_many_owned(share).await;
             let Ok(share) = share else { return Err(Status::from(ExecuteError::Internal)) };
             if queue.send(Waiting { id, input, _share: share, _held: held }).await.is_err() {

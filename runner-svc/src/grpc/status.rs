@@ -21,7 +21,7 @@ const RETRY_BUSY: Duration = Duration::from_millis(500);
 const RETRY_LOST: Duration = Duration::from_millis(20);
 
 /// How long a caller should wait for the compiler service.
-const RETRY_SOURCE: Duration = Duration::from_secs(1);
+pub(crate) const RETRY_SOURCE: Duration = Duration::from_secs(1);
 
 impl From<ExecuteError> for Status {
     fn from(error: ExecuteError) -> Self {

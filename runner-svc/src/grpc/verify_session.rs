@@ -3,8 +3,11 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use antares_proto::v1::{self, verify_session_request::Message, verify_session_response::Message as Told};
-use antares_serve::{HeldBytes, RequestBytes};
+use antares_proto::v1::{
+    self, shared_transaction_result::Result as Outcome, verify_session_request::Message,
+    verify_session_response::Message as Told,
+};
+use antares_serve::{CALL_DEADLINE, CallContext, HeldBytes, RequestBytes};
 use prost::Message as _;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
@@ -22,7 +25,7 @@ use crate::{
         verify_call::VerifyCaller,
         verify_many::{Many, wrong},
     },
-    limits::{SESSION_BYTES_MAX, SESSION_IDLE_MAX},
+    limits::SESSION_BYTES_MAX,
     runner::Runner,
 };
 
@@ -31,6 +34,7 @@ pub(crate) struct VerifySession {
     pub(crate) runner: Runner,
     pub(crate) id: String,
     pub(crate) caller: VerifyCaller,
+    pub(crate) call: CallContext,
 }
 
 /// What a transaction holds while it is verified, and its answer until it is taken.
@@ -69,8 +73,7 @@ impl VerifySession {
         mut messages: Streaming<v1::VerifySessionRequest>,
         answers: &Answers<v1::VerifySessionResponse>,
     ) -> Result<(), Status> {
-        let idle = SESSION_IDLE_MAX;
-        let first = next_message(&mut messages, idle, || false).await?;
+        let first = next_message(&mut messages, &self.call, || false).await?;
         let Some(Message::Start(shared)) = first.and_then(|first| first.message) else {
             return Err(no_start());
         };
@@ -106,10 +109,9 @@ impl VerifySession {
         mut messages: Streaming<v1::VerifySessionRequest>,
         in_progress: &mut InProgress,
     ) -> Result<(), Status> {
-        let idle = SESSION_IDLE_MAX;
         loop {
             let is_waiting = || in_progress.turns.available_permits() < in_progress.turns_max;
-            let Some(message) = next_message(&mut messages, idle, is_waiting).await? else {
+            let Some(message) = next_message(&mut messages, &self.call, is_waiting).await? else {
                 return Ok(());
             };
             match message.message {
@@ -173,6 +175,10 @@ async fn answer(
         Ok(()) = &mut cancelled => many.charged(shared_result(id, Err(Status::cancelled("given up by the caller")))),
         one = many.one(transaction) => one,
     };
+    if matches!(&result.result, Some(Outcome::Error(error)) if error.reason == CALL_DEADLINE) {
+        // The time of the session is over, and not that of the transaction: the next session has its answer.
+        return;
+    }
     let Share { turn, .. } = share;
     let answer = v1::VerifySessionResponse { message: Some(Told::Result(result)) };
     // Its number is free from here on: who has the answer may use it again.

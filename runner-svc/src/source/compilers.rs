@@ -35,6 +35,9 @@ const RESOLVE: ResolveSettings = ResolveSettings {
 /// A compiler that is silent for twice as long is unreachable: the next one gets its calls.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 
+/// Bytes of an answer that is passed on, read ahead of its caller.
+const WINDOW_BYTES: u32 = 64 << 10;
+
 /// Longest message that is taken, bytes: a chunk and what is around it.
 const MESSAGE_BYTES_MAX: usize = 20 << 20;
 
@@ -83,23 +86,29 @@ fn token(path: &Path) -> std::io::Result<MetadataValue<Ascii>> {
     bearer(std::fs::read_to_string(path)?.trim()).ok_or_else(none)
 }
 
-/// The compilers that `config` names, looked up again for ever. Call it within a runtime.
-pub(crate) fn compilers(config: &Config, metrics: &Metrics) -> Result<Balance, RemoteError> {
+/// The compilers that `config` names, looked up again for ever: for calls of the runner, and for those that it
+/// passes on. Call it within a runtime.
+pub(crate) fn compilers(config: &Config, metrics: &Metrics) -> Result<[Balance; 2], RemoteError> {
     let (limits, files) = (&config.runner, config.compiler_tls.clone());
     let files = TlsFiles { ca: files.ca, certificate: files.certificate, key: files.key };
     let is_tls = limits.compiler_urls.iter().any(|url| url.starts_with("https://"));
     let tls = is_tls.then(|| TlsClient::load(&files)).transpose()?;
     tls.iter().for_each(|tls| watch_tls(tls, metrics));
-    let connector = Connector { tls, time_max: CONNECT_TIME_MAX, keepalive: Some(KEEPALIVE) };
-    let urls = limits.compiler_urls.iter().map(|url| Url::parse(url)).collect::<Result<_, _>>()?;
-    let resolver = Resolver::new(urls, RESOLVE, connector);
-    let compilers = resolver.by_name()?;
+    let urls = limits.compiler_urls.iter().map(|url| Url::parse(url)).collect::<Result<Vec<_>, _>>()?;
+    let follow = |task, window_bytes| {
+        let (time_max, keepalive) = (CONNECT_TIME_MAX, Some(KEEPALIVE));
+        let connector = Connector { tls: tls.clone(), time_max, keepalive, window_bytes };
+        let resolver = Resolver::new(urls.clone(), RESOLVE, connector);
+        let compilers = resolver.by_name()?;
+        let balance = compilers.clone();
+        keep(task, move || look_up(balance.clone(), resolver.clone()));
+        Ok::<_, RemoteError>(compilers)
+    };
+    let compilers = follow("compiler names", None)?;
     let known = metrics.gauge("antares_compilers", "Compiler services that this runner knows of.");
     let watched = compilers.clone();
     metrics.before_scrape(move || known.set(i64::try_from(watched.servers().len()).unwrap_or(i64::MAX)));
-    let balance = compilers.clone();
-    keep("compiler names", move || look_up(balance.clone(), resolver.clone()));
-    Ok(compilers)
+    Ok([compilers, follow("compiler names of callers", Some(WINDOW_BYTES))?])
 }
 
 /// Looks the names up for ever. A name that cannot be looked up keeps the addresses that it had.

@@ -14,10 +14,17 @@ use antares_proto::v1::{self, get_artifact_response, get_script_response};
 use antares_serve::{Account, Metrics, script_mistake};
 use antares_trust::Trust;
 use bytes::Bytes;
-use tonic::{Request, Status, Streaming, async_trait};
+use tonic::{
+    Request, Status, Streaming, async_trait,
+    metadata::{Ascii, MetadataValue},
+    service::Routes,
+};
 
 use crate::{
-    grpc::status::{is_not_compiled, no_script, told},
+    grpc::{
+        passed_on::Way,
+        status::{is_not_compiled, no_script, told},
+    },
     source::{
         ArtifactSource, Fallback, Fetched, FetchedLibrary, SourceError, Wanted,
         compilers::{RemoteError, client, compilers, credentials},
@@ -28,6 +35,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct RemoteSource {
     compilers: Balance,
+    /// Where calls of callers go.
+    way: Way,
     script_bytes_max: u64,
     call_timeout: Duration,
     trust: Option<Arc<Trust>>,
@@ -42,7 +51,7 @@ impl RemoteSource {
     /// # Errors
     /// The URL is none, or the files are of no use.
     pub fn new(config: &Config, metrics: &Metrics) -> Result<Self, RemoteError> {
-        let (limits, compilers) = (&config.runner, compilers(config, metrics)?);
+        let (limits, [compilers, callers]) = (&config.runner, compilers(config, metrics)?);
         let trust = config.signing.trusted.clone().map(Trust::of_list).transpose()?.map(Arc::new);
         if trust.is_none() {
             tracing::warn!("signing.trusted is empty: native code is taken from the compiler as it comes");
@@ -51,11 +60,22 @@ impl RemoteSource {
             credentials(limits.compiler_token_file.as_deref(), metrics).map_err(RemoteError::Token)?;
         Ok(Self {
             compilers,
+            way: Way::new(callers, credentials.clone()),
             script_bytes_max: limits.script_bytes_max,
             call_timeout: limits.call_time_max,
             trust,
             credentials,
         })
+    }
+
+    /// `routes` with the services of compilers.
+    pub(crate) fn add_to(&self, routes: Routes) -> Routes {
+        self.way.add_to(routes)
+    }
+
+    /// Whether calls of callers reach a compiler.
+    pub(crate) fn is_open(&self) -> bool {
+        self.way.is_open()
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
@@ -190,8 +210,7 @@ impl ArtifactSource for RemoteSource {
     }
 
     fn of(&self, account: &Account) -> Arc<dyn ArtifactSource> {
-        let tenant = account.tenant().parse().ok().filter(|_| !account.tenant().is_empty());
-        let credentials = Credentials { tenant, ..self.credentials.clone() };
+        let credentials = Credentials { tenant: tenant_of(account), ..self.credentials.clone() };
         Arc::new(Self { credentials, ..self.clone() })
     }
 
@@ -223,6 +242,11 @@ impl ArtifactSource for RemoteSource {
         });
         hints(&learnt.await?.hints_sha256)
     }
+}
+
+/// For whom compilers are asked in a call of `account`.
+pub(crate) fn tenant_of(account: &Account) -> Option<MetadataValue<Ascii>> {
+    account.tenant().parse().ok().filter(|_| !account.tenant().is_empty())
 }
 
 /// Whether another compiler would say the same.

@@ -25,6 +25,9 @@ use crate::{
 /// How long a caller should wait for a node that does not answer.
 const RETRY_NODE: Duration = Duration::from_secs(2);
 
+/// The longest that it is told to wait, where the node asks for it.
+const RETRY_NODE_MAX: Duration = Duration::from_secs(3_600);
+
 /// Longest wait before a request is sent again.
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
@@ -141,18 +144,17 @@ fn told(error: &ResolveError) -> Failed {
     if let NodeError::Unknown { request, .. } = source {
         let fault = Fault::not_found("CELL_NOT_FOUND", "on_chain", request.of.clone());
         let problem = "the node does not know it, or not yet";
+        let fault = fault.reworded(format!("{at}{}: {problem}", request.of));
         return Failed { fault: fault.violation(path.unwrap_or("bare"), problem), result: "unknown" };
     }
     tracing::warn!(error = chain(error), "a bare transaction's cells cannot be had from the node");
-    if source.is_passing() {
-        let problem = format!("{at}the server's node does not answer");
-        return Failed {
-            fault: Fault::unavailable("NODE_UNAVAILABLE", problem, RETRY_NODE),
-            result: "unavailable",
-        };
+    if source.is_wrong() {
+        let problem = format!("{at}the server's node gives no answer that can be believed");
+        return Failed { fault: Fault::failed("NODE_WRONG", problem), result: "wrong" };
     }
-    let problem = format!("{at}the server's node gives no answer that can be believed");
-    Failed { fault: Fault::failed("NODE_WRONG", problem), result: "wrong" }
+    let problem = format!("{at}the server's node does not answer");
+    let retry = source.retry_after().map_or(RETRY_NODE, |wait| wait.min(RETRY_NODE_MAX));
+    Failed { fault: Fault::unavailable("NODE_UNAVAILABLE", problem, retry), result: "unavailable" }
 }
 
 /// `transaction` and what the node has for it, as parts.

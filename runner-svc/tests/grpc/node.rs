@@ -111,10 +111,13 @@ impl Node {
         let metrics = Metrics::new();
         let pool = runner_app::start_pool(&config).expect("workers are built and start");
         let source = Arc::new(RemoteSource::new(&config, &metrics).unwrap());
-        let runner = runner_app::build(&config, pool, source, &metrics).unwrap();
-        let app = runner_app::app(&runner, &config);
-        Self::serve(&config, app, metrics, data, |health| runner_app::watch_health(runner, health.clone()))
-            .await
+        let runner = runner_app::build(&config, pool, source.clone(), &metrics).unwrap();
+        let app = runner_app::app(&runner, &source, &config);
+        Self::serve(&config, app, metrics, data, |health| {
+            runner_app::watch_compilers(source, health.clone());
+            runner_app::watch_health(runner, health.clone());
+        })
+        .await
     }
 
     /// Both services in one process, on a volume without room: only the runner is waited for.

@@ -12,8 +12,9 @@ use crate::{
 };
 use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
 use antares_cache::{Cache, CacheConfig, Space};
-use antares_proto::v1;
-use tonic::Code;
+use antares_proto::v1::{self, get_script_response::Part};
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
 
 fn endless() -> v1::ExecuteRequest {
     let mut request = inline(&guest::loops(), v1::Tier::Native);
@@ -43,6 +44,49 @@ async fn a_runner_gets_everything_from_a_compiler_elsewhere() {
     assert_eq!((refused.code(), reason(&refused).as_str()), (Code::InvalidArgument, "SCRIPT_INVALID"));
     let missing = runner.execute(stored(&guest::exits(9), v1::Tier::Auto)).await.unwrap_err();
     assert_eq!((missing.code(), reason(&missing).as_str()), (Code::NotFound, "SCRIPT_NOT_FOUND"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_need_the_runner_s_address_alone() {
+    let mut compiler = Node::compiler().await;
+    let runner = Node::runner(compiler.address).await;
+    let elf = guest::padded(300_000);
+    let script_sha256 = Sha256Digest::of(&elf).to_string();
+    let (code, size_bytes) = (|status: Status| (status.code(), reason(&status)), elf.len() as u64);
+    let get = || v1::GetScriptRequest { script_sha256: script_sha256.clone() };
+    let missing = code(runner.compile_client().get_script(get()).await.unwrap_err());
+    assert_eq!(missing, (Code::NotFound, "SCRIPT_NOT_FOUND".to_owned()));
+    let header = || v1::BlobHeader { sha256: script_sha256.clone(), size_bytes, ..Default::default() };
+    let cut = code(runner.upload_as(header(), &elf[..1_000]).await.unwrap_err());
+    assert_eq!(cut, (Code::InvalidArgument, "SIZE_MISMATCH".to_owned()));
+    let header = v1::BlobHeader { offset: 1_000, ..header() };
+    runner.upload_as(header, &elf[1_000..]).await.unwrap();
+    let mut stream = runner.compile_client().get_script(get()).await.unwrap().into_inner();
+    let mut bytes = Vec::new();
+    while let Some(message) = stream.message().await.unwrap() {
+        if let Some(Part::Chunk(chunk)) = message.part {
+            bytes.extend_from_slice(&chunk);
+        }
+    }
+    assert!(bytes == elf);
+    let compile = Some(v1::CompileRequest { script_sha256: script_sha256.clone(), ..Default::default() });
+    let started = v1::StartCompileRequest { compile, ..Default::default() };
+    let name = runner.operation_client().start_compile(started).await.unwrap().into_inner().name;
+    let wait = v1::WaitOperationRequest { name, ..Default::default() };
+    runner.operation_client().wait_operation(wait).await.unwrap();
+    let executed = runner.execute(stored(&elf, v1::Tier::Native)).await.unwrap();
+    assert_eq!(executed.verdict.unwrap().exit_code, Some(0));
+    let ask = v1::FindMissingRequest { script_sha256: vec!["a".repeat(40 << 20)] };
+    let long = code(runner.compile_client().find_missing(ask).await.unwrap_err());
+    assert_eq!(long, (Code::ResourceExhausted, "MESSAGE_TOO_LARGE".to_owned()), "the runner's own refusal");
+    compiler.stop();
+    drop(compiler);
+    let gone = runner.compile_client().get_script(get()).await.unwrap_err();
+    assert!(gone.get_details_retry_info().is_some());
+    assert_eq!(code(gone), (Code::Unavailable, "SOURCE_UNAVAILABLE".to_owned()));
+    wait_until("that is told", || async { runner.health("antares.v1.CompilerService").await == Some(2) })
+        .await;
+    assert_eq!(runner.health("").await, Some(1), "it runs scripts all the same");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,7 +185,7 @@ async fn silent_connections_do_not_keep_others_out() {
 }
 
 #[track_caller]
-fn is(status: &tonic::Status, code: Code, expected: &str) {
+fn is(status: &Status, code: Code, expected: &str) {
     assert_eq!((status.code(), reason(status).as_str()), (code, expected), "{status}");
 }
 

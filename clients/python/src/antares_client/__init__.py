@@ -7,13 +7,14 @@ import json
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
-from antares.v1 import compiler_pb2_grpc, runner_pb2, runner_pb2_grpc
-from google.rpc import error_details_pb2
+from antares.v1 import common_pb2, compiler_pb2_grpc, runner_pb2, runner_pb2_grpc
+from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 if TYPE_CHECKING:
@@ -28,6 +29,16 @@ if TYPE_CHECKING:
         tier: runner_pb2.Tier
         request_id: str
         sample_salt: int
+        recheck: bool
+        diagnosis: bool
+
+    class SessionOptions(TypedDict, total=False):
+        """All of a VerifyShared but cells and headers."""
+
+        rules: runner_pb2.Rules
+        limits: runner_pb2.RunLimits
+        tier: runner_pb2.Tier
+        request_id: str
         recheck: bool
         diagnosis: bool
 
@@ -55,6 +66,8 @@ KEEPALIVE_MS = 20_000
 KEEPALIVE_TIMEOUT_MS = 10_000
 PAUSE_S_MIN = 0.05
 PAUSE_S_MAX = 3.0
+# Transactions of a session that wait for their answers.
+WAITING_MAX = 256
 SERVICE_CONFIG: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
 # A status without a reason comes from a proxy, a broken connection or a server that stops.
 PASSING = {
@@ -74,11 +87,10 @@ class Refused(Exception):
     # Seconds after which to retry; None if a retry cannot help.
     delay: float | None
 
-    def __init__(self, error: Any) -> None:
-        super().__init__(error.details() or error.code().name)
-        self.code = error.code()
+    def __init__(self, code: grpc.StatusCode, message: str, status: status_pb2.Status | None) -> None:
+        super().__init__(message or code.name)
+        self.code = code
         self.reason, self.delay, self.violations = "", None, []
-        status = rpc_status.from_call(error)
         for detail in status.details if status else []:
             info, retry, wrong = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo(), error_details_pb2.BadRequest()
             if detail.Unpack(info):
@@ -89,6 +101,15 @@ class Refused(Exception):
                 self.violations = [(one.field, one.description) for one in wrong.field_violations]
         if self.delay is None and not self.reason and self.code in PASSING:
             self.delay = 0
+
+    @classmethod
+    def _of_call(cls, error: Any) -> Refused:
+        return cls(error.code(), error.details(), rpc_status.from_call(error))
+
+    @classmethod
+    def _of_one(cls, error: common_pb2.OperationError) -> Refused:
+        code = next(code for code in grpc.StatusCode if code.value[0] == error.code)
+        return cls(code, error.message, status_pb2.Status.FromString(error.status_details))
 
 
 class Client:
@@ -150,9 +171,7 @@ class Client:
         self, transaction: str | bytes | bytearray | Mapping[str, Any], **options: Unpack[VerifyOptions]
     ) -> runner_pb2.VerifyTransactionResponse:
         """The answer to a transaction in ckb-debugger's JSON: text, its bytes, or what json.loads gives."""
-        if isinstance(transaction, Mapping):
-            transaction = json.dumps(transaction, allow_nan=False)
-        return self._verify(runner_pb2.VerifyTransactionRequest(**options, mock_json=_bytes(transaction)))
+        return self._verify(runner_pb2.VerifyTransactionRequest(**options, mock_json=_json(transaction)))
 
     def verify_bare(
         self, transaction: str | bytes | bytearray, **options: Unpack[VerifyOptions]
@@ -180,6 +199,61 @@ class Client:
         request.script.elf = script
         return self._retried(execute, end)
 
+    def verify_session(
+        self, transactions: Iterable[str | bytes | bytearray | Mapping[str, Any]], **options: Unpack[SessionOptions]
+    ) -> Iterator[tuple[int, runner_pb2.VerifyTransactionResponse | Refused]]:
+        """The answers to transactions in ckb-debugger's JSON, each with the place of its transaction, in any order. No more
+        transactions are taken than have room on the server. A session that is lost goes on with another server."""
+        source, waiting, tried = enumerate(transactions), dict[int, runner_pb2.VerifySessionRequest](), dict[int, int]()
+        start = runner_pb2.VerifySessionRequest(start=runner_pb2.VerifyShared(**options))
+        attempt = 0
+        while True:
+            queue = SimpleQueue[runner_pb2.VerifySessionRequest | None]()
+            for request in (start, *waiting.values()):
+                queue.put(request)
+            answers = self.runner.VerifySession(iter(queue.get, None), timeout=self._deadline_s, metadata=self._metadata())
+            answered = 0
+            try:
+                while self._fill(source, waiting, queue):
+                    answer = next(answers)
+                    if answer.WhichOneof("message") != "result":
+                        continue
+                    one = answer.result
+                    error = Refused._of_one(one.error) if one.HasField("error") else None
+                    if error and error.delay is not None and tried.get(one.id, 0) + 1 < ATTEMPTS_MAX:
+                        tried[one.id] = tried.get(one.id, 0) + 1
+                        time.sleep(error.delay + _spread(tried[one.id]))
+                        queue.put(waiting[one.id])
+                    # What a session has no time for is given back.
+                    elif not error or error.reason != "CALL_DEADLINE":
+                        del waiting[one.id]
+                        answered, attempt = answered + 1, 0
+                        yield one.id, error or one.response
+                return
+            except (grpc.RpcError, StopIteration) as lost:
+                refused = Refused._of_call(lost) if isinstance(lost, grpc.RpcError) else Refused(grpc.StatusCode.UNAVAILABLE, "", None)
+                is_over = answered and (refused.reason == "SESSION_IDLE" or refused.code == grpc.StatusCode.DEADLINE_EXCEEDED)
+                attempt += 1
+                if not is_over and refused.delay is None or attempt == ATTEMPTS_MAX:
+                    raise refused from lost
+                time.sleep((refused.delay or 0) + _spread(attempt))
+            finally:
+                queue.put(None)
+                answers.cancel()
+
+    def _fill(
+        self,
+        source: Iterator[tuple[int, str | bytes | bytearray | Mapping[str, Any]]],
+        waiting: dict[int, runner_pb2.VerifySessionRequest],
+        queue: SimpleQueue[runner_pb2.VerifySessionRequest | None],
+    ) -> bool:
+        """Has as many transactions wait as may; false if there are none."""
+        while len(waiting) < WAITING_MAX and (one := next(source, None)):
+            transaction = runner_pb2.SharedTransaction(id=one[0], mock_json=_json(one[1]))
+            waiting[one[0]] = runner_pb2.VerifySessionRequest(transaction=transaction)
+            queue.put(waiting[one[0]])
+        return bool(waiting)
+
     def capabilities(self) -> runner_pb2.RunnerCapabilities:
         """Limits and versions of the server, and how many calls it recommends now."""
         request = runner_pb2.GetRunnerCapabilitiesRequest()
@@ -197,9 +271,9 @@ class Client:
             try:
                 return call(timeout=max(end - time.monotonic(), 0), metadata=self._metadata())
             except grpc.RpcError as error:
-                refused = Refused(error)
+                refused = Refused._of_call(error)
                 # Clients spread their retries.
-                wait = (refused.delay or 0) + random.uniform(0, min(PAUSE_S_MIN * 2**attempt, PAUSE_S_MAX))
+                wait = (refused.delay or 0) + _spread(attempt)
                 if refused.delay is None or attempt + 1 == ATTEMPTS_MAX or time.monotonic() + wait >= end:
                     raise refused from error
                 time.sleep(wait)
@@ -211,6 +285,14 @@ class Client:
         # It may be renewed.
         token = Path(self._token_file).read_text(encoding="ascii").strip()
         return [*self._fixed_metadata, ("authorization", f"Bearer {token}")]
+
+
+def _spread(attempt: int) -> float:
+    return random.uniform(0, min(PAUSE_S_MIN * 2.0**attempt, PAUSE_S_MAX))
+
+
+def _json(value: str | bytes | bytearray | Mapping[str, Any]) -> bytes:
+    return _bytes(json.dumps(value, allow_nan=False) if isinstance(value, Mapping) else value)
 
 
 def _bytes(value: str | bytes | bytearray) -> bytes:

@@ -41,17 +41,29 @@ pub struct Connector {
     /// A connection with calls on it that is silent for so long is pinged, and closed after as long without
     /// an answer. None where its calls have deadlines that notice as much.
     pub keepalive: Option<Duration>,
+    /// Bytes of an answer that are taken before they are read; of all answers on a connection together 256
+    /// times as many. None for what the library takes.
+    pub window_bytes: Option<u32>,
 }
 
 impl Default for Connector {
     fn default() -> Self {
-        Self { tls: None, time_max: Duration::from_secs(5), keepalive: Some(Duration::from_secs(20)) }
+        Self {
+            tls: None,
+            time_max: Duration::from_secs(5),
+            keepalive: Some(Duration::from_secs(20)),
+            window_bytes: None,
+        }
     }
 }
 
 impl Connector {
     fn shape(&self, endpoint: Endpoint) -> Endpoint {
-        let endpoint = endpoint.connect_timeout(self.time_max).tcp_nodelay(true);
+        let endpoint = endpoint
+            .connect_timeout(self.time_max)
+            .tcp_nodelay(true)
+            .initial_stream_window_size(self.window_bytes)
+            .initial_connection_window_size(self.window_bytes.map(|bytes| bytes.saturating_mul(256)));
         match self.keepalive {
             Some(keepalive) => endpoint.http2_keep_alive_interval(keepalive).keep_alive_timeout(keepalive),
             None => endpoint,

@@ -275,7 +275,12 @@ impl<K: Kind> Driver<K> {
         let Some(place) = place.filter(|place| !K::IN_ORDER || *place == 0) else {
             return wrong("an answer to another input than the next");
         };
-        if let Some(Advice::Wait(time)) = K::error(&result).map(|status| Advice::of(&status)) {
+        let error = K::error(&result);
+        if error.as_ref().is_some_and(is_over) {
+            // Older servers say so of what was in progress when a session's time was over.
+            return Ok(());
+        }
+        if let Some(Advice::Wait(time)) = error.map(|status| Advice::of(&status)) {
             let tried = self.tried.entry(id).or_default();
             *tried += 1;
             if *tried < CALLS.attempts_max {

@@ -109,7 +109,10 @@ pub(crate) fn is_broken_off(status: &Status) -> bool {
             Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal | Code::DeadlineExceeded
         ),
         Some(reason) => {
-            matches!(reason, "UPLOAD_IDLE" | "UPLOAD_OFFSET" | "CALL_DEADLINE" | "REQUEST_DEADLINE")
+            matches!(
+                reason,
+                "UPLOAD_IDLE" | "UPLOAD_OFFSET" | "CALL_DEADLINE" | "REQUEST_DEADLINE" | "SOURCE_UNAVAILABLE"
+            )
         }
     }
 }

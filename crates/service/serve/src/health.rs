@@ -71,6 +71,8 @@ pub struct Health {
 #[derive(Debug, Default)]
 struct State {
     ready: BTreeMap<&'static str, bool>,
+    /// Of services that other servers answer for: the process serves without them.
+    elsewhere: BTreeMap<&'static str, bool>,
     draining: bool,
     /// What only another process helps against, while it is so.
     beyond_help: BTreeSet<&'static str>,
@@ -91,6 +93,16 @@ impl Health {
         let before = self.state.lock().unwrap_or_else(PoisonError::into_inner).ready.insert(service, ready);
         if before != Some(ready) {
             tracing::info!(service, ready, "health changed");
+        }
+        self.publish().await;
+    }
+
+    /// Says whether `service`, which another server answers for, can be reached.
+    pub async fn set_elsewhere(&self, service: &'static str, reached: bool) {
+        {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.ready.remove(service);
+            state.elsewhere.insert(service, reached);
         }
         self.publish().await;
     }
@@ -133,7 +145,8 @@ impl Health {
     /// The services, and whether each serves.
     pub(crate) fn services(&self) -> Vec<(&'static str, bool)> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.ready.iter().map(|(&service, &ready)| (service, ready && !state.draining)).collect()
+        let all = state.ready.iter().chain(&state.elsewhere);
+        all.map(|(&service, &ready)| (service, ready && !state.draining)).collect()
     }
 
     /// Says in `/metrics` what health checks are answered.
@@ -153,8 +166,7 @@ impl Health {
 
     async fn publish(&self) {
         let statuses = self.services();
-        let all = statuses.iter().all(|&(_, serving)| serving);
-        for (service, serving) in statuses.into_iter().chain([("", all)]) {
+        for (service, serving) in statuses.into_iter().chain([("", self.is_serving())]) {
             let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
             self.reporter.set_service_status(service, status).await;
         }

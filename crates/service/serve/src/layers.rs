@@ -46,10 +46,10 @@ use std::sync::Arc;
 
 use antares_config::Listen;
 use http::{Request, Response};
+use tokio::sync::watch;
 use tonic::body::Body;
 use tower::{Service, ServiceBuilder};
 
-pub use self::context::CallContext;
 use self::{
     around::{Answering, Surround},
     audit::{Audit, Audited},
@@ -69,6 +69,7 @@ use self::{
     tenant::Tenant,
     trace::Trace,
 };
+pub use self::{concurrency_limit::SharedPlaces, context::CallContext, outcome::AnsweredElsewhere};
 use crate::{
     account::Accounts,
     audit::Auditor,
@@ -81,6 +82,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Layers {
     context: Context,
+    /// Tells sessions that the server stops.
+    closing: Arc<watch::Sender<bool>>,
     authenticate: Authenticate,
     accounts: Arc<Accounts>,
     measure: Measure,
@@ -101,10 +104,12 @@ impl Layers {
         callers: Callers<'_>,
         metrics: &Metrics,
     ) -> Result<Self, ServeError> {
-        let context = Context::new(descriptors, listen.call_time_max)?;
+        let closing = Arc::new(watch::Sender::new(false));
+        let context = Context::new(descriptors, listen.call_time_max, closing.subscribe())?;
         Ok(Self {
             measure: Measure::new(metrics, context.own_methods()),
             context,
+            closing,
             concurrency_limit: ConcurrencyLimit::new(listen, metrics),
             body_budget: BodyBudget::new(listen, metrics),
             accounts: Arc::new(Accounts::new(callers.tenancy, metrics)),
@@ -149,6 +154,16 @@ impl Layers {
             .layer(Surround(self.body_budget.clone()))
             .layer(Surround(CatchPanic))
             .service(service)
+    }
+
+    /// Has connections close, and sessions end, with whatever they still do.
+    pub(crate) fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// Turns true when that happens.
+    pub(crate) fn closing(&self) -> watch::Receiver<bool> {
+        self.closing.subscribe()
     }
 
     /// Waits for the last lines of the audit log, but not for ever.

@@ -53,7 +53,7 @@ mod usage;
 mod web;
 mod workers;
 
-pub use account::{Account, Identity, Namespace, RunEstimate, Salt, TENANT};
+pub use account::{Account, CALLER, Identity, Namespace, RunEstimate, Salt, TENANT};
 pub use body::{HeldBytes, RequestBytes};
 pub use duties::{beat, blocking, keep};
 pub use elf::script_mistake;
@@ -62,7 +62,7 @@ pub use flights::{Flights, Leaving};
 pub use health::{Health, LIVENESS};
 pub use host::{Host, HostError};
 pub use key_set::JwksError;
-pub use layers::CallContext;
+pub use layers::{AnsweredElsewhere, CallContext, SharedPlaces};
 pub use metrics::{COMPILE_SECONDS, Metrics, RPC_SECONDS, RUN_SECONDS};
 pub use operator::is_operator;
 pub use options::{Options, Request, main};
@@ -71,7 +71,7 @@ pub use peer::Peer;
 pub use reload::{watch as watch_files, watch_client as watch_tls};
 pub use roles::{Need, need};
 pub use server::{App, Callers, ServeError, Server, drain, stop_signal};
-pub use status::{ERROR_DOMAIN, Fault, caller_s, chain};
+pub use status::{CALL_DEADLINE, ERROR_DOMAIN, Fault, caller_s, chain, closing};
 pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span, set_log_filter};
 pub use workers::WorkerNumbers;
 

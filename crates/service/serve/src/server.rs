@@ -15,7 +15,7 @@ use std::{
 
 use antares_config::{AdminAccess, Audit, Auth, Config, Listen, Tenancy, Tls};
 use axum::middleware;
-use tokio::{net::TcpListener, sync::watch, time::Instant};
+use tokio::{net::TcpListener, time::Instant};
 use tonic::service::Routes;
 use tonic_health::{pb::health_server::HealthServer, server::HealthReporter};
 use tonic_reflection::server as reflection;
@@ -255,7 +255,7 @@ impl Server {
     /// anew.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let listen = self.listen;
-        let (close, closing) = watch::channel(false);
+        let closing = self.layers.closing();
         let connections = |listener| {
             let most = (listen.connections_max(), listen.connections_per_peer_max());
             Arc::new(Connections::new(listener, most.0, most.1, &self.metrics))
@@ -294,7 +294,7 @@ impl Server {
         tracing::info!("draining");
         self.health.drain().await;
         tokio::time::sleep(listen.drain_delay).await;
-        close.send_replace(true);
+        self.layers.close();
         let all_closed = async {
             if !grpc.is_finished() {
                 let _ = (&mut grpc).await;

@@ -9,6 +9,9 @@ use tonic_types::{ErrorDetails, StatusExt};
 /// `ErrorInfo.domain` of every error.
 pub const ERROR_DOMAIN: &str = "antares.v1";
 
+/// The reason of a call whose deadline passed.
+pub const CALL_DEADLINE: &str = "CALL_DEADLINE";
+
 /// An error on its way to a caller: a reason from a closed set, words for people, and details for programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -107,7 +110,7 @@ impl Fault {
     /// DEADLINE_EXCEEDED: the deadline of the call passed.
     #[must_use]
     pub fn call_deadline() -> Self {
-        Self::new(Code::DeadlineExceeded, "CALL_DEADLINE", "the deadline of the call passed")
+        Self::new(Code::DeadlineExceeded, CALL_DEADLINE, "the deadline of the call passed")
     }
 
     /// DEADLINE_EXCEEDED: a time that the server gives was over before the caller had done its part.
@@ -134,6 +137,13 @@ impl Fault {
     pub fn internal(error: &dyn Error) -> Self {
         tracing::error!(error = chain(error), "internal error");
         Self::new(Code::Internal, "INTERNAL", "internal error; the server's log has the particulars")
+    }
+
+    /// The same in other words.
+    #[must_use]
+    pub fn reworded(mut self, message: impl Into<String>) -> Self {
+        self.facts.message = message.into();
+        self
     }
 
     /// Adds a field of the request and what is wrong with it.
@@ -248,6 +258,12 @@ pub(crate) fn body_failed(error: hyper::Error) -> Status {
         // The framework takes CANCELLED for a good end.
         _ => Status::aborted(BROKEN_OFF),
     }
+}
+
+/// How a session ends when its server stops: without a reason, as when the server is gone.
+#[must_use]
+pub fn closing() -> Status {
+    Status::new(Code::Unavailable, "the server stops: resume with another one what has no answer")
 }
 
 /// As [`caller_s`], for an answer that has nothing but its status.

@@ -10,15 +10,19 @@ use std::{
     task::{Context, Poll},
 };
 
+use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue, Method, Request, Response, StatusCode,
     header::{
         ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-        ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ALLOW,
-        CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ORIGIN, TE, VARY,
+        ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+        ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ORIGIN, TE,
+        VARY,
     },
 };
+use http_body_util::Full;
 use prost_reflect::DescriptorError;
+use serde_json::json;
 use tonic::body::Body;
 use tonic_web::GrpcWebLayer;
 use tower::{Layer, Service};
@@ -38,9 +42,6 @@ mod told;
 /// Media types of gRPC-web. Its form in base64 is not among them: what such an answer takes would not be
 /// counted.
 const GRPC_WEB: [&str; 2] = ["application/grpc-web", "application/grpc-web+proto"];
-
-/// Headers that pages may send.
-const ASKABLE: &str = "authorization, content-type, grpc-timeout, antares-tenant, traceparent, tracestate, x-grpc-web, x-user-agent";
 
 /// Headers that they may read.
 const TELLABLE: &str =
@@ -118,7 +119,7 @@ impl Shared {
         let is_preflight =
             headers.contains_key(ORIGIN) && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
         if request.method() == Method::OPTIONS && is_preflight {
-            return Kind::Other(preflight());
+            return Kind::Other(preflight(headers));
         }
         if request.method() != Method::POST {
             let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED);
@@ -156,18 +157,28 @@ fn media_type(headers: &HeaderMap) -> Option<String> {
     Some(kind.trim().to_ascii_lowercase())
 }
 
+/// What is no call, in the form of errors.
 fn refusal(status: StatusCode) -> Response<Body> {
-    let mut answer = Response::new(Body::empty());
-    *answer.status_mut() = status;
-    answer
+    let (name, message) = match status {
+        StatusCode::FORBIDDEN => ("PERMISSION_DENIED", "web.origins has no such origin"),
+        StatusCode::NOT_FOUND => ("UNIMPLEMENTED", "there is no such call"),
+        StatusCode::METHOD_NOT_ALLOWED => ("INVALID_ARGUMENT", "calls are made with POST"),
+        _ => ("INVALID_ARGUMENT", "the content-type is none of this call, or the body is encoded"),
+    };
+    let text = json!({ "error": {
+        "code": status.as_u16(), "status": name, "message": message, "details": [],
+    }});
+    told::answer(status, JSON, Body::new(Full::new(Bytes::from(format!("{text}\n")))))
 }
 
-/// What a browser asks before it lets a page call.
-fn preflight() -> Response<Body> {
-    let mut answer = refusal(StatusCode::NO_CONTENT);
+/// What a browser asks before it lets a page call. Pages of these origins are trusted with all headers.
+fn preflight(asked: &HeaderMap) -> Response<Body> {
+    let mut answer = Response::new(Body::empty());
+    *answer.status_mut() = StatusCode::NO_CONTENT;
     let headers = answer.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST"));
-    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(ASKABLE));
+    let names = asked.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    headers.extend(names.map(|names| (ACCESS_CONTROL_ALLOW_HEADERS, names)));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(REMEMBERED));
     answer
 }

@@ -1,6 +1,6 @@
 //! Why a node could not give what was asked for, and in answer to what.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use ckb_types::packed::Byte32;
 
@@ -75,6 +75,14 @@ pub enum NodeError {
         /// Bytes that it may have.
         bytes_max: usize,
     },
+    /// A success of HTTP whose body is something else: the page of a proxy.
+    #[error("{url}: the answer to {method} is no JSON")]
+    NoJson {
+        /// The node.
+        url: String,
+        /// The method.
+        method: &'static str,
+    },
     /// The answer is none of JSON-RPC, or has not the shape of the method's.
     #[error("{url}: the answer to {method} makes no sense: {detail}")]
     Senseless {
@@ -124,11 +132,34 @@ impl NodeError {
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::TooSlow { .. } => true,
-            Self::Status { status, .. } => matches!(status, 408 | 429 | 500 | 502 | 503 | 504),
+            Self::Unreachable { .. } | Self::TooSlow { .. } | Self::NoJson { .. } => true,
+            Self::Status { status, .. } => is_later(i64::from(*status)),
+            // Codes for what a server has of its own, such as -32005 of providers for too many requests; an
+            // internal error; and HTTP's codes, where these stand in JSON.
+            Self::Refused { code, .. } => matches!(code, -32_099..=-32_000 | -32_603) || is_later(*code),
             _ => false,
         }
     }
+
+    /// Whether what the node says cannot be believed.
+    #[must_use]
+    pub fn is_wrong(&self) -> bool {
+        matches!(self, Self::Lie { .. } | Self::Senseless { .. } | Self::TooLong { .. })
+    }
+
+    /// How long the node asks to wait.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { wait_s, .. } => wait_s.map(Duration::from_secs),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a status of HTTP says that it may go another time.
+fn is_later(status: i64) -> bool {
+    matches!(status, 408 | 429 | 500..=599)
 }
 
 /// A hash as nodes write it.

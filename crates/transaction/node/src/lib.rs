@@ -18,7 +18,6 @@ mod bare;
 mod blocks;
 mod cache;
 mod check;
-mod connect;
 mod error;
 pub mod limits;
 mod node;

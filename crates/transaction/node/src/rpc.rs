@@ -63,7 +63,22 @@ pub(crate) async fn call<T: DeserializeOwned>(
     one(transport, &calls, 0).await
 }
 
+/// The answer to one call of many.
 async fn one<T: DeserializeOwned>(
+    transport: &Transport,
+    calls: &Calls,
+    number: usize,
+) -> Result<Option<T>, NodeError> {
+    let mut patience = transport.patience();
+    loop {
+        let answer = once(transport, calls, number).await;
+        if !patience.is_left(answer.as_ref().err()).await {
+            return answer;
+        }
+    }
+}
+
+async fn once<T: DeserializeOwned>(
     transport: &Transport,
     calls: &Calls,
     number: usize,
@@ -90,30 +105,43 @@ pub(crate) async fn batch<T: DeserializeOwned, U>(
     for part in numbers.chunks(BATCH_CALLS_MAX) {
         match part {
             [number] => all.push(take(*number, one(transport, calls, *number).await?)?),
-            part => all.extend(batch_of(transport, calls, part, &mut take).await?),
+            part => {
+                let mut patience = transport.patience();
+                let mut together = batch_of(transport, calls, part, &mut take).await;
+                while patience.is_left(together.as_ref().err()).await {
+                    together = batch_of(transport, calls, part, &mut take).await;
+                }
+                match together? {
+                    Some(taken) => all.extend(taken),
+                    None => all.extend(each(transport, calls, part, &mut take).await?),
+                }
+            }
         }
     }
     Ok(all)
 }
 
+/// None if the calls have to be made one after the other.
 async fn batch_of<T: DeserializeOwned, U>(
     transport: &Transport,
     calls: &Calls,
     part: &[usize],
     take: &mut impl FnMut(usize, Option<T>) -> Result<U, NodeError>,
-) -> Result<Vec<U>, NodeError> {
+) -> Result<Option<Vec<U>>, NodeError> {
     let body: Vec<Value> = part.iter().map(|number| calls.body(*number)).collect();
     let body = Bytes::from(Value::Array(body).to_string());
     let bytes = match transport.post(calls.method, body).await {
-        // The calls may be answered one after the other.
-        Err(NodeError::TooLong { .. }) => return each(transport, calls, part, take).await,
+        Err(NodeError::TooLong { .. }) => return Ok(None),
         bytes => bytes?,
     };
     if !bytes.trim_ascii_start().starts_with(b"[") {
         let answer: Answer<IgnoredAny> = parse(transport, calls.method, &bytes)?;
         return match answer.error {
-            // It takes no batches, or none as long.
-            Some(_) => each(transport, calls, part, take).await,
+            Some(refusal) => match refused(transport, calls.request(part[0]), refusal) {
+                later if later.is_passing() => Err(later),
+                // It takes no batches, or none as long.
+                _ => Ok(None),
+            },
             None => Err(senseless(transport, calls.method, "one answer to many calls")),
         };
     }
@@ -144,7 +172,7 @@ async fn batch_of<T: DeserializeOwned, U>(
     match wrong {
         Some((_, error)) => Err(error),
         // None is missing: each was taken.
-        None => Ok(part.iter().filter_map(|number| by_number.remove(number).flatten()).collect()),
+        None => Ok(Some(part.iter().filter_map(|number| by_number.remove(number).flatten()).collect())),
     }
 }
 

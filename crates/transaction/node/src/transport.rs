@@ -1,32 +1,41 @@
-//! Requests over HTTP: bounded, timed, and sent again where that may help.
+//! Requests over HTTP: bounded, timed, and sent again where that may help. There is no proxy and no other host
+//! than the one that is named.
 
 use std::{error::Error, time::Duration};
 
 use bytes::Bytes;
-use http::{Method, Request, Uri, header};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use reqwest::{Client, header, redirect::Policy};
 use tokio::time::{sleep, timeout};
 
-use crate::{connect::Connector, error::NodeError, options::NodeOptions, url};
+use crate::{
+    error::NodeError,
+    options::NodeOptions,
+    url::{self, public},
+};
 
 /// A node that can be asked.
 #[derive(Clone)]
 pub(crate) struct Transport {
-    uri: Uri,
-    /// As people are told of it: without what stands behind the path, which may be a secret.
+    url: String,
+    /// As people are told of it: without its path, which may be a secret.
     name: String,
-    client: Client<Connector, Full<Bytes>>,
+    client: Client,
     options: NodeOptions,
 }
 
 impl Transport {
     pub(crate) fn new(text: &str, options: NodeOptions) -> Result<Self, NodeError> {
         let uri = url::parse(text)?;
-        let connector = Connector::new(&uri, options.connect_time)?;
-        let client = Client::builder(TokioExecutor::new()).build(connector);
-        let name = text.split('?').next().unwrap_or_default().to_owned();
-        Ok(Self { uri, name, client, options })
+        let client = Client::builder()
+            .no_proxy()
+            .redirect(Policy::none())
+            .connect_timeout(options.connect_time)
+            .user_agent(concat!("antares/", env!("CARGO_PKG_VERSION")));
+        // Without encryption no authorities are needed.
+        let is_open = uri.scheme_str() == Some("http");
+        let client = if is_open { client.tls_certs_only([]) } else { client };
+        let client = client.build().map_err(|_| NodeError::NoAuthorities)?;
+        Ok(Self { url: text.to_owned(), name: public(text), client, options })
     }
 
     /// The node, for people.
@@ -34,56 +43,62 @@ impl Transport {
         &self.name
     }
 
-    /// The answer to `body`, a request about `method`.
+    /// For a request that is not made yet.
+    pub(crate) fn patience(&self) -> Patience {
+        let NodeOptions { attempts, backoff, backoff_max, .. } = self.options;
+        Patience { attempts, wait: backoff, wait_max: backoff_max }
+    }
+
+    /// The answer to `body`, a request about `method`, which is JSON.
     pub(crate) async fn post(&self, method: &'static str, body: Bytes) -> Result<Bytes, NodeError> {
-        let mut wait = self.options.backoff;
-        let mut attempt = 1;
-        loop {
-            let seconds = self.options.call_time.as_secs();
-            let answer = timeout(self.options.call_time, self.post_once(method, body.clone())).await;
-            let late = || NodeError::TooSlow { url: self.name.clone(), seconds };
-            match answer.unwrap_or_else(|_| Err(late())) {
-                Err(error) if error.is_passing() && attempt < self.options.attempts => {
-                    sleep(retry_after(&error).unwrap_or(wait).min(self.options.backoff_max)).await;
-                    wait = (wait * 2).min(self.options.backoff_max);
-                    attempt += 1;
-                }
-                answer => return answer,
-            }
+        let seconds = self.options.call_time.as_secs();
+        let late = || NodeError::TooSlow { url: self.name.clone(), seconds };
+        let answer = timeout(self.options.call_time, self.read(method, body)).await;
+        let answer = answer.unwrap_or_else(|_| Err(late()))?;
+        match answer.trim_ascii_start().first() {
+            Some(b'{' | b'[') => Ok(answer),
+            _ => Err(NodeError::NoJson { url: self.name.clone(), method }),
         }
     }
 
-    async fn post_once(&self, method: &'static str, body: Bytes) -> Result<Bytes, NodeError> {
-        let broken = |detail: String| NodeError::Unreachable { url: self.name.clone(), detail };
-        let request = Request::builder()
-            .method(Method::POST)
-            .uri(self.uri.clone())
-            .header(header::CONTENT_TYPE, "application/json")
-            .header(header::USER_AGENT, concat!("antares/", env!("CARGO_PKG_VERSION")))
-            .body(Full::new(body))
-            .map_err(|error| broken(error.to_string()))?;
-        let answer = self.client.request(request).await.map_err(|error| broken(chain(&error)))?;
+    async fn read(&self, method: &'static str, body: Bytes) -> Result<Bytes, NodeError> {
+        let broken = |error: reqwest::Error| NodeError::Unreachable {
+            url: self.name.clone(),
+            detail: chain(&error.without_url()),
+        };
+        let request = self.client.post(&self.url).header(header::CONTENT_TYPE, "application/json");
+        let mut answer = request.body(body).send().await.map_err(broken)?;
         if !answer.status().is_success() {
             let wait = answer.headers().get(header::RETRY_AFTER).and_then(|wait| wait.to_str().ok());
             let (status, wait_s) = (answer.status().as_u16(), wait.and_then(|wait| wait.parse().ok()));
             return Err(NodeError::Status { url: self.name.clone(), status, wait_s });
         }
-        let bytes_max = self.options.answer_bytes_max;
-        let body = Limited::new(answer.into_body(), bytes_max).collect().await.map_err(|error| {
-            match error.downcast_ref::<LengthLimitError>() {
-                Some(_) => NodeError::TooLong { url: self.name.clone(), method, bytes_max },
-                None => broken(format!("the answer broke off: {error}")),
+        let (mut bytes, bytes_max) = (Vec::new(), self.options.answer_bytes_max);
+        while let Some(chunk) = answer.chunk().await.map_err(broken)? {
+            if bytes.len() + chunk.len() > bytes_max {
+                return Err(NodeError::TooLong { url: self.name.clone(), method, bytes_max });
             }
-        })?;
-        Ok(body.to_bytes())
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes.into())
     }
 }
 
-/// How long the node asks to wait.
-fn retry_after(error: &NodeError) -> Option<Duration> {
-    match error {
-        NodeError::Status { wait_s, .. } => wait_s.map(Duration::from_secs),
-        _ => None,
+/// How often a request is made again.
+pub(crate) struct Patience {
+    attempts: u32,
+    wait: Duration,
+    wait_max: Duration,
+}
+
+impl Patience {
+    /// Whether it is made again, after a wait, where it ended with `error`.
+    pub(crate) async fn is_left(&mut self, error: Option<&NodeError>) -> bool {
+        self.attempts = self.attempts.saturating_sub(1);
+        let Some(error) = error.filter(|error| error.is_passing() && self.attempts > 0) else { return false };
+        sleep(error.retry_after().unwrap_or(self.wait).min(self.wait_max)).await;
+        self.wait = (self.wait * 2).min(self.wait_max);
+        true
     }
 }
 

@@ -4,12 +4,20 @@ use http::Uri;
 
 use crate::error::NodeError;
 
+/// `url` as far as it holds no secret: its scheme and host.
+pub(crate) fn public(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = host.rsplit('@').next().unwrap_or_default();
+    if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
+}
+
 /// The address, checked.
 ///
 /// # Errors
 /// It is none of `http://HOST[:PORT][/PATH]` and the same with `https`.
 pub(crate) fn parse(url: &str) -> Result<Uri, NodeError> {
-    let wrong = |problem| NodeError::Address { url: url.to_owned(), problem };
+    let wrong = |problem| NodeError::Address { url: public(url), problem };
     let uri: Uri = url.parse().map_err(|_| wrong("it must be http://HOST:PORT"))?;
     match uri.scheme_str() {
         Some("http" | "https") => {}
@@ -38,6 +46,18 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
+
+    #[test]
+    fn secrets_are_not_told() {
+        for (url, told) in [
+            ("https://host:1/v2/KEY?key=KEY#KEY", "https://host:1"),
+            ("http://user:KEY@host", "http://host"),
+            ("host/KEY", "host"),
+            ("ftp://host/KEY", "ftp://host"),
+        ] {
+            assert_eq!(public(url), told);
+        }
+    }
 
     #[test]
     fn addresses_are_understood_or_refused() {

@@ -318,7 +318,16 @@ async fn what_breaks_is_asked_for_again() {
     let before = server.requests();
     assert!(matches!(node.tip().await, Err(NodeError::Status { status: 404, .. })));
     assert_eq!(server.requests() - before, 1);
-    for body in ["", "nonsense", "[]", "{}", "{\"id\":7,\"result\":\"0x1\"}", "{\"id\":0,\"result\":7}"] {
+    let refusal = |code: i64| json!({ "id": 0, "error": { "code": code, "message": "" } }).to_string();
+    for body in [-32_005, -32_603, 429, 502].map(refusal) {
+        server.fail([Fault::Body(body)]);
+        assert_eq!(node.tip().await.unwrap(), 0);
+    }
+    server.fail(vec![Fault::Body("<html>busy".to_owned()); 4]);
+    assert!(matches!(node.tip().await, Err(NodeError::NoJson { .. })));
+    server.fail([Fault::Body(refusal(-32_601))]);
+    assert!(matches!(node.tip().await, Err(NodeError::Refused { code: -32_601, .. })));
+    for body in ["[]", "{}", "{\"id\":7,\"result\":\"0x1\"}", "{\"id\":0,\"result\":7}"] {
         server.fail([Fault::Body(body.to_owned())]);
         let said = node.tip().await.unwrap_err();
         assert!(
@@ -367,6 +376,10 @@ async fn batches_are_what_the_node_takes() {
     let server = TestNode::start(chain);
     let all = client(&server).transactions(&hashes).await.unwrap();
     assert_eq!((all.len(), server.requests()), (70, 3));
+    server
+        .fail([Fault::Body(json!({ "id": null, "error": { "code": -32_005, "message": "" } }).to_string())]);
+    client(&server).transactions(&hashes[..2]).await.unwrap();
+    assert_eq!(server.requests(), 5, "a batch that comes too soon is sent again as one");
     server.take_batches_of(1);
     let all = client(&server).transactions(&hashes).await.unwrap();
     assert_eq!(all.len(), 70);

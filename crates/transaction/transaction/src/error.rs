@@ -113,6 +113,12 @@ impl fmt::Display for CellLocation {
 /// An inconsistency between the parts of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
+    /// An unknown key that resembles a known one.
+    #[error("is no key; `{meant}` is one")]
+    UnknownKey {
+        /// The known key.
+        meant: &'static str,
+    },
     /// A list is too long.
     #[error("{entries} entries, at most {entries_max} are accepted")]
     TooMany {

@@ -17,6 +17,7 @@ mod document;
 mod environment;
 mod error;
 mod groups;
+mod keys;
 pub mod limits;
 mod lookup;
 mod malformed;

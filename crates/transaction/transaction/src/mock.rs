@@ -21,6 +21,7 @@ use serde_json::error::Category;
 use crate::{
     check::{check, check_lengths},
     error::{MockError, Problem},
+    keys,
     limits::{TRANSACTION_BYTES_MAX, VALUES_MAX},
     malformed,
 };
@@ -133,6 +134,7 @@ impl Mock {
         })?;
         reader.end().map_err(|error| explain(text, String::new(), &error))?;
         check_lengths_of(&repr)?;
+        keys::check(text)?;
         Self::checked(repr.into(), DataHashes::default())
     }
 

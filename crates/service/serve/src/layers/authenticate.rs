@@ -12,6 +12,7 @@ use super::{
     context::{CallContext, Proven},
 };
 use crate::{
+    account::CALLER,
     authenticator::{Authenticator, ByAdminSocket, Caller, ClientNames},
     roles::{Need, need},
     status::Fault,
@@ -36,7 +37,8 @@ impl Check for Authenticate {
         let method = CallContext::in_request(request).method.clone();
         let is_by_socket = request.extensions().get::<ByAdminSocket>().is_some();
         let is_enough = matches!(need(&method), Need::Role(CallerRole::Admin) | Need::Known);
-        let caller = if is_by_socket && is_enough {
+        let vouched = request.headers_mut().remove(CALLER);
+        let mut caller = if is_by_socket && is_enough {
             Ok(Some(Caller::by_socket()))
         } else {
             let names = request.extensions().get::<ClientNames>().cloned();
@@ -45,6 +47,12 @@ impl Check for Authenticate {
         // What a stranger says that it is, is no tenant: its refusals are on nobody's bill.
         if let Err(stopped) = &caller {
             stopped.name_tenant(request.headers_mut());
+        }
+        // A runner passes a call on: it is made by whom the runner names, who may not act for all.
+        if let (Ok(Some(caller)), Some(name)) = (&mut caller, vouched)
+            && caller.any_tenant
+        {
+            (caller.who, caller.any_tenant) = (String::from_utf8_lossy(name.as_bytes()).into(), false);
         }
         let known = caller.as_ref().ok().and_then(Option::as_ref);
         let proven = Proven {

@@ -10,7 +10,7 @@ use tonic::body::Body;
 
 use super::{check::Check, context::CallContext};
 use crate::{
-    account::TENANT,
+    account::{Identity, TENANT},
     authenticator::ByAdminSocket,
     budget::{Budget, Grant, Spent},
     metrics::Metrics,
@@ -46,6 +46,31 @@ pub(crate) struct ConcurrencyLimit {
 pub(crate) struct Places {
     _calls: Grant<Peer>,
     _tenant: Option<Grant<Tenant>>,
+}
+
+/// Places beside those of all calls, for calls of one kind; half of them for one caller at most.
+#[derive(Clone, Debug)]
+pub struct SharedPlaces(Arc<Budget<Identity>>);
+
+impl SharedPlaces {
+    /// `most` of them.
+    #[must_use]
+    pub fn new(most: u64) -> Self {
+        Self(Arc::new(Budget::new(most, most / 2)))
+    }
+
+    /// Gives `call` a place until it ends.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn admit(&self, call: &CallContext) -> Result<(), Fault> {
+        let place = self.0.take(&call.account().identity(), 1).map_err(|spent| match spent {
+            Spent::All => Refused::Server.fault(),
+            Spent::Share => Refused::Tenant.fault(),
+        })?;
+        call.ending.hold(place);
+        Ok(())
+    }
 }
 
 /// Why a call gets no place.

@@ -6,8 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::Request;
+use http::{HeaderValue, Request};
 use prost::Message as _;
+use tokio::sync::watch;
 use tonic::body::Body;
 use tracing::Span;
 
@@ -46,6 +47,7 @@ pub struct CallContext {
     pub(crate) bytes: Option<RequestBytes>,
     pub(crate) span: Span,
     pub(crate) ending: Ending,
+    closing: Option<watch::Receiver<bool>>,
 }
 
 /// What a caller has shown, or what is taken as shown.
@@ -100,6 +102,7 @@ impl CallContext {
             bytes: None,
             span: Span::none(),
             ending: Ending::default(),
+            closing: None,
         }
     }
 
@@ -115,6 +118,13 @@ impl CallContext {
     #[must_use]
     pub fn account(&self) -> Account {
         self.account.clone().unwrap_or_else(Account::nobody)
+    }
+
+    /// The name that the caller has proven, as a header has it.
+    #[must_use]
+    pub fn who(&self) -> Option<HeaderValue> {
+        let who = &self.caller.as_ref().ok()?.as_ref()?.who;
+        Some(HeaderValue::from_bytes(who.as_bytes()).unwrap_or(HeaderValue::from_static("?")))
     }
 
     /// Who is at the other end of the connection.
@@ -154,6 +164,15 @@ impl CallContext {
         self.proven.any_tenant
     }
 
+    /// Until the server stops taking work.
+    pub async fn closed(&self) {
+        match self.closing.clone() {
+            // Who tells it may be gone.
+            Some(mut closing) => drop(closing.wait_for(|closing| *closing).await),
+            None => std::future::pending().await,
+        }
+    }
+
     /// Says for the audit log what the call is about: a digest, a key.
     pub fn set_subject(&self, subject: impl ToString) {
         self.audit.set_subject(&subject);
@@ -175,6 +194,7 @@ struct Methods {
     known: HashMap<Arc<str>, bool>,
     other: Arc<str>,
     call_time_max: Duration,
+    closing: watch::Receiver<bool>,
 }
 
 impl Context {
@@ -182,12 +202,16 @@ impl Context {
     ///
     /// # Errors
     /// A descriptor set does not decode.
-    pub(crate) fn new(descriptors: &[&[u8]], call_time_max: Duration) -> Result<Self, prost::DecodeError> {
+    pub(crate) fn new(
+        descriptors: &[&[u8]],
+        call_time_max: Duration,
+        closing: watch::Receiver<bool>,
+    ) -> Result<Self, prost::DecodeError> {
         let mut known = HashMap::new();
         for set in descriptors {
             known.extend(methods_of(&prost_types::FileDescriptorSet::decode(*set)?));
         }
-        Ok(Self(Arc::new(Methods { known, other: OTHER.into(), call_time_max })))
+        Ok(Self(Arc::new(Methods { known, other: OTHER.into(), call_time_max, closing })))
     }
 
     /// The methods of our services.
@@ -204,7 +228,8 @@ impl Check for Context {
         let peer = request.extensions().get::<Arc<Link>>().map_or(Peer::UNKNOWN, |link| link.peer());
         let deadline = deadline_of(request.headers(), self.0.call_time_max);
         let context = CallContext::new(method.clone(), is_stream, peer);
-        request.extensions_mut().insert(CallContext { deadline: Some(deadline), ..context });
+        let closing = Some(self.0.closing.clone());
+        request.extensions_mut().insert(CallContext { deadline: Some(deadline), closing, ..context });
         Ok(())
     }
 }

@@ -27,6 +27,10 @@ use crate::{
     status::{CANCELLED, DEADLINE_EXCEEDED, caller_s_mistake, code_in, is_refusal, reason_in, stopped},
 };
 
+/// Among the extensions of an answer that another server gave, which has charged it.
+#[derive(Clone, Copy, Debug)]
+pub struct AnsweredElsewhere;
+
 /// How a call ended.
 #[derive(Debug)]
 pub(crate) struct CallEnd {
@@ -115,6 +119,9 @@ impl Call {
     fn answered(mut self, mut response: Response<Body>, stopping: Stopping) -> Response<Body> {
         if let Some(status) = caller_s_mistake(response.headers()) {
             response = status.into_http();
+        }
+        if response.extensions().get::<AnsweredElsewhere>().is_some() {
+            self.account = None;
         }
         match code_in(response.headers()) {
             Some(code) => {

@@ -88,7 +88,7 @@ pub(crate) async fn told(response: Response<Body>, how: Told) -> Response<Body> 
 }
 
 /// An answer of this kind.
-fn answer(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+pub(crate) fn answer(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     let headers = answer.headers_mut();

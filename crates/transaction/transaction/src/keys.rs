@@ -1,0 +1,73 @@
+//! Keys of the mock information that ckb-debugger would pass over, though they are meant for one that may be
+//! left out: without it the transaction is another one. All other keys that it passes over are notes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, de::IgnoredAny};
+
+use crate::error::{MockError, Problem};
+
+/// Changed letters of a key that is meant for another one.
+const CHANGES_MAX: usize = 2;
+
+type Keys = BTreeMap<String, IgnoredAny>;
+
+#[derive(Deserialize)]
+struct Document<T> {
+    mock_info: T,
+}
+
+#[derive(Deserialize)]
+struct Cells {
+    inputs: Vec<Keys>,
+    cell_deps: Vec<Keys>,
+}
+
+/// Refuses such keys in `text`, which is a mock transaction.
+pub(crate) fn check(text: &[u8]) -> Result<(), MockError> {
+    let (info, cells) = (read::<Keys>(text), read::<Cells>(text));
+    let (Some(info), Some(Cells { inputs, cell_deps })) = (info, cells) else { return Ok(()) };
+    check_level("mock_info", &info, "extensions")?;
+    for (list, cells) in [("inputs", inputs), ("cell_deps", cell_deps)] {
+        for (index, keys) in cells.iter().enumerate() {
+            check_level(&format!("mock_info.{list}[{index}]"), keys, "header")?;
+        }
+    }
+    Ok(())
+}
+
+fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Option<T> {
+    serde_json::from_slice(text).ok().map(|document: Document<T>| document.mock_info)
+}
+
+fn check_level(path: &str, keys: &Keys, meant: &'static str) -> Result<(), MockError> {
+    let is_near = |key: &&String| {
+        let key = key.to_ascii_lowercase();
+        key.len() < 2 * meant.len() && strsim::osa_distance(&key, meant) <= CHANGES_MAX
+    };
+    match keys.keys().filter(|key| *key != meant).find(is_near) {
+        Some(key) => Err(MockError::at(format!("{path}.{key}"), Problem::UnknownKey { meant })),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_meant_for_another_key_is_told_and_notes_are_not() {
+        let said = |info: &str, input: &str| {
+            let text = format!(r#"{{"mock_info": {{"inputs": [{{}}, {input}], "cell_deps": [], {info}}}}}"#);
+            check(text.as_bytes()).err().map(|error| error.to_string())
+        };
+        for note in [r#"{"data": 1, "header": 2}"#, r#"{"note": 1, "comment": 2}"#] {
+            assert_eq!(said(r#""header_deps": 1, "extensions": 2, "name": 3"#, note), None);
+        }
+        for key in ["headers", "Header", "heaedr", "header_"] {
+            let said = said(r#""x": 1"#, &format!(r#"{{"{key}": 1}}"#)).unwrap();
+            assert_eq!(said, format!("mock_info.inputs[1].{key}: is no key; `header` is one"));
+        }
+        assert!(said(r#""extension": 1"#, "{}").unwrap().starts_with("mock_info.extension: "));
+    }
+}

@@ -1,0 +1,166 @@
+//! Calls of the compiler's services, passed on to it frame by frame, so that callers need the runner's address
+//! alone. Who may make them is decided here; what they cost is charged there.
+
+use std::{
+    convert::Infallible,
+    marker::PhantomData,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use antares_client::{balance::Balance, credentials::Credentials};
+use antares_proto::v1::{
+    compiler_service_server::CompilerServiceServer, operation_service_server::OperationServiceServer,
+};
+use antares_serve::{AnsweredElsewhere, CALLER, CallContext, Fault, SharedPlaces};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Version, header};
+use http_body_util::{BodyExt as _, BodyStream, StreamBody};
+use tokio_stream::StreamExt as _;
+use tonic::{
+    Status,
+    body::Body,
+    codegen::{BoxFuture, Service},
+    server::NamedService,
+    service::Routes,
+};
+
+use crate::{grpc::status::RETRY_SOURCE, limits::PASSED_ON_MAX, source::remote::tenant_of};
+
+/// The services of compilers that callers have.
+pub(crate) const PASSED_ON: [&str; 2] =
+    [CompilerServiceServer::<()>::NAME, OperationServiceServer::<()>::NAME];
+
+/// Where these calls go. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Way(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// Connections of their own: who takes no answers delays no call of the runner.
+    compilers: Balance,
+    credentials: Credentials,
+    places: SharedPlaces,
+}
+
+/// Passes on the service that `S` would serve.
+struct PassedOn<S>(Way, PhantomData<fn() -> S>);
+
+impl<S> Clone for PassedOn<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), PhantomData)
+    }
+}
+
+impl<S: NamedService> NamedService for PassedOn<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<Request<Body>> for PassedOn<S> {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let way = self.0.clone();
+        Box::pin(async move { Ok(way.answer(request).await.unwrap_or_else(Status::into_http)) })
+    }
+}
+
+impl Way {
+    pub(crate) fn new(compilers: Balance, credentials: Credentials) -> Self {
+        Self(Arc::new(Inner { compilers, credentials, places: SharedPlaces::new(PASSED_ON_MAX) }))
+    }
+
+    pub(crate) fn add_to(&self, routes: Routes) -> Routes {
+        let compiler = PassedOn::<CompilerServiceServer<()>>(self.clone(), PhantomData);
+        let operations = PassedOn::<OperationServiceServer<()>>(self.clone(), PhantomData);
+        routes.add_service(compiler).add_service(operations)
+    }
+
+    /// Whether the last call to some compiler reached it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.compilers.servers().iter().any(|server| !server.circuit().is_open())
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, Status> {
+        let call = request.extensions().get().cloned().unwrap_or_else(CallContext::outside);
+        self.0.places.admit(&call)?;
+        let account = call.account();
+        // What a caller began is found where it began it: uploads, operations.
+        let server = self.0.compilers.ranked(account.identity().as_bytes()).into_iter().next();
+        let server = server.ok_or_else(unreachable)?;
+        let mistake = Arc::new(OnceLock::new());
+        let credentials = Credentials { tenant: tenant_of(&account), ..self.0.credentials.clone() };
+        let mut connection = credentials.on(server.channel());
+        let onward = onward(request, &call, mistake.clone());
+        let sent = async {
+            std::future::poll_fn(|context| Service::poll_ready(&mut connection, context)).await?;
+            connection.call(onward).await
+        };
+        match sent.await {
+            Ok(answer) => {
+                server.circuit().answered();
+                let mut answer = answer.map(|body| until_lost(Body::new(body)));
+                answer.extensions_mut().insert(AnsweredElsewhere);
+                Ok(answer)
+            }
+            Err(error) => Err(mistake.get().cloned().unwrap_or_else(|| {
+                tracing::debug!(%error, "a compiler service is not reached");
+                server.circuit().open();
+                unreachable()
+            })),
+        }
+    }
+}
+
+/// `request` as the compiler gets it: with what it reads of headers, and nothing else. `mistake` gets what the
+/// body ends with, if that is an error.
+fn onward(request: Request<Body>, call: &CallContext, mistake: Arc<OnceLock<Status>>) -> Request<Body> {
+    let (head, body) = request.into_parts();
+    let body = body.map_err(move |status| {
+        let _ = mistake.set(status.clone());
+        status
+    });
+    let mut onward = Request::new(Body::new(body));
+    (*onward.method_mut(), *onward.uri_mut(), *onward.version_mut()) =
+        (Method::POST, head.uri, Version::HTTP_2);
+    let headers = onward.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    headers.extend(call.deadline().map(|deadline| (TIMEOUT, timeout(deadline))));
+    headers.extend(call.who().map(|who| (header::HeaderName::from_static(CALLER), who)));
+    onward
+}
+
+/// The header with the time that a call has.
+const TIMEOUT: header::HeaderName = header::HeaderName::from_static("grpc-timeout");
+
+/// Longest time that the header can have, milliseconds.
+const TIMEOUT_MS_MAX: u128 = 99_999_999;
+
+fn timeout(deadline: Instant) -> HeaderValue {
+    let left: Duration = deadline.saturating_duration_since(Instant::now());
+    let value = format!("{}m", left.as_millis().clamp(1, TIMEOUT_MS_MAX));
+    HeaderValue::from_str(&value).expect("digits and a letter")
+}
+
+/// `body`, which ends with a status where its connection is lost.
+fn until_lost(body: Body) -> Body {
+    let frames = BodyStream::new(body).map(|frame| {
+        Ok::<_, Status>(frame.unwrap_or_else(|_| {
+            let mut trailers: HeaderMap = unreachable().into_http::<()>().into_parts().0.headers;
+            trailers.remove(header::CONTENT_TYPE);
+            http_body::Frame::trailers(trailers)
+        }))
+    });
+    Body::new(StreamBody::new(frames))
+}
+
+fn unreachable() -> Status {
+    Fault::unavailable("SOURCE_UNAVAILABLE", "the compiler service cannot be reached", RETRY_SOURCE).into()
+}
