@@ -24,6 +24,9 @@ pub const STACK_INNER_MAX: usize = 48;
 /// Calls that are kept for the place of a value, a branch or a system call.
 pub const STACK_CALLS_MAX: usize = 12;
 
+/// Branches that are kept of a VM that has ended, before and behind what made its exit code.
+pub const BRANCHES_KEPT_MAX: usize = 24;
+
 /// Programs of a run.
 pub const PROGRAMS_MAX: usize = 256;
 

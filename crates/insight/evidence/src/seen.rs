@@ -65,11 +65,12 @@ pub struct Vm {
     pub stack: Stack,
     /// The exit code, or the address that faulted, and where it came from.
     pub value: Option<Value>,
-    /// The branch that decided it.
-    pub branch: Option<Branch>,
-    /// A branch behind the instruction that made the exit code: it decided if the other way makes another
-    /// code.
-    pub later_branch: Option<Branch>,
+    /// The branches that may have decided it, each in its last execution: those of the call that made the value
+    /// first, then those of its callers, in each of them the last first.
+    pub branches: Vec<Branch>,
+    /// The same of branches behind the instruction that made the exit code, the last first: one of them decided
+    /// if its other way makes another code.
+    pub later_branches: Vec<Branch>,
     /// Memory from the stack pointer on.
     pub memory: Option<Excerpt>,
     /// Whether its last instructions were followed one by one.
@@ -183,6 +184,8 @@ pub enum Made {
     Code {
         /// Calls with the instruction, which is the last.
         stack: Stack,
+        /// Whether it computes nothing.
+        is_constant: bool,
     },
     /// The result of a system call, by its number in the run.
     SystemCall(u64),
@@ -200,6 +203,8 @@ pub enum Made {
 pub struct Branch {
     /// Calls with the branch, which is the last.
     pub stack: Stack,
+    /// Calls between it and what made the value.
+    pub calls_above: u32,
     /// Name of the instruction.
     pub name: String,
     /// Registers that it compares.

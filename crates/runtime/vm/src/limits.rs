@@ -123,6 +123,9 @@ pub const SAMPLED_FRAMES_MAX: usize = 250;
 /// Conditional branches that are remembered of a VM whose instructions are followed.
 pub const BRANCHES_MAX: usize = 1 << 16;
 
+/// Calls whose callers are remembered of such a VM.
+pub const CALLERS_MAX: usize = 1 << 16;
+
 /// Stores that are remembered of such a VM, by their address.
 pub const SHADOWED_WORDS: usize = 1 << 15;
 

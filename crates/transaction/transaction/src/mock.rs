@@ -367,8 +367,8 @@ fn explain(text: &[u8], path: String, error: &serde_json::Error) -> MockError {
 /// What the parser says, and what to do about it.
 fn advised(detail: String, advice: Option<&str>) -> String {
     match advice {
-        Some(advice) => format!("{detail}: {advice}"),
-        None => detail,
+        Some(advice) => format!("{}: {advice}", malformed::worded(&detail)),
+        None => malformed::worded(&detail),
     }
 }
 
