@@ -25,6 +25,7 @@ pub(crate) use crate::args::{
     coverage::CoverageArgs,
     doctor::DoctorArgs,
     explain::{ExplainArgs, Shown},
+    hash::HashArgs,
     profile::{DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand},
     run::RunArgs,
     size::SizeArgs,
@@ -49,6 +50,7 @@ pub(crate) mod diagnosis;
 mod doctor;
 mod explain;
 mod fuzz;
+mod hash;
 pub(crate) mod lock;
 mod number;
 #[cfg(feature = "server")]
@@ -154,6 +156,8 @@ pub(crate) enum Command {
     Optimise(OptimiseArgs),
     /// Report what takes the bytes of a script, and shrink it
     Size(SizeArgs),
+    /// Print the hashes of a file: CKB's data hash, which is a script's code hash, and SHA-256
+    Hash(HashArgs),
     /// Compile a script to a shared object
     Compile(CompileArgs),
     /// Print a stage of the compiler's output

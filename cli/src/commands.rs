@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 #[cfg(feature = "server")]
 pub(crate) mod dump;
 pub(crate) mod explain;
+pub(crate) mod hash;
 #[cfg(feature = "server")]
 pub(crate) mod keys;
 pub(crate) mod manual;

@@ -10,7 +10,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 3] = [
         "For authors of scripts",
         &[
             "run", "verify", "dump", "replay", "debug", "debugger", "profile", "insights", "optimise",
-            "size", "snapshot", "coverage", "fuzz", "explain", "compile",
+            "size", "hash", "snapshot", "coverage", "fuzz", "explain", "compile",
         ],
     ),
     (

@@ -65,6 +65,7 @@ pub fn antares() -> ExitCode {
         Command::Snapshot(args) => commands::snapshot::snapshot(&args),
         Command::Coverage(args) => commands::coverage::coverage(&args),
         Command::Size(args) => commands::size::size(&args),
+        Command::Hash(args) => commands::hash::hash(&args),
         Command::Compile(args) => commands::compile::compile(&args),
         Command::Explain(args) => commands::explain::explain(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),

@@ -38,8 +38,10 @@ fn follow(template: &str) -> PathBuf {
     let programs = Path::new(env!("CARGO_BIN_EXE_antares")).parent().unwrap();
     let path = format!("{}:{}", programs.display(), env::var("PATH").unwrap());
     let mut folder = place.path().to_owned();
-    let commands = commands();
+    let mut commands = commands();
     assert!(commands.len() > 10, "{commands:?}");
+    // What is built for the chain is no change.
+    commands.push(("antares snapshot . --file snapshot.json --check".to_owned(), 0));
     for (command, status) in commands {
         let mut shell = Command::new("bash");
         shell.args(["-c", &command]).current_dir(&folder).env("PATH", &path).env("ANTARES_CACHE", "off");
@@ -61,6 +63,24 @@ fn follow(template: &str) -> PathBuf {
     // Debug data would be most of it.
     assert!(bytes(&deployed) < 32_000, "{} bytes", bytes(&deployed));
     place.keep()
+}
+
+#[test]
+fn each_source_is_built_again() {
+    for (template, source) in
+        [("c", "util.h"), ("rust", "src/util.rs"), ("rust", "src/deep/mod.rs"), ("rust", "Cargo.lock")]
+    {
+        let place = tempfile::tempdir().unwrap();
+        let is_built = |command: &str| {
+            let mut shell = Command::new("bash");
+            shell.args(["-c", command]).current_dir(place.path()).status().unwrap().success()
+        };
+        let from = root().join("examples/scripts").join(template);
+        assert!(is_built(&format!("cp -r {}/. . && mkdir -p build && touch build/lock", from.display())));
+        assert!(is_built("make -q"), "{template}");
+        let later = format!("mkdir -p src/deep && touch -d 'now + 1 hour' {source} && make -q");
+        assert!(!is_built(&later), "{template}: {source}");
+    }
 }
 
 #[test]

@@ -74,7 +74,13 @@ const CYCLES_MAX: u64 = 100_000;
 
 /// Runs a script alone, traced from cycle `follow_from` on, and checks that the run equals an untraced one.
 #[track_caller]
-fn watch(name: &str, elf: &Bytes, args: &[Bytes], vm_version: u32, follow_from: Option<u64>) -> Evidence {
+pub(crate) fn watch(
+    name: &str,
+    elf: &Bytes,
+    args: &[Bytes],
+    vm_version: u32,
+    follow_from: Option<u64>,
+) -> Evidence {
     let limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 1 << 20 };
     let script = RunScript { elf, args, vm_version, isa: script(vm_version).isa.0 };
     let mut machine = Machine::new().unwrap();
@@ -88,7 +94,7 @@ fn watch(name: &str, elf: &Bytes, args: &[Bytes], vm_version: u32, follow_from: 
 }
 
 /// A diagnosis without the rest of the transaction.
-fn alone(evidence: &Evidence, elf: &Bytes, codes: &ErrorCodes) -> Diagnosis {
+pub(crate) fn alone(evidence: &Evidence, elf: &Bytes, codes: &ErrorCodes) -> Diagnosis {
     let mut programs = Programs::new();
     programs.add(elf);
     let inputs = Inputs {

@@ -8,6 +8,7 @@ mod compiles;
 mod contract;
 mod corpus;
 mod coverage;
+mod decided;
 mod diagnoses;
 mod formats;
 mod insights;

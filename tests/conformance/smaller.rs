@@ -63,6 +63,11 @@ fn smaller_scripts_are_the_same_scripts() {
 }
 
 #[test]
+fn libraries_stay_whole() {
+    assert_eq!(shrink(&guests::loaded_library("-Os").unwrap()), Err(ShrinkError::Library));
+}
+
+#[test]
 fn sizes_add_up() {
     for published in published_scripts().unwrap() {
         let elf = fs::read(&published.path).unwrap();

@@ -243,7 +243,7 @@ async fn the_command_leaves_the_cells_to_the_server() {
         refused(&json.to_string(), &[&there[..], &["-vv"]].concat(), "name a node with --rpc"),
         Some(2)
     );
-    assert_eq!(refused("{}", &there, "missing field `mock_info`"), Some(2));
+    assert_eq!(refused("{}", &there, "the key `mock_info` is missing"), Some(2));
     place.node.reorganise(place.chain.until(0));
     assert_eq!(refused(&json.to_string(), &there, "CELL_NOT_FOUND)\n  tx."), Some(2));
     let data = tempfile::tempdir().unwrap();

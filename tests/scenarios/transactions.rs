@@ -157,7 +157,7 @@ async fn mistakes_are_told_with_their_place() {
     let client = Client::connect(&server).await;
     let cases: [(Vec<u8>, &str, &str); 5] = [
         (b"{".to_vec(), "mock_json", "line 1, column 1"),
-        (b"{}".to_vec(), "mock_json", "missing field `mock_info`"),
+        (b"{}".to_vec(), "mock_json", "the key `mock_info` is missing"),
         (
             changed(|tx| tx["mock_info"]["inputs"][0]["output"]["lock"]["hash_type"] = "data9999".into()),
             "mock_info.inputs[0].output.lock.hash_type",
@@ -306,7 +306,7 @@ async fn the_command_says_the_same_here_and_there() {
         .output()
         .unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("missing field `mock_info`"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("the key `mock_info` is missing"));
 }
 
 /// An ELF of `words` at 0x10000.

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 /// A share in hundredths of a percent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Percent(pub(crate) u64);
 
 impl FromStr for Percent {
@@ -23,6 +23,11 @@ impl FromStr for Percent {
 }
 
 impl Percent {
+    /// A part of a whole.
+    pub(crate) fn part(text: &str) -> Result<Self, &'static str> {
+        text.parse().and_then(|it| if it <= Self(10_000) { Ok(it) } else { Err("must be from 0% to 100%") })
+    }
+
     /// No share.
     pub(crate) const NOTHING: Self = Self(0);
 

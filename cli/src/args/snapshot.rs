@@ -21,7 +21,7 @@ pub(crate) struct SnapshotArgs {
     #[arg(long)]
     pub check: bool,
     /// With --check: allowed change of cycles and sizes [default: none]
-    #[arg(long, value_name = "PERCENT", requires = "check")]
+    #[arg(long, value_name = "PERCENT", requires = "check", value_parser = Percent::part)]
     pub tolerance: Option<Percent>,
     /// Cycle limit, such as 70000000 or 70M [default: 3500000000; with --server, the server's]
     #[arg(long, value_name = "N", value_parser = number)]

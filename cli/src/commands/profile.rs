@@ -32,6 +32,7 @@ use crate::{
     commands::verify,
     failure::Failure,
     input,
+    input::parsed_transaction,
     limits::{ARCHIVE_BYTES_MAX, CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
     local::workers,
     output,
@@ -244,7 +245,7 @@ pub struct Instead<'a> {
 /// Profiles the transaction at `path`.
 fn profile_transaction(path: &Path, args: &TargetArgs) -> Result<Profiled, Failure> {
     let json = verify::read_transaction(path)?;
-    let mock = read_mock(&json)?;
+    let mock = parsed_transaction::read(&json).map_err(|failure| failure.of(&path.display().to_string()))?;
     let file = workers::seal(&json)?;
     profile_mock(path, &mock, &Files { form: TransactionForm::Json, file, cells: Vec::new() }, args)
 }
@@ -252,7 +253,7 @@ fn profile_transaction(path: &Path, args: &TargetArgs) -> Result<Profiled, Failu
 /// Profiles the transaction at `path` with another script in the cells that have the data of one. They keep
 /// the hash by which others name them, so that nothing that is signed or hashed changes.
 pub fn transaction_with(path: &Path, instead: Instead<'_>, args: &TargetArgs) -> Result<Profiled, Failure> {
-    let mut mock = read_mock(&verify::read_transaction(path)?)?;
+    let mut mock = parsed_transaction::read(&verify::read_transaction(path)?)?;
     let deps = &mock.as_ckb().mock_info.cell_deps;
     let places: Vec<usize> = (0..deps.len()).filter(|dep| deps[*dep].data == instead.of).collect();
     let Some(&first) = places.first() else {
@@ -272,10 +273,6 @@ pub fn transaction_with(path: &Path, instead: Instead<'_>, args: &TargetArgs) ->
         &Files { form: TransactionForm::Molecule, file, cells: vec![(data_hash, cell)] },
         args,
     )
-}
-
-fn read_mock(json: &[u8]) -> Result<Mock, Failure> {
-    Mock::from_json(json).map_err(|error| Failure::Usage(anyhow!("the transaction cannot be used: {error}")))
 }
 
 /// A transaction for a worker, and data of cells by the hashes that they are known by.

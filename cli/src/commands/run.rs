@@ -44,10 +44,13 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let of_here = server.is_none().then_some(CYCLES_MAX_DEFAULT);
     report.name_limit(request.cycles_max.or(of_here));
     report.explain_restart(request.options.isa);
+    if !args.json {
+        output::print(report.to_text().as_bytes())?;
+    }
     let found = diagnosis::or_note(diagnosis::of_run(&request, &report, &args.diagnosis), &args.diagnosis)?;
     let text = match args.json {
         true => diagnosis::to_json(&report, &found, &args.diagnosis),
-        false => report.to_text() + &diagnosis::to_text(&found, report.error.as_deref(), &args.diagnosis),
+        false => diagnosis::to_text(&found, report.error.as_deref(), &args.diagnosis),
     };
     output::print(text.as_bytes())?;
     Ok(status(&report, args.expect_cycles))

@@ -29,7 +29,12 @@ pub(crate) fn size(args: &SizeArgs) -> Result<ExitCode, Failure> {
     }
     let read = |elf: &[u8], path: &Path| {
         let sizes = Sizes::of(elf, args.machine.options());
-        sizes.ok_or_else(|| Failure::Usage(anyhow!("{} is no ELF of 64 bits", path.display())))
+        let why = if elf.starts_with(b"\x7fELF\x02") {
+            "has broken section headers"
+        } else {
+            "is no ELF of 64 bits"
+        };
+        sizes.ok_or_else(|| Failure::Usage(anyhow!("{} {why}", path.display())))
     };
     let sizes = read(&elf, &args.elf)?;
     let text = match &args.before {

@@ -4,8 +4,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    path::Path,
+    io::IsTerminal as _,
+    num::NonZero,
+    path::{Path, PathBuf},
     process::ExitCode,
+    sync::{Mutex, PoisonError},
+    thread,
 };
 
 use antares_profile_view::View;
@@ -30,6 +34,8 @@ use crate::{
 const FILE: &str = "antares-snapshot.json";
 /// Version of its form.
 const VERSION: u32 = 1;
+/// How a script ends alone that asks for its transaction: that transaction is the entry.
+const NEEDS_TRANSACTION: &str = "InvalidEcall";
 /// Functions that are shown of a change.
 const FUNCTIONS_SHOWN: usize = 10;
 
@@ -77,6 +83,7 @@ pub(crate) fn snapshot(args: &SnapshotArgs) -> Result<ExitCode, Failure> {
     let changed = changes(&before, &after, args.tolerance.unwrap_or(Percent::NOTHING));
     let said = match args.json {
         true => serde_json::json!({ "changed": changed }).to_string() + "\n",
+        false if std::io::stdout().is_terminal() => plain(&table(&changed, after.entries.len())),
         false => table(&changed, after.entries.len()),
     };
     output::print(output::printable(&said).as_bytes())?;
@@ -101,28 +108,44 @@ fn take(args: &SnapshotArgs, file: &Path) -> Result<Snapshot, Failure> {
     collect(&args.folder, &mut found)?;
     found.retain(|path| path != file && path.file_name().is_none_or(|name| name != FILE));
     found.sort();
-    let terms = Terms { max_cycles: args.max_cycles, deadline_ms: args.deadline_ms, args: &[] };
-    let mut entries = BTreeMap::new();
-    for path in found {
-        let Some(target) = target(&path, &terms)? else { continue };
-        let name = path.strip_prefix(&args.folder).unwrap_or(&path).display().to_string();
-        let profiled =
-            profile::target(&target).map_err(|failure| failure.of(&format!("{}", path.display())))?;
-        let view = View::new(&profiled.profile, &profiled.programs);
-        let functions = view.top(SNAPSHOT_FUNCTIONS_MAX).into_iter().filter(|row| row.own.cycles > 0);
-        let entry = Entry {
-            ending: profiled.ending,
-            cycles: profiled.profile.sum().cycles,
-            size_bytes: profiled.size_bytes,
-            functions: functions.map(|row| (row.name.clone(), row.own.cycles)).collect(),
-        };
-        entries.insert(name, entry);
-    }
+    let rest = Mutex::new(found.iter());
+    let next = || rest.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let some = || -> Result<Vec<(String, Entry)>, Failure> {
+        let named = |path: &PathBuf| path.strip_prefix(&args.folder).unwrap_or(path).display().to_string();
+        let entries =
+            std::iter::from_fn(next).map(|path| Ok(entry(path, args)?.map(|entry| (named(path), entry))));
+        entries.filter_map(Result::transpose).collect()
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(found.len());
+    let entries: Result<Vec<_>, Failure> = thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(some)).collect();
+        // A thread does not panic.
+        running.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let entries: BTreeMap<String, Entry> = entries?.into_iter().flatten().collect();
     if entries.is_empty() {
         let text = format!("{} has no scripts and no transactions", args.folder.display());
         return Err(Failure::Usage(anyhow!(text)));
     }
     Ok(Snapshot { version: VERSION, entries })
+}
+
+/// Runs one; nothing if it is none to be run, or needs a transaction.
+fn entry(path: &Path, args: &SnapshotArgs) -> Result<Option<Entry>, Failure> {
+    let terms = Terms { max_cycles: args.max_cycles, deadline_ms: args.deadline_ms, args: &[] };
+    let Some(target) = target(path, &terms)? else { return Ok(None) };
+    let profiled = profile::target(&target).map_err(|failure| failure.of(&path.display().to_string()))?;
+    if target.elf.is_some() && profiled.ending.contains(NEEDS_TRANSACTION) {
+        return Ok(None);
+    }
+    let view = View::new(&profiled.profile, &profiled.programs);
+    let functions = view.top(SNAPSHOT_FUNCTIONS_MAX).into_iter().filter(|row| row.own.cycles > 0);
+    Ok(Some(Entry {
+        ending: profiled.ending,
+        cycles: profiled.profile.sum().cycles,
+        size_bytes: profiled.size_bytes,
+        functions: functions.map(|row| (row.name.clone(), row.own.cycles)).collect(),
+    }))
 }
 
 /// What differs by more than `tolerance`, or ends in another way, or is new or gone.
@@ -149,6 +172,14 @@ fn listed(snapshot: &Snapshot, path: &Path) -> String {
     }
     let _ = writeln!(text, "{} entries in {}", snapshot.entries.len(), path.display());
     text
+}
+
+/// Markdown as a terminal shows it.
+fn plain(markdown: &str) -> String {
+    let lines = markdown.lines().filter(|line| !line.starts_with("|---"));
+    let lines =
+        lines.map(|line| line.trim_matches('|').trim().replace(" | ", "  ").replace("&emsp;", "    "));
+    lines.fold(String::new(), |text, line| text + &line + "\n")
 }
 
 /// What has changed, in Markdown.

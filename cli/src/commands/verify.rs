@@ -46,7 +46,11 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
             "-vv runs the scripts again on this machine, where the cells are missing: name a node with --rpc";
         return Err(Failure::Usage(anyhow!(why)));
     }
-    let report = anywhere(&request, args.server.as_deref(), &args.credentials)?;
+    let report = anywhere(&request, args.server.as_deref(), &args.credentials);
+    let report = report.map_err(|failure| match (failure, &args.tx) {
+        (failure @ Failure::Usage(_), Some(path)) => failure.of(&path.display().to_string()),
+        (failure, _) => failure,
+    })?;
     tell(&request, &report, &args.diagnosis, args.json)?;
     if let Some(cycles) = source.cycles.filter(|cycles| *cycles != report.cycles && request.group.is_none()) {
         eprintln!("antares: {} cycles here, {cycles} as the node says", report.cycles);
@@ -90,10 +94,14 @@ pub(crate) fn tell(
     diagnosis: &DiagnosisArgs,
     is_json: bool,
 ) -> Result<(), Failure> {
+    // Finding out why takes longer than the verdict.
+    if !is_json {
+        output::print(report.to_text().as_bytes())?;
+    }
     let found = diagnosis::or_note(diagnosis::of_verdict(request, report, diagnosis), diagnosis)?;
     let text = match is_json {
         true => diagnosis::to_json(report, &found, diagnosis),
-        false => report.to_text() + &diagnosis::to_text(&found, report.vm_error(), diagnosis),
+        false => diagnosis::to_text(&found, report.vm_error(), diagnosis),
     };
     output::print(text.as_bytes())
 }

@@ -24,6 +24,7 @@ use crate::{
     args::diagnosis::DiagnosisArgs,
     failure::Failure,
     input,
+    input::parsed_transaction,
     input::run_request,
     input::verify_request,
     limits::{CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX, DIAGNOSIS_CYCLES_MAX, STEPS_SHOWN},
@@ -46,7 +47,7 @@ pub struct Why {
     /// Which script group, of a transaction.
     pub group: Option<String>,
     pub diagnosis: Option<Diagnosis>,
-    /// The tree of calls, if that is asked for.
+    /// The tree of calls, if that is asked for; of a script without code, what is near it.
     tree: Option<String>,
 }
 
@@ -169,14 +170,20 @@ pub fn of_verdict(
         // The server was asked already, if anybody is.
         return Ok(Vec::new());
     }
-    let mock = Mock::from_json(&request.json)
-        .map_err(|error| Failure::Usage(anyhow!("the transaction cannot be used: {error}")))?;
+    let mock = parsed_transaction::read(&request.json)?;
     let mut elfs = Programs::new();
     programs(&mock, &request.environment).iter().for_each(|program| elfs.add(&program.elf));
     let (codes, cells) = (error_codes(args)?, |source, index| mock.cell_data(source, index).map(Into::into));
     let mut found = Vec::new();
     for (group, cycles_max) in wanted {
         let Some(selected) = group.name() else { continue };
+        if group.error.as_ref().is_some_and(|error| error.kind == "ScriptNotFound") {
+            let (is_type, source, index) = place(selected);
+            let near = mock.near_code(is_type, source, index);
+            let near = near.into_iter().fold(String::new(), |text, line| format!("{text}  {line}\n"));
+            found.push(Why { group: None, diagnosis: None, tree: Some(near) });
+            continue;
+        }
         let job = verify_job(request, selected, cycles_max);
         let answer =
             ask(job_of(ProfileJob::Verify(job), group.cycles, args), &request.json, request.deadline)?;
@@ -253,14 +260,20 @@ fn verify_job(request: &verify_request::Request, group: Selected, cycles_max: u6
     }
 }
 
-/// The code hash of a script that is named by type, in hexadecimal digits.
-fn code_hash(mock: &Mock, (kind, cell): Selected) -> Option<String> {
+/// Whether it is a type script, and the list and the index of its cell as system calls have them.
+fn place((kind, cell): Selected) -> (bool, u64, u32) {
     use antares_pool::job::{CellName, GroupKind};
     let (source, index) = match cell {
         CellName::Input(index) => (1, index),
         CellName::Output(index) => (2, index),
     };
-    let hash = mock.type_named_code(kind == GroupKind::Type, source, index)?;
+    (kind == GroupKind::Type, source, index)
+}
+
+/// The code hash of a script that is named by type, in hexadecimal digits.
+fn code_hash(mock: &Mock, selected: Selected) -> Option<String> {
+    let (is_type, source, index) = place(selected);
+    let hash = mock.type_named_code(is_type, source, index)?;
     Some(Sha256Digest(hash).to_string())
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use antares_abi::{COMPILE_WALL_TIMES, CompileOptions, Hints};
 use antares_pool::{
-    Cancel, Pool, PoolConfig, PoolError, Sealed, Until, Verdict as PoolVerdict,
+    Cancel, Layer, Pool, PoolConfig, PoolError, Sealed, Until, Verdict as PoolVerdict,
     job::{CompileJob, CompileReport, CompileSummary, Stage},
     worker_path,
 };
@@ -15,6 +15,9 @@ use crate::{
     limits::{CompileLimits, WORKER_START_MAX},
     output::progress,
 };
+
+/// Names the layers of the sandbox that may be missing, with commas between them.
+const ACCEPTED_KEY: &str = "ANTARES_ALLOW_DEGRADED";
 
 /// What a compile gave.
 #[derive(Debug)]
@@ -70,7 +73,27 @@ pub fn seal(elf: &[u8]) -> Result<Sealed, Failure> {
 }
 
 pub fn start(worker: &str) -> Result<Pool, Failure> {
-    worker_path(worker).and_then(|worker| Pool::start(PoolConfig::new(worker, 1))).map_err(failed)
+    let allow_degraded = accepted(std::env::var(ACCEPTED_KEY).unwrap_or_default().as_str())?;
+    let config = |worker| PoolConfig { allow_degraded, ..PoolConfig::new(worker, 1) };
+    worker_path(worker).and_then(|worker| Pool::start(config(worker))).map_err(|error| match error {
+        PoolError::LayersMissing { missing } => {
+            let names: Vec<&str> = missing.iter().map(|status| status.layer.name()).collect();
+            let step = format!("{ACCEPTED_KEY}={} runs scripts without", names.join(","));
+            Failure::Service(anyhow!("{}: {step}", PoolError::LayersMissing { missing }))
+        }
+        error => failed(error),
+    })
+}
+
+/// The layers of the sandbox that may be missing.
+fn accepted(names: &str) -> Result<Vec<Layer>, Failure> {
+    let layer = |name: &str| {
+        let found = Layer::ALL.into_iter().find(|layer| layer.name() == name);
+        found.ok_or_else(|| {
+            Failure::Usage(anyhow!("{ACCEPTED_KEY}: there is no layer {name:?} (see antares doctor)"))
+        })
+    };
+    names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(layer).collect()
 }
 
 pub fn failed(error: PoolError) -> Failure {

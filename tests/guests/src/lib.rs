@@ -11,6 +11,7 @@ mod loading;
 mod npm;
 mod published;
 mod recipes;
+mod refusals;
 mod rust;
 
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ pub use loading::{loaded_library, loading_lock};
 pub use npm::js_vm;
 pub use published::{PublishedScript, debugger_examples, published_file, published_scripts};
 pub use recipes::{Guest, Memory, Source, guest_named, guests};
+pub use refusals::{BUILDS, Refusing, refusals, refusing};
 pub use rust::{RUST_GUESTS, RustLevel, rust_guest};
 
 /// Folder of the guests' own sources.

@@ -145,6 +145,42 @@ fn build(level: RustLevel, folder: &Path) -> Result<()> {
     Ok(fs::remove_dir_all(target)?)
 }
 
+/// The compiler for one file of Rust without crates: with a core library that was built for it.
+///
+/// # Errors
+///
+/// As [`rust_guest`].
+pub(super) fn alone() -> Result<Command> {
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = kept_folder().join(format!("rust-core-{}", key(RustLevel::Small)?));
+    let libraries = folder.join("lib/rustlib").join(TARGET).join("lib");
+    if !libraries.exists() {
+        let target = folder.join("target");
+        let mut cargo = command(RustLevel::Small, &target);
+        // With what link-time optimisation reads.
+        let output =
+            cargo.args(["--offline", "-p", "atomics"]).env("CARGO_PROFILE_SMALL_LTO", "true").output()?;
+        ensure!(output.status.success(), "cargo failed:\n{}", String::from_utf8_lossy(&output.stderr));
+        let built = target.join(TARGET).join(RustLevel::Small.profile()).join("deps");
+        let fresh = tempfile::tempdir_in(&folder)?;
+        for entry in fs::read_dir(built)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|end| end == "rlib") {
+                fs::copy(&path, fresh.path().join(path.file_name().context("a library has a name")?))?;
+            }
+        }
+        fs::create_dir_all(libraries.parent().context("libraries have a folder")?)?;
+        fs::rename(fresh.keep(), &libraries)?;
+        fs::remove_dir_all(target)?;
+    }
+    drop(building);
+    let mut command = Command::new(COMPILER);
+    command.args(FLAGS).args(["--edition=2024", "--target", TARGET, "-Awarnings", "-Cpanic=abort", "-g"]);
+    command.args(["-Ccodegen-units=1", "--sysroot"]).arg(&folder);
+    Ok(command)
+}
+
 fn command(level: RustLevel, target: &Path) -> Command {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));

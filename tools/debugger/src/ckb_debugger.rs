@@ -43,11 +43,19 @@ pub type Start<'a> = dyn FnOnce() -> Result<Box<dyn ScriptRunner>, String> + 'a;
 /// Does what `words`, the first of which is the program's name, say.
 #[must_use]
 pub fn debug(words: impl Iterator<Item = OsString>, start: Box<Start<'_>>, helpers: Helpers<'_>) -> ExitCode {
+    let words: Vec<OsString> = words.collect();
+    let has_old_word =
+        words.iter().any(|word| word.to_string_lossy().trim_start_matches('-').starts_with("pprof"));
     let words = match Words::try_parse_from(words) {
         Ok(words) => words,
         Err(error) => {
             // It goes where it should: help to standard output.
             let _ = error.print();
+            if has_old_word {
+                eprintln!(
+                    "{NAME}: instead of --pprof FILE there is --enable-flamegraph --flamegraph-output FILE"
+                );
+            }
             let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             return if is_answer { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }

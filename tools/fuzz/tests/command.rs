@@ -60,6 +60,13 @@ fn a_folder_is_gone_on_from_by_several_processes() {
     let few = [&["fuzz", "right", "--json"], &BEGIN[..4], &["--runs", "100", "-o", "fuzz"]].concat();
     let again = json(folder.path(), &few, 0);
     assert!(again["edges"].as_u64() >= first["edges"].as_u64(), "{first} {again}");
+    fs::write(folder.path().join("fuzz/corpus/damaged.json"), "{").unwrap();
+    let output = antares(folder.path(), &few);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success() && stderr.contains("left out: ") && stderr.contains("damaged.json"),
+        "{stderr}"
+    );
 }
 
 #[test]

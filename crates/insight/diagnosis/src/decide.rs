@@ -1,12 +1,14 @@
 //! Which branch, value and place decided.
 
-use antares_profile::evidence::seen::{Branch, Called, Made, Stack, Value, Vm};
-use antares_program::{Op, Reg};
+use std::collections::BTreeSet;
+
+use antares_profile::evidence::seen::{Branch, Called, Ending, Made, Stack, Value, Vm};
+use antares_program::{Instruction, Op, Reg};
 
 use crate::{names::Namer, report::Frame};
 
 /// Instructions that are looked at behind a branch.
-const SCANNED_MAX: usize = 64;
+const SCANNED_MAX: usize = 2048;
 
 /// Beginnings of names of functions that pass on what others have decided.
 const RUNTIME: [&str; 33] = [
@@ -55,33 +57,140 @@ fn is_whole(name: &str, start: &str) -> bool {
     name == start || !start.ends_with(|last: char| last.is_ascii_alphanumeric())
 }
 
-/// Without the innermost functions that only pass on; all of them if there are no others.
+/// Parts of paths that are no author's: standard libraries, registries of crates, C libraries.
+const FOREIGN: [&str; 8] = [
+    "/library/core/",
+    "/library/alloc/",
+    "/library/std/",
+    "/.cargo/",
+    "cargo/registry/",
+    "compiler_builtins",
+    "/libgcc/",
+    "/ckb-c-stdlib/",
+];
+
+/// Whether a function is the author's own.
+pub(crate) fn is_own(frame: &Frame) -> bool {
+    let is_foreign = |file: &String| FOREIGN.iter().any(|part| file.contains(part));
+    !is_runtime(&frame.function) && !frame.file.as_ref().is_some_and(is_foreign)
+}
+
+/// Without the innermost functions that only pass on, and those without a line if others have one; all of them
+/// if there are no others.
 pub(crate) fn own(frames: &[Frame]) -> Option<&[Frame]> {
-    let first = frames.iter().position(|frame| !is_runtime(&frame.function))?;
+    let with_line = frames.iter().position(|frame| is_own(frame) && frame.line.is_some());
+    let first = with_line.or_else(|| frames.iter().position(is_own))?;
     Some(&frames[first..])
 }
 
-/// The branch that decided about the end of `vm`.
+/// The branch that decided about the end of `vm`; none if what made the value did.
 pub(crate) fn branch<'a>(vm: &'a Vm, namer: &Namer<'_>) -> Option<&'a Branch> {
-    let later = vm.later_branch.as_ref();
-    later.filter(|later| makes_another(vm, later, namer)).or(vm.branch.as_ref())
+    let value = vm.value.as_ref().filter(|_| matches!(vm.ending, Ending::Exit(_)));
+    let Some(Made::Code { stack, is_constant }) = value.map(|value| &value.made) else {
+        return vm.branches.first();
+    };
+    if !is_constant {
+        return None;
+    }
+    let later = vm.later_branches.iter().find(|later| makes_another(stack, later, vm.id, namer));
+    let decides = |branch: &&Branch| {
+        let sites = stack.inner.len().checked_sub(1 + branch.calls_above as usize);
+        let Some(Called::At { program, pc }) = sites.and_then(|site| stack.inner.get(site)) else {
+            return false;
+        };
+        let names = namer.frames(*program, branch_pc(branch), vm.id);
+        !names.last().is_some_and(|frame| is_runtime(&frame.function))
+            && avoids(&Way { program: *program, vm: vm.id, from: branch.instead }, *pc, namer)
+    };
+    later.or_else(|| vm.branches.iter().find(decides))
+}
+
+fn branch_pc(branch: &Branch) -> u64 {
+    top(&branch.stack).map_or(branch.to, |(_, pc)| pc)
+}
+
+/// Where code goes on.
+struct Way {
+    program: u32,
+    vm: u64,
+    from: u64,
+}
+
+/// What a way has come to.
+enum Step {
+    GoOn,
+    Turn,
+    Found,
+}
+
+impl Way {
+    /// Whether some path from here comes to an instruction that `look` finds, or leaves the function if
+    /// `or_leaves`. Calls come back.
+    fn leads(&self, namer: &Namer<'_>, or_leaves: bool, look: impl Fn(u64, &Instruction) -> Step) -> bool {
+        let (mut seen, mut rest) = (BTreeSet::new(), vec![self.from]);
+        while let Some(pc) = rest.pop() {
+            if !seen.insert(pc) {
+                continue;
+            }
+            let it = namer.instruction(self.program, pc, self.vm).filter(|_| seen.len() <= SCANNED_MAX);
+            let Some(it) = it else { return or_leaves };
+            match look(pc, &it) {
+                Step::GoOn => {}
+                Step::Turn => continue,
+                Step::Found => return true,
+            }
+            let next = pc.wrapping_add(u64::from(it.length));
+            match it.op {
+                Op::Jal if it.rd == Reg::ZERO => rest.push(pc.wrapping_add_signed(it.imm)),
+                Op::Jalr | Op::FarJumpAbs | Op::FarJumpRel if it.rd == Reg::ZERO => {
+                    if or_leaves {
+                        return true;
+                    }
+                }
+                _ if it.is_branch() => rest.extend([pc.wrapping_add_signed(it.imm), next]),
+                _ => rest.push(next),
+            }
+        }
+        false
+    }
+}
+
+/// Whether the code can end its function without the instruction at `pc`.
+fn avoids(way: &Way, pc: u64, namer: &Namer<'_>) -> bool {
+    way.leads(namer, true, |at, _| if at == pc { Step::Turn } else { Step::GoOn })
 }
 
 /// Whether the other way of `branch`, which comes behind the instruction that made the exit code, makes
 /// another one: then the compiler has put that instruction before the branch.
-fn makes_another(vm: &Vm, branch: &Branch, namer: &Namer<'_>) -> bool {
-    let Some((program, made)) = maker(vm.value.as_ref()) else { return false };
-    let Some(register) = namer.instruction(program, made, vm.id).map(|it| it.rd) else { return false };
-    let overwrites = |pc| is_overwritten(register, program, pc, vm.id, namer);
+fn makes_another(made: &Stack, branch: &Branch, vm: u64, namer: &Namer<'_>) -> bool {
+    let Some((program, made)) = top(made) else { return false };
+    let Some(it) = namer.instruction(program, made, vm) else { return false };
+    let next = made.wrapping_add(u64::from(it.length));
+    // Unoptimised code keeps it in memory.
+    let stored = namer.instruction(program, next, vm);
+    let slot = stored
+        .filter(|stored| is_store(stored) && stored.rs2 == it.rd)
+        .map(|stored| (stored.rs1, stored.imm));
+    let is_call = |op| matches!(op, Op::Jal | Op::Jalr | Op::FarJumpAbs | Op::FarJumpRel | Op::Ecall);
+    let look = |_: u64, at: &Instruction| match slot {
+        Some(slot) if is_store(at) && (at.rs1, at.imm) == slot => Step::Found,
+        Some(_) => Step::GoOn,
+        None if [at.rs1, at.rs2, at.rs3, at.rs4].contains(&it.rd) => Step::Turn,
+        None if at.rd == it.rd => Step::Found,
+        // A call may read arguments, and loses what no callee keeps.
+        None if is_call(at.op) && at.rd != Reg::ZERO && (10..14).contains(&it.rd.0) => Step::Turn,
+        None if is_call(at.op) && at.rd != Reg::ZERO && matches!(it.rd.0, 5..8 | 14..18 | 28..32) => {
+            Step::Found
+        }
+        None => Step::GoOn,
+    };
+    let leads = |from| Way { program, vm, from }.leads(namer, false, look);
     // Both ways of what follows a call, or a loop, may do so.
-    overwrites(branch.instead) && !overwrites(branch.to)
+    leads(branch.instead) && !leads(branch.to)
 }
 
-fn maker(value: Option<&Value>) -> Option<(u32, u64)> {
-    match &value?.made {
-        Made::Code { stack } => top(stack),
-        _ => None,
-    }
+fn is_store(it: &Instruction) -> bool {
+    matches!(it.op, Op::Sb | Op::Sh | Op::Sw | Op::Sd)
 }
 
 /// The instruction on top of a stack.
@@ -90,27 +199,6 @@ pub(crate) fn top(stack: &Stack) -> Option<(u32, u64)> {
         Called::At { program, pc } => Some((*program, *pc)),
         Called::Exec(_) | Called::Spawn(_) => None,
     }
-}
-
-/// Whether the code at `pc` writes to `register` before it reads it or goes elsewhere.
-fn is_overwritten(register: Reg, program: u32, mut pc: u64, vm: u64, namer: &Namer<'_>) -> bool {
-    for _ in 0..SCANNED_MAX {
-        let Some(it) = namer.instruction(program, pc, vm) else { return false };
-        if [it.rs1, it.rs2, it.rs3, it.rs4].contains(&register) {
-            return false;
-        }
-        match it.op {
-            Op::Jal if it.rd == Reg::ZERO => {
-                pc = pc.wrapping_add_signed(it.imm);
-                continue;
-            }
-            Op::Jal | Op::Jalr | Op::FarJumpAbs | Op::FarJumpRel | Op::Ecall | Op::Ebreak => return false,
-            _ if it.rd == register => return true,
-            _ => {}
-        }
-        pc = pc.wrapping_add(u64::from(it.length));
-    }
-    false
 }
 
 /// The system call that a value came from.

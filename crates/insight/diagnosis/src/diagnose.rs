@@ -116,7 +116,7 @@ impl Teller<'_> {
         let system_call = under_way.or_else(|| decide::system_call(value, branch));
         Child {
             ending: self.ending(vm, system_call),
-            place: self.place(vm, &stack),
+            place: self.place(vm, &stack, branch),
             stack,
             branch: branch.map(|branch| self.branch(branch, vm.id)),
             system_call,
@@ -132,9 +132,9 @@ impl Teller<'_> {
         calls.find(|call| call.vm == vm).map(|call| call.index)
     }
 
-    /// The place that decided: of an exit the one that made the code, unless a panic or the like did; else
-    /// that of the end.
-    fn place(&self, vm: &Vm, stack: &[Frame]) -> Vec<Frame> {
+    /// The place that decided: of an exit that of the branch or, without one, of what made the code; else that of
+    /// the end.
+    fn place(&self, vm: &Vm, stack: &[Frame], branch: Option<&antares_profile::evidence::seen::Branch>) -> Vec<Frame> {
         let here = || decide::own(stack).unwrap_or(stack).to_vec();
         match fault(vm) {
             // There is no code: who jumps there decides.
@@ -151,8 +151,12 @@ impl Teller<'_> {
             _ if matches!(vm.ending, Ended::Error { .. }) => return here(),
             _ => {}
         }
+        let compared = branch.map(|branch| self.namer.stack(&branch.stack, vm.id)).unwrap_or_default();
+        if let Some(own) = decide::own(&compared) {
+            return own.to_vec();
+        }
         let made = match vm.value.as_ref().map(|value| &value.made) {
-            Some(Made::Code { stack }) => self.namer.stack(stack, vm.id),
+            Some(Made::Code { stack, .. }) => self.namer.stack(stack, vm.id),
             Some(Made::SystemCall(index) | Made::Memory { system_call: Some(index), .. }) => {
                 self.frames_of_call(*index)
             }
@@ -192,7 +196,12 @@ impl Teller<'_> {
                 Ending { exit_code: Some(*code), meaning, meaning_from: from, ..ending }
             }
             Ended::Error { name, detail, fault } => {
+                let version = self.inputs.evidence.programs.get(vm.program as usize).map(|it| it.vm_version);
                 let advice = match fault {
+                    _ if self.namer.elf(vm.program).is_some_and(faults::is_foreign) => {
+                        Some(faults::NOT_RISC_V)
+                    }
+                    _ if name == "InvalidInstruction" && version == Some(0) => Some(faults::NO_B),
                     Some(Fault::Fetch { .. }) if name.starts_with("Mem") => Some(faults::NO_CODE),
                     _ => faults::advice(self.name(name)),
                 };
@@ -245,7 +254,7 @@ impl Teller<'_> {
     fn value(&self, value: &antares_profile::evidence::seen::Value, vm: u64) -> Value {
         let (made, place, system_call, address) = match &value.made {
             Made::Before => ("before", Vec::new(), None, None),
-            Made::Code { stack } => ("code", self.namer.stack(stack, vm), None, None),
+            Made::Code { stack, .. } => ("code", self.namer.stack(stack, vm), None, None),
             Made::SystemCall(index) => ("system_call", self.frames_of_call(*index), Some(*index), None),
             Made::Memory { address, system_call } => ("memory", Vec::new(), *system_call, Some(*address)),
         };

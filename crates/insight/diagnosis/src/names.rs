@@ -7,7 +7,7 @@ use antares_profile::evidence::{
     Evidence,
     seen::{Called, Stack},
 };
-use antares_profile_view::{Programs, Symbols};
+use antares_profile_view::{Location, Programs, Symbols};
 use antares_program::{Decoder, Image, Instruction};
 use object::{Object as _, ObjectSection as _, ObjectSegment as _, read::elf::ElfFile64};
 
@@ -16,6 +16,9 @@ use crate::report::Frame;
 /// Where the stack of a VM begins, and the bytes that ckb-vm means for it.
 pub(crate) const MEMORY_BYTES: u64 = 4 << 20;
 pub(crate) const STACK_BYTES: u64 = 1 << 20;
+
+/// Half words before an instruction without a line in which one is looked for.
+const LINE_SEARCHED: u64 = 6;
 
 /// A way to the data of a cell, by source and index.
 pub type CellFinder<'a> = dyn Fn(u64, u64) -> Option<Vec<u8>> + 'a;
@@ -106,7 +109,7 @@ impl<'a> Namer<'a> {
         let Some((named, address)) = self.at(program, pc, vm) else {
             return vec![plain(pc, format!("{pc:#x}"))];
         };
-        let frame = |location: antares_profile_view::Location| {
+        let frame = |location: Location| {
             let line = location.line.filter(|line| !line.file.is_empty());
             Frame {
                 address: pc,
@@ -117,7 +120,17 @@ impl<'a> Namer<'a> {
                 is_inlined: location.is_inlined,
             }
         };
-        named.symbols.locate(address).into_iter().map(frame).collect()
+        let mut located = named.symbols.locate(address);
+        // Compilers leave out the line of a branch that they have made of two: what it compares has it.
+        let before = (1..=LINE_SEARCHED).map(|halves| named.symbols.locate(address.wrapping_sub(2 * halves)));
+        let is_known = |location: &Location| location.line.as_ref().is_some_and(|line| line.line > 0);
+        if let Some(first) = located.first_mut().filter(|first| !is_known(first))
+            && let Some(near) = before.map(|mut all| all.swap_remove(0)).find(is_known)
+            && near.function == first.function
+        {
+            first.line = near.line;
+        }
+        located.into_iter().map(frame).collect()
     }
 
     fn called(&self, called: &Called, vm: u64) -> Vec<Frame> {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::{
     Diagnosis,
+    decide::own,
     report::{
         Branch, Child, DecodedCall, Ending, Frame, JavaScriptFrame, JavaScriptStack, SourceLine, Value, line,
         where_it_is,
@@ -22,6 +23,11 @@ impl Diagnosis {
     #[must_use]
     pub fn to_short_text(&self) -> String {
         let mut text = format!("why: {}\n", self.summary);
+        if let Some(advice) =
+            self.ending.advice.as_ref().filter(|_| self.ending.error.as_deref() == Some("InvalidInstruction"))
+        {
+            let _ = writeln!(text, "  {advice}");
+        }
         self.write_javascript(&mut text, SHORT_CALLS);
         self.write_decided(&mut text, true);
         let is_elsewhere = self.is_elsewhere();
@@ -65,7 +71,7 @@ impl Diagnosis {
             let _ =
                 write!(text, "  {}\n{}", describe_child(child), self.calls(&child.stack, SHORT_CALLS, true));
             if let Some(branch) = &child.branch {
-                let _ = writeln!(text, "    {}", describe_branch(branch));
+                let _ = writeln!(text, "    {}", describe_branch(branch, child.place.first()));
             }
         }
         self.write_registers(&mut text);
@@ -90,7 +96,8 @@ impl Diagnosis {
             let _ = writeln!(text, "  {what} {}", describe_value(value));
         }
         if let Some(branch) = &self.branch {
-            let _ = writeln!(text, "  {}", describe_branch(branch));
+            let told = self.place.first().filter(|_| self.ending.kind == "exit");
+            let _ = writeln!(text, "  {}", describe_branch(branch, told));
         }
         let decided = self.system_calls.iter().find(|call| Some(call.index) == self.system_call);
         if let Some(call) = decided {
@@ -242,7 +249,8 @@ fn describe_value(value: &Value) -> String {
         }
         ("memory", None, Some(address)) => format!("{number}, read from {address:#x}"),
         ("code", call, _) => {
-            let place = value.place.first().map(where_it_is).unwrap_or_default();
+            let place =
+                own(&value.place).unwrap_or(&value.place).first().map(where_it_is).unwrap_or_default();
             let of = call.map(|call| format!(" from {call}")).unwrap_or_default();
             format!("{number}, made{place}{of}")
         }
@@ -250,8 +258,10 @@ fn describe_value(value: &Value) -> String {
     }
 }
 
-fn describe_branch(branch: &Branch) -> String {
-    let place = branch.place.first().map(where_it_is).unwrap_or_default();
+/// A branch, with its place where that is not the one that is `told` already.
+fn describe_branch(branch: &Branch, told: Option<&Frame>) -> String {
+    let place = own(&branch.place).unwrap_or(&branch.place).first();
+    let place = place.filter(|place| told != Some(place)).map(where_it_is).unwrap_or_default();
     let taken = if branch.is_taken { "taken" } else { "not taken" };
     let side = |name: &str, value: &Value| match name {
         "zero" => String::new(),
@@ -281,8 +291,7 @@ fn describe_call(call: &DecodedCall) -> String {
     let vm = if call.vm == 0 { String::new() } else { format!("VM {} ", call.vm) };
     // Who has started the program that makes the call is not its place.
     let end = call.place.iter().position(|frame| frame.function.starts_with('[')).unwrap_or(call.place.len());
-    let own = crate::decide::own(&call.place[..end]).unwrap_or(&call.place);
-    let place = own.first().map(where_it_is).unwrap_or_default();
+    let place = own(&call.place[..end]).unwrap_or(&call.place).first().map(where_it_is).unwrap_or_default();
     format!("#{} {vm}{name}({}){result}{length}{data}{place}", call.index, arguments.join(", "))
 }
 

@@ -1,15 +1,15 @@
 //! Functions and lines of an ELF as ckb-debugger names them, for its flame graphs, its stacks and its
 //! coverage.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use addr2line::Context;
-use gimli::{EndianReader, RunTimeEndian};
-use object::{Object, ObjectSection, ObjectSymbol, SymbolKind, read::elf::ElfFile64};
+use object::{Object, ObjectSymbol, SymbolKind, read::elf::ElfFile64};
 
-use crate::limits::{DWARF_BYTES_MAX, NAME_BYTES_MAX, SYMBOLS_MAX};
-
-type Reader = EndianReader<RunTimeEndian, Arc<[u8]>>;
+use crate::{
+    dwarf::{self, Reader},
+    limits::{NAME_BYTES_MAX, SYMBOLS_MAX},
+};
 
 /// What an ELF says of its functions and lines.
 pub struct DebuggerNames {
@@ -41,7 +41,7 @@ impl DebuggerNames {
                 *place = symbol.address();
             }
         }
-        names.context = context(&file);
+        names.context = dwarf::read(&file).and_then(|dwarf| Context::from_dwarf(dwarf).ok());
         names
     }
 
@@ -112,19 +112,6 @@ impl DebuggerNames {
         }
         lines
     }
-}
-
-fn context(file: &ElfFile64<'_>) -> Option<Context<Reader>> {
-    let sections = file.sections().filter(|section| section.name().unwrap_or("").starts_with(".debug_"));
-    let bytes = sections.map(|section| section.size()).fold(0, u64::saturating_add);
-    if bytes == 0 || bytes > DWARF_BYTES_MAX as u64 {
-        return None;
-    }
-    let load = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
-        let data = file.section_by_name(id.name()).and_then(|section| section.data().ok());
-        Ok(Reader::new(Arc::from(data.unwrap_or_default()), RunTimeEndian::Little))
-    };
-    Context::from_dwarf(gimli::Dwarf::load(load).ok()?).ok()
 }
 
 fn shorten(name: &str) -> String {

@@ -1,17 +1,17 @@
 //! Lines and inlined functions from DWARF.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, io::Read, sync::Arc};
 
 use addr2line::Context;
 use gimli::{EndianReader, Reader as _, RunTimeEndian};
-use object::{Object, ObjectSection, read::elf::ElfFile64};
+use object::{CompressedData, CompressionFormat, Object, ObjectSection, read::elf::ElfFile64};
 
 use crate::{
     limits::{DWARF_BYTES_MAX, INLINED_MAX, LINE_ROWS_MAX as ROWS_MAX},
     location::{Line, Location, readable},
 };
 
-type Reader = EndianReader<RunTimeEndian, Arc<[u8]>>;
+pub(crate) type Reader = EndianReader<RunTimeEndian, Arc<[u8]>>;
 
 /// The debug information of an ELF.
 pub(crate) struct Dwarf {
@@ -32,20 +32,50 @@ pub(crate) struct LineRow {
     pub(crate) discriminator: u32,
 }
 
-impl Dwarf {
-    /// Reads it; none where there is none, or too much, or it is malformed or compressed.
-    pub(crate) fn of(file: &ElfFile64<'_>) -> Option<Self> {
-        let sections = file.sections().filter(|section| section.name().unwrap_or("").starts_with(".debug_"));
-        let bytes = sections.map(|section| section.size()).fold(0, u64::saturating_add);
-        if bytes == 0 || bytes > DWARF_BYTES_MAX as u64 {
-            return None;
+fn uncompressed_size<'a>(section: &impl ObjectSection<'a>) -> u64 {
+    section.compressed_data().map_or_else(|_| section.size(), |data| data.uncompressed_size)
+}
+
+/// What is in a section, not longer than it says; none if that cannot be read.
+fn uncompressed<'a>(section: &impl ObjectSection<'a>) -> Option<Cow<'a, [u8]>> {
+    let CompressedData { format, data, uncompressed_size } = section.compressed_data().ok()?;
+    let mut zstd;
+    let mut zlib;
+    let reader: &mut dyn Read = match format {
+        CompressionFormat::None => return Some(data.into()),
+        CompressionFormat::Zlib => {
+            zlib = flate2::read::ZlibDecoder::new(data);
+            &mut zlib
         }
-        let load = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
-            let data = file.section_by_name(id.name()).and_then(|section| section.data().ok());
-            Ok(Reader::new(Arc::from(data.unwrap_or_default()), RunTimeEndian::Little))
-        };
-        let dwarf = gimli::Dwarf::load(load).ok()?;
-        let dwarf = Arc::new(dwarf);
+        CompressionFormat::Zstandard => {
+            zstd = ruzstd::decoding::StreamingDecoder::new(data).ok()?;
+            &mut zstd
+        }
+        _ => return None,
+    };
+    let mut bytes = Vec::new();
+    reader.take(uncompressed_size).read_to_end(&mut bytes).ok()?;
+    Some(bytes.into())
+}
+
+/// The sections of an ELF that are DWARF; none if there are none, or too much.
+pub(crate) fn read(file: &ElfFile64<'_>) -> Option<gimli::Dwarf<Reader>> {
+    let sections = file.sections().filter(|section| section.name().unwrap_or("").starts_with(".debug_"));
+    let bytes = sections.map(|section| uncompressed_size(&section)).fold(0, u64::saturating_add);
+    if bytes == 0 || bytes > DWARF_BYTES_MAX as u64 {
+        return None;
+    }
+    let load = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
+        let data = file.section_by_name(id.name()).and_then(|section| uncompressed(&section));
+        Ok(Reader::new(Arc::from(data.unwrap_or_default()), RunTimeEndian::Little))
+    };
+    gimli::Dwarf::load(load).ok()
+}
+
+impl Dwarf {
+    /// Reads it, compressed or not; none where there is none, or too much, or it is malformed.
+    pub(crate) fn of(file: &ElfFile64<'_>) -> Option<Self> {
+        let dwarf = Arc::new(read(file)?);
         Some(Self { context: Context::from_arc_dwarf(dwarf.clone()).ok()?, dwarf })
     }
 

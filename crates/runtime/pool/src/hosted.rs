@@ -349,20 +349,24 @@ fn serve_forked(
     let _ = (reads.into_raw_fd(), writes.into_raw_fd());
     // SAFETY: what has descriptors in this process is the parent's copy, which nobody here uses or drops: it
     // ends by `exit_now`.
-    unsafe { lock_in(parent) }?;
+    let is_whole = unsafe { lock_in(parent) }?;
+    // Where a layer is missing the workers say so, or are allowed to be without it: not whoever is sooner.
+    if !is_whole {
+        return Ok(());
+    }
     work(HostPipes(Mutex::new(Pipes::standard())));
     Ok(())
 }
 
-/// Locks this process in, with its standard descriptors.
+/// Locks this process in, with its standard descriptors; whether all required layers stand.
 ///
 /// # Safety
 /// No other descriptor is used or closed by its owner after this call.
-unsafe fn lock_in(parent: Pid) -> io::Result<()> {
+unsafe fn lock_in(parent: Pid) -> io::Result<bool> {
     let confinement = Confinement::new(Policy::hosted()).map_err(io::Error::other)?;
     // SAFETY: the caller vouches for the owners of descriptors.
-    unsafe { confinement.lock_in(parent) }.map_err(io::Error::other)?;
-    Ok(())
+    let layers = unsafe { confinement.lock_in(parent) }.map_err(io::Error::other)?;
+    Ok(layers.iter().all(|status| status.active || !status.layer.is_required()))
 }
 
 fn to_io(error: FrameError) -> io::Error {

@@ -43,6 +43,11 @@ fn status(pool: &Pool, layer: Layer) -> (bool, String) {
 
 #[test]
 fn without_landlock_nothing_starts_unless_it_is_accepted() {
+    where_call_fails(libc::SYS_landlock_create_ruleset, libc::EPERM, || {
+        let pool = start(1, &[Layer::Landlock]).unwrap();
+        let refused = "refused, as by the filter of a container".to_owned();
+        assert_eq!(status(&pool, Layer::Landlock), (false, refused));
+    });
     where_call_fails(libc::SYS_landlock_create_ruleset, libc::ENOSYS, || {
         let missing = match start(1, &[]) {
             Err(PoolError::LayersMissing { missing }) => missing,
@@ -52,7 +57,10 @@ fn without_landlock_nothing_starts_unless_it_is_accepted() {
         assert!(matches!(start(1, &[Layer::Capabilities]), Err(PoolError::LayersMissing { .. })));
 
         let pool = start(1, &[Layer::Landlock]).unwrap();
-        assert_eq!(status(&pool, Layer::Landlock), (false, "not in this kernel".to_owned()));
+        assert_eq!(
+            status(&pool, Layer::Landlock),
+            (false, "not in this kernel, or a filter hides it".to_owned())
+        );
         // It was Landlock that kept files away from the load stage, and the filter keeps them from the run
         // stage.
         assert!(matches!(attempt(&pool, "load", "open", &[]), Verdict::Done(said) if said.starts_with("ok")));

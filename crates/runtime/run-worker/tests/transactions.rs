@@ -112,7 +112,7 @@ fn a_transaction_is_verified() {
 #[test]
 fn malformed_transactions_are_refused_and_the_pool_goes_on() {
     let pool = pool();
-    refused(&pool, b"{}", "missing field `mock_info`");
+    refused(&pool, b"{}", "the key `mock_info` is missing");
     refused(&pool, &[0xff; 100], "line 1, column 1");
     refused(&pool, &b"[".repeat(1 << 20), "line 1");
     let verdict = verify(&pool, &[0xff; 100], TransactionForm::Molecule);

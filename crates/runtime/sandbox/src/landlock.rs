@@ -39,10 +39,11 @@ fn kernel_abi() -> Result<ABI, &'static str> {
     };
     match i32::try_from(answer) {
         Ok(version) if version > 0 => Ok(ABI::from(version)),
-        _ if std::io::Error::last_os_error().raw_os_error() == Some(libc::EOPNOTSUPP) => {
-            Err("not enabled when the kernel was booted")
-        }
-        _ => Err("not in this kernel"),
+        _ => Err(match std::io::Error::last_os_error().raw_os_error() {
+            Some(libc::EOPNOTSUPP) => "not enabled when the kernel was booted",
+            Some(libc::ENOSYS) => "not in this kernel, or a filter hides it",
+            _ => "refused, as by the filter of a container",
+        }),
     }
 }
 

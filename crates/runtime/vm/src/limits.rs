@@ -121,6 +121,9 @@ pub const SAMPLED_FRAMES_MAX: usize = 250;
 /// Maximum conditional branches that are remembered of a followed VM.
 pub const BRANCHES_MAX: usize = 1 << 16;
 
+/// Maximum calls of a followed VM whose callers are remembered.
+pub const CALLERS_MAX: usize = 1 << 16;
+
 /// Maximum stores that are remembered of a followed VM, by address.
 pub const SHADOWED_WORDS: usize = 1 << 15;
 

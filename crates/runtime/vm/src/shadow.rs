@@ -1,18 +1,21 @@
 //! Tracks the origins of a VM's values while its instructions are followed one by one. It never affects the
 //! run.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use antares_profile::evidence::seen::{Branch, Made, Value};
+use antares_profile::evidence::{
+    limits::BRANCHES_KEPT_MAX,
+    seen::{Branch, Made, Value},
+};
 use ckb_vm::{
     ckb_vm_definitions::instructions::{
         Instruction, OP_ADD, OP_ADDI, OP_ADDIW, OP_ADDUW, OP_ADDW, OP_AMOADD_W, OP_AMOMAXU_D, OP_ANDI,
-        OP_BEQ, OP_BGE, OP_BGEU, OP_BLT, OP_BLTU, OP_BNE, OP_JALR_VERSION0, OP_JALR_VERSION1, OP_LB_VERSION0,
-        OP_LB_VERSION1, OP_LBU_VERSION0, OP_LBU_VERSION1, OP_LD_VERSION0, OP_LD_VERSION1, OP_LH_VERSION0,
-        OP_LH_VERSION1, OP_LHU_VERSION0, OP_LHU_VERSION1, OP_LR_D, OP_LR_W, OP_LW_VERSION0, OP_LW_VERSION1,
-        OP_LWU_VERSION0, OP_LWU_VERSION1, OP_SB, OP_SC_D, OP_SC_W, OP_SD, OP_SEXTB, OP_SEXTH, OP_SH, OP_SLLI,
-        OP_SLLIW, OP_SRAI, OP_SRAIW, OP_SRLI, OP_SRLIW, OP_SUB, OP_SUBW, OP_SW, OP_ZEXTH,
-        instruction_opcode_name,
+        OP_BEQ, OP_BGE, OP_BGEU, OP_BLT, OP_BLTU, OP_BNE, OP_CUSTOM_LOAD_IMM, OP_JALR_VERSION0,
+        OP_JALR_VERSION1, OP_LB_VERSION0, OP_LB_VERSION1, OP_LBU_VERSION0, OP_LBU_VERSION1, OP_LD_VERSION0,
+        OP_LD_VERSION1, OP_LH_VERSION0, OP_LH_VERSION1, OP_LHU_VERSION0, OP_LHU_VERSION1, OP_LR_D, OP_LR_W,
+        OP_LUI, OP_LW_VERSION0, OP_LW_VERSION1, OP_LWU_VERSION0, OP_LWU_VERSION1, OP_OR, OP_ORI, OP_SB,
+        OP_SC_D, OP_SC_W, OP_SD, OP_SEXTB, OP_SEXTH, OP_SH, OP_SLLI, OP_SLLIW, OP_SRAI, OP_SRAIW, OP_SRLI,
+        OP_SRLIW, OP_SUB, OP_SUBW, OP_SW, OP_XORI, OP_ZEXTH, instruction_opcode_name,
     },
     instructions::{Itype, Rtype, Stype, extract_opcode, instruction_length},
     registers::A0,
@@ -20,7 +23,7 @@ use ckb_vm::{
 
 use crate::{
     addresses::Addresses,
-    limits::{BRANCHES_MAX, SHADOWED_WORDS},
+    limits::{BRANCHES_MAX, CALLERS_MAX, SHADOWED_WORDS},
 };
 
 /// Number of active calls whose branches are searched.
@@ -45,6 +48,7 @@ enum Source {
     #[default]
     Before,
     Code(At),
+    Constant(At),
     SystemCall(u64),
     Memory(u64),
 }
@@ -91,6 +95,8 @@ pub(crate) struct Shadow {
     /// The active calls, by unique numbers.
     frames: Vec<u32>,
     next_frame: u32,
+    /// Callers of the last frames, by the frame's number.
+    callers: VecDeque<u32>,
     branches: VecDeque<Taken>,
     branches_before: u64,
     /// The last jump to a register address: its pc, its target, and the origin of the target.
@@ -104,6 +110,7 @@ impl Shadow {
             memory: vec![Stored::default(); SHADOWED_WORDS],
             frames: Vec::new(),
             next_frame: 0,
+            callers: VecDeque::new(),
             branches: VecDeque::with_capacity(BRANCHES_MAX),
             branches_before: 0,
             jump: None,
@@ -114,6 +121,10 @@ impl Shadow {
     pub(crate) fn be_in(&mut self, calls: usize) {
         self.frames.truncate(calls + 1);
         while self.frames.len() <= calls {
+            self.callers.push_back(self.frames.last().copied().unwrap_or(u32::MAX));
+            if self.callers.len() > CALLERS_MAX {
+                self.callers.pop_front();
+            }
             self.frames.push(self.next_frame);
             self.next_frame = self.next_frame.wrapping_add(1);
         }
@@ -144,7 +155,8 @@ impl Shadow {
             }
             Access::Load { address, bytes } => {
                 let rd = Itype(instruction).rd();
-                return self.set(rd, self.loaded(address, bytes, registers[rd]));
+                let loaded = self.loaded(at, (address, bytes), registers[rd]);
+                return self.set(rd, loaded);
             }
             Access::None => {}
         }
@@ -156,7 +168,11 @@ impl Shadow {
         }
         let origin = match unchanged(instruction) {
             Some(from) if from != 0 => self.registers[from],
-            Some(_) => Origin { made: Source::Code(at), of: Source::Before },
+            Some(_) => Origin { made: Source::Constant(at), of: Source::Before },
+            None if matches!(opcode, OP_LUI | OP_CUSTOM_LOAD_IMM) => {
+                Origin { made: Source::Constant(at), of: Source::Before }
+            }
+            None if let Some(packed) = self.packed(instruction, before) => packed,
             None => Origin { made: Source::Code(at), of: self.source(instruction) },
         };
         self.set(Rtype(instruction).rd(), origin);
@@ -189,11 +205,25 @@ impl Shadow {
         }
     }
 
-    fn loaded(&self, address: u64, bytes: u8, value: u64) -> Origin {
+    /// The origin of a constant that others are packed beside, or of what is negated.
+    fn packed(&self, instruction: Instruction, before: &Registers) -> Option<Origin> {
+        let fields = Rtype(instruction);
+        let [left, right] = [fields.rs1(), fields.rs2()].map(|it| self.registers[it & 31]);
+        match (extract_opcode(instruction), left.made, right.made) {
+            (OP_ORI | OP_XORI, Source::Constant(_), _) => Some(left),
+            (OP_SUB, Source::Constant(_), _) if before[fields.rs1() & 31] == 0 => Some(right),
+            (OP_OR, Source::Constant(first), Source::Constant(second)) => {
+                Some(if first.branches < second.branches { right } else { left })
+            }
+            _ => None,
+        }
+    }
+
+    fn loaded(&self, at: At, (address, bytes): (u64, u8), value: u64) -> Origin {
         let stored = &self.memory[slot(address)];
         let mask = if bytes >= 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 };
         let is_it = stored.bytes >= bytes && stored.address == address && (stored.value ^ value) & mask == 0;
-        if is_it { stored.origin } else { Origin { made: Source::Memory(address), of: Source::Before } }
+        if is_it { stored.origin } else { Origin { made: Source::Memory(address), of: Source::Code(at) } }
     }
 
     fn branch(&mut self, at: At, instruction: Instruction, before: &Registers, to: u64) {
@@ -217,34 +247,59 @@ impl Shadow {
         self.jump.map(|(pc, to, origin)| (pc, self.describe(to, origin, addresses)))
     }
 
-    /// The last branch before the value of `register` was made, in the same call, and the first branch after
-    /// it. If code did not make the value, or `register` is `None`, the last branch of the nearest active
-    /// call with a branch.
+    /// The branches before the value of `register` was computed, in that call and in its callers, and those after
+    /// it in that call. If code did not compute the value, or `register` is `None`, those of the active calls.
     pub(crate) fn deciders(
         &self,
         register: Option<usize>,
         addresses: &Addresses<'_>,
-    ) -> (Option<Branch>, Option<Branch>) {
-        let origin = register.map(|register| self.registers[register].made);
-        let Some(Source::Code(At { frame, branches, .. })) = origin else {
-            // The innermost active call that executed a branch.
-            let in_call = |frame: &u32| self.branches.iter().rev().find(|taken| taken.at.frame == *frame);
-            let last = self.frames.iter().rev().take(CALLS_SCANNED).find_map(in_call);
-            return (last.map(|it| self.describe_branch(it, addresses)), None);
+    ) -> (Vec<Branch>, Vec<Branch>) {
+        let origin = register.map(|register| self.registers[register]).unwrap_or_default();
+        let (frame, branches) = match (origin.made, origin.of) {
+            (Source::Code(at) | Source::Constant(at), _) | (Source::Memory(_), Source::Code(at)) => {
+                (at.frame, at.branches)
+            }
+            // The branch that has compared the result that is passed on.
+            (Source::SystemCall(index), _) => {
+                let is_it = |it: &Origin| matches!(it.made, Source::SystemCall(of) if of == index);
+                let compared = self.branches.iter().rev().find(|taken| taken.origins.iter().any(is_it));
+                let end = (self.frames.last().copied().unwrap_or_default(), u64::MAX);
+                compared.map_or(end, |taken| (taken.at.frame, taken.at.branches + 1))
+            }
+            _ => (self.frames.last().copied().unwrap_or_default(), u64::MAX),
         };
         let index =
             |number: u64| usize::try_from(number.saturating_sub(self.branches_before)).unwrap_or(usize::MAX);
         let split = index(branches).min(self.branches.len());
-        let of_call = |taken: &&Taken| taken.at.frame == frame;
-        let before = self.branches.iter().take(split).rev().find(of_call);
-        let after = self.branches.iter().skip(split).find(of_call);
-        (
-            before.map(|it| self.describe_branch(it, addresses)),
-            after.map(|it| self.describe_branch(it, addresses)),
-        )
+        let calls: Vec<u32> =
+            std::iter::successors(Some(frame), |frame| self.caller(*frame)).take(CALLS_SCANNED).collect();
+        let above = |taken: &Taken| calls.iter().position(|frame| *frame == taken.at.frame);
+        let mut before = self.last_ones(self.branches.range(..split).rev(), &above, addresses);
+        before.sort_by_key(|branch| branch.calls_above);
+        let in_call = |taken: &Taken| (taken.at.frame == frame).then_some(0);
+        (before, self.last_ones(self.branches.range(split..).rev(), &in_call, addresses))
     }
 
-    fn describe_branch(&self, taken: &Taken, addresses: &Addresses<'_>) -> Branch {
+    fn caller(&self, frame: u32) -> Option<u32> {
+        let back = usize::try_from(self.next_frame.wrapping_sub(frame)).ok()?;
+        let caller = *self.callers.get(self.callers.len().checked_sub(back)?)?;
+        (caller != u32::MAX).then_some(caller)
+    }
+
+    /// The first execution of each of the branches that `above` knows.
+    fn last_ones<'a>(
+        &self,
+        branches: impl Iterator<Item = &'a Taken>,
+        above: &dyn Fn(&Taken) -> Option<usize>,
+        addresses: &Addresses<'_>,
+    ) -> Vec<Branch> {
+        let mut seen = BTreeSet::new();
+        let known = branches.filter_map(|taken| Some((taken, above(taken)?)));
+        let fresh = known.filter(|(taken, above)| seen.insert((taken.at.pc, *above))).take(BRANCHES_KEPT_MAX);
+        fresh.map(|(taken, above)| self.describe_branch(taken, above, addresses)).collect()
+    }
+
+    fn describe_branch(&self, taken: &Taken, above: usize, addresses: &Addresses<'_>) -> Branch {
         let Taken { at, instruction, to, values, origins } = taken;
         let compared = Stype(*instruction);
         let next = at.pc.wrapping_add(u64::from(instruction_length(*instruction)));
@@ -252,6 +307,7 @@ impl Shadow {
         let is_taken = *to == target;
         Branch {
             stack: addresses.stack(at.context, at.pc),
+            calls_above: u32::try_from(above).unwrap_or(u32::MAX),
             name: instruction_opcode_name(extract_opcode(*instruction)).to_lowercase(),
             registers: [compared.rs1(), compared.rs2()].map(|it| u8::try_from(it).unwrap_or_default()),
             to: *to,
@@ -266,7 +322,10 @@ impl Shadow {
     fn describe(&self, value: u64, origin: Origin, addresses: &Addresses<'_>) -> Value {
         let made = |source| match source {
             Source::Before => Made::Before,
-            Source::Code(at) => Made::Code { stack: addresses.stack(at.context, at.pc) },
+            Source::Code(at) => Made::Code { stack: addresses.stack(at.context, at.pc), is_constant: false },
+            Source::Constant(at) => {
+                Made::Code { stack: addresses.stack(at.context, at.pc), is_constant: true }
+            }
             Source::SystemCall(index) => Made::SystemCall(index),
             Source::Memory(address) => Made::Memory { address, system_call: addresses.writer(address) },
         };

@@ -233,9 +233,8 @@ impl Watch {
                 (ending_of(error, fault), value, None)
             }
         };
-        let (branch, later_branch) =
+        let (branches, later_branches) =
             shadow.map(|shadow| shadow.deciders(register, &addresses)).unwrap_or_default();
-        let later_branch = later_branch.filter(|_| register.is_some());
         let sp = registers[SP];
         let bytes = witness::excerpt(vm.memory().bytes(), sp, EXCERPT_BYTES_MAX as u64);
         let ended = Vm {
@@ -246,8 +245,8 @@ impl Watch {
             registers,
             stack: addresses.whole(end.calls, pc),
             value,
-            branch,
-            later_branch,
+            branches,
+            later_branches,
             memory: (!bytes.is_empty()).then_some(Excerpt { address: sp, bytes }),
             is_followed: shadow.is_some(),
         };

@@ -1,6 +1,11 @@
 //! Looks up cells of a transaction like its scripts do: by list and index.
 
-use ckb_types::{bytes::Bytes, core::DepType, core::ScriptHashType, packed::OutPointVec, prelude::*};
+use ckb_types::{
+    bytes::Bytes,
+    core::{DepType, ScriptHashType},
+    packed::{Byte32, OutPointVec, Script},
+    prelude::*,
+};
 
 use crate::Mock;
 
@@ -8,6 +13,17 @@ use crate::Mock;
 const INPUT: u64 = 1;
 const OUTPUT: u64 = 2;
 const CELL_DEP: u64 = 3;
+
+/// Cells that are told of.
+const NEAR_MAX: usize = 4;
+
+/// A cell that may be the one with the code.
+struct Near {
+    path: String,
+    data_hash: Byte32,
+    type_hash: Option<Byte32>,
+    bytes: usize,
+}
 
 impl Mock {
     /// The data of a cell, by list and index of a system call. Does not support the lists of a script group.
@@ -57,6 +73,68 @@ impl Mock {
     /// The code hash of a cell's script, if its hash type is `type`.
     #[must_use]
     pub fn type_named_code(&self, is_type: bool, source: u64, index: u32) -> Option<[u8; 32]> {
+        let script = self.script_of_cell(is_type, source, index)?;
+        (script.hash_type() == ScriptHashType::Type.into()).then(|| script.code_hash().into())
+    }
+
+    /// For a script whose code was not found: what is near it, and the next step. Not empty.
+    #[must_use]
+    pub fn near_code(&self, is_type: bool, source: u64, index: u32) -> Vec<String> {
+        let Some(script) = self.script_of_cell(is_type, source, index) else { return Vec::new() };
+        let (wanted, by_type) = (script.code_hash(), script.hash_type() == ScriptHashType::Type.into());
+        let info = &self.as_ckb().mock_info;
+        let deps = info.cell_deps.iter().enumerate().map(|(index, dep)| Near {
+            path: format!("mock_info.cell_deps[{index}]"),
+            data_hash: Byte32::new(self.dep_data_hash(index)),
+            type_hash: dep.output.type_().to_opt().map(|script| script.calc_script_hash()),
+            bytes: dep.data.len(),
+        });
+        let deps: Vec<Near> = deps.collect();
+        let inputs = info.inputs.iter().enumerate().map(|(index, input)| Near {
+            path: format!("mock_info.inputs[{index}]"),
+            data_hash: Byte32::new(self.input_data_hash(index)),
+            type_hash: input.output.type_().to_opt().map(|script| script.calc_script_hash()),
+            bytes: input.data.len(),
+        });
+        let other_kind = |near: &&Near| match by_type {
+            true => near.data_hash == wanted,
+            false => near.type_hash.as_ref() == Some(&wanted),
+        };
+        let mut said: Vec<String> = Vec::new();
+        for Near { path, .. } in deps.iter().filter(other_kind).take(NEAR_MAX) {
+            said.push(match by_type {
+                true => format!("{path} has data with this hash: the hash type is data2 then, not type"),
+                false => format!("{path} has a type script with this hash: the hash type is type then"),
+            });
+        }
+        for Near { path, .. } in
+            inputs.filter(|near| near.data_hash == wanted || other_kind(&near)).take(NEAR_MAX)
+        {
+            said.push(format!(
+                "{path} has this code, but code is looked for in cell deps: list that cell there"
+            ));
+        }
+        if !said.is_empty() {
+            return said;
+        }
+        if deps.is_empty() {
+            said.push("there are no cell deps: list the cell with the code in tx.cell_deps, and in mock_info.cell_deps with its data".into());
+        }
+        let what = if by_type { "type script" } else { "data" };
+        for Near { path, data_hash, type_hash, bytes } in deps.iter().take(NEAR_MAX) {
+            let of_type = type_hash
+                .as_ref()
+                .map_or("no type script".into(), |hash| format!("a type script with hash {hash:#x}"));
+            said.push(format!("{path} has {bytes} bytes of data with hash {data_hash:#x}, and {of_type}"));
+        }
+        if !deps.is_empty() {
+            said.push(format!("no cell dep has a {what} hash of {wanted:#x}: is it that of another build? `antares hash FILE` prints a script's"));
+        }
+        said
+    }
+
+    /// The script of a cell.
+    fn script_of_cell(&self, is_type: bool, source: u64, index: u32) -> Option<Script> {
         let (index, mock) = (usize::try_from(index).ok()?, self.as_ckb());
         let cell = match source {
             INPUT => {
@@ -67,7 +145,6 @@ impl Mock {
             OUTPUT => mock.tx.raw().outputs().get(index)?,
             _ => return None,
         };
-        let script = if is_type { cell.type_().to_opt()? } else { cell.lock() };
-        (script.hash_type() == ScriptHashType::Type.into()).then(|| script.code_hash().into())
+        if is_type { cell.type_().to_opt() } else { Some(cell.lock()) }
     }
 }

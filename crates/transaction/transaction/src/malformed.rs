@@ -1,4 +1,74 @@
-//! Detects formats that other tools write instead of a mock transaction, and advises how to convert them.
+//! Describes why a text is not a mock transaction, in its author's terms, with the next step.
+
+use std::borrow::Cow;
+
+/// Characters of a value that are told.
+const TOLD_CHARS_MAX: usize = 40;
+
+/// Beginnings of what parsers say, with what is told instead; `…` stands for the rest.
+const WORDS: [(&str, &str); 14] = [
+    ("missing field `", "the key `…"),
+    ("invalid type: null", "null stands where a value is needed"),
+    ("invalid type: integer `", "a number stands where text is needed: `…"),
+    ("invalid type: floating point `", "a number stands where text is needed: `…"),
+    ("invalid type: boolean `", "true or false stands where text is needed: `…"),
+    ("invalid type: string ", "text stands where an object or a list is needed: …"),
+    ("invalid type: sequence", "a list stands where something else is needed"),
+    ("invalid type: map", "an object stands where something else is needed"),
+    ("invalid length 0, expected struct", "an empty list stands where an object is needed"),
+    ("invalid value: string ", "the digits do not begin with 0x: …"),
+    ("Invalid character", "a character is no hexadecimal digit"),
+    ("unknown variant `", "no such value: `…"),
+    ("EOF while parsing", "the text ends too early: a bracket or a quotation mark is not closed"),
+    ("expected value", "this is no JSON"),
+];
+
+/// What is told of what a parser says.
+pub(crate) fn worded(detail: &str) -> String {
+    // What parsers expect is named by their own types.
+    let (said, expected) = detail.split_once(", expected ").unwrap_or((detail, ""));
+    let length = said.strip_prefix("invalid length ").and_then(|length| length.parse::<usize>().ok());
+    if let Some(length) = length.filter(|_| expected == "even length") {
+        return format!("an odd number of hexadecimal digits: {}", length.saturating_sub(2));
+    }
+    if let Some((length, digits)) =
+        length.zip(expected.split_once(" with ").and_then(|(_, it)| it.strip_suffix(" digits")))
+    {
+        return format!("{length} hexadecimal digits, but {digits} are needed");
+    }
+    if let Some(key) = said.strip_prefix("unknown field `").and_then(|key| key.strip_suffix('`')) {
+        let known =
+            expected.split('`').filter(|word| word.chars().any(char::is_alphanumeric) && *word != "one of ");
+        let letters = |text: &str| text.replace('_', "").to_lowercase();
+        let near = known.clone().find(|name| letters(name) == letters(key));
+        let near = near.or_else(|| known.clone().find(|name| name.starts_with(key) || key.starts_with(name)));
+        return match near {
+            Some(near) => format!("no such key: `{key}`; it is `{near}`"),
+            None => format!("no such key: `{key}`; there are {}", known.collect::<Vec<_>>().join(", ")),
+        };
+    }
+    let told = WORDS.iter().find_map(|(start, told)| {
+        Some((told, detail.strip_prefix(start).map(|_| said.strip_prefix(start).unwrap_or_default())?))
+    });
+    match told {
+        Some((told, rest)) => {
+            let missing = if detail.starts_with("missing field") { " is missing" } else { "" };
+            told.replace('…', &shortened(rest)) + missing
+        }
+        None => shortened_to(detail, 5 * TOLD_CHARS_MAX).into_owned(),
+    }
+}
+
+fn shortened(text: &str) -> Cow<'_, str> {
+    shortened_to(text, TOLD_CHARS_MAX)
+}
+
+fn shortened_to(text: &str, chars_max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
+}
 
 /// Advice for the value at `path`, for which the parser reports `detail`.
 pub(crate) fn of_shape(text: &[u8], path: &str, detail: &str) -> Option<&'static str> {
@@ -9,14 +79,29 @@ pub(crate) fn of_shape(text: &[u8], path: &str, detail: &str) -> Option<&'static
              transaction anew with `antares dump --tx-hash HASH --rpc URL`, or put the answer to get_header here",
         );
     }
-    if detail.starts_with("invalid type: integer") {
-        return Some("numbers are texts of hexadecimal digits here, such as \"0x1f\"");
-    }
     let has = |key: &[u8]| text.windows(key.len()).any(|part| part == key);
     if has(b"\"mockInfo\"") || has(b"\"cellDeps\"") || has(b"\"txHash\"") {
         return Some(
             "keys are written as nodes have them, mock_info, cell_deps and tx_hash, not as CCC and Lumos have \
              them in memory",
+        );
+    }
+    let is = |start: &str| detail.starts_with(start);
+    if is("invalid type: integer") || is("Invalid Uint") || is("Invalid number") {
+        return Some("numbers are texts of hexadecimal digits here, such as \"0x1f\"");
+    }
+    if is("invalid value: string") {
+        return Some("write 0x in front of it; a placeholder too stands behind one: \"0x{{ data FILE }}\"");
+    }
+    if path.ends_with("hash_type") {
+        return Some("hash types are data, type, data1 and data2");
+    }
+    if path.ends_with("dep_type") {
+        return Some("dep types are code and dep_group");
+    }
+    if path.is_empty() || is("invalid type") || is("invalid length 0") {
+        return Some(
+            "a mock transaction is {\"mock_info\": {...}, \"tx\": {...}}: docs/cli.md has an example",
         );
     }
     None
@@ -26,5 +111,13 @@ pub(crate) fn of_shape(text: &[u8], path: &str, detail: &str) -> Option<&'static
 pub(crate) fn of_syntax(text: &[u8]) -> Option<&'static str> {
     let start = text.trim_ascii_start();
     let is_yaml = [&b"---"[..], b"mock_info:", b"tx:"].iter().any(|yaml| start.starts_with(yaml));
-    is_yaml.then_some("this is YAML, and JSON is needed: ckb-cli writes it with --output-format json")
+    if is_yaml {
+        return Some("this is YAML, and JSON is needed: ckb-cli writes it with --output-format json");
+    }
+    if start.starts_with(b"\x7fELF") {
+        return Some("this is a script: name it in the data of a cell dep, or use antares run");
+    }
+    start
+        .starts_with(b"\xef\xbb\xbf")
+        .then_some("it begins with a byte order mark: save it as UTF-8 without one")
 }

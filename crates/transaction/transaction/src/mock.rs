@@ -369,8 +369,8 @@ fn explain(text: &[u8], path: String, error: &serde_json::Error) -> MockError {
 /// Appends advice to the parser's message.
 fn advised(detail: String, advice: Option<&str>) -> String {
     match advice {
-        Some(advice) => format!("{detail}: {advice}"),
-        None => detail,
+        Some(advice) => format!("{}: {advice}", malformed::worded(&detail)),
+        None => malformed::worded(&detail),
     }
 }
 

@@ -76,6 +76,12 @@ pub enum TemplateProblem {
         /// The name.
         name: String,
     },
+    /// A word that is none of a placeholder.
+    #[error("there is no placeholder {word:?}: there are data, hash, def_type and ref_type")]
+    Unknown {
+        /// The word.
+        word: String,
+    },
     /// Too many placeholders.
     #[error("more than {placeholders_max} placeholders")]
     TooMany {
@@ -166,9 +172,20 @@ fn find(text: &str) -> Result<Vec<Placeholder<'_>>, TemplateError> {
             }
             from = placeholder.end;
             found.push(placeholder);
+        } else if let Some(word) = misspelt(&text[from..]) {
+            return Err(error_at(text, start, TemplateProblem::Unknown { word: word.to_owned() }));
         }
     }
     Ok(found)
+}
+
+/// The first word of what has the form of a placeholder.
+fn misspelt(inside: &str) -> Option<&str> {
+    let line = inside.lines().next()?;
+    let (word, argument) = line[..line.find("}}")?].trim().split_once(' ')?;
+    let is_word =
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    (is_word && !argument.trim().is_empty()).then_some(word)
 }
 
 /// The placeholder that starts with the braces at `start`.
@@ -303,7 +320,7 @@ mod tests {
 
     #[test]
     fn what_is_no_placeholder_stays() {
-        for text in ["{{", "{{ data }}", "{{ data a", "{{ nothing a }}", "{ \"a\": {}}", "{{ data a\n}}"] {
+        for text in ["{{", "{{ data }}", "{{ data a", "{{ nothing }}", "{ \"a\": {}}", "{{ data a\n}}"] {
             assert_eq!(expanded(text), text);
         }
     }
@@ -323,6 +340,7 @@ mod tests {
             "{{ ref_type t }}",
             "line 1, column 1: the type \"t\" is not defined; define it with {{ def_type t }}",
         );
+        refused("{{ dta a b }}", "line 1, column 1: there is no placeholder \"dta\"");
         refused("{{ data /dev/zero }}", "line 1, column 1: /dev/zero is longer than 32505856 bytes");
         refused(&"{{data a b}}".repeat(4097), "line 1, column 49153: more than 4096 placeholders");
     }

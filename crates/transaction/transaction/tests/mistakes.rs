@@ -88,10 +88,10 @@ fn a_good_transaction_is_read() {
 #[test]
 fn text_that_is_no_json_has_line_and_column() {
     let error = |text: &str| Mock::from_json(text.as_bytes()).err().unwrap().to_string();
-    assert_eq!(error("{\n  \"tx\": ,"), "line 2, column 9: expected value");
-    assert!(error("").starts_with("line 1, column 0: EOF"));
+    assert_eq!(error("{\n  \"tx\": ,"), "line 2, column 9: this is no JSON");
+    assert!(error("").starts_with("line 1, column 0: the text ends too early"));
     let deep = "[".repeat(100_000);
-    assert!(error(&format!("{{\"more\": {deep}")).contains("EOF"));
+    assert!(error(&format!("{{\"more\": {deep}")).contains("ends too early"));
     assert!(error(&format!("{} x", good())).contains("trailing characters"));
     assert!(error(&",".repeat(600_000)).contains("600000 values, at most 524288"));
 }
@@ -103,20 +103,109 @@ fn a_bare_transaction_is_told_what_is_missing() {
     assert!(error.to_string().contains("mock_info"));
     let mut value = good();
     value.as_object_mut().unwrap().remove("mock_info");
-    assert!(read(&value).err().unwrap().to_string().contains("missing field `mock_info`"));
+    assert!(read(&value).err().unwrap().to_string().contains("the key `mock_info` is missing"));
 }
 
+/// What stands at a place, none if the key is gone, and what is told: the mistake, and the next step.
+const VALUES: [(&str, Option<&str>, &str); 37] = [
+    ("/tx/inputs/0/since", Some("1"), "`1`: numbers are texts of hexadecimal digits here"),
+    ("/tx/inputs/0/since", Some("1.5"), "a number stands where text is needed"),
+    ("/tx/inputs/0/since", Some("true"), "true or false stands where text is needed"),
+    ("/tx/inputs/0/since", Some("null"), "null stands where a value is needed"),
+    ("/tx/inputs/0/since", Some("\"10\""), "without `0x` prefix: numbers are texts of hexadecimal digits"),
+    ("/tx/inputs/0/since", Some("\"0x01\""), "with redundant leading zeros"),
+    ("/tx/inputs/0/since", Some("\"0xzz\""), "invalid digit found"),
+    ("/tx/inputs/0/since", None, "the key `since` is missing"),
+    ("/tx/version", Some("\"1\""), "numbers are texts of hexadecimal digits"),
+    ("/tx/version", None, "the key `version` is missing"),
+    ("/tx/witnesses", None, "the key `witnesses` is missing"),
+    ("/tx/witnesses/0", Some("\"0102\""), "the digits do not begin with 0x: \"0102\": write 0x in front"),
+    ("/tx/witnesses/0", Some("\"0x123\""), "an odd number of hexadecimal digits: 3"),
+    ("/tx/witnesses/0", Some("\"0xgg\""), "a character is no hexadecimal digit"),
+    ("/tx/witnesses/0", Some("5"), "numbers are texts"),
+    ("/tx/witnesses/0", Some("[]"), "a list stands where something else is needed"),
+    ("/tx/witnesses", Some("\"0x\""), "text stands where an object or a list is needed"),
+    (
+        "/tx/outputs_data/0",
+        Some("\"7f454c46020101000000000000000000020000f30001000000\""),
+        "7f454c46020101000000000000000000020000f…",
+    ),
+    ("/tx/outputs/0", Some("{}"), "the key `"),
+    ("/tx/outputs/0", Some("[]"), "an empty list stands where an object is needed"),
+    ("/tx/outputs/0/capacity", Some("1000"), "`1000`: numbers are texts"),
+    ("/tx/outputs/0/capacity", Some("\"0x10000000000000000\""), "number too large"),
+    ("/tx/outputs/0/type", Some("\"0x\""), "text stands where an object"),
+    (
+        "/tx/cell_deps/0/dep_type",
+        Some("\"group\""),
+        "no such value: `group`: dep types are code and dep_group",
+    ),
+    ("/tx/cell_deps/0/dep_type", None, "the key `dep_type` is missing"),
+    ("/tx/cell_deps/0/out_point", Some("\"0x\""), "text stands where an object"),
+    ("/tx/cell_deps/0/out_point/index", Some("0"), "numbers are texts"),
+    ("/tx/cell_deps/0/out_point/tx_hash", Some("\"0xabcd\""), "4 hexadecimal digits, but 64 are needed"),
+    ("/tx/header_deps/0", Some("7"), "a number stands where text is needed"),
+    ("/mock_info/inputs/0/output/lock/args", Some("\"0x0\""), "an odd number of hexadecimal digits: 1"),
+    (
+        "/mock_info/inputs/0/output/lock/code_hash",
+        Some("\"0x00\""),
+        "2 hexadecimal digits, but 64 are needed",
+    ),
+    (
+        "/mock_info/inputs/0/output/lock/hash_type",
+        Some("\"date\""),
+        "no such value: `date`: hash types are data, type, data1 and data2",
+    ),
+    ("/mock_info/inputs/0/output/lock/hash_type", None, "the key `hash_type` is missing"),
+    ("/mock_info/inputs/0/output/lock", None, "the key `lock` is missing"),
+    ("/mock_info/inputs/0/data", None, "the key `data` is missing"),
+    ("/mock_info/cell_deps/1/cell_dep", Some("{}"), "the key `out_point` is missing"),
+    ("/mock_info/cell_deps", Some("{}"), "an object stands where something else is needed"),
+];
+
+/// Keys that are written otherwise, and what is told.
+const KEYS: [(&str, &str, &str); 4] = [
+    ("/tx", "cell_deps", "cell_dep"),
+    ("/tx", "outputs_data", "outputsData"),
+    ("/tx/cell_deps/0", "dep_type", "depType"),
+    ("/mock_info/inputs/0/output/lock", "hash_type", "hashType"),
+];
+
+/// Words of parsers, which name their own types.
+const NOT_OURS: [&str; 5] = ["struct ", "invalid type", "invalid length", "missing field", "unknown "];
+
 #[test]
-fn values_of_the_wrong_form_have_their_path() {
-    mistake("/tx/inputs/0/since", json!(1), "tx.inputs[0].since", "invalid type");
-    mistake("/tx/version", json!("1"), "tx.version", "");
-    let lock = "mock_info.inputs[0].output.lock";
-    mistake("/mock_info/inputs/0/output/lock/args", json!("0x0"), &format!("{lock}.args"), "");
-    mistake("/mock_info/inputs/0/output/lock/code_hash", json!("0x00"), &format!("{lock}.code_hash"), "");
-    let kind = "/mock_info/inputs/0/output/lock/hash_type";
-    mistake(kind, json!("date"), &format!("{lock}.hash_type"), "unknown variant `date`");
-    mistake("/mock_info/cell_deps/1/cell_dep", json!({}), "mock_info.cell_deps[1].cell_dep", "missing field");
-    mistake("/tx/cell_deps/0/dep_type", json!("group"), "tx.cell_deps[0].dep_type", "unknown variant");
+fn values_of_the_wrong_form_are_told_in_plain_words_with_the_next_step() {
+    let told = |value: &Value, path: &str| {
+        let error = read(value).err().expect("a mistake");
+        let (found, text) = (error.path().unwrap_or_default(), error.to_string());
+        assert!(path.starts_with(found) && !found.is_empty(), "{path}: {text}");
+        assert!(NOT_OURS.iter().all(|word| !text.contains(word)) && text.len() < 300, "{text}");
+        text
+    };
+    for (pointer, new, expected) in VALUES {
+        let mut value = good();
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        match new {
+            Some(new) => *value.pointer_mut(pointer).unwrap() = serde_json::from_str(new).unwrap(),
+            None => _ = value.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(key),
+        }
+        let path = pointer[1..].split('/').fold(String::new(), |path, part| match part.parse::<u8>() {
+            Ok(index) => format!("{path}[{index}]"),
+            Err(_) if path.is_empty() => part.to_owned(),
+            Err(_) => format!("{path}.{part}"),
+        });
+        let text = told(&value, &path);
+        assert!(text.contains(expected), "{pointer} {new:?}: {text}");
+    }
+    for (pointer, key, wrong) in KEYS {
+        let mut value = good();
+        let object = value.pointer_mut(pointer).unwrap().as_object_mut().unwrap();
+        let moved = object.remove(key).unwrap();
+        object.insert(wrong.to_owned(), moved);
+        let text = read(&value).err().unwrap().to_string();
+        assert!(text.contains(&format!("no such key: `{wrong}`; it is `{key}`")), "{text}");
+    }
 }
 
 #[test]

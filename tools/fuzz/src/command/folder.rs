@@ -72,7 +72,10 @@ impl Folder {
         let mut paths: Vec<_> = entries.map_err(Failure::Usage)?.iter().map(fs::DirEntry::path).collect();
         paths.retain(|path| path.extension().is_some_and(|end| end == "json"));
         paths.sort_unstable();
-        paths.iter().map(|path| self.seed(path)).collect()
+        // One that is damaged does not keep the others from being gone on from.
+        let told =
+            |failure: Failure| eprintln!("antares: left out: {}", output::printable(&failure.to_string()));
+        Ok(paths.iter().filter_map(|path| self.seed(path).map_err(told).ok()).collect())
     }
 
     fn seed(&self, path: &Path) -> Result<FieldBytes, Failure> {

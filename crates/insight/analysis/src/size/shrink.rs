@@ -2,6 +2,7 @@
 
 use antares_abi::{CompileLimits, CompileOptions, Isa};
 use antares_program::Image;
+use object::{Object as _, ObjectSymbol as _, read::elf::ElfFile64};
 
 /// Bytes of a 64-bit ELF header, and of each of its program headers.
 const HEADER: usize = 64;
@@ -26,6 +27,9 @@ pub enum ShrinkError {
     /// No VM version loads the file.
     #[error("ckb-vm loads this file in no version")]
     NoScript,
+    /// Shrinking removes what dynamic loading reads.
+    #[error("left as it is: this is a shared library, and ckb_dlopen2 reads its section headers")]
+    Library,
     /// A table or a segment is outside of the file.
     #[error("the program headers do not describe this file")]
     Headers,
@@ -44,6 +48,9 @@ pub fn shrink(elf: &[u8]) -> Result<Shrunk, ShrinkError> {
     if before.iter().all(Option::is_none) {
         return Err(ShrinkError::NoScript);
     }
+    if is_library(elf) {
+        return Err(ShrinkError::Library);
+    }
     let packed = packed(elf);
     let cut = cut(elf)?;
     let candidates = [packed.map(|elf| (elf, true)), Some((cut, false))];
@@ -52,6 +59,12 @@ pub fn shrink(elf: &[u8]) -> Result<Shrunk, ShrinkError> {
         Some(Shrunk { elf: smaller, is_packed, header_bytes })
     });
     same.find(|shrunk| shrunk.elf.len() <= elf.len()).ok_or(ShrinkError::Differs)
+}
+
+/// Whether other programs find functions in it by name.
+fn is_library(elf: &[u8]) -> bool {
+    let Ok(file) = ElfFile64::<object::Endianness>::parse(elf) else { return false };
+    file.entry() == 0 && file.dynamic_symbols().any(|symbol| symbol.is_definition() && symbol.is_global())
 }
 
 /// The memory image in each VM version.

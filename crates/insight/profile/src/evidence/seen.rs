@@ -65,11 +65,12 @@ pub struct Vm {
     pub stack: Stack,
     /// The exit code or the faulting address, with its origin.
     pub value: Option<Value>,
-    /// The branch that decided the value.
-    pub branch: Option<Branch>,
-    /// A branch after the instruction that computed the exit code; it is decisive if its other direction
-    /// computes another code.
-    pub later_branch: Option<Branch>,
+    /// Branches that may have decided the value, each in its last execution: first those of the call that computed
+    /// it, then those of its callers, the last one first in each.
+    pub branches: Vec<Branch>,
+    /// Branches after the instruction that computed the exit code, the last one first. One is decisive if its other
+    /// direction computes another code.
+    pub later_branches: Vec<Branch>,
     /// Memory from the stack pointer on.
     pub memory: Option<Excerpt>,
     /// Whether its last instructions were traced.
@@ -183,6 +184,8 @@ pub enum Made {
     Code {
         /// Call stack with the instruction as its last entry.
         stack: Stack,
+        /// Whether it computes nothing.
+        is_constant: bool,
     },
     /// The result of a system call, by its index in the run.
     SystemCall(u64),
@@ -200,6 +203,8 @@ pub enum Made {
 pub struct Branch {
     /// Call stack with the branch as its last entry.
     pub stack: Stack,
+    /// Calls between it and what made the value.
+    pub calls_above: u32,
     /// Name of the instruction.
     pub name: String,
     /// The compared registers.

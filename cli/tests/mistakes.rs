@@ -1,0 +1,86 @@
+//! What authors get wrong around a transaction: each mistake with its file and the next step.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![forbid(unsafe_code)]
+
+use std::{fs, process::Command};
+
+#[path = "scripts/elf.rs"]
+mod elf;
+
+/// A transaction with one input, whose lock is the file `lock`.
+const TRANSACTION: &str = include_str!("transaction.json");
+
+/// What is changed (a text, and what stands there instead), the command's words, and what is told.
+const MISTAKES: [(&[(&str, &str)], &[&str], &[&str]); 12] = [
+    (
+        &[("data1", "type")],
+        &[],
+        &["ScriptNotFound", "cell_deps[0] has data with this hash: the hash type is data2 then"],
+    ),
+    (
+        &[("{{ hash lock }}", ABAB)],
+        &[],
+        &[
+            "cell_deps[0] has 140 bytes of data with hash 0x",
+            "no cell dep has a data hash of 0xabab",
+            "`antares hash FILE`",
+        ],
+    ),
+    (&[("data1", "data")], &[], &["InvalidInstruction", "hash type data runs VM version 0", "data2"]),
+    (
+        &[("{{ data lock }}", "{{ data x86 }}"), ("{{ hash lock }}", "{{ hash x86 }}")],
+        &[],
+        &["for another machine, not for RISC-V"],
+    ),
+    (
+        &[("{{ data lock", "{{ dta lock")],
+        &[],
+        &["tx.json: line ", "there is no placeholder \"dta\": there are data, hash"],
+    ),
+    (&[("{{ data lock", "{{ data nosuch")], &[], &["tx.json: line ", "cannot read nosuch"]),
+    (
+        &[("0x{{ data lock", "{{ data lock")],
+        &[],
+        &["tx.json: the transaction", "do not begin with 0x", "\"0x{{ data FILE }}\""],
+    ),
+    (
+        &[],
+        &["--group", "lock", "--cell", "input.9"],
+        &["tx.json: the transaction", "input.9 has no lock script"],
+    ),
+    (&[("{\n", "")], &[], &["tx.json: the transaction", "this is no JSON"]),
+    (&[("\"witnesses\"", "\"witness\"")], &[], &["tx.json: ", "no such key: `witness`; it is `witnesses`"]),
+    (&[("\"data1\"", "\"data9\"")], &[], &["tx.json: ", "no such value: `data9`: hash types are"]),
+    (
+        &[("\"outputs_data\": [", "\"outputs_data\": [\"0x\", ")],
+        &[],
+        &["tx.json: ", "entries, but tx.outputs has"],
+    ),
+];
+
+const ABAB: &str = "abababababababababababababababababababababababababababababababab";
+
+#[test]
+fn mistakes_are_told_with_the_next_step() {
+    for (changes, words, told) in MISTAKES {
+        let folder = tempfile::tempdir().unwrap();
+        // `sh1add a0, zero, zero`, of the extension B, then an exit with 0.
+        let mut script = elf::of(&[0x2000_2533, 0x0000_0513, 0x05d0_0893, 0x73]);
+        fs::write(folder.path().join("lock"), &script).unwrap();
+        script[18] = 62;
+        script[120..124].fill(0xff);
+        fs::write(folder.path().join("x86"), &script).unwrap();
+        let good = TRANSACTION.replace("HASH_TYPE", "data1");
+        let text = changes.iter().fold(good, |text, (from, to)| {
+            assert!(text.contains(from), "{from}");
+            text.replacen(from, to, 1)
+        });
+        fs::write(folder.path().join("tx.json"), text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
+        command.env("ANTARES_CACHE", "off").current_dir(folder.path()).args(["verify", "--tx", "tx.json"]);
+        let output = command.args(words).output().unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(!output.status.success() && said.len() < 4_000, "{changes:?}: {said}");
+        told.iter().for_each(|part| assert!(said.contains(part), "{changes:?}: no {part:?} in\n{said}"));
+    }
+}
