@@ -1,10 +1,9 @@
-//! Tests of a cache on a faulty disk: flipped bits, lost and truncated files, kills at any moment.
+//! Tests of a cache on a faulty disk: flipped bits, lost and truncated files.
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::Read as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -15,8 +14,6 @@ use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
 const ENTRIES: u64 = 24;
-/// Environment variable of the child that is killed: its budget, its first number and its directory.
-const CHILD: &str = "ANTARES_CACHE_TEST_CHILD";
 
 fn config(dir: &Path, budget_bytes: u64) -> CacheConfig {
     CacheConfig {
@@ -218,30 +215,6 @@ fn a_store_of_another_format_is_set_aside() {
 }
 
 #[test]
-fn a_store_that_is_damaged_under_an_open_cache_is_replaced() {
-    let dir = pristine();
-    let cache = Cache::open(config(dir.path(), 64 * MIB)).expect("the cache opens");
-    let path = dir.path().join("store-000001/db");
-    let length = fs::metadata(&path).expect("there").len();
-    let mut file = fs::OpenOptions::new().write(true).open(&path).expect("opened");
-    std::io::copy(&mut std::io::repeat(0xa5).take(length), &mut file).expect("overwritten");
-    // Entries may still be in sled's memory; the inspection of files detects the damage regardless.
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while (0..ENTRIES).all(|number| present(&cache, number)) || cache.state() == CacheState::Unavailable {
-        assert!(Instant::now() < deadline, "the damage went unseen: {:?}", cache.stats());
-        thread::sleep(Duration::from_millis(10));
-    }
-    for number in 0..ENTRIES {
-        assert!(!matches!(put(&cache, number), Put::Rejected(_)), "{:?}", cache.stats());
-    }
-    assert!((0..ENTRIES).all(|number| present(&cache, number)), "{:?}", cache.stats());
-    let stats = cache.stats();
-    assert_eq!(stats.state, CacheState::Rebuilt, "{stats:?}");
-    // sled's write-back thread may have hit the damage too.
-    assert!(stats.set_aside == 1 && stats.store_errors >= 1, "{stats:?}");
-}
-
-#[test]
 fn a_directory_that_is_no_directory_is_a_clear_error() {
     let dir = TempDir::new().expect("a directory");
     let path = dir.path().join("file");
@@ -250,124 +223,6 @@ fn a_directory_that_is_no_directory_is_a_clear_error() {
         Err(error @ CacheError::Io { .. }) => assert!(error.to_string().contains("file"), "{error}"),
         other => panic!("expected an error, got {:?}", other.map(|_| "a cache")),
     }
-}
-
-/// Puts entries and prints their numbers until it is killed.
-fn be_the_child(order: &str) -> ! {
-    let mut words = order.splitn(3, ' ');
-    let budget_bytes = words.next().and_then(|word| word.parse().ok()).expect("a budget");
-    let first = words.next().and_then(|word| word.parse().ok()).expect("a number");
-    let dir = Path::new(words.next().expect("a directory"));
-    let cache = Cache::open(config(dir, budget_bytes)).expect("the cache opens");
-    let mut out = std::io::stdout().lock();
-    for number in first.. {
-        assert_eq!(put(&cache, number), Put::Stored, "{:?}", cache.stats());
-        writeln!(out, "stored {number}").expect("written");
-        out.flush().expect("flushed");
-    }
-    unreachable!("killed before the numbers end");
-}
-
-/// When a child is killed: after `after_entries` entries, then after the delay `after`.
-struct Kill {
-    after_entries: usize,
-    after: Duration,
-}
-
-impl Kill {
-    /// Kills every third child soon after its start, mostly while it opens; the others while they write.
-    fn random(random: &mut SmallRng, round: u32) -> Self {
-        let (entries, microseconds) = if round.is_multiple_of(3) { (0, 40_000) } else { (12, 10_000) };
-        Self {
-            after_entries: random.random_range(0..=entries),
-            after: Duration::from_micros(random.random_range(0..microseconds)),
-        }
-    }
-}
-
-/// Runs `test` in a child that puts entries from `first` on, kills it, and returns the entries that it
-/// stored.
-fn killed_child(test: &str, dir: &Path, budget_bytes: u64, first: u64, kill: &Kill) -> Vec<u64> {
-    let mut child = Command::new(std::env::current_exe().expect("our path"))
-        .args(["--exact", test, "--nocapture"])
-        .env(CHILD, format!("{budget_bytes} {first} {}", dir.display()))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the child starts");
-    let lines = BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok);
-    let mut numbers = lines.filter_map(|line| line.strip_prefix("stored ")?.parse().ok());
-    let mut stored: Vec<u64> = numbers.by_ref().take(kill.after_entries).collect();
-    assert_eq!(stored.len(), kill.after_entries, "the child ended by itself");
-    thread::sleep(kill.after);
-    child.kill().expect("killed");
-    child.wait().expect("gone");
-    stored.extend(numbers);
-    stored
-}
-
-#[test]
-fn what_was_acknowledged_survives_kills_at_any_moment() {
-    if let Ok(order) = std::env::var(CHILD) {
-        be_the_child(&order);
-    }
-    let dir = TempDir::new().expect("a directory");
-    let mut random = SmallRng::seed_from_u64(1);
-    let mut stored: Vec<u64> = Vec::new();
-    for round in 0..25 {
-        let first = stored.last().map_or(0, |last| last + 1);
-        let kill = Kill::random(&mut random, round);
-        let name = "what_was_acknowledged_survives_kills_at_any_moment";
-        stored.extend(killed_child(name, dir.path(), 1 << 40, first, &kill));
-        // The entry in progress at the kill may or may not exist; the next child must be able to put it.
-        let started = Instant::now();
-        let cache = Cache::open(config(dir.path(), 1 << 40)).expect("the cache opens");
-        assert!(started.elapsed() < Duration::from_secs(5), "opening took {:?}", started.elapsed());
-        assert!(stored.iter().rev().take(40).all(|&number| present(&cache, number)), "{:?}", cache.stats());
-        let under_way = stored.last().map_or(0, |last| last + 1);
-        if present(&cache, under_way) {
-            stored.push(under_way);
-        }
-        cache.sweep();
-        assert_eq!(cache.sweep(), 0, "one sweep leaves no orphan");
-        let stats = cache.stats();
-        assert_eq!((stats.state, stats.corrupt, stats.store_errors), (CacheState::Ready, 0, 0));
-    }
-    let cache = Cache::open(config(dir.path(), 1 << 40)).expect("the cache opens");
-    assert!(stored.iter().all(|&number| present(&cache, number)));
-    println!("{} entries acknowledged over 25 kills, all there", stored.len());
-    assert!(stored.len() > 25, "the children stored too little to prove anything");
-}
-
-#[test]
-fn kills_during_eviction_and_rebuild_leave_a_cache_that_adds_up() {
-    if let Ok(order) = std::env::var(CHILD) {
-        be_the_child(&order);
-    }
-    // Unread entries keep a quarter of the space, which exceeds the largest of these entries.
-    const BUDGET: u64 = 2 * MIB;
-    let dir = TempDir::new().expect("a directory");
-    let mut random = SmallRng::seed_from_u64(2);
-    let (mut next, mut evicted) = (0, 0);
-    for round in 0..25 {
-        let kill = Kill::random(&mut random, round);
-        let name = "kills_during_eviction_and_rebuild_leave_a_cache_that_adds_up";
-        let stored = killed_child(name, dir.path(), BUDGET, next, &kill);
-        let last = stored.last().copied();
-        // The entry in progress at the kill may exist, acknowledged or not: the next child starts after it.
-        next = last.map_or(next + 1, |last| last + 2);
-        let cache = Cache::open(config(dir.path(), BUDGET)).expect("the cache opens");
-        assert!(last.is_none_or(|last| present(&cache, last)), "the youngest is never evicted");
-        let there = (0..next).filter(|&number| present(&cache, number)).count() as u64;
-        cache.sweep();
-        assert_eq!(cache.sweep(), 0, "one sweep leaves no orphan");
-        let stats = cache.stats();
-        assert_eq!(stats.entries.artifact, there, "{stats:?}");
-        assert!(stats.charged_bytes <= BUDGET, "{stats:?}");
-        assert_eq!((stats.state, stats.corrupt, stats.store_errors), (CacheState::Ready, 0, 0));
-        evicted += u64::from(there < next / 2);
-    }
-    assert!(evicted > 0, "the children evicted nothing: the test does not test");
 }
 
 #[test]

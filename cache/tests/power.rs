@@ -1,5 +1,5 @@
-//! Tests of a cache under power loss: at every moment of its writes, with any subset of the unsynced data
-//! lost.
+//! Tests of a cache under kills and power loss: at every moment of its writes, with any subset of the
+//! unsynced data lost, or none.
 
 #![allow(clippy::print_stdout, reason = "tests")]
 
@@ -137,7 +137,7 @@ fn cuts(test: &str, budget_bytes: u64) -> Option<Seen> {
     let count = std::env::var("ANTARES_POWER_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(CUTS);
     let cut = |number: usize| {
         let mut random = SmallRng::seed_from_u64(number as u64);
-        let loss = [Loss::Behind, Loss::Some, Loss::Torn][number % 3];
+        let loss = [Loss::Nothing, Loss::Behind, Loss::Some, Loss::Torn][number % 4];
         let at = random.random_range(0..=trace.len());
         let left = TempDir::new().expect("a folder");
         trace.lose(at, loss, &mut random, &from, left.path());

@@ -52,6 +52,8 @@ pub(crate) struct Trace(Vec<Operation>);
 /// How much of the unsynced data survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
+    /// All of it survives: a kill of the process.
+    Nothing,
     /// Nothing after some moment.
     Behind,
     /// Some writes, in any order.
@@ -112,7 +114,7 @@ impl Trace {
                 named = named.max(*before);
             }
         }
-        let names_until = random.random_range(named..=cut);
+        let names_until = if loss == Loss::Nothing { cut } else { random.random_range(named..=cut) };
         let bytes_until = random.random_range(0..=cut);
         let mut files = Files::default();
         let mut current: HashMap<u64, usize> = HashMap::new();
@@ -126,6 +128,7 @@ impl Trace {
                         put(content, *at, bytes);
                     } else {
                         match loss {
+                            Loss::Nothing => put(content, *at, bytes),
                             Loss::Behind if index < bytes_until => put(content, *at, bytes),
                             Loss::Some if random.random_bool(0.5) => put(content, *at, bytes),
                             Loss::Torn => tear(content, *at, bytes, random),
