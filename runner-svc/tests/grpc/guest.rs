@@ -53,28 +53,6 @@ pub fn counts_again(thousands: u32, times: u32) -> Vec<u8> {
     script(&[li(A1, times), lui, down(A0), again, down(A1), over, li(A7, 93), li(A0, 6), ECALL])
 }
 
-/// Much code to compile, with branches on what it computes; exits with 0.
-pub fn branchy(pieces: u32) -> Vec<u8> {
-    const A1: u32 = 11;
-    const A2: u32 = 12;
-    let register = |funct7: u32, funct3: u32, rd: u32, rs1: u32, rs2: u32| {
-        funct7 << 25 | rs2 << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | 0x33
-    };
-    let mut code = vec![li(A1, 7), li(A2, 1)];
-    for piece in 0..pieces {
-        // addi a1, a1, piece
-        code.push((piece & 0x7ff) << 20 | A1 << 15 | A1 << 7 | 0x13);
-        // mul a2, a2, a1
-        code.push(register(1, 0, A2, A2, A1));
-        // bltu a1, a2, +8
-        code.push(A2 << 20 | A1 << 15 | 6 << 12 | 8 << 7 | 0x63);
-        // xor a1, a1, a2
-        code.push(register(0, 4, A1, A1, A2));
-    }
-    code.extend([li(A7, 93), li(A0, 0), ECALL]);
-    script(&code)
-}
-
 /// A script of one executable segment.
 fn script(code: &[u32]) -> Vec<u8> {
     let size = u64::from(HEADERS) + code.len() as u64 * 4;

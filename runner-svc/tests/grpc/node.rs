@@ -75,12 +75,6 @@ impl Node {
         Self::both_of(config, data).await
     }
 
-    /// Both services in one process, with what is in the folder `data` already.
-    pub async fn both_in(data: tempfile::TempDir, changes: &str) -> Self {
-        let config = config_for(Role::Both, &data, changes);
-        Self::both_of(config, data).await
-    }
-
     async fn both_of(config: Config, data: tempfile::TempDir) -> Self {
         let metrics = Metrics::new();
         let pools = embedded::start_pools(&config).expect("workers are built and start");

@@ -105,42 +105,6 @@ async fn an_artifact_comes_back_whole() {
     assert!(bytes.starts_with(b"\x7fELF"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_inline_script_is_compiled_once() {
-    let node = Node::both("").await;
-    let elf = guest::exits(7);
-    let caches: Vec<i32> = {
-        let mut caches = Vec::new();
-        for _ in 0..2 {
-            let executed = node.execute(inline(&elf, v1::Tier::Auto)).await.unwrap();
-            assert_eq!(executed.verdict.unwrap().exit_code, Some(7));
-            assert_eq!(executed.fallback, "");
-            caches.push(executed.artifact.unwrap().cache);
-        }
-        caches
-    };
-    assert_eq!(caches, [i32::from(v1::CacheUse::Miss), i32::from(v1::CacheUse::Hit)]);
-    // It was stored on the way.
-    assert!(node.execute(stored(&elf, v1::Tier::Native)).await.is_ok());
-    assert_eq!(node.metric("antares_baseline_compiles_total{result=\"done\"}"), Some(1.0));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_callers_cause_one_compile() {
-    let node = Node::both("").await;
-    let elf = guest::padded(500);
-    node.upload(&elf).await.unwrap();
-    let mut calls = tokio::task::JoinSet::new();
-    for _ in 0..1_000 {
-        let mut client = node.compile_client();
-        let request = compile_request(&elf);
-        calls.spawn(async move { client.compile(request).await.unwrap().into_inner().artifact_key });
-    }
-    let keys = calls.join_all().await;
-    assert!(keys.iter().all(|key| *key == keys[0]));
-    assert_eq!(node.metric("antares_compiles_total{result=\"done\"}"), Some(1.0));
-}
-
 #[track_caller]
 fn is(status: &tonic::Status, code: Code, expected: &str) {
     assert_eq!((status.code(), reason(status).as_str()), (code, expected), "{status}");
@@ -171,19 +135,6 @@ async fn wrong_uploads_are_told_what_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_stored_is_named() {
-    let node = Node::both("").await;
-    let elf = guest::exits(0);
-    let status = node.execute(stored(&elf, v1::Tier::Auto)).await.unwrap_err();
-    is(&status, Code::NotFound, "SCRIPT_NOT_FOUND");
-    let status = node.compile_client().compile(compile_request(&elf)).await.unwrap_err();
-    is(&status, Code::NotFound, "SCRIPT_NOT_FOUND");
-    let request = v1::GetArtifactRequest { artifact_key: "00".repeat(32) };
-    let status = node.compile_client().get_artifact(request).await.unwrap_err();
-    is(&status, Code::NotFound, "ARTIFACT_NOT_FOUND");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_truncated_script_is_refused_natively_and_interpreted_as_the_vm_does() {
     let node = Node::both("").await;
     let elf = &guest::exits(0)[..100];
@@ -198,17 +149,6 @@ async fn a_truncated_script_is_refused_natively_and_interpreted_as_the_vm_does()
     assert_eq!(auto.fallback, "compile_refused");
     assert_eq!(auto.verdict, interpreted.verdict);
     assert_eq!(auto.verdict.unwrap().outcome(), v1::Outcome::Error);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn cycles_end_where_the_limit_is() {
-    let node = Node::both("").await;
-    for tier in [v1::Tier::Native, v1::Tier::Interpreter] {
-        let mut request = inline(&guest::loops(), tier);
-        request.limits = Some(v1::RunLimits { max_cycles: Some(1_000), ..v1::RunLimits::default() });
-        let executed = node.execute(request).await.unwrap();
-        assert_eq!(executed.verdict.unwrap().outcome(), v1::Outcome::CyclesExceeded, "{tier:?}");
-    }
 }
 
 fn endless(tier: v1::Tier, deadline_ms: u64) -> v1::ExecuteRequest {
@@ -300,22 +240,4 @@ async fn to_ask_for_a_script_is_to_use_it() {
         }
     }
     assert_eq!(missing(vec![digest(0), digest(1)]).await, [digest(1)], "nobody asked for the second");
-}
-
-/// Words of a caller come back cut: whole, they would be headers that no client takes.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_long_wrong_word_keeps_its_status() {
-    let node = Node::both("").await;
-    let elf = guest::exits(0);
-    for letter in ["x", "\u{202e}", "\u{1f600}"] {
-        let options =
-            v1::ScriptOptions { vm_version: Some(2), isa: Some(letter.repeat(8192 / letter.len())) };
-        let compile = v1::CompileRequest { options: Some(options.clone()), ..compile_request(&elf) };
-        let refused = node.compile_client().compile(compile).await.unwrap_err();
-        assert_eq!((refused.code(), reason(&refused).as_str()), (Code::InvalidArgument, "OPTIONS_INVALID"));
-        let mut execute = inline(&elf, v1::Tier::Auto);
-        execute.script.as_mut().unwrap().options = Some(options);
-        let refused = node.execute(execute).await.unwrap_err();
-        assert_eq!((refused.code(), reason(&refused).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
-    }
 }

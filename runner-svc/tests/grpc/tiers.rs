@@ -1,8 +1,6 @@
 //! The baseline's code at once, the full tier's behind it, and the switch between them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::time::Duration;
-
 use antares_proto::v1;
 use tonic::Code;
 
@@ -46,16 +44,6 @@ async fn the_first_run_has_the_baseline_and_a_later_one_the_full_tier() {
     assert!(node.metric("antares_native_runs_total{code_tier=\"baseline\"}").unwrap() >= 2.0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_runner_elsewhere_asks_for_better_code_too() {
-    let compiler = Node::compiler().await;
-    let runner = Node::runner(compiler.address).await;
-    let elf = guest::exits(8);
-    let first = runner.execute(inline(&elf, v1::Tier::Auto)).await.unwrap();
-    assert_eq!(code_tier(&first), v1::CodeTier::Baseline);
-    run_until_full(&runner, &elf, &first).await;
-}
-
 /// A run of `elf` that began with the baseline's code, and one that began when the full compile had ended;
 /// none if the first was shorter than that compile.
 async fn run_over_the_full_compile(elf: &[u8]) -> Option<[v1::ExecuteResponse; 2]> {
@@ -89,62 +77,6 @@ async fn a_run_under_way_keeps_its_code() {
         return;
     }
     panic!("a full compile of five instructions takes minutes");
-}
-
-/// A server whose compiles may take as long as the baseline needs on this machine, and less than the full
-/// compile does; and its answer.
-async fn with_time_for_the_baseline_alone(elf: &[u8]) -> (Node, v1::ExecuteResponse) {
-    for doublings in 0..6 {
-        let node = Node::both(&format!("compiler.wall_ms_max = {}", 1_000 << doublings)).await;
-        node.upload(elf).await.unwrap();
-        match node.execute(stored(elf, v1::Tier::Native)).await {
-            Ok(answer) => return (node, answer),
-            Err(status) => assert_eq!(status.code(), Code::FailedPrecondition, "{status}"),
-        }
-    }
-    panic!("the baseline takes more than half a minute");
-}
-
-/// A full compile that takes too long costs nobody his native code, and is not tried again and again.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_large_script_runs_natively_whatever_becomes_of_its_full_compile() {
-    let elf = guest::branchy(40_000);
-    let (node, first) = with_time_for_the_baseline_alone(&elf).await;
-    assert_eq!(code_tier(&first), v1::CodeTier::Baseline);
-    assert_eq!(node.metric("antares_follower_compiles_total{result=\"failed\"}"), Some(0.0));
-    let during = node.execute(stored(&elf, v1::Tier::Auto)).await.unwrap();
-    assert_eq!((code_tier(&during), &during.verdict), (v1::CodeTier::Baseline, &first.verdict));
-    wait_until("the full compile has failed", || async {
-        node.metric("antares_follower_compiles_total{result=\"failed\"}") == Some(1.0)
-    })
-    .await;
-    for _ in 0..3 {
-        let later = node.execute(stored(&elf, v1::Tier::Auto)).await.unwrap();
-        assert_eq!((code_tier(&later), &later.verdict), (v1::CodeTier::Baseline, &first.verdict));
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert_eq!(node.metric("antares_compiles_total{result=\"timeout\"}"), Some(1.0));
-    assert_eq!(first.verdict.unwrap().exit_code, Some(0));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn batches_have_the_baseline_too() {
-    let node = Node::both("").await;
-    let script = inline(&guest::exits(2), v1::Tier::Auto).script;
-    let request = || v1::ExecuteBatchRequest {
-        script: script.clone(),
-        inputs: vec![v1::Input::default(); 3],
-        ..Default::default()
-    };
-    let first = node.run_client().execute_batch(request()).await.unwrap().into_inner();
-    assert_eq!(first.artifact.unwrap().code_tier(), v1::CodeTier::Baseline);
-    assert_eq!(node.metric("antares_native_runs_total{code_tier=\"baseline\"}"), Some(3.0));
-    wait_until("the full compile follows", || async {
-        let batch = node.run_client().execute_batch(request()).await.unwrap().into_inner();
-        assert!(batch.results.iter().all(|result| result.verdict.as_ref().unwrap().exit_code == Some(2)));
-        batch.artifact.unwrap().code_tier() == v1::CodeTier::Full
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,5 @@
-//! Both services when something goes wrong: a compiler service that is not there, a store with rubbish in
-//! it, an end in the middle of work.
+//! Both services when something goes wrong: a compiler service that is not there, a store without room, an
+//! end in the middle of work.
 
 use std::{
     net::SocketAddr,
@@ -8,10 +8,9 @@ use std::{
 
 use crate::{
     guest,
-    node::{Node, PATIENCE, STORE, inline, reason, stored, wait_until},
+    node::{Node, inline, reason, stored, wait_until},
 };
-use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
-use antares_cache::{Cache, CacheConfig, Space};
+use antares_abi::Sha256Digest;
 use antares_proto::v1::{self, get_script_response::Part};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -104,21 +103,6 @@ async fn a_runner_without_its_compiler_interprets_what_it_has() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rubbish_in_the_store_is_compiled_over_and_never_run() {
-    let elf = guest::exits(3);
-    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
-    let key = Sha256Digest::for_artifact(Sha256Digest::of(&elf), options, CodeTier::Full);
-    let data = tempfile::tempdir().unwrap();
-    let cache = Cache::open(CacheConfig::new(data.path().join(STORE), 1 << 30)).unwrap();
-    cache.put(Space::Artifact, key.0, b"\x7fELF but nothing of ours").unwrap();
-    drop(cache);
-    let node = Node::both_in(data, "").await;
-    let executed = node.execute(inline(&elf, v1::Tier::Native)).await.unwrap();
-    assert_eq!(executed.verdict.unwrap().exit_code, Some(3));
-    assert_eq!(executed.artifact.unwrap().cache, i32::from(v1::CacheUse::Miss));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_volume_without_room_is_told_and_fails_no_run() {
     let node = Node::both_without_room().await;
     // Nothing can be stored, and whoever asks is told so; runs go on.
@@ -129,28 +113,6 @@ async fn a_volume_without_room_is_told_and_fails_no_run() {
     assert_eq!(executed.verdict.unwrap().exit_code, Some(4));
     let status = node.upload(&elf).await.unwrap_err();
     assert_eq!((status.code(), reason(&status).as_str()), (Code::ResourceExhausted, "STORE_FULL"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_drain_lets_a_call_end_and_no_new_one_in() {
-    let mut node = Node::both("").await;
-    let mut request = endless();
-    request.limits.as_mut().unwrap().deadline_ms = Some(1_500);
-    let mut client = node.run_client();
-    let call = tokio::spawn(async move { client.execute(request).await });
-    wait_until("the worker runs", || async {
-        node.metric("antares_workers_busy{role=\"run\"}") == Some(1.0)
-    })
-    .await;
-    // A peer that connects and says nothing must not hold up the end.
-    let _half_open = std::net::TcpStream::connect(node.address).unwrap();
-    let started = Instant::now();
-    node.stop();
-    let executed = call.await.unwrap().unwrap().into_inner();
-    assert_eq!(executed.verdict.unwrap().outcome(), v1::Outcome::DeadlineExceeded);
-    node.served.take().unwrap().await.unwrap();
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
-    assert!(std::net::TcpStream::connect(node.address).is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,21 +129,6 @@ async fn a_call_that_never_ends_is_left_behind_after_the_grace() {
     node.served.take().unwrap().await.unwrap();
     assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
     call.abort();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn silent_connections_do_not_keep_others_out() {
-    let node = Node::both_with("listen.calls_max = 8", |config| {
-        config.listen.keepalive_timeout = Duration::from_millis(300);
-    })
-    .await;
-    // A peer may have two: the client of the node has one, and this takes the other and says nothing.
-    let silent = std::net::TcpStream::connect(node.address).unwrap();
-    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", node.address)).unwrap();
-    let second = tokio::time::timeout(PATIENCE, endpoint.connect()).await.unwrap().unwrap();
-    let mut client = v1::runner_service_client::RunnerServiceClient::new(second);
-    client.get_capabilities(v1::GetRunnerCapabilitiesRequest {}).await.unwrap();
-    drop(silent);
 }
 
 #[track_caller]
