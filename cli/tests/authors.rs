@@ -13,20 +13,8 @@ use antares_guests::debugger_examples;
 use serde_json::Value;
 use tempfile::TempDir;
 
-const BASE: u64 = 0x10000;
-
-/// An ELF of one segment.
-fn program(code: &[u32]) -> Vec<u8> {
-    let size = 120 + code.len() as u64 * 4;
-    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
-    elf.extend([BASE + 120, 64, 0].map(u64::to_le_bytes).concat());
-    elf.extend(1_u32.to_le_bytes());
-    elf.extend([64_u16, 56, 1, 0, 0, 0].map(u16::to_le_bytes).concat());
-    elf.extend([1_u32, 5].map(u32::to_le_bytes).concat());
-    elf.extend([0, BASE, BASE, size, size, 0x1000].map(u64::to_le_bytes).concat());
-    elf.extend(code.iter().flat_map(|word| word.to_le_bytes()));
-    elf
-}
+#[path = "scripts/elf.rs"]
+mod elf;
 
 /// `li a7, number; ecall; li a7, 93; ecall`, for numbers below 4096.
 fn calls(number: u32) -> Vec<u8> {
@@ -36,7 +24,7 @@ fn calls(number: u32) -> Vec<u8> {
         // lui a7, 1; addi a7, a7, number - 4096.
         vec![1 << 12 | 17 << 7 | 0x37, (number.wrapping_sub(4096) & 0xfff) << 20 | 17 << 15 | 17 << 7 | 0x13]
     };
-    program(&[load.as_slice(), &[0x73, 0x05d0_0893, 0x73]].concat())
+    elf::of(&[load.as_slice(), &[0x73, 0x05d0_0893, 0x73]].concat())
 }
 
 fn folder(scripts: &[(&str, Vec<u8>)]) -> TempDir {
@@ -62,7 +50,7 @@ fn json(text: &str) -> Value {
 /// are its last part.
 fn gives_byte_of_script(at: u32) -> Vec<u8> {
     let at = at << 20;
-    program(&[
+    elf::of(&[
         // addi sp, sp, -512; li t0, 256; sd t0, 0(sp); addi a0, sp, 8; mv a1, sp; li a2, 0.
         0xe001_0113,
         0x1000_0293,
@@ -132,7 +120,7 @@ fn system_calls_that_nobody_serves_are_named() {
 
 #[test]
 fn the_limit_that_was_passed_is_named() {
-    let folder = folder(&[("endless", program(&[0x6f]))]);
+    let folder = folder(&[("endless", elf::of(&[0x6f]))]);
     let (status, stdout, _) = antares(folder.path(), &["run", "endless", "--max-cycles", "70k"]);
     assert!(
         status == Some(1) && stdout.starts_with("cycle limit exceeded: the limit is 70,000 cycles\n"),
@@ -146,7 +134,7 @@ fn the_limit_that_was_passed_is_named() {
 
 #[test]
 fn what_is_not_loaded_counts_toward_no_limit() {
-    let mut elf = program(&[0x0000_0513, 0x05d0_0893, 0x73]);
+    let mut elf = elf::of(&[0x0000_0513, 0x05d0_0893, 0x73]);
     let (small, size) = (elf.clone(), 23 << 20);
     elf.resize(size, b'x');
     let folder = folder(&[("big", elf), ("small", small)]);
@@ -208,19 +196,6 @@ fn profiles_differences_and_insights_have_json() {
     assert!(insights["findings"].is_array() && insights["cycles"].as_u64() > Some(30_000));
 }
 
-/// What `antares` shows on a terminal of its own, which util-linux's `script` makes.
-fn on_a_terminal(words: &[&str], variables: &[(&str, &str)]) -> String {
-    let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
-    let line = format!("'{}' {}", env!("CARGO_BIN_EXE_antares"), words.join(" "));
-    let mut script = Command::new("script");
-    script.args(["-q", "-e", "-c", &line, "/dev/null"]).stdin(Stdio::null());
-    script.env("ANTARES_CACHE", "off").env_remove("ANTARES_SERVER").env_remove("NO_COLOR");
-    let output = script.envs(variables.iter().copied()).output().unwrap();
-    let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{shown}");
-    shown
-}
-
 #[test]
 fn reports_have_colour_where_it_is_wanted() {
     let fib = debugger_examples().unwrap().join("fib");
@@ -230,34 +205,9 @@ fn reports_have_colour_where_it_is_wanted() {
     assert_eq!(first(&["run", fib, "--color", "always"]), "\u{1b}[32mexit 0\u{1b}[0m");
     assert_eq!(first(&["--color", "never", "run", fib]), "exit 0");
     assert!(!first(&["run", fib, "--color", "always", "--json"]).contains('\u{1b}'));
-    for (words, variables, is_coloured) in [
-        (&[][..], &[("TERM", "xterm")][..], true),
-        (&[], &[("TERM", "xterm"), ("NO_COLOR", "1")], false),
-        (&[], &[("TERM", "xterm"), ("NO_COLOR", "")], true),
-        (&[], &[("TERM", "dumb")], false),
-        (&["--color", "always"], &[("TERM", "dumb"), ("NO_COLOR", "1")], true),
-        (&["--color", "never"], &[("TERM", "xterm")], false),
-    ] {
-        let shown = on_a_terminal(&[&["run", fib], words].concat(), variables);
-        assert_eq!(
-            shown.contains("\u{1b}[32mexit 0\u{1b}[0m"),
-            is_coloured,
-            "{words:?}, {variables:?}: {shown}"
-        );
-        assert!(is_coloured || shown.starts_with("exit 0"), "{shown}");
-    }
     let (status, help, _) = antares(Path::new("."), &["help"]);
     let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("no {text} in {help}"));
     assert_eq!(status, Some(0));
     assert!(at("For authors of scripts:") < at("\n  run ") && at("\n  run ") < at("\n  serve "));
     assert!(at("\n  debugger ") < at("With a server:"));
-}
-
-#[test]
-fn manual_pages_are_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let (status, _, stderr) = antares(folder.path(), &["man", "pages"]);
-    assert_eq!(status, Some(0), "{stderr}");
-    let page = fs::read_to_string(folder.path().join("pages/antares-verify.1")).unwrap();
-    assert!(page.contains("antares\\-verify"), "{page}");
 }

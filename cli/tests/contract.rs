@@ -9,6 +9,9 @@ use std::{
 
 use serde_json::Value;
 
+#[path = "scripts/elf.rs"]
+mod elf;
+
 const KEYS: [&str; 18] = [
     "debug_lines_left_out",
     "debug_bytes_left_out",
@@ -30,11 +33,6 @@ const KEYS: [&str; 18] = [
     "debug",
 ];
 
-/// Address at which the scripts of this file are loaded.
-const BASE: u32 = 0x10000;
-/// ELF header and one program header.
-const HEADERS: u32 = 64 + 56;
-
 /// `addi rd, x0, value` for a value of 12 bits.
 const fn li(rd: u32, value: u32) -> u32 {
     (value & 0xfff) << 20 | rd << 7 | 0x13
@@ -46,29 +44,8 @@ const ECALL: u32 = 0x73;
 /// `jal x0, 0`: for ever.
 const LOOP: u32 = 0x6f;
 
-/// A script of one executable segment: `code`, then `data`.
-fn script(code: &[u32], data: &[u8]) -> Vec<u8> {
-    let size = u64::from(HEADERS) + code.len() as u64 * 4 + data.len() as u64;
-    let mut elf = Vec::new();
-    elf.extend([0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    // Type EXEC, machine RISC-V, version, entry, program headers right behind, no sections, flags: compressed
-    // code.
-    elf.extend([2, 0, 0xf3, 0, 1, 0, 0, 0]);
-    elf.extend(u64::from(BASE + HEADERS).to_le_bytes());
-    elf.extend(64_u64.to_le_bytes());
-    elf.extend(0_u64.to_le_bytes());
-    elf.extend(1_u32.to_le_bytes());
-    elf.extend([64_u16, 56, 1, 0, 0, 0].map(u16::to_le_bytes).concat());
-    // Type LOAD, flags R and X, then offset, address twice, size in file and memory, alignment.
-    elf.extend([1_u32, 5].map(u32::to_le_bytes).concat());
-    elf.extend([0, BASE.into(), BASE.into(), size, size, 0x1000].map(u64::to_le_bytes).concat());
-    elf.extend(code.iter().flat_map(|word| word.to_le_bytes()));
-    elf.extend(data);
-    elf
-}
-
 fn exits(code: i8) -> Vec<u8> {
-    script(&[li(A7, 93), li(A0, i32::from(code).cast_unsigned()), ECALL], &[])
+    elf::of(&[li(A7, 93), li(A0, i32::from(code).cast_unsigned()), ECALL])
 }
 
 /// Runs `antares` with a script on its standard input.
@@ -159,17 +136,6 @@ fn unreadable_input_ends_with_2() {
 }
 
 #[test]
-fn version_and_help_end_with_0() {
-    for words in
-        [&["--version"][..], &["--help"], &["run", "--help"], &["compile", "--help"], &["explain", "--help"]]
-    {
-        let (status, stdout, _) = text(words, b"");
-        assert_eq!(status, 0, "{words:?}");
-        assert!(stdout.contains("antares"), "{words:?}: {stdout}");
-    }
-}
-
-#[test]
 fn a_script_that_exits_0_ends_with_0() {
     let exited = [
         ("outcome", "exit".into()),
@@ -205,10 +171,10 @@ fn tiers_do_what_their_names_say() {
 #[test]
 fn what_leaves_native_code_in_every_run_is_said() {
     // lui a0, 0x100; amoadd.w a1, zero, (a0).
-    let atomic = script(&[0x10_0537, 0x0005_25af, li(A7, 93), li(A0, 0), ECALL], &[]);
+    let atomic = elf::of(&[0x10_0537, 0x0005_25af, li(A7, 93), li(A0, 0), ECALL]);
     let isa = ["--vm-version", "2", "--isa", "imc+a"];
     // lui a7, 1; addi a7, a7, -2044: 2052.
-    let call = script(&[0x18b7, 0x8048_8893, ECALL], &[]);
+    let call = elf::of(&[0x18b7, 0x8048_8893, ECALL]);
     let cases = [
         (&atomic, &isa[..], (0, "unsupported"), "atomics"),
         (&call, &[], (1, "ecall"), "a run by itself does not serve"),
@@ -231,16 +197,8 @@ fn what_leaves_native_code_in_every_run_is_said() {
 }
 
 #[test]
-fn vm_errors_are_named_as_in_ckb_vm() {
-    // ld a0, -8(x0): beyond the end of memory.
-    let load = 0xff80_3503;
-    let error = [("outcome", "error".into()), ("exit_code", Value::Null), ("error", "MemOutOfBound".into())];
-    in_every_tier(&[], &script(&[load, li(A7, 93), ECALL], &[]), 1, &error);
-}
-
-#[test]
 fn limits_are_outcomes() {
-    let endless = script(&[LOOP], &[]);
+    let endless = elf::of(&[LOOP]);
     in_every_tier(&["--max-cycles", "100000"], &endless, 1, &[("outcome", "cycles_exceeded".into())]);
     let forever = u64::MAX.to_string();
     let args = ["--max-cycles", forever.as_str(), "--deadline-ms", "300"];
@@ -250,7 +208,7 @@ fn limits_are_outcomes() {
 #[test]
 fn arguments_reach_the_script() {
     // The guest exits with argc, which stands at the top of its stack: ld a0, 0(sp).
-    let argc = script(&[0x0001_3503, li(A7, 93), ECALL], &[]);
+    let argc = elf::of(&[0x0001_3503, li(A7, 93), ECALL]);
     in_every_tier(&["--", "one", "--json", "three"], &argc, 1, &[("exit_code", 3.into())]);
 }
 
@@ -265,7 +223,9 @@ fn debug_lines_come_in_order() {
     code.extend(print(36));
     code.extend(print(24 + 2));
     code.extend([li(A7, 93), li(A0, 0), ECALL]);
-    let elf = script(&code, b"a\0b\0");
+    // The texts "a" and "b".
+    code.push(0x0062_0061);
+    let elf = elf::of(&code);
     in_every_tier(&[], &elf, 0, &[("debug", Value::from(vec!["a", "b"]))]);
 }
 
@@ -275,14 +235,6 @@ fn a_malformed_script_is_the_vms_error() {
     let (status, value) = run(&["--tier", "interpreter"], &whole[..80]);
     assert_eq!((status, &value["outcome"], &value["cycles"]), (1, &"error".into(), &0.into()));
     in_every_tier(&[], &whole[..80], 1, &[("outcome", "error".into()), ("error", value["error"].clone())]);
-}
-
-#[test]
-fn text_for_people_is_short() {
-    let (status, stdout, _) = text(&["run", "-"], &exits(3));
-    assert_eq!(status, 1);
-    assert!(stdout.starts_with("exit 3\n"), "{stdout}");
-    assert!(stdout.lines().count() <= 8, "{stdout}");
 }
 
 #[test]
@@ -361,21 +313,6 @@ fn a_server_that_is_not_there_ends_with_3() {
 }
 
 #[test]
-fn a_version_without_such_instructions_is_the_vms_error_in_every_tier() {
-    let words = ["--vm-version", "0", "--isa", "imc+mop"];
-    in_every_tier(&words, &exits(0), 1, &[("outcome", "error".into()), ("error", "InvalidVersion".into())]);
-}
-
-#[test]
-fn an_elf_of_another_machine_is_named() {
-    let mut elf = exits(0);
-    // x86-64.
-    elf[18..20].copy_from_slice(&62_u16.to_le_bytes());
-    let (_, _, stderr) = text(&["run", "-"], &elf);
-    assert!(stderr.contains("is an ELF file for x86-64, not for RISC-V"), "{stderr}");
-}
-
-#[test]
 fn the_version_says_what_it_was_built_from() {
     let (_, long, _) = text(&["--version"], b"");
     for part in ["antares 0.", "\ncommit ", "\nengine ", "\nLLVM "] {
@@ -383,38 +320,6 @@ fn the_version_says_what_it_was_built_from() {
     }
     let (_, short, _) = text(&["-V"], b"");
     assert_eq!(short.lines().count(), 1, "{short}");
-}
-
-#[test]
-fn cycles_may_have_units() {
-    let endless = script(&[LOOP], &[]);
-    let (status, value) = run(&["--max-cycles", "70k", "--tier", "interpreter"], &endless);
-    assert_eq!((status, &value["outcome"]), (1, &"cycles_exceeded".into()));
-    let (status, _, stderr) = text(&["run", "-", "--max-cycles", "70MB"], &endless);
-    assert_eq!(status, 2, "{stderr}");
-}
-
-#[test]
-fn shells_complete_every_command() {
-    for shell in ["bash", "zsh", "fish"] {
-        let (status, stdout, _) = text(&["completions", shell], b"");
-        assert_eq!(status, 0);
-        assert!(stdout.contains("verify") && stdout.contains("max-cycles"), "{shell}");
-    }
-}
-
-#[test]
-fn addresses_that_are_not_understood_end_with_2() {
-    if !cfg!(feature = "server") {
-        return;
-    }
-    for address in
-        ["ftp://127.0.0.1:1", "ftp://127.0.0.1:1", "http://me@127.0.0.1:1", "127.0.0.1:1/path", "127.0.0.1:x"]
-    {
-        let (status, stdout, stderr) = text(&["run", "-", "--server", address], &exits(0));
-        assert_eq!((status, stdout.as_str()), (2, ""), "{address}: {stderr}");
-        assert!(stderr.contains("is no address of a server"), "{address}: {stderr}");
-    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Scripts that always leave native code begin in the interpreter after a few commands, and `antares verify`
-//! says what it interpreted and why, here and on a server.
+//! says what it interpreted and why.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
@@ -96,65 +96,4 @@ fn told(program: &Value, folder: &Path, why: &str) {
         (true, &why.into()),
         "{program}"
     );
-}
-
-#[cfg(feature = "server")]
-mod server {
-    use std::{
-        io::{BufRead as _, BufReader},
-        process::{Child, Stdio},
-        time::{Duration, Instant},
-    };
-
-    use super::*;
-
-    /// How long it may take until the last runs are known.
-    const PATIENCE: Duration = Duration::from_secs(120);
-
-    struct Server(Child);
-
-    impl Drop for Server {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
-
-    /// A server in `folder`, and its address.
-    fn start(folder: &Path) -> (Server, String) {
-        fs::write(folder.join("antares.toml"), "[metrics]\naddress = \"\"\n").unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--config", "antares.toml", "--data", "data"]);
-        let mut server = Server(command.current_dir(folder).stdout(Stdio::piped()).spawn().unwrap());
-        let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let port = lines.find_map(|line| {
-            let port: String =
-                line.split_once("127.0.0.1:")?.1.chars().take_while(char::is_ascii_digit).collect();
-            (port != "0").then_some(port)
-        });
-        // Reads to the end, so that the server never waits for its log to be read.
-        std::thread::spawn(move || lines.for_each(drop));
-        (server, format!("127.0.0.1:{}", port.unwrap()))
-    }
-
-    #[test]
-    fn a_verification_there_says_it_too() {
-        let folder = folder();
-        let (_server, address) = start(folder.path());
-        let verify = |words: &[&str]| {
-            antares(folder.path(), &[&["verify", "--tx", "tx.json", "--server", &address], words].concat())
-        };
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let (stdout, stderr) = verify(&["--json"]);
-            let verdict = json(&stdout);
-            if let Some(program) = verdict["interpreted"].as_array().unwrap().first() {
-                told(program, folder.path(), "leaves_early");
-                assert!(stderr.contains("leaves_early"), "{stderr}");
-                break;
-            }
-            assert_eq!(verdict["groups"][0]["restarted"], "bad_address", "{verdict}");
-            assert!(Instant::now() < end, "{verdict}");
-        }
-    }
 }

@@ -157,14 +157,3 @@ fn maps_that_fit_nothing_say_so() {
     assert!(!text.contains("JavaScript stack"), "{text}");
     assert!(errors.contains("index.js.map: no stack of JavaScript was printed"), "{errors}");
 }
-
-#[test]
-fn maps_that_cannot_be_read_are_usage() {
-    let Some(folder) = folder() else { return };
-    fs::write(folder.path().join("bad.map"), r#"{"version": 3, "sources": [], "mappings": ";AAAA,A!AA"}"#)
-        .unwrap();
-    let (_, errors) = antares(&folder, &with(&VERIFY, &["--source-map", "bad.map"]), 2);
-    assert!(errors.contains("bad.map: mapping 2 of line 2: its byte 2 is no digit"), "{errors}");
-    let (_, errors) = antares(&folder, &with(&VERIFY, &["--source-map", "none.map"]), 2);
-    assert!(errors.contains("none.map"), "{errors}");
-}

@@ -15,6 +15,9 @@ use std::{
 
 use serde_json::Value;
 
+#[path = "scripts/elf.rs"]
+mod elf;
+
 /// The smallest script: `li a7, 93; li a0, 0; ecall`, as words behind the headers.
 const EXIT_0: [u32; 3] = [0x05d0_0893, 0x0000_0513, 0x73];
 /// How long a process may take to start or to stop.
@@ -36,22 +39,26 @@ struct Server {
 }
 
 impl Server {
-    #[track_caller]
     fn start() -> Self {
+        Self::start_program("antares", &["serve"], "[admin]\nloopback = true\n")
+    }
+
+    /// Starts a program beside `antares` with a store and free ports.
+    #[track_caller]
+    fn start_program(name: &str, words: &[&str], sections: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let config = folder.path().join("antares.toml");
-        fs::write(
-            &config,
-            "[metrics]\naddress = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n[admin]\nloopback = true\n",
-        )
-        .expect("written");
-        let data = folder.path().join("data");
-        let paths = [&config, &data].map(|path| path.to_str().expect("text"));
-        let mut process =
-            antares(&["serve", "--listen", "127.0.0.1:0", "--config", paths[0], "--data", paths[1]])
-                .stdout(Stdio::piped())
-                .spawn()
-                .expect("antares starts");
+        let always = format!(
+            "[listen]\naddress = \"127.0.0.1:0\"\n[metrics]\naddress = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n\
+             [cache]\ndir = {:?}\n{sections}",
+            folder.path().join("data")
+        );
+        fs::write(&config, always).expect("written");
+        let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_antares")).with_file_name(name));
+        command.args(words).arg("--config").arg(&config).stdout(Stdio::piped());
+        let mut process = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{name}: {error}; cargo build --workspace builds it"));
         let log = process.stdout.take().expect("stdout is piped");
         let (found, addresses) = mpsc::channel();
         let lines: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -85,7 +92,7 @@ impl Server {
             .stdout(Stdio::piped())
             .spawn()
             .expect("antares starts");
-        child.stdin.take().expect("stdin is piped").write_all(&script(&EXIT_0)).expect("written");
+        child.stdin.take().expect("stdin is piped").write_all(&elf::of(&EXIT_0)).expect("written");
         let output = child.wait_with_output().expect("antares ends");
         (output.status.code(), serde_json::from_slice(&output.stdout).expect("one object"))
     }
@@ -128,19 +135,6 @@ fn addresses_in(line: &str) -> Option<(String, String)> {
     Some((fields.get("address")?.as_str()?.to_owned(), fields.get("metrics")?.as_str()?.to_owned()))
 }
 
-/// An ELF of one executable segment that holds the headers and `code`.
-fn script(code: &[u32]) -> Vec<u8> {
-    let size = 120 + code.len() as u64 * 4;
-    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
-    elf.extend([0x10078, 64, 0].map(u64::to_le_bytes).concat());
-    elf.extend(1_u32.to_le_bytes());
-    elf.extend([64_u16, 56, 1, 0, 0, 0].map(u16::to_le_bytes).concat());
-    elf.extend([1_u32, 5].map(u32::to_le_bytes).concat());
-    elf.extend([0, 0x10000, 0x10000, size, size, 0x1000].map(u64::to_le_bytes).concat());
-    elf.extend(code.iter().flat_map(|word| word.to_le_bytes()));
-    elf
-}
-
 #[test]
 fn a_server_lives_from_start_to_sigterm() {
     let server = Server::start();
@@ -166,27 +160,6 @@ fn a_server_lives_from_start_to_sigterm() {
     for name in ["version", "revision", "engine"] {
         assert!(info.contains(&format!("{name}={}", facts[name])), "{name} of {line} is not in {info}");
     }
-    assert_eq!(server.stop(), Some(0));
-}
-
-#[test]
-fn a_server_runs_twice_for_who_asks() {
-    let server = Server::start();
-    let folder = tempfile::tempdir().expect("a folder");
-    let elf = folder.path().join("twice.elf");
-    fs::write(&elf, script(&EXIT_0)).expect("written");
-    let elf = elf.to_str().expect("text");
-    let url = format!("http://{}", server.grpc);
-    for (tier, expected) in
-        [("native", "the interpreter's run was equal"), ("interpreter", "no native code ran")]
-    {
-        let words = ["run", "--recheck", "--server", &url, "--tier", tier, elf];
-        let output = antares(&words).output().expect("antares starts");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(0) && told.contains(expected), "{told}");
-    }
-    let output = antares(&["run", "--recheck", elf]).output().expect("antares starts");
-    assert_eq!(output.status.code(), Some(2));
     assert_eq!(server.stop(), Some(0));
 }
 
@@ -223,45 +196,6 @@ fn a_wrong_configuration_ends_with_2_and_all_mistakes() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("speed"), "{stderr}");
-}
-
-/// One of the services by itself, on a free port; killed when it is dropped.
-struct Alone {
-    process: Child,
-    grpc: String,
-    _folder: tempfile::TempDir,
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Alone {
-    #[track_caller]
-    fn start(binary: &str, sections: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let config = folder.path().join("antares.toml");
-        let always = format!(
-            "[listen]\naddress = \"127.0.0.1:0\"\n[metrics]\naddress = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n\
-             [cache]\ndir = {:?}\n{sections}",
-            folder.path().join("store")
-        );
-        fs::write(&config, always).expect("written");
-        let binary = Path::new(env!("CARGO_BIN_EXE_antares")).with_file_name(binary);
-        let mut command = Command::new(&binary);
-        let mut process =
-            command.arg("--config").arg(&config).stdout(Stdio::piped()).spawn().unwrap_or_else(|error| {
-                panic!("{}: {error}; cargo build --workspace builds it", binary.display())
-            });
-        let log = BufReader::new(process.stdout.take().expect("stdout is piped"));
-        let mut lines = log.lines().map_while(Result::ok);
-        let (grpc, _) = lines.find_map(|line| addresses_in(&line)).expect("the log says where it serves");
-        thread::spawn(move || lines.for_each(drop));
-        Self { process, grpc, _folder: folder }
-    }
 }
 
 /// What doctor says of a layer, for both kinds of workers, with a configuration of these sections.
@@ -302,39 +236,16 @@ fn doctor_tries_what_the_configuration_asks_for() {
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Exit status, standard output, standard error of a command with the smallest script on its standard input.
-fn asked(words: &[&str]) -> (Option<i32>, String, String) {
-    let mut child = antares(words)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("antares starts");
-    let _ = child.stdin.take().expect("stdin is piped").write_all(&script(&EXIT_0));
-    let output = child.wait_with_output().expect("antares ends");
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
-
-#[test]
-fn a_script_goes_along_where_the_runner_has_no_compiler() {
-    let runner = Alone::start("antares-runner-svc", "[runner]\ncompiler_url = \"http://127.0.0.1:1\"\n");
-    let (status, stdout, stderr) = asked(&["run", "-", "--json", "--server", &runner.grpc]);
-    assert_eq!(status, Some(0), "{stderr}");
-    let report: Value = serde_json::from_str(&stdout).expect("one object");
-    assert_eq!(report["interpreted_cycles"], report["cycles"], "{report}");
-    assert!(stderr.contains("source_unavailable"), "{stderr}");
-}
-
 #[test]
 fn a_server_of_another_kind_is_told_so() {
-    let compiler = Alone::start("antares-compiler-svc", "");
-    let (status, _, stderr) = asked(&["run", "-", "--server", &compiler.grpc]);
-    assert_eq!(status, Some(3));
-    assert!(
-        stderr.contains("is a compiler service alone; this needs the address of a runner service"),
-        "{stderr}"
-    );
+    let compiler = Server::start_program("antares-compiler-svc", &[], "");
+    let file = compiler._folder.path().join("script");
+    fs::write(&file, elf::of(&EXIT_0)).expect("written");
+    let words = ["run", file.to_str().expect("text"), "--server", &compiler.grpc];
+    let output = antares(&words).output().expect("antares starts");
+    assert_eq!(output.status.code(), Some(3));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("is a compiler service alone; this needs the address of a runner service"));
 }
 
 #[test]
@@ -347,7 +258,7 @@ fn a_server_can_be_asked_about_itself() {
         (output.status.code(), text + &String::from_utf8_lossy(&output.stderr))
     };
     let file = server._folder.path().join("script");
-    fs::write(&file, script(&EXIT_0)).expect("written");
+    fs::write(&file, elf::of(&EXIT_0)).expect("written");
     let file = file.to_str().expect("text");
     assert_eq!(ask(&["stat", file]).0, Some(1));
     let (status, text) = ask(&["upload", file]);
@@ -382,7 +293,8 @@ fn a_server_can_be_asked_about_itself() {
     assert!(status == Some(0) && text.contains("llvm") && text.contains("script_bytes_max"), "{text}");
     let (status, text) = ask(&["top", digest]);
     assert!(status == Some(0) && text.contains("function"), "{text}");
-    assert_eq!(asked(&["ls"]).0, Some(2), "no server is named");
+    let nowhere = antares(&["ls"]).output().expect("antares starts");
+    assert_eq!(nowhere.status.code(), Some(2), "no server is named");
     assert_eq!(server.stop(), Some(0));
 }
 
@@ -407,44 +319,5 @@ fn failed_calls_are_logged_with_their_particulars() {
     ] {
         assert!(line.contains(part), "{part} is not in {line}");
     }
-    assert_eq!(server.stop(), Some(0));
-}
-
-#[test]
-fn a_server_tells_why_a_script_failed_as_a_run_here_does() {
-    let server = Server::start();
-    let folder = tempfile::tempdir().expect("a folder");
-    // `li a7, 93; li a0, 7; ecall`
-    fs::write(folder.path().join("lock"), script(&[0x05d0_0893, 0x0070_0513, 0x73])).expect("written");
-    let transaction = include_str!("transaction.json").replace("HASH_TYPE", "data1");
-    fs::write(folder.path().join("tx.json"), transaction).expect("written");
-    fs::write(folder.path().join("codes"), "7 = NotToday\n").expect("written");
-    let says = |words: &[&str], there: bool| {
-        let mut command = antares(words);
-        if there {
-            command.args(["--server", &server.grpc]);
-        }
-        let output = command.current_dir(folder.path()).output().expect("antares starts");
-        assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
-    };
-    for words in [&["run", "lock"][..], &["verify", "--tx", "tx.json"]] {
-        let json = |there| -> Value {
-            let words = [words, &["--explain", "--json"]].concat();
-            serde_json::from_str(&says(&words, there)).expect("one object")
-        };
-        assert_eq!(json(true)["diagnosis"], json(false)["diagnosis"]);
-        assert!(json(true)["diagnosis"]["registers"].is_array());
-        let short = says(words, true);
-        assert!(short.contains("why: exit code 7, decided in fn_0x10078"), "{short}");
-        let named = says(&[words, &["--error-codes", "codes"]].concat(), true);
-        assert!(named.contains("why: exit code 7 (NotToday), decided in"), "{named}");
-        assert!(!says(&[words, &["--no-diagnosis"]].concat(), true).contains("why:"));
-        let bare: Value =
-            serde_json::from_str(&says(&[words, &["--json"]].concat(), true)).expect("one object");
-        assert_eq!(bare.get("diagnosis"), None);
-    }
-    let told = "antares_diagnoses_total{result=\"told\"} 8\n";
-    assert!(server.get("/metrics").contains(told), "those that were asked for, and no others");
     assert_eq!(server.stop(), Some(0));
 }

@@ -12,26 +12,18 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
+#[path = "scripts/elf.rs"]
+mod elf;
+
 /// A transaction with one input, whose lock is the file `lock`, and a type script on the output that is not
 /// there.
 const TRANSACTION: &str = include_str!("transaction.json");
 
-/// A script that exits with `code`: `addi a7, zero, 93`, `addi a0, zero, code`, `ecall`.
-fn exits(code: u32) -> Vec<u8> {
-    const BASE: u64 = 0x10000;
-    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
-    elf.extend([BASE + 120, 64, 0].into_iter().flat_map(u64::to_le_bytes));
-    elf.extend([1, 64 | 56 << 16, 1, 0].into_iter().flat_map(u32::to_le_bytes));
-    elf.extend([1, 5].into_iter().flat_map(u32::to_le_bytes));
-    elf.extend([0, BASE, BASE, 132, 132, 0x1000].into_iter().flat_map(u64::to_le_bytes));
-    elf.extend([0x05d0_0893, code << 20 | 0x513, 0x73].into_iter().flat_map(u32::to_le_bytes));
-    elf
-}
-
 /// A folder with a lock script that exits with `code`, and the transaction that uses it.
 fn folder(code: u32, hash_type: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("lock"), exits(code)).unwrap();
+    // `addi a7, zero, 93`, `addi a0, zero, code`, `ecall`: exits with `code`.
+    fs::write(folder.path().join("lock"), elf::of(&[0x05d0_0893, code << 20 | 0x513, 0x73])).unwrap();
     let path = folder.path().join("tx.json");
     fs::write(&path, TRANSACTION.replace("HASH_TYPE", hash_type)).unwrap();
     (folder, path)
