@@ -12,23 +12,21 @@ use antares_tests::{
 use antares_vm::{Limits, Machine, RunScript};
 use bytes::Bytes;
 
+/// A profile of at most 20 million cycles.
 fn profile(elf: &[u8]) -> (Profile, Programs) {
-    let limits = Limits { cycles_max: 1 << 30, debug_bytes_max: 1 << 20 };
+    let limits = Limits { cycles_max: 20_000_000, debug_bytes_max: 1 << 20 };
     let elf = Bytes::copy_from_slice(elf);
     let args = [Bytes::from_static(b"-"), Bytes::from_static(b"1")];
-    let isa = antares_abi::Isa::of_version(2).0;
-    let script = RunScript { elf: &elf, args: &args, vm_version: 2, isa };
-    let (report, recording) = Machine::new().unwrap().profile(&script, &limits).unwrap();
-    assert_eq!(report.outcome, antares_vm::Outcome::Exit(0));
-    let mut programs = Programs::new();
+    let script = RunScript { elf: &elf, args: &args, vm_version: 2, isa: antares_abi::Isa::of_version(2).0 };
+    let (_, recording) = Machine::new().unwrap().profile(&script, &limits).unwrap();
+    let (profile, mut programs) = (recording.to_profile(), Programs::new());
     programs.add(&elf);
-    (recording.to_profile(), programs)
+    (profile, programs)
 }
 
 fn findings(elf: &[u8]) -> (Vec<Finding>, u64) {
     let (profile, programs) = profile(elf);
-    let cycles = profile.sum().cycles;
-    (insights(&View::new(&profile, &programs)), cycles)
+    (insights(&View::new(&profile, &programs)), profile.sum().cycles)
 }
 
 #[test]
@@ -65,13 +63,13 @@ fn rsa_is_told_its_limbs_and_following_that_saves_cycles() {
 
 /// The Markdown output of all insights.
 fn told(elf: &[u8]) -> String {
-    let (profile, programs) = profile_of(elf);
+    let (profile, programs) = profile(elf);
     let groups = groups(&View::new(&profile, &programs));
     markdown(&groups, profile.sum().cycles, &|_| None)
 }
 
 fn insights_rules(name: &str) -> Vec<Rule> {
-    findings_of(&guests::bytes(name).unwrap()).0.iter().map(|finding| finding.rule).collect()
+    findings(&guests::bytes(name).unwrap()).0.iter().map(|finding| finding.rule).collect()
 }
 
 #[test]
@@ -79,7 +77,7 @@ fn every_guest_has_findings_or_none_and_nothing_panics() {
     for name in ["secp256k1", "keccak", "blake2b", "lz4", "lua", "sort", "sha256", "interpreter", "blocks"] {
         for suffix in ["imc", "b"] {
             let elf = guests::bytes(&format!("{name}-{suffix}")).unwrap();
-            let (found, cycles) = findings_of(&elf);
+            let (found, cycles) = findings(&elf);
             println!("## {name}-{suffix}, {cycles} cycles\n{}", told(&elf));
             assert!(found.iter().all(|finding| finding.cycles <= cycles));
             assert!(found.windows(2).all(|pair| pair[0].cycles >= pair[1].cycles));
@@ -88,22 +86,6 @@ fn every_guest_has_findings_or_none_and_nothing_panics() {
     // Hashes without hardware rotations have a finding; with B they have none.
     assert!(insights_rules("sha256-imc").contains(&Rule::MissingB));
     assert!(!insights_rules("sha256-b").contains(&Rule::MissingB));
-}
-
-fn findings_of(elf: &[u8]) -> (Vec<Finding>, u64) {
-    let (profile, programs) = profile_of(elf);
-    (insights(&View::new(&profile, &programs)), profile.sum().cycles)
-}
-
-fn profile_of(elf: &[u8]) -> (Profile, Programs) {
-    let limits = Limits { cycles_max: 20_000_000, debug_bytes_max: 1 << 20 };
-    let elf = Bytes::copy_from_slice(elf);
-    let args = [Bytes::from_static(b"-"), Bytes::from_static(b"1")];
-    let script = RunScript { elf: &elf, args: &args, vm_version: 2, isa: antares_abi::Isa::of_version(2).0 };
-    let (_, recording) = Machine::new().unwrap().profile(&script, &limits).unwrap();
-    let (profile, mut programs) = (recording.to_profile(), Programs::new());
-    programs.add(&elf);
-    (profile, programs)
 }
 
 /// A loop of 100 rounds over `body`, whose operands are in a0 and a1.

@@ -157,34 +157,6 @@ fn samples_add_up_and_agree_with_exact_profiles() {
 }
 
 #[test]
-fn samples_of_all_programs_of_the_bench_agree_with_exact_profiles() {
-    let mut machine = Machine::new().unwrap();
-    for (name, times) in [
-        ("secp256k1-b", "1"),
-        ("secp256k1-small-imc", "1"),
-        ("schnorr-imc", "1"),
-        ("schnorr-b", "1"),
-        ("rsa1024-b", "1"),
-        ("rsa2048-imc", "1"),
-        ("keccak-imc", "20"),
-        ("blake2b-imc", "20"),
-        ("blake2b-b", "20"),
-        ("mldsa-imc", "1"),
-        ("sphincs-imc", "1"),
-        ("bls12-381-imc", "1"),
-        ("lz4-unaligned-imc", "2"),
-        ("chase-imc", "2"),
-        ("sha256-imc", "20"),
-        ("sha256-b", "20"),
-        ("mulmod-imc", "2000"),
-        ("interpreter-imc", "100"),
-        ("blocks-imc", "200"),
-    ] {
-        agree(&mut machine, &Guest::new(name, times), CodeTier::Full);
-    }
-}
-
-#[test]
 fn the_same_run_gives_the_same_samples() {
     let guest = Guest::new("secp256k1-imc", "1");
     let library = guest.library(CodeTier::Full);

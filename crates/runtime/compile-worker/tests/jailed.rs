@@ -64,16 +64,6 @@ fn every_stage_comes_sealed() {
 }
 
 #[test]
-fn a_library_is_the_same_every_time() {
-    let pool = pool();
-    let digest = || {
-        let compiled = done(compile(&pool, &sample::elf(), Stage::Library, CompileLimits::default()));
-        compiled.output.unwrap().digest()
-    };
-    assert_eq!(digest(), digest());
-}
-
-#[test]
 fn a_library_in_parts_is_the_same_library() {
     let pool = pool();
     // Bytes after an ELF have no meaning, but the size determines the number of parts.

@@ -11,10 +11,7 @@ use std::{
 
 use antares_pool::{
     Pool, PoolConfig, Sealed, Verdict,
-    job::{
-        ProfileJob, ProfiledReport, Rules, Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyOutcome,
-        VerifyReport,
-    },
+    job::{Rules, Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyOutcome, VerifyReport},
 };
 use bytes::Bytes;
 
@@ -148,25 +145,4 @@ fn a_debug_line_as_long_as_memory_finds_enough_memory() {
         done(verify(&pool(), transaction(&PRINT_JUNK, "").as_bytes(), TransactionForm::Json));
     assert_eq!(outcome, VerifyOutcome::Failed);
     assert!(detail.unwrap().starts_with("VM Internal Error: External(\"String from buffer FromUtf8Error"));
-}
-
-#[test]
-fn a_profile_of_a_transaction_adds_up() {
-    let pool = pool();
-    let text = transaction(&EXIT, "").into_bytes();
-    let Verdict::Done(VerifyReport::Done { cycles, .. }) = verify(&pool, &text, TransactionForm::Json) else {
-        panic!("it was not verified")
-    };
-    let file = Sealed::new("transaction", &text).unwrap();
-    let until = Instant::now() + Duration::from_secs(60);
-    let verdict =
-        pool.profile(&ProfileJob::Verify(job(&text, TransactionForm::Json)), &file, &[], until).unwrap();
-    let Verdict::Done(profiled) = verdict else { panic!("{verdict:?}") };
-    assert!(
-        matches!(profiled.report, ProfiledReport::Verify(VerifyReport::Done { cycles: same, .. }) if same == cycles)
-    );
-    let profile = antares_profile::Profile::decode(&profiled.profile).unwrap();
-    assert_eq!((profile.sum().cycles, profiled.mismatch_cycles), (cycles, 0));
-    let has_load = profile.nodes().iter().any(|node| node.frame == antares_profile::Frame::Load);
-    assert!(has_load, "loading is charged in a transaction");
 }
