@@ -94,6 +94,14 @@ impl Worker for Hostile {
                 spoil(files);
                 behave("loop")
             }
+            "echo" | "echo-late" => {
+                self.stays = true;
+                let start = std::time::Instant::now();
+                while name == "echo-late" && start.elapsed().as_millis() < 2 {
+                    std::hint::spin_loop();
+                }
+                numbers.iter().map(ToString::to_string).collect()
+            }
             "stay" | "trapped" | "restarted" => {
                 self.stays = true;
                 "ok".to_owned()
