@@ -1,4 +1,12 @@
-//! Runs one ELF in both tiers and on the oracle.
+//! Runs one ELF in both tiers and on the oracle, and many jobs on all processors.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 use antares_abi::{CodeTier, CompileOptions, Hints, Isa};
 use antares_tests::{
@@ -57,4 +65,28 @@ pub(crate) fn check_within(
     // Both generators must refuse the same ELFs.
     assert_eq!(full.is_ok(), baseline.is_ok(), "{context}");
     full
+}
+
+/// Does all jobs on all processors; prints the lines that they give, and panics with all failures.
+#[track_caller]
+pub(crate) fn each<J: Sync>(
+    jobs: &[J],
+    act: impl Fn(&mut Machine, &J) -> Result<Option<String>, String> + Sync,
+) {
+    let (next, lines, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let work = || {
+        let mut machine = Machine::new().unwrap();
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match act(&mut machine, job) {
+                Ok(line) => lines.lock().unwrap().extend(line),
+                Err(failure) => failures.lock().unwrap().push(failure),
+            }
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let (mut lines, failures) = (lines.into_inner().unwrap(), failures.into_inner().unwrap());
+    lines.sort();
+    println!("{}", lines.join("\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -1,14 +1,6 @@
 //! Current scripts in Rust, Lua and JavaScript, whole, stripped and without section headers. They have equal
 //! results in all tiers, and become native once runs have provided hints that recovery lacks.
 
-use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
-};
-
 use antares_abi::{CodeTier, Hints};
 use antares_tests::{
     corpus::{Form, Learnt, Program, RUNS, case, learn, programs, run},
@@ -17,6 +9,8 @@ use antares_tests::{
 };
 use antares_vm::Machine;
 use anyhow::{Context, Result, anyhow, ensure};
+
+use crate::check::each;
 
 /// Minimum native share of cycles from the third run on, in per mille.
 const SHARE_MIN: u64 = 990;
@@ -60,23 +54,14 @@ fn todays_scripts_become_native_in_every_form() {
     // ckb-js-vm is published stripped.
     let jobs: Vec<(&Program, Form)> =
         all.filter(|(program, form)| !(is_js_vm(program) && *form == Form::Stripped)).collect();
-    let (next, lines, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
-    let work = || {
-        let mut machine = Machine::new().unwrap();
-        while let Some((program, form)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let name = format!("{} | {}", program.name, form.name());
-            match check(&mut machine, program, *form).with_context(|| name.clone()) {
-                Ok(learnt) => lines.lock().unwrap().push(row(&name, &learnt)),
-                Err(error) => failures.lock().unwrap().push(format!("{error:#}")),
-            }
+    println!("program | form | % native in runs 1 to {RUNS} | hints");
+    each(&jobs, |machine, (program, form)| {
+        let name = format!("{} | {}", program.name, form.name());
+        match check(machine, program, *form).with_context(|| name.clone()) {
+            Ok(learnt) => Ok(Some(row(&name, &learnt))),
+            Err(error) => Err(format!("{error:#}")),
         }
-    };
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let (mut lines, failures) = (lines.into_inner().unwrap(), failures.into_inner().unwrap());
-    lines.sort();
-    println!("program | form | % native in runs 1 to {RUNS} | hints\n{}", lines.join("\n"));
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    });
 }
 
 /// The benchmark's programs stay native without symbols and section headers, after at most three runs.
@@ -87,30 +72,17 @@ fn guests_become_native_without_symbols() {
     let programs = guests
         .iter()
         .filter(|guest| matches!(guest.source, Source::Program { .. }) && !guest.name.starts_with("lua"));
-    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let jobs: Vec<_> = programs.flat_map(|guest| Form::ALL.map(|form| (guest, form))).collect();
-    let work = || {
-        let mut machine = Machine::new().unwrap();
-        while let Some((guest, form)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let elf = form.of(&guests::bytes(&guest.name).unwrap()).unwrap();
-            let learnt = learn(&mut machine, &case(&elf, &["-".into(), "1".into()]), RUNS).unwrap();
-            let (first, last) = (learnt.share(0), learnt.share(RUNS - 1));
-            if first < SHARE_MIN {
-                println!("{} | {} | {first} per mille native in the first run", guest.name, form.name());
-            }
-            if last < SHARE_MIN {
-                failures.lock().unwrap().push(format!(
-                    "{} {}: {last} per mille native",
-                    guest.name,
-                    form.name()
-                ));
-            }
+    each(&jobs, |machine, (guest, form)| {
+        let elf = form.of(&guests::bytes(&guest.name).unwrap()).unwrap();
+        let learnt = learn(machine, &case(&elf, &["-".into(), "1".into()]), RUNS).unwrap();
+        let (first, last) = (learnt.share(0), learnt.share(RUNS - 1));
+        let name = format!("{} | {}", guest.name, form.name());
+        if last < SHARE_MIN {
+            return Err(format!("{name}: {last} per mille native"));
         }
-    };
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let failures = failures.into_inner().unwrap();
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+        Ok((first < SHARE_MIN).then(|| format!("{name} | {first} per mille native in the first run")))
+    });
 }
 
 fn row(name: &str, learnt: &Learnt) -> String {

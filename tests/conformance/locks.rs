@@ -4,11 +4,7 @@
 use std::{
     collections::HashMap,
     fmt::Write,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -28,7 +24,10 @@ use antares_vm::{Program, Tier};
 use anyhow::{Context, Result, anyhow, ensure};
 use bytes::Bytes;
 
-use crate::verdicts::{LIMITS, oracle};
+use crate::{
+    check::each,
+    verdicts::{LIMITS, oracle},
+};
 
 /// Minimum native share of cycles from the third run on, in per mille.
 const SHARE_MIN: u64 = 990;
@@ -139,22 +138,10 @@ fn check(compiled: &Compiled, passing: &Passing) -> Result<String> {
 #[test]
 fn signed_transactions_pass_natively_and_forged_ones_fail_alike() {
     let (passing, compiled) = (passing().unwrap(), Compiled::default());
-    let (next, lines, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
-    let work = || {
-        while let Some(one) = passing.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match check(&compiled, one) {
-                Ok(line) => lines.lock().unwrap().push(line),
-                Err(error) => {
-                    failures.lock().unwrap().push(format!("{}, {}: {error:#}", one.build.name, one.what));
-                }
-            }
-        }
-    };
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let (lines, failures) = (lines.into_inner().unwrap(), failures.into_inner().unwrap());
-    println!("{}", lines.join("\n"));
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    each(&passing, |_, one| match check(&compiled, one) {
+        Ok(line) => Ok(Some(line)),
+        Err(error) => Err(format!("{}, {}: {error:#}", one.build.name, one.what)),
+    });
 }
 
 /// Compiles each script with the full tier; reports code size, time and library size.

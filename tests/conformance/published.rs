@@ -3,14 +3,7 @@
 //!
 //! Most make a system call that only transactions have, and end there equally.
 
-use std::{
-    fs,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
-};
+use std::fs;
 
 use antares_tests::{
     differential::{Equal, compare},
@@ -22,7 +15,7 @@ use antares_tests::{
 use antares_vm::{Library, Machine};
 use bytes::Bytes;
 
-use crate::check::{CYCLES_MAX, script};
+use crate::check::{CYCLES_MAX, each, script};
 
 /// Maximum size of scripts compiled for all versions and forms; larger ones are compiled only for the latest
 /// version, whole and without sections.
@@ -99,23 +92,14 @@ fn check_job(machine: &mut Machine, job: &Job) -> Result<Equal, String> {
 #[test]
 fn published_scripts_end_alike_whole_stripped_and_cut() {
     let jobs = jobs();
-    let (next, lines, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
-    let work = || {
-        let mut machine = Machine::new().unwrap();
-        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let name = format!("{}, {:?} cut, version {}", job.name, job.cut, job.version);
-            match check_job(&mut machine, job) {
-                Ok(equal) => lines.lock().unwrap().push(shown(&name, &equal)),
-                Err(failure) => failures.lock().unwrap().push(format!("{name}: {failure}")),
-            }
+    each(&jobs, |machine, job| {
+        let name = format!("{}, {:?} cut, version {}", job.name, job.cut, job.version);
+        match check_job(machine, job) {
+            Ok(equal) => Ok(Some(shown(&name, &equal))),
+            Err(failure) => Err(format!("{name}: {failure}")),
         }
-    };
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let (mut lines, failures) = (lines.into_inner().unwrap(), failures.into_inner().unwrap());
-    lines.sort();
-    println!("{}\n{} of {} equal", lines.join("\n"), lines.len(), jobs.len());
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    });
+    println!("{} jobs", jobs.len());
 }
 
 fn shown(name: &str, equal: &Equal) -> String {

@@ -1,10 +1,7 @@
 //! Whole transactions compared with ckb-script and `AsmMachine`: results, errors and cycles.
 
 use std::{
-    collections::HashSet,
-    fs,
-    sync::Arc,
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 
@@ -20,13 +17,10 @@ use antares_verifier::{
     TransactionLimits, TransactionOutcome, TransactionReport, Verifier,
 };
 use antares_vm::Tier;
-use ckb_chain_spec::consensus::ConsensusBuilder;
-use ckb_mock_tx_types::{MockTransaction, ReprMockTransaction, Resource};
-use ckb_script::{TransactionScriptsVerifier, TxVerifyEnv, types::DebugPrinter};
-use ckb_types::{
-    core::{EpochNumberWithFraction, HeaderView, cell::resolve_transaction},
-    prelude::*,
-};
+use ckb_mock_tx_types::ReprMockTransaction;
+use ckb_types::prelude::*;
+
+use crate::verdicts::oracle;
 
 const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
 
@@ -64,31 +58,12 @@ fn verdict(mut report: TransactionReport) -> TransactionReport {
     report
 }
 
-/// The verdict of ckb-script itself.
-fn oracle(mock: &MockTransaction, environment: &Environment, cycles_max: u64) -> Result<u64, String> {
-    let resource = Resource::from_mock_tx(mock).unwrap();
-    let resolved =
-        resolve_transaction(mock.core_transaction(), &mut HashSet::new(), &resource, &resource).unwrap();
-    let consensus = ConsensusBuilder::default().hardfork_switch(environment.hard_forks()).build();
-    let epoch = EpochNumberWithFraction::new(environment.epoch, 0, 1);
-    let header = HeaderView::new_advanced_builder().epoch(epoch).build();
-    let quiet: DebugPrinter = Arc::new(|_, _| {});
-    let verifier: TransactionScriptsVerifier<Resource> = TransactionScriptsVerifier::new_with_debug_printer(
-        Arc::new(resolved),
-        resource,
-        Arc::new(consensus),
-        Arc::new(TxVerifyEnv::new_commit(&header)),
-        quiet,
-    );
-    verifier.verify(cycles_max).map_err(|error| error.to_string())
-}
-
 /// Verifies with both and compares.
 #[track_caller]
 fn check(mock: &Mock, environment: &Environment, cycles_max: u64) -> TransactionReport {
     let limits = TransactionLimits { cycles_max, ..LIMITS };
     let report = verify(mock, environment, limits, Selection::All);
-    match oracle(mock.as_ckb(), environment, cycles_max) {
+    match oracle(mock, environment, limits).0 {
         Ok(cycles) => assert_eq!((report.outcome, report.cycles), (TransactionOutcome::Ok, cycles)),
         Err(error) => {
             assert_eq!(report.outcome, TransactionOutcome::Failed);
