@@ -3,25 +3,15 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
+#[path = "scripts/page.rs"]
+mod page;
 
-/// The commands of the page, each with the status that it shall end with.
-fn commands() -> Vec<(String, i32)> {
-    let page = fs::read_to_string(root().join("docs/first-script.md")).unwrap();
-    let lines = page.lines().filter_map(|line| line.strip_prefix("$ "));
-    let told = |line: &str| match line.split_once(" # status ") {
-        Some((command, status)) => (command.to_owned(), status.parse().unwrap()),
-        None => (line.to_owned(), 0),
-    };
-    lines.map(told).collect()
-}
+use page::{commands, root};
 
 /// Does what the page says, with one of the templates.
 fn follow(template: &str) -> PathBuf {
@@ -35,20 +25,13 @@ fn follow(template: &str) -> PathBuf {
     for built in ["build", "target"] {
         drop(fs::remove_dir_all(place.path().join("examples/scripts/c").join(built)));
     }
-    let programs = Path::new(env!("CARGO_BIN_EXE_antares")).parent().unwrap();
-    let path = format!("{}:{}", programs.display(), env::var("PATH").unwrap());
     let mut folder = place.path().to_owned();
-    let mut commands = commands();
+    let mut commands = commands("first-script.md");
     assert!(commands.len() > 10, "{commands:?}");
     // What is built for the chain is no change.
     commands.push(("antares snapshot . --file snapshot.json --check".to_owned(), 0));
     for (command, status) in commands {
-        let mut shell = Command::new("bash");
-        shell.args(["-c", &command]).current_dir(&folder).env("PATH", &path).env("ANTARES_CACHE", "off");
-        shell.env_remove("ANTARES_SERVER").env_remove("RUSTFLAGS");
-        let output = shell.output().unwrap();
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert_eq!(output.status.code(), Some(status), "{template}: {command}\n{said}");
+        let said = page::follow(&folder, &command, status);
         if command.ends_with("cd lock") {
             folder = folder.join("lock");
         }

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
-use std::{env, fs, path::Path, process::Command};
+use std::{fs, process::Command};
+
+#[path = "scripts/page.rs"]
+mod page;
 
 /// What a command tells, by a part of the command.
 const TOLD: &[(&str, &[&str])] = &[
@@ -27,30 +30,21 @@ const TOLD: &[(&str, &[&str])] = &[
 
 #[test]
 fn the_story_is_true() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let place = tempfile::tempdir().unwrap();
     fs::create_dir_all(place.path().join("examples/scripts")).unwrap();
     let mut copy = Command::new("cp");
-    copy.arg("-r").arg(root.join("examples/scripts/story")).arg(place.path().join("examples/scripts"));
+    copy.arg("-r")
+        .arg(page::root().join("examples/scripts/story"))
+        .arg(place.path().join("examples/scripts"));
     assert!(copy.status().unwrap().success());
     drop(fs::remove_file(place.path().join("examples/scripts/story/vault")));
-    let programs = Path::new(env!("CARGO_BIN_EXE_antares")).parent().unwrap();
-    let path = format!("{}:{}", programs.display(), env::var("PATH").unwrap());
-    let page = fs::read_to_string(root.join("docs/story.md")).unwrap();
     let (mut folder, mut told) = (place.path().to_owned(), 0);
-    for line in page.lines().filter_map(|line| line.strip_prefix("$ ")) {
-        let (command, status) = match line.split_once(" # status ") {
-            Some((command, status)) => (command, status.parse().unwrap()),
-            None => (line, 0),
-        };
-        let mut shell = Command::new("bash");
-        shell.args(["-c", command]).current_dir(&folder).env("PATH", &path).env("ANTARES_CACHE", "off");
-        let output = shell.env_remove("ANTARES_SERVER").output().unwrap();
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert_eq!(output.status.code(), Some(status), "{line}\n{said}");
+    for (command, status) in page::commands("story.md") {
+        let said = page::follow(&folder, &command, status);
         if command.ends_with("cd vault") {
             folder = folder.join("vault");
         }
+        let line = format!("{command} # status {status}");
         for (part, parts) in TOLD.iter().filter(|(part, _)| line.contains(part)) {
             told += 1;
             parts.iter().for_each(|it| assert!(said.contains(it), "{part}: no {it:?} in\n{said}"));

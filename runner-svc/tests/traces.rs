@@ -143,18 +143,4 @@ async fn one_call_is_one_trace_down_to_the_worker_s_run() {
     let cycles = executed.verdict.unwrap().cycles;
     assert_eq!(number(run, "cycles"), i64::try_from(cycles).ok());
     assert_eq!(number(execute, "cycles"), i64::try_from(cycles).ok());
-    println!("trace {TRACE}, caller's span {CALLER}");
-    show(&ours, &rpc.parent_span_id, 1);
-}
-
-/// Prints the spans below `parent`, as a tree.
-fn show(spans: &[&Span], parent: &[u8], depth: usize) {
-    let mut children: Vec<&&Span> = spans.iter().filter(|span| span.parent_span_id == parent).collect();
-    children.sort_by_key(|span| span.start_time_unix_nano);
-    for span in children {
-        let micros = (span.end_time_unix_nano - span.start_time_unix_nano) / 1000;
-        let cycles = number(span, "cycles").map(|cycles| format!(", {cycles} cycles")).unwrap_or_default();
-        eprintln!("{:indent$}{} {micros} us{cycles}", "", span.name, indent = 2 * depth);
-        show(spans, &span.span_id, depth + 1);
-    }
 }

@@ -219,36 +219,6 @@ fn a_killed_zygote_is_replaced() {
 }
 
 #[test]
-fn calls_wait_for_a_zygote_that_is_being_replaced() {
-    let pool = start(4, &[]).unwrap();
-    thread::scope(|scope| {
-        let callers: Vec<_> = (0..4)
-            .map(|_| {
-                scope.spawn(|| {
-                    (0..50)
-                        .filter(|_| match attempt(&pool, "run", "nothing", &[]) {
-                            Verdict::Done(_) => false,
-                            Verdict::WorkerLost { .. } => true,
-                            other => panic!("{other:?}"),
-                        })
-                        .count()
-                })
-            })
-            .collect();
-        for _ in 0..3 {
-            eventually("a zygote", || pool.stats().zygote_pid.is_some());
-            if let Some(zygote) = pool.stats().zygote_pid {
-                kill(zygote);
-            }
-        }
-        let lost: usize = callers.into_iter().map(|caller| caller.join().unwrap()).sum();
-        // Each death takes along the workers that were alive, and no other call.
-        assert!(lost <= 12, "{lost} calls lost to 3 deaths with 4 callers");
-    });
-    assert_works(&pool);
-}
-
-#[test]
 fn a_full_pool_is_busy_until_the_deadline() {
     let pool = start(1, &[]).unwrap();
     let verdict = during(&pool, "loop", |worker| {

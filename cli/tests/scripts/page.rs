@@ -1,0 +1,36 @@
+//! A page of the docs, followed command by command.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The commands of `docs/NAME`, each with the status that it shall end with.
+pub(crate) fn commands(name: &str) -> Vec<(String, i32)> {
+    let page = fs::read_to_string(root().join("docs").join(name)).unwrap();
+    let lines = page.lines().filter_map(|line| line.strip_prefix("$ "));
+    let told = |line: &str| match line.split_once(" # status ") {
+        Some((command, status)) => (command.to_owned(), status.parse().unwrap()),
+        None => (line.to_owned(), 0),
+    };
+    lines.map(told).collect()
+}
+
+/// Runs a command of a page in `folder`, which ends with `status`; gives what it says.
+#[track_caller]
+pub(crate) fn follow(folder: &Path, command: &str, status: i32) -> String {
+    let programs = Path::new(env!("CARGO_BIN_EXE_antares")).parent().unwrap();
+    let path = format!("{}:{}", programs.display(), env::var("PATH").unwrap());
+    let mut shell = Command::new("bash");
+    shell.args(["-c", command]).current_dir(folder).env("PATH", &path).env("ANTARES_CACHE", "off");
+    shell.env_remove("ANTARES_SERVER").env_remove("RUSTFLAGS");
+    let output = shell.output().unwrap();
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert_eq!(output.status.code(), Some(status), "{command}\n{said}");
+    said
+}
