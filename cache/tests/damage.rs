@@ -1,5 +1,8 @@
 //! Tests of a cache on a faulty disk: flipped bits, lost and truncated files.
 
+#[path = "disk/entries.rs"]
+mod entries;
+
 use std::{
     fs,
     io::Read as _,
@@ -9,6 +12,7 @@ use std::{
 };
 
 use antares_cache::{Cache, CacheConfig, CacheError, CacheState, Put, Space};
+use entries::{content, key};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use tempfile::TempDir;
 
@@ -24,20 +28,6 @@ fn config(dir: &Path, budget_bytes: u64) -> CacheConfig {
         open_timeout: Duration::from_secs(5),
         ..CacheConfig::new(dir, budget_bytes)
     }
-}
-
-fn key(number: u64) -> [u8; 32] {
-    let mut key = [0; 32];
-    SmallRng::seed_from_u64(number).fill(&mut key[..]);
-    key
-}
-
-/// The bytes of an entry are derived from its number, so any process can verify them.
-fn content(number: u64) -> Vec<u8> {
-    let mut random = SmallRng::seed_from_u64(!number);
-    let mut bytes = vec![0; random.random_range(0..60_000)];
-    random.fill(&mut bytes[..]);
-    bytes
 }
 
 /// Whether the entry exists; panics on wrong bytes.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::print_stdout, reason = "tests")]
 
+#[path = "disk/entries.rs"]
+mod entries;
 #[allow(dead_code, reason = "each test needs a part of it")]
 #[path = "disk/plan.rs"]
 mod plan;
@@ -15,8 +17,8 @@ use std::{
 };
 
 use antares_cache::{Cache, CacheConfig, CacheState, Put, Space};
+use entries::{content, key};
 use plan::{Disk, EIO, EMFILE, ENOSPC, FOR_GOOD, NAMES, OPENS, RANGES, READS, SYNCS, WRITES};
-use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
@@ -33,19 +35,6 @@ fn config(dir: &Path) -> CacheConfig {
         page_cache_bytes: MIB,
         ..CacheConfig::new(dir, 64 * MIB)
     }
-}
-
-fn key(number: u64) -> [u8; 32] {
-    let mut key = [0; 32];
-    SmallRng::seed_from_u64(number).fill(&mut key[..]);
-    key
-}
-
-fn content(number: u64) -> Vec<u8> {
-    let mut random = SmallRng::seed_from_u64(!number);
-    let mut bytes = vec![0; random.random_range(0..60_000)];
-    random.fill(&mut bytes[..]);
-    bytes
 }
 
 /// A cache under the interposer, and the entries that it acknowledged.

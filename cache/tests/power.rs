@@ -5,6 +5,8 @@
 
 #[path = "disk/crash.rs"]
 mod crash;
+#[path = "disk/entries.rs"]
+mod entries;
 #[allow(dead_code, reason = "each test needs a part of it")]
 #[path = "disk/plan.rs"]
 mod plan;
@@ -20,6 +22,7 @@ use std::{
 
 use antares_cache::{Cache, CacheConfig, Put, Space};
 use crash::{Loss, Trace};
+use entries::{content, key};
 use plan::Disk;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use tempfile::TempDir;
@@ -40,20 +43,6 @@ fn config(dir: &Path, budget_bytes: u64) -> CacheConfig {
         page_cache_bytes: MIB,
         ..CacheConfig::new(dir, budget_bytes)
     }
-}
-
-fn key(number: u64) -> [u8; 32] {
-    let mut key = [0; 32];
-    SmallRng::seed_from_u64(number).fill(&mut key[..]);
-    key
-}
-
-/// The bytes of an entry are derived from its number.
-fn content(number: u64) -> Vec<u8> {
-    let mut random = SmallRng::seed_from_u64(!number);
-    let mut bytes = vec![0; random.random_range(0..40_000)];
-    random.fill(&mut bytes[..]);
-    bytes
 }
 
 /// Stores entries in two passes, with a rebuild in each, and records each acknowledged one.

@@ -1,5 +1,4 @@
-//! Tests of renewed cloud credentials: a web identity exchanged at a token service, and a container's
-//! endpoint. The client must pick up renewed credentials without a restart.
+//! Renewed cloud credentials of a container's endpoint: the client must pick them up without a restart.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[allow(dead_code, unreachable_pub, reason = "each test needs a part of it")]
@@ -8,7 +7,6 @@ mod s3;
 
 use std::{
     env, fs,
-    net::TcpStream,
     path::Path,
     process::Command,
     sync::{
@@ -20,11 +18,7 @@ use std::{
 };
 
 use antares_tier::{CacheTier as _, Shared, SharedConfig, Space, StoreLocation};
-use rustls::{
-    ServerConfig, ServerConnection, StreamOwned,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
-};
-use s3::{code, server, server_over};
+use s3::{code, server};
 
 /// A long deadline, because the machine may be slow.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -126,63 +120,6 @@ async fn client(folder: &Path) {
 /// Expiry that the endpoints report for a key: in the future only for the new one.
 fn expiry(id: &str) -> &'static str {
     if id == "NEW" { "2099-01-01T00:00:00Z" } else { "2020-01-01T00:00:00Z" }
-}
-
-#[test]
-fn a_web_identity_is_exchanged_again() {
-    if is_client() {
-        return;
-    }
-    let store = Store::new();
-    let path = |name: &str| store.folder.path().join(name);
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
-        .args(["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"])
-        .args(["-keyout"])
-        .arg(path("key.pem"))
-        .arg("-out")
-        .arg(path("certificate.pem"))
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{made:?}");
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let certificate = CertificateDer::from_pem_file(path("certificate.pem")).unwrap();
-    let key = PrivateKeyDer::from_pem_file(path("key.pem")).unwrap();
-    let tls = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let tls = Arc::new(tls.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap());
-    let asked = Arc::new(AtomicU64::new(0));
-    let counts = asked.clone();
-    let port = server_over(
-        move |connection: TcpStream| {
-            StreamOwned::new(ServerConnection::new(tls.clone()).unwrap(), connection)
-        },
-        move |request| {
-            let request = request.text();
-            counts.fetch_add(1, Relaxed);
-            assert!(request.contains("Action=AssumeRoleWithWebIdentity"), "{request}");
-            assert!(request.contains("arn%3Aaws%3Aiam%3A%3A1%3Arole%2Freader"), "{request}");
-            let id = if request.contains("WebIdentityToken=second") { "NEW" } else { "OLD" };
-            let expiration = expiry(id);
-            let text = format!(
-                "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>\
-                 <AccessKeyId>{id}</AccessKeyId><SecretAccessKey>s</SecretAccessKey>\
-                 <SessionToken>t</SessionToken><Expiration>{expiration}</Expiration></Credentials>\
-                 </AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>"
-            );
-            (200, text)
-        },
-    );
-    fs::write(path("token"), "first").unwrap();
-    let environment = [
-        ("AWS_WEB_IDENTITY_TOKEN_FILE", path("token").display().to_string()),
-        ("AWS_ROLE_ARN", "arn:aws:iam::1:role/reader".to_owned()),
-        ("AWS_ENDPOINT_URL_STS", format!("https://localhost:{port}")),
-        ("SSL_CERT_FILE", path("certificate.pem").display().to_string()),
-    ];
-    store.outlives_its_key("a_web_identity_is_exchanged_again", &environment, || {
-        fs::write(path("token"), "second").unwrap();
-    });
-    assert!(asked.load(Relaxed) >= 2, "once for each token");
 }
 
 #[test]
