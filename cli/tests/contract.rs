@@ -260,30 +260,6 @@ fn compile_writes_a_shared_object() {
 }
 
 #[test]
-fn explain_shows_every_stage() {
-    for stage in ["hash", "image", "program", "ir", "passes", "llvm", "asm"] {
-        let (status, stdout, stderr) = text(&["explain", "-", "--stage", stage], &exits(0));
-        assert_eq!(status, 0, "{stage}: {stderr}");
-        assert!(!stdout.is_empty(), "{stage}");
-    }
-    let object = antares(&["explain", "-", "--stage", "object"], &exits(0));
-    assert_eq!(object.stdout[..4], *b"\x7fELF");
-    let (_, json) = run(&["--tier", "interpreter"], &exits(0));
-    let (_, hash, _) = text(&["explain", "-", "--stage", "hash"], &exits(0));
-    assert!(hash.contains(json["artifact"].as_str().expect("a key")), "{hash}");
-}
-
-#[test]
-fn explain_lists_the_passes_without_a_script() {
-    let (status, listed, stderr) = text(&["explain", "--passes"], b"");
-    assert_eq!(status, 0, "{stderr}");
-    let names: Vec<&str> = listed.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(names, antares_opt::PASSES.iter().map(|pass| pass.name).collect::<Vec<_>>());
-    assert!(listed.contains("full") && listed.contains("requires frames"), "{listed}");
-    assert_eq!(text(&["explain", "--stage", "ir", "--passes"], b"").1, listed);
-}
-
-#[test]
 fn explain_shows_the_ir_after_each_pass() {
     let (_, passes, _) = text(&["explain", "-", "--stage", "passes"], &exits(0));
     let names: Vec<&str> = passes.lines().skip(2).filter_map(|line| line.split_whitespace().next()).collect();

@@ -119,7 +119,6 @@ pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
     pub(crate) restarted: Option<BailoutReason>,
     pub(crate) cycles: u64,
-    pub(crate) registers: [u64; 32],
     pub(crate) memory: Vec<u8>,
 }
 
@@ -157,7 +156,6 @@ pub(crate) fn run(machine: &mut Machine, module: &Module, cycles_max: u64) -> Ra
         outcome: report.outcome,
         restarted: report.restarted,
         cycles: report.cycles,
-        registers: *machine.registers(),
         memory: machine.memory().to_vec(),
     }
 }

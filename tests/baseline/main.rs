@@ -1,5 +1,6 @@
-//! The baseline generator on IR made by hand, against a model: every operation in every shape of operands,
-//! blocks that need more registers than there are, and each way in which a block can end.
+//! The baseline generator on IR made by hand, against a model: every operation in every shape of operands, and
+//! each way in which a block can end. Blocks that need more registers than there are come in the differential
+//! tests.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -12,4 +13,3 @@ mod control;
 mod harness;
 mod model;
 mod operations;
-mod pressure;

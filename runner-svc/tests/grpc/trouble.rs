@@ -26,26 +26,6 @@ fn endless() -> v1::ExecuteRequest {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_runner_gets_everything_from_a_compiler_elsewhere() {
-    let compiler = Node::compiler().await;
-    let runner = Node::runner(compiler.address).await;
-    let elf = guest::padded(10_000);
-    let first = runner.execute(inline(&elf, v1::Tier::Native)).await.unwrap();
-    assert_eq!(first.verdict.unwrap().exit_code, Some(0));
-    assert_eq!(first.artifact.unwrap().cache, i32::from(v1::CacheUse::Miss));
-    let again = runner.execute(stored(&elf, v1::Tier::Native)).await.unwrap();
-    assert_eq!(again.artifact.unwrap().cache, i32::from(v1::CacheUse::Hit));
-    // Another runner has nothing ready and finds it all there.
-    let other = Node::runner(compiler.address).await;
-    let found = other.execute(stored(&elf, v1::Tier::Native)).await.unwrap();
-    assert_eq!(found.artifact.unwrap().cache, i32::from(v1::CacheUse::Hit));
-    let refused = runner.execute(inline(&elf[..100], v1::Tier::Native)).await.unwrap_err();
-    assert_eq!((refused.code(), reason(&refused).as_str()), (Code::InvalidArgument, "SCRIPT_INVALID"));
-    let missing = runner.execute(stored(&guest::exits(9), v1::Tier::Auto)).await.unwrap_err();
-    assert_eq!((missing.code(), reason(&missing).as_str()), (Code::NotFound, "SCRIPT_NOT_FOUND"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn callers_need_the_runner_s_address_alone() {
     let mut compiler = Node::compiler().await;
     let runner = Node::runner(compiler.address).await;
