@@ -5,12 +5,19 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     env, fs,
-    path::{Path, PathBuf},
-    process::{Command, Output},
+    path::PathBuf,
+    process::Command,
 };
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+#[path = "scripts/command.rs"]
+mod command;
+#[path = "scripts/elf.rs"]
+mod elf;
+
+use command::{antares, text};
 
 /// Lines count from 1.
 const SOURCE: &str =
@@ -57,18 +64,6 @@ fn folder() -> Option<TempDir> {
     fs::write(folder.path().join("runs/first.args"), "a\n").unwrap();
     fs::write(folder.path().join("runs/second.args"), "b\n").unwrap();
     Some(folder)
-}
-
-fn antares(folder: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    command.env("ANTARES_CACHE", "off").current_dir(folder).args(words).output().unwrap()
-}
-
-#[track_caller]
-fn text(folder: &Path, words: &[&str], status: i32) -> String {
-    let output = antares(folder, words);
-    assert_eq!(output.status.code(), Some(status), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// A record of a tracefile, as geninfo(1) has it.
@@ -232,9 +227,6 @@ fn what_has_no_lines_or_is_not_there_is_said() {
     fs::write(folder.path().join("text"), "no ELF").unwrap();
     says(&["text"], "text is no script, no transaction and no profile");
 }
-
-#[path = "scripts/elf.rs"]
-mod elf;
 
 /// Compares with a file; `BLESS=1` writes it.
 #[track_caller]

@@ -3,11 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::fs;
 
 use serde_json::Value;
 
@@ -15,8 +11,12 @@ use serde_json::Value;
 /// there.
 const TRANSACTION: &str = include_str!("transaction.json");
 
+#[path = "scripts/command.rs"]
+mod command;
 #[path = "scripts/elf.rs"]
 mod elf;
+
+use command::{antares, text};
 
 /// Asks for the number of a witness that is not there, and exits with 9 if that fails: `load_witness` with a0
 /// = a1 = sp - 8.
@@ -34,19 +34,6 @@ const ASKS: [u32; 12] = [
     0x0090_0513, // li a0, 9
     0x05d0_0893, // li a7, 93
 ];
-
-fn antares(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    command.env("ANTARES_CACHE", "off").current_dir(folder).args(args).output().unwrap()
-}
-
-#[track_caller]
-fn text(folder: &Path, args: &[&str], status: i32) -> String {
-    let output = antares(folder, args);
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(status), "{stderr}");
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// A folder with a lock that asks for a witness, and the transaction that uses it.
 fn folder() -> tempfile::TempDir {

@@ -2,29 +2,16 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::fs;
 
 use serde_json::Value;
 
+#[path = "scripts/command.rs"]
+mod command;
 #[path = "scripts/elf.rs"]
 mod elf;
 
-fn antares(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    command.env("ANTARES_CACHE", "off").current_dir(folder).args(args).output().unwrap()
-}
-
-#[track_caller]
-fn text(folder: &Path, args: &[&str], status: i32) -> String {
-    let output = antares(folder, args);
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(status), "{stderr}");
-    String::from_utf8(output.stdout).unwrap()
-}
+use command::{antares, text};
 
 /// A script that exits with 3, and 1,000 bytes behind it.
 fn folder() -> tempfile::TempDir {

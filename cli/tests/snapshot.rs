@@ -2,32 +2,19 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![forbid(unsafe_code)]
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::fs;
 
 use serde_json::Value;
 
+#[path = "scripts/command.rs"]
+mod command;
 #[path = "scripts/elf.rs"]
 mod elf;
 
+use command::{antares, text};
+
 /// A transaction with one input, whose lock is the file `lock`.
 const TRANSACTION: &str = include_str!("transaction.json");
-
-fn antares(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    command.env("ANTARES_CACHE", "off").current_dir(folder).args(args).output().unwrap()
-}
-
-#[track_caller]
-fn text(folder: &Path, args: &[&str], status: i32) -> String {
-    let output = antares(folder, args);
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(status), "{stderr}");
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// A script that idles `steps` times and exits with the number of its arguments.
 fn script(steps: usize) -> Vec<u8> {

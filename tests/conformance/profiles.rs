@@ -1,5 +1,5 @@
 //! Profiles of programs and transactions of all kinds: the samples of a run add up to its cycles by ckb-vm's
-//! own `AsmMachine`, and equal runs have equal profiles.
+//! own `AsmMachine`, equal runs have equal profiles, and a traced run equals an untraced one.
 
 use std::{fs, sync::Arc};
 
@@ -16,7 +16,7 @@ use antares_verifier::{
 use antares_vm::{GroupRecording, Machine, ProfileSession, ProfiledMachine, RunScript};
 use bytes::Bytes;
 
-use crate::check::script;
+use crate::{check::script, diagnoses::watch};
 
 /// Cycle limit of programs; stopping in the middle is an equally good test.
 const CYCLES_MAX: u64 = 3_000_000;
@@ -55,8 +55,12 @@ fn every_guest_adds_up_in_every_version() {
     let mut runs = 0;
     for guest in guests::guests() {
         let elf = Bytes::from(guests::bytes(&guest.name).unwrap());
+        let args = ["-", "1"].map(Bytes::from);
         for version in 0..3 {
             check(&guest.name, &elf, &["-", "1"], version, CYCLES_MAX);
+            if version > 0 {
+                watch(&guest.name, &elf, &args, version, None);
+            }
             runs += 1;
         }
     }
@@ -70,6 +74,7 @@ fn every_published_script_adds_up() {
         let elf = Bytes::from(fs::read(&published.path).unwrap());
         for version in 0..3 {
             check(&published.name, &elf, &[], version, CYCLES_MAX);
+            watch(&published.name, &elf, &[], version, Some(0));
         }
     }
 }

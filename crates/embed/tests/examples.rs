@@ -9,10 +9,6 @@ use std::{
     sync::OnceLock,
 };
 
-use antares_abi::{CodeTier, CompileOptions, Hints, Isa, Sha256Digest};
-use antares_compiler::{CompileLimits, Request, Stage};
-use antares_trust::{Facts, Keyring};
-
 fn cargo(words: &[&str]) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/programs");
     // Use our lock file; other users have their own.
@@ -64,35 +60,11 @@ fn programs_of_others_embed_the_engine() {
 
 #[test]
 #[ignore = "builds a workspace of its own, which takes minutes"]
-fn a_program_of_others_runs_signed_artifacts_without_llvm() {
+fn a_program_of_others_is_built_without_llvm() {
     cargo(&["build", "--package", "without-llvm"]);
     let tree = cargo(&["tree", "--package", "without-llvm", "--edges", "normal,build", "--prefix", "none"]);
     let has = |name: &str| tree.lines().any(|line| line.split(' ').next() == Some(name));
     assert!(has("antares-vm") && !["llvm-sys", "inkwell", "ckb-script"].into_iter().any(has), "{tree}");
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str, bytes: &[u8]| {
-        let path = folder.path().join(name);
-        fs::write(&path, bytes).unwrap();
-        path.to_str().unwrap().to_owned()
-    };
-    let keys = folder.path().join("keys");
-    let signer = Keyring::open_or_make(&keys).unwrap();
-    let elf = antares_guests::bytes("fib").unwrap();
-    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
-    let limits = CompileLimits::default();
-    let request = Request { options, stage: Stage::Library, hints: Hints::default(), limits };
-    let library = antares_compiler::compile(&elf, &request).unwrap().bytes;
-    let script = Sha256Digest::of(&elf);
-    let key = Sha256Digest::for_artifact(script, options, CodeTier::Full);
-    let facts = Facts { key, script, digest: Sha256Digest::of(&library), length: library.len() as u64 };
-    let manifest = signer.sign(&facts, u64::MAX).unwrap();
-    let files = [file("fib", &elf), file("fib.so", &library), file("fib.manifest", &manifest)];
-    let trusted = keys.join("trusted.json");
-    let [elf, library, manifest] = &files;
-    let said = printed("without-llvm", &[elf, library, manifest, trusted.to_str().unwrap(), "15"]);
-    let figures: Vec<&str> =
-        said.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty()).collect();
-    assert!(said.starts_with("Exited(") && figures[1] == figures[2] && figures[1] != "0", "{said}");
 }
 
 #[test]
