@@ -143,21 +143,3 @@ fn signed_transactions_pass_natively_and_forged_ones_fail_alike() {
         Err(error) => Err(format!("{}, {}: {error:#}", one.build.name, one.what)),
     });
 }
-
-/// Compiles each script with the full tier; reports code size, time and library size.
-#[test]
-fn published_locks_compile_fully() {
-    let mut seen = Vec::new();
-    for passing in passing().unwrap() {
-        let elf = passing.build.elf().unwrap();
-        if seen.contains(&elf) {
-            continue;
-        }
-        let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
-        let (library, time) =
-            timed(|| native::library_with(&elf, options, CodeTier::Full, &Hints::default()));
-        let bytes = library.unwrap().unwrap().len();
-        println!("{}: {} bytes, {:.2} s, {bytes} bytes", passing.build.name, elf.len(), time.as_secs_f64());
-        seen.push(elf);
-    }
-}

@@ -8,7 +8,7 @@ use crate::{
     node::{Node, inline, reason, stored},
 };
 use antares_abi::Sha256Digest;
-use antares_proto::v1::{self, get_artifact_response};
+use antares_proto::v1;
 use tonic::{Code, Request};
 
 fn compile_request(elf: &[u8]) -> v1::CompileRequest {
@@ -84,27 +84,6 @@ async fn a_tenant_is_told_coarse_times() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_artifact_comes_back_whole() {
-    let node = Node::both("").await;
-    let elf = guest::exits(0);
-    node.upload(&elf).await.unwrap();
-    let compiled = node.compile_client().compile(compile_request(&elf)).await.unwrap().into_inner();
-    let request = v1::GetArtifactRequest { artifact_key: compiled.artifact_key };
-    let mut stream = node.compile_client().get_artifact(request).await.unwrap().into_inner();
-    let mut bytes = Vec::new();
-    while let Some(message) = stream.message().await.unwrap() {
-        match message.part.unwrap() {
-            get_artifact_response::Part::Header(header) => {
-                assert_eq!(header.sha256, compiled.artifact_sha256)
-            }
-            get_artifact_response::Part::Chunk(chunk) => bytes.extend_from_slice(&chunk),
-        }
-    }
-    assert_eq!(Sha256Digest::of(&bytes).to_string(), compiled.artifact_sha256);
-    assert!(bytes.starts_with(b"\x7fELF"));
-}
-
 #[track_caller]
 fn is(status: &tonic::Status, code: Code, expected: &str) {
     assert_eq!((status.code(), reason(status).as_str()), (code, expected), "{status}");
@@ -177,23 +156,6 @@ async fn the_script_s_time_is_a_verdict_and_the_call_s_time_is_a_status() {
     let next =
         tokio::time::timeout(Duration::from_secs(5), node.execute(inline(&guest::exits(0), v1::Tier::Auto)));
     assert_eq!(next.await.unwrap().unwrap().verdict.unwrap().exit_code, Some(0));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn limits_and_layers_can_be_asked_for() {
-    let node = Node::both("").await;
-    let runner = node.run_client().get_capabilities(v1::GetRunnerCapabilitiesRequest {}).await.unwrap();
-    let runner = runner.into_inner();
-    let args_max = runner.limits.unwrap().args_max;
-    assert!(runner.sandbox.iter().any(|layer| layer.name == "seccomp" && layer.active));
-    let compiler =
-        node.compile_client().get_capabilities(v1::GetCompilerCapabilitiesRequest {}).await.unwrap();
-    let compiler = compiler.into_inner();
-    assert!(compiler.sandbox.iter().any(|layer| layer.name == "seccomp" && layer.active));
-    assert_eq!(compiler.versions, runner.versions);
-    let mut request = inline(&guest::exits(0), v1::Tier::Auto);
-    request.args = vec![bytes::Bytes::new(); usize::try_from(args_max).unwrap() + 1];
-    is(&node.execute(request).await.unwrap_err(), Code::InvalidArgument, "REQUEST_INVALID");
 }
 
 #[tokio::test(flavor = "multi_thread")]

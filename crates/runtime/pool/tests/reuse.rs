@@ -99,18 +99,6 @@ fn workers_are_used_again_as_configured() {
 }
 
 #[test]
-fn a_worker_that_dies_between_jobs_costs_nobody_an_answer() {
-    let pool = start(2, &[]).unwrap();
-    for _ in 0..50 {
-        for worker in stay(&pool) {
-            // Gone already, if it was one of the last round.
-            let _ = kill_process(pid(worker), Signal::KILL);
-        }
-    }
-    assert_eq!((pool.stats().lost_total, pool.stats().busy), (0, 0));
-}
-
-#[test]
 fn a_worker_that_was_stopped_between_jobs_is_replaced_and_costs_nobody_an_answer() {
     let pool = start(2, &[]).unwrap();
     let stopped = stay(&pool);

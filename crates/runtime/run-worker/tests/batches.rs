@@ -1,44 +1,26 @@
 //! Batches in a sandboxed child: each run is independent, and the rest of a batch after a failed run.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::{
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use antares_abi::{CompileOptions, Isa};
 use antares_pool::{
-    BatchEnd, Pool, PoolConfig, Verdict,
-    job::{BatchJob, LeftOut, RunJob, RunOutcome, Tier},
+    BatchEnd, Verdict,
+    job::{BatchJob, LeftOut, RunJob, RunOutcome},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
+#[path = "scripts/jobs.rs"]
+#[allow(dead_code, reason = "each test needs a part of it")]
+mod jobs;
 #[path = "scripts/short.rs"]
 mod short;
 
+use jobs::{batch, pool};
 use short::{COUNT, EXIT, FIRST_BYTE, PRINT, elf};
 
 /// `addi a1, zero, 120`, `beq a0, a1, 0`: loops forever if the byte is `x`.
 const LOOP_AT_X: [u32; 2] = [0x0780_0593, 0x00b5_0063];
-fn pool() -> Pool {
-    let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
-    Pool::start(PoolConfig::new(worker, 2)).unwrap()
-}
-
-fn job(args: &[&str]) -> BatchJob {
-    BatchJob {
-        options: CompileOptions { vm_version: 2, isa: Isa::of_version(2) },
-        tier: Tier::Interpreter,
-        inputs: args.iter().map(|arg| vec![arg.as_bytes().to_vec()]).collect(),
-        cycles_max: u64::MAX,
-        debug_bytes_max: 1 << 20,
-        output_bytes_max: 8 << 20,
-        sample_cycles: 0,
-        sample_salt: 0,
-    }
-}
-
 fn outcomes(end: &BatchEnd) -> Vec<RunOutcome> {
     end.reports.iter().map(|report| report.outcome.clone()).collect()
 }
@@ -47,22 +29,14 @@ fn outcomes(end: &BatchEnd) -> Vec<RunOutcome> {
 fn each_run_is_as_if_it_were_alone() {
     let pool = pool();
     let elf = elf(&[&FIRST_BYTE, &COUNT, &EXIT]);
-    let mut job = job(&["a", "b", "c"]);
+    let mut job = batch(&["a", "b", "c"]);
     // Without an argument the pointer is null, and memory at address 0 is readable.
     job.inputs.push(Vec::new());
     let end = pool.batch(&job, &elf, None, Instant::now() + PATIENCE).unwrap();
     assert!(matches!(end.verdict, Verdict::Done(report) if report.runs == 4), "{end:?}");
     assert_eq!(outcomes(&end), [97, 98, 99, 0].map(RunOutcome::Exit));
     for (args, report) in job.inputs.iter().zip(&end.reports) {
-        let alone = RunJob {
-            options: job.options,
-            tier: job.tier,
-            args: args.clone(),
-            cycles_max: job.cycles_max,
-            debug_bytes_max: job.debug_bytes_max,
-            sample_cycles: 0,
-            sample_salt: 0,
-        };
+        let alone = RunJob { args: args.clone(), ..jobs::run(&[]) };
         let Verdict::Done(alone) = pool.run(&alone, &elf, None, Instant::now() + PATIENCE).unwrap() else {
             panic!("no answer");
         };
@@ -77,11 +51,11 @@ fn each_run_is_as_if_it_were_alone() {
 fn what_was_run_before_the_deadline_is_known() {
     let elf = elf(&[&FIRST_BYTE, &LOOP_AT_X, &EXIT]);
     let end =
-        pool().batch(&job(&["a", "b", "x", "c"]), &elf, None, Instant::now() + Duration::from_millis(500));
+        pool().batch(&batch(&["a", "b", "x", "c"]), &elf, None, Instant::now() + Duration::from_millis(500));
     let end = end.unwrap();
     assert_eq!(end.verdict, Verdict::DeadlineExceeded);
     assert_eq!(outcomes(&end), [97, 98].map(RunOutcome::Exit));
-    let limited = BatchJob { cycles_max: 100_000, ..job(&["a", "x", "c"]) };
+    let limited = BatchJob { cycles_max: 100_000, ..batch(&["a", "x", "c"]) };
     let end = pool().batch(&limited, &elf, None, Instant::now() + PATIENCE).unwrap();
     assert_eq!(outcomes(&end), [RunOutcome::Exit(97), RunOutcome::CyclesExceeded, RunOutcome::Exit(99)]);
 }
@@ -92,10 +66,10 @@ fn output_of_all_runs_together_has_a_limit() {
     let elf = elf(&[&PRINT, &FIRST_BYTE, &EXIT]);
     let long = "z".repeat(1000);
     let all = vec![&*long; 1024];
-    let end = pool.batch(&job(&all), &elf, None, Instant::now() + PATIENCE).unwrap();
+    let end = pool.batch(&batch(&all), &elf, None, Instant::now() + PATIENCE).unwrap();
     assert_eq!(end.reports.len(), 1024);
     assert!(end.reports.iter().all(|report| report.debug.iter().eq([&*long])));
-    let little = BatchJob { output_bytes_max: 2500, ..job(&all) };
+    let little = BatchJob { output_bytes_max: 2500, ..batch(&all) };
     let end = pool.batch(&little, &elf, None, Instant::now() + PATIENCE).unwrap();
     // All run; the lines after the limit are dropped and counted.
     assert!(matches!(end.verdict, Verdict::Done(report) if report.runs == 1024), "{:?}", end.verdict);

@@ -1,20 +1,20 @@
 //! A script in a sandboxed child: its results, and the handling of failures.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "scripts/jobs.rs"]
+#[allow(dead_code, reason = "each test needs a part of it")]
+mod jobs;
 #[path = "scripts/elf.rs"]
 mod smallest;
 
-use std::{
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use antares_abi::{CompileOptions, Isa};
 use antares_pool::{
-    Pool, PoolConfig, Sealed, Verdict,
+    Pool, Sealed, Verdict,
     job::{ProfileJob, ProfiledReport, RunJob, RunOutcome, RunReport, Tier},
 };
 use antares_profile::Profile;
+use jobs::pool;
 
 /// `addi a7, zero, 93`, `ecall`: exits with the code in a0.
 const EXIT: [u32; 2] = [0x05d0_0893, 0x0000_0073];
@@ -28,28 +28,13 @@ const PRINT: [u32; 5] = [0x0081_3503, 0x0000_18b7, 0x8818_8893, 0x0000_0073, 0xf
 /// `ld a0, -1(zero)`.
 const LOAD_FAR: u32 = 0xfff0_3503;
 
-fn pool() -> Pool {
-    let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
-    Pool::start(PoolConfig::new(worker, 2)).unwrap()
-}
-
 /// An RV64 executable of `code`.
 fn elf(code: &[u32]) -> Sealed {
     Sealed::new("elf", &smallest::elf(code)).unwrap()
 }
 
 fn job(cycles_max: u64, args: &[&[u8]], debug_bytes_max: u64) -> RunJob {
-    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
-    let args = args.iter().map(|arg| arg.to_vec()).collect();
-    RunJob {
-        options,
-        tier: Tier::Interpreter,
-        args,
-        cycles_max,
-        debug_bytes_max,
-        sample_cycles: 0,
-        sample_salt: 0,
-    }
+    RunJob { cycles_max, debug_bytes_max, ..jobs::run(args) }
 }
 
 fn run(pool: &Pool, code: &[u32], cycles_max: u64, within: Duration) -> Verdict<RunReport> {

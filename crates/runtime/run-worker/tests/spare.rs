@@ -3,43 +3,32 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
-    path::PathBuf,
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 
-use antares_abi::{CompileOptions, Isa};
 use antares_pool::{
-    Pool, PoolConfig, Verdict,
-    job::{RunJob, RunOutcome, Tier},
+    Pool, Verdict,
+    job::{RunJob, RunOutcome},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
+#[path = "scripts/jobs.rs"]
+#[allow(dead_code, reason = "each test needs a part of it")]
+mod jobs;
 #[path = "scripts/short.rs"]
 #[expect(dead_code, reason = "other tests run more")]
 mod short;
 
+use jobs::pool;
 use short::{EXIT, FIRST_BYTE, elf};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn start() -> Pool {
-    Pool::start(PoolConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker")), 2)).unwrap()
-}
-
 /// Runs a script of `tenant`; a new tenant has no worker yet.
 #[track_caller]
 fn run(pool: &Pool, tenant: &str) {
-    let job = RunJob {
-        options: CompileOptions { vm_version: 2, isa: Isa::of_version(2) },
-        tier: Tier::Interpreter,
-        args: vec![b"*".to_vec()],
-        cycles_max: u64::MAX,
-        debug_bytes_max: 0,
-        sample_cycles: 0,
-        sample_salt: 0,
-    };
+    let job = RunJob { debug_bytes_max: 0, ..jobs::run(&[b"*"]) };
     let elf = elf(&[&FIRST_BYTE, &EXIT]);
     let verdict = pool.of_tenant(tenant).run(&job, &elf, None, Instant::now() + PATIENCE).unwrap();
     let Verdict::Done(report) = verdict else { panic!("{verdict:?}") };
@@ -80,7 +69,7 @@ fn kill(number: u32) {
 
 #[test]
 fn the_child_that_waits_takes_the_next_job_that_has_no_worker() {
-    let pool = start();
+    let pool = pool();
     let mut seen = BTreeSet::new();
     for tenant in ["a", "b", "c"] {
         let waiting = spare(&pool);
@@ -103,7 +92,7 @@ fn the_child_that_waits_takes_the_next_job_that_has_no_worker() {
 
 #[test]
 fn nobody_depends_on_the_child_that_waits() {
-    let pool = start();
+    let pool = pool();
     for round in 0..20 {
         kill(spare(&pool));
         run(&pool, &format!("tenant {round}"));
@@ -115,7 +104,7 @@ fn nobody_depends_on_the_child_that_waits() {
 
 #[test]
 fn the_child_that_waits_ends_with_its_zygote_and_its_pool() {
-    let pool = start();
+    let pool = pool();
     let gone = |pid: u32| {
         let until = Instant::now() + PATIENCE;
         while fs::read_to_string(format!("/proc/{pid}/status"))

@@ -3,17 +3,17 @@
 
 #[path = "scripts/elf.rs"]
 mod elf;
+#[path = "scripts/jobs.rs"]
+#[allow(dead_code, reason = "each test needs a part of it")]
+mod jobs;
 
-use std::{
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use antares_pool::{
-    Pool, PoolConfig, Sealed, Verdict,
-    job::{Rules, Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyOutcome, VerifyReport},
+    Pool, Sealed, Verdict,
+    job::{TransactionForm, VerifyFiles, VerifyOutcome, VerifyReport},
 };
-use bytes::Bytes;
+use jobs::pool;
 
 /// `addi a7, zero, 93`, `ecall`: exits with the code in a0.
 const EXIT: [u32; 2] = [0x05d0_0893, 0x0000_0073];
@@ -30,11 +30,6 @@ const PRINT_JUNK: [u32; 10] = [
     0x8818_8893,
     0x0000_0073,
 ];
-
-fn pool() -> Pool {
-    let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
-    Pool::start(PoolConfig::new(worker, 2)).unwrap()
-}
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -60,31 +55,10 @@ fn transaction(code: &[u32], witnesses: &str) -> String {
 }
 
 fn verify(pool: &Pool, text: &[u8], form: TransactionForm) -> Verdict<VerifyReport> {
-    let job = job(text, form);
+    let job = jobs::verification(form, text.len());
     let file = Sealed::new("transaction", text).unwrap();
     let files = VerifyFiles { document: Some(&file), ..VerifyFiles::default() };
     pool.verify(&job, &files, Instant::now() + Duration::from_secs(60)).unwrap()
-}
-
-fn job(text: &[u8], form: TransactionForm) -> VerifyJob {
-    VerifyJob {
-        form,
-        rules: Rules::default(),
-        group: None,
-        tier: Tier::Interpreter,
-        cycles_max: 100_000_000,
-        debug_bytes_max: 1 << 20,
-        transaction_bytes: text.len() as u64,
-        document: Bytes::new(),
-        libraries: Vec::new(),
-        library_digests: Vec::new(),
-        cells: Vec::new(),
-        is_alone: false,
-        sample_cycles: 0,
-        sample_salt: 0,
-        groups: None,
-        scripts: [].into(),
-    }
 }
 
 #[track_caller]

@@ -2,66 +2,41 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{
-    path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
 
-use antares_abi::{CompileOptions, Isa};
 use antares_pool::{
-    Pool, PoolConfig, Verdict,
-    job::{BatchJob, RunJob, RunOutcome, Tier},
+    Verdict,
+    job::{BatchJob, RunOutcome},
 };
 
+#[path = "scripts/jobs.rs"]
+#[allow(dead_code, reason = "each test needs a part of it")]
+mod jobs;
 #[path = "scripts/memory.rs"]
 mod memory;
 #[path = "scripts/short.rs"]
 mod short;
 
+use jobs::{batch, pool, run};
 use memory::{find, workers};
 use short::{COUNT, EXIT, FIRST_BYTE, PRINT, elf};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn start() -> Pool {
-    let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
-    Pool::start(PoolConfig::new(worker, 2)).unwrap()
-}
-
-fn job(args: &[&[u8]]) -> RunJob {
-    RunJob {
-        options: CompileOptions { vm_version: 2, isa: Isa::of_version(2) },
-        tier: Tier::Interpreter,
-        args: args.iter().map(|arg| arg.to_vec()).collect(),
-        cycles_max: u64::MAX,
-        debug_bytes_max: 1 << 20,
-        sample_cycles: 0,
-        sample_salt: 0,
-    }
-}
-
 #[test]
 fn runs_of_one_script_share_a_worker_and_nothing_else() {
-    let pool = start();
+    let pool = pool();
     let elf = elf(&[&FIRST_BYTE, &COUNT, &EXIT]);
     for (arg, code) in [(b"a", 97), (b"b", 98), (b"c", 99)] {
-        let verdict = pool.run(&job(&[arg]), &elf, None, Instant::now() + PATIENCE).unwrap();
+        let verdict = pool.run(&run(&[arg]), &elf, None, Instant::now() + PATIENCE).unwrap();
         let Verdict::Done(report) = verdict else { panic!("{verdict:?}") };
         // An earlier run would count if memory survived.
         assert_eq!(report.outcome, RunOutcome::Exit(code));
     }
-    let RunJob { options, tier, cycles_max, debug_bytes_max, .. } = job(&[]);
-    let inputs = vec![vec![b"d".to_vec()], vec![b"e".to_vec()]];
-    let batch = BatchJob {
-        options,
-        tier,
-        inputs,
-        cycles_max,
-        debug_bytes_max,
-        output_bytes_max: 1 << 20,
-        sample_cycles: 0,
-        sample_salt: 0,
-    };
+    // No more output than the worker has memory for.
+    let batch = BatchJob { output_bytes_max: 1 << 20, ..batch(&["d", "e"]) };
     let end = pool.batch(&batch, &elf, None, Instant::now() + PATIENCE).unwrap();
     let outcomes: Vec<_> = end.reports.into_iter().map(|report| report.outcome).collect();
     assert_eq!(outcomes, [100, 101].map(RunOutcome::Exit));
@@ -71,11 +46,11 @@ fn runs_of_one_script_share_a_worker_and_nothing_else() {
 
 #[test]
 fn a_worker_that_rests_holds_nothing_of_the_run_before() {
-    let pool = start();
+    let pool = pool();
     // As long as a page, so that the read buffer's end never cuts every copy.
     let canary: Vec<u8> = b"a canary that sings, ".iter().copied().cycle().take(4096).collect();
     let elf = elf(&[&PRINT, &FIRST_BYTE, &EXIT]);
-    let verdict = pool.run(&job(&[&canary]), &elf, None, Instant::now() + PATIENCE).unwrap();
+    let verdict = pool.run(&run(&[&canary]), &elf, None, Instant::now() + PATIENCE).unwrap();
     let Verdict::Done(report) = verdict else { panic!("{verdict:?}") };
     assert!(report.debug.iter().eq([String::from_utf8_lossy(&canary)]));
     let [worker] = workers(&pool)[..] else { panic!("{:?}", workers(&pool)) };

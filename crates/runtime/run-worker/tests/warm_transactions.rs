@@ -3,24 +3,24 @@
 
 #[path = "scripts/elf.rs"]
 mod elf;
+#[path = "scripts/jobs.rs"]
+#[allow(dead_code, reason = "each test needs a part of it")]
+mod jobs;
 #[path = "scripts/memory.rs"]
 mod memory;
 
 use std::{
-    path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
 
 use antares_pool::{
     Pool, PoolConfig, Reuse, Sealed, Verdict,
-    job::{
-        GroupReport, Rules, SharedCell, Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyOutcome,
-        VerifyReport,
-    },
+    job::{GroupReport, SharedCell, TransactionForm, VerifyFiles, VerifyJob, VerifyOutcome, VerifyReport},
 };
 use antares_transaction::{Mock, SharedData, data_hash};
 use bytes::Bytes;
+use jobs::pool;
 use memory::{find, workers};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -110,23 +110,10 @@ impl Shared {
         let cells =
             self.0.iter().map(|(file, data_hash)| SharedCell { data_hash: *data_hash, bytes: file.len() });
         let mut job = VerifyJob {
-            form: TransactionForm::Molecule,
-            rules: Rules::default(),
-            group: None,
-            tier: Tier::Interpreter,
-            cycles_max: 100_000_000,
-            debug_bytes_max: 1 << 20,
-            transaction_bytes: document.len() as u64,
-            document: Bytes::from(document),
-            libraries: Vec::new(),
-            library_digests: Vec::new(),
             cells: cells.collect(),
-            is_alone: false,
-            sample_cycles: 0,
-            sample_salt: 0,
-            groups: None,
-            scripts: [].into(),
+            ..jobs::verification(TransactionForm::Molecule, document.len())
         };
+        job.document = Bytes::from(document);
         change(&mut job);
         let files: Vec<_> = self.0.iter().map(|(file, _)| file).collect();
         let files = VerifyFiles { cells: &files, ..VerifyFiles::default() };
@@ -137,11 +124,6 @@ impl Shared {
         assert!(matches!(outcome, VerifyOutcome::Ok | VerifyOutcome::Failed));
         groups.remove(0)
     }
-}
-
-fn pool() -> Pool {
-    let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
-    Pool::start(PoolConfig::new(worker, 2)).unwrap()
 }
 
 /// The group's one line of output; also asserts that its script found cleared memory.
@@ -182,9 +164,8 @@ fn what_does_not_end_well_does_not_stay() {
     assert_eq!(out_of_cycles.error.unwrap().kind, "ExceededMaximumCycles");
     assert_eq!(pool.stats().resting, 0);
     // The worker is replaced after the maximum number of runs.
-    let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
     let reuse = Reuse { runs_max: 2, ..Reuse::default() };
-    let pool = Pool::start(PoolConfig { reuse, ..PoolConfig::new(worker, 2) }).unwrap();
+    let pool = Pool::start(PoolConfig { reuse, ..jobs::config() }).unwrap();
     for _ in 0..4 {
         line(&both.verify(&pool, transaction(&script, &data, b"w"), |_| {}));
     }

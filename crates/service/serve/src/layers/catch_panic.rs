@@ -29,16 +29,3 @@ impl Around for CatchPanic {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::status::code_in;
-
-    #[tokio::test]
-    async fn a_panic_is_an_internal_error() {
-        let rest = |_| async { panic!("for the test") };
-        let response = CatchPanic.around::<_, Status>(Request::new(Body::empty()), rest).await.unwrap();
-        assert_eq!(code_in(response.headers()), Some("INTERNAL"));
-    }
-}

@@ -1,0 +1,71 @@
+//! A pool of run workers, and jobs for them in the interpreter.
+
+use std::path::PathBuf;
+
+use antares_abi::{CompileOptions, Isa};
+use antares_pool::{
+    Pool, PoolConfig,
+    job::{BatchJob, Rules, RunJob, Tier, TransactionForm, VerifyJob},
+};
+use bytes::Bytes;
+
+pub(crate) fn config() -> PoolConfig {
+    PoolConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker")), 2)
+}
+
+pub(crate) fn pool() -> Pool {
+    Pool::start(config()).unwrap()
+}
+
+fn options() -> CompileOptions {
+    CompileOptions { vm_version: 2, isa: Isa::of_version(2) }
+}
+
+/// A run with these arguments.
+pub(crate) fn run(args: &[&[u8]]) -> RunJob {
+    RunJob {
+        options: options(),
+        tier: Tier::Interpreter,
+        args: args.iter().map(|arg| arg.to_vec()).collect(),
+        cycles_max: u64::MAX,
+        debug_bytes_max: 1 << 20,
+        sample_cycles: 0,
+        sample_salt: 0,
+    }
+}
+
+/// Runs with one argument each.
+pub(crate) fn batch(args: &[&str]) -> BatchJob {
+    BatchJob {
+        options: options(),
+        tier: Tier::Interpreter,
+        inputs: args.iter().map(|arg| vec![arg.as_bytes().to_vec()]).collect(),
+        cycles_max: u64::MAX,
+        debug_bytes_max: 1 << 20,
+        output_bytes_max: 8 << 20,
+        sample_cycles: 0,
+        sample_salt: 0,
+    }
+}
+
+/// A verification of so many bytes.
+pub(crate) fn verification(form: TransactionForm, bytes: usize) -> VerifyJob {
+    VerifyJob {
+        form,
+        rules: Rules::default(),
+        group: None,
+        tier: Tier::Interpreter,
+        cycles_max: 100_000_000,
+        debug_bytes_max: 1 << 20,
+        transaction_bytes: bytes as u64,
+        document: Bytes::new(),
+        libraries: Vec::new(),
+        library_digests: Vec::new(),
+        cells: Vec::new(),
+        is_alone: false,
+        sample_cycles: 0,
+        sample_salt: 0,
+        groups: None,
+        scripts: [].into(),
+    }
+}
