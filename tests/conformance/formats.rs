@@ -114,51 +114,6 @@ fn callgrind_annotate_finds_the_same_totals() {
     let top = view.top(1);
     assert!(plain.contains(&format!("{} ", top[0].own.cycles)), "{text}");
 }
-
-#[test]
-fn pprof_finds_the_same_totals() {
-    let (profile, programs) = rsa();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("rsa.pb.gz");
-    write(Format::Pprof, &profile, &programs, &path);
-    let go = ["go", "/usr/local/go/bin/go"]
-        .into_iter()
-        .find(|go| Command::new(go).arg("version").output().is_ok());
-    let Some(go) = go else { return println!("skipped: no go tool pprof") };
-    let Some(text) = ask(go, &["tool", "pprof", "-raw", path.to_str().unwrap()]) else { return };
-    // A line per sample: two values, a colon, locations.
-    let values = text.lines().filter_map(|line| line.trim().split_once(':')).filter_map(|(values, _)| {
-        let mut values = values.split_whitespace().map(str::parse::<u64>);
-        Some((values.next()?.ok()?, values.next()?.ok()?)).filter(|_| values.next().is_none())
-    });
-    let sums = values.fold((0, 0), |sum, value| (sum.0 + value.0, sum.1 + value.1));
-    assert_eq!(sums, (profile.sum().cycles, profile.sum().instructions));
-    let text = ask(go, &["tool", "pprof", "-top", path.to_str().unwrap()]).unwrap();
-    assert!(text.contains("mpi_mul_hlp") && text.contains("cycles"), "{text}");
-}
-
-#[test]
-fn opentelemetry_s_own_decoder_reads_the_request() {
-    const PROGRAM: &str = "
-import sys
-from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 import ExportProfilesServiceRequest
-request = ExportProfilesServiceRequest()
-request.ParseFromString(open(sys.argv[1], 'rb').read())
-tables = request.dictionary
-for table in (tables.mapping_table, tables.location_table, tables.function_table, tables.link_table,
-              tables.attribute_table, tables.stack_table):
-    assert len(table[0].SerializeToString()) == 0
-assert tables.string_table[0] == ''
-scope = request.resource_profiles[0].scope_profiles[0]
-assert scope.scope.name and request.resource_profiles[0].resource.attributes[0].key == 'service.name'
-for profile in scope.profiles:
-    assert profile.period == 1 and profile.HasField('period_type')
-    assert all(len(sample.values) == 1 and not sample.timestamps_unix_nano for sample in profile.samples)
-    for sample in profile.samples:
-        for location in tables.stack_table[sample.stack_index].location_indices:
-            assert len(tables.location_table[location].lines) > 0
-    print(tables.string_table[profile.sample_type.type_strindex], sum(s.values[0] for s in profile.samples))
-";
     let (profile, programs) = rsa();
     let folder = tempfile::tempdir().unwrap();
     let (path, program) = (folder.path().join("rsa.otlp"), folder.path().join("read.py"));

@@ -21,21 +21,17 @@ fn check_exit(name: &str, number: &str, options: CompileOptions, outcome: &str) 
 }
 
 #[test]
-fn secp256k1_verifies_in_version_0() {
-    check_exit("secp256k1-small-imc", "2", script(0), "Exit(0)");
-}
-
-#[test]
-fn secp256k1_verifies_in_version_1() {
-    check_exit("secp256k1-small-imc", "2", script(1), "Exit(0)");
-    check_exit("secp256k1-small-b", "2", script(1), "Exit(0)");
-}
-
-#[test]
-fn secp256k1_verifies_in_version_2() {
-    check_exit("secp256k1-imc", "2", script(2), "Exit(0)");
-    check_exit("secp256k1-small-imc", "2", script(2), "Exit(0)");
-    check_exit("secp256k1-small-b", "4", script(2), "Exit(0)");
+fn secp256k1_verifies_in_every_version() {
+    for (name, number, version) in [
+        ("secp256k1-small-imc", "2", 0),
+        ("secp256k1-small-imc", "2", 1),
+        ("secp256k1-small-b", "2", 1),
+        ("secp256k1-imc", "2", 2),
+        ("secp256k1-small-imc", "2", 2),
+        ("secp256k1-small-b", "4", 2),
+    ] {
+        check_exit(name, number, script(version), "Exit(0)");
+    }
 }
 
 #[test]
@@ -79,35 +75,30 @@ fn check_library(name: &str, version: u32) {
 
 #[test]
 fn libraries_stay_native() {
-    for name in
-        ["schnorr-imc", "rsa1024-os-imc", "keccak-imc", "blake2b-imc", "mldsa-imc", "lz4-imc", "chase-imc"]
-    {
-        check_library(name, 2);
+    for (version, names) in [
+        (0, &["rsa1024-imc", "keccak-imc", "blake2b-imc"][..]),
+        (1, &["rsa2048-b", "keccak-b", "mldsa-b", "sphincs-b", "bls12-381-b", "lz4-unaligned-b"]),
+        (
+            2,
+            &[
+                "schnorr-imc",
+                "rsa1024-os-imc",
+                "keccak-imc",
+                "blake2b-imc",
+                "mldsa-imc",
+                "lz4-imc",
+                "chase-imc",
+            ],
+        ),
+    ] {
+        names.iter().for_each(|name| check_library(name, version));
     }
 }
 
 #[test]
-fn libraries_with_b_stay_native() {
-    for name in ["rsa2048-b", "keccak-b", "mldsa-b", "sphincs-b", "bls12-381-b", "lz4-unaligned-b"] {
-        check_library(name, 1);
-    }
-}
-
-#[test]
-fn libraries_stay_native_in_version_0() {
-    for name in ["rsa1024-imc", "keccak-imc", "blake2b-imc"] {
-        check_library(name, 0);
-    }
-}
-
-#[test]
-fn calls_through_tables_stay_native() {
+fn calls_through_tables_and_sorting_stay_native() {
     check_native("interpreter-imc", "3", script(2));
     check_native("interpreter-b", "3", script(2));
-}
-
-#[test]
-fn sorting_stays_native() {
     for version in 0..3 {
         check_native("sort-imc", "1", script(version));
     }

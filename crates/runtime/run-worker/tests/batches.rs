@@ -21,6 +21,7 @@ use short::{COUNT, EXIT, FIRST_BYTE, PRINT, elf};
 
 /// `addi a1, zero, 120`, `beq a0, a1, 0`: loops forever if the byte is `x`.
 const LOOP_AT_X: [u32; 2] = [0x0780_0593, 0x00b5_0063];
+
 fn outcomes(end: &BatchEnd) -> Vec<RunOutcome> {
     end.reports.iter().map(|report| report.outcome.clone()).collect()
 }
