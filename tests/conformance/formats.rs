@@ -95,41 +95,6 @@ fn rsa() -> (Profile, Programs) {
 }
 
 #[test]
-fn callgrind_annotate_finds_the_same_totals() {
-    let (profile, programs) = rsa();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("callgrind.out.rsa");
-    write(Format::Callgrind, &profile, &programs, &path);
-    let Some(text) = ask("callgrind_annotate", &["--inclusive=no", path.to_str().unwrap()]) else { return };
-    let plain = text.replace(',', "");
-    let sum = profile.sum();
-    let line = plain.lines().find(|line| line.contains("PROGRAM TOTALS")).unwrap();
-    let figures: Vec<&str> = line.split_whitespace().collect();
-    assert_eq!(
-        (figures[0], figures[2]),
-        (&*sum.cycles.to_string(), &*sum.instructions.to_string()),
-        "{line}"
-    );
-    let view = View::new(&profile, &programs);
-    let top = view.top(1);
-    assert!(plain.contains(&format!("{} ", top[0].own.cycles)), "{text}");
-}
-    let (profile, programs) = rsa();
-    let folder = tempfile::tempdir().unwrap();
-    let (path, program) = (folder.path().join("rsa.otlp"), folder.path().join("read.py"));
-    write(Format::Otlp, &profile, &programs, &path);
-    fs::write(&program, PROGRAM).unwrap();
-    let python = std::env::var("OTLP_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let has_module = Command::new(&python).args(["-c", "import opentelemetry.proto.profiles"]).output();
-    if !has_module.is_ok_and(|output| output.status.success()) {
-        return println!("skipped: {python} has no opentelemetry-proto");
-    }
-    let text = ask(&python, &[program.to_str().unwrap(), path.to_str().unwrap()]).unwrap();
-    let sum = profile.sum();
-    assert_eq!(text, format!("cycles {}\ninstructions {}\n", sum.cycles, sum.instructions));
-}
-
-#[test]
 fn speedscope_and_folded_say_the_same() {
     let (profile, programs) = rsa();
     let folder = tempfile::tempdir().unwrap();
