@@ -95,6 +95,27 @@ fn rsa() -> (Profile, Programs) {
 }
 
 #[test]
+fn callgrind_annotate_finds_the_same_totals() {
+    let (profile, programs) = rsa();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("callgrind.out.rsa");
+    write(Format::Callgrind, &profile, &programs, &path);
+    let Some(text) = ask("callgrind_annotate", &["--inclusive=no", path.to_str().unwrap()]) else { return };
+    let plain = text.replace(',', "");
+    let sum = profile.sum();
+    let line = plain.lines().find(|line| line.contains("PROGRAM TOTALS")).unwrap();
+    let figures: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(
+        (figures[0], figures[2]),
+        (&*sum.cycles.to_string(), &*sum.instructions.to_string()),
+        "{line}"
+    );
+    let view = View::new(&profile, &programs);
+    let top = view.top(1);
+    assert!(plain.contains(&format!("{} ", top[0].own.cycles)), "{text}");
+}
+
+#[test]
 fn speedscope_and_folded_say_the_same() {
     let (profile, programs) = rsa();
     let folder = tempfile::tempdir().unwrap();
