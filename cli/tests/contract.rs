@@ -260,25 +260,6 @@ fn compile_writes_a_shared_object() {
 }
 
 #[test]
-fn explain_shows_the_ir_after_each_pass() {
-    let (_, passes, _) = text(&["explain", "-", "--stage", "passes"], &exits(0));
-    let names: Vec<&str> = passes.lines().skip(2).filter_map(|line| line.split_whitespace().next()).collect();
-    assert!(names.contains(&"hoist-checks") && names.contains(&"signatures"), "{passes}");
-    let after = |pass: &str| text(&["explain", "-", "--stage", "ir", "--after", pass], &exits(0));
-    let (status, lifted, stderr) = after("lift");
-    assert_eq!(status, 0, "{stderr}");
-    assert!(!lifted.contains(" metered"), "{lifted}");
-    assert!(after("place-polls").1.contains(" metered"));
-    let (_, whole, _) = text(&["explain", "-", "--stage", "ir"], &exits(0));
-    assert_eq!(after(names.last().expect("a pass")).1, whole);
-    let (status, _, stderr) = after("coffee");
-    assert_eq!(status, 2);
-    assert!(stderr.contains("hoist-checks"), "{stderr}");
-    let (status, _, _) = text(&["explain", "-", "--stage", "llvm", "--after", "lift"], &exits(0));
-    assert_eq!(status, 2);
-}
-
-#[test]
 fn a_server_that_is_not_there_ends_with_3() {
     if !cfg!(feature = "server") {
         return;

@@ -237,22 +237,6 @@ fn a_profile_adds_up_to_the_run() {
     assert_eq!((outcome.end, profile.cycles()), (End::Exited(9), outcome.cycles));
 }
 
-#[test]
-fn scripts_run_on_many_threads() {
-    let engine = Engine::new();
-    let script = engine.compile(antares_guests::bytes("fib").unwrap(), VmVersion::V2).unwrap();
-    let expected = told(&script.run(Run::new().arg("12")).unwrap());
-    std::thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                for _ in 0..4 {
-                    assert_eq!(told(&script.run(Run::new().arg("12")).unwrap()), expected);
-                }
-            });
-        }
-    });
-}
-
 /// Offset of the executable segment in a shared object.
 fn code_at(object: &[u8]) -> usize {
     let word = |at: usize| u32::from_le_bytes(object[at..at + 4].try_into().unwrap()) as usize;
