@@ -141,7 +141,7 @@ pub fn push_profiles(runner: &Runner) {
 
 /// Tells `health` whether runs can be made, for as long as the runtime lives. Call it within the runtime.
 pub fn watch_health(runner: Runner, health: Health) {
-    keep(HEALTH, move || look_after(runner.clone(), health.clone()));
+    keep(HEALTH, move || supervise(runner.clone(), health.clone()));
 }
 
 /// Tells `health` whether compilers can be reached. Call it within the runtime.
@@ -160,7 +160,7 @@ pub fn watch_compilers(source: Arc<RemoteSource>, health: Health) {
     });
 }
 
-async fn look_after(runner: Runner, health: Health) {
+async fn supervise(runner: Runner, health: Health) {
     let mut ticks = tokio::time::interval(HEALTH_STEP);
     loop {
         ticks.tick().await;
@@ -168,7 +168,7 @@ async fn look_after(runner: Runner, health: Health) {
         health.set_beyond_help("run workers", runner.scheduler.pool.is_beyond_help()).await;
         let looked = runner.clone();
         // A look that fails is told by it, and made again.
-        if blocking(move || looked.look_at_keys()).await.is_some() {
+        if blocking(move || looked.poll_keys()).await.is_some() {
             beat(HEALTH);
         }
         // They are in memory.

@@ -75,7 +75,7 @@ fn write(format: Format, profile: &Profile, programs: &Programs, path: &Path) ->
 }
 
 /// Output of a tool, if it is installed.
-fn ask(tool: &str, args: &[&str]) -> Option<String> {
+fn request(tool: &str, args: &[&str]) -> Option<String> {
     match Command::new(tool).args(args).output() {
         Ok(output) => {
             let error = String::from_utf8_lossy(&output.stderr);
@@ -100,7 +100,9 @@ fn callgrind_annotate_finds_the_same_totals() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("callgrind.out.rsa");
     write(Format::Callgrind, &profile, &programs, &path);
-    let Some(text) = ask("callgrind_annotate", &["--inclusive=no", path.to_str().unwrap()]) else { return };
+    let Some(text) = request("callgrind_annotate", &["--inclusive=no", path.to_str().unwrap()]) else {
+        return;
+    };
     let plain = text.replace(',', "");
     let sum = profile.sum();
     let line = plain.lines().find(|line| line.contains("PROGRAM TOTALS")).unwrap();
@@ -125,7 +127,7 @@ fn pprof_finds_the_same_totals() {
         .into_iter()
         .find(|go| Command::new(go).arg("version").output().is_ok());
     let Some(go) = go else { return println!("skipped: no go tool pprof") };
-    let Some(text) = ask(go, &["tool", "pprof", "-raw", path.to_str().unwrap()]) else { return };
+    let Some(text) = request(go, &["tool", "pprof", "-raw", path.to_str().unwrap()]) else { return };
     // A line per sample: two values, a colon, locations.
     let values = text.lines().filter_map(|line| line.trim().split_once(':')).filter_map(|(values, _)| {
         let mut values = values.split_whitespace().map(str::parse::<u64>);
@@ -133,7 +135,7 @@ fn pprof_finds_the_same_totals() {
     });
     let sums = values.fold((0, 0), |sum, value| (sum.0 + value.0, sum.1 + value.1));
     assert_eq!(sums, (profile.sum().cycles, profile.sum().instructions));
-    let text = ask(go, &["tool", "pprof", "-top", path.to_str().unwrap()]).unwrap();
+    let text = request(go, &["tool", "pprof", "-top", path.to_str().unwrap()]).unwrap();
     assert!(text.contains("mpi_mul_hlp") && text.contains("cycles"), "{text}");
 }
 
@@ -169,7 +171,7 @@ for profile in scope.profiles:
     if !has_module.is_ok_and(|output| output.status.success()) {
         return println!("skipped: {python} has no opentelemetry-proto");
     }
-    let text = ask(&python, &[program.to_str().unwrap(), path.to_str().unwrap()]).unwrap();
+    let text = request(&python, &[program.to_str().unwrap(), path.to_str().unwrap()]).unwrap();
     let sum = profile.sum();
     assert_eq!(text, format!("cycles {}\ninstructions {}\n", sum.cycles, sum.instructions));
 }
@@ -222,7 +224,7 @@ fn llvm_reads_the_sample_profile_and_compiles_with_it() {
     let (text, merged) = (folder.path().join("guest.afdo"), folder.path().join("merged.afdo"));
     write(Format::SampleProfile, &before, &programs, &text);
     let args = ["merge", "--sample", "--text", "-o", merged.to_str().unwrap(), text.to_str().unwrap()];
-    if ask("llvm-profdata-22", &args).is_none() {
+    if request("llvm-profdata-22", &args).is_none() {
         return;
     }
     let merged_text = fs::read_to_string(&merged).unwrap();

@@ -52,7 +52,7 @@ impl Met {
     }
 
     /// Notes a call that has no answer.
-    fn note(&self, status: &Status) {
+    fn record(&self, status: &Status) {
         let is_lost = status.code() == Code::Unavailable && reason(status) == "WORKER_LOST";
         if !is_lost {
             println!("wrong: {status}");
@@ -82,7 +82,7 @@ async fn run(address: String, met: Arc<Met>, (guest, tier, tenant): (&str, Tier,
                 println!("wrong: {answer:?}");
                 met.count(&met.wrong, 1);
             }
-            Err(status) => met.note(&status),
+            Err(status) => met.record(&status),
         }
         tokio::time::sleep(pause).await;
     }
@@ -114,7 +114,7 @@ async fn batches(address: String, met: Arc<Met>) {
                 met.count(&met.batched, right as u64);
                 met.count(&met.wrong, (BATCH - right - without) as u64);
             }
-            Err(status) => met.note(&status),
+            Err(status) => met.record(&status),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -130,7 +130,7 @@ async fn trouble(address: String, met: Arc<Met>) {
             Err(status) if [Code::InvalidArgument, Code::FailedPrecondition].contains(&status.code()) => {
                 met.count(&met.refused, 1);
             }
-            Err(status) => met.note(&status),
+            Err(status) => met.record(&status),
             Ok(answer) => {
                 println!("wrong: {answer:?}");
                 met.count(&met.wrong, 1);

@@ -84,7 +84,7 @@ fn curl_at(scheme: &str, server: &Server, path: &str, words: &[&str], body: &[u8
     }
 }
 
-fn ask(server: &Server, method: &str, body: &Value) -> Answer {
+fn send(server: &Server, method: &str, body: &Value) -> Answer {
     curl(server, method, &["-H", JSON], body.to_string().as_bytes())
 }
 
@@ -97,13 +97,13 @@ fn started() -> (TempDir, Server) {
 #[tokio::test(flavor = "multi_thread")]
 async fn curl_runs_verifies_uploads_and_compiles() {
     let (_data, server) = started();
-    let health = ask(&server, "grpc.health.v1.Health/Check", &json!({}));
+    let health = send(&server, "grpc.health.v1.Health/Check", &json!({}));
     assert_eq!((health.status, health.json()), (200, json!({"status": "SERVING"})));
 
     let script = guests::bytes("exit-imc").unwrap();
     let encoded = STANDARD.encode(&script);
     let run = json!({"script": {"elf": encoded}, "textArgs": ["7"], "tier": "TIER_INTERPRETER"});
-    let answer = ask(&server, &format!("{RUNNER}/Execute"), &run);
+    let answer = send(&server, &format!("{RUNNER}/Execute"), &run);
     let mut client = Client::connect(&server).await;
     let expected = client.execute(inline(&script, &["7"], Tier::Interpreter)).await.unwrap().verdict.unwrap();
     let verdict = &answer.json()["verdict"];
@@ -115,7 +115,7 @@ async fn curl_runs_verifies_uploads_and_compiles() {
     // A lock that exits with 0.
     let mock = with_lock(&elf(&[0x0000_0513, 0x05d0_0893, 0x73]));
     let verify = json!({"mockJson": STANDARD.encode(&mock)});
-    let answer = ask(&server, &format!("{RUNNER}/VerifyTransaction"), &verify).json();
+    let answer = send(&server, &format!("{RUNNER}/VerifyTransaction"), &verify).json();
     let request = v1::VerifyTransactionRequest {
         transaction: Some(Transaction::MockJson(Bytes::from(mock))),
         ..Default::default()
@@ -130,7 +130,7 @@ async fn curl_runs_verifies_uploads_and_compiles() {
     let upload: Vec<_> = std::iter::once(header.to_string()).chain(chunks).collect();
     let answer = curl(&server, &format!("{COMPILER}/Upload"), &["-H", LINES], upload.join("\n").as_bytes());
     assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
-    let answer = ask(&server, &format!("{COMPILER}/Compile"), &json!({"scriptSha256": digest}));
+    let answer = send(&server, &format!("{COMPILER}/Compile"), &json!({"scriptSha256": digest}));
     assert_eq!((answer.status, answer.json()["stored"].clone()), (200, json!(true)));
     // They went the way of all calls.
     let metrics = server.get("/metrics");
@@ -168,9 +168,9 @@ fn streams_are_lines() {
 fn what_is_wrong_is_told_as_http_tells_it() {
     let (_data, server) = started();
     let execute = format!("{RUNNER}/Execute");
-    let missing = ask(&server, &execute, &json!({"script": {"sha256": "0".repeat(64)}}));
+    let missing = send(&server, &execute, &json!({"script": {"sha256": "0".repeat(64)}}));
     assert_eq!((missing.status, missing.reason().as_str()), (404, "SCRIPT_NOT_FOUND"));
-    let unknown = ask(&server, &execute, &json!({"script": {"sha": 1}}));
+    let unknown = send(&server, &execute, &json!({"script": {"sha": 1}}));
     assert_eq!((unknown.status, unknown.reason().as_str()), (400, "MESSAGE_MALFORMED"));
     let broken = curl(&server, &execute, &["-H", JSON], b"{\"script\":");
     assert_eq!((broken.status, broken.reason().as_str()), (400, "MESSAGE_MALFORMED"));
@@ -201,7 +201,7 @@ fn what_is_wrong_is_told_as_http_tells_it() {
     ] {
         assert_eq!(curl(&server, path, &["-H", JSON], b"{}").status, 404, "{path}");
     }
-    let answer = ask(&server, "grpc.health.v1.Health/Check", &json!({}));
+    let answer = send(&server, "grpc.health.v1.Health/Check", &json!({}));
     assert_eq!(answer.status, 200, "it is well afterwards");
 }
 

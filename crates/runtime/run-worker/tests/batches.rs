@@ -9,7 +9,7 @@ use std::{
 use antares_abi::{CompileOptions, Isa};
 use antares_pool::{
     BatchEnd, Pool, PoolConfig, Verdict,
-    job::{BatchJob, LeftOut, RunJob, RunOutcome, Tier},
+    job::{BatchJob, Omitted, RunJob, RunOutcome, Tier},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -101,6 +101,6 @@ fn output_of_all_runs_together_has_a_limit() {
     assert!(matches!(end.verdict, Verdict::Done(report) if report.runs == 1024), "{:?}", end.verdict);
     let kept = end.reports.iter().take_while(|report| report.debug.iter().eq([&*long])).count();
     let left_out =
-        end.reports.iter().filter(|report| report.debug.left_out() == LeftOut { lines: 1, bytes: 1001 });
+        end.reports.iter().filter(|report| report.debug.omitted() == Omitted { lines: 1, bytes: 1001 });
     assert_eq!((kept, left_out.count()), (3, 1021));
 }

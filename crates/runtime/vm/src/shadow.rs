@@ -137,7 +137,7 @@ impl Shadow {
     }
 
     /// Records the effect of `instruction`, which ran with the registers `before`.
-    pub(crate) fn note(
+    pub(crate) fn record(
         &mut self,
         at: At,
         instruction: Instruction,
@@ -185,7 +185,7 @@ impl Shadow {
     }
 
     /// Records the result of the system call with this index.
-    pub(crate) fn note_system_call(&mut self, index: u64) {
+    pub(crate) fn record_system_call(&mut self, index: u64) {
         self.registers[A0] = Origin { made: Source::SystemCall(index), of: Source::Before };
     }
 

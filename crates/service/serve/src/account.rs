@@ -241,7 +241,7 @@ impl Account {
 
     /// A name of fixed length for whoever has stored something.
     #[must_use]
-    pub fn holder(&self) -> [u8; 32] {
+    pub fn owner(&self) -> [u8; 32] {
         self.holder
     }
 
@@ -265,7 +265,7 @@ impl Account {
 
     /// Whether the tenant sees only what it uploaded.
     #[must_use]
-    pub fn is_apart(&self) -> bool {
+    pub fn is_isolated(&self) -> bool {
         self.namespace.is_some()
     }
 
@@ -403,13 +403,13 @@ impl Account {
 }
 
 /// A tenant, of one peer where no name is proven.
-type Holder = (Option<Peer>, Box<str>);
+type Owner = (Option<Peer>, Box<str>);
 
 /// The tenants of a server.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     tenancy: Tenancy,
-    known: Mutex<HashMap<Holder, Arc<Use>>>,
+    known: Mutex<HashMap<Owner, Arc<Use>>>,
     labels: Mutex<HashSet<Box<str>>>,
     rest: Arc<Use>,
     metrics: TenantMetrics,
@@ -459,7 +459,7 @@ impl Accounts {
         }
     }
 
-    fn use_of(&self, holder: Holder) -> Arc<Use> {
+    fn use_of(&self, holder: Owner) -> Arc<Use> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.get(&holder) {
             return found.clone();

@@ -97,7 +97,7 @@ impl RequestLines {
                 Next::Header
             }
             Next::Header if line.is_empty() => return self.head.end(),
-            Next::Header => return self.head.note(line),
+            Next::Header => return self.head.record(line),
             Next::ChunkSize => {
                 let size = line.split(|&byte| byte == b';').next().and_then(|size| str::from_utf8(size).ok());
                 match size.and_then(|size| u64::from_str_radix(size.trim_ascii(), 16).ok()) {
@@ -114,7 +114,7 @@ impl RequestLines {
 }
 
 impl Head {
-    fn note(&mut self, line: &[u8]) -> Option<Next> {
+    fn record(&mut self, line: &[u8]) -> Option<Next> {
         let (name, value) = str::from_utf8(line).ok()?.split_once(':')?;
         let value = value.trim_ascii();
         match name.to_ascii_lowercase().as_str() {

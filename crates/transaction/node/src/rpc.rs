@@ -204,7 +204,7 @@ fn each_answer<T: DeserializeOwned>(
             while let Some(answer) = answers.next_element()? {
                 if let Err(error) = (self.heard)(answer) {
                     *self.failed = Some(error);
-                    return Err(A::Error::custom("an answer is of no use"));
+                    return Err(A::Error::custom("an answer is invalid"));
                 }
             }
             Ok(())
