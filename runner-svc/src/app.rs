@@ -20,7 +20,7 @@ use tonic::service::Routes;
 
 use crate::{
     grpc::{
-        passed_on::PASSED_ON,
+        compiler_proxy::PROXIED,
         profile_service::{self, ProfileService},
         service::Service,
     },
@@ -127,7 +127,7 @@ pub fn app(runner: &Runner, source: &RemoteSource, config: &Config) -> App {
         routes: source
             .add_to(add_to(Routes::default(), runner, config))
             .add_service(AdminServiceServer::new(AdminService::new(None))),
-        services: [SERVICE, PROFILES, ADMIN].into_iter().chain(PASSED_ON).collect(),
+        services: [SERVICE, PROFILES, ADMIN].into_iter().chain(PROXIED).collect(),
         descriptors: FILE_DESCRIPTOR_SET,
         pages: vec![profile_service::page(runner)],
     }
@@ -152,7 +152,7 @@ pub fn watch_compilers(source: Arc<RemoteSource>, health: Health) {
             let mut ticks = tokio::time::interval(HEALTH_STEP);
             loop {
                 ticks.tick().await;
-                for service in PASSED_ON {
+                for service in PROXIED {
                     health.set_elsewhere(service, source.is_open()).await;
                 }
             }

@@ -132,7 +132,7 @@ pub(crate) const PROFILE_AGE_MAX: Duration = Duration::from_secs(3_600);
 pub(crate) const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Calls in progress that are passed on to compilers.
-pub(crate) const PASSED_ON_MAX: u64 = 256;
+pub(crate) const PROXIED_CALLS_MAX: u64 = 256;
 
 /// How often the names of compilers are looked up.
 pub(crate) const RESOLVE_INTERVAL: Duration = Duration::from_secs(5);

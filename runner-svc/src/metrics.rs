@@ -321,8 +321,7 @@ impl RunnerMetrics {
         metrics: &Metrics,
         read: impl Fn() -> (HotStats, u64) + Send + 'static,
     ) {
-        let bytes =
-            metrics.gauge("antares_ready_bytes", "Bytes of scripts and libraries cached in memory.");
+        let bytes = metrics.gauge("antares_ready_bytes", "Bytes of scripts and libraries cached in memory.");
         let entries = metrics.gauge("antares_ready_entries", "Scripts and libraries cached in memory.");
         let hits =
             metrics.counter("antares_ready_hits_total", "Scripts and libraries that were ready in memory.");

@@ -22,7 +22,7 @@ use tonic::{
 
 use crate::{
     grpc::{
-        passed_on::Way,
+        compiler_proxy::CompilerProxy,
         status::{is_not_compiled, no_script, source_error},
     },
     source::{
@@ -36,7 +36,7 @@ use crate::{
 pub struct RemoteSource {
     compilers: Balance,
     /// Where calls of callers go.
-    way: Way,
+    proxy: CompilerProxy,
     script_bytes_max: u64,
     call_timeout: Duration,
     trust: Option<Arc<Trust>>,
@@ -60,7 +60,7 @@ impl RemoteSource {
             credentials(limits.compiler_token_file.as_deref(), metrics).map_err(RemoteError::Token)?;
         Ok(Self {
             compilers,
-            way: Way::new(callers, credentials.clone()),
+            proxy: CompilerProxy::new(callers, credentials.clone()),
             script_bytes_max: limits.script_bytes_max,
             call_timeout: limits.call_time_max,
             trust,
@@ -70,12 +70,12 @@ impl RemoteSource {
 
     /// `routes` with the services of compilers.
     pub(crate) fn add_to(&self, routes: Routes) -> Routes {
-        self.way.add_to(routes)
+        self.proxy.add_to(routes)
     }
 
     /// Whether calls of callers reach a compiler.
     pub(crate) fn is_open(&self) -> bool {
-        self.way.is_open()
+        self.proxy.is_open()
     }
 
     fn request<T>(&self, message: T) -> Request<T> {

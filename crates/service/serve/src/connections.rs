@@ -186,7 +186,7 @@ impl Link {
     }
 
     /// Notes that a request came that others may read otherwise.
-    pub(crate) fn note_ambiguous(&self) {
+    pub(crate) fn record_ambiguous(&self) {
         self.is_ambiguous.store(true, Ordering::Relaxed);
     }
 

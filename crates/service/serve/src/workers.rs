@@ -69,7 +69,8 @@ impl Metrics {
         let deadline = counter("antares_workers_deadline_total", "Workers killed because their time was up.");
         let inspected =
             counter("antares_workers_inspected_total", "Workers looked at, as the kernel sees them.");
-        let unfenced = counter("antares_workers_unfenced_total", "Of these, workers with an incomplete sandbox.");
+        let unfenced =
+            counter("antares_workers_unfenced_total", "Of these, workers with an incomplete sandbox.");
         let blind = counter(
             "antares_workers_blind_total",
             "Looks at workers that saw nobody, not even the zygote: /proc hides them.",

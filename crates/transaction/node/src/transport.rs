@@ -44,9 +44,9 @@ impl Transport {
     }
 
     /// For a request that is not made yet.
-    pub(crate) fn patience(&self) -> Patience {
+    pub(crate) fn retries(&self) -> Retries {
         let NodeOptions { attempts, backoff, backoff_max, .. } = self.options;
-        Patience { attempts, wait: backoff, wait_max: backoff_max }
+        Retries { attempts, wait: backoff, wait_max: backoff_max }
     }
 
     /// The answer to `body`, a request about `method`, which is JSON.
@@ -85,13 +85,13 @@ impl Transport {
 }
 
 /// How often a request is made again.
-pub(crate) struct Patience {
+pub(crate) struct Retries {
     attempts: u32,
     wait: Duration,
     wait_max: Duration,
 }
 
-impl Patience {
+impl Retries {
     /// Whether it is made again, after a wait, where it ended with `error`.
     pub(crate) async fn is_left(&mut self, error: Option<&NodeError>) -> bool {
         self.attempts = self.attempts.saturating_sub(1);
