@@ -79,6 +79,9 @@ fn relocations_are_those_of_the_bytes() {
         let kind = last.1;
         assert_eq!(error(&with(&code, &wrong)), Some(RewriteError::Stale { kind, at }), "{name}");
     }
+    let lower = [(CODE, 23, far), (CODE + 4, 24, CODE)];
+    let stale = RewriteError::Stale { kind: 24, at: CODE + 4 };
+    assert_eq!(error(&with(&[upper, addi(10, 10, 0x238)], &lower)), Some(stale));
     // ADD16 and SUB16 of a distance that is not there.
     let difference = |to: u64| with(&[NOP], &[(DATA + 4, 34, to), (DATA + 4, 38, CODE)]);
     assert_eq!(error(&difference(CODE)), None);
