@@ -91,7 +91,7 @@ impl CompilerProxy {
         self.0.places.admit(&call)?;
         let account = call.account();
         // What a caller began is found where it began it: uploads, operations.
-        let server = self.0.compilers.ranked(account.identity().as_bytes()).into_iter().next();
+        let server = self.0.compilers.ranked(&account.identity().0).into_iter().next();
         let server = server.ok_or_else(unreachable)?;
         let mistake = Arc::new(OnceLock::new());
         let credentials = Credentials { tenant: tenant_of(&account), ..self.0.credentials.clone() };

@@ -25,10 +25,6 @@ use crate::{
 /// Metadata with the caller's tenant. Calls without it have one tenant together.
 pub const TENANT: &str = "antares-tenant";
 
-/// Metadata with the name that a caller has proven to a runner, which passes its call on. It counts from those
-/// who may act for all tenants, and leaves them the tenant of the call alone.
-pub const CALLER: &str = "antares-caller";
-
 /// Tenants whose use is known at once; idle ones are forgotten, and when all are busy the rest has one quota
 /// together.
 const METERED_MAX: usize = 4_096;
@@ -73,15 +69,9 @@ impl Salt {
 
 /// Whoever calls, as far as that is proven: a tenant, or a peer where tenants are not. No caller has two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Identity([u8; 32]);
+pub struct Identity(pub [u8; 32]);
 
 impl Identity {
-    /// A digest.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
     /// That of a tenant whose name is proven.
     #[must_use]
     pub fn of_tenant(name: &str) -> Self {

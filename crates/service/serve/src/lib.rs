@@ -53,14 +53,14 @@ mod usage;
 mod web;
 mod workers;
 
-pub use account::{Account, CALLER, Identity, Namespace, RunEstimate, Salt, TENANT};
+pub use account::{Account, Identity, Namespace, RunEstimate, Salt, TENANT};
 pub use body::{HeldBytes, RequestBytes};
 pub use elf::script_problem;
 pub use files::TooFewFiles;
 pub use health::{Health, LIVENESS};
 pub use host::{Host, HostError};
 pub use key_set::JwksError;
-pub use layers::{AnsweredElsewhere, CallContext, SharedPlaces};
+pub use layers::{AnsweredElsewhere, CALLER, CallContext, SharedPlaces};
 pub use metrics::{COMPILE_SECONDS, Metrics, RPC_SECONDS, RUN_SECONDS};
 pub use operator::is_operator;
 pub use options::{Options, Request, main};

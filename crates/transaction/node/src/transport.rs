@@ -32,8 +32,7 @@ impl Transport {
             .connect_timeout(options.connect_time)
             .user_agent(concat!("antares/", env!("CARGO_PKG_VERSION")));
         // Without encryption no authorities are needed.
-        let is_open = uri.scheme_str() == Some("http");
-        let client = if is_open { client.tls_certs_only([]) } else { client };
+        let client = if uri.scheme_str() == Some("http") { client.tls_certs_only([]) } else { client };
         let client = client.build().map_err(|_| NodeError::NoAuthorities)?;
         Ok(Self { url: text.to_owned(), name: public(text), client, options })
     }
