@@ -192,6 +192,32 @@ async fn a_reader_that_never_reads_is_bounded_and_disturbs_nobody() {
     until("its worker is free", || server.metric("antares_workers_busy{role=\"run\"}") < 0.5);
 }
 
+/// Its stream would stay for as long as its connection, with all that is held for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_answers_nobody_takes_ends_with_its_time() {
+    let data = tempfile::tempdir().unwrap();
+    let limits =
+        "[runner]\ncompiler_url = \"http://127.0.0.1:1\"\ncall_ms_max = 2000\ndeadline_ms_max = 2000\n";
+    let runner = Server::start_program("antares-runner-svc", &[], &data, limits);
+    let client = Client::connect(&runner).await;
+    let elf = Bytes::from(guests::bytes("debug-imc").unwrap());
+    let script = v1::Script { source: Some(Source::Elf(elf)), options: None };
+    let tier = Tier::Interpreter.into();
+    let start = Message::Start(v1::SessionStart { script: Some(script), tier, ..Default::default() });
+    let input = v1::Input { args: vec![Bytes::from_static(b"20000")] };
+    let inputs = (0..64).map(|id| Message::Input(v1::SessionInput { id, input: Some(input.clone()) }));
+    let messages = std::iter::once(start).chain(inputs).collect::<Vec<_>>().into_iter();
+    let messages = messages.map(|message| v1::ExecuteSessionRequest { message: Some(message) });
+    let messages = tokio_stream::iter(messages).chain(tokio_stream::pending());
+    let answers = client.runner.clone().execute_session(messages).await.unwrap();
+    let names = ["calls_in_progress", "request_bytes", "workers_busy{role=\"run\"}"];
+    let held = || names.map(|name| runner.metric(&format!("antares_{name}")));
+    until("answers wait", || held()[1] > 1e6);
+    until("all is free", || held() == [0.0; 3]);
+    assert_eq!(runner.metric("antares_connections_closed_total{listener=\"grpc\",reason=\"unread\"}"), 1.0);
+    drop(answers);
+}
+
 /// Hands bytes on between a client and `server` until `cut`; then neither end hears from the other again, nor
 /// that it is gone.
 async fn middle(server: String, cut: watch::Receiver<bool>) -> String {
@@ -335,6 +361,25 @@ async fn no_call_under_way_is_lost_when_the_server_is_told_to_stop() {
         }
         assert!(since.elapsed() < Duration::from_secs(15), "{:?}", since.elapsed());
         drop((silent, idle));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_without_end_has_a_status_before_the_process_ends() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[listen]\ndrain_delay_ms = 0\ndrain_grace_ms = 2000\n");
+    let client = Client::connect(&server).await;
+    let (mut runner, mut other) = (client.runner.clone(), client.clone());
+    let run = tokio::spawn(async move { other.execute(endless(600_000)).await.unwrap_err() });
+    let inputs = tokio_stream::pending::<v1::ExecuteSessionRequest>();
+    let mut session = runner.execute_session(inputs).await.unwrap().into_inner();
+    until("it runs", || server.metric("antares_workers_busy{role=\"run\"}") > 0.5);
+    assert_eq!(server.stop(), Some(0));
+    for status in [run.await.unwrap(), session.message().await.unwrap_err()] {
+        assert_eq!(
+            (status.code(), status.message()),
+            (Code::Unavailable, "the server stops; ask another one")
+        );
     }
 }
 

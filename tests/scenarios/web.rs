@@ -3,7 +3,8 @@
 
 use std::{
     fs,
-    io::Write as _,
+    io::{BufRead as _, BufReader, Write as _},
+    net::{Shutdown, TcpStream},
     process::{Command, Stdio},
 };
 
@@ -203,6 +204,57 @@ fn what_is_wrong_is_told_as_http_tells_it() {
     }
     let answer = send(&server, "grpc.health.v1.Health/Check", &json!({}));
     assert_eq!(answer.status, 200, "it is well afterwards");
+}
+
+/// The first line that the server answers to these bytes; a body that is cut ends there.
+fn first_line(server: &Server, bytes: &str) -> String {
+    let mut stream = TcpStream::connect(server.web.as_ref().unwrap()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(bytes.as_bytes()).unwrap();
+    if bytes.contains("content-length: 3") {
+        stream.shutdown(Shutdown::Write).unwrap();
+    }
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+#[test]
+fn a_request_that_is_cut_or_ambiguous_is_its_caller_s_mistake() {
+    let (_data, server) = started();
+    let head = format!("POST /grpc.health.v1.Health/Check HTTP/1.1\r\nhost: x\r\n{JSON}\r\n");
+    let (length, chunked) = ("content-length: 2\r\n", "transfer-encoding: chunked\r\n");
+    let good = format!("{head}{length}\r\n{{}}");
+    assert_eq!(first_line(&server, &good), "HTTP/1.1 200 OK");
+    assert_eq!(first_line(&server, &format!("{head}{chunked}\r\n2\r\n{{}}\r\n0\r\n\r\n")), "HTTP/1.1 200 OK");
+    let origin = "origin: https://app.example\r\n";
+    for bad in [
+        format!("{head}{origin}{origin}{length}\r\n{{}}"),
+        format!("{head}{length}{chunked}\r\n2\r\n{{}}\r\n0\r\n\r\n"),
+        format!("{head}{chunked}{length}\r\n2\r\n{{}}\r\n0\r\n\r\n"),
+        good.replace("x\r\n", "x\n"),
+        good.replace("\r\n\r\n", "\r\n\n"),
+        good.replace("\r\n", "\n"),
+        good.replace("host: x\r\n", ""),
+        good.replace("host: x\r\n", "host: x\r\nhost: y\r\n"),
+        // Bodies.
+        good.replace("2\r\n", "3\r\n"),
+        format!("{head}{chunked}\r\nzz\r\n{{}}\r\n0\r\n\r\n"),
+        format!("{head}{chunked}\r\n2\n{{}}\r\n0\r\n\r\n"),
+        format!("{head}{chunked}\r\n2\r\n{{}}x\r\n0\r\n\r\n"),
+        good.replace("2\r\n\r\n{}", "22\r\n\r\n{\"service\":18446744073709551616}"),
+    ] {
+        assert_eq!(first_line(&server, &bad), "HTTP/1.1 400 Bad Request", "{bad:?}");
+    }
+    let metrics = server.get("/metrics");
+    let codes = metrics
+        .lines()
+        .filter(|line| line.starts_with("rpc_server_call_duration_seconds_count") && !line.ends_with(" 0"));
+    for line in codes {
+        let is_caller_s =
+            ["OK", "CANCELLED", "INVALID_ARGUMENT"].iter().any(|code| line.contains(&format!("\"{code}\"")));
+        assert!(is_caller_s, "{line}");
+    }
 }
 
 #[test]
