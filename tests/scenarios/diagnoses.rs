@@ -76,7 +76,7 @@ async fn a_failed_run_is_told_why_and_pays_for_it() {
         let answer = client.execute(asking(&elf, &[], tier)).await.unwrap();
         assert_eq!(answer.verdict, silent.verdict);
         let why = read(answer.diagnosis.as_ref());
-        let start = "exit code 7, decided in check_amount (/guests/failing/failing.c:41";
+        let start = "exit code 7, decided in check_amount (/guests/failing/failing.c:40";
         assert!(why.summary.starts_with(start), "{}", why.summary);
         assert!(why.branch.is_some() && why.registers.len() == 32 && !why.steps.is_empty(), "{why:?}");
         assert!(why.source.is_empty() && !why.is_shortened);

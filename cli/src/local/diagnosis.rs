@@ -172,6 +172,11 @@ pub fn of_verdict(
         return Ok(Vec::new());
     }
     let mock = parsed_transaction::read(&request.json)?;
+    for (dep, index) in mock.as_ckb().mock_info.cell_deps.iter().zip(0..) {
+        if let Some(machine) = input::other_machine(&dep.data) {
+            eprintln!("antares: mock_info.cell_deps[{index}] is an ELF file for {machine}, not for RISC-V");
+        }
+    }
     let mut elfs = Programs::new();
     programs(&mock, &request.environment).iter().for_each(|program| elfs.add(&program.elf));
     let (codes, cells) = (error_codes(args)?, |source, index| mock.cell_data(source, index).map(Into::into));

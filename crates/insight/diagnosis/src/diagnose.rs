@@ -203,9 +203,6 @@ impl Describer<'_> {
             Ended::Error { name, detail, fault } => {
                 let version = self.inputs.evidence.programs.get(vm.program as usize).map(|it| it.vm_version);
                 let advice = match fault {
-                    _ if self.namer.elf(vm.program).is_some_and(faults::is_foreign) => {
-                        Some(faults::NOT_RISC_V)
-                    }
                     _ if name == "InvalidInstruction" && version == Some(0) => Some(faults::NO_B),
                     Some(Fault::Fetch { .. }) if name.starts_with("Mem") => Some(faults::NO_CODE),
                     _ => faults::advice(self.name(name)),
