@@ -182,37 +182,6 @@ pub(crate) fn junk(number: u8, bytes: usize) -> Vec<u8> {
     junk
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn parallel_uploads_leave_no_memory_behind() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    modest_call(&server).await;
-    let before = server.possessions()[3];
-    for round in 0..2_u8 {
-        let uploads: Vec<_> = (0..16)
-            .map(|number| {
-                let address = server.address.clone();
-                tokio::spawn(async move {
-                    let mut client = Client::connect_to(&address).await.unwrap();
-                    client.upload(&junk(16 * round + number, 16 << 20)).await
-                })
-            })
-            .collect();
-        let mut stored = 0;
-        for upload in uploads {
-            match upload.await.unwrap() {
-                Ok(_) => stored += 1,
-                Err(status) => assert_eq!(status.code(), Code::ResourceExhausted, "{status}"),
-            }
-        }
-        println!("{stored} of 16 stored; {} KiB resident, {before} before", server.possessions()[3]);
-        assert!(stored > 0);
-    }
-    // What the store keeps of half a gigabyte that it has just written (130 to 220 MiB as measured), not a
-    // gigabyte as before.
-    until("memory is given back", || server.possessions()[3] < before + (384 << 10));
-}
-
 #[test]
 fn a_server_that_may_open_too_few_files_does_not_start() {
     let data = tempfile::tempdir().unwrap();

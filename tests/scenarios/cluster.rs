@@ -348,9 +348,10 @@ async fn whoever_is_killed_is_missed_by_nobody() {
     kills(&s3::url(tier.path()), "", rounds(), |_| {}).await;
 }
 
-/// An object store that is stopped for the third quarter: it accepts connections and says nothing.
-async fn stopped_for_a_while(maker: Maker) {
-    let Some(s3) = S3::start(maker) else { return };
+/// It is stopped for the third quarter: it accepts connections and says nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_store_that_stops_for_a_while_loses_nothing() {
+    let Some(s3) = S3::start(Maker::Moto) else { return };
     let (all, pid) = (rounds(), s3.pid());
     kills("s3://antares/some/prefix", &s3.environment(), all, |round| {
         if round == all / 2 {
@@ -360,16 +361,6 @@ async fn stopped_for_a_while(maker: Maker) {
         }
     })
     .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_object_store_that_stops_for_a_while_loses_nothing() {
-    stopped_for_a_while(Maker::Moto).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn another_one_that_stops_for_a_while_loses_nothing() {
-    stopped_for_a_while(Maker::Gofakes3).await;
 }
 
 /// Every process is told to end and is started again, one after the other, while calls come all the time:

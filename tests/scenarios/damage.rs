@@ -21,26 +21,6 @@ use crate::{
 const MEMORY_MAX: u64 = 256 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_corrupted_chunk_is_refused_and_nothing_is_stored() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
-    let elf = guests::bytes("secp256k1-small-imc").unwrap();
-    let digest = Sha256Digest::of(&elf).to_string();
-    let mut damaged = elf.clone();
-    damaged[elf.len() / 2] ^= 1;
-    let status = client.upload_as(&digest, elf.len() as u64, &damaged).await.unwrap_err();
-    assert_eq!(
-        (status.code(), reason(&status).as_str()),
-        (Code::InvalidArgument, "DIGEST_MISMATCH"),
-        "{status}"
-    );
-    let asked = v1::FindMissingRequest { script_sha256: vec![digest.clone()] };
-    let missing = client.compiler.find_missing(asked).await.unwrap().into_inner();
-    assert_eq!(missing.missing_sha256, [digest]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn damage_in_the_store_is_found_and_compiled_over() {
     let data = tempfile::tempdir().unwrap();
     let elf = guests::bytes("fib-imc").unwrap();
@@ -139,40 +119,4 @@ async fn a_gigabyte_is_refused_without_being_read() {
     assert!(server.memory_high() < MEMORY_MAX, "{} bytes", server.memory_high());
     let elf = guests::bytes("exit-imc").unwrap();
     assert_eq!(exit_code(&client.execute(inline(&elf, &["3"], Tier::Native)).await.unwrap()), Some(3));
-}
-
-/// An ELF of branches: each of them ends a block.
-fn branches(count: u32) -> Vec<u8> {
-    let branch = encode::b(1, 10, 11, 4).unwrap();
-    let bytes: Vec<u8> = (0..count).flat_map(|_| branch.to_le_bytes()).collect();
-    let memory_bytes = bytes.len() as u64;
-    let segments = vec![Segment { address: 0x1000, flags: 5, bytes, memory_bytes }];
-    Elf { entry: 0x1000, segments, symbols: None }.to_bytes()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_million_blocks_are_refused_and_disturb_nobody() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
-    let small = guests::bytes("exit-imc").unwrap();
-    client.execute(inline(&small, &["3"], Tier::Native)).await.unwrap();
-    // As many as fit below the end of guest memory.
-    let large = branches(1_000_000);
-    let mut other = client.clone();
-    let request = inline(&large, &[], Tier::Native);
-    let refused = tokio::spawn(async move { other.execute(request).await });
-    assert_eq!(exit_code(&client.execute(inline(&small, &["4"], Tier::Native)).await.unwrap()), Some(4));
-    let status = refused.await.unwrap().unwrap_err();
-    assert_eq!(
-        (status.code(), reason(&status).as_str()),
-        (Code::FailedPrecondition, "LIMIT_BLOCKS"),
-        "{status}"
-    );
-    assert!(status.message().contains("blocks"), "{status}");
-    assert!(server.memory_high() < MEMORY_MAX, "{} bytes", server.memory_high());
-    // Without native code it runs all the same, to the end of its million branches.
-    let run = client.execute(inline(&large, &[], Tier::Auto)).await.unwrap();
-    assert_eq!(run.fallback, "compile_refused", "{run:?}");
-    assert_eq!(run.verdict.unwrap().error, "InvalidInstruction");
 }

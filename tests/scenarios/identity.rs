@@ -84,18 +84,6 @@ impl Issuer {
         issuer.with("first")
     }
 
-    /// The set has a new key `id`, in the place of one of this id.
-    pub(crate) fn renew(&mut self, id: &'static str) {
-        self.keys.insert(id, token_key());
-        self.write();
-    }
-
-    /// The set has the key no longer.
-    pub(crate) fn take_back(&mut self, id: &str) {
-        self.keys.remove(id);
-        self.write();
-    }
-
     fn with(mut self, id: &'static str) -> Self {
         self.keys.insert(id, token_key());
         self.write();

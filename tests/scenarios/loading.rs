@@ -94,29 +94,3 @@ async fn a_loaded_library_is_native_over_grpc() {
     }
     assert_eq!(finished(&server), [0.0; 2]);
 }
-
-#[test]
-fn a_loaded_library_is_native_in_the_command_line() {
-    for hash_type in [ScriptHashType::Data1, ScriptHashType::Data2] {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tx.json");
-        fs::write(&path, transaction(hash_type)).unwrap();
-        let runs: Vec<_> = (0..3).map(|_| verify(folder.path(), &path)).collect();
-        println!("{hash_type:?}: {runs:?}");
-        assert!(runs.iter().all(|run| run.0 == runs[0].0));
-        let (cycles, native) = runs[2];
-        assert!(native * 100 >= cycles * NATIVE_PERCENT_MIN, "{native} of {cycles} native");
-    }
-}
-
-/// Cycles of a verification by the command line, and how many of them were native.
-fn verify(cache: &Path, tx: &Path) -> (u64, u64) {
-    let mut antares = Command::new(worker_path("antares").unwrap());
-    let antares = antares.args(["verify", "--json", "--tx"]).arg(tx).env("XDG_CACHE_HOME", cache);
-    let output = antares.env_remove("ANTARES_CACHE").env("ANTARES_HEAD_START_MS", "0").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let groups = value["groups"].as_array().unwrap();
-    let native = groups.iter().filter_map(|group| group["native_cycles"].as_u64()).sum();
-    (value["cycles"].as_u64().unwrap(), native)
-}

@@ -28,34 +28,6 @@ fn tool(script: &Path, words: &[&str]) -> String {
 }
 
 #[test]
-fn python_uploads_compiles_and_runs() {
-    let python = tool(&folder().join("scenarios/python.sh"), &[]);
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let output = Command::new(python)
-        .arg(folder().join("scenarios/stranger.py"))
-        .arg(&server.address)
-        .arg(guests::build("fib-imc").unwrap())
-        .arg("10")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-    for service in ["antares.v1.CompilerService", "antares.v1.RunnerService", "grpc.health.v1.Health"] {
-        assert!(answer["services"].as_array().unwrap().contains(&service.into()), "{answer}");
-    }
-    assert_eq!(answer["unknown"], "NOT_FOUND");
-    let execute = &answer["execute"];
-    assert_eq!(
-        (&execute["verdict"]["outcome"], &execute["verdict"]["exit_code"]),
-        (&"OUTCOME_EXIT".into(), &55.into())
-    );
-    assert_eq!(execute["tiers"]["native_cycles"], execute["verdict"]["cycles"]);
-    assert_eq!(execute["artifact"]["key"], answer["compile"]["artifact_key"]);
-    assert_eq!(execute["request_id"], "stranger");
-}
-
-#[test]
 fn grpcurl_lists_describes_and_runs() {
     let grpcurl = tool(&folder().join("../deploy/check/tools.sh"), &["grpcurl"]);
     let data = tempfile::tempdir().unwrap();
@@ -109,35 +81,6 @@ fn closed(data: &tempfile::TempDir, ours: &Authority, issuer: &Issuer) -> (Serve
         issuer.sign(&claims("all/stranger", |_| {})),
     ];
     (Server::start_with(data, &sections), needed)
-}
-
-#[test]
-fn python_shows_a_certificate_and_a_token() {
-    let python = tool(&folder().join("scenarios/python.sh"), &[]);
-    let (data, ours, issuer) = (tempfile::tempdir().unwrap(), Authority::new("ours"), Issuer::new());
-    let (server, [ca, certificate, key, token]) = closed(&data, &ours, &issuer);
-    let run = |variables: &[(&str, &str)]| {
-        let script = folder().join("scenarios/stranger.py");
-        let mut command = Command::new(&python);
-        command.arg(script).arg(&server.address).arg(guests::build("fib-imc").unwrap()).arg("10");
-        command.envs(variables.iter().copied()).output().unwrap()
-    };
-    let all = [
-        ("STRANGER_CA", ca.as_str()),
-        ("STRANGER_CERT", certificate.as_str()),
-        ("STRANGER_KEY", key.as_str()),
-        ("STRANGER_TOKEN", token.as_str()),
-    ];
-    let output = run(&all);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(answer["execute"]["verdict"]["exit_code"], 55, "{answer}");
-    // A certificate alone is nobody here, and a token alone does not get through the door.
-    for (few, says) in [(&all[..3], "PERMISSION_DENIED"), (&[all[0], all[3]], "UNAVAILABLE")] {
-        let output = run(few);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && stderr.contains(says), "{says}: {stderr}");
-    }
 }
 
 #[test]

@@ -231,53 +231,6 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn rubbish_never_ends_the_service() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
-    let good = example("mock_tx.json");
-    // A generator whose next number is the last one times a constant: the same rubbish each time.
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(state >> 33).unwrap()
-    };
-    for round in 0..300 {
-        let json: Vec<u8> = if round % 3 == 0 {
-            (0..next() % 4096).map(|_| next().to_le_bytes()[0]).collect()
-        } else {
-            let mut json = good.clone();
-            for _ in 0..=next() % 8 {
-                let at = next() % json.len();
-                json[at] = b"{}[]\",:0x9fazn \xff"[next() % 15];
-            }
-            if round % 3 == 1 {
-                json.truncate(next() % json.len());
-            }
-            json
-        };
-        match verify(&client, request(json, Tier::Interpreter)).await {
-            Ok(answer) => assert_ne!(answer.outcome(), VerifyOutcome::Unspecified),
-            Err(status) => drop(mistake(&status)),
-        }
-    }
-    let fields = v1::TransactionFields {
-        tx: vec![0xff; 1000].into(),
-        inputs: vec![v1::CellFields::default(); 1000],
-        ..v1::TransactionFields::default()
-    };
-    let molecule = v1::VerifyTransactionRequest {
-        transaction: Some(Transaction::Fields(fields)),
-        ..request("", Tier::Auto)
-    };
-    assert_eq!(mistake(&verify(&client, molecule).await.unwrap_err()).0, "tx");
-    let lost = server.metric("antares_workers_lost_total{role=\"run\"}");
-    assert!(lost.abs() < 0.5, "{lost} workers lost");
-    let elf = guests::bytes("exit-imc").unwrap();
-    assert_eq!(exit_code(&client.execute(inline(&elf, &["3"], Tier::Native)).await.unwrap()), Some(3));
-}
-
 /// What `antares verify` answers about an example, without its times.
 fn command(name: &str, args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(worker_path("antares").unwrap());

@@ -239,29 +239,6 @@ fn pages_that_nobody_named_may_not_call() {
     }
 }
 
-#[test]
-fn grpc_web_is_spoken() {
-    let (data, server) = started();
-    let script = guests::bytes("exit-imc").unwrap();
-    let message = inline(&script, &["5"], Tier::Auto).encode_to_vec();
-    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
-    let body = [&[0][..], &length, &message].concat();
-    fs::write(data.path().join("body"), &body).unwrap();
-    for kind in ["application/grpc-web", "application/grpc-web+proto"] {
-        let kind = format!("content-type: {kind}");
-        let answer = curl(&server, &format!("{RUNNER}/Execute"), &["-H", &kind], &body);
-        assert_eq!(answer.status, 200);
-        assert!(answer.head.contains("content-type: application/grpc-web"), "{}", answer.head);
-        let length = u32::from_be_bytes(answer.body[1..5].try_into().unwrap()) as usize;
-        let response = v1::ExecuteResponse::decode(&answer.body[5..5 + length]).unwrap();
-        assert_eq!(response.verdict.unwrap().exit_code, Some(5));
-        let trailers = &answer.body[5 + length..];
-        assert_eq!(trailers[0], 0x80);
-        let trailers = String::from_utf8_lossy(&trailers[5..]);
-        assert!(trailers.contains("grpc-status:0"), "{trailers}");
-    }
-}
-
 /// The same calls where callers are told apart: encrypted, with tokens, and within what a tenant may have.
 #[test]
 fn callers_are_told_apart_as_over_grpc() {
