@@ -26,7 +26,7 @@ use tonic::{
 use tower::{Service as _, ServiceExt as _, service_fn};
 
 use crate::{
-    client::{Client, exit_code, inline, reason},
+    client::{exit_code, inline, reason},
     server::{Server, until},
 };
 
@@ -50,7 +50,7 @@ pub(crate) async fn connect(server: &Server, from: Ipv4Addr) -> Channel {
 }
 
 /// How long the modest client waits for a connection and an answer.
-pub(crate) async fn modest_call(server: &Server) -> Duration {
+async fn modest_call(server: &Server) -> Duration {
     let asked = Instant::now();
     let elf = guests::bytes("exit-imc").unwrap();
     let call = async {
@@ -63,7 +63,7 @@ pub(crate) async fn modest_call(server: &Server) -> Duration {
 }
 
 /// A connection that says what it must and then nothing.
-pub(crate) async fn idle_connection(address: SocketAddr) -> Option<TcpStream> {
+async fn idle_connection(address: SocketAddr) -> Option<TcpStream> {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((GREEDY, 0).into()).unwrap();
     let stream = timeout(Duration::from_secs(2), socket.connect(address)).await.ok()?.ok()?;
@@ -90,7 +90,7 @@ async fn idle_connections_of_one_client_shut_nobody_out() {
 }
 
 /// A request of `announced` bytes, of which `sent` come and then nothing.
-pub(crate) async fn half_sent(channel: &mut Channel, announced: u32, sent: usize) -> mpsc::Sender<Bytes> {
+async fn half_sent(channel: &mut Channel, announced: u32, sent: usize) -> mpsc::Sender<Bytes> {
     let (sender, receiver) = mpsc::channel(1);
     let head = Bytes::from([&[0][..], &announced.to_be_bytes()].concat());
     // One field of bytes, long enough for all.

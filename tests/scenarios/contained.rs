@@ -12,8 +12,8 @@ use antares_trust::{Facts, Keyring, Manifest};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 
 use crate::{
-    client::{Client, exit_code, stored},
-    server::{Server, until},
+    client::{Client, stored},
+    server::Server,
 };
 
 /// One compile a script, so that it is known which.

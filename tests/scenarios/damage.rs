@@ -4,11 +4,7 @@ use std::{fs, path::Path};
 
 use antares_abi::Sha256Digest;
 use antares_proto::v1::{self, CacheUse, Tier, get_artifact_response, upload_request::Part};
-use antares_tests::{
-    asm::encode,
-    elf::{Elf, Segment},
-    guests,
-};
+use antares_tests::guests;
 use bytes::Bytes;
 use tonic::Code;
 

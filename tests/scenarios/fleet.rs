@@ -1,24 +1,18 @@
-//! The profile that is always on, of many runs: it converges to the exact one, function by function, whether
-//! the runs are all the same or not; and a run can be sampled again as it was.
+//! The profile that is always on, of many runs: it converges to the exact one, function by function; and
+//! a run can be sampled again as it was.
 
 use std::{collections::BTreeMap, fs};
 
 use antares_pool::worker_path;
 use antares_profile::Profile;
 use antares_profile_view::{Programs, View, read_archive};
-use antares_proto::v1::{
-    self, Tier, VerifyOutcome, profile_service_client::ProfileServiceClient,
-    verify_transaction_request::Transaction,
-};
-use antares_tests::guests::{self, debugger_examples};
+use antares_proto::v1::{self, Tier, profile_service_client::ProfileServiceClient};
+use antares_tests::guests;
 
 use crate::{
-    client::{Client, exit_code, stored},
+    client::{Client, stored},
     server::Server,
 };
-
-/// Runs of a fleet.
-const RUNS: usize = 1000;
 
 /// Cycles between samples, as configured by default.
 const PERIOD: f64 = 2_097_152.0;
@@ -54,9 +48,9 @@ fn exact(args: &[&str], folder: &tempfile::TempDir) -> Profile {
 }
 
 /// What the server has seen.
-async fn live(server: &Server, script: Option<String>) -> (Profile, Programs) {
+async fn live(server: &Server, script: String) -> (Profile, Programs) {
     let mut client = ProfileServiceClient::connect(format!("http://{}", server.address)).await.unwrap();
-    let selection = Some(v1::ProfileSelection { script, window_ms: None });
+    let selection = Some(v1::ProfileSelection { script: Some(script), window_ms: None });
     let request = v1::GetProfileRequest { selection, format: Some("antares".to_owned()) };
     read_archive(&client.get_profile(request).await.unwrap().into_inner().profile).unwrap()
 }
@@ -75,6 +69,35 @@ fn agree(name: &str, exact: (&Profile, u64), (profile, programs): &(Profile, Pro
         assert!((share - seen).abs() <= DEVIATIONS_MAX * error + SKID, "{name} {function}: {share} {seen}");
     }
     assert!(unknown <= DEVIATIONS_MAX / samples.sqrt(), "{name}: {unknown} is unknown");
+}
+
+/// Runs of some lengths of a program converge: on both sides of a period, so that what only short runs do, or
+/// only the ends of long ones, would be missed; and one with more stacks than a window holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn profiles_of_varied_runs_converge() {
+    // So many runs of the second have as many samples as those of the first.
+    let often = "[runner]\nsample_cycles = 209715\n";
+    for (name, lengths, runs, sections) in [
+        ("secp256k1-imc", &["1", "2", "1", "3", "5"][..], 1000, ""),
+        ("bls12-381-imc", &["1", "2", "3"][..], 120, often),
+    ] {
+        let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let server = Server::start_with(&data, sections);
+        let mut client = Client::connect(&server).await;
+        let elf = guests::bytes(name).unwrap();
+        let digest = client.upload(&elf).await.unwrap().sha256;
+        let file = folder.path().join("script");
+        fs::write(&file, &elf).unwrap();
+        let mut whole = Profile::new();
+        for length in lengths {
+            let one = exact(&[file.to_str().unwrap(), "--", "-", length], &folder);
+            (0..runs / lengths.len()).for_each(|_| whole.merge(&one));
+        }
+        for length in lengths.iter().cycle().take(runs) {
+            client.execute(stored(&elf, &["-", length], Tier::Native)).await.unwrap();
+        }
+        agree(name, (&whole, whole.sum().cycles), &live(&server, digest).await);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

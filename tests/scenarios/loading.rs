@@ -1,20 +1,12 @@
-//! Libraries that a lock loads at run time are native from the third run on, over gRPC and in the command
-//! line.
+//! Libraries that a lock loads at run time are native from the third run on.
 
-use std::{
-    fs,
-    path::Path,
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use antares_pool::worker_path;
 use antares_proto::v1::{self, VerifyOutcome, verify_transaction_request::Transaction};
 use antares_tests::{guests, transactions::locked_by};
 use bytes::Bytes;
 use ckb_mock_tx_types::ReprMockTransaction;
 use ckb_types::core::ScriptHashType;
-use serde_json::Value;
 
 use crate::{
     client::Client,

@@ -97,10 +97,10 @@ async fn whoever_asks_is_told_the_interpreter_s_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lot_falls_on_batches_and_transactions_too() {
+async fn the_lot_falls_on_calls_of_every_kind() {
     let elf = guests::assemble(CONSTANT).unwrap();
     let sections = format!("{SECTIONS}[runner]\nrecheck_one_in = 1\n");
-    for (kind, runs) in RUNS.into_iter().enumerate().skip(1) {
+    for (kind, runs) in RUNS.into_iter().enumerate() {
         let data = tempfile::tempdir().unwrap();
         let server = Server::start_with(&data, &sections);
         let mut client = Client::connect(&server).await;
@@ -108,6 +108,7 @@ async fn the_lot_falls_on_batches_and_transactions_too() {
         let right = (vec![Some(RIGHT); runs], Recheck::Unspecified);
         assert_eq!(told(&mut client, &elf, kind, false).await, right);
         until("it is run again", || server.metric("antares_rechecks_total{result=\"equal\"}") == 1.0);
+        assert_eq!(server.metric("antares_artifacts_quarantined"), 0.0);
         server.stop();
         spoil(&data, &elf, mistake_a_constant);
         let server = Server::start_with(&data, &sections);

@@ -1,13 +1,10 @@
-//! Clients of strangers: Python's grpcio and grpcurl. They know the address, and learn the rest by
-//! reflection.
+//! grpcurl, a client of strangers: it knows the address, and learns the rest by reflection.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{path::Path, process::Command};
 
 use antares_abi::Sha256Digest;
 use antares_tests::{authorities::Authority, guests};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
 use crate::{
@@ -15,21 +12,17 @@ use crate::{
     server::Server,
 };
 
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The path that a script prints, which makes or finds a tool.
-fn tool(script: &Path, words: &[&str]) -> String {
-    let output = Command::new(script).args(words).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{} failed: {stderr}", script.display());
+/// The path of grpcurl, which is built where it is not there.
+fn grpcurl() -> String {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/check/tools.sh");
+    let output = Command::new(tools).arg("grpcurl").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 #[test]
 fn grpcurl_lists_describes_and_runs() {
-    let grpcurl = tool(&folder().join("../deploy/check/tools.sh"), &["grpcurl"]);
+    let grpcurl = grpcurl();
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(&data);
     let ask = |words: &[&str]| {
@@ -51,7 +44,7 @@ fn grpcurl_lists_describes_and_runs() {
 
     let elf = guests::bytes("exit-imc").unwrap();
     let request = serde_json::json!({
-        "script": { "elf": base64(&elf) }, "args": [base64(b"-7")], "tier": "TIER_NATIVE",
+        "script": { "elf": STANDARD.encode(&elf) }, "args": [STANDARD.encode("-7")], "tier": "TIER_NATIVE",
     });
     let words = ["-d", &request.to_string(), &server.address, "antares.v1.RunnerService/Execute"];
     let answer: Value = serde_json::from_str(&ask(&words)).unwrap();
@@ -85,7 +78,7 @@ fn closed(data: &tempfile::TempDir, ours: &Authority, issuer: &Issuer) -> (Serve
 
 #[test]
 fn grpcurl_shows_a_certificate_and_a_token() {
-    let grpcurl = tool(&folder().join("../deploy/check/tools.sh"), &["grpcurl"]);
+    let grpcurl = grpcurl();
     let (data, ours, issuer) = (tempfile::tempdir().unwrap(), Authority::new("ours"), Issuer::new());
     let (server, [ca, certificate, key, token]) = closed(&data, &ours, &issuer);
     let pair = ["-cacert", &ca, "-cert", &certificate, "-key", &key];
@@ -98,7 +91,8 @@ fn grpcurl_shows_a_certificate_and_a_token() {
     let execute = "antares.v1.RunnerService/Execute";
     let elf = guests::bytes("exit-imc").unwrap();
     let request =
-        serde_json::json!({ "script": { "elf": base64(&elf) }, "args": [base64(b"-7")] }).to_string();
+        serde_json::json!({ "script": { "elf": STANDARD.encode(&elf) }, "args": [STANDARD.encode("-7")] })
+            .to_string();
     let call = ["-d", request.as_str(), &server.address, execute];
     let with_token = [&pair[..], &["-H", &bearer]].concat();
     let (is_ok, told) = ask(&with_token, &call);
@@ -109,18 +103,4 @@ fn grpcurl_shows_a_certificate_and_a_token() {
     assert!(!is_ok && told.contains("PermissionDenied"), "{told}");
     let (is_ok, told) = ask(&["-cacert", &ca, "-H", &bearer], &call);
     assert!(!is_ok, "{told}");
-}
-
-/// Base64 with padding, as JSON has bytes.
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let word = group.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
-        for index in 0..4 {
-            let letter = LETTERS[(word >> (18 - 6 * index) & 63) as usize];
-            text.push(if index <= group.len() { char::from(letter) } else { '=' });
-        }
-    }
-    text
 }

@@ -36,7 +36,7 @@ fn script() -> v1::ExecuteRequest {
     inline(&guests::bytes("exit-imc").unwrap(), &["5"], Tier::Auto)
 }
 
-pub(crate) fn is_root() -> bool {
+fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
         println!("skipped: needs root, for namespaces and limits of other processes");
@@ -126,11 +126,11 @@ fn a_full_disk_under_the_log_and_the_audit_log_stops_nothing() {
 }
 
 /// The first process of a namespace, which `unshare` does not always take along; killed when it is dropped.
-pub(crate) struct First(pub(crate) u32);
+struct First(u32);
 
 impl First {
     #[track_caller]
-    pub(crate) fn of(server: &Server) -> Self {
+    fn of(server: &Server) -> Self {
         Self(children(server.pid())[0])
     }
 }
@@ -142,7 +142,7 @@ impl Drop for First {
 }
 
 /// Processes that have ended and that nobody has waited for.
-pub(crate) fn zombies(parent: u32) -> usize {
+fn zombies(parent: u32) -> usize {
     let is_zombie = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))

@@ -1,4 +1,4 @@
-//! Whole transactions over gRPC: ckb-script's cycles and errors, mistakes with their place, and rubbish.
+//! Whole transactions over gRPC: ckb-script's cycles and errors, and mistakes with their place.
 
 use std::{fs, process::Command};
 
@@ -24,7 +24,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use crate::{
-    client::{Client, exit_code, inline, reason},
+    client::{Client, reason},
     server::{Server, until},
 };
 
@@ -50,9 +50,9 @@ async fn verify(
     Ok(client.runner.clone().verify_transaction(request).await?.into_inner())
 }
 
-/// Place and text of the mistake that a status is about.
+/// Place of the mistake that a status is about.
 #[track_caller]
-fn mistake(status: &Status) -> (String, String) {
+fn mistake(status: &Status) -> String {
     assert_eq!(
         (status.code(), reason(status).as_str()),
         (Code::InvalidArgument, "TRANSACTION_INVALID"),
@@ -60,14 +60,8 @@ fn mistake(status: &Status) -> (String, String) {
     );
     let details = status.get_error_details();
     let violation = &details.bad_request().unwrap().field_violations[0];
-    (violation.field.clone(), violation.description.clone())
-}
-
-/// The example with one value changed.
-fn changed(change: impl FnOnce(&mut Value)) -> Vec<u8> {
-    let mut value = serde_json::from_slice(&example("mock_tx.json")).unwrap();
-    change(&mut value);
-    serde_json::to_vec(&value).unwrap()
+    assert!(!violation.description.is_empty(), "{status:?}");
+    violation.field.clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,7 +131,7 @@ async fn one_group_runs_alone_and_limits_are_exact() {
     let ran = answer.groups.iter().filter(|group| group.outcome() != VerifyOutcome::NotRun);
     assert_eq!(ran.map(|group| group.exit_code).collect::<Vec<_>>(), [Some(0)]);
     let missing = verify(&client, group(ScriptKind::Lock, 99)).await.unwrap_err();
-    assert_eq!(mistake(&missing).0, "group");
+    assert_eq!(mistake(&missing), "group");
 
     let with_cycles = |cycles| v1::VerifyTransactionRequest {
         limits: Some(v1::RunLimits { max_cycles: Some(cycles), ..v1::RunLimits::default() }),
@@ -151,36 +145,17 @@ async fn one_group_runs_alone_and_limits_are_exact() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mistakes_are_told_with_their_place() {
+async fn a_very_long_mistake_and_none_at_all_are_told() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(&data);
     let client = Client::connect(&server).await;
-    let cases: [(Vec<u8>, &str, &str); 5] = [
-        (b"{".to_vec(), "mock_json", "line 1, column 1"),
-        (b"{}".to_vec(), "mock_json", "the key `mock_info` is missing"),
-        (
-            changed(|tx| tx["mock_info"]["inputs"][0]["output"]["lock"]["hash_type"] = "data9999".into()),
-            "mock_info.inputs[0].output.lock.hash_type",
-            "data9999",
-        ),
-        (
-            changed(|tx| tx["tx"]["inputs"][0]["previous_output"]["index"] = "0x77".into()),
-            "tx.inputs[0].previous_output",
-            "no entry of mock_info.inputs gives the cell",
-        ),
-        (changed(|tx| tx["tx"]["outputs_data"] = Value::Array(Vec::new())), "tx.outputs_data", "0 entries"),
-    ];
-    for (json, place, problem) in cases {
-        for tier in [Tier::Auto, Tier::Interpreter] {
-            let status = verify(&client, request(json.clone(), tier)).await.unwrap_err();
-            let (field, description) = mistake(&status);
-            assert_eq!(field, place, "{description}");
-            assert!(description.contains(problem), "{description}");
-        }
-    }
     // A text as long as may be, in the place of a number: its beginning is told, and the call does not break.
-    let long = changed(|tx| tx["tx"]["version"] = "é".repeat(100_000).into());
-    assert_eq!(mistake(&verify(&client, request(long, Tier::Auto)).await.unwrap_err()).0, "tx.version");
+    let mut long: Value = serde_json::from_slice(&example("mock_tx.json")).unwrap();
+    long["tx"]["version"] = "é".repeat(100_000).into();
+    assert_eq!(
+        mistake(&verify(&client, request(long.to_string(), Tier::Auto)).await.unwrap_err()),
+        "tx.version"
+    );
     let none = verify(&client, v1::VerifyTransactionRequest::default()).await.unwrap_err();
     assert_eq!(reason(&none), "REQUEST_INVALID");
 }
@@ -384,10 +359,10 @@ async fn molecule_parts_mean_the_same_as_json() {
     assert_eq!((answer.outcome, answer.groups), (expected.outcome, expected.groups));
     let mut damaged = parts.clone();
     damaged.cell_deps[1].cell.as_mut().unwrap().output = Bytes::from_static(&[1, 2, 3]);
-    assert_eq!(mistake(&verify(&client, of(damaged)).await.unwrap_err()).0, "cell_deps[1].cell.output");
+    assert_eq!(mistake(&verify(&client, of(damaged)).await.unwrap_err()), "cell_deps[1].cell.output");
     let mut damaged = parts;
     damaged.inputs.pop();
-    assert_eq!(mistake(&verify(&client, of(damaged)).await.unwrap_err()).0, "inputs");
+    assert_eq!(mistake(&verify(&client, of(damaged)).await.unwrap_err()), "inputs");
 }
 
 /// A wallet that verifies many transactions sends what their locks need once, be it code or data.
@@ -434,9 +409,9 @@ async fn cells_may_name_uploaded_data_in_place_of_their_own() {
     };
     let digest = "ab".repeat(32);
     let error = verify(&client, with("abc", Bytes::new())).await.unwrap_err();
-    assert_eq!(mistake(&error).0, "cell_deps[0].cell.data_sha256");
+    assert_eq!(mistake(&error), "cell_deps[0].cell.data_sha256");
     let error = verify(&client, with(&digest, Bytes::from_static(b"x"))).await.unwrap_err();
-    assert_eq!(mistake(&error).0, "cell_deps[0].cell.data_sha256");
+    assert_eq!(mistake(&error), "cell_deps[0].cell.data_sha256");
     let error = verify(&client, with(&digest, Bytes::new())).await.unwrap_err();
     assert_eq!((error.code(), reason(&error).as_str()), (Code::NotFound, "SCRIPT_NOT_FOUND"));
 

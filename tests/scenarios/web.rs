@@ -1,8 +1,7 @@
-//! JSON over HTTP and gRPC-web, as curl and a browser speak them: the same verdicts as over gRPC, the same
-//! errors, and nothing for pages that nobody named.
+//! JSON over HTTP, as curl speaks it: the same verdicts as over gRPC, the same errors, and nothing for pages
+//! that nobody named. gRPC-web is the browser's.
 
 use std::{
-    fs,
     io::Write as _,
     process::{Command, Stdio},
 };
@@ -12,7 +11,6 @@ use antares_proto::v1::{self, Tier, verify_transaction_request::Transaction};
 use antares_tests::{authorities::Authority, guests};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use prost::Message as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
