@@ -6,6 +6,7 @@ use antares_proto::v1::{
     upload_request::Part,
 };
 use bytes::Bytes;
+use tempfile::TempDir;
 use tonic::{
     Status,
     transport::{self, Channel},
@@ -53,6 +54,14 @@ impl Client {
     ) -> Result<v1::ExecuteResponse, Status> {
         Ok(self.runner.execute(request).await?.into_inner())
     }
+}
+
+/// A server with these sections of configuration on data of its own, and a client of it.
+pub(crate) async fn serving(sections: &str) -> (TempDir, Server, Client) {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, sections);
+    let client = Client::connect(&server).await;
+    (data, server, client)
 }
 
 /// Runs an ELF that travels with the request.

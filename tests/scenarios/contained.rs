@@ -12,7 +12,7 @@ use antares_trust::{Facts, Keyring, Manifest};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 
 use crate::{
-    client::{Client, stored},
+    client::{Client, serving, stored},
     server::Server,
 };
 
@@ -103,10 +103,8 @@ pub(crate) fn spoil_claiming(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn checks_that_were_left_out_cost_one_run() {
-    let data = tempfile::tempdir().unwrap();
     let elf = guests::assemble(STRAY).unwrap();
-    let server = Server::start_with(&data, SECTIONS);
-    let mut client = Client::connect(&server).await;
+    let (data, server, mut client) = serving(SECTIONS).await;
     client.upload(&elf).await.unwrap();
     let right = client.execute(stored(&elf, &["x"], Tier::Auto)).await.unwrap();
     let verdict = right.verdict.unwrap();

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tonic::Code;
 
 use crate::{
-    client::{Client, exit_code, inline, reason, stored},
+    client::{Client, exit_code, inline, reason, serving, stored},
     server::Server,
 };
 
@@ -18,10 +18,8 @@ const MEMORY_MAX: u64 = 256 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damage_in_the_store_is_found_and_compiled_over() {
-    let data = tempfile::tempdir().unwrap();
     let elf = guests::bytes("fib-imc").unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (data, server, mut client) = serving("").await;
     client.upload(&elf).await.unwrap();
     let before = client.execute(stored(&elf, &["10"], Tier::Native)).await.unwrap();
     let library = artifact(&mut client, &before.artifact.as_ref().unwrap().key).await;
@@ -83,9 +81,7 @@ fn damage(folder: &Path, library: &[u8]) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_truncated_elf_says_so() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, _server, mut client) = serving("").await;
     let elf = guests::bytes("exit-imc").unwrap();
     for length in [0, 1, 40, 64, 100, elf.len() / 2] {
         let status = client.execute(inline(&elf[..length], &[], Tier::Native)).await.unwrap_err();
@@ -98,9 +94,7 @@ async fn a_truncated_elf_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gigabyte_is_refused_without_being_read() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     let digest = Sha256Digest::of(b"").to_string();
     // Once as it is, once under a header that says less.
     for (size_bytes, expected) in [(1 << 30, "SCRIPT_TOO_LARGE"), (1000, "SIZE_MISMATCH")] {

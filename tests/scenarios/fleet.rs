@@ -10,7 +10,7 @@ use antares_proto::v1::{self, Tier, profile_service_client::ProfileServiceClient
 use antares_tests::guests;
 
 use crate::{
-    client::{Client, stored},
+    client::{Client, serving, stored},
     server::Server,
 };
 
@@ -102,9 +102,7 @@ async fn profiles_of_varied_runs_converge() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_sampled_as_its_answer_says() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[runner]\nsample_cycles = 10000\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("[runner]\nsample_cycles = 10000\n").await;
     let elf = guests::bytes("secp256k1-imc").unwrap();
     client.upload(&elf).await.unwrap();
     let mut profiles = Vec::new();

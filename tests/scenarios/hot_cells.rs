@@ -16,7 +16,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Streaming};
 
 use crate::{
-    client::Client,
+    client::{Client, serving},
     server::{PATIENCE, Server},
     transactions::{elf, fields, with_lock},
 };
@@ -144,9 +144,7 @@ impl Open {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_that_share_cells_stay_within_the_memory_of_a_pod() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, &of_pod());
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving(&of_pod()).await;
     let mut cell_deps = Vec::new();
     for number in 0..CELLS {
         let blob = blob(number);
@@ -195,9 +193,7 @@ fn asked(tenant: &str, number: u32, data: &[u8]) -> Request<v1::VerifyTransactio
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_brings_blobs_without_end_moves_nobody_else_s() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[runner]\nhot_cells_bytes_max = 8388608\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("[runner]\nhot_cells_bytes_max = 8388608\n").await;
     let verify = async |client: &mut Client, tenant: &str, number: u32| {
         let answer = client.runner.verify_transaction(asked(tenant, number, &blob(number))).await.unwrap();
         assert_eq!(answer.into_inner().outcome(), VerifyOutcome::Ok);

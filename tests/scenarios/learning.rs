@@ -13,7 +13,7 @@ use ckb_types::core::ScriptHashType;
 use tonic::{Code, Status};
 
 use crate::{
-    client::{Client, reason, stored},
+    client::{Client, reason, serving, stored},
     identity::{Issuer, claims, plain},
     server::{PATIENCE, Server},
     tenants::{self, Tenant},
@@ -68,11 +68,9 @@ async fn learn(client: &Client, request: v1::LearnRequest) -> Result<String, Sta
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_is_native_after_a_few_runs_and_after_a_restart() {
-    let data = tempfile::tempdir().unwrap();
     let elf = guests::hidden().unwrap();
     let cycles = expected(&elf).cycles;
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (data, server, mut client) = serving("").await;
     client.upload(&elf).await.unwrap();
     let first = client.execute(stored(&elf, &["-"], Tier::Auto)).await.unwrap();
     assert_eq!(first.tiers.unwrap().native_cycles, 0);
@@ -88,9 +86,7 @@ async fn a_script_is_native_after_a_few_runs_and_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_teaches_too() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, _server, client) = serving("").await;
     let mock = locked_by(&[guests::hidden().unwrap().into()], ScriptHashType::Data2).unwrap();
     let json = serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap();
     let mut cycles = None;
@@ -115,9 +111,7 @@ async fn a_transaction_teaches_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lies_and_floods_change_nothing_but_time() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     let elf = guests::hidden().unwrap();
     let cycles = expected(&elf).cycles;
     let unknown = learn(&client, lie(&elf, 0)).await.unwrap_err();
@@ -247,9 +241,7 @@ async fn native_in_the_end(tenant: &mut Tenant, elf: &[u8], cycles: u64) {
 /// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_always_leaves_native_code_begins_in_the_interpreter() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     let store = ".globl _start\n_start:\nli t0, 0x8000\nsd zero, 0(t0)\nli a0, 0\nli a7, 93\necall\n";
     let elf = guests::assemble(store).unwrap();
     client.upload(&elf).await.unwrap();
@@ -287,9 +279,7 @@ async fn what_always_leaves_native_code_begins_in_the_interpreter() {
 /// A script that strangers make fail, as often as they like: native code stays for everybody else.
 #[tokio::test(flavor = "multi_thread")]
 async fn failing_runs_take_native_code_from_nobody() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, _server, mut client) = serving("").await;
     // With an argument it loads behind the end of memory.
     let code = ".globl _start\n_start:\nld t0, 0(sp)\nbeqz t0, 1f\nli t1, 0x400000\nld t1, 0(t1)\n1:\nli a0, 0\nli a7, 93\necall\n";
     let elf = guests::assemble(code).unwrap();
@@ -315,9 +305,7 @@ async fn failing_runs_take_native_code_from_nobody() {
 /// does without.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_transaction_what_always_leaves_native_code_begins_in_the_interpreter() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, server, client) = serving("").await;
     // exec of the cell dep 1, the whole cell.
     let exec = "li a0, 1\nli a1, 3\nli a2, 0\nli a3, 0\nli a4, 0\nli a5, 0\nli a7, 2043\necall\n";
     let store = "li t0, 0x8000\nsd zero, 0(t0)\nli t1, 600000\n1:\naddi t1, t1, -1\nbnez t1, 1b\nli a0, 0\nli a7, 93\necall\n";

@@ -9,7 +9,7 @@ use ckb_mock_tx_types::ReprMockTransaction;
 use ckb_types::core::ScriptHashType;
 
 use crate::{
-    client::Client,
+    client::{Client, serving},
     server::{PATIENCE, Server, until},
 };
 
@@ -60,9 +60,7 @@ async fn run_until_native(client: &Client, json: &[u8], cycles: &mut Option<u64>
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loaded_library_is_native_over_grpc() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (data, server, client) = serving("").await;
     for hash_type in [ScriptHashType::Data1, ScriptHashType::Data2] {
         let (json, mut cycles) = (transaction(hash_type), None);
         assert!(run_until_native(&client, &json, &mut cycles).await > 1);

@@ -10,8 +10,8 @@ use ckb_types::core::ScriptHashType;
 use futures_util::future::join_all;
 
 use crate::{
-    client::{Client, stored},
-    server::{Server, until},
+    client::{Client, serving, stored},
+    server::until,
 };
 
 /// 170 KB of code. With no argument it ends at once; with one it goes through all of them; with two it counts
@@ -40,9 +40,7 @@ fn is_native(answer: &ExecuteResponse) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_comes_first_has_the_interpreter_s_answer_and_the_others_native_code() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[runner]\nworkers_max = 16\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("[runner]\nworkers_max = 16\n").await;
     let elf = large();
     client.upload(&elf).await.unwrap();
     let call = || {
@@ -69,9 +67,7 @@ async fn who_comes_first_has_the_interpreter_s_answer_and_the_others_native_code
 
 #[tokio::test(flavor = "multi_thread")]
 async fn native_code_that_a_first_run_did_without_is_kept_ready() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     let elf = large();
     client.upload(&elf).await.unwrap();
     assert!(!is_native(&client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap()));
@@ -82,9 +78,7 @@ async fn native_code_that_a_first_run_did_without_is_kept_ready() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_has_begun_goes_on_where_the_compile_is_refused() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[tuned]\noperations_max = 1000\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("[tuned]\noperations_max = 1000\n").await;
     let elf = large();
     client.upload(&elf).await.unwrap();
     let begun = || {
@@ -103,9 +97,7 @@ async fn a_run_that_has_begun_goes_on_where_the_compile_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn native_code_that_is_there_first_runs_and_who_asks_for_it_waits() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     let elf = large();
     client.upload(&elf).await.unwrap();
     // The interpreter would need many times what the compile takes.
@@ -154,9 +146,7 @@ fn split(answer: &VerifyTransactionResponse) -> [u64; 2] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_verification_does_not_wait_for_a_long_compile() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, server, client) = serving("").await;
     let transaction = transaction(1);
     let first = verify(&client, &transaction, Tier::Auto).await;
     assert_eq!(fallbacks(&first), ["compiling", ""]);
@@ -173,9 +163,7 @@ async fn a_first_verification_does_not_wait_for_a_long_compile() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn native_code_that_is_there_before_a_verification_ends_has_it() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, server, client) = serving("").await;
     // The interpreter would need many times what the compile takes.
     let answer = verify(&client, &transaction(600_000_000), Tier::Auto).await;
     assert_eq!(fallbacks(&answer), ["", ""]);
@@ -188,9 +176,7 @@ async fn native_code_that_is_there_before_a_verification_ends_has_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verification_that_has_begun_goes_on_where_the_compile_is_refused() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[tuned]\noperations_max = 1000\n");
-    let client = Client::connect(&server).await;
+    let (_data, server, client) = serving("[tuned]\noperations_max = 1000\n").await;
     let begun = || {
         let all = ["spawned", "reused"].map(|how| format!("antares_workers_{how}_total{{role=\"run\"}}"));
         all.iter().map(|name| server.metric(name)).sum::<f64>()

@@ -12,7 +12,7 @@ use antares_tests::guests;
 use tonic::{Code, transport::Channel};
 
 use crate::{
-    client::{Client, reason},
+    client::{Client, reason, serving},
     identity::{Issuer, claims},
     server::{Server, children, until},
 };
@@ -31,9 +31,7 @@ fn compile(elf: &[u8]) -> Option<v1::CompileRequest> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compile_goes_on_without_its_caller() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     let mut operations = OperationServiceClient::new(channel(&server).await);
     let elf = guests::bytes("exit-imc").unwrap();
     // What cannot be compiled says why.
@@ -88,9 +86,7 @@ async fn a_compile_goes_on_without_its_caller() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_gives_up_a_compile_gives_up_its_own() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[compiler]\nworkers_max = 1\nbaseline = false\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("[compiler]\nworkers_max = 1\nbaseline = false\n").await;
     let mut operations = OperationServiceClient::new(channel(&server).await);
     let elf = guests::bytes("secp256k1-imc").unwrap();
     client.upload(&elf).await.unwrap();
@@ -117,10 +113,8 @@ const LONG: &str = "sphincs-imc";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compile_that_nobody_waits_for_any_more_ends_with_its_workers() {
-    let data = tempfile::tempdir().unwrap();
     // Of a script as large as this one, parts go to several workers.
-    let server = Server::start_with(&data, "[compiler]\nworkers_max = 3\nbaseline = false\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("[compiler]\nworkers_max = 3\nbaseline = false\n").await;
     let mut operations = OperationServiceClient::new(channel(&server).await);
     let (elf, small) = (guests::bytes(LONG).unwrap(), guests::bytes("exit-imc").unwrap());
     client.upload(&elf).await.unwrap();
@@ -150,9 +144,7 @@ async fn a_compile_that_nobody_waits_for_any_more_ends_with_its_workers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_revokes_changes_the_log_and_drains() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     let mut admin = AdminServiceClient::new(channel(&server).await);
     let elf = guests::bytes("exit-imc").unwrap();
     client.upload(&elf).await.unwrap();
@@ -239,9 +231,7 @@ async fn an_operator_is_who_may_open_the_socket() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_stored_is_told_in_pages() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     let mut expected = Vec::new();
     for number in 0..5_u8 {
         let blob = [number; 100];

@@ -21,7 +21,7 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_types::StatusExt as _;
 
 use crate::{
-    client::{Client, exit_code, inline, reason},
+    client::{Client, exit_code, inline, reason, serving},
     server::{PATIENCE, Server, signal, until},
 };
 
@@ -47,9 +47,7 @@ fn of_tenant(tenant: &str, request: v1::ExecuteRequest) -> Request<v1::ExecuteRe
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_burst_is_refused_with_advice_and_other_tenants_have_their_turns() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[runner]\nworkers_max = 2\nqueue_max = 8\n");
-    let client = Client::connect(&server).await;
+    let (_data, server, client) = serving("[runner]\nworkers_max = 2\nqueue_max = 8\n").await;
     client.clone().execute(endless(1)).await.unwrap();
     let before = server.memory_high();
     // Ten times what there is room for.
@@ -94,9 +92,7 @@ async fn a_burst_is_refused_with_advice_and_other_tenants_have_their_turns() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_light_tenant_is_answered_while_another_s_endless_runs_hold_the_other_workers() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[runner]\nworkers_max = 3\n");
-    let client = Client::connect(&server).await;
+    let (_data, server, client) = serving("[runner]\nworkers_max = 3\n").await;
     let small = guests::bytes("exit-imc").unwrap();
     let light = async |code: i32| {
         let request = of_tenant("light", inline(&small, &[&code.to_string()], Tier::Interpreter));
@@ -248,9 +244,7 @@ async fn a_collector_that_hangs_disturbs_nobody() {
             open.push(stream);
         }
     });
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, &format!("[trace]\nendpoint = \"{endpoint}\"\n"));
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving(&format!("[trace]\nendpoint = \"{endpoint}\"\n")).await;
     let elf = guests::bytes("exit-imc").unwrap();
     let mut took = Vec::new();
     for code in 0..1_000 {
@@ -271,9 +265,7 @@ async fn a_collector_that_hangs_disturbs_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_that_are_stopped_for_a_while_go_on() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, server, client) = serving("").await;
     let elf = guests::bytes("exit-imc").unwrap();
     client.clone().execute(inline(&elf, &["1"], Tier::Auto)).await.unwrap();
     let zygote = server.zygote("antares-run-worker").unwrap();

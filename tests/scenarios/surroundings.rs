@@ -17,7 +17,7 @@ use tonic::Code;
 use tonic_types::StatusExt as _;
 
 use crate::{
-    client::{Client, exit_code, inline, reason},
+    client::{Client, exit_code, inline, reason, serving},
     server::{PATIENCE, Server, children, signal, until},
 };
 
@@ -200,9 +200,7 @@ async fn a_worker_that_cannot_be_forked_is_told_and_comes_back() {
     if !is_root() {
         return;
     }
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[runner]\nreuse = \"per_execution\"\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("[runner]\nreuse = \"per_execution\"\n").await;
     runs(client.execute(script()).await);
     let zygote = server.zygote("antares-run-worker").unwrap();
     let limits = fs::read_to_string(format!("/proc/{zygote}/limits")).unwrap();

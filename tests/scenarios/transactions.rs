@@ -24,7 +24,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use crate::{
-    client::{Client, reason},
+    client::{Client, reason, serving},
     server::{Server, until},
 };
 
@@ -66,9 +66,7 @@ fn mistake(status: &Status) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn real_transactions_run_natively_with_their_cycles() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, _server, client) = serving("").await;
     for (name, cycles) in [
         ("mock_tx.json", 1_686_515),
         ("dynamic.json", 2_808_365),
@@ -118,9 +116,7 @@ async fn real_transactions_run_natively_with_their_cycles() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_group_runs_alone_and_limits_are_exact() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, _server, client) = serving("").await;
     let json = example("mock_tx.json");
     let group = |kind: ScriptKind, input| v1::VerifyTransactionRequest {
         group: Some(v1::ScriptGroup { kind: kind.into(), cell: Some(Cell::Input(input)) }),
@@ -146,9 +142,7 @@ async fn one_group_runs_alone_and_limits_are_exact() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_very_long_mistake_and_none_at_all_are_told() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, _server, client) = serving("").await;
     // A text as long as may be, in the place of a number: its beginning is told, and the call does not break.
     let mut long: Value = serde_json::from_slice(&example("mock_tx.json")).unwrap();
     long["tx"]["version"] = "é".repeat(100_000).into();
@@ -162,9 +156,7 @@ async fn a_very_long_mistake_and_none_at_all_are_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_of_garbage_fails_its_transaction_and_nothing_else() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, _server, client) = serving("").await;
     let lock = guests::bytes("exit-imc").unwrap();
     let mut wide = lock.clone();
     // The class: 32 bits.
@@ -291,9 +283,7 @@ async fn a_slice_that_proves_hot_is_native_the_next_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_parts_of_a_call_s_time_add_up_to_its_wall() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, _server, client) = serving("").await;
     // Whatever else the machine does may fall between two parts, but not in every call.
     for request in std::iter::repeat_n(request(example("mock_tx.json"), Tier::Auto), 200) {
         let us = verify(&client, request).await.unwrap().timings.unwrap();
@@ -344,9 +334,7 @@ pub(crate) fn fields(json: &[u8]) -> v1::TransactionFields {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn molecule_parts_mean_the_same_as_json() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, _server, client) = serving("").await;
     let json = example("mock_tx.json");
     let parts = fields(&json);
     let of = |parts: v1::TransactionFields| v1::VerifyTransactionRequest {
@@ -368,9 +356,7 @@ async fn molecule_parts_mean_the_same_as_json() {
 /// A wallet that verifies many transactions sends what their locks need once, be it code or data.
 #[tokio::test(flavor = "multi_thread")]
 async fn cells_may_name_uploaded_data_in_place_of_their_own() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[listen]\nrequest_bytes_max = 67108864\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, _server, mut client) = serving("[listen]\nrequest_bytes_max = 67108864\n").await;
     let parts = fields(&example("mock_tx.json"));
     let of = |parts: v1::TransactionFields| v1::VerifyTransactionRequest {
         transaction: Some(Transaction::Fields(parts)),
