@@ -1,5 +1,4 @@
-//! Cells that transactions share, in the memory that a pod of the chart has; and tenants that bring cells
-//! without end beside others.
+//! Cells that transactions share, in the memory that a pod of the chart has.
 
 use std::fs;
 
@@ -7,13 +6,12 @@ use antares_abi::Sha256Digest;
 use antares_proto::v1::{
     self, Tier, VerifyOutcome, shared_transaction, shared_transaction_result::Result as Outcome,
     verify_session_request::Message, verify_session_response::Message as Told,
-    verify_transaction_request::Transaction,
 };
 use bytes::Bytes;
 use ckb_types::{packed, prelude::*};
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Streaming};
+use tonic::Streaming;
 
 use crate::{
     client::{Client, serving},
@@ -176,46 +174,4 @@ async fn sessions_that_share_cells_stay_within_the_memory_of_a_pod() {
     assert!(misses <= f64::from(CELLS) + 8.0, "{misses}");
     drop(sessions);
     assert!(server.is_live() && server.is_ready());
-}
-
-/// A call for `tenant`, whose transaction has the cell `number`.
-fn asked(tenant: &str, number: u32, data: &[u8]) -> Request<v1::VerifyTransactionRequest> {
-    let mut fields = transaction(&[number]);
-    fields.cell_deps.push(cell(number, data));
-    let mut request = Request::new(v1::VerifyTransactionRequest {
-        transaction: Some(Transaction::Fields(fields)),
-        tier: Tier::Interpreter.into(),
-        ..Default::default()
-    });
-    request.metadata_mut().insert("antares-tenant", tenant.parse().unwrap());
-    request
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn who_brings_blobs_without_end_moves_nobody_else_s() {
-    let (_data, server, mut client) = serving("[runner]\nhot_cells_bytes_max = 8388608\n").await;
-    let verify = async |client: &mut Client, tenant: &str, number: u32| {
-        let answer = client.runner.verify_transaction(asked(tenant, number, &blob(number))).await.unwrap();
-        assert_eq!(answer.into_inner().outcome(), VerifyOutcome::Ok);
-    };
-    let misses = || server.metric("antares_hot_cells_misses_total");
-    for number in 0..3 {
-        client.upload(&blob(number)).await.unwrap();
-        verify(&mut client, "calm", number).await;
-    }
-    let mut fetched = 0;
-    for number in 100..140 {
-        client.upload(&blob(number)).await.unwrap();
-        verify(&mut client, "greedy", number).await;
-        fetched += 1;
-        let before = misses();
-        if number % 8 == 0 {
-            for own in 0..3 {
-                verify(&mut client, "calm", own).await;
-            }
-        }
-        assert_eq!(misses(), before, "{number}: what the calm tenant uses was moved");
-    }
-    assert!(misses() >= f64::from(fetched), "each blob of the other one was fetched");
-    assert!(server.metric("antares_hot_cells_bytes") <= 8_388_608.0);
 }

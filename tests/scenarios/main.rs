@@ -1,6 +1,6 @@
 //! Both services as an operator runs them (`antares serve`), with real clients over gRPC: a Rust client, and
 //! strangers that know nothing but the address; with processes that are killed, and with input that is
-//! damaged or too large.
+//! too large.
 //!
 //! The binaries are built by `cargo build --workspace`; a test without them fails and says so.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
@@ -15,7 +15,6 @@ mod browser;
 mod client;
 mod cluster;
 mod contained;
-mod damage;
 mod diagnoses;
 mod disk;
 mod documented;

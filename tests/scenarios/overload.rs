@@ -90,30 +90,6 @@ async fn a_burst_is_refused_with_advice_and_other_tenants_have_their_turns() {
     assert!(server.memory_high() - before < GROWTH_BYTES_MAX);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_light_tenant_is_answered_while_another_s_endless_runs_hold_the_other_workers() {
-    let (_data, server, client) = serving("[runner]\nworkers_max = 3\n").await;
-    let small = guests::bytes("exit-imc").unwrap();
-    let light = async |code: i32| {
-        let request = of_tenant("light", inline(&small, &[&code.to_string()], Tier::Interpreter));
-        let answer = client.clone().runner.execute(request).await.unwrap().into_inner();
-        assert_eq!(exit_code(&answer), Some(code));
-    };
-    light(1).await;
-    let heavy: Vec<_> = (0..8)
-        .map(|_| {
-            let mut client = client.clone();
-            tokio::spawn(async move { client.runner.execute(of_tenant("heavy", endless(30_000))).await })
-        })
-        .collect();
-    until("the rest waits", || server.metric("antares_queue_depth{role=\"run\"}") > 4.5);
-    for code in 2..6 {
-        light(code).await;
-    }
-    assert!(heavy.iter().all(|call| !call.is_finished()), "the light tenant waited for a whole run");
-    heavy.iter().for_each(tokio::task::JoinHandle::abort);
-}
-
 /// Calls of a tenant that may have two at a time, each with its script: nearly all are answered before their
 /// bytes are there.
 #[tokio::test(flavor = "multi_thread")]
@@ -281,19 +257,6 @@ async fn processes_that_are_stopped_for_a_while_go_on() {
         assert_eq!(exit_code(&call.await.unwrap().unwrap().into_inner()), Some(7), "{what}");
     }
     assert!(server.metric("antares_zygote_restarts_total{role=\"run\"}") < 0.5);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_connection_with_a_call_is_not_idle() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[tuned]\nconnection_idle_ms_max = 1000\n");
-    // It was idle when it came, and its call lasts longer than it may be.
-    let answer = Client::connect(&server).await.execute(endless(4_000)).await.unwrap();
-    assert_eq!(answer.verdict.unwrap().outcome(), Outcome::DeadlineExceeded);
-    let client = Client::connect(&server).await;
-    let closed = "antares_connections_closed_total{listener=\"grpc\",reason=\"idle\"}";
-    until("one that is idle is closed", || server.metric(closed) >= 1.0);
-    drop(client);
 }
 
 /// Calls that are under way when the server is told to stop.

@@ -2,10 +2,8 @@
 
 use std::{path::Path, process::Command};
 
-use antares_abi::Sha256Digest;
 use antares_tests::{authorities::Authority, guests};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::Value;
 
 use crate::{
     identity::{Issuer, claims},
@@ -18,38 +16,6 @@ fn grpcurl() -> String {
     let output = Command::new(tools).arg("grpcurl").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
-
-#[test]
-fn grpcurl_lists_describes_and_runs() {
-    let grpcurl = grpcurl();
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let ask = |words: &[&str]| {
-        let output = Command::new(&grpcurl).arg("-plaintext").args(words).output().unwrap();
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let services = ask(&[&server.address, "list"]);
-    for service in ["RunnerService", "CompilerService", "ProfileService", "AdminService"] {
-        assert!(services.contains(&format!("antares.v1.{service}")), "{services}");
-    }
-    // What stands in the details of errors can be read.
-    let detail = ask(&[&server.address, "describe", "google.rpc.QuotaFailure"]);
-    assert!(detail.contains("repeated .google.rpc.QuotaFailure.Violation violations"), "{detail}");
-    let described = ask(&[&server.address, "describe", "antares.v1.RunnerService"]);
-    assert!(described.contains("rpc Execute"), "{described}");
-    let health = ask(&[&server.address, "grpc.health.v1.Health/Check"]);
-    assert!(health.contains("SERVING"), "{health}");
-
-    let elf = guests::bytes("exit-imc").unwrap();
-    let request = serde_json::json!({
-        "script": { "elf": STANDARD.encode(&elf) }, "args": [STANDARD.encode("-7")], "tier": "TIER_NATIVE",
-    });
-    let words = ["-d", &request.to_string(), &server.address, "antares.v1.RunnerService/Execute"];
-    let answer: Value = serde_json::from_str(&ask(&words)).unwrap();
-    assert_eq!(answer["verdict"]["exitCode"], -7, "{answer}");
-    assert_eq!(answer["scriptSha256"], Sha256Digest::of(&elf).to_string());
 }
 
 /// A server that asks for a certificate and a token, and what a stranger needs for it: authority,
