@@ -5,18 +5,16 @@ use std::fs;
 use antares_abi::Sha256Digest;
 use antares_proto::v1::{
     self, Tier, VerifyOutcome, shared_transaction, shared_transaction_result::Result as Outcome,
-    verify_session_request::Message, verify_session_response::Message as Told,
+    verify_session_request::Message,
 };
 use bytes::Bytes;
 use ckb_types::{packed, prelude::*};
-use tokio::{sync::mpsc, time::timeout};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
 
 use crate::{
-    client::{Client, serving},
-    server::{PATIENCE, Server},
+    client::serving,
+    server::Server,
     transactions::{elf, fields, with_lock},
+    verify_sessions::{open, result, send},
 };
 
 const MIB: usize = 1 << 20;
@@ -111,35 +109,6 @@ fn transaction(numbers: &[u32]) -> v1::TransactionFields {
     v1::TransactionFields { tx: Bytes::copy_from_slice(tx.as_slice()), ..whole }
 }
 
-type Messages = mpsc::Sender<v1::VerifySessionRequest>;
-
-struct Open {
-    sender: Messages,
-    told: Streaming<v1::VerifySessionResponse>,
-}
-
-impl Open {
-    async fn begin(client: &Client, shared: v1::VerifyShared) -> Self {
-        let (sender, messages) = mpsc::channel(4);
-        let first = v1::VerifySessionRequest { message: Some(Message::Start(shared)) };
-        sender.send(first).await.unwrap();
-        let asked = client.runner.clone().verify_session(ReceiverStream::new(messages)).await;
-        let mut told = asked.unwrap().into_inner();
-        let first = timeout(PATIENCE, told.message()).await.unwrap().unwrap().unwrap();
-        assert!(matches!(first.message, Some(Told::Started(_))));
-        Self { sender, told }
-    }
-
-    async fn verify(&mut self, transaction: v1::SharedTransaction) {
-        let message = Some(Message::Transaction(transaction));
-        self.sender.send(v1::VerifySessionRequest { message }).await.unwrap();
-        let next = timeout(PATIENCE, self.told.message()).await.unwrap().unwrap().unwrap();
-        let Some(Told::Result(result)) = next.message else { panic!("{next:?}") };
-        let Some(Outcome::Response(answer)) = result.result else { panic!("{result:?}") };
-        assert_eq!(answer.outcome(), VerifyOutcome::Ok);
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_that_share_cells_stay_within_the_memory_of_a_pod() {
     let (_data, server, mut client) = serving(&of_pod()).await;
@@ -152,12 +121,15 @@ async fn sessions_that_share_cells_stay_within_the_memory_of_a_pod() {
     let shared = v1::VerifyShared { cell_deps, tier: Tier::Interpreter.into(), ..Default::default() };
     let (mut sessions, mut most) = (Vec::new(), 0);
     for session in 0..SESSIONS {
-        let mut open = Open::begin(&client, shared.clone()).await;
+        let (sender, mut told) = open(&mut client, shared.clone()).await;
         let numbers: Vec<_> = (0..CELLS_EACH).map(|at| (3 * session + at) % CELLS).collect();
         let fields = transaction(&numbers);
         let transaction = Some(shared_transaction::Transaction::Fields(fields));
-        open.verify(v1::SharedTransaction { transaction, cell_deps: numbers, ..Default::default() }).await;
-        sessions.push(open);
+        let one = v1::SharedTransaction { transaction, cell_deps: numbers, ..Default::default() };
+        send(&sender, Message::Transaction(one)).await;
+        let Some(Outcome::Response(answer)) = result(&mut told).await.result else { panic!("no verdict") };
+        assert_eq!(answer.outcome(), VerifyOutcome::Ok);
+        sessions.push((sender, told));
         most = most.max(memory_of_all(&server));
     }
     let (hot, misses) =

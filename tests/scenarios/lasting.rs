@@ -11,6 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::{
     identity::{Issuer, claims},
     server::{PATIENCE, Server},
+    tls::section,
 };
 
 /// Inputs of the session.
@@ -76,12 +77,7 @@ async fn a_client_shows_who_it_is() {
     let (ours, issuer, data) = (Authority::new("ours"), Issuer::new(), tempfile::tempdir().unwrap());
     let pair = ours.issue("server", "IP:127.0.0.1");
     let shown = ours.issue("client", "DNS:client");
-    let tls = format!(
-        "[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
-        pair.certificate,
-        pair.key,
-        ours.certificate()
-    );
+    let tls = section(&pair, &format!("client_ca = {:?}\n", ours.certificate()));
     let server = Server::start_with(&data, &format!("{tls}{}", issuer.section()));
     let token = data.path().join("token");
     fs::write(&token, issuer.sign(&claims("user/wallet", |_| {}))).unwrap();

@@ -8,6 +8,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use crate::{
     identity::{Issuer, claims},
     server::Server,
+    tls::section,
 };
 
 /// The path of grpcurl, which is built where it is not there.
@@ -25,12 +26,7 @@ fn closed(data: &tempfile::TempDir, ours: &Authority, issuer: &Issuer) -> (Serve
     let ca = ours.certificate();
     let rules = "[[auth.rules]]\ntoken = \"all/*\"\ntenant = \"*\"\n\
         roles = [\"upload\", \"compile\", \"execute\"]\n";
-    let sections = format!(
-        "[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {ca:?}\n{}{rules}",
-        pair.certificate,
-        pair.key,
-        issuer.section(),
-    );
+    let sections = section(&pair, &format!("client_ca = {ca:?}\n{}{rules}", issuer.section()));
     let client = ours.issue("client", "DNS:client.test");
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let needed = [

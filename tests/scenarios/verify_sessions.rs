@@ -152,7 +152,7 @@ fn endless() -> (Transactions, v1::VerifyShared) {
 type Messages = mpsc::Sender<v1::VerifySessionRequest>;
 
 /// A session that has begun.
-async fn open(
+pub(crate) async fn open(
     client: &mut Client,
     shared: v1::VerifyShared,
 ) -> (Messages, Streaming<v1::VerifySessionResponse>) {
@@ -164,11 +164,11 @@ async fn open(
     (sender, told)
 }
 
-async fn send(sender: &Messages, message: Message) {
+pub(crate) async fn send(sender: &Messages, message: Message) {
     sender.send(v1::VerifySessionRequest { message: Some(message) }).await.unwrap();
 }
 
-async fn result(told: &mut Streaming<v1::VerifySessionResponse>) -> v1::SharedTransactionResult {
+pub(crate) async fn result(told: &mut Streaming<v1::VerifySessionResponse>) -> v1::SharedTransactionResult {
     let next = timeout(PATIENCE, told.message()).await.unwrap().unwrap().unwrap();
     let Some(Told::Result(result)) = next.message else { panic!("{next:?}") };
     result

@@ -18,6 +18,7 @@ use crate::{
     client::{Client, inline},
     identity::{Issuer, claims},
     server::{PATIENCE, Server},
+    tls::section,
     transactions::{elf, with_lock},
 };
 
@@ -242,12 +243,8 @@ fn pages_that_nobody_named_may_not_call() {
 fn callers_are_told_apart_as_over_grpc() {
     let (issuer, data, authority) = (Issuer::new(), tempfile::tempdir().unwrap(), Authority::new("web"));
     let pair = authority.issue("server", "IP:127.0.0.1");
-    let sections = format!(
-        "[tls]\ncertificate = {:?}\nkey = {:?}\n{}{WEB}[quotas]\nguest_cycles_per_second = 20\n",
-        pair.certificate,
-        pair.key,
-        issuer.section()
-    );
+    let more = format!("{}{WEB}[quotas]\nguest_cycles_per_second = 20\n", issuer.section());
+    let sections = section(&pair, &more);
     let server = Server::start_with(&data, &sections);
     let ca = authority.certificate();
     let run =
