@@ -1,6 +1,5 @@
 //! Both services as an operator runs them (`antares serve`), with real clients over gRPC: a Rust client, and
-//! strangers that know nothing but the address; with processes that are killed, and with input that is
-//! too large.
+//! strangers that know nothing but the address; with processes that are killed, and with hostile input.
 //!
 //! The binaries are built by `cargo build --workspace`; a test without them fails and says so.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]

@@ -265,7 +265,7 @@ const UNDER_WAY: usize = 6;
 #[tokio::test(flavor = "multi_thread")]
 async fn no_call_under_way_is_lost_when_the_server_is_told_to_stop() {
     let data = tempfile::tempdir().unwrap();
-    for round in 0..5 {
+    for round in 0..2 {
         let server = Server::start_with(
             &data,
             "[listen]\ndrain_delay_ms = 50\ndrain_grace_ms = 10000\n[runner]\nworkers_max = 8\n",
