@@ -283,7 +283,7 @@ fn rewritten(elf: &[u8], is_kept: bool) -> Option<Optimised> {
     let machine = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     match optimise(elf, &Settings { machine, runs: None, takes_all: true }, |_, _| true) {
         Ok(made) => Some(made),
-        Err(RewriteError::NoRelocation { .. }) if is_kept => None,
+        Err(RewriteError::NoRelocation(_)) if is_kept => None,
         Err(error) => panic!("{error}"),
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     client::Client,
     identity::{Issuer, claims},
     server::{PATIENCE, Server, signal, until},
+    tls::section,
     transaction_table::{Answer, direct, table},
     transactions::{elf, with_lock},
 };
@@ -55,12 +56,7 @@ impl Place {
         assert!(made.status.success(), "{said}");
         let (ours, issuer) = (Authority::new("ours"), Issuer::new());
         let (pair, shown) = (ours.issue("server", "IP:127.0.0.1"), ours.issue("client", "DNS:client"));
-        let tls = format!(
-            "[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
-            pair.certificate,
-            pair.key,
-            ours.certificate()
-        );
+        let tls = section(&pair, &format!("client_ca = {:?}\n", ours.certificate()));
         let data = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let runners = "[[auth.rules]]\ncertificate = \"runner\"\nroles = [\"upload\", \"compile\"]\nany_tenant = true\n";
         let audit = format!("[audit]\ntarget = {:?}\n", data[0].path().join("audit"));

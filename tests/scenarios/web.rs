@@ -1,8 +1,7 @@
-//! JSON over HTTP and gRPC-web, as curl and a browser speak them: the same verdicts as over gRPC, the same
-//! errors, and nothing for pages that nobody named.
+//! JSON over HTTP, as curl speaks it: the same verdicts as over gRPC, the same errors, and nothing for pages
+//! that nobody named. gRPC-web is the browser's.
 
 use std::{
-    fs,
     io::{BufRead as _, BufReader, Write as _},
     net::{Shutdown, TcpStream},
     process::{Command, Stdio},
@@ -13,7 +12,6 @@ use antares_proto::v1::{self, Tier, verify_transaction_request::Transaction};
 use antares_tests::{authorities::Authority, guests};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use prost::Message as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -21,6 +19,7 @@ use crate::{
     client::{Client, inline},
     identity::{Issuer, claims},
     server::{PATIENCE, Server},
+    tls::section,
     transactions::{elf, with_lock},
 };
 
@@ -291,40 +290,13 @@ fn pages_that_nobody_named_may_not_call() {
     }
 }
 
-#[test]
-fn grpc_web_is_spoken() {
-    let (data, server) = started();
-    let script = guests::bytes("exit-imc").unwrap();
-    let message = inline(&script, &["5"], Tier::Auto).encode_to_vec();
-    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
-    let body = [&[0][..], &length, &message].concat();
-    fs::write(data.path().join("body"), &body).unwrap();
-    for kind in ["application/grpc-web", "application/grpc-web+proto"] {
-        let kind = format!("content-type: {kind}");
-        let answer = curl(&server, &format!("{RUNNER}/Execute"), &["-H", &kind], &body);
-        assert_eq!(answer.status, 200);
-        assert!(answer.head.contains("content-type: application/grpc-web"), "{}", answer.head);
-        let length = u32::from_be_bytes(answer.body[1..5].try_into().unwrap()) as usize;
-        let response = v1::ExecuteResponse::decode(&answer.body[5..5 + length]).unwrap();
-        assert_eq!(response.verdict.unwrap().exit_code, Some(5));
-        let trailers = &answer.body[5 + length..];
-        assert_eq!(trailers[0], 0x80);
-        let trailers = String::from_utf8_lossy(&trailers[5..]);
-        assert!(trailers.contains("grpc-status:0"), "{trailers}");
-    }
-}
-
 /// The same calls where callers are told apart: encrypted, with tokens, and within what a tenant may have.
 #[test]
 fn callers_are_told_apart_as_over_grpc() {
     let (issuer, data, authority) = (Issuer::new(), tempfile::tempdir().unwrap(), Authority::new("web"));
     let pair = authority.issue("server", "IP:127.0.0.1");
-    let sections = format!(
-        "[tls]\ncertificate = {:?}\nkey = {:?}\n{}{WEB}[quotas]\nguest_cycles_per_second = 20\n",
-        pair.certificate,
-        pair.key,
-        issuer.section()
-    );
+    let more = format!("{}{WEB}[quotas]\nguest_cycles_per_second = 20\n", issuer.section());
+    let sections = section(&pair, &more);
     let server = Server::start_with(&data, &sections);
     let ca = authority.certificate();
     let run =

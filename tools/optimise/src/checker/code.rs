@@ -225,15 +225,15 @@ fn refuse_unrelocated(linked: &Linked, part: &Part) -> Result<(), RewriteError> 
             computed = [false; 32];
         }
         if part.symbol.is_some() && op == Op::Auipc && !is_relocated {
-            return Err(RewriteError::NoRelocation { at: pc });
+            return Err(RewriteError::NoRelocation(pc));
         }
         let is_constant = rs1 == Reg::ZERO && shape(op) == Some(Shape::One);
         if part.symbol.is_some() && is_constant && imm == CURRENT_CYCLES {
-            return Err(RewriteError::ReadsCycles { at: pc });
+            return Err(RewriteError::ReadsCycles(pc));
         }
         let is_return = op == Op::Jalr && rd == Reg::ZERO && [Reg::RA, Reg::T0].contains(&rs1);
         if is_return && !is_relocated && (imm != 0 || computed[rs1.index()]) {
-            return Err(RewriteError::ComputedReturn { at: pc });
+            return Err(RewriteError::ComputedReturn(pc));
         }
         if ends_straight_code(op) {
             computed = [false; 32];

@@ -172,7 +172,7 @@ impl LinkedScript {
     /// Addresses of bytes that are others in the file `new`, each loaded once.
     fn changed_positions(&self, new: &[u8]) -> Result<BTreeSet<u64>, RewriteError> {
         if new.len() != self.elf.len() {
-            return Err(RewriteError::Outside { at: self.elf.len() as u64 });
+            return Err(RewriteError::Outside(self.elf.len() as u64));
         }
         let loaded = self.loaded()?;
         let mut changed = BTreeSet::new();
@@ -187,7 +187,7 @@ impl LinkedScript {
             let mut addresses = loaded.iter().filter_map(address);
             match (addresses.next(), addresses.next()) {
                 (Some(address), None) => changed.insert(address),
-                _ => return Err(RewriteError::Outside { at: offset }),
+                _ => return Err(RewriteError::Outside(offset)),
             };
         }
         Ok(changed)

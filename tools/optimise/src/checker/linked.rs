@@ -73,11 +73,11 @@ impl Linked {
         let mut linked = Self::default();
         for section in sections.iter() {
             let (start, size) = (section.sh_addr(Little), section.sh_size(Little));
-            let end = start.checked_add(size).ok_or(RewriteError::Outside { at: start })?;
+            let end = start.checked_add(size).ok_or(RewriteError::Outside(start))?;
             if section.sh_flags(Little).0 & elf::SHF_EXECINSTR.0 != 0 && size > 0 {
                 let is_loaded = |range: &(u64, u64)| range.0 <= start && end <= range.1;
                 if !image.executable.iter().any(is_loaded) {
-                    return Err(RewriteError::Outside { at: start });
+                    return Err(RewriteError::Outside(start));
                 }
                 linked.code.push(start..end);
             }
@@ -85,7 +85,7 @@ impl Linked {
                 Ok(b".eh_frame" | b".eh_frame_hdr") => linked.unwind.push(start..end),
                 // Of where handlers are, assemblers write differences without relocations.
                 Ok(name) if name.starts_with(b".gcc_except_table") && size > 0 => {
-                    return Err(RewriteError::Exceptions { at: start });
+                    return Err(RewriteError::Exceptions(start));
                 }
                 _ => {}
             }
