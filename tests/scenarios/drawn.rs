@@ -12,7 +12,7 @@ use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
-    client::{Client, serving},
+    client::serving,
     server::{PATIENCE, Server},
 };
 
