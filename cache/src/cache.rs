@@ -117,7 +117,7 @@ impl Cache {
             lock,
         });
         upkeep::start(&inner, pending)?;
-        inner.ask(Chore::Sweep);
+        inner.request(Chore::Sweep);
         Ok(Self { inner })
     }
 
@@ -171,7 +171,7 @@ impl Cache {
     /// As [`Cache::contains`], and counts as a use: the caller relies on the entry being there a moment
     /// later.
     #[must_use]
-    pub fn note_use(&self, space: Space, key: [u8; 32]) -> bool {
+    pub fn record_use(&self, space: Space, key: [u8; 32]) -> bool {
         if !self.contains(space, key) {
             return false;
         }
@@ -207,7 +207,7 @@ impl Cache {
     /// the files every ten seconds.
     #[must_use]
     pub fn state(&self) -> CacheState {
-        self.inner.ask_inspection();
+        self.inner.request_inspection();
         self.inner.state()
     }
 
@@ -247,7 +247,7 @@ impl Drop for Inner {
         let Some(store) = live.store.take() else { return };
         let touches = locked(&self.account).take_touches(usize::MAX);
         if let Err(failure) = store.touch(&touches) {
-            tracing::warn!(error = %failure, "the order of use of the cache is not kept");
+            tracing::warn!(error = %failure, "the cache's order of use was not written");
         }
         close(store);
     }
@@ -267,7 +267,7 @@ impl Inner {
         self.revive(&mut writer);
         let Some((store, number)) = self.store() else { return Put::Rejected(Rejection::Unavailable) };
         if self.is_doubted(number) {
-            self.ask_anew(&mut writer);
+            self.request_again(&mut writer);
             return Put::Rejected(Rejection::Unavailable);
         }
         if locked(&self.account).contains(id) {
@@ -280,7 +280,7 @@ impl Inner {
         }
         match self.write(&*store, (id, owner), manifest, bytes) {
             Ok(put) => {
-                self.look_after(&mut writer, number);
+                self.after_write(&mut writer, number);
                 put
             }
             Err(failure) => {
@@ -299,7 +299,7 @@ impl Inner {
         manifest: Manifest,
         bytes: &[u8],
     ) -> Result<Put, StoreError> {
-        if !self.make_room(store, manifest.charged_bytes())? {
+        if !self.evict_for_space(store, manifest.charged_bytes())? {
             return Ok(Put::Rejected(Rejection::BudgetInUse));
         }
         let (tick, touches, total_bytes) = {
@@ -392,22 +392,22 @@ impl Inner {
     }
 
     /// After a write: checks for blob files of sled and requests a rebuild if the files are too large.
-    fn look_after(&self, writer: &mut Writer, number: u64) {
+    fn after_write(&self, writer: &mut Writer, number: u64) {
         writer.writes += 1;
         if writer.writes % WRITES_PER_BLOB_CHECK == 1 && self.layout.blobs(number) > 0 {
             tracing::error!(store = number, "sled has written blob files, whose space is never given back");
         }
         if upkeep::wants_rebuild(self, number) {
-            self.ask(Chore::Rebuild);
+            self.request(Chore::Rebuild);
         }
     }
 
     /// Requests a rebuild of a store in doubt, unless one was attempted within `RETRY_PAUSE`.
-    fn ask_anew(&self, writer: &mut Writer) {
+    fn request_again(&self, writer: &mut Writer) {
         let now = Instant::now();
         if writer.retry_at.is_none_or(|at| at <= now) {
             writer.retry_at = Some(now + RETRY_PAUSE);
-            self.ask(Chore::Rebuild);
+            self.request(Chore::Rebuild);
         }
     }
 }

@@ -78,7 +78,7 @@ impl Inner {
     }
 
     /// Requests a task from the upkeep thread.
-    pub(crate) fn ask(&self, chore: Chore) {
+    pub(crate) fn request(&self, chore: Chore) {
         // If the queue is full, it holds the same task, or the next write requests it again.
         let _ = self.chores.try_send(chore);
     }

@@ -30,12 +30,12 @@ const HEAD_BYTES: usize = 20;
 
 impl Inner {
     /// Requests an inspection, if the last one was at least `INTERVAL` ago.
-    pub(crate) fn ask_inspection(&self) {
+    pub(crate) fn request_inspection(&self) {
         let mut at = locked(&self.inspect_at);
         let now = Instant::now();
         if at.is_none_or(|at| at <= now) {
             *at = Some(now + INTERVAL);
-            self.ask(Chore::Inspect);
+            self.request(Chore::Inspect);
         }
     }
 

@@ -85,7 +85,7 @@ pub(crate) fn claim(config: &CacheConfig) -> Result<DirLock, CacheError> {
         check_filesystem(dir, status.f_type.cast_unsigned())?;
     }
     wait_for_lock(&mut file, config, &path)?;
-    write_holder(&mut file).map_err(CacheError::io("write", &path))?;
+    write_owner(&mut file).map_err(CacheError::io("write", &path))?;
     Ok(DirLock { file })
 }
 
@@ -108,7 +108,7 @@ fn wait_for_lock(file: &mut File, config: &CacheConfig, path: &Path) -> Result<(
                 pause = RETRY_MAX.min(pause * 2);
             }
             Err(Errno::WOULDBLOCK) => {
-                return Err(CacheError::Locked { dir: config.dir.clone(), holder: read_holder(file) });
+                return Err(CacheError::Locked { dir: config.dir.clone(), holder: read_owner(file) });
             }
             Err(errno) => return Err(CacheError::io("lock", path)(errno.into())),
         }
@@ -116,7 +116,7 @@ fn wait_for_lock(file: &mut File, config: &CacheConfig, path: &Path) -> Result<(
 }
 
 /// The owner of the lock, for the error message.
-fn read_holder(file: &mut File) -> String {
+fn read_owner(file: &mut File) -> String {
     let mut text = String::new();
     let read = file.rewind().and_then(|()| file.take(200).read_to_string(&mut text));
     let mut words = text.split_whitespace();
@@ -127,7 +127,7 @@ fn read_holder(file: &mut File) -> String {
     }
 }
 
-fn write_holder(file: &mut File) -> std::io::Result<()> {
+fn write_owner(file: &mut File) -> std::io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
     writeln!(file, "{} {}", std::process::id(), boot_id())

@@ -112,10 +112,10 @@ fn what_somebody_relies_on_stays() {
     put(&cache, 0, &noise(0, 50_000));
     for number in 1..100 {
         put(&cache, number, &noise(number, 50_000));
-        assert!(cache.note_use(Space::Artifact, key(0)), "used all the time, evicted never");
+        assert!(cache.record_use(Space::Artifact, key(0)), "used all the time, evicted never");
     }
     assert!(cache.stats().evictions > 50);
-    assert!(!cache.note_use(Space::Artifact, key(1)));
+    assert!(!cache.record_use(Space::Artifact, key(1)));
 }
 
 #[test]

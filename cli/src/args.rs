@@ -35,7 +35,7 @@ pub(crate) use crate::args::{
 #[cfg(feature = "server")]
 pub(crate) use crate::args::{
     of_chain::{DumpArgs, ReplayArgs},
-    servers::{HealthArgs, KeptArgs, ListArgs, ServerArgs, StatArgs, TopArgs, UploadArgs},
+    servers::{HealthArgs, ListArgs, ServerArgs, StatArgs, StoredArgs, TopArgs, UploadArgs},
 };
 
 use crate::{failure::Failure, groups::grouped, output, output::color::ColorChoice, version};
@@ -187,13 +187,13 @@ pub(crate) enum Command {
     /// For operators, as are pin and unpin: the role admin or the server's admin.socket. Exit status: 0 all
     /// were there; 1 one was not; 3 the server failed or refused.
     #[cfg(feature = "server")]
-    Rm(KeptArgs),
+    Rm(StoredArgs),
     /// Protect scripts from eviction
     #[cfg(feature = "server")]
-    Pin(KeptArgs),
+    Pin(StoredArgs),
     /// Remove the protection
     #[cfg(feature = "server")]
-    Unpin(KeptArgs),
+    Unpin(StoredArgs),
     /// Show what a server knows of a script
     ///
     /// Exit status: 0 stored; 1 not stored; 3 the server failed.

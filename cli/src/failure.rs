@@ -82,12 +82,12 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("cannot start a worker: {0}")]
-    struct TellsItsCause(#[source] std::io::Error);
+    struct WithCause(#[source] std::io::Error);
 
     #[test]
     fn a_cause_is_told_once() {
         let cause = || std::io::Error::from_raw_os_error(2);
-        let told = Failure::Service(TellsItsCause(cause()).into());
+        let told = Failure::Service(WithCause(cause()).into());
         assert_eq!(told.to_string(), "cannot start a worker: No such file or directory (os error 2)");
         let told = Failure::Usage(Err::<(), _>(cause()).context("cannot read x").unwrap_err());
         assert_eq!(told.to_string(), "cannot read x: No such file or directory (os error 2)");

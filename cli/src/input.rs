@@ -50,7 +50,7 @@ pub fn read_script(path: &Path) -> Result<Vec<u8>, Failure> {
 
 /// The machine that an ELF is for, if that is another one than the VM. The VM does not look: it runs what
 /// comes, and ends in whatever error it meets.
-fn other_machine(elf: &[u8]) -> Option<String> {
+pub(crate) fn other_machine(elf: &[u8]) -> Option<String> {
     let head = elf.first_chunk::<20>().filter(|head| head.starts_with(b"\x7fELF"))?;
     match u16::from_le_bytes([head[18], head[19]]) {
         243 => None,

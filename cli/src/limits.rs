@@ -16,11 +16,11 @@ pub const DEADLINE_MS_MAX: u64 = 600_000;
 /// What the start of a worker may add to the wall time of a compile.
 pub(crate) const WORKER_START_MAX: Duration = Duration::from_secs(5);
 /// Native code that is kept on this machine, bytes of files.
-pub(crate) const KEPT_BYTES_MAX: u64 = 256 << 20;
+pub(crate) const CACHED_BYTES_MAX: u64 = 256 << 20;
 /// The same, files.
-pub(crate) const KEPT_FILES_MAX: usize = 4096;
+pub(crate) const CACHED_FILES_MAX: usize = 4096;
 /// Programs that are kept as met beside another one: each may be passed to a run with it.
-pub(crate) const BESIDE_MAX: usize = 8;
+pub(crate) const DYNAMIC_PROGRAMS_MAX: usize = 8;
 /// A failed run that took more cycles is not run again to tell why, unless that is asked for: ten seconds or
 /// so.
 pub(crate) const DIAGNOSIS_CYCLES_MAX: u64 = 700_000_000;
@@ -37,7 +37,7 @@ pub(crate) const SOURCE_MAP_BYTES_MAX: u64 = 32 << 20;
 /// Mappings of one; each takes 28 bytes of memory.
 pub(crate) const MAPPINGS_MAX: usize = 2 << 20;
 /// After a full compile that failed, none is tried for so long.
-pub(crate) const KEPT_AGAIN_AFTER: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const RETRY_FULL_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// A compile that lasts longer shows that it is at work.
 pub(crate) const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 /// Longest wait for a connection to `--server`.

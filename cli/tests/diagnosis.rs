@@ -50,7 +50,7 @@ fn a_failing_lock_is_found_without_changing_the_script() {
     let verify = ["verify", "--tx", "tx.json"];
     // What the author sees first.
     let short = text(folder.path(), &verify, 1);
-    let why = "why: exit code 9, decided in fn_0x10078 (0x100a0)";
+    let why = "why: exit code 9, decided in fn_0x10078 (0x1009c)";
     assert!(short.contains(why), "{short}");
     assert!(short.contains("branch beq a0,zero was not taken"), "{short}");
     assert!(short.contains("a0 = 1, the result of system call #0"), "{short}");

@@ -11,7 +11,10 @@ mod elf;
 const TRANSACTION: &str = include_str!("transaction.json");
 
 /// What is changed (a text, and what stands there instead), the command's words, and what is told.
-const MISTAKES: [(&[(&str, &str)], &[&str], &[&str]); 12] = [
+type ConfigProblem =
+    (&'static [(&'static str, &'static str)], &'static [&'static str], &'static [&'static str]);
+
+const MISTAKES: [ConfigProblem; 12] = [
     (
         &[("data1", "type")],
         &[],
@@ -21,7 +24,7 @@ const MISTAKES: [(&[(&str, &str)], &[&str], &[&str]); 12] = [
         &[("{{ hash lock }}", ABAB)],
         &[],
         &[
-            "cell_deps[0] has 140 bytes of data with hash 0x",
+            "cell_deps[0] has 136 bytes of data with hash 0x",
             "no cell dep has a data hash of 0xabab",
             "`antares hash FILE`",
         ],
@@ -30,7 +33,7 @@ const MISTAKES: [(&[(&str, &str)], &[&str], &[&str]); 12] = [
     (
         &[("{{ data lock }}", "{{ data x86 }}"), ("{{ hash lock }}", "{{ hash x86 }}")],
         &[],
-        &["for another machine, not for RISC-V"],
+        &["cell_deps[0] is an ELF file for x86-64, not for RISC-V"],
     ),
     (
         &[("{{ data lock", "{{ dta lock")],
@@ -48,11 +51,11 @@ const MISTAKES: [(&[(&str, &str)], &[&str], &[&str]); 12] = [
         &["--group", "lock", "--cell", "input.9"],
         &["tx.json: the transaction", "input.9 has no lock script"],
     ),
-    (&[("{\n", "")], &[], &["tx.json: the transaction", "this is no JSON"]),
+    (&[("{\n", "{,\n")], &[], &["tx.json: the transaction", "line 1, column 2: "]),
     (&[("\"witnesses\"", "\"witness\"")], &[], &["tx.json: ", "no such key: `witness`; it is `witnesses`"]),
-    (&[("\"data1\"", "\"data9\"")], &[], &["tx.json: ", "no such value: `data9`: hash types are"]),
+    (&[("\"data1\"", "\"date\"")], &[], &["tx.json: ", "no such value: `date`: hash types are"]),
     (
-        &[("\"outputs_data\": [", "\"outputs_data\": [\"0x\", ")],
+        &[("\"outputs_data\": []", "\"outputs_data\": [\"0x\"]")],
         &[],
         &["tx.json: ", "entries, but tx.outputs has"],
     ),

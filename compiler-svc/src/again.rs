@@ -23,7 +23,7 @@ impl Shared {
             return;
         }
         let Ok(turn) = self.again.turn.clone().try_acquire_owned() else {
-            return self.again.note(Found::PassedOver);
+            return self.again.record(Found::PassedOver);
         };
         let (shared, first) = (self.clone(), artifact.library.digest());
         // Nobody's quota pays for it.
@@ -34,7 +34,7 @@ impl Shared {
             if let (Found::Different, Ok(second)) = (found, second) {
                 shared.retire(&order, [first, second]).await;
             }
-            shared.again.note(found);
+            shared.again.record(found);
             drop(turn);
         });
     }
@@ -49,7 +49,7 @@ impl Shared {
     async fn retire(&self, order: &Order, digests: [Sha256Digest; 2]) {
         let [first, second] = digests;
         tracing::error!(script = %order.script, key = %order.key, %first, %second, "compiled twice, and differently");
-        let key = order.kept_key();
+        let key = order.storage_key();
         self.tiers.forget(Space::Artifact, key.0);
         let (cache, trust) = (self.cache.clone(), self.signing.trust.clone());
         // What stays there is refused for its digest, where the list of keys can be written.

@@ -17,14 +17,14 @@ use antares_proto::{
 };
 use antares_serve::admin::{ADMIN, AdminService, COST_MODEL, Signer};
 use antares_serve::{App, Health, Metrics, beat, blocking, keep};
-use antares_tier::PlaceError;
+use antares_tier::LocationError;
 use antares_trust::{KeyError, Trust};
 use tonic::service::Routes;
 
 use crate::{
     belonging,
     compiler::{Compiler, QUICK_WORKERS},
-    keys_place,
+    keys_dir,
     operation_service::OperationService,
     service::Service,
     signed::Signing,
@@ -67,7 +67,7 @@ pub enum StartError {
     KeysPlace(#[source] std::io::Error),
     /// The shared tier.
     #[error("shared.url")]
-    Shared(#[from] PlaceError),
+    Shared(#[from] LocationError),
 }
 
 /// Names that `sandbox.allow_degraded` may have.
@@ -127,7 +127,7 @@ fn cache_config(config: &Config) -> CacheConfig {
 pub fn build(config: &Config, pool: Pool, metrics: &Metrics) -> Result<Compiler, StartError> {
     let cache = Cache::open(cache_config(config))?;
     // Its folder is there by now.
-    let keys = keys_place::folder(&config.signing).map_err(StartError::KeysPlace)?;
+    let keys = keys_dir::folder(&config.signing).map_err(StartError::KeysPlace)?;
     let trust = Arc::new(Trust::of_folder(keys)?);
     let signing = Signing::new(trust, config.signing.valid, metrics);
     let tiers = Tiers::open(config, metrics)?;
@@ -167,16 +167,16 @@ pub fn app(compiler: &Compiler, config: &Config) -> App {
 
 /// Tells `health` whether compiles can be made, for as long as the runtime lives. Call it within the runtime.
 pub fn watch_health(compiler: Compiler, health: Health) {
-    keep(HEALTH, move || look_after(compiler.clone(), health.clone()));
+    keep(HEALTH, move || supervise(compiler.clone(), health.clone()));
 }
 
-async fn look_after(compiler: Compiler, health: Health) {
+async fn supervise(compiler: Compiler, health: Health) {
     let mut ticks = tokio::time::interval(HEALTH_STEP);
     loop {
         ticks.tick().await;
         let looked = compiler.clone();
         let ready = blocking(move || {
-            looked.look_at_keys();
+            looked.poll_keys();
             looked.shared.uploads.expire();
             looked.is_ready()
         });

@@ -61,7 +61,7 @@ pub enum CompileError {
         detail: String,
     },
     /// The worker was stopped by the fence.
-    #[error("the compile worker broke a rule of the fence: {detail}")]
+    #[error("the compile worker violated the sandbox policy: {detail}")]
     Violation {
         /// What is known about it.
         detail: String,

@@ -7,7 +7,7 @@ use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_cache::Cache;
 use antares_config::{CompilerSection, millis};
 use antares_pool::{LayerStatus, Pool};
-use antares_serve::{Account, Flights, Leaving, Metrics, chain};
+use antares_serve::{Account, Metrics, OnDrop, SingleFlight, chain};
 use antares_trust::Trust;
 use bytes::Bytes;
 use tokio::sync::{Mutex, Semaphore};
@@ -38,7 +38,7 @@ pub struct Compiler {
     /// Whose calls it answers.
     pub(crate) account: Account,
     /// What becomes of a compile that nobody waits for any more, when it was this caller that left it.
-    pub(crate) leaving: Leaving,
+    pub(crate) leaving: OnDrop,
 }
 
 pub(crate) struct Shared {
@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     pub(crate) slots: Arc<Semaphore>,
     /// Of baseline compiles, which never wait for others.
     pub(crate) quick_slots: Arc<Semaphore>,
-    flights: Flights<ArtifactKey, Result<Arc<Artifact>, CompileError>>,
+    flights: SingleFlight<ArtifactKey, Result<Arc<Artifact>, CompileError>>,
     pub(crate) followers: Followers,
     pub(crate) owned: Owned,
     pub(crate) uploads: Arc<Uploads>,
@@ -87,9 +87,9 @@ impl Compiler {
             owned: Owned::default(),
             uploads: Uploads::new(limits, metrics),
             operations: Operations::default(),
-            flights: Flights::default(),
+            flights: SingleFlight::default(),
         };
-        let (account, leaving) = (Account::nobody(), Leaving::GoesOn);
+        let (account, leaving) = (Account::nobody(), OnDrop::GoesOn);
         let compiler = Self { shared: Arc::new(shared), account, leaving };
         compiler.export(metrics);
         compiler
@@ -127,13 +127,13 @@ impl Compiler {
     }
 
     /// Takes keys that have changed. Reads a file.
-    pub(crate) fn look_at_keys(&self) {
-        match self.shared.signing.trust.look() {
+    pub(crate) fn poll_keys(&self) {
+        match self.shared.signing.trust.poll() {
             Ok(true) => tracing::info!("the keys of native code have changed"),
             Ok(false) => {}
             Err(error) => {
                 let error = chain(&error);
-                tracing::error!(error, "changed keys are of no use; the old ones stay in force");
+                tracing::error!(error, "changed keys are invalid; the old ones stay in force");
             }
         }
     }
@@ -149,7 +149,7 @@ impl Compiler {
         options: CompileOptions,
         elf: Option<Bytes>,
     ) -> Result<Arc<Artifact>, CompileError> {
-        self.may_ask(script, elf.as_ref())?;
+        self.may_request(script, elf.as_ref())?;
         let order = Order::new(&self.account, script, options, CodeTier::Full, elf);
         let hints = self.hints(script, options).await?;
         match self.join(order.clone().hinted(&hints)).await {
@@ -160,7 +160,7 @@ impl Compiler {
 
     /// The artifact that `order` asks for; equal orders at the same time are one.
     pub(crate) async fn join(&self, order: Order) -> Result<Arc<Artifact>, CompileError> {
-        let key = order.kept_key();
+        let key = order.storage_key();
         for _ in 0..JOINS_MAX {
             let (shared, mine) = (self.shared.clone(), order.clone());
             let work = || async move {

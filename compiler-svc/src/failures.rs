@@ -21,7 +21,7 @@ const TIMEOUT: &str = "timeout";
 /// Reason of a compile whose worker was lost, again and again.
 pub(crate) const LOST: &str = "worker_lost";
 
-/// Reason of a compile that broke a rule of the fence.
+/// Reason of a compile that violated the sandbox policy.
 const VIOLATION: &str = "violation";
 
 /// Reason of a compile in which the compiler failed.
@@ -41,7 +41,7 @@ impl Shared {
     pub(crate) async fn withheld(&self, order: &Order) -> Result<Option<CompileError>, CompileError> {
         let failed = self.remembered(order).await?;
         if failed.is_some() {
-            self.metrics.note_withheld();
+            self.metrics.record_withheld();
         }
         Ok(failed)
     }
@@ -113,7 +113,7 @@ impl Shared {
     /// key has them, and the limits. With a change of any of them the same script may pass.
     fn failure_key(&self, order: &Order) -> Sha256Digest {
         let limits = compile_limits(&self.limits);
-        let mut bytes = order.kept_key().0.to_vec();
+        let mut bytes = order.storage_key().0.to_vec();
         for number in [
             limits.code_bytes_max,
             limits.functions_max,

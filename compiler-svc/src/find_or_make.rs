@@ -6,7 +6,7 @@ use antares_abi::{ArtifactKey, CodeTier};
 use antares_cache::{Put, Space};
 use antares_config::millis;
 use antares_pool::{Sealed, verify_library};
-use antares_serve::{chain, script_mistake};
+use antares_serve::{chain, script_problem};
 use antares_trust::{Facts, Refusal};
 use bytes::Bytes;
 use tracing::Instrument;
@@ -69,7 +69,7 @@ impl Shared {
                 found.ok_or(CompileError::ScriptNotFound(order.script))?
             }
         };
-        match script_mistake(&elf) {
+        match script_problem(&elf) {
             Some(mistake) => {
                 Err(CompileError::Refused { reason: "elf".to_owned(), detail: format!("it {mistake}") })
             }
@@ -80,11 +80,11 @@ impl Shared {
     /// The stored artifact, if there is one and it is a library of ours. Anything else is a miss.
     pub(crate) async fn find(&self, order: &Order) -> Result<Option<Artifact>, CompileError> {
         let (key, tier, hints) = (order.key, order.tier, order.hints.digest());
-        let kept = order.kept_key();
+        let kept = order.storage_key();
         let found = match tier {
             // Made again sooner than it is fetched.
             CodeTier::Baseline => self.here(Space::Artifact, kept).await?.map(|entry| (entry, Origin::Here)),
-            CodeTier::Full => self.look(Space::Artifact, kept).await?,
+            CodeTier::Full => self.read(Space::Artifact, kept).await?,
         };
         let Some((entry, origin)) = found else { return Ok(None) };
         let Some((bytes, manifest)) = split(&entry) else {
@@ -147,7 +147,7 @@ impl Shared {
 
     /// Makes room for one that is ours.
     async fn drop_refused(&self, key: ArtifactKey, refusal: Refusal) {
-        self.signing.note(refusal);
+        self.signing.record(refusal);
         tracing::error!(%key, reason = refusal.name(), "a stored artifact is refused");
         self.tiers.forget(Space::Artifact, key.0);
         let cache = self.cache.clone();
@@ -159,7 +159,7 @@ impl Shared {
         let Worked { summary, library, charged } = self.work(order, elf).await?;
         self.signing.allows(&summary.sha256, &order.script)?;
         let cache = self.cache.clone();
-        let (key, kept, script, digest) = (order.key, order.kept_key(), order.script, summary.sha256);
+        let (key, kept, script, digest) = (order.key, order.storage_key(), order.script, summary.sha256);
         let manifest = self.signing.sign(&Facts { key, script, digest, length: library.len() });
         let signed = manifest.clone();
         let library = Arc::new(library);
@@ -175,7 +175,7 @@ impl Shared {
             Err(Panicked) => return Err(CompileError::Internal),
         };
         if order.tier == CodeTier::Full {
-            self.tiers.offer(Space::Artifact, order.kept_key().0, entry);
+            self.tiers.offer(Space::Artifact, order.storage_key().0, entry);
         }
         // A store that cannot take it does not fail the compile: the artifact is handed out all the same.
         let stored = matches!(put, Ok(Put::Stored | Put::AlreadyThere));

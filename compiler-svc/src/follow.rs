@@ -31,7 +31,7 @@ impl Compiler {
         options: CompileOptions,
         elf: Option<Bytes>,
     ) -> Result<Arc<Artifact>, CompileError> {
-        self.may_ask(script, elf.as_ref())?;
+        self.may_request(script, elf.as_ref())?;
         let hints = self.hints(script, options).await?;
         match self.best(script, options, &hints, elf.clone()).await {
             Err(error) if !hints.is_empty() && error.may_be_of_hints() => {
@@ -52,7 +52,7 @@ impl Compiler {
         least: CodeTier,
         elf: Option<Bytes>,
     ) -> Result<Option<Arc<Artifact>>, CompileError> {
-        self.may_ask(script, elf.as_ref())?;
+        self.may_request(script, elf.as_ref())?;
         let hints = self.hints(script, options).await?;
         let order = |tier| Order::new(&self.account, script, options, tier, elf.clone()).hinted(&hints);
         let least = if self.shared.limits.baseline { least } else { CodeTier::Full };
@@ -106,10 +106,10 @@ impl Compiler {
 
     /// Has `full` compiled some time.
     pub(crate) fn follow(&self, mut full: Order) {
-        match self.shared.followers.enter(full.kept_key(), FOLLOWERS_MAX) {
+        match self.shared.followers.enter(full.storage_key(), FOLLOWERS_MAX) {
             Ok(()) => {}
             Err(result) => {
-                result.into_iter().for_each(|result| self.shared.metrics.note_follower(result));
+                result.into_iter().for_each(|result| self.shared.metrics.record_follower(result));
                 return;
             }
         }
@@ -119,7 +119,7 @@ impl Compiler {
         }
         let compiler = self.clone();
         let follow = async move {
-            let key = full.kept_key();
+            let key = full.storage_key();
             tokio::time::sleep(HEAD_START).await;
             // The semaphore is never closed.
             let _turn = compiler.shared.followers.turns.acquire().await;
@@ -134,10 +134,10 @@ impl Compiler {
             let mut result = compiler.join(full).await;
             let is_busy = matches!(result, Err(CompileError::Busy { .. } | CompileError::Quota(_)));
             compiler.shared.followers.leave(key, result.is_err() && !is_busy);
-            if plain.kept_key() != key && result.as_ref().is_err_and(CompileError::may_be_of_hints) {
+            if plain.storage_key() != key && result.as_ref().is_err_and(CompileError::may_be_of_hints) {
                 result = compiler.join(plain).await;
             }
-            compiler.shared.metrics.note_follower(match result {
+            compiler.shared.metrics.record_follower(match result {
                 Ok(_) => FollowerResult::Done,
                 Err(_) => FollowerResult::Failed,
             });

@@ -55,7 +55,7 @@ impl Compiler {
             return Ok(hints);
         }
         let full = Order::new(&self.account, script, options, CodeTier::Full, None).hinted(&hints);
-        let has_failed = self.shared.followers.has_failed(full.kept_key());
+        let has_failed = self.shared.followers.has_failed(full.storage_key());
         let is_useless = has_failed || self.shared.remembered(&full).await?.is_some();
         Ok(if is_useless { Hints::default() } else { hints })
     }
@@ -81,22 +81,22 @@ impl Compiler {
         let learnt = known.learn(seen);
         if learnt == known || round >= ROUNDS_MAX {
             let result = if learnt == known { HintsResult::Known } else { HintsResult::LeftAlone };
-            self.shared.metrics.note_hints(result);
+            self.shared.metrics.record_hints(result);
             return Ok(self.hints(script, options).await?.digest());
         }
         let key = self.hints_key(teacher, (script, options), round + 1);
         let (cache, bytes) = (self.shared.cache.clone(), learnt.to_bytes());
         let put = blocking(move || cache.put(Space::Artifact, key.0, &bytes)).await;
         if !matches!(put, Ok(Ok(Put::Stored | Put::AlreadyThere))) {
-            self.shared.metrics.note_hints(HintsResult::NotStored);
+            self.shared.metrics.record_hints(HintsResult::NotStored);
             return Ok(self.hints(script, options).await?.digest());
         }
-        self.shared.metrics.note_hints(HintsResult::Learnt);
+        self.shared.metrics.record_hints(HintsResult::Learnt);
         tracing::info!(%script, ?teacher, round = round + 1, hints = learnt.len(), "learnt where a script goes");
         let hints = self.hints(script, options).await?;
         // Who teaches itself compiles when it asks for native code.
         if teacher == Teacher::Runner {
-            self.tell_elsewhere(script, options, (round + 1, &learnt));
+            self.publish(script, options, (round + 1, &learnt));
             self.follow(Order::new(&self.account, script, options, CodeTier::Full, None).hinted(&hints));
         }
         Ok(hints.digest())
@@ -131,7 +131,7 @@ impl Compiler {
         match teacher {
             Teacher::Runner => key,
             Teacher::Caller => {
-                Sha256Digest::of(&[&b"antares-own-hints-v1\0"[..], &self.account.holder(), &key.0].concat())
+                Sha256Digest::of(&[&b"antares-own-hints-v1\0"[..], &self.account.owner(), &key.0].concat())
             }
         }
     }
@@ -140,7 +140,7 @@ impl Compiler {
 /// What servers with the same shared tier tell each other: the last round of each, under one key. It only
 /// decides what the next compile takes as entries, so it needs no proof.
 impl Compiler {
-    fn tell_elsewhere(&self, script: Sha256Digest, options: CompileOptions, (round, hints): (u8, &Hints)) {
+    fn publish(&self, script: Sha256Digest, options: CompileOptions, (round, hints): (u8, &Hints)) {
         let Some(shared) = self.shared.tiers.shared() else { return };
         let bytes = [&[round][..], &hints.to_bytes()].concat();
         shared.offer(
@@ -154,7 +154,7 @@ impl Compiler {
     /// The last round that another server has told of, kept here too.
     async fn learnt_elsewhere(&self, script: Sha256Digest, options: CompileOptions) -> Option<(u8, Hints)> {
         let told =
-            self.shared.told_elsewhere(self.hints_key(Teacher::Runner, (script, options), LAST)).await?;
+            self.shared.hints_of_others(self.hints_key(Teacher::Runner, (script, options), LAST)).await?;
         let (round, bytes) = told.split_first()?;
         let hints = Hints::from_bytes(bytes);
         if !(1..=ROUNDS_MAX).contains(round) || hints.is_empty() {
@@ -167,7 +167,7 @@ impl Compiler {
 }
 
 /// Keys of all that is kept of what a script has learnt, and of the artifacts that were made of it.
-pub(crate) fn kept_of(
+pub(crate) fn stored_keys(
     cache: &Cache,
     script: Sha256Digest,
     options: CompileOptions,

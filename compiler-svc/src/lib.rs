@@ -13,7 +13,7 @@ mod failures;
 mod find_or_make;
 mod follow;
 mod followers;
-mod keys_place;
+mod keys_dir;
 mod learn;
 mod limits;
 mod lookup;

@@ -30,7 +30,7 @@ impl Shared {
 
     /// An entry, from the nearest tier that has it. What comes from the shared one does not go up before it
     /// is verified.
-    pub(crate) async fn look(
+    pub(crate) async fn read(
         &self,
         space: Space,
         key: Sha256Digest,
@@ -39,15 +39,15 @@ impl Shared {
             return Ok(self.here(space, key).await?.map(|entry| (entry, Origin::Here)));
         };
         let started = Instant::now();
-        let found = around.memory.look(space, key.0);
-        around.metrics.note(Level::Memory, found.is_some(), started);
+        let found = around.memory.read(space, key.0);
+        around.metrics.record(Level::Memory, found.is_some(), started);
         if let Some(entry) = found {
             self.tiers.offer_if_unknown(space, key.0, entry.clone());
             return Ok(Some((entry, Origin::Here)));
         }
         let started = Instant::now();
         let found = self.here(space, key).await?;
-        around.metrics.note(Level::Sled, found.is_some(), started);
+        around.metrics.record(Level::Sled, found.is_some(), started);
         if let Some(entry) = found {
             around.memory.keep(space, key.0, entry.clone());
             // It was lost there, or could not be written when it was made.
@@ -59,7 +59,7 @@ impl Shared {
 
     /// Bytes that need no proof beside their key: those of a script.
     pub(crate) async fn script_bytes(&self, script: Sha256Digest) -> Result<Option<Bytes>, CompileError> {
-        let Some((bytes, origin)) = self.look(Space::Script, script).await? else { return Ok(None) };
+        let Some((bytes, origin)) = self.read(Space::Script, script).await? else { return Ok(None) };
         if origin == Origin::Shared {
             self.fill(Space::Script, script, bytes.clone());
         }
@@ -68,7 +68,7 @@ impl Shared {
 
     /// What another server has told of a script. Asked for once in a while for each: most have learnt
     /// nothing.
-    pub(crate) async fn told_elsewhere(&self, key: Sha256Digest) -> Option<Bytes> {
+    pub(crate) async fn hints_of_others(&self, key: Sha256Digest) -> Option<Bytes> {
         let around = self.tiers.0.as_ref()?;
         if !around.asked.is_due(key) {
             return None;
@@ -96,7 +96,7 @@ impl Shared {
         kept: Sha256Digest,
         key: ArtifactKey,
     ) -> Result<Option<(Bytes, Bytes)>, CompileError> {
-        let Some((entry, origin)) = self.look(Space::Artifact, kept).await? else { return Ok(None) };
+        let Some((entry, origin)) = self.read(Space::Artifact, kept).await? else { return Ok(None) };
         let Some((bytes, manifest)) = split(&entry) else { return Ok(None) };
         if origin == Origin::Here || self.tiers.trusts_writers() {
             return Ok(Some((bytes, manifest)));
@@ -111,7 +111,7 @@ impl Shared {
         match verified.await {
             Ok(Ok(found)) => Ok(Some(found)),
             Ok(Err(refusal)) => {
-                self.signing.note(refusal);
+                self.signing.record(refusal);
                 tracing::error!(%key, reason = refusal.name(), "an artifact of the shared tier is refused");
                 Ok(None)
             }

@@ -131,15 +131,15 @@ impl CompilerMetrics {
         }
     }
 
-    pub(crate) fn note_follower(&self, result: FollowerResult) {
+    pub(crate) fn record_follower(&self, result: FollowerResult) {
         self.followers.with_label_values(&[result.name()]).inc();
     }
 
-    pub(crate) fn note_hints(&self, result: HintsResult) {
+    pub(crate) fn record_hints(&self, result: HintsResult) {
         self.hints.with_label_values(&[result.name()]).inc();
     }
 
-    pub(crate) fn note_withheld(&self) {
+    pub(crate) fn record_withheld(&self) {
         self.withheld.inc();
     }
 

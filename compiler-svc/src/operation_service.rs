@@ -28,7 +28,7 @@ pub(crate) struct OperationService(pub(crate) Compiler);
 
 impl OperationService {
     fn find<T>(&self, request: &Request<T>, name: &str) -> Result<Arc<Operation>, Fault> {
-        self.0.shared.operations.find(CallContext::of(request).account().holder(), name)
+        self.0.shared.operations.find(CallContext::of(request).account().owner(), name)
     }
 }
 
@@ -72,18 +72,18 @@ impl operation_service_server::OperationService for OperationService {
             }
         };
         let (account, operations) = (call.account(), &self.0.shared.operations);
-        let operation = operations.begin(account.holder(), order.script.to_string(), priority)?;
+        let operation = operations.begin(account.owner(), order.script.to_string(), priority)?;
         let work = work(self.0.of(account).ending_alone(), operation.clone(), order);
         // Not a part of the call that started it.
         operation.of_task(tokio::spawn(work.instrument(tracing::Span::none())).abort_handle());
-        Ok(Response::new(operation.told()))
+        Ok(Response::new(operation.to_message()))
     }
 
     async fn get_operation(
         &self,
         request: Request<v1::GetOperationRequest>,
     ) -> Result<Response<v1::Operation>, Status> {
-        Ok(Response::new(self.find(&request, &request.get_ref().name)?.told()))
+        Ok(Response::new(self.find(&request, &request.get_ref().name)?.to_message()))
     }
 
     async fn wait_operation(
@@ -96,7 +96,7 @@ impl operation_service_server::OperationService for OperationService {
         });
         let asked = request.get_ref().timeout_ms.map_or(WAIT_MAX, Duration::from_millis);
         operation.ended(left.min(asked).min(WAIT_MAX)).await;
-        Ok(Response::new(operation.told()))
+        Ok(Response::new(operation.to_message()))
     }
 
     async fn cancel_operation(
@@ -106,15 +106,15 @@ impl operation_service_server::OperationService for OperationService {
         let operation = self.find(&request, &request.get_ref().name)?;
         CallContext::of(&request).set_subject(&operation.script);
         operation.cancel();
-        Ok(Response::new(operation.told()))
+        Ok(Response::new(operation.to_message()))
     }
 
     async fn list_operations(
         &self,
         request: Request<v1::ListOperationsRequest>,
     ) -> Result<Response<v1::ListOperationsResponse>, Status> {
-        let found = self.0.shared.operations.list(CallContext::of(&request).account().holder());
-        let operations = found.iter().map(|operation| operation.told()).collect();
+        let found = self.0.shared.operations.list(CallContext::of(&request).account().owner());
+        let operations = found.iter().map(|operation| operation.to_message()).collect();
         Ok(Response::new(v1::ListOperationsResponse { operations }))
     }
 }

@@ -110,7 +110,7 @@ impl Operation {
     }
 
     /// As callers see it.
-    pub(crate) fn told(&self) -> v1::Operation {
+    pub(crate) fn to_message(&self) -> v1::Operation {
         let (state, times) = (self.state.borrow().clone(), *lock(&self.times));
         let ms = |until: Option<Instant>| {
             let time = until.unwrap_or_else(Instant::now).saturating_duration_since(self.started);
@@ -242,11 +242,11 @@ mod tests {
     #[test]
     fn what_has_ended_stays_as_it_is() {
         let operation = begin(&Operations::default(), 1).unwrap();
-        assert_eq!(operation.told().state(), v1::OperationState::Queued);
+        assert_eq!(operation.to_message().state(), v1::OperationState::Queued);
         operation.go_on(State::Failed(Fault::invalid("X", "y")));
         operation.go_on(State::Running);
         operation.cancel();
-        let told = operation.told();
+        let told = operation.to_message();
         assert_eq!((told.state(), told.error.unwrap().code), (v1::OperationState::Failed, 3));
     }
 }

@@ -37,7 +37,7 @@ impl Order {
     }
 
     /// Under which the artifact is kept: the key, or one of the tenant's own.
-    pub(crate) fn kept_key(&self) -> Sha256Digest {
+    pub(crate) fn storage_key(&self) -> Sha256Digest {
         Sha256Digest(self.account.salt().apply(self.key.0))
     }
 }

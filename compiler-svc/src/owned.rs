@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use antares_abi::{ArtifactKey, CodeTier, Sha256Digest};
 use antares_cache::{Cache, Put, Space};
-use antares_serve::{Account, Fault, Leaving};
+use antares_serve::{Account, Fault, OnDrop};
 use bytes::Bytes;
 
 use crate::{
@@ -87,18 +87,18 @@ impl Compiler {
     /// The same for the calls of `account`.
     #[must_use]
     pub fn of(&self, account: Account) -> Self {
-        Self { shared: self.shared.clone(), account, leaving: Leaving::GoesOn }
+        Self { shared: self.shared.clone(), account, leaving: OnDrop::GoesOn }
     }
 
     /// The same for a caller whose compiles end when it leaves them and nobody else waits.
     pub(crate) fn ending_alone(self) -> Self {
-        Self { leaving: Leaving::EndsAlone, ..self }
+        Self { leaving: OnDrop::EndsAlone, ..self }
     }
 
     /// Whether the caller may know of a script, stored or not.
     pub(crate) fn owns(&self, script: Sha256Digest) -> bool {
         let account = &self.account;
-        !account.is_apart() || self.cache().contains(Space::Artifact, mark_key(account.holder(), script))
+        !account.is_isolated() || self.cache().contains(Space::Artifact, mark_key(account.owner(), script))
     }
 
     /// Whether a script is stored, as far as the caller may know.
@@ -110,7 +110,7 @@ impl Compiler {
     /// As [`Compiler::has_script`]; what is found counts as used, so that it is not the next one to be
     /// evicted.
     pub(crate) fn uses_script(&self, digest: Sha256Digest) -> bool {
-        self.owns(digest) && self.shared.cache.note_use(Space::Script, digest.0)
+        self.owns(digest) && self.shared.cache.record_use(Space::Script, digest.0)
     }
 
     /// The bytes of a stored script, verified.
@@ -134,7 +134,7 @@ impl Compiler {
         let kept = Sha256Digest(self.account.salt().apply(key.0));
         let found = self.shared.stored(kept, key).await?;
         let is_seen = |(_, manifest): &(Bytes, Bytes)| {
-            !self.account.is_apart() || script_of(manifest).is_some_and(|script| self.owns(script))
+            !self.account.is_isolated() || script_of(manifest).is_some_and(|script| self.owns(script))
         };
         Ok(found.filter(is_seen))
     }
@@ -148,7 +148,7 @@ impl Compiler {
     }
 
     /// Whether the caller may have `script` compiled: it has uploaded it, or has its bytes.
-    pub(crate) fn may_ask(&self, script: Sha256Digest, elf: Option<&Bytes>) -> Result<(), CompileError> {
+    pub(crate) fn may_request(&self, script: Sha256Digest, elf: Option<&Bytes>) -> Result<(), CompileError> {
         if elf.is_some() || self.owns(script) { Ok(()) } else { Err(CompileError::ScriptNotFound(script)) }
     }
 
@@ -156,8 +156,8 @@ impl Compiler {
     /// before it is kept.
     pub(crate) async fn reserve(&self, script: Sha256Digest, bytes: u64) -> Result<Reserved<'_>, Fault> {
         let account = &self.account;
-        let key = mark_key(account.holder(), script);
-        let is_needed = account.is_apart() || account.quota().stored_bytes_max.is_some();
+        let key = mark_key(account.owner(), script);
+        let is_needed = account.is_isolated() || account.quota().stored_bytes_max.is_some();
         if !is_needed || self.cache().contains(Space::Artifact, key) {
             return Ok(Reserved { compiler: self, script, bytes: 0, is_new: false });
         }
@@ -166,7 +166,7 @@ impl Compiler {
                 match self.shared.owned.take(account, bytes) {
                     Some(taken) => break taken?,
                     None => {
-                        let (cache, holder) = (self.cache().clone(), account.holder());
+                        let (cache, holder) = (self.cache().clone(), account.owner());
                         let begun = self.shared.owned.begin_count(holder);
                         let counted = blocking(move || count(&cache, holder)).await;
                         self.shared.owned.counted(holder, begun, counted.unwrap_or(u64::MAX));
@@ -198,7 +198,7 @@ impl Reserved<'_> {
             return;
         }
         let cache = self.compiler.cache().clone();
-        let holder = self.compiler.account.holder();
+        let holder = self.compiler.account.owner();
         let (key, content) = (mark_key(holder, self.script), mark(holder, self.script, self.bytes));
         let put = blocking(move || cache.put(Space::Artifact, key, &content)).await;
         if matches!(put, Ok(Ok(Put::Stored | Put::AlreadyThere))) {
@@ -212,6 +212,6 @@ impl Reserved<'_> {
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        self.compiler.shared.owned.release(self.compiler.account.holder(), self.bytes);
+        self.compiler.shared.owned.release(self.compiler.account.owner(), self.bytes);
     }
 }

@@ -37,7 +37,7 @@ impl Owned {
     /// Reserves `more` for `account`, unless that is too much. None if its marks are to be counted first.
     pub(crate) fn take(&self, account: &Account, more: u64) -> Option<Result<(), Fault>> {
         let mut usage = self.usage();
-        let found = usage.get_mut(&account.holder())?;
+        let found = usage.get_mut(&account.owner())?;
         let counted_at = found.counted_at?;
         match account.stored_too_much(found.stored.saturating_add(found.reserved), more) {
             Some(_) if counted_at.elapsed() >= RECOUNT => None,
@@ -87,45 +87,45 @@ impl Owned {
 mod tests {
     use super::*;
 
-    const HOLDER: [u8; 32] = [7; 32];
+    const OWNER: [u8; 32] = [7; 32];
 
     fn of(owned: &Owned) -> (u64, u64) {
-        let usage = owned.usage()[&HOLDER];
+        let usage = owned.usage()[&OWNER];
         (usage.stored, usage.reserved)
     }
 
     #[test]
     fn a_count_forgets_no_upload_in_progress() {
         let owned = Owned::default();
-        let [first, second] = [(); 2].map(|()| owned.begin_count(HOLDER));
-        owned.counted(HOLDER, first, 100);
-        owned.usage().get_mut(&HOLDER).unwrap().reserved = 30;
+        let [first, second] = [(); 2].map(|()| owned.begin_count(OWNER));
+        owned.counted(OWNER, first, 100);
+        owned.usage().get_mut(&OWNER).unwrap().reserved = 30;
         // Another call counts at the same time.
-        owned.counted(HOLDER, second, 100);
+        owned.counted(OWNER, second, 100);
         assert_eq!(of(&owned), (100, 30));
-        owned.release(HOLDER, 10);
-        owned.settle(HOLDER, 20);
+        owned.release(OWNER, 10);
+        owned.settle(OWNER, 20);
         assert_eq!(of(&owned), (120, 0));
     }
 
     #[test]
     fn what_is_stored_during_a_count_is_in_its_sum() {
         let owned = Owned::default();
-        let begun = owned.begin_count(HOLDER);
-        owned.usage().get_mut(&HOLDER).unwrap().reserved = 30;
-        owned.settle(HOLDER, 30);
-        owned.counted(HOLDER, begun, 100);
+        let begun = owned.begin_count(OWNER);
+        owned.usage().get_mut(&OWNER).unwrap().reserved = 30;
+        owned.settle(OWNER, 30);
+        owned.counted(OWNER, begun, 100);
         assert_eq!(of(&owned), (130, 0));
-        let begun = owned.begin_count(HOLDER);
-        owned.counted(HOLDER, begun, 130);
+        let begun = owned.begin_count(OWNER);
+        owned.counted(OWNER, begun, 130);
         assert_eq!(of(&owned), (130, 0));
     }
 
     #[test]
     fn many_tenants_displace_no_reservation() {
         let owned = Owned::default();
-        owned.begin_count(HOLDER);
-        owned.usage().get_mut(&HOLDER).unwrap().reserved = 1;
+        owned.begin_count(OWNER);
+        owned.usage().get_mut(&OWNER).unwrap().reserved = 1;
         for number in 0..=COUNTED_MAX {
             let mut other = [0; 32];
             other[..8].copy_from_slice(&number.to_le_bytes());

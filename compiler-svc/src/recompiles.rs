@@ -65,7 +65,7 @@ impl Recompiles {
         self.one_in.is_some_and(|one_in| rand::random::<u64>().is_multiple_of(one_in.get()))
     }
 
-    pub(crate) fn note(&self, found: Found) {
+    pub(crate) fn record(&self, found: Found) {
         self.results.with_label_values(&[found.name()]).inc();
     }
 }

@@ -46,7 +46,7 @@ impl Compiler {
         let already_stored = self.put_script(owner, digest, bytes).await?;
         reserved.keep().await;
         // That others have it is not said.
-        let was_there = already_stored && !(is_new && self.account.is_apart());
+        let was_there = already_stored && !(is_new && self.account.is_isolated());
         if !was_there {
             self.account.stored(size);
         }

@@ -63,12 +63,12 @@ impl Signing {
         } else {
             return Ok(());
         };
-        self.note(Refusal::DigestRevoked);
+        self.record(Refusal::DigestRevoked);
         Err(CompileError::Refused { reason: REVOKED.to_owned(), detail })
     }
 
     /// Counts a refusal.
-    pub(crate) fn note(&self, refusal: Refusal) {
+    pub(crate) fn record(&self, refusal: Refusal) {
         self.refused.with_label_values(&[refusal.name()]).inc();
     }
 }

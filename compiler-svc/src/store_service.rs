@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, async_trait};
 use crate::{
     compiler::Compiler,
     convert::{ISAS, VM_VERSIONS, digest},
-    learn::kept_of,
+    learn::stored_keys,
     owned::marks_of,
 };
 
@@ -47,7 +47,7 @@ fn space(kind: i32) -> Result<Space, Fault> {
 }
 
 /// The key that a page begins behind.
-fn behind(page_token: &str) -> Result<Option<[u8; 32]>, Fault> {
+fn page_start(page_token: &str) -> Result<Option<[u8; 32]>, Fault> {
     if page_token.is_empty() {
         return Ok(None);
     }
@@ -84,7 +84,7 @@ pub(crate) fn artifacts_of(cache: &Cache, script: Sha256Digest) -> impl Iterator
         let options = isas().flat_map(|isa| VM_VERSIONS.map(|vm_version| CompileOptions { vm_version, isa }));
         options.flat_map(move |options| {
             let key = |tier| Sha256Digest(salt.apply(Sha256Digest::for_artifact(script, options, tier).0));
-            CodeTier::ALL.map(key).into_iter().chain(kept_of(cache, script, options, salt))
+            CodeTier::ALL.map(key).into_iter().chain(stored_keys(cache, script, options, salt))
         })
     })
 }
@@ -108,7 +108,7 @@ impl store_service_server::StoreService for StoreService {
         request: Request<v1::ListStoredRequest>,
     ) -> Result<Response<v1::ListStoredResponse>, Status> {
         let space = admitted(&request, request.get_ref().kind)?;
-        let after = behind(&request.get_ref().page_token)?;
+        let after = page_start(&request.get_ref().page_token)?;
         let entries_max = page_entries(request.get_ref().page_size);
         // One more, which tells whether another page follows.
         let list = move |cache: &Cache| cache.list(space, after, entries_max + 1);

@@ -41,7 +41,7 @@ impl TierMetrics {
     pub(crate) fn new(metrics: &Metrics, shared: Shared, memory: Arc<Memory>) -> Self {
         let reads = metrics.counters(
             "antares_tier_reads_total",
-            "Reads of entries by tier and what they gave; a tier is asked where those above it had nothing.",
+            "Reads of entries by tier and what they gave; a tier is read if those above it had no entry.",
             &["tier", "result"],
         );
         let seconds = metrics.histograms(
@@ -61,12 +61,12 @@ impl TierMetrics {
     }
 
     /// A read of a tier whose own numbers are not exported.
-    pub(crate) fn note(&self, level: Level, is_hit: bool, started: Instant) {
+    pub(crate) fn record(&self, level: Level, is_hit: bool, started: Instant) {
         self.reads.with_label_values(&[level.name(), if is_hit { "hit" } else { "miss" }]).inc();
-        self.note_time(level, is_hit, started);
+        self.record_time(level, is_hit, started);
     }
 
-    pub(crate) fn note_time(&self, level: Level, is_hit: bool, started: Instant) {
+    pub(crate) fn record_time(&self, level: Level, is_hit: bool, started: Instant) {
         if is_hit {
             self.seconds.with_label_values(&[level.name()]).observe(started.elapsed().as_secs_f64());
         }
@@ -92,7 +92,7 @@ fn export(metrics: &Metrics, reads: IntCounterVec, shared: Shared, memory: Arc<M
         "1 at the state of the breaker before the shared tier.",
         &["state"],
     );
-    let held = metrics.gauge("antares_tier_memory_bytes", "Bytes of entries that are kept in memory.");
+    let held = metrics.gauge("antares_tier_memory_bytes", "Bytes of entries in memory.");
     metrics.before_scrape(move || {
         let now = shared.stats();
         for (result, total) in [

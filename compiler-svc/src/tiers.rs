@@ -13,7 +13,9 @@ use antares_abi::Sha256Digest;
 use antares_cache::Space;
 use antares_config::{Config, SharedTier};
 use antares_serve::Metrics;
-use antares_tier::{CacheTier as _, Memory, PlaceError, Shared as SharedStore, SharedConfig, StoreLocation};
+use antares_tier::{
+    CacheTier as _, LocationError, Memory, Shared as SharedStore, SharedConfig, StoreLocation,
+};
 use bytes::Bytes;
 
 use crate::{
@@ -22,10 +24,10 @@ use crate::{
 };
 
 /// It is asked again so much later what others have learnt of a script.
-const ASK_AGAIN: Duration = Duration::from_secs(60);
+const LOOK_UP_AGAIN: Duration = Duration::from_secs(60);
 
 /// Scripts for which it is remembered when that was.
-const ASKED_MAX: usize = 1 << 16;
+const LOOKUPS_MAX: usize = 1 << 16;
 
 /// Where an entry was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,20 +50,20 @@ pub(crate) struct Around {
     trusts_writers: bool,
     pub(crate) memory_bytes_max: u64,
     pub(crate) metrics: TierMetrics,
-    pub(crate) asked: Asked,
+    pub(crate) asked: LearnLookups,
 }
 
 /// When it was asked what others have learnt of a script.
 #[derive(Debug, Default)]
-pub(crate) struct Asked(Mutex<HashMap<Sha256Digest, Instant>>);
+pub(crate) struct LearnLookups(Mutex<HashMap<Sha256Digest, Instant>>);
 
-impl Asked {
+impl LearnLookups {
     pub(crate) fn is_due(&self, key: Sha256Digest) -> bool {
         let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if asked.get(&key).is_some_and(|last| last.elapsed() < ASK_AGAIN) {
+        if asked.get(&key).is_some_and(|last| last.elapsed() < LOOK_UP_AGAIN) {
             return false;
         }
-        if asked.len() >= ASKED_MAX {
+        if asked.len() >= LOOKUPS_MAX {
             asked.clear();
         }
         asked.insert(key, Instant::now());
@@ -80,7 +82,7 @@ fn limits(config: &Config, tier: &SharedTier) -> SharedConfig {
 
 impl Tiers {
     /// Those of `config`. Asks nobody.
-    pub(crate) fn open(config: &Config, metrics: &Metrics) -> Result<Self, PlaceError> {
+    pub(crate) fn open(config: &Config, metrics: &Metrics) -> Result<Self, LocationError> {
         let Some(tier) = &config.shared else { return Ok(Self(None)) };
         let limits = limits(config, tier);
         let shared = SharedStore::open(StoreLocation::open(&tier.url)?, limits);
@@ -88,7 +90,7 @@ impl Tiers {
             let url = &tier.url;
             tracing::warn!(
                 url,
-                "signing.keys is empty: native code is taken from whoever may write to the shared tier"
+                "signing.keys is empty: native code is accepted from anyone who may write to the shared tier"
             );
         }
         let memory = Arc::new(Memory::new(TIER_MEMORY_BYTES_MAX));
@@ -100,7 +102,7 @@ impl Tiers {
             trusts_writers,
             memory_bytes_max,
             metrics,
-            asked: Asked::default(),
+            asked: LearnLookups::default(),
         })))
     }
 
@@ -150,7 +152,7 @@ impl Around {
         let started = Instant::now();
         match self.shared.get(space, key.0).await {
             Ok(found) => {
-                self.metrics.note_time(Level::Shared, found.is_some(), started);
+                self.metrics.record_time(Level::Shared, found.is_some(), started);
                 found
             }
             Err(error) => {

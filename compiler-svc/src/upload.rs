@@ -43,9 +43,9 @@ pub(crate) async fn upload(
     let announced = parts.header().await?;
     let Announced { script, size, offset } = announced;
     call.set_subject(script);
-    let holder = compiler.account.holder();
+    let holder = compiler.account.owner();
     // Before anything of it is written: what lies there of others counts as well.
-    let beside = compiler.shared.uploads.beside(holder, script);
+    let beside = compiler.shared.uploads.bytes_of_others(holder, script);
     drop(compiler.reserve(script, size.saturating_add(beside)).await?);
     let (uploads, cache) = (compiler.shared.uploads.clone(), compiler.cache().clone());
     let begun = move || uploads.begin(&cache, (holder, script), size, offset);
@@ -64,7 +64,7 @@ pub(crate) fn query_upload(
     let compiler = compiler.of(call.account());
     let script = digest("script_sha256", &request.get_ref().script_sha256)?;
     call.set_subject(script);
-    let received = compiler.shared.uploads.received(compiler.account.holder(), script);
+    let received = compiler.shared.uploads.received(compiler.account.owner(), script);
     Ok(Response::new(v1::QueryUploadResponse {
         received_bytes: received.map_or(0, |received| received.bytes),
         size_bytes: received.map_or(0, |received| received.size),

@@ -196,7 +196,7 @@ impl Uploads {
         let count = |state: &State, of: &dyn Fn(&Partial) -> bool| {
             1 + state.partial.values().filter(|one| of(one)).count() as u64
         };
-        self.make_room(&mut state, holder, self.partial_max, count)?;
+        self.evict_for_space(&mut state, holder, self.partial_max, count)?;
         let id = state.next;
         state.next += 1;
         let file = Arc::new(Mutex::new(file));
@@ -241,7 +241,7 @@ impl Uploads {
     }
 
     /// Bytes of what `holder` has sent of other scripts than `script`.
-    pub(crate) fn beside(&self, holder: [u8; 32], script: Sha256Digest) -> u64 {
+    pub(crate) fn bytes_of_others(&self, holder: [u8; 32], script: Sha256Digest) -> u64 {
         self.state().bytes(|one| one.holder == holder && one.script != script)
     }
 
@@ -257,7 +257,7 @@ impl Uploads {
 
     /// Drops idle uploads, the oldest first, until `used` fits into `max` for all and a part of it for
     /// `holder`.
-    fn make_room(
+    fn evict_for_space(
         &self,
         state: &mut State,
         holder: [u8; 32],
@@ -333,7 +333,7 @@ impl Writing {
         let mine = state.partial.get(&self.id).filter(|one| one.turn == self.turn);
         let holder = mine.ok_or(UploadError::TakenOver)?.holder;
         let used = |state: &State, of: &dyn Fn(&Partial) -> bool| state.bytes(of).saturating_add(more);
-        uploads.make_room(&mut state, holder, uploads.bytes_max, used)?;
+        uploads.evict_for_space(&mut state, holder, uploads.bytes_max, used)?;
         if let Some(partial) = state.partial.get_mut(&self.id) {
             partial.bytes = partial.bytes.saturating_add(more);
         }

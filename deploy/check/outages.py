@@ -47,7 +47,7 @@ STATES = {
     "changed keys or certificates are of no use": ("AntaresReloadsFail", {'antares_reloads_total{kind="jwks", result="failed"}': ("0", "+1")}),
     "calls fail": ("AntaresErrorBudgetFast", {'rpc_server_call_duration_seconds_count{rpc_method="antares.v1.RunnerService/Execute", rpc_response_status_code="INTERNAL"}': ("0", "+60")}),
     "native code is refused by the check of machine code": ("AntaresCodeRefused", {'antares_code_refused_total{role="compile"}': ("0", "+1")}),
-    "a worker broke a rule of the fence": ("AntaresSandboxViolation", {'antares_sandbox_violations_total{role="run"}': ("0", "+1")}),
+    "a worker violated the sandbox policy": ("AntaresSandboxViolation", {'antares_sandbox_violations_total{role="run"}': ("0", "+1")}),
 }
 
 

@@ -289,7 +289,7 @@ COMPILE = [
                 ("follower {{result}}", rate("antares_follower_compiles_total", "result"))),
         panel("Compiles withheld", "Compiles that were not tried, since they have failed and nothing has changed.", "ops",
               ("withheld {{instance}}", rate("antares_compiles_withheld_total", "instance"))),
-        panel("Tiers: reads", "Reads by tier and what they gave; a tier is asked where those above it had nothing.", "ops",
+        panel("Tiers: reads", "Reads by tier and what they gave; a tier is read if those above it had no entry.", "ops",
               ("{{tier}} {{result}}", rate("antares_tier_reads_total", "tier, result"))),
         panel("Tiers: time of reads", "Time of reads that gave an entry, by tier.", "s",
               ("{{tier}}", "histogram_quantile(0.95, sum by (tier, le) (rate(antares_tier_read_seconds_bucket{@}[$__rate_interval])))")),

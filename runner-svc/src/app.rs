@@ -20,7 +20,7 @@ use tonic::service::Routes;
 
 use crate::{
     grpc::{
-        passed_on::PASSED_ON,
+        compiler_proxy::PROXIED,
         profile_service::{self, ProfileService},
         service::Service,
     },
@@ -127,7 +127,7 @@ pub fn app(runner: &Runner, source: &RemoteSource, config: &Config) -> App {
         routes: source
             .add_to(add_to(Routes::default(), runner, config))
             .add_service(AdminServiceServer::new(AdminService::new(None))),
-        services: [SERVICE, PROFILES, ADMIN].into_iter().chain(PASSED_ON).collect(),
+        services: [SERVICE, PROFILES, ADMIN].into_iter().chain(PROXIED).collect(),
         descriptors: FILE_DESCRIPTOR_SET,
         pages: vec![profile_service::page(runner)],
     }
@@ -141,7 +141,7 @@ pub fn push_profiles(runner: &Runner) {
 
 /// Tells `health` whether runs can be made, for as long as the runtime lives. Call it within the runtime.
 pub fn watch_health(runner: Runner, health: Health) {
-    keep(HEALTH, move || look_after(runner.clone(), health.clone()));
+    keep(HEALTH, move || supervise(runner.clone(), health.clone()));
 }
 
 /// Tells `health` whether compilers can be reached. Call it within the runtime.
@@ -152,7 +152,7 @@ pub fn watch_compilers(source: Arc<RemoteSource>, health: Health) {
             let mut ticks = tokio::time::interval(HEALTH_STEP);
             loop {
                 ticks.tick().await;
-                for service in PASSED_ON {
+                for service in PROXIED {
                     health.set_elsewhere(service, source.is_open()).await;
                 }
             }
@@ -160,7 +160,7 @@ pub fn watch_compilers(source: Arc<RemoteSource>, health: Health) {
     });
 }
 
-async fn look_after(runner: Runner, health: Health) {
+async fn supervise(runner: Runner, health: Health) {
     let mut ticks = tokio::time::interval(HEALTH_STEP);
     loop {
         ticks.tick().await;
@@ -168,7 +168,7 @@ async fn look_after(runner: Runner, health: Health) {
         health.set_beyond_help("run workers", runner.scheduler.pool.is_beyond_help()).await;
         let looked = runner.clone();
         // A look that fails is told by it, and made again.
-        if blocking(move || looked.look_at_keys()).await.is_some() {
+        if blocking(move || looked.poll_keys()).await.is_some() {
             beat(HEALTH);
         }
         // They are in memory.

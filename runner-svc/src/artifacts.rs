@@ -15,14 +15,14 @@ use std::sync::{Arc, atomic::AtomicU64};
 use antares_abi::Sha256Digest;
 use antares_config::RunnerSection;
 use antares_pool::{Sealed, Verdict};
-use antares_serve::{Flights, Metrics, Namespace, chain};
+use antares_serve::{Metrics, Namespace, SingleFlight, chain};
 use prometheus::IntCounterVec;
 
 use crate::{
     artifacts::{
         bailouts::Bailouts,
         hints::KnownHints,
-        library::LibraryFlight,
+        library::SharedFetch,
         native::HintedNative,
         ready::{Ready, Used},
     },
@@ -40,8 +40,8 @@ pub(crate) struct Artifacts {
     refused: IntCounterVec,
     script_bytes_max: u64,
     ready: Ready,
-    scripts: Flights<(Namespace, Sha256Digest), Result<Arc<Sealed>, SourceError>>,
-    libraries: Flights<LibraryFlight, Result<Option<HintedNative>, SourceError>>,
+    scripts: SingleFlight<(Namespace, Sha256Digest), Result<Arc<Sealed>, SourceError>>,
+    libraries: SingleFlight<SharedFetch, Result<Option<HintedNative>, SourceError>>,
     hints: KnownHints,
     bailouts: Bailouts,
     metrics: Arc<RunnerMetrics>,
@@ -61,8 +61,8 @@ impl Artifacts {
             refused: refused_artifacts(metrics),
             script_bytes_max: limits.script_bytes_max,
             ready: Ready::new(limits.ready_bytes_max, limits.ready_entries_max()),
-            scripts: Flights::default(),
-            libraries: Flights::default(),
+            scripts: SingleFlight::default(),
+            libraries: SingleFlight::default(),
             hints: KnownHints::default(),
             bailouts: Bailouts::default(),
             metrics: counts.clone(),
@@ -78,9 +78,9 @@ impl Artifacts {
     }
 
     /// Takes trusted keys that have changed. Reads a file.
-    pub(crate) fn look_at_keys(&self) {
-        if let Some(Err(error)) = self.source.trust().map(|trust| trust.look()) {
-            tracing::error!(error = chain(&error), "changed keys are of no use; the old ones stay in force");
+    pub(crate) fn poll_keys(&self) {
+        if let Some(Err(error)) = self.source.trust().map(|trust| trust.poll()) {
+            tracing::error!(error = chain(&error), "changed keys are invalid; the old ones stay in force");
         }
     }
 

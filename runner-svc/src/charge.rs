@@ -23,7 +23,7 @@ impl<'a> Bill<'a> {
     }
 
     /// It told so many cycles.
-    pub(crate) fn told(&mut self, cycles: u64) {
+    pub(crate) fn reported(&mut self, cycles: u64) {
         self.cycles = Some(cycles);
     }
 }
@@ -82,7 +82,7 @@ pub(crate) fn charge_verification(
 }
 
 /// The worker's own times as spans: it ended about now, ran before that, and loaded before that.
-pub(crate) fn tell_spans(report: &RunReport) {
+pub(crate) fn record_spans(report: &RunReport) {
     let (load, run) = (Duration::from_micros(report.load_us), Duration::from_micros(report.run_us));
     let end = SystemTime::now();
     let facts = vec![

@@ -22,7 +22,7 @@ pub(crate) enum Ended<R = RunReport> {
     Reported(R),
     /// Its wall time was over.
     DeadlineExceeded,
-    /// It broke a rule of the fence.
+    /// It violated the sandbox policy.
     SandboxViolation { detail: String },
 }
 

@@ -16,7 +16,7 @@ use tracing::Instrument;
 
 use crate::{
     artifacts::{Artifacts, native::Native, prepare::Prepared, ready::Used},
-    charge::{charge_run, tell_spans},
+    charge::{charge_run, record_spans},
     diagnosis::diagnose::{Diagnoses, Failing},
     ended::{Ended, ExecuteError, Execution},
     execute::order::Order,
@@ -50,7 +50,7 @@ impl Executor {
         if let Ok(execution) = &mut result {
             execution.wall = started.elapsed();
         }
-        self.metrics.note(&result, started.elapsed());
+        self.metrics.record(&result, started.elapsed());
         result
     }
 
@@ -61,12 +61,12 @@ impl Executor {
         let sample_salt = (job.sample_cycles > 0).then_some(job.sample_salt);
         let (prepared, answered) = self.prepare_or_run(&tenant, script, &job, limits).await?;
         let Prepared { script, native, fallback, fetch } = prepared;
-        let (native, fallback) = self.artifacts.unless_left_early(account, job.tier, (native, fallback));
+        let (native, fallback) = self.artifacts.unless_early_bailout(account, job.tier, (native, fallback));
         let turn = self.scheduler.turn(&tenant, answered).instrument(tracing::debug_span!("queue"));
         let (turn, mut queue) = turn.await?;
         let origin = native.as_ref().map(Native::origin);
         let keys = origin.map(|origin| Used::of(account, origin.key));
-        self.metrics.note_native(origin.as_slice().iter().map(|origin| origin.tier), 1);
+        self.metrics.record_native(origin.as_slice().iter().map(|origin| origin.tier), 1);
         let elf = script.elf;
         let again = || RunAgain { job: job.clone(), elf: elf.clone() };
         let failing = diagnosis.then(|| Failing { job: job.clone(), elf: elf.clone() });
@@ -81,7 +81,7 @@ impl Executor {
             if let Ended::Reported(report) = &ended {
                 let told = Duration::from_micros(report.load_us + report.run_us);
                 queue += began.elapsed().saturating_sub(told);
-                tell_spans(report);
+                record_spans(report);
             }
             Ok::<_, ExecuteError>(ended)
         };
@@ -89,7 +89,7 @@ impl Executor {
         self.profiles.keep_run(&tenant.name, script.digest, &ended);
         self.artifacts.learn_from(account, native.as_ref(), &ended);
         if let Ended::Reported(report) = &ended {
-            self.artifacts.note_end(account, origin, report);
+            self.artifacts.record_end(account, origin, report);
         }
         let mut recheck = None;
         if let (Some(shadow), Ended::Reported(first)) = (shadow, &mut ended) {

@@ -2,8 +2,8 @@
 
 pub(crate) mod answers;
 pub(crate) mod call_log;
+pub(crate) mod compiler_proxy;
 pub(crate) mod convert;
-pub(crate) mod passed_on;
 pub(crate) mod profile_service;
 pub(crate) mod service;
 pub(crate) mod session;

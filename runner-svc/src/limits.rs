@@ -43,7 +43,7 @@ pub(crate) const DIAGNOSES_AT_ONCE_MAX: usize = 4;
 
 /// Bytes of each text about a mistake in a transaction. Statuses travel in headers, and the transaction
 /// decides the text.
-pub(crate) const MISTAKE_BYTES_MAX: usize = 600;
+pub(crate) const PROBLEM_BYTES_MAX: usize = 600;
 
 /// Native code that is remembered for broken rules; beyond that the oldest is forgotten.
 pub(crate) const QUARANTINE_MAX: usize = 16_384;
@@ -126,13 +126,13 @@ pub(crate) const REQUEST_ID_BYTES_MAX: u64 = 128;
 pub(crate) const SESSION_IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// How long profiles are kept.
-pub(crate) const PROFILE_KEPT: Duration = Duration::from_secs(3_600);
+pub(crate) const PROFILE_AGE_MAX: Duration = Duration::from_secs(3_600);
 
 /// How long a connection to a compiler may take.
 pub(crate) const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Calls in progress that are passed on to compilers.
-pub(crate) const PASSED_ON_MAX: u64 = 256;
+pub(crate) const PROXIED_CALLS_MAX: u64 = 256;
 
 /// How often the names of compilers are looked up.
 pub(crate) const RESOLVE_INTERVAL: Duration = Duration::from_secs(5);

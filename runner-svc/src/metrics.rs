@@ -174,7 +174,7 @@ impl RunnerMetrics {
             ),
             overhead_seconds: metrics.histogram(
                 "antares_overhead_seconds",
-                "Wall time of executions beside the run itself; of those that waited for no compile.",
+                "Wall time of executions outside the run itself, without those that waited for a compile.",
                 RUN_SECONDS,
             ),
             restarts: restarts(metrics),
@@ -186,7 +186,7 @@ impl RunnerMetrics {
             pushes: pushes(metrics),
             profile_mismatches: metrics.counter(
                 "antares_profile_cycle_mismatch_total",
-                "Runs whose samples do not add up to their cycles; above 0, Antares has a mistake.",
+                "Runs whose samples do not add up to their cycles; above 0, Antares has a bug.",
             ),
         }
     }
@@ -201,38 +201,38 @@ impl RunnerMetrics {
         u64::try_from(self.queue_depth.get()).unwrap_or(0)
     }
 
-    pub(crate) fn note_fallback(&self, fallback: Fallback) {
+    pub(crate) fn record_fallback(&self, fallback: Fallback) {
         self.fallbacks.with_label_values(&[fallback.name()]).inc();
     }
 
     /// Programs with native code that go along with `runs` runs.
-    pub(crate) fn note_native(&self, tiers: impl Iterator<Item = CodeTier>, runs: u64) {
+    pub(crate) fn record_native(&self, tiers: impl Iterator<Item = CodeTier>, runs: u64) {
         tiers.for_each(|tier| self.native_runs.with_label_values(&[tier.name()]).inc_by(runs));
     }
 
-    pub(crate) fn note_hot(&self, result: HotResult) {
+    pub(crate) fn record_hot(&self, result: HotResult) {
         self.hot.with_label_values(&[result.name()]).inc();
     }
 
     /// An execution that took `total` from the request to the answer.
-    pub(crate) fn note(&self, result: &Result<Execution, ExecuteError>, total: Duration) {
+    pub(crate) fn record(&self, result: &Result<Execution, ExecuteError>, total: Duration) {
         match result {
             Ok(execution) => {
-                self.note_queue(execution.queue);
-                self.note_ended(&execution.ended);
-                self.note_overhead(execution, total);
+                self.record_queue(execution.queue);
+                self.record_ended(&execution.ended);
+                self.record_overhead(execution, total);
             }
-            Err(error) => self.note_error(error),
+            Err(error) => self.record_error(error),
         }
     }
 
-    pub(crate) fn note_error(&self, error: &ExecuteError) {
+    pub(crate) fn record_error(&self, error: &ExecuteError) {
         self.executions.with_label_values(&[error_name(error)]).inc();
     }
 
     /// What an execution took beside its run. A compile that it waited for is no overhead, and has a metric
     /// of its own.
-    fn note_overhead(&self, execution: &Execution, total: Duration) {
+    fn record_overhead(&self, execution: &Execution, total: Duration) {
         let is_compiled = execution.native.is_some_and(|origin| origin.made_ms.is_some());
         if let Ended::Reported(report) = &execution.ended
             && !is_compiled
@@ -242,24 +242,24 @@ impl RunnerMetrics {
         }
     }
 
-    pub(crate) fn note_queue(&self, queue: Duration) {
+    pub(crate) fn record_queue(&self, queue: Duration) {
         self.queue_seconds.observe(queue.as_secs_f64());
     }
 
-    pub(crate) fn note_ended(&self, ended: &Ended) {
+    pub(crate) fn record_ended(&self, ended: &Ended) {
         self.executions.with_label_values(&[ended_name(ended)]).inc();
         if let Ended::Reported(report) = ended {
             add_saturating(&self.native_cycles, report.native_cycles);
             add_saturating(&self.interpreted_cycles, report.interpreted_cycles);
             self.run_seconds.observe(Duration::from_micros(report.run_us).as_secs_f64());
             self.load_seconds.observe(Duration::from_micros(report.load_us).as_secs_f64());
-            self.note_restart(report.restarted.as_deref());
+            self.record_restart(report.restarted.as_deref());
         }
     }
 
     /// A run, or a script group of a transaction, that began again in the interpreter, and why. The reason is
     /// a worker's word.
-    fn note_restart(&self, reason: Option<&str>) {
+    fn record_restart(&self, reason: Option<&str>) {
         let known =
             reason.and_then(|reason| BailoutReason::ALL.into_iter().find(|known| known.name() == reason));
         if reason.is_some() {
@@ -267,15 +267,15 @@ impl RunnerMetrics {
         }
     }
 
-    pub(crate) fn note_verification(&self, result: Result<(&Ended<Verified>, Duration), &ExecuteError>) {
+    pub(crate) fn record_verification(&self, result: Result<(&Ended<Verified>, Duration), &ExecuteError>) {
         self.verifications.with_label_values(&[verification_name(result.map(|(ended, _)| ended))]).inc();
         let Ok((ended, queue)) = result else { return };
-        self.note_queue(queue);
+        self.record_queue(queue);
         if let Ended::Reported(verified) = ended {
             for group in &verified.groups {
                 add_saturating(&self.native_cycles, group.native_cycles);
                 add_saturating(&self.interpreted_cycles, group.interpreted_cycles);
-                self.note_restart(group.restarted.as_deref());
+                self.record_restart(group.restarted.as_deref());
             }
             self.run_seconds.observe(Duration::from_micros(verified.run_us).as_secs_f64());
             self.load_seconds.observe(Duration::from_micros(verified.read_us).as_secs_f64());
@@ -283,14 +283,14 @@ impl RunnerMetrics {
     }
 
     /// A run that went into the profiles; `wrong` are cycles by which its samples were off.
-    pub(crate) fn note_samples(&self, is_sampled: bool, wrong: u64) {
+    pub(crate) fn record_samples(&self, is_sampled: bool, wrong: u64) {
         let name = if is_sampled { "yes" } else { "no" };
         self.profiled_runs.with_label_values(&[name]).inc();
         self.profile_mismatches.inc_by(u64::from(wrong > 0));
     }
 
     /// A profile that was to be pushed.
-    pub(crate) fn note_push(&self, result: PushResult) {
+    pub(crate) fn record_push(&self, result: PushResult) {
         self.pushes.with_label_values(&[result.name()]).inc();
     }
 
@@ -299,7 +299,7 @@ impl RunnerMetrics {
         metrics: &Metrics,
         read: impl Fn() -> ProfilesStats + Send + 'static,
     ) {
-        let stacks = metrics.gauge("antares_profile_stacks", "Stacks of all profiles that are kept.");
+        let stacks = metrics.gauge("antares_profile_stacks", "Stacks of all stored profiles.");
         let dropped = metrics.counter(
             "antares_profile_windows_dropped_total",
             "Windows of profiles that were dropped before their time for want of room.",
@@ -321,15 +321,14 @@ impl RunnerMetrics {
         metrics: &Metrics,
         read: impl Fn() -> (HotStats, u64) + Send + 'static,
     ) {
-        let bytes =
-            metrics.gauge("antares_ready_bytes", "Bytes of scripts and libraries kept ready in memory.");
-        let entries = metrics.gauge("antares_ready_entries", "Scripts and libraries kept ready in memory.");
+        let bytes = metrics.gauge("antares_ready_bytes", "Bytes of scripts and libraries cached in memory.");
+        let entries = metrics.gauge("antares_ready_entries", "Scripts and libraries cached in memory.");
         let hits =
             metrics.counter("antares_ready_hits_total", "Scripts and libraries that were ready in memory.");
         let misses = metrics.counter("antares_ready_misses_total", "Scripts and libraries that were not.");
         let quarantined = metrics.gauge(
             "antares_artifacts_quarantined",
-            "Artifacts that are not run any more: a worker that ran one broke a rule of the fence.",
+            "Artifacts that are not run any more: a worker that ran one violated the sandbox policy.",
         );
         metrics.before_scrape(move || {
             let (now, barred) = read();

@@ -13,7 +13,7 @@ use antares_serve::Metrics;
 
 use crate::{
     ended::Ended,
-    limits::PROFILE_KEPT,
+    limits::PROFILE_AGE_MAX,
     metrics::RunnerMetrics,
     profiles::{
         entry::{ProfileKey, RunCycles},
@@ -33,7 +33,7 @@ impl Profiles {
     pub(crate) fn new(config: &Config, metrics: &Metrics, counts: &Arc<RunnerMetrics>) -> Arc<Self> {
         let profiles = Arc::new(Self {
             sample_cycles: config.runner.sample_cycles.map_or(0, NonZeroU64::get),
-            store: ProfileStore::new(PROFILE_KEPT, config.profile_push.is_some()),
+            store: ProfileStore::new(PROFILE_AGE_MAX, config.profile_push.is_some()),
             push: config.profile_push.clone(),
             metrics: counts.clone(),
         });
@@ -63,7 +63,7 @@ impl Profiles {
         }
         let key = ProfileKey { tenant: tenant.clone(), script };
         let wrong = self.store.add(&key, run);
-        self.metrics.note_samples(run.samples.is_some(), wrong);
+        self.metrics.record_samples(run.samples.is_some(), wrong);
         if wrong > 0 {
             tracing::error!(wrong, cycles = run.cycles, "the samples of a run do not add up to its cycles");
         }

@@ -137,8 +137,8 @@ impl Runner {
     }
 
     /// Takes trusted keys that have changed. Reads a file.
-    pub(crate) fn look_at_keys(&self) {
-        self.artifacts.look_at_keys();
+    pub(crate) fn poll_keys(&self) {
+        self.artifacts.poll_keys();
     }
 
     /// Runs a script.

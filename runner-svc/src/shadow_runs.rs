@@ -85,14 +85,14 @@ impl ShadowRuns {
         tenant: &Tenant,
         used: &[Used],
         shadow: ShadowRun<A>,
-        first: A::Told,
-    ) -> (A::Told, Option<Found>) {
+        first: A::Report,
+    ) -> (A::Report, Option<Found>) {
         if shadow.is_asked {
             let (found, interpreted) = self.run_again(tenant, used, shadow, &first).await;
             return (interpreted.unwrap_or(first), Some(found));
         }
         let Ok(place) = self.places.clone().try_acquire_owned() else {
-            self.note(Found::PassedOver);
+            self.record(Found::PassedOver);
             return (first, None);
         };
         let (shadows, tenant, used, native) = (self.clone(), tenant.clone(), used.to_vec(), first.clone());
@@ -109,8 +109,8 @@ impl ShadowRuns {
         tenant: &Tenant,
         used: &[Used],
         shadow: ShadowRun<A>,
-        first: &A::Told,
-    ) -> (Found, Option<A::Told>) {
+        first: &A::Report,
+    ) -> (Found, Option<A::Report>) {
         let interpreted = self.interpret(tenant, shadow).await;
         let difference = interpreted.as_ref().map(|interpreted| A::difference(first, interpreted));
         let (found, believed) = match difference {
@@ -121,11 +121,11 @@ impl ShadowRuns {
                 (Found::Different, interpreted)
             }
         };
-        self.note(found);
+        self.record(found);
         (found, believed)
     }
 
-    async fn interpret<A: Again>(&self, tenant: &Tenant, shadow: ShadowRun<A>) -> Option<A::Told> {
+    async fn interpret<A: Again>(&self, tenant: &Tenant, shadow: ShadowRun<A>) -> Option<A::Report> {
         let (slot, _) = self.scheduler.slot(tenant).await.ok()?;
         let ShadowRun { work, time, is_asked } = shadow;
         let mut bill = is_asked.then(|| Bill::begin(&tenant.account));
@@ -133,12 +133,12 @@ impl ShadowRuns {
         let run = move |pool: &Pool, until| work.run(pool, until);
         let told = self.scheduler.lease(slot, limits, run).await.ok().and_then(|leased| leased.answer);
         if let Some(bill) = &mut bill {
-            told.as_ref().map(A::cycles).into_iter().for_each(|cycles| bill.told(cycles));
+            told.as_ref().map(A::cycles).into_iter().for_each(|cycles| bill.reported(cycles));
         }
         told
     }
 
-    fn note(&self, result: Found) {
+    fn record(&self, result: Found) {
         self.results.with_label_values(&[result.name()]).inc();
     }
 }

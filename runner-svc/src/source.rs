@@ -96,13 +96,13 @@ pub enum SourceError {
         found: ArtifactKey,
     },
     /// What came is not what was asked for, or not a library of ours.
-    #[error("what the compiler service sent is of no use: {detail}")]
+    #[error("what the compiler service sent is invalid: {detail}")]
     Corrupt {
         /// What is wrong with it.
         detail: String,
     },
     /// The script's native code made a worker break a rule of the fence.
-    #[error("native code {key} is in quarantine: a worker that ran it broke a rule of the fence")]
+    #[error("native code {key} is in quarantine: a worker that ran it violated the sandbox policy")]
     Quarantined {
         /// Its key.
         key: ArtifactKey,
@@ -129,7 +129,7 @@ pub enum Fallback {
     Quota,
     /// The call's deadline leaves no time to wait for a compile.
     Deadline,
-    /// A worker that ran the script's native code broke a rule of the fence.
+    /// A worker that ran the script's native code violated the sandbox policy.
     Quarantined,
     /// The last runs left the script's native code before their end, and began again.
     LeavesEarly,

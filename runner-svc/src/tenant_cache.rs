@@ -1,4 +1,4 @@
-//! What is kept hot in memory, each entry for the tenant whose call brought it.
+//! What is cached in memory, each entry for the tenant whose call brought it.
 //!
 //! A tenant finds its own entries alone. All tenants together have one budget. When it is used up, a tenant
 //! with more than its share gives way: one that brings entries without end evicts its own.
@@ -18,7 +18,7 @@ use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter, unsyn
 const PAGE_BYTES: u64 = 4096;
 
 /// How long a tenant's share is kept for it after its last call.
-const SHARE_KEPT: Duration = Duration::from_secs(600);
+const SHARE_AGE_MAX: Duration = Duration::from_secs(600);
 
 /// What can be kept.
 pub(crate) trait Hot: Clone {
@@ -42,12 +42,12 @@ pub(crate) struct TenantCache<K, V> {
     charges: Charges,
     bytes_max: u64,
     shares: Arc<Mutex<Shares>>,
-    state: Mutex<Kept<K, V>>,
+    state: Mutex<TypedCache<K, V>>,
 }
 
 type Entries<K, V> = Cache<(Namespace, K), V, Charges, DefaultHashBuilder, Fair>;
 
-struct Kept<K, V> {
+struct TypedCache<K, V> {
     entries: Entries<K, V>,
     hits: u64,
     misses: u64,
@@ -105,7 +105,7 @@ impl Shares {
         let tenant = self.tenants.entry(namespace).or_insert(Share { charged: 0, used: now });
         tenant.charged += charge;
         tenant.used = now;
-        let active = self.tenants.values().filter(|tenant| now.duration_since(tenant.used) < SHARE_KEPT);
+        let active = self.tenants.values().filter(|tenant| now.duration_since(tenant.used) < SHARE_AGE_MAX);
         self.share = bytes_max / active.count().max(1) as u64;
     }
 
@@ -121,7 +121,7 @@ impl Shares {
     /// Whether a tenant's entries stay, whoever needs memory.
     fn is_within_share(&self, namespace: &Namespace) -> bool {
         self.tenants.get(namespace).is_some_and(|tenant| {
-            tenant.charged <= self.share && self.now.duration_since(tenant.used) < SHARE_KEPT
+            tenant.charged <= self.share && self.now.duration_since(tenant.used) < SHARE_AGE_MAX
         })
     }
 }
@@ -159,7 +159,7 @@ impl<K: Copy + Eq + Hash, V: Hot> TenantCache<K, V> {
             .unwrap_or_else(|_| unreachable!("both are given"));
         let fair = Fair { charges, shares: shares.clone() };
         let entries = Cache::with_options(options, charges, DefaultHashBuilder::default(), fair);
-        Self { charges, bytes_max, shares, state: Mutex::new(Kept { entries, hits: 0, misses: 0 }) }
+        Self { charges, bytes_max, shares, state: Mutex::new(TypedCache { entries, hits: 0, misses: 0 }) }
     }
 
     /// What the tenant keeps under `key`.
@@ -225,7 +225,7 @@ impl<K: Copy + Eq + Hash, V: Hot> TenantCache<K, V> {
         HotStats { bytes: locked(&self.shares).bytes, entries, hits: state.hits, misses: state.misses }
     }
 
-    fn take_out(&self, state: &mut Kept<K, V>, id: &(Namespace, K)) {
+    fn take_out(&self, state: &mut TypedCache<K, V>, id: &(Namespace, K)) {
         if let Some((_, value)) = state.entries.remove(id) {
             let mut shares = locked(&self.shares);
             shares.bytes -= value.bytes();
@@ -270,7 +270,7 @@ mod tests {
         keys.for_each(|key| cache.put(tenant, key, Block::default()));
     }
 
-    fn kept(cache: &TenantCache<u32, Block>, tenant: Namespace, keys: std::ops::Range<u32>) -> usize {
+    fn cached_count(cache: &TenantCache<u32, Block>, tenant: Namespace, keys: std::ops::Range<u32>) -> usize {
         keys.filter(|key| cache.get(tenant, *key).is_some()).count()
     }
 
@@ -278,11 +278,11 @@ mod tests {
     fn a_tenant_finds_its_own_entries_alone() {
         let (cache, [a, b]) = (cache(8), [[1; 32], [2; 32]]);
         put(&cache, a, 0..2);
-        assert_eq!((kept(&cache, a, 0..2), kept(&cache, b, 0..2)), (2, 0));
+        assert_eq!((cached_count(&cache, a, 0..2), cached_count(&cache, b, 0..2)), (2, 0));
         assert!(cache.find(b, |_| true).is_empty());
         put(&cache, b, 0..1);
         cache.remove(b, 0);
-        assert_eq!((kept(&cache, a, 0..2), kept(&cache, b, 0..2)), (2, 0));
+        assert_eq!((cached_count(&cache, a, 0..2), cached_count(&cache, b, 0..2)), (2, 0));
     }
 
     #[test]
@@ -290,7 +290,7 @@ mod tests {
         let (cache, [a, b]) = (cache(8), [[1; 32], [2; 32]]);
         put(&cache, b, 0..4);
         put(&cache, a, 0..1000);
-        assert_eq!((kept(&cache, b, 0..4), kept(&cache, a, 0..1000)), (4, 4));
+        assert_eq!((cached_count(&cache, b, 0..4), cached_count(&cache, a, 0..1000)), (4, 4));
         assert_eq!(cache.stats().bytes, 8 * 60 * KIB);
     }
 
@@ -298,9 +298,9 @@ mod tests {
     fn a_tenant_alone_has_all_and_gives_a_newcomer_its_share() {
         let (cache, [a, b]) = (cache(8), [[1; 32], [2; 32]]);
         put(&cache, a, 0..1000);
-        assert_eq!(kept(&cache, a, 0..1000), 8);
+        assert_eq!(cached_count(&cache, a, 0..1000), 8);
         put(&cache, b, 0..100);
-        assert_eq!((kept(&cache, a, 0..1000), kept(&cache, b, 0..100)), (4, 4));
+        assert_eq!((cached_count(&cache, a, 0..1000), cached_count(&cache, b, 0..100)), (4, 4));
     }
 
     #[test]
@@ -308,10 +308,10 @@ mod tests {
         let (cache, [a, b]) = (cache(8), [[1; 32], [2; 32]]);
         put(&cache, b, 0..4);
         for share in locked(&cache.shares).tenants.values_mut() {
-            share.used = Instant::now().checked_sub(SHARE_KEPT).unwrap();
+            share.used = Instant::now().checked_sub(SHARE_AGE_MAX).unwrap();
         }
         put(&cache, a, 0..1000);
-        assert_eq!((kept(&cache, b, 0..4), kept(&cache, a, 0..1000)), (0, 8));
+        assert_eq!((cached_count(&cache, b, 0..4), cached_count(&cache, a, 0..1000)), (0, 8));
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
         let pinned = Block(Arc::new(AtomicBool::new(true)));
         (0..4).for_each(|key| cache.put(a, key, pinned.clone()));
         put(&cache, a, 4..10);
-        assert_eq!((kept(&cache, a, 0..4), kept(&cache, a, 4..10)), (4, 0));
+        assert_eq!((cached_count(&cache, a, 0..4), cached_count(&cache, a, 4..10)), (4, 0));
         pinned.0.store(false, Relaxed);
         put(&cache, a, 4..10);
         assert_eq!(cache.stats().entries, 4);

@@ -2,8 +2,8 @@
 //! its programs, wait for a worker, run.
 
 pub(crate) mod attempt;
+pub(crate) mod extra_files;
 mod fair_queue;
-pub(crate) mod files_beside;
 pub(crate) mod hot_cells;
 pub(crate) mod hot_programs;
 mod isolated_groups;
@@ -37,7 +37,7 @@ use crate::{
         hot_programs::{HotPrograms, Interpreted, Met},
         order::VerifyOrder,
         programs::{Candidate, ProgramUse},
-        reading::{TransactionReader, TransactionReading, met, place},
+        reading::{TransactionReader, TransactionReading, location, met},
     },
 };
 
@@ -83,7 +83,7 @@ impl TransactionVerifier {
         let steps = self.steps(order, deadline);
         let result = timeout_at(deadline.into(), steps).await.unwrap_or(Err(ExecuteError::CallDeadline));
         let told = result.as_ref().map(|verification| (&verification.ended, verification.queue));
-        self.metrics.note_verification(told);
+        self.metrics.record_verification(told);
         result
     }
 
@@ -105,8 +105,8 @@ impl TransactionVerifier {
         let (order, account) = (&transaction.order, &transaction.order.tenant.account);
         let turn = self.scheduler.turn(&order.tenant, answered).instrument(tracing::debug_span!("queue"));
         let (turn, mut queue) = turn.await?;
-        attempt.without.iter().for_each(|(_, why)| self.metrics.note_fallback(*why));
-        self.metrics.note_native(attempt.libraries.iter().map(|native| native.tier), 1);
+        attempt.without.iter().for_each(|(_, why)| self.metrics.record_fallback(*why));
+        self.metrics.record_native(attempt.libraries.iter().map(|native| native.tier), 1);
         let keys: Vec<_> = attempt.libraries.iter().map(|native| Used::of(account, native.key)).collect();
         let again = || transaction.again(&attempt);
         let draw = |()| self.shadow_runs.draw(order.recheck, 1, order.run_time, again);
@@ -119,7 +119,7 @@ impl TransactionVerifier {
             let ended = self.artifacts.judge(answer, &keys)?;
             if let Ended::Reported(VerifyReport::Done { read_us, run_us, .. }) = &ended {
                 queue += began.elapsed().saturating_sub(Duration::from_micros(read_us + run_us));
-                tell_spans(*read_us, *run_us);
+                record_spans(*read_us, *run_us);
             }
             Ok::<_, ExecuteError>(ended)
         };
@@ -171,7 +171,7 @@ impl TransactionVerifier {
         let VerifyOrder { tenant, .. } = order;
         match report {
             VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us } => {
-                self.artifacts.note_ends(&tenant.account, learning, ran);
+                self.artifacts.record_ends(&tenant.account, learning, ran);
                 let (samples, native_cycles) = (samples.as_deref(), native_cycles(&groups));
                 self.profiles.keep_samples(&tenant.name, None, RunCycles { samples, cycles, native_cycles });
                 let interpreted = self.hot_programs.take(&tenant.account, hot, met);
@@ -185,7 +185,7 @@ impl TransactionVerifier {
                 Ok((Ended::Reported(verified), interpreted))
             }
             VerifyReport::Refused { path, detail } => {
-                let field = place(path.as_deref()).unwrap_or(field).to_owned();
+                let field = location(path.as_deref()).unwrap_or(field).to_owned();
                 Err(ExecuteError::Transaction { field, problem: detail })
             }
         }
@@ -197,7 +197,7 @@ fn native_cycles(groups: &[GroupReport]) -> u64 {
 }
 
 /// The worker's own times as spans: it ended about now, ran before that, and read before that.
-fn tell_spans(read_us: u64, run_us: u64) {
+fn record_spans(read_us: u64, run_us: u64) {
     let (read, run) = (Duration::from_micros(read_us), Duration::from_micros(run_us));
     let end = std::time::SystemTime::now();
     past_span("read", end - run - read, read, Vec::new());

@@ -75,7 +75,7 @@ fn write(format: Format, profile: &Profile, programs: &Programs, path: &Path) ->
 }
 
 /// Output of a tool, if it is installed.
-fn ask(tool: &str, args: &[&str]) -> Option<String> {
+fn request(tool: &str, args: &[&str]) -> Option<String> {
     match Command::new(tool).args(args).output() {
         Ok(output) => {
             let error = String::from_utf8_lossy(&output.stderr);
@@ -100,7 +100,9 @@ fn callgrind_annotate_finds_the_same_totals() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("callgrind.out.rsa");
     write(Format::Callgrind, &profile, &programs, &path);
-    let Some(text) = ask("callgrind_annotate", &["--inclusive=no", path.to_str().unwrap()]) else { return };
+    let Some(text) = request("callgrind_annotate", &["--inclusive=no", path.to_str().unwrap()]) else {
+        return;
+    };
     let plain = text.replace(',', "");
     let sum = profile.sum();
     let line = plain.lines().find(|line| line.contains("PROGRAM TOTALS")).unwrap();
@@ -163,7 +165,7 @@ fn llvm_reads_the_sample_profile_and_compiles_with_it() {
     let (text, merged) = (folder.path().join("guest.afdo"), folder.path().join("merged.afdo"));
     write(Format::SampleProfile, &before, &programs, &text);
     let args = ["merge", "--sample", "--text", "-o", merged.to_str().unwrap(), text.to_str().unwrap()];
-    if ask("llvm-profdata-22", &args).is_none() {
+    if request("llvm-profdata-22", &args).is_none() {
         return;
     }
     let merged_text = fs::read_to_string(&merged).unwrap();

@@ -217,15 +217,17 @@ fn what_is_no_code_of_a_function_stays() {
     // Four bytes that are two instructions, and the other way around.
     assert_eq!(with_return(&[NOP], &[0x0001_0001]), Some(Why::Cycles(0)), "two that do nothing");
     assert_eq!(with_return(&[NOP], &[0x0003_0001]), Some(Why::Length), "one and a half");
+    let newer = two(0x20, 7, 0, A0, A1);
+    assert_eq!(with_return(&[NOP], &[newer]), Some(Why::Version(0)), "what version 0 does not have");
     let script = LinkedScript::read(&Linked::of(&code).bytes()).unwrap();
     let mut linked = Linked::of(&code);
     linked.data = vec![1];
-    assert!(matches!(script.differences(&linked.bytes()), Err(RewriteError::Outside { .. })), "data");
+    assert!(matches!(script.differences(&linked.bytes()), Err(RewriteError::Outside(_))), "data");
     let mut bytes = Linked::of(&code).bytes();
     *bytes.last_mut().unwrap() ^= 1;
-    assert!(matches!(script.differences(&bytes), Err(RewriteError::Outside { .. })), "a section header");
+    assert!(matches!(script.differences(&bytes), Err(RewriteError::Outside(_))), "a section header");
     bytes.pop();
-    assert!(matches!(script.differences(&bytes), Err(RewriteError::Outside { .. })), "a byte less");
+    assert!(matches!(script.differences(&bytes), Err(RewriteError::Outside(_))), "a byte less");
 }
 
 #[test]
@@ -262,6 +264,20 @@ fn no_version_charges_more_on_any_path() {
         let found = with_return(&new, &old);
         assert!(found.is_none() || name.starts_with("one less"), "{name}: {found:?}");
     }
+}
+
+#[test]
+fn what_stands_before_a_function_runs_into_it_and_is_fused_with_it() {
+    let (low, high) = (mul(A2, A0, A1), mulhu(A3, A0, A1));
+    let behind = |code: [u32; 2]| {
+        let mut linked = Linked::of(&[high, code[0], code[1], RET]);
+        linked.symbols = vec![("main", 1, 3, FUNCTION)];
+        linked.bytes()
+    };
+    let old = behind([low, addi(A4, A4, 1)]);
+    let new = behind([addi(A4, A4, 1), low]);
+    let found = LinkedScript::read(&old).unwrap().differences(&new).unwrap();
+    assert_eq!(found.first().map(|difference| difference.why), Some(Why::Cycles(1)));
 }
 
 /// The machine of a version.

@@ -26,7 +26,7 @@ use tonic::{
 use tower::{Service as _, ServiceExt as _, service_fn};
 
 use crate::{
-    client::{Client, exit_code, inline, reason},
+    client::{exit_code, inline, reason},
     server::{Server, until},
 };
 
@@ -50,7 +50,7 @@ pub(crate) async fn connect(server: &Server, from: Ipv4Addr) -> Channel {
 }
 
 /// How long the modest client waits for a connection and an answer.
-pub(crate) async fn modest_call(server: &Server) -> Duration {
+async fn modest_call(server: &Server) -> Duration {
     let asked = Instant::now();
     let elf = guests::bytes("exit-imc").unwrap();
     let call = async {
@@ -63,7 +63,7 @@ pub(crate) async fn modest_call(server: &Server) -> Duration {
 }
 
 /// A connection that says what it must and then nothing.
-pub(crate) async fn idle_connection(address: SocketAddr) -> Option<TcpStream> {
+async fn idle_connection(address: SocketAddr) -> Option<TcpStream> {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((GREEDY, 0).into()).unwrap();
     let stream = timeout(Duration::from_secs(2), socket.connect(address)).await.ok()?.ok()?;
@@ -90,7 +90,7 @@ async fn idle_connections_of_one_client_shut_nobody_out() {
 }
 
 /// A request of `announced` bytes, of which `sent` come and then nothing.
-pub(crate) async fn half_sent(channel: &mut Channel, announced: u32, sent: usize) -> mpsc::Sender<Bytes> {
+async fn half_sent(channel: &mut Channel, announced: u32, sent: usize) -> mpsc::Sender<Bytes> {
     let (sender, receiver) = mpsc::channel(1);
     let head = Bytes::from([&[0][..], &announced.to_be_bytes()].concat());
     // One field of bytes, long enough for all.
@@ -180,37 +180,6 @@ pub(crate) fn junk(number: u8, bytes: usize) -> Vec<u8> {
     let mut junk = vec![number; bytes];
     junk[..20].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0");
     junk
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn parallel_uploads_leave_no_memory_behind() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    modest_call(&server).await;
-    let before = server.possessions()[3];
-    for round in 0..2_u8 {
-        let uploads: Vec<_> = (0..16)
-            .map(|number| {
-                let address = server.address.clone();
-                tokio::spawn(async move {
-                    let mut client = Client::connect_to(&address).await.unwrap();
-                    client.upload(&junk(16 * round + number, 16 << 20)).await
-                })
-            })
-            .collect();
-        let mut stored = 0;
-        for upload in uploads {
-            match upload.await.unwrap() {
-                Ok(_) => stored += 1,
-                Err(status) => assert_eq!(status.code(), Code::ResourceExhausted, "{status}"),
-            }
-        }
-        println!("{stored} of 16 stored; {} KiB resident, {before} before", server.possessions()[3]);
-        assert!(stored > 0);
-    }
-    // What the store keeps of half a gigabyte that it has just written (130 to 220 MiB as measured), not a
-    // gigabyte as before.
-    until("memory is given back", || server.possessions()[3] < before + (384 << 10));
 }
 
 #[test]

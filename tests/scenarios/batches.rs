@@ -14,8 +14,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Streaming};
 
 use crate::{
-    client::{Client, exit_code, inline, reason, stored},
-    server::{PATIENCE, Server, until},
+    client::{Client, exit_code, inline, reason, serving, stored},
+    server::{PATIENCE, until},
 };
 
 /// Inputs of the batch.
@@ -46,9 +46,7 @@ fn batch(elf: &[u8], args: &[String], tier: Tier) -> v1::ExecuteBatchRequest {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_is_as_many_executions() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, _server, mut client) = serving("").await;
     let elf = guests::bytes("fib-imc").unwrap();
     client.upload(&elf).await.unwrap();
     let args: Vec<String> = (0..INPUTS).map(|number| (number % 25).to_string()).collect();
@@ -73,9 +71,7 @@ async fn a_batch_is_as_many_executions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_has_limits_and_its_deadline_covers_all() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, _server, mut client) = serving("").await;
     let elf = guests::bytes("fib-imc").unwrap();
     let none = client.runner.execute_batch(batch(&elf, &[], Tier::Auto)).await.unwrap_err();
     assert_eq!((none.code(), reason(&none).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
@@ -128,9 +124,7 @@ fn result(answer: Option<v1::ExecuteSessionResponse>) -> (u64, v1::Verdict) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_answers_in_order() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, _server, client) = serving("").await;
     let elf = guests::bytes("exit-imc").unwrap();
     let (inputs, mut answers) = session(&client, start(&elf, None)).await;
     let Some(Answer::Started(started)) = answers.message().await.unwrap().unwrap().message else {
@@ -161,9 +155,7 @@ async fn a_session_answers_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_makes_no_sense_is_told_so() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, _server, client) = serving("").await;
     let elf = guests::bytes("exit-imc").unwrap();
     let (_inputs, mut answers) = session(&client, session_input(1, "1")).await;
     let status = answers.message().await.unwrap_err();
@@ -195,9 +187,7 @@ fn endless_limits() -> v1::RunLimits {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_that_go_away_free_their_workers_at_once() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     let elf = guests::bytes("attack-loop-call").unwrap();
     // Compiles it.
     let mut request = inline(&elf, &[], Tier::Native);

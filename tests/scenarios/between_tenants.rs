@@ -1,16 +1,23 @@
 //! What one tenant runs and stores is nothing to another: neither told nor given, compiled nor charged.
 
+use std::{collections::BTreeMap, time::Instant};
+
 use antares_abi::Sha256Digest;
-use antares_proto::v1::{
-    self, Tier, VerifyOutcome, store_service_client::StoreServiceClient,
-    verify_transaction_request::Transaction,
+use antares_proto::{
+    FILE_DESCRIPTOR_SET,
+    v1::{
+        self, Tier, VerifyOutcome, store_service_client::StoreServiceClient,
+        verify_transaction_request::Transaction,
+    },
 };
 use antares_tests::asm::encode;
+use prost::Message as _;
 use serde_json::Value;
 
 use crate::{
-    identity::{Issuer, claims, plain},
-    server::{Server, until},
+    client::{inline, stored},
+    identity::{Issuer, bearer, call, claims, plain},
+    server::{PATIENCE, Server, until},
     tenants::{Tenant, Token, start},
     transactions::{elf, fields, with_lock},
 };
@@ -152,5 +159,94 @@ async fn uploads_at_once_stay_within_the_quota() {
         let stored = futures_util::future::join_all(uploads).await;
         let stored = stored.into_iter().filter(|is_stored| *is_stored).count();
         assert!((1..=STORED_MAX).contains(&stored), "{stored} in round {round}");
+    }
+}
+
+/// What tenant `b` hears and pays for its own scripts, and hears of `others`; without times and names of runs.
+async fn heard(server: &Server, b: &mut Tenant, own: [&[u8]; 2], others: &[u8]) -> String {
+    let paid = || {
+        let told = server.get("/metrics");
+        let lines = told.lines().filter(|line| line.contains("tenant=\"b\"") && !line.contains("_seconds_"));
+        let lines = lines.filter_map(|line| line.rsplit_once(' '));
+        lines.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect::<BTreeMap<_, f64>>()
+    };
+    let before = paid();
+    let [run, private] = own;
+    let mut ran = b.run(stored(run, &[], Tier::Auto)).await.unwrap();
+    (ran.execution_id, ran.timings, ran.sample_salt) = Default::default();
+    let mut verified = b.verify(with_witness(private)).await.unwrap();
+    (verified.execution_id, verified.timings, verified.sample_salt) = Default::default();
+    let script_sha256 = [run, private, others].map(|elf| Sha256Digest::of(elf).to_string()).to_vec();
+    let missing = v1::FindMissingRequest { script_sha256 };
+    let missing = b.compiler.find_missing(missing).await.unwrap().into_inner();
+    let refused = b.run(stored(others, &[], Tier::Auto)).await.unwrap_err();
+    let profiled = b.profiles.list_profiles(v1::ListProfilesRequest::default()).await.unwrap().into_inner();
+    let mut profiled: Vec<_> = profiled.scripts.into_iter().map(|one| one.script).collect();
+    profiled.sort();
+    let after = paid().into_iter().map(|(name, now)| (name.clone(), now - before.get(&name).unwrap_or(&0.0)));
+    let after: Vec<_> = after.collect();
+    format!(
+        "{ran:#?}\n{verified:#?}\n{missing:?}\n{:?} {}\n{profiled:?}\n{after:#?}",
+        refused.code(),
+        refused.message()
+    )
+}
+
+/// All that a tenant can ask for `script` and its hash, which is `b`'s too, and for a program of its own.
+async fn asks_for_all(server: &Server, token: &str, a: &mut Tenant, script: &[u8], own: &[u8]) {
+    let set = prost_types::FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).unwrap();
+    for file in &set.file {
+        let services =
+            file.service.iter().flat_map(|service| service.method.iter().map(move |one| (service, one)));
+        for (service, method) in services {
+            let path = format!("{}.{}/{}", file.package(), service.name(), method.name());
+            call(&plain(server).await, &path, &bearer(token), None).await;
+        }
+    }
+    for elf in [script, own] {
+        a.upload(elf).await.unwrap();
+        let artifact_key = a.compile(elf).await.unwrap().artifact_key;
+        let script_sha256 = Sha256Digest::of(elf).to_string();
+        let request = v1::LearnRequest { script_sha256: script_sha256.clone(), ..Default::default() };
+        let _ = a.learn(request).await;
+        a.compiler.get_artifact(v1::GetArtifactRequest { artifact_key }).await.unwrap();
+        a.compiler.get_script(v1::GetScriptRequest { script_sha256 }).await.unwrap();
+        for tier in [Tier::Auto, Tier::Native, Tier::Interpreter] {
+            a.run(stored(elf, &[], tier)).await.unwrap();
+        }
+        a.run(inline(elf, &["1"], Tier::Auto)).await.unwrap();
+        for _ in 0..3 {
+            a.verify(with_witness(elf)).await.unwrap();
+        }
+    }
+    a.run(inline(&elf(&[0]), &[], Tier::Auto)).await.unwrap();
+    let profiles = a.profiles.list_profiles(v1::ListProfilesRequest::default()).await.unwrap().into_inner();
+    assert!(!profiles.scripts.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_that_one_tenant_asks_changes_nothing_for_another() {
+    for tenants in ["", "[tenants]\nsalted = true\n"] {
+        let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+        let server = start(&issuer, &data, tenants);
+        let mut a = Tenant::connect(&server, &issuer, "a").await;
+        let mut b = Tenant::connect(&server, &issuer, "b").await;
+        let (run, private, others) = (countdown(1), countdown(2), countdown(3));
+        b.upload(&run).await.unwrap();
+        b.compile(&run).await.unwrap();
+        // Until all is native and nothing more is learnt.
+        let (mut first, end) = (String::new(), Instant::now() + PATIENCE);
+        loop {
+            assert!(Instant::now() < end, "{first}");
+            let next = heard(&server, &mut b, [&run, &private], &others).await;
+            if next == first && !next.contains("why:") && !next.contains("Baseline") {
+                break;
+            }
+            first = next;
+        }
+        let token = issuer.sign(&claims("all/a", |_| {}));
+        asks_for_all(&server, &token, &mut a, &run, &others).await;
+        let second = heard(&server, &mut b, [&run, &private], &others).await;
+        assert_eq!(first, second, "{tenants}");
     }
 }

@@ -6,6 +6,7 @@ use antares_proto::v1::{
     upload_request::Part,
 };
 use bytes::Bytes;
+use tempfile::TempDir;
 use tonic::{
     Status,
     transport::{self, Channel},
@@ -39,17 +40,8 @@ impl Client {
 
     /// Uploads `bytes`, all as it should be.
     pub(crate) async fn upload(&mut self, bytes: &[u8]) -> Result<v1::UploadResponse, Status> {
-        self.upload_as(&Sha256Digest::of(bytes).to_string(), bytes.len() as u64, bytes).await
-    }
-
-    /// Uploads `bytes` under a header that may not fit them.
-    pub(crate) async fn upload_as(
-        &mut self,
-        digest: &str,
-        size_bytes: u64,
-        bytes: &[u8],
-    ) -> Result<v1::UploadResponse, Status> {
-        let header = v1::BlobHeader { sha256: digest.to_owned(), size_bytes, ..Default::default() };
+        let (sha256, size_bytes) = (Sha256Digest::of(bytes).to_string(), bytes.len() as u64);
+        let header = v1::BlobHeader { sha256, size_bytes, ..Default::default() };
         let mut parts = vec![Part::Header(header)];
         parts.extend(bytes.chunks(CHUNK_BYTES).map(|chunk| Part::Chunk(Bytes::copy_from_slice(chunk))));
         let parts = parts.into_iter().map(|part| v1::UploadRequest { part: Some(part) });
@@ -62,6 +54,14 @@ impl Client {
     ) -> Result<v1::ExecuteResponse, Status> {
         Ok(self.runner.execute(request).await?.into_inner())
     }
+}
+
+/// A server with these sections of configuration on data of its own, and a client of it.
+pub(crate) async fn serving(sections: &str) -> (TempDir, Server, Client) {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, sections);
+    let client = Client::connect(&server).await;
+    (data, server, client)
 }
 
 /// Runs an ELF that travels with the request.

@@ -89,36 +89,6 @@ async fn a_thousand_clients_of_one_new_script_make_one_compile() {
     }
 }
 
-/// As behind a balancer that knows nothing of scripts: each compiler is asked by a third of the clients.
-#[tokio::test(flavor = "multi_thread")]
-async fn without_routing_there_are_no_more_compiles_than_compilers() {
-    let [one, two, three, tier] = folders::<4>();
-    let sections = in_folder(&tier);
-    let compilers = [&one, &two, &three].map(|data| compiler(data, &sections));
-    let mut clients = Vec::new();
-    for server in &compilers {
-        clients.push(Client::connect(server).await);
-    }
-    for name in ["exit-imc", "fib-imc"] {
-        let (before, elf) = (compiles(&compilers), guests::bytes(name).unwrap());
-        for client in &mut clients {
-            client.upload(&elf).await.unwrap();
-        }
-        let request = CompileRequest {
-            script_sha256: antares_abi::Sha256Digest::of(&elf).to_string(),
-            ..CompileRequest::default()
-        };
-        let calls = (0..CLIENTS).map(|number| {
-            let (mut client, request) = (clients[number % 3].clone(), request.clone());
-            async move { client.compiler.compile(request).await.unwrap().into_inner().artifact_key }
-        });
-        let keys = futures_util::future::join_all(calls).await;
-        assert!(keys.iter().all(|key| *key == keys[0]), "{name}: one artifact");
-        let made = compiles(&compilers) - before;
-        assert!((1.0..=3.0).contains(&made), "{name}: {made} compiles");
-    }
-}
-
 /// A compile that takes long enough to be killed.
 const LONG: &str = "sphincs-imc";
 
@@ -348,9 +318,10 @@ async fn whoever_is_killed_is_missed_by_nobody() {
     kills(&s3::url(tier.path()), "", rounds(), |_| {}).await;
 }
 
-/// An object store that is stopped for the third quarter: it accepts connections and says nothing.
-async fn stopped_for_a_while(maker: Maker) {
-    let Some(s3) = S3::start(maker) else { return };
+/// It is stopped for the third quarter: it accepts connections and says nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_store_that_stops_for_a_while_loses_nothing() {
+    let Some(s3) = S3::start(Maker::Moto) else { return };
     let (all, pid) = (rounds(), s3.pid());
     kills("s3://antares/some/prefix", &s3.environment(), all, |round| {
         if round == all / 2 {
@@ -360,16 +331,6 @@ async fn stopped_for_a_while(maker: Maker) {
         }
     })
     .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_object_store_that_stops_for_a_while_loses_nothing() {
-    stopped_for_a_while(Maker::Moto).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn another_one_that_stops_for_a_while_loses_nothing() {
-    stopped_for_a_while(Maker::Gofakes3).await;
 }
 
 /// Every process is told to end and is started again, one after the other, while calls come all the time:

@@ -12,8 +12,8 @@ use antares_trust::{Facts, Keyring, Manifest};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 
 use crate::{
-    client::{Client, exit_code, stored},
-    server::{Server, until},
+    client::{Client, serving, stored},
+    server::Server,
 };
 
 /// One compile a script, so that it is known which.
@@ -103,10 +103,8 @@ pub(crate) fn spoil_claiming(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn checks_that_were_left_out_cost_one_run() {
-    let data = tempfile::tempdir().unwrap();
     let elf = guests::assemble(STRAY).unwrap();
-    let server = Server::start_with(&data, SECTIONS);
-    let mut client = Client::connect(&server).await;
+    let (data, server, mut client) = serving(SECTIONS).await;
     client.upload(&elf).await.unwrap();
     let right = client.execute(stored(&elf, &["x"], Tier::Auto)).await.unwrap();
     let verdict = right.verdict.unwrap();
@@ -146,30 +144,5 @@ async fn what_the_optimiser_only_claims_is_compiled_without_it() {
     assert_eq!(native.verdict, interpreted.verdict);
     assert_eq!(server.metric("antares_compile_unproved_total"), 1.0);
     assert_eq!(server.metric("antares_wild_faults_total{role=\"run\"}"), 0.0);
-    server.stop();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_answer_that_no_fence_notices_is_found_by_the_second_run() {
-    let data = tempfile::tempdir().unwrap();
-    let elf = guests::assemble(CONSTANT).unwrap();
-    let sections = format!("{SECTIONS}[runner]\nrecheck_one_in = 1\n");
-    let server = Server::start_with(&data, &sections);
-    let mut client = Client::connect(&server).await;
-    client.upload(&elf).await.unwrap();
-    let right = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
-    assert_eq!((exit_code(&right), right.fallback.as_str()), (Some(77), ""));
-    until("it is run again", || server.metric("antares_rechecks_total{result=\"equal\"}") == 1.0);
-    assert_eq!(server.metric("antares_artifacts_quarantined"), 0.0);
-    server.stop();
-    spoil(&data, &elf, mistake_a_constant);
-    let server = Server::start_with(&data, &sections);
-    let mut client = Client::connect(&server).await;
-    let wrong = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
-    assert_eq!(exit_code(&wrong), Some(78), "{wrong:?}");
-    until("it is told", || server.metric("antares_rechecks_total{result=\"different\"}") == 1.0);
-    assert_eq!(server.metric("antares_artifacts_quarantined"), 1.0);
-    let again = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
-    assert_eq!((exit_code(&again), again.fallback.as_str()), (Some(77), "quarantined"));
     server.stop();
 }

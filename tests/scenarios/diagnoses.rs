@@ -20,10 +20,7 @@ use ckb_types::core::ScriptHashType;
 use tokio_stream::StreamExt as _;
 use tonic::Request;
 
-use crate::{
-    client::{Client, exit_code, inline},
-    server::Server,
-};
+use crate::client::{exit_code, inline, serving};
 
 /// Diagnoses of one batch.
 const OF_BATCH: usize = 8;
@@ -62,9 +59,7 @@ fn read(diagnosis: Option<&v1::Diagnosis>) -> Diagnosis {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_run_is_told_why_and_pays_for_it() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     let elf = failing("RETURNED", false).unwrap();
     let cycles = || server.metric("antares_tenant_guest_cycles_total{tenant=\"none\"}");
     let told = |result: &str| server.metric(&format!("antares_diagnoses_total{{result=\"{result}\"}}"));
@@ -76,7 +71,7 @@ async fn a_failed_run_is_told_why_and_pays_for_it() {
         let answer = client.execute(asking(&elf, &[], tier)).await.unwrap();
         assert_eq!(answer.verdict, silent.verdict);
         let why = read(answer.diagnosis.as_ref());
-        let start = "exit code 7, decided in check_amount (/guests/failing/failing.c:41";
+        let start = "exit code 7, decided in check_amount (/guests/failing/failing.c:40";
         assert!(why.summary.starts_with(start), "{}", why.summary);
         assert!(why.branch.is_some() && why.registers.len() == 32 && !why.steps.is_empty(), "{why:?}");
         assert!(why.source.is_empty() && !why.is_shortened);
@@ -102,9 +97,7 @@ async fn a_failed_run_is_told_why_and_pays_for_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_transaction_is_told_why() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, _server, client) = serving("").await;
     let cases: [(&str, &[&str]); 5] = [
         ("NO_WITNESS", &["exit code -5", "load_witness(index 3, source Input"]),
         ("CHILD_FAILS", &["exit code 50", "in parent (", "exited with 6", "in child ("]),
@@ -139,9 +132,7 @@ async fn a_failed_transaction_is_told_why() {
 /// A stack as QuickJS prints it: whoever has the source map leads it further.
 #[tokio::test(flavor = "multi_thread")]
 async fn stacks_of_javascript_are_told() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, _server, client) = serving("").await;
     let elf = guests::assemble(
         ".globl _start\n_start: la a0, thrown\n li a7, 2177\n ecall\n la a0, stack\n ecall\n li a0, 5\n \
          li a7, 93\n ecall\n.section .rodata\nthrown: .asciz \"Error: none\"\n\
@@ -176,9 +167,7 @@ fn verbose() -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_told_is_bounded_in_bytes_and_time() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     // Names and calls of half a megabyte; and more output than the answer may have.
     let elf = verbose();
     let limits = v1::RunLimits { debug_bytes_max: Some(1000), ..Default::default() };
@@ -244,9 +233,7 @@ fn first_few(results: &[v1::BatchResult]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_and_sessions_tell_of_the_first_few() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, _server, client) = serving("").await;
     let script = inline(&guests::bytes("exit-imc").unwrap(), &[], Tier::Auto).script;
     let input = |number: u64| v1::Input { args: vec![Bytes::from((number % 3).to_string())] };
     let inputs: Vec<_> = (0..18).map(input).collect();
@@ -287,9 +274,7 @@ fn u64_of(code: i8) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn transactions_of_a_batch_and_a_session_are_told_too() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, _server, client) = serving("").await;
     let (bad, shared) =
         (json("NO_WITNESS", false), v1::VerifyShared { diagnosis: true, ..Default::default() });
     let one = |id: u64| v1::SharedTransaction {

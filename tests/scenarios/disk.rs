@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use tonic::{Code, Status};
 
 use crate::{
-    client::{Client, exit_code, inline, reason, stored},
+    client::{Client, exit_code, inline, reason, serving, stored},
     server::{PATIENCE, Server, until},
 };
 
@@ -184,9 +184,7 @@ async fn a_slow_disk_does_not_slow_down_what_is_at_hand() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_whose_descriptors_are_used_up_refuses_and_comes_back() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     let elf = variant(0);
     assert_eq!(exit_code(&client.execute(inline(&elf, &["3"], Tier::Native)).await.unwrap()), Some(3));
     let open = server.possessions()[0];

@@ -12,7 +12,7 @@ use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
-    client::Client,
+    client::serving,
     server::{PATIENCE, Server},
 };
 
@@ -82,9 +82,7 @@ async fn drawn_transactions_are_equal_through_a_session_with_warm_workers() {
 
 /// Sends what is drawn to a server with these `sections` of configuration.
 async fn equal(sections: &str) -> Server {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, sections);
-    let client = Client::connect(&server).await;
+    let (_data, server, client) = serving(sections).await;
     let images = Images::get().unwrap();
     let mut swapped = 0;
     for (number, scenario) in fitting(images).take(SCENARIOS) {

@@ -1,24 +1,18 @@
-//! The profile that is always on, of many runs: it converges to the exact one, function by function, whether
-//! the runs are all the same or not; and a run can be sampled again as it was.
+//! The profile that is always on, of many runs: it converges to the exact one, function by function; and
+//! a run can be sampled again as it was.
 
 use std::{collections::BTreeMap, fs};
 
 use antares_pool::worker_path;
 use antares_profile::Profile;
 use antares_profile_view::{Programs, View, read_archive};
-use antares_proto::v1::{
-    self, Tier, VerifyOutcome, profile_service_client::ProfileServiceClient,
-    verify_transaction_request::Transaction,
-};
-use antares_tests::guests::{self, debugger_examples};
+use antares_proto::v1::{self, Tier, profile_service_client::ProfileServiceClient};
+use antares_tests::guests;
 
 use crate::{
-    client::{Client, exit_code, stored},
+    client::{Client, serving, stored},
     server::Server,
 };
-
-/// Runs of a fleet.
-const RUNS: usize = 1000;
 
 /// Cycles between samples, as configured by default.
 const PERIOD: f64 = 2_097_152.0;
@@ -54,9 +48,9 @@ fn exact(args: &[&str], folder: &tempfile::TempDir) -> Profile {
 }
 
 /// What the server has seen.
-async fn live(server: &Server, script: Option<String>) -> (Profile, Programs) {
+async fn live(server: &Server, script: String) -> (Profile, Programs) {
     let mut client = ProfileServiceClient::connect(format!("http://{}", server.address)).await.unwrap();
-    let selection = Some(v1::ProfileSelection { script, window_ms: None });
+    let selection = Some(v1::ProfileSelection { script: Some(script), window_ms: None });
     let request = v1::GetProfileRequest { selection, format: Some("antares".to_owned()) };
     read_archive(&client.get_profile(request).await.unwrap().into_inner().profile).unwrap()
 }
@@ -77,123 +71,38 @@ fn agree(name: &str, exact: (&Profile, u64), (profile, programs): &(Profile, Pro
     assert!(unknown <= DEVIATIONS_MAX / samples.sqrt(), "{name}: {unknown} is unknown");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn profiles_of_equal_runs_converge() {
-    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
-    let elf = guests::bytes("secp256k1-imc").unwrap();
-    let digest = client.upload(&elf).await.unwrap().sha256;
-    let file = folder.path().join("script");
-    fs::write(&file, &elf).unwrap();
-    let exact = exact(&[file.to_str().unwrap(), "--", "-", "1"], &folder);
-    for _ in 0..RUNS {
-        let answer = client.execute(stored(&elf, &["-", "1"], Tier::Native)).await.unwrap();
-        assert_eq!(exit_code(&answer), Some(0));
-    }
-    let live = live(&server, Some(digest)).await;
-    agree("equal", (&exact, exact.sum().cycles * RUNS as u64), &live);
-}
-
+/// Runs of some lengths of a program converge: on both sides of a period, so that what only short runs do, or
+/// only the ends of long ones, would be missed; and one with more stacks than a window holds.
 #[tokio::test(flavor = "multi_thread")]
 async fn profiles_of_varied_runs_converge() {
-    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
-    let elf = guests::bytes("secp256k1-imc").unwrap();
-    let digest = client.upload(&elf).await.unwrap().sha256;
-    let file = folder.path().join("script");
-    fs::write(&file, &elf).unwrap();
-    // Lengths on both sides of a period, so that what only short runs do, or only the ends of long ones,
-    // would be missed.
-    let lengths = ["1", "2", "1", "3", "5"];
-    let mut whole = Profile::new();
-    for length in lengths {
-        let one = exact(&[file.to_str().unwrap(), "--", "-", length], &folder);
-        for _ in 0..RUNS / lengths.len() {
-            whole.merge(&one);
-        }
-    }
-    for length in lengths.iter().cycle().take(RUNS) {
-        client.execute(stored(&elf, &["-", length], Tier::Native)).await.unwrap();
-    }
-    agree("varied", (&whole, whole.sum().cycles), &live(&server, Some(digest)).await);
-}
-
-/// The programs of the bench, and how often each repeats its work. Those that are not here have tests of
-/// their own.
-const REPEATING: [(&str, u64); 25] = [
-    ("secp256k1-b", 1),
-    ("secp256k1-small-imc", 1),
-    ("schnorr-imc", 1),
-    ("schnorr-b", 1),
-    ("rsa1024-imc", 1),
-    ("rsa1024-b", 1),
-    ("rsa2048-imc", 1),
-    ("keccak-imc", 20),
-    ("keccak-b", 20),
-    ("blake2b-imc", 20),
-    ("blake2b-b", 20),
-    ("mldsa-imc", 1),
-    ("mldsa-b", 1),
-    ("sphincs-imc", 1),
-    ("bls12-381-imc", 1),
-    ("lz4-imc", 2),
-    ("lz4-unaligned-imc", 2),
-    ("lua-imc", 1),
-    ("sort-imc", 1),
-    ("chase-imc", 2),
-    ("sha256-imc", 20),
-    ("sha256-b", 20),
-    ("mulmod-imc", 2000),
-    ("interpreter-imc", 100),
-    ("blocks-imc", 200),
-];
-
-/// Runs of `name` that are all the same, and of three lengths.
-async fn converges(name: &str, times: u64) {
-    for lengths in [vec![times], vec![times, 2 * times, 3 * times]] {
+    // So many runs of the second have as many samples as those of the first.
+    let often = "[runner]\nsample_cycles = 209715\n";
+    for (name, lengths, runs, sections) in [
+        ("secp256k1-imc", &["1", "2", "1", "3", "5"][..], 1000, ""),
+        ("bls12-381-imc", &["1", "2", "3"][..], 120, often),
+    ] {
         let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        // A hundred runs have as many samples as a thousand with the default.
-        let server = Server::start_with(&data, "[runner]\nsample_cycles = 209715\n");
+        let server = Server::start_with(&data, sections);
         let mut client = Client::connect(&server).await;
         let elf = guests::bytes(name).unwrap();
         let digest = client.upload(&elf).await.unwrap().sha256;
         let file = folder.path().join("script");
         fs::write(&file, &elf).unwrap();
-        let runs = 120 / lengths.len();
         let mut whole = Profile::new();
-        for length in &lengths {
-            let one = exact(&[file.to_str().unwrap(), "--", "-", &length.to_string()], &folder);
-            (0..runs).for_each(|_| whole.merge(&one));
-            for _ in 0..runs {
-                client.execute(stored(&elf, &["-", &length.to_string()], Tier::Native)).await.unwrap();
-            }
+        for length in lengths {
+            let one = exact(&[file.to_str().unwrap(), "--", "-", length], &folder);
+            (0..runs / lengths.len()).for_each(|_| whole.merge(&one));
         }
-        agree(name, (&whole, whole.sum().cycles), &live(&server, Some(digest)).await);
-        server.stop();
+        for length in lengths.iter().cycle().take(runs) {
+            client.execute(stored(&elf, &["-", length], Tier::Native)).await.unwrap();
+        }
+        agree(name, (&whole, whole.sum().cycles), &live(&server, digest).await);
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "minutes"]
-async fn profiles_of_all_programs_of_the_bench_converge() {
-    for (name, times) in REPEATING {
-        converges(name, times).await;
-    }
-}
-
-/// The one with more stacks than a window holds.
-#[tokio::test(flavor = "multi_thread")]
-async fn profiles_with_many_stacks_converge() {
-    converges("bls12-381-imc", 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_sampled_as_its_answer_says() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[runner]\nsample_cycles = 10000\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("[runner]\nsample_cycles = 10000\n").await;
     let elf = guests::bytes("secp256k1-imc").unwrap();
     client.upload(&elf).await.unwrap();
     let mut profiles = Vec::new();
@@ -219,24 +128,4 @@ async fn a_run_is_sampled_as_its_answer_says() {
     assert_eq!(profiles[0].sum(), profiles[1].sum());
     assert_eq!(profiles[0], profiles[1]);
     assert_ne!(profiles[0], profiles[2]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_profile_of_a_repeated_transaction_converges() {
-    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
-    let path = debugger_examples().unwrap().join("mock_tx.json");
-    let json = fs::read(&path).unwrap();
-    let exact = exact(&["--tx", path.to_str().unwrap()], &folder);
-    for _ in 0..RUNS {
-        let request = v1::VerifyTransactionRequest {
-            transaction: Some(Transaction::MockJson(json.clone().into())),
-            tier: Tier::Native.into(),
-            ..v1::VerifyTransactionRequest::default()
-        };
-        let answer = client.runner.verify_transaction(request).await.unwrap().into_inner();
-        assert_eq!(answer.outcome(), VerifyOutcome::Ok);
-    }
-    agree("transaction", (&exact, exact.sum().cycles * RUNS as u64), &live(&server, None).await);
 }

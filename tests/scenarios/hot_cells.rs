@@ -1,24 +1,20 @@
-//! Cells that transactions share, in the memory that a pod of the chart has; and tenants that bring cells
-//! without end beside others.
+//! Cells that transactions share, in the memory that a pod of the chart has.
 
 use std::fs;
 
 use antares_abi::Sha256Digest;
 use antares_proto::v1::{
     self, Tier, VerifyOutcome, shared_transaction, shared_transaction_result::Result as Outcome,
-    verify_session_request::Message, verify_session_response::Message as Told,
-    verify_transaction_request::Transaction,
+    verify_session_request::Message,
 };
 use bytes::Bytes;
 use ckb_types::{packed, prelude::*};
-use tokio::{sync::mpsc, time::timeout};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Streaming};
 
 use crate::{
-    client::Client,
-    server::{PATIENCE, Server},
+    client::serving,
+    server::Server,
     transactions::{elf, fields, with_lock},
+    verify_sessions::{open, result, send},
 };
 
 const MIB: usize = 1 << 20;
@@ -113,40 +109,9 @@ fn transaction(numbers: &[u32]) -> v1::TransactionFields {
     v1::TransactionFields { tx: Bytes::copy_from_slice(tx.as_slice()), ..whole }
 }
 
-type Messages = mpsc::Sender<v1::VerifySessionRequest>;
-
-struct Open {
-    sender: Messages,
-    told: Streaming<v1::VerifySessionResponse>,
-}
-
-impl Open {
-    async fn begin(client: &Client, shared: v1::VerifyShared) -> Self {
-        let (sender, messages) = mpsc::channel(4);
-        let first = v1::VerifySessionRequest { message: Some(Message::Start(shared)) };
-        sender.send(first).await.unwrap();
-        let asked = client.runner.clone().verify_session(ReceiverStream::new(messages)).await;
-        let mut told = asked.unwrap().into_inner();
-        let first = timeout(PATIENCE, told.message()).await.unwrap().unwrap().unwrap();
-        assert!(matches!(first.message, Some(Told::Started(_))));
-        Self { sender, told }
-    }
-
-    async fn verify(&mut self, transaction: v1::SharedTransaction) {
-        let message = Some(Message::Transaction(transaction));
-        self.sender.send(v1::VerifySessionRequest { message }).await.unwrap();
-        let next = timeout(PATIENCE, self.told.message()).await.unwrap().unwrap().unwrap();
-        let Some(Told::Result(result)) = next.message else { panic!("{next:?}") };
-        let Some(Outcome::Response(answer)) = result.result else { panic!("{result:?}") };
-        assert_eq!(answer.outcome(), VerifyOutcome::Ok);
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_that_share_cells_stay_within_the_memory_of_a_pod() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, &of_pod());
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving(&of_pod()).await;
     let mut cell_deps = Vec::new();
     for number in 0..CELLS {
         let blob = blob(number);
@@ -156,12 +121,15 @@ async fn sessions_that_share_cells_stay_within_the_memory_of_a_pod() {
     let shared = v1::VerifyShared { cell_deps, tier: Tier::Interpreter.into(), ..Default::default() };
     let (mut sessions, mut most) = (Vec::new(), 0);
     for session in 0..SESSIONS {
-        let mut open = Open::begin(&client, shared.clone()).await;
+        let (sender, mut told) = open(&mut client, shared.clone()).await;
         let numbers: Vec<_> = (0..CELLS_EACH).map(|at| (3 * session + at) % CELLS).collect();
         let fields = transaction(&numbers);
         let transaction = Some(shared_transaction::Transaction::Fields(fields));
-        open.verify(v1::SharedTransaction { transaction, cell_deps: numbers, ..Default::default() }).await;
-        sessions.push(open);
+        let one = v1::SharedTransaction { transaction, cell_deps: numbers, ..Default::default() };
+        send(&sender, Message::Transaction(one)).await;
+        let Some(Outcome::Response(answer)) = result(&mut told).await.result else { panic!("no verdict") };
+        assert_eq!(answer.outcome(), VerifyOutcome::Ok);
+        sessions.push((sender, told));
         most = most.max(memory_of_all(&server));
     }
     let (hot, misses) =
@@ -178,48 +146,4 @@ async fn sessions_that_share_cells_stay_within_the_memory_of_a_pod() {
     assert!(misses <= f64::from(CELLS) + 8.0, "{misses}");
     drop(sessions);
     assert!(server.is_live() && server.is_ready());
-}
-
-/// A call for `tenant`, whose transaction has the cell `number`.
-fn asked(tenant: &str, number: u32, data: &[u8]) -> Request<v1::VerifyTransactionRequest> {
-    let mut fields = transaction(&[number]);
-    fields.cell_deps.push(cell(number, data));
-    let mut request = Request::new(v1::VerifyTransactionRequest {
-        transaction: Some(Transaction::Fields(fields)),
-        tier: Tier::Interpreter.into(),
-        ..Default::default()
-    });
-    request.metadata_mut().insert("antares-tenant", tenant.parse().unwrap());
-    request
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn who_brings_blobs_without_end_moves_nobody_else_s() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[runner]\nhot_cells_bytes_max = 8388608\n");
-    let mut client = Client::connect(&server).await;
-    let verify = async |client: &mut Client, tenant: &str, number: u32| {
-        let answer = client.runner.verify_transaction(asked(tenant, number, &blob(number))).await.unwrap();
-        assert_eq!(answer.into_inner().outcome(), VerifyOutcome::Ok);
-    };
-    let misses = || server.metric("antares_hot_cells_misses_total");
-    for number in 0..3 {
-        client.upload(&blob(number)).await.unwrap();
-        verify(&mut client, "calm", number).await;
-    }
-    let mut fetched = 0;
-    for number in 100..140 {
-        client.upload(&blob(number)).await.unwrap();
-        verify(&mut client, "greedy", number).await;
-        fetched += 1;
-        let before = misses();
-        if number % 8 == 0 {
-            for own in 0..3 {
-                verify(&mut client, "calm", own).await;
-            }
-        }
-        assert_eq!(misses(), before, "{number}: what the calm tenant uses was moved");
-    }
-    assert!(misses() >= f64::from(fetched), "each blob of the other one was fetched");
-    assert!(server.metric("antares_hot_cells_bytes") <= 8_388_608.0);
 }

@@ -28,6 +28,7 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use crate::{
     client::reason,
     server::{PATIENCE, Server},
+    tls::section,
 };
 
 const ISSUER: &str = "https://issuer.test";
@@ -82,18 +83,6 @@ impl Issuer {
     pub(crate) fn new() -> Self {
         let issuer = Self { folder: tempfile::tempdir().unwrap(), keys: BTreeMap::new() };
         issuer.with("first")
-    }
-
-    /// The set has a new key `id`, in the place of one of this id.
-    pub(crate) fn renew(&mut self, id: &'static str) {
-        self.keys.insert(id, token_key());
-        self.write();
-    }
-
-    /// The set has the key no longer.
-    pub(crate) fn take_back(&mut self, id: &str) {
-        self.keys.remove(id);
-        self.write();
     }
 
     fn with(mut self, id: &'static str) -> Self {
@@ -368,8 +357,7 @@ async fn a_tenant_is_who_was_proven_and_not_who_is_said() {
 async fn names_in_certificates_make_tenants_and_roles() {
     let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
     let (pair, ca) = (ours.issue("server", "IP:127.0.0.1"), ours.certificate());
-    let tls =
-        format!("[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {ca:?}\n", pair.certificate, pair.key);
+    let tls = section(&pair, &format!("client_ca = {ca:?}\n"));
     let rules = "[[auth.rules]]\ncertificate = \"spiffe://test/ns/*/sa/node\"\ntenant = \"*\"\nroles = [\"execute\"]\n\
         [[auth.rules]]\ncertificate = \"ops.test\"\nroles = [\"profile\", \"admin\"]\n";
     let server = Server::start_with(&data, &format!("{tls}{rules}"));

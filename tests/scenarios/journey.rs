@@ -7,7 +7,7 @@ use antares_tests::{guests, oracle};
 use bytes::Bytes;
 
 use crate::{
-    client::{Client, exit_code, inline, stored},
+    client::{Client, exit_code, inline, serving, stored},
     server::Server,
 };
 
@@ -25,11 +25,9 @@ fn expected_cycles(elf: &[u8], argument: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_is_compiled_once_and_run_from_the_store_ever_after() {
-    let data = tempfile::tempdir().unwrap();
     let elf = guests::bytes("secp256k1-small-b").unwrap();
     let cycles = expected_cycles(&elf, "3");
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (data, server, mut client) = serving("").await;
     assert!(!client.upload(&elf).await.unwrap().already_stored);
     assert!(client.upload(&elf).await.unwrap().already_stored);
     let cold = client.execute(stored(&elf, &["3"], Tier::Native)).await.unwrap();
@@ -54,9 +52,7 @@ async fn a_script_is_compiled_once_and_run_from_the_store_ever_after() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn attacks_end_over_grpc_as_they_do_in_the_machine() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, _server, mut client) = serving("").await;
     for (guest, error) in [
         ("attack-read-above47", "MemOutOfBound"),
         ("attack-write-host-state", "MemOutOfBound"),

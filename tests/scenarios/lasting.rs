@@ -1,25 +1,23 @@
-//! The client crate against servers that die, that have not got the script, and that want to know who asks.
+//! The client crate against servers that die, and that want to know who asks.
 
 use std::{collections::HashMap, fs, time::Duration};
 
-use antares_client::{Builder, Client, Error, Script, TlsFiles, v1};
+use antares_client::{Builder, Client, Script, TlsFiles, v1};
 use antares_tests::{authorities::Authority, guests};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Code;
 
 use crate::{
     identity::{Issuer, claims},
     server::{PATIENCE, Server},
+    tls::section,
 };
 
 /// Inputs of the session.
 const INPUTS: u64 = 1200;
 /// Answers between two deaths.
 const ANSWERS_APART: u64 = 250;
-/// Calls in the storm.
-const CALLS: usize = 300;
 
 fn url(server: &Server) -> String {
     format!("http://{}", server.address)
@@ -73,65 +71,13 @@ async fn a_session_outlives_its_servers_and_answers_each_input_once() {
     assert_eq!(deaths, INPUTS / ANSWERS_APART);
 }
 
-/// Who loses a server finds another one, who loses all of them is told after a while.
-#[tokio::test(flavor = "multi_thread")]
-async fn calls_go_on_elsewhere_and_bring_the_script_along() {
-    let folders: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
-    let mut servers: Vec<Server> = folders.iter().map(Server::start).collect();
-    let elf = Bytes::from(guests::bytes("fib-imc").unwrap());
-    let client = client(&[&servers[0], &servers[1]]);
-    let calls: Vec<_> = (0..CALLS)
-        .map(|number| {
-            let (client, elf) = (client.clone(), elf.clone());
-            tokio::spawn(async move { client.execute(Script::Elf(elf), fib(number as u64 % 20)).await })
-        })
-        .collect();
-    servers[0].kill();
-    for call in calls {
-        let answer = call.await.unwrap().unwrap();
-        assert_eq!(answer.verdict.unwrap().outcome(), v1::Outcome::Exit);
-    }
-    servers[1].kill();
-    let error = client
-        .with_deadline(Duration::from_secs(5))
-        .execute(Script::Elf(elf.clone()), fib(1))
-        .await
-        .unwrap_err();
-    assert!(matches!(error.code(), Some(Code::Unavailable | Code::DeadlineExceeded)), "{error}");
-    servers[1] = Server::start_again(&servers[1].address.clone(), &folders[1]);
-    client.execute(Script::Elf(elf), fib(1)).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_says_no_to_is_asked_once() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = client(&[&server]);
-    let error = client.execute(Script::Stored("00".repeat(32)), fib(1)).await.unwrap_err();
-    assert_eq!(error.reason().as_deref(), Some("SCRIPT_NOT_FOUND"), "{error}");
-    assert!(matches!(error, Error::Status { attempts: 1, .. }), "{error}");
-    // What is no script is not kept; the answer is that of the VM.
-    let odd = client.execute(Script::Elf(Bytes::from_static(b"odd")), fib(1)).await.unwrap();
-    assert_eq!(odd.verdict.unwrap().outcome(), v1::Outcome::Error);
-    let same = [(7, v1::Input::default()), (7, v1::Input::default())];
-    let elf = Script::Elf(Bytes::from(guests::bytes("attack-loop-call").unwrap()));
-    let mut session = client.session(elf, v1::SessionStart::default(), tokio_stream::iter(same));
-    assert!(matches!(session.next().await, Some(Err(Error::SameId { id: 7 }))));
-    assert!(session.next().await.is_none());
-}
-
 /// With certificates on both sides and a token that is renewed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_shows_who_it_is() {
     let (ours, issuer, data) = (Authority::new("ours"), Issuer::new(), tempfile::tempdir().unwrap());
     let pair = ours.issue("server", "IP:127.0.0.1");
     let shown = ours.issue("client", "DNS:client");
-    let tls = format!(
-        "[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
-        pair.certificate,
-        pair.key,
-        ours.certificate()
-    );
+    let tls = section(&pair, &format!("client_ca = {:?}\n", ours.certificate()));
     let server = Server::start_with(&data, &format!("{tls}{}", issuer.section()));
     let token = data.path().join("token");
     fs::write(&token, issuer.sign(&claims("user/wallet", |_| {}))).unwrap();

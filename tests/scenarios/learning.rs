@@ -13,7 +13,7 @@ use ckb_types::core::ScriptHashType;
 use tonic::{Code, Status};
 
 use crate::{
-    client::{Client, reason, stored},
+    client::{Client, reason, serving, stored},
     identity::{Issuer, claims, plain},
     server::{PATIENCE, Server},
     tenants::{self, Tenant},
@@ -59,20 +59,11 @@ fn lie(elf: &[u8], number: u64) -> v1::LearnRequest {
     }
 }
 
-/// What another tenant says of the script.
-async fn learn(client: &Client, request: v1::LearnRequest) -> Result<String, Status> {
-    let mut request = tonic::Request::new(request);
-    request.metadata_mut().insert(TENANT, "liar".parse().unwrap());
-    Ok(client.compiler.clone().learn(request).await?.into_inner().hints_sha256)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_is_native_after_a_few_runs_and_after_a_restart() {
-    let data = tempfile::tempdir().unwrap();
     let elf = guests::hidden().unwrap();
     let cycles = expected(&elf).cycles;
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (data, server, mut client) = serving("").await;
     client.upload(&elf).await.unwrap();
     let first = client.execute(stored(&elf, &["-"], Tier::Auto)).await.unwrap();
     assert_eq!(first.tiers.unwrap().native_cycles, 0);
@@ -88,9 +79,7 @@ async fn a_script_is_native_after_a_few_runs_and_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_teaches_too() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, _server, client) = serving("").await;
     let mock = locked_by(&[guests::hidden().unwrap().into()], ScriptHashType::Data2).unwrap();
     let json = serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap();
     let mut cycles = None;
@@ -113,33 +102,6 @@ async fn a_transaction_teaches_too() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn lies_and_floods_change_nothing_but_time() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
-    let elf = guests::hidden().unwrap();
-    let cycles = expected(&elf).cycles;
-    let unknown = learn(&client, lie(&elf, 0)).await.unwrap_err();
-    assert_eq!((unknown.code(), reason(&unknown).as_str()), (Code::NotFound, "SCRIPT_NOT_FOUND"));
-    client.upload(&elf).await.unwrap();
-    let flood = v1::LearnRequest { targets: vec![2; 4097], ..lie(&elf, 0) };
-    let refused = learn(&client, flood).await.unwrap_err();
-    assert_eq!((refused.code(), reason(&refused).as_str()), (Code::InvalidArgument, "TOO_MANY_HINTS"));
-    let mut digests = Vec::new();
-    for number in 0..20 {
-        digests.push(learn(&client, lie(&elf, number)).await.unwrap());
-        let answer = client.execute(stored(&elf, &["-"], Tier::Auto)).await.unwrap();
-        assert_eq!(answer.verdict.unwrap().cycles, cycles);
-    }
-    digests.dedup();
-    // Eight by its own word; what the other one's runs have taught counts too.
-    assert!((2..=12).contains(&digests.len()), "{} changes", digests.len());
-    let count = |result: &str| server.metric(&format!("antares_hints_total{{result=\"{result}\"}}"));
-    assert!(count("left_alone") >= 12.0 && count("learnt") <= 16.0);
-    run_until_native(&mut client, &elf, cycles).await;
-}
-
 /// What one tenant says of a script that another one runs is not heard, whether or not they share native
 /// code.
 #[tokio::test(flavor = "multi_thread")]
@@ -156,6 +118,9 @@ async fn lies_of_another_tenant_change_nothing() {
         let unknown = liar.learn(lie(&elf, 0)).await.unwrap_err();
         assert_eq!((unknown.code(), reason(&unknown).as_str()), (Code::NotFound, "SCRIPT_NOT_FOUND"));
         liar.upload(&elf).await.unwrap();
+        let flood = v1::LearnRequest { targets: vec![2; 4097], ..lie(&elf, 0) };
+        let refused = liar.learn(flood).await.unwrap_err();
+        assert_eq!((refused.code(), reason(&refused).as_str()), (Code::InvalidArgument, "TOO_MANY_HINTS"));
         let mut told = None;
         for number in 0..20 {
             let learnt = liar.learn(lie(&elf, number)).await.unwrap();
@@ -247,9 +212,7 @@ async fn native_in_the_end(tenant: &mut Tenant, elf: &[u8], cycles: u64) {
 /// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_always_leaves_native_code_begins_in_the_interpreter() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     let store = ".globl _start\n_start:\nli t0, 0x8000\nsd zero, 0(t0)\nli a0, 0\nli a7, 93\necall\n";
     let elf = guests::assemble(store).unwrap();
     client.upload(&elf).await.unwrap();
@@ -284,40 +247,11 @@ async fn what_always_leaves_native_code_begins_in_the_interpreter() {
     assert!(fallbacks.contains(&"leaves_early".to_owned()), "{fallbacks:?}");
 }
 
-/// A script that strangers make fail, as often as they like: native code stays for everybody else.
-#[tokio::test(flavor = "multi_thread")]
-async fn failing_runs_take_native_code_from_nobody() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
-    // With an argument it loads behind the end of memory.
-    let code = ".globl _start\n_start:\nld t0, 0(sp)\nbeqz t0, 1f\nli t1, 0x400000\nld t1, 0(t1)\n1:\nli a0, 0\nli a7, 93\necall\n";
-    let elf = guests::assemble(code).unwrap();
-    client.upload(&elf).await.unwrap();
-    let (mut native, mut honest) = (0, 0);
-    for call in 0..80 {
-        let is_hostile = call % 8 < 4;
-        let args: &[&str] = if is_hostile { &["x"] } else { &[] };
-        let answer = client.execute(stored(&elf, args, Tier::Auto)).await.unwrap();
-        assert_ne!(answer.fallback, "leaves_early", "{answer:?}");
-        let verdict = answer.verdict.as_ref().unwrap();
-        assert_eq!(
-            (verdict.exit_code.is_none(), verdict.error.as_str()),
-            if is_hostile { (true, "MemOutOfBound") } else { (false, "") }
-        );
-        honest += u32::from(!is_hostile);
-        native += u32::from(!is_hostile && answer.tiers.as_ref().unwrap().native_cycles > 0);
-    }
-    assert_eq!(native, honest);
-}
-
 /// A lock that runs natively and goes on as another program, which always leaves native code: that one alone
 /// does without.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_transaction_what_always_leaves_native_code_begins_in_the_interpreter() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, server, client) = serving("").await;
     // exec of the cell dep 1, the whole cell.
     let exec = "li a0, 1\nli a1, 3\nli a2, 0\nli a3, 0\nli a4, 0\nli a5, 0\nli a7, 2043\necall\n";
     let store = "li t0, 0x8000\nsd zero, 0(t0)\nli t1, 600000\n1:\naddi t1, t1, -1\nbnez t1, 1b\nli a0, 0\nli a7, 93\necall\n";

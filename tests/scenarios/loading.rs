@@ -1,23 +1,15 @@
-//! Libraries that a lock loads at run time are native from the third run on, over gRPC and in the command
-//! line.
+//! Libraries that a lock loads at run time are native from the third run on.
 
-use std::{
-    fs,
-    path::Path,
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use antares_pool::worker_path;
 use antares_proto::v1::{self, VerifyOutcome, verify_transaction_request::Transaction};
 use antares_tests::{guests, transactions::locked_by};
 use bytes::Bytes;
 use ckb_mock_tx_types::ReprMockTransaction;
 use ckb_types::core::ScriptHashType;
-use serde_json::Value;
 
 use crate::{
-    client::Client,
+    client::{Client, serving},
     server::{PATIENCE, Server, until},
 };
 
@@ -68,9 +60,7 @@ async fn run_until_native(client: &Client, json: &[u8], cycles: &mut Option<u64>
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loaded_library_is_native_over_grpc() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (data, server, client) = serving("").await;
     for hash_type in [ScriptHashType::Data1, ScriptHashType::Data2] {
         let (json, mut cycles) = (transaction(hash_type), None);
         assert!(run_until_native(&client, &json, &mut cycles).await > 1);
@@ -93,30 +83,4 @@ async fn a_loaded_library_is_native_over_grpc() {
         assert!(run_until_native(&client, &json, &mut cycles).await > 1);
     }
     assert_eq!(finished(&server), [0.0; 2]);
-}
-
-#[test]
-fn a_loaded_library_is_native_in_the_command_line() {
-    for hash_type in [ScriptHashType::Data1, ScriptHashType::Data2] {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tx.json");
-        fs::write(&path, transaction(hash_type)).unwrap();
-        let runs: Vec<_> = (0..3).map(|_| verify(folder.path(), &path)).collect();
-        println!("{hash_type:?}: {runs:?}");
-        assert!(runs.iter().all(|run| run.0 == runs[0].0));
-        let (cycles, native) = runs[2];
-        assert!(native * 100 >= cycles * NATIVE_PERCENT_MIN, "{native} of {cycles} native");
-    }
-}
-
-/// Cycles of a verification by the command line, and how many of them were native.
-fn verify(cache: &Path, tx: &Path) -> (u64, u64) {
-    let mut antares = Command::new(worker_path("antares").unwrap());
-    let antares = antares.args(["verify", "--json", "--tx"]).arg(tx).env("XDG_CACHE_HOME", cache);
-    let output = antares.env_remove("ANTARES_CACHE").env("ANTARES_HEAD_START_MS", "0").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let groups = value["groups"].as_array().unwrap();
-    let native = groups.iter().filter_map(|group| group["native_cycles"].as_u64()).sum();
-    (value["cycles"].as_u64().unwrap(), native)
 }

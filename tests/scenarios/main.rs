@@ -1,6 +1,5 @@
 //! Both services as an operator runs them (`antares serve`), with real clients over gRPC: a Rust client, and
-//! strangers that know nothing but the address; with processes that are killed, and with input that is
-//! damaged or too large.
+//! strangers that know nothing but the address; with processes that are killed, and with hostile input.
 //!
 //! The binaries are built by `cargo build --workspace`; a test without them fails and says so.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
@@ -15,8 +14,6 @@ mod browser;
 mod client;
 mod cluster;
 mod contained;
-mod costs;
-mod damage;
 mod diagnoses;
 mod disk;
 mod documented;
@@ -45,11 +42,8 @@ mod replay;
 mod second_runs;
 mod server;
 mod shared_cells;
-mod siege;
 mod signing;
 mod soak;
-mod soak_first;
-mod storms;
 mod strangers;
 mod surroundings;
 mod tenants;
@@ -59,7 +53,6 @@ mod tokens;
 mod traces;
 mod transaction_table;
 mod transactions;
-mod twice;
 mod uploads;
 mod verify_sessions;
 mod web;

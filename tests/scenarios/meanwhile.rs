@@ -10,12 +10,11 @@ use ckb_types::core::ScriptHashType;
 use futures_util::future::join_all;
 
 use crate::{
-    client::{Client, stored},
-    server::{Server, until},
+    client::{Client, serving, stored},
+    server::until,
 };
 
-/// 170 KB of code. With no argument it ends at once; with one it goes through all of them; with two it counts
-/// to 600 million before.
+/// 170 KB of code. With no argument it ends at once.
 fn large() -> Vec<u8> {
     guests::assemble(
         &[".globl _start\n_start:\nld t0, 0(sp)\nbeqz t0, end\naddi t0, t0, -1\nbeqz t0, code\nli t1, 600000000\n", CODE].concat(),
@@ -40,9 +39,7 @@ fn is_native(answer: &ExecuteResponse) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_comes_first_has_the_interpreter_s_answer_and_the_others_native_code() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[runner]\nworkers_max = 16\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("[runner]\nworkers_max = 16\n").await;
     let elf = large();
     client.upload(&elf).await.unwrap();
     let call = || {
@@ -67,60 +64,9 @@ async fn who_comes_first_has_the_interpreter_s_answer_and_the_others_native_code
     assert!(answers.into_iter().all(|answer| answer.verdict.as_ref().unwrap().cycles == cycles));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn native_code_that_a_first_run_did_without_is_kept_ready() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
-    let elf = large();
-    client.upload(&elf).await.unwrap();
-    assert!(!is_native(&client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap()));
-    // The script, and a library that nobody has asked for since.
-    until("both are ready", || server.metric("antares_ready_entries") == 2.0);
-    assert!(is_native(&client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap()));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_has_begun_goes_on_where_the_compile_is_refused() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[tuned]\noperations_max = 1000\n");
-    let mut client = Client::connect(&server).await;
-    let elf = large();
-    client.upload(&elf).await.unwrap();
-    let begun = || {
-        let all = ["spawned", "reused"].map(|how| format!("antares_workers_{how}_total{{role=\"run\"}}"));
-        all.iter().map(|name| server.metric(name)).sum::<f64>()
-    };
-    let before = begun();
-    for run in 1..=2 {
-        // Its interpreter takes many times what the compiler takes to refuse it.
-        let answer = client.execute(stored(&elf, &["1", "2"], Tier::Auto)).await.unwrap();
-        assert_eq!(answer.verdict.unwrap().exit_code, Some(0));
-        assert_eq!(answer.fallback, "compile_refused");
-        assert_eq!(begun() - before, f64::from(run));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn native_code_that_is_there_first_runs_and_who_asks_for_it_waits() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
-    let elf = large();
-    client.upload(&elf).await.unwrap();
-    // The interpreter would need many times what the compile takes.
-    assert!(is_native(&client.execute(stored(&elf, &["1", "2"], Tier::Auto)).await.unwrap()));
-    // One byte more is another script.
-    let other = [&elf[..], &[0]].concat();
-    client.upload(&other).await.unwrap();
-    assert!(is_native(&client.execute(stored(&other, &[], Tier::Native)).await.unwrap()));
-    assert_eq!(server.metric("antares_fallbacks_total{reason=\"compiling\"}"), 0.0);
-}
-
-/// A transaction whose lock counts down from `count` and goes through 170 KB of code; beside it lies a small
-/// program.
-fn transaction(count: u32) -> Vec<u8> {
-    let large = guests::assemble(&format!(".globl _start\n_start:\nli t1, {count}\n{CODE}")).unwrap();
+/// A transaction whose lock goes through 170 KB of code; beside it lies a small program.
+fn transaction() -> Vec<u8> {
+    let large = guests::assemble(&format!(".globl _start\n_start:\nli t1, 1\n{CODE}")).unwrap();
     let small = guests::assemble(".globl _start\n_start:\nli a7, 93\necall\n").unwrap();
     let mock = locked_by(&[large.into(), small.into()], ScriptHashType::Data2).unwrap();
     serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap()
@@ -154,10 +100,8 @@ fn split(answer: &VerifyTransactionResponse) -> [u64; 2] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_verification_does_not_wait_for_a_long_compile() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
-    let transaction = transaction(1);
+    let (_data, server, client) = serving("").await;
+    let transaction = transaction();
     let first = verify(&client, &transaction, Tier::Auto).await;
     assert_eq!(fallbacks(&first), ["compiling", ""]);
     assert_eq!(split(&first)[0], 0, "{first:?}");
@@ -169,36 +113,4 @@ async fn a_first_verification_does_not_wait_for_a_long_compile() {
     assert_eq!(split(&native)[1], 0, "{native:?}");
     assert_eq!(first.cycles, native.cycles);
     assert_eq!(native.cycles, verify(&client, &transaction, Tier::Interpreter).await.cycles);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn native_code_that_is_there_before_a_verification_ends_has_it() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
-    // The interpreter would need many times what the compile takes.
-    let answer = verify(&client, &transaction(600_000_000), Tier::Auto).await;
-    assert_eq!(fallbacks(&answer), ["", ""]);
-    assert_eq!(split(&answer)[1], 0, "{answer:?}");
-    // Whoever wants native code waits for it.
-    let answer = verify(&client, &transaction(2), Tier::Native).await;
-    assert_eq!((fallbacks(&answer), split(&answer)[1]), (vec!["", ""], 0), "{answer:?}");
-    assert_eq!(server.metric("antares_fallbacks_total{reason=\"compiling\"}"), 0.0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_verification_that_has_begun_goes_on_where_the_compile_is_refused() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[tuned]\noperations_max = 1000\n");
-    let client = Client::connect(&server).await;
-    let begun = || {
-        let all = ["spawned", "reused"].map(|how| format!("antares_workers_{how}_total{{role=\"run\"}}"));
-        all.iter().map(|name| server.metric(name)).sum::<f64>()
-    };
-    let (before, transaction) = (begun(), transaction(600_000_000));
-    for run in 1..=2 {
-        let answer = verify(&client, &transaction, Tier::Auto).await;
-        assert_eq!(fallbacks(&answer), ["compile_refused", ""]);
-        assert_eq!(begun() - before, f64::from(run));
-    }
 }

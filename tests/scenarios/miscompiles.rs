@@ -16,7 +16,7 @@ use antares_tests::guests;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 
 use crate::{
-    client::{Client, exit_code, stored},
+    client::{Client, exit_code, serving, stored},
     contained::{code, spoil},
     server::{Server, until},
 };
@@ -209,11 +209,9 @@ async fn run(server: &Server, client: &mut Client, elf: &[u8]) -> (ExecuteRespon
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_mistake_ends_as_an_answer_that_is_believed() {
-    let data = tempfile::tempdir().unwrap();
     let mistakes: Vec<_> = stores().into_iter().chain(others()).collect();
     let scripts: Vec<_> = (0..mistakes.len()).map(script).collect();
-    let server = Server::start_with(&data, SECTIONS);
-    let mut client = Client::connect(&server).await;
+    let (data, server, mut client) = serving(SECTIONS).await;
     for (number, elf) in scripts.iter().enumerate() {
         client.upload(elf).await.unwrap();
         let (right, is_different) = run(&server, &mut client, elf).await;

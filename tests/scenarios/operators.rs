@@ -12,7 +12,7 @@ use antares_tests::guests;
 use tonic::{Code, transport::Channel};
 
 use crate::{
-    client::{Client, reason},
+    client::{Client, reason, serving},
     identity::{Issuer, claims},
     server::{Server, children, until},
 };
@@ -31,9 +31,7 @@ fn compile(elf: &[u8]) -> Option<v1::CompileRequest> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compile_goes_on_without_its_caller() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     let mut operations = OperationServiceClient::new(channel(&server).await);
     let elf = guests::bytes("exit-imc").unwrap();
     // What cannot be compiled says why.
@@ -86,41 +84,13 @@ async fn a_compile_goes_on_without_its_caller() {
     assert_eq!((explained.refused.as_str(), explained.key_id.is_empty()), ("", false));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn who_gives_up_a_compile_gives_up_its_own() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[compiler]\nworkers_max = 1\nbaseline = false\n");
-    let mut client = Client::connect(&server).await;
-    let mut operations = OperationServiceClient::new(channel(&server).await);
-    let elf = guests::bytes("secp256k1-imc").unwrap();
-    client.upload(&elf).await.unwrap();
-    let start = |priority: v1::Priority| v1::StartCompileRequest {
-        compile: compile(&elf),
-        priority: priority.into(),
-    };
-    let first = operations.start_compile(start(v1::Priority::Interactive)).await.unwrap().into_inner().name;
-    let second = operations.start_compile(start(v1::Priority::Interactive)).await.unwrap().into_inner().name;
-    let cancelled = operations.cancel_operation(v1::CancelOperationRequest { name: first.clone() }).await;
-    assert_eq!(cancelled.unwrap().into_inner().state(), OperationState::Cancelled);
-    // A time that is over is an answer.
-    let brief = v1::WaitOperationRequest { name: second.clone(), timeout_ms: Some(1) };
-    assert!(operations.wait_operation(brief).await.is_ok());
-    let wait = v1::WaitOperationRequest { name: second, timeout_ms: None };
-    let done = operations.wait_operation(wait).await.unwrap().into_inner();
-    assert_eq!(done.state(), OperationState::Done, "{done:?}");
-    let compiled = server.metric("antares_compiles_total{result=\"done\"}");
-    assert!((compiled - 1.0).abs() < f64::EPSILON, "{compiled}");
-}
-
 /// A script that takes a worker seconds.
 const LONG: &str = "sphincs-imc";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compile_that_nobody_waits_for_any_more_ends_with_its_workers() {
-    let data = tempfile::tempdir().unwrap();
     // Of a script as large as this one, parts go to several workers.
-    let server = Server::start_with(&data, "[compiler]\nworkers_max = 3\nbaseline = false\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("[compiler]\nworkers_max = 3\nbaseline = false\n").await;
     let mut operations = OperationServiceClient::new(channel(&server).await);
     let (elf, small) = (guests::bytes(LONG).unwrap(), guests::bytes("exit-imc").unwrap());
     client.upload(&elf).await.unwrap();
@@ -131,6 +101,9 @@ async fn a_compile_that_nobody_waits_for_any_more_ends_with_its_workers() {
     for round in 1..=3 {
         let name = operations.start_compile(start.clone()).await.unwrap().into_inner().name;
         server.busy_worker(WORKER);
+        // A time that is over is an answer.
+        let brief = v1::WaitOperationRequest { name: name.clone(), timeout_ms: Some(1) };
+        operations.wait_operation(brief).await.unwrap();
         let cancelled = operations.cancel_operation(v1::CancelOperationRequest { name }).await;
         assert_eq!(cancelled.unwrap().into_inner().state(), OperationState::Cancelled);
         until("its workers are gone", || workers().is_empty());
@@ -150,9 +123,7 @@ async fn a_compile_that_nobody_waits_for_any_more_ends_with_its_workers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_revokes_changes_the_log_and_drains() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     let mut admin = AdminServiceClient::new(channel(&server).await);
     let elf = guests::bytes("exit-imc").unwrap();
     client.upload(&elf).await.unwrap();
@@ -239,9 +210,7 @@ async fn an_operator_is_who_may_open_the_socket() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_stored_is_told_in_pages() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("").await;
     let mut expected = Vec::new();
     for number in 0..5_u8 {
         let blob = [number; 100];

@@ -21,7 +21,7 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_types::StatusExt as _;
 
 use crate::{
-    client::{Client, exit_code, inline, reason},
+    client::{Client, exit_code, inline, reason, serving},
     server::{PATIENCE, Server, signal, until},
 };
 
@@ -47,9 +47,7 @@ fn of_tenant(tenant: &str, request: v1::ExecuteRequest) -> Request<v1::ExecuteRe
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_burst_is_refused_with_advice_and_other_tenants_have_their_turns() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[runner]\nworkers_max = 2\nqueue_max = 8\n");
-    let client = Client::connect(&server).await;
+    let (_data, server, client) = serving("[runner]\nworkers_max = 2\nqueue_max = 8\n").await;
     client.clone().execute(endless(1)).await.unwrap();
     let before = server.memory_high();
     // Ten times what there is room for.
@@ -90,32 +88,6 @@ async fn a_burst_is_refused_with_advice_and_other_tenants_have_their_turns() {
     // It waits for a worker, and not for the eight that wait already.
     assert!(slowest < Duration::from_secs(3), "{slowest:?}");
     assert!(server.memory_high() - before < GROWTH_BYTES_MAX);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_light_tenant_is_answered_while_another_s_endless_runs_hold_the_other_workers() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[runner]\nworkers_max = 3\n");
-    let client = Client::connect(&server).await;
-    let small = guests::bytes("exit-imc").unwrap();
-    let light = async |code: i32| {
-        let request = of_tenant("light", inline(&small, &[&code.to_string()], Tier::Interpreter));
-        let answer = client.clone().runner.execute(request).await.unwrap().into_inner();
-        assert_eq!(exit_code(&answer), Some(code));
-    };
-    light(1).await;
-    let heavy: Vec<_> = (0..8)
-        .map(|_| {
-            let mut client = client.clone();
-            tokio::spawn(async move { client.runner.execute(of_tenant("heavy", endless(30_000))).await })
-        })
-        .collect();
-    until("the rest waits", || server.metric("antares_queue_depth{role=\"run\"}") > 4.5);
-    for code in 2..6 {
-        light(code).await;
-    }
-    assert!(heavy.iter().all(|call| !call.is_finished()), "the light tenant waited for a whole run");
-    heavy.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 /// Calls of a tenant that may have two at a time, each with its script: nearly all are answered before their
@@ -192,6 +164,32 @@ async fn a_reader_that_never_reads_is_bounded_and_disturbs_nobody() {
     until("its worker is free", || server.metric("antares_workers_busy{role=\"run\"}") < 0.5);
 }
 
+/// Its stream would stay for as long as its connection, with all that is held for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_answers_nobody_takes_ends_with_its_time() {
+    let data = tempfile::tempdir().unwrap();
+    let limits =
+        "[runner]\ncompiler_url = \"http://127.0.0.1:1\"\ncall_ms_max = 2000\ndeadline_ms_max = 2000\n";
+    let runner = Server::start_program("antares-runner-svc", &[], &data, limits);
+    let client = Client::connect(&runner).await;
+    let elf = Bytes::from(guests::bytes("debug-imc").unwrap());
+    let script = v1::Script { source: Some(Source::Elf(elf)), options: None };
+    let tier = Tier::Interpreter.into();
+    let start = Message::Start(v1::SessionStart { script: Some(script), tier, ..Default::default() });
+    let input = v1::Input { args: vec![Bytes::from_static(b"20000")] };
+    let inputs = (0..64).map(|id| Message::Input(v1::SessionInput { id, input: Some(input.clone()) }));
+    let messages = std::iter::once(start).chain(inputs).collect::<Vec<_>>().into_iter();
+    let messages = messages.map(|message| v1::ExecuteSessionRequest { message: Some(message) });
+    let messages = tokio_stream::iter(messages).chain(tokio_stream::pending());
+    let answers = client.runner.clone().execute_session(messages).await.unwrap();
+    let names = ["calls_in_progress", "request_bytes", "workers_busy{role=\"run\"}"];
+    let held = || names.map(|name| runner.metric(&format!("antares_{name}")));
+    until("answers wait", || held()[1] > 1e6);
+    until("all is free", || held() == [0.0; 3]);
+    assert_eq!(runner.metric("antares_connections_closed_total{listener=\"grpc\",reason=\"unread\"}"), 1.0);
+    drop(answers);
+}
+
 /// Hands bytes on between a client and `server` until `cut`; then neither end hears from the other again, nor
 /// that it is gone.
 async fn middle(server: String, cut: watch::Receiver<bool>) -> String {
@@ -248,9 +246,7 @@ async fn a_collector_that_hangs_disturbs_nobody() {
             open.push(stream);
         }
     });
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, &format!("[trace]\nendpoint = \"{endpoint}\"\n"));
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving(&format!("[trace]\nendpoint = \"{endpoint}\"\n")).await;
     let elf = guests::bytes("exit-imc").unwrap();
     let mut took = Vec::new();
     for code in 0..1_000 {
@@ -271,9 +267,7 @@ async fn a_collector_that_hangs_disturbs_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_that_are_stopped_for_a_while_go_on() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, server, client) = serving("").await;
     let elf = guests::bytes("exit-imc").unwrap();
     client.clone().execute(inline(&elf, &["1"], Tier::Auto)).await.unwrap();
     let zygote = server.zygote("antares-run-worker").unwrap();
@@ -291,26 +285,13 @@ async fn processes_that_are_stopped_for_a_while_go_on() {
     assert!(server.metric("antares_zygote_restarts_total{role=\"run\"}") < 0.5);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_connection_with_a_call_is_not_idle() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[tuned]\nconnection_idle_ms_max = 1000\n");
-    // It was idle when it came, and its call lasts longer than it may be.
-    let answer = Client::connect(&server).await.execute(endless(4_000)).await.unwrap();
-    assert_eq!(answer.verdict.unwrap().outcome(), Outcome::DeadlineExceeded);
-    let client = Client::connect(&server).await;
-    let closed = "antares_connections_closed_total{listener=\"grpc\",reason=\"idle\"}";
-    until("one that is idle is closed", || server.metric(closed) >= 1.0);
-    drop(client);
-}
-
 /// Calls that are under way when the server is told to stop.
 const UNDER_WAY: usize = 6;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_call_under_way_is_lost_when_the_server_is_told_to_stop() {
     let data = tempfile::tempdir().unwrap();
-    for round in 0..5 {
+    for round in 0..2 {
         let server = Server::start_with(
             &data,
             "[listen]\ndrain_delay_ms = 50\ndrain_grace_ms = 10000\n[runner]\nworkers_max = 8\n",
@@ -339,49 +320,20 @@ async fn no_call_under_way_is_lost_when_the_server_is_told_to_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rolling_restart_fails_no_call_of_a_client_that_tries_again() {
-    let data = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let quick = "[listen]\ndrain_delay_ms = 100\n";
-    let mut servers: Vec<_> = data.iter().map(|data| Server::start_with(data, quick)).collect();
-    let (sender, addresses) =
-        watch::channel(servers.iter().map(|server| server.address.clone()).collect::<Vec<_>>());
-    let (over, is_over) = watch::channel(false);
-    let elf = guests::bytes("exit-imc").unwrap();
-    let caller = tokio::spawn(async move {
-        let (mut done, mut again) = (0_u32, 0_u32);
-        while !*is_over.borrow() {
-            let code = i32::try_from(done % 100).unwrap();
-            let mut tries = 0;
-            loop {
-                let place = addresses.borrow()[(done as usize + tries) % 2].clone();
-                let answer = match Client::connect_to(&place).await {
-                    Ok(mut client) => client.execute(inline(&elf, &[&code.to_string()], Tier::Auto)).await,
-                    Err(error) => Err(tonic::Status::unavailable(error.to_string())),
-                };
-                match answer {
-                    Ok(answer) => break assert_eq!(exit_code(&answer), Some(code)),
-                    Err(status) => {
-                        let may_retry = status.code() == Code::Unavailable || reason(&status).is_empty();
-                        assert!(may_retry && tries < 5, "{tries}: {status}");
-                        tries += 1;
-                        again += 1;
-                        tokio::time::sleep(Duration::from_millis(20 << tries)).await;
-                    }
-                }
-            }
-            done += 1;
-        }
-        (done, again)
-    });
-    for round in 0..4 {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let index = round % 2;
-        assert_eq!(servers.remove(index).stop(), Some(0));
-        servers.insert(index, Server::start_with(&data[index], quick));
-        sender.send(servers.iter().map(|server| server.address.clone()).collect()).unwrap();
+async fn a_call_without_end_has_a_status_before_the_process_ends() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[listen]\ndrain_delay_ms = 0\ndrain_grace_ms = 2000\n");
+    let client = Client::connect(&server).await;
+    let (mut runner, mut other) = (client.runner.clone(), client.clone());
+    let run = tokio::spawn(async move { other.execute(endless(600_000)).await.unwrap_err() });
+    let inputs = tokio_stream::pending::<v1::ExecuteSessionRequest>();
+    let mut session = runner.execute_session(inputs).await.unwrap().into_inner();
+    until("it runs", || server.metric("antares_workers_busy{role=\"run\"}") > 0.5);
+    assert_eq!(server.stop(), Some(0));
+    for status in [run.await.unwrap(), session.message().await.unwrap_err()] {
+        assert_eq!(
+            (status.code(), status.message()),
+            (Code::Unavailable, "the server stops; ask another one")
+        );
     }
-    over.send(true).unwrap();
-    let (done, again) = caller.await.unwrap();
-    println!("{done} calls during four restarts, {again} tried again, none failed");
-    assert!(done > 20, "{done}");
 }

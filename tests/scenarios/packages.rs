@@ -23,6 +23,7 @@ use crate::{
     client::Client,
     identity::{Issuer, claims},
     server::{PATIENCE, Server, signal, until},
+    tls::section,
     transaction_table::{Answer, direct, table},
     transactions::{elf, with_lock},
 };
@@ -55,12 +56,7 @@ impl Place {
         assert!(made.status.success(), "{said}");
         let (ours, issuer) = (Authority::new("ours"), Issuer::new());
         let (pair, shown) = (ours.issue("server", "IP:127.0.0.1"), ours.issue("client", "DNS:client"));
-        let tls = format!(
-            "[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
-            pair.certificate,
-            pair.key,
-            ours.certificate()
-        );
+        let tls = section(&pair, &format!("client_ca = {:?}\n", ours.certificate()));
         let data = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let runners = "[[auth.rules]]\ncertificate = \"runner\"\nroles = [\"upload\", \"compile\"]\nany_tenant = true\n";
         let audit = format!("[audit]\ntarget = {:?}\n", data[0].path().join("audit"));
@@ -88,7 +84,7 @@ impl Place {
         Some(Self { folder, data, _compiler: compiler, server, files, _authorities: (ours, issuer) })
     }
 
-    fn ask(&self, verb: &str, file: &Path, args: &[&str]) -> Output {
+    fn request(&self, verb: &str, file: &Path, args: &[&str]) -> Output {
         let mut command = Command::new(self.folder.path().join("client"));
         command.arg(verb).arg(&self.server.address).arg(file).args(args);
         // What was installed, and nothing of this repository.
@@ -98,7 +94,7 @@ impl Place {
 
     #[track_caller]
     fn answer(&self, verb: &str, file: &Path, args: &[&str]) -> Value {
-        let output = self.ask(verb, file, args);
+        let output = self.request(verb, file, args);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }
@@ -131,7 +127,7 @@ fn answers_come_from_the_server(place: &Place) {
     let exit_code = group.get("exitCode").or_else(|| group.get("exit_code"));
     assert_eq!(exit_code, Some(&json!(7)), "{answer}");
     // No transaction is one.
-    let output = place.ask("verify", &write("none.json", "{\"mock_info\": {}, \"tx\": {}}"), &[]);
+    let output = place.request("verify", &write("none.json", "{\"mock_info\": {}, \"tx\": {}}"), &[]);
     assert!(!output.status.success() && output.stdout.is_empty());
     // The first time with its bytes, the second by digest.
     for _ in 0..2 {

@@ -1,25 +1,19 @@
 //! A chain of many transactions, replayed by the command line beside a node of the tests' own whose cycles
 //! are ckb-script's.
 
-use std::{
-    collections::HashSet,
-    process::Command,
-    sync::{Arc, OnceLock},
-};
+use std::process::Command;
 
 use antares_chain::{Chain, Fault, TestNode};
 use antares_pool::worker_path;
 use antares_tests::{
     locks,
     transaction_campaign::{Images, draw},
+    transactions::by_ckb_script,
 };
 use antares_transaction::Environment;
 use bytes::Bytes;
-use ckb_chain_spec::consensus::{Consensus, ConsensusBuilder};
-use ckb_mock_tx_types::{MockTransaction, Resource};
-use ckb_script::{TransactionScriptsVerifier, TxVerifyEnv, types::DebugPrinter};
 use ckb_types::{
-    core::{EpochNumberWithFraction, HeaderView, TransactionView, cell::resolve_transaction},
+    core::TransactionView,
     packed::{CellOutput, OutPoint},
 };
 use serde_json::Value;
@@ -31,28 +25,6 @@ const EPOCHS: [u64; 3] = [5, 15, 25];
 const DRAWN: usize = 40;
 const SIGNED: u32 = 100;
 const CYCLES_MAX: u64 = 30_000_000;
-
-/// Cycles of a transaction that ckb-script accepts.
-fn cycles(mock: &MockTransaction, environment: &Environment) -> Option<u64> {
-    let resource = Resource::from_mock_tx(mock).unwrap();
-    let resolved =
-        resolve_transaction(mock.core_transaction(), &mut HashSet::new(), &resource, &resource).unwrap();
-    // It takes a while to make, and is the same for all.
-    static CONSENSUS: OnceLock<Arc<Consensus>> = OnceLock::new();
-    let make = || ConsensusBuilder::default().hardfork_switch(environment.hard_forks()).build();
-    let consensus = CONSENSUS.get_or_init(|| Arc::new(make())).clone();
-    let epoch = EpochNumberWithFraction::new(environment.epoch, 0, 1);
-    let header = HeaderView::new_advanced_builder().epoch(epoch).build();
-    let quiet: DebugPrinter = Arc::new(|_, _| {});
-    let verifier: TransactionScriptsVerifier<Resource> = TransactionScriptsVerifier::new_with_debug_printer(
-        Arc::new(resolved),
-        resource,
-        consensus,
-        Arc::new(TxVerifyEnv::new_commit(&header)),
-        quiet,
-    );
-    verifier.verify(CYCLES_MAX).ok()
-}
 
 fn environment(epoch: u64) -> Environment {
     Environment { vm_1_epoch: FORKS[0], vm_2_epoch: FORKS[1], epoch }
@@ -72,9 +44,9 @@ fn add_drawn(chain: &mut Chain) -> usize {
             chain.extension = (number % 3 == 0).then(|| vec![7; 32]);
             // Some may ask for the blocks that made their cells.
             let moved = chain.embed(mock.as_ckb(), number % 3);
-            match cycles(&moved, &environment(epoch)) {
-                Some(cycles) => accepted.push((moved.core_transaction(), cycles)),
-                None => *chain = before,
+            match by_ckb_script(&moved, &environment(epoch), CYCLES_MAX) {
+                Ok(cycles) => accepted.push((moved.core_transaction(), cycles)),
+                Err(_) => *chain = before,
             }
             if accepted.len() == DRAWN {
                 break;
@@ -101,7 +73,7 @@ fn add_signed(chain: &mut Chain) {
     let signed: Vec<(TransactionView, u64)> = (0..SIGNED)
         .map(|number| {
             let mock = locks::distinct_at(number.into(), place(count + number), deps.clone()).unwrap();
-            let cycles = cycles(mock.as_ckb(), &environment).unwrap();
+            let cycles = by_ckb_script(mock.as_ckb(), &environment, CYCLES_MAX).unwrap();
             (mock.as_ckb().core_transaction(), cycles)
         })
         .collect();

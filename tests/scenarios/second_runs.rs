@@ -7,7 +7,7 @@ use ckb_mock_tx_types::ReprMockTransaction;
 use ckb_types::core::ScriptHashType;
 
 use crate::{
-    client::{Client, exit_code, stored},
+    client::{Client, exit_code, serving, stored},
     contained::{CONSTANT, SECTIONS, mistake_a_constant, spoil},
     server::{Server, until},
 };
@@ -70,9 +70,7 @@ async fn whoever_asks_is_told_the_interpreter_s_answer() {
     let elf = guests::assemble(CONSTANT).unwrap();
     let sections = format!("{SECTIONS}[runner]\nrecheck_one_in = 0\n");
     for (kind, runs) in RUNS.into_iter().enumerate() {
-        let data = tempfile::tempdir().unwrap();
-        let server = Server::start_with(&data, &sections);
-        let mut client = Client::connect(&server).await;
+        let (data, server, mut client) = serving(&sections).await;
         client.upload(&elf).await.unwrap();
         let right = vec![Some(RIGHT); runs];
         assert_eq!(told(&mut client, &elf, kind, false).await, (right.clone(), Recheck::Unspecified));
@@ -97,17 +95,16 @@ async fn whoever_asks_is_told_the_interpreter_s_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lot_falls_on_batches_and_transactions_too() {
+async fn the_lot_falls_on_calls_of_every_kind() {
     let elf = guests::assemble(CONSTANT).unwrap();
     let sections = format!("{SECTIONS}[runner]\nrecheck_one_in = 1\n");
-    for (kind, runs) in RUNS.into_iter().enumerate().skip(1) {
-        let data = tempfile::tempdir().unwrap();
-        let server = Server::start_with(&data, &sections);
-        let mut client = Client::connect(&server).await;
+    for (kind, runs) in RUNS.into_iter().enumerate() {
+        let (data, server, mut client) = serving(&sections).await;
         client.upload(&elf).await.unwrap();
         let right = (vec![Some(RIGHT); runs], Recheck::Unspecified);
         assert_eq!(told(&mut client, &elf, kind, false).await, right);
         until("it is run again", || server.metric("antares_rechecks_total{result=\"equal\"}") == 1.0);
+        assert_eq!(server.metric("antares_artifacts_quarantined"), 0.0);
         server.stop();
         spoil(&data, &elf, mistake_a_constant);
         let server = Server::start_with(&data, &sections);
@@ -123,9 +120,7 @@ async fn the_lot_falls_on_batches_and_transactions_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn compiles_that_are_made_again_give_the_same_bytes() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[compiler]\nrecompile_one_in = 1\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("[compiler]\nrecompile_one_in = 1\n").await;
     // Of one part and of two, from both generators.
     for name in ["fib-imc", "rsa1024-imc"] {
         let elf = guests::bytes(name).unwrap();

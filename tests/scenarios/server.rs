@@ -199,9 +199,24 @@ impl Server {
         (zygotes, workers)
     }
 
-    /// As [`possessions`], of the server's own process.
+    /// Open descriptors, memory files that are mapped, threads, and resident memory in KiB.
     pub(crate) fn possessions(&self) -> [u64; 4] {
-        possessions(self.pid())
+        let path = format!("/proc/{}", self.pid());
+        let open = fs::read_dir(format!("{path}/fd")).map_or_else(
+            |error| {
+                println!("skipped: descriptors and maps of a service, which are root's to see: {error}");
+                0
+            },
+            Iterator::count,
+        );
+        let maps = fs::read_to_string(format!("{path}/maps")).unwrap_or_default();
+        let status = fs::read_to_string(format!("{path}/status")).unwrap_or_default();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+        };
+        let files = maps.lines().filter(|line| line.contains("/memfd:")).count();
+        [open as u64, files as u64, field("Threads:"), field("VmRSS:")]
     }
 
     /// Whether the process says that it lives.
@@ -320,26 +335,6 @@ fn environment(data: &TempDir) -> Vec<(String, String)> {
     let text = fs::read_to_string(data.path().join("environment")).unwrap_or_default();
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
-}
-
-/// Open descriptors, memory files that are mapped, threads, and resident memory in KiB of a process.
-pub(crate) fn possessions(pid: u32) -> [u64; 4] {
-    let path = format!("/proc/{}", pid);
-    let open = fs::read_dir(format!("{path}/fd")).map_or_else(
-        |error| {
-            println!("skipped: descriptors and maps of a service, which are root's to see: {error}");
-            0
-        },
-        Iterator::count,
-    );
-    let maps = fs::read_to_string(format!("{path}/maps")).unwrap_or_default();
-    let status = fs::read_to_string(format!("{path}/status")).unwrap_or_default();
-    let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
-    };
-    let files = maps.lines().filter(|line| line.contains("/memfd:")).count();
-    [open as u64, files as u64, field("Threads:"), field("VmRSS:")]
 }
 
 /// Sends a signal; that the process is gone already is fine.

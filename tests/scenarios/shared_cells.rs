@@ -8,17 +8,10 @@ use std::{
 };
 
 use antares_proto::v1::{self, VerifyOutcome, shared_transaction};
-use antares_tests::asm::encode;
+use antares_tests::{asm::encode, transactions::by_ckb_script};
 use antares_transaction::{CellFields, DepFields, Environment, Fields, Mock};
 use bytes::Bytes;
-use ckb_chain_spec::consensus::ConsensusBuilder;
-use ckb_mock_tx_types::Resource;
-use ckb_script::{TransactionScriptsVerifier, TxVerifyEnv, types::DebugPrinter};
-use ckb_types::{
-    core::{EpochNumberWithFraction, HeaderView, cell::resolve_transaction},
-    packed,
-    prelude::*,
-};
+use ckb_types::{packed, prelude::*};
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -166,32 +159,13 @@ impl Transactions {
                 .collect(),
             ..Fields::default()
         };
-        ckb_script(&Mock::from_molecule(&fields, &[]).unwrap())
+        let mock = Mock::from_molecule(&fields, &[]).unwrap();
+        by_ckb_script(mock.as_ckb(), &Environment::default(), CYCLES_MAX)
     }
 }
 
 fn cell_fields(cell: &v1::CellFields) -> CellFields<'_> {
     CellFields { output: &cell.output, data: cell.data[..].into(), block_hash: None }
-}
-
-fn ckb_script(mock: &Mock) -> Result<u64, String> {
-    let mock = mock.as_ckb();
-    let resource = Resource::from_mock_tx(mock).unwrap();
-    let resolved =
-        resolve_transaction(mock.core_transaction(), &mut HashSet::new(), &resource, &resource).unwrap();
-    let hard_forks = Environment::default().hard_forks();
-    let consensus = ConsensusBuilder::default().hardfork_switch(hard_forks).build();
-    let epoch = EpochNumberWithFraction::new(0, 0, 1);
-    let header = HeaderView::new_advanced_builder().epoch(epoch).build();
-    let quiet: DebugPrinter = Arc::new(|_, _| {});
-    let verifier: TransactionScriptsVerifier<Resource> = TransactionScriptsVerifier::new_with_debug_printer(
-        Arc::new(resolved),
-        resource,
-        Arc::new(consensus),
-        Arc::new(TxVerifyEnv::new_commit(&header)),
-        quiet,
-    );
-    verifier.verify(CYCLES_MAX).map_err(|error| error.to_string())
 }
 
 /// One verdict for each, none lost, and that of ckb-script.

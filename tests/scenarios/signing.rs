@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tonic::Code;
 
 use crate::{
-    client::{Client, exit_code, reason, stored},
+    client::{Client, exit_code, reason, serving, stored},
     contained::{CONSTANT, mistake_a_constant, spoil_claiming},
     server::{Server, until},
 };
@@ -57,10 +57,8 @@ async fn run(client: &mut Client, elf: &[u8]) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_somebody_put_into_the_cache_is_compiled_again() {
-    let data = tempfile::tempdir().unwrap();
     let (elf, other) = (guests::bytes("exit-imc").unwrap(), guests::bytes("fib-imc").unwrap());
-    let server = Server::start_with(&data, SECTIONS);
-    let mut client = Client::connect(&server).await;
+    let (data, server, mut client) = serving(SECTIONS).await;
     client.upload(&elf).await.unwrap();
     client.upload(&other).await.unwrap();
     assert!(run(&mut client, &elf).await && !run(&mut client, &elf).await);
@@ -105,10 +103,8 @@ async fn what_somebody_put_into_the_cache_is_compiled_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_change_under_a_server_and_what_a_revoked_one_signed_is_compiled_again() {
-    let data = tempfile::tempdir().unwrap();
     let elf = guests::bytes("exit-imc").unwrap();
-    let server = Server::start_with(&data, SECTIONS);
-    let mut client = Client::connect(&server).await;
+    let (data, server, mut client) = serving(SECTIONS).await;
     client.upload(&elf).await.unwrap();
     assert!(run(&mut client, &elf).await);
     let listed = keys(&data, &["list"]);

@@ -17,15 +17,31 @@ use tonic::{Code, Request, Status};
 use crate::{
     client::{Client, exit_code, inline, reason},
     server::{Server, signal, until},
-    storms::Random,
 };
 
 /// How long, seconds; an hour if it is not set.
-pub(crate) const SECONDS: &str = "ANTARES_SOAK_SECONDS";
+const SECONDS: &str = "ANTARES_SOAK_SECONDS";
 /// Inputs of a batch.
 const BATCH: usize = 64;
 /// Between two looks at the server.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// A generator of numbers that are the same each time (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+
+    /// One of `processes`, which are not none.
+    fn one_of(&mut self, processes: &[u32]) -> u32 {
+        processes[usize::try_from(self.below(processes.len() as u64)).unwrap()]
+    }
+}
 
 /// What all callers together met.
 #[derive(Default)]
@@ -52,7 +68,7 @@ impl Met {
     }
 
     /// Notes a call that has no answer.
-    fn note(&self, status: &Status) {
+    fn record(&self, status: &Status) {
         let is_lost = status.code() == Code::Unavailable && reason(status) == "WORKER_LOST";
         if !is_lost {
             println!("wrong: {status}");
@@ -82,7 +98,7 @@ async fn run(address: String, met: Arc<Met>, (guest, tier, tenant): (&str, Tier,
                 println!("wrong: {answer:?}");
                 met.count(&met.wrong, 1);
             }
-            Err(status) => met.note(&status),
+            Err(status) => met.record(&status),
         }
         tokio::time::sleep(pause).await;
     }
@@ -114,7 +130,7 @@ async fn batches(address: String, met: Arc<Met>) {
                 met.count(&met.batched, right as u64);
                 met.count(&met.wrong, (BATCH - right - without) as u64);
             }
-            Err(status) => met.note(&status),
+            Err(status) => met.record(&status),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -130,7 +146,7 @@ async fn trouble(address: String, met: Arc<Met>) {
             Err(status) if [Code::InvalidArgument, Code::FailedPrecondition].contains(&status.code()) => {
                 met.count(&met.refused, 1);
             }
-            Err(status) => met.note(&status),
+            Err(status) => met.record(&status),
             Ok(answer) => {
                 println!("wrong: {answer:?}");
                 met.count(&met.wrong, 1);
@@ -211,10 +227,12 @@ async fn soak(seconds: u64) {
     flat(&looks);
     until("nobody is busy", || server.metric("antares_workers_busy{role=\"run\"}") < 0.5);
     assert_eq!(server.stop(), Some(0));
+    let left = std::fs::read_dir(Server::temporary(&data)).unwrap().flatten();
+    assert_eq!(left.filter(|entry| entry.path().is_file()).count(), 0, "temporary files are left");
 }
 
 /// The last quarter is like the second one; in the first there are compiles, and everything is new.
-pub(crate) fn flat(looks: &[[u64; 5]]) {
+fn flat(looks: &[[u64; 5]]) {
     let quarter = looks.len() / 4;
     let (early, late) = (&looks[quarter..2 * quarter], &looks[looks.len() - quarter..]);
     let names = ["descriptors", "memory files", "threads", "KiB resident", "workers"];

@@ -1,90 +1,22 @@
-//! Clients of strangers: Python's grpcio and grpcurl. They know the address, and learn the rest by
-//! reflection.
+//! grpcurl, a client of strangers: it knows the address, and learns the rest by reflection.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{path::Path, process::Command};
 
-use antares_abi::Sha256Digest;
 use antares_tests::{authorities::Authority, guests};
-use serde_json::Value;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use crate::{
     identity::{Issuer, claims},
     server::Server,
+    tls::section,
 };
 
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The path that a script prints, which makes or finds a tool.
-fn tool(script: &Path, words: &[&str]) -> String {
-    let output = Command::new(script).args(words).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{} failed: {stderr}", script.display());
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
-
-#[test]
-fn python_uploads_compiles_and_runs() {
-    let python = tool(&folder().join("scenarios/python.sh"), &[]);
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let output = Command::new(python)
-        .arg(folder().join("scenarios/stranger.py"))
-        .arg(&server.address)
-        .arg(guests::build("fib-imc").unwrap())
-        .arg("10")
-        .output()
-        .unwrap();
+/// The path of grpcurl, which is built where it is not there.
+fn grpcurl() -> String {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/check/tools.sh");
+    let output = Command::new(tools).arg("grpcurl").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-    for service in ["antares.v1.CompilerService", "antares.v1.RunnerService", "grpc.health.v1.Health"] {
-        assert!(answer["services"].as_array().unwrap().contains(&service.into()), "{answer}");
-    }
-    assert_eq!(answer["unknown"], "NOT_FOUND");
-    let execute = &answer["execute"];
-    assert_eq!(
-        (&execute["verdict"]["outcome"], &execute["verdict"]["exit_code"]),
-        (&"OUTCOME_EXIT".into(), &55.into())
-    );
-    assert_eq!(execute["tiers"]["native_cycles"], execute["verdict"]["cycles"]);
-    assert_eq!(execute["artifact"]["key"], answer["compile"]["artifact_key"]);
-    assert_eq!(execute["request_id"], "stranger");
-}
-
-#[test]
-fn grpcurl_lists_describes_and_runs() {
-    let grpcurl = tool(&folder().join("../deploy/check/tools.sh"), &["grpcurl"]);
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let ask = |words: &[&str]| {
-        let output = Command::new(&grpcurl).arg("-plaintext").args(words).output().unwrap();
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let services = ask(&[&server.address, "list"]);
-    for service in ["RunnerService", "CompilerService", "ProfileService", "AdminService"] {
-        assert!(services.contains(&format!("antares.v1.{service}")), "{services}");
-    }
-    // What stands in the details of errors can be read.
-    let detail = ask(&[&server.address, "describe", "google.rpc.QuotaFailure"]);
-    assert!(detail.contains("repeated .google.rpc.QuotaFailure.Violation violations"), "{detail}");
-    let described = ask(&[&server.address, "describe", "antares.v1.RunnerService"]);
-    assert!(described.contains("rpc Execute"), "{described}");
-    let health = ask(&[&server.address, "grpc.health.v1.Health/Check"]);
-    assert!(health.contains("SERVING"), "{health}");
-
-    let elf = guests::bytes("exit-imc").unwrap();
-    let request = serde_json::json!({
-        "script": { "elf": base64(&elf) }, "args": [base64(b"-7")], "tier": "TIER_NATIVE",
-    });
-    let words = ["-d", &request.to_string(), &server.address, "antares.v1.RunnerService/Execute"];
-    let answer: Value = serde_json::from_str(&ask(&words)).unwrap();
-    assert_eq!(answer["verdict"]["exitCode"], -7, "{answer}");
-    assert_eq!(answer["scriptSha256"], Sha256Digest::of(&elf).to_string());
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 /// A server that asks for a certificate and a token, and what a stranger needs for it: authority,
@@ -94,12 +26,7 @@ fn closed(data: &tempfile::TempDir, ours: &Authority, issuer: &Issuer) -> (Serve
     let ca = ours.certificate();
     let rules = "[[auth.rules]]\ntoken = \"all/*\"\ntenant = \"*\"\n\
         roles = [\"upload\", \"compile\", \"execute\"]\n";
-    let sections = format!(
-        "[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {ca:?}\n{}{rules}",
-        pair.certificate,
-        pair.key,
-        issuer.section(),
-    );
+    let sections = section(&pair, &format!("client_ca = {ca:?}\n{}{rules}", issuer.section()));
     let client = ours.issue("client", "DNS:client.test");
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let needed = [
@@ -112,37 +39,8 @@ fn closed(data: &tempfile::TempDir, ours: &Authority, issuer: &Issuer) -> (Serve
 }
 
 #[test]
-fn python_shows_a_certificate_and_a_token() {
-    let python = tool(&folder().join("scenarios/python.sh"), &[]);
-    let (data, ours, issuer) = (tempfile::tempdir().unwrap(), Authority::new("ours"), Issuer::new());
-    let (server, [ca, certificate, key, token]) = closed(&data, &ours, &issuer);
-    let run = |variables: &[(&str, &str)]| {
-        let script = folder().join("scenarios/stranger.py");
-        let mut command = Command::new(&python);
-        command.arg(script).arg(&server.address).arg(guests::build("fib-imc").unwrap()).arg("10");
-        command.envs(variables.iter().copied()).output().unwrap()
-    };
-    let all = [
-        ("STRANGER_CA", ca.as_str()),
-        ("STRANGER_CERT", certificate.as_str()),
-        ("STRANGER_KEY", key.as_str()),
-        ("STRANGER_TOKEN", token.as_str()),
-    ];
-    let output = run(&all);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(answer["execute"]["verdict"]["exit_code"], 55, "{answer}");
-    // A certificate alone is nobody here, and a token alone does not get through the door.
-    for (few, says) in [(&all[..3], "PERMISSION_DENIED"), (&[all[0], all[3]], "UNAVAILABLE")] {
-        let output = run(few);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && stderr.contains(says), "{says}: {stderr}");
-    }
-}
-
-#[test]
 fn grpcurl_shows_a_certificate_and_a_token() {
-    let grpcurl = tool(&folder().join("../deploy/check/tools.sh"), &["grpcurl"]);
+    let grpcurl = grpcurl();
     let (data, ours, issuer) = (tempfile::tempdir().unwrap(), Authority::new("ours"), Issuer::new());
     let (server, [ca, certificate, key, token]) = closed(&data, &ours, &issuer);
     let pair = ["-cacert", &ca, "-cert", &certificate, "-key", &key];
@@ -155,7 +53,8 @@ fn grpcurl_shows_a_certificate_and_a_token() {
     let execute = "antares.v1.RunnerService/Execute";
     let elf = guests::bytes("exit-imc").unwrap();
     let request =
-        serde_json::json!({ "script": { "elf": base64(&elf) }, "args": [base64(b"-7")] }).to_string();
+        serde_json::json!({ "script": { "elf": STANDARD.encode(&elf) }, "args": [STANDARD.encode("-7")] })
+            .to_string();
     let call = ["-d", request.as_str(), &server.address, execute];
     let with_token = [&pair[..], &["-H", &bearer]].concat();
     let (is_ok, told) = ask(&with_token, &call);
@@ -166,18 +65,4 @@ fn grpcurl_shows_a_certificate_and_a_token() {
     assert!(!is_ok && told.contains("PermissionDenied"), "{told}");
     let (is_ok, told) = ask(&["-cacert", &ca, "-H", &bearer], &call);
     assert!(!is_ok, "{told}");
-}
-
-/// Base64 with padding, as JSON has bytes.
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let word = group.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
-        for index in 0..4 {
-            let letter = LETTERS[(word >> (18 - 6 * index) & 63) as usize];
-            text.push(if index <= group.len() { char::from(letter) } else { '=' });
-        }
-    }
-    text
 }

@@ -17,7 +17,7 @@ use tonic::Code;
 use tonic_types::StatusExt as _;
 
 use crate::{
-    client::{Client, exit_code, inline, reason},
+    client::{Client, exit_code, inline, reason, serving},
     server::{PATIENCE, Server, children, signal, until},
 };
 
@@ -36,7 +36,7 @@ fn script() -> v1::ExecuteRequest {
     inline(&guests::bytes("exit-imc").unwrap(), &["5"], Tier::Auto)
 }
 
-pub(crate) fn is_root() -> bool {
+fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
         println!("skipped: needs root, for namespaces and limits of other processes");
@@ -71,25 +71,6 @@ async fn a_reader_of_the_log_that_stalls_stops_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn callers_cannot_fill_the_log() {
-    const CALLS: usize = 2_000;
-    let data = tempfile::tempdir().unwrap();
-    let (server, log) = Server::start_unread(&[], &data, "");
-    let reader = thread::spawn(move || log.lines().map_while(Result::ok).collect::<Vec<_>>());
-    let mut client = Client::connect(&server).await;
-    for _ in 0..CALLS {
-        refused(&mut client).await;
-    }
-    assert!(server.metric("antares_log_left_out_total") > 0.0);
-    assert_eq!(server.stop(), Some(0));
-    let lines = reader.join().unwrap();
-    let of_calls = lines.iter().filter(|line| line.contains("call done")).count();
-    // 500 in ten seconds; however slow the machine, not all.
-    assert!((1..CALLS).contains(&of_calls), "{of_calls} lines");
-    assert!(lines.iter().any(|line| line.contains("too many of their kind")), "{lines:#?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn an_audit_pipe_is_never_waited_for() {
     let data = tempfile::tempdir().unwrap();
     let pipe = data.path().join("audit");
@@ -114,23 +95,12 @@ async fn an_audit_pipe_is_never_waited_for() {
     assert_eq!(server.stop(), Some(0));
 }
 
-#[test]
-fn a_full_disk_under_the_log_and_the_audit_log_stops_nothing() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[audit]\ntarget = \"/dev/full\"\n");
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(async { runs(Client::connect(&server).await.execute(script()).await) });
-    until("the audit log is broken", || server.metric("antares_audit_broken") == 1.0);
-    runtime.block_on(async { runs(Client::connect(&server).await.execute(script()).await) });
-    assert_eq!(server.stop(), Some(0));
-}
-
 /// The first process of a namespace, which `unshare` does not always take along; killed when it is dropped.
-pub(crate) struct First(pub(crate) u32);
+struct First(u32);
 
 impl First {
     #[track_caller]
-    pub(crate) fn of(server: &Server) -> Self {
+    fn of(server: &Server) -> Self {
         Self(children(server.pid())[0])
     }
 }
@@ -142,7 +112,7 @@ impl Drop for First {
 }
 
 /// Processes that have ended and that nobody has waited for.
-pub(crate) fn zombies(parent: u32) -> usize {
+fn zombies(parent: u32) -> usize {
     let is_zombie = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
@@ -200,9 +170,7 @@ async fn a_worker_that_cannot_be_forked_is_told_and_comes_back() {
     if !is_root() {
         return;
     }
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[runner]\nreuse = \"per_execution\"\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("[runner]\nreuse = \"per_execution\"\n").await;
     runs(client.execute(script()).await);
     let zygote = server.zygote("antares-run-worker").unwrap();
     let limits = fs::read_to_string(format!("/proc/{zygote}/limits")).unwrap();

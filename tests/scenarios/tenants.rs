@@ -46,7 +46,7 @@ pub(crate) type Wire = InterceptedService<Channel, Token>;
 pub(crate) struct Tenant {
     pub(crate) compiler: v1::compiler_service_client::CompilerServiceClient<Wire>,
     pub(crate) runner: v1::runner_service_client::RunnerServiceClient<Wire>,
-    profiles: v1::profile_service_client::ProfileServiceClient<Wire>,
+    pub(crate) profiles: v1::profile_service_client::ProfileServiceClient<Wire>,
 }
 
 impl Tenant {
@@ -105,15 +105,18 @@ pub(crate) fn start(issuer: &Issuer, data: &TempDir, sections: &str) -> Server {
     Server::start_with(data, &format!("{}{ALL_ROLES}{sections}", issuer.section()))
 }
 
-/// A refusal by a quota: which, and that it says when to come back.
+/// A refusal by a quota: which, and that it says when to come back where that helps.
 #[track_caller]
 fn quota_of(status: &Status) -> String {
     assert_eq!((status.code(), reason(status).as_str()), (Code::ResourceExhausted, "QUOTA"), "{status:?}");
     let details = status.get_error_details();
-    assert!(details.retry_info().is_some_and(|retry| retry.retry_delay.is_some()), "{details:?}");
+    let quota = details.error_info().unwrap().metadata["quota"].clone();
+    // Nothing leaves the store by waiting.
+    let delay = details.retry_info().and_then(|retry| retry.retry_delay);
+    assert_eq!(delay.is_some(), quota != "stored_bytes_max", "{details:?}");
     let violation = &details.quota_failure().unwrap().violations[0];
     assert!(violation.subject.starts_with("tenant:"), "{violation:?}");
-    details.error_info().unwrap().metadata["quota"].clone()
+    quota
 }
 
 /// A guest, changed so that it is another script that does the same.

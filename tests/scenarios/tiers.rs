@@ -3,10 +3,8 @@
 
 use std::{
     fs,
-    net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
-    time::{Duration, Instant},
 };
 
 use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
@@ -19,9 +17,6 @@ use crate::{
     client::{Client, exit_code, reason, stored},
     server::{Server, until},
 };
-
-/// How long a tier may take to be asked again.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 fn sections(folder: &Path, more: &str) -> String {
     // A read may take its time on a slow machine.
@@ -148,25 +143,6 @@ async fn a_shared_tier_that_is_damaged_or_gone_costs_a_compile() {
     until("what waits goes up when it is back", || object(tier.path(), &elf).exists());
 }
 
-/// Nobody listens where the store should be, or its process is stopped: it takes connections, says nothing.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_object_store_that_is_away_is_counted_by_why() {
-    let stopped = TcpListener::bind("127.0.0.1:0").unwrap();
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    for (address, kind) in [(nobody, "unreachable"), (stopped.local_addr().unwrap(), "late")] {
-        let data = tempfile::tempdir().unwrap();
-        let store = format!(
-            "AWS_ENDPOINT_URL=http://{address}\nAWS_REGION=r\nAWS_ACCESS_KEY_ID=a\nAWS_SECRET_ACCESS_KEY=b\n"
-        );
-        fs::write(data.path().join("environment"), store).unwrap();
-        let server = Server::start_with(&data, "[shared]\nurl = \"s3://bucket/prefix\"\nget_ms_max = 200\n");
-        Client::connect(&server).await.upload(&guests::bytes("exit-imc").unwrap()).await.unwrap();
-        compile(&server, &guests::bytes("exit-imc").unwrap()).await;
-        let failures = format!("antares_tier_failures_total{{kind=\"{kind}\"}}");
-        until("its failures are counted", || server.metric(&failures) > 0.0);
-    }
-}
-
 fn new_keys(folder: &Path) {
     let mut command = Command::new(worker_path("antares").unwrap());
     let output = command.args(["keys", "generate", "--keys"]).arg(folder).output().unwrap();
@@ -248,41 +224,4 @@ async fn people_warm_a_server_and_look_at_the_tier() {
     assert!(status == Some(0) && told.starts_with("0 entries"), "{told}");
     let (status, told) = antares(&["cache", "ls", "--shared", "http://somewhere/else"]);
     assert!(status == Some(2) && told.contains("s3://bucket/prefix"), "{told}");
-}
-
-/// An answer of a script that nobody has: what asks the shared tier and finds nothing.
-async fn absent(client: &mut Client, script: Sha256Digest) {
-    let request = v1::CompileRequest { script_sha256: script.to_string(), ..v1::CompileRequest::default() };
-    let status = client.compiler.compile(request).await.unwrap_err();
-    assert_eq!(status.code(), tonic::Code::NotFound, "{status}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_tier_whose_bucket_is_gone_costs_its_hits_and_nothing_else() {
-    let [data, parent] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let tier = parent.path().join("tier");
-    fs::create_dir(&tier).unwrap();
-    let elf = guests::bytes("exit-imc").unwrap();
-    let server = Server::start_with(&data, &sections(&tier, ""));
-    made_by(&server, &elf).await;
-    let mut client = Client::connect(&server).await;
-    let answer = client.execute(stored(&elf, &[], Tier::Native)).await.unwrap();
-    assert!(exit_code(&answer).is_some() && server.is_ready());
-    fs::rename(&tier, parent.path().join("elsewhere")).unwrap();
-    absent(&mut client, Sha256Digest::of(b"nobody")).await;
-    // It asks for native code, for what others have learnt, and for the script.
-    let failures = server.metric("antares_tier_failures_total{kind=\"no_bucket\"}");
-    assert!(failures >= 1.0 && reads(&server, "shared", "failed") >= 1.0, "{failures}");
-    client.execute(stored(&elf, &[], Tier::Native)).await.unwrap();
-    fs::rename(parent.path().join("elsewhere"), &tier).unwrap();
-    let misses = reads(&server, "shared", "miss");
-    let end = Instant::now() + PATIENCE;
-    for number in 0_u32.. {
-        absent(&mut client, Sha256Digest::of(&number.to_le_bytes())).await;
-        if reads(&server, "shared", "miss") > misses {
-            break;
-        }
-        assert!(Instant::now() < end, "it is back, and not asked");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

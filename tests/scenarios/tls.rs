@@ -34,7 +34,7 @@ const RENEWALS_FOUND: usize = 3;
 const SERVER: &str = "IP:127.0.0.1";
 
 /// `[tls]` with a certificate and what else is given.
-fn section(pair: &Pair, more: &str) -> String {
+pub(crate) fn section(pair: &Pair, more: &str) -> String {
     format!("[tls]\ncertificate = {:?}\nkey = {:?}\n{more}", pair.certificate, pair.key)
 }
 

@@ -7,10 +7,7 @@ use antares_transaction::{Mock, data_hash};
 use serde_json::{Map, Value, json};
 use tonic_types::StatusExt as _;
 
-use crate::{
-    client::{Client, reason},
-    server::Server,
-};
+use crate::client::{Client, reason, serving};
 
 /// A key of which a second one is written.
 const AGAIN: &str = "again!";
@@ -172,9 +169,7 @@ pub(crate) async fn direct(client: &Client, json: &str) -> Answer {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_says_of_each_json_what_the_parser_says() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let client = Client::connect(&server).await;
+    let (_data, _server, client) = serving("").await;
     let lines = table();
     assert!(lines.len() >= 300, "{}", lines.len());
     let (mut accepted, mut refused) = (0, 0);

@@ -21,7 +21,7 @@ use tonic_types::StatusExt as _;
 
 use crate::{
     admission::{GREEDY, MODEST, connect, junk},
-    client::{Client, reason},
+    client::{Client, reason, serving},
     server::{PATIENCE, Server, until},
 };
 
@@ -339,61 +339,25 @@ async fn parallel_uploads_are_not_held_in_memory() {
     assert!(grown < STORED_MEMORY_MAX, "{} MiB", grown >> 20);
 }
 
-/// Uploads that are left; more by `ANTARES_LEFT_UPLOADS`.
-const LEFT: u32 = 1_000;
+/// Memory that the server's own process may have had, whatever it was sent, bytes.
+const GIGABYTE_MEMORY_MAX: u64 = 256 << 20;
 
-/// Nobody comes back: their bytes, files and names are gone when their time is over, and there is room all
-/// the while.
 #[tokio::test(flavor = "multi_thread")]
-async fn thousands_that_are_left_leave_nothing() {
-    let left = std::env::var("ANTARES_LEFT_UPLOADS").ok().and_then(|text| text.parse().ok()).unwrap_or(LEFT);
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[tuned]\nupload_keep_ms = 2000\n");
-    let (channel, other) = (connect(&server, GREEDY).await, connect(&server, MODEST).await);
-    let modest = Client { compiler: CompilerServiceClient::new(other), ..Client::connect(&server).await };
-    break_off_after(&channel, &junk(0, 2 * CHUNK), CHUNK).await;
-    let before = server.possessions();
-    let mut most = [0; 4];
-    for round in 0..left / 20 {
-        let these = (0..20).map(|number| {
-            let channel = channel.clone();
-            async move {
-                let mut script = junk(0, 2 * CHUNK);
-                script[100..104].copy_from_slice(&(1 + round * 20 + number).to_le_bytes());
-                let open = Open::begin(&channel, &script, 0).await;
-                open.send(&script[..CHUNK]).await;
-                // Its call is given up, or ends too early.
-                if number % 2 == 0 {
-                    open.answer.abort();
-                } else {
-                    let status = open.end().await.unwrap_err();
-                    assert!(
-                        matches!(status.code(), Code::InvalidArgument | Code::ResourceExhausted),
-                        "{status}"
-                    );
-                }
-            }
-        });
-        futures_util::future::join_all(these).await;
-        let now = server.possessions();
-        most = std::array::from_fn(|at| most[at].max(now[at]));
-        if round % 10 == 0 {
-            let mut script = junk(1, 2 * CHUNK);
-            script[100..104].copy_from_slice(&round.to_le_bytes());
-            modest.clone().upload(&script).await.unwrap();
-        }
+async fn a_gigabyte_is_refused_without_being_read() {
+    let (_data, server, mut client) = serving("").await;
+    let digest = Sha256Digest::of(b"").to_string();
+    // Once as it is, once under a header that says less.
+    for (size_bytes, expected) in [(1 << 30, "SCRIPT_TOO_LARGE"), (1000, "SIZE_MISMATCH")] {
+        let header =
+            Part::Header(v1::BlobHeader { sha256: digest.clone(), size_bytes, ..Default::default() });
+        let chunk = Bytes::from(vec![7; 64 << 10]);
+        let chunks = (0..(1 << 30) / (64 << 10)).map(move |_| Part::Chunk(chunk.clone()));
+        let parts = [header].into_iter().chain(chunks).map(|part| v1::UploadRequest { part: Some(part) });
+        let status = client.compiler.upload(tokio_stream::iter(parts)).await.unwrap_err();
+        assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, expected), "{status}");
     }
-    until("nothing stays", || server.metric("antares_partial_uploads") == 0.0);
-    assert_eq!(server.metric("antares_partial_upload_bytes"), 0.0);
-    let after = server.possessions();
-    println!(
-        "{left} uploads left; descriptors, memory files, threads, KiB resident: {before:?}, at most {most:?}, then {after:?}"
-    );
-    until("their files are closed", || server.possessions()[0] <= before[0] + 8);
-    assert!(after[3] < before[3] + (64 << 10), "{before:?} {after:?}");
-    let dropped = |why| server.metric(&format!("antares_uploads_dropped_total{{reason=\"{why}\"}}"));
-    println!("dropped for room {}, for their time {}", dropped("room"), dropped("expired"));
-    assert!(dropped("room") + dropped("expired") > f64::from(left) / 3.0);
+    assert!(server.memory_high() < GIGABYTE_MEMORY_MAX, "{} bytes", server.memory_high());
+    assert!(server.is_ready());
 }
 
 /// Passes on what comes to `server`, and cuts each connection after `bytes` of the client's.

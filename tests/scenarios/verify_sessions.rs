@@ -16,8 +16,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
 use crate::{
-    client::{Client, reason},
-    server::{PATIENCE, Server, signal, until},
+    client::{Client, reason, serving},
+    server::{PATIENCE, signal, until},
     transactions::{elf, fields, with_dep, with_lock},
 };
 
@@ -93,9 +93,7 @@ fn code(number: u64) -> i32 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_one_transaction_of_a_batch_touches_no_other() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
-    let mut client = Client::connect(&server).await;
+    let (_data, _server, mut client) = serving("").await;
     let transactions = Transactions::new(&lock());
     let mut batch = v1::VerifyBatchRequest {
         shared: Some(transactions.shared()),
@@ -154,7 +152,7 @@ fn endless() -> (Transactions, v1::VerifyShared) {
 type Messages = mpsc::Sender<v1::VerifySessionRequest>;
 
 /// A session that has begun.
-async fn open(
+pub(crate) async fn open(
     client: &mut Client,
     shared: v1::VerifyShared,
 ) -> (Messages, Streaming<v1::VerifySessionResponse>) {
@@ -166,11 +164,11 @@ async fn open(
     (sender, told)
 }
 
-async fn send(sender: &Messages, message: Message) {
+pub(crate) async fn send(sender: &Messages, message: Message) {
     sender.send(v1::VerifySessionRequest { message: Some(message) }).await.unwrap();
 }
 
-async fn result(told: &mut Streaming<v1::VerifySessionResponse>) -> v1::SharedTransactionResult {
+pub(crate) async fn result(told: &mut Streaming<v1::VerifySessionResponse>) -> v1::SharedTransactionResult {
     let next = timeout(PATIENCE, told.message()).await.unwrap().unwrap().unwrap();
     let Some(Told::Result(result)) = next.message else { panic!("{next:?}") };
     result
@@ -178,9 +176,7 @@ async fn result(told: &mut Streaming<v1::VerifySessionResponse>) -> v1::SharedTr
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_is_given_up_ends_and_the_session_goes_on() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[runner]\nworkers_max = 1\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, _server, mut client) = serving("[runner]\nworkers_max = 1\n").await;
     let (endless, shared) = endless();
     let (sender, mut told) = open(&mut client, shared).await;
     // The only worker is busy with the first; the others wait for it.
@@ -215,9 +211,7 @@ async fn one_that_is_given_up_ends_and_the_session_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_than_there_is_room_for_waits_and_is_not_refused() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[runner]\nworkers_max = 1\nqueue_max = 1\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, _server, mut client) = serving("[runner]\nworkers_max = 1\nqueue_max = 1\n").await;
     let transactions = Transactions::new(&lock());
     let (sender, mut told) = open(&mut client, transactions.shared()).await;
     for number in 0..100 {
@@ -240,10 +234,9 @@ async fn more_than_there_is_room_for_waits_and_is_not_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_ends_with_its_caller_and_so_does_all_that_it_has_in_progress() {
-    let data = tempfile::tempdir().unwrap();
     // Nothing else ends it while the test waits.
-    let server = Server::start_with(&data, "[runner]\ndeadline_ms_max = 600000\ncall_ms_max = 600000\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) =
+        serving("[runner]\ndeadline_ms_max = 600000\ncall_ms_max = 600000\n").await;
     let (endless, shared) = endless();
     let (sender, told) = open(&mut client, shared).await;
     for number in 0..8 {
@@ -272,10 +265,8 @@ async fn end(told: &mut Streaming<v1::VerifySessionResponse>) -> (Status, Vec<u6
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_session_has_no_time_for_is_given_back_and_has_no_result() {
-    let data = tempfile::tempdir().unwrap();
     let limits = "[runner]\nworkers_max = 1\ncall_ms_max = 2000\ndeadline_ms_max = 2000\n";
-    let server = Server::start_with(&data, limits);
-    let mut client = Client::connect(&server).await;
+    let (_data, _server, mut client) = serving(limits).await;
     let (endless, shared) = endless();
     for _ in 0..3 {
         let (sender, mut told) = open(&mut client, shared.clone()).await;
@@ -289,9 +280,7 @@ async fn what_a_session_has_no_time_for_is_given_back_and_has_no_result() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_stops_ends_its_sessions_behind_their_last_answers() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&data, "[runner]\nworkers_max = 1\n");
-    let mut client = Client::connect(&server).await;
+    let (_data, server, mut client) = serving("[runner]\nworkers_max = 1\n").await;
     let (endless, mut shared) = endless();
     shared.limits.as_mut().unwrap().deadline_ms = Some(10_000);
     let (_idle, mut idle_told) = open(&mut client, shared.clone()).await;

@@ -1,9 +1,9 @@
-//! JSON over HTTP and gRPC-web, as curl and a browser speak them: the same verdicts as over gRPC, the same
-//! errors, and nothing for pages that nobody named.
+//! JSON over HTTP, as curl speaks it: the same verdicts as over gRPC, the same errors, and nothing for pages
+//! that nobody named. gRPC-web is the browser's.
 
 use std::{
-    fs,
-    io::Write as _,
+    io::{BufRead as _, BufReader, Write as _},
+    net::{Shutdown, TcpStream},
     process::{Command, Stdio},
 };
 
@@ -12,7 +12,6 @@ use antares_proto::v1::{self, Tier, verify_transaction_request::Transaction};
 use antares_tests::{authorities::Authority, guests};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use prost::Message as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -20,6 +19,7 @@ use crate::{
     client::{Client, inline},
     identity::{Issuer, claims},
     server::{PATIENCE, Server},
+    tls::section,
     transactions::{elf, with_lock},
 };
 
@@ -84,7 +84,7 @@ fn curl_at(scheme: &str, server: &Server, path: &str, words: &[&str], body: &[u8
     }
 }
 
-fn ask(server: &Server, method: &str, body: &Value) -> Answer {
+fn send(server: &Server, method: &str, body: &Value) -> Answer {
     curl(server, method, &["-H", JSON], body.to_string().as_bytes())
 }
 
@@ -97,13 +97,13 @@ fn started() -> (TempDir, Server) {
 #[tokio::test(flavor = "multi_thread")]
 async fn curl_runs_verifies_uploads_and_compiles() {
     let (_data, server) = started();
-    let health = ask(&server, "grpc.health.v1.Health/Check", &json!({}));
+    let health = send(&server, "grpc.health.v1.Health/Check", &json!({}));
     assert_eq!((health.status, health.json()), (200, json!({"status": "SERVING"})));
 
     let script = guests::bytes("exit-imc").unwrap();
     let encoded = STANDARD.encode(&script);
     let run = json!({"script": {"elf": encoded}, "textArgs": ["7"], "tier": "TIER_INTERPRETER"});
-    let answer = ask(&server, &format!("{RUNNER}/Execute"), &run);
+    let answer = send(&server, &format!("{RUNNER}/Execute"), &run);
     let mut client = Client::connect(&server).await;
     let expected = client.execute(inline(&script, &["7"], Tier::Interpreter)).await.unwrap().verdict.unwrap();
     let verdict = &answer.json()["verdict"];
@@ -115,7 +115,7 @@ async fn curl_runs_verifies_uploads_and_compiles() {
     // A lock that exits with 0.
     let mock = with_lock(&elf(&[0x0000_0513, 0x05d0_0893, 0x73]));
     let verify = json!({"mockJson": STANDARD.encode(&mock)});
-    let answer = ask(&server, &format!("{RUNNER}/VerifyTransaction"), &verify).json();
+    let answer = send(&server, &format!("{RUNNER}/VerifyTransaction"), &verify).json();
     let request = v1::VerifyTransactionRequest {
         transaction: Some(Transaction::MockJson(Bytes::from(mock))),
         ..Default::default()
@@ -130,7 +130,7 @@ async fn curl_runs_verifies_uploads_and_compiles() {
     let upload: Vec<_> = std::iter::once(header.to_string()).chain(chunks).collect();
     let answer = curl(&server, &format!("{COMPILER}/Upload"), &["-H", LINES], upload.join("\n").as_bytes());
     assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
-    let answer = ask(&server, &format!("{COMPILER}/Compile"), &json!({"scriptSha256": digest}));
+    let answer = send(&server, &format!("{COMPILER}/Compile"), &json!({"scriptSha256": digest}));
     assert_eq!((answer.status, answer.json()["stored"].clone()), (200, json!(true)));
     // They went the way of all calls.
     let metrics = server.get("/metrics");
@@ -168,9 +168,9 @@ fn streams_are_lines() {
 fn what_is_wrong_is_told_as_http_tells_it() {
     let (_data, server) = started();
     let execute = format!("{RUNNER}/Execute");
-    let missing = ask(&server, &execute, &json!({"script": {"sha256": "0".repeat(64)}}));
+    let missing = send(&server, &execute, &json!({"script": {"sha256": "0".repeat(64)}}));
     assert_eq!((missing.status, missing.reason().as_str()), (404, "SCRIPT_NOT_FOUND"));
-    let unknown = ask(&server, &execute, &json!({"script": {"sha": 1}}));
+    let unknown = send(&server, &execute, &json!({"script": {"sha": 1}}));
     assert_eq!((unknown.status, unknown.reason().as_str()), (400, "MESSAGE_MALFORMED"));
     let broken = curl(&server, &execute, &["-H", JSON], b"{\"script\":");
     assert_eq!((broken.status, broken.reason().as_str()), (400, "MESSAGE_MALFORMED"));
@@ -201,8 +201,59 @@ fn what_is_wrong_is_told_as_http_tells_it() {
     ] {
         assert_eq!(curl(&server, path, &["-H", JSON], b"{}").status, 404, "{path}");
     }
-    let answer = ask(&server, "grpc.health.v1.Health/Check", &json!({}));
+    let answer = send(&server, "grpc.health.v1.Health/Check", &json!({}));
     assert_eq!(answer.status, 200, "it is well afterwards");
+}
+
+/// The first line that the server answers to these bytes; a body that is cut ends there.
+fn first_line(server: &Server, bytes: &str) -> String {
+    let mut stream = TcpStream::connect(server.web.as_ref().unwrap()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(bytes.as_bytes()).unwrap();
+    if bytes.contains("content-length: 3") {
+        stream.shutdown(Shutdown::Write).unwrap();
+    }
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+#[test]
+fn a_request_that_is_cut_or_ambiguous_is_its_caller_s_mistake() {
+    let (_data, server) = started();
+    let head = format!("POST /grpc.health.v1.Health/Check HTTP/1.1\r\nhost: x\r\n{JSON}\r\n");
+    let (length, chunked) = ("content-length: 2\r\n", "transfer-encoding: chunked\r\n");
+    let good = format!("{head}{length}\r\n{{}}");
+    assert_eq!(first_line(&server, &good), "HTTP/1.1 200 OK");
+    assert_eq!(first_line(&server, &format!("{head}{chunked}\r\n2\r\n{{}}\r\n0\r\n\r\n")), "HTTP/1.1 200 OK");
+    let origin = "origin: https://app.example\r\n";
+    for bad in [
+        format!("{head}{origin}{origin}{length}\r\n{{}}"),
+        format!("{head}{length}{chunked}\r\n2\r\n{{}}\r\n0\r\n\r\n"),
+        format!("{head}{chunked}{length}\r\n2\r\n{{}}\r\n0\r\n\r\n"),
+        good.replace("x\r\n", "x\n"),
+        good.replace("\r\n\r\n", "\r\n\n"),
+        good.replace("\r\n", "\n"),
+        good.replace("host: x\r\n", ""),
+        good.replace("host: x\r\n", "host: x\r\nhost: y\r\n"),
+        // Bodies.
+        good.replace("2\r\n", "3\r\n"),
+        format!("{head}{chunked}\r\nzz\r\n{{}}\r\n0\r\n\r\n"),
+        format!("{head}{chunked}\r\n2\n{{}}\r\n0\r\n\r\n"),
+        format!("{head}{chunked}\r\n2\r\n{{}}x\r\n0\r\n\r\n"),
+        good.replace("2\r\n\r\n{}", "22\r\n\r\n{\"service\":18446744073709551616}"),
+    ] {
+        assert_eq!(first_line(&server, &bad), "HTTP/1.1 400 Bad Request", "{bad:?}");
+    }
+    let metrics = server.get("/metrics");
+    let codes = metrics
+        .lines()
+        .filter(|line| line.starts_with("rpc_server_call_duration_seconds_count") && !line.ends_with(" 0"));
+    for line in codes {
+        let is_caller_s =
+            ["OK", "CANCELLED", "INVALID_ARGUMENT"].iter().any(|code| line.contains(&format!("\"{code}\"")));
+        assert!(is_caller_s, "{line}");
+    }
 }
 
 #[test]
@@ -239,40 +290,13 @@ fn pages_that_nobody_named_may_not_call() {
     }
 }
 
-#[test]
-fn grpc_web_is_spoken() {
-    let (data, server) = started();
-    let script = guests::bytes("exit-imc").unwrap();
-    let message = inline(&script, &["5"], Tier::Auto).encode_to_vec();
-    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
-    let body = [&[0][..], &length, &message].concat();
-    fs::write(data.path().join("body"), &body).unwrap();
-    for kind in ["application/grpc-web", "application/grpc-web+proto"] {
-        let kind = format!("content-type: {kind}");
-        let answer = curl(&server, &format!("{RUNNER}/Execute"), &["-H", &kind], &body);
-        assert_eq!(answer.status, 200);
-        assert!(answer.head.contains("content-type: application/grpc-web"), "{}", answer.head);
-        let length = u32::from_be_bytes(answer.body[1..5].try_into().unwrap()) as usize;
-        let response = v1::ExecuteResponse::decode(&answer.body[5..5 + length]).unwrap();
-        assert_eq!(response.verdict.unwrap().exit_code, Some(5));
-        let trailers = &answer.body[5 + length..];
-        assert_eq!(trailers[0], 0x80);
-        let trailers = String::from_utf8_lossy(&trailers[5..]);
-        assert!(trailers.contains("grpc-status:0"), "{trailers}");
-    }
-}
-
 /// The same calls where callers are told apart: encrypted, with tokens, and within what a tenant may have.
 #[test]
 fn callers_are_told_apart_as_over_grpc() {
     let (issuer, data, authority) = (Issuer::new(), tempfile::tempdir().unwrap(), Authority::new("web"));
     let pair = authority.issue("server", "IP:127.0.0.1");
-    let sections = format!(
-        "[tls]\ncertificate = {:?}\nkey = {:?}\n{}{WEB}[quotas]\nguest_cycles_per_second = 20\n",
-        pair.certificate,
-        pair.key,
-        issuer.section()
-    );
+    let more = format!("{}{WEB}[quotas]\nguest_cycles_per_second = 20\n", issuer.section());
+    let sections = section(&pair, &more);
     let server = Server::start_with(&data, &sections);
     let ca = authority.certificate();
     let run =

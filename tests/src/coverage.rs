@@ -21,8 +21,6 @@ pub struct Coverage {
     pub code_bytes: u64,
     /// Executable bytes that belong to recovered instructions.
     pub known_bytes: u64,
-    /// Bytes of recovered instructions, counting copies.
-    pub copied_bytes: u64,
     /// Addresses that the run executed.
     pub executed: usize,
     /// Executed addresses that recovery knows.
@@ -57,10 +55,8 @@ pub fn measure(elf: &[u8], args: &[Bytes], vm_version: u32) -> Result<Coverage> 
     let mut coverage = Coverage { code_bytes: program.code_end - program.code_start, ..Coverage::default() };
     for block in program.functions.iter().flat_map(|function| &function.blocks) {
         for (pc, instruction) in &block.instructions {
-            let bytes = u64::from(instruction.length);
-            coverage.copied_bytes += bytes;
             if known.insert(pc.0) {
-                coverage.known_bytes += bytes;
+                coverage.known_bytes += u64::from(instruction.length);
             }
         }
     }

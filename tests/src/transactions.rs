@@ -1,6 +1,9 @@
 //! Transactions on the native machine, as in the sandboxed run worker.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
 
 use antares_abi::{CompileOptions, Isa, Seen};
 use antares_transaction::{CellFields, DepFields, Environment, Fields, Mock, programs};
@@ -8,8 +11,11 @@ use antares_verifier::{Engine, Prepared, TierCycles};
 use antares_vm::{MachineSession, NativeMachine, Program, Recording, Sampling, Tier, Unknown};
 use anyhow::{Context, Result};
 use bytes::Bytes;
+use ckb_chain_spec::consensus::{Consensus, ConsensusBuilder};
+use ckb_mock_tx_types::{MockTransaction, Resource};
+use ckb_script::{TransactionScriptsVerifier, TxVerifyEnv, types::DebugPrinter};
 use ckb_types::{
-    core::ScriptHashType,
+    core::{EpochNumberWithFraction, HeaderView, ScriptHashType, cell::resolve_transaction},
     packed::{Byte32, CellDep, CellInput, CellOutput, OutPoint, RawTransaction, Script, Transaction},
     prelude::*,
 };
@@ -145,4 +151,37 @@ pub fn locked_by(deps: &[Bytes], hash_type: ScriptHashType) -> Result<Mock> {
         ..Fields::default()
     };
     Ok(Mock::from_molecule(&fields, &[])?)
+}
+
+/// Cycles of a transaction by ckb-script itself.
+///
+/// # Errors
+/// ckb-script does not accept it, or a cell is missing.
+pub fn by_ckb_script(
+    mock: &MockTransaction,
+    environment: &Environment,
+    cycles_max: u64,
+) -> Result<u64, String> {
+    let resource = Resource::from_mock_tx(mock)?;
+    let resolved = resolve_transaction(mock.core_transaction(), &mut HashSet::new(), &resource, &resource)
+        .map_err(|error| error.to_string())?;
+    let epoch = EpochNumberWithFraction::new(environment.epoch, 0, 1);
+    let header = HeaderView::new_advanced_builder().epoch(epoch).build();
+    let quiet: DebugPrinter = Arc::new(|_, _| {});
+    let verifier: TransactionScriptsVerifier<Resource> = TransactionScriptsVerifier::new_with_debug_printer(
+        Arc::new(resolved),
+        resource,
+        consensus(environment),
+        Arc::new(TxVerifyEnv::new_commit(&header)),
+        quiet,
+    );
+    verifier.verify(cycles_max).map_err(|error| error.to_string())
+}
+
+/// The consensus rules, which take a while to make.
+fn consensus(environment: &Environment) -> Arc<Consensus> {
+    static MADE: LazyLock<Mutex<HashMap<[u64; 2], Arc<Consensus>>>> = LazyLock::new(Mutex::default);
+    let make = || Arc::new(ConsensusBuilder::default().hardfork_switch(environment.hard_forks()).build());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    made.entry([environment.vm_1_epoch, environment.vm_2_epoch]).or_insert_with(make).clone()
 }

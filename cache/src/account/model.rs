@@ -83,7 +83,7 @@ impl Model {
         assert!(removals.is_empty() || freed > 0);
     }
 
-    fn look(&self) {
+    fn check_invariants(&self) {
         let Account { lines, order, touched, held, logical_bytes, charged, last_tick, .. } = &self.account;
         let of = |space| lines.iter().filter(move |(id, _)| id.space == space).map(|(_, line)| line);
         assert_eq!(*logical_bytes, lines.values().map(|line| line.total_bytes).sum::<u64>());
@@ -111,7 +111,7 @@ fn sums_are_those_of_the_lines() {
         let mut model = Model { account: Account::default(), random: seed, leased: Vec::new() };
         for _ in 0..1_000 {
             model.step();
-            model.look();
+            model.check_invariants();
         }
     }
 }

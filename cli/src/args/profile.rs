@@ -56,7 +56,7 @@ pub(crate) struct InsightsArgs {
 }
 
 /// What to profile: a script, or a transaction.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct TargetArgs {
     /// The script, as elsewhere, or a profile in the format antares; with --server also its SHA-256
     #[arg(required_unless_present_any = ["tx", "server"], conflicts_with = "tx")]

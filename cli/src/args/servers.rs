@@ -57,7 +57,7 @@ pub(crate) struct HealthArgs {
 
 /// Arguments of `antares rm`, `pin` and `unpin`.
 #[derive(Debug, Args)]
-pub(crate) struct KeptArgs {
+pub(crate) struct StoredArgs {
     /// SHA-256 or files of the scripts
     #[arg(required = true)]
     pub scripts: Vec<PathBuf>,

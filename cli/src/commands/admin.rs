@@ -82,20 +82,20 @@ fn revoked(name: &str, answer: &v1::RevokeResponse) -> String {
 
 impl Server {
     fn drain(&self) -> Result<(), Failure> {
-        self.ask(async |channel| {
+        self.request(async |channel| {
             AdminServiceClient::new(channel).drain(call(v1::DrainRequest {})).await.map(drop)
         })
     }
 
     fn revoke(&self, name: &str) -> Result<v1::RevokeResponse, Failure> {
-        self.ask(async |channel| {
+        self.request(async |channel| {
             let asked = call(v1::RevokeRequest { name: name.to_owned() });
             AdminServiceClient::new(channel).revoke(asked).await.map(tonic::Response::into_inner)
         })
     }
 
     fn set_log_filter(&self, filter: &str) -> Result<String, Failure> {
-        self.ask(async |channel| {
+        self.request(async |channel| {
             let asked = call(v1::SetLogFilterRequest { filter: filter.to_owned() });
             Ok(AdminServiceClient::new(channel).set_log_filter(asked).await?.into_inner().previous)
         })

@@ -16,7 +16,7 @@ use antares_pool::{Cancel, Sealed, job::Stage};
 
 use crate::{
     failure::Failure,
-    local::code_cache::Kept,
+    local::code_cache::CodeFolder,
     local::workers::{self, Compiled},
 };
 
@@ -39,7 +39,7 @@ impl Wanted<'_> {
 }
 
 /// Has the full code of `wanted` made, if somebody is not at it already. That it cannot be is no matter.
-pub(crate) fn start(kept: &Kept, wanted: &[Wanted<'_>]) {
+pub(crate) fn start(kept: &CodeFolder, wanted: &[Wanted<'_>]) {
     let wanted: Vec<_> = wanted.iter().filter(|wanted| !is_settled(kept, wanted)).collect();
     if wanted.is_empty() || kept.turn().is_none() {
         return;
@@ -65,7 +65,7 @@ pub(crate) fn start(kept: &Kept, wanted: &[Wanted<'_>]) {
     drop(command.spawn());
 }
 
-fn is_settled(kept: &Kept, wanted: &Wanted<'_>) -> bool {
+fn is_settled(kept: &CodeFolder, wanted: &Wanted<'_>) -> bool {
     let key = wanted.key(CodeTier::Full);
     kept.has(key) || kept.is_marked(key)
 }
@@ -76,7 +76,7 @@ pub(crate) fn compile(folder: &Path) -> Result<ExitCode, Failure> {
     // A terminal that goes away takes nothing with it. Both fail only where they were done already.
     let _ = rustix::process::setsid();
     let _ = rustix::process::nice(19);
-    let Some(kept) = Kept::at(folder) else { return Ok(ExitCode::SUCCESS) };
+    let Some(kept) = CodeFolder::at(folder) else { return Ok(ExitCode::SUCCESS) };
     let Some(_turn) = kept.turn() else { return Ok(ExitCode::SUCCESS) };
     let mut input = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(ours)?);
     let mut jobs = Vec::new();

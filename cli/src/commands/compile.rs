@@ -15,7 +15,7 @@ use crate::{args::CompileArgs, failure::Failure, input, local::workers, output, 
 pub(crate) fn compile(args: &CompileArgs) -> Result<ExitCode, Failure> {
     let path = match &args.output {
         Some(path) => path.clone(),
-        None => beside(&args.script.elf)?,
+        None => default_output(&args.script.elf)?,
     };
     let elf = workers::seal(&input::read_script(&args.script.elf)?)?;
     let options = args.script.machine.options();
@@ -42,7 +42,7 @@ pub(crate) fn compile(args: &CompileArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The script's file name with `.so`, in the current directory.
-fn beside(elf: &Path) -> Result<PathBuf, Failure> {
+fn default_output(elf: &Path) -> Result<PathBuf, Failure> {
     match elf.file_name() {
         Some(name) if !input::is_stdio(elf) => Ok(Path::new(name).with_extension("so")),
         _ => Err(Failure::Usage(anyhow!("say where to write the shared object: -o FILE"))),
@@ -55,8 +55,8 @@ mod tests {
 
     #[test]
     fn output_is_named_after_the_script() {
-        assert_eq!(beside(Path::new("/scripts/verify")).unwrap(), Path::new("verify.so"));
-        assert_eq!(beside(Path::new("verify.elf")).unwrap(), Path::new("verify.so"));
-        assert!(beside(Path::new("-")).is_err());
+        assert_eq!(default_output(Path::new("/scripts/verify")).unwrap(), Path::new("verify.so"));
+        assert_eq!(default_output(Path::new("verify.elf")).unwrap(), Path::new("verify.so"));
+        assert!(default_output(Path::new("-")).is_err());
     }
 }

@@ -31,13 +31,13 @@ pub(crate) fn dump(args: &DumpArgs) -> Result<ExitCode, Failure> {
         Some(path) => output::write(path, &text)?,
         None => output::print(&text)?,
     }
-    tell(&taken, &file.map_or_else(|| "FILE".to_owned(), |path| path.display().to_string()));
+    print_summary(&taken, &file.map_or_else(|| "FILE".to_owned(), |path| path.display().to_string()));
     Ok(ExitCode::SUCCESS)
 }
 
 /// What is to be known of it, and how to go on.
-fn tell(taken: &Taken, file: &str) {
-    tell_not_live(taken);
+fn print_summary(taken: &Taken, file: &str) {
+    report_not_live(taken);
     let environment = &taken.environment;
     let rules = match environment.vm_version_latest() {
         _ if taken.is_mainnet => format!(" --mainnet-epoch {}", environment.epoch),
@@ -53,7 +53,7 @@ fn tell(taken: &Taken, file: &str) {
 }
 
 /// Tells of inputs that nobody can spend.
-pub(crate) fn tell_not_live(taken: &Taken) {
+pub(crate) fn report_not_live(taken: &Taken) {
     for index in &taken.not_live {
         eprintln!("antares: tx.inputs[{index}] spends a cell that is spent already, or in no block yet");
     }

@@ -10,7 +10,7 @@ use crate::{
     args::{ExplainArgs, Shown},
     failure::Failure,
     input,
-    local::code_cache::Kept,
+    local::code_cache::CodeFolder,
     local::workers,
     output,
 };
@@ -22,7 +22,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     };
     let elf = input::read_script(elf)?;
     let options = args.machine.options();
-    let kept = args.hinted.then(|| Kept::of_user(false)).flatten();
+    let kept = args.hinted.then(|| CodeFolder::of_user(false)).flatten();
     let hints = kept.map(|kept| kept.hints(Sha256Digest::of(&elf), options)).unwrap_or_default();
     let wanted = match (stage, args.after) {
         (Shown::Stage(Stage::Ir), Some(passes)) => Shown::Stage(Stage::IrAfter { passes }),

@@ -41,15 +41,17 @@ enum KeysCommand {
 pub(crate) fn keys(args: &KeysArgs) -> Result<ExitCode, Failure> {
     let folder = &args.keys;
     let text = match &args.command {
-        KeysCommand::Generate => format!("{}\n", Keyring::generate(folder, false).map_err(told)?),
+        KeysCommand::Generate => format!("{}\n", Keyring::generate(folder, false).map_err(key_failure)?),
         KeysCommand::List => list(args)?,
-        KeysCommand::Rotate { id: None } => format!("{}\n", Keyring::generate(folder, true).map_err(told)?),
+        KeysCommand::Rotate { id: None } => {
+            format!("{}\n", Keyring::generate(folder, true).map_err(key_failure)?)
+        }
         KeysCommand::Rotate { id: Some(id) } => {
-            Keyring::sign_with(folder, id).map_err(told)?;
+            Keyring::sign_with(folder, id).map_err(key_failure)?;
             format!("{id}\n")
         }
         KeysCommand::Revoke { name } => {
-            Keyring::revoke(folder, name).map_err(told)?;
+            Keyring::revoke(folder, name).map_err(key_failure)?;
             format!("{name}\n")
         }
     };
@@ -58,7 +60,7 @@ pub(crate) fn keys(args: &KeysArgs) -> Result<ExitCode, Failure> {
 }
 
 fn list(args: &KeysArgs) -> Result<String, Failure> {
-    let keyring = Keyring::read(&args.keys.join(antares_trust::LIST)).map_err(told)?;
+    let keyring = Keyring::read(&args.keys.join(antares_trust::LIST)).map_err(key_failure)?;
     let mut text = String::new();
     for key in keyring.keys() {
         let role = if key.id == keyring.signer_id() { "signs" } else { "trusted" };
@@ -70,6 +72,6 @@ fn list(args: &KeysArgs) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn told(error: KeyError) -> Failure {
+fn key_failure(error: KeyError) -> Failure {
     Failure::Usage(error.into())
 }

@@ -76,7 +76,7 @@ pub(crate) fn by_hash(node: &ChainNode, TxHash(hash): &TxHash) -> Result<Taken, 
         let (cycles, not_live) = (whole.cycles, Vec::new());
         Ok(Taken { resolved, environment, is_mainnet, cycles, not_live })
     };
-    asking(node, work)
+    wait_for_node(node, work)
 }
 
 /// A transaction that is in no block.
@@ -90,7 +90,7 @@ pub(crate) fn of_file(node: &ChainNode, bare: Result<BareTransaction, BareError>
         let (environment, is_mainnet) = rules(node, None).await?;
         Ok(Taken { resolved, environment, is_mainnet, cycles: None, not_live })
     };
-    asking(node, work)
+    wait_for_node(node, work)
 }
 
 /// Reads a transaction without its cells, `-` for standard input.
@@ -117,7 +117,7 @@ pub(crate) fn environment(rules: &ChainRules, epoch: u64) -> Environment {
 }
 
 /// Waits for what a node says.
-pub(crate) fn asking<T: Send>(
+pub(crate) fn wait_for_node<T: Send>(
     node: &ChainNode,
     work: impl Future<Output = Result<T, Failure>> + Send,
 ) -> Result<T, Failure> {

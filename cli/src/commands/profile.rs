@@ -216,7 +216,7 @@ fn profile_script(path: &Path, elf: Vec<u8>, args: &TargetArgs) -> Result<Profil
         sample_cycles: 0,
         sample_salt: 0,
     };
-    let report = ask(&ProfileJob::Run(job), &workers::seal(&elf)?, &[], args)?;
+    let report = request(&ProfileJob::Run(job), &workers::seal(&elf)?, &[], args)?;
     let ProfiledReport::Run(run) = &report.report else {
         return Err(Failure::Service(anyhow!("the worker answered what it was not asked")));
     };
@@ -312,7 +312,7 @@ fn profile_mock(path: &Path, mock: &Mock, files: &Files, args: &TargetArgs) -> R
         scripts: [].into(),
     };
     let cells: Vec<&Sealed> = files.cells.iter().map(|(_, data)| data).collect();
-    let report = ask(&ProfileJob::Verify(job), &files.file, &cells, args)?;
+    let report = request(&ProfileJob::Verify(job), &files.file, &cells, args)?;
     let (outcome, ending) = match &report.report {
         ProfiledReport::Verify(VerifyReport::Done { outcome, cycles, groups, .. }) => {
             let text = match outcome {
@@ -343,7 +343,7 @@ fn profile_mock(path: &Path, mock: &Mock, files: &Files, args: &TargetArgs) -> R
 }
 
 /// Has a worker on this machine do `job` with a script, or a transaction and some of its cells.
-fn ask(
+fn request(
     job: &ProfileJob,
     file: &Sealed,
     cells: &[&Sealed],
@@ -358,7 +358,7 @@ fn ask(
             Err(workers::ours(format!("no profile within {} ms: see --deadline-ms", deadline.as_millis())))
         }
         PoolVerdict::SandboxViolation { detail } => {
-            Err(workers::ours(format!("the run broke a rule of the fence: {detail}")))
+            Err(workers::ours(format!("the run violated the sandbox policy: {detail}")))
         }
         PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
             Err(workers::ours(format!("the run worker was lost: {detail}")))
@@ -375,7 +375,7 @@ fn finish(
     if report.mismatch_cycles > 0 {
         let cycles = report.mismatch_cycles;
         return Err(workers::ours(format!(
-            "the profile misses the run by {cycles} cycles: this is a mistake of ours"
+            "the profile misses the run by {cycles} cycles: this is a bug in Antares"
         )));
     }
     let profile = Profile::decode(&report.profile)

@@ -33,7 +33,7 @@ use crate::{
 /// Replays what `args` say.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let node = of_chain::node(&args.node)?;
-    let (tip, rules) = of_chain::asking(&node, async {
+    let (tip, rules) = of_chain::wait_for_node(&node, async {
         let tip = node.tip().await.map_err(of_chain::failure)?;
         Ok((tip, node.rules().await.map_err(of_chain::failure)?))
     })?;
@@ -45,7 +45,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let transactions = engine::Transactions::start(args.code())?;
     let replay = Replay { args, node, rules, runtime: runtime()?, transactions };
     let summary = replay.all(args.from, to)?;
-    summary.tell(args.json)?;
+    summary.print(args.json)?;
     Ok(if summary.differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -72,15 +72,15 @@ impl Replay<'_> {
             let number = fetched.number;
             let before = done.back().filter(|before| before.hash_of != fetched.parent);
             if let Some(before) = before {
-                again.note(&self.node, before, &fetched)?;
-                ReorganisedShape::new(before).tell(self.args.json)?;
+                again.record(&self.node, before, &fetched)?;
+                ReorganisedShape::new(before).print(self.args.json)?;
                 done.pop_back();
                 next = self.begin(number - 1);
                 continue;
             }
             let following = (number < to).then(|| self.begin(number + 1));
             let mut block = self.block(fetched)?;
-            block.tell(self.args.json, self.node.name())?;
+            block.print(self.args.json, self.node.name())?;
             block.forget();
             done.push_back(block);
             let Some(following) = following else { break };
@@ -150,7 +150,7 @@ impl Again {
     ///
     /// # Errors
     /// That is so each time, or there is no end of it.
-    fn note(&mut self, node: &ChainNode, before: &BlockShape, fetched: &Fetched) -> Result<(), Failure> {
+    fn record(&mut self, node: &ChainNode, before: &BlockShape, fetched: &Fetched) -> Result<(), Failure> {
         self.blocks += 1;
         self.unsettled = if self.last.as_ref() == Some(&before.hash_of) { self.unsettled + 1 } else { 0 };
         self.last = Some(before.hash_of.clone());

@@ -47,7 +47,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     if !args.json {
         output::print(report.to_text().as_bytes())?;
     }
-    let found = diagnosis::or_note(diagnosis::of_run(&request, &report, &args.diagnosis), &args.diagnosis)?;
+    let found = diagnosis::or_hint(diagnosis::of_run(&request, &report, &args.diagnosis), &args.diagnosis)?;
     let text = match args.json {
         true => diagnosis::to_json(&report, &found, &args.diagnosis),
         false => diagnosis::to_text(&found, report.error.as_deref(), &args.diagnosis),

@@ -8,7 +8,7 @@ use anyhow::anyhow;
 
 use crate::{
     args::percent::share,
-    args::{HealthArgs, KeptArgs, ListArgs, ServerArgs, StatArgs, TopArgs, UploadArgs, server_of},
+    args::{HealthArgs, ListArgs, ServerArgs, StatArgs, StoredArgs, TopArgs, UploadArgs, server_of},
     failure::Failure,
     input,
     limits::SCRIPT_BYTES_MAX,
@@ -44,7 +44,7 @@ pub(crate) fn upload(args: &UploadArgs) -> Result<ExitCode, Failure> {
 }
 
 /// `antares rm`: status 1 if one was not stored.
-pub(crate) fn remove(args: &KeptArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn remove(args: &StoredArgs) -> Result<ExitCode, Failure> {
     let server = args.server.server()?;
     let mut is_all = true;
     for script in &args.scripts {
@@ -58,7 +58,7 @@ pub(crate) fn remove(args: &KeptArgs) -> Result<ExitCode, Failure> {
 }
 
 /// `antares pin` and `antares unpin`: status 1 if one is not stored.
-pub(crate) fn pin(args: &KeptArgs, pinned: bool) -> Result<ExitCode, Failure> {
+pub(crate) fn pin(args: &StoredArgs, pinned: bool) -> Result<ExitCode, Failure> {
     let server = args.server.server()?;
     let mut is_all = true;
     for script in &args.scripts {

@@ -51,7 +51,7 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
         (failure @ Failure::Usage(_), Some(path)) => failure.of(&path.display().to_string()),
         (failure, _) => failure,
     })?;
-    tell(&request, &report, &args.diagnosis, args.json)?;
+    print_verdict(&request, &report, &args.diagnosis, args.json)?;
     if let Some(cycles) = source.cycles.filter(|cycles| *cycles != report.cycles && request.group.is_none()) {
         eprintln!("antares: {} cycles here, {cycles} as the node says", report.cycles);
     }
@@ -74,7 +74,7 @@ fn source(args: &VerifyArgs) -> Result<Source, Failure> {
     let json = args.tx.as_deref().map(read_transaction).transpose()?;
     #[cfg(feature = "server")]
     if let Some(taken) = crate::commands::of_chain::named(&args.of_chain, json.as_deref())? {
-        crate::commands::dump::tell_not_live(&taken);
+        crate::commands::dump::report_not_live(&taken);
         let (json, cycles) = (taken.resolved.to_json(), taken.cycles);
         return Ok(Source { json, is_bare: false, environment: taken.environment, cycles });
     }
@@ -88,7 +88,7 @@ fn source(args: &VerifyArgs) -> Result<Source, Failure> {
 }
 
 /// Prints a verdict, and why scripts failed.
-pub(crate) fn tell(
+pub(crate) fn print_verdict(
     request: &Request,
     report: &Verdict,
     diagnosis: &DiagnosisArgs,
@@ -98,7 +98,7 @@ pub(crate) fn tell(
     if !is_json {
         output::print(report.to_text().as_bytes())?;
     }
-    let found = diagnosis::or_note(diagnosis::of_verdict(request, report, diagnosis), diagnosis)?;
+    let found = diagnosis::or_hint(diagnosis::of_verdict(request, report, diagnosis), diagnosis)?;
     let text = match is_json {
         true => diagnosis::to_json(report, &found, diagnosis),
         false => diagnosis::to_text(&found, report.vm_error(), diagnosis),

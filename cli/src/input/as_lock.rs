@@ -28,7 +28,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         witness: read(&args.lock.witness)?,
         data: read(&args.lock.data)?.unwrap_or_default(),
     };
-    let mock = lock.to_mock().map_err(|error| Failure::Usage(anyhow!("the script is of no use: {error}")))?;
+    let mock = lock.to_mock().map_err(|error| Failure::Usage(anyhow!("the script is invalid: {error}")))?;
     let request = verify_request::Request {
         json: mock.to_json(),
         is_bare: false,
@@ -42,7 +42,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         diagnosis: args.diagnosis.is_for_server(args.json),
     };
     let report = verify::anywhere(&request, args.server.as_deref(), &args.credentials)?;
-    verify::tell(&request, &report, &args.diagnosis, args.json)?;
+    verify::print_verdict(&request, &report, &args.diagnosis, args.json)?;
     match args.expect_cycles {
         Some(cycles) if report.exit_status() == ExitCode::SUCCESS && report.cycles != cycles => {
             eprintln!("antares: {} cycles, {cycles} were expected", report.cycles);

@@ -55,7 +55,7 @@ impl ParsedTransaction {
 
     /// Leaves as many cells beside the transaction as a worker takes files with `programs` others; the rest
     /// goes within.
-    pub(crate) fn make_room(&mut self, programs: usize) {
+    pub(crate) fn evict_for_space(&mut self, programs: usize) {
         self.cells.truncate(PROGRAMS_MAX.saturating_sub(programs));
     }
 
@@ -137,10 +137,10 @@ mod tests {
         assert!(parsed.document().len() < 2 * SHARED_BYTES_MIN);
         assert_eq!(parsed.file(&data_hash(&long(0))).unwrap().read().unwrap(), long(0));
         // The longest stay beside it where programs take the places of others.
-        parsed.make_room(PROGRAMS_MAX - 3);
+        parsed.evict_for_space(PROGRAMS_MAX - 3);
         assert_eq!((parsed.cells().len(), arrived(&parsed)), (3, whole.clone()));
         assert!(parsed.file(&data_hash(&long(18))).is_some() && parsed.file(&data_hash(&long(17))).is_none());
-        parsed.make_room(PROGRAMS_MAX + 1);
+        parsed.evict_for_space(PROGRAMS_MAX + 1);
         assert_eq!((parsed.cells().len(), arrived(&parsed)), (0, whole));
     }
 }

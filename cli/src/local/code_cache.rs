@@ -11,10 +11,10 @@ use std::{
 };
 
 use antares_abi::{ArtifactKey, CompileOptions, Hints, Sha256Digest};
-use antares_pool::{LeftEarly, NativeEnd, Sealed, verify_library};
+use antares_pool::{EarlyBailouts, NativeEnd, Sealed, verify_library};
 
 use crate::{
-    limits::{KEPT_AGAIN_AFTER, KEPT_BYTES_MAX, KEPT_FILES_MAX, LIBRARY_BYTES_MAX},
+    limits::{CACHED_BYTES_MAX, CACHED_FILES_MAX, LIBRARY_BYTES_MAX, RETRY_FULL_AFTER},
     local::private_folder::{OwnFolder, TEMPORARY},
 };
 
@@ -37,11 +37,11 @@ const HINT_ROUNDS_MAX: u32 = 8;
 
 /// The folder.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CodeFolder {
     folder: OwnFolder,
 }
 
-impl Kept {
+impl CodeFolder {
     /// The user's folder; none if it is switched off or cannot be used.
     pub(crate) fn of_user(is_off: bool) -> Option<Self> {
         let is_off = is_off || env::var_os("ANTARES_CACHE").is_some_and(|word| word == "off");
@@ -131,7 +131,7 @@ impl Kept {
 
     fn write(&self, name: &str, key: ArtifactKey, content: &[u8]) -> io::Result<()> {
         self.folder.write(name, &[MAGIC, &key.0, &Sha256Digest::of(content).0, content])?;
-        self.make_room();
+        self.evict_for_space();
         Ok(())
     }
 
@@ -145,7 +145,7 @@ impl Kept {
     /// Whether that was noted lately.
     pub(crate) fn is_marked(&self, key: ArtifactKey) -> bool {
         let mark = self.folder.modified(&name(key, WITHOUT));
-        mark.is_some_and(|at| at.elapsed().is_ok_and(|age| age < KEPT_AGAIN_AFTER))
+        mark.is_some_and(|at| at.elapsed().is_ok_and(|age| age < RETRY_FULL_AFTER))
     }
 
     /// The right to compile in the background, for as long as the file lives: one process at a time has it.
@@ -159,7 +159,7 @@ impl Kept {
     /// is counted.
     pub(crate) fn begins_interpreted(&self, library: ArtifactKey) -> bool {
         let Some(bytes) = self.get_as(LEFT, library) else { return false };
-        let before = LeftEarly::from_bytes(&bytes);
+        let before = EarlyBailouts::from_bytes(&bytes);
         let mut known = before;
         let is_interpreted = known.begins_interpreted();
         if known != before {
@@ -169,8 +169,8 @@ impl Kept {
     }
 
     /// Notes what a run with a library says of it.
-    pub(crate) fn note_run(&self, library: ArtifactKey, end: NativeEnd) {
-        let before = self.get_as(LEFT, library).as_deref().map(LeftEarly::from_bytes).unwrap_or_default();
+    pub(crate) fn record_run(&self, library: ArtifactKey, end: NativeEnd) {
+        let before = self.get_as(LEFT, library).as_deref().map(EarlyBailouts::from_bytes).unwrap_or_default();
         let known = before.after(end);
         if known != before {
             self.put_as(LEFT, library, &known.to_bytes());
@@ -178,12 +178,13 @@ impl Kept {
     }
 
     /// Removes what was used longest ago until the rest fits.
-    fn make_room(&self) {
+    fn evict_for_space(&self) {
         let Ok(mut files) = self.folder.files(is_ours) else { return };
         files.sort();
         let (mut bytes, mut count) = (files.iter().map(|file| file.length).sum::<u64>(), files.len());
         for file in files {
-            if bytes > KEPT_BYTES_MAX || count > KEPT_FILES_MAX || is_left_over(&file.name, file.modified) {
+            if bytes > CACHED_BYTES_MAX || count > CACHED_FILES_MAX || is_left_over(&file.name, file.modified)
+            {
                 self.folder.remove(&file.name);
                 bytes -= file.length;
                 count -= 1;
@@ -246,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    fn path(kept: &Kept, key: ArtifactKey) -> PathBuf {
+    fn path(kept: &CodeFolder, key: ArtifactKey) -> PathBuf {
         kept.folder().join(key.to_string())
     }
 
@@ -257,7 +258,7 @@ mod tests {
     #[test]
     fn files_are_private_and_bounded() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::at(&folder.path().join("deep/antares")).unwrap();
+        let kept = CodeFolder::at(&folder.path().join("deep/antares")).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(kept.folder()), 0o700);
         let megabytes = vec![7; 16 << 20];
@@ -267,14 +268,14 @@ mod tests {
         }
         let files =
             || fs::read_dir(kept.folder()).unwrap().map(|file| file.unwrap().metadata().unwrap().len());
-        assert!(files().sum::<u64>() <= KEPT_BYTES_MAX);
+        assert!(files().sum::<u64>() <= CACHED_BYTES_MAX);
         assert!(!kept.has(key(0)) && kept.has(key(19)));
     }
 
     #[test]
     fn files_that_are_not_ours_stay() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::at(folder.path()).unwrap();
+        let kept = CodeFolder::at(folder.path()).unwrap();
         let others = ["notes.txt", ".tmpabc", "ABC", "compiling.lock", ".tmp-x"];
         let long = format!("{}.tar.gz", key(3));
         for name in others.into_iter().chain([long.as_str()]) {
@@ -285,7 +286,7 @@ mod tests {
         fs::write(folder.path().join(".tmp-7"), "old").unwrap();
         let left = File::open(folder.path().join(".tmp-7")).unwrap();
         left.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        for number in 0..u64::try_from(KEPT_FILES_MAX).unwrap() + 8 {
+        for number in 0..u64::try_from(CACHED_FILES_MAX).unwrap() + 8 {
             kept.folder.write(&key(number).to_string(), &[b"x"]).unwrap();
         }
         kept.put(key(0), b"library").unwrap();
@@ -293,13 +294,13 @@ mod tests {
             assert!(folder.path().join(name).exists(), "{name}");
         }
         assert!(!folder.path().join(".tmp-7").exists());
-        assert_eq!(kept.folder.files(is_ours).unwrap().len(), KEPT_FILES_MAX);
+        assert_eq!(kept.folder.files(is_ours).unwrap().len(), CACHED_FILES_MAX);
     }
 
     #[test]
     fn only_what_was_written_is_read() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::at(folder.path()).unwrap();
+        let kept = CodeFolder::at(folder.path()).unwrap();
         kept.put(key(1), b"some bytes").unwrap();
         let content = |number| {
             kept.folder.read(&key(number).to_string()).ok().and_then(|file| read(&file, key(number)))
@@ -327,33 +328,33 @@ mod tests {
     fn folders_of_others_are_not_used() {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(Kept::at(folder.path()).is_none());
-        assert!(Kept::at(Path::new("/dev/null/antares")).is_none());
-        assert!(Kept::at(Path::new("/proc/antares")).is_none());
+        assert!(CodeFolder::at(folder.path()).is_none());
+        assert!(CodeFolder::at(Path::new("/dev/null/antares")).is_none());
+        assert!(CodeFolder::at(Path::new("/proc/antares")).is_none());
     }
 
     #[test]
     fn what_is_left_is_counted_until_a_run_goes_to_its_end() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::at(folder.path()).unwrap();
+        let kept = CodeFolder::at(folder.path()).unwrap();
         let files = || fs::read_dir(kept.folder()).unwrap().count();
-        kept.note_run(key(1), NativeEnd::Unknown);
+        kept.record_run(key(1), NativeEnd::Unknown);
         assert_eq!((kept.begins_interpreted(key(1)), files()), (false, 0));
         for _ in 0..EARLY_RUNS_MIN {
             assert!(!kept.begins_interpreted(key(1)));
-            kept.note_run(key(1), NativeEnd::Left);
+            kept.record_run(key(1), NativeEnd::Left);
         }
         let tried = (0..2 * EARLY_TRY_ONE_IN).filter(|_| !kept.begins_interpreted(key(1)));
         assert_eq!((tried.count(), files()), (2, 1));
         assert!(!kept.begins_interpreted(key(2)), "another library");
-        kept.note_run(key(1), NativeEnd::Whole);
+        kept.record_run(key(1), NativeEnd::Whole);
         assert_eq!((kept.begins_interpreted(key(1)), files()), (false, 1));
     }
 
     #[test]
     fn one_at_a_time_compiles_behind() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::at(folder.path()).unwrap();
+        let kept = CodeFolder::at(folder.path()).unwrap();
         let turn = kept.turn().unwrap();
         assert!(kept.turn().is_none());
         drop(turn);

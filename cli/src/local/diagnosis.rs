@@ -71,7 +71,7 @@ pub(crate) fn to_json<R: Serialize>(report: &R, found: &[Why], args: &DiagnosisA
 }
 
 /// What was found out; where that failed, a note will do if nobody has asked for it.
-pub fn or_note(found: Result<Vec<Why>, Failure>, args: &DiagnosisArgs) -> Result<Vec<Why>, Failure> {
+pub fn or_hint(found: Result<Vec<Why>, Failure>, args: &DiagnosisArgs) -> Result<Vec<Why>, Failure> {
     match found {
         Err(failure @ Failure::Service(_)) if !args.is_whole() => {
             eprintln!("antares: cannot tell why it failed: {}", output::printable(&failure.to_string()));
@@ -125,7 +125,8 @@ pub(crate) fn of_run(
         sample_cycles: 0,
         sample_salt: 0,
     };
-    let answer = ask(job_of(ProfileJob::Run(job), report.cycles, args), &request.elf, request.deadline)?;
+    let answer =
+        run_worker(job_of(ProfileJob::Run(job), report.cycles, args), &request.elf, request.deadline)?;
     let mut programs = Programs::new();
     programs.add(&request.elf);
     let codes = error_codes(args)?;
@@ -138,7 +139,7 @@ pub(crate) fn of_run(
         error: None,
         code_hash: None,
     };
-    Ok(vec![tell(&answer, &known, args, None)?])
+    Ok(vec![print_diagnosis(&answer, &known, args, None)?])
 }
 
 /// Why scripts of a transaction did not accept it.
@@ -171,6 +172,11 @@ pub fn of_verdict(
         return Ok(Vec::new());
     }
     let mock = parsed_transaction::read(&request.json)?;
+    for (dep, index) in mock.as_ckb().mock_info.cell_deps.iter().zip(0..) {
+        if let Some(machine) = input::other_machine(&dep.data) {
+            eprintln!("antares: mock_info.cell_deps[{index}] is an ELF file for {machine}, not for RISC-V");
+        }
+    }
     let mut elfs = Programs::new();
     programs(&mock, &request.environment).iter().for_each(|program| elfs.add(&program.elf));
     let (codes, cells) = (error_codes(args)?, |source, index| mock.cell_data(source, index).map(Into::into));
@@ -186,7 +192,7 @@ pub fn of_verdict(
         }
         let job = verify_job(request, selected, cycles_max);
         let answer =
-            ask(job_of(ProfileJob::Verify(job), group.cycles, args), &request.json, request.deadline)?;
+            run_worker(job_of(ProfileJob::Verify(job), group.cycles, args), &request.json, request.deadline)?;
         let code_hash = code_hash(&mock, selected);
         let known = Known {
             programs: &elfs,
@@ -197,7 +203,7 @@ pub fn of_verdict(
             code_hash: code_hash.as_deref(),
         };
         let name = (args.verbose > 1).then(|| format!("{} {}", group.kind_name(), group.cell));
-        found.push(tell(&answer, &known, args, name)?);
+        found.push(print_diagnosis(&answer, &known, args, name)?);
     }
     Ok(found)
 }
@@ -296,7 +302,11 @@ fn job_of(job: ProfileJob, cycles: u64, args: &DiagnosisArgs) -> DiagnosisJob {
     }
 }
 
-fn ask(job: DiagnosisJob, bytes: &[u8], deadline: Option<Duration>) -> Result<DiagnosisReport, Failure> {
+fn run_worker(
+    job: DiagnosisJob,
+    bytes: &[u8],
+    deadline: Option<Duration>,
+) -> Result<DiagnosisReport, Failure> {
     let file = workers::seal(bytes)?;
     let pool = workers::start("antares-run-worker")?;
     let deadline = deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
@@ -306,7 +316,7 @@ fn ask(job: DiagnosisJob, bytes: &[u8], deadline: Option<Duration>) -> Result<Di
             Err(workers::ours(format!("no diagnosis within {} ms: see --deadline-ms", deadline.as_millis())))
         }
         PoolVerdict::SandboxViolation { detail } => {
-            Err(workers::ours(format!("the second run broke a rule of the fence: {detail}")))
+            Err(workers::ours(format!("the second run violated the sandbox policy: {detail}")))
         }
         PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
             Err(workers::ours(format!("the run worker was lost: {detail}")))
@@ -325,14 +335,14 @@ struct Known<'a> {
     code_hash: Option<&'a str>,
 }
 
-fn tell(
+fn print_diagnosis(
     answer: &DiagnosisReport,
     known: &Known<'_>,
     args: &DiagnosisArgs,
     group: Option<String>,
 ) -> Result<Why, Failure> {
     let broken =
-        |error: &dyn std::fmt::Display| workers::ours(format!("the worker's evidence is of no use: {error}"));
+        |error: &dyn std::fmt::Display| workers::ours(format!("the worker's evidence is invalid: {error}"));
     let evidence = match &*answer.evidence {
         [] => Evidence::default(),
         bytes => Evidence::decode(bytes).map_err(|error| broken(&error))?,

@@ -4,7 +4,7 @@
 
 use antares_abi::{CompileOptions, Sha256Digest};
 
-use crate::{limits::BESIDE_MAX, local::code_cache::Kept};
+use crate::{limits::DYNAMIC_PROGRAMS_MAX, local::code_cache::CodeFolder};
 
 /// What the name of a file ends with that lists what was met beside a program.
 const LIST: &str = "beside";
@@ -12,21 +12,21 @@ const LIST: &str = "beside";
 /// What the name of a file with such a program ends with.
 const PROGRAM: &str = "program";
 
-impl Kept {
+impl CodeFolder {
     /// The programs that were met beside `elf`, in the order in which they were first met.
-    pub(crate) fn beside(&self, elf: Sha256Digest, options: CompileOptions) -> Vec<Vec<u8>> {
+    pub(crate) fn dynamic_programs(&self, elf: Sha256Digest, options: CompileOptions) -> Vec<Vec<u8>> {
         let program = |digest: Sha256Digest| self.get_as(PROGRAM, program_key(digest));
         self.list(elf, options).into_iter().filter_map(program).collect()
     }
 
     /// Keeps a program that was met beside `elf`; the one that was met first goes if there are too many.
-    pub(crate) fn put_beside(&self, elf: Sha256Digest, options: CompileOptions, program: &[u8]) {
+    pub(crate) fn put_dynamic_program(&self, elf: Sha256Digest, options: CompileOptions, program: &[u8]) {
         let (digest, mut list) = (Sha256Digest::of(program), self.list(elf, options));
         if list.contains(&digest) {
             return;
         }
         list.push(digest);
-        list.drain(..list.len().saturating_sub(BESIDE_MAX));
+        list.drain(..list.len().saturating_sub(DYNAMIC_PROGRAMS_MAX));
         let list = list.iter().flat_map(|digest| digest.0).collect::<Vec<u8>>();
         self.put_as(PROGRAM, program_key(digest), program);
         self.put_as(LIST, list_key(elf, options), &list);
@@ -34,7 +34,7 @@ impl Kept {
 
     fn list(&self, elf: Sha256Digest, options: CompileOptions) -> Vec<Sha256Digest> {
         let list = self.get_as(LIST, list_key(elf, options)).unwrap_or_default();
-        list.as_chunks().0.iter().take(BESIDE_MAX).map(|digest| Sha256Digest(*digest)).collect()
+        list.as_chunks().0.iter().take(DYNAMIC_PROGRAMS_MAX).map(|digest| Sha256Digest(*digest)).collect()
     }
 }
 
@@ -56,17 +56,17 @@ mod tests {
     #[test]
     fn few_are_kept_and_each_once() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::at(folder.path()).unwrap();
+        let kept = CodeFolder::at(folder.path()).unwrap();
         let options = CompileOptions { vm_version: 2, isa: Isa(3) };
         let elf = Sha256Digest::of(b"elf");
-        assert!(kept.beside(elf, options).is_empty());
-        for number in 0..=u8::try_from(BESIDE_MAX).unwrap() {
-            kept.put_beside(elf, options, &[number; 9]);
-            kept.put_beside(elf, options, &[number; 9]);
+        assert!(kept.dynamic_programs(elf, options).is_empty());
+        for number in 0..=u8::try_from(DYNAMIC_PROGRAMS_MAX).unwrap() {
+            kept.put_dynamic_program(elf, options, &[number; 9]);
+            kept.put_dynamic_program(elf, options, &[number; 9]);
         }
-        let found = kept.beside(elf, options);
-        assert_eq!((found.len(), &found[0]), (BESIDE_MAX, &vec![1; 9]));
-        assert!(kept.beside(elf, CompileOptions { vm_version: 1, ..options }).is_empty());
-        assert!(kept.beside(Sha256Digest::of(b"other"), options).is_empty());
+        let found = kept.dynamic_programs(elf, options);
+        assert_eq!((found.len(), &found[0]), (DYNAMIC_PROGRAMS_MAX, &vec![1; 9]));
+        assert!(kept.dynamic_programs(elf, CompileOptions { vm_version: 1, ..options }).is_empty());
+        assert!(kept.dynamic_programs(Sha256Digest::of(b"other"), options).is_empty());
     }
 }

@@ -25,7 +25,7 @@ use crate::{
     input::verify_request,
     limits::{CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
     local::head_start,
-    local::native::{Code, Native, beside},
+    local::native::{Code, Native, join},
     local::race::{self, First},
     local::workers::{failed, seal, start},
     output::report::{Outcome, Report},
@@ -48,7 +48,7 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     let find = || match request.tier {
         Tier::Interpreter => Ok(None),
         Tier::Native => code.find(&elf, request.options).map(Some),
-        Tier::Auto => Ok(code.find(&elf, request.options).map_err(|failure| tell_fallback(&failure)).ok()),
+        Tier::Auto => Ok(code.find(&elf, request.options).map_err(|failure| report_fallback(&failure)).ok()),
     };
     let time = request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let (pool, native) = if request.tier == Tier::Auto && code.is_first(&elf, request.options) {
@@ -59,21 +59,21 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
             First::Compiler(pool, native) => (pool, Some(native)),
         }
     } else {
-        let (pool, native) = beside(|| start("antares-run-worker"), find);
+        let (pool, native) = join(|| start("antares-run-worker"), find);
         (pool?, native?)
     };
     let is_spared =
-        request.tier == Tier::Auto && native.as_ref().is_some_and(|native| code.leaves_early(native));
+        request.tier == Tier::Auto && native.as_ref().is_some_and(|native| code.bails_out_early(native));
     let used = native.as_ref().filter(|_| !is_spared);
     if is_spared {
-        tell_left_early();
+        report_early_bailout();
     }
     let library = used.map(|native| &native.library);
     let mut seen = None;
     let mut verdict = pool.run(&job, &elf, library, Instant::now() + time).map_err(failed)?;
     if let PoolVerdict::Done(run) = &mut verdict {
         seen = run.seen.take();
-        used.inspect(|native| code.note_run(native, run.native_end()));
+        used.inspect(|native| code.record_run(native, run.native_end()));
     }
     let mut report = report_of(request, verdict);
     report.code_tier = used.map(|native| native.tier);
@@ -95,10 +95,10 @@ fn interpreted_first(
     failure: Option<Failure>,
 ) -> Report {
     if let Some(failure) = failure {
-        tell_fallback(&failure);
+        report_fallback(&failure);
     } else {
         eprintln!("antares: the interpreter had the answer before there was native code (compiling)");
-        code.note_first(elf.digest(), request.options);
+        code.record_first(elf.digest(), request.options);
         let hints = code.hints(elf.digest(), request.options);
         let (digest, options) = (elf.digest(), request.options);
         code.improve(&[Wanted { elf: &request.elf, digest, options, hints }]);
@@ -131,7 +131,7 @@ pub fn verify(request: &verify_request::Request) -> Result<Verdict, Failure> {
         let programs = programs_for(request, &parsed, &code)?;
         Ok::<_, Failure>((parsed, programs))
     };
-    let (pool, read) = beside(|| start("antares-run-worker"), read);
+    let (pool, read) = join(|| start("antares-run-worker"), read);
     let (parsed, programs) = read?;
     verify_in(&pool?, (&code, programs), parsed, request)
 }
@@ -174,7 +174,7 @@ fn verify_in(
     mut parsed: ParsedTransaction,
     request: &verify_request::Request,
 ) -> Result<Verdict, Failure> {
-    parsed.make_room(programs.libraries.len() + programs.beside.len());
+    parsed.evict_for_space(programs.libraries.len() + programs.beside.len());
     let transaction = Sealed::new("transaction", &parsed.document())
         .context("cannot keep the transaction in memory")
         .map_err(Failure::Service)?;
@@ -218,7 +218,7 @@ fn verify_in(
             ..
         }) => {
             let interpreted = hot.iter().map(|program| programs.interpreted(code, program)).collect();
-            programs.note_ran(code, &ran);
+            programs.record_ran(code, &ran);
             (found, met) = (seen, hot);
             Verdict { interpreted, ..Verdict::of_worker(outcome, cycles, groups, (read_us, run_us)) }
         }
@@ -236,7 +236,7 @@ fn verify_in(
 }
 
 /// Why a program has no native code, in the words of services.
-const LEAVES_EARLY: &str = "leaves_early";
+const BAILS_OUT_EARLY: &str = "leaves_early";
 const PASSED_OVER: &str = "passed_over";
 
 /// The programs of a transaction, as far as they may have native code.
@@ -270,7 +270,7 @@ impl Elf {
 
 impl Programs {
     /// Whether a worker takes one more with `files` files.
-    fn have_room(&self, files: usize) -> bool {
+    fn has_capacity(&self, files: usize) -> bool {
         self.libraries.len() + self.beside.len() + files <= PROGRAMS_MAX
     }
 
@@ -283,20 +283,20 @@ impl Programs {
 
     /// Takes native code of a program; none if it is known to be left before its end.
     fn spare(&mut self, code: &Code, elf: &Elf, native: Native) -> Option<Native> {
-        if !code.leaves_early(&native) {
+        if !code.bails_out_early(&native) {
             return Some(native);
         }
-        tell_left_early();
-        self.without.push((elf.digest, LEAVES_EARLY));
+        report_early_bailout();
+        self.without.push((elf.digest, BAILS_OUT_EARLY));
         self.spared.push((elf.clone(), native));
         None
     }
 
     /// Notes what runs say of native code, by number.
-    fn note_ran(&self, code: &Code, ran: &[(u32, NativeEnd)]) {
+    fn record_ran(&self, code: &Code, ran: &[(u32, NativeEnd)]) {
         for (number, end) in ran {
             let library = usize::try_from(*number).ok().and_then(|number| self.libraries.get(number));
-            library.inspect(|(_, native)| code.note_run(native, *end));
+            library.inspect(|(_, native)| code.record_run(native, *end));
         }
     }
 
@@ -308,7 +308,7 @@ impl Programs {
         let why = match without {
             Some(why) => why,
             None if has_code => PASSED_OVER,
-            None if !code.is_kept() => "not_kept",
+            None if !code.is_cached() => "not_kept",
             None => "new",
         };
         Interpreted {
@@ -366,11 +366,11 @@ fn code_of_programs(
         for vm_version in program.vm_versions {
             let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
             let mut native = match code.find(sealed, options) {
-                Ok(_) if !found.have_room(1) => return Ok(found),
+                Ok(_) if !found.has_capacity(1) => return Ok(found),
                 Ok(native) => Some(native),
                 Err(failure @ Failure::Refused { .. }) => found.go_without(sealed.digest(), &failure),
                 Err(failure) if request.tier == Tier::Auto => {
-                    tell_fallback(&failure);
+                    report_fallback(&failure);
                     found.go_without(sealed.digest(), &failure)
                 }
                 Err(failure) => return Err(failure),
@@ -385,15 +385,15 @@ fn code_of_programs(
             }
         }
     }
-    find_beside(&mut found, code)?;
+    add_dynamic_programs(&mut found, code)?;
     Ok(found)
 }
 
 /// Adds the dynamic programs of earlier runs. Native code of them is optional.
-fn find_beside(found: &mut Programs, code: &Code) -> Result<(), Failure> {
+fn add_dynamic_programs(found: &mut Programs, code: &Code) -> Result<(), Failure> {
     let known = found.elfs.iter().chain(found.spared.iter().map(|(elf, _)| elf));
     let met = known.flat_map(|elf| {
-        let programs = code.beside(elf.digest, elf.options);
+        let programs = code.dynamic_programs(elf.digest, elf.options);
         programs.into_iter().map(|program| (Bytes::from(program), elf.options))
     });
     let met: Vec<(Bytes, CompileOptions)> = met.collect();
@@ -403,7 +403,7 @@ fn find_beside(found: &mut Programs, code: &Code) -> Result<(), Failure> {
         if found.elfs.contains(&elf) {
             continue;
         }
-        if !found.have_room(2) {
+        if !found.has_capacity(2) {
             found.without.push((elf.digest, PASSED_OVER));
             continue;
         }
@@ -420,13 +420,13 @@ fn find_beside(found: &mut Programs, code: &Code) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell_left_early() {
+fn report_early_bailout() {
     eprintln!(
-        "antares: running in the interpreter alone: the last runs left native code early ({LEAVES_EARLY})"
+        "antares: running in the interpreter alone: the last runs left native code early ({BAILS_OUT_EARLY})"
     );
 }
 
-fn tell_fallback(failure: &Failure) {
+fn report_fallback(failure: &Failure) {
     eprintln!(
         "antares: running in the interpreter alone: {}",
         crate::output::printable(&failure.to_string())

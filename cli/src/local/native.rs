@@ -13,7 +13,7 @@ use crate::{
     args::code::CodeArgs,
     commands::background_compile::{self, Wanted},
     failure::Failure,
-    local::code_cache::Kept,
+    local::code_cache::CodeFolder,
     local::workers::{compile_in, ours, start},
 };
 
@@ -29,18 +29,18 @@ pub(crate) struct Native {
 }
 
 /// What the name of a file ends with that says that a script was run while its code was compiled.
-const MEANWHILE: &str = "meanwhile";
+const BACKGROUND: &str = "meanwhile";
 
 /// Where native code comes from.
 pub struct Code {
     is_full: bool,
-    kept: Option<Kept>,
+    kept: Option<CodeFolder>,
     compilers: OnceCell<Pool>,
 }
 
 impl Code {
     pub fn new(args: CodeArgs) -> Self {
-        Self { is_full: args.full, kept: Kept::of_user(args.no_cache), compilers: OnceCell::new() }
+        Self { is_full: args.full, kept: CodeFolder::of_user(args.no_cache), compilers: OnceCell::new() }
     }
 
     /// The best code that there is at once; the full tier's, if that is asked for and can be made.
@@ -63,7 +63,7 @@ impl Code {
             Err(failure) if !cancel.is_cancelled() => {
                 let find = |hints: &Hints| self.find_baseline(elf, options, hints, cancel);
                 let Ok(baseline) = self.hinted_or_not(elf, options, find) else { return Err(failure) };
-                tell_no_full(&failure);
+                report_no_full(&failure);
                 Ok(baseline)
             }
             full => full,
@@ -94,7 +94,7 @@ impl Code {
         );
         let has_code = CodeTier::ALL.into_iter().any(|tier| kept.has(key(tier).with_hints(hints.digest())));
         let is_long = || elf.read().is_ok_and(|elf| executable_bytes(&elf) >= LONG_COMPILE_BYTES);
-        !has_code && kept.get_as(MEANWHILE, key(CodeTier::Full)).is_none() && is_long()
+        !has_code && kept.get_as(BACKGROUND, key(CodeTier::Full)).is_none() && is_long()
     }
 
     /// Whether there is native code of a script from a run before.
@@ -107,9 +107,9 @@ impl Code {
     }
 
     /// Notes that a first run had no native code.
-    pub(crate) fn note_first(&self, elf: Sha256Digest, options: CompileOptions) {
+    pub(crate) fn record_first(&self, elf: Sha256Digest, options: CompileOptions) {
         if let Some(kept) = &self.kept {
-            kept.put_as(MEANWHILE, Sha256Digest::for_artifact(elf, options, CodeTier::Full), &[]);
+            kept.put_as(BACKGROUND, Sha256Digest::for_artifact(elf, options, CodeTier::Full), &[]);
         }
     }
 
@@ -126,7 +126,7 @@ impl Code {
         hints: &Hints,
         cancel: &Cancel,
     ) -> Result<Native, Failure> {
-        if let Some(full) = self.kept(elf, options, hints, CodeTier::Full) {
+        if let Some(full) = self.cached(elf, options, hints, CodeTier::Full) {
             return Ok(full);
         }
         match self.find_baseline(elf, options, hints, cancel) {
@@ -143,7 +143,7 @@ impl Code {
         hints: &Hints,
         cancel: &Cancel,
     ) -> Result<Native, Failure> {
-        match self.kept(elf, options, hints, CodeTier::Baseline) {
+        match self.cached(elf, options, hints, CodeTier::Baseline) {
             Some(baseline) => Ok(baseline),
             None => self.make(elf, (options, hints), CodeTier::Baseline, cancel),
         }
@@ -157,7 +157,7 @@ impl Code {
         hints: &Hints,
         cancel: &Cancel,
     ) -> Result<Native, Failure> {
-        if let Some(full) = self.kept(elf, options, hints, CodeTier::Full) {
+        if let Some(full) = self.cached(elf, options, hints, CodeTier::Full) {
             return Ok(full);
         }
         let key =
@@ -190,25 +190,25 @@ impl Code {
 
     /// Whether a run begins in the interpreter, since the last ones left this native code before their end;
     /// that is counted.
-    pub(crate) fn leaves_early(&self, native: &Native) -> bool {
+    pub(crate) fn bails_out_early(&self, native: &Native) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.begins_interpreted(native.key))
     }
 
     /// Notes what a run says of native code.
-    pub(crate) fn note_run(&self, native: &Native, end: NativeEnd) {
+    pub(crate) fn record_run(&self, native: &Native, end: NativeEnd) {
         if let Some(kept) = &self.kept {
-            kept.note_run(native.key, end);
+            kept.record_run(native.key, end);
         }
     }
 
     /// Whether anything is kept for the next time.
-    pub(crate) fn is_kept(&self) -> bool {
+    pub(crate) fn is_cached(&self) -> bool {
         self.kept.is_some()
     }
 
     /// The programs that were met beside this one, and were hot.
-    pub(crate) fn beside(&self, elf: Sha256Digest, options: CompileOptions) -> Vec<Vec<u8>> {
-        self.kept.as_ref().map(|kept| kept.beside(elf, options)).unwrap_or_default()
+    pub(crate) fn dynamic_programs(&self, elf: Sha256Digest, options: CompileOptions) -> Vec<Vec<u8>> {
+        self.kept.as_ref().map(|kept| kept.dynamic_programs(elf, options)).unwrap_or_default()
     }
 
     /// Keeps a program that was met beside others, and where it was seen to go. Gives its hints.
@@ -220,7 +220,7 @@ impl Code {
     ) -> Hints {
         let Some(kept) = &self.kept else { return Hints::default() };
         let digest = Sha256Digest::of(&program.elf);
-        others.iter().for_each(|other| kept.put_beside(*other, options, &program.elf));
+        others.iter().for_each(|other| kept.put_dynamic_program(*other, options, &program.elf));
         kept.put_hints(digest, options, &kept.hints(digest, options).learn(&program.seen));
         kept.hints(digest, options)
     }
@@ -232,7 +232,7 @@ impl Code {
         }
     }
 
-    fn kept(&self, elf: &Sealed, options: CompileOptions, hints: &Hints, tier: CodeTier) -> Option<Native> {
+    fn cached(&self, elf: &Sealed, options: CompileOptions, hints: &Hints, tier: CodeTier) -> Option<Native> {
         let key = Sha256Digest::for_artifact(elf.digest(), options, tier).with_hints(hints.digest());
         let library = self.kept.as_ref()?.get(key)?;
         Some(Native { key, library, tier, hints: hints.clone(), made_ms: 0 })
@@ -268,13 +268,13 @@ impl Code {
     }
 }
 
-fn tell_no_full(failure: &Failure) {
+fn report_no_full(failure: &Failure) {
     let why = crate::output::printable(&failure.to_string());
     eprintln!("antares: running the baseline's code: no full compile: {why}");
 }
 
 /// Does `other` in a thread of its own while `work` goes on here.
-pub(crate) fn beside<T: Send, U>(other: impl FnOnce() -> T + Send, work: impl FnOnce() -> U) -> (T, U) {
+pub(crate) fn join<T: Send, U>(other: impl FnOnce() -> T + Send, work: impl FnOnce() -> U) -> (T, U) {
     thread::scope(|scope| {
         let other = scope.spawn(other);
         let done = work();

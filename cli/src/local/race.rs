@@ -14,7 +14,7 @@ use antares_pool::{
 
 use crate::{
     failure::Failure,
-    local::native::{Code, Native, beside},
+    local::native::{Code, Native, join},
     local::workers::{failed, ours, start},
 };
 
@@ -58,7 +58,7 @@ pub(crate) fn run(
         }
         (found, compile.is_cancelled())
     };
-    let (interpreted, (found, is_taken_back)) = beside(interpret, find);
+    let (interpreted, (found, is_taken_back)) = join(interpret, find);
     let (pool, verdict) = interpreted?;
     Ok(match (verdict, found) {
         (Ok(verdict @ PoolVerdict::Done(_)), Ok(_)) => First::Interpreter(verdict, None),

@@ -57,7 +57,7 @@ const DEBUGGER: [(u64, &str); 21] = [
 
 /// Where a script was run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RunPlace {
+pub(crate) enum RunLocation {
     /// By itself.
     Alone,
     /// In a transaction.
@@ -65,7 +65,7 @@ pub(crate) enum RunPlace {
 }
 
 /// What call `number` is, for a script that ended at it.
-pub(crate) fn explain(number: u64, place: RunPlace) -> String {
+pub(crate) fn explain(number: u64, place: RunLocation) -> String {
     let named = |table: &[(u64, &'static str)]| {
         table.iter().find_map(|(known, name)| (*known == number).then_some(*name))
     };
@@ -75,10 +75,10 @@ pub(crate) fn explain(number: u64, place: RunPlace) -> String {
         );
     }
     match (named(&CKB), place) {
-        (Some(name), RunPlace::Alone) => format!(
+        (Some(name), RunLocation::Alone) => format!(
             "{number} is {name}, which needs a transaction: antares run --as-lock SCRIPT, or antares verify --tx FILE"
         ),
-        (Some(name), RunPlace::Transaction) => {
+        (Some(name), RunLocation::Transaction) => {
             format!("{number} is {name}, which the VM version of the script does not have")
         }
         (None, _) => format!("{number} is no system call of CKB"),
@@ -97,11 +97,11 @@ mod tests {
 
     #[test]
     fn calls_are_named_with_who_serves_them() {
-        let alone = explain(2052, RunPlace::Alone);
+        let alone = explain(2052, RunLocation::Alone);
         assert!(alone.contains("load_script") && alone.contains("--as-lock"), "{alone}");
-        assert!(explain(9003, RunPlace::Transaction).contains("antares debugger"));
-        assert!(explain(2601, RunPlace::Transaction).contains("spawn"));
-        assert!(explain(1, RunPlace::Alone).contains("no system call"));
+        assert!(explain(9003, RunLocation::Transaction).contains("antares debugger"));
+        assert!(explain(2601, RunLocation::Transaction).contains("spawn"));
+        assert!(explain(1, RunLocation::Alone).contains("no system call"));
         assert_eq!(number_in("VM Internal Error: InvalidEcall(2178)"), Some(2178));
         assert_eq!(number_in("VM Internal Error: MemOutOfBound(1, Memory)"), None);
     }

@@ -54,7 +54,7 @@ pub fn compile_in(
             return Err(ours(format!("the compile took over {} ms", limits.wall_ms_max)));
         }
         PoolVerdict::SandboxViolation { detail } => {
-            return Err(ours(format!("the compile broke a rule of the fence: {detail}")));
+            return Err(ours(format!("the compile violated the sandbox policy: {detail}")));
         }
         PoolVerdict::WorkerLost { detail } | PoolVerdict::FalseReport { detail } => {
             return Err(ours(format!("the compile worker was lost: {detail}")));

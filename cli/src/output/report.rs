@@ -8,7 +8,7 @@ use antares_pool::job::{RunOutcome, RunReport};
 use serde::{Serialize, Serializer};
 
 use crate::{
-    local::system_calls::{RunPlace, explain},
+    local::system_calls::{RunLocation, explain},
     output::color::{Mood, paint},
     output::printable,
 };
@@ -25,7 +25,7 @@ pub(crate) enum Outcome {
     CyclesExceeded,
     /// It passed its wall time.
     DeadlineExceeded,
-    /// Its worker broke a rule of the fence and was killed.
+    /// Its worker violated the sandbox policy and was killed.
     SandboxViolation,
     /// Its worker died for another reason.
     WorkerLost,
@@ -149,8 +149,8 @@ impl Report {
             interpreted_cycles: run.interpreted_cycles,
             restarted: run.restarted,
             run_us: run.run_us,
-            debug_lines_left_out: run.debug.left_out().lines,
-            debug_bytes_left_out: run.debug.left_out().bytes,
+            debug_lines_left_out: run.debug.omitted().lines,
+            debug_bytes_left_out: run.debug.omitted().bytes,
             debug: run.debug.into(),
             ..Self::without_figures(outcome, error_detail, artifact)
         }
@@ -171,12 +171,12 @@ impl Report {
         for line in &self.debug {
             let _ = writeln!(text, "| {}", printable(line.trim_end_matches('\n')));
         }
-        text += &left_out(self.debug_lines_left_out, self.debug_bytes_left_out);
+        text += &omitted(self.debug_lines_left_out, self.debug_bytes_left_out);
         let is_good = (self.outcome, self.exit_code) == (Outcome::Exit, Some(0));
         let mood = if is_good { Mood::Good } else { Mood::Bad };
         let _ = writeln!(text, "{}", paint(&self.ending(), mood));
         if let Some(call) = self.unknown_call() {
-            let _ = writeln!(text, "  {}", explain(call, RunPlace::Alone));
+            let _ = writeln!(text, "  {}", explain(call, RunLocation::Alone));
         }
         if matches!(self.outcome, Outcome::DeadlineExceeded | Outcome::SandboxViolation | Outcome::WorkerLost)
         {
@@ -209,7 +209,7 @@ impl Report {
     /// Tells of native code that was left whether it is in every run of the script, which has the extensions
     /// `isa`.
     pub(crate) fn explain_restart(&mut self, isa: Isa) {
-        self.restarted_detail = self.restarted.as_deref().and_then(|reason| always_left(reason, isa));
+        self.restarted_detail = self.restarted.as_deref().and_then(|reason| always_bails_out(reason, isa));
     }
 
     fn ending(&self) -> String {
@@ -219,7 +219,7 @@ impl Report {
             Outcome::Error => format!("error {}", printable(self.error.as_deref().unwrap_or("unknown"))),
             Outcome::CyclesExceeded => "cycle limit exceeded".to_owned(),
             Outcome::DeadlineExceeded => "deadline exceeded; the worker was killed".to_owned(),
-            Outcome::SandboxViolation => "broke a rule of the fence; the worker was killed".to_owned(),
+            Outcome::SandboxViolation => "violated the sandbox policy; the worker was killed".to_owned(),
             Outcome::WorkerLost => "the worker was lost".to_owned(),
         };
         ending + &detail.unwrap_or_default()
@@ -260,7 +260,7 @@ impl Report {
 }
 
 /// Why every run leaves native code, if it does for `reason` in a script with the extensions `isa`.
-fn always_left(reason: &str, isa: Isa) -> Option<&'static str> {
+fn always_bails_out(reason: &str, isa: Isa) -> Option<&'static str> {
     match reason {
         "ecall" => Some(
             "a system call that a run by itself does not serve: interpreted from the start, in every run",
@@ -273,7 +273,7 @@ fn always_left(reason: &str, isa: Isa) -> Option<&'static str> {
 }
 
 /// What is said of debug lines beyond the limit, behind those before it.
-pub(crate) fn left_out(lines: u64, bytes: u64) -> String {
+pub(crate) fn omitted(lines: u64, bytes: u64) -> String {
     match lines {
         0 => String::new(),
         lines => format!("| … {} more lines left out ({} bytes)\n", grouped(lines), grouped(bytes)),

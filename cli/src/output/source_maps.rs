@@ -70,7 +70,7 @@ impl SourceMaps {
         };
         let diagnosis = diagnosis.with_originals(&original, &text);
         if diagnosis.ending.exit_code != Some(0) {
-            self.tell_unused(&diagnosis);
+            self.report_unused(&diagnosis);
         }
         diagnosis
     }
@@ -94,7 +94,7 @@ impl SourceMaps {
         }
     }
 
-    fn tell_unused(&self, diagnosis: &Diagnosis) {
+    fn report_unused(&self, diagnosis: &Diagnosis) {
         let frames = || diagnosis.javascript.iter().flat_map(|stack| &stack.frames);
         for map in &self.0 {
             let of_map =

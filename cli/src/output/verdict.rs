@@ -6,10 +6,10 @@ use antares_pool::job::{self, VerifyOutcome};
 use serde::Serialize;
 
 use crate::{
-    local::system_calls::{self, RunPlace},
+    local::system_calls::{self, RunLocation},
     output::color::{Mood, paint},
     output::printable,
-    output::report::{ServerDiagnosis, grouped, left_out},
+    output::report::{ServerDiagnosis, grouped, omitted},
 };
 
 /// How the verification of a transaction, or of one of its groups, ended.
@@ -24,7 +24,7 @@ pub enum Outcome {
     NotRun,
     /// It passed its wall time.
     DeadlineExceeded,
-    /// Its worker broke a rule of the fence and was killed.
+    /// Its worker violated the sandbox policy and was killed.
     SandboxViolation,
     /// Its worker died for another reason.
     WorkerLost,
@@ -168,14 +168,14 @@ impl Verdict {
             for line in &group.debug {
                 let _ = writeln!(text, "| {}", printable(line.trim_end_matches('\n')));
             }
-            text += &left_out(group.debug_lines_left_out, group.debug_bytes_left_out);
+            text += &omitted(group.debug_lines_left_out, group.debug_bytes_left_out);
             let _ = writeln!(text, "{}", group.to_text());
         }
         self.interpreted.iter().for_each(|program| text += &program.to_text());
         let word = match self.outcome {
             Outcome::Ok => "ok",
             Outcome::DeadlineExceeded => "deadline exceeded; the worker was killed",
-            Outcome::SandboxViolation => "broke a rule of the fence; the worker was killed",
+            Outcome::SandboxViolation => "violated the sandbox policy; the worker was killed",
             Outcome::WorkerLost => "the worker was lost",
             Outcome::Failed | Outcome::NotRun => "failed",
         };
@@ -189,7 +189,7 @@ impl Verdict {
             let _ = writeln!(text, "  {}", printable(&without_dead_link(error)));
         }
         if let Some(call) = self.error.as_deref().and_then(system_calls::number_in) {
-            let _ = writeln!(text, "  {}", system_calls::explain(call, RunPlace::Transaction));
+            let _ = writeln!(text, "  {}", system_calls::explain(call, RunLocation::Transaction));
         }
         text
     }
@@ -237,8 +237,8 @@ impl Group {
             native_cycles: group.native_cycles,
             interpreted_cycles: group.interpreted_cycles,
             restarted: group.restarted,
-            debug_lines_left_out: group.debug.left_out().lines,
-            debug_bytes_left_out: group.debug.left_out().bytes,
+            debug_lines_left_out: group.debug.omitted().lines,
+            debug_bytes_left_out: group.debug.omitted().bytes,
             debug: group.debug.into(),
             cell,
         }
@@ -313,7 +313,7 @@ mod tests {
             source: "Inputs[1].Lock".to_owned(),
             detail: "VM Internal Error: ElfBits".to_owned(),
         };
-        let left_out = job::LeftOut { lines: 3, bytes: 30 };
+        let left_out = job::Omitted { lines: 3, bytes: 30 };
         job::GroupReport {
             script_hash: [0xab; 32],
             kind: job::GroupKind::Lock,
@@ -324,7 +324,7 @@ mod tests {
             native_cycles: 1200,
             interpreted_cycles: 34,
             restarted: None,
-            debug: job::Lines::from(vec!["\u{1b}[2J".to_owned()]).and_left_out(left_out),
+            debug: job::Lines::from(vec!["\u{1b}[2J".to_owned()]).and_omitted(left_out),
             inputs: vec![1],
             outputs: vec![],
         }

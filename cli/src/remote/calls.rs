@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use antares_abi::Sha256Digest;
 use antares_client::{
-    Connector, Naming, Upload, brought, by_digest_first,
+    Connector, Naming, Upload, by_digest_first,
     credentials::{Connection, Credentials},
     retry::Retry,
+    uploaded,
 };
 use antares_proto::v1::{
     self, profile_service_client::ProfileServiceClient, runner_service_client::RunnerServiceClient,
@@ -104,8 +105,8 @@ impl Server {
         let message = convert::transaction::verify_request(request);
         match transaction::verify(&channel, message, call_time(request.deadline)).await {
             Ok(response) => {
-                convert::transaction::fallbacks(&response).into_iter().for_each(tell_fallback);
-                tell_recheck(request.recheck, response.recheck());
+                convert::transaction::fallbacks(&response).into_iter().for_each(report_fallback);
+                report_recheck(request.recheck, response.recheck());
                 convert::transaction::verdict(response)
                     .with_context(|| format!("{} gave an answer that makes no sense", self.url))
                     .map_err(Failure::Service)
@@ -124,12 +125,13 @@ impl Server {
     async fn run_connected(&self, request: &Request) -> Result<Report, Failure> {
         let channel = self.connect().await?;
         let ask = |naming| execute(channel.clone(), request, naming);
-        let bring = async |status: &Status| brought(status, bring(channel.clone(), &request.elf)).await;
-        let response = by_digest_first(ask, bring).await;
+        let upload_lacking =
+            async |status: &Status| uploaded(status, upload_lacking(channel.clone(), &request.elf)).await;
+        let response = by_digest_first(ask, upload_lacking).await;
         match response {
             Ok(response) => {
-                tell_fallback(&response.fallback);
-                tell_recheck(request.recheck, response.recheck());
+                report_fallback(&response.fallback);
+                report_recheck(request.recheck, response.recheck());
                 convert::report(response, request.artifact())
                     .with_context(|| format!("{} gave an answer that makes no sense", self.url))
                     .map_err(Failure::Service)
@@ -168,7 +170,7 @@ async fn upload(connection: Connection, elf: &[u8]) -> Result<v1::UploadResponse
 }
 
 /// Uploads the script of a call, and says how that names it from then on.
-async fn bring(connection: Connection, elf: &[u8]) -> Result<Naming, Status> {
+async fn upload_lacking(connection: Connection, elf: &[u8]) -> Result<Naming, Status> {
     match upload(connection, elf).await {
         Ok(_) => Ok(Naming::Digest),
         // A runner by itself takes no uploads; it passes on what a call brings along.
@@ -191,14 +193,14 @@ async fn execute(
     Ok(runner.execute(call).await?.into_inner())
 }
 
-fn tell_fallback(reason: &str) {
+fn report_fallback(reason: &str) {
     if !reason.is_empty() {
         eprintln!("antares: the server ran it in the interpreter alone: {}", output::printable(reason));
     }
 }
 
 /// What came of a second run that was asked for.
-fn tell_recheck(is_asked: bool, result: v1::Recheck) {
+fn report_recheck(is_asked: bool, result: v1::Recheck) {
     if !is_asked {
         return;
     }

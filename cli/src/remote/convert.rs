@@ -80,12 +80,12 @@ pub(crate) fn report(response: v1::ExecuteResponse, artifact: ArtifactKey) -> an
         debug: verdict.debug,
         debug_lines_left_out: verdict.debug_lines_left_out,
         debug_bytes_left_out: verdict.debug_bytes_left_out,
-        told: response.diagnosis.map(told),
+        told: response.diagnosis.map(server_diagnosis),
     })
 }
 
 /// What the server told of why it failed.
-fn told(diagnosis: v1::Diagnosis) -> ServerDiagnosis {
+fn server_diagnosis(diagnosis: v1::Diagnosis) -> ServerDiagnosis {
     ServerDiagnosis { json: diagnosis.json, missing: diagnosis.missing }
 }
 

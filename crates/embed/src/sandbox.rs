@@ -84,7 +84,7 @@ fn sealed(script: &Script) -> Result<&Sealed, Error> {
 }
 
 fn outcome(report: RunReport) -> Outcome {
-    let debug_lines_left_out = report.debug.left_out().lines;
+    let debug_lines_left_out = report.debug.omitted().lines;
     let end = match report.outcome {
         RunOutcome::Exit(code) => End::Exited(code),
         RunOutcome::Error { name, detail } => End::Trapped(Trap::named(&name, detail)),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use antares_abi::ArtifactKey;
-use antares_pool::{LeftEarly, NativeEnd};
+use antares_pool::{EarlyBailouts, NativeEnd};
 use antares_serve::Account;
 
 use crate::limits::EARLY_LIBRARIES_MAX;
@@ -25,13 +25,13 @@ pub(crate) struct TenantsCode {
 
 impl TenantsCode {
     pub(crate) fn of(account: &Account, library: ArtifactKey) -> Self {
-        Self { library, holder: account.holder() }
+        Self { library, holder: account.owner() }
     }
 }
 
 #[derive(Debug, Default)]
 struct State {
-    known: HashMap<TenantsCode, LeftEarly>,
+    known: HashMap<TenantsCode, EarlyBailouts>,
     /// The same, each once, oldest first.
     order: VecDeque<TenantsCode>,
 }
@@ -40,11 +40,11 @@ impl Bailouts {
     /// Whether a run begins in the interpreter, though this library is there.
     pub(crate) fn begins_interpreted(&self, runs: TenantsCode) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.known.get_mut(&runs).is_some_and(LeftEarly::begins_interpreted)
+        state.known.get_mut(&runs).is_some_and(EarlyBailouts::begins_interpreted)
     }
 
     /// Notes what a run with a library says of it.
-    pub(crate) fn note(&self, runs: TenantsCode, end: NativeEnd) {
+    pub(crate) fn record(&self, runs: TenantsCode, end: NativeEnd) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = state.known.get_mut(&runs) {
             *known = known.after(end);
@@ -53,7 +53,7 @@ impl Bailouts {
         if end == NativeEnd::Unknown {
             return;
         }
-        state.known.insert(runs, LeftEarly::default().after(end));
+        state.known.insert(runs, EarlyBailouts::default().after(end));
         state.order.push_back(runs);
         if state.order.len() > EARLY_LIBRARIES_MAX
             && let Some(oldest) = state.order.pop_front()
@@ -82,12 +82,12 @@ mod tests {
             // A stranger's runs fail, or leave native code and exit.
             let hostile = [NativeEnd::Unknown, NativeEnd::Left][call / 4 % 2];
             if !bailouts.begins_interpreted(library(0)) {
-                bailouts.note(library(0), hostile);
+                bailouts.record(library(0), hostile);
             }
             if bailouts.begins_interpreted(library(0)) {
                 spared += 1;
             } else {
-                bailouts.note(library(0), NativeEnd::Whole);
+                bailouts.record(library(0), NativeEnd::Whole);
             }
         }
         assert!(spared <= 10, "{spared}");
@@ -97,11 +97,11 @@ mod tests {
     fn few_are_remembered() {
         let bailouts = Bailouts::default();
         for number in 0..3 * EARLY_LIBRARIES_MAX {
-            bailouts.note(library(number), NativeEnd::Left);
-            bailouts.note(library(number), [NativeEnd::Whole, NativeEnd::Unknown][number % 2]);
+            bailouts.record(library(number), NativeEnd::Left);
+            bailouts.record(library(number), [NativeEnd::Whole, NativeEnd::Unknown][number % 2]);
         }
         for _ in 0..EARLY_RUNS_MIN {
-            bailouts.note(library(usize::MAX), NativeEnd::Left);
+            bailouts.record(library(usize::MAX), NativeEnd::Left);
         }
         assert!(bailouts.begins_interpreted(library(usize::MAX)));
         let state = bailouts.0.lock().unwrap();

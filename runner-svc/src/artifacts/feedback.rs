@@ -52,36 +52,36 @@ impl Artifacts {
     }
 
     /// Notes what a run says of its native code.
-    pub(crate) fn note_end(&self, account: &Account, native: Option<Origin>, report: &RunReport) {
+    pub(crate) fn record_end(&self, account: &Account, native: Option<Origin>, report: &RunReport) {
         if let Some(native) = native {
-            self.bailouts.note(TenantsCode::of(account, native.key), report.native_end());
+            self.bailouts.record(TenantsCode::of(account, native.key), report.native_end());
         }
     }
 
     /// The same of the libraries of a transaction, by their number in its job, of each group.
-    pub(crate) fn note_ends(&self, account: &Account, libraries: &[Native], ran: Vec<(u32, NativeEnd)>) {
+    pub(crate) fn record_ends(&self, account: &Account, libraries: &[Native], ran: Vec<(u32, NativeEnd)>) {
         for (number, end) in ran {
             if let Some(native) = usize::try_from(number).ok().and_then(|number| libraries.get(number)) {
-                self.bailouts.note(TenantsCode::of(account, native.key), end);
+                self.bailouts.record(TenantsCode::of(account, native.key), end);
             }
         }
     }
 
     /// Whether a run begins without this native code, since it is known to be left before its end.
-    pub(crate) fn leaves_early(&self, account: &Account, tier: Tier, native: &Native) -> bool {
+    pub(crate) fn bails_out_early(&self, account: &Account, tier: Tier, native: &Native) -> bool {
         tier == Tier::Auto && self.bailouts.begins_interpreted(TenantsCode::of(account, native.key))
     }
 
     /// Native code, unless it is known to be left before its end.
-    pub(crate) fn unless_left_early(
+    pub(crate) fn unless_early_bailout(
         &self,
         account: &Account,
         tier: Tier,
         (native, fallback): NativeOrNot,
     ) -> NativeOrNot {
         match native {
-            Some(native) if self.leaves_early(account, tier, &native) => {
-                self.metrics.note_fallback(Fallback::LeavesEarly);
+            Some(native) if self.bails_out_early(account, tier, &native) => {
+                self.metrics.record_fallback(Fallback::LeavesEarly);
                 (None, Some(Fallback::LeavesEarly))
             }
             native => (native, fallback),

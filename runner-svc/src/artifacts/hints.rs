@@ -53,7 +53,7 @@ impl KnownHints {
     }
 
     /// Notes with which hints a script is compiled.
-    pub(crate) fn note(&self, subject: Subject, hints: Option<Sha256Digest>) {
+    pub(crate) fn record(&self, subject: Subject, hints: Option<Sha256Digest>) {
         let mut state = self.state();
         if hints.is_none() && !state.subjects.contains_key(&subject) {
             return;
@@ -131,7 +131,7 @@ mod tests {
             hints.end(subject, Some(Some(digest(2))));
         }
         assert!(!hints.begin(subject));
-        hints.note(subject, Some(digest(3)));
+        hints.record(subject, Some(digest(3)));
         assert!(hints.begin(subject));
     }
 
@@ -139,8 +139,8 @@ mod tests {
     fn few_scripts_are_remembered() {
         let hints = KnownHints::default();
         for number in 0..2 * LEARNT_SCRIPTS_MAX {
-            hints.note(subject(number, OPTIONS), Some(digest(0)));
-            hints.note(subject(number, CompileOptions { vm_version: 1, ..OPTIONS }), None);
+            hints.record(subject(number, OPTIONS), Some(digest(0)));
+            hints.record(subject(number, CompileOptions { vm_version: 1, ..OPTIONS }), None);
         }
         let state = hints.state();
         assert_eq!((state.subjects.len(), state.order.len()), (LEARNT_SCRIPTS_MAX, LEARNT_SCRIPTS_MAX));

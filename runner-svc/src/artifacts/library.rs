@@ -33,7 +33,7 @@ pub(crate) fn head_start(code: impl FnOnce() -> u64 + Send + 'static) -> (HeadSt
 
 /// Requests of one tenant for the same native code at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LibraryFlight {
+pub(crate) struct SharedFetch {
     namespace: Namespace,
     script: Sha256Digest,
     options: CompileOptions,
@@ -45,7 +45,7 @@ impl Artifacts {
     /// Lets a compile of `script` begin that waits until somebody needs it.
     pub(crate) fn wake(&self, account: &Account, script: Sha256Digest, options: CompileOptions) {
         let namespace = account.namespace();
-        self.libraries.hurry(&LibraryFlight { namespace, script, options, known: None });
+        self.libraries.wake(&SharedFetch { namespace, script, options, known: None });
     }
 
     /// The best native code that there is of what is `wanted`. The caller's run may have a head start.
@@ -105,14 +105,14 @@ impl Artifacts {
         start: Option<HeadStart>,
     ) -> Result<Option<Native>, SourceError> {
         let Wanted { script, options, known, .. } = wanted;
-        let key = LibraryFlight { namespace: account.namespace(), script, options, known };
+        let key = SharedFetch { namespace: account.namespace(), script, options, known };
         let (source, refused) = (self.source.of(account), self.refused.clone());
         let flights = self.libraries.clone();
         let fetched = self.libraries.join(key, || async move {
             let mut fetched = None;
             if let Some(start) = start {
                 let stored = source.artifact(Wanted { is_stored: true, ..wanted.clone() });
-                fetched = start.stored_or_wait(stored, flights.until_hurried(&key)).await?;
+                fetched = start.stored_or_wait(stored, flights.until_woken(&key)).await?;
             }
             if fetched.is_none() {
                 fetched = source.artifact(wanted).await?;
@@ -132,7 +132,7 @@ impl Artifacts {
             return Err(SourceError::Quarantined { key: native.key });
         }
         if let Some((native, hints)) = &fetched {
-            self.hints.note(Subject::of(account, native.script, native.options), *hints);
+            self.hints.record(Subject::of(account, native.script, native.options), *hints);
         }
         let native = fetched.map(|(native, _)| native);
         if let Some(native) = &native {

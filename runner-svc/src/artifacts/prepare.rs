@@ -125,7 +125,7 @@ impl Artifacts {
             }
             Err(_) => Fallback::Deadline,
         };
-        self.metrics.note_fallback(fallback);
+        self.metrics.record_fallback(fallback);
         Ok((None, Some(fallback)))
     }
 }

@@ -63,7 +63,7 @@ impl Quarantine {
             }
             if let ([Suspect { witness: Some(witness), .. }], false) =
                 (suspects, state.is_barred_for_all(key))
-                && state.note(key, *witness)
+                && state.record(key, *witness)
             {
                 tracing::error!(%key, "native code is in quarantine for all tenants");
             }
@@ -107,7 +107,7 @@ impl State {
     }
 
     /// Notes a violation of code that ran alone. Whether that bars it for all.
-    fn note(&mut self, key: ArtifactKey, witness: Identity) -> bool {
+    fn record(&mut self, key: ArtifactKey, witness: Identity) -> bool {
         if !self.witnesses.contains_key(&key) {
             self.witnessed.push_back(key);
         }

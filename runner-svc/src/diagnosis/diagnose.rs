@@ -63,7 +63,7 @@ impl Diagnoses {
         Self { places: Semaphore::new(places), results, artifacts, scheduler }
     }
 
-    fn note(&self, result: &str) {
+    fn record(&self, result: &str) {
         self.results.with_label_values(&[result]).inc();
     }
 
@@ -84,7 +84,7 @@ impl Diagnoses {
             }
         };
         let job = RunJob { tier: Tier::Interpreter, sample_cycles: 0, ..job };
-        let job = asked(ProfileJob::Run(job), first.cycles);
+        let job = diagnosis_job(ProfileJob::Run(job), first.cycles);
         let work = move |pool: &Pool, until: Until| pool.diagnose(&job, &elf, until);
         let same = |report: &ProfiledReport| match report {
             ProfiledReport::Run(second) => is_same_run(first, second),
@@ -148,7 +148,7 @@ impl Diagnoses {
             sample_cycles: 0,
             ..job
         };
-        let job = asked(ProfileJob::Verify(job), first.cycles);
+        let job = diagnosis_job(ProfileJob::Verify(job), first.cycles);
         let work = move |pool: &Pool, until: Until| {
             files.lease(|files| pool.diagnose_transaction(&job, files, until))
         };
@@ -163,7 +163,7 @@ impl Diagnoses {
     }
 
     fn missing(&self, why: Missing) -> Diagnosed {
-        self.note(why.name());
+        self.record(why.name());
         Diagnosed::Missing(why)
     }
 
@@ -182,11 +182,11 @@ impl Diagnoses {
                 self.artifacts.bar(used, "the run that was to tell why a script failed ended otherwise");
                 return Err(Missing::Different);
             }
-            told(report)
+            reported(report)
         });
         match told {
             Ok(told) => {
-                self.note("told");
+                self.record("told");
                 told
             }
             Err(why) => self.missing(why),
@@ -214,14 +214,14 @@ impl Diagnoses {
             let leased = self.scheduler.lease(slot, limits, work).await.map_err(|_| Missing::WorkersBusy)?;
             match leased.answer {
                 Verdict::Done(report) => {
-                    bill.told(cycles(&report.report.report));
+                    bill.reported(cycles(&report.report.report));
                     Ok(report)
                 }
                 Verdict::DeadlineExceeded => Err(Missing::Deadline),
                 Verdict::SandboxViolation { detail }
                 | Verdict::WorkerLost { detail }
                 | Verdict::FalseReport { detail } => {
-                    tracing::warn!(detail, "the worker that was to tell why a script failed was lost");
+                    tracing::warn!(detail, "the diagnosis worker was lost");
                     Err(Missing::WorkerLost)
                 }
             }
@@ -240,7 +240,7 @@ fn has_failed(ended: &Ended) -> bool {
     !matches!(ended, Ended::Reported(RunReport { outcome: RunOutcome::Exit(0), .. }))
 }
 
-fn asked(job: ProfileJob, cycles: u64) -> DiagnosisJob {
+fn diagnosis_job(job: ProfileJob, cycles: u64) -> DiagnosisJob {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     DiagnosisJob {
         job,
@@ -252,7 +252,7 @@ fn asked(job: ProfileJob, cycles: u64) -> DiagnosisJob {
 }
 
 /// What the worker told. It has read a hostile script: what is passed on has the shape of a diagnosis.
-fn told(report: DiagnosisReport) -> Result<Diagnosed, Missing> {
+fn reported(report: DiagnosisReport) -> Result<Diagnosed, Missing> {
     if report.told.is_empty() {
         let is_empty = cycles(&report.report.report) == 0;
         return Err(if is_empty { Missing::NothingRan } else { Missing::TooLong });
@@ -260,7 +260,7 @@ fn told(report: DiagnosisReport) -> Result<Diagnosed, Missing> {
     match Diagnosis::from_json(&report.told) {
         Ok(Diagnosis { summary, .. }) => Ok(Diagnosed::Told { summary, json: report.told }),
         Err(error) => {
-            tracing::warn!(%error, "a worker told something else than why a script failed");
+            tracing::warn!(%error, "a worker reported an invalid diagnosis");
             Err(Missing::WorkerLost)
         }
     }

@@ -111,7 +111,7 @@ impl Executor {
         };
         let result = timeout_at(deadline.into(), steps).await.unwrap_or(Err(ExecuteError::CallDeadline));
         if let Err(error) = &result {
-            self.metrics.note_error(error);
+            self.metrics.record_error(error);
         }
         result
     }
@@ -155,13 +155,13 @@ impl Executor {
         let job = self.job(context, inputs);
         let failing = if context.diagnosis { runs_of(&job, &prepared.script.elf) } else { Vec::default() };
         let native = (prepared.native.clone(), prepared.fallback);
-        let (native, fallback) = self.artifacts.unless_left_early(account, context.tier, native);
+        let (native, fallback) = self.artifacts.unless_early_bailout(account, context.tier, native);
         let (elf, learning) = (prepared.script.elf.clone(), native.clone());
         let origin = native.as_ref().map(Native::origin);
         let key = origin.map(|origin| Used::of(account, origin.key));
         let again = || BatchAgain { job: job.clone(), elf: elf.clone() };
         let shadow = key.and_then(|_| self.shadow_runs.draw(context.recheck, count, context.run_time, again));
-        self.metrics.note_native(native.iter().map(|native| native.tier), count as u64);
+        self.metrics.record_native(native.iter().map(|native| native.tier), count as u64);
         let run = move |pool: &Pool, until| {
             pool.batch(&job, &elf, native.as_ref().map(|native| &*native.library), until)
         };
@@ -197,8 +197,8 @@ impl Executor {
                 Ended::SandboxViolation { detail } => results.push(Some(Ended::SandboxViolation { detail })),
             }
         }
-        self.note(context, prepared.script.digest, learning.as_ref(), &results);
-        self.metrics.note_queue(queue);
+        self.record(context, prepared.script.digest, learning.as_ref(), &results);
+        self.metrics.record_queue(queue);
         results.resize(count, None);
         let diagnoses =
             self.diagnoses.why_batch(&context.tenant, key.as_slice(), failing, &results, deadline).await;
@@ -206,7 +206,7 @@ impl Executor {
     }
 
     /// Notes how runs of a script, by this native code, ended, and what they teach.
-    fn note(
+    fn record(
         &self,
         context: &Context,
         script: Sha256Digest,
@@ -215,10 +215,10 @@ impl Executor {
     ) {
         let account = &context.tenant.account;
         for ended in results.iter().flatten() {
-            self.metrics.note_ended(ended);
+            self.metrics.record_ended(ended);
             self.profiles.keep_run(&context.tenant.name, script, ended);
             if let Ended::Reported(report) = ended {
-                self.artifacts.note_end(account, native.map(Native::origin), report);
+                self.artifacts.record_end(account, native.map(Native::origin), report);
             }
         }
         // One of them is enough: what others leave for, they tell the next time.

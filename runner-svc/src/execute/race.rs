@@ -133,7 +133,7 @@ impl Executor {
             answered = EarlyRun { run, is_answer, overtaken }.race(&mut native).await?;
         }
         let found = native.found.unwrap_or_else(|| {
-            self.metrics.note_fallback(Fallback::Compiling);
+            self.metrics.record_fallback(Fallback::Compiling);
             (None, Some(Fallback::Compiling))
         });
         Ok((found, answered))

@@ -22,7 +22,7 @@ pub(crate) fn name_call(id: &str, request_id: &str) {
 }
 
 /// Tells the log why there is no verdict.
-pub(crate) fn tell_error(error: &ExecuteError) {
+pub(crate) fn record_on_span(error: &ExecuteError) {
     match error {
         ExecuteError::WorkerLost { detail } => tracing::warn!(detail, "a worker was lost"),
         ExecuteError::FalseReport { detail } => tracing::error!(detail, "no worker's report can be true"),

@@ -46,14 +46,14 @@ const SYSCALLS: [u32; 2] = [93, 2177];
 struct Violations(Vec<(&'static str, String)>);
 
 impl Violations {
-    fn note(&mut self, field: &'static str, problem: impl Into<String>) {
+    fn record(&mut self, field: &'static str, problem: impl Into<String>) {
         self.0.push((field, problem.into()));
     }
 
     /// Notes a value beyond `most`.
     fn at_most(&mut self, field: &'static str, value: u64, most: u64, unit: &str) {
         if value > most {
-            self.note(field, format!("must be at most {most}{unit}, is {value}"));
+            self.record(field, format!("must be at most {most}{unit}, is {value}"));
         }
     }
 
@@ -110,7 +110,7 @@ fn run_limits(asked: v1::RunLimits, limits: &RunnerSection, wrong: &mut Violatio
     };
     wrong.at_most("limits.max_cycles", run.cycles_max, limits.max_cycles_max, "");
     if run.deadline_ms == 0 {
-        wrong.note("limits.deadline_ms", "must be at least 1");
+        wrong.record("limits.deadline_ms", "must be at least 1");
     }
     run
 }
@@ -118,7 +118,7 @@ fn run_limits(asked: v1::RunLimits, limits: &RunnerSection, wrong: &mut Violatio
 /// Arguments as bytes, in whichever of the two forms they came.
 fn arguments(args: Vec<Bytes>, text: Vec<String>, wrong: &mut Violations) -> Vec<Bytes> {
     if !args.is_empty() && !text.is_empty() {
-        wrong.note("text_args", "must not be given beside args");
+        wrong.record("text_args", "must not be given beside args");
     }
     if text.is_empty() { args } else { text.into_iter().map(Bytes::from).collect() }
 }
@@ -135,10 +135,10 @@ fn script(
     wrong: &mut Violations,
 ) -> Result<Option<Script>, Fault> {
     match source {
-        None => wrong.note("script.source", "is needed: sha256 or elf"),
+        None => wrong.record("script.source", "is needed: sha256 or elf"),
         Some(v1::script::Source::Sha256(text)) => match text.parse() {
             Ok(digest) => return Ok(Some(Script::Stored(digest))),
-            Err(_) => wrong.note("script.sha256", "must be 64 hex digits"),
+            Err(_) => wrong.record("script.sha256", "must be 64 hex digits"),
         },
         Some(v1::script::Source::Elf(elf)) => {
             let most = limits.script_bytes_max;
@@ -159,7 +159,7 @@ fn tier(number: i32, wrong: &mut Violations) -> Option<Tier> {
         Ok(v1::Tier::Native) => Some(Tier::Native),
         Ok(v1::Tier::Interpreter) => Some(Tier::Interpreter),
         Err(_) => {
-            wrong.note("tier", format!("has no value {number}"));
+            wrong.record("tier", format!("has no value {number}"));
             None
         }
     }
@@ -168,14 +168,14 @@ fn tier(number: i32, wrong: &mut Violations) -> Option<Tier> {
 fn options(options: v1::ScriptOptions, wrong: &mut Violations) -> Option<CompileOptions> {
     let vm_version = options.vm_version.unwrap_or(2);
     if !VM_VERSIONS.contains(&vm_version) {
-        wrong.note("script.options.vm_version", format!("must be 0, 1 or 2, is {vm_version}"));
+        wrong.record("script.options.vm_version", format!("must be 0, 1 or 2, is {vm_version}"));
         return None;
     }
     let isa = match options.isa.as_deref().map(str::parse::<Isa>) {
         None => Isa::of_version(vm_version),
         Some(Ok(isa)) => isa,
         Some(Err(error)) => {
-            wrong.note("script.options.isa", error.to_string());
+            wrong.record("script.options.isa", error.to_string());
             return None;
         }
     };
@@ -286,7 +286,7 @@ fn verdict(ended: Ended) -> (v1::Verdict, Option<RunReport>) {
     }
     verdict.cycles = report.cycles;
     verdict.load_cycles = report.load_cycles;
-    let left_out = report.debug.left_out();
+    let left_out = report.debug.omitted();
     (verdict.debug_lines_left_out, verdict.debug_bytes_left_out) = (left_out.lines, left_out.bytes);
     verdict.debug = std::mem::take(&mut report.debug).into();
     (verdict, Some(report))

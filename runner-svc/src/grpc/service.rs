@@ -13,7 +13,7 @@ use crate::{
     execute::{batch::Context, order::Order},
     grpc::{
         answers::AnswerStream,
-        call_log::{name_call, new_id, signed, tell_error},
+        call_log::{name_call, new_id, record_on_span, signed},
         convert::{
             batch::{batch_executed, batch_order},
             capabilities, executed, order,
@@ -87,8 +87,8 @@ impl runner_service_server::RunnerService for Service {
                 call.set_subject(execution.script);
             }
             match &result {
-                Ok(execution) => tell(execution),
-                Err(error) => tell_error(error),
+                Ok(execution) => record_verdict(execution),
+                Err(error) => record_on_span(error),
             }
             result
         };
@@ -110,7 +110,8 @@ impl runner_service_server::RunnerService for Service {
         let context = Context { tenant, ..context };
         let (tier, count) = (context.tier, inputs.len());
         let span = tracing::info_span!("batch", execution_id = id, request_id, ?tier, inputs = count);
-        let execution = async { self.runner.batch(context, inputs, deadline).await.inspect_err(tell_error) };
+        let execution =
+            async { self.runner.batch(context, inputs, deadline).await.inspect_err(record_on_span) };
         let execution = execution.instrument(span).await?;
         call.set_subject(execution.script);
         Ok(Response::new(batch_executed(execution, &account, id, request_id)))
@@ -196,7 +197,7 @@ fn begin(call: &CallContext, request_id: &str) -> String {
 }
 
 /// Writes the verdict into the current span and the log.
-fn tell(execution: &Execution) {
+fn record_verdict(execution: &Execution) {
     let span = tracing::Span::current();
     let outcome = ended_name(&execution.ended);
     span.record("script", execution.script.to_string());
@@ -207,7 +208,7 @@ fn tell(execution: &Execution) {
         span.record("interpreted_cycles", signed(report.interpreted_cycles));
     }
     match &execution.ended {
-        Ended::SandboxViolation { detail } => tracing::warn!(detail, "a worker broke a rule of the fence"),
+        Ended::SandboxViolation { detail } => tracing::warn!(detail, "a worker violated the sandbox policy"),
         _ => tracing::debug!("executed"),
     }
 }

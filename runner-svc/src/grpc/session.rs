@@ -65,7 +65,7 @@ impl Session {
         let request_id = start.request_id.clone();
         let context = Context { tenant: self.tenant.clone(), ..session_order(start, limits)? };
         tracing::Span::current().record("request_id", &*request_id);
-        let prepared = self.noted(self.runner.executor.prepare(&context, self.deadline).await)?;
+        let prepared = self.recorded(self.runner.executor.prepare(&context, self.deadline).await)?;
         let started = session_started(&prepared, self.id.clone(), request_id);
         answers.send((Ok(started), Held::default())).await.map_err(|_| Status::cancelled(""))?;
         let (queue, queued) = mpsc::channel(SESSION_INPUTS_MAX);
@@ -91,8 +91,9 @@ impl Session {
                 better = self.runner.executor.prepare(context, self.deadline).await.ok();
             }
             let prepared = better.as_ref().unwrap_or(prepared);
-            let BatchRuns { results, mut diagnoses, .. } = self
-                .noted(self.runner.executor.run_together(context, prepared, inputs, self.deadline).await)?;
+            let BatchRuns { results, mut diagnoses, .. } = self.recorded(
+                self.runner.executor.run_together(context, prepared, inputs, self.deadline).await,
+            )?;
             let count = answerable(&results);
             // All of them are charged before the first waits for its caller.
             diagnoses.resize(results.len(), None);
@@ -134,10 +135,10 @@ impl Session {
     }
 
     /// Counts an error.
-    fn noted<T>(&self, result: Result<T, ExecuteError>) -> Result<T, ExecuteError> {
+    fn recorded<T>(&self, result: Result<T, ExecuteError>) -> Result<T, ExecuteError> {
         result.inspect_err(|error| {
             tracing::debug!(%error, "a session ends");
-            self.runner.metrics.note_error(error);
+            self.runner.metrics.record_error(error);
         })
     }
 }

@@ -10,7 +10,7 @@ use tonic_types::StatusExt;
 
 use crate::{
     ended::ExecuteError,
-    limits::MISTAKE_BYTES_MAX,
+    limits::PROBLEM_BYTES_MAX,
     source::{Fallback, SourceError},
 };
 
@@ -54,7 +54,7 @@ pub(crate) fn transaction_fault(field: &str, problem: &str) -> Fault {
 
 /// The beginning of `text`, if it is long.
 fn cut(text: &str) -> String {
-    match text.char_indices().map(|(at, _)| at).find(|at| *at > MISTAKE_BYTES_MAX) {
+    match text.char_indices().map(|(at, _)| at).find(|at| *at > PROBLEM_BYTES_MAX) {
         Some(end) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }
@@ -92,7 +92,7 @@ pub(crate) fn no_script(mistake: &str) -> SourceError {
 }
 
 /// What a status of the compiler service means for a script.
-pub(crate) fn told(script: Sha256Digest, status: Status) -> SourceError {
+pub(crate) fn source_error(script: Sha256Digest, status: Status) -> SourceError {
     let details = status.get_error_details();
     let reason = details.error_info().map(|info| info.reason.as_str());
     let why = match (status.code(), reason) {
@@ -167,20 +167,25 @@ mod tests {
     #[test]
     fn answers_of_the_compiler_are_told_from_trouble_on_the_way() {
         let refused = Status::from(Fault::precondition("LIMIT_BLOCKS", "too many"));
-        assert_eq!(told(digest(), refused).fallback(), Some(Fallback::CompileRefused));
+        assert_eq!(source_error(digest(), refused).fallback(), Some(Fallback::CompileRefused));
         let slow = Status::from(Fault::precondition("COMPILE_TIMEOUT", "slow"));
-        assert_eq!(told(digest(), slow).fallback(), Some(Fallback::CompileTimeout));
+        assert_eq!(source_error(digest(), slow).fallback(), Some(Fallback::CompileTimeout));
         let lost = Status::from(Fault::unavailable("WORKER_LOST", "gone", RETRY_LOST));
-        assert_eq!(told(digest(), lost).fallback(), Some(Fallback::CompileFailed));
+        assert_eq!(source_error(digest(), lost).fallback(), Some(Fallback::CompileFailed));
         let broken = Status::new(Code::Unknown, "h2 protocol error");
-        assert_eq!(told(digest(), broken).fallback(), Some(Fallback::SourceUnavailable));
+        assert_eq!(source_error(digest(), broken).fallback(), Some(Fallback::SourceUnavailable));
         let missing = Status::from(Fault::not_found("SCRIPT_NOT_FOUND", "script", "07"));
-        assert_eq!(told(digest(), missing).fallback(), None);
+        assert_eq!(source_error(digest(), missing).fallback(), None);
     }
 
     #[test]
     fn a_refusal_is_handed_on_with_its_details() {
         let refused = Status::from(Fault::precondition("LIMIT_BLOCKS", "too many"));
-        check(ExecuteError::Source(told(digest(), refused)), Code::FailedPrecondition, "LIMIT_BLOCKS", false);
+        check(
+            ExecuteError::Source(source_error(digest(), refused)),
+            Code::FailedPrecondition,
+            "LIMIT_BLOCKS",
+            false,
+        );
     }
 }

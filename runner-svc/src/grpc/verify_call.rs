@@ -12,7 +12,7 @@ use tracing::{Instrument, field};
 use crate::{
     ended::{Ended, ExecuteError},
     grpc::{
-        call_log::{signed, tell_error},
+        call_log::{record_on_span, signed},
         convert::transaction::{verified, verify_order},
     },
     metrics::verification_name,
@@ -22,8 +22,8 @@ use crate::{
 };
 
 /// How long one that finds no room waits before it asks again, at first and at most; it doubles.
-const ROOM_WAIT: Duration = Duration::from_millis(2);
-const ROOM_WAIT_MAX: Duration = Duration::from_millis(64);
+const BYTES_WAIT: Duration = Duration::from_millis(2);
+const BYTES_WAIT_MAX: Duration = Duration::from_millis(64);
 
 /// Who wants transactions verified.
 #[derive(Clone, Debug)]
@@ -70,8 +70,8 @@ impl Runner {
             cycles = field::Empty,
         );
         let verification = async {
-            let result = self.verify_soon(caller, order).await.inspect_err(tell_error);
-            tell(result.as_ref());
+            let result = self.verify_soon(caller, order).await.inspect_err(record_on_span);
+            record_verdict(result.as_ref());
             result
         };
         let verification = verification.instrument(span).await?;
@@ -87,14 +87,14 @@ impl Runner {
         if !caller.is_patient {
             return self.verifier.verify(order, caller.deadline).await;
         }
-        let mut wait = ROOM_WAIT;
+        let mut wait = BYTES_WAIT;
         loop {
             match self.verifier.verify(order.clone(), caller.deadline).await {
                 Err(ExecuteError::QueueFull | ExecuteError::Busy)
                     if Instant::now() + wait < caller.deadline =>
                 {
                     sleep(wait).await;
-                    wait = (2 * wait).min(ROOM_WAIT_MAX);
+                    wait = (2 * wait).min(BYTES_WAIT_MAX);
                 }
                 result => return result,
             }
@@ -103,7 +103,7 @@ impl Runner {
 }
 
 /// Writes the verdict into the current span and the log.
-fn tell(result: Result<&Verification, &ExecuteError>) {
+fn record_verdict(result: Result<&Verification, &ExecuteError>) {
     let span = tracing::Span::current();
     span.record("outcome", verification_name(result.map(|verification| &verification.ended)));
     if let Ok(verification) = result

@@ -84,7 +84,7 @@ impl Entry {
         self.runs += 1;
         match sampled {
             Some(DecodedSamples { profile, claims, unseen }) => {
-                self.make_room(profile.nodes().len() + claims.nodes().len(), PROFILE_NODES_MAX);
+                self.evict_for_space(profile.nodes().len() + claims.nodes().len(), PROFILE_NODES_MAX);
                 self.profile.merge(profile);
                 self.unseen = self.unseen.saturating_add(*unseen);
                 let nodes = self.profile.graft(None, claims);
@@ -105,7 +105,7 @@ impl Entry {
     /// Adds another time of the same script's runs.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.runs = self.runs.saturating_add(other.runs);
-        self.make_room(other.profile.nodes().len(), NODES_MAX);
+        self.evict_for_space(other.profile.nodes().len(), NODES_MAX);
         let nodes = self.profile.graft(None, &other.profile);
         self.profile.merge(&other.profile);
         self.unseen = self.unseen.saturating_add(other.unseen);
@@ -115,7 +115,7 @@ impl Entry {
     }
 
     /// Folds stacks where there is no room for `more` within `nodes_max`.
-    pub(crate) fn make_room(&mut self, more: usize, nodes_max: usize) {
+    pub(crate) fn evict_for_space(&mut self, more: usize, nodes_max: usize) {
         if self.profile.nodes().len() + more <= nodes_max {
             return;
         }
@@ -151,8 +151,8 @@ pub(crate) fn merged(scripts: BTreeMap<ProfileKey, Entry>) -> Option<Profile> {
     let mut entries = scripts.into_values();
     let mut all = entries.next()?;
     for mut entry in entries {
-        all.make_room(NODES_MAX / 2, NODES_MAX);
-        entry.make_room(NODES_MAX / 2, NODES_MAX);
+        all.evict_for_space(NODES_MAX / 2, NODES_MAX);
+        entry.evict_for_space(NODES_MAX / 2, NODES_MAX);
         all.profile.merge(&entry.profile);
     }
     Some(all.profile.canonical())

@@ -70,7 +70,7 @@ async fn push_once(runner: &Runner, otlp: &Arc<Otlp>, window: Window, settings: 
                 }
             }
         };
-        runner.metrics.note_push(result);
+        runner.metrics.record_push(result);
     }
 }
 

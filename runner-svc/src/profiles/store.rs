@@ -77,7 +77,7 @@ impl ProfileStore {
         let sampled = run.samples.and_then(decoded);
         let is_whole = sampled.as_ref().is_none_or(|sampled| sampled.profile.sum().cycles == run.cycles);
         let mut state = self.lock();
-        self.make_room(&mut state, now);
+        self.evict_for_space(&mut state, now);
         let Some(window) = state.windows.back_mut() else { return 0 };
         let sampled = sampled.filter(|_| is_whole);
         entry_of(&mut window.entries, key).add(sampled.as_ref(), run);
@@ -188,7 +188,7 @@ impl ProfileStore {
     }
 
     /// Begins a window if it is time, and lets old ones go.
-    fn make_room(&self, state: &mut State, now: Instant) {
+    fn evict_for_space(&self, state: &mut State, now: Instant) {
         let is_over = |window: &Window| now.saturating_duration_since(window.start) >= self.window;
         if state.windows.back().is_none_or(is_over) {
             state.windows.push_back(Window { start: now, entries: BTreeMap::new() });

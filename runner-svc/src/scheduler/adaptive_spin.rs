@@ -12,9 +12,9 @@ use std::{
 use antares_pool::{Answers, StartedRun};
 
 /// Time that a task looks: a waking worker's way to its answer, and less than other tasks would notice.
-const LOOK: Duration = Duration::from_micros(100);
+const SPIN_MAX: Duration = Duration::from_micros(100);
 /// The same while nothing else runs or waits to run: handing over would be slower than most transactions are.
-const LOOK_ALONE: Duration = Duration::from_micros(400);
+const SPIN_ALONE_MAX: Duration = Duration::from_micros(400);
 /// Looks in vain, one after another, from which on only some are made.
 const MISSES_MAX: u32 = 4;
 /// Of these, one in so many.
@@ -26,13 +26,13 @@ pub(crate) struct AdaptiveSpin(AtomicU32);
 
 impl AdaptiveSpin {
     /// Looks for the end of `started` as long as is worth it, longer if it `is_alone`. Whether it is there.
-    pub(crate) fn look<R: Answers>(&self, started: &mut StartedRun<R>, is_alone: bool) -> bool {
+    pub(crate) fn poll<R: Answers>(&self, started: &mut StartedRun<R>, is_alone: bool) -> bool {
         let time = self.now(is_alone);
         if time.is_zero() {
             return false;
         }
-        let is_there = started.look(time);
-        self.note(is_there);
+        let is_there = started.poll(time);
+        self.record(is_there);
         is_there
     }
 
@@ -40,14 +40,14 @@ impl AdaptiveSpin {
     fn now(&self, is_alone: bool) -> Duration {
         let misses = self.0.load(Ordering::Relaxed);
         if misses < MISSES_MAX || misses.is_multiple_of(ONE_IN) {
-            return if is_alone { LOOK_ALONE } else { LOOK };
+            return if is_alone { SPIN_ALONE_MAX } else { SPIN_MAX };
         }
         self.0.fetch_add(1, Ordering::Relaxed);
         Duration::ZERO
     }
 
     /// Notes whether a look was worth it.
-    fn note(&self, is_there: bool) {
+    fn record(&self, is_there: bool) {
         if is_there {
             self.0.store(0, Ordering::Relaxed);
         } else {
@@ -64,14 +64,14 @@ mod tests {
     fn looks_in_vain_become_rare_and_one_that_is_not_makes_up_for_them() {
         let spin = AdaptiveSpin::default();
         let looks = (0..320).filter(|_| {
-            let looks = spin.now(false) == LOOK;
+            let looks = spin.now(false) == SPIN_MAX;
             if looks {
-                spin.note(false);
+                spin.record(false);
             }
             looks
         });
         assert!((10..=15).contains(&looks.count()));
-        spin.note(true);
-        assert_eq!((spin.now(false), spin.now(true)), (LOOK, LOOK_ALONE));
+        spin.record(true);
+        assert_eq!((spin.now(false), spin.now(true)), (SPIN_MAX, SPIN_ALONE_MAX));
     }
 }

@@ -146,7 +146,7 @@ impl Scheduler {
         let Some(mut begun) = begun.map_err(failed)? else {
             return self.lease(lease.slot, limits, move |pool, until| work.run(pool, until)).await;
         };
-        if self.spin.look(&mut begun, lease.slot.is_alone()) {
+        if self.spin.poll(&mut begun, lease.slot.is_alone()) {
             let mut heard = begun.wait().map_err(failed)?;
             if let Some(answer) = heard.take_if(|answer| answer.falsehood().is_none()) {
                 let estimate = lease.slot.estimate.take();

@@ -7,19 +7,19 @@ use antares_pool::{
     job::{BatchJob, GroupReport, RunJob, RunReport, Tier, VerifyJob, VerifyReport},
 };
 
-use crate::{ended::Verified, verify::files_beside::FilesBeside};
+use crate::{ended::Verified, verify::extra_files::ExtraFiles};
 
 /// Work that can be done again, interpreted.
 pub(crate) trait Again: Send + Sized + 'static {
-    type Told: Clone + Send + Sync;
+    type Report: Clone + Send + Sync;
 
     /// Does it in the interpreter. Gives nothing if that did not come to its end.
-    fn run(&self, pool: &Pool, until: Until) -> Result<Option<Self::Told>, PoolError>;
+    fn run(&self, pool: &Pool, until: Until) -> Result<Option<Self::Report>, PoolError>;
 
     /// What the two told differently, in words.
-    fn difference(native: &Self::Told, interpreted: &Self::Told) -> Option<String>;
+    fn difference(native: &Self::Report, interpreted: &Self::Report) -> Option<String>;
 
-    fn cycles(told: &Self::Told) -> u64;
+    fn cycles(told: &Self::Report) -> u64;
 }
 
 /// One run.
@@ -37,11 +37,11 @@ pub(crate) struct BatchAgain {
 /// All groups of a transaction that were asked for.
 pub(crate) struct VerifyAgain {
     pub(crate) job: VerifyJob,
-    pub(crate) files: FilesBeside,
+    pub(crate) files: ExtraFiles,
 }
 
 impl Again for RunAgain {
-    type Told = RunReport;
+    type Report = RunReport;
 
     fn run(&self, pool: &Pool, until: Until) -> Result<Option<RunReport>, PoolError> {
         let job = RunJob { tier: Tier::Interpreter, sample_cycles: 0, ..self.job.clone() };
@@ -59,15 +59,15 @@ impl Again for RunAgain {
 }
 
 impl Again for BatchAgain {
-    type Told = Vec<RunReport>;
+    type Report = Vec<RunReport>;
 
-    fn run(&self, pool: &Pool, until: Until) -> Result<Option<Self::Told>, PoolError> {
+    fn run(&self, pool: &Pool, until: Until) -> Result<Option<Self::Report>, PoolError> {
         let job = BatchJob { tier: Tier::Interpreter, sample_cycles: 0, ..self.job.clone() };
         let end = pool.batch(&job, &self.elf, None, until)?;
         Ok(done(end.verdict).map(|_| end.reports))
     }
 
-    fn difference(native: &Self::Told, interpreted: &Self::Told) -> Option<String> {
+    fn difference(native: &Self::Report, interpreted: &Self::Report) -> Option<String> {
         let mut pairs = native.iter().zip(interpreted).enumerate();
         let differs = pairs.find_map(|(at, (native, interpreted))| {
             RunAgain::difference(native, interpreted).map(|words| format!("input {at}: {words}"))
@@ -76,13 +76,13 @@ impl Again for BatchAgain {
         differs.or_else(|| (ours != theirs).then(|| format!("natively {ours} runs; interpreted {theirs}")))
     }
 
-    fn cycles(told: &Self::Told) -> u64 {
+    fn cycles(told: &Self::Report) -> u64 {
         told.iter().map(|report| report.cycles).fold(0, u64::saturating_add)
     }
 }
 
 impl Again for VerifyAgain {
-    type Told = Verified;
+    type Report = Verified;
 
     fn run(&self, pool: &Pool, until: Until) -> Result<Option<Verified>, PoolError> {
         // Whoever judges has never run what it judges.

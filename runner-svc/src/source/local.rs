@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use antares_abi::{CodeTier, CompileOptions, Seen, Sha256Digest};
 use antares_compiler_svc::{CompileError, Compiler, Teacher};
-use antares_serve::{Account, Fault, script_mistake};
+use antares_serve::{Account, Fault, script_problem};
 use antares_trust::Trust;
 use bytes::Bytes;
 use tonic::{Status, async_trait};
@@ -22,7 +22,7 @@ impl ArtifactSource for LocalSource {
     }
 
     async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError> {
-        self.0.script(digest).await.map_err(told)
+        self.0.script(digest).await.map_err(source_error)
     }
 
     fn trust(&self) -> Option<Arc<Trust>> {
@@ -31,7 +31,7 @@ impl ArtifactSource for LocalSource {
 
     async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError> {
         if let Some(elf) = &wanted.elf
-            && script_mistake(elf).is_none()
+            && script_problem(elf).is_none()
             && !self.0.has_script(wanted.script)
             && let Err(error) = self.0.store_script(None, wanted.script, elf.clone()).await
         {
@@ -40,12 +40,17 @@ impl ArtifactSource for LocalSource {
         }
         let Wanted { script, options, elf, known, is_stored } = wanted;
         let artifact = if is_stored {
-            match self.0.find_stored((script, options), CodeTier::Baseline, elf).await.map_err(told)? {
+            match self
+                .0
+                .find_stored((script, options), CodeTier::Baseline, elf)
+                .await
+                .map_err(source_error)?
+            {
                 Some(artifact) => artifact,
                 None => return Ok(None),
             }
         } else {
-            self.0.compile_soon(script, options, elf).await.map_err(told)?
+            self.0.compile_soon(script, options, elf).await.map_err(source_error)?
         };
         Ok((known != Some(artifact.key)).then(|| Fetched {
             key: artifact.key,
@@ -63,11 +68,11 @@ impl ArtifactSource for LocalSource {
         options: CompileOptions,
         seen: Seen,
     ) -> Result<Option<Sha256Digest>, SourceError> {
-        self.0.learn(Teacher::Runner, (script, options), &seen).await.map_err(told)
+        self.0.learn(Teacher::Runner, (script, options), &seen).await.map_err(source_error)
     }
 }
 
-fn told(error: CompileError) -> SourceError {
+fn source_error(error: CompileError) -> SourceError {
     let why = match &error {
         CompileError::ScriptNotFound(digest) => return SourceError::ScriptNotFound(*digest),
         CompileError::Refused { .. } => Fallback::CompileRefused,

@@ -11,7 +11,7 @@ use antares_client::{
 };
 use antares_config::Config;
 use antares_proto::v1::{self, get_artifact_response, get_script_response};
-use antares_serve::{Account, Metrics, script_mistake};
+use antares_serve::{Account, Metrics, script_problem};
 use antares_trust::Trust;
 use bytes::Bytes;
 use tonic::{
@@ -22,8 +22,8 @@ use tonic::{
 
 use crate::{
     grpc::{
-        passed_on::Way,
-        status::{is_not_compiled, no_script, told},
+        compiler_proxy::CompilerProxy,
+        status::{is_not_compiled, no_script, source_error},
     },
     source::{
         ArtifactSource, Fallback, Fetched, FetchedLibrary, SourceError, Wanted,
@@ -36,7 +36,7 @@ use crate::{
 pub struct RemoteSource {
     compilers: Balance,
     /// Where calls of callers go.
-    way: Way,
+    proxy: CompilerProxy,
     script_bytes_max: u64,
     call_timeout: Duration,
     trust: Option<Arc<Trust>>,
@@ -60,7 +60,7 @@ impl RemoteSource {
             credentials(limits.compiler_token_file.as_deref(), metrics).map_err(RemoteError::Token)?;
         Ok(Self {
             compilers,
-            way: Way::new(callers, credentials.clone()),
+            proxy: CompilerProxy::new(callers, credentials.clone()),
             script_bytes_max: limits.script_bytes_max,
             call_timeout: limits.call_time_max,
             trust,
@@ -70,12 +70,12 @@ impl RemoteSource {
 
     /// `routes` with the services of compilers.
     pub(crate) fn add_to(&self, routes: Routes) -> Routes {
-        self.way.add_to(routes)
+        self.proxy.add_to(routes)
     }
 
     /// Whether calls of callers reach a compiler.
     pub(crate) fn is_open(&self) -> bool {
-        self.way.is_open()
+        self.proxy.is_open()
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
@@ -86,7 +86,11 @@ impl RemoteSource {
 
     /// Asks the compilers in the order of `script`, one after the other, until one answers, or says what the
     /// next one would say too.
-    async fn ask<T, F>(&self, script: Sha256Digest, call: impl Fn(Connection) -> F) -> Result<T, SourceError>
+    async fn call_compiler<T, F>(
+        &self,
+        script: Sha256Digest,
+        call: impl Fn(Connection) -> F,
+    ) -> Result<T, SourceError>
     where
         F: Future<Output = Result<T, SourceError>>,
     {
@@ -126,20 +130,20 @@ impl RemoteSource {
             least: v1::CodeTier::Baseline.into(),
             stored_only: wanted.is_stored,
         };
-        let ask = || async {
+        let call_compiler = || async {
             match client(link.clone()).compile(self.request(message())).await {
                 Ok(response) => Ok(Some(response.into_inner())),
                 Err(status) if wanted.is_stored && is_not_compiled(&status) => Ok(None),
-                Err(status) => Err(told(wanted.script, status)),
+                Err(status) => Err(source_error(wanted.script, status)),
             }
         };
-        let first = ask().await;
+        let first = call_compiler().await;
         let (Err(SourceError::ScriptNotFound(_)), Some(elf)) = (&first, &wanted.elf) else { return first };
-        if let Some(mistake) = script_mistake(elf) {
+        if let Some(mistake) = script_problem(elf) {
             return Err(no_script(mistake));
         }
         self.upload(link, wanted.script, elf).await?;
-        ask().await
+        call_compiler().await
     }
 
     async fn upload(&self, link: &Connection, script: Sha256Digest, elf: &Bytes) -> Result<(), SourceError> {
@@ -147,7 +151,7 @@ impl RemoteSource {
         let (connection, call_time_max) = (link.clone(), self.call_timeout);
         let upload = Upload { connection, call_time_max, retry: Retry::NEVER };
         let uploaded = upload.send(elf, &script.to_string()).await;
-        uploaded.map(drop).map_err(|status| told(script, status))
+        uploaded.map(drop).map_err(|status| source_error(script, status))
     }
 
     async fn download(&self, link: &Connection, key: ArtifactKey) -> Result<Blob, Status> {
@@ -165,14 +169,14 @@ impl RemoteSource {
     async fn script_of(&self, link: &Connection, digest: Sha256Digest) -> Result<Bytes, SourceError> {
         let message = v1::GetScriptRequest { script_sha256: digest.to_string() };
         let stream = client(link.clone()).get_script(self.request(message)).await;
-        let stream = stream.map_err(|status| told(digest, status))?.into_inner();
+        let stream = stream.map_err(|status| source_error(digest, status))?.into_inner();
         let blob = collect(stream, self.script_bytes_max, |response| {
             response.part.map(|part| match part {
                 get_script_response::Part::Header(header) => Part::Header(header),
                 get_script_response::Part::Chunk(chunk) => Part::Chunk(chunk),
             })
         });
-        Ok(blob.await.map_err(|status| told(digest, status))?.bytes)
+        Ok(blob.await.map_err(|status| source_error(digest, status))?.bytes)
     }
 
     async fn artifact_of(&self, link: &Connection, wanted: &Wanted) -> Result<Option<Fetched>, SourceError> {
@@ -184,12 +188,14 @@ impl RemoteSource {
         let (compiled, blob) = match self.download(link, key).await {
             Ok(blob) => (compiled, blob),
             // Evicted, or found corrupt, since the answer: compiled again, once.
-            Err(status) if matches!(told(wanted.script, status.clone()), SourceError::ScriptNotFound(_)) => {
+            Err(status)
+                if matches!(source_error(wanted.script, status.clone()), SourceError::ScriptNotFound(_)) =>
+            {
                 let Some(compiled) = self.compile(link, wanted).await? else { return Ok(None) };
                 let blob = self.download(link, parse(&compiled.artifact_key)?).await;
-                (compiled, blob.map_err(|status| told(wanted.script, status))?)
+                (compiled, blob.map_err(|status| source_error(wanted.script, status))?)
             }
-            Err(status) => return Err(told(wanted.script, status)),
+            Err(status) => return Err(source_error(wanted.script, status)),
         };
         let made = compiled.cache() == v1::CacheUse::Miss;
         Ok(Some(Fetched {
@@ -206,7 +212,7 @@ impl RemoteSource {
 #[async_trait]
 impl ArtifactSource for RemoteSource {
     async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError> {
-        self.ask(digest, |link| async move { self.script_of(&link, digest).await }).await
+        self.call_compiler(digest, |link| async move { self.script_of(&link, digest).await }).await
     }
 
     fn of(&self, account: &Account) -> Arc<dyn ArtifactSource> {
@@ -220,7 +226,7 @@ impl ArtifactSource for RemoteSource {
 
     async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError> {
         let wanted = &wanted;
-        self.ask(wanted.script, |link| async move { self.artifact_of(&link, wanted).await }).await
+        self.call_compiler(wanted.script, |link| async move { self.artifact_of(&link, wanted).await }).await
     }
 
     async fn learn(
@@ -236,9 +242,9 @@ impl ArtifactSource for RemoteSource {
             targets: seen.hints.into(),
         };
         let message = &message;
-        let learnt = self.ask(script, |link| async move {
+        let learnt = self.call_compiler(script, |link| async move {
             let learnt = client(link).learn(self.request(message.clone())).await;
-            learnt.map(tonic::Response::into_inner).map_err(|status| told(script, status))
+            learnt.map(tonic::Response::into_inner).map_err(|status| source_error(script, status))
         });
         hints(&learnt.await?.hints_sha256)
     }

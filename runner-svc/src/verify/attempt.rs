@@ -33,7 +33,7 @@ use crate::{
     source::Fallback,
     verify::{
         TransactionVerifier,
-        files_beside::FilesBeside,
+        extra_files::ExtraFiles,
         hot_cells::HotCell,
         isolated_groups,
         order::VerifyOrder,
@@ -130,8 +130,8 @@ impl Transaction {
         VerifyAgain { job: attempt.job.clone(), files: self.files(attempt).interpreted() }
     }
 
-    fn files(&self, attempt: &Attempt) -> FilesBeside {
-        FilesBeside {
+    fn files(&self, attempt: &Attempt) -> ExtraFiles {
+        ExtraFiles {
             document: self.document.file.clone(),
             libraries: attempt.libraries.iter().map(|native| native.library.clone()).collect(),
             beside: attempt.beside.clone(),
@@ -162,7 +162,7 @@ impl TransactionVerifier {
         deadline: Instant,
     ) -> Result<(Attempt, Option<Answered<VerifyReport>>), ExecuteError> {
         let VerifyOrder { tenant, tier, cycles_max, .. } = &transaction.order;
-        let mut natives = Natives::ask(&self.artifacts, &tenant.account, candidates, *tier, deadline);
+        let mut natives = Natives::request(&self.artifacts, &tenant.account, candidates, *tier, deadline);
         let idle = idle_worker(&mut natives, || self.scheduler.idle_slot(tenant));
         let Some(slot) = idle.await? else {
             return Ok((transaction.attempt(natives.found()), None));
@@ -223,7 +223,7 @@ impl Document {
 /// A verification for whatever worker there is.
 struct Verify {
     job: VerifyJob,
-    files: FilesBeside,
+    files: ExtraFiles,
 }
 
 impl Leasable for Verify {

@@ -12,7 +12,7 @@ use std::{
 use antares_abi::Sha256Digest;
 use antares_pool::{Sealed, digest};
 use antares_serve::{
-    Account, Fault, Flights, HeldBytes, Metrics, Namespace, RequestBytes, set_gauge, set_total,
+    Account, Fault, HeldBytes, Metrics, Namespace, RequestBytes, SingleFlight, set_gauge, set_total,
 };
 use antares_transaction::data_hash;
 use bytes::Bytes;
@@ -54,7 +54,7 @@ impl Hot for Arc<HotCell> {
 /// Hot cells of all tenants, at most so many bytes and files. What calls hold outlives its eviction.
 pub(crate) struct HotCells {
     source: Arc<dyn ArtifactSource>,
-    flights: Flights<(Namespace, Sha256Digest), Result<Arc<HotCell>, SourceError>>,
+    flights: SingleFlight<(Namespace, Sha256Digest), Result<Arc<HotCell>, SourceError>>,
     cells: TenantCache<Sha256Digest, Arc<HotCell>>,
     bytes_max: u64,
     pinned: Arc<Mutex<Pinned>>,
@@ -104,7 +104,7 @@ impl HotCells {
     /// None yet, of at most `bytes_max` bytes and `entries_max` files.
     pub(crate) fn new(source: Arc<dyn ArtifactSource>, bytes_max: u64, entries_max: u64) -> Self {
         let cells = TenantCache::new(bytes_max, entries_max);
-        Self { source, flights: Flights::default(), cells, bytes_max, pinned: Arc::default() }
+        Self { source, flights: SingleFlight::default(), cells, bytes_max, pinned: Arc::default() }
     }
 
     /// The cell data that was uploaded under `digest`, as `account` sees it.
@@ -116,7 +116,7 @@ impl HotCells {
         account: &Account,
         digest: Sha256Digest,
     ) -> Result<Arc<HotCell>, SourceError> {
-        let namespace = account.holder();
+        let namespace = account.owner();
         if let Some(cell) = self.cells.get(namespace, digest) {
             return Ok(cell);
         }
@@ -138,7 +138,7 @@ impl HotCells {
     /// # Errors
     /// There are no descriptors or no memory left.
     pub(crate) async fn keep(&self, account: &Account, bytes: Bytes) -> Result<Arc<HotCell>, SourceError> {
-        let (namespace, digest) = (account.holder(), digest(&bytes));
+        let (namespace, digest) = (account.owner(), digest(&bytes));
         if let Some(known) = self.cells.get(namespace, digest) {
             return Ok(known);
         }
@@ -151,7 +151,7 @@ impl HotCells {
     /// Keeps `cell` from eviction as long as the pin lives, so that a long session holds nothing outside the
     /// cache. None if the cell is not in the cache (any more), or if too much is pinned already.
     pub(crate) fn pin(&self, account: &Account, cell: &Arc<HotCell>) -> Option<Pin> {
-        let namespace = account.holder();
+        let namespace = account.owner();
         let pin = self.pinned_for(namespace, cell)?;
         let kept = self.cells.get(namespace, cell.sealed.digest())?;
         Arc::ptr_eq(&kept, cell).then_some(pin)
@@ -205,8 +205,8 @@ fn locked(pinned: &Mutex<Pinned>) -> MutexGuard<'_, Pinned> {
 
 /// Exports what `read` gives at each scrape.
 pub(crate) fn export_hot_cells(metrics: &Metrics, read: impl Fn() -> HotStats + Send + 'static) {
-    let bytes = metrics.gauge("antares_hot_cells_bytes", "Bytes of cell data kept hot in memory.");
-    let entries = metrics.gauge("antares_hot_cells", "Cells whose data is kept hot in memory.");
+    let bytes = metrics.gauge("antares_hot_cells_bytes", "Bytes of cell data cached in memory.");
+    let entries = metrics.gauge("antares_hot_cells", "Cells whose data is cached in memory.");
     let hits = metrics.counter("antares_hot_cells_hits_total", "Cells by reference that were hot.");
     let misses =
         metrics.counter("antares_hot_cells_misses_total", "Cells by reference that had to be fetched.");

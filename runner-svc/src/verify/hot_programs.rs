@@ -153,7 +153,7 @@ impl HotPrograms {
             Known::Native(program) => program.cells.iter().any(|cell| cells.contains(cell)),
             Known::Failed(_) => false,
         };
-        let found = self.known.find(account.holder(), is_met).into_iter();
+        let found = self.known.find(account.owner(), is_met).into_iter();
         let native = found.filter_map(|(_, known)| match known {
             Known::Native(program) => Some(program),
             Known::Failed(_) => None,
@@ -178,7 +178,7 @@ impl HotPrograms {
             let loaded_at = LoadedCode::read(&elf).map(|code| code.start);
             let size = elf.len() as u64;
             let why = met.why(digest).unwrap_or_else(|| {
-                let why = self.why(account.holder(), digest, &met.options);
+                let why = self.why(account.owner(), digest, &met.options);
                 let (account, bytes, met) = (account.clone(), elf.into(), met.clone());
                 if self.compile_later(Waiting { account, bytes, seen, met }) { why } else { Why::QueueFull }
             });
@@ -202,10 +202,10 @@ impl HotPrograms {
 
     /// Whether the program is compiled some time. Tenants take turns, one program at a time.
     fn compile_later(self: &Arc<Self>, waiting: Waiting) -> bool {
-        let namespace = waiting.account.holder();
+        let namespace = waiting.account.owner();
         let pushed = self.queue.push(namespace, waiting);
         if !pushed.is_in {
-            self.metrics.note_hot(HotResult::Dropped);
+            self.metrics.record_hot(HotResult::Dropped);
         }
         if pushed.is_idle {
             let programs = self.clone();
@@ -221,7 +221,7 @@ impl HotPrograms {
     }
 
     async fn compile(&self, Waiting { account, bytes, seen, met }: Waiting) {
-        let namespace = account.holder();
+        let namespace = account.owner();
         let Ok(elf) = seal("antares-program", bytes.clone()).await else { return };
         let (digest, elf) = (elf.digest(), Arc::new(elf));
         let Ok(mapped) = elf.map() else { return };
@@ -243,12 +243,12 @@ impl HotPrograms {
                     if !seen.hints.is_empty() {
                         self.artifacts.learn_seen(&account, &native, seen.clone());
                     }
-                    self.metrics.note_hot(HotResult::Compiled);
+                    self.metrics.record_hot(HotResult::Compiled);
                     Known::Native(Remembered { elf: elf.clone(), bytes: mapped.clone(), options, cells })
                 }
                 Err(error) => {
                     tracing::debug!(script = %digest, %error, "a hot program has no native code");
-                    self.metrics.note_hot(HotResult::Failed);
+                    self.metrics.record_hot(HotResult::Failed);
                     Known::Failed(error.fallback().unwrap_or(Fallback::CompileFailed))
                 }
             };

@@ -173,7 +173,7 @@ fn not_run(group: &KnownGroup) -> GroupReport {
 
 #[cfg(test)]
 mod tests {
-    use antares_pool::job::{GroupKind, LeftOut};
+    use antares_pool::job::{GroupKind, Omitted};
 
     use super::*;
 
@@ -205,6 +205,6 @@ mod tests {
         };
         whole.take(1, report);
         assert_eq!((whole.outcome, whole.groups[1].debug.count()), (VerifyOutcome::Ok, 0));
-        assert_eq!(whole.groups[1].debug.left_out(), LeftOut { lines: 1, bytes: 5 });
+        assert_eq!(whole.groups[1].debug.omitted(), Omitted { lines: 1, bytes: 5 });
     }
 }

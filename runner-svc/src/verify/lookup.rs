@@ -75,7 +75,7 @@ impl Lookups {
             let BareTransaction(transaction) =
                 BareTransaction::read(&bare).map_err(|error| invalid("bare", &error))?;
             let resolved = node.node.resolve_for_scripts(&transaction).await;
-            resolved.map(|resolved| parts(&transaction, resolved)).map_err(|error| told(&error))
+            resolved.map(|resolved| parts(&transaction, resolved)).map_err(|error| public_problem(&error))
         };
         let result = looked_up.await;
         let name = result.as_ref().map_or_else(|failed| failed.result, |_| "ok");
@@ -130,7 +130,7 @@ fn invalid(path: &str, error: &dyn Error) -> Failed {
 }
 
 /// What a caller is told. The node's address and words are the log's alone: they may hold secrets.
-fn told(error: &ResolveError) -> Failed {
+fn public_problem(error: &ResolveError) -> Failed {
     let (path, source) = match error {
         ResolveError::ChainNode(source) => (None, source),
         ResolveError::At { path, source } => (Some(path.as_str()), source),
@@ -217,7 +217,7 @@ mod tests {
                 "tx.inputs",
             ),
         ] {
-            let failed = told(&error);
+            let failed = public_problem(&error);
             let status = tonic::Status::from(failed.fault);
             let details = tonic_types::StatusExt::get_error_details(&status);
             assert_eq!(details.bad_request().unwrap().field_violations[0].field, field);

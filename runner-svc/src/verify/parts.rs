@@ -104,19 +104,19 @@ impl Parts {
     }
 
     /// The data of all cells, each with its path in a request.
-    fn data(&self) -> impl Iterator<Item = (Place, &DataPart)> {
+    fn data(&self) -> impl Iterator<Item = (Location, &DataPart)> {
         let inputs = self.inputs.iter().enumerate();
-        let inputs = inputs.map(|(at, cell)| (Place::Input(at), &cell.data));
+        let inputs = inputs.map(|(at, cell)| (Location::Input(at), &cell.data));
         let deps = self.cell_deps.iter().enumerate();
-        inputs.chain(deps.map(|(at, dep)| (Place::CellDep(at), &dep.cell.data)))
+        inputs.chain(deps.map(|(at, dep)| (Location::CellDep(at), &dep.cell.data)))
     }
 
     /// As [`Parts::data`], to be changed.
-    pub(crate) fn data_mut(&mut self) -> impl Iterator<Item = (Place, &mut DataPart)> {
+    pub(crate) fn data_mut(&mut self) -> impl Iterator<Item = (Location, &mut DataPart)> {
         let inputs = self.inputs.iter_mut().enumerate();
-        let inputs = inputs.map(|(at, cell)| (Place::Input(at), &mut cell.data));
+        let inputs = inputs.map(|(at, cell)| (Location::Input(at), &mut cell.data));
         let deps = self.cell_deps.iter_mut().enumerate();
-        inputs.chain(deps.map(|(at, dep)| (Place::CellDep(at), &mut dep.cell.data)))
+        inputs.chain(deps.map(|(at, dep)| (Location::CellDep(at), &mut dep.cell.data)))
     }
 
     fn read(&self) -> Result<(Mock, Vec<Arc<HotCell>>), MockError> {
@@ -148,12 +148,12 @@ impl Parts {
 
 /// A place for data in a transaction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     Input(usize),
     CellDep(usize),
 }
 
-impl Place {
+impl Location {
     /// The path of its digest in a request.
     pub(crate) fn path(self) -> String {
         match self {

@@ -31,7 +31,7 @@ use crate::{
 
 /// Where a program is.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// A whole cell, by ckb's hash of its data.
     Cell([u8; 32]),
     /// Somewhere in the transaction, perhaps: it was met beside programs of this one.
@@ -41,7 +41,7 @@ pub(crate) enum Place {
 /// A program that may be worth compiling.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
-    pub(crate) place: Place,
+    pub(crate) place: Location,
     pub(crate) digest: Sha256Digest,
     pub(crate) elf: Bytes,
     /// Its bytes came with the call: the source need not have them. What is only in memory here is no
@@ -52,14 +52,14 @@ pub(crate) struct Candidate {
 
 impl From<Remembered> for Candidate {
     fn from(Remembered { elf, bytes, options, .. }: Remembered) -> Self {
-        Self { digest: elf.digest(), place: Place::Beside(elf), elf: bytes, is_sent: false, options }
+        Self { digest: elf.digest(), place: Location::Beside(elf), elf: bytes, is_sent: false, options }
     }
 }
 
 /// A program with its native code, or why there is none.
 #[derive(Clone, Debug)]
 pub(crate) struct FoundProgram {
-    place: Place,
+    place: Location,
     digest: Sha256Digest,
     options: CompileOptions,
     pub(crate) native: Option<Native>,
@@ -94,7 +94,7 @@ impl FoundProgram {
 
     /// How its native code was had, if it is a cell.
     pub(crate) fn to_use(&self) -> Option<ProgramUse> {
-        let Place::Cell(data_hash) = self.place else { return None };
+        let Location::Cell(data_hash) = self.place else { return None };
         let native = self.native.as_ref().map(Native::origin);
         let vm_version = self.options.vm_version;
         Some(ProgramUse { data_hash, vm_version, native, fallback: self.fallback })
@@ -114,10 +114,10 @@ pub(crate) fn files(
     for program in programs {
         let Some(native) = program.native else { continue };
         match program.place {
-            Place::Cell(data_hash) if libraries.len() < most => {
+            Location::Cell(data_hash) if libraries.len() < most => {
                 libraries.push((LibraryOf::Cell { data_hash }, native));
             }
-            Place::Beside(elf) if libraries.len() + beside.len() + 2 <= most => {
+            Location::Beside(elf) if libraries.len() + beside.len() + 2 <= most => {
                 libraries.push((LibraryOf::Beside, native));
                 beside.push(elf);
             }
@@ -168,7 +168,7 @@ async fn fetch_program(
 
 impl Natives {
     /// Asks for native code of each candidate.
-    pub(crate) fn ask(
+    pub(crate) fn request(
         artifacts: &Arc<Artifacts>,
         account: &Account,
         candidates: Vec<Candidate>,
@@ -225,15 +225,15 @@ impl Natives {
         self.missing.remove(&index);
         let program = &mut self.programs[index];
         // Nobody asked for what was only remembered.
-        let tier = if matches!(program.place, Place::Cell(_)) { self.tier } else { Tier::Auto };
+        let tier = if matches!(program.place, Location::Cell(_)) { self.tier } else { Tier::Auto };
         program.fallback = None;
         match fetched {
-            Ok(found) if self.artifacts.leaves_early(&self.account, self.tier, &found) => {
+            Ok(found) if self.artifacts.bails_out_early(&self.account, self.tier, &found) => {
                 program.fallback = Some(Fallback::LeavesEarly);
             }
             Ok(found) => program.native = Some(found),
             // It is compiled again if the transaction still has it.
-            Err(SourceError::ScriptNotFound(_)) if matches!(program.place, Place::Beside(_)) => {
+            Err(SourceError::ScriptNotFound(_)) if matches!(program.place, Location::Beside(_)) => {
                 program.fallback = Some(Fallback::CompileFailed);
             }
             Err(error) => program.fallback = Some(fallback(error, tier)?),

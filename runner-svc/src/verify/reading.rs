@@ -23,7 +23,7 @@ use crate::{
         hot_programs::Met,
         order::VerifyOrder,
         parts::{Source, shared},
-        programs::{Candidate, FILES_MAX, Place},
+        programs::{Candidate, FILES_MAX, Location},
         references::Cells,
     },
 };
@@ -63,7 +63,7 @@ impl TransactionReader {
             reading.await.map_err(|_| ExecuteError::Internal)?
         };
         let (mut mock, mut cells, groups) = parsed.map_err(|error| ExecuteError::Transaction {
-            field: place(error.path()).unwrap_or(field).to_owned(),
+            field: location(error.path()).unwrap_or(field).to_owned(),
             problem: error.to_string(),
         })?;
         let known = cells.len();
@@ -130,7 +130,7 @@ fn candidates(
         let digest = hot.map_or_else(|| antares_pool::digest(&program.elf), |cell| cell.sealed.digest());
         for vm_version in program.vm_versions {
             let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
-            let (place, elf) = (Place::Cell(program.data_hash), program.elf.clone());
+            let (place, elf) = (Location::Cell(program.data_hash), program.elf.clone());
             let is_sent = !named.contains(&program.data_hash);
             candidates.push(Candidate { place, digest, elf, is_sent, options });
         }
@@ -143,7 +143,7 @@ fn candidates(
 pub(crate) fn met(candidates: &[Candidate]) -> Met {
     let mut met = Met::default();
     for candidate in candidates {
-        if let Place::Cell(data_hash) = candidate.place {
+        if let Location::Cell(data_hash) = candidate.place {
             met.cells.push(data_hash);
         }
         met.digests.push(candidate.digest);
@@ -155,6 +155,6 @@ pub(crate) fn met(candidates: &[Candidate]) -> Met {
 }
 
 /// A path in a transaction, unless it is that of the whole.
-pub(crate) fn place(path: Option<&str>) -> Option<&str> {
+pub(crate) fn location(path: Option<&str>) -> Option<&str> {
     path.filter(|path| !matches!(*path, "" | "."))
 }

@@ -66,7 +66,7 @@ pub fn cargo() -> Command {
 
 impl Manifest {
     fn folder(&self, name: &str) -> Result<PathBuf> {
-        let metadata = self.metadata.get_or_init(|| self.ask().map_err(|error| format!("{error:#}")));
+        let metadata = self.metadata.get_or_init(|| self.request().map_err(|error| format!("{error:#}")));
         let metadata = metadata.as_ref().map_err(|error| anyhow!("{error}"))?;
         // A lock file may have several versions of a crate: take the one in the manifest.
         let packages = metadata["packages"].as_array().context("cargo metadata lists packages")?;
@@ -91,7 +91,7 @@ impl Manifest {
     }
 
     /// Queries cargo for the folders: offline if possible; otherwise cargo fetches the crates.
-    fn ask(&self) -> Result<Value> {
+    fn request(&self) -> Result<Value> {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.path);
         let mut stderr = String::new();
         for offline in [true, false] {

@@ -71,7 +71,7 @@ fn main() -> Result<()> {
                 return;
             }
             let done = Compiler::ALL.map(|compiler| (compiler, check(&mut machine, seed, compiler)));
-            note(&mut tally.lock().unwrap_or_else(PoisonError::into_inner), seed, done);
+            record(&mut tally.lock().unwrap_or_else(PoisonError::into_inner), seed, done);
         }
     };
     thread::scope(|scope| (0..jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
@@ -80,7 +80,7 @@ fn main() -> Result<()> {
     if tally.failures.is_empty() { Ok(()) } else { bail!("{} binaries differ or fail", tally.failures.len()) }
 }
 
-fn note(tally: &mut Tally, seed: u64, done: [(Compiler, Result<Compared>); 2]) {
+fn record(tally: &mut Tally, seed: u64, done: [(Compiler, Result<Compared>); 2]) {
     let mut sums = Vec::new();
     for (compiler, compared) in done {
         match compared {

@@ -36,16 +36,12 @@ fn tune(config: &mut Config, limit: &str, value: u64) -> anyhow::Result<()> {
     match limit {
         "keepalive_interval_ms" => config.listen.keepalive_interval = time,
         "keepalive_timeout_ms" => config.listen.keepalive_timeout = time,
-        "connection_idle_ms_max" => config.listen.connection_idle_max = time,
         "handshake_ms_max" => config.tls.as_mut().context("[tls]")?.handshake_time_max = time,
         "handshakes_max" => config.tls.as_mut().context("[tls]")?.handshakes_max = value,
-        "leeway_ms" => config.auth.jwt.as_mut().context("[auth]")?.leeway = time,
         "zygote_workers_max" => config.sandbox.zygote_workers_max = value,
-        "zygote_age_ms_max" => config.sandbox.zygote_age_max = time,
         "partial_uploads_max" => config.compiler.partial_uploads_max = usize::try_from(value)?,
         "upload_bytes_max" => config.compiler.upload_bytes_max = value,
         "upload_keep_ms" => config.compiler.upload_keep = time,
-        "operations_max" => config.compiler.operations_max = value,
         "node_cache_bytes_max" => config.node.as_mut().context("[node]")?.cache_bytes_max = value,
         _ => bail!("there is no limit {limit}"),
     }

@@ -60,10 +60,10 @@ pub fn debug(words: impl Iterator<Item = OsString>, start: Box<Start<'_>>, helpe
             return if is_answer { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
     };
-    do_as_told(&words, start, helpers).unwrap_or_else(|stop| stop.tell())
+    execute(&words, start, helpers).unwrap_or_else(|stop| stop.print())
 }
 
-fn do_as_told(words: &Words, start: Box<Start<'_>>, helpers: Helpers<'_>) -> Result<ExitCode, Ending> {
+fn execute(words: &Words, start: Box<Start<'_>>, helpers: Helpers<'_>) -> Result<ExitCode, Ending> {
     let mode = words.mode();
     words.vm().ok_or_else(|| Ending::senseless("--vm-id must be a number"))?;
     if matches!(mode, Mode::DecodeInstruction | Mode::InstructionDecode) {

@@ -40,7 +40,7 @@ const PIECE: usize = 16 << 10;
 /// How long a gdb that has left is still told things.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How often it is looked whether the other process listens.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Does what `args` say.
 /// # Errors
@@ -62,7 +62,7 @@ pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
         // Whoever does not read it any more does not end the session.
         let _ = output::print(format!("VM {vm}: {}\n", output::printable(text)).as_bytes());
     };
-    Ok(tell(relay(hosted, stream, line)?))
+    Ok(print_end(relay(hosted, stream, line)?))
 }
 
 /// Starts the process that runs the script, and waits until it can be looked at.
@@ -162,7 +162,7 @@ pub(crate) fn relay(
 }
 
 /// Tells how it ended; that gdb was served is all that the status says.
-fn tell(end: DebugEnd) -> ExitCode {
+fn print_end(end: DebugEnd) -> ExitCode {
     if let DebugEnd::Exited(code) = end {
         eprintln!("antares: the script exited with {code}");
     }
@@ -198,7 +198,7 @@ fn with_gdb(args: &DebugArgs) -> Result<ExitCode, Failure> {
                 let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(3);
                 return Ok(ExitCode::from(code));
             }
-            _ => thread::sleep(LOOK),
+            _ => thread::sleep(POLL_INTERVAL),
         }
     };
     drop(folder);

@@ -41,7 +41,7 @@ impl RunningScript for Begun {
 struct Ears(Mutex<Hears>);
 
 impl Link for Ears {
-    fn tell(&self, news: HostedNews) {
+    fn notify(&self, news: HostedNews) {
         let mut hears = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(stop) = hears(news) {
             // Nobody here can end a script that is at work.
@@ -49,7 +49,7 @@ impl Link for Ears {
         }
     }
 
-    fn ask(&self, call: HostCall) -> HostAnswer {
+    fn request(&self, call: HostCall) -> HostAnswer {
         let mut hears = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match hears(HostedNews::Call(call)) {
             Ok(answer) => answer.unwrap_or_default(),

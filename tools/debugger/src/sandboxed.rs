@@ -37,13 +37,13 @@ pub fn ckb_debugger() -> ExitCode {
 /// A process that runs scripts: a child of this one.
 #[expect(clippy::unnecessary_wraps, reason = "others fail here")]
 fn start() -> Result<Box<dyn ScriptRunner>, String> {
-    Ok(Box::new(Fenced))
+    Ok(Box::new(Sandboxed))
 }
 
 /// Who makes a process for one script.
-struct Fenced;
+struct Sandboxed;
 
-impl ScriptRunner for Fenced {
+impl ScriptRunner for Sandboxed {
     fn begin(self: Box<Self>, job: HostedJob) -> Result<Box<dyn RunningScript>, Ending> {
         Ok(Box::new(Running(begin(job).map_err(|error| Ending::Error(error.to_string()))?)))
     }

@@ -13,7 +13,7 @@ use crate::session::{Debuggee, Target, gdb};
 pub fn serve() -> ExitCode {
     let served = serve_hosted(|job, pipes| match job {
         HostedJob::Debug(job) => debug(*job, pipes),
-        _ => pipes.tell(&HostedNews::Refused("this program debugs only".to_owned())),
+        _ => pipes.notify(&HostedNews::Refused("this program debugs only".to_owned())),
     });
     match served {
         Ok(()) => ExitCode::SUCCESS,
@@ -29,17 +29,17 @@ fn debug(job: HostedDebug, pipes: HostPipes) -> io::Result<()> {
     let (pipes, has_file) = (Arc::new(pipes), job.has_file);
     let debuggee = match debuggee(job, &pipes) {
         Ok(debuggee) => debuggee,
-        Err(why) => return pipes.tell(&HostedNews::Refused(why)),
+        Err(why) => return pipes.notify(&HostedNews::Refused(why)),
     };
-    pipes.tell(&HostedNews::Ready)?;
+    pipes.notify(&HostedNews::Ready)?;
     let end = match gdb::serve(debuggee, Wire(pipes.clone()), has_file) {
         Ok(gdb::Ended::Exited(code)) => DebugEnd::Exited(code.cast_signed()),
         Ok(gdb::Ended::Failed) => DebugEnd::Failed,
         Ok(gdb::Ended::Left) => DebugEnd::Left,
         Ok(gdb::Ended::Killed) => DebugEnd::Killed,
-        Err(error) => return pipes.tell(&HostedNews::Refused(error.to_string())),
+        Err(error) => return pipes.notify(&HostedNews::Refused(error.to_string())),
     };
-    pipes.tell(&HostedNews::Debugged(end))
+    pipes.notify(&HostedNews::Debugged(end))
 }
 
 fn debuggee(job: HostedDebug, pipes: &Arc<HostPipes>) -> Result<Debuggee, String> {
@@ -61,7 +61,7 @@ fn debuggee(job: HostedDebug, pipes: &Arc<HostPipes>) -> Result<Debuggee, String
     };
     let to = pipes.clone();
     // Whoever does not hear it is gone, which is seen where something is read.
-    let line = move |vm: u64, text: &str| drop(to.tell(&HostedNews::Line { vm, text: text.to_owned() }));
+    let line = move |vm: u64, text: &str| drop(to.notify(&HostedNews::Line { vm, text: text.to_owned() }));
     let mut debuggee = Debuggee::new(target, Box::new(line)).map_err(|error| error.to_string())?;
     if !debuggee.begin_at(vm).map_err(|error| error.to_string())? {
         return Err(format!("there was no VM {vm}"));
@@ -85,6 +85,6 @@ impl gdb::Wire for Wire {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.tell(&HostedNews::Words(bytes.to_vec()))
+        self.0.notify(&HostedNews::Words(bytes.to_vec()))
     }
 }

@@ -126,7 +126,7 @@ fn system_calls_are_caught_by_name_for_a_gdb_that_cannot() {
 struct Client(TcpStream);
 
 impl Client {
-    fn ask(&mut self, packet: &str) -> String {
+    fn request(&mut self, packet: &str) -> String {
         let sum = packet.bytes().fold(0_u8, u8::wrapping_add);
         write!(self.0, "${packet}#{sum:02x}").unwrap();
         let mut answer = Vec::new();
@@ -210,12 +210,12 @@ fn system_calls_are_caught_by_the_protocol() {
     let folder = folder(&debugged("WRITTEN").unwrap());
     let (_server, address) = waiting(&folder, &["--as-lock", "script.elf"]);
     let mut client = Client(TcpStream::connect(address).unwrap());
-    assert!(client.ask("qSupported:multiprocess+").contains("QCatchSyscalls+"));
-    assert_eq!(client.ask("QCatchSyscalls:1;804"), "OK");
-    let stop = client.ask("vCont;c");
+    assert!(client.request("qSupported:multiprocess+").contains("QCatchSyscalls+"));
+    assert_eq!(client.request("QCatchSyscalls:1;804"), "OK");
+    let stop = client.request("vCont;c");
     assert!(stop.starts_with("T05") && stop.contains("syscall_entry:0804;"), "{stop}");
-    assert_eq!(client.ask("QCatchSyscalls:0"), "OK");
-    assert_eq!(client.ask("vCont;c"), "W00");
+    assert_eq!(client.request("QCatchSyscalls:0"), "OK");
+    assert_eq!(client.request("vCont;c"), "W00");
 }
 
 /// ckb-vm executes `lui` and `addiw` of one register as one. A breakpoint on the second stops before both,

@@ -151,7 +151,7 @@ impl Adapter<Value> {
     }
 
     #[track_caller]
-    fn ask(&mut self, command: &str, arguments: Value) -> Value {
+    fn request(&mut self, command: &str, arguments: Value) -> Value {
         let number = self.send(command, arguments);
         let mut answer = self.hear(command, |message| message["request_seq"] == number);
         assert_eq!(answer["success"], true, "{answer}");
@@ -168,7 +168,7 @@ impl Adapter<Value> {
     fn break_at(&mut self, folder: &Path, marks: &[&str]) {
         let source = json!({"name": "debugged.c", "path": folder.join("debugged.c")});
         let lines: Vec<_> = marks.iter().map(|mark| json!({"line": line(mark)})).collect();
-        let told = self.ask("setBreakpoints", json!({"source": source, "breakpoints": lines}));
+        let told = self.request("setBreakpoints", json!({"source": source, "breakpoints": lines}));
         let told = told["breakpoints"].as_array().unwrap();
         assert!(told.len() == marks.len() && told.iter().all(|it| it["verified"] == true), "{told:?}");
     }
@@ -176,7 +176,7 @@ impl Adapter<Value> {
     /// Functions and lines of the calls under way, and the innermost one's number.
     #[track_caller]
     fn stack(&mut self) -> (Vec<String>, Value) {
-        let frames = self.ask("stackTrace", json!({"threadId": 1, "startFrame": 0, "levels": 20}));
+        let frames = self.request("stackTrace", json!({"threadId": 1, "startFrame": 0, "levels": 20}));
         let frames = frames["stackFrames"].as_array().unwrap().clone();
         let told = |frame: &Value| format!("{} {}", frame["name"].as_str().unwrap(), frame["line"]);
         (frames.iter().map(told).collect(), frames[0]["id"].clone())
@@ -186,11 +186,11 @@ impl Adapter<Value> {
     fn attach(&mut self, configuration: Value, set: impl FnOnce(&mut Self)) {
         let client = json!({"clientID": "vscode", "adapterID": "lldb-dap", "pathFormat": "path",
                             "linesStartAt1": true, "columnsStartAt1": true});
-        self.ask("initialize", client);
+        self.request("initialize", client);
         let number = self.send("attach", configuration);
         self.event("initialized");
         set(self);
-        self.ask("configurationDone", json!({}));
+        self.request("configurationDone", json!({}));
         let answer = self.hear("attach", |message| message["request_seq"] == number);
         assert_eq!(answer["success"], true, "{answer}");
     }
@@ -226,29 +226,29 @@ fn an_editor_goes_forward_by_lldb_s_adapter() {
     assert_eq!(stack[0], format!("store {spoils}"));
     assert!(stack[1].starts_with("fill ") && stack[2].starts_with("script "), "{stack:?}");
     // Its arguments, by name.
-    let scopes = adapter.ask("scopes", json!({"frameId": frame}));
+    let scopes = adapter.request("scopes", json!({"frameId": frame}));
     assert_eq!(scopes["scopes"][0]["name"], "Locals");
     let locals = json!({"variablesReference": scopes["scopes"][0]["variablesReference"]});
-    let locals = adapter.ask("variables", locals)["variables"].take();
+    let locals = adapter.request("variables", locals)["variables"].take();
     let named = |name: &str| locals.as_array().unwrap().iter().find(|it| it["name"] == name).cloned();
     assert_eq!(named("at").unwrap()["value"], "0");
-    adapter.ask("next", json!({"threadId": 1}));
+    adapter.request("next", json!({"threadId": 1}));
     assert_eq!(adapter.event("stopped")["reason"], "step");
     assert_eq!(adapter.stack().0[0], format!("store {}", spoils + 1));
     adapter.break_at(folder.path(), &["checks"]);
-    adapter.ask("continue", json!({"threadId": 1}));
+    adapter.request("continue", json!({"threadId": 1}));
     assert_eq!(adapter.event("stopped")["reason"], "breakpoint");
     let (stack, frame) = adapter.stack();
     assert_eq!(stack[0], format!("check {}", line("checks")));
     let watched = json!({"expression": "kept.balance", "context": "watch", "frameId": frame});
-    assert_eq!(adapter.ask("evaluate", watched)["result"], "12");
-    adapter.ask("stepOut", json!({"threadId": 1}));
+    assert_eq!(adapter.request("evaluate", watched)["result"], "12");
+    adapter.request("stepOut", json!({"threadId": 1}));
     assert_eq!(adapter.event("stopped")["reason"], "step");
     assert!(adapter.stack().0[0].starts_with("script "));
-    adapter.ask("continue", json!({"threadId": 1}));
+    adapter.request("continue", json!({"threadId": 1}));
     assert_eq!(adapter.event("exited")["exitCode"], 5);
     adapter.event("terminated");
-    adapter.ask("disconnect", json!({}));
+    adapter.request("disconnect", json!({}));
     assert!(server.0.wait().unwrap().success());
 }
 
@@ -263,11 +263,11 @@ fn an_editor_pauses_a_script() {
     // The answer may come before or after it runs.
     adapter.send("continue", json!({"threadId": 1}));
     adapter.event("continued");
-    adapter.ask("pause", json!({"threadId": 1}));
+    adapter.request("pause", json!({"threadId": 1}));
     adapter.event("stopped");
     let (stack, _) = adapter.stack();
     assert!(stack[0].starts_with("spin ") && stack[1].starts_with("script "), "{stack:?}");
-    adapter.ask("disconnect", json!({"terminateDebuggee": false}));
+    adapter.request("disconnect", json!({"terminateDebuggee": false}));
 }
 
 /// A line of gdb's machine interface.

@@ -18,12 +18,12 @@ use antares_cli::{
     local::workers::{failed, ours},
     output,
 };
-use antares_fuzz::job::{FuzzAsk, FuzzJob, FuzzNews, FuzzProgress};
+use antares_fuzz::job::{FuzzJob, FuzzNews, FuzzProgress, FuzzRequest};
 use antares_pool::StandaloneWorker;
 use anyhow::{Context as _, anyhow};
 use serde::Serialize;
 
-use folder::{Folder, Kept};
+use folder::{Folder, StoredFinding};
 use target::Target;
 
 /// How often it is told how far it is.
@@ -45,7 +45,7 @@ struct FuzzReport {
     new_inputs: u64,
     cycles: u64,
     seconds: f64,
-    findings: Vec<Kept>,
+    findings: Vec<StoredFinding>,
 }
 
 /// Does what `args` say.
@@ -58,7 +58,7 @@ pub(crate) fn fuzz(args: &FuzzArgs) -> Result<ExitCode, Failure> {
     let report = session.report();
     let text = match args.json {
         true => serde_json::to_string(&report).unwrap_or_default() + "\n",
-        false => told(&report, &args.output),
+        false => summary(&report, &args.output),
     };
     output::print(output::printable(&text).as_bytes())?;
     Ok(if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -78,7 +78,7 @@ struct Session {
     began: Instant,
     last_told: Instant,
     new_inputs: u64,
-    findings: Vec<Kept>,
+    findings: Vec<StoredFinding>,
     is_stopping: bool,
 }
 
@@ -142,9 +142,9 @@ impl Session {
                 // Whoever has ended does not hear it.
                 self.processes
                     .iter_mut()
-                    .for_each(|process| drop(process.worker_process.tell(&FuzzAsk::Stop)));
+                    .for_each(|process| drop(process.worker_process.notify(&FuzzRequest::Stop)));
             }
-            self.tell_progress();
+            self.report_progress();
         }
         Ok(())
     }
@@ -162,13 +162,13 @@ impl Session {
             }
             FuzzNews::Ready(_) => {}
             FuzzNews::Progress(progress) => self.processes[index].progress = progress,
-            FuzzNews::Kept(fields) => {
+            FuzzNews::StoredFinding(fields) => {
                 if folder.keep(target, &fields)? {
                     self.new_inputs += 1;
                 }
                 let others = self.processes.iter_mut().enumerate().filter(|(other, _)| *other != index);
                 for (_, process) in others.filter(|(_, process)| !process.is_over) {
-                    let _ = process.worker_process.tell(&FuzzAsk::Input(fields.clone()));
+                    let _ = process.worker_process.notify(&FuzzRequest::Input(fields.clone()));
                 }
             }
             FuzzNews::Found(found) => {
@@ -206,7 +206,7 @@ impl Session {
         }
     }
 
-    fn tell_progress(&mut self) {
+    fn report_progress(&mut self) {
         if self.last_told.elapsed() < PROGRESS {
             return;
         }
@@ -249,7 +249,7 @@ fn per_second(runs: u64, elapsed: Duration) -> u64 {
     runs.saturating_mul(1_000_000) / micros
 }
 
-fn told(report: &FuzzReport, out: &Path) -> String {
+fn summary(report: &FuzzReport, out: &Path) -> String {
     let mut text = format!(
         "{} runs in {:.1} s ({} a second), {} accepted, {} edges, {} new inputs in {}\n",
         report.runs,

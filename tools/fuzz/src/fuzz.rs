@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::job::{FuzzAsk, FuzzFinding, FuzzJob, FuzzNews, FuzzProgress};
+use crate::job::{FuzzFinding, FuzzJob, FuzzNews, FuzzProgress, FuzzRequest};
 use antares_vm::CountingSession;
 use libafl::fuzzer::NopInputFilter;
 use libafl::{
@@ -24,7 +24,7 @@ use crate::{
     judge::{Case, Violation, judge},
     minimise::minimise,
     mutate::Changes,
-    operands::places,
+    operands::positions,
     queue::NewOrAny,
     state::State,
 };
@@ -32,14 +32,14 @@ use crate::{
 /// How often the parent hears how far it is.
 const PROGRESS: Duration = Duration::from_secs(1);
 /// Runs between two looks at the clock and at what the parent says.
-const RUNS_BETWEEN_LOOKS: u64 = 64;
+const RUNS_BETWEEN_POLLS: u64 = 64;
 /// Changes of an input before another one is chosen.
 const RUNS_OF_ONE: usize = 64;
 /// Cycles of an input whose branches' operands are looked at, at most: that is done in an interpreter.
 const OPERANDS_CYCLES_MAX: u64 = 20_000_000;
 
 /// Places of errors of one kind that are told apart: a jump to anywhere fails everywhere.
-const PLACES_MAX: usize = 4;
+const POSITIONS_MAX: usize = 4;
 
 /// Whoever wants to know.
 pub trait Parent {
@@ -47,13 +47,13 @@ pub trait Parent {
     ///
     /// # Errors
     /// It is gone.
-    fn tell(&mut self, news: FuzzNews) -> std::io::Result<()>;
+    fn notify(&mut self, news: FuzzNews) -> std::io::Result<()>;
 
     /// What it wants, if it wants something now.
     ///
     /// # Errors
     /// It is gone.
-    fn asks(&mut self) -> std::io::Result<Option<FuzzAsk>>;
+    fn asks(&mut self) -> std::io::Result<Option<FuzzRequest>>;
 }
 
 type Library = StdFuzzer<NewOrAny, News, BytesInputConverter, NopInputFilter, ConstFeedback>;
@@ -81,7 +81,7 @@ pub fn fuzz(job: &FuzzJob, machines: &Machines, parent: &mut dyn Parent) -> Resu
     let mut fuzzing = Fuzzing::new(job, judged)?;
     fuzzing.begin(parent)?;
     fuzzing.go_on(parent)?;
-    parent.tell(FuzzNews::Done(fuzzing.judged.progress))?;
+    parent.notify(FuzzNews::Done(fuzzing.judged.progress))?;
     Ok(())
 }
 
@@ -218,7 +218,7 @@ impl<'a> Fuzzing<'a> {
         if let Some(found) = found {
             return Err(FuzzError::Job(format!("the transaction is a finding as it is: {}", found.what)));
         }
-        parent.tell(FuzzNews::Ready(ran.end.to_string()))?;
+        parent.notify(FuzzNews::Ready(ran.end.to_string()))?;
         self.judged.executor.take_counters(|_| ());
         let count = given.0.len();
         self.add(given, parent)?;
@@ -232,7 +232,7 @@ impl<'a> Fuzzing<'a> {
     fn add(&mut self, fields: FuzzInput, parent: &mut dyn Parent) -> Result<(), FuzzError> {
         let Self { library, state, judged, events, .. } = self;
         let id = library.add_input(state, judged, events, fields.clone())?;
-        self.kept(id, &fields, parent)
+        self.on_new_coverage(id, &fields, parent)
     }
 
     /// Runs `fields`; keeps them if they are news, tells a finding.
@@ -241,22 +241,22 @@ impl<'a> Fuzzing<'a> {
         let (_, id) = library.evaluate_input(state, judged, events, fields)?;
         let found = self.judged.found.take();
         if let Some(id) = id {
-            self.kept(id, fields, parent)?;
+            self.on_new_coverage(id, fields, parent)?;
         }
         let Some(found) = found else { return Ok(()) };
         let places = self.judged.kinds.iter().filter(|known| known.starts_with(&found.kind)).count();
-        if found.has_place && places >= PLACES_MAX {
+        if found.has_place && places >= POSITIONS_MAX {
             return Ok(());
         }
-        let found = self.placed(found, fields)?;
+        let found = self.with_position(found, fields)?;
         if !self.judged.kinds.contains(&found.kind) {
-            self.tell_finding(found, fields, parent)?;
+            self.report_finding(found, fields, parent)?;
         }
         Ok(())
     }
 
     /// `found` with its place, if it has one, and an interpreter finds it soon enough.
-    fn placed(&self, found: Violation, fields: &FuzzInput) -> Result<Violation, FuzzError> {
+    fn with_position(&self, found: Violation, fields: &FuzzInput) -> Result<Violation, FuzzError> {
         if !found.has_place || self.judged.last_cycles > OPERANDS_CYCLES_MAX {
             return Ok(found);
         }
@@ -271,20 +271,25 @@ impl<'a> Fuzzing<'a> {
     }
 
     /// An input has gone where none went before: what its branches compare is looked at, too.
-    fn kept(&mut self, id: CorpusId, fields: &FuzzInput, parent: &mut dyn Parent) -> Result<(), FuzzError> {
+    fn on_new_coverage(
+        &mut self,
+        id: CorpusId,
+        fields: &FuzzInput,
+        parent: &mut dyn Parent,
+    ) -> Result<(), FuzzError> {
         self.judged.progress.inputs += 1;
-        parent.tell(FuzzNews::Kept(fields.to_bytes()))?;
+        parent.notify(FuzzNews::StoredFinding(fields.to_bytes()))?;
         // What a script computes and compares with a signature is what a forger does not have.
         if !self.job.invariants.accepts_other && self.judged.last_cycles <= OPERANDS_CYCLES_MAX {
             self.teller.0.run(fields)?;
             self.teller.0.take_counters(|_| ());
             let compared = self.teller.1.take_compared();
-            self.changes.learn(id, places(fields, &compared));
+            self.changes.learn(id, positions(fields, &compared));
         }
         Ok(())
     }
 
-    fn tell_finding(
+    fn report_finding(
         &mut self,
         found: Violation,
         fields: &FuzzInput,
@@ -300,12 +305,12 @@ impl<'a> Fuzzing<'a> {
         };
         let small = minimise(fields.clone(), given.as_ref(), |tried| match judged.judge(tried)?.0 {
             Some(violation) if found.kind.starts_with(&violation.kind) || given.is_some() => {
-                Ok(is_same(&self.placed(violation, tried)?))
+                Ok(is_same(&self.with_position(violation, tried)?))
             }
             _ => Ok::<_, FuzzError>(false),
         })?;
         let violation = match judged.judge(&small)?.0 {
-            Some(violation) => self.placed(violation, &small)?,
+            Some(violation) => self.with_position(violation, &small)?,
             None => found.clone(),
         };
         self.judged.executor.take_counters(|_| ());
@@ -324,7 +329,7 @@ impl<'a> Fuzzing<'a> {
             self.judged.kinds.push(found.kind);
         }
         self.judged.kinds.push(violation.kind);
-        parent.tell(FuzzNews::Found(Box::new(finding)))?;
+        parent.notify(FuzzNews::Found(Box::new(finding)))?;
         self.findings += 1;
         Ok(())
     }
@@ -337,8 +342,8 @@ impl<'a> Fuzzing<'a> {
                 let mut fields = of.clone();
                 self.changes.change(&mut self.state, id, &mut fields)?;
                 self.run(&fields, parent)?;
-                if self.judged.progress.runs.is_multiple_of(RUNS_BETWEEN_LOOKS) {
-                    self.look(parent)?;
+                if self.judged.progress.runs.is_multiple_of(RUNS_BETWEEN_POLLS) {
+                    self.poll(parent)?;
                 }
                 if self.is_done() {
                     break;
@@ -360,16 +365,16 @@ impl<'a> Fuzzing<'a> {
     }
 
     /// Tells how far it is, and hears what the parent wants.
-    fn look(&mut self, parent: &mut dyn Parent) -> Result<(), FuzzError> {
+    fn poll(&mut self, parent: &mut dyn Parent) -> Result<(), FuzzError> {
         if self.last_news.elapsed() >= PROGRESS {
             self.last_news = Instant::now();
-            parent.tell(FuzzNews::Progress(self.judged.progress))?;
+            parent.notify(FuzzNews::Progress(self.judged.progress))?;
         }
         let count = self.judged.executor.given().0.len();
         while let Some(ask) = parent.asks()? {
             match ask {
-                FuzzAsk::Input(bytes) => self.run(&FuzzInput::of(&bytes, count), parent)?,
-                FuzzAsk::Stop => {
+                FuzzRequest::Input(bytes) => self.run(&FuzzInput::of(&bytes, count), parent)?,
+                FuzzRequest::Stop => {
                     self.is_stopped = true;
                     return Ok(());
                 }

@@ -105,7 +105,7 @@ pub enum FuzzNews {
     /// How far it is.
     Progress(FuzzProgress),
     /// An input that went where none went before.
-    Kept(FieldBytes),
+    StoredFinding(FieldBytes),
     /// An invariant does not hold.
     Found(Box<FuzzFinding>),
     /// It has come to its end. The last word.
@@ -116,7 +116,7 @@ pub enum FuzzNews {
 
 /// From the parent to a fuzzing process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FuzzAsk {
+pub enum FuzzRequest {
     /// Another process has kept this input.
     Input(FieldBytes),
     /// Tell how far you are, and end.

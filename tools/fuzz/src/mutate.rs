@@ -15,7 +15,7 @@ use libafl_bolts::rands::Rand;
 use crate::{
     FuzzInput, Table,
     molecule::{read_bytes, to_vector},
-    operands::Place,
+    operands::Position,
     state::State,
 };
 
@@ -32,7 +32,7 @@ const DEPTH_MAX: usize = 3;
 pub(crate) struct Changes {
     havoc: HavocScheduledMutator<HavocMutationsNoCrossoverType>,
     words: Vec<Vec<u8>>,
-    places: HashMap<CorpusId, Vec<Place>>,
+    places: HashMap<CorpusId, Vec<Position>>,
     bytes_max: usize,
 }
 
@@ -43,7 +43,7 @@ impl Changes {
     }
 
     /// Remembers where the input `id` has operands of branches.
-    pub(crate) fn learn(&mut self, id: CorpusId, places: Vec<Place>) {
+    pub(crate) fn learn(&mut self, id: CorpusId, places: Vec<Position>) {
         self.places.insert(id, places);
     }
 

@@ -3,28 +3,28 @@
 use crate::FuzzInput;
 
 /// Places that are kept of an input, at most.
-const PLACES_MAX: usize = 1024;
+const POSITIONS_MAX: usize = 1024;
 /// Places of one operand, at most: a byte that is everywhere says little.
-const PLACES_OF_ONE_MAX: usize = 8;
+const POSITIONS_OF_ONE_MAX: usize = 8;
 
 /// A place of an input, and bytes that would make a branch go the other way, as far as that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) field: usize,
     pub(crate) at: usize,
     pub(crate) bytes: Vec<u8>,
 }
 
 /// The places of `fields` that hold an operand of `compared`, with the other one.
-pub(crate) fn places(fields: &FuzzInput, compared: &[(u64, u64)]) -> Vec<Place> {
+pub(crate) fn positions(fields: &FuzzInput, compared: &[(u64, u64)]) -> Vec<Position> {
     let mut places = Vec::new();
     // Wide ones first: they are seldom there by chance.
     for width in [8, 4, 2, 1] {
         for (a, b) in compared.iter().flat_map(|(a, b)| [(*a, *b), (*b, *a)]) {
             for (held, wanted) in operands(a, b, width) {
                 find(fields, (&held, &wanted), &mut places);
-                if places.len() >= PLACES_MAX {
-                    places.truncate(PLACES_MAX);
+                if places.len() >= POSITIONS_MAX {
+                    places.truncate(POSITIONS_MAX);
                     return places;
                 }
             }
@@ -52,13 +52,13 @@ fn operands(a: u64, b: u64, width: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     found
 }
 
-fn find(fields: &FuzzInput, (held, wanted): (&[u8], &[u8]), places: &mut Vec<Place>) {
+fn find(fields: &FuzzInput, (held, wanted): (&[u8], &[u8]), places: &mut Vec<Position>) {
     let mut count = 0;
     for (field, bytes) in fields.0.iter().enumerate() {
         for (at, _) in bytes.windows(held.len()).enumerate().filter(|(_, window)| *window == held) {
-            places.push(Place { field, at, bytes: wanted.to_vec() });
+            places.push(Position { field, at, bytes: wanted.to_vec() });
             count += 1;
-            if count == PLACES_OF_ONE_MAX {
+            if count == POSITIONS_OF_ONE_MAX {
                 return;
             }
         }
@@ -72,10 +72,10 @@ mod tests {
     #[test]
     fn an_operand_is_found_where_the_input_has_it() {
         let fields = FuzzInput(vec![vec![9, 9], vec![7, 0x78, 0x56, 0x34, 0x12, 7]]);
-        let found = places(&fields, &[(0x1234_5678, 0xcafe_f00d)]);
-        assert!(found.contains(&Place { field: 1, at: 1, bytes: vec![0x0d, 0xf0, 0xfe, 0xca] }));
-        let found = places(&fields, &[(9, 40)]);
-        assert!(found.contains(&Place { field: 0, at: 1, bytes: vec![40] }));
-        assert!(places(&fields, &[(0xaaaa_bbbb, 0xcccc_dddd)]).is_empty());
+        let found = positions(&fields, &[(0x1234_5678, 0xcafe_f00d)]);
+        assert!(found.contains(&Position { field: 1, at: 1, bytes: vec![0x0d, 0xf0, 0xfe, 0xca] }));
+        let found = positions(&fields, &[(9, 40)]);
+        assert!(found.contains(&Position { field: 0, at: 1, bytes: vec![40] }));
+        assert!(positions(&fields, &[(0xaaaa_bbbb, 0xcccc_dddd)]).is_empty());
     }
 }

@@ -5,7 +5,7 @@ use std::{io, os::fd::AsFd as _, process::ExitCode, sync::Arc};
 
 use antares_fuzz::{
     Machines, Parent, fuzz,
-    job::{FuzzAsk, FuzzJob, FuzzNews},
+    job::{FuzzJob, FuzzNews, FuzzRequest},
 };
 use antares_pool::{ParentPipes, in_memory, serve_standalone};
 use antares_vm::{CountingSession, Library, MachineSession, Program, prepare_thread, reserve_machines};
@@ -45,7 +45,7 @@ fn work(job: FuzzJob, loaded: Result<Vec<Library>, String>, pipes: ParentPipes) 
     let mut pipes = Pipes(pipes);
     let libraries = match loaded {
         Ok(libraries) => libraries,
-        Err(why) => return pipes.tell(FuzzNews::Refused(why)),
+        Err(why) => return pipes.notify(FuzzNews::Refused(why)),
     };
     let elves = job.libraries.iter().filter(|one| !one.library.is_empty()).map(|one| one.elf.clone());
     // An ELF that ckb-vm does not load has no program: what a script does with it is ckb-vm's error.
@@ -58,18 +58,18 @@ fn work(job: FuzzJob, loaded: Result<Vec<Library>, String>, pipes: ParentPipes) 
     };
     match fuzz(&job, &machines, &mut pipes) {
         Ok(()) => Ok(()),
-        Err(error) => pipes.tell(FuzzNews::Refused(describe(&error))),
+        Err(error) => pipes.notify(FuzzNews::Refused(describe(&error))),
     }
 }
 
 struct Pipes(ParentPipes);
 
 impl Parent for Pipes {
-    fn tell(&mut self, news: FuzzNews) -> io::Result<()> {
-        self.0.tell(&news)
+    fn notify(&mut self, news: FuzzNews) -> io::Result<()> {
+        self.0.notify(&news)
     }
 
-    fn asks(&mut self) -> io::Result<Option<FuzzAsk>> {
+    fn asks(&mut self) -> io::Result<Option<FuzzRequest>> {
         self.0.hear()
     }
 }

@@ -9,17 +9,15 @@ use std::{
 
 use antares_abi::{CompileOptions, Isa, Sha256Digest};
 use antares_cli::{
-    args::{CredentialArgs, OptimiseArgs, TargetArgs},
+    args::{OptimiseArgs, TargetArgs},
     commands::profile::{self, Profiled},
     failure::Failure,
-    input,
-    local::workers::ours,
-    output,
+    input, output,
 };
 use antares_optimise::Settings;
 use antares_profile::Frame;
 use anyhow::anyhow;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 
 mod replay;
 mod report;
@@ -32,7 +30,7 @@ pub(crate) fn optimise(args: &OptimiseArgs) -> Result<ExitCode, Failure> {
     let before = inputs.iter().map(profile::target).collect::<Result<Vec<Profiled>, Failure>>()?;
     let (runs, machine) = heat(&before, &elf, args.machine.options())?;
     let settings = Settings { machine, runs, takes_all: args.all };
-    let bar = bar();
+    let bar = ProgressBar::new_spinner();
     let made = antares_optimise::optimise(&elf, &settings, |done, all| {
         bar.set_message(format!("pieces of code tried: {done} of {all}"));
         Instant::now() < until
@@ -42,8 +40,7 @@ pub(crate) fn optimise(args: &OptimiseArgs) -> Result<ExitCode, Failure> {
     let after =
         if args.profile.is_some() { Vec::new() } else { replay::again(&inputs, &before, &elf, &made.elf)? };
     output::write(&args.output, &made.elf)?;
-    let report =
-        report::Report::new(&report::Made { made: &made, before: &before, after: &after, elf: &elf });
+    let report = report::Report::new(&made, &elf, &before, &after);
     match args.report.as_deref() {
         Some(path) => report.write(path)?,
         None => output::print(output::printable(&report.markdown()).as_bytes())?,
@@ -51,27 +48,15 @@ pub(crate) fn optimise(args: &OptimiseArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
-        bar.set_style(style);
-    }
-    bar
-}
-
 /// What is run to see what is hot.
 fn inputs(script: &Path, args: &OptimiseArgs) -> Vec<TargetArgs> {
     let of = |elf: Option<&Path>, tx: Option<&Path>| TargetArgs {
         elf: elf.map(Path::to_owned),
         tx: tx.map(Path::to_owned),
-        server: None,
-        credentials: CredentialArgs::default(),
-        window_ms: None,
         vm_version: args.machine.vm_version,
         isa: args.machine.isa,
-        max_cycles: None,
-        deadline_ms: None,
         args: args.args.clone(),
+        ..TargetArgs::default()
     };
     if let Some(profile) = &args.profile {
         return vec![of(Some(profile), None)];
@@ -106,17 +91,13 @@ fn heat(
             };
             let own = CompileOptions { vm_version: known.vm_version, isa: Isa(known.isa) };
             if *machine.get_or_insert(own) != own {
-                let text = "the inputs run the script in two VM versions: take those of one at a time";
-                return Err(Failure::Usage(anyhow!(text)));
+                return Err(Failure::Usage(anyhow!(
+                    "the inputs run the script in two VM versions: name one"
+                )));
             }
             *runs.entry(pc).or_default() += node.value.instructions;
         }
     }
     let machine = machine.ok_or_else(|| Failure::Usage(anyhow!("none of the inputs runs this script")))?;
     Ok((Some(runs), machine))
-}
-
-/// A failure of the rewritten script, which is a mistake of ours.
-fn differs(detail: &str) -> Failure {
-    ours(format!("the rewritten script behaves differently, nothing is written: {detail}"))
 }

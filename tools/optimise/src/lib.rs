@@ -59,35 +59,20 @@ pub enum RewriteError {
         at: u64,
     },
     /// An address is formed that no relocation tells.
-    #[error("no relocation tells the address that is formed at {at:#x}: compile without -mno-relax")]
-    NoRelocation {
-        /// Where.
-        at: u64,
-    },
+    #[error("no relocation tells the address that is formed at {0:#x}: compile without -mno-relax")]
+    NoRelocation(u64),
     /// A return address is computed.
-    #[error("the return at {at:#x} goes to an address that is computed")]
-    ComputedReturn {
-        /// Where.
-        at: u64,
-    },
+    #[error("the return at {0:#x} goes to an address that is computed")]
+    ComputedReturn(u64),
     /// Control goes to handlers of exceptions, which no relocation tells.
-    #[error("the table at {at:#x} is of exceptions: compile with -fno-exceptions or panic=abort")]
-    Exceptions {
-        /// Where.
-        at: u64,
-    },
+    #[error("the table at {0:#x} is of exceptions: compile with -fno-exceptions or panic=abort")]
+    Exceptions(u64),
     /// A script that reads its cycles sees that they are fewer.
-    #[error("the script may read its cycles: {at:#x} has the number of that system call, 2042")]
-    ReadsCycles {
-        /// Where.
-        at: u64,
-    },
+    #[error("the script may read its cycles: {0:#x} has the number of that system call, 2042")]
+    ReadsCycles(u64),
     /// Bytes outside of what is loaded differ.
-    #[error("the files differ outside of code, at offset {at:#x}")]
-    Outside {
-        /// Where.
-        at: u64,
-    },
+    #[error("the files differ outside of code, at offset {0:#x}")]
+    Outside(u64),
 }
 
 /// What to rewrite.

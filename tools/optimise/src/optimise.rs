@@ -92,8 +92,7 @@ pub fn optimise(
     let mut rewrites: Vec<Rewrite> =
         proposals.into_iter().map(|proposal| proposal.rewrite).chain(refused).collect();
     rewrites.sort_by_key(|rewrite| (std::cmp::Reverse(rewrite.saved()), rewrite.pc));
-    let untouched = script.code.untouched.clone();
-    Ok(Optimised { elf: written, rewrites, untouched, tried })
+    Ok(Optimised { elf: written, rewrites, untouched: script.code.untouched.clone(), tried })
 }
 
 /// Whether `proposal` may be the reason for `difference`.
@@ -109,7 +108,7 @@ fn write(script: &LinkedScript, proposals: &[Proposal]) -> Result<Vec<u8>, Rewri
     let mut elf = script.elf.clone();
     for Proposal { rewrite, bytes, .. } in proposals {
         let place = script.offset(rewrite.pc).and_then(|at| elf.get_mut(at..at + bytes.len()));
-        place.ok_or(RewriteError::Outside { at: rewrite.pc })?.copy_from_slice(bytes);
+        place.ok_or(RewriteError::Outside(rewrite.pc))?.copy_from_slice(bytes);
     }
     Ok(elf)
 }

@@ -127,7 +127,7 @@ pub(crate) fn without_tests(text: &str) -> impl Fn(usize) -> bool + use<> {
 struct Tests(BTreeSet<usize>);
 
 impl Tests {
-    fn note(&mut self, attributes: &[Attribute], span: proc_macro2::Span) {
+    fn record(&mut self, attributes: &[Attribute], span: proc_macro2::Span) {
         let is_test = |attribute: &Attribute| {
             let meta = attribute.meta.require_list().ok().filter(|list| list.path.is_ident("cfg"));
             meta.is_some_and(|list| list.tokens.to_string().contains("test"))
@@ -149,12 +149,12 @@ impl<'ast> Visit<'ast> for Tests {
             syn::Item::Const(item) => &item.attrs,
             _ => &Vec::new(),
         };
-        self.note(attributes, item.span());
+        self.record(attributes, item.span());
         syn::visit::visit_item(self, item);
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        self.note(&item.attrs, item.span());
+        self.record(&item.attrs, item.span());
     }
 }
 

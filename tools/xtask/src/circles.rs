@@ -21,7 +21,7 @@ fn check_crate(folder: &str, files: &BTreeMap<&str, &str>) -> Vec<Finding> {
     let imports = Imports::of(files);
     let large = circles(imports.edges()).into_iter().filter(|circle| circle.len() > FILES_MAX);
     let finding = |circle: Vec<&str>| {
-        let told = told(imports.edges(), &circle);
+        let told = describe(imports.edges(), &circle);
         let text = format!("{} files know each other in a circle: {told}", circle.len());
         Finding::of_file(&format!("{folder}/src/{}", circle[0]), text)
     };
@@ -29,7 +29,7 @@ fn check_crate(folder: &str, files: &BTreeMap<&str, &str>) -> Vec<Finding> {
 }
 
 /// Describes the imports of each file in a cycle.
-fn told(edges: &BTreeMap<&str, BTreeSet<&str>>, circle: &[&str]) -> String {
+fn describe(edges: &BTreeMap<&str, BTreeSet<&str>>, circle: &[&str]) -> String {
     let taken =
         |file: &&str| edges[file].iter().copied().filter(|other| circle.contains(other)).collect::<Vec<_>>();
     let lines = circle.iter().map(|file| format!("{file} from {}", taken(file).join(", ")));

@@ -10,6 +10,7 @@ mod imports;
 mod links;
 mod manifests;
 mod mutants;
+mod names;
 mod sources;
 mod state;
 mod subjects;
@@ -27,12 +28,13 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 11] = [
+const CHECKS: [Check; 12] = [
     book::check,
     budgets::check,
     circles::check,
     links::check,
     manifests::check,
+    names::check,
     sources::check,
     state::check,
     subjects::check,

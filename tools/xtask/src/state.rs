@@ -43,8 +43,8 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         Err(error) => return vec![Finding::of_file(TABLE, error.to_string())],
     };
     let (mut findings, mut known) = (Vec::new(), BTreeSet::new());
-    for (path, text) in tree.ending(".rs").filter(|(path, _)| is_looked_at(path)) {
-        for (name, line) in kept(text) {
+    for (path, text) in tree.ending(".rs").filter(|(path, _)| is_checked(path)) {
+        for (name, line) in long_lived(text) {
             let row = rows.get(path).and_then(|rows| rows.get(&name));
             let owner = row.and_then(|row| row.split_once(": ")).map(|(owner, _)| owner);
             if owner.is_none_or(|owner| !OWNERS.contains(&owner)) {
@@ -61,16 +61,16 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-fn is_looked_at(path: &str) -> bool {
+fn is_checked(path: &str) -> bool {
     FOLDERS.iter().any(|folder| path.starts_with(folder))
         && path.contains("/src/")
         && !path.contains("/tests")
 }
 
 /// Fields and statics of such types, with their lines from 1.
-fn kept(text: &str) -> BTreeMap<String, usize> {
+fn long_lived(text: &str) -> BTreeMap<String, usize> {
     let is_code = without_tests(text);
-    let mut kept = Kept::default();
+    let mut kept = LongLived::default();
     if let Ok(file) = syn::parse_file(text) {
         kept.visit_file(&file);
     }
@@ -79,14 +79,14 @@ fn kept(text: &str) -> BTreeMap<String, usize> {
 }
 
 #[derive(Default)]
-struct Kept {
+struct LongLived {
     owner: String,
     /// Empty outside of fields and statics.
     name: String,
     found: BTreeMap<String, usize>,
 }
 
-impl<'ast> Visit<'ast> for Kept {
+impl<'ast> Visit<'ast> for LongLived {
     fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
         self.owner = item.ident.to_string();
         visit::visit_item_struct(self, item);

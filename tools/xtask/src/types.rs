@@ -6,7 +6,8 @@ use crate::{finding::Finding, sources::COMPILER_FOLDERS, tree::Tree};
 
 /// Folders that are not compared: types of the wire format, crates that nothing depends on, and the facade
 /// for embedders, who use no other crate of ours.
-const APART: [&str; 6] = ["proto/", "tests/", "tools/bench/", "fuzz/", "tools/xtask/", "crates/embed/"];
+const NOT_COMPARED: [&str; 6] =
+    ["proto/", "tests/", "tools/bench/", "fuzz/", "tools/xtask/", "crates/embed/"];
 
 /// Finds public types with the same name in two crates. Exempts the compiler's crates, whose forms correspond
 /// (`program::Block`, `ir::Block`), and types in public modules, which the module name distinguishes
@@ -16,7 +17,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in tree.ending(".rs") {
         let Some((folder, file)) = path.split_once("/src/") else { continue };
-        if APART.iter().any(|apart| path.starts_with(apart))
+        if NOT_COMPARED.iter().any(|apart| path.starts_with(apart))
             || is_compiler(folder)
             || is_in_module(tree, folder, file)
         {

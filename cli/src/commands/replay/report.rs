@@ -120,7 +120,7 @@ impl BlockShape {
         }
     }
 
-    pub(super) fn tell(&self, is_json: bool, node: &str) -> Result<(), Failure> {
+    pub(super) fn print(&self, is_json: bool, node: &str) -> Result<(), Failure> {
         print(self, is_json, || self.to_text(node))
     }
 
@@ -176,7 +176,7 @@ impl ReorganisedShape {
         Self { kind: "reorganised", number: block.number, hash: block.hash.clone() }
     }
 
-    pub(super) fn tell(&self, is_json: bool) -> Result<(), Failure> {
+    pub(super) fn print(&self, is_json: bool) -> Result<(), Failure> {
         print(self, is_json, || {
             format!(
                 "block {} {}… is no longer in the chain: what was told of it is void\n",
@@ -225,7 +225,7 @@ impl SummaryShape {
         self.verify_ms += block.verify_ms;
     }
 
-    pub(super) fn tell(&self, is_json: bool) -> Result<(), Failure> {
+    pub(super) fn print(&self, is_json: bool) -> Result<(), Failure> {
         print(self, is_json, || self.to_text())
     }
 

@@ -58,7 +58,7 @@ pub(crate) struct Health {
 
 impl Server {
     /// Answers of `work`, whose statuses are failures.
-    pub(crate) fn ask<T>(
+    pub(crate) fn request<T>(
         &self,
         work: impl AsyncFnOnce(Connection) -> Result<T, Status>,
     ) -> Result<T, Failure> {
@@ -70,17 +70,17 @@ impl Server {
 
     /// Stores a script there. Gives whether it was there before.
     pub(crate) fn upload(&self, elf: &[u8]) -> Result<bool, Failure> {
-        self.ask(async |channel| upload(channel, elf).await.map(|answer| answer.already_stored))
+        self.request(async |channel| upload(channel, elf).await.map(|answer| answer.already_stored))
     }
 
     /// Scripts that were run there lately, most cycles first: digest (empty for transactions), cycles, runs.
     pub(crate) fn list(&self, window_ms: Option<u64>) -> Result<Vec<v1::ProfiledScript>, Failure> {
-        self.ask(async |channel| list(channel, window_ms).await)
+        self.request(async |channel| list(channel, window_ms).await)
     }
 
     /// What the server knows of a script.
     pub(crate) fn stat(&self, script: Sha256Digest) -> Result<Stat, Failure> {
-        self.ask(async |channel| {
+        self.request(async |channel| {
             let script_sha256 = script.to_string();
             let asked = call(v1::GetScriptRequest { script_sha256: script_sha256.clone() });
             let size_bytes = match CompilerServiceClient::new(channel.clone()).get_script(asked).await {
@@ -99,7 +99,7 @@ impl Server {
 
     /// What each of the server's services says of itself, and whether all of them serve.
     pub(crate) fn health(&self) -> Result<Health, Failure> {
-        self.ask(async |channel| {
+        self.request(async |channel| {
             let (mut services, mut is_serving) = (Vec::new(), false);
             for service in SERVICES {
                 let asked = call(HealthCheckRequest { service: service.to_owned() });
@@ -119,17 +119,17 @@ impl Server {
 
     /// Versions, limits and the fence of the server's services, as text.
     pub(crate) fn capabilities(&self) -> Result<String, Failure> {
-        self.ask(async |channel| {
+        self.request(async |channel| {
             let mut text = String::new();
             let asked = call(v1::GetCompilerCapabilitiesRequest {});
             let compiler = CompilerServiceClient::new(channel.clone()).get_capabilities(asked).await;
             if let Some(compiler) = present(compiler)? {
-                tell(&mut text, "compiler", &compiler.versions, &compiler.limits, &compiler.sandbox);
+                print_listing(&mut text, "compiler", &compiler.versions, &compiler.limits, &compiler.sandbox);
             }
             let asked = call(v1::GetRunnerCapabilitiesRequest {});
             let runner = RunnerServiceClient::new(channel).get_capabilities(asked).await;
             if let Some(runner) = present(runner)? {
-                tell(&mut text, "runner", &runner.versions, &runner.limits, &runner.sandbox);
+                print_listing(&mut text, "runner", &runner.versions, &runner.limits, &runner.sandbox);
                 let _ = writeln!(text, "  vm_versions: {:?}", runner.vm_versions);
                 let _ = writeln!(text, "  isas: {}", runner.isas.join(" "));
                 let _ = writeln!(text, "  syscalls of scripts that run alone: {:?}", runner.syscalls);
@@ -140,7 +140,7 @@ impl Server {
 
     /// The functions that cost most, of one script or of everything that the server ran.
     pub(crate) fn top(&self, request: v1::TopFunctionsRequest) -> Result<v1::TopFunctionsResponse, Failure> {
-        self.ask(async |channel| {
+        self.request(async |channel| {
             let mut client = ProfileServiceClient::new(channel);
             client.top_functions(call(request)).await.map(Response::into_inner)
         })
@@ -172,7 +172,7 @@ fn present<T>(answer: Result<Response<T>, Status>) -> Result<Option<T>, Status> 
     }
 }
 
-fn tell(
+fn print_listing(
     text: &mut String,
     service: &str,
     versions: &Option<v1::EngineVersions>,
@@ -185,7 +185,7 @@ fn tell(
     }
     for layer in layers {
         let state = if layer.active { "stands" } else { "is missing" };
-        let _ = writeln!(text, "  fence: {} {state} {}", layer.name, layer.detail);
+        let _ = writeln!(text, "  sandbox: {} {state} {}", layer.name, layer.detail);
     }
 }
 

@@ -13,7 +13,7 @@ fn kind(is_artifact: bool) -> i32 {
 impl Server {
     /// Everything of a kind, by key.
     pub(crate) fn list_stored(&self, artifacts: bool) -> Result<Vec<v1::StoredEntry>, Failure> {
-        self.ask(async |channel| {
+        self.request(async |channel| {
             let mut client = StoreServiceClient::new(channel);
             let (mut entries, mut page_token) = (Vec::<v1::StoredEntry>::new(), String::new());
             loop {
@@ -31,7 +31,7 @@ impl Server {
 
     /// Removes a script and its artifacts, or an artifact. Gives how many entries are gone.
     pub(crate) fn remove_stored(&self, artifact: bool, key: Sha256Digest) -> Result<u32, Failure> {
-        self.ask(async |channel| {
+        self.request(async |channel| {
             let asked = call(v1::RemoveStoredRequest { kind: kind(artifact), key: key.to_string() });
             Ok(StoreServiceClient::new(channel).remove_stored(asked).await?.into_inner().removed)
         })
@@ -44,7 +44,7 @@ impl Server {
         key: Sha256Digest,
         pinned: bool,
     ) -> Result<bool, Failure> {
-        self.ask(async |channel| {
+        self.request(async |channel| {
             let asked = call(v1::PinStoredRequest { kind: kind(artifact), key: key.to_string(), pinned });
             match StoreServiceClient::new(channel).pin_stored(asked).await {
                 Ok(_) => Ok(true),

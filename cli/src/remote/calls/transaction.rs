@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use antares_client::{Blobs, Naming, brought, by_digest_first, credentials::Connection};
+use antares_client::{Blobs, Naming, by_digest_first, credentials::Connection, uploaded};
 use antares_proto::v1::{
     self, runner_service_client::RunnerServiceClient, verify_transaction_request::Transaction,
 };
@@ -52,14 +52,14 @@ pub(super) async fn verify(
     if named.is_none() {
         return ask(Naming::Inline).await;
     }
-    by_digest_first(ask, async |status| brought(status, bring(channel, &blobs)).await).await
+    by_digest_first(ask, async |status| uploaded(status, upload_lacking(channel, &blobs)).await).await
 }
 
 /// Uploads what is missing there. Where no uploads are taken, the data goes along.
-async fn bring(channel: &Connection, blobs: &Blobs) -> Result<Naming, Status> {
+async fn upload_lacking(channel: &Connection, blobs: &Blobs) -> Result<Naming, Status> {
     let send = |data: Bytes| async move { upload(channel.clone(), &data).await.map(|_| Naming::Digest) };
-    let brought = blobs.bring_missing(|| uploads(channel.clone()), send).await;
-    Ok(brought.unwrap_or(Naming::Inline))
+    let uploaded = blobs.upload_missing_blobs(|| uploads(channel.clone()), send).await;
+    Ok(uploaded.unwrap_or(Naming::Inline))
 }
 
 /// The transaction in molecule encoding; none if it is none: then the server says what is wrong with it.

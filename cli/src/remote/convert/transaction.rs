@@ -6,7 +6,7 @@ use antares_proto::v1::{self, rules::Rules, script_group::Cell, verify_transacti
 use antares_transaction::Environment;
 use anyhow::{Context as _, bail};
 
-use super::{run_limits, tier, told};
+use super::{run_limits, server_diagnosis, tier};
 use crate::{
     input::verify_request::Request,
     output::verdict::{self, Interpreted, Verdict},
@@ -59,7 +59,7 @@ pub(crate) fn verdict(response: v1::VerifyTransactionResponse) -> anyhow::Result
     };
     let timings = response.timings.unwrap_or_default();
     let groups = response.groups.into_iter().map(group_report).collect::<anyhow::Result<_>>()?;
-    let told = response.diagnosis.map(told);
+    let told = response.diagnosis.map(server_diagnosis);
     let interpreted = response.interpreted.into_iter().map(interpreted).collect();
     let verdict = Verdict::of_worker(outcome, response.cycles, groups, (timings.load_us, timings.run_us));
     Ok(Verdict { interpreted, told, ..verdict })
@@ -114,7 +114,7 @@ fn group_report(group: v1::GroupResult) -> anyhow::Result<job::GroupReport> {
         native_cycles: tiers.native_cycles,
         interpreted_cycles: tiers.interpreted_cycles,
         restarted: text(tiers.restarted),
-        debug: job::Lines::from(group.debug).and_left_out(job::LeftOut {
+        debug: job::Lines::from(group.debug).and_omitted(job::Omitted {
             lines: group.debug_lines_left_out,
             bytes: group.debug_bytes_left_out,
         }),

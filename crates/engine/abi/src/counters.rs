@@ -30,17 +30,17 @@ const OTHER_FACTOR: u64 = 0xc2b2_ae3d_27d4_eb4f;
 /// The counter of a branch that goes to guest address `to`, and could have gone to `other`.
 #[must_use]
 pub fn branch_counter(to: u64, other: u64, bits: u8) -> usize {
-    place(to.wrapping_mul(COUNTER_FACTOR) ^ other.wrapping_mul(OTHER_FACTOR), bits)
+    index(to.wrapping_mul(COUNTER_FACTOR) ^ other.wrapping_mul(OTHER_FACTOR), bits)
 }
 
 /// The counter of a jump or call with a computed target.
 #[must_use]
 pub fn jump_counter(target: u64, bits: u8) -> usize {
-    place(target.wrapping_mul(COUNTER_FACTOR), bits)
+    index(target.wrapping_mul(COUNTER_FACTOR), bits)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "at most 16 bits are left")]
-fn place(product: u64, bits: u8) -> usize {
+fn index(product: u64, bits: u8) -> usize {
     (product >> (64 - u32::from(bits.clamp(1, COUNTER_BITS_MAX)))) as usize
 }
 

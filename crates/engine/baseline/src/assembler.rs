@@ -62,7 +62,7 @@ impl Assembler {
     }
 
     /// The position of a label in the code.
-    pub(crate) fn place(&self, label: Label) -> Result<usize, BaselineError> {
+    pub(crate) fn offset_of(&self, label: Label) -> Result<usize, BaselineError> {
         match self.labels.get(label.0 as usize) {
             Some(&place) if place != UNBOUND => Ok(place as usize),
             _ => Err(BaselineError::Label),
@@ -90,14 +90,14 @@ impl Assembler {
             return Err(BaselineError::Size { bytes_max: BYTES_MAX });
         }
         for (end, label) in std::mem::take(&mut self.jumps) {
-            let place = self.place(label)?;
+            let place = self.offset_of(label)?;
             put(&mut self.code, end - 4, place, end);
         }
         for (end, data) in std::mem::take(&mut self.references) {
             put(&mut self.code, end - 4, data, end + distance);
         }
         for (at, label, from) in std::mem::take(&mut self.entries) {
-            let place = self.place(label)?;
+            let place = self.offset_of(label)?;
             put(&mut self.data, at, place + distance, from);
         }
         Ok(())

@@ -126,10 +126,10 @@ pub fn listing(module: &Module, counter_bits: Option<u8>) -> Result<Listing, Bas
     let mut functions = Vec::new();
     for function in &module.functions {
         function::emit(&context, &mut code, function)?;
-        let start = code.asm.place(context.functions[function.id.0 as usize])?;
+        let start = code.asm.offset_of(context.functions[function.id.0 as usize])?;
         functions.push((function.entry, start..code.asm.code.len()));
     }
-    let place = |(name, label)| Ok((name, code.asm.place(label)?));
+    let place = |(name, label)| Ok((name, code.asm.offset_of(label)?));
     let stubs = context.stubs.named().into_iter().map(place).collect::<Result<_, BaselineError>>()?;
     code.asm.finish(0)?;
     Ok(Listing { code: code.asm.code, functions, stubs })

@@ -208,7 +208,7 @@ impl Summary {
         for op in checks {
             if let Op::Check { access, base, low, high } | Op::Proved { access, base, low, high } = *op {
                 let (root, offset) = root(ops, base);
-                summary.note(ops, root, Both::of(access, Range::new(low, high).moved(offset)));
+                summary.record(ops, root, Both::of(access, Range::new(low, high).moved(offset)));
             }
         }
         for &(register, value) in writes {
@@ -226,7 +226,7 @@ impl Summary {
     }
 
     /// Records a fact about `value`, which is not a sum with a constant.
-    pub(crate) fn note(&mut self, ops: &[Op], value: Value, known: Both) {
+    pub(crate) fn record(&mut self, ops: &[Op], value: Value, known: Both) {
         match ops[value.0 as usize] {
             Op::Read(Reg::ZERO) | Op::Const(_) => {}
             Op::Read(register) => {

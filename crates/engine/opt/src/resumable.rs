@@ -13,7 +13,7 @@ use antares_program::{Reg, RegSet};
 pub(crate) fn mark(module: &mut Module) {
     let mut has_changed = true;
     while has_changed {
-        let leaves = leavers(module);
+        let leaves = may_bail_out(module);
         // Other libraries call exposed functions, and want all registers that they change.
         if !module.is_open && !leaves.contains(&true) {
             return;
@@ -35,7 +35,7 @@ pub(crate) fn mark(module: &mut Module) {
 }
 
 /// By function: whether native code may bail out in it or its callees with all registers.
-fn leavers(module: &Module) -> Vec<bool> {
+fn may_bail_out(module: &Module) -> Vec<bool> {
     // Propagates backwards over calls. The last node stands for all functions found by address.
     let found = module.functions.len();
     let mut callers = module.callers();

@@ -10,6 +10,10 @@ use crate::{names::Namer, report::Frame};
 /// Instructions that are looked at behind a branch.
 const SCANNED_MAX: usize = 2048;
 
+/// The register with the number of a system call, and that of `exit`.
+const A7: Reg = Reg(17);
+const EXIT: i64 = 93;
+
 /// Beginnings of names of functions that pass on what others have decided.
 const RUNTIME: [&str; 33] = [
     "[",
@@ -99,7 +103,7 @@ pub(crate) fn branch<'a>(vm: &'a Vm, namer: &Namer<'_>) -> Option<&'a Branch> {
             return false;
         };
         let names = namer.frames(*program, branch_pc(branch), vm.id);
-        !names.last().is_some_and(|frame| is_runtime(&frame.function))
+        names.iter().any(is_own)
             && avoids(&Way { program: *program, vm: vm.id, from: branch.instead }, *pc, namer)
     };
     later.or_else(|| vm.branches.iter().find(decides))
@@ -142,6 +146,8 @@ impl Way {
             let next = pc.wrapping_add(u64::from(it.length));
             match it.op {
                 Op::Jal if it.rd == Reg::ZERO => rest.push(pc.wrapping_add_signed(it.imm)),
+                // The number of the system call `exit` ends a script as a return ends a function.
+                Op::Addi if (it.rd, it.rs1, it.imm) == (A7, Reg::ZERO, EXIT) && or_leaves => return true,
                 Op::Jalr | Op::FarJumpAbs | Op::FarJumpRel if it.rd == Reg::ZERO => {
                     if or_leaves {
                         return true;

@@ -49,7 +49,7 @@ pub fn diagnose(inputs: &Inputs<'_>) -> Option<Diagnosis> {
     let evidence = inputs.evidence;
     let namer = Namer::new(evidence, inputs.programs, inputs.cells, inputs.source);
     let (vm, others) = evidence.vms.split_last()?;
-    let teller = Teller { inputs, namer: &namer };
+    let teller = Describer { inputs, namer: &namer };
     let child = teller.child(vm);
     let fault = fault(vm);
     let (has_names, has_lines) = namer.has(vm.program);
@@ -98,12 +98,12 @@ fn fault(vm: &Vm) -> Option<Fault> {
     }
 }
 
-struct Teller<'a> {
+struct Describer<'a> {
     inputs: &'a Inputs<'a>,
     namer: &'a Namer<'a>,
 }
 
-impl Teller<'_> {
+impl Describer<'_> {
     /// How a VM ended, and where that was decided.
     fn child(&self, vm: &Vm) -> Child {
         let stack = self.namer.stack(&vm.stack, vm.id);
@@ -116,7 +116,7 @@ impl Teller<'_> {
         let system_call = under_way.or_else(|| decide::system_call(value, branch));
         Child {
             ending: self.ending(vm, system_call),
-            place: self.place(vm, &stack, branch),
+            place: self.deciding_frames(vm, &stack, branch),
             stack,
             branch: branch.map(|branch| self.branch(branch, vm.id)),
             system_call,
@@ -134,7 +134,12 @@ impl Teller<'_> {
 
     /// The place that decided: of an exit that of the branch or, without one, of what made the code; else that of
     /// the end.
-    fn place(&self, vm: &Vm, stack: &[Frame], branch: Option<&antares_profile::evidence::seen::Branch>) -> Vec<Frame> {
+    fn deciding_frames(
+        &self,
+        vm: &Vm,
+        stack: &[Frame],
+        branch: Option<&antares_profile::evidence::seen::Branch>,
+    ) -> Vec<Frame> {
         let here = || decide::own(stack).unwrap_or(stack).to_vec();
         match fault(vm) {
             // There is no code: who jumps there decides.
@@ -198,9 +203,6 @@ impl Teller<'_> {
             Ended::Error { name, detail, fault } => {
                 let version = self.inputs.evidence.programs.get(vm.program as usize).map(|it| it.vm_version);
                 let advice = match fault {
-                    _ if self.namer.elf(vm.program).is_some_and(faults::is_foreign) => {
-                        Some(faults::NOT_RISC_V)
-                    }
                     _ if name == "InvalidInstruction" && version == Some(0) => Some(faults::NO_B),
                     Some(Fault::Fetch { .. }) if name.starts_with("Mem") => Some(faults::NO_CODE),
                     _ => faults::advice(self.name(name)),

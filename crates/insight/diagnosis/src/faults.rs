@@ -14,16 +14,6 @@ const FRAME_BYTES: u64 = 64 << 10;
 /// What it means of an instruction where the VM version has fewer of them.
 pub(crate) const NO_B: &str = "hash type data runs VM version 0, which has rv64imc only: name the code by data2 (or data1, type), or build without zba, zbb, zbc, zbs";
 
-/// What it means of a file for another machine.
-pub(crate) const NOT_RISC_V: &str =
-    "this ELF file is for another machine, not for RISC-V: build it with a RISC-V compiler";
-
-/// Whether an ELF is for another machine.
-pub(crate) fn is_foreign(elf: &[u8]) -> bool {
-    const RISC_V: [u8; 2] = 243_u16.to_le_bytes();
-    elf.starts_with(b"\x7fELF") && elf.get(18..20).is_some_and(|machine| machine != RISC_V)
-}
-
 /// What an error means that comes of a jump.
 pub(crate) const NO_CODE: &str = "there is no code: look where the address came from";
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 pub use groups::{GroupError, GroupKind, GroupReport, SCRIPT_ERRORS, VM_ERRORS, VerifyOutcome};
-pub use lines::{DEBUG_LINES_MAX, LeftOut, Lines};
+pub use lines::{DEBUG_LINES_MAX, Lines, Omitted};
 
 /// The consensus rules that apply to a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

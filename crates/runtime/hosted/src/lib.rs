@@ -9,8 +9,8 @@ use job::{HostAnswer, HostCall, HostedNews};
 /// The connection from a script to its host.
 pub trait Link: Send + Sync {
     /// Sends the host a message that needs no answer.
-    fn tell(&self, news: HostedNews);
+    fn notify(&self, news: HostedNews);
 
     /// Makes the host serve a script's call.
-    fn ask(&self, call: HostCall) -> HostAnswer;
+    fn request(&self, call: HostCall) -> HostAnswer;
 }

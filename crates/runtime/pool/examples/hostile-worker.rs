@@ -428,7 +428,7 @@ fn recurse(depth: u64) -> u64 {
 
 fn flood(files: &Files, bytes: &[u8]) -> String {
     loop {
-        if let Err(error) = files.tell_bytes(bytes) {
+        if let Err(error) = files.send_bytes(bytes) {
             return error.to_string();
         }
         if bytes.len() < 4096 {

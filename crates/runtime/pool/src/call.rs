@@ -124,7 +124,7 @@ impl Lease {
         last_words: Option<OwnedFd>,
         warm: Option<Warm>,
     ) -> Self {
-        let (ledger, since, place) = (Arc::clone(ledger), Instant::now(), channel.place());
+        let (ledger, since, place) = (Arc::clone(ledger), Instant::now(), channel.position());
         Self { ledger, ticket, channel, last_words, warm, rests: false, since, place }
     }
 
@@ -226,7 +226,7 @@ impl Call {
     fn woken(&self, warm: Warm) -> Result<Lease, PoolError> {
         let (ticket, channel) = (warm.ticket, Arc::clone(&warm.channel));
         if !self.is_wanted(ticket, warm.turn) {
-            self.ledger.rest(warm);
+            self.ledger.idle(warm);
             return Err(PoolError::Cancelled);
         }
         Ok(Lease::new(&self.ledger, ticket, channel, None, Some(warm)))

@@ -30,7 +30,7 @@ use rustix::{
 use crate::{
     futex::{sleep, wake},
     ring::{self, RING_BYTES, Spoiled, advanced, offset},
-    sealed::{self, note_copied},
+    sealed::{self, record_copied},
 };
 
 /// Bytes before the first ring.
@@ -44,14 +44,14 @@ const PAGE_BYTES: usize = 4096;
 /// One above the highest number of a system call that a worker can have been killed for.
 const CALLS_END: u32 = 1024;
 /// Looks at the other side's places before going to sleep. A look takes some ten nanoseconds.
-const LOOKS_MAX: u32 = 400;
+const POLLS_MAX: u32 = 400;
 /// Looks after which whoever else waits for the processor has it.
-const LOOKS_BEFORE_YIELD: u32 = 50;
+const POLLS_BEFORE_YIELD: u32 = 50;
 
 /// Waiting for bytes that the other side writes.
 pub(crate) const BYTES: u32 = 1;
 /// Waiting for room in the ring that the other side reads.
-pub(crate) const ROOM: u32 = 2;
+pub(crate) const SPACE: u32 = 2;
 
 const _: () = assert!(RING_BYTES.is_power_of_two() && size_of::<Head>() <= CALL_OFFSET);
 const _: () = assert!(CALL_OFFSET + size_of::<u32>() <= HEAD_BYTES);
@@ -62,7 +62,7 @@ struct Word(AtomicU32);
 
 /// How far a ring was written and read, in bytes since its beginning, modulo 2^32.
 #[repr(C)]
-struct Places {
+struct Positions {
     written: Word,
     read: Word,
 }
@@ -71,14 +71,14 @@ struct Places {
 #[repr(C)]
 struct Bell {
     rung: Word,
-    /// What it waits for, a sum of [`BYTES`] and [`ROOM`]; 0 while it is awake.
+    /// What it waits for, a sum of [`BYTES`] and [`SPACE`]; 0 while it is awake.
     waits_for: Word,
 }
 
 #[repr(C)]
 struct Head {
     /// Of the ring for the child, and of the ring for the supervisor.
-    places: [Places; 2],
+    places: [Positions; 2],
     /// Of the child, and of the supervisor.
     bells: [Bell; 2],
 }
@@ -188,10 +188,13 @@ impl Channel {
         unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(offset).cast()) }
     }
 
-    fn places(&self, reader: Side) -> ring::Places<'_, AtomicU32> {
-        let start = offset_of!(Head, places) + reader as usize * size_of::<Places>();
+    fn positions(&self, reader: Side) -> ring::Positions<'_, AtomicU32> {
+        let start = offset_of!(Head, places) + reader as usize * size_of::<Positions>();
         let word = |offset| self.word(start + offset);
-        ring::Places { written: word(offset_of!(Places, written)), read: word(offset_of!(Places, read)) }
+        ring::Positions {
+            written: word(offset_of!(Positions, written)),
+            read: word(offset_of!(Positions, read)),
+        }
     }
 
     fn bell(&self, side: Side) -> ring::Bell<'_, AtomicU32> {
@@ -208,21 +211,21 @@ impl Channel {
 
     /// Bytes that can be read now.
     pub(crate) fn readable(&self) -> Result<usize, Spoiled> {
-        self.places(self.side).readable(self.read.load(Ordering::Relaxed))
+        self.positions(self.side).readable(self.read.load(Ordering::Relaxed))
     }
 
     /// Bytes that can be written now.
     fn writable(&self) -> Result<usize, Spoiled> {
-        self.places(self.side.other()).writable(self.written.load(Ordering::Relaxed))
+        self.positions(self.side.other()).writable(self.written.load(Ordering::Relaxed))
     }
 
     /// Whether the other side has taken nothing since our place was `place`.
     pub(crate) fn is_untouched_since(&self, place: u32) -> bool {
-        self.places(self.side.other()).read.load(Ordering::SeqCst) == place
+        self.positions(self.side.other()).read.load(Ordering::SeqCst) == place
     }
 
     /// Our place in the ring that we write.
-    pub(crate) fn place(&self) -> u32 {
+    pub(crate) fn position(&self) -> u32 {
         self.written.load(Ordering::Relaxed)
     }
 
@@ -237,7 +240,7 @@ impl Channel {
 
     /// Writes all of `bytes` without waking the other side, unless there is little room left. What is in the
     /// ring is there for the other side whatever becomes of this one.
-    pub(crate) fn leave(&self, mut bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write_without_wake(&self, mut bytes: &[u8]) -> io::Result<()> {
         let mut channel = self;
         if self.writable().map_err(io::Error::other)? < RING_BYTES / 2 + bytes.len() {
             return channel.write_all(bytes);
@@ -263,10 +266,10 @@ impl Channel {
             ptr::copy_nonoverlapping(head.as_ptr(), ring.add(offset(place)), head.len());
             ptr::copy_nonoverlapping(tail.as_ptr(), ring, tail.len());
         }
-        note_copied(count);
+        record_copied(count);
         let place = advanced(place, count);
         self.written.store(place, Ordering::Relaxed);
-        self.places(self.side.other()).written.store(place, Ordering::SeqCst);
+        self.positions(self.side.other()).written.store(place, Ordering::SeqCst);
         Ok(count)
     }
 
@@ -289,8 +292,8 @@ impl Channel {
         }
         let place = advanced(place, count);
         self.read.store(place, Ordering::Relaxed);
-        self.places(self.side).read.store(place, Ordering::SeqCst);
-        self.bell(self.side.other()).ring(ROOM, wake);
+        self.positions(self.side).read.store(place, Ordering::SeqCst);
+        self.bell(self.side.other()).ring(SPACE, wake);
         Ok(count)
     }
 
@@ -308,19 +311,19 @@ impl Channel {
     fn is_ready(&self, what: u32) -> bool {
         // A channel that is spoiled is for `put` and `take` to complain about.
         what & BYTES != 0 && self.readable() != Ok(0)
-            || what & ROOM != 0 && self.writable() != Ok(0)
+            || what & SPACE != 0 && self.writable() != Ok(0)
             || self.is_closed()
     }
 
-    /// Waits for `what` (a sum of [`BYTES`] and [`ROOM`]) or the other side's end. May return without either.
+    /// Waits for `what` (a sum of [`BYTES`] and [`SPACE`]) or the other side's end. May return without either.
     /// Answers whether `deadline` has not passed.
     pub(crate) fn wait(&self, what: u32, deadline: Option<Instant>) -> bool {
-        for look in 1..=LOOKS_MAX {
+        for look in 1..=POLLS_MAX {
             if self.is_ready(what) {
                 return true;
             }
             // The other side may be waiting for this very processor.
-            if look % LOOKS_BEFORE_YIELD == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+            if look % POLLS_BEFORE_YIELD == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {
@@ -348,7 +351,7 @@ impl Write for &Channel {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match self.put(bytes).map_err(io::Error::other)? {
-                0 if !bytes.is_empty() => _ = self.wait(ROOM, None),
+                0 if !bytes.is_empty() => _ = self.wait(SPACE, None),
                 count => return Ok(count),
             }
         }
@@ -435,10 +438,10 @@ pub(crate) mod tests {
     #[test]
     fn places_beyond_the_ring_are_refused() {
         let (ours, theirs) = pair();
-        theirs.places(Side::Supervisor).written.store(advanced(0, RING_BYTES) + 1, Ordering::SeqCst);
+        theirs.positions(Side::Supervisor).written.store(advanced(0, RING_BYTES) + 1, Ordering::SeqCst);
         assert_eq!(ours.take(&mut [0; 8]), Err(Spoiled));
         assert!(ours.wait(BYTES, None));
-        theirs.places(Side::Child).read.store(1, Ordering::SeqCst);
+        theirs.positions(Side::Child).read.store(1, Ordering::SeqCst);
         assert_eq!(ours.put(b"x"), Err(Spoiled));
     }
 

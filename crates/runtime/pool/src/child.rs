@@ -56,7 +56,7 @@ pub trait Worker {
 
     /// Forgets what the last job was about. Called between the jobs of a child that stays, when the report is
     /// sent.
-    fn rest(&mut self) {}
+    fn idle(&mut self) {}
 }
 
 /// What a child answers with.
@@ -116,17 +116,17 @@ impl Files {
     ///
     /// # Errors
     /// What the kernel says, or the part is longer than a report may be.
-    pub fn tell_part<T: Serialize>(&self, part: &T) -> io::Result<()> {
+    pub fn send_part<T: Serialize>(&self, part: &T) -> io::Result<()> {
         // The supervisor takes nothing but whole answers: it need not be woken for each part.
         let frame = frame::encode(&Reply::Part(part), REPORT_BYTES_MAX).map_err(io::Error::other)?;
-        self.channel.leave(&frame)
+        self.channel.write_without_wake(&frame)
     }
 
     /// Sends `bytes` as they are, frame or not: for workers that try a supervisor's patience.
     ///
     /// # Errors
     /// The places of the channel make no sense any more.
-    pub fn tell_bytes(&self, bytes: &[u8]) -> io::Result<()> {
+    pub fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
         (&self.channel).write_all(bytes)
     }
 
@@ -250,7 +250,7 @@ unsafe fn serve_jobs<W: Worker>(worker: &mut W, layers: &[LayerStatus], files: &
         if !stays {
             return Ok(());
         }
-        worker.rest();
+        worker.idle();
         job = read()?;
     }
 }

@@ -53,7 +53,7 @@ impl Call {
         let count = match &verdict {
             Verdict::Done(report) => {
                 if stays && parts.are_clean && report.is_clean() {
-                    self.rest(lease, (parts.progress.runs as u64).max(1));
+                    self.idle(lease, (parts.progress.runs as u64).max(1));
                 }
                 return Ok(verdict);
             }
@@ -69,7 +69,7 @@ impl Call {
     }
 
     /// Lets the worker wait for another job, if it may.
-    fn rest(&self, mut lease: Lease, runs: u64) {
+    fn idle(&self, mut lease: Lease, runs: u64) {
         let Some(kind) = &self.kind else { return };
         let mut warm = lease.warm.clone().unwrap_or_else(|| Warm {
             ticket: lease.ticket,
@@ -80,9 +80,9 @@ impl Call {
             runs: 0,
             busy: Duration::ZERO,
         });
-        if warm.note(runs, lease.since, self.ledger.reuse()) {
+        if warm.record(runs, lease.since, self.ledger.reuse()) {
             lease.rests = true;
-            self.ledger.rest(warm);
+            self.ledger.idle(warm);
         }
     }
 

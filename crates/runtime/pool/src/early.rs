@@ -29,7 +29,7 @@ pub enum NativeEnd {
 
 /// How the runs of a library went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LeftEarly {
+pub struct EarlyBailouts {
     /// Whether a run went to its end in it.
     was_whole: bool,
     /// Runs that were left.
@@ -38,7 +38,7 @@ pub struct LeftEarly {
     spared: u32,
 }
 
-impl LeftEarly {
+impl EarlyBailouts {
     /// Bytes of [`Self::to_bytes`].
     pub const BYTES: usize = 9;
 
@@ -87,13 +87,13 @@ impl LeftEarly {
 mod tests {
     use super::*;
 
-    fn after(ends: &[NativeEnd]) -> LeftEarly {
-        ends.iter().fold(LeftEarly::default(), |known, end| known.after(*end))
+    fn after(ends: &[NativeEnd]) -> EarlyBailouts {
+        ends.iter().fold(EarlyBailouts::default(), |known, end| known.after(*end))
     }
 
     #[test]
     fn what_is_left_again_and_again_is_tried_now_and_then() {
-        let mut known = LeftEarly::default();
+        let mut known = EarlyBailouts::default();
         for _ in 0..EARLY_RUNS_MIN {
             assert!(!known.begins_interpreted());
             known = known.after(NativeEnd::Left).after(NativeEnd::Unknown);
@@ -101,7 +101,7 @@ mod tests {
         let tried = (0..4 * EARLY_TRY_ONE_IN).filter(|_| !known.begins_interpreted());
         assert_eq!(tried.count(), 4);
         assert!(!known.after(NativeEnd::Whole).begins_interpreted());
-        assert_eq!(after(&[NativeEnd::Unknown; 99]), LeftEarly::default());
+        assert_eq!(after(&[NativeEnd::Unknown; 99]), EarlyBailouts::default());
     }
 
     #[test]
@@ -123,11 +123,11 @@ mod tests {
     #[test]
     fn it_is_kept_as_bytes() {
         for was_whole in [false, true] {
-            let known = LeftEarly { was_whole, left: 5, spared: 70_000 };
-            assert_eq!(LeftEarly::from_bytes(&known.to_bytes()), known);
+            let known = EarlyBailouts { was_whole, left: 5, spared: 70_000 };
+            assert_eq!(EarlyBailouts::from_bytes(&known.to_bytes()), known);
         }
         for bytes in [&[][..], &[1; 7], &[1; 8], &[1; 10]] {
-            assert_eq!(LeftEarly::from_bytes(bytes), LeftEarly::default());
+            assert_eq!(EarlyBailouts::from_bytes(bytes), EarlyBailouts::default());
         }
     }
 }

@@ -64,7 +64,7 @@ pub enum PoolError {
         bytes_max: usize,
     },
     /// More files beside a job than there are descriptors for.
-    #[error("more than {most} libraries beside a job")]
+    #[error("more than {most} libraries in a job")]
     TooManyFiles {
         /// Files allowed.
         most: usize,

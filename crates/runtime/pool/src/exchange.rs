@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use crate::{
-    channel::{BYTES, Channel, ROOM},
+    channel::{BYTES, Channel, SPACE},
     frame::{self, LENGTH_BYTES},
     ring::Spoiled,
-    sealed::note_copied,
+    sealed::record_copied,
 };
 
 /// What came of an exchange.
@@ -40,17 +40,17 @@ pub(crate) fn exchange(
     (deadline, taken_by): (Instant, Option<Instant>),
     take_part: impl FnMut(&[u8]) -> bool,
 ) -> Heard {
-    match unasked(channel) {
+    match unrequested(channel) {
         Some(heard) => heard,
         None => {
-            let place = channel.place();
+            let place = channel.position();
             Exchange::new(reply_bytes_max).finish(channel, job, (place, taken_by), deadline, take_part)
         }
     }
 }
 
 /// What a child said before it was asked.
-fn unasked(channel: &Channel) -> Option<Heard> {
+fn unrequested(channel: &Channel) -> Option<Heard> {
     match channel.readable() {
         Ok(0) => None,
         Ok(bytes) => {
@@ -75,8 +75,8 @@ impl Exchange {
     }
 
     /// Sends `job`, for which there must be room. Answers if that cannot go well.
-    pub(crate) fn ask(&mut self, channel: &Channel, job: &[u8]) -> Option<Heard> {
-        if let Some(heard) = unasked(channel) {
+    pub(crate) fn request(&mut self, channel: &Channel, job: &[u8]) -> Option<Heard> {
+        if let Some(heard) = unrequested(channel) {
             return Some(heard);
         }
         match channel.put(job) {
@@ -110,7 +110,7 @@ impl Exchange {
             if is_late {
                 return Heard::TimedOut;
             }
-            let what = if unsent.is_empty() { BYTES } else { BYTES + ROOM };
+            let what = if unsent.is_empty() { BYTES } else { BYTES + SPACE };
             match taken_by.filter(|_| channel.is_untouched_since(place)) {
                 Some(by) if Instant::now() >= by => return Heard::NotTaken,
                 Some(by) => drop(channel.wait(what, Some(by))),
@@ -180,7 +180,7 @@ fn receive(channel: &Channel, received: &mut Vec<u8>) -> Result<usize, Spoiled> 
     received.resize(start + channel.readable()?, 0);
     let count = channel.take(&mut received[start..])?;
     received.truncate(start + count);
-    note_copied(count);
+    record_copied(count);
     Ok(count)
 }
 
@@ -243,7 +243,7 @@ mod tests {
     fn a_child_that_does_not_read_is_not_waited_for_until_the_deadline() {
         let (ours, theirs) = pair();
         let deadline = Instant::now() + Duration::from_secs(60);
-        let place = ours.place();
+        let place = ours.position();
         assert_eq!(exchange(&ours, b"job", 2, (deadline, Some(soon())), |_| false), Heard::NotTaken);
         // One that has begun to read has its time.
         theirs.take(&mut [0]).unwrap();
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn parts_that_were_left_are_taken_without_being_woken_for() {
         let (ours, theirs) = pair();
-        theirs.leave(&[1, 0, 0, 0, 7, 1, 0, 0, 0, 8]).unwrap();
+        theirs.write_without_wake(&[1, 0, 0, 0, 7, 1, 0, 0, 0, 8]).unwrap();
         let mut parts = Vec::new();
         let mut exchange = Exchange::new(9);
         let heard = exchange.hear(&ours, &mut |part| {

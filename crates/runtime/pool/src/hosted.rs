@@ -237,15 +237,15 @@ impl HostPipes {
     ///
     /// # Errors
     /// The parent is gone.
-    pub fn tell(&self, news: &HostedNews) -> io::Result<()> {
-        self.lock().tell(news)
+    pub fn notify(&self, news: &HostedNews) -> io::Result<()> {
+        self.lock().notify(news)
     }
 
     /// Tells the parent what was verified, as its last word.
     ///
     /// # Errors
     /// The parent is gone.
-    pub fn tell_verified(&self, report: VerifyReport) -> io::Result<()> {
+    pub fn send_verified(&self, report: VerifyReport) -> io::Result<()> {
         let report = RunWorkerReport::Verify(report);
         self.lock().to.write_all(&frame::encode(&report, REPORT_BYTES_MAX).map_err(to_io)?)
     }
@@ -254,9 +254,9 @@ impl HostPipes {
     ///
     /// # Errors
     /// The parent is gone.
-    pub fn ask(&self, call: HostCall) -> io::Result<HostAnswer> {
+    pub fn request(&self, call: HostCall) -> io::Result<HostAnswer> {
         let mut pipes = self.lock();
-        pipes.tell(&HostedNews::Call(call))?;
+        pipes.notify(&HostedNews::Call(call))?;
         frame::read(&mut *pipes.from, FRAME_BYTES_MAX).map_err(to_io)
     }
 
@@ -288,14 +288,14 @@ impl HostPipes {
 pub struct ParentLink(pub HostPipes);
 
 impl Link for ParentLink {
-    fn tell(&self, news: HostedNews) {
-        if self.0.tell(&news).is_err() {
+    fn notify(&self, news: HostedNews) {
+        if self.0.notify(&news).is_err() {
             exit_now(1);
         }
     }
 
-    fn ask(&self, call: HostCall) -> HostAnswer {
-        self.0.ask(call).unwrap_or_else(|_| exit_now(1))
+    fn request(&self, call: HostCall) -> HostAnswer {
+        self.0.request(call).unwrap_or_else(|_| exit_now(1))
     }
 }
 
@@ -307,7 +307,7 @@ impl Pipes {
         Self { from: pipe(0), to: pipe(1) }
     }
 
-    fn tell(&mut self, news: &HostedNews) -> io::Result<()> {
+    fn notify(&mut self, news: &HostedNews) -> io::Result<()> {
         self.to.write_all(&frame::encode(news, FRAME_BYTES_MAX).map_err(to_io)?)
     }
 }

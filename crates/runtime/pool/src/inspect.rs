@@ -4,7 +4,7 @@
 use std::fs;
 
 /// Workers that are looked at in one go.
-const LOOKED_AT_MAX: usize = 16;
+const INSPECTED_MAX: usize = 16;
 /// What `/proc/PID/status` must say of every worker at any time: the filter in force, no new privileges, no
 /// capability, one thread.
 const EXPECTED: [(&str, &str); 4] =
@@ -24,7 +24,7 @@ pub(crate) fn inspect(zygote: u32) -> Seen {
     let children = fs::read_to_string(format!("/proc/{zygote}/task/{zygote}/children")).unwrap_or_default();
     let children = children.split_whitespace().filter_map(|number| number.parse().ok());
     let mut seen = Seen::default();
-    for process in std::iter::once(zygote).chain(children).take(LOOKED_AT_MAX) {
+    for process in std::iter::once(zygote).chain(children).take(INSPECTED_MAX) {
         let Ok(status) = fs::read_to_string(format!("/proc/{process}/status")) else { continue };
         // One that has ended and is not reaped yet has given up all.
         if field(&status, "State").is_none_or(|state| state.starts_with(['Z', 'X'])) {

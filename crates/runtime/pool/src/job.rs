@@ -3,8 +3,8 @@
 //! Encoded with postcard behind a `u32` little-endian length. Bulk data (ELF, library) travels beside them as
 //! sealed memfds, never inside them.
 
-mod ask;
 mod batch;
+mod lease;
 mod profile;
 mod run;
 mod samples;
@@ -13,7 +13,7 @@ mod verify;
 pub use antares_abi::{CompileLimits, Stage, Tier};
 use antares_abi::{CompileOptions, Hints, Sha256Digest};
 pub use antares_hosted::job::{
-    CellName, DEBUG_LINES_MAX, GroupError, GroupKind, GroupReport, HostedJob, HostedNews, LeftOut, Lines,
+    CellName, DEBUG_LINES_MAX, GroupError, GroupKind, GroupReport, HostedJob, HostedNews, Lines, Omitted,
     Rules, SCRIPT_ERRORS, VM_ERRORS, VerifyOutcome,
 };
 use serde::{Deserialize, Serialize};

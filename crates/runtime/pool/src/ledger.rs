@@ -141,7 +141,7 @@ impl Ledger {
     }
 
     /// The child of `warm` has done its job and waits for another one, unless it has ended or was taken back.
-    pub(crate) fn rest(&self, warm: Warm) {
+    pub(crate) fn idle(&self, warm: Warm) {
         let mut state = self.state();
         let present = state.link.as_ref().map(|link| link.number);
         let Some(entry) = state.entries.get_mut(&warm.ticket) else { return };

@@ -59,7 +59,7 @@ pub use checks::batch_output_bytes;
 pub use child::{Files, Worker};
 pub use config::PoolConfig;
 pub use control_group::GroupConfig;
-pub use early::{EARLY_RUNS_MIN, EARLY_TRY_ONE_IN, LeftEarly, NativeEnd};
+pub use early::{EARLY_RUNS_MIN, EARLY_TRY_ONE_IN, EarlyBailouts, NativeEnd};
 pub use error::{PoolError, is_exhausted};
 pub use frame::{JOB_BYTES_MAX, REPORT_BYTES_MAX};
 pub use heap::give_large_blocks_back;

@@ -369,7 +369,7 @@ impl Pool {
         let Some(zygote) = self.stats().zygote_pid else { return };
         let seen = inspect(zygote);
         for fault in &seen.unfenced {
-            tracing::error!(fault, "a worker without a whole fence");
+            tracing::error!(fault, "a worker has an incomplete sandbox");
         }
         self.owner.ledger.count_inspected(seen.looked_at, seen.unfenced.len() as u64);
         // Its zygote may have ended since it was asked for.

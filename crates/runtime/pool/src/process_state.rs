@@ -21,7 +21,7 @@ pub enum ProcessKind {
 
 /// Signals that a person's shell or `nohup` may have had ignored for a reason; a service has handlers of its
 /// own for the first two.
-const LEFT_TO_COMMANDS: [c_int; 6] =
+const INHERITED_BY_COMMANDS: [c_int; 6] =
     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 
 /// Highest number of a signal.
@@ -39,7 +39,7 @@ const RAISED: [Resource; 6] =
 /// Rust program.
 pub fn settle(kind: ProcessKind) {
     for signal in 1..=SIGNAL_MAX {
-        let is_left = kind == ProcessKind::Command && LEFT_TO_COMMANDS.contains(&signal);
+        let is_left = kind == ProcessKind::Command && INHERITED_BY_COMMANDS.contains(&signal);
         if signal != libc::SIGPIPE && !is_left && is_ignored(signal) {
             set(signal, libc::SIG_DFL);
         }

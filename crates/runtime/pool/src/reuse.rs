@@ -146,7 +146,7 @@ impl Warm {
     }
 
     /// Notes a job of `runs` runs that began at `since`. Answers whether it may do another one.
-    pub(crate) fn note(&mut self, runs: u64, since: Instant, reuse: &Reuse) -> bool {
+    pub(crate) fn record(&mut self, runs: u64, since: Instant, reuse: &Reuse) -> bool {
         self.runs = self.runs.saturating_add(runs);
         self.busy += since.elapsed();
         self.runs < reuse.runs_max && self.busy < BUSY_MAX
@@ -216,9 +216,9 @@ mod tests {
         assert!(!has.suits(&transaction("a", Tier::Auto, &[1, 4])));
         assert!(!has.suits(&kind("a", 1, None)) && !kind("a", 1, None).suits(&has));
         let reuse = Reuse { runs_max: 3, ..Reuse::default() };
-        assert!(warm.note(2, Instant::now(), &reuse));
-        assert!(!warm.note(1, Instant::now(), &reuse));
+        assert!(warm.record(2, Instant::now(), &reuse));
+        assert!(!warm.record(1, Instant::now(), &reuse));
         let mut warm = Warm { runs: 0, ..warm };
-        assert!(!warm.note(1, Instant::now() - BUSY_MAX, &reuse));
+        assert!(!warm.record(1, Instant::now() - BUSY_MAX, &reuse));
     }
 }

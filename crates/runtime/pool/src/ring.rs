@@ -38,12 +38,12 @@ impl Shared for AtomicU32 {
 /// How far a ring was written and read, in bytes since its beginning, modulo 2^32. The other side may write
 /// anything there; a side's own place is what it remembers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Places<'a, N> {
+pub(crate) struct Positions<'a, N> {
     pub(crate) written: &'a N,
     pub(crate) read: &'a N,
 }
 
-impl<N: Shared> Places<'_, N> {
+impl<N: Shared> Positions<'_, N> {
     /// Bytes that can be read by who has read up to `read`.
     pub(crate) fn readable(&self, read: u32) -> Result<usize, Spoiled> {
         distance(read, self.written.load())

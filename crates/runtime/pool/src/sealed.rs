@@ -27,7 +27,7 @@ const SEAL_WAIT_MAX: Duration = Duration::from_secs(2);
 static COPIED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Counts bytes that were copied on their way to or from a worker.
-pub(crate) fn note_copied(bytes: usize) {
+pub(crate) fn record_copied(bytes: usize) {
     COPIED_BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
@@ -69,7 +69,7 @@ impl Sealed {
     pub fn new(name: &str, bytes: &[u8]) -> io::Result<Self> {
         let mut file = File::from(create(name)?);
         file.write_all(bytes)?;
-        note_copied(bytes.len());
+        record_copied(bytes.len());
         Self::seal(file)
     }
 
@@ -81,7 +81,7 @@ impl Sealed {
     pub fn of_known(name: &str, bytes: &[u8], digest: Sha256Digest) -> io::Result<Self> {
         let mut file = File::from(create(name)?);
         file.write_all(bytes)?;
-        note_copied(bytes.len());
+        record_copied(bytes.len());
         let length = Self::sealed_length(&file)?;
         Ok(Self { file, digest, length })
     }

@@ -52,7 +52,7 @@ impl StandaloneWorker {
     ) -> Result<(Self, JoinHandle<io::Result<()>>), PoolError> {
         let (process, to, from) = start_piped(worker, &[STANDALONE_ARGUMENT])?;
         let mut started = Self { process, to: to.into() };
-        started.tell(job).map_err(|source| PoolError::Start { path: worker.to_owned(), source })?;
+        started.notify(job).map_err(|source| PoolError::Start { path: worker.to_owned(), source })?;
         let reader = std::thread::spawn(move || {
             let mut from = BufReader::new(File::from(from));
             while hear(frame::read(&mut from, FRAME_BYTES_MAX).map_err(to_io)?) {}
@@ -65,7 +65,7 @@ impl StandaloneWorker {
     ///
     /// # Errors
     /// It has ended.
-    pub fn tell<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
+    pub fn notify<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
         self.to.write_all(&frame::encode(message, FRAME_BYTES_MAX).map_err(to_io)?)
     }
 }
@@ -90,7 +90,7 @@ impl ParentPipes {
     ///
     /// # Errors
     /// The parent is gone.
-    pub fn tell<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
+    pub fn notify<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
         self.to.write_all(&frame::encode(message, FRAME_BYTES_MAX).map_err(to_io)?)
     }
 

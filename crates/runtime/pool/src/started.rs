@@ -48,12 +48,12 @@ impl<R: Answers> StartedRun<R> {
     /// Gives the job, a frame for which there is room, to the worker.
     pub(crate) fn new(call: Call, lease: Lease) -> Self {
         let mut exchange = Exchange::new(call.reply_bytes_max);
-        let heard = exchange.ask(&lease.channel, &call.frame);
+        let heard = exchange.request(&lease.channel, &call.frame);
         Self { call, lease, exchange, heard, report: PhantomData }
     }
 
     /// Looks for the answer, without sleeping, for `patience`. Whether it is there.
-    pub fn look(&mut self, patience: Duration) -> bool {
+    pub fn poll(&mut self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         loop {
             if self.heard.is_none() {

@@ -35,9 +35,9 @@ const SETTLED_AFTER: Duration = Duration::from_secs(1);
 /// A zygote is never older: longer times cannot be added to clocks.
 const AGE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 /// A zygote that has not said for so long what became of a child that it was asked for hangs.
-const SILENT_MAX: Duration = Duration::from_secs(60);
+const REPORT_WAIT_MAX: Duration = Duration::from_secs(60);
 /// How often that is looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const POLL_EVERY: Duration = Duration::from_secs(5);
 /// Environment that a zygote sees; the rest may hold secrets.
 const ENVIRONMENT: [&str; 3] = ["LD_LIBRARY_PATH", "PATH", "RUST_BACKTRACE"];
 
@@ -110,7 +110,7 @@ impl<'a> Supervisor<'a> {
     /// Waits for something to do, and does it. Answers whether there may be more.
     fn attend(&mut self) -> bool {
         self.retired.take_if(|zygote| self.ledger.is_idle(zygote.number));
-        let is_silent = |zygote: &Zygote| self.ledger.is_silent(zygote.number, SILENT_MAX);
+        let is_silent = |zygote: &Zygote| self.ledger.is_overdue(zygote.number, REPORT_WAIT_MAX);
         if self.present.as_ref().is_some_and(is_silent) {
             tracing::error!(worker = %self.config.worker.display(), "zygote does not answer");
             self.lose();
@@ -158,8 +158,8 @@ impl<'a> Supervisor<'a> {
             None if self.present.is_some() && self.retired.is_some() => None,
             None => Some(self.start_at),
         };
-        let left = at.map_or(LOOK_EVERY, |at| at.saturating_duration_since(Instant::now()));
-        let left = Timespec::try_from(left.min(LOOK_EVERY)).ok();
+        let left = at.map_or(POLL_EVERY, |at| at.saturating_duration_since(Instant::now()));
+        let left = Timespec::try_from(left.min(POLL_EVERY)).ok();
         let bell = self.ledger.bell();
         // The bell stands in for who is not there.
         let coming = self.coming.as_ref().map(|(zygote, _)| zygote);

@@ -21,7 +21,7 @@ pub fn surroundings() -> Vec<String> {
         ("RLIMIT_DATA", Resource::Data),
     ];
     let limits = limits.into_iter().filter_map(|(name, of)| Some((name, getrlimit(of).maximum?)));
-    notes(ends_together.as_deref(), score, limits)
+    findings(ends_together.as_deref(), score, limits)
 }
 
 /// The folder of the group that this process is in, of control groups version 2.
@@ -30,7 +30,7 @@ fn own_group(groups: &str) -> Option<std::path::PathBuf> {
     Some(Path::new("/sys/fs/cgroup").join(path))
 }
 
-fn notes<'a>(
+fn findings<'a>(
     ends_together: Option<&str>,
     score: Option<i32>,
     limits: impl Iterator<Item = (&'a str, u64)>,
@@ -62,9 +62,9 @@ mod tests {
 
     #[test]
     fn what_weakens_a_promise_is_told() {
-        assert_eq!(notes(Some("0\n"), Some(0), std::iter::empty()), Vec::<String>::new());
-        assert_eq!(notes(None, None, std::iter::empty()), Vec::<String>::new());
-        let all = notes(Some("1\n"), Some(1_000), [("RLIMIT_FSIZE", 8)].into_iter());
+        assert_eq!(findings(Some("0\n"), Some(0), std::iter::empty()), Vec::<String>::new());
+        assert_eq!(findings(None, None, std::iter::empty()), Vec::<String>::new());
+        let all = findings(Some("1\n"), Some(1_000), [("RLIMIT_FSIZE", 8)].into_iter());
         assert_eq!(all.len(), 3);
         for (note, word) in all.iter().zip(["memory.oom.group", "oom_score_adj", "RLIMIT_FSIZE is 8"]) {
             assert!(note.contains(word), "{note}");

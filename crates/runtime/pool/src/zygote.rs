@@ -43,7 +43,7 @@ const SPARE_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
 /// # Errors
 /// The process was not started by a supervisor, or cannot be locked in, or the kernel fails it.
 pub fn serve<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> Result<(), ZygoteError> {
-    let (supervisor, speculation) = asked()?;
+    let (supervisor, speculation) = parse_arguments()?;
     settle(ProcessKind::Zygote);
     // SAFETY: `asked` found the arguments with which a pool gives its socket as standard input, which nothing
     // else in this process uses.
@@ -69,7 +69,7 @@ pub fn serve<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> Result<(
 }
 
 /// The supervisor, from the arguments, if it is the parent; and what it asks for.
-fn asked() -> Result<(Pid, Speculation), ZygoteError> {
+fn parse_arguments() -> Result<(Pid, Speculation), ZygoteError> {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() != Some(ZYGOTE_ARGUMENT) {
         return Err(ZygoteError::NotAsked);
@@ -233,7 +233,7 @@ impl<W: Worker> Zygote<W> {
     fn reap(&self, child: &Living) -> Result<(), ZygoteError> {
         let status = waitid(WaitId::PidFd(child.handle.as_fd()), WaitIdOptions::EXITED);
         let status = status.map_err(ZygoteError::io("reap a child"))?;
-        self.tell(&News::Ended { ticket: child.ticket, end: end_of(status) })
+        self.notify(&News::Ended { ticket: child.ticket, end: end_of(status) })
     }
 
     fn spawn(&mut self, spawn: Spawn, fds: Vec<OwnedFd>) -> Result<(), ZygoteError> {
@@ -255,7 +255,7 @@ impl<W: Worker> Zygote<W> {
             Ok(Fork::Child) => unsafe { live(&mut self.worker, zygote, &self.layers, spawn, &fds) },
             Ok(Fork::Parent(child)) => child,
             Err(error) => {
-                return self.tell(&News::NotSpawned { ticket, detail: format!("cannot fork: {error}") });
+                return self.notify(&News::NotSpawned { ticket, detail: format!("cannot fork: {error}") });
             }
         };
         // What belongs to the child is the child's alone.
@@ -274,7 +274,7 @@ impl<W: Worker> Zygote<W> {
         Ok(())
     }
 
-    fn tell(&self, news: &News) -> Result<(), ZygoteError> {
+    fn notify(&self, news: &News) -> Result<(), ZygoteError> {
         wire::send(self.socket.as_fd(), news, &[]).map_err(ZygoteError::io("tell the supervisor"))
     }
 }

@@ -25,7 +25,7 @@ impl RunWorker {
             samples_bytes += report.samples.as_ref().map_or(0, |samples| samples.profile.len());
             output_bytes = output_bytes.saturating_add(batch_output_bytes(&report));
             files
-                .tell_part(&RunWorkerReport::Run(report))
+                .send_part(&RunWorkerReport::Run(report))
                 .map_err(|error| format!("cannot send a report: {error}"))?;
             runs += 1;
         }

@@ -16,7 +16,7 @@ use antares_abi::CompileOptions;
 use antares_pool::{
     Files, ParentLink, REPORT_BYTES_MAX, Worker, is_hosted,
     job::{
-        DEBUG_BYTES_LEAST, LeftOut, Lines, RunJob, RunOutcome, RunReport, RunWorkerJob, RunWorkerReport,
+        DEBUG_BYTES_LEAST, Lines, Omitted, RunJob, RunOutcome, RunReport, RunWorkerJob, RunWorkerReport,
         Tier, VerifyJob, VerifyReport,
     },
     serve, serve_hosted,
@@ -93,7 +93,7 @@ impl Worker for RunWorker {
         self.loaded.is_some() || self.verifier.as_ref().is_some_and(|verifier| verifier.stays)
     }
 
-    fn rest(&mut self) {
+    fn idle(&mut self) {
         self.machine.clear();
         if self.verifier.is_some() {
             wiping::wipe_stack();
@@ -183,7 +183,7 @@ fn limits(cycles_max: u64, debug_bytes_max: u64) -> Limits {
 
 fn to_report(report: Report) -> RunReport {
     let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-    let left_out = LeftOut { lines: report.debug_lines_left_out, bytes: report.debug_bytes_left_out };
+    let left_out = Omitted { lines: report.debug_lines_left_out, bytes: report.debug_bytes_left_out };
     RunReport {
         outcome: match report.outcome {
             Outcome::Exit(code) => RunOutcome::Exit(code),
@@ -196,7 +196,7 @@ fn to_report(report: Report) -> RunReport {
         interpreted_cycles: report.interpreted_cycles,
         restarted: report.restarted.map(|reason| reason.name().to_owned()),
         seen: report.seen,
-        debug: Lines::from(report.debug).and_left_out(left_out),
+        debug: Lines::from(report.debug).and_omitted(left_out),
         load_us: micros(report.load),
         run_us: micros(report.run),
         samples: None,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use antares_pool::{
     BatchEnd, Verdict,
-    job::{BatchJob, LeftOut, RunJob, RunOutcome},
+    job::{BatchJob, Omitted, RunJob, RunOutcome},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -76,6 +76,6 @@ fn output_of_all_runs_together_has_a_limit() {
     assert!(matches!(end.verdict, Verdict::Done(report) if report.runs == 1024), "{:?}", end.verdict);
     let kept = end.reports.iter().take_while(|report| report.debug.iter().eq([&*long])).count();
     let left_out =
-        end.reports.iter().filter(|report| report.debug.left_out() == LeftOut { lines: 1, bytes: 1001 });
+        end.reports.iter().filter(|report| report.debug.omitted() == Omitted { lines: 1, bytes: 1001 });
     assert_eq!((kept, left_out.count()), (3, 1021));
 }

@@ -101,7 +101,7 @@ fn as_much_debug_output_as_allowed_arrives() {
         let verdict = pool.run(&job, &elf(&PRINT), None, Instant::now() + PATIENCE).unwrap();
         let Verdict::Done(report) = verdict else { panic!("{} bytes a line: {verdict:?}", arg.len()) };
         assert_eq!(report.outcome, RunOutcome::CyclesExceeded);
-        assert!(report.debug.left_out().lines > 0);
+        assert!(report.debug.omitted().lines > 0);
         assert!(report.debug.count() >= lines_least, "{} lines", report.debug.count());
         assert!(report.debug.iter().all(|line| line.as_bytes() == arg));
     }

@@ -70,7 +70,7 @@ fn number(rule: &SyscallRule) -> u32 {
     u32::try_from(rule.call.number).unwrap()
 }
 
-fn ask(filter: &Filter, number: u32, arguments: [u64; 6]) -> u32 {
+fn request(filter: &Filter, number: u32, arguments: [u64; 6]) -> u32 {
     walk(filter.instructions(), Call { number, arch: X86_64, arguments })
 }
 
@@ -124,12 +124,12 @@ fn every_rule_lets_through_what_it_says_and_nothing_next_to_it() {
         let (policy, filter) = of(role);
         for rule in &policy.rules {
             let (call, arguments) = (number(rule), fitting(rule));
-            assert_eq!(ask(&filter, call, arguments), expected(&policy, call, arguments), "{rule}");
-            assert!(![KILL, TRAP].contains(&ask(&filter, call, arguments)), "{rule}");
+            assert_eq!(request(&filter, call, arguments), expected(&policy, call, arguments), "{rule}");
+            assert!(![KILL, TRAP].contains(&request(&filter, call, arguments)), "{rule}");
             for (argument, bit) in (0..6).flat_map(|argument| (0..64).map(move |bit| (argument, bit))) {
                 let mut changed = arguments;
                 changed[argument] ^= 1 << bit;
-                let answer = ask(&filter, call, changed);
+                let answer = request(&filter, call, changed);
                 assert_eq!(answer, expected(&policy, call, changed), "{rule}, argument {argument} bit {bit}");
             }
         }
@@ -143,7 +143,7 @@ fn calls_without_a_rule_end_the_process() {
         let listed: BTreeSet<u32> = policy.rules.iter().map(number).collect();
         for call in NUMBERS.filter(|call| !listed.contains(call)) {
             for arguments in [[0; 6], [3; 6], [u64::MAX; 6]] {
-                assert_eq!(ask(&filter, call, arguments), refusal(role), "{} {call}", role.name());
+                assert_eq!(request(&filter, call, arguments), refusal(role), "{} {call}", role.name());
             }
         }
     }
@@ -245,8 +245,8 @@ fn only_a_zygote_makes_processes_and_nobody_makes_threads() {
     for role in ChildRole::ALL {
         let (_, filter) = of(role);
         let answer = if role == ChildRole::Zygote { ALLOW } else { refusal(role) };
-        assert_eq!(ask(&filter, clone, [fork, 0, 0, 0, 0, 0]), answer, "{}", role.name());
-        assert_eq!(ask(&filter, clone, [thread, 0, 0, 0, 0, 0]), refusal(role), "{}", role.name());
+        assert_eq!(request(&filter, clone, [fork, 0, 0, 0, 0, 0]), answer, "{}", role.name());
+        assert_eq!(request(&filter, clone, [thread, 0, 0, 0, 0, 0]), refusal(role), "{}", role.name());
     }
 }
 

@@ -88,7 +88,7 @@ impl Interpreter {
     ) -> Result<(), Error> {
         let trace = decode_trace(vm, &mut self.decoder)?;
         if let Some(observed) = observed {
-            observed.note(vm, &trace);
+            observed.record(vm, &trace);
         }
         let slot = calculate_slot(trace.address);
         let traces = &mut vm.inner_mut().as_mut().traces;

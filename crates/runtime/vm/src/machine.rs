@@ -363,7 +363,7 @@ impl Machine {
             return Ended { restarted, ..self.interpret() };
         }
         let mut observed = Observed::new();
-        observed.note_bailout(bailout);
+        observed.record_bailout(bailout);
         let result = observed::run(&mut self.vm.machine, &mut observed);
         let seen = Some(observed.seen(|_| true, |address| library.entry(address).is_some()));
         Ended { outcome: outcome(result), restarted, seen, native: false }

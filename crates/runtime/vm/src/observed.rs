@@ -97,7 +97,7 @@ impl Observed {
     }
 
     /// Records a bailout.
-    pub(crate) fn note_bailout(&mut self, bailout: &Bailout) {
+    pub(crate) fn record_bailout(&mut self, bailout: &Bailout) {
         self.is_past_table |= bailout.is_past_table;
         if bailout.is_past_table {
             self.label = self.label.or(bailout.target);
@@ -146,7 +146,7 @@ impl Observed {
     }
 
     /// Records the trace at the machine's pc.
-    pub(crate) fn note(&mut self, vm: &DefaultMachine<Core>, trace: &Trace) {
+    pub(crate) fn record(&mut self, vm: &DefaultMachine<Core>, trace: &Trace) {
         let pc = *vm.pc();
         self.begun.add(pc);
         if follows_call(vm, pc) {
@@ -157,11 +157,11 @@ impl Observed {
             self.called.add(pc);
             self.called_by_address.add(pc);
         }
-        self.note_end(trace);
+        self.record_end(trace);
     }
 
     /// Records the targets of the last instruction of a trace.
-    fn note_end(&mut self, trace: &Trace) {
+    fn record_end(&mut self, trace: &Trace) {
         let mut at = trace.address;
         let mut last = None;
         for instruction in trace.instructions {
@@ -295,7 +295,7 @@ fn add_trace(
 ) -> Result<(), Error> {
     let trace = decode_trace(vm, decoder)?;
     if let Some(observed) = observed {
-        observed.note(vm, &trace);
+        observed.record(vm, &trace);
     }
     let slot = calculate_slot(trace.address);
     vm.inner_mut().as_mut().traces[slot] = trace;

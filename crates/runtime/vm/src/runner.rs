@@ -151,7 +151,7 @@ impl NativeMachine {
         match error {
             Error::Yield | Error::Pause => error,
             _ if self.stays.count == 0 => {
-                self.session.note_failed();
+                self.session.record_failed();
                 error
             }
             Error::CyclesExceeded => self.give_up(BailoutReason::OutOfCycles),
@@ -231,7 +231,7 @@ impl NativeMachine {
     fn native(&mut self, start: Start) -> Result<Option<i8>, Error> {
         let Ok(stack) = self.prepare() else { return Err(self.give_up(BailoutReason::StackOverflow)) };
         self.vm.machine.inner_mut().find_filled();
-        self.session.note_ran(self.at_work());
+        self.session.record_ran(self.at_work());
         let (before, pause_at) = (self.vm.machine.cycles(), self.pause_at);
         let mut sampled = self.take_sampled();
         let (vm, programs) = (&mut self.vm.machine, &mut self.programs);
@@ -339,7 +339,7 @@ impl NativeMachine {
     fn give_up_for(&mut self, bailout: &Bailout) -> Error {
         let observed = bailout.target.and_then(|_| self.session.take_observed(self.program.as_ref()?));
         if let Some(mut observed) = observed {
-            observed.note_bailout(bailout);
+            observed.record_bailout(bailout);
             self.give_observed(Some(observed));
         }
         self.give_up(bailout.reason)

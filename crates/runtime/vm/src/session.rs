@@ -378,12 +378,12 @@ impl MachineSession {
 
     /// Records that a script ended in an error or at a limit: native code that bailed out earlier could not
     /// have continued.
-    pub(crate) fn note_failed(&self) {
+    pub(crate) fn record_failed(&self) {
         self.lock().has_failed = true;
     }
 
     /// Records that native code of `programs` runs.
-    pub(crate) fn note_ran<'a>(&self, programs: impl Iterator<Item = &'a Arc<Program>>) {
+    pub(crate) fn record_ran<'a>(&self, programs: impl Iterator<Item = &'a Arc<Program>>) {
         let at_work = &mut self.lock().at_work;
         for program in programs {
             if !at_work.iter().any(|other| Arc::ptr_eq(other, program)) {

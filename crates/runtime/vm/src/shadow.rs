@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use antares_profile::evidence::{
-    limits::BRANCHES_KEPT_MAX,
+    limits::RECORDED_BRANCHES_MAX,
     seen::{Branch, Made, Value},
 };
 use ckb_vm::{
@@ -137,7 +137,7 @@ impl Shadow {
     }
 
     /// Records the effect of `instruction`, which ran with the registers `before`.
-    pub(crate) fn note(
+    pub(crate) fn record(
         &mut self,
         at: At,
         instruction: Instruction,
@@ -185,7 +185,7 @@ impl Shadow {
     }
 
     /// Records the result of the system call with this index.
-    pub(crate) fn note_system_call(&mut self, index: u64) {
+    pub(crate) fn record_system_call(&mut self, index: u64) {
         self.registers[A0] = Origin { made: Source::SystemCall(index), of: Source::Before };
     }
 
@@ -295,7 +295,8 @@ impl Shadow {
     ) -> Vec<Branch> {
         let mut seen = BTreeSet::new();
         let known = branches.filter_map(|taken| Some((taken, above(taken)?)));
-        let fresh = known.filter(|(taken, above)| seen.insert((taken.at.pc, *above))).take(BRANCHES_KEPT_MAX);
+        let fresh =
+            known.filter(|(taken, above)| seen.insert((taken.at.pc, *above))).take(RECORDED_BRANCHES_MAX);
         fresh.map(|(taken, above)| self.describe_branch(taken, above, addresses)).collect()
     }
 

@@ -144,7 +144,7 @@ impl Watch {
     pub(crate) fn stepped(&mut self, vm: &DefaultMachine<Core>, program: u32, before: &Registers) {
         let (Some((at, instruction)), Some(shadow)) = (self.at.take(), &mut self.shadow) else { return };
         let registers = vm.memory().guest_registers();
-        shadow.note(at, instruction, before, (registers, *vm.pc()));
+        shadow.record(at, instruction, before, (registers, *vm.pc()));
         self.keep(at.pc, program, before, registers);
     }
 
@@ -192,7 +192,7 @@ impl Watch {
         }
         self.at = None;
         if let Some(shadow) = &mut self.shadow {
-            shadow.note_system_call(index);
+            shadow.record_system_call(index);
         }
     }
 

@@ -29,7 +29,7 @@ pub struct Server {
     circuit: CircuitBreaker,
     in_progress: AtomicUsize,
     /// Scripts that were brought there, when, and how they are named since. One upload at a time.
-    pub(crate) brought: tokio::sync::Mutex<HashMap<String, (Instant, Naming)>>,
+    pub(crate) uploaded: tokio::sync::Mutex<HashMap<String, (Instant, Naming)>>,
 }
 
 impl Server {
@@ -42,7 +42,7 @@ impl Server {
             channel,
             circuit: CircuitBreaker::new(circuit),
             in_progress: AtomicUsize::new(0),
-            brought: tokio::sync::Mutex::default(),
+            uploaded: tokio::sync::Mutex::default(),
         }
     }
 

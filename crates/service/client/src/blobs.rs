@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Digests that a server is asked for at once.
-const ASKED_MAX: usize = 256;
+const DIGESTS_MAX: usize = 256;
 
 /// Data that was taken out of cells, by its digest in hex.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +54,7 @@ impl Blobs {
     ///
     /// # Errors
     /// What the server says, or has said to `send`.
-    pub async fn bring_missing<F>(
+    pub async fn upload_missing_blobs<F>(
         &self,
         upload: impl Fn() -> Upload,
         send: impl Fn(Bytes) -> F,
@@ -63,7 +63,7 @@ impl Blobs {
         F: Future<Output = Result<Naming, Status>>,
     {
         let digests: Vec<String> = self.0.keys().cloned().collect();
-        for script_sha256 in digests.chunks(ASKED_MAX) {
+        for script_sha256 in digests.chunks(DIGESTS_MAX) {
             let asked = v1::FindMissingRequest { script_sha256: script_sha256.to_vec() };
             let upload = upload();
             let missing = upload.client().find_missing(upload.request(asked)).await?.into_inner();

@@ -12,11 +12,11 @@ use tokio_stream::{Stream, StreamExt as _};
 use crate::{
     Builder, Error, Session, VerifySession,
     blobs::{Blobs, cells_of},
-    bring::{REFERENCE_BYTES_MIN, bring, bring_data, by_digest_first},
     call::{Inner, Link},
     kinds::{Runs, Verifications},
     naming::{Naming, Script, digest},
     session,
+    upload_script::{REFERENCE_BYTES_MIN, by_digest_first, upload_data, upload_script},
 };
 
 /// Connections to some servers. Cheap to clone; clones share connections.
@@ -64,7 +64,7 @@ impl Client {
                 async move { Ok(runner.execute(call).await?.into_inner()) }
             };
             let began = Instant::now();
-            by_digest_first(ask, async |status| bring(&link, script, status, began).await).await
+            by_digest_first(ask, async |status| upload_script(&link, script, status, began).await).await
         };
         self.inner.call(self.deadline, attempt).await
     }
@@ -91,7 +91,7 @@ impl Client {
                 async move { Ok(runner.execute_batch(call).await?.into_inner()) }
             };
             let began = Instant::now();
-            by_digest_first(ask, async |status| bring(&link, script, status, began).await).await
+            by_digest_first(ask, async |status| upload_script(&link, script, status, began).await).await
         };
         self.inner.call(self.deadline, attempt).await
     }
@@ -137,7 +137,7 @@ impl Client {
                 async move { Ok(runner.verify_transaction(call).await?.into_inner()) }
             };
             let began = Instant::now();
-            by_digest_first(ask, async |status| bring_data(&link, blobs, status, began).await).await
+            by_digest_first(ask, async |status| upload_data(&link, blobs, status, began).await).await
         };
         self.inner.call(self.deadline, attempt).await
     }

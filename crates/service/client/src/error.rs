@@ -40,7 +40,7 @@ pub enum Error {
         url: String,
     },
     /// A server said no, or could not be reached, and the call was not to be made again.
-    #[error("{server} answered after {attempts} attempts: {} ({:?}{})", status.message(), status.code(), told(status))]
+    #[error("{server} answered after {attempts} attempts: {} ({:?}{})", status.message(), status.code(), describe(status))]
     Status {
         /// The server of the last attempt.
         server: String,
@@ -80,6 +80,6 @@ impl From<TlsError> for Error {
     }
 }
 
-fn told(status: &Status) -> String {
+fn describe(status: &Status) -> String {
     reason(status).map(|reason| format!(", {reason}")).unwrap_or_default()
 }

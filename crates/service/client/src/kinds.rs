@@ -11,11 +11,11 @@ use tonic::{Status, Streaming};
 
 use crate::{
     blobs::{Blobs, cells_of},
-    bring::{REFERENCE_BYTES_MIN, bring, bring_data},
     call::Link,
     naming::{Naming, Script},
     session::{Kind, Reply},
     status::of_error,
+    upload_script::{REFERENCE_BYTES_MIN, upload_data, upload_script},
 };
 
 /// Runs of one script.
@@ -85,9 +85,9 @@ impl Kind for Runs {
         None
     }
 
-    async fn brought(&mut self, link: &Link, status: &Status, began: Instant) -> Result<bool, Status> {
-        let brought = bring(link, &self.script, status, began).await;
-        renamed(&mut self.naming, brought)
+    async fn uploaded(&mut self, link: &Link, status: &Status, began: Instant) -> Result<bool, Status> {
+        let uploaded = upload_script(link, &self.script, status, began).await;
+        renamed(&mut self.naming, uploaded)
     }
 }
 
@@ -142,15 +142,15 @@ impl Kind for Verifications {
         result.as_ref().err().map(of_error)
     }
 
-    async fn brought(&mut self, link: &Link, status: &Status, began: Instant) -> Result<bool, Status> {
-        let brought = bring_data(link, &self.blobs, status, began).await;
-        renamed(&mut self.naming, brought)
+    async fn uploaded(&mut self, link: &Link, status: &Status, began: Instant) -> Result<bool, Status> {
+        let uploaded = upload_data(link, &self.blobs, status, began).await;
+        renamed(&mut self.naming, uploaded)
     }
 }
 
 /// Whether the server has now what it lacked, which is named so from here on.
-fn renamed(naming: &mut Naming, brought: Option<Result<Naming, Status>>) -> Result<bool, Status> {
-    match brought {
+fn renamed(naming: &mut Naming, uploaded: Option<Result<Naming, Status>>) -> Result<bool, Status> {
+    match uploaded {
         // Once brought along it was not missing.
         Some(_) if *naming == Naming::Inline => Ok(false),
         Some(now) => {

@@ -27,7 +27,6 @@
 
 pub mod balance;
 mod blobs;
-mod bring;
 mod call;
 pub mod circuit_breaker;
 mod client;
@@ -42,6 +41,7 @@ pub mod retry;
 mod session;
 mod status;
 mod upload;
+mod upload_script;
 
 pub use antares_proto::v1;
 /// Files for TLS, PEM. A client looks at them every ten seconds; what is renewed in them is used by
@@ -49,7 +49,6 @@ pub use antares_proto::v1;
 pub use antares_tls::ClientFiles as TlsFiles;
 pub use antares_tls::{TlsClient, TlsError};
 pub use blobs::Blobs;
-pub use bring::{brought, by_digest_first};
 pub use client::Client;
 pub use config::Builder;
 pub use connect::Connector;
@@ -57,6 +56,7 @@ pub use error::Error;
 pub use naming::{Naming, Script};
 pub use session::{Answer, Session};
 pub use upload::Upload;
+pub use upload_script::{by_digest_first, uploaded};
 
 /// Answers of a session of transactions: verdicts, or why there is none.
 pub type VerifySession = Session<Result<v1::VerifyTransactionResponse, v1::OperationError>>;

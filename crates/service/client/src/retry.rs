@@ -10,7 +10,7 @@ const BUDGET_FULL: i64 = 100_000;
 /// What a failure costs.
 const FAILURE_COSTS: i64 = 1_000;
 /// What an answer brings.
-const ANSWER_BRINGS: i64 = 100;
+const ANSWER_EARNS: i64 = 100;
 
 /// A client's calls.
 pub(crate) const CALLS: Retry = Retry {
@@ -81,7 +81,7 @@ impl Budget {
     }
 
     pub(crate) fn succeed(&self) {
-        self.change(ANSWER_BRINGS);
+        self.change(ANSWER_EARNS);
     }
 
     fn change(&self, by: i64) -> i64 {

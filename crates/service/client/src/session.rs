@@ -77,7 +77,7 @@ pub(crate) trait Kind: Send + 'static {
     /// Why there is no result, where that is said of one input.
     fn error(result: &Self::Result) -> Option<Status>;
     /// Whether the server has now what `status` says that it lacked, since the part that `began` then.
-    fn brought(
+    fn uploaded(
         &mut self,
         link: &Link,
         status: &Status,
@@ -157,7 +157,7 @@ impl<K: Kind> Driver<K> {
                 End::Lost(status) => status,
             };
             attempts = if self.answered > before { 1 } else { attempts + 1 };
-            let wait = match self.kind.brought(&link, &status, began).await {
+            let wait = match self.kind.uploaded(&link, &status, began).await {
                 Ok(true) => Some(Duration::ZERO),
                 Ok(false) if self.answered > before && is_over(&status) => Some(CALLS.pause(0)),
                 Ok(false) => inner.wait(&status, &lease, attempts),

@@ -34,10 +34,10 @@ impl RawAdmin {
         let bytes = self.socket.as_os_str().len();
         if bytes > SOCKET_BYTES_MAX {
             let problem = format!("has {bytes} bytes; a socket's path has at most {SOCKET_BYTES_MAX}");
-            checker.note("admin.socket", problem);
+            checker.record("admin.socket", problem);
         }
         if self.loopback && is_asked {
-            checker.note("admin.loopback", "makes no sense with [auth], whose rules say who administers");
+            checker.record("admin.loopback", "makes no sense with [auth], whose rules say who administers");
         }
         AdminAccess { socket: (bytes > 0).then(|| self.socket.clone()), loopback: self.loopback }
     }

@@ -29,7 +29,7 @@ pub struct Audit {
 impl RawAudit {
     pub(crate) fn check(&self, checker: &mut Checker) -> Audit {
         if self.required && self.target.is_empty() {
-            checker.note("audit.required", "makes no sense without audit.target");
+            checker.record("audit.required", "makes no sense without audit.target");
         }
         let target = match self.target.as_str() {
             "" => None,

@@ -138,13 +138,13 @@ impl RawAuth {
         });
         for (key, value) in [("auth.issuer", &self.issuer), ("auth.audience", &self.audience)] {
             match (&jwt, value.is_empty()) {
-                (Some(_), true) => checker.note(key, "is needed with auth.jwks"),
-                (None, false) => checker.note(key, "makes no sense without auth.jwks"),
+                (Some(_), true) => checker.record(key, "is needed with auth.jwks"),
+                (None, false) => checker.record(key, "makes no sense without auth.jwks"),
                 _ => {}
             }
         }
         if jwt.is_some() && self.rules.is_empty() {
-            checker.note("auth.rules", "tokens let nobody in without a rule for them");
+            checker.record("auth.rules", "tokens let nobody in without a rule for them");
         }
         let mut auth = Auth { certificates: has_certificates, jwt, rules: Vec::new() };
         for (index, rule) in self.rules.iter().enumerate() {
@@ -157,7 +157,7 @@ impl RawAuth {
 impl RawRule {
     /// `auth`: the accepted certificates and tokens.
     fn check(&self, index: usize, auth: &Auth, checker: &mut Checker) -> Option<AuthRule> {
-        let mut wrong = |problem: String| checker.note(&format!("auth.rules[{index}]"), problem);
+        let mut wrong = |problem: String| checker.record(&format!("auth.rules[{index}]"), problem);
         let fits = match (self.certificate.is_empty(), self.token.is_empty()) {
             (false, true) => Fits::Certificate(self.certificate.clone()),
             (true, false) => Fits::Token(self.token.clone()),

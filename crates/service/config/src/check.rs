@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::config_error::{ConfigError, Mistake};
+use crate::config_error::{ConfigError, ConfigProblem};
 
 /// Maximum of a time in milliseconds: a year. Sums of larger times could overflow.
 pub(crate) const TIME_MS_MAX: u64 = 365 * 24 * 3_600_000;
@@ -43,16 +43,16 @@ impl WorkerReuse {
 /// discards it.
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
-    mistakes: Vec<Mistake>,
+    mistakes: Vec<ConfigProblem>,
 }
 
 impl Checker {
-    pub(crate) fn note(&mut self, key: &str, problem: impl Into<String>) {
-        self.mistakes.push(Mistake { key: key.to_owned(), problem: problem.into() });
+    pub(crate) fn record(&mut self, key: &str, problem: impl Into<String>) {
+        self.mistakes.push(ConfigProblem { key: key.to_owned(), problem: problem.into() });
     }
 
     pub(crate) fn finish<T>(self, value: T) -> Result<T, ConfigError> {
-        if self.mistakes.is_empty() { Ok(value) } else { Err(ConfigError::Mistakes(self.mistakes)) }
+        if self.mistakes.is_empty() { Ok(value) } else { Err(ConfigError::Problems(self.mistakes)) }
     }
 }
 
@@ -74,14 +74,14 @@ impl Checker {
 
     pub(crate) fn at_least(&mut self, key: &str, value: &u64, least: u64) -> u64 {
         if *value < least {
-            self.note(key, format!("must be at least {least}, is {value}"));
+            self.record(key, format!("must be at least {least}, is {value}"));
         }
         *value
     }
 
     pub(crate) fn at_most(&mut self, key: &str, value: &u64, most: u64) -> u64 {
         if *value > most {
-            self.note(key, format!("must be at most {most}"));
+            self.record(key, format!("must be at most {most}"));
         }
         *value
     }
@@ -89,7 +89,7 @@ impl Checker {
     /// A number from 1 to `most`.
     pub(crate) fn range(&mut self, key: &str, value: &u64, most: u64) -> u64 {
         if *value == 0 || *value > most {
-            self.note(key, format!("must be 1 to {most}, is {value}"));
+            self.record(key, format!("must be 1 to {most}, is {value}"));
         }
         *value
     }
@@ -126,7 +126,7 @@ impl Checker {
     /// A fraction from 0 to 1.
     pub(crate) fn share(&mut self, key: &str, value: &f64) -> f64 {
         if !(0.0..=1.0).contains(value) {
-            self.note(key, format!("must be 0.0 to 1.0, is {value}"));
+            self.record(key, format!("must be 0.0 to 1.0, is {value}"));
         }
         *value
     }
@@ -146,7 +146,7 @@ impl Checker {
 
     pub(crate) fn folder(&mut self, key: &str, path: &Path) -> PathBuf {
         if path.as_os_str().is_empty() {
-            self.note(key, "is empty");
+            self.record(key, "is empty");
         }
         path.to_owned()
     }
@@ -157,14 +157,14 @@ impl Checker {
 
     pub(crate) fn absolute_or_none(&mut self, key: &str, path: &Path) -> Option<PathBuf> {
         if path.is_relative() && !path.as_os_str().is_empty() {
-            self.note(key, "must be an absolute path");
+            self.record(key, "must be an absolute path");
         }
         self.folder_or_none(key, path)
     }
 
     pub(crate) fn address(&mut self, key: &str, text: &str) -> SocketAddr {
         text.parse().unwrap_or_else(|_| {
-            self.note(key, format!("must be an IP address and a port such as 0.0.0.0:50051, is {text:?}"));
+            self.record(key, format!("must be an IP address and a port such as 0.0.0.0:50051, is {text:?}"));
             (Ipv4Addr::LOCALHOST, 0).into()
         })
     }
@@ -177,14 +177,14 @@ impl Checker {
     /// Whether log lines are JSON.
     pub(crate) fn log_format(&mut self, key: &str, format: &str) -> bool {
         if !["json", "text"].contains(&format) {
-            self.note(key, format!("must be \"text\" or \"json\", is {format:?}"));
+            self.record(key, format!("must be \"text\" or \"json\", is {format:?}"));
         }
         format == "json"
     }
 
     pub(crate) fn log_filter(&mut self, key: &str, filter: &str) -> String {
         if let Err(error) = tracing_subscriber::EnvFilter::try_new(filter) {
-            self.note(key, format!("{filter:?}: {error}"));
+            self.record(key, format!("{filter:?}: {error}"));
         }
         filter.to_owned()
     }
@@ -193,7 +193,7 @@ impl Checker {
         let named = WorkerReuse::NAMES.into_iter().find(|(known, _)| *known == name);
         let (_, policy) = named.unwrap_or_else(|| {
             let known = WorkerReuse::NAMES.map(|(name, _)| name).join(", ");
-            self.note(key, format!("there is no policy {name:?}; there are {known}"));
+            self.record(key, format!("there is no policy {name:?}; there are {known}"));
             WorkerReuse::NAMES[0]
         });
         policy
@@ -212,7 +212,7 @@ impl Checker {
             self.url_of(key, url, &["http", "https"]);
         }
         if text.split(',').any(|url| url.starts_with("https://") != text.starts_with("https://")) {
-            self.note(key, "has both https:// and http://");
+            self.record(key, "has both https:// and http://");
         }
     }
 
@@ -222,7 +222,7 @@ impl Checker {
         let is_known = scheme.is_some_and(|scheme| schemes.contains(&scheme));
         if !is_known || uri.and_then(|uri| uri.host().map(str::len)).is_none() {
             let forms = schemes.iter().map(|scheme| format!("{scheme}://host:4317")).collect::<Vec<_>>();
-            self.note(key, format!("must be a URL such as {}, is {text:?}", forms.join(" or ")));
+            self.record(key, format!("must be a URL such as {}, is {text:?}", forms.join(" or ")));
         }
     }
 }

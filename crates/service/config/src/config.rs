@@ -84,7 +84,7 @@ impl ConfigFile {
         let listen = self.listen.check(checker, page_hosts, web, self.call_time_max(role), bytes_max);
         self.listen.agree(message_bytes_max, checker);
         let tls = self.tls.check(checker);
-        let (has_certificates, is_asked) = (!self.tls.client_ca.is_empty(), self.is_asked());
+        let (has_certificates, is_asked) = (!self.tls.client_ca.is_empty(), self.is_requested());
         let auth = self.auth.check(has_certificates, checker);
         let audit = self.audit.check(checker);
         let compiler_tls = self.tls.of_client(&self.runner, checker);
@@ -132,7 +132,7 @@ impl ConfigFile {
     }
 
     /// Whether callers must authenticate.
-    fn is_asked(&self) -> bool {
+    fn is_requested(&self) -> bool {
         !self.tls.client_ca.is_empty() || !self.auth.jwks.is_empty()
     }
 
@@ -163,7 +163,7 @@ impl ConfigFile {
             "others can reach {address}, {lacks}: anyone there could run scripts. Listen on loopback, add what is missing, or say \
              listen.allow_open = true"
         );
-        checker.note(key, problem);
+        checker.record(key, problem);
     }
 
     /// Checks for contradictions between sections.
@@ -171,9 +171,9 @@ impl ConfigFile {
         self.check_sizes(role, checker);
         let (key, url) = ("runner.compiler_url", &self.runner.compiler_url);
         match (role, url.is_empty()) {
-            (Role::Runner, true) => checker.note(key, "is needed where the compiler runs elsewhere"),
+            (Role::Runner, true) => checker.record(key, "is needed where the compiler runs elsewhere"),
             (Role::Runner, false) => checker.service_urls(key, url),
-            (Role::Both, false) => checker.note(key, "makes no sense with both services in one process"),
+            (Role::Both, false) => checker.record(key, "makes no sense with both services in one process"),
             (Role::Both, true) | (Role::Compiler, _) => {}
         }
     }
@@ -186,10 +186,10 @@ impl ConfigFile {
         }
         if bytes > budget {
             let problem = format!("is {bytes}, more than cache.budget_bytes ({budget})");
-            checker.note("compiler.script_bytes_max", problem);
+            checker.record("compiler.script_bytes_max", problem);
         } else if bytes > LIBRARY_BYTES_MAX {
             let problem = format!("is {bytes}, more than the store's largest entry ({LIBRARY_BYTES_MAX})");
-            checker.note("compiler.script_bytes_max", problem);
+            checker.record("compiler.script_bytes_max", problem);
         }
     }
 }

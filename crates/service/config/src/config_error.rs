@@ -23,7 +23,7 @@ pub enum ConfigError {
     },
     /// Keys or values are invalid.
     #[error("the configuration has {} mistake(s):\n{}", .0.len(), lines(.0))]
-    Mistakes(Vec<Mistake>),
+    Problems(Vec<ConfigProblem>),
     /// The configuration cannot be printed as TOML (a path is not valid UTF-8).
     #[error("the configuration cannot be printed: {0}")]
     Print(#[from] toml::ser::Error),
@@ -31,19 +31,19 @@ pub enum ConfigError {
 
 /// One error in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
+pub struct ConfigProblem {
     /// The key, such as `listen.address`.
     pub key: String,
     /// The problem with its value.
     pub problem: String,
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.key, self.problem)
     }
 }
 
-fn lines(mistakes: &[Mistake]) -> String {
+fn lines(mistakes: &[ConfigProblem]) -> String {
     mistakes.iter().map(|mistake| format!("  {mistake}")).collect::<Vec<_>>().join("\n")
 }

@@ -19,7 +19,7 @@ use crate::{
     auth::RawAuth,
     cache::RawCache,
     compiler::RawCompiler,
-    config_error::{ConfigError, Mistake},
+    config_error::{ConfigError, ConfigProblem},
     listen::RawListen,
     log::RawLog,
     metrics::RawMetrics,
@@ -96,7 +96,7 @@ impl ConfigFile {
         let mut unknown = Vec::new();
         find_unknown(&table, &known, "", &mut unknown);
         if !unknown.is_empty() {
-            return Err(ConfigError::Mistakes(unknown));
+            return Err(ConfigError::Problems(unknown));
         }
         toml::from_str(text).map_err(syntax)
     }
@@ -140,7 +140,7 @@ fn gone(key: &str) -> Option<&'static str> {
 }
 
 /// Collects every key of `table` that is not in `known`.
-fn find_unknown(table: &toml::Table, known: &toml::Table, prefix: &str, unknown: &mut Vec<Mistake>) {
+fn find_unknown(table: &toml::Table, known: &toml::Table, prefix: &str, unknown: &mut Vec<ConfigProblem>) {
     for (name, value) in table {
         let key = format!("{prefix}{name}");
         match (value, known.get(name)) {
@@ -155,7 +155,7 @@ fn find_unknown(table: &toml::Table, known: &toml::Table, prefix: &str, unknown:
                     Some(instead) => format!("left in 0.1.0: {instead}"),
                     None => format!("no such key; there are {near}"),
                 };
-                unknown.push(Mistake { key, problem });
+                unknown.push(ConfigProblem { key, problem });
             }
         }
     }

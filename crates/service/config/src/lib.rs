@@ -38,7 +38,7 @@ pub use caller_role::{CallerRole, Roles};
 pub use check::{WorkerReuse, millis};
 pub use compiler::CompilerSection;
 pub use config::Config;
-pub use config_error::{ConfigError, Mistake};
+pub use config_error::{ConfigError, ConfigProblem};
 pub use file::ConfigFile;
 pub use listen::{CHUNK_BYTES, Listen, RESERVE_PARTS, open_max};
 pub use log::Log;

@@ -63,11 +63,11 @@ section! {
 }
 
 /// Maximum bytes of a message in addition to a script: arguments, cells, field tags.
-const BESIDE_SCRIPT_BYTES_MAX: u64 = 4 * MIB;
+const MESSAGE_REST_BYTES_MAX: u64 = 4 * MIB;
 
 /// Maximum length of a message in bytes, for scripts of at most `script_bytes_max`.
 pub(crate) fn message_bytes_max(script_bytes_max: u64) -> u64 {
-    script_bytes_max.saturating_add(BESIDE_SCRIPT_BYTES_MAX)
+    script_bytes_max.saturating_add(MESSAGE_REST_BYTES_MAX)
 }
 
 /// Shares of one peer and of one of its tenants: behind a proxy all callers are one peer.
@@ -116,9 +116,9 @@ impl RawListen {
         if self.request_bytes_max / 2 < message_bytes_max {
             let problem = format!(
                 "must be at least twice the longest message, which has {message_bytes_max} bytes (compiler.script_bytes_max and \
-                 {BESIDE_SCRIPT_BYTES_MAX}): a peer may have half of it"
+                 {MESSAGE_REST_BYTES_MAX}): a peer may have half of it"
             );
-            checker.note("listen.request_bytes_max", problem);
+            checker.record("listen.request_bytes_max", problem);
         }
     }
 }

@@ -25,7 +25,7 @@ impl RawMetrics {
         }
         let address = checker.address("metrics.address", &self.address);
         if address.port() != 0 && self.address == listen {
-            checker.note("metrics.address", "is the same as listen.address");
+            checker.record("metrics.address", "is the same as listen.address");
         }
         Some(address)
     }
@@ -38,7 +38,7 @@ impl RawMetrics {
         };
         for name in self.hosts.iter().filter(|name| !is_name(name)) {
             let problem = format!("{name:?} is no name of a host; leave out ports and schemes");
-            checker.note("metrics.hosts", problem);
+            checker.record("metrics.hosts", problem);
         }
         self.hosts.iter().map(|name| name.to_ascii_lowercase()).collect()
     }

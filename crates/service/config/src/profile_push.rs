@@ -39,10 +39,10 @@ impl RawProfilePush {
     ) -> Option<ProfilePush> {
         let push = ProfilePush { endpoint: trace.endpoint.clone(), interval: INTERVAL, timeout: TIMEOUT };
         if self.otlp && push.endpoint.is_empty() {
-            checker.note("profile_push.otlp", "needs trace.endpoint");
+            checker.record("profile_push.otlp", "needs trace.endpoint");
         }
         if self.otlp && sample_cycles == 0 {
-            checker.note("profile_push", "makes no sense where runner.sample_cycles is 0");
+            checker.record("profile_push", "makes no sense where runner.sample_cycles is 0");
         }
         self.otlp.then_some(push)
     }

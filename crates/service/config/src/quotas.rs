@@ -95,7 +95,7 @@ impl RawQuotas {
     pub(crate) fn check(&self, seen: &RawTenants, is_proven: bool, checker: &mut Checker) -> Tenancy {
         let mut limit = |key: &str, value: u64| {
             if value > QUOTA_MAX {
-                checker.note(key, format!("must be at most {QUOTA_MAX}, is {value}"));
+                checker.record(key, format!("must be at most {QUOTA_MAX}, is {value}"));
             }
             (value > 0).then_some(value.min(QUOTA_MAX))
         };
@@ -120,15 +120,15 @@ impl RawQuotas {
         for (index, of) in self.tenants.iter().enumerate() {
             let key = format!("quotas.tenants[{index}]");
             if !is_tenant(&of.tenant) {
-                checker.note(&key, format!("{:?} is no name of a tenant", of.tenant));
+                checker.record(&key, format!("{:?} is no name of a tenant", of.tenant));
             } else if self.tenants[..index].iter().any(|other| other.tenant == of.tenant) {
-                checker.note(&key, format!("the tenant {:?} stands there twice", of.tenant));
+                checker.record(&key, format!("the tenant {:?} stands there twice", of.tenant));
             } else if !is_proven {
-                checker.note(&key, "names of tenants are proven only with tls.client_ca or auth.jwks");
+                checker.record(&key, "names of tenants are proven only with tls.client_ca or auth.jwks");
             }
         }
         if seen.salted && seen.shared {
-            checker.note("tenants.salted", "makes no sense with tenants.shared");
+            checker.record("tenants.salted", "makes no sense with tenants.shared");
         }
         let is_apart = is_proven && !seen.shared;
         Tenancy {

@@ -44,7 +44,7 @@ section! {
     deadline_ms_max as deadline_max: time = DEADLINE_MS_DEFAULT;
     /// Wall time of a whole call (queue, compile and run) where the caller sets no shorter one.
     call_ms_max as call_time_max: time = 300_000;
-    /// Scripts and artifacts kept ready in memory: whole pages, and one page more for each. For each 256 KiB
+    /// Scripts and artifacts cached in memory: whole pages, and one page more for each. For each 256 KiB
     /// one of them, which takes a file descriptor.
     ready_bytes_max: positive = 256 * MIB;
     /// Data of cells that transactions name by digest, kept in memory, as with `ready_bytes_max`.
@@ -90,7 +90,7 @@ impl RunnerSection {
 impl RawRunner {
     pub(crate) fn agree(&self, checker: &mut Checker) {
         if self.deadline_ms_max > self.call_ms_max {
-            checker.note("runner.deadline_ms_max", "is more than runner.call_ms_max");
+            checker.record("runner.deadline_ms_max", "is more than runner.call_ms_max");
         }
     }
 }

@@ -37,7 +37,8 @@ impl RawSandbox {
     pub(crate) fn check_layers(&self, layers: &[&str], checker: &mut Checker) {
         for name in self.allow_degraded.iter().filter(|name| !layers.contains(&name.as_str())) {
             let known = layers.join(", ");
-            checker.note("sandbox.allow_degraded", format!("no layer is called {name:?}; there are {known}"));
+            checker
+                .record("sandbox.allow_degraded", format!("no layer is called {name:?}; there are {known}"));
         }
     }
 }

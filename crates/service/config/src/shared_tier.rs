@@ -31,7 +31,7 @@ impl RawShared {
                 "must be s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, is {:?}",
                 self.url
             );
-            checker.note("shared.url", problem);
+            checker.record("shared.url", problem);
         }
         Some(tier)
     }

@@ -43,7 +43,7 @@ impl RawSigning {
     pub(crate) fn check(&self, store: &Path) -> Signing {
         let is_default = self.keys.is_empty();
         Signing {
-            keys: if is_default { beside(store) } else { Path::new(&self.keys).into() },
+            keys: if is_default { keys_dir(store) } else { Path::new(&self.keys).into() },
             former_keys: is_default.then(|| store.join(KEYS)),
             trusted: (!self.trusted.is_empty()).then(|| PathBuf::from(&self.trusted)),
             valid: VALID,
@@ -52,7 +52,7 @@ impl RawSigning {
 }
 
 /// The folder of keys next to the store `dir`, so that restoring or deleting the store does not affect it.
-fn beside(dir: &Path) -> PathBuf {
+fn keys_dir(dir: &Path) -> PathBuf {
     match dir.file_name() {
         Some(name) => {
             let mut name = name.to_owned();
@@ -70,8 +70,8 @@ mod tests {
 
     #[test]
     fn keys_are_beside_the_store() {
-        assert_eq!(beside(Path::new("/var/lib/antares/cache")), Path::new("/var/lib/antares/cache-keys"));
-        assert_eq!(beside(Path::new("antares-data/")), Path::new("antares-data-keys"));
-        assert_eq!(beside(Path::new("..")), Path::new("../keys"));
+        assert_eq!(keys_dir(Path::new("/var/lib/antares/cache")), Path::new("/var/lib/antares/cache-keys"));
+        assert_eq!(keys_dir(Path::new("antares-data/")), Path::new("antares-data-keys"));
+        assert_eq!(keys_dir(Path::new("..")), Path::new("../keys"));
     }
 }

@@ -67,7 +67,7 @@ impl RawTls {
             ("tls.client_crl", &self.client_crl, "tls.client_ca", &self.client_ca),
         ] {
             if !value.is_empty() && needed.is_empty() {
-                checker.note(key, format!("needs {needs}"));
+                checker.record(key, format!("needs {needs}"));
             }
         }
         Some(Tls {
@@ -85,7 +85,7 @@ impl RawTls {
     pub(crate) fn of_client(&self, runner: &RawRunner, checker: &mut Checker) -> CompilerTls {
         if runner.compiler_certificate.is_empty() != runner.compiler_key.is_empty() {
             let problem = "makes no sense without runner.compiler_certificate, nor that without it";
-            checker.note("runner.compiler_key", problem);
+            checker.record("runner.compiler_key", problem);
         }
         let is_https = runner.compiler_url.starts_with("https://");
         for (key, value) in [
@@ -96,7 +96,7 @@ impl RawTls {
             ("runner.compiler_token_file", &runner.compiler_token_file),
         ] {
             if !value.is_empty() && !is_https {
-                checker.note(key, "makes no sense where runner.compiler_url is not https://");
+                checker.record(key, "makes no sense where runner.compiler_url is not https://");
             }
         }
         let (certificate, key) = match runner.compiler_certificate.is_empty() {

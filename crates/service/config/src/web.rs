@@ -35,21 +35,21 @@ impl RawWeb {
                 let problem = format!(
                     "{origin:?} is no origin: http or https, a host, perhaps a port, and nothing else"
                 );
-                checker.note("web.origins", problem);
+                checker.record("web.origins", problem);
             }
             checked
         });
         let origins: Vec<_> = origins.collect();
         if self.address.is_empty() {
             if !self.origins.is_empty() {
-                checker.note("web.origins", "makes no sense without web.address");
+                checker.record("web.origins", "makes no sense without web.address");
             }
             return None;
         }
         let address = checker.address("web.address", &self.address);
         for (key, other) in [("listen.address", listen), ("metrics.address", metrics)] {
             if address.port() != 0 && self.address == other {
-                checker.note("web.address", format!("is the same as {key}"));
+                checker.record("web.address", format!("is the same as {key}"));
             }
         }
         Some(Web { address, origins })

@@ -52,7 +52,7 @@ fn each_number_has_its_range() {
             let file: ConfigFile = format!("[{section}]\n{key} = {number}\n").parse().unwrap();
             let _ = match file.check(Role::Both, &[]) {
                 Ok(_) => writeln!(told, "{section}.{key} = {number} is fine"),
-                Err(ConfigError::Mistakes(mistakes)) => mistakes
+                Err(ConfigError::Problems(mistakes)) => mistakes
                     .iter()
                     .try_for_each(|mistake| writeln!(told, "{section}.{key} = {number}: {mistake}")),
                 Err(error) => panic!("{error}"),

@@ -17,7 +17,7 @@ fn read(text: &str) -> Result<ConfigFile, ConfigError> {
 #[track_caller]
 fn keys(error: ConfigError) -> Vec<String> {
     match error {
-        ConfigError::Mistakes(mistakes) => mistakes.into_iter().map(|mistake| mistake.key).collect(),
+        ConfigError::Problems(mistakes) => mistakes.into_iter().map(|mistake| mistake.key).collect(),
         other => panic!("expected mistakes, got {other}"),
     }
 }
@@ -114,7 +114,7 @@ fn a_peer_may_send_the_longest_message() {
 #[test]
 fn scripts_fit_into_the_store() {
     let file: ConfigFile = "[cache]\nbudget_bytes = 4194304\n".parse().unwrap();
-    let Err(ConfigError::Mistakes(mistakes)) = file.check(Role::Both, &[]) else { panic!("a mistake") };
+    let Err(ConfigError::Problems(mistakes)) = file.check(Role::Both, &[]) else { panic!("a mistake") };
     let keys: Vec<_> = mistakes.iter().map(|mistake| mistake.key.as_str()).collect();
     assert_eq!(keys, ["compiler.script_bytes_max"]);
     let is_named = |problem: &str| problem.contains("cache.budget_bytes (4194304)");

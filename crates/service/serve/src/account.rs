@@ -25,10 +25,6 @@ use crate::{
 /// Metadata with the caller's tenant. Calls without it have one tenant together.
 pub const TENANT: &str = "antares-tenant";
 
-/// Metadata with the name that a caller has proven to a runner, which passes its call on. It counts from those
-/// who may act for all tenants, and leaves them the tenant of the call alone.
-pub const CALLER: &str = "antares-caller";
-
 /// Tenants whose use is known at once; idle ones are forgotten, and when all are busy the rest has one quota
 /// together.
 const METERED_MAX: usize = 4_096;
@@ -73,15 +69,9 @@ impl Salt {
 
 /// Whoever calls, as far as that is proven: a tenant, or a peer where tenants are not. No caller has two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Identity([u8; 32]);
+pub struct Identity(pub [u8; 32]);
 
 impl Identity {
-    /// A digest.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
     /// That of a tenant whose name is proven.
     #[must_use]
     pub fn of_tenant(name: &str) -> Self {
@@ -241,7 +231,7 @@ impl Account {
 
     /// A name of fixed length for whoever has stored something.
     #[must_use]
-    pub fn holder(&self) -> [u8; 32] {
+    pub fn owner(&self) -> [u8; 32] {
         self.holder
     }
 
@@ -265,7 +255,7 @@ impl Account {
 
     /// Whether the tenant sees only what it uploaded.
     #[must_use]
-    pub fn is_apart(&self) -> bool {
+    pub fn is_isolated(&self) -> bool {
         self.namespace.is_some()
     }
 
@@ -403,13 +393,13 @@ impl Account {
 }
 
 /// A tenant, of one peer where no name is proven.
-type Holder = (Option<Peer>, Box<str>);
+type Owner = (Option<Peer>, Box<str>);
 
 /// The tenants of a server.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     tenancy: Tenancy,
-    known: Mutex<HashMap<Holder, Arc<Use>>>,
+    known: Mutex<HashMap<Owner, Arc<Use>>>,
     labels: Mutex<HashSet<Box<str>>>,
     rest: Arc<Use>,
     metrics: TenantMetrics,
@@ -459,7 +449,7 @@ impl Accounts {
         }
     }
 
-    fn use_of(&self, holder: Holder) -> Arc<Use> {
+    fn use_of(&self, holder: Owner) -> Arc<Use> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.get(&holder) {
             return found.clone();

@@ -56,7 +56,7 @@ impl AdminSocket {
     /// Its folder is not there or others may write to it, something else is there, or a process serves it.
     pub(crate) fn bind(path: &Path) -> Result<Self, ServeError> {
         let error = |source| ServeError::Socket { path: path.to_owned(), source };
-        check_folder(path).and_then(|()| make_room(path)).map_err(error)?;
+        check_folder(path).and_then(|()| remove_stale(path)).map_err(error)?;
         let listener = UnixListener::bind(path).map_err(error)?;
         // The umask has no say.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(error)?;
@@ -105,7 +105,7 @@ fn check_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Takes away the socket of a process that has ended, and nothing else.
-fn make_room(path: &Path) -> io::Result<()> {
+fn remove_stale(path: &Path) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -14,7 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use tonic::Status;
 
 use crate::{
-    body::no_room,
+    body::over_budget,
     budget::{Budget, Grant, Spent},
     peer::Peer,
 };
@@ -72,7 +72,7 @@ pub(crate) async fn metered(
 
 /// What is said in place of an answer that finds no room.
 fn refusal(spent: Spent) -> Status {
-    no_room(spent).into()
+    over_budget(spent).into()
 }
 
 impl MeteredAnswer {

@@ -37,7 +37,7 @@ const WAITING_MAX: usize = 8_192;
 
 /// How often a file that cannot be written is tried again, and how often it is looked whether it was moved
 /// away.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long the end of the process waits for the last lines.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
@@ -231,16 +231,16 @@ impl Sink {
                 tracing::warn!(is_written, "the audit log");
             }
             let message = match is_written {
-                true => receiver.recv_timeout(LOOK),
+                true => receiver.recv_timeout(POLL_INTERVAL),
                 false => {
-                    thread::sleep(LOOK);
+                    thread::sleep(POLL_INTERVAL);
                     Err(RecvTimeoutError::Timeout)
                 }
             };
             match message {
                 Ok(Message::Line(line)) => rest = line.into_bytes(),
                 Ok(Message::Flush(done)) => drop(done.send(())),
-                Err(RecvTimeoutError::Timeout) => self.look(),
+                Err(RecvTimeoutError::Timeout) => self.poll(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             let lost = if is_written { shared.lost.swap(0, Ordering::Relaxed) } else { 0 };
@@ -279,7 +279,7 @@ impl Sink {
     }
 
     /// Opens the file again if it was moved away.
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let Some(path) = &self.path else { return };
         let number =
             |found: io::Result<std::fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
@@ -295,9 +295,9 @@ impl Sink {
 }
 
 /// Writes what goes into a pipe at once; nothing if whoever reads it does not make room for it within
-/// [`LOOK`].
+/// [`POLL_INTERVAL`].
 fn write_piece(target: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
-    let within = Timespec { tv_sec: LOOK.as_secs().cast_signed(), tv_nsec: 0 };
+    let within = Timespec { tv_sec: POLL_INTERVAL.as_secs().cast_signed(), tv_nsec: 0 };
     if poll(&mut [PollFd::from_borrowed_fd(target, PollFlags::OUT)], Some(&within))? == 0 {
         return Ok(0);
     }

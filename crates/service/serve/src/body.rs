@@ -67,7 +67,7 @@ impl RequestBytes {
     /// The peer or all peers together have as much as they may.
     pub fn hold(this: Option<&Self>, bytes: usize) -> Result<HeldBytes, Fault> {
         let grant = this.map(|this| this.take(bytes as u64)).transpose();
-        grant.map(HeldBytes).map_err(no_room)
+        grant.map(HeldBytes).map_err(over_budget)
     }
 
     fn take(&self, bytes: u64) -> Result<Grant<Peer>, Spent> {
@@ -81,11 +81,11 @@ impl HeldBytes {
     /// # Errors
     /// As [`RequestBytes::hold`].
     pub fn grow(&self, bytes: usize) -> Result<(), Fault> {
-        self.0.as_ref().map_or(Ok(()), |grant| grant.grow(bytes as u64)).map_err(no_room)
+        self.0.as_ref().map_or(Ok(()), |grant| grant.grow(bytes as u64)).map_err(over_budget)
     }
 }
 
-pub(crate) fn no_room(spent: Spent) -> Fault {
+pub(crate) fn over_budget(spent: Spent) -> Fault {
     let problem = match spent {
         Spent::All => "the requests in progress and their answers take as many bytes as they may",
         Spent::Share => {
@@ -127,7 +127,7 @@ impl MeteredBody {
     }
 
     fn take(&mut self, data: &[u8]) -> Result<(), Fault> {
-        self.charged.grow(data.len() as u64).map_err(no_room)?;
+        self.charged.grow(data.len() as u64).map_err(over_budget)?;
         let messages = self.framing.messages;
         self.framing.read(data, &self.terms)?;
         if self.framing.messages > messages {

@@ -84,7 +84,7 @@ struct Usage {
 
 /// A connection's place; given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Slot {
     connections: Arc<Connections>,
     pub(crate) link: Arc<Link>,
 }
@@ -108,7 +108,7 @@ impl Connections {
     }
 
     /// A place for a connection of `peer`, if there is one.
-    pub(crate) fn admit(self: &Arc<Self>, peer: Peer) -> Option<Place> {
+    pub(crate) fn admit(self: &Arc<Self>, peer: Peer) -> Option<Slot> {
         let link = Arc::new(Link {
             peer,
             usage: Mutex::new(Usage { calls: BTreeMap::new(), begun: 0, idle_since: Instant::now() }),
@@ -118,26 +118,26 @@ impl Connections {
         let mut state = self.state();
         let own = state.by_peer.get(&peer).map_or(0, Vec::len);
         let is_peer_full = own >= self.per_peer_max;
-        let refused = if is_peer_full && !state.make_room_of(peer) {
+        let refused = if is_peer_full && !state.close_idle_of(peer) {
             Some(Closed::PeerFull)
-        } else if !is_peer_full && state.total >= self.max && !state.make_room_for(peer, own) {
+        } else if !is_peer_full && state.total >= self.max && !state.close_idle_for(peer, own) {
             Some(Closed::Full)
         } else {
             None
         };
         if let Some(refused) = refused {
             drop(state);
-            self.note(refused);
+            self.record(refused);
             return None;
         }
         state.total += 1;
         state.by_peer.entry(peer).or_default().push(link.clone());
         self.open.with_label_values(&[self.listener]).inc();
-        Some(Place { connections: self.clone(), link })
+        Some(Slot { connections: self.clone(), link })
     }
 
     /// Counts a connection that was closed.
-    pub(crate) fn note(&self, why: Closed) {
+    pub(crate) fn record(&self, why: Closed) {
         self.closed.with_label_values(&[self.listener, why.name()]).inc();
     }
 
@@ -150,14 +150,14 @@ impl Connections {
 impl State {
     /// Makes room for a connection of `peer`, which has `own`: at the cost of the peer that has most, if that
     /// is more than `own` and one more, or else at its own.
-    fn make_room_for(&mut self, peer: Peer, own: usize) -> bool {
+    fn close_idle_for(&mut self, peer: Peer, own: usize) -> bool {
         let most = self.by_peer.iter().max_by_key(|(_, links)| links.len());
         let other = most.filter(|(_, links)| links.len() > own + 1).map(|(other, _)| *other);
-        self.make_room_of(other.unwrap_or(peer))
+        self.close_idle_of(other.unwrap_or(peer))
     }
 
     /// Closes the connection of `peer` that was idle longest, if one is idle.
-    fn make_room_of(&mut self, peer: Peer) -> bool {
+    fn close_idle_of(&mut self, peer: Peer) -> bool {
         let links = self.by_peer.get(&peer).map_or(&[][..], Vec::as_slice);
         let idle = links.iter().filter_map(|link| Some((link.idle_since()?, link)));
         let Some(link) = idle.min_by_key(|(since, _)| *since).map(|(_, link)| link.clone()) else {
@@ -186,7 +186,7 @@ impl Link {
     }
 
     /// Notes that a request came that others may read otherwise.
-    pub(crate) fn note_ambiguous(&self) {
+    pub(crate) fn record_ambiguous(&self) {
         self.is_ambiguous.store(true, Ordering::Relaxed);
     }
 
@@ -229,7 +229,7 @@ impl Link {
     }
 
     /// Until another connection needs the place.
-    pub(crate) async fn room_wanted(&self) {
+    pub(crate) async fn slot_wanted(&self) {
         self.room_wanted.notified().await;
     }
 
@@ -238,14 +238,14 @@ impl Link {
     }
 }
 
-impl Place {
+impl Slot {
     /// Counts that the connection is closed by this side.
-    pub(crate) fn note(&self, why: Closed) {
-        self.connections.note(why);
+    pub(crate) fn record(&self, why: Closed) {
+        self.connections.record(why);
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.connections.open.with_label_values(&[self.connections.listener]).dec();
         self.connections.state().remove(&self.link);
@@ -300,7 +300,7 @@ mod tests {
         let places: Vec<_> = (0..3).map(|_| connections.admit(peer(1)).unwrap()).collect();
         places[0].link.begin_call(None);
         let newcomer = connections.admit(peer(2)).unwrap();
-        tokio::time::timeout(Duration::from_secs(5), places[1].link.room_wanted()).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(5), places[1].link.slot_wanted()).await.unwrap();
         // One that would then have as many makes room for itself, and not at another's cost.
         newcomer.link.begin_call(None);
         assert!(connections.admit(peer(2)).is_none());

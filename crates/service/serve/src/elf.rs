@@ -14,7 +14,7 @@ const HEAD_BYTES: usize = 64;
 
 /// What is wrong with `bytes`, or only the first of them that came; none if they can be the head of a script.
 #[must_use]
-pub fn script_mistake(bytes: &[u8]) -> Option<&'static str> {
+pub fn script_problem(bytes: &[u8]) -> Option<&'static str> {
     let (at, machine) = MACHINE;
     if bytes.len() < HEAD_BYTES {
         return Some("is shorter than the head of an ELF");
@@ -39,9 +39,9 @@ mod tests {
     fn loaded_code_is_one() {
         let mut head = [0; HEAD_BYTES];
         head[..8].copy_from_slice(&LOADED_CODE_MAGIC);
-        assert_eq!(script_mistake(&head), None);
+        assert_eq!(script_problem(&head), None);
         head[7] += 1;
-        assert!(script_mistake(&head).is_some());
+        assert!(script_problem(&head).is_some());
     }
 
     #[test]
@@ -49,14 +49,14 @@ mod tests {
         let mut head = [0; HEAD_BYTES];
         head[..IDENT.len()].copy_from_slice(&IDENT);
         head[18] = 243;
-        assert_eq!(script_mistake(&head), None);
-        assert!(script_mistake(&head[..63]).unwrap().contains("shorter"));
+        assert_eq!(script_problem(&head), None);
+        assert!(script_problem(&head[..63]).unwrap().contains("shorter"));
         for (at, value, says) in
             [(0, 0, "no ELF"), (4, 1, "64-bit"), (5, 2, "little-endian"), (18, 62, "machine")]
         {
             let mut head = head;
             head[at] = value;
-            assert!(script_mistake(&head).unwrap().contains(says), "{at}");
+            assert!(script_problem(&head).unwrap().contains(says), "{at}");
         }
     }
 }

@@ -62,19 +62,19 @@ impl Expiry {
     }
 
     /// Of what a listener uses; call it when the files have been taken into use.
-    pub(crate) fn note_server(&self, tls: &Tls) {
-        self.note("server", Some(&tls.certificate), certificates_end);
-        self.note("client_ca", tls.client_ca.as_deref(), certificates_end);
-        self.note("client_crl", tls.client_crl.as_deref(), lists_end);
+    pub(crate) fn record_server(&self, tls: &Tls) {
+        self.record("server", Some(&tls.certificate), certificates_end);
+        self.record("client_ca", tls.client_ca.as_deref(), certificates_end);
+        self.record("client_crl", tls.client_crl.as_deref(), lists_end);
     }
 
     /// Of what connections to another server use.
-    pub(crate) fn note_client(&self, ca: Option<&Path>, certificate: Option<&Path>) {
-        self.note("server_ca", ca, certificates_end);
-        self.note("client", certificate, certificates_end);
+    pub(crate) fn record_client(&self, ca: Option<&Path>, certificate: Option<&Path>) {
+        self.record("server_ca", ca, certificates_end);
+        self.record("client", certificate, certificates_end);
     }
 
-    fn note(&self, file: &str, path: Option<&Path>, look: impl Fn(&Path) -> Option<Validity>) {
+    fn record(&self, file: &str, path: Option<&Path>, look: impl Fn(&Path) -> Option<Validity>) {
         let Some(path) = path else { return };
         match look(path) {
             Some(validity) => {

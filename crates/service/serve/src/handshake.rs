@@ -27,7 +27,7 @@ const RESULTS: [&str; 4] = ["busy", "failed", "ok", "timeout"];
 
 /// Lets connections in.
 #[derive(Clone, Debug)]
-pub(crate) enum Door {
+pub(crate) enum Acceptor {
     /// As they come.
     Open,
     /// After a handshake, which offers these protocols.
@@ -48,7 +48,7 @@ pub(crate) struct Handshakes {
     done: IntCounterVec,
 }
 
-impl Door {
+impl Acceptor {
     /// Reads the files of `tls`, and again whenever they change. Call it within the runtime.
     pub(crate) fn new(tls: Option<&Tls>, metrics: &Metrics) -> Result<Self, TlsError> {
         let done = metrics.counters(
@@ -61,7 +61,7 @@ impl Door {
         let Some(tls) = tls.cloned() else { return Ok(Self::Open) };
         let config = Arc::new(ArcSwap::from_pointee(load(&tls)?));
         let expiry = Expiry::new(metrics);
-        expiry.note_server(&tls);
+        expiry.record_server(&tls);
         let handshakes = Handshakes {
             config: config.clone(),
             time_max: tls.handshake_time_max,
@@ -70,7 +70,7 @@ impl Door {
         };
         reload::watch("tls", files(&tls), metrics, move || {
             config.store(Arc::new(load(&tls)?));
-            expiry.note_server(&tls);
+            expiry.record_server(&tls);
             Ok::<_, TlsError>(())
         });
         Ok(Self::Tls(Arc::new(handshakes), GRPC))
@@ -92,7 +92,7 @@ impl Door {
         };
         let stream = tokio::select! {
             stream = handshakes.shake(stream, link.peer(), protocols) => stream?,
-            () = link.room_wanted() => return None,
+            () = link.slot_wanted() => return None,
         };
         let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         let names = shown.map(ClientNames::of);
@@ -108,7 +108,7 @@ impl Handshakes {
         protocols: &[&[u8]],
     ) -> Option<TlsStream<TcpStream>> {
         let Ok(_place) = self.places.take(&peer, 1) else {
-            self.note("busy");
+            self.record("busy");
             return None;
         };
         let mut config = self.config.load_full();
@@ -120,23 +120,23 @@ impl Handshakes {
         let acceptor = TlsAcceptor::from(config);
         match timeout(self.time_max, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => {
-                self.note("ok");
+                self.record("ok");
                 Some(stream)
             }
             Ok(Err(error)) => {
-                self.note("failed");
+                self.record("failed");
                 // What a stranger sends must not fill the log.
                 tracing::debug!(%peer, %error, "a handshake failed");
                 None
             }
             Err(_) => {
-                self.note("timeout");
+                self.record("timeout");
                 None
             }
         }
     }
 
-    fn note(&self, result: &str) {
+    fn record(&self, result: &str) {
         self.done.with_label_values(&[result]).inc();
     }
 }

@@ -16,7 +16,7 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 
-use crate::{duties, metrics::Metrics, status::is_not_found};
+use crate::{metrics::Metrics, status::is_not_found, tasks};
 
 /// The service name that answers SERVING for as long as only the process itself is asked about: for liveness
 /// probes, which must not depend on workers or on draining. It does not serve where nothing but a restart
@@ -127,7 +127,7 @@ impl Health {
     /// What only a restart helps against, if there is something.
     pub(crate) fn ailment(&self) -> Option<&'static str> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.beyond_help.first().copied().or_else(duties::stalled)
+        state.beyond_help.first().copied().or_else(tasks::stalled)
     }
 
     /// Nothing serves any more.

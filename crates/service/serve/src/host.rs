@@ -10,11 +10,11 @@ use tokio::{
 };
 
 use crate::{
-    duties::{keep, tell_panics},
     files::{TooFewFiles, allow_files},
     health::Health,
     metrics::Metrics,
     server::{App, Callers, ServeError, Server, stop_signal},
+    tasks::{keep, log_panics},
     telemetry::{Telemetry, TelemetryError},
 };
 
@@ -23,7 +23,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a thread for blocking work stays without any. Health is looked at more often, so one is always
 /// there.
-const BLOCKING_KEPT: Duration = Duration::from_secs(60);
+const BLOCKING_IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// Threads of the runtime at most, whatever the environment says.
 const WORKER_THREADS_MAX: usize = 1_024;
@@ -67,7 +67,7 @@ impl Host {
     pub fn start(config: &Config, role: Role) -> Result<Self, HostError> {
         forbid_dumps()?;
         allow_files(config)?;
-        tell_panics();
+        log_panics();
         let runtime =
             start_runtime().map_err(|source| HostError::System { step: "start the runtime", source })?;
         let telemetry = {
@@ -137,7 +137,7 @@ fn start_runtime() -> io::Result<Runtime> {
         let runtime = Builder::new_multi_thread()
             .enable_all()
             .worker_threads(worker_threads(std::env::var("TOKIO_WORKER_THREADS").ok().as_deref()))
-            .thread_keep_alive(BLOCKING_KEPT)
+            .thread_keep_alive(BLOCKING_IDLE_MAX)
             .build()?;
         runtime.block_on(runtime.spawn_blocking(|| ())).map_err(io::Error::other)?;
         Ok(runtime)

@@ -28,7 +28,7 @@ use tokio::{
 };
 
 use crate::{
-    connections::{Connections, Place},
+    connections::{Connections, Slot},
     health::Health,
     listener::{Connection, accept},
     metrics::Metrics,
@@ -87,13 +87,13 @@ impl axum::serve::Listener for HttpListener {
 pub(crate) struct HttpConnection {
     connection: Connection,
     room_wanted: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _place: Place,
+    _place: Slot,
 }
 
 impl HttpConnection {
-    fn new(connection: Connection, place: Place) -> Self {
+    fn new(connection: Connection, place: Slot) -> Self {
         let link = place.link.clone();
-        Self { connection, room_wanted: Box::pin(async move { link.room_wanted().await }), _place: place }
+        Self { connection, room_wanted: Box::pin(async move { link.slot_wanted().await }), _place: place }
     }
 }
 

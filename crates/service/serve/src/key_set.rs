@@ -179,7 +179,7 @@ fn validation(jwt: &Jwt, algorithm: Algorithm) -> Validation {
 
 /// The gauges, all there from the start as zeros.
 pub(crate) fn gauges(metrics: &Metrics) -> IntGaugeVec {
-    let help = "Keys in the file of whoever issues tokens, by what became of them.";
+    let help = "Keys in the token issuer's file, by result.";
     let keys = metrics.gauges("antares_jwks_keys", help, &["state"]);
     STATES.iter().for_each(|state| drop(keys.with_label_values(&[state])));
     keys

@@ -69,7 +69,9 @@ use self::{
     tenant::Tenant,
     trace::Trace,
 };
-pub use self::{concurrency_limit::SharedPlaces, context::CallContext, outcome::AnsweredElsewhere};
+pub use self::{
+    authenticate::CALLER, concurrency_limit::SharedPlaces, context::CallContext, outcome::AnsweredElsewhere,
+};
 use crate::{
     account::Accounts,
     audit::Auditor,

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use crate::{
-    connections::{Connections, Link, Place},
+    connections::{Connections, Link, Slot},
     peer::Peer,
     request_lines::RequestLines,
 };
@@ -38,7 +38,7 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// The next connection that has a place. Those that have none are closed at once: they must not keep others
 /// waiting.
-pub(crate) async fn accept(listener: &TcpListener, connections: &Arc<Connections>) -> (TcpStream, Place) {
+pub(crate) async fn accept(listener: &TcpListener, connections: &Arc<Connections>) -> (TcpStream, Slot) {
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
@@ -90,7 +90,7 @@ impl<S> Connection<S> {
     }
 
     /// Notes that so many bytes came or went.
-    fn note(&mut self, bytes: usize, is_read: bool) {
+    fn record(&mut self, bytes: usize, is_read: bool) {
         match &mut self.watch {
             Watch::Preface(missing) if is_read && bytes >= *missing => self.watch = Watch::Over,
             Watch::Preface(missing) if is_read => *missing -= bytes,
@@ -117,7 +117,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         if let Some(lines) = &mut this.lines {
             lines.follow(&mut buffer.filled_mut()[before..]);
         }
-        this.note(buffer.filled().len() - before, true);
+        this.record(buffer.filled().len() - before, true);
         if polled.is_pending() && self.is_late(context) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
@@ -164,7 +164,7 @@ impl<S> Connection<S> {
         polled: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         match &polled {
-            Poll::Ready(Ok(bytes)) => self.note(*bytes, false),
+            Poll::Ready(Ok(bytes)) => self.record(*bytes, false),
             Poll::Pending if matches!(self.watch, Watch::Traffic(_)) && self.is_late(context) => {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }

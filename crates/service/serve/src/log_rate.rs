@@ -20,7 +20,7 @@ use tracing_subscriber::layer::{Context, Filter};
 pub(crate) const PERIOD: Duration = Duration::from_secs(10);
 
 /// Lines that were left out since the process began.
-static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
+static OMITTED: AtomicU64 = AtomicU64::new(0);
 
 /// Lets through what its rate allows, of each kind.
 #[derive(Debug)]
@@ -55,8 +55,8 @@ impl LogRate {
 }
 
 /// Lines that were left out since the process began.
-pub(crate) fn left_out() -> u64 {
-    LEFT_OUT.load(Ordering::Relaxed)
+pub(crate) fn omitted() -> u64 {
+    OMITTED.load(Ordering::Relaxed)
 }
 
 impl<S: Subscriber> Filter<S> for LogRate {
@@ -77,7 +77,7 @@ impl<S: Subscriber> Filter<S> for LogRate {
         let metadata = event.metadata();
         // Who asks for more than that by `log.filter` wants all of it.
         let is_written = *metadata.level() > Level::INFO || self.admits(metadata.callsite(), Instant::now());
-        LEFT_OUT.fetch_add((!is_written).into(), Ordering::Relaxed);
+        OMITTED.fetch_add((!is_written).into(), Ordering::Relaxed);
         is_written
     }
 }
@@ -104,7 +104,7 @@ mod tests {
         let lines = Arc::new(AtomicU64::new(0));
         let rate = LogRate::new(2);
         let subscriber = tracing_subscriber::registry().with(Lines(lines.clone()).with_filter(rate));
-        let before = left_out();
+        let before = omitted();
         tracing::subscriber::with_default(subscriber, || {
             (0..1_000).for_each(|_| tracing::info!("what any caller can produce"));
             assert_eq!(lines.swap(0, Ordering::Relaxed), 20);
@@ -113,7 +113,7 @@ mod tests {
             (0..1_000).for_each(|_| tracing::debug!("what was asked for"));
             assert_eq!(lines.load(Ordering::Relaxed), 1_000);
         });
-        assert_eq!(left_out() - before, 980);
+        assert_eq!(omitted() - before, 980);
     }
 
     #[test]

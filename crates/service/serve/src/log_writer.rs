@@ -66,7 +66,7 @@ impl LogWriter {
             waiting: waiting.clone(),
             is_json,
             lost: &LOST,
-            left_out: log_rate::left_out,
+            left_out: log_rate::omitted,
             reported: Reported::default(),
         };
         thread::Builder::new().name("log".to_owned()).spawn(move || drain.run(&receiver))?;
@@ -113,7 +113,7 @@ pub(crate) fn watch(metrics: &Metrics) {
     );
     metrics.before_scrape(move || {
         set_total(&counter, LOST.load(Ordering::Relaxed));
-        set_total(&left_out, log_rate::left_out());
+        set_total(&left_out, log_rate::omitted());
     });
 }
 
@@ -166,7 +166,7 @@ impl<T: AsFd> Drain<'_, T> {
                 Ok(message) => message,
                 Err(TryRecvError::Disconnected) => return,
                 Err(TryRecvError::Empty) => {
-                    self.tell();
+                    self.report_lost();
                     match receiver.recv_timeout(log_rate::PERIOD) {
                         Ok(message) => message,
                         Err(RecvTimeoutError::Timeout) => continue,
@@ -188,7 +188,7 @@ impl<T: AsFd> Drain<'_, T> {
     }
 
     /// Everything that waited is written: says how many lines are not there.
-    fn tell(&mut self) {
+    fn report_lost(&mut self) {
         let lost = self.lost.load(Ordering::Relaxed);
         if lost > self.reported.lost && self.say("lines of the log were lost", lost - self.reported.lost) {
             self.reported.lost = lost;

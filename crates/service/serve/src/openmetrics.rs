@@ -81,7 +81,13 @@ fn write_family(text: &mut String, family: &MetricFamily, exemplars: Option<&Exe
             MetricType::GAUGE => sample(text, full, &labels, metric.get_gauge().get_value()),
             MetricType::HISTOGRAM => {
                 let values = metric.get_label().iter().map(|label| label.value().to_owned()).collect();
-                write_histogram(text, full, &labels, metric.get_histogram(), &kept(exemplars, &values));
+                write_histogram(
+                    text,
+                    full,
+                    &labels,
+                    metric.get_histogram(),
+                    &exemplars_of(exemplars, &values),
+                );
             }
             // The workspace has no others.
             _ => {}
@@ -90,7 +96,7 @@ fn write_family(text: &mut String, family: &MetricFamily, exemplars: Option<&Exe
 }
 
 /// The exemplars of one histogram; none for one that has none.
-fn kept(exemplars: Option<&Exemplars>, labels: &Vec<String>) -> Vec<Option<Exemplar>> {
+fn exemplars_of(exemplars: Option<&Exemplars>, labels: &Vec<String>) -> Vec<Option<Exemplar>> {
     let kept = exemplars.map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner));
     kept.and_then(|kept| kept.get(labels).cloned()).unwrap_or_default()
 }

@@ -13,10 +13,10 @@ use prometheus::IntCounterVec;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{
-    duties::{blocking, keep},
     expiry::Expiry,
     metrics::Metrics,
     status::chain,
+    tasks::{blocking, keep},
 };
 
 /// How often the files are looked at.
@@ -38,7 +38,7 @@ pub fn watch<E: std::error::Error + 'static>(
 ) {
     let reloads = counters(metrics);
     let load = Arc::new(Mutex::new(move || load().map_err(|error| chain(&error))));
-    keep(kind, move || look(kind, files.clone(), reloads.clone(), load.clone()));
+    keep(kind, move || poll(kind, files.clone(), reloads.clone(), load.clone()));
 }
 
 /// Has the files of a client of TLS followed in the same way, and tells when their certificates end. Call it
@@ -46,7 +46,7 @@ pub fn watch<E: std::error::Error + 'static>(
 pub fn watch_client(client: &TlsClient, metrics: &Metrics) {
     let (client, expiry) = (client.clone(), Expiry::new(metrics));
     let note =
-        move |files: &ClientFiles| expiry.note_client(files.ca.as_deref(), files.certificate.as_deref());
+        move |files: &ClientFiles| expiry.record_client(files.ca.as_deref(), files.certificate.as_deref());
     note(client.files());
     watch("client_tls", client.files().all(), metrics, move || {
         client.reload()?;
@@ -58,7 +58,7 @@ pub fn watch_client(client: &TlsClient, metrics: &Metrics) {
 /// Reads again what `load` reads, in what way ever it fails.
 type Load<F> = Arc<Mutex<F>>;
 
-async fn look<F: FnMut() -> Result<(), String> + Send>(
+async fn poll<F: FnMut() -> Result<(), String> + Send>(
     kind: &'static str,
     files: Vec<PathBuf>,
     reloads: IntCounterVec,
@@ -82,7 +82,7 @@ async fn look<F: FnMut() -> Result<(), String> + Send>(
                 RESULTS[1]
             }
             Err(error) => {
-                tracing::error!(kind, error, "changed files are of no use; the old ones stay in force");
+                tracing::error!(kind, error, "changed files are invalid; the old ones stay in force");
                 RESULTS[0]
             }
         };

@@ -77,10 +77,10 @@ impl RequestLines {
         };
         self.line.extend_from_slice(&bytes[..end]);
         let line = mem::take(&mut self.line);
-        let next = line.strip_suffix(b"\r").and_then(|line| self.behind(line));
+        let next = line.strip_suffix(b"\r").and_then(|line| self.after_line(line));
         match next {
             Some(_) => {}
-            None if line.trim_ascii().is_empty() => self.link.note_ambiguous(),
+            None if line.trim_ascii().is_empty() => self.link.record_ambiguous(),
             None => bytes[end] = 0,
         }
         self.next = next.unwrap_or(Next::Anything);
@@ -88,7 +88,7 @@ impl RequestLines {
     }
 
     /// What comes behind `line`; none if it must not be.
-    fn behind(&mut self, line: &[u8]) -> Option<Next> {
+    fn after_line(&mut self, line: &[u8]) -> Option<Next> {
         Some(match self.next {
             Next::Start if line.is_empty() => Next::Start,
             Next::Start if line == b"PRI * HTTP/2.0" => Next::Anything,
@@ -97,7 +97,7 @@ impl RequestLines {
                 Next::Header
             }
             Next::Header if line.is_empty() => return self.head.end(),
-            Next::Header => return self.head.note(line),
+            Next::Header => return self.head.record(line),
             Next::ChunkSize => {
                 let size = line.split(|&byte| byte == b';').next().and_then(|size| str::from_utf8(size).ok());
                 match size.and_then(|size| u64::from_str_radix(size.trim_ascii(), 16).ok()) {
@@ -114,7 +114,7 @@ impl RequestLines {
 }
 
 impl Head {
-    fn note(&mut self, line: &[u8]) -> Option<Next> {
+    fn record(&mut self, line: &[u8]) -> Option<Next> {
         let (name, value) = str::from_utf8(line).ok()?.split_once(':')?;
         let value = value.trim_ascii();
         match name.to_ascii_lowercase().as_str() {

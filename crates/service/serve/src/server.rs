@@ -24,8 +24,7 @@ use tower::Layer as _;
 use crate::{
     admin_socket::{self, AdminSocket},
     connections::Connections,
-    duties,
-    handshake::Door,
+    handshake::Acceptor,
     health::{Calls, Health},
     http::{self, HttpListener},
     key_set::JwksError,
@@ -35,6 +34,7 @@ use crate::{
     metrics::Metrics,
     page::Page,
     page_hosts::PageHosts,
+    tasks,
     tls::TlsError,
     transport::{self, LINGER, Protocol, Way},
     web::WebLayer,
@@ -132,7 +132,7 @@ pub enum ServeError {
 #[derive(Debug)]
 pub struct Server {
     listen: Listen,
-    door: Door,
+    door: Acceptor,
     layers: Layers,
     routes: Routes,
     grpc: TcpListener,
@@ -185,8 +185,8 @@ impl Server {
             builder().with_service_name("grpc.reflection.v1alpha.ServerReflection").build_v1alpha()?;
         routes = routes.add_service(v1).add_service(v1alpha);
         log_writer::watch(&metrics);
-        duties::watch(&metrics);
-        let door = Door::new(callers.tls, &metrics)?;
+        tasks::watch(&metrics);
+        let door = Acceptor::new(callers.tls, &metrics)?;
         let (grpc, address) = bind_at("listen.address", listen.address).await?;
         let admin = callers.admin.socket.as_deref().map(AdminSocket::bind).transpose()?;
         let (web, web_address) = match &listen.web {

@@ -267,7 +267,7 @@ pub fn closing() -> Status {
 }
 
 /// As [`caller_s`], for an answer that has nothing but its status.
-pub(crate) fn caller_s_mistake(headers: &http::HeaderMap) -> Option<Status> {
+pub(crate) fn caller_error(headers: &http::HeaderMap) -> Option<Status> {
     let status = Status::from_header_map(headers)?;
     match status.code() {
         Code::Internal => Some(caller_s(status)).filter(|status| status.code() != Code::Internal),

@@ -26,8 +26,8 @@ use tonic::body::Body;
 use tower::Service;
 
 use crate::{
-    connections::{Closed, Connections, Link, Place},
-    handshake::Door,
+    connections::{Closed, Connections, Link, Slot},
+    handshake::Acceptor,
     limits::{CONNECTION_AGE_GRACE, CONNECTION_AGE_MAX, HEADER_BYTES_MAX, PENDING_RESETS_MAX, UNREAD_GRACE},
     listener::{Connection, accept},
     status::body_failed,
@@ -63,7 +63,7 @@ pub(crate) enum Protocol {
 pub(crate) struct Way {
     pub(crate) listener: TcpListener,
     pub(crate) protocol: Protocol,
-    pub(crate) door: Door,
+    pub(crate) door: Acceptor,
 }
 
 /// Serves connections of `way` that pass its door with clones of `service` until `closing`; returns when all
@@ -129,7 +129,7 @@ pub(crate) async fn serve_calls<S>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     builder: &http2::Builder<TokioExecutor>,
     listen: &Listen,
-    place: Place,
+    place: Slot,
     service: S,
     mark: impl Fn(&mut Request<Incoming>),
     closing: watch::Receiver<bool>,
@@ -197,7 +197,7 @@ fn web_builder_of(listen: &Listen) -> auto::Builder<TokioExecutor> {
 async fn keep(
     connection: impl GracefulConnection,
     listen: &Listen,
-    place: Place,
+    place: Slot,
     mut closing: watch::Receiver<bool>,
 ) {
     let mut connection = std::pin::pin!(connection);
@@ -229,7 +229,7 @@ async fn keep(
                     break (Closed::Unread, Instant::from(last) + UNREAD_GRACE);
                 }
             }
-            () = place.link.room_wanted() => break (Closed::Room, Instant::now() + LINGER),
+            () = place.link.slot_wanted() => break (Closed::Room, Instant::now() + LINGER),
             // Who is waiting for calls to end says how long.
             _ = closing.wait_for(|closing| *closing), if !is_stopping => {
                 is_stopping = true;
@@ -237,7 +237,7 @@ async fn keep(
             }
         }
     };
-    place.note(why);
+    place.record(why);
     tracing::debug!(peer = %place.link.peer(), ?why, "a connection is closed");
     connection.as_mut().graceful_shutdown();
     // What is left of it then is cut off.

@@ -28,23 +28,23 @@ use tonic_web::GrpcWebLayer;
 use tower::{Layer, Service};
 
 use self::{
-    asked::{Asked, asked},
     forms::Forms,
-    told::{JSON, LINES, Told, told},
+    json_request::{JsonRequest, json_request},
+    json_response::{JSON, JsonResponse, LINES, json_response},
 };
 use crate::{body::BytesSlot, connections::Link};
 
-mod asked;
 mod forms;
+mod json_request;
+mod json_response;
 mod plain_json;
-mod told;
 
 /// Media types of gRPC-web. Its form in base64 is not among them: what such an answer takes would not be
 /// counted.
 const GRPC_WEB: [&str; 2] = ["application/grpc-web", "application/grpc-web+proto"];
 
 /// Headers that they may read.
-const TELLABLE: &str =
+const RESPONSE_HEADERS: &str =
     "grpc-message, grpc-retry-pushback-ms, grpc-status, grpc-status-details-bin, retry-after";
 
 /// How long a browser remembers that it may call, seconds.
@@ -95,7 +95,7 @@ enum Kind {
     /// gRPC-web.
     Web,
     /// JSON, and how it is read and answered.
-    Json(Asked, Told),
+    Json(JsonRequest, JsonResponse),
     /// Neither, and what HTTP says to that.
     Other(Response<Body>),
 }
@@ -135,14 +135,14 @@ impl Shared {
             Some(kind) if !is_packed && GRPC_WEB.contains(&&*kind) => Kind::Web,
             Some(kind) if !is_packed && kind == asks => {
                 let bytes = BytesSlot::default();
-                let asked = Asked {
+                let json_request = JsonRequest {
                     message: method.input.clone(),
                     is_stream: method.takes_stream,
                     text_bytes_max: self.message_bytes_max,
                     bytes: bytes.clone(),
                 };
                 let (forms, message) = (self.forms.clone(), method.output.clone());
-                Kind::Json(asked, Told { forms, message, is_stream: tells, bytes })
+                Kind::Json(json_request, JsonResponse { forms, message, is_stream: tells, bytes })
             }
             _ => Kind::Other(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE)),
         }
@@ -168,16 +168,16 @@ fn refusal(status: StatusCode) -> Response<Body> {
     let text = json!({ "error": {
         "code": status.as_u16(), "status": name, "message": message, "details": [],
     }});
-    told::answer(status, JSON, Body::new(Full::new(Bytes::from(format!("{text}\n")))))
+    json_response::answer(status, JSON, Body::new(Full::new(Bytes::from(format!("{text}\n")))))
 }
 
 /// What a browser asks before it lets a page call. Pages of these origins are trusted with all headers.
-fn preflight(asked: &HeaderMap) -> Response<Body> {
+fn preflight(json_request: &HeaderMap) -> Response<Body> {
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::NO_CONTENT;
     let headers = answer.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST"));
-    let names = asked.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    let names = json_request.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
     headers.extend(names.map(|names| (ACCESS_CONTROL_ALLOW_HEADERS, names)));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(REMEMBERED));
     answer
@@ -188,12 +188,14 @@ fn allow(answer: &mut Response<Body>, origin: Option<HeaderValue>) {
     answer.headers_mut().append(VARY, HeaderValue::from_static("origin"));
     if let Some(origin) = origin {
         answer.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        answer.headers_mut().insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(TELLABLE));
+        answer
+            .headers_mut()
+            .insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(RESPONSE_HEADERS));
     }
 }
 
 /// A request in JSON as a call of gRPC.
-fn as_call(request: Request<Body>, how: Asked) -> Request<Body> {
+fn as_call(request: Request<Body>, how: JsonRequest) -> Request<Body> {
     let (mut head, body) = request.into_parts();
     head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     head.headers.insert(TE, HeaderValue::from_static("trailers"));
@@ -201,7 +203,7 @@ fn as_call(request: Request<Body>, how: Asked) -> Request<Body> {
         head.headers.remove(name);
     }
     head.extensions.insert(how.bytes.clone());
-    Request::from_parts(head, asked(body, how))
+    Request::from_parts(head, json_request(body, how))
 }
 
 impl<S> Service<Request<Body>> for WebService<S>
@@ -225,7 +227,9 @@ where
         Box::pin(async move {
             let mut answer = match kind {
                 Kind::Other(answer) => answer,
-                Kind::Json(asked, how) => told(inner.call(as_call(request, asked)).await?, how).await,
+                Kind::Json(json_request, how) => {
+                    json_response(inner.call(as_call(request, json_request)).await?, how).await
+                }
                 Kind::Web => {
                     // As the library wants it, without parameters; answers are in the same form.
                     for name in [CONTENT_TYPE, http::header::ACCEPT] {

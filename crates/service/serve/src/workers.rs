@@ -69,7 +69,8 @@ impl Metrics {
         let deadline = counter("antares_workers_deadline_total", "Workers killed because their time was up.");
         let inspected =
             counter("antares_workers_inspected_total", "Workers looked at, as the kernel sees them.");
-        let unfenced = counter("antares_workers_unfenced_total", "Of these, workers without a whole fence.");
+        let unfenced =
+            counter("antares_workers_unfenced_total", "Of these, workers with an incomplete sandbox.");
         let blind = counter(
             "antares_workers_blind_total",
             "Looks at workers that saw nobody, not even the zygote: /proc hides them.",
@@ -108,7 +109,7 @@ impl Metrics {
 
     /// Exports which layers of the fence stand around the workers of `role`: 1 or 0 each.
     pub fn sandbox_layers<'a>(&self, role: &str, layers: impl IntoIterator<Item = (&'a str, bool)>) {
-        let help = "Layers of the fence around workers: 1 where the layer stands.";
+        let help = "Layers of the workers' sandbox: 1 if the layer is in place.";
         let family = self.gauges("antares_sandbox_info", help, &["role", "layer"]);
         for (layer, active) in layers {
             family.with_label_values(&[role, layer]).set(active.into());

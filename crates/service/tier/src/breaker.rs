@@ -66,7 +66,7 @@ impl Breaker {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a request is admitted. Each admitted request must end in [`Breaker::note`] or
+    /// Whether a request is admitted. Each admitted request must end in [`Breaker::record`] or
     /// [`Breaker::forget`].
     pub(crate) fn admits(&self, now: Instant) -> bool {
         let mut state = self.lock();
@@ -81,7 +81,7 @@ impl Breaker {
     }
 
     /// Records the result of an admitted request.
-    pub(crate) fn note(&self, is_well: bool, now: Instant) {
+    pub(crate) fn record(&self, is_well: bool, now: Instant) {
         let mut state = self.lock();
         if is_well {
             if state.is_probed {
@@ -133,10 +133,10 @@ mod tests {
         let start = Instant::now();
         for is_well in [false, false, true, false, false] {
             assert!(breaker.admits(start));
-            breaker.note(is_well, start);
+            breaker.record(is_well, start);
         }
         assert_eq!(breaker.state(), BreakerState::Closed);
-        breaker.note(false, start);
+        breaker.record(false, start);
         assert_eq!(breaker.state(), BreakerState::Open);
         assert!(!breaker.admits(start));
         let mut now = start;
@@ -145,7 +145,7 @@ mod tests {
             now += pause;
             assert!(breaker.admits(now) && !breaker.admits(now), "one probe");
             assert_eq!(breaker.state(), BreakerState::Probing);
-            breaker.note(false, now);
+            breaker.record(false, now);
             assert!(!breaker.admits(now));
             pause = (pause * 2).min(PAUSE_MAX);
             assert!(!breaker.admits(now + pause - Duration::from_millis(1)));
@@ -154,7 +154,7 @@ mod tests {
         assert!(breaker.admits(now));
         breaker.forget();
         assert!(breaker.admits(now), "a probe whose caller went away is made again");
-        breaker.note(true, now);
+        breaker.record(true, now);
         assert!(breaker.admits(now) && breaker.admits(now));
     }
 
@@ -166,7 +166,7 @@ mod tests {
             let mut requests = 0;
             // Every third request fails.
             while breaker.state() == BreakerState::Closed {
-                breaker.note(requests % 3 != 0, now);
+                breaker.record(requests % 3 != 0, now);
                 requests += 1;
                 assert!(requests <= LATELY, "it is never left alone");
             }
@@ -175,15 +175,15 @@ mod tests {
                 now += Duration::from_millis(100);
             }
             pauses.push(now - begin);
-            breaker.note(true, now);
+            breaker.record(true, now);
             assert_eq!(breaker.state(), BreakerState::Closed);
         }
         assert_eq!(pauses, [500, 1_000, 2_000, 4_000].map(Duration::from_millis), "longer each time");
         for _ in 0..=LATELY {
-            breaker.note(true, now);
+            breaker.record(true, now);
         }
         for _ in 0..FAILURES_MAX {
-            breaker.note(false, now);
+            breaker.record(false, now);
         }
         assert!(breaker.admits(now + PAUSE_MIN), "it was well for long");
     }

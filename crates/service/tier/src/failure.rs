@@ -69,7 +69,7 @@ pub(crate) struct Failure {
 }
 
 /// Parts of stores' messages that identify a kind. The first match counts.
-const TOLD_BY: &[(FailureKind, &[&str])] = &[
+const SIGNATURES: &[(FailureKind, &[&str])] = &[
     (FailureKind::NoStore, &["<html", "<HTML", "<!doctype html", "<!DOCTYPE html"]),
     (FailureKind::NoBucket, &["<Code>NoSuchBucket<", "<Code>ContainerNotFound<", "<Code>InvalidBucketName<"]),
     (FailureKind::ClockSkew, &["<Code>RequestTimeTooSkewed<", "Request date header too old"]),
@@ -139,7 +139,7 @@ impl Failure {
     pub(crate) fn of(error: &object_store::Error) -> Option<Self> {
         let text = error.to_string();
         let is_said = |parts: &&[&str]| parts.iter().any(|part| text.contains(part));
-        let told = TOLD_BY.iter().find(|(_, parts)| is_said(parts)).map(|(kind, _)| *kind);
+        let told = SIGNATURES.iter().find(|(_, parts)| is_said(parts)).map(|(kind, _)| *kind);
         let is_absent = matches!(error, object_store::Error::NotFound { .. });
         if is_absent && told.is_none() && (is_said(&ABSENT) || !text.contains("<Code>")) {
             return None;
@@ -182,7 +182,7 @@ fn turn(lines: &Mutex<Lines>) -> Option<u64> {
 }
 
 impl Failures {
-    pub(crate) fn note(&self, url: &str, operation: &'static str, failure: &Failure) {
+    pub(crate) fn record(&self, url: &str, operation: &'static str, failure: &Failure) {
         let index = failure.kind as usize;
         self.counts[index].fetch_add(1, Relaxed);
         if let Some(left_out) = turn(&self.lines[index]) {
@@ -193,19 +193,19 @@ impl Failures {
     }
 
     /// Records a successful request.
-    pub(crate) fn note_well(&self, url: &str) {
+    pub(crate) fn record_success(&self, url: &str) {
         if self.is_told.load(Relaxed) && self.is_told.swap(false, Relaxed) {
             tracing::info!(url, "the shared tier answers again");
         }
     }
 
-    pub(crate) fn note_damaged(&self, path: &str, problem: &str) {
+    pub(crate) fn record_damaged(&self, path: &str, problem: &str) {
         if let Some(left_out) = turn(&self.damaged) {
             tracing::error!(path, problem, left_out, "an object of the shared tier is damaged");
         }
     }
 
-    pub(crate) fn note_given_up(&self, path: &str, error: &str) {
+    pub(crate) fn record_given_up(&self, path: &str, error: &str) {
         if let Some(left_out) = turn(&self.given_up) {
             tracing::warn!(path, error, left_out, "an entry did not reach the shared tier");
         }
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(turn(&lines), Some(2));
         let failures = Failures::default();
         for _ in 0..3 {
-            failures.note("url", "read", &Failure::new(FailureKind::Refused, "no"));
+            failures.record("url", "read", &Failure::new(FailureKind::Refused, "no"));
         }
         assert_eq!(failures.counts()[FailureKind::Refused as usize], 3);
     }

@@ -58,7 +58,7 @@ impl Memory {
 
     /// The bytes of an entry, if it is in memory.
     #[must_use]
-    pub fn look(&self, space: Space, key: [u8; 32]) -> Option<Bytes> {
+    pub fn read(&self, space: Space, key: [u8; 32]) -> Option<Bytes> {
         self.entries.get(&(space, key))
     }
 
@@ -90,7 +90,7 @@ impl CacheTier for Memory {
     }
 
     fn get(&self, space: Space, key: [u8; 32]) -> BoxFuture<'_, Result<Option<Bytes>, TierError>> {
-        async move { Ok(self.look(space, key)) }.boxed()
+        async move { Ok(self.read(space, key)) }.boxed()
     }
 
     fn put(&self, space: Space, key: [u8; 32], bytes: Bytes) -> BoxFuture<'_, Result<(), TierError>> {
@@ -123,7 +123,7 @@ mod tests {
         }
         assert!(memory.bytes() > 1 << 19);
         memory.keep(Space::Script, [1; 32], vec![0; 2 << 20].into());
-        assert_eq!(memory.look(Space::Script, [1; 32]), None, "larger than all of it");
-        assert_eq!(Memory::new(0).look(Space::Script, [0; 32]), None);
+        assert_eq!(memory.read(Space::Script, [1; 32]), None, "larger than all of it");
+        assert_eq!(Memory::new(0).read(Space::Script, [0; 32]), None);
     }
 }

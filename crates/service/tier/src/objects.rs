@@ -127,7 +127,7 @@ impl Inner {
 
     /// Sends one request to the store, within `most`, if the breaker admits it. `waits` is set while the
     /// request waits for the memory budget instead of the store.
-    async fn ask_unless<T>(
+    async fn request_unless<T>(
         &self,
         operation: &'static str,
         most: Duration,
@@ -147,28 +147,28 @@ impl Inner {
         let deadline_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
         let (failure, is_late) = match asked {
             Ok(Ok(answer)) => {
-                self.breaker.note(true, Instant::now());
-                self.failures.note_well(self.place.url());
+                self.breaker.record(true, Instant::now());
+                self.failures.record_success(self.place.url());
                 return Ok(answer);
             }
             Ok(Err(failure)) => (failure, false),
             Err(_) => (Failure::new(FailureKind::Late, &format!("it took more than {deadline_ms} ms")), true),
         };
-        self.breaker.note(false, Instant::now());
-        self.failures.note(self.place.url(), operation, &failure);
+        self.breaker.record(false, Instant::now());
+        self.failures.record(self.place.url(), operation, &failure);
         Err(match is_late {
             true => TierError::Deadline { deadline_ms },
             false => TierError::Failed { kind: failure.kind, detail: failure.detail },
         })
     }
 
-    pub(crate) async fn ask<T>(
+    pub(crate) async fn request<T>(
         &self,
         operation: &'static str,
         most: Duration,
         request: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, TierError> {
-        self.ask_unless(operation, most, &AtomicBool::new(false), request).await
+        self.request_unless(operation, most, &AtomicBool::new(false), request).await
     }
 
     /// Reads the entry in an object. Reserves memory before it reads, and checks the header as soon as it is
@@ -218,7 +218,7 @@ impl Inner {
                 }
             }
         };
-        self.ask_unless("read", self.config.get_time_max, &waits, request).await
+        self.request_unless("read", self.config.get_time_max, &waits, request).await
     }
 
     async fn get(&self, space: Space, key: [u8; 32]) -> Result<Option<Bytes>, TierError> {
@@ -231,7 +231,7 @@ impl Inner {
             Ok(Some(Err(unsound))) => {
                 add(&self.reads.damaged);
                 self.known().remove(&(space, key));
-                self.failures.note_damaged(&Self::name(space, key), &unsound.to_string());
+                self.failures.record_damaged(&Self::name(space, key), &unsound.to_string());
                 Ok(None)
             }
             Ok(None) => {
@@ -240,7 +240,7 @@ impl Inner {
                 Ok(None)
             }
             Err(error) => {
-                self.reads.note_error(&error);
+                self.reads.record_error(&error);
                 Err(error)
             }
         }
@@ -252,7 +252,7 @@ impl Inner {
             return Err(TierError::NoRoom { detail });
         }
         let put = self.place.remote.put(space, key, wrap(space, key, bytes));
-        self.ask("write", self.config.put_time_max, put).await?;
+        self.request("write", self.config.put_time_max, put).await?;
         self.remember(space, key);
         Ok(())
     }
@@ -261,7 +261,7 @@ impl Inner {
     /// GET.
     pub(crate) async fn has(&self, space: Space, key: [u8; 32]) -> Result<bool, TierError> {
         let has = self.place.remote.has(space, key);
-        let is_there = self.ask("look", self.config.get_time_max, has).await?;
+        let is_there = self.request("look", self.config.get_time_max, has).await?;
         if is_there {
             self.remember(space, key);
         }
@@ -358,7 +358,7 @@ impl CacheTier for Shared {
         async move {
             self.inner.known().remove(&(space, key));
             let remove = self.inner.place.remote.remove(space, key);
-            self.inner.ask("removal", self.inner.config.put_time_max, remove).await
+            self.inner.request("removal", self.inner.config.put_time_max, remove).await
         }
         .boxed()
     }

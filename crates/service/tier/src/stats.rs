@@ -57,7 +57,7 @@ pub(crate) struct Reads {
 }
 
 impl Reads {
-    pub(crate) fn note_error(&self, error: &TierError) {
+    pub(crate) fn record_error(&self, error: &TierError) {
         let counter = match error {
             TierError::LeftAlone | TierError::Busy { .. } | TierError::NoMemory { .. } => &self.skipped,
             TierError::Deadline { .. } => &self.late,

@@ -132,7 +132,7 @@ impl Entry {
             if is_hopeless || started.elapsed() + pause > self.inner.config.upload_time_max {
                 add(&uploads.expired);
                 let name = Inner::name(self.space, self.key);
-                return self.inner.failures.note_given_up(&name, &error.to_string());
+                return self.inner.failures.record_given_up(&name, &error.to_string());
             }
             add(&uploads.retried);
             tokio::time::sleep(pause).await;

@@ -244,7 +244,7 @@ async fn first_word(stream: &mut TlsStream<TcpStream>) -> io::Result<()> {
 
 /// Why a connection failed, as text for people.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", told(*.kind, .error))]
+#[error("{}", describe(*.kind, .error))]
 pub struct ConnectError {
     kind: Kind,
     // Not an error source: the message above includes it.
@@ -268,18 +268,18 @@ impl ConnectError {
     }
 }
 
-fn told(kind: Kind, error: &io::Error) -> String {
+fn describe(kind: Kind, error: &io::Error) -> String {
     match kind {
         Kind::Name => format!("{error} is no name that a certificate can have"),
         Kind::Network => error.to_string(),
         Kind::Tls => {
             let tls = error.get_ref().and_then(|inner| (inner as &dyn Error).downcast_ref::<Tls>());
-            tls.map_or_else(|| format!("the server ended the handshake: {error}"), told_of_tls)
+            tls.map_or_else(|| format!("the server ended the handshake: {error}"), tls_problem)
         }
     }
 }
 
-fn told_of_tls(error: &Tls) -> String {
+fn tls_problem(error: &Tls) -> String {
     use CertificateError as Certificate;
     match error {
         Tls::InvalidCertificate(Certificate::UnknownIssuer) => {

@@ -35,7 +35,7 @@ pub enum KeyError {
         source: io::Error,
     },
     /// A file is malformed.
-    #[error("{path} is of no use: {problem}")]
+    #[error("{path} is invalid: {problem}")]
     Malformed {
         /// The file.
         path: PathBuf,

@@ -14,7 +14,7 @@ use crate::keyring::{KeyError, Keyring, LIST};
 /// The current keyring. If a changed list is invalid, the last valid keyring stays in force.
 #[derive(Debug)]
 pub struct Trust {
-    place: Place,
+    place: Location,
     current: RwLock<Arc<Keyring>>,
     seen: Mutex<Seen>,
     generation: AtomicU64,
@@ -30,14 +30,14 @@ struct Seen {
 }
 
 #[derive(Debug)]
-enum Place {
+enum Location {
     /// A folder with a private key.
     Folder(PathBuf),
     /// A list without a private key.
     List(PathBuf),
 }
 
-impl Place {
+impl Location {
     fn list(&self) -> PathBuf {
         match self {
             Self::Folder(folder) => folder.join(LIST),
@@ -60,7 +60,7 @@ impl Trust {
     /// A file cannot be read or written, or is malformed.
     pub fn of_folder(folder: PathBuf) -> Result<Self, KeyError> {
         Keyring::open_or_make(&folder)?;
-        Self::new(Place::Folder(folder))
+        Self::new(Location::Folder(folder))
     }
 
     /// Verifies with the list at `path`.
@@ -68,10 +68,10 @@ impl Trust {
     /// # Errors
     /// The file cannot be read, or is malformed.
     pub fn of_list(path: PathBuf) -> Result<Self, KeyError> {
-        Self::new(Place::List(path))
+        Self::new(Location::List(path))
     }
 
-    fn new(place: Place) -> Result<Self, KeyError> {
+    fn new(place: Location) -> Result<Self, KeyError> {
         let seen = Seen { applied: fs::read(place.list()).unwrap_or_default(), refused: None };
         let current = RwLock::new(Arc::new(place.read()?));
         Ok(Self { place, current, seen: Mutex::new(seen), generation: AtomicU64::new(0) })
@@ -95,16 +95,16 @@ impl Trust {
     /// The name is neither a key nor a digest, or it is the signing key; there is no folder; a file cannot be
     /// read or written.
     pub fn revoke(&self, name: &str) -> Result<(), KeyError> {
-        let Place::Folder(folder) = &self.place else { return Err(KeyError::NoSuch(name.to_owned())) };
+        let Location::Folder(folder) = &self.place else { return Err(KeyError::NoSuch(name.to_owned())) };
         Keyring::revoke(folder, name)?;
-        self.look().map(drop)
+        self.poll().map(drop)
     }
 
     /// Checks whether the list has changed, and reloads it if so. Reads a file.
     ///
     /// # Errors
     /// The list has changed and is invalid; reported once per change.
-    pub fn look(&self) -> Result<bool, KeyError> {
+    pub fn poll(&self) -> Result<bool, KeyError> {
         let Ok(now) = fs::read(self.place.list()) else { return Ok(false) };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.applied == now {
@@ -139,10 +139,10 @@ mod tests {
         let keys: Vec<_> = files.iter().filter(|path| !path.ends_with(LIST)).collect();
         fs::create_dir(&hidden).unwrap();
         keys.iter().for_each(|key| fs::rename(key, hidden.join(key.file_name().unwrap())).unwrap());
-        assert!(trust.look().is_err());
-        assert!(!trust.look().unwrap(), "it is reported once");
+        assert!(trust.poll().is_err());
+        assert!(!trust.poll().unwrap(), "it is reported once");
         keys.iter().for_each(|key| fs::rename(hidden.join(key.file_name().unwrap()), key).unwrap());
-        assert!(trust.look().unwrap());
+        assert!(trust.poll().unwrap());
         fs::remove_dir(&hidden).unwrap();
     }
 }

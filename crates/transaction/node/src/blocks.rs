@@ -65,7 +65,7 @@ impl ChainNode {
             return Err(self.lie(request.clone(), detail));
         }
         for transaction in view.transactions() {
-            self.note(&transaction);
+            self.record(&transaction);
         }
         Ok(Some(CheckedBlock { view, cycles }))
     }

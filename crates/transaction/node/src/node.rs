@@ -119,7 +119,7 @@ impl ChainNode {
     }
 
     /// Keeps a transaction for those that use its cells.
-    pub(crate) fn note(&self, transaction: &TransactionView) {
+    pub(crate) fn record(&self, transaction: &TransactionView) {
         self.cache.keep(Space::Transactions, &transaction.hash().into(), transaction.data().as_bytes());
     }
 
@@ -185,7 +185,7 @@ impl ChainNode {
         let checked =
             check::transaction(form).and_then(|it| check::same("transaction", hash, &it.hash()).map(|()| it));
         let transaction = checked.map_err(|detail| self.lie(request.clone(), detail))?;
-        self.note(&transaction);
+        self.record(&transaction);
         let state = self.state(&request, tx_status)?;
         Ok(FoundTransaction { transaction, state, cycles: cycles.map(|cycles| cycles.value()) })
     }

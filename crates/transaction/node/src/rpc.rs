@@ -69,10 +69,10 @@ async fn one<T: DeserializeOwned>(
     calls: &Calls,
     number: usize,
 ) -> Result<Option<T>, NodeError> {
-    let mut patience = transport.patience();
+    let mut retries = transport.retries();
     loop {
         let answer = once(transport, calls, number).await;
-        if !patience.is_left(answer.as_ref().err()).await {
+        if !retries.is_left(answer.as_ref().err()).await {
             return answer;
         }
     }
@@ -106,9 +106,9 @@ pub(crate) async fn batch<T: DeserializeOwned, U>(
         match part {
             [number] => all.push(take(*number, one(transport, calls, *number).await?)?),
             part => {
-                let mut patience = transport.patience();
+                let mut retries = transport.retries();
                 let mut together = batch_of(transport, calls, part, &mut take).await;
-                while patience.is_left(together.as_ref().err()).await {
+                while retries.is_left(together.as_ref().err()).await {
                     together = batch_of(transport, calls, part, &mut take).await;
                 }
                 match together? {
@@ -204,7 +204,7 @@ fn each_answer<T: DeserializeOwned>(
             while let Some(answer) = answers.next_element()? {
                 if let Err(error) = (self.heard)(answer) {
                     *self.failed = Some(error);
-                    return Err(A::Error::custom("an answer is of no use"));
+                    return Err(A::Error::custom("an answer is invalid"));
                 }
             }
             Ok(())

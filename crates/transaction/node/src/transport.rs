@@ -32,8 +32,7 @@ impl Transport {
             .connect_timeout(options.connect_time)
             .user_agent(concat!("antares/", env!("CARGO_PKG_VERSION")));
         // Without encryption no authorities are needed.
-        let is_open = uri.scheme_str() == Some("http");
-        let client = if is_open { client.tls_certs_only([]) } else { client };
+        let client = if uri.scheme_str() == Some("http") { client.tls_certs_only([]) } else { client };
         let client = client.build().map_err(|_| NodeError::NoAuthorities)?;
         Ok(Self { url: text.to_owned(), name: public(text), client, options })
     }
@@ -44,9 +43,9 @@ impl Transport {
     }
 
     /// For a request that is not made yet.
-    pub(crate) fn patience(&self) -> Patience {
+    pub(crate) fn retries(&self) -> Retries {
         let NodeOptions { attempts, backoff, backoff_max, .. } = self.options;
-        Patience { attempts, wait: backoff, wait_max: backoff_max }
+        Retries { attempts, wait: backoff, wait_max: backoff_max }
     }
 
     /// The answer to `body`, a request about `method`, which is JSON.
@@ -85,13 +84,13 @@ impl Transport {
 }
 
 /// How often a request is made again.
-pub(crate) struct Patience {
+pub(crate) struct Retries {
     attempts: u32,
     wait: Duration,
     wait_max: Duration,
 }
 
-impl Patience {
+impl Retries {
     /// Whether it is made again, after a wait, where it ended with `error`.
     pub(crate) async fn is_left(&mut self, error: Option<&NodeError>) -> bool {
         self.attempts = self.attempts.saturating_sub(1);

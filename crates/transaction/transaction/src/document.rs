@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use ckb_types::{bytes::Bytes, packed::Byte32, prelude::*};
 use serde::{Deserialize, Serialize};
 
-use crate::{CellData, CellFields, DepFields, Fields, Mock, MockError, SharedData, mock::note_copied};
+use crate::{CellData, CellFields, DepFields, Fields, Mock, MockError, SharedData, mock::record_copied};
 
 /// Returns the number under which cell data with this hash is available outside of the document, if it is.
 pub type Share<'a> = dyn FnMut(&[u8; 32]) -> Option<u32> + 'a;
@@ -51,7 +51,7 @@ impl Mock {
         let header_hashes = info.header_deps.iter().map(|header| bytes(&header.hash())).collect();
         let document = postcard::to_stdvec(&Document { fields, header_hashes });
         let document = document.expect("writing to memory does not fail, and all lengths are known");
-        note_copied(document.len());
+        record_copied(document.len());
         document
     }
 

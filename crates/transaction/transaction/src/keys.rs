@@ -25,10 +25,9 @@ struct Cells {
 
 /// Refuses such keys in `text`, which is a mock transaction.
 pub(crate) fn check(text: &[u8]) -> Result<(), MockError> {
-    let (info, cells) = (read::<Keys>(text), read::<Cells>(text));
-    let (Some(info), Some(Cells { inputs, cell_deps })) = (info, cells) else { return Ok(()) };
+    let (Some(info), Some(cells)) = (read::<Keys>(text), read::<Cells>(text)) else { return Ok(()) };
     check_level("mock_info", &info, "extensions")?;
-    for (list, cells) in [("inputs", inputs), ("cell_deps", cell_deps)] {
+    for (list, cells) in [("inputs", cells.inputs), ("cell_deps", cells.cell_deps)] {
         for (index, keys) in cells.iter().enumerate() {
             check_level(&format!("mock_info.{list}[{index}]"), keys, "header")?;
         }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Characters of a value that are told.
-const TOLD_CHARS_MAX: usize = 40;
+const QUOTED_CHARS_MAX: usize = 40;
 
 /// Beginnings of what parsers say, with what is told instead; `…` stands for the rest.
 const WORDS: [(&str, &str); 14] = [
@@ -55,12 +55,12 @@ pub(crate) fn worded(detail: &str) -> String {
             let missing = if detail.starts_with("missing field") { " is missing" } else { "" };
             told.replace('…', &shortened(rest)) + missing
         }
-        None => shortened_to(detail, 5 * TOLD_CHARS_MAX).into_owned(),
+        None => shortened_to(detail, 5 * QUOTED_CHARS_MAX).into_owned(),
     }
 }
 
 fn shortened(text: &str) -> Cow<'_, str> {
-    shortened_to(text, TOLD_CHARS_MAX)
+    shortened_to(text, QUOTED_CHARS_MAX)
 }
 
 fn shortened_to(text: &str, chars_max: usize) -> Cow<'_, str> {

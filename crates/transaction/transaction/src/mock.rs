@@ -258,7 +258,7 @@ pub fn hashed_bytes() -> u64 {
 
 static HASHED_BYTES: AtomicU64 = AtomicU64::new(0);
 
-pub(crate) fn note_copied(bytes: usize) {
+pub(crate) fn record_copied(bytes: usize) {
     COPIED_BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
@@ -335,7 +335,7 @@ fn data(
 ) -> Result<(Bytes, Option<[u8; 32]>), MockError> {
     match data {
         CellData::Inline(data) => {
-            note_copied(data.len());
+            record_copied(data.len());
             Ok((Bytes::copy_from_slice(data), None))
         }
         CellData::Shared(number) => match at(shared, number) {

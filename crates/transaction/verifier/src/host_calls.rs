@@ -99,13 +99,13 @@ impl ScriptHost for Parent {
     }
 
     fn line(&self, vm: u64, text: &str) {
-        self.link.tell(HostedNews::Line { vm, text: text.to_owned() });
+        self.link.notify(HostedNews::Line { vm, text: text.to_owned() });
     }
 }
 
 impl Parent {
     fn request(&self, call: HostCall) -> Result<HostAnswer, GuestError> {
-        let answer = self.link.ask(call);
+        let answer = self.link.request(call);
         match answer.error {
             Some(why) => Err(GuestError::External(why)),
             None => Ok(answer),

@@ -36,7 +36,7 @@ pub fn serve_job(job: HostedJob, link: Arc<dyn Link>) {
         }
         HostedJob::Debug(_) => HostedNews::Refused("there is no debugger in this program".to_owned()),
     };
-    link.tell(last);
+    link.notify(last);
 }
 
 fn run(job: HostedRun, parent: Arc<Parent>) -> Result<HostedNews, String> {
@@ -81,11 +81,11 @@ fn watched(prepared: Prepared, run: &crate::HostedRun, watch: job::Watch, parent
         let nodes = session.take_calls();
         for part in nodes.chunks(PART) {
             let part = part.iter().copied().map(node).collect();
-            parent.link.tell(HostedNews::Watched(Watched::Calls(part)));
+            parent.link.notify(HostedNews::Watched(Watched::Calls(part)));
         }
     }
     if reached {
-        parent.link.tell(HostedNews::Watched(Watched::Reached(session.take_reached())));
+        parent.link.notify(HostedNews::Watched(Watched::Reached(session.take_reached())));
     }
     let vms = session.take_vms().into_iter().map(|seen| job::WatchedVm {
         vm: seen.vm,
@@ -110,6 +110,6 @@ impl Watcher for ParentWatcher {
     }
 
     fn steps(&mut self, text: String) {
-        self.0.link.tell(HostedNews::Watched(Watched::Steps(text)));
+        self.0.link.notify(HostedNews::Watched(Watched::Steps(text)));
     }
 }

@@ -1,6 +1,6 @@
 //! Converts selections and reports to the form that processes exchange.
 
-use antares_hosted::job::{self, LeftOut, Lines, VerifyOutcome};
+use antares_hosted::job::{self, Lines, Omitted, VerifyOutcome};
 
 use crate::{CellName, GroupKind, GroupReport, Selection, TransactionOutcome, TransactionReport};
 
@@ -64,7 +64,7 @@ impl GroupReport {
         let indices = |indices: Vec<usize>| -> Vec<u32> {
             indices.into_iter().map(|index| u32::try_from(index).unwrap_or(u32::MAX)).collect()
         };
-        let left_out = LeftOut { lines: self.debug_lines_left_out, bytes: self.debug_bytes_left_out };
+        let left_out = Omitted { lines: self.debug_lines_left_out, bytes: self.debug_bytes_left_out };
         Some(job::GroupReport {
             script_hash: self.script_hash,
             kind: self.kind.into(),
@@ -80,7 +80,7 @@ impl GroupReport {
             native_cycles: self.counts.native_cycles,
             interpreted_cycles: self.counts.interpreted_cycles,
             restarted: self.counts.restarted.map(ToOwned::to_owned),
-            debug: Lines::from(self.debug).and_left_out(left_out),
+            debug: Lines::from(self.debug).and_omitted(left_out),
             inputs: indices(self.inputs),
             outputs: indices(self.outputs),
         })

@@ -27,7 +27,7 @@ pub(crate) fn batch_order(
     let mut wrong = Violations::default();
     wrong.at_most("inputs", request.inputs.len() as u64, BATCH_RUNS_MAX, " inputs");
     if request.inputs.is_empty() {
-        wrong.note("inputs", "must have at least one");
+        wrong.record("inputs", "must have at least one");
     }
     // Once is enough: there may be thousands.
     let is_too_long = |input: &&v1::Input| {
@@ -82,11 +82,11 @@ pub(crate) fn session_input(request: v1::ExecuteSessionRequest) -> Result<(u64, 
     let given = match request.message {
         Some(v1::execute_session_request::Message::Input(given)) => Some(given),
         Some(v1::execute_session_request::Message::Start(_)) => {
-            wrong.note("start", "must be the first message and no other");
+            wrong.record("start", "must be the first message and no other");
             None
         }
         None => {
-            wrong.note("message", "is needed: input");
+            wrong.record("message", "is needed: input");
             None
         }
     };

@@ -41,7 +41,7 @@ pub(crate) fn verify_order(
     let run = run_limits(request.limits.unwrap_or_default(), limits, &mut wrong);
     wrong.at_most("request_id", request.request_id.len() as u64, REQUEST_ID_BYTES_MAX, " bytes");
     if request.transaction.is_none() {
-        wrong.note("transaction", "is needed: mock_json, fields or bare");
+        wrong.record("transaction", "is needed: mock_json, fields or bare");
     }
     let (tier, source) = wrong.unless_any(tier.zip(request.transaction))?;
     let source = match source {
@@ -85,7 +85,7 @@ fn group(group: v1::ScriptGroup, wrong: &mut Violations) -> Option<(job::GroupKi
         Ok(v1::ScriptKind::Lock) => Some(job::GroupKind::Lock),
         Ok(v1::ScriptKind::Type) => Some(job::GroupKind::Type),
         Ok(v1::ScriptKind::Unspecified) | Err(_) => {
-            wrong.note("group.kind", "must be SCRIPT_KIND_LOCK or SCRIPT_KIND_TYPE");
+            wrong.record("group.kind", "must be SCRIPT_KIND_LOCK or SCRIPT_KIND_TYPE");
             None
         }
     };
@@ -93,7 +93,7 @@ fn group(group: v1::ScriptGroup, wrong: &mut Violations) -> Option<(job::GroupKi
         Some(Cell::Input(index)) => Some(job::CellName::Input(index)),
         Some(Cell::Output(index)) => Some(job::CellName::Output(index)),
         None => {
-            wrong.note("group.cell", "is needed: input or output");
+            wrong.record("group.cell", "is needed: input or output");
             None
         }
     };
@@ -241,8 +241,8 @@ fn group_result(group: job::GroupReport) -> v1::GroupResult {
             interpreted_cycles: group.interpreted_cycles,
             restarted: group.restarted.unwrap_or_default(),
         }),
-        debug_lines_left_out: group.debug.left_out().lines,
-        debug_bytes_left_out: group.debug.left_out().bytes,
+        debug_lines_left_out: group.debug.omitted().lines,
+        debug_bytes_left_out: group.debug.omitted().bytes,
         debug: group.debug.into(),
         inputs: group.inputs,
         outputs: group.outputs,

@@ -23,7 +23,7 @@ use crate::{
 
 const WORKER: &str = "antares-run-worker";
 /// Timeout for operations whose time is not measured.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 const ROUND_TRIPS: usize = 4_000;
 /// Pause before each script that is new to the pool.
 const BETWEEN_NEW: Duration = Duration::from_millis(2);
@@ -66,7 +66,7 @@ impl Loaded {
 
     /// Runs the script; expects an exit without a bailout.
     fn run_well(&self, pool: &Pool, args: &[&str]) -> Result<RunReport> {
-        match self.run(pool, args, PATIENCE)? {
+        match self.run(pool, args, WAIT_MAX)? {
             Verdict::Done(report) if matches!(report.outcome, RunOutcome::Exit(_)) => {
                 ensure!(report.restarted.is_none(), "left native code: {report:?}");
                 Ok(report)
@@ -271,7 +271,7 @@ fn against_bare(
     let mut bare = || timed(|| (0..runs).try_for_each(|_| engine.run(repetitions).map(|_| ())));
     let sandboxed = || {
         let (end, time) = timed(|| {
-            Ok(pool.batch(&batch, &loaded.elf, Some(&loaded.library), Instant::now() + PATIENCE)?)
+            Ok(pool.batch(&batch, &loaded.elf, Some(&loaded.library), Instant::now() + WAIT_MAX)?)
         })?;
         ensure!(end.reports.len() == runs, "{:?}", end.verdict);
         Ok(time)

@@ -18,7 +18,7 @@ const ENTRY_BYTES: usize = 1 << 20;
 /// Entries of each tier, so that successive reads differ.
 const ENTRIES: u8 = 16;
 /// Deadline of a read.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Incompressible bytes.
 fn noise(seed: u8) -> Bytes {
@@ -43,7 +43,7 @@ struct Tiers {
 
 impl Tiers {
     fn open(folder: &Path) -> Result<Self> {
-        let patient = SharedConfig { get_time_max: PATIENCE, ..SharedConfig::default() };
+        let patient = SharedConfig { get_time_max: WAIT_MAX, ..SharedConfig::default() };
         let config = CacheConfig {
             allow_any_filesystem: true,
             free_bytes_min: 0,

@@ -71,7 +71,7 @@ pub(crate) fn run(
             }
         });
         let end = running.hear(&mut hears, None).and_then(|_| take_last(&last));
-        let status = end.map_or_else(|stop| stop.exit(), tell_end);
+        let status = end.map_or_else(|stop| stop.exit(), print_end);
         drop(running);
         // The other one, who is at work for nothing now, ends with this process.
         process::exit(status.into())
@@ -90,7 +90,7 @@ fn listener(mut host: Host, answer: &Arc<Mutex<Answer>>, last: &Last<HostedEnd>)
     let (last, answer) = (last.clone(), answer.clone());
     Box::new(move |news| {
         match news {
-            HostedNews::Line { text, .. } => tell(&answer, text),
+            HostedNews::Line { text, .. } => print_or_hold(&answer, text),
             HostedNews::Call(call) => {
                 // From here on, what the script does is seen: nobody else may do it once more.
                 settle(&answer);
@@ -111,7 +111,7 @@ fn listener(mut host: Host, answer: &Arc<Mutex<Answer>>, last: &Last<HostedEnd>)
 }
 
 /// Prints a line, or keeps it until it is clear whose lines are printed.
-fn tell(answer: &Mutex<Answer>, text: String) {
+fn print_or_hold(answer: &Mutex<Answer>, text: String) {
     let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
     match &mut *answer {
         Answer::Interpreter => lines::log(&text),
@@ -137,11 +137,11 @@ fn take(answer: &mut Answer) {
 
 #[expect(clippy::unnecessary_wraps, reason = "it is what all others give")]
 fn ended(end: HostedEnd) -> Result<ExitCode, Ending> {
-    Ok(ExitCode::from(tell_end(end)))
+    Ok(ExitCode::from(print_end(end)))
 }
 
 /// Prints how it ended, and gives the status of that.
-fn tell_end(end: HostedEnd) -> u8 {
+fn print_end(end: HostedEnd) -> u8 {
     match end.result {
         Ok((code, cycles)) => {
             lines::result(code, cycles);

@@ -45,7 +45,7 @@ pub(crate) struct Seen {
 }
 
 /// What is seen while it runs.
-struct Looks {
+struct Observations {
     host: Host,
     log: Vec<(u64, String)>,
     log_bytes: usize,
@@ -57,7 +57,7 @@ struct Looks {
     end: Option<HostedEnd>,
 }
 
-impl Looks {
+impl Observations {
     fn new(host: Host, steps: Option<BufWriter<File>>, path: PathBuf) -> Self {
         let (log, calls, reached) = (Vec::new(), Vec::new(), Vec::new());
         Self { host, log, log_bytes: 0, calls, reached, steps, path, end: None }
@@ -114,7 +114,7 @@ pub(crate) fn run(
         return Err(Ending::senseless(format!("there was no VM {vm}")));
     };
     if let Some(stopped) = &seen.end.stopped {
-        return Ok(tell_stopped(stopped, &seen.elf, words.enable_flamegraph));
+        return Ok(print_stopped(stopped, &seen.elf, words.enable_flamegraph));
     }
     // A program whose place another one took has that one's exit code.
     let last = seen.end.vms.iter().rev().find(|seen| seen.vm == vm);
@@ -142,18 +142,18 @@ pub(crate) fn gather(
     with: (Box<dyn ScriptRunner>, Host),
 ) -> Result<Seen, Ending> {
     say("Pre gather: collect vm creation");
-    let seen = look(words, target, (cycles_max, watch), with)?;
-    tell_pass(&seen);
+    let seen = observe(words, target, (cycles_max, watch), with)?;
+    print_pass(&seen);
     if seen.end.result.is_ok() {
-        tell_tree(&seen.end.vms);
+        print_tree(&seen.end.vms);
         say("Pre gather: collect syscalls");
-        tell_pass(&seen);
+        print_pass(&seen);
     }
     Ok(seen)
 }
 
 /// Runs it, and gives what was seen.
-fn look(
+fn observe(
     words: &Words,
     target: &ChosenScript,
     (cycles_max, watch): (u64, Watch),
@@ -166,7 +166,7 @@ fn look(
         true => Some(BufWriter::new(File::create(path).map_err(Ending::file(path))?)),
         false => None,
     };
-    let looks = Arc::new(Mutex::new(Looks::new(host, steps, path.clone())));
+    let looks = Arc::new(Mutex::new(Observations::new(host, steps, path.clone())));
     let hears = looks.clone();
     let mut hears: Hears =
         Box::new(move |news| hears.lock().unwrap_or_else(PoisonError::into_inner).hear(news));
@@ -182,7 +182,7 @@ fn look(
 }
 
 /// The lines of one run of the whole.
-fn tell_pass(seen: &Seen) {
+fn print_pass(seen: &Seen) {
     seen.log.iter().for_each(|(_, line)| lines::log(line));
     match &seen.end.result {
         Ok((code, cycles)) => lines::result(*code, *cycles),
@@ -191,16 +191,20 @@ fn tell_pass(seen: &Seen) {
 }
 
 /// Prints which program began which, if one did.
-fn tell_tree(vms: &[WatchedVm]) {
+fn print_tree(vms: &[WatchedVm]) {
     if vms.len() > 1 {
         let mut below: BTreeMap<Option<(u64, u64)>, Vec<&WatchedVm>> = BTreeMap::new();
         vms.iter().for_each(|vm| below.entry(vm.parent).or_default().push(vm));
-        tell_below(&below, None, "");
+        print_children(&below, None, "");
     }
 }
 
 /// Prints what `parent` began, each behind `stem`, and what is below.
-fn tell_below(below: &BTreeMap<Option<(u64, u64)>, Vec<&WatchedVm>>, parent: Option<(u64, u64)>, stem: &str) {
+fn print_children(
+    below: &BTreeMap<Option<(u64, u64)>, Vec<&WatchedVm>>,
+    parent: Option<(u64, u64)>,
+    stem: &str,
+) {
     let children = below.get(&parent).map(Vec::as_slice).unwrap_or_default();
     for (index, vm) in children.iter().enumerate() {
         let is_last = index + 1 == children.len();
@@ -214,7 +218,7 @@ fn tell_below(below: &BTreeMap<Option<(u64, u64)>, Vec<&WatchedVm>>, parent: Opt
         let place = format!("{}[{}][{}..{}]", list(vm.source), vm.index, vm.offset, vm.offset + vm.length);
         let left = format!("Spawn tree: {stem}{branch}{name}");
         say(format_args!("{left:<TREE_COLUMNS$} {place}"));
-        tell_below(below, Some((vm.vm, vm.generation)), &format!("{stem}{rest}"));
+        print_children(below, Some((vm.vm, vm.generation)), &format!("{stem}{rest}"));
     }
 }
 
@@ -232,7 +236,7 @@ fn list(source: u64) -> &'static str {
 }
 
 /// Prints where a VM was left before its end.
-fn tell_stopped(stopped: &StoppedVm, elf: &[u8], has_names: bool) -> ExitCode {
+fn print_stopped(stopped: &StoppedVm, elf: &[u8], has_names: bool) -> ExitCode {
     lines::error(&stopped.error);
     let names = has_names.then(|| DebuggerNames::of(elf));
     for address in &stopped.stack {

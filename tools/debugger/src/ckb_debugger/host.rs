@@ -75,7 +75,7 @@ impl Host {
             HostCall::HasFailed(stream) => value(streams.has_failed(stream)),
             HostCall::Next(stream) => value(streams.next(stream)),
             HostCall::CloseStream(stream) => value(streams.close(stream)),
-            HostCall::Tell(stream) => value(streams.tell(stream)),
+            HostCall::Tell(stream) => value(streams.position(stream)),
             HostCall::SeekStream(stream, offset, whence) => value(streams.seek(stream, offset, whence)),
             HostCall::WriteStream(stream, size, bytes) => value(streams.write(stream, size, &bytes)),
             HostCall::WriteFile(path, bytes) => truth(streams.write_file(allowed, &path, &bytes)),

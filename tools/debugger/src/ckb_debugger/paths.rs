@@ -65,8 +65,8 @@ impl Allowed {
         let is_named = self.files.iter().any(|file| file == path);
         let Access { read, write, append, truncate, create, create_new } = access;
         let writes = write || append || truncate || create || create_new;
-        if !may_look(path, is_named) {
-            self.tell(path, writes);
+        if !may_resolve(path, is_named) {
+            self.warn_denied(path, writes);
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let real = real(path, access.create)?;
@@ -77,7 +77,7 @@ impl Allowed {
             true => below.any(|rest| !is_hidden(rest)) || (is_named && may_write(path, &real)),
         };
         if !may_open {
-            self.tell(path, writes);
+            self.warn_denied(path, writes);
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         // Opening a pipe waits, and devices do what they do.
@@ -89,7 +89,7 @@ impl Allowed {
         options.create(create).create_new(create_new).open(real)
     }
 
-    fn tell(&mut self, path: &Path, writes: bool) {
+    fn warn_denied(&mut self, path: &Path, writes: bool) {
         if !std::mem::replace(&mut self.has_told, true) {
             let path = printable(&path.to_string_lossy());
             let (verb, why) = match writes {
@@ -142,13 +142,13 @@ fn called(name: &[u8]) -> Option<PathBuf> {
 
 /// Whether asking the system where `path` leads does nothing but that.
 #[cfg(windows)]
-fn may_look(path: &Path, is_named: bool) -> bool {
+fn may_resolve(path: &Path, is_named: bool) -> bool {
     path.to_str().is_some_and(|path| crate::ckb_debugger::drives::is_plain(path, is_named))
 }
 
 /// The same where a path is names and separators, and nothing else.
 #[cfg(not(windows))]
-fn may_look(_path: &Path, _is_named: bool) -> bool {
+fn may_resolve(_path: &Path, _is_named: bool) -> bool {
     true
 }
 

@@ -45,7 +45,7 @@ impl Ending {
         process::exit(self.say().into())
     }
 
-    pub(crate) fn tell(&self) -> ExitCode {
+    pub(crate) fn print(&self) -> ExitCode {
         ExitCode::from(self.say())
     }
 

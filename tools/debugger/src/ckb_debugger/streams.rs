@@ -98,7 +98,7 @@ impl Streams {
         self.open.get(&stream).is_none_or(|stream| stream.has_failed).into()
     }
 
-    pub(crate) fn tell(&mut self, stream: u64) -> i64 {
+    pub(crate) fn position(&mut self, stream: u64) -> i64 {
         let at = self.open.get_mut(&stream).and_then(|stream| stream.file.stream_position().ok());
         at.map_or(-1, u64::cast_signed)
     }
@@ -180,7 +180,7 @@ mod tests {
         let stream = streams.open(&mut allowed, (name, b"w+b"), None);
         assert_ne!(stream, 0);
         assert_eq!(streams.write(stream, 2, b"abcdef"), 3);
-        assert_eq!((streams.tell(stream), streams.seek(stream, 1, 0)), (6, 0));
+        assert_eq!((streams.position(stream), streams.seek(stream, 1, 0)), (6, 0));
         assert_eq!(streams.read(stream, 2, 9), (2, b"bcde".to_vec()));
         assert_eq!((streams.is_at_end(stream), streams.has_failed(stream)), (1, 0));
         assert_eq!((streams.seek(stream, -1, 2), streams.is_at_end(stream)), (0, 0));
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!((streams.close(stream), streams.close(stream)), (0, -1));
         assert_eq!(std::fs::read(&path).unwrap(), b"abcdefg");
         // A stream that is not open.
-        assert_eq!((streams.next(stream), streams.tell(stream), streams.write(7, 1, b"x")), (-1, -1, 0));
+        assert_eq!((streams.next(stream), streams.position(stream), streams.write(7, 1, b"x")), (-1, -1, 0));
         assert_eq!(streams.open(&mut allowed, (name, b"r"), Some(7)), 0);
         assert_eq!(streams.open(&mut allowed, (name, b"q"), None), 0);
         assert!(streams.write_file(&mut allowed, name, b"whole"));

@@ -67,7 +67,7 @@ fn transaction(args: &DebugArgs) -> Result<(Mock, Environment), Failure> {
         witness: read(&args.lock.witness)?,
         data: read(&args.lock.data)?.unwrap_or_default(),
     };
-    let mock = lock.to_mock().map_err(|error| Failure::Usage(anyhow!("the script is of no use: {error}")))?;
+    let mock = lock.to_mock().map_err(|error| Failure::Usage(anyhow!("the script is invalid: {error}")))?;
     Ok((mock, Environment::of_version(args.vm_version)))
 }
 

@@ -242,7 +242,7 @@ impl Debuggee {
 
     /// Registers of a VM.
     pub fn registers(&mut self, vm: u64) -> Option<Registers> {
-        let place = self.replay.lanes.get_mut(&vm)?.place();
+        let place = self.replay.lanes.get_mut(&vm)?.position();
         Some(Registers { general: place.registers, pc: place.pc })
     }
 

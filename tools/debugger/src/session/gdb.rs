@@ -258,7 +258,7 @@ impl<C: ConnectionExt<Error = io::Error>> run_blocking::BlockingEventLoop for Ev
             let byte = connection.read().map_err(run_blocking::WaitForStopReasonError::Connection)?;
             return Ok(run_blocking::Event::IncomingData(byte));
         }
-        Ok(run_blocking::Event::TargetStopped(session.told(stop)))
+        Ok(run_blocking::Event::TargetStopped(session.stop_reason(stop)))
     }
 
     fn on_interrupt(session: &mut Session) -> Result<Option<Self::StopReason>, DebugError> {
@@ -269,7 +269,7 @@ impl<C: ConnectionExt<Error = io::Error>> run_blocking::BlockingEventLoop for Ev
 
 impl Session {
     /// What gdb hears of `stop`: first that there are other symbols, if there are.
-    fn told(&mut self, stop: Stop) -> MultiThreadStopReason<u64> {
+    fn stop_reason(&mut self, stop: Stop) -> MultiThreadStopReason<u64> {
         let tid = self.thread_of(&stop);
         let is_end = matches!(stop, Stop::Exited(_) | Stop::Failed { again: true, .. });
         let is_told = stop == Stop::Program;

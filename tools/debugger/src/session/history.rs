@@ -17,14 +17,14 @@ use super::{
 
 /// All VMs at one moment.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct Snapshot {
     pub(crate) at: Moment,
     /// Cycles of all VMs.
     cycles: u64,
     lanes: BTreeMap<VmId, (Arc<Image>, usize, u64)>,
 }
 
-impl Kept {
+impl Snapshot {
     fn of(replay: &mut Replay) -> Self {
         let (at, cycles) = (replay.now(), replay.cycles());
         let lanes = replay.lanes.iter_mut();
@@ -52,8 +52,8 @@ impl Kept {
 /// The images that are kept.
 #[derive(Debug)]
 pub(crate) struct History {
-    way: Vec<Kept>,
-    near: VecDeque<Kept>,
+    way: Vec<Snapshot>,
+    near: VecDeque<Snapshot>,
     /// Instructions that can be undone without any of them.
     pub(crate) undos: Undos,
     apart: u64,
@@ -63,7 +63,7 @@ pub(crate) struct History {
 impl History {
     /// With the moment where `replay` is.
     pub(crate) fn new(replay: &mut Replay) -> Self {
-        let first = Kept::of(replay);
+        let first = Snapshot::of(replay);
         let bytes = first.own_bytes();
         Self { way: vec![first], near: VecDeque::new(), undos: Undos::default(), apart: IMAGE_CYCLES, bytes }
     }
@@ -74,7 +74,7 @@ impl History {
         if replay.now() <= last.0 || replay.cycles() < last.1.saturating_add(self.apart) {
             return;
         }
-        let kept = Kept::of(replay);
+        let kept = Snapshot::of(replay);
         self.bytes += kept.own_bytes();
         self.way.push(kept);
         if self.way.len() > IMAGES_MAX || self.bytes > IMAGE_BYTES_MAX {
@@ -85,7 +85,7 @@ impl History {
                 index % 2 == 1
             });
             self.apart *= 2;
-            self.bytes = self.way.iter().map(Kept::own_bytes).sum();
+            self.bytes = self.way.iter().map(Snapshot::own_bytes).sum();
         }
     }
 
@@ -98,20 +98,20 @@ impl History {
         if self.near.len() >= NEAR_IMAGES_MAX {
             self.near.pop_front();
         }
-        self.near.push_back(Kept::of(replay));
+        self.near.push_back(Snapshot::of(replay));
     }
 
     /// The last image at `moment` or before.
-    pub(crate) fn until(&self, moment: Moment) -> Option<Kept> {
+    pub(crate) fn until(&self, moment: Moment) -> Option<Snapshot> {
         self.last(|kept| kept.at <= moment)
     }
 
     /// The last image before `moment`.
-    pub(crate) fn before(&self, moment: Moment) -> Option<Kept> {
+    pub(crate) fn before(&self, moment: Moment) -> Option<Snapshot> {
         self.last(|kept| kept.at < moment)
     }
 
-    fn last(&self, is_it: impl Fn(&Kept) -> bool) -> Option<Kept> {
+    fn last(&self, is_it: impl Fn(&Snapshot) -> bool) -> Option<Snapshot> {
         let found = self.way.iter().chain(&self.near).filter(|kept| is_it(kept));
         found.max_by_key(|kept| kept.at).cloned()
     }

@@ -15,12 +15,12 @@ type Page = [u8; RISCV_PAGESIZE];
 
 /// Registers, and where the VM is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) registers: [u64; 32],
     pub(crate) pc: u64,
 }
 
-impl Place {
+impl Position {
     pub(crate) fn of(core: &AsmCoreMachine) -> Self {
         Self { registers: core.registers, pc: core.pc }
     }
@@ -28,7 +28,7 @@ impl Place {
 
 /// The state of a VM.
 pub(crate) struct Image {
-    place: Place,
+    place: Position,
     cycles: u64,
     reservation: u64,
     flags: Box<[u8; RISCV_PAGES]>,
@@ -57,7 +57,7 @@ impl Image {
             });
         }
         Self {
-            place: Place::of(core),
+            place: Position::of(core),
             cycles: core.cycles,
             reservation: core.load_reservation_address,
             flags: Box::new(core.flags),

@@ -19,7 +19,7 @@ use ckb_vm::{
 };
 
 use super::{
-    image::{Image, Place},
+    image::{Image, Position},
     limits::TRACE_CYCLES,
     loaded::{LOAD_AS_CODE, LoadedCode},
     printed::{Calls, calls},
@@ -157,8 +157,8 @@ impl Lane {
         self.machine.cycles()
     }
 
-    pub(crate) fn place(&mut self) -> Place {
-        Place::of(self.machine.inner_mut())
+    pub(crate) fn position(&mut self) -> Position {
+        Position::of(self.machine.inner_mut())
     }
 
     /// Reads what can be read of `bytes` at `address`; how many.
@@ -269,7 +269,7 @@ impl Lane {
             self.stepper.step(&mut self.machine)?;
             let at = (self.vm, self.program, self.cycles());
             let is_loaded =
-                self.machine.registers()[A0] == 0 && self.loaded.note(at, &registers, &self.group);
+                self.machine.registers()[A0] == 0 && self.loaded.record(at, &registers, &self.group);
             let is_told = is_minded && stops.program().is_some() && !stops.is_back;
             return Ok((is_loaded && is_told).then_some(Met::Program(self.program)));
         }

@@ -44,10 +44,17 @@ pub(crate) struct LoadedCode(Arc<Mutex<Loads>>);
 
 impl LoadedCode {
     /// Notes that a VM has loaded code with these registers before the call; whether that is from a file.
-    pub(crate) fn note(&self, at: (VmId, usize, u64), registers: &[u64; 32], group: &SgData<Cells>) -> bool {
+    pub(crate) fn record(
+        &self,
+        at: (VmId, usize, u64),
+        registers: &[u64; 32],
+        group: &SgData<Cells>,
+    ) -> bool {
         let Some(elf) = cell(registers[SOURCE], registers[INDEX], group) else { return false };
         let first = segments(&elf).next().map_or(0, |segment| segment.address);
-        let Some(address) = place(&elf, registers[ADDRESS], registers[OFFSET], first) else { return false };
+        let Some(address) = load_address(&elf, registers[ADDRESS], registers[OFFSET], first) else {
+            return false;
+        };
         let mut loads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if loads.len() < LOADS_MAX {
             loads.insert(at, LoadedFile { address, elf });
@@ -76,7 +83,7 @@ fn cell(source: u64, index: u64, group: &SgData<Cells>) -> Option<Bytes> {
 }
 
 /// Where the first segment is, if what stands at `offset` in the file, which is code, is at `address`.
-fn place(elf: &[u8], address: u64, offset: u64, first: u64) -> Option<u64> {
+fn load_address(elf: &[u8], address: u64, offset: u64, first: u64) -> Option<u64> {
     // Whole pages are loaded: the first one may begin before its segment does.
     let segment = segments(elf).find(|it| {
         let end = it.offset.saturating_add(it.bytes);
@@ -133,9 +140,9 @@ mod tests {
     #[test]
     fn code_tells_where_the_whole_is() {
         // Its first page, as loaders that load whole pages ask for it, and a part of it.
-        assert_eq!(place(&elf(), 0x40_1000, 0, 0), Some(0x40_0000));
-        assert_eq!(place(&elf(), 0x40_1210, 0x210, 0), Some(0x40_0000));
-        assert_eq!(place(&elf(), 0x40_1000, 0x310, 0), None);
+        assert_eq!(load_address(&elf(), 0x40_1000, 0, 0), Some(0x40_0000));
+        assert_eq!(load_address(&elf(), 0x40_1210, 0x210, 0), Some(0x40_0000));
+        assert_eq!(load_address(&elf(), 0x40_1000, 0x310, 0), None);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use ckb_vm::{
 
 use super::{
     error::DebugError,
-    image::{Image, Place},
+    image::{Image, Position},
     limits::RECORDED_CYCLES,
     printed::{Calls, calls},
     tape::{Begin, End, Slice, Tape, Written},
@@ -192,7 +192,7 @@ impl DefaultMachineRunner for RecordedMachine {
         }
         tape.budget = if rests { 0 } else { budget.saturating_sub(last - first).max(1) };
         let base = own.base.load(Ordering::Acquire);
-        let place = Place::of(vm.inner_mut());
+        let place = Position::of(vm.inner_mut());
         tape.push(Slice { vm: own.vm, begin, base, cycles: (first, last), end, place });
         if tape.is_full.is_some() { Err(Error::Pause) } else { ended }
     }

@@ -234,7 +234,7 @@ impl Replay {
         let Some(lane) = self.lanes.get_mut(&slice.vm) else { return Ok(None) };
         let before = Moment { cycles: lane.before, ..now };
         let is_error = matches!(slice.end, End::Error(_));
-        if !is_error && (now.cycles != slice.cycles.1 || lane.place() != slice.place) {
+        if !is_error && (now.cycles != slice.cycles.1 || lane.position() != slice.place) {
             return Err(DebugError::Diverged(format!("VM {} at {now:?}, not {:?}", slice.vm, slice.cycles)));
         }
         let left = lane.program;

@@ -102,7 +102,7 @@ pub(crate) fn step_back(
             let next = Moment { cycles: now.cycles + 1, ..now };
             let is_done = matches!(replay.run(next, stops, Mind::Nothing)?, Reached::Bound);
             let is_here = is_done && replay.now().slice == slice;
-            history.undos.note(undo.filter(|_| is_here), now, replay.now());
+            history.undos.record(undo.filter(|_| is_here), now, replay.now());
             if !is_done {
                 break;
             }

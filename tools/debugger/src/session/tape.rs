@@ -9,7 +9,7 @@ use ckb_script::types::VmId;
 use ckb_vm::{Bytes, Error};
 
 use super::{
-    image::{Image, Place},
+    image::{Image, Position},
     limits::{CHANGED_BYTES_MAX, SLICES_MAX},
 };
 
@@ -57,7 +57,7 @@ pub(crate) struct Slice {
     pub(crate) cycles: (u64, u64),
     pub(crate) end: End,
     /// Where the VM was at the end.
-    pub(crate) place: Place,
+    pub(crate) place: Position,
 }
 
 /// Memory that the answer to a system call writes.

@@ -4,12 +4,12 @@
 use antares_vm::Steppable;
 use ckb_vm::{CoreMachine as _, SupportMachine as _};
 
-use super::{image::Place, tape::Moment, touch::Touch};
+use super::{image::Position, tape::Moment, touch::Touch};
 
 /// What one instruction changed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Undo {
-    place: Place,
+    place: Position,
     cycles: u64,
     reservation: u64,
     written: Option<(usize, usize, [u8; 8])>,
@@ -35,7 +35,7 @@ impl Undo {
             Some((address, bytes, old))
         });
         let reservation = core.load_reservation_address;
-        Self { place: Place::of(core), cycles, reservation, written, before }
+        Self { place: Position::of(core), cycles, reservation, written, before }
     }
 
     /// Undoes it.
@@ -64,7 +64,7 @@ pub(crate) struct Undos {
 
 impl Undos {
     /// Notes an instruction that leads to `end`; none if it cannot be undone.
-    pub(crate) fn note(&mut self, undo: Option<Undo>, begin: Moment, end: Moment) {
+    pub(crate) fn record(&mut self, undo: Option<Undo>, begin: Moment, end: Moment) {
         if self.end != begin || undo.is_none() {
             self.steps.clear();
         }

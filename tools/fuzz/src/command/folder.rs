@@ -35,7 +35,7 @@ const DIGITS: usize = 16;
 
 /// A finding on disk.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Kept {
+pub(crate) struct StoredFinding {
     pub(crate) kind: String,
     pub(crate) what: String,
     /// The transaction, as `antares verify --tx` takes it.
@@ -107,7 +107,11 @@ impl Folder {
     }
 
     /// Writes a finding: the transaction, and why scripts end as they do.
-    pub(crate) fn keep_finding(&self, target: &Target, found: &FuzzFinding) -> Result<Kept, Failure> {
+    pub(crate) fn keep_finding(
+        &self,
+        target: &Target,
+        found: &FuzzFinding,
+    ) -> Result<StoredFinding, Failure> {
         let bytes = found.fields.iter().map(|bytes| &bytes[..]);
         let mock = target.mock.with_fields(target.names.iter().copied().zip(bytes));
         let json = mock.to_json();
@@ -117,7 +121,7 @@ impl Folder {
         output::write(&path, &json)?;
         let told = format!("{}\n{}\n{}", found.kind, found.what, explained(target, &mock, json)?);
         output::write(&path.with_extension("txt"), told.as_bytes())?;
-        Ok(Kept {
+        Ok(StoredFinding {
             kind: found.kind.clone(),
             what: found.what.clone(),
             file: path.display().to_string(),
@@ -153,7 +157,7 @@ fn explained(target: &Target, mock: &Mock, json: Vec<u8>) -> Result<String, Fail
     };
     let verdict = engine::verify(&request)?;
     let args = DiagnosisArgs { explain: true, ..DiagnosisArgs::default() };
-    let found = diagnosis::or_note(diagnosis::of_verdict(&request, &verdict, &args), &args)?;
+    let found = diagnosis::or_hint(diagnosis::of_verdict(&request, &verdict, &args), &args)?;
     Ok(text + &verdict.to_text() + &diagnosis::to_text(&found, verdict.vm_error(), &args))
 }
 

@@ -151,5 +151,5 @@ fn transaction(args: &FuzzArgs) -> Result<Mock, Failure> {
         witness: Some(read(&args.witness)?.unwrap_or_default()),
         data: read(&args.data)?.unwrap_or_default(),
     };
-    lock.to_mock().map_err(|error| Failure::Usage(anyhow!("the script is of no use: {error}")))
+    lock.to_mock().map_err(|error| Failure::Usage(anyhow!("the script is invalid: {error}")))
 }

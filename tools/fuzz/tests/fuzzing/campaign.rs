@@ -5,7 +5,7 @@ use std::{io, io::Write as _, os::fd::AsFd as _, sync::Arc};
 use antares_abi::{CompileLimits, CompileOptions, Hints, Isa, Stage};
 use antares_fuzz::{
     FuzzError, Machines, Parent, fuzz,
-    job::{FuzzAsk, FuzzFinding, FuzzJob, FuzzLibrary, FuzzNews, FuzzProgress, Invariants},
+    job::{FuzzFinding, FuzzJob, FuzzLibrary, FuzzNews, FuzzProgress, FuzzRequest, Invariants},
 };
 use antares_hosted::job::Rules;
 use antares_transaction::{AsLock, Environment, Mock};
@@ -85,18 +85,18 @@ pub(crate) fn job(mock: &Mock, elves: &[&[u8]], names: &[&str], invariants: Inva
 
 /// What a job told.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Reported {
     pub(crate) ready: String,
     pub(crate) kept: Vec<Vec<Bytes>>,
     pub(crate) found: Vec<FuzzFinding>,
     pub(crate) done: FuzzProgress,
 }
 
-impl Parent for Told {
-    fn tell(&mut self, news: FuzzNews) -> io::Result<()> {
+impl Parent for Reported {
+    fn notify(&mut self, news: FuzzNews) -> io::Result<()> {
         match news {
             FuzzNews::Ready(text) => self.ready = text,
-            FuzzNews::Kept(fields) => self.kept.push(fields),
+            FuzzNews::StoredFinding(fields) => self.kept.push(fields),
             FuzzNews::Found(found) => self.found.push(*found),
             FuzzNews::Done(progress) => self.done = progress,
             FuzzNews::Progress(_) | FuzzNews::Refused(_) => {}
@@ -104,13 +104,13 @@ impl Parent for Told {
         Ok(())
     }
 
-    fn asks(&mut self) -> io::Result<Option<FuzzAsk>> {
+    fn asks(&mut self) -> io::Result<Option<FuzzRequest>> {
         Ok(None)
     }
 }
 
-pub(crate) fn run(job: &FuzzJob, machines: &Machines) -> Result<Told, FuzzError> {
-    let mut told = Told::default();
+pub(crate) fn run(job: &FuzzJob, machines: &Machines) -> Result<Reported, FuzzError> {
+    let mut told = Reported::default();
     fuzz(job, machines, &mut told)?;
     Ok(told)
 }

@@ -4,7 +4,7 @@ use antares_fuzz::job::{FuzzFinding, FuzzJob, Invariants};
 use antares_fuzz::{End, Executor, FuzzInput, Machines};
 use antares_transaction::Mock;
 
-use crate::campaign::{Told, as_lock, document, job, native, run};
+use crate::campaign::{Reported, as_lock, document, job, native, run};
 
 fn fails() -> Invariants {
     Invariants { fails: true, ..Invariants::default() }
@@ -16,7 +16,7 @@ fn end(job: &FuzzJob, machines: &Machines, found: &FuzzFinding) -> End {
     executor.run(&FuzzInput::of(&found.fields, job.fields.len())).unwrap().end
 }
 
-fn only(told: &Told) -> &FuzzFinding {
+fn only(told: &Reported) -> &FuzzFinding {
     assert_eq!(told.found.len(), 1, "{told:?}");
     &told.found[0]
 }

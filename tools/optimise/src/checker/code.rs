@@ -115,7 +115,7 @@ impl Code {
     pub(crate) fn find(linked: &Linked, decoder: &mut Decoder<'_>) -> Result<Self, RewriteError> {
         let parts = parts(linked, decoder);
         for part in &parts {
-            refuse_what_no_relocation_tells(linked, part)?;
+            refuse_unrelocated(linked, part)?;
         }
         let mut targets: BTreeSet<u64> = BTreeSet::new();
         for part in &parts {
@@ -134,7 +134,7 @@ impl Code {
     }
 
     /// Places from which control may run into the start of a function that stands behind them.
-    pub(crate) fn places_before(&self) -> Vec<u64> {
+    pub(crate) fn positions_before(&self) -> Vec<u64> {
         let is_inside = |pc: u64| {
             let last = self.functions.partition_point(|function| function.start <= pc);
             last > 0 && pc < self.functions[last - 1].end
@@ -216,7 +216,7 @@ fn gap(decoder: &mut Decoder<'_>, start: u64, end: u64) -> Part {
     Part { symbol: None, row, obstacle: None }
 }
 
-fn refuse_what_no_relocation_tells(linked: &Linked, part: &Part) -> Result<(), RewriteError> {
+fn refuse_unrelocated(linked: &Linked, part: &Part) -> Result<(), RewriteError> {
     let mut computed = [false; 32];
     for &(pc, ref instruction) in &part.row {
         let Instruction { op, rd, rs1, rs2, imm, .. } = *instruction;
@@ -225,15 +225,15 @@ fn refuse_what_no_relocation_tells(linked: &Linked, part: &Part) -> Result<(), R
             computed = [false; 32];
         }
         if part.symbol.is_some() && op == Op::Auipc && !is_relocated {
-            return Err(RewriteError::NoRelocation { at: pc });
+            return Err(RewriteError::NoRelocation(pc));
         }
         let is_constant = rs1 == Reg::ZERO && shape(op) == Some(Shape::One);
         if part.symbol.is_some() && is_constant && imm == CURRENT_CYCLES {
-            return Err(RewriteError::ReadsCycles { at: pc });
+            return Err(RewriteError::ReadsCycles(pc));
         }
         let is_return = op == Op::Jalr && rd == Reg::ZERO && [Reg::RA, Reg::T0].contains(&rs1);
         if is_return && !is_relocated && (imm != 0 || computed[rs1.index()]) {
-            return Err(RewriteError::ComputedReturn { at: pc });
+            return Err(RewriteError::ComputedReturn(pc));
         }
         if ends_straight_code(op) {
             computed = [false; 32];

@@ -104,7 +104,7 @@ impl LinkedScript {
     /// # Errors
     /// The files differ beyond their code, or `new` is not loaded.
     pub fn differences(&self, new: &[u8]) -> Result<Vec<Difference>, RewriteError> {
-        let changed = self.changed_places(new)?;
+        let changed = self.changed_positions(new)?;
         let (plain, fused) = (load_as(new, &self.plain)?, load_as(new, &self.fused)?);
         let mut found = self.stray_bytes(&changed, plain.iter().chain(&fused));
         let is_changed = |piece: &Piece| changed.range(piece.start()..piece.end).next().is_some();
@@ -145,7 +145,7 @@ impl LinkedScript {
         let mut cycles = [old, new].map(|image| Cycles::new(Decoder::new(image)));
         let mut found = Vec::new();
         let pieces = self.changed_functions(changed).flat_map(|function| function.pieces.keys().copied());
-        for at in pieces.chain(self.code.places_before()) {
+        for at in pieces.chain(self.code.positions_before()) {
             let [old, new] = cycles.each_mut().map(|cycles| cycles.from(at));
             // What the old script does not execute, nobody has to compare.
             let Some(old_cycles) = old else { continue };
@@ -170,9 +170,9 @@ impl LinkedScript {
     }
 
     /// Addresses of bytes that are others in the file `new`, each loaded once.
-    fn changed_places(&self, new: &[u8]) -> Result<BTreeSet<u64>, RewriteError> {
+    fn changed_positions(&self, new: &[u8]) -> Result<BTreeSet<u64>, RewriteError> {
         if new.len() != self.elf.len() {
-            return Err(RewriteError::Outside { at: self.elf.len() as u64 });
+            return Err(RewriteError::Outside(self.elf.len() as u64));
         }
         let loaded = self.loaded()?;
         let mut changed = BTreeSet::new();
@@ -187,7 +187,7 @@ impl LinkedScript {
             let mut addresses = loaded.iter().filter_map(address);
             match (addresses.next(), addresses.next()) {
                 (Some(address), None) => changed.insert(address),
-                _ => return Err(RewriteError::Outside { at: offset }),
+                _ => return Err(RewriteError::Outside(offset)),
             };
         }
         Ok(changed)

@@ -5,14 +5,17 @@ use std::{
     ops::Range,
 };
 
-use antares_program::Image;
+use antares_program::{Decoder, Image};
 use object::{
     LittleEndian as Little,
     elf::{self, FileHeader64, RelocationType},
     read::elf::{FileHeader as _, Rela as _, SectionHeader as _, SectionTable, Sym as _, SymbolTable},
 };
 
-use super::relocation::{Reference, Site, is_access, is_lower_half, part_of_difference, reference};
+use super::{
+    relocation::{Reference, Site, low, part_of_difference, reference},
+    state::{Shape, shape},
+};
 use crate::RewriteError;
 
 type Sections<'a> = SectionTable<'a, FileHeader64<Little>>;
@@ -70,11 +73,11 @@ impl Linked {
         let mut linked = Self::default();
         for section in sections.iter() {
             let (start, size) = (section.sh_addr(Little), section.sh_size(Little));
-            let end = start.checked_add(size).ok_or(RewriteError::Outside { at: start })?;
+            let end = start.checked_add(size).ok_or(RewriteError::Outside(start))?;
             if section.sh_flags(Little).0 & elf::SHF_EXECINSTR.0 != 0 && size > 0 {
                 let is_loaded = |range: &(u64, u64)| range.0 <= start && end <= range.1;
                 if !image.executable.iter().any(is_loaded) {
-                    return Err(RewriteError::Outside { at: start });
+                    return Err(RewriteError::Outside(start));
                 }
                 linked.code.push(start..end);
             }
@@ -82,7 +85,7 @@ impl Linked {
                 Ok(b".eh_frame" | b".eh_frame_hdr") => linked.unwind.push(start..end),
                 // Of where handlers are, assemblers write differences without relocations.
                 Ok(name) if name.starts_with(b".gcc_except_table") && size > 0 => {
-                    return Err(RewriteError::Exceptions { at: start });
+                    return Err(RewriteError::Exceptions(start));
                 }
                 _ => {}
             }
@@ -92,7 +95,7 @@ impl Linked {
         linked.functions.sort();
         linked.functions.dedup_by(|next, kept| (next.start, next.end) == (kept.start, kept.end));
         let all = linked.relocations(elf, &sections, &symbols)?;
-        linked.verify(&all, image)?;
+        linked.verify(&all, image, &mut Decoder::new(image))?;
         Ok(linked)
     }
 
@@ -180,7 +183,12 @@ impl Linked {
     }
 
     /// Compares `all` with the bytes, and notes what they name.
-    fn verify(&mut self, all: &[Relocation], image: &Image) -> Result<(), RewriteError> {
+    fn verify(
+        &mut self,
+        all: &[Relocation],
+        image: &Image,
+        decoder: &mut Decoder<'_>,
+    ) -> Result<(), RewriteError> {
         let mut upper_halves: HashMap<u64, Option<u64>> = HashMap::new();
         let dynamic: BTreeSet<u64> = all.iter().filter(|one| one.is_dynamic).map(|one| one.place).collect();
         for Relocation { kind, place, target, .. } in all {
@@ -204,14 +212,15 @@ impl Linked {
             // A weak symbol that nobody defines has no address.
             let Some(mut target) = target else { continue };
             let is_unwinding = self.unwind.iter().any(|range| range.contains(&place));
-            let bytes = image.bytes(place);
+            let instruction = decoder.decode(place).filter(|_| self.is_code(place));
             if reference == Reference::LowerHalf {
                 match upper_halves.get(&target) {
                     None => return Err(stale),
                     // An entry of the global offset table has a relocation of its own.
                     Some(None) => continue,
                     Some(Some(address)) => {
-                        if !is_lower_half(kind, bytes, address.wrapping_sub(target)) {
+                        let number = low(address.wrapping_sub(target)).cast_signed();
+                        if instruction.is_none_or(|instruction| instruction.imm != number) {
                             return Err(stale);
                         }
                         target = *address;
@@ -221,8 +230,8 @@ impl Linked {
                 let sum = differences.entry((place, bits)).or_default();
                 *sum = sum.wrapping_add(target.wrapping_mul(sign));
             } else if !is_unwinding && !dynamic.contains(&place) {
-                let site = bytes.map(|bytes| self.site(kind, place, target, bytes));
-                target = site.and_then(|site| site.formed()).ok_or(stale)?;
+                let site = Site { kind, place, target, global_pointer: self.global_pointer };
+                target = site.formed(image, decoder).ok_or(stale)?;
             }
             if !self.is_code(target) {
                 continue;
@@ -231,7 +240,8 @@ impl Linked {
             if reference != Reference::Branch && !is_unwinding {
                 self.taken.entry(target).or_insert(place);
             }
-            if bytes.is_some_and(|bytes| self.is_code(place) && is_access(bytes)) {
+            let is_access = |op| matches!(shape(op), Some(Shape::Load | Shape::Store));
+            if instruction.is_some_and(|instruction| is_access(instruction.op)) {
                 self.data.insert(target);
             }
         }
@@ -243,9 +253,5 @@ impl Linked {
             Some((&(at, _), _)) => Err(RewriteError::Stale { kind: elf::R_RISCV_SUB32.0, at }),
             None => Ok(()),
         }
-    }
-
-    fn site(&self, kind: RelocationType, place: u64, target: u64, bytes: [u8; 8]) -> Site {
-        Site { kind, place, target, global_pointer: self.global_pointer, bytes }
     }
 }

@@ -3,13 +3,12 @@
 use std::{fs, path::PathBuf};
 
 use antares_cli::{
-    args::{CredentialArgs, TargetArgs},
+    args::TargetArgs,
     commands::profile::{self, Instead, Profiled},
     failure::Failure,
+    local::workers::ours,
 };
 use anyhow::Context as _;
-
-use super::differs;
 
 /// Runs `inputs` with `cheaper` in the place of `elf`; fails if one ends otherwise than `before`.
 pub(crate) fn again(
@@ -30,7 +29,9 @@ pub(crate) fn again(
         let [was, is] = [before, &now].map(|run| (end(&run.outcome), run.ending.as_str()));
         if was != is {
             let [was, is] = [was, is].map(|(outcome, ending)| format!("{outcome}; {ending}"));
-            return Err(differs(&format!("it ended with \"{is}\" instead of \"{was}\"")));
+            return Err(ours(format!(
+                "nothing is written: the script ended with \"{is}\" instead of \"{was}\""
+            )));
         }
         after.push(now);
     }
@@ -38,18 +39,8 @@ pub(crate) fn again(
 }
 
 fn same(input: &TargetArgs, elf: Option<PathBuf>) -> TargetArgs {
-    TargetArgs {
-        elf,
-        tx: None,
-        server: None,
-        credentials: CredentialArgs::default(),
-        window_ms: None,
-        vm_version: input.vm_version,
-        isa: input.isa,
-        max_cycles: input.max_cycles,
-        deadline_ms: input.deadline_ms,
-        args: input.args.clone(),
-    }
+    let TargetArgs { vm_version, isa, ref args, .. } = *input;
+    TargetArgs { elf, vm_version, isa, args: args.clone(), ..TargetArgs::default() }
 }
 
 /// How a run ended, without its cycles.

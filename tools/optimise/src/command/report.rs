@@ -15,15 +15,6 @@ const ROWS: usize = 10;
 /// Rewrites shown in Markdown; JSON has all.
 const REWRITES: usize = 40;
 
-/// What a report is made of.
-pub(crate) struct Made<'a> {
-    pub(crate) made: &'a Optimised,
-    pub(crate) before: &'a [Profiled],
-    pub(crate) after: &'a [Profiled],
-    /// The file before.
-    pub(crate) elf: &'a [u8],
-}
-
 /// A report.
 #[derive(Serialize)]
 pub(crate) struct Report<'a> {
@@ -41,37 +32,30 @@ pub(crate) struct Report<'a> {
     untouched: &'a [Untouched],
     #[serde(skip)]
     functions: Vec<String>,
-    #[serde(skip)]
-    advice: String,
 }
 
 impl<'a> Report<'a> {
-    pub(crate) fn new(made: &Made<'a>) -> Self {
+    /// Of the file `elf` and its runs before and after.
+    pub(crate) fn new(made: &'a Optimised, elf: &[u8], before: &[Profiled], after: &[Profiled]) -> Self {
         let sum = |runs: &[Profiled]| -> Option<u64> {
             (!runs.is_empty()).then(|| runs.iter().map(|run| run.profile.sum().cycles).sum())
         };
-        let pairs = made.before.iter().zip(made.after);
+        let pairs = before.iter().zip(after);
         let functions = pairs.map(|(before, after)| {
             let [before, after] = [before, after].map(|run| View::new(&run.profile, &run.programs));
             diff_markdown(&before, &after, ROWS)
         });
-        let advice = made.before.first().map(|run| {
-            let mut groups = antares_analysis::insights::groups(&View::new(&run.profile, &run.programs));
-            groups.truncate(ROWS);
-            antares_analysis::insights::markdown(&groups, run.profile.sum().cycles, &|_| None)
-        });
-        let written = made.made.rewrites.iter().filter(|rewrite| rewrite.refused.is_none());
+        let written = made.rewrites.iter().filter(|rewrite| rewrite.refused.is_none());
         Self {
-            sha256_before: Sha256Digest::of(made.elf).to_string(),
-            sha256_after: Sha256Digest::of(&made.made.elf).to_string(),
-            cycles_before: sum(made.before),
-            cycles_after: sum(made.after),
+            sha256_before: Sha256Digest::of(elf).to_string(),
+            sha256_after: Sha256Digest::of(&made.elf).to_string(),
+            cycles_before: sum(before),
+            cycles_after: sum(after),
             saved_by_model: written.map(Rewrite::saved).sum(),
-            tried: made.made.tried,
-            rewrites: &made.made.rewrites,
-            untouched: &made.made.untouched,
+            tried: made.tried,
+            rewrites: &made.rewrites,
+            untouched: &made.untouched,
             functions: functions.collect(),
-            advice: advice.unwrap_or_default(),
         }
     }
 
@@ -100,14 +84,8 @@ impl<'a> Report<'a> {
             self.tried,
             self.rewrites.len() - refused
         );
-        let _ = writeln!(
-            text,
-            "The script's SHA-256 changes from {} to {}.\n",
-            self.sha256_before, self.sha256_after
-        );
-        if !self.advice.is_empty() {
-            let _ = writeln!(text, "## First: what flags and source changes may give\n\n{}", self.advice);
-        }
+        let Self { sha256_before, sha256_after, .. } = self;
+        let _ = writeln!(text, "The script's SHA-256 changes from {sha256_before} to {sha256_after}.\n");
         for functions in &self.functions {
             let _ = writeln!(text, "## Functions\n\n{functions}");
         }
@@ -122,9 +100,8 @@ impl<'a> Report<'a> {
         );
         text.push_str("|---|---|---:|---:|---:|---:|---|---|\n");
         for rewrite in self.rewrites.iter().take(REWRITES) {
-            let rules: Vec<String> =
-                rewrite.rules.iter().map(|(rule, count)| format!("{count} {rule:?}")).collect();
-            let Rewrite { pc, bytes, runs, cycles_before, cycles_after, .. } = rewrite;
+            let Rewrite { pc, bytes, runs, cycles_before, cycles_after, rules, .. } = rewrite;
+            let rules: Vec<_> = rules.iter().map(|(rule, count)| format!("{count} {rule:?}")).collect();
             let function = cell(&rewrite.function);
             let (rules, refused) = (rules.join(", "), rewrite.refused.as_deref().unwrap_or_default());
             let _ = writeln!(
@@ -132,11 +109,10 @@ impl<'a> Report<'a> {
                 "| {pc:#x} | `{function}` | {bytes} | {runs} | {cycles_before} | {cycles_after} | {rules} | {refused} |"
             );
         }
-        text.push('\n');
     }
 
     fn write_untouched(&self, text: &mut String) {
-        text.push_str("## Functions that stay as they are\n\n| function | why | where |\n|---|---|---|\n");
+        text.push_str("\n## Functions that stay as they are\n\n| function | why | where |\n|---|---|---|\n");
         for Untouched { name, why, at } in self.untouched {
             let _ = writeln!(text, "| `{}` | {why} | {at:#x} |", cell(name));
         }

@@ -23,13 +23,14 @@ impl Liveness {
         while is_changed {
             is_changed = false;
             for (pc, piece) in function.pieces.iter().rev() {
-                let live = piece.row.iter().rev().fold(behind(piece, &before), |live, (_, i)| step(live, i));
+                let live =
+                    piece.row.iter().rev().fold(live_after(piece, &before), |live, (_, i)| step(live, i));
                 is_changed |= before.insert(*pc, live) != Some(live);
             }
         }
         let mut all = HashMap::new();
         for piece in function.pieces.values() {
-            let mut live = behind(piece, &before);
+            let mut live = live_after(piece, &before);
             all.insert(piece.end, live);
             for (pc, instruction) in piece.row.iter().rev() {
                 live = step(live, instruction);
@@ -42,7 +43,7 @@ impl Liveness {
     }
 }
 
-fn behind(piece: &Piece, before: &BTreeMap<u64, RegSet>) -> RegSet {
+fn live_after(piece: &Piece, before: &BTreeMap<u64, RegSet>) -> RegSet {
     if matches!(piece.exit, Exit::Away { .. }) {
         return RegSet::ALL;
     }

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Places between its parts at which a pair is tried.
-const PLACES_MAX: usize = 6;
+const POSITIONS_MAX: usize = 6;
 
 /// Straight code.
 #[derive(Clone, Debug)]
@@ -124,7 +124,7 @@ impl Search {
         let mut places = vec![last, first];
         places.extend(members);
         if round > 0 {
-            places.extend((first..last).step_by(((last - first) / PLACES_MAX).max(4)));
+            places.extend((first..last).step_by(((last - first) / POSITIONS_MAX).max(4)));
         }
         for place in places {
             let Some(values) = paired(&self.best, rule, members, place) else { return };

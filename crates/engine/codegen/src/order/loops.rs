@@ -109,7 +109,7 @@ mod tests {
         alone:\n %y = add i64 1, 2\n %z = add i64 1, 2\n br i1 %c, label %alone, label %end\n\
         end:\n ret void\n}\n\0";
 
-    fn beside(name: &str) -> usize {
+    fn alignment(name: &str) -> usize {
         let context = Context::create();
         let text = MemoryBuffer::create_from_memory_range_copy(CODE.as_bytes(), "code");
         let module = context.create_module_from_ir(text).unwrap();
@@ -121,15 +121,15 @@ mod tests {
     #[test]
     fn a_block_in_no_loop_is_beside_all_loops() {
         for name in ["entry", "between", "end"] {
-            assert_eq!(beside(name), 1 + 2 + 1 + 3, "{name}");
+            assert_eq!(alignment(name), 1 + 2 + 1 + 3, "{name}");
         }
     }
 
     #[test]
     fn a_block_in_a_loop_is_beside_the_smaller_loops_in_it() {
-        assert_eq!(beside("outer"), 2);
-        assert_eq!(beside("latch"), 2);
-        assert_eq!(beside("inner"), 0);
-        assert_eq!(beside("alone"), 0);
+        assert_eq!(alignment("outer"), 2);
+        assert_eq!(alignment("latch"), 2);
+        assert_eq!(alignment("inner"), 0);
+        assert_eq!(alignment("alone"), 0);
     }
 }

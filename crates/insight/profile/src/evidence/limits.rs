@@ -25,7 +25,7 @@ pub const STACK_INNER_MAX: usize = 48;
 pub const STACK_CALLS_MAX: usize = 12;
 
 /// Maximum branches of an ended VM, before and after the instruction that computed its exit code.
-pub const BRANCHES_KEPT_MAX: usize = 24;
+pub const RECORDED_BRANCHES_MAX: usize = 24;
 
 /// Maximum programs of a run.
 pub const PROGRAMS_MAX: usize = 256;

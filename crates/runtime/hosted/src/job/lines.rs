@@ -14,12 +14,12 @@ const END: char = '\0';
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lines {
     text: String,
-    left_out: LeftOut,
+    left_out: Omitted,
 }
 
 /// Dropped lines: the first beyond the limit, and all after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
+pub struct Omitted {
     /// How many.
     pub lines: u64,
     /// Their bytes, plus one for the end of each.
@@ -29,13 +29,13 @@ pub struct LeftOut {
 impl Lines {
     /// The same lines, with the given dropped lines after them.
     #[must_use]
-    pub fn and_left_out(self, left_out: LeftOut) -> Self {
+    pub fn and_omitted(self, left_out: Omitted) -> Self {
         Self { left_out, ..self }
     }
 
     /// The dropped lines.
     #[must_use]
-    pub fn left_out(&self) -> LeftOut {
+    pub fn omitted(&self) -> Omitted {
         self.left_out
     }
 
@@ -85,7 +85,7 @@ impl From<Vec<String>> for Lines {
             text.push_str(&line);
             text.push(END);
         }
-        Self { text, left_out: LeftOut::default() }
+        Self { text, left_out: Omitted::default() }
     }
 }
 
@@ -113,11 +113,11 @@ mod tests {
     #[test]
     fn lines_are_cut_and_counted() {
         let lines = ["a", "bcd", ""].map(ToOwned::to_owned).to_vec();
-        let mut packed = Lines::from(lines).and_left_out(LeftOut { lines: 1, bytes: 2 });
+        let mut packed = Lines::from(lines).and_omitted(Omitted { lines: 1, bytes: 2 });
         packed.cut(3);
-        assert_eq!((packed.count(), packed.left_out().lines), (3, 1));
+        assert_eq!((packed.count(), packed.omitted().lines), (3, 1));
         packed.cut(1);
         assert!(packed.iter().eq(["a"]));
-        assert_eq!(packed.left_out(), LeftOut { lines: 3, bytes: 7 });
+        assert_eq!(packed.omitted(), Omitted { lines: 3, bytes: 7 });
     }
 }

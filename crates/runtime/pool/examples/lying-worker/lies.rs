@@ -4,7 +4,7 @@ use antares_abi::{CompileLimits, Hints, Seen, Sha256Digest};
 use antares_pool::NativeEnd;
 use antares_pool::job::{
     BatchReport, CompileReport, CompileSummary, DEBUG_LINES_MAX, DiagnosisReport, EVIDENCE_BYTES_MAX,
-    GroupError, GroupKind, GroupReport, HOT_PROGRAMS_MAX, HotProgram, KnownGroup, LeftOut, Lines,
+    GroupError, GroupKind, GroupReport, HOT_PROGRAMS_MAX, HotProgram, KnownGroup, Lines, Omitted,
     PROFILE_BYTES_MAX, ProfileReport, ProfiledReport, RunOutcome, RunReport, RunWorkerJob, RunWorkerReport,
     SAMPLES_BYTES_MAX, Samples, VerifyOutcome, VerifyReport,
 };
@@ -191,18 +191,18 @@ pub(crate) const RUNS: &[Row<RunReport>] = &[
     ("samples-unasked", || RunReport { samples: Some(samples(Sha256Digest::of(SCRIPT))), ..run() }),
     ("debug-bytes", || RunReport { debug: vec!["y".repeat(debug_bytes())].into(), ..run() }),
     ("debug-lines", || RunReport { debug: vec![String::new(); DEBUG_LINES_MAX + 1].into(), ..run() }),
-    ("left-out-lines", || left_out(u64::MAX, u64::MAX)),
-    ("left-out-no-lines", || left_out(0, 9)),
-    ("left-out-bytes", || left_out(1, u64::MAX)),
-    ("left-out-too-few", || left_out(9, 3)),
+    ("left-out-lines", || omitted(u64::MAX, u64::MAX)),
+    ("left-out-no-lines", || omitted(0, 9)),
+    ("left-out-bytes", || omitted(1, u64::MAX)),
+    ("left-out-too-few", || omitted(9, 3)),
 ];
 
 fn error(name: &str, detail: Option<String>) -> RunReport {
     RunReport { outcome: RunOutcome::Error { name: name.to_owned(), detail }, ..run() }
 }
 
-fn left_out(lines: u64, bytes: u64) -> RunReport {
-    RunReport { debug: Lines::default().and_left_out(LeftOut { lines, bytes }), ..run() }
+fn omitted(lines: u64, bytes: u64) -> RunReport {
+    RunReport { debug: Lines::default().and_omitted(Omitted { lines, bytes }), ..run() }
 }
 
 /// Lies about runs that have native code and are sampled.

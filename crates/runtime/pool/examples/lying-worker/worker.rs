@@ -35,12 +35,12 @@ fn lie_in(bytes: &[u8]) -> Option<String> {
 }
 
 /// What is answered: a report, or bytes in its place.
-enum Told<R> {
+enum Sent<R> {
     Report(R),
     Bytes(Vec<u8>),
 }
 
-impl<R: Serialize> Serialize for Told<R> {
+impl<R: Serialize> Serialize for Sent<R> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Report(report) => report.serialize(serializer),
@@ -54,13 +54,13 @@ impl<R: Serialize> Serialize for Told<R> {
 }
 
 /// Says `said` with `files`; what goes around the frames is said at once, for the supervisor to end it.
-fn tell<R>(said: Said<R>, files: &Files) -> Result<Told<R>, String> {
+fn deliver<R>(said: Said<R>, files: &Files) -> Result<Sent<R>, String> {
     match said {
-        Said::Report(report) => Ok(Told::Report(report)),
-        Said::Bytes(bytes) => Ok(Told::Bytes(bytes)),
+        Said::Report(report) => Ok(Sent::Report(report)),
+        Said::Bytes(bytes) => Ok(Sent::Bytes(bytes)),
         Said::Failed(text) => Err(text),
         Said::Raw(bytes) => {
-            files.tell_bytes(&bytes).map_err(|error| error.to_string())?;
+            files.send_bytes(&bytes).map_err(|error| error.to_string())?;
             wait_for_ever()
         }
     }
@@ -79,13 +79,13 @@ struct Runner {
 
 impl Worker for Runner {
     type Job = RunWorkerJob;
-    type Report = Told<RunWorkerReport>;
+    type Report = Sent<RunWorkerReport>;
 
     fn confinement(&self, _job: &RunWorkerJob) -> Result<Confinement, SandboxError> {
         Confinement::new(Policy::run_load())
     }
 
-    fn work(&mut self, job: RunWorkerJob, files: &Files) -> Result<Told<RunWorkerReport>, String> {
+    fn work(&mut self, job: RunWorkerJob, files: &Files) -> Result<Sent<RunWorkerReport>, String> {
         self.stays = true;
         let args = match &job {
             RunWorkerJob::Run(job) => job.args.concat(),
@@ -98,9 +98,9 @@ impl Worker for Runner {
         let lie = lie_in(&args);
         let parts = lies::parts(&job, lie.as_deref());
         for part in parts {
-            files.tell_part(&part).map_err(|error| error.to_string())?;
+            files.send_part(&part).map_err(|error| error.to_string())?;
         }
-        tell(lies::answer(&job, lie.as_deref())?, files)
+        deliver(lies::answer(&job, lie.as_deref())?, files)
     }
 
     fn stays(&self) -> bool {
@@ -112,7 +112,7 @@ struct Compiler;
 
 impl Worker for Compiler {
     type Job = CompileJob;
-    type Report = Told<antares_pool::job::CompileReport>;
+    type Report = Sent<antares_pool::job::CompileReport>;
 
     fn confinement(&self, job: &CompileJob) -> Result<Confinement, SandboxError> {
         Confinement::new(Policy::compile(job.limits.memory_bytes_max, 10, 0))
@@ -122,6 +122,6 @@ impl Worker for Compiler {
         let elf = files.elf().map_err(|error| error.to_string())?;
         let output: &File = files.extras().next().ok_or("no output file")?;
         output.write_all_at(lies::OUTPUT, 0).map_err(|error| error.to_string())?;
-        tell(lies::compiled(lie_in(&elf).as_deref())?, files)
+        deliver(lies::compiled(lie_in(&elf).as_deref())?, files)
     }
 }

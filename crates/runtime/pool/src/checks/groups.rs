@@ -9,7 +9,7 @@ use super::{
 };
 use crate::job::{
     CellName, GroupError, GroupKind, GroupReport, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, KnownGroup,
-    LeftOut, SCRIPT_ERRORS, VM_ERRORS, VerifyOutcome, VerifyReport,
+    Omitted, SCRIPT_ERRORS, VM_ERRORS, VerifyOutcome, VerifyReport,
 };
 
 /// The error of a script that exited with another code than 0.
@@ -42,11 +42,11 @@ pub(super) fn check(report: &VerifyReport, known: &KnownVerification) -> Checked
     ensure(ran > 0 || known.groups.is_some(), "a verdict on no group")?;
     ensure(outcome == so_far, "a verdict that is not that of its groups")?;
     ensure(cycles == sum, "cycles that are not those of its groups")?;
-    check_beside(report, known, ran)
+    check_extras(report, known, ran)
 }
 
 /// What is reported beside the verdict.
-fn check_beside(report: &VerifyReport, known: &KnownVerification, ran_groups: usize) -> Checked {
+fn check_extras(report: &VerifyReport, known: &KnownVerification, ran_groups: usize) -> Checked {
     let VerifyReport::Done { hot, seen, ran, samples, .. } = report else { return Ok(()) };
     let is_library = |number: &u32| usize::try_from(*number).is_ok_and(|number| number < known.libraries);
     ensure(hot.is_empty() || known.may_be_hot, "hot programs that nobody asked for")?;
@@ -83,7 +83,7 @@ fn check_refused(path: Option<&str>, detail: &str, known: &KnownVerification) ->
 
 fn check_not_run(group: &GroupReport) -> Checked {
     let cycles = [group.cycles, group.native_cycles, group.interpreted_cycles];
-    let is_silent = group.debug.is_empty() && group.debug.left_out() == LeftOut::default();
+    let is_silent = group.debug.is_empty() && group.debug.omitted() == Omitted::default();
     let has_end = group.exit_code.is_some() || group.error.is_some() || group.restarted.is_some();
     let is_not_run = group.outcome == VerifyOutcome::NotRun && cycles == [0; 3] && is_silent && !has_end;
     ensure(is_not_run, "a run of a group that was not to run")
@@ -107,9 +107,9 @@ fn check_ran(group: &GroupReport, terms: Terms) -> Checked {
 fn check_error(error: &GroupError, code: Option<i8>, group: &GroupReport) -> Checked {
     let GroupError { kind, vm_error, source, detail } = error;
     ensure(SCRIPT_ERRORS.contains(&&**kind), "an error that no script has")?;
-    ensure(code.is_some() == (kind == EXITED), "an exit code beside an error")?;
+    ensure(code.is_some() == (kind == EXITED), "an exit code with an error")?;
     ensure(code != Some(0), "a failure with exit code 0")?;
-    ensure(vm_error.is_some() == (kind == VM_FAILED), "an error of the VM beside another")?;
+    ensure(vm_error.is_some() == (kind == VM_FAILED), "an error of the VM with another")?;
     let is_vm_error = vm_error.as_ref().is_none_or(|name| VM_ERRORS.contains(&&**name));
     ensure(is_vm_error, "an error that no VM has")?;
     ensure(*source == source_of(group), "the error of another group")?;

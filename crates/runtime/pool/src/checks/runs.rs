@@ -62,7 +62,7 @@ fn check_seen(seen: Option<&Seen>, reason: Option<BailoutReason>) -> Checked {
 /// Each line has its end, and takes cycles to write.
 pub(super) fn check_lines(lines: &Lines, terms: Terms) -> Checked {
     ensure(lines.are_whole(), "debug output without an end")?;
-    let left_out = lines.left_out();
+    let left_out = lines.omitted();
     let written = left_out.lines.saturating_add(lines.count() as u64);
     ensure(written <= terms.cycles_end(), "more lines than cycles")?;
     let most = left_out.lines.saturating_mul(LINE_BYTES_MAX);

@@ -40,7 +40,7 @@ impl Ledger {
     }
 
     /// Whether the zygote `number` was asked for a child so long ago, and has not said what became of that.
-    pub(crate) fn is_silent(&self, number: u64, long: Duration) -> bool {
+    pub(crate) fn is_overdue(&self, number: u64, long: Duration) -> bool {
         let now = Instant::now();
         self.state().entries.values().any(|entry| {
             let is_unanswered = entry.zygote == number && entry.handle.is_none() && entry.fate.is_none();

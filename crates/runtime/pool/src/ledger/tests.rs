@@ -36,7 +36,7 @@ fn work_and_rest(ledger: &Ledger, kind: Kind) -> (u64, Arc<Channel>) {
     let channel = Arc::new(Channel::create().unwrap().0);
     ledger.connect(ticket, &channel);
     let (turn, debug_bytes_max, runs, busy) = (FIRST_TURN, 0, 0, Duration::ZERO);
-    ledger.rest(Warm { ticket, turn, channel: channel.clone(), kind, debug_bytes_max, runs, busy });
+    ledger.idle(Warm { ticket, turn, channel: channel.clone(), kind, debug_bytes_max, runs, busy });
     (ticket, channel)
 }
 
@@ -53,7 +53,7 @@ fn who_rests_is_woken_for_its_own_kind_of_job_only() {
     // A job that ended is not taken back at the cost of the next one.
     ledger.recall(&[(ticket, 0)]);
     assert!(!ledger.state().entries[&ticket].condemned);
-    ledger.rest(warm);
+    ledger.idle(warm);
     assert_ne!(admit(&ledger).unwrap(), ticket);
     // Death closes the channel and takes it from among those who rest.
     ledger.ended(ticket, Fate::Ended(End::Signal(9)));
@@ -69,7 +69,7 @@ fn who_was_taken_back_does_not_rest() {
         panic!("a fresh one")
     };
     ledger.recall(&[(ticket, 1)]);
-    ledger.rest(warm);
+    ledger.idle(warm);
     assert_eq!((ledger.stats().busy, ledger.stats().resting), (1, 0));
     ledger.ended(ticket, Fate::Ended(End::Signal(9)));
     assert!(ledger.state().entries.is_empty());
@@ -127,7 +127,7 @@ fn a_renewed_zygote_s_workers_finish_and_do_nothing_else() {
     assert!(!ledger.state().entries[&working.ticket].condemned && !ledger.is_idle(1));
     // What has no news of the first zygote's leaves the second one's alone.
     assert!(ledger.is_idle(2));
-    ledger.rest(working.clone());
+    ledger.idle(working.clone());
     assert!(ledger.state().entries[&working.ticket].condemned && ledger.stats().resting == 0);
     ledger.ended(working.ticket, Fate::Ended(End::Signal(9)));
     assert!(ledger.is_idle(1) && ledger.hear_bell());
@@ -210,7 +210,7 @@ impl Model {
             3 if !self.at_work.is_empty() => {
                 let at = self.below(self.at_work.len());
                 let warm = self.at_work.swap_remove(at);
-                self.ledger.rest(warm);
+                self.ledger.idle(warm);
             }
             4 if !self.at_work.is_empty() => {
                 let at = self.below(self.at_work.len());
@@ -357,10 +357,10 @@ fn a_zygote_s_lies_are_not_entered() {
 fn a_zygote_that_says_nothing_is_silent() {
     let ledger = ledger();
     let (none, long) = (Duration::ZERO, Duration::from_secs(3600));
-    assert!(!ledger.is_silent(1, none));
+    assert!(!ledger.is_overdue(1, none));
     let ticket = admit(&ledger).unwrap();
-    assert!(ledger.is_silent(1, none) && !ledger.is_silent(1, long) && !ledger.is_silent(2, none));
+    assert!(ledger.is_overdue(1, none) && !ledger.is_overdue(1, long) && !ledger.is_overdue(2, none));
     let child = Sleeper::start();
     ledger.spawned(ticket, child.handle());
-    assert!(!ledger.is_silent(1, none));
+    assert!(!ledger.is_overdue(1, none));
 }

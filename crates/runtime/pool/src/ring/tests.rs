@@ -10,7 +10,7 @@ use shuttle::{
 use super::*;
 
 const BYTES: u32 = 1;
-const ROOM: u32 = 2;
+const SPACE: u32 = 2;
 
 /// A shared number, and the futex at it.
 #[derive(Default)]
@@ -62,17 +62,17 @@ fn bell([rung, waits_for]: &[Number; 2]) -> Bell<'_, Number> {
 }
 
 impl Model {
-    fn places(&self) -> Places<'_, Number> {
-        Places { written: &self.written, read: &self.read }
+    fn positions(&self) -> Positions<'_, Number> {
+        Positions { written: &self.written, read: &self.read }
     }
 
     /// Writes `pieces` pieces, each as long as a ring and so only once the one before was read.
     fn write(&self, pieces: usize) {
         let mut written = 0;
         for _ in 0..pieces {
-            while self.places().writable(written) != Ok(RING_BYTES) {
-                let is_ready = || self.places().writable(written) == Ok(RING_BYTES);
-                bell(&self.writer).wait(ROOM, is_ready, sleep);
+            while self.positions().writable(written) != Ok(RING_BYTES) {
+                let is_ready = || self.positions().writable(written) == Ok(RING_BYTES);
+                bell(&self.writer).wait(SPACE, is_ready, sleep);
             }
             written = advanced(written, RING_BYTES);
             self.written.store(written);
@@ -83,13 +83,13 @@ impl Model {
     fn read(&self, pieces: usize) {
         let mut read = 0;
         for _ in 0..pieces {
-            while self.places().readable(read) != Ok(RING_BYTES) {
-                let is_ready = || self.places().readable(read) == Ok(RING_BYTES);
+            while self.positions().readable(read) != Ok(RING_BYTES) {
+                let is_ready = || self.positions().readable(read) == Ok(RING_BYTES);
                 bell(&self.reader).wait(BYTES, is_ready, sleep);
             }
             read = advanced(read, RING_BYTES);
             self.read.store(read);
-            bell(&self.writer).ring(ROOM, wake);
+            bell(&self.writer).ring(SPACE, wake);
         }
     }
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use crate::{
     guests::guest,
-    oracle::{ROOMY, ask, compare, script},
+    oracle::{ROOMY, compare, request, script},
 };
 
 /// Runs `elf` in all versions, twice on one machine, and compares each run with the oracle.
@@ -14,7 +14,7 @@ fn check(elf: &Bytes, limits: Limits) {
     let mut machine = Machine::new().unwrap();
     for (vm_version, isa) in [(0, 0), (1, 3), (2, 3), (2, 0), (1, 1), (2, 7), (0, 2)] {
         let script = RunScript { elf, args: &[], vm_version, isa };
-        let oracle = ask(&script, limits.cycles_max);
+        let oracle = request(&script, limits.cycles_max);
         for _ in 0..2 {
             let report = machine.run(&script, &limits, Tier::Interpreter, None).unwrap();
             compare(&oracle, &machine, &report);
@@ -47,7 +47,7 @@ fn broken_elfs_fail_like_ckb_vm() {
         let elf = Bytes::from(bytes);
         let script = script(&elf);
         let report = machine.run(&script, &ROOMY, Tier::Interpreter, None).unwrap();
-        compare(&ask(&script, ROOMY.cycles_max), &machine, &report);
+        compare(&request(&script, ROOMY.cycles_max), &machine, &report);
     }
 }
 
@@ -64,7 +64,7 @@ fn debug_output_has_a_limit() {
         let left_out = 4 - lines as u64;
         let told = (report.debug_lines_left_out, report.debug_bytes_left_out);
         assert_eq!(told, (left_out, 6 * left_out));
-        let mut oracle = ask(&script(&elf), limits.cycles_max);
+        let mut oracle = request(&script(&elf), limits.cycles_max);
         oracle.debug.truncate(lines);
         compare(&oracle, &machine, &report);
     }

@@ -5,7 +5,7 @@ use antares_vm::{BailoutReason, Limits, Machine, Outcome, Report, Tier};
 
 use crate::{
     guests::{guest, library},
-    oracle::{ROOMY, ask, compare, script},
+    oracle::{ROOMY, compare, request, script},
 };
 
 const REGISTERS: [&str; 15] =
@@ -21,7 +21,7 @@ fn run(code: &str, stack: usize, limits: &Limits) -> Report {
     let mut machine = Machine::with_native_stack(stack).unwrap();
     let report = machine.run(&script(&elf), limits, Tier::Native, Some(&library)).unwrap();
     if report.restarted.is_some() {
-        compare(&ask(&script(&elf), limits.cycles_max), &machine, &report);
+        compare(&request(&script(&elf), limits.cycles_max), &machine, &report);
     }
     report
 }

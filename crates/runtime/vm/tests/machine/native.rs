@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use crate::{
     guests::{Header, guest, library, library_bytes, load},
-    oracle::{ROOMY, ask, compare, script},
+    oracle::{ROOMY, compare, request, script},
 };
 
 /// A guest that exits with -7 after 502 cycles, and the equivalent native code.
@@ -42,7 +42,7 @@ pub(crate) const PRINT_NATIVE: &str = "
 #[track_caller]
 fn check(source: &str, code: &str) {
     let (elf, library) = (guest(source), library(code));
-    let oracle = ask(&script(&elf), ROOMY.cycles_max);
+    let oracle = request(&script(&elf), ROOMY.cycles_max);
     let mut machine = Machine::new().unwrap();
     for tier in [Tier::Auto, Tier::Native] {
         let report = machine.run(&script(&elf), &ROOMY, tier, Some(&library)).unwrap();
@@ -89,7 +89,7 @@ fn an_ecall_needs_no_native_stack() {
     let mut machine = Machine::with_native_stack(STACK).unwrap();
     let report = machine.run(&script(&elf), &ROOMY, Tier::Native, Some(&library)).unwrap();
     assert_eq!(report.restarted, None);
-    compare(&ask(&script(&elf), ROOMY.cycles_max), &machine, &report);
+    compare(&request(&script(&elf), ROOMY.cycles_max), &machine, &report);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn an_entry_without_native_code_is_interpreted() {
         let elf = Bytes::from(bytes.clone());
         let report = machine.run(&script(&elf), &ROOMY, Tier::Native, Some(&library)).unwrap();
         assert_eq!(report.restarted, Some(BailoutReason::UnknownTarget));
-        compare(&ask(&script(&elf), ROOMY.cycles_max), &machine, &report);
+        compare(&request(&script(&elf), ROOMY.cycles_max), &machine, &report);
     }
 }
 

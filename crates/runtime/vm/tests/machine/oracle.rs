@@ -56,7 +56,7 @@ impl<M: SupportMachine> Syscalls<M> for Debugger {
 }
 
 /// Runs `script` in a stock `AsmMachine`.
-pub(crate) fn ask(script: &RunScript<'_>, cycles_max: u64) -> Oracle {
+pub(crate) fn request(script: &RunScript<'_>, cycles_max: u64) -> Oracle {
     let debug = Arc::new(Mutex::new(Vec::new()));
     let core = <Box<AsmCoreMachine> as SupportMachine>::new(script.isa, script.vm_version, cycles_max);
     let machine = DefaultMachineBuilder::new(core)

@@ -5,7 +5,7 @@ use antares_vm::{BailoutReason, Limits, Machine, Outcome, Tier};
 use crate::{
     guests::{guest, library},
     native::{PRINT, PRINT_NATIVE},
-    oracle::{ROOMY, ask, compare, script},
+    oracle::{ROOMY, compare, request, script},
 };
 
 /// Runs a guest that prints and exits, with native code that ends as `code` does. Expects a restart for
@@ -13,7 +13,7 @@ use crate::{
 #[track_caller]
 fn check(code: &str, reason: BailoutReason) {
     let (elf, library) = (guest(PRINT), library(code));
-    let oracle = ask(&script(&elf), ROOMY.cycles_max);
+    let oracle = request(&script(&elf), ROOMY.cycles_max);
     let mut machine = Machine::new().unwrap();
     for tier in [Tier::Auto, Tier::Native] {
         let report = machine.run(&script(&elf), &ROOMY, tier, Some(&library)).unwrap();
@@ -96,7 +96,7 @@ fn failed_syscalls_are_the_interpreter_s() {
         let report = machine.run(&script(&elf), &ROOMY, Tier::Native, Some(&library(&code))).unwrap();
         assert_eq!(report.restarted, Some(BailoutReason::Ecall));
         assert!(matches!(report.outcome, Outcome::Error { .. }));
-        compare(&ask(&script(&elf), ROOMY.cycles_max), &machine, &report);
+        compare(&request(&script(&elf), ROOMY.cycles_max), &machine, &report);
     }
 }
 
@@ -104,7 +104,7 @@ fn failed_syscalls_are_the_interpreter_s() {
 fn passing_the_cycle_limit_is_the_interpreter_s() {
     let (elf, library) = (guest(PRINT), library(PRINT_NATIVE));
     let mut machine = Machine::new().unwrap();
-    let all = ask(&script(&elf), ROOMY.cycles_max).cycles;
+    let all = request(&script(&elf), ROOMY.cycles_max).cycles;
     for cycles_max in (0..40).chain(500..530).chain(1000..1030).chain(all - 3..all) {
         let limits = Limits { cycles_max, ..ROOMY };
         let report = machine.run(&script(&elf), &limits, Tier::Native, Some(&library)).unwrap();
@@ -112,7 +112,7 @@ fn passing_the_cycle_limit_is_the_interpreter_s() {
             (&report.outcome, report.restarted),
             (&Outcome::CyclesExceeded, Some(BailoutReason::OutOfCycles))
         );
-        compare(&ask(&script(&elf), cycles_max), &machine, &report);
+        compare(&request(&script(&elf), cycles_max), &machine, &report);
     }
     let limits = Limits { cycles_max: all, ..ROOMY };
     let report = machine.run(&script(&elf), &limits, Tier::Native, Some(&library)).unwrap();

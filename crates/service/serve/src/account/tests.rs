@@ -91,5 +91,5 @@ fn keys_of_tenants_are_apart_where_they_are_to_be() {
     assert_eq!(of(&apart, "a").salt().apply(key), key);
     assert_ne!(of(&salted, "a").salt().apply(key), of(&salted, "b").salt().apply(key));
     assert_eq!(of(&shared, "a").namespace(), of(&shared, "b").namespace());
-    assert!(!of(&shared, "a").is_apart());
+    assert!(!of(&shared, "a").is_isolated());
 }

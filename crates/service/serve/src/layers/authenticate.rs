@@ -12,11 +12,14 @@ use super::{
     context::{CallContext, Proven},
 };
 use crate::{
-    account::CALLER,
     authenticator::{Authenticator, ByAdminSocket, Caller, ClientNames},
     roles::{Need, need},
     status::Fault,
 };
+
+/// Metadata with the name that a caller has proven to a runner, which passes its call on. It counts from those
+/// who may act for all tenants, and leaves them the tenant of the call alone.
+pub const CALLER: &str = "antares-caller";
 
 /// The layer.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     answer::metered,
-    body::{BytesSlot, MeteredBody, RequestBytes, Terms, no_room},
+    body::{BytesSlot, MeteredBody, RequestBytes, Terms, over_budget},
     budget::Budget,
     limits::MESSAGE_TIME_MAX,
     metrics::{Metrics, set_gauge},
@@ -62,7 +62,7 @@ impl Around for BodyBudget {
         let charged = match self.bytes.take(&peer, 0) {
             Ok(nothing_yet) => Arc::new(nothing_yet),
             Err(spent) => {
-                let refusal = Status::from(no_room(spent)).into_http();
+                let refusal = Status::from(over_budget(spent)).into_http();
                 return Box::pin(std::future::ready(Ok(refusal)));
             }
         };

@@ -43,7 +43,7 @@ pub(crate) struct ConcurrencyLimit {
 
 /// What a call holds until it ends.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct Slots {
     _calls: Grant<Peer>,
     _tenant: Option<Grant<Tenant>>,
 }
@@ -121,15 +121,15 @@ impl ConcurrencyLimit {
 
     /// Places for a call of `peer` with these `headers`, of which one that is `exempt` takes none from
     /// others.
-    fn admit(&self, peer: Peer, headers: &HeaderMap, exempt: bool) -> Result<Places, Refused> {
-        let admitted = self.places(peer, headers, exempt);
+    fn admit(&self, peer: Peer, headers: &HeaderMap, exempt: bool) -> Result<Slots, Refused> {
+        let admitted = self.slots(peer, headers, exempt);
         if let Err(refused) = &admitted {
             self.refused.with_label_values(&[refused.name()]).inc();
         }
         admitted
     }
 
-    fn places(&self, peer: Peer, headers: &HeaderMap, exempt: bool) -> Result<Places, Refused> {
+    fn slots(&self, peer: Peer, headers: &HeaderMap, exempt: bool) -> Result<Slots, Refused> {
         let spent = |spent| match spent {
             Spent::All => Refused::Server,
             Spent::Share => Refused::Peer,
@@ -137,7 +137,7 @@ impl ConcurrencyLimit {
         let calls = if exempt { &self.exempt } else { &self.calls }.take(&peer, 1).map_err(spent)?;
         let tenant = if exempt { None } else { Some(self.tenants.take(&tenant_of(peer, headers), 1)) };
         let tenant = tenant.transpose().map_err(|_| Refused::Tenant)?;
-        Ok(Places { _calls: calls, _tenant: tenant })
+        Ok(Slots { _calls: calls, _tenant: tenant })
     }
 
     /// Whether no call is in progress, health checks aside.

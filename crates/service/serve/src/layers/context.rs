@@ -47,7 +47,7 @@ pub struct CallContext {
     pub(crate) bytes: Option<RequestBytes>,
     pub(crate) span: Span,
     pub(crate) ending: Ending,
-    closing: Option<watch::Receiver<bool>>,
+    pub(crate) closing: Option<watch::Receiver<bool>>,
 }
 
 /// What a caller has shown, or what is taken as shown.

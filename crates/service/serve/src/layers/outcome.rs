@@ -24,7 +24,7 @@ use super::{
 use crate::{
     account::Account,
     connections::Link,
-    status::{CANCELLED, DEADLINE_EXCEEDED, caller_s_mistake, code_in, is_refusal, reason_in, stopped},
+    status::{CANCELLED, DEADLINE_EXCEEDED, caller_error, code_in, is_refusal, reason_in, stopped},
 };
 
 /// Among the extensions of an answer that another server gave, which has charged it.
@@ -117,7 +117,7 @@ impl Call {
 
     /// `response`, which is where the call ends: in its headers (an error) or in its trailers.
     fn answered(mut self, mut response: Response<Body>, stopping: Stopping) -> Response<Body> {
-        if let Some(status) = caller_s_mistake(response.headers()) {
+        if let Some(status) = caller_error(response.headers()) {
             response = status.into_http();
         }
         if response.extensions().get::<AnsweredElsewhere>().is_some() {

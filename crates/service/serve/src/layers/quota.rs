@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    async fn told(fault: Fault) -> Duration {
+    async fn retry_after(fault: Fault) -> Duration {
         let began = Instant::now();
         let rest = |_| std::future::ready(Ok::<_, Status>(Status::from(fault).into_http()));
         QuotaPause.around(Request::new(Body::empty()), rest).await.unwrap();
@@ -76,6 +76,6 @@ mod tests {
     #[tokio::test]
     async fn who_has_used_up_a_quota_hears_it_after_a_moment() {
         let quota = Fault::exhausted(QUOTA, "", Duration::ZERO);
-        assert!(told(quota).await >= PAUSE);
+        assert!(retry_after(quota).await >= PAUSE);
     }
 }

@@ -40,13 +40,13 @@ impl Around for Trace {
         let context = CallContext::in_request(&mut request);
         context.span = span.clone();
         let ended = span.clone();
-        context.ending.then(move |end| tell(&ended, end));
+        context.ending.then(move |end| record_end(&ended, end));
         Box::pin(rest(request).instrument(span))
     }
 }
 
 /// Writes into `span` and the log how its call ended.
-fn tell(span: &Span, end: &CallEnd) {
+fn record_end(span: &Span, end: &CallEnd) {
     let (code, reason) = (end.code, end.reason.as_deref());
     span.record("rpc.response.status_code", code);
     if code != "OK" {
@@ -86,7 +86,7 @@ fn span_of(method: &str, request: &Request<Body>) -> Span {
     // For traces alone: a log line has the method already.
     span.set_attribute("rpc.system.name", "grpc");
     span.set_attribute("rpc.method", method.to_owned());
-    if let Some(server) = asked_for(request) {
+    if let Some(server) = requested(request) {
         span.set_attribute("server.address", server.host().chars().take(HOST_CHARS_MAX).collect::<String>());
         if let Some(port) = server.port_u16() {
             span.set_attribute("server.port", i64::from(port));
@@ -96,7 +96,7 @@ fn span_of(method: &str, request: &Request<Body>) -> Span {
 }
 
 /// The server as the caller calls it: what stands in `:authority`, or in `Host` where that is HTTP/1.1's.
-fn asked_for(request: &Request<Body>) -> Option<Authority> {
+fn requested(request: &Request<Body>) -> Option<Authority> {
     let host = || request.headers().get(HOST)?.to_str().ok()?.parse().ok();
     request.uri().authority().cloned().or_else(host)
 }
@@ -110,7 +110,7 @@ mod tests {
         let asked = |uri: &str, host: Option<&str>| {
             let request = Request::builder().uri(uri);
             let request = host.into_iter().fold(request, |request, host| request.header(HOST, host));
-            asked_for(&request.body(Body::empty()).unwrap()).map(|server| server.to_string())
+            requested(&request.body(Body::empty()).unwrap()).map(|server| server.to_string())
         };
         assert_eq!(asked("http://runner:50051/a/b", None).as_deref(), Some("runner:50051"));
         assert_eq!(asked("http://[::1]:1/a/b", Some("other")).as_deref(), Some("[::1]:1"));

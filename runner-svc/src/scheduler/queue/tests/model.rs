@@ -61,12 +61,12 @@ impl Model {
             _ => {}
         }
         if self.below(3) > 0 {
-            self.look();
+            self.poll();
         }
     }
 
     /// Has all calls go on as far as they can.
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         // Twice: who has come since may push out one that was looked at already.
         for _ in 0..2 {

@@ -28,21 +28,21 @@ const STALLED_AFTER: Duration = Duration::from_secs(120);
 const BLOCKED_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
-struct Duty {
+struct Task {
     is_running: bool,
     ends: u64,
     /// When it last said that it goes on, if it does.
     beat: Option<Instant>,
 }
 
-static DUTIES: Mutex<BTreeMap<&'static str, Duty>> = Mutex::new(BTreeMap::new());
+static TASKS: Mutex<BTreeMap<&'static str, Task>> = Mutex::new(BTreeMap::new());
 
 /// Panics of any thread.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-fn duties() -> MutexGuard<'static, BTreeMap<&'static str, Duty>> {
+fn tasks() -> MutexGuard<'static, BTreeMap<&'static str, Task>> {
     // Nothing panics while it is held.
-    DUTIES.lock().unwrap_or_else(PoisonError::into_inner)
+    TASKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Keeps what `begin` makes going for as long as the runtime lives, under `name`. Call it within the runtime.
@@ -50,12 +50,12 @@ pub fn keep<F: Future<Output = ()> + Send + 'static>(
     name: &'static str,
     mut begin: impl FnMut() -> F + Send + 'static,
 ) {
-    duties().entry(name).or_default();
+    tasks().entry(name).or_default();
     tokio::spawn(async move {
         let mut pause = PAUSE_MIN;
         loop {
             let since = Instant::now();
-            duties().entry(name).or_default().is_running = true;
+            tasks().entry(name).or_default().is_running = true;
             let ended = match catch_unwind(AssertUnwindSafe(&mut begin)) {
                 Ok(task) => tokio::spawn(task).await,
                 // The hook has told where.
@@ -67,7 +67,7 @@ pub fn keep<F: Future<Output = ()> + Send + 'static>(
             }
             let panicked = ended.is_err();
             {
-                let mut duties = duties();
+                let mut duties = tasks();
                 let duty = duties.entry(name).or_default();
                 (duty.is_running, duty.ends) = (false, duty.ends + 1);
             }
@@ -81,13 +81,13 @@ pub fn keep<F: Future<Output = ()> + Send + 'static>(
 
 /// The task `name` goes on. One that has said so once is expected to go on saying it.
 pub fn beat(name: &'static str) {
-    duties().entry(name).or_default().beat = Some(Instant::now());
+    tasks().entry(name).or_default().beat = Some(Instant::now());
 }
 
 /// A task that has not gone on for too long: only another process helps.
 pub(crate) fn stalled() -> Option<&'static str> {
-    let is_stalled = |duty: &Duty| duty.beat.is_some_and(|beat| beat.elapsed() > STALLED_AFTER);
-    duties().iter().find(|(_, duty)| is_stalled(duty)).map(|(name, _)| *name)
+    let is_stalled = |duty: &Task| duty.beat.is_some_and(|beat| beat.elapsed() > STALLED_AFTER);
+    tasks().iter().find(|(_, duty)| is_stalled(duty)).map(|(name, _)| *name)
 }
 
 /// Does `work`, which may block, on another thread, for a task that goes on whatever happens: none if there
@@ -109,7 +109,7 @@ pub(crate) fn watch(metrics: &Metrics) {
         metrics.gauges("antares_tasks_running", "1 while a task that must not end runs.", &["task"]);
     let panics = metrics.counter("antares_panics_total", "Panics of threads of the service's process.");
     metrics.before_scrape(move || {
-        for (name, duty) in duties().iter() {
+        for (name, duty) in tasks().iter() {
             set_total(&ends.with_label_values(&[*name]), duty.ends);
             set_gauge(&running.with_label_values(&[*name]), duty.is_running.into());
         }
@@ -118,7 +118,7 @@ pub(crate) fn watch(metrics: &Metrics) {
 }
 
 /// Has panics told by the log, which nobody waits for, and not by standard error, which may not be read.
-pub(crate) fn tell_panics() {
+pub(crate) fn log_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
@@ -174,10 +174,10 @@ mod tests {
 
     #[test]
     fn who_never_beat_is_not_stalled() {
-        duties().entry("quiet").or_default();
+        tasks().entry("quiet").or_default();
         assert_ne!(stalled(), Some("quiet"));
         let long_ago = Instant::now().checked_sub(2 * STALLED_AFTER);
-        duties().entry("loud").or_default().beat = long_ago;
+        tasks().entry("loud").or_default().beat = long_ago;
         assert_eq!(stalled().is_some(), long_ago.is_some());
         beat("loud");
         assert_eq!(stalled(), None);

@@ -11,8 +11,8 @@ use tonic::{Status, body::Body};
 use super::forms::{reading_bytes, to_frame, too_long};
 use crate::{
     body::{BytesSlot, HeldBytes},
-    duties::blocking,
     status::Fault,
+    tasks::blocking,
 };
 
 /// Longer texts are read beside the threads that serve connections.
@@ -20,7 +20,7 @@ const QUICK_BYTES: usize = 64 << 10;
 
 /// What a body is made of.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct JsonRequest {
     pub(crate) message: MessageDescriptor,
     /// Whether each line is a message.
     pub(crate) is_stream: bool,
@@ -30,12 +30,12 @@ pub(crate) struct Asked {
 }
 
 /// `body` as the messages of gRPC that it says.
-pub(crate) fn asked(body: Body, how: Asked) -> Body {
+pub(crate) fn json_request(body: Body, how: JsonRequest) -> Body {
     let reader = Reader { body, how, text: BytesMut::new(), searched: 0, held: None, end: End::Open };
     Body::new(StreamBody::new(stream::unfold(reader, async |mut reader| {
         let read = reader.next().await.transpose()?;
         if read.is_err() {
-            reader.end = End::Told;
+            reader.end = End::JsonResponse;
         }
         Some((read.map(Frame::data), reader))
     })))
@@ -47,12 +47,12 @@ enum End {
     Open,
     /// Nothing more comes, and the last message is still to be read.
     Read,
-    Told,
+    JsonResponse,
 }
 
 struct Reader {
     body: Body,
-    how: Asked,
+    how: JsonRequest,
     /// What came and was not read yet.
     text: BytesMut,
     /// Bytes of it without a line's end.
@@ -65,7 +65,7 @@ struct Reader {
 impl Reader {
     /// The next message; none behind the last.
     async fn next(&mut self) -> Result<Option<Bytes>, Status> {
-        while self.end != End::Told {
+        while self.end != End::JsonResponse {
             if let Some(text) = self.whole() {
                 self.held = None;
                 self.held = Some(self.how.bytes.hold(self.text.len())?);
@@ -74,7 +74,7 @@ impl Reader {
                 }
                 return Ok(Some(self.read(text).await?));
             }
-            if self.end == End::Told {
+            if self.end == End::JsonResponse {
                 break;
             }
             match self.body.frame().await {
@@ -95,7 +95,7 @@ impl Reader {
                 Some(line)
             }
             None if self.end == End::Read => {
-                self.end = End::Told;
+                self.end = End::JsonResponse;
                 (!self.how.is_stream || !self.text.is_empty()).then(|| self.text.split().freeze())
             }
             None => {
@@ -149,11 +149,11 @@ mod tests {
     async fn read(parts: &[&str], is_stream: bool) -> Result<Vec<u8>, Status> {
         let pool = DescriptorPool::decode(tonic_health::pb::FILE_DESCRIPTOR_SET).unwrap();
         let message = pool.get_message_by_name("grpc.health.v1.HealthCheckRequest").unwrap();
-        let how = Asked { message, is_stream, text_bytes_max: 40, bytes: BytesSlot::default() };
+        let how = JsonRequest { message, is_stream, text_bytes_max: 40, bytes: BytesSlot::default() };
         let parts: Vec<_> =
             parts.iter().map(|part| Ok::<_, Status>(Frame::data(Bytes::from(part.to_string())))).collect();
         let body = Body::new(StreamBody::new(tokio_stream::iter(parts)));
-        Ok(asked(body, how).collect().await?.to_bytes().to_vec())
+        Ok(json_request(body, how).collect().await?.to_bytes().to_vec())
     }
 
     const A: &[u8] = b"\0\0\0\0\x03\x0a\x01a";

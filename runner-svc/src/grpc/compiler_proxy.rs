@@ -25,15 +25,14 @@ use tonic::{
     service::Routes,
 };
 
-use crate::{grpc::status::RETRY_SOURCE, limits::PASSED_ON_MAX, source::remote::tenant_of};
+use crate::{grpc::status::RETRY_SOURCE, limits::PROXIED_CALLS_MAX, source::remote::tenant_of};
 
 /// The services of compilers that callers have.
-pub(crate) const PASSED_ON: [&str; 2] =
-    [CompilerServiceServer::<()>::NAME, OperationServiceServer::<()>::NAME];
+pub(crate) const PROXIED: [&str; 2] = [CompilerServiceServer::<()>::NAME, OperationServiceServer::<()>::NAME];
 
 /// Where these calls go. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Way(Arc<Inner>);
+pub(crate) struct CompilerProxy(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -44,19 +43,19 @@ struct Inner {
 }
 
 /// Passes on the service that `S` would serve.
-struct PassedOn<S>(Way, PhantomData<fn() -> S>);
+struct Proxied<S>(CompilerProxy, PhantomData<fn() -> S>);
 
-impl<S> Clone for PassedOn<S> {
+impl<S> Clone for Proxied<S> {
     fn clone(&self) -> Self {
         Self(self.0.clone(), PhantomData)
     }
 }
 
-impl<S: NamedService> NamedService for PassedOn<S> {
+impl<S: NamedService> NamedService for Proxied<S> {
     const NAME: &'static str = S::NAME;
 }
 
-impl<S> Service<Request<Body>> for PassedOn<S> {
+impl<S> Service<Request<Body>> for Proxied<S> {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<Self::Response, Infallible>;
@@ -66,19 +65,19 @@ impl<S> Service<Request<Body>> for PassedOn<S> {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let way = self.0.clone();
-        Box::pin(async move { Ok(way.answer(request).await.unwrap_or_else(Status::into_http)) })
+        let proxy = self.0.clone();
+        Box::pin(async move { Ok(proxy.answer(request).await.unwrap_or_else(Status::into_http)) })
     }
 }
 
-impl Way {
+impl CompilerProxy {
     pub(crate) fn new(compilers: Balance, credentials: Credentials) -> Self {
-        Self(Arc::new(Inner { compilers, credentials, places: SharedPlaces::new(PASSED_ON_MAX) }))
+        Self(Arc::new(Inner { compilers, credentials, places: SharedPlaces::new(PROXIED_CALLS_MAX) }))
     }
 
     pub(crate) fn add_to(&self, routes: Routes) -> Routes {
-        let compiler = PassedOn::<CompilerServiceServer<()>>(self.clone(), PhantomData);
-        let operations = PassedOn::<OperationServiceServer<()>>(self.clone(), PhantomData);
+        let compiler = Proxied::<CompilerServiceServer<()>>(self.clone(), PhantomData);
+        let operations = Proxied::<OperationServiceServer<()>>(self.clone(), PhantomData);
         routes.add_service(compiler).add_service(operations)
     }
 
@@ -92,7 +91,7 @@ impl Way {
         self.0.places.admit(&call)?;
         let account = call.account();
         // What a caller began is found where it began it: uploads, operations.
-        let server = self.0.compilers.ranked(account.identity().as_bytes()).into_iter().next();
+        let server = self.0.compilers.ranked(&account.identity().0).into_iter().next();
         let server = server.ok_or_else(unreachable)?;
         let mistake = Arc::new(OnceLock::new());
         let credentials = Credentials { tenant: tenant_of(&account), ..self.0.credentials.clone() };

@@ -31,7 +31,7 @@ const HEAD_BYTES: usize = 5;
 
 /// How an answer is told.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct JsonResponse {
     pub(crate) forms: Arc<Forms>,
     pub(crate) message: MessageDescriptor,
     /// Whether there may be many messages.
@@ -52,7 +52,7 @@ impl AsRef<[u8]> for Held {
 }
 
 /// `response` in JSON.
-pub(crate) async fn told(response: Response<Body>, how: Told) -> Response<Body> {
+pub(crate) async fn json_response(response: Response<Body>, how: JsonResponse) -> Response<Body> {
     let (head, body) = response.into_parts();
     if code_in(&head.headers).is_some_and(|code| code != "OK") {
         return how.refusal(&head.headers);
@@ -98,7 +98,7 @@ pub(crate) fn answer(status: StatusCode, kind: &'static str, body: Body) -> Resp
     answer
 }
 
-impl Told {
+impl JsonResponse {
     /// The error in `headers` or trailers.
     fn refusal(&self, headers: &HeaderMap) -> Response<Body> {
         let text = format!("{}\n", self.forms.error(headers));
@@ -127,7 +127,7 @@ fn headers_of(status: Status) -> HeaderMap {
 
 struct Reader {
     body: Body,
-    how: Told,
+    how: JsonResponse,
     /// What came and was not told yet.
     text: BytesMut,
     is_over: bool,

@@ -16,7 +16,7 @@ const EVICTION_GROUP: usize = 64;
 
 impl Inner {
     /// Evicts until `charge` more bytes fit the budget; false if entries in use prevent that.
-    pub(crate) fn make_room(&self, store: &dyn BlobStore, charge: u64) -> Result<bool, StoreError> {
+    pub(crate) fn evict_for_space(&self, store: &dyn BlobStore, charge: u64) -> Result<bool, StoreError> {
         let total_bytes = || locked(&self.account).charged_bytes();
         if total_bytes().saturating_add(charge) <= self.config.high_bytes() {
             return Ok(true);
@@ -35,7 +35,7 @@ impl Inner {
             return;
         }
         if self.evict(store, lack).is_ok_and(|evicted| evicted > 0) {
-            self.ask(Chore::Rebuild);
+            self.request(Chore::Rebuild);
         }
     }
 
@@ -78,7 +78,7 @@ impl Inner {
         if fits() || self.layout.drop_quarantine().is_ok_and(|dropped| dropped) && fits() {
             return false;
         }
-        self.ask(Chore::Rebuild);
+        self.request(Chore::Rebuild);
         true
     }
 

@@ -25,14 +25,14 @@ const HOT_BYTES: u64 = (HOT_PROGRAMS_MAX * (HOT_BYTES_MAX + 5 * HINTS_MAX + 64))
 const RUN_BYTES_MAX: usize = 8 << 10;
 
 /// A job for a run worker, lent.
-type Asked<'a> = RunWorkerJob<&'a RunJob, &'a VerifyJob, &'a BatchJob, &'a ProfileJob, &'a DiagnosisJob>;
+type LeasedJob<'a> = RunWorkerJob<&'a RunJob, &'a VerifyJob, &'a BatchJob, &'a ProfileJob, &'a DiagnosisJob>;
 
 impl Job for RunJob {
     type Reply = RunWorkerReport;
     type Report = RunReport;
 
     fn message(&self) -> impl Serialize {
-        Asked::Run(self)
+        LeasedJob::Run(self)
     }
 
     fn debug_bytes_max(&self) -> u64 {
@@ -53,7 +53,7 @@ impl Job for VerifyJob {
     type Report = VerifyReport;
 
     fn message(&self) -> impl Serialize {
-        Asked::Verify(self)
+        LeasedJob::Verify(self)
     }
 
     fn debug_bytes_max(&self) -> u64 {
@@ -75,7 +75,7 @@ impl Job for ProfileJob {
     type Report = ProfileReport;
 
     fn message(&self) -> impl Serialize {
-        Asked::Profile(self)
+        LeasedJob::Profile(self)
     }
 
     fn debug_bytes_max(&self) -> u64 {
@@ -106,7 +106,7 @@ impl Job for DiagnosisJob {
     type Report = DiagnosisReport;
 
     fn message(&self) -> impl Serialize {
-        Asked::Diagnose(self)
+        LeasedJob::Diagnose(self)
     }
 
     fn debug_bytes_max(&self) -> u64 {
@@ -131,7 +131,7 @@ impl Job for BatchJob {
     type Report = BatchReport;
 
     fn message(&self) -> impl Serialize {
-        Asked::Batch(self)
+        LeasedJob::Batch(self)
     }
 
     fn debug_bytes_max(&self) -> u64 {

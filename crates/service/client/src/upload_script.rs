@@ -16,7 +16,7 @@ use crate::{
 pub(crate) const REFERENCE_BYTES_MIN: usize = 4 << 10;
 
 /// Scripts of which a server's connection remembers that they were brought.
-const BROUGHT_MAX: usize = 1024;
+const UPLOADS_MAX: usize = 1024;
 
 /// What `ask` says, which names things by digest first, and once more after `bring` has brought the server
 /// what a status says that it lacks; none of it if that is none.
@@ -25,13 +25,13 @@ const BROUGHT_MAX: usize = 1024;
 /// What the server says, or has said to `bring`.
 pub async fn by_digest_first<T, F>(
     ask: impl Fn(Naming) -> F,
-    bring: impl AsyncFnOnce(&Status) -> Option<Result<Naming, Status>>,
+    upload_script: impl AsyncFnOnce(&Status) -> Option<Result<Naming, Status>>,
 ) -> Result<T, Status>
 where
     F: Future<Output = Result<T, Status>>,
 {
     match ask(Naming::Digest).await {
-        Err(status) => match bring(&status).await {
+        Err(status) => match upload_script(&status).await {
             Some(naming) => ask(naming?).await,
             None => Err(status),
         },
@@ -41,7 +41,7 @@ where
 
 /// How to name what a server lacks from now on, as `status` says; `upload` brings it there. None if it lacks
 /// nothing.
-pub async fn brought(
+pub async fn uploaded(
     status: &Status,
     upload: impl Future<Output = Result<Naming, Status>>,
 ) -> Option<Result<Naming, Status>> {
@@ -54,19 +54,19 @@ pub async fn brought(
 
 /// How to name `script` from now on, if it was missing there for a call that `began` then and can be brought;
 /// the error is that of the upload.
-pub(crate) async fn bring(
+pub(crate) async fn upload_script(
     link: &Link,
     script: &Script,
     status: &Status,
     began: Instant,
 ) -> Option<Result<Naming, Status>> {
     let Script::Elf(elf) = script else { return None };
-    brought(status, bring_once(link, elf, began)).await
+    uploaded(status, upload_once(link, elf, began)).await
 }
 
 /// How to name the data in `blobs` from now on, if some was missing there for a call that `began` then; the
 /// error is that of an upload.
-pub(crate) async fn bring_data(
+pub(crate) async fn upload_data(
     link: &Link,
     blobs: &Blobs,
     status: &Status,
@@ -75,21 +75,21 @@ pub(crate) async fn bring_data(
     if blobs.is_empty() {
         return None;
     }
-    let bring = async {
-        let send = |data: Bytes| async move { bring_once(link, &data, began).await };
-        match blobs.bring_missing(|| link.upload(), send).await {
+    let upload_script = async {
+        let send = |data: Bytes| async move { upload_once(link, &data, began).await };
+        match blobs.upload_missing_blobs(|| link.upload(), send).await {
             Err(status) if takes_no_uploads(&status) => Ok(Naming::Inline),
             naming => naming,
         }
     };
-    brought(status, bring).await
+    uploaded(status, upload_script).await
 }
 
 /// Uploads `elf`, if no other call has done so since this one began: a server takes few uploads at a time.
-pub(crate) async fn bring_once(link: &Link, elf: &Bytes, began: Instant) -> Result<Naming, Status> {
+pub(crate) async fn upload_once(link: &Link, elf: &Bytes, began: Instant) -> Result<Naming, Status> {
     let digest = digest(elf);
-    let mut brought = link.server.brought.lock().await;
-    if let Some((_, naming)) = brought.get(&digest).filter(|(when, _)| *when > began) {
+    let mut uploaded = link.server.uploaded.lock().await;
+    if let Some((_, naming)) = uploaded.get(&digest).filter(|(when, _)| *when > began) {
         return Ok(*naming);
     }
     let naming = match link.upload().send(elf, &digest).await {
@@ -100,10 +100,10 @@ pub(crate) async fn bring_once(link: &Link, elf: &Bytes, began: Instant) -> Resu
         Err(status) if is_no_script(&status) => Naming::Inline,
         Err(status) => return Err(status),
     };
-    if brought.len() >= BROUGHT_MAX {
-        brought.clear();
+    if uploaded.len() >= UPLOADS_MAX {
+        uploaded.clear();
     }
-    brought.insert(digest, (Instant::now(), naming));
+    uploaded.insert(digest, (Instant::now(), naming));
     Ok(naming)
 }
 
@@ -123,7 +123,7 @@ mod tests {
             let is_first = named.borrow().len() == 1;
             async move { if is_first { Err(told(reason)) } else { Ok(()) } }
         };
-        let uploads = async |status: &Status| brought(status, async { upload }).await;
+        let uploads = async |status: &Status| uploaded(status, async { upload }).await;
         let answer = by_digest_first(ask, uploads).await;
         (named.into_inner(), answer.map_err(|status| status.message().to_owned()))
     }

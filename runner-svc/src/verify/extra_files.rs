@@ -8,14 +8,14 @@ use crate::verify::hot_cells::HotCell;
 
 /// The files beside a verification.
 #[derive(Clone, Debug)]
-pub(crate) struct FilesBeside {
+pub(crate) struct ExtraFiles {
     pub(crate) document: Option<Arc<Sealed>>,
     pub(crate) libraries: Vec<Arc<Sealed>>,
     pub(crate) beside: Vec<Arc<Sealed>>,
     pub(crate) cells: Vec<Arc<HotCell>>,
 }
 
-impl FilesBeside {
+impl ExtraFiles {
     /// What `work` makes of them.
     pub(crate) fn lease<T>(&self, work: impl FnOnce(&VerifyFiles<'_>) -> T) -> T {
         fn all(files: &[Arc<Sealed>]) -> Vec<&Sealed> {

@@ -18,7 +18,7 @@ use crate::{
 
 /// Why no client can be made for a URL.
 #[derive(Debug, thiserror::Error)]
-pub enum PlaceError {
+pub enum LocationError {
     /// The URL has an unknown scheme or is malformed.
     #[error("must be s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, is {url:?}")]
     Kind {
@@ -59,22 +59,22 @@ impl StoreLocation {
     ///
     /// # Errors
     /// The URL is unsupported.
-    pub fn check(url: &str) -> Result<(), PlaceError> {
-        parts(url).map(drop).ok_or_else(|| PlaceError::Kind { url: url.to_owned() })
+    pub fn check(url: &str) -> Result<(), LocationError> {
+        parts(url).map(drop).ok_or_else(|| LocationError::Kind { url: url.to_owned() })
     }
 
     /// The location that `url` names, with credentials from the environment. Sends no request.
     ///
     /// # Errors
     /// The URL is unsupported, or the client rejects its settings.
-    pub fn open(url: &str) -> Result<Self, PlaceError> {
-        let (kind, bucket, prefix) = parts(url).ok_or_else(|| PlaceError::Kind { url: url.to_owned() })?;
+    pub fn open(url: &str) -> Result<Self, LocationError> {
+        let (kind, bucket, prefix) = parts(url).ok_or_else(|| LocationError::Kind { url: url.to_owned() })?;
         let made = match kind {
             "s3" => s3(bucket).build().map(client),
             "gs" => gcs(bucket).build().map(client),
             _ => azure(bucket).build().map(client),
         };
-        let made = made.map_err(|source| PlaceError::Client { url: url.to_owned(), source })?;
+        let made = made.map_err(|source| LocationError::Client { url: url.to_owned(), source })?;
         Ok(Self { remote: Remote::new(Path::from(prefix), made), url: url.to_owned() })
     }
 
@@ -82,10 +82,10 @@ impl StoreLocation {
     ///
     /// # Errors
     /// The client rejects it.
-    pub fn s3_at(endpoint: &str, bucket: &str) -> Result<Self, PlaceError> {
+    pub fn s3_at(endpoint: &str, bucket: &str) -> Result<Self, LocationError> {
         let url = format!("s3://{bucket}");
         let builder = s3(bucket).with_endpoint(endpoint).with_allow_http(true).with_skip_signature(true);
-        let made = builder.build().map_err(|source| PlaceError::Client { url: url.clone(), source })?;
+        let made = builder.build().map_err(|source| LocationError::Client { url: url.clone(), source })?;
         Ok(Self { remote: Remote::new(Path::default(), client(made)), url })
     }
 

@@ -18,13 +18,13 @@ use tracing::{Instrument, Span};
 
 /// Work in progress, by key. Cheap to clone.
 #[derive(Debug)]
-pub struct Flights<K: Clone + Eq + Hash, V> {
+pub struct SingleFlight<K: Clone + Eq + Hash, V> {
     shared: Arc<Shared<K, V>>,
 }
 
 /// What becomes of the work when a caller goes away for whom it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaving {
+pub enum OnDrop {
     /// It goes on to its end.
     GoesOn,
     /// It ends with the last caller.
@@ -33,13 +33,13 @@ pub enum Leaving {
 
 #[derive(Debug)]
 struct Shared<K, V> {
-    flying: Mutex<HashMap<K, Flight<V>>>,
+    flying: Mutex<HashMap<K, SharedCall<V>>>,
     begun: AtomicU64,
     joined: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Flight<V> {
+struct SharedCall<V> {
     number: u64,
     result: watch::Receiver<Option<V>>,
     waiters: usize,
@@ -47,7 +47,7 @@ struct Flight<V> {
     task: Option<AbortHandle>,
 }
 
-impl<K, V> Flights<K, V>
+impl<K, V> SingleFlight<K, V>
 where
     K: Clone + Eq + Hash + Send + 'static,
     V: Clone + Send + Sync + 'static,
@@ -61,11 +61,11 @@ where
     where
         F: Future<Output = V> + Send + 'static,
     {
-        self.join_until(key, Leaving::GoesOn, work).await
+        self.join_until(key, OnDrop::GoesOn, work).await
     }
 
     /// As [`Flights::join`], for a caller that may end the work by going away.
-    pub async fn join_until<F>(&self, key: K, leaving: Leaving, work: impl FnOnce() -> F) -> Option<V>
+    pub async fn join_until<F>(&self, key: K, leaving: OnDrop, work: impl FnOnce() -> F) -> Option<V>
     where
         F: Future<Output = V> + Send + 'static,
     {
@@ -75,9 +75,9 @@ where
         value.clone()
     }
 
-    /// Waits until the work under `key` has more callers than the one that began it, or [`Flights::hurry`] is
+    /// Waits until the work under `key` has more callers than the one that began it, or [`Flights::wake`] is
     /// called. For that work itself.
-    pub async fn until_hurried(&self, key: &K) {
+    pub async fn until_woken(&self, key: &K) {
         let hurry = self.shared.flying().get(key).map(|flight| flight.hurry.clone());
         if let Some(hurry) = hurry {
             hurry.notified().await;
@@ -85,7 +85,7 @@ where
     }
 
     /// Wakes the work under `key` if it waits to be hurried, now or later.
-    pub fn hurry(&self, key: &K) {
+    pub fn wake(&self, key: &K) {
         if let Some(flight) = self.shared.flying().get(key) {
             flight.hurry.notify_one();
         }
@@ -111,7 +111,7 @@ where
         let (sender, result) = watch::channel(None);
         let number = self.shared.begun.fetch_add(1, Ordering::Relaxed);
         let hurry = Arc::default();
-        let flight = Flight { number, result: result.clone(), waiters: 1, hurry, task: None };
+        let flight = SharedCall { number, result: result.clone(), waiters: 1, hurry, task: None };
         flying.insert(key.clone(), flight);
         drop(flying);
         let landing = Landing { shared: self.shared.clone(), key: key.clone(), number };
@@ -138,7 +138,7 @@ struct Waiter<K: Eq + Hash, V> {
     shared: Arc<Shared<K, V>>,
     key: K,
     number: u64,
-    leaving: Leaving,
+    leaving: OnDrop,
 }
 
 impl<K: Eq + Hash, V> Drop for Waiter<K, V> {
@@ -148,7 +148,7 @@ impl<K: Eq + Hash, V> Drop for Waiter<K, V> {
             return;
         };
         flight.waiters -= 1;
-        if flight.waiters > 0 || self.leaving == Leaving::GoesOn {
+        if flight.waiters > 0 || self.leaving == OnDrop::GoesOn {
             return;
         }
         // Off the list at once: who asks now begins anew.
@@ -177,19 +177,19 @@ impl<K: Eq + Hash, V> Drop for Landing<K, V> {
 }
 
 impl<K, V> Shared<K, V> {
-    fn flying(&self) -> MutexGuard<'_, HashMap<K, Flight<V>>> {
+    fn flying(&self) -> MutexGuard<'_, HashMap<K, SharedCall<V>>> {
         self.flying.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Clone + Eq + Hash, V> Default for Flights<K, V> {
+impl<K: Clone + Eq + Hash, V> Default for SingleFlight<K, V> {
     fn default() -> Self {
         let (flying, begun, joined) = Default::default();
         Self { shared: Arc::new(Shared { flying, begun, joined }) }
     }
 }
 
-impl<K: Clone + Eq + Hash, V> Clone for Flights<K, V> {
+impl<K: Clone + Eq + Hash, V> Clone for SingleFlight<K, V> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
     }
@@ -206,7 +206,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_thousand_callers_cause_one_piece_of_work() {
-        let flights = Flights::<u8, usize>::default();
+        let flights = SingleFlight::<u8, usize>::default();
         let started = Arc::new(AtomicUsize::new(0));
         let (go, gone) = oneshot::channel::<()>();
         let gone = Arc::new(Mutex::new(Some(gone)));
@@ -228,7 +228,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_caller_that_goes_away_does_not_end_the_work() {
-        let flights = Flights::<u8, u8>::default();
+        let flights = SingleFlight::<u8, u8>::default();
         let (go, gone) = oneshot::channel::<()>();
         let mut first = Box::pin(flights.join(1, || async move {
             gone.await.unwrap();
@@ -244,8 +244,8 @@ mod tests {
 
     /// Work that does not end, and says when it is given up.
     fn endless(
-        flights: &Flights<u8, u8>,
-        leaving: Leaving,
+        flights: &SingleFlight<u8, u8>,
+        leaving: OnDrop,
     ) -> (impl Future<Output = Option<u8>>, oneshot::Receiver<()>) {
         let (kept, given_up) = oneshot::channel::<()>();
         let work = move || async move {
@@ -258,9 +258,9 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_nobody_waits_for_ends_where_the_last_caller_says_so() {
-        let flights = Flights::<u8, u8>::default();
-        let (first, mut given_up) = endless(&flights, Leaving::EndsAlone);
-        let (second, _) = endless(&flights, Leaving::EndsAlone);
+        let flights = SingleFlight::<u8, u8>::default();
+        let (first, mut given_up) = endless(&flights, OnDrop::EndsAlone);
+        let (second, _) = endless(&flights, OnDrop::EndsAlone);
         let (mut first, mut second) = (Box::pin(first), Box::pin(second));
         assert!(
             futures_util::poll!(&mut first).is_pending() && futures_util::poll!(&mut second).is_pending()
@@ -276,14 +276,14 @@ mod tests {
 
     #[tokio::test]
     async fn who_only_goes_away_ends_nothing_and_keeps_nobody_from_it() {
-        let flights = Flights::<u8, u8>::default();
-        let (first, mut given_up) = endless(&flights, Leaving::GoesOn);
+        let flights = SingleFlight::<u8, u8>::default();
+        let (first, mut given_up) = endless(&flights, OnDrop::GoesOn);
         let mut first = Box::pin(first);
         assert!(futures_util::poll!(&mut first).is_pending());
         drop(first);
         tokio::task::yield_now().await;
         assert!(given_up.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));
-        let (second, _) = endless(&flights, Leaving::EndsAlone);
+        let (second, _) = endless(&flights, OnDrop::EndsAlone);
         let mut second = Box::pin(second);
         assert!(futures_util::poll!(&mut second).is_pending());
         drop(second);
@@ -292,18 +292,18 @@ mod tests {
 
     #[tokio::test]
     async fn work_is_hurried_by_a_second_caller_or_by_whoever_says_so() {
-        let flights = Flights::<u8, u8>::default();
+        let flights = SingleFlight::<u8, u8>::default();
         let patient = |value| {
             let own = flights.clone();
             flights.join(value, move || async move {
-                own.until_hurried(&value).await;
+                own.until_woken(&value).await;
                 value
             })
         };
         let (mut first, mut other) = (Box::pin(patient(1)), Box::pin(patient(2)));
         assert!(futures_util::poll!(&mut first).is_pending() && futures_util::poll!(&mut other).is_pending());
         // Before the work has begun to wait: told all the same.
-        flights.hurry(&2);
+        flights.wake(&2);
         assert_eq!(other.await, Some(2));
         tokio::task::yield_now().await;
         assert!(futures_util::poll!(&mut first).is_pending());
@@ -313,7 +313,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_told_and_the_next_call_tries_again() {
-        let flights = Flights::<u8, u8>::default();
+        let flights = SingleFlight::<u8, u8>::default();
         assert_eq!(flights.join(1, || async { panic!("for the test") }).await, None);
         assert_eq!(flights.join(1, || async { 8 }).await, Some(8));
     }
