@@ -333,7 +333,7 @@ async fn a_call_without_end_has_a_status_before_the_process_ends() {
     for status in [run.await.unwrap(), session.message().await.unwrap_err()] {
         assert_eq!(
             (status.code(), status.message()),
-            (Code::Unavailable, "the server stops; ask another one")
+            (Code::Unavailable, "the server stops: resume with another one what has no answer")
         );
     }
 }

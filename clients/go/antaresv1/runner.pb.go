@@ -152,9 +152,9 @@ const (
 	Outcome_OUTCOME_CYCLES_EXCEEDED Outcome = 3
 	// It passed its wall time (RunLimits.deadline_ms or the server's). Cycles are unknown.
 	Outcome_OUTCOME_DEADLINE_EXCEEDED Outcome = 4
-	// Its worker broke a rule of the fence and was killed. Cycles are unknown.
+	// Its worker violated the sandbox policy and was killed. Cycles are unknown.
 	Outcome_OUTCOME_SANDBOX_VIOLATION Outcome = 6
-	// An input of a batch that was not reached: one before it used up the time or broke a rule of the fence.
+	// An input of a batch that was not reached: one before it used up the time or violated the sandbox policy.
 	Outcome_OUTCOME_NOT_RUN Outcome = 7
 )
 
@@ -270,7 +270,7 @@ const (
 	VerifyOutcome_VERIFY_OUTCOME_FAILED VerifyOutcome = 2
 	// It passed its wall time (RunLimits.deadline_ms or the server's). There are no groups and no cycles.
 	VerifyOutcome_VERIFY_OUTCOME_DEADLINE_EXCEEDED VerifyOutcome = 4
-	// Its worker broke a rule of the fence and was killed. There are no groups and no cycles.
+	// Its worker violated the sandbox policy and was killed. There are no groups and no cycles.
 	VerifyOutcome_VERIFY_OUTCOME_SANDBOX_VIOLATION VerifyOutcome = 5
 	// A group that was not run: one before it did not end well, or another one was asked for.
 	VerifyOutcome_VERIFY_OUTCOME_NOT_RUN VerifyOutcome = 6
@@ -1027,7 +1027,7 @@ type ExecuteResponse struct {
 	Timings   *Timings     `protobuf:"bytes,5,opt,name=timings,proto3" json:"timings,omitempty"`
 	Artifact  *ArtifactUse `protobuf:"bytes,6,opt,name=artifact,proto3" json:"artifact,omitempty"`
 	// With TIER_AUTO: why the run had no native code. One of compile_refused, compile_timeout, compile_failed,
-	// source_unavailable, workers_busy, deadline, quarantined (a worker that ran it broke a rule of the fence),
+	// source_unavailable, workers_busy, deadline, quarantined (a worker that ran it violated the sandbox policy),
 	// leaves_early (runs of this caller left it where the script went on and began again, and none went to its end in it), compiling (the interpreter began while a
 	// large new script was compiled, and was done first); empty if it had some.
 	Fallback string `protobuf:"bytes,7,opt,name=fallback,proto3" json:"fallback,omitempty"`

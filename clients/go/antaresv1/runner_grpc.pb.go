@@ -65,7 +65,7 @@ const (
 //	UNAVAILABLE         WORKER_LOST        the worker died, and not by a rule of the fence; RetryInfo
 //	UNAVAILABLE         SOURCE_UNAVAILABLE the compiler service cannot be reached; RetryInfo
 //	UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
-//	FAILED_PRECONDITION QUARANTINED        a worker that ran the script's native code broke a rule of the fence: interpret it
+//	FAILED_PRECONDITION QUARANTINED        a worker that ran the script's native code violated the sandbox policy: interpret it
 //	FAILED_PRECONDITION SOURCE_OTHER_VERSION  the compiler service is of another version than this runner
 //	FAILED_PRECONDITION NODE_MISSING       a bare transaction, and this server has no node to get its cells from
 //	NOT_FOUND           CELL_NOT_FOUND     the server's node does not know a transaction or header that a bare one names, or not yet;
@@ -233,7 +233,7 @@ func (c *runnerServiceClient) GetCapabilities(ctx context.Context, in *GetRunner
 //	UNAVAILABLE         WORKER_LOST        the worker died, and not by a rule of the fence; RetryInfo
 //	UNAVAILABLE         SOURCE_UNAVAILABLE the compiler service cannot be reached; RetryInfo
 //	UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
-//	FAILED_PRECONDITION QUARANTINED        a worker that ran the script's native code broke a rule of the fence: interpret it
+//	FAILED_PRECONDITION QUARANTINED        a worker that ran the script's native code violated the sandbox policy: interpret it
 //	FAILED_PRECONDITION SOURCE_OTHER_VERSION  the compiler service is of another version than this runner
 //	FAILED_PRECONDITION NODE_MISSING       a bare transaction, and this server has no node to get its cells from
 //	NOT_FOUND           CELL_NOT_FOUND     the server's node does not know a transaction or header that a bare one names, or not yet;

@@ -7,6 +7,7 @@ use std::{fs, path::Path};
 fn public() -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.retain(|path| path.is_file());
     files.sort();
     let mut text = String::new();
     for file in files {

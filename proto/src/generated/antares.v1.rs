@@ -3942,7 +3942,7 @@ pub struct ExecuteResponse {
     #[prost(message, optional, tag = "6")]
     pub artifact: ::core::option::Option<ArtifactUse>,
     /// With TIER_AUTO: why the run had no native code. One of compile_refused, compile_timeout, compile_failed,
-    /// source_unavailable, workers_busy, deadline, quarantined (a worker that ran it broke a rule of the fence),
+    /// source_unavailable, workers_busy, deadline, quarantined (a worker that ran it violated the sandbox policy),
     /// leaves_early (runs of this caller left it where the script went on and began again, and none went to its end in it), compiling (the interpreter began while a
     /// large new script was compiled, and was done first); empty if it had some.
     #[prost(string, tag = "7")]
@@ -4700,9 +4700,9 @@ pub enum Outcome {
     CyclesExceeded = 3,
     /// It passed its wall time (RunLimits.deadline_ms or the server's). Cycles are unknown.
     DeadlineExceeded = 4,
-    /// Its worker broke a rule of the fence and was killed. Cycles are unknown.
+    /// Its worker violated the sandbox policy and was killed. Cycles are unknown.
     SandboxViolation = 6,
-    /// An input of a batch that was not reached: one before it used up the time or broke a rule of the fence.
+    /// An input of a batch that was not reached: one before it used up the time or violated the sandbox policy.
     NotRun = 7,
 }
 impl Outcome {
@@ -4778,7 +4778,7 @@ pub enum VerifyOutcome {
     Failed = 2,
     /// It passed its wall time (RunLimits.deadline_ms or the server's). There are no groups and no cycles.
     DeadlineExceeded = 4,
-    /// Its worker broke a rule of the fence and was killed. There are no groups and no cycles.
+    /// Its worker violated the sandbox policy and was killed. There are no groups and no cycles.
     SandboxViolation = 5,
     /// A group that was not run: one before it did not end well, or another one was asked for.
     NotRun = 6,
@@ -4851,7 +4851,7 @@ pub mod runner_service_client {
     /// UNAVAILABLE         WORKER_LOST        the worker died, and not by a rule of the fence; RetryInfo
     /// UNAVAILABLE         SOURCE_UNAVAILABLE the compiler service cannot be reached; RetryInfo
     /// UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
-    /// FAILED_PRECONDITION QUARANTINED        a worker that ran the script's native code broke a rule of the fence: interpret it
+    /// FAILED_PRECONDITION QUARANTINED        a worker that ran the script's native code violated the sandbox policy: interpret it
     /// FAILED_PRECONDITION SOURCE_OTHER_VERSION  the compiler service is of another version than this runner
     /// FAILED_PRECONDITION NODE_MISSING       a bare transaction, and this server has no node to get its cells from
     /// NOT_FOUND           CELL_NOT_FOUND     the server's node does not know a transaction or header that a bare one names, or not yet;
@@ -5273,7 +5273,7 @@ pub mod runner_service_server {
     /// UNAVAILABLE         WORKER_LOST        the worker died, and not by a rule of the fence; RetryInfo
     /// UNAVAILABLE         SOURCE_UNAVAILABLE the compiler service cannot be reached; RetryInfo
     /// UNAVAILABLE         (no details)       the server is gone or about to stop; try another one
-    /// FAILED_PRECONDITION QUARANTINED        a worker that ran the script's native code broke a rule of the fence: interpret it
+    /// FAILED_PRECONDITION QUARANTINED        a worker that ran the script's native code violated the sandbox policy: interpret it
     /// FAILED_PRECONDITION SOURCE_OTHER_VERSION  the compiler service is of another version than this runner
     /// FAILED_PRECONDITION NODE_MISSING       a bare transaction, and this server has no node to get its cells from
     /// NOT_FOUND           CELL_NOT_FOUND     the server's node does not know a transaction or header that a bare one names, or not yet;

@@ -293,7 +293,7 @@ mod tests {
     fn floors_depend_on_lower_ones_alone() {
         for (level, floor) in FLOORS.iter().enumerate() {
             let is_lower = |name: &&str| FLOORS[..level].iter().any(|lower| lower.name == *name);
-            assert!(floor.below.iter().all(|name| is_lower(&name)), "{}", floor.name);
+            assert!(floor.below.iter().all(is_lower), "{}", floor.name);
         }
     }
 }

@@ -227,11 +227,6 @@ const FIELD_BYTES_MAX: usize = 96;
 /// Bytes of any other text among the details.
 const DETAIL_BYTES_MAX: usize = 160;
 
-/// UNAVAILABLE as a server says it that is gone, without details: others may answer.
-pub(crate) fn stopped() -> Status {
-    Status::unavailable("the server stops; ask another one")
-}
-
 /// How the framework begins what it says of bytes that are no message of the type asked for. It calls that
 /// INTERNAL.
 const UNDECODABLE: &str = "failed to decode Protobuf message";
@@ -260,7 +255,7 @@ pub(crate) fn body_failed(error: hyper::Error) -> Status {
     }
 }
 
-/// How a session ends when its server stops: without a reason, as when the server is gone.
+/// The status of a call that outlasts its server: without a reason, as if the server were gone.
 #[must_use]
 pub fn closing() -> Status {
     Status::new(Code::Unavailable, "the server stops: resume with another one what has no answer")

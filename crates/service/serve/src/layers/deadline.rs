@@ -15,7 +15,7 @@ use super::{
     context::CallContext,
     stopping::Stopping,
 };
-use crate::status::{Fault, stopped};
+use crate::status::{Fault, closing};
 
 /// Refuses a timeout that the protocol does not have: who sends one would wait for something else.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl Around for Deadline {
             tokio::select! {
                 biased;
                 answered = timeout_at(deadline.into(), rest) => answered.unwrap_or_else(late),
-                () = stopping.ends() => Ok(stopped().into_http()),
+                () = stopping.ends() => Ok(closing().into_http()),
             }
         })
     }

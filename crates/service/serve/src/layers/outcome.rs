@@ -24,7 +24,7 @@ use super::{
 use crate::{
     account::Account,
     connections::Link,
-    status::{CANCELLED, DEADLINE_EXCEEDED, caller_error, code_in, is_refusal, reason_in, stopped},
+    status::{CANCELLED, DEADLINE_EXCEEDED, caller_error, closing, code_in, is_refusal, reason_in},
 };
 
 /// Among the extensions of an answer that another server gave, which has charged it.
@@ -201,7 +201,7 @@ impl http_body::Body for WatchedBody {
             Poll::Ready(Some(Err(_)) | None) => self.call = None,
             Poll::Pending => {
                 if self.call.is_some() && self.stop.poll(context).is_ready() {
-                    let mut trailers = stopped().into_http::<()>().into_parts().0.headers;
+                    let mut trailers = closing().into_http::<()>().into_parts().0.headers;
                     trailers.remove(CONTENT_TYPE);
                     if let (Some(mut call), Some(code)) = (self.call.take(), code_in(&trailers)) {
                         call.end(code, &trailers);
