@@ -96,6 +96,8 @@ fn page_faults() -> u64 {
 #[test]
 fn a_repeated_verification_maps_nothing() {
     const VERIFICATIONS: u64 = 20;
+    /// Page faults of a verification that maps a new machine, at least.
+    const NEW_MACHINE_FAULTS: u64 = 100;
     let case = case("mock_tx.json");
     let engine = Engine::new();
     for program in antares_transaction::programs(&case.mock, &Environment::default()) {
@@ -115,8 +117,8 @@ fn a_repeated_verification_maps_nothing() {
     let before = page_faults();
     verify();
     let faults = page_faults() - before;
-    // Mapping a new machine causes more than a hundred faults each time.
-    assert!(faults < VERIFICATIONS, "{faults} page faults");
+    // Tests beside it use machines of the same cache, and the heap shrinks and grows.
+    assert!(faults < VERIFICATIONS * NEW_MACHINE_FAULTS / 2, "{faults} page faults");
 }
 
 /// The scripts of one call have VMs with equal ids, some of which end while suspended.

@@ -6,10 +6,8 @@ mod facade;
 mod grpc;
 mod pool;
 mod scripts;
-mod secured;
 pub(crate) mod server;
 mod sessions;
-mod tiers;
 mod transactions;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -87,8 +85,6 @@ impl Results {
             let all = self.throughputs.iter().filter(|(name, _)| name.starts_with(prefix));
             all.map(|(_, value)| *value).fold(f64::NAN, f64::max)
         };
-        let added = |with: &str, without: &str| p50(with) - p50(without);
-        let per_run = added("grpc_tls_token_batch", "grpc_plain_batch") / grpc::BATCH as f64;
         let most = [
             ("worker_round_trip p50, us", p50("worker_round_trip"), 15.0),
             ("reset_64_kib p50, us", p50("reset_64_kib"), 10.0),
@@ -101,12 +97,6 @@ impl Results {
             ("mock_tx run p50, us", p50("mock_tx_run"), 400.0),
             ("dynamic unary p50, us", p50("dynamic_unary"), 3_000.0),
             ("nothing unary p50, us", p50("nothing_unary"), 400.0),
-            ("TLS and token, unary p50, us", added("grpc_tls_token", "grpc_plain"), 60.0),
-            ("TLS and token, batched run, us", per_run, 1.0),
-            ("sign and check p50, us", p50("manifest_signed") + p50("manifest_checked"), 150.0),
-            ("1 MiB from memory p50, us", p50("tier_memory_1_mib"), 1_000.0),
-            ("1 MiB from sled p50, us", p50("tier_sled_1_mib"), 10_000.0),
-            ("1 MiB from S3 p50, us", p50("tier_s3_1_mib"), 30_000.0),
             ("idle worker private KiB", of(&self.figures, "idle_worker_private_kib"), 1_024.0),
         ];
         let least = [
@@ -170,8 +160,6 @@ pub(crate) fn measure(is_quick: bool) -> Result<()> {
     grpc::measure(Duration::from_millis(400 * rounds as u64), &mut results)?;
     transactions::measure(Duration::from_millis(600 * rounds as u64), &mut results)?;
     elsewhere(rounds, &mut results)?;
-    secured::measure(Duration::from_millis(400 * rounds as u64), rounds, &mut results)?;
-    tiers::measure(4 * rounds, &mut results)?;
     println!();
     for (name, value, sign, limit, is_reached) in results.targets() {
         let verdict = if is_reached { "ok" } else { "MISSED" };

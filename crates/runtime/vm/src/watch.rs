@@ -217,19 +217,16 @@ impl Watch {
             }
             Err(error) => {
                 let fault = fault(error, under_way, (&registers, pc), shadow, &addresses);
-                let (value, register) = match fault {
+                let value = match fault {
                     Some(Fault::Load { address, .. } | Fault::Store { address, .. }) => {
                         let register = under_way.map(|(_, instruction)| base(instruction));
-                        let value =
-                            register.zip(shadow).map(|(it, shadow)| shadow.value(it, address, &addresses));
-                        (value, register)
+                        register.zip(shadow).map(|(it, shadow)| shadow.value(it, address, &addresses))
                     }
                     Some(Fault::Fetch { .. }) => {
-                        (shadow.and_then(|shadow| shadow.last_jump(&addresses)).map(|(_, value)| value), None)
+                        shadow.and_then(|shadow| shadow.last_jump(&addresses)).map(|(_, value)| value)
                     }
-                    _ => (None, None),
+                    _ => None,
                 };
-                let _ = register;
                 (ending_of(error, fault), value, None)
             }
         };
