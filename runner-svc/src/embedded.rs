@@ -1,6 +1,6 @@
 //! Both services in one process, on one listener: what `antares serve` does.
 
-use std::{net::SocketAddr, path::Path, sync::Arc};
+use std::sync::Arc;
 
 use antares_compiler_svc::app as compiler;
 use antares_config::{Config, ConfigError, ConfigFile, Role};
@@ -40,18 +40,6 @@ pub struct Both {
     pub compiler: antares_compiler_svc::Compiler,
     /// The runner service.
     pub runner: crate::Runner,
-}
-
-/// The configuration as written, with the command line's words over it. Print it with [`ConfigFile::print`].
-///
-/// # Errors
-/// The file cannot be read, is not TOML, or has keys that do not exist.
-pub fn read_config(
-    path: Option<&Path>,
-    listen: Option<SocketAddr>,
-    data: Option<&Path>,
-) -> Result<ConfigFile, ConfigError> {
-    ConfigFile::read(path, listen, data)
 }
 
 /// What a configuration means for both services in one process.
