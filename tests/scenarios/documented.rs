@@ -205,6 +205,7 @@ const EXAMPLES: &[(&[i32], &str)] = &[
         &[0, 2],
         "coverage SCRIPT SCRIPTS --lcov out.info --html out.html --only guest --fail-under 0% --max-cycles 70M --deadline-ms 60000 --json -- 0",
     ),
+    (&[0], "hash SCRIPT --json"),
     (&[0], "size SCRIPT --before OTHER --top 3 --vm-version 1 --isa imc --json"),
     (&[0], "size SCRIPT --shrink -o smaller --json"),
 ];
