@@ -96,6 +96,8 @@ impl Runner {
                     sleep(wait).await;
                     wait = (2 * wait).min(BYTES_WAIT_MAX);
                 }
+                // A caller that waits for capacity has run out of time, not of capacity.
+                Err(ExecuteError::QueueFull | ExecuteError::Busy) => return Err(ExecuteError::CallDeadline),
                 result => return result,
             }
         }
