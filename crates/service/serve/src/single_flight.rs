@@ -64,7 +64,7 @@ where
         self.join_until(key, OnDrop::GoesOn, work).await
     }
 
-    /// As [`Flights::join`], for a caller that may end the work by going away.
+    /// As [`SingleFlight::join`], for a caller that may end the work by going away.
     pub async fn join_until<F>(&self, key: K, leaving: OnDrop, work: impl FnOnce() -> F) -> Option<V>
     where
         F: Future<Output = V> + Send + 'static,
@@ -75,7 +75,7 @@ where
         value.clone()
     }
 
-    /// Waits until the work under `key` has more callers than the one that began it, or [`Flights::wake`] is
+    /// Waits until the work under `key` has more callers than the one that began it, or [`SingleFlight::wake`] is
     /// called. For that work itself.
     pub async fn until_woken(&self, key: &K) {
         let hurry = self.shared.flying().get(key).map(|flight| flight.hurry.clone());
