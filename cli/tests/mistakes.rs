@@ -10,7 +10,7 @@ mod elf;
 /// A transaction with one input, whose lock is the file `lock`.
 const TRANSACTION: &str = include_str!("transaction.json");
 
-/// What is changed (a text, and what stands there instead), the command's words, and what is told.
+/// A text of the file, its replacement, the command's arguments, and the expected parts of the message.
 type ConfigProblem =
     (&'static [(&'static str, &'static str)], &'static [&'static str], &'static [&'static str]);
 

@@ -43,7 +43,7 @@ impl Server {
         Self::start_program("antares", &["serve"], "[admin]\nloopback = true\n")
     }
 
-    /// Starts a program beside `antares` with a store and free ports.
+    /// Starts a program of the same folder as `antares`, with a store and free ports.
     #[track_caller]
     fn start_program(name: &str, words: &[&str], sections: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");

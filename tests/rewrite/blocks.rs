@@ -11,6 +11,10 @@ use crate::{
     linked::{CODE, DATA, ECALL, FUNCTION, Linked, RET, addi, branch, jal, load, lui, store, two},
 };
 
+/// Distance of the code from `CODE`: a random half word must not be an address of code, since a script that
+/// reads its own instructions sees the difference.
+const ABOVE: u64 = 0x1f_0000;
+
 /// Where the registers are stored at the end, from `DATA`.
 const RESULTS: u32 = 512;
 
@@ -112,7 +116,8 @@ fn script(chance: &mut Chance) -> Vec<u8> {
         _ => chance.next(),
     };
     let data: Vec<u8> = (0..32).flat_map(|_| small(chance).to_le_bytes()).collect();
-    Linked { code, data, symbols, relocations: vec![(CODE, 0, CODE)] }.bytes()
+    let relocations = vec![(CODE + ABOVE, 0, CODE + ABOVE)];
+    Linked { code, data, symbols, relocations, above: ABOVE }.bytes()
 }
 
 /// Rewrites scripts for a version; says how many changed, and how many of those ended in an error.

@@ -21,6 +21,8 @@ pub(crate) struct Linked {
     pub(crate) data: Vec<u8>,
     pub(crate) symbols: Vec<Symbol>,
     pub(crate) relocations: Vec<Relocation>,
+    /// Distance of the code from `CODE`.
+    pub(crate) above: u64,
 }
 
 /// Bytes before what is loaded.
@@ -35,19 +37,20 @@ impl Linked {
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
+        let base = CODE + self.above;
         let code: Vec<u8> = self.code.iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut strings = b"\0".to_vec();
         let mut symbols = vec![0; 24];
-        symbols.extend(symbol(0, 3, CODE, 0));
+        symbols.extend(symbol(0, 3, base, 0));
         for (name, first, words, kind) in &self.symbols {
-            symbols.extend(symbol(strings.len() as u32, *kind, CODE + 4 * *first as u64, 4 * *words as u64));
+            symbols.extend(symbol(strings.len() as u32, *kind, base + 4 * *first as u64, 4 * *words as u64));
             strings.extend(name.bytes().chain([0]));
         }
         let mut relocations = Vec::new();
         for (place, kind, target) in &self.relocations {
             relocations.extend(place.to_le_bytes());
             relocations.extend((1_u64 << 32 | u64::from(*kind)).to_le_bytes());
-            relocations.extend(target.wrapping_sub(CODE).to_le_bytes());
+            relocations.extend(target.wrapping_sub(base).to_le_bytes());
         }
         let mut body = Vec::new();
         let mut place = |bytes: &[u8]| {
@@ -65,16 +68,16 @@ impl Linked {
         let parts = [place(&relocations), place(&symbols), place(&strings)];
         let sections = (HEADERS + body.len()) as u64;
         let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
-        file.extend([CODE, 64, sections].iter().flat_map(|number| number.to_le_bytes()));
+        file.extend([base, 64, sections].iter().flat_map(|number| number.to_le_bytes()));
         file.extend([1, 0, 0, 0, 64, 0, 56, 0, 2, 0, 64, 0, 6, 0, 5, 0]);
-        for (flags, address, (at, length), memory) in [(5_u32, CODE, code_at, 0), (6, DATA, data_at, 4096)] {
+        for (flags, address, (at, length), memory) in [(5_u32, base, code_at, 0), (6, DATA, data_at, 4096)] {
             file.extend([1, flags].iter().flat_map(|number: &u32| number.to_le_bytes()));
             let numbers = [at, address, address, length, length.max(memory), 4096];
             file.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
         }
         file.extend(body);
         file.extend([0; 64]);
-        file.extend(section(1, 6, [CODE, code_at.0, code_at.1], [0, 0], 0));
+        file.extend(section(1, 6, [base, code_at.0, code_at.1], [0, 0], 0));
         file.extend(section(1, 3, [DATA, data_at.0, data_at.1], [0, 0], 0));
         file.extend(section(4, 0x40, [0, parts[0].0, parts[0].1], [4, 1], 24));
         file.extend(section(2, 0, [0, parts[1].0, parts[1].1], [5, 2], 24));

@@ -34,7 +34,7 @@ use crate::{
 const FILE: &str = "antares-snapshot.json";
 /// Version of its form.
 const VERSION: u32 = 1;
-/// How a script ends alone that asks for its transaction: that transaction is the entry.
+/// Error of a script that runs without the transaction it requests. The transaction is the entry instead.
 const NEEDS_TRANSACTION: &str = "InvalidEcall";
 /// Functions that are shown of a change.
 const FUNCTIONS_SHOWN: usize = 10;

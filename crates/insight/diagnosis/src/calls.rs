@@ -1,6 +1,6 @@
 //! System calls with their arguments named.
 
-use antares_profile::evidence::seen::SystemCall;
+use antares_profile::evidence::records::SystemCall;
 use antares_profile::syscall_name;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use antares_profile::evidence::seen::{Branch, Called, Ending, Made, Stack, Value, Vm};
+use antares_profile::evidence::records::{Branch, Called, Ending, Made, Stack, Value, Vm};
 use antares_program::{Instruction, Op, Reg};
 
 use crate::{names::Namer, report::Frame};

@@ -2,7 +2,7 @@
 
 use antares_profile::evidence::{
     Evidence,
-    seen::{Ending as Ended, Fault, Made, Vm},
+    records::{Ending as Ended, Fault, Made, Vm},
 };
 use antares_profile_view::Programs;
 
@@ -138,7 +138,7 @@ impl Describer<'_> {
         &self,
         vm: &Vm,
         stack: &[Frame],
-        branch: Option<&antares_profile::evidence::seen::Branch>,
+        branch: Option<&antares_profile::evidence::records::Branch>,
     ) -> Vec<Frame> {
         let here = || decide::own(stack).unwrap_or(stack).to_vec();
         match fault(vm) {
@@ -253,7 +253,7 @@ impl Describer<'_> {
         }
     }
 
-    fn value(&self, value: &antares_profile::evidence::seen::Value, vm: u64) -> Value {
+    fn value(&self, value: &antares_profile::evidence::records::Value, vm: u64) -> Value {
         let (made, place, system_call, address) = match &value.made {
             Made::Before => ("before", Vec::new(), None, None),
             Made::Code { stack, .. } => ("code", self.namer.stack(stack, vm), None, None),
@@ -269,7 +269,7 @@ impl Describer<'_> {
         Value { value: value.value, made: made.into(), place, system_call: system_call.or(of), address }
     }
 
-    fn branch(&self, branch: &antares_profile::evidence::seen::Branch, vm: u64) -> Branch {
+    fn branch(&self, branch: &antares_profile::evidence::records::Branch, vm: u64) -> Branch {
         let [left, right] = branch.registers.map(|register| REGISTERS[usize::from(register) & 31]);
         Branch {
             place: self.namer.stack(&branch.stack, vm),
@@ -288,7 +288,7 @@ impl Describer<'_> {
         self.namer.text(file).map(|text| lines_around(&text, line)).unwrap_or_default()
     }
 
-    fn step(&self, step: &antares_profile::evidence::seen::Step, vm: u64) -> Step {
+    fn step(&self, step: &antares_profile::evidence::records::Step, vm: u64) -> Step {
         let frames = self.namer.frames(step.program, step.pc, vm);
         Step {
             address: step.pc,

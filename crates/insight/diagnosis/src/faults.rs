@@ -1,6 +1,6 @@
 //! What errors of the VM mean, and what to look for.
 
-use antares_profile::evidence::seen::{Fault, Vm};
+use antares_profile::evidence::records::{Fault, Vm};
 use antares_profile::syscall_name;
 
 use crate::names::{MEMORY_BYTES, Namer, STACK_BYTES};

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use antares_abi::{CompileLimits, CompileOptions, Isa};
 use antares_profile::evidence::{
     Evidence,
-    seen::{Called, Stack},
+    records::{Called, Stack},
 };
 use antares_profile_view::{Location, Programs, Symbols};
 use antares_program::{Decoder, Image, Instruction};
@@ -66,13 +66,13 @@ impl<'a> Namer<'a> {
         cells: &CellFinder<'_>,
         source: &'a dyn Fn(&str) -> Option<String>,
     ) -> Self {
-        let named = |program: &antares_profile::evidence::seen::Program| {
+        let named = |program: &antares_profile::evidence::records::Program| {
             let elf = program.elf.as_ref().and_then(|digest| programs.elf(digest))?;
             let options = CompileOptions { vm_version: program.vm_version, isa: Isa(program.isa) };
             Some(Named::new(elf.to_vec(), options))
         };
         let options = evidence.programs.first().map(|it| (it.vm_version, Isa(it.isa)));
-        let loaded = |code: &antares_profile::evidence::seen::Code| {
+        let loaded = |code: &antares_profile::evidence::records::Code| {
             let (vm_version, isa) = options.unwrap_or((2, Isa::of_version(2)));
             let named = cells(code.source, code.index);
             let named = named.map(|elf| Named::new(elf, CompileOptions { vm_version, isa }));

@@ -8,7 +8,7 @@
 
 mod encode;
 pub mod limits;
-pub mod seen;
+pub mod records;
 
 pub use encode::EvidenceError;
-pub use seen::Evidence;
+pub use records::Evidence;

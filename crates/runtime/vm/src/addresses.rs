@@ -2,7 +2,7 @@
 
 use antares_profile::evidence::{
     limits::{STACK_CALLS_MAX, STACK_INNER_MAX, STACK_OUTER_MAX},
-    seen::{Called, Stack},
+    records::{Called, Stack},
 };
 
 use crate::{

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use antares_profile::evidence::{
     limits::RECORDED_BRANCHES_MAX,
-    seen::{Branch, Made, Value},
+    records::{Branch, Made, Value},
 };
 use ckb_vm::{
     ckb_vm_definitions::instructions::{

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use antares_profile::evidence::{
     Evidence,
     limits::{EXCERPT_BYTES_MAX, PROGRAMS_MAX, STEPS_MAX, VMS_MAX},
-    seen::{Ending, Excerpt, Fault, Program, Step, Vm},
+    records::{Ending, Excerpt, Fault, Program, Step, Vm},
 };
 use ckb_vm::{
     CoreMachine, DefaultMachine, Error, SupportMachine,

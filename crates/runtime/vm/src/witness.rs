@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use antares_profile::evidence::{
     limits::{ARGUMENTS_MAX, DATA_BYTES_MAX, SYSTEM_CALLS_MAX},
-    seen::{Called, Code, SystemCall},
+    records::{Called, Code, SystemCall},
 };
 use ckb_vm::{
     CoreMachine, DefaultMachine, SupportMachine,
@@ -87,7 +87,7 @@ impl Calls {
             words: Vec::new(),
             cycles: vm.cycles(),
             cost: 0,
-            stack: antares_profile::evidence::seen::Stack::default(),
+            stack: antares_profile::evidence::records::Stack::default(),
         };
         match number {
             DEBUG => call.data = text(memory, a(0)),
@@ -243,7 +243,7 @@ mod tests {
             words: Vec::new(),
             cycles: 0,
             cost: 0,
-            stack: antares_profile::evidence::seen::Stack::default(),
+            stack: antares_profile::evidence::records::Stack::default(),
         };
         let buffer = buffer(INHERITED_FD, &[0; 6], &[]);
         assert_eq!(written(&call, &buffer), 24);

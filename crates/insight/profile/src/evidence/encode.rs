@@ -81,7 +81,7 @@ impl Evidence {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
-    use crate::evidence::seen::Step;
+    use crate::evidence::records::Step;
 
     #[test]
     fn evidence_survives_and_lies_do_not() {
