@@ -32,6 +32,14 @@ const RESOLVE: ResolveSettings = ResolveSettings {
     },
 };
 
+/// How they become those that callers' calls are passed on to.
+const RESOLVE_FOR_CALLERS: ResolveSettings = ResolveSettings {
+    // Longer than it takes to see that a compiler is silent: a caller that tries again, by way of other runners
+    // too, meets each silent compiler once for each runner.
+    circuit: CircuitSettings { open: Duration::from_secs(30), open_max: Duration::from_secs(30) },
+    ..RESOLVE
+};
+
 /// A compiler that is silent for twice as long is unreachable: the next one gets its calls.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 
@@ -95,20 +103,20 @@ pub(crate) fn compilers(config: &Config, metrics: &Metrics) -> Result<[Balance; 
     let tls = is_tls.then(|| TlsClient::load(&files)).transpose()?;
     tls.iter().for_each(|tls| watch_tls(tls, metrics));
     let urls = limits.compiler_urls.iter().map(|url| Url::parse(url)).collect::<Result<Vec<_>, _>>()?;
-    let follow = |task, window_bytes| {
+    let follow = |task, settings, window_bytes| {
         let (time_max, keepalive) = (CONNECT_TIME_MAX, Some(KEEPALIVE));
         let connector = Connector { tls: tls.clone(), time_max, keepalive, window_bytes };
-        let resolver = Resolver::new(urls.clone(), RESOLVE, connector);
+        let resolver = Resolver::new(urls.clone(), settings, connector);
         let compilers = resolver.by_name()?;
         let balance = compilers.clone();
         keep(task, move || look_up(balance.clone(), resolver.clone()));
         Ok::<_, RemoteError>(compilers)
     };
-    let compilers = follow("compiler names", None)?;
+    let compilers = follow("compiler names", RESOLVE, None)?;
     let known = metrics.gauge("antares_compilers", "Compiler services that this runner knows of.");
     let watched = compilers.clone();
     metrics.before_scrape(move || known.set(i64::try_from(watched.servers().len()).unwrap_or(i64::MAX)));
-    Ok([compilers, follow("compiler names of callers", Some(WINDOW_BYTES))?])
+    Ok([compilers, follow("compiler names of callers", RESOLVE_FOR_CALLERS, Some(WINDOW_BYTES))?])
 }
 
 /// Looks the names up for ever. A name that cannot be looked up keeps the addresses that it had.

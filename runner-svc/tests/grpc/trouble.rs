@@ -25,6 +25,18 @@ fn endless() -> v1::ExecuteRequest {
     request
 }
 
+async fn script_at(node: &Node, script_sha256: &str) -> Result<Vec<u8>, Status> {
+    let get = v1::GetScriptRequest { script_sha256: script_sha256.to_owned() };
+    let mut stream = node.compile_client().get_script(get).await?.into_inner();
+    let mut bytes = Vec::new();
+    while let Some(message) = stream.message().await? {
+        if let Some(Part::Chunk(chunk)) = message.part {
+            bytes.extend_from_slice(&chunk);
+        }
+    }
+    Ok(bytes)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_need_the_runner_s_address_alone() {
     let mut compiler = Node::compiler().await;
@@ -32,22 +44,14 @@ async fn callers_need_the_runner_s_address_alone() {
     let elf = guest::padded(300_000);
     let script_sha256 = Sha256Digest::of(&elf).to_string();
     let (code, size_bytes) = (|status: Status| (status.code(), reason(&status)), elf.len() as u64);
-    let get = || v1::GetScriptRequest { script_sha256: script_sha256.clone() };
-    let missing = code(runner.compile_client().get_script(get()).await.unwrap_err());
+    let missing = code(script_at(&runner, &script_sha256).await.unwrap_err());
     assert_eq!(missing, (Code::NotFound, "SCRIPT_NOT_FOUND".to_owned()));
     let header = || v1::BlobHeader { sha256: script_sha256.clone(), size_bytes, ..Default::default() };
     let cut = code(runner.upload_as(header(), &elf[..1_000]).await.unwrap_err());
     assert_eq!(cut, (Code::InvalidArgument, "SIZE_MISMATCH".to_owned()));
     let header = v1::BlobHeader { offset: 1_000, ..header() };
     runner.upload_as(header, &elf[1_000..]).await.unwrap();
-    let mut stream = runner.compile_client().get_script(get()).await.unwrap().into_inner();
-    let mut bytes = Vec::new();
-    while let Some(message) = stream.message().await.unwrap() {
-        if let Some(Part::Chunk(chunk)) = message.part {
-            bytes.extend_from_slice(&chunk);
-        }
-    }
-    assert!(bytes == elf);
+    assert!(script_at(&runner, &script_sha256).await.unwrap() == elf);
     let compile = Some(v1::CompileRequest { script_sha256: script_sha256.clone(), ..Default::default() });
     let started = v1::StartCompileRequest { compile, ..Default::default() };
     let name = runner.operation_client().start_compile(started).await.unwrap().into_inner().name;
@@ -59,8 +63,8 @@ async fn callers_need_the_runner_s_address_alone() {
     let long = code(runner.compile_client().find_missing(ask).await.unwrap_err());
     assert_eq!(long, (Code::ResourceExhausted, "MESSAGE_TOO_LARGE".to_owned()), "the runner's own refusal");
     compiler.stop();
-    drop(compiler);
-    let gone = runner.compile_client().get_script(get()).await.unwrap_err();
+    compiler.served.take().unwrap().await.unwrap();
+    let gone = script_at(&runner, &script_sha256).await.unwrap_err();
     assert!(gone.get_details_retry_info().is_some());
     assert_eq!(code(gone), (Code::Unavailable, "SOURCE_UNAVAILABLE".to_owned()));
     wait_until("that is told", || async { runner.health("antares.v1.CompilerService").await == Some(2) })
