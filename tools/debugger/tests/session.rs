@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use antares_debugger::session::{
     Access, Caught, Debuggee, Registers, Resume, Stop, Target, VmFault, WatchRange,
+    gdb::{Ended, Wire, serve},
 };
 use antares_guests::{debugged, failing};
 use antares_transaction::{AsLock, Environment};
@@ -263,4 +264,58 @@ fn far_moments_are_the_same_from_both_sides() {
     let (mut other, _) = begin(target(elf, &["4000000"]));
     assert_eq!(go(&mut other, Resume::Continue), Stop::Exited(0));
     assert_eq!(other.cycles(), debuggee.cycles());
+}
+
+/// A debugger that has sent everything that it sends.
+struct Sent {
+    bytes: Vec<u8>,
+    answers: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Wire for Sent {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let bytes: Vec<u8> = self.bytes.drain(..self.bytes.len().min(into.len())).collect();
+        into[..bytes.len()].copy_from_slice(&bytes);
+        Ok(bytes.len())
+    }
+
+    fn is_waiting(&mut self) -> std::io::Result<bool> {
+        Ok(!self.bytes.is_empty())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.answers.lock().unwrap().extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+fn packet(text: &str) -> Vec<u8> {
+    let sum = text.bytes().fold(0u8, u8::wrapping_add);
+    format!("${text}#{sum:02x}").into_bytes()
+}
+
+#[test]
+fn malformed_packets_get_an_error_and_end_nothing() {
+    let cases = [
+        (packet("qSupported"), "PacketSize="),
+        (packet("m,"), "$E16#ac"),
+        (packet("mzz,1"), "$E16#ac"),
+        (packet("vCont;x"), "$E16#ac"),
+        (packet("Hgfffffffffffffffff"), "$E16#ac"),
+        (packet("G00"), "$E16#ac"),
+        (packet("qRcmd,zz"), "$E16#ac"),
+        (packet("QCatchSyscalls:1;zz"), "$E16#ac"),
+        (b"$m0,1#zz".to_vec(), "$E16#ac"),
+    ];
+    for (malformed, expected) in cases {
+        let (debuggee, _) = begin(target(debugged("SPOILED").unwrap(), &[]));
+        let answers = Arc::<Mutex<Vec<u8>>>::default();
+        let bytes = [&malformed[..], &packet("?")[..], &packet("D")[..]].concat();
+        let ended = serve(debuggee, Sent { bytes, answers: answers.clone() }, true).unwrap();
+        let answers = String::from_utf8_lossy(&answers.lock().unwrap()).into_owned();
+        let malformed = String::from_utf8_lossy(&malformed);
+        assert_eq!(ended, Ended::Left, "{malformed}: {answers}");
+        let stopped = answers.find(expected).and_then(|at| answers[at..].find("$T05"));
+        assert!(stopped.is_some(), "{malformed}: {answers}");
+    }
 }

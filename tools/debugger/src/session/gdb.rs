@@ -39,6 +39,9 @@ pub use wire::Wire;
 
 use super::{Debuggee, Resume, Stop, VmFault, error::DebugError, stops::Access};
 
+/// Malformed packets that a session survives.
+const MALFORMED_MAX: usize = 1_000;
+
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -71,20 +74,32 @@ pub fn serve(debuggee: Debuggee, wire: impl Wire, has_file: bool) -> Result<Ende
     serve_on(debuggee, Buffered::new(wire), has_file)
 }
 
-fn serve_on<W: Wire>(mut debuggee: Debuggee, wire: Buffered<W>, has_file: bool) -> Result<Ended, ServeError> {
+fn serve_on<W: Wire>(
+    mut debuggee: Debuggee,
+    mut wire: Buffered<W>,
+    has_file: bool,
+) -> Result<Ended, ServeError> {
     debuggee.stop_at_programs(debuggee.vm());
     let files = files::Files::new(has_file);
     let listed = (debuggee.vm(), Vec::new());
     let mut session = Session { debuggee, going: None, pending: None, files, listed, by_monitor: false };
-    let ended = GdbStub::new(wire).run_blocking::<EventLoop<Buffered<W>>>(&mut session);
-    match ended {
-        Ok(DisconnectReason::TargetExited(code)) => Ok(Ended::Exited(code)),
-        Ok(DisconnectReason::TargetTerminated(_)) => Ok(Ended::Failed),
-        Ok(DisconnectReason::Disconnect) => Ok(Ended::Left),
-        Ok(DisconnectReason::Kill) => Ok(Ended::Killed),
-        Err(error) if error.is_connection_error() => Ok(Ended::Left),
-        Err(error) => Err(failed(error)),
+    for _ in 0..MALFORMED_MAX {
+        let connection: &mut dyn ConnectionExt<Error = io::Error> = &mut wire;
+        return match GdbStub::new(connection).run_blocking::<EventLoop<'_>>(&mut session) {
+            Ok(DisconnectReason::TargetExited(code)) => Ok(Ended::Exited(code)),
+            Ok(DisconnectReason::TargetTerminated(_)) => Ok(Ended::Failed),
+            Ok(DisconnectReason::Disconnect) => Ok(Ended::Left),
+            Ok(DisconnectReason::Kill) => Ok(Ended::Killed),
+            Err(error) if error.is_connection_error() => Ok(Ended::Left),
+            Err(error) if error.is_target_error() => Err(failed(error)),
+            // The library gives up at a packet that it cannot parse. Debuggers expect an error as its reply.
+            Err(_) => match wire.refuse() {
+                Ok(()) => continue,
+                Err(_) => Ok(Ended::Left),
+            },
+        };
     }
+    Err(ServeError::Protocol(format!("{MALFORMED_MAX} malformed packets")))
 }
 
 fn failed(error: GdbStubError<DebugError, io::Error>) -> ServeError {
@@ -221,16 +236,16 @@ fn part(bytes: &[u8], (offset, length): (u64, usize), into: &mut [u8]) -> usize 
 }
 
 /// Waits for what happens next: in the script, or from gdb.
-struct EventLoop<C>(std::marker::PhantomData<C>);
+struct EventLoop<'wire>(std::marker::PhantomData<&'wire ()>);
 
-impl<C: ConnectionExt<Error = io::Error>> run_blocking::BlockingEventLoop for EventLoop<C> {
+impl<'wire> run_blocking::BlockingEventLoop for EventLoop<'wire> {
     type Target = Session;
-    type Connection = C;
+    type Connection = &'wire mut dyn ConnectionExt<Error = io::Error>;
     type StopReason = MultiThreadStopReason<u64>;
 
     fn wait_for_stop_reason(
         session: &mut Session,
-        connection: &mut C,
+        connection: &mut Self::Connection,
     ) -> Result<
         run_blocking::Event<Self::StopReason>,
         run_blocking::WaitForStopReasonError<DebugError, io::Error>,

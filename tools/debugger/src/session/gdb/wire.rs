@@ -7,6 +7,12 @@ use gdbstub::conn::{Connection, ConnectionExt};
 /// Bytes that are sent at once.
 const PIECE: usize = 4_096;
 
+/// A request for what the server supports without a list of what the client does, which the library refuses.
+const BARE: &[u8] = b"$qSupported#37";
+
+/// The same with a list.
+const LISTED: &[u8] = b"$qSupported:x-#16";
+
 /// What goes to gdb and comes from it.
 pub trait Wire {
     /// Waits for what comes next; 0 if gdb is gone.
@@ -50,7 +56,16 @@ impl<W: Wire> Buffered<W> {
         let count = self.wire.read(&mut self.come)?;
         self.come.truncate(count);
         self.taken = 0;
+        if let Some(start) = self.come.windows(BARE.len()).position(|bytes| bytes == BARE) {
+            self.come.splice(start..start + BARE.len(), LISTED.iter().copied());
+        }
         if count == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    }
+
+    /// Acknowledges a packet and answers that it is invalid.
+    pub(super) fn refuse(&mut self) -> io::Result<()> {
+        self.write_all(b"+$E16#ac")?;
+        self.flush()
     }
 }
 
