@@ -15,7 +15,7 @@ proto="$(cd "$here/../proto" && pwd)"
 language=$1 folder=$2
 
 # clients/python/pyproject.toml has the lowest versions that this code runs with.
-GRPCIO_VERSION=1.85.1
+GRPCIO_VERSION=1.76.0
 PROTOC_GEN_GO_VERSION=v1.36.11
 PROTOC_GEN_GO_GRPC_VERSION=v1.6.0
 
