@@ -33,9 +33,23 @@ test_npm() {
         `${name}@${range.replace("^", "")}`).join("\n")' "$here/node/package.json")
     (cd "$folder/npm/lowest" && npm install --silent --no-audit --no-fund --ignore-scripts "${lowest[@]}") || away npm
     for home in lowest installed; do
-        cp "$here"/node/test/* "$folder/npm/$home/"
+        cp "$here"/node/test/*.test.* "$folder/npm/$home/"
         (cd "$folder/npm/$home" && npm ls && node --test)
     done
+    test_bundle
+}
+
+# What a bundler makes of the tests runs where no package is, and a program has types.
+test_bundle() {
+    cd "$folder/npm/installed"
+    npm install --silent --no-audit --no-fund --no-save esbuild || away npm
+    mkdir "$folder/bundled"
+    npx esbuild client.test.js --bundle --platform=node --outfile="$folder/bundled/client.test.js"
+    (cd "$folder/bundled" && node --test)
+    cp "$here/node/test/caller.mts" .
+    sed '/^for await/,/^}/d' caller.mts >caller.cts
+    "$folder/npm/source/node_modules/.bin/tsc" --strict --noEmit --skipLibCheck --target es2022 --module node16 \
+        --typeRoots "$folder/npm/source/node_modules/@types" caller.mts caller.cts
 }
 
 (($#)) || set -- python npm
