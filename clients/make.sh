@@ -15,7 +15,7 @@ proto="$(cd "$here/../proto" && pwd)"
 language=$1 folder=$2
 
 # clients/python/pyproject.toml has the lowest versions that this code runs with.
-GRPCIO_VERSION=1.85.1
+GRPCIO_VERSION=1.76.0
 PROTOC_GEN_GO_VERSION=v1.36.11
 PROTOC_GEN_GO_GRPC_VERSION=v1.6.0
 
@@ -81,6 +81,11 @@ make_npm() {
     npm ci --silent --no-audit --no-fund --ignore-scripts >&2 || away "a package of package.json"
     npx proto-loader-gen-types --grpcLib=@grpc/grpc-js --outDir=src/generated --includeDirs=. --keepCase \
         --longs=String --enums=String --defaults --oneofs antares/v1/compiler.proto antares/v1/runner.proto >&2
+    # Whole in the program, also where that is bundled.
+    node -e 'const root = new (require("protobufjs").Root)();
+        root.resolvePath = (origin, path) => path;
+        root.loadSync(["antares/v1/compiler.proto", "antares/v1/runner.proto"], { keepCase: true });
+        require("fs").writeFileSync("src/generated/messages.ts", `export default ${JSON.stringify(root)} as object;`)' >&2
     npx tsc >&2
     npm pack --silent --pack-destination "$folder" >&2
     mkdir -p "$folder/installed"

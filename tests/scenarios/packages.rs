@@ -302,7 +302,7 @@ fn the_page_has_the_values_of_the_packages() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
     let page = read("docs/clients.md");
-    let sources = ["python/src/antares_client/__init__.py", "node/src/index.ts", "go/client.go"]
+    let sources = ["python/src/antares_client/_shared.py", "node/src/index.ts", "go/client.go"]
         .map(|path| read(&format!("clients/{path}")).split_whitespace().collect::<Vec<_>>().join(" "));
     let rows = page.lines().filter(|line| line.starts_with("| ") && line.contains(" = ")).collect::<Vec<_>>();
     assert_eq!(rows.len(), 6);

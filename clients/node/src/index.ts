@@ -2,13 +2,13 @@
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import * as grpc from "@grpc/grpc-js";
-import { loadSync } from "@grpc/proto-loader";
+import { fromJSON } from "@grpc/proto-loader";
 import protobuf from "protobufjs";
 
+import messages from "./generated/messages";
 import type { ProtoGrpcType as Compilers } from "./generated/compiler";
 import type { ProtoGrpcType as Runners } from "./generated/runner";
 import type { CompilerServiceClient } from "./generated/antares/v1/CompilerService";
@@ -49,6 +49,9 @@ const errors = protobuf.parse(`
   message FieldViolation { string field = 1; string description = 2; }
   message BadRequest { repeated FieldViolation field_violations = 1; }
 `).root;
+
+const loading = { longs: String, enums: String, defaults: true, oneofs: true };
+const services = grpc.loadPackageDefinition(fromJSON(messages as protobuf.INamespace, loading)) as unknown as Compilers & Runners;
 
 function decode(type: string, bytes: Uint8Array): any {
   return errors.lookupType(type).decode(bytes);
@@ -101,8 +104,10 @@ export type VerifyOptions = Omit<VerifyTransactionRequest, "mock_json" | "fields
 /** All that transactions of a session share but cells and headers. */
 export type SessionOptions = Omit<VerifyShared, "cell_deps" | "headers">;
 
-type Transaction = string | Uint8Array | object;
-type Answer = VerifyTransactionResponse__Output | Refused;
+/** ckb-debugger's JSON: text, its bytes, or an object that is written as JSON. */
+export type Transaction = string | Uint8Array | object;
+/** What a session says of a transaction. */
+export type Answer = VerifyTransactionResponse__Output | Refused;
 type Heard = { answer: VerifySessionResponse__Output } | { error: Refused };
 
 /** What is left of a session. */
@@ -132,9 +137,6 @@ export class Client {
   private readonly options: Options;
 
   constructor(address: string, options: Options = {}) {
-    const root = join(__dirname, "..");
-    const loading = { keepCase: true, longs: String, enums: String, defaults: true, oneofs: true, includeDirs: [root] };
-    const load = (file: string) => grpc.loadPackageDefinition(loadSync(`antares/v1/${file}.proto`, loading)) as unknown;
     this.options = { ...options };
     this.channel = new grpc.Channel(address, this.credentials(), {
       "grpc.max_receive_message_length": MESSAGE_BYTES_MAX,
@@ -145,8 +147,8 @@ export class Client {
     });
     const shared = { channelOverride: this.channel };
     const unused = grpc.credentials.createInsecure();
-    this.runner = new (load("runner") as Runners).antares.v1.RunnerService(address, unused, shared);
-    this.compiler = new (load("compiler") as Compilers).antares.v1.CompilerService(address, unused, shared);
+    this.runner = new services.antares.v1.RunnerService(address, unused, shared);
+    this.compiler = new services.antares.v1.CompilerService(address, unused, shared);
   }
 
   close() {
@@ -154,14 +156,14 @@ export class Client {
   }
 
   /** The answer to a transaction in ckb-debugger's JSON: text, its bytes, or an object that is written as JSON. */
-  async verify(transaction: string | Uint8Array | object, more: VerifyOptions = {}): Promise<VerifyTransactionResponse__Output> {
+  async verify(transaction: Transaction, more: VerifyOptions = {}): Promise<VerifyTransactionResponse__Output> {
     return this.verifyRequest({ ...more, bare: undefined, fields: undefined, mock_json: jsonBytes(transaction) });
   }
 
   /**
    * The answer to a transaction without its cells, in molecule encoding or in a node's JSON. The server gets the cells from its node.
    */
-  async verifyBare(transaction: string | Uint8Array | object, more: VerifyOptions = {}): Promise<VerifyTransactionResponse__Output> {
+  async verifyBare(transaction: Transaction, more: VerifyOptions = {}): Promise<VerifyTransactionResponse__Output> {
     return this.verifyRequest({ ...more, bare: jsonBytes(transaction), fields: undefined, mock_json: undefined });
   }
 

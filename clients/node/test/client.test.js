@@ -80,6 +80,14 @@ test("options stay as they are", () =>
     assert.strictEqual((await client.verify("{}", options)).request_id, "one");
   }));
 
+test("64 calls share a client and options", () =>
+  served(async (client) => {
+    const limits = Object.freeze({ max_cycles: "7" });
+    const names = [...Array(64).keys()].map(String);
+    const answers = await Promise.all(names.map((request_id) => client.verify("{}", { request_id, limits })));
+    assert.deepStrictEqual(answers.map((answer) => answer.request_id), names);
+  }));
+
 test("calls have a deadline", () =>
   served(async (client, seen) => {
     await client.verify("{}");

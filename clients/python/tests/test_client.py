@@ -1,19 +1,20 @@
 """The client against a server of this process: python -m unittest discover clients/python/tests, where the wheel is installed."""
 
+import asyncio
 import copy
 import importlib.metadata
 import math
 import re
+import threading
 import unittest
 from concurrent import futures
 from pathlib import Path
 
 import grpc
 from antares.v1 import common_pb2, runner_pb2, runner_pb2_grpc
-from antares_client import MESSAGE_BYTES_MAX, Client, Refused
+from antares_client import MESSAGE_BYTES_MAX, AsyncClient, Client, Refused
 from google.protobuf.any_pb2 import Any
-from google.rpc import code_pb2, error_details_pb2, status_pb2
-from grpc_status import rpc_status
+from google.rpc import error_details_pb2, status_pb2
 
 
 class Runner(runner_pb2_grpc.RunnerServiceServicer):
@@ -27,9 +28,16 @@ class Runner(runner_pb2_grpc.RunnerServiceServicer):
             self.errors.pop()(context)
         return runner_pb2.VerifyTransactionResponse(request_id=request.request_id)
 
+    def Execute(self, request, context):
+        self.requests.append(request)
+        if not request.script.elf:
+            refuse(context, grpc.StatusCode.NOT_FOUND, "SCRIPT_NOT_FOUND")
+        return runner_pb2.ExecuteResponse(request_id=request.request_id)
 
     def VerifySession(self, requests, context):
         next(requests)
+        if self.errors == [quota]:
+            self.errors.pop()(context)
         yield runner_pb2.VerifySessionResponse(started=runner_pb2.VerifySessionStarted())
         for number, request in enumerate(requests):
             # Of each part the third is lost, and all that was in progress.
@@ -43,10 +51,21 @@ class Runner(runner_pb2_grpc.RunnerServiceServicer):
             yield runner_pb2.VerifySessionResponse(result=result)
 
 
-def quota(context):
+def refuse(context, code, reason):
     detail = Any()
-    detail.Pack(error_details_pb2.ErrorInfo(reason="QUOTA"))
-    context.abort_with_status(rpc_status.to_status(status_pb2.Status(code=code_pb2.RESOURCE_EXHAUSTED, details=[detail])))
+    detail.Pack(error_details_pb2.ErrorInfo(reason=reason))
+    status = status_pb2.Status(code=code.value[0], details=[detail])
+    context.set_trailing_metadata([("grpc-status-details-bin", status.SerializeToString())])
+    context.abort(code, reason)
+
+
+def quota(context):
+    refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "QUOTA")
+
+
+def unclear(context):
+    context.set_trailing_metadata([("grpc-status-details-bin", b"\xff")])
+    context.abort(grpc.StatusCode.INVALID_ARGUMENT, "unclear")
 
 
 def over(context):
@@ -57,7 +76,42 @@ def gone(context):
     context.abort(grpc.StatusCode.UNAVAILABLE, "gone")
 
 
-class Clients(unittest.TestCase):
+class Tasks:
+    """`AsyncClient` behind the calls of `Client`, each in a task of one loop."""
+
+    # gRPC has one for all its channels.
+    loop = asyncio.new_event_loop()
+
+    def __init__(self, address):
+        self.client = self.run(self.make(address))
+        self.runner = self.client.runner
+
+    async def make(self, address):
+        return AsyncClient(address)
+
+    def run(self, task):
+        return asyncio.run_coroutine_threadsafe(task, self.loop).result()
+
+    def __getattr__(self, name):
+        return lambda *words, **more: self.run(getattr(self.client, name)(*words, **more))
+
+    def verify_session(self, transactions):
+        async def stream():
+            for transaction in transactions:
+                yield transaction
+
+        async def answers():
+            return [answer async for answer in self.client.verify_session(stream())]
+
+        return self.run(answers())
+
+    def close(self):
+        self.run(self.client.close())
+
+
+class OfThreads(unittest.TestCase):
+    connect = Client
+
     def setUp(self):
         self.runner = Runner()
         server = grpc.server(futures.ThreadPoolExecutor(4))
@@ -65,7 +119,7 @@ class Clients(unittest.TestCase):
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         self.addCleanup(server.stop, None)
-        self.client = Client(f"127.0.0.1:{port}")
+        self.client = self.connect(f"127.0.0.1:{port}")
         self.addCleanup(self.client.close)
 
     def test_transactions_go_unchanged(self):
@@ -91,13 +145,27 @@ class Clients(unittest.TestCase):
         self.assertLess(self.runner.time_left, 2 * 300)
 
     def test_only_what_passes_is_repeated(self):
-        for error, calls in [(gone, 2), (quota, 1)]:
-            self.runner.requests, self.runner.errors = [], [error]
+        for error, calls, reason in [(gone, 2, None), (quota, 1, "QUOTA"), (unclear, 1, "")]:
+            self.runner.requests, self.runner.errors, heard = [], [error], None
             try:
                 self.client.verify("{}")
             except Refused as refused:
-                self.assertEqual(refused.reason, "QUOTA")
-            self.assertEqual(len(self.runner.requests), calls)
+                heard = refused.reason
+            self.assertEqual((len(self.runner.requests), heard), (calls, reason))
+
+    def test_64_share_a_client_and_a_request(self):
+        options = {"limits": runner_pb2.RunLimits(max_cycles=7)}
+
+        def verify(number):
+            return [self.client.verify("{}", request_id=f"{number}", **options).request_id for _ in range(10)]
+
+        with futures.ThreadPoolExecutor(64) as threads:
+            self.assertEqual(list(threads.map(verify, range(64))), [[f"{number}"] * 10 for number in range(64)])
+
+    def test_a_script_goes_by_digest_first(self):
+        self.client.execute(b"elf", ["7"], request_id="one")
+        self.assertEqual([request.script.WhichOneof("source") for request in self.runner.requests], ["sha256", "elf"])
+        self.assertEqual({(request.request_id, *request.args) for request in self.runner.requests}, {("one", b"7")})
 
     def test_a_session_goes_on_where_it_was_lost(self):
         self.runner.errors = [gone, over, gone]
@@ -119,9 +187,42 @@ class Clients(unittest.TestCase):
         self.assertEqual(caught.exception.code, grpc.StatusCode.RESOURCE_EXHAUSTED)
         self.assertEqual(len(attempts), 1)
 
+
+
+class OfTasks(OfThreads):
+    connect = Tasks
+
+    @classmethod
+    def setUpClass(cls):
+        thread = threading.Thread(target=Tasks.loop.run_forever)
+        thread.start()
+        cls.addClassCleanup(Tasks.loop.close)
+        cls.addClassCleanup(thread.join)
+        cls.addClassCleanup(Tasks.loop.call_soon_threadsafe, Tasks.loop.stop)
+
+    def test_answers_do_not_wait_for_more_transactions(self):
+        async def check():
+            answered = asyncio.Event()
+
+            async def transactions():
+                yield "first"
+                await answered.wait()
+                yield "second"
+
+            seen = []
+            async for place, answer in self.client.client.verify_session(transactions()):
+                answered.set()
+                seen.append((place, answer.request_id))
+            return seen
+
+        self.assertEqual(self.client.run(asyncio.wait_for(check(), 60)), [(0, "first"), (1, "second")])
+
+
+class Package(unittest.TestCase):
     def test_the_lowest_versions_run_the_generated_code(self):
         messages, calls = (Path(module.__file__).read_text() for module in (runner_pb2, runner_pb2_grpc))
         protobuf = ".".join(re.search(r"Domain\.PUBLIC,\s*(\d+),\s*(\d+),\s*(\d+)", messages).groups())
         grpcio = re.search("GRPC_GENERATED_VERSION = '(.*)'", calls)[1]
-        required = importlib.metadata.requires("antares-client")
-        self.assertEqual(required, [f"grpcio>={grpcio}", f"grpcio-status>={grpcio}", f"protobuf>={protobuf}"])
+        required = [one for one in importlib.metadata.requires("antares-client") if "extra" not in one]
+        self.assertEqual(required[0], f"grpcio>={grpcio}")
+        self.assertIn(f">={protobuf}", required[2])
