@@ -1,10 +1,10 @@
-//! Functions of guests and the libraries in them, each called by itself with arguments by chance, in the file
-//! as it was linked and in the rewritten one.
+//! Functions of guests and the libraries in them, in C at all levels and in Rust, each called by itself with
+//! arguments by chance, in the file as it was linked and in the rewritten one.
 
 use std::collections::BTreeSet;
 
 use antares_abi::{CompileOptions, Isa};
-use antares_guests as guests;
+use antares_guests::{self as guests, RUST_GUESTS, RustLevel};
 use antares_optimise::{Settings, optimise};
 use antares_tests::oracle::{Case, Run, run};
 use bytes::Bytes;
@@ -53,14 +53,25 @@ fn pages<'a>(run: &'a Run, code: &'a BTreeSet<usize>) -> impl Iterator<Item = &'
     all.filter(|(number, _)| !code.contains(number)).map(|(_, page)| page)
 }
 
-/// Calls the functions of the guest that were rewritten. Adds their code to `done`.
-fn call_all(name: &str, done: &mut BTreeSet<Vec<u8>>) {
-    let elf = guests::with_relocations(&guests::guest_named(name).unwrap()).unwrap();
+/// Distinct code of functions, and how many of it there is.
+#[derive(Debug, Default)]
+struct Count {
+    known: BTreeSet<Vec<u8>>,
+    rewritten: usize,
+    /// Called, and came to an end before the cycles did.
+    ended: usize,
+    /// Of these, a rewritten piece ran: a run cost less.
+    cheaper: usize,
+}
+
+/// Calls the functions of `elf` that were rewritten, if their code is new.
+fn call_all(name: &str, elf: &Vec<u8>, count: &mut Count) {
     let machine = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     let settings = Settings { machine, runs: None, takes_all: true };
-    let made = optimise(&elf, &settings, |tried, _| tried < PIECES_MAX).unwrap();
-    let changed: BTreeSet<&str> = made.rewrites.iter().map(|rewrite| rewrite.function.as_str()).collect();
-    let file = object::File::parse(&*elf).unwrap();
+    let made = optimise(elf, &settings, |tried, _| tried < PIECES_MAX).unwrap();
+    let kept = made.rewrites.iter().filter(|rewrite| rewrite.refused.is_none());
+    let changed: BTreeSet<&str> = kept.map(|rewrite| rewrite.function.as_str()).collect();
+    let file = object::File::parse(&**elf).unwrap();
     let code = file
         .segments()
         .filter(|one| matches!(one.flags(), object::SegmentFlags::Elf { p_flags, .. } if p_flags.0 & 1 != 0));
@@ -71,11 +82,15 @@ fn call_all(name: &str, done: &mut BTreeSet<Vec<u8>>) {
     let mut chance = Chance(changed.len() as u64);
     for symbol in file.symbols() {
         let function = symbol.name().unwrap();
-        let own = || file.segments().find_map(|one| one.data_range(symbol.address(), symbol.size()).ok()?);
-        if !changed.contains(function) || function == "_start" || !done.insert(own().unwrap().to_vec()) {
+        let own = file.segments().find_map(|one| one.data_range(symbol.address(), symbol.size()).ok()?);
+        let is_function = symbol.kind() == object::SymbolKind::Text && symbol.size() > 0;
+        let Some(own) = own.filter(|_| is_function && function != "_start") else { continue };
+        if !count.known.insert(own.to_vec()) || !changed.contains(function) {
             continue;
         }
-        let files = [&elf, &made.elf].map(|elf| calling(elf, symbol.address()));
+        count.rewritten += 1;
+        let (mut has_ended, mut is_cheaper) = (false, false);
+        let files = [elf, &made.elf].map(|elf| calling(elf, symbol.address()));
         for vm_version in [1, 2, 1, 2] {
             let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
             let args: Vec<Bytes> = (0..3 + chance.below(4))
@@ -93,20 +108,41 @@ fn call_all(name: &str, done: &mut BTreeSet<Vec<u8>>) {
             let is_exit = before.outcome.starts_with("Exit");
             assert!(!is_exit || before.registers == after.registers, "{name}: {function}: registers differ");
             assert!(!is_exit || after.cycles <= before.cycles, "{name}: {function}: it costs more");
+            (has_ended, is_cheaper) = (true, is_cheaper || after.cycles < before.cycles);
         }
+        count.ended += usize::from(has_ended);
+        count.cheaper += usize::from(is_cheaper);
     }
+}
+
+/// The number-th file with relocations, and its name: guests in C at each level, small ones first, then in Rust.
+fn file(number: usize) -> Option<(String, Vec<u8>)> {
+    const LEVELS: [Option<&str>; 6] = [None, Some("-O2"), Some("-O1"), Some("-O0"), Some("-Os"), Some("-Oz")];
+    let mut all = guests::guests();
+    all.retain(|guest| !guest.name.starts_with("attack-"));
+    let Some(level) = LEVELS.get(number / all.len()) else {
+        let number = number - LEVELS.len() * all.len();
+        let (name, level) = (RUST_GUESTS.get(number / 2)?, RustLevel::ALL[number % 2]);
+        let elf = guests::rust_guest_with_relocations(name, level).unwrap();
+        return Some((format!("{name} in Rust, {}", level.name()), elf));
+    };
+    let mut guest = all[all.len() - 1 - number % all.len()].clone();
+    guest.level = level.unwrap_or(guest.level);
+    let elf = guests::with_relocations(&guest).unwrap();
+    Some((format!("{} {}", guest.name, guest.level), elf))
 }
 
 #[test]
 fn functions_of_guests_do_the_same() {
-    let all = guests::guests().into_iter().filter(|guest| !guest.name.starts_with("attack-"));
-    let mut done = BTreeSet::new();
-    // Small ones come last.
-    let seeds = crate::seeds("ANTARES_REWRITE_GUESTS", 16);
-    let names: Vec<String> = all.map(|guest| guest.name).rev().collect();
-    for name in &names[seeds.start as usize..(seeds.end as usize).min(names.len())] {
-        call_all(name, &mut done);
-        println!("{name}: {} functions", done.len());
+    let mut count = Count::default();
+    for seed in crate::seeds("ANTARES_REWRITE_GUESTS", 16) {
+        let Some((name, elf)) = file(seed as usize) else { break };
+        call_all(&name, &elf, &mut count);
+        let Count { known, rewritten, ended, cheaper } = &count;
+        println!(
+            "{name}: {} functions, {rewritten} rewritten, {ended} ended, {cheaper} cheaper",
+            known.len()
+        );
     }
-    assert!(done.len() > 5, "{}", done.len());
+    assert!(count.rewritten > 5 && count.cheaper > 2, "{count:?}");
 }

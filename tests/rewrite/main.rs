@@ -20,6 +20,7 @@ mod linked;
 mod mistakes;
 mod programs;
 mod refusals;
+mod sections;
 
 /// Seeds: how many `variable` says, from `ANTARES_REWRITE_FIRST` on.
 fn seeds(variable: &str, few: u64) -> std::ops::Range<u64> {

@@ -167,7 +167,8 @@ fn control_enters_nowhere_but_at_the_start_of_a_piece() {
         linked.code.push(word);
         linked.symbols.push(("other", 4, 1, FUNCTION));
     };
-    let changes: [(&str, Change); 9] = [
+    let far = [0x17 | 5 << 7, jalr(0, 5) | 0xff8 << 20];
+    let changes: [(&str, Change); 11] = [
         ("a symbol", &|linked| linked.symbols.push(("label", 2, 0, LABEL))),
         ("a function of another name", &|linked| linked.symbols.push(("alias", 2, 2, FUNCTION))),
         ("a mark of data", &|linked| linked.symbols.push(("$d", 2, 0, LABEL))),
@@ -175,6 +176,8 @@ fn control_enters_nowhere_but_at_the_start_of_a_piece() {
         ("a word of 32 bits", &|linked| {
             data(linked, &[1]);
         }),
+        ("a word that no relocation tells", &|linked| data(linked, &[])),
+        ("a far jump of no function", &|linked| linked.code.extend(far)),
         ("a difference of 16 bits", &|linked| {
             data(linked, &[34, 38]);
             linked.relocations.push((crate::linked::DATA, 34, inside));

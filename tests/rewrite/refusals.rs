@@ -4,7 +4,7 @@ use antares_guests::assemble;
 use antares_optimise::{LinkedScript, RewriteError};
 
 use crate::linked::{
-    CODE, DATA, HEADERS, LABEL, Linked, NOP, RET, add, addi, branch, jal, jalr, load, lui, store,
+    CODE, DATA, HEADERS, LABEL, Linked, NOP, RET, add, addi, branch, jal, jalr, load, lui, mul, mulhu, store,
 };
 
 fn error(linked: &Linked) -> Option<RewriteError> {
@@ -102,17 +102,41 @@ fn addresses_that_no_relocation_tells_are_refused() {
     }
     // A load by another register than the global pointer.
     assert!(error(&with(&[load(3, 10, 4, 0x800)], &[(CODE, 47, DATA)])).is_some());
-    // A return that skips an instruction behind its call.
-    let skip = [addi(1, 1, 4), RET];
-    assert_eq!(error(&with(&skip, &[])), Some(RewriteError::ComputedReturn(CODE + 4)));
-    let skip = [addi(5, 1, 0), addi(5, 5, 4), jalr(0, 5)];
-    assert_eq!(error(&with(&skip, &[])), Some(RewriteError::ComputedReturn(CODE + 8)));
-    let skip = [0x0040_0067 | 1 << 15];
-    assert_eq!(error(&with(&skip, &[])), Some(RewriteError::ComputedReturn(CODE)));
+    // A return that skips an instruction behind its call, and others that go to a computed address.
+    let (t1, ra, skip) = (6, 1, addi(1, 1, 4));
+    for (name, code, at) in [
+        ("skip", vec![skip, RET], 1),
+        ("by t0", vec![addi(5, ra, 0), addi(5, 5, 4), jalr(0, 5)], 2),
+        ("in the jump", vec![jalr(0, ra) | 4 << 20], 0),
+        ("by another register", vec![addi(t1, ra, 4), jalr(0, t1)], 1),
+        ("by another register, in the jump", vec![addi(t1, ra, 0), jalr(0, t1) | 4 << 20], 1),
+        ("as a call", vec![addi(t1, ra, 4), jalr(5, t1)], 1),
+        ("behind a branch", vec![skip, branch(0, 10, 11, 1), RET], 2),
+        ("on one of two paths", vec![branch(0, 10, 11, 2), skip, RET], 2),
+        ("around a loop", vec![branch(0, 10, 11, 3), skip, jal(0, -2), RET], 3),
+        ("behind a call", vec![jal(ra, 1), addi(t1, ra, 8), jalr(0, t1)], 2),
+    ] {
+        assert_eq!(error(&with(&code, &[])), Some(RewriteError::ComputedReturn(CODE + 4 * at)), "{name}");
+    }
     // One that was saved, and one that was moved.
     assert_eq!(error(&with(&[load(3, 1, 2, 8), RET], &[])), None);
     assert_eq!(error(&with(&[addi(5, 1, 0), addi(1, 5, 0), RET], &[])), None);
     assert_eq!(error(&with(&[add(5, 0, 1), jal(1, 1), add(1, 0, 5), RET], &[])), None);
+}
+
+#[test]
+fn control_enters_at_the_entry_of_the_file() {
+    let of = |code: [u32; 4], entry: u64| {
+        let mut bytes = Linked::of(&code).bytes();
+        bytes[24..32].copy_from_slice(&entry.to_le_bytes());
+        bytes
+    };
+    let (low, high) = (mul(12, 10, 11), mulhu(13, 10, 11));
+    for (entry, is_equal) in [(CODE, true), (CODE + 8, false)] {
+        let script = LinkedScript::read(&of([NOP, low, high, RET], entry)).unwrap();
+        let found = script.differences(&of([NOP, high, low, RET], entry)).unwrap();
+        assert_eq!(found.is_empty(), is_equal, "{entry:#x}: {found:?}");
+    }
 }
 
 #[test]

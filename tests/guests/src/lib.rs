@@ -28,7 +28,7 @@ pub use npm::js_vm;
 pub use published::{PublishedScript, debugger_examples, published_file, published_scripts};
 pub use recipes::{Guest, Memory, Source, guest_named, guests};
 pub use refusals::{BUILDS, Refusing, refusals, refusing};
-pub use rust::{RUST_GUESTS, RustLevel, rust_guest};
+pub use rust::{RUST_GUESTS, RustLevel, rust_guest, rust_guest_with_relocations};
 
 /// Folder of the guests' own sources.
 #[must_use]

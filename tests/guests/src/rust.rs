@@ -74,12 +74,24 @@ impl RustLevel {
 /// # Errors
 /// Debian's Rust is not installed, a crate cannot be fetched, or the compiler rejects the sources.
 pub fn rust_guest(name: &str, level: RustLevel) -> Result<Vec<u8>> {
+    linked(name, level, &[])
+}
+
+/// The same with the linker's relocations.
+///
+/// # Errors
+/// As [`rust_guest`].
+pub fn rust_guest_with_relocations(name: &str, level: RustLevel) -> Result<Vec<u8>> {
+    linked(name, level, &["-Clink-arg=-q"])
+}
+
+fn linked(name: &str, level: RustLevel, flags: &[&str]) -> Result<Vec<u8>> {
     // One build at a time for each level; between processes cargo locks the folder.
     static BUILDING: [Mutex<()>; 2] = [const { Mutex::new(()) }; 2];
     let building = BUILDING[level as usize].lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = kept_folder().join(key(level)?.to_string());
+    let folder = kept_folder().join(key(level, flags)?.to_string());
     if !folder.join(name).exists() {
-        build(level, &folder).context("building the guests in Rust")?;
+        build(level, flags, &folder).context("building the guests in Rust")?;
     }
     drop(building);
     fs::read(folder.join(name)).with_context(|| format!("no guest in Rust is named {name:?}"))
@@ -90,13 +102,15 @@ fn workspace() -> PathBuf {
 }
 
 /// Digest of all inputs of a build.
-fn key(level: RustLevel) -> Result<Sha256Digest> {
+fn key(level: RustLevel, flags: &[&str]) -> Result<Sha256Digest> {
     let version = Command::new(COMPILER).arg("-vV").output();
     let version =
         version.ok().filter(|output| output.status.success() && Path::new(STANDARD_LIBRARY).exists());
     let version =
         version.context("rustc-web and rust-web-src are not installed; run the set-up script")?.stdout;
-    let mut seen = [FLAGS.join("\n").as_bytes(), level.profile().as_bytes(), &version].concat();
+    let mut seen =
+        [FLAGS.join("\n").as_bytes(), flags.concat().as_bytes(), level.profile().as_bytes(), &version]
+            .concat();
     let mut files = Vec::new();
     collect(&workspace(), &mut files)?;
     files.sort();
@@ -115,13 +129,13 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn build(level: RustLevel, folder: &Path) -> Result<()> {
+fn build(level: RustLevel, flags: &[&str], folder: &Path) -> Result<()> {
     // cargo's target folder is large, and useless once the sources have changed.
     let target = kept_folder().join(format!("rust-{}", level.profile()));
     let mut error = String::new();
     // Offline if the crates are cached; otherwise cargo fetches them.
     let is_built = [&["--offline"][..], &[]].into_iter().any(|network| {
-        let output = command(level, &target).args(network).output();
+        let output = command(level, flags, &target).args(network).output();
         match output {
             Ok(output) if output.status.success() => true,
             Ok(output) => {
@@ -153,11 +167,11 @@ fn build(level: RustLevel, folder: &Path) -> Result<()> {
 pub(super) fn alone() -> Result<Command> {
     static BUILDING: Mutex<()> = Mutex::new(());
     let building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = kept_folder().join(format!("rust-core-{}", key(RustLevel::Small)?));
+    let folder = kept_folder().join(format!("rust-core-{}", key(RustLevel::Small, &[])?));
     let libraries = folder.join("lib/rustlib").join(TARGET).join("lib");
     if !libraries.exists() {
         let target = folder.join("target");
-        let mut cargo = command(RustLevel::Small, &target);
+        let mut cargo = command(RustLevel::Small, &[], &target);
         // With what link-time optimisation reads.
         let output =
             cargo.args(["--offline", "-p", "atomics"]).env("CARGO_PROFILE_SMALL_LTO", "true").output()?;
@@ -181,12 +195,12 @@ pub(super) fn alone() -> Result<Command> {
     Ok(command)
 }
 
-fn command(level: RustLevel, target: &Path) -> Command {
+fn command(level: RustLevel, flags: &[&str], target: &Path) -> Command {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
     // Panics contain file names: make the guest independent of the location of crates.
     let renamed = home.map(|home| format!("--remap-path-prefix={}=cargo", home.display()));
-    let flags: Vec<&str> = FLAGS.into_iter().chain(renamed.as_deref()).collect();
+    let flags: Vec<&str> = FLAGS.iter().chain(flags).copied().chain(renamed.as_deref()).collect();
     let mut command = cargo();
     command
         .args(["build", "--quiet", "--locked", "-Zbuild-std=core,alloc", "--target", TARGET])

@@ -36,10 +36,11 @@ pub enum RewriteError {
         /// Why.
         error: String,
     },
-    /// The linker kept no relocations.
+    /// The linker kept no relocations. Those that a loader of libraries applies are not enough.
     #[error(
-        "the file has no relocations, so nothing tells where its code is entered: link it with -Wl,-q (gcc and \
-         clang) or with -C link-arg=-q (rustc), do not strip it, and strip the result"
+        "the linker kept no relocations, so nothing tells where the code is entered (what a library has for its \
+         loader does not): link with -Wl,-q (gcc and clang; libraries: -Wl,-q,-Bsymbolic) or with -C link-arg=-q \
+         (rustc), do not strip it, and strip the result"
     )]
     NoRelocations,
     /// Nobody knows what a relocation means.
@@ -51,7 +52,10 @@ pub enum RewriteError {
         at: u64,
     },
     /// A relocation is not about the bytes that are there.
-    #[error("the relocation of type {kind} at {at:#x} does not fit the bytes there: it is no longer true")]
+    #[error(
+        "the relocation of type {kind} at {at:#x} does not fit the bytes there: they were changed, or a call goes \
+         through a table (PLT), as in libraries that are linked without -Bsymbolic and for ifuncs"
+    )]
     Stale {
         /// Its type.
         kind: u32,
@@ -59,7 +63,10 @@ pub enum RewriteError {
         at: u64,
     },
     /// An address is formed that no relocation tells.
-    #[error("no relocation tells the address that is formed at {0:#x}: compile without -mno-relax")]
+    #[error(
+        "no relocation tells the address that is formed at {0:#x}: compile without -mno-relax (rustc: with \
+             -C target-feature=+relax)"
+    )]
     NoRelocation(u64),
     /// A return address is computed.
     #[error("the return at {0:#x} goes to an address that is computed")]

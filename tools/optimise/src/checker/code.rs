@@ -1,8 +1,11 @@
 //! The functions of a linked file that may be changed, in pieces that control enters at their start alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
-use antares_program::{Decoder, Instruction, Op, Reg};
+use antares_program::{Decoder, Image, Instruction, Op, Reg, RegSet};
 
 use super::{
     cycles::ends_straight_code,
@@ -13,6 +16,9 @@ use crate::RewriteError;
 
 /// The system call that tells a script how many cycles it has used.
 const CURRENT_CYCLES: i64 = 2042;
+
+/// The trap that compilers write, where its short form is not known.
+const UNIMP: u32 = 0xc000_1073;
 
 /// Bytes that ckb-vm's decoder may look at for one instruction: five are fused.
 pub(crate) const FUSED_BYTES_MAX: u64 = 20;
@@ -108,26 +114,30 @@ struct Part {
 }
 
 impl Code {
-    /// Finds the functions of `linked`, as `decoder` reads them.
+    /// Finds the functions of `linked`, which was loaded as `image`.
     ///
     /// # Errors
     /// Somewhere an address of code is formed that no relocation tells, or the script reads its cycles.
-    pub(crate) fn find(linked: &Linked, decoder: &mut Decoder<'_>) -> Result<Self, RewriteError> {
-        let parts = parts(linked, decoder);
+    pub(crate) fn find(linked: &mut Linked, image: &Image) -> Result<Self, RewriteError> {
+        let parts = parts(linked, image);
         for part in &parts {
+            let row = &part.row;
+            linked.labels.extend(row.iter().filter_map(|(pc, instruction)| direct_target(*pc, instruction)));
+            linked.labels.extend((0..row.len()).filter_map(|at| far_target(row, at)));
+        }
+        for part in &parts {
+            let far = (0..part.row.len()).filter(|at| far_target(&part.row, *at).is_some());
+            let far = far.map(|at| part.row[at].0).filter(|pc| !linked.labels.contains(&(pc + 4)));
+            linked.relocated.extend(far.flat_map(|pc| [pc, pc + 4]));
             refuse_unrelocated(linked, part)?;
         }
-        let mut targets: BTreeSet<u64> = BTreeSet::new();
-        for part in &parts {
-            targets.extend(part.row.iter().filter_map(|(pc, instruction)| direct_target(*pc, instruction)));
-        }
-        let entered = &targets | &linked.labels;
+        let linked = &*linked;
         let mut code = Self::default();
         for Part { symbol, row, obstacle } in parts {
             let Some(symbol) = symbol else { continue };
-            match obstacle.or_else(|| obstacle_in(linked, &symbol, &row, &entered)) {
+            match obstacle.or_else(|| obstacle_in(linked, &symbol, &row)) {
                 Some((why, at)) => code.untouched.push(Untouched { name: symbol.name, why, at }),
-                None => code.functions.push(Function::new(symbol, &row, &entered)),
+                None => code.functions.push(Function::new(symbol, &row, &linked.labels)),
             }
         }
         Ok(code)
@@ -151,8 +161,19 @@ fn direct_target(pc: u64, instruction: &Instruction) -> Option<u64> {
     is_direct.then(|| pc.wrapping_add(instruction.imm.cast_unsigned()))
 }
 
+/// Where the two instructions from `at` on jump or call together. Assemblers fold that within a section.
+fn far_target(row: &Row, at: usize) -> Option<u64> {
+    let (pc, upper) = row[at];
+    // In a gap what is decoded overlaps.
+    let (_, next) = row[at + 1..].iter().take(2).find(|(next, _)| *next == pc + 4)?;
+    let is_pair = (upper.op, next.op, next.rs1) == (Op::Auipc, Op::Jalr, upper.rd);
+    let distance = upper.imm.wrapping_add(next.imm).cast_unsigned();
+    is_pair.then(|| pc.wrapping_add(distance) & !1)
+}
+
 /// All code, cut at the borders of functions.
-fn parts(linked: &Linked, decoder: &mut Decoder<'_>) -> Vec<Part> {
+fn parts(linked: &Linked, image: &Image) -> Vec<Part> {
+    let decoder = &mut Decoder::new(image);
     let overlapping = overlapping(&linked.functions);
     let mut parts = Vec::new();
     for range in &linked.code {
@@ -165,7 +186,7 @@ fn parts(linked: &Linked, decoder: &mut Decoder<'_>) -> Vec<Part> {
                 parts.push(gap(decoder, at, symbol.start));
             }
             let end = symbol.end.min(range.end);
-            let (row, swept) = sweep(decoder, symbol.start, end);
+            let (row, swept) = sweep(image, decoder, symbol.start..end);
             let obstacle = match is_shared {
                 true => Some((Obstacle::Overlap, symbol.start)),
                 false => (swept != symbol.end).then_some((Obstacle::Data, swept)),
@@ -198,13 +219,20 @@ fn overlapping(functions: &[Symbol]) -> Vec<bool> {
     found
 }
 
-/// The row of instructions from `start` on, and where it ends.
-fn sweep(decoder: &mut Decoder<'_>, start: u64, end: u64) -> (Row, u64) {
-    let (mut row, mut at) = (Row::new(), start);
-    while at < end {
-        let Some(instruction) = decoder.decode(at) else { break };
-        row.push((at, instruction));
-        at += u64::from(instruction.length);
+/// The row of instructions from `start` on, and where it ends. What compilers write behind calls that never
+/// return, `unimp`, is none, and no data either.
+fn sweep(image: &Image, decoder: &mut Decoder<'_>, range: Range<u64>) -> (Row, u64) {
+    let (mut row, mut at) = (Row::new(), range.start);
+    while at < range.end {
+        at += match decoder.decode(at) {
+            Some(instruction) => {
+                row.push((at, instruction));
+                u64::from(instruction.length)
+            }
+            None if image.bytes(at) == Some([0; 2]) => 2,
+            None if image.bytes(at).map(u32::from_le_bytes) == Some(UNIMP) => 4,
+            None => break,
+        };
     }
     (row, at)
 }
@@ -217,13 +245,10 @@ fn gap(decoder: &mut Decoder<'_>, start: u64, end: u64) -> Part {
 }
 
 fn refuse_unrelocated(linked: &Linked, part: &Part) -> Result<(), RewriteError> {
-    let mut computed = [false; 32];
+    let held = held(linked, part);
     for &(pc, ref instruction) in &part.row {
-        let Instruction { op, rd, rs1, rs2, imm, .. } = *instruction;
+        let Instruction { op, rd, rs1, imm, .. } = *instruction;
         let is_relocated = linked.relocated.contains(&pc);
-        if linked.labels.contains(&pc) {
-            computed = [false; 32];
-        }
         if part.symbol.is_some() && op == Op::Auipc && !is_relocated {
             return Err(RewriteError::NoRelocation(pc));
         }
@@ -231,32 +256,100 @@ fn refuse_unrelocated(linked: &Linked, part: &Part) -> Result<(), RewriteError> 
         if part.symbol.is_some() && is_constant && imm == CURRENT_CYCLES {
             return Err(RewriteError::ReadsCycles(pc));
         }
-        let is_return = op == Op::Jalr && rd == Reg::ZERO && [Reg::RA, Reg::T0].contains(&rs1);
-        if is_return && !is_relocated && (imm != 0 || computed[rs1.index()]) {
+        let held = held.get(&pc).copied().unwrap_or_default();
+        let is_return = rd == Reg::ZERO && [Reg::RA, Reg::T0].contains(&rs1);
+        let is_computed = held.behind.has(rs1)
+            || held.returns.has(rs1) && imm != 0
+            || is_return && (imm != 0 || held.computed.has(rs1));
+        if op == Op::Jalr && !is_relocated && is_computed {
             return Err(RewriteError::ComputedReturn(pc));
-        }
-        if ends_straight_code(op) {
-            computed = [false; 32];
-        } else if rd != Reg::ZERO {
-            let moved = match op {
-                Op::Addi if imm == 0 => Some(rs1),
-                Op::Add if rs1 == Reg::ZERO => Some(rs2),
-                _ => None,
-            };
-            let is_made = shape(op) != Some(Shape::Load) && !is_relocated;
-            computed[rd.index()] = moved.map_or(is_made, |from| computed[from.index()]);
         }
     }
     Ok(())
 }
 
+/// Registers by what they may hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Held {
+    /// A result of arithmetic.
+    computed: RegSet,
+    /// A return address.
+    returns: RegSet,
+    /// A result of arithmetic on one.
+    behind: RegSet,
+}
+
+impl Held {
+    fn or(self, other: Self) -> Self {
+        Self {
+            computed: self.computed.or(other.computed),
+            returns: self.returns.or(other.returns),
+            behind: self.behind.or(other.behind),
+        }
+    }
+
+    fn after(self, instruction: &Instruction, is_relocated: bool) -> Self {
+        let Instruction { op, rd, rs1, rs2, imm, .. } = *instruction;
+        let set = |set: RegSet, is_in: bool| if is_in { set.with(rd) } else { set.without(rd) };
+        let moved = match op {
+            Op::Addi if imm == 0 => Some(rs1),
+            Op::Add if rs1 == Reg::ZERO => Some(rs2),
+            Op::Add if rs2 == Reg::ZERO => Some(rs1),
+            _ => None,
+        };
+        let is_link = matches!(op, Op::Jal | Op::Jalr);
+        let is_made = !is_link && !is_relocated && shape(op) != Some(Shape::Load);
+        let reads = RegSet::of(&[rs1, if shape(op) == Some(Shape::Two) { rs2 } else { rs1 }]);
+        let is_behind = !reads.and(self.returns.or(self.behind)).is_empty();
+        match moved {
+            _ if rd == Reg::ZERO || shape(op) == Some(Shape::Store) => self,
+            Some(from) => Self {
+                computed: set(self.computed, self.computed.has(from)),
+                returns: set(self.returns, self.returns.has(from)),
+                behind: set(self.behind, self.behind.has(from)),
+            },
+            None => Self {
+                computed: set(self.computed, is_made),
+                returns: set(self.returns, is_link),
+                behind: set(self.behind, is_made && is_behind),
+            },
+        }
+    }
+}
+
+/// What registers hold before instructions. Where bytes are of no function, up to a change of control.
+fn held(linked: &Linked, part: &Part) -> BTreeMap<u64, Held> {
+    let start = Held { returns: RegSet::of(&[Reg::RA, Reg::T0]), ..Held::default() };
+    let mut before: BTreeMap<u64, Held> = part.row.iter().map(|(pc, _)| (*pc, Held::default())).collect();
+    let mut is_changed = true;
+    while is_changed {
+        is_changed = false;
+        let mut held = start;
+        for &(pc, ref instruction) in &part.row {
+            let is_entered = linked.labels.contains(&pc);
+            held = match part.symbol {
+                Some(_) => held.or(before[&pc]),
+                None if is_entered => start,
+                None => held,
+            };
+            is_changed |= before.insert(pc, held) != Some(held);
+            held = held.after(instruction, linked.relocated.contains(&pc));
+            let target = direct_target(pc, instruction).filter(|_| part.symbol.is_some());
+            if let Some(known) = target.and_then(|to| before.get_mut(&to)) {
+                is_changed |= *known != known.or(held);
+                *known = known.or(held);
+            }
+            let is_jump = matches!(instruction.op, Op::Jal | Op::Jalr) && instruction.rd == Reg::ZERO;
+            if is_jump || part.symbol.is_none() && ends_straight_code(instruction.op) {
+                held = if part.symbol.is_some() { Held::default() } else { start };
+            }
+        }
+    }
+    before
+}
+
 /// What keeps a function from being changed.
-fn obstacle_in(
-    linked: &Linked,
-    symbol: &Symbol,
-    row: &Row,
-    entered: &BTreeSet<u64>,
-) -> Option<(Obstacle, u64)> {
+fn obstacle_in(linked: &Linked, symbol: &Symbol, row: &Row) -> Option<(Obstacle, u64)> {
     let inside = symbol.start + 1..symbol.end;
     if let Some(at) = linked.data.range(symbol.start..symbol.end).next() {
         return Some((Obstacle::Data, *at));
@@ -265,7 +358,7 @@ fn obstacle_in(
         return Some((Obstacle::TakenInside, *at));
     }
     let starts: BTreeSet<u64> = row.iter().map(|(pc, _)| *pc).collect();
-    if let Some(at) = entered.range(inside).find(|at| !starts.contains(at)) {
+    if let Some(at) = linked.labels.range(inside).find(|at| !starts.contains(at)) {
         return Some((Obstacle::OffBoundary, *at));
     }
     let is_computed = |(pc, instruction): &&(u64, Instruction)| {
@@ -284,7 +377,12 @@ impl Function {
             let exit = exit(start..end, pc, &instruction);
             let next = pc + u64::from(instruction.length);
             match &mut last {
-                Some(piece) if piece.may_change() && exit == piece.exit && !entered.contains(&pc) => {
+                Some(piece)
+                    if piece.may_change()
+                        && exit == piece.exit
+                        && piece.end == pc
+                        && !entered.contains(&pc) =>
+                {
                     piece.row.push((pc, instruction));
                     piece.end = next;
                 }
@@ -326,7 +424,7 @@ impl Piece {
     }
 }
 
-fn exit(function: std::ops::Range<u64>, pc: u64, instruction: &Instruction) -> Exit {
+fn exit(function: Range<u64>, pc: u64, instruction: &Instruction) -> Exit {
     let target = direct_target(pc, instruction);
     match (instruction.op, target) {
         (Op::Jal, Some(to)) if instruction.rd == Reg::ZERO && function.contains(&to) => Exit::Jump { to },

@@ -94,8 +94,8 @@ impl LinkedScript {
         let others = PLAIN[1..].iter().filter_map(|machine| load(machine).ok());
         let plain: Vec<Image> = std::iter::once(load(&PLAIN[0])?).chain(others).collect();
         let fused = MACHINES.iter().filter_map(|machine| load(machine).ok()).collect();
-        let linked = Linked::read(elf, &plain[0])?;
-        let code = Code::find(&linked, &mut Decoder::new(&plain[0]))?;
+        let mut linked = Linked::read(elf, &plain[0])?;
+        let code = Code::find(&mut linked, &plain[0])?;
         Ok(Self { elf: elf.to_vec(), code, plain, fused })
     }
 

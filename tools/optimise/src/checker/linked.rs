@@ -13,7 +13,7 @@ use object::{
 };
 
 use super::{
-    relocation::{Reference, Site, low, part_of_difference, reference},
+    relocation::{Reference, Site, ULEB128, low, part_of_difference, reference, uleb128},
     state::{Shape, shape},
 };
 use crate::RewriteError;
@@ -96,11 +96,27 @@ impl Linked {
         linked.functions.dedup_by(|next, kept| (next.start, next.end) == (kept.start, kept.end));
         let all = linked.relocations(elf, &sections, &symbols)?;
         linked.verify(&all, image, &mut Decoder::new(image))?;
+        linked.take(image.entry.0, image.entry.0);
+        linked.take_unrelocated(image);
         Ok(linked)
     }
 
     fn is_code(&self, address: u64) -> bool {
         self.code.iter().any(|range| range.contains(&address))
+    }
+
+    fn take(&mut self, target: u64, place: u64) {
+        self.labels.insert(target);
+        self.taken.entry(target).or_insert(place);
+    }
+
+    /// Takes words of data for addresses if they could be: linker scripts write some without relocations.
+    fn take_unrelocated(&mut self, image: &Image) {
+        let places = image.segments.iter().flat_map(|(start, end)| *start..*end);
+        let word = |place: u64| Some((image.bytes(place).map(u64::from_le_bytes)?, place));
+        let is_taken = |(word, place): &(u64, u64)| self.is_code(*word) && !self.is_code(*place);
+        let found: Vec<(u64, u64)> = places.filter_map(word).filter(is_taken).collect();
+        found.into_iter().for_each(|(word, place)| self.take(word, place));
     }
 
     fn read_symbols(&mut self, symbols: &Symbols<'_>) {
@@ -155,10 +171,15 @@ impl Linked {
             let Some((relocations, link)) = section.rela(Little, elf).map_err(damaged)? else { continue };
             let own;
             let symbols = if link == symbols.section() {
-                are_kept = true;
+                // A loader's relocations tell only of what a loader writes.
+                are_kept |= !is_loaded(section.sh_flags(Little));
                 symbols
             } else {
-                own = sections.symbol_table_by_index(Little, elf, link).map_err(damaged)?;
+                // Those of ifuncs name no symbols.
+                own = match link.0 {
+                    0 => SymbolTable::default(),
+                    _ => sections.symbol_table_by_index(Little, elf, link).map_err(damaged)?,
+                };
                 &own
             };
             for relocation in relocations {
@@ -246,8 +267,13 @@ impl Linked {
             }
         }
         let is_written = |(&(place, bits), sum): (&(u64, u32), &u64)| {
-            let mask = u64::MAX >> (64 - bits);
-            image.bytes(place).is_some_and(|bytes| u64::from_le_bytes(bytes) & mask == sum & mask)
+            let mask = u64::MAX >> (64 - bits.min(64));
+            let written = if bits == ULEB128 {
+                uleb128(image, place)
+            } else {
+                image.bytes(place).map(u64::from_le_bytes)
+            };
+            written.is_some_and(|written| written & mask == sum & mask)
         };
         match differences.iter().find(|difference| !is_written(*difference)) {
             Some((&(at, _), _)) => Err(RewriteError::Stale { kind: elf::R_RISCV_SUB32.0, at }),

@@ -134,9 +134,29 @@ impl Site {
     }
 }
 
+/// The bits of a difference that has as many bytes as it needs.
+pub(crate) const ULEB128: u32 = 65;
+
+/// Such a number at `place`.
+pub(crate) fn uleb128(image: &Image, place: u64) -> Option<u64> {
+    let mut number = 0;
+    for (at, shift) in (place..).zip((0..64).step_by(7)) {
+        let [byte] = image.bytes(at)?;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
 /// How many bits of a difference a relocation is about, and with which sign its target counts.
 pub(crate) fn part_of_difference(kind: RelocationType) -> Option<(u32, u64)> {
     Some(match kind {
+        elf::R_RISCV_SET6 => (6, 1),
+        elf::R_RISCV_SUB6 => (6, u64::MAX),
+        elf::R_RISCV_SET_ULEB128 => (ULEB128, 1),
+        elf::R_RISCV_SUB_ULEB128 => (ULEB128, u64::MAX),
         elf::R_RISCV_ADD8 | elf::R_RISCV_SET8 => (8, 1),
         elf::R_RISCV_ADD16 | elf::R_RISCV_SET16 => (16, 1),
         elf::R_RISCV_ADD32 | elf::R_RISCV_SET32 => (32, 1),

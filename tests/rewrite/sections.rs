@@ -1,0 +1,159 @@
+//! What linkers make of tables of calls, of constructors and of threads, and of relaxation: rewritten, left
+//! alone, or refused with the reason.
+
+use std::{fs, path::Path, process::Command};
+
+use antares_abi::{CompileOptions, Isa};
+use antares_guests as guests;
+use antares_optimise::{Settings, optimise};
+use antares_tests::oracle::{Case, run};
+use bytes::Bytes;
+
+/// What becomes of the function `work`.
+enum Then {
+    Rewritten,
+    Left,
+    Refused(&'static str),
+}
+use Then::{Left, Refused, Rewritten};
+
+const GNU: &[&str] = &["riscv64-unknown-elf-gcc"];
+const LLVM: &[&str] = &["clang-22", "--target=riscv64-unknown-elf", "-B/usr/lib/llvm-22/bin", "-fuse-ld=lld"];
+const BOTH: &[&[&str]] = &[GNU, LLVM];
+const ONLY_LLVM: &[&[&str]] = &[LLVM];
+
+/// A script that calls `work` as `call` says, with `more` beside it. Only relocations name the label.
+fn source(call: &str, more: &str) -> String {
+    format!(
+        ".macro function name\n.type \\name,@function\n\\name:\n.endm\n.globl work, _start\nfunction _start\n\
+         .option push\n.option norelax\nla gp,__global_pointer$\n.option pop\nli a0,7\nli a1,9\n{call}\n\
+         andi a0,a0,63\nli a7,93\necall\n.size _start,.-_start\nfunction work\nmul a2,a0,a1\n.Linside:\n\
+         mulhu a3,a0,a1\nadd a0,a2,a3\nret\n.size work,.-work\n{more}\n"
+    )
+}
+
+/// The file that a compiler with its linker makes.
+fn link(tools: &[&str], flags: &[&str], text: &str, folder: &Path) -> Vec<u8> {
+    // A library's global pointer is its host's.
+    let is_library = flags.iter().any(|flag| flag.starts_with("-Wl,-shared"));
+    let text = if is_library { text.replace("la gp,__global_pointer$", "") } else { text.to_owned() };
+    let (path, elf) = (folder.join("case.s"), folder.join("case"));
+    fs::write(&path, text).unwrap();
+    let mut command = Command::new(tools[0]);
+    command.args(&tools[1..]).args(guests::GUEST_FLAGS).arg("-march=rv64imac").arg("-Wl,--no-gc-sections");
+    if tools == LLVM {
+        command.arg("-Wl,--no-rosegment,-zseparate-code,-zmax-page-size=4096");
+    }
+    let output = command.args(flags).arg(&path).arg("-o").arg(&elf).output().unwrap();
+    assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    fs::read(elf).unwrap()
+}
+
+#[test]
+fn what_linkers_make_is_rewritten_left_alone_or_refused() {
+    const KEPT: &[&str] = &["-Wl,-q"];
+    const LIBRARY: &[&str] = &["-Wl,-q", "-Wl,-shared"];
+    let call = "call work";
+    let thread = "lui a5,%tprel_hi(word)\nadd a5,a5,tp,%tprel_add(word)\nmv a6,a5\ncall work";
+    let words = |section: &str, kind: &str, word: &str| {
+        format!(".section {section},\"{kind}\"\n.balign 8\nword: .dword {word}\n")
+    };
+    let indirect = ".type chosen,@gnu_indirect_function\n.globl chosen\nchosen: la a0,work\nret\n";
+    let recursion =
+        ".option norelax\nfunction down\nbeqz a0,1f\naddi a0,a0,-1\ncall .Ldown\n1: ret\n.size down,.-down\n";
+    let recursion = recursion.replace("function down\n", "function down\n.Ldown: ");
+    let cases: [(&str, &[&[&str]], &[&str], String, Then); 22] = [
+        ("nothing else", BOTH, KEPT, source(call, ""), Rewritten),
+        ("a library that calls through a table", ONLY_LLVM, LIBRARY, source(call, ""), Refused("-Bsymbolic")),
+        (
+            "a library that calls itself",
+            ONLY_LLVM,
+            &["-Wl,-q", "-Wl,-shared,-Bsymbolic"],
+            source(call, ""),
+            Rewritten,
+        ),
+        ("a library without", ONLY_LLVM, &["-Wl,-shared"], source(call, ""), Refused("-Wl,-q,-Bsymbolic")),
+        (
+            "a stripped library",
+            ONLY_LLVM,
+            &["-Wl,-shared", "-s"],
+            source(call, ""),
+            Refused("-Wl,-q,-Bsymbolic"),
+        ),
+        ("ifunc", BOTH, KEPT, source("call chosen", indirect), Refused("ifuncs")),
+        ("a constructor", BOTH, KEPT, source(call, &words(".init_array", "aw", "work")), Rewritten),
+        ("one inside", BOTH, KEPT, source(call, &words(".init_array", "aw", ".Linside")), Left),
+        ("an early one", BOTH, KEPT, source(call, &words(".preinit_array", "aw", "work")), Rewritten),
+        ("an early one inside", BOTH, KEPT, source(call, &words(".preinit_array", "aw", ".Linside")), Left),
+        ("a thread's", BOTH, KEPT, source(thread, &words(".tdata", "awT", "work")), Rewritten),
+        ("a thread's inside", BOTH, KEPT, source(thread, &words(".tdata", "awT", ".Linside")), Left),
+        (
+            "a thread's, found by a library",
+            ONLY_LLVM,
+            &["-Wl,-q", "-Wl,-shared,-Bsymbolic"],
+            source("la.tls.gd a0,word", &words(".tdata", "awT", "work")),
+            Refused("unknown type"),
+        ),
+        (
+            "by the global pointer",
+            BOTH,
+            KEPT,
+            source("lla a5,word\nld a6,0(a5)\ncall work", &words(".sdata", "aw", "work")),
+            Rewritten,
+        ),
+        (
+            "inside, by the global pointer",
+            BOTH,
+            KEPT,
+            source("lla a5,word\nld a6,0(a5)\ncall work", &words(".sdata", "aw", ".Linside")),
+            Left,
+        ),
+        (
+            "a difference of any length",
+            ONLY_LLVM,
+            KEPT,
+            source(call, ".data\n.uleb128 .Linside-_start"),
+            Left,
+        ),
+        ("a difference of a byte", BOTH, KEPT, source(call, ".data\n.byte .Linside-_start"), Left),
+        ("an address of 32 bits", BOTH, KEPT, source(call, ".data\n.word .Linside"), Left),
+        ("an address by two instructions", BOTH, KEPT, source("lla a5,.Linside\ncall work", ""), Left),
+        ("a folded call", BOTH, KEPT, source(call, &recursion), Rewritten),
+        (
+            "a folded call inside",
+            BOTH,
+            KEPT,
+            source(&[".option norelax", "call .Linside"].join("\n"), ""),
+            Left,
+        ),
+        (
+            "a folded address",
+            ONLY_LLVM,
+            &["-Wl,-q", "-mno-relax"],
+            source("lla a5,.Linside\ncall work", ""),
+            Refused("-mno-relax"),
+        ),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+    for (name, tools, flags, text, then) in cases {
+        for tools in tools {
+            let elf = link(tools, flags, &text, folder.path());
+            let made =
+                optimise(&elf, &Settings { machine: options, runs: None, takes_all: true }, |_, _| true);
+            match (made, &then) {
+                (Ok(made), Rewritten) => {
+                    assert!(made.elf != elf, "{name}");
+                    let outcome = |elf: Vec<u8>| {
+                        let (elf, args) = (Bytes::from(elf), Vec::new());
+                        run(&Case { elf, args, options, cycles_max: 1 << 20, code: None }).outcome
+                    };
+                    assert_eq!(outcome(made.elf), outcome(elf), "{name}");
+                }
+                (Ok(made), Left) => assert!(made.elf == elf, "{name}: {:?}", made.untouched),
+                (Err(error), Refused(why)) => assert!(error.to_string().contains(why), "{name}: {error}"),
+                (made, _) => panic!("{name}: {:?}", made.map(|made| made.untouched)),
+            }
+        }
+    }
+}
