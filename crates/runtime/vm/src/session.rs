@@ -226,7 +226,17 @@ impl MachineSession {
     /// and `attempt` runs again with only the interpreter. Each call must recreate all state that scripts can
     /// change. Afterwards the session runs native code again.
     pub fn attempt<T>(self: &Arc<Self>, mut attempt: impl FnMut() -> T) -> T {
+        /// What an attempt changes for its time, also if it panics.
+        struct Changed<'a>(&'a MachineSession);
+        impl Drop for Changed<'_> {
+            fn drop(&mut self) {
+                self.0.parking.set_open(false);
+                let mut state = self.0.lock();
+                state.is_interpreting &= state.counts.restarted.is_none();
+            }
+        }
         self.begin();
+        let changed = Changed(self);
         // Counting machines report their counters when they are dropped.
         self.parking.set_open(self.counters.is_none() && !self.copies);
         let mut result = self.enter(&mut attempt);
@@ -235,8 +245,8 @@ impl MachineSession {
             drop(result);
             self.interpret();
             result = self.enter(&mut attempt);
-            self.lock().is_interpreting = false;
         }
+        drop(changed);
         self.lock().judge();
         result
     }
@@ -491,5 +501,23 @@ impl fmt::Debug for MachineSession {
             .field("programs", &state.programs.len())
             .field("counts", &state.counts)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn an_attempt_that_panics_leaves_the_session_native() {
+        let session = MachineSession::new(Tier::Auto, Vec::new());
+        let attempt = || {
+            assert!(!session.is_interpreting(), "the second time");
+            session.give_up(BailoutReason::Ecall, std::iter::empty());
+        };
+        catch_unwind(AssertUnwindSafe(|| session.attempt(attempt))).unwrap_err();
+        assert!(!session.is_interpreting());
     }
 }
