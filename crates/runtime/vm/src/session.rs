@@ -138,24 +138,21 @@ impl MachineSession {
         }
     }
 
+    /// As `change` makes it, unless the session is already shared.
+    fn changed(self: Arc<Self>, change: impl FnOnce(Self) -> Self) -> Arc<Self> {
+        Arc::try_unwrap(self).map_or_else(|session| session, |session| Arc::new(change(session)))
+    }
+
     /// Makes the session report code that is loaded at run time, from this number of interpreted cycles.
     #[must_use]
     pub fn reporting_loaded_code_from(self: Arc<Self>, cycles: u64) -> Arc<Self> {
-        match Arc::try_unwrap(self) {
-            Ok(session) => Arc::new(Self { loaded_cycles_min: cycles, ..session }),
-            // The session is already shared.
-            Err(session) => session,
-        }
+        self.changed(|session| Self { loaded_cycles_min: cycles, ..session })
     }
 
     /// Makes the session copy suspended VMs, as if they could not stay mapped.
     #[must_use]
     pub fn copying(self: Arc<Self>) -> Arc<Self> {
-        match Arc::try_unwrap(self) {
-            Ok(session) => Arc::new(Self { copies: true, ..session }),
-            // The session is already shared.
-            Err(session) => session,
-        }
+        self.changed(|session| Self { copies: true, ..session })
     }
 
     /// Whether a machine that interpreted `cycles` must report the code it loaded, if its run counts.
@@ -167,11 +164,7 @@ impl MachineSession {
     /// Makes the session sample attempts; libraries need [frames](crate::Library::with_frames).
     #[must_use]
     pub fn sampled(self: Arc<Self>, sampling: Sampling) -> Arc<Self> {
-        match Arc::try_unwrap(self) {
-            Ok(session) => Arc::new(Self { sampling: Some(sampling), ..session }),
-            // The session is already shared.
-            Err(session) => session,
-        }
+        self.changed(|session| Self { sampling: Some(sampling), ..session })
     }
 
     /// Returns the samples of the last attempt, which took `cycles`; `None` if the session is not sampled.
@@ -236,7 +229,7 @@ impl MachineSession {
             }
         }
         self.begin();
-        let changed = Changed(self);
+        let _changed = Changed(self);
         // Counting machines report their counters when they are dropped.
         self.parking.set_open(self.counters.is_none() && !self.copies);
         let mut result = self.enter(&mut attempt);
@@ -246,7 +239,6 @@ impl MachineSession {
             self.interpret();
             result = self.enter(&mut attempt);
         }
-        drop(changed);
         self.lock().judge();
         result
     }
@@ -505,19 +497,4 @@ impl fmt::Debug for MachineSession {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    use super::*;
-
-    #[test]
-    fn an_attempt_that_panics_leaves_the_session_native() {
-        let session = MachineSession::new(Tier::Auto, Vec::new());
-        let attempt = || {
-            assert!(!session.is_interpreting(), "the second time");
-            session.give_up(BailoutReason::Ecall, std::iter::empty());
-        };
-        catch_unwind(AssertUnwindSafe(|| session.attempt(attempt))).unwrap_err();
-        assert!(!session.is_interpreting());
-    }
-}
+mod tests;

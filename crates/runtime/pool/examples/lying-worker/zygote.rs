@@ -32,14 +32,14 @@ pub(crate) fn work(program: &Path, lie: &str) {
     wire::send(socket, &News::Ready { layers: layers.to_vec() }, &[]).unwrap();
     let (spawn, given) = wire::receive::<Spawn, SPAWN_BYTES_MAX>(socket).unwrap().unwrap();
     let child = Command::new("sleep").arg("60").spawn().unwrap();
-    tell(socket, lie, spawn.ticket, child);
+    send_lie(socket, lie, spawn.ticket, child);
     drop(given);
     loop {
         thread::park();
     }
 }
 
-fn tell(socket: BorrowedFd<'_>, lie: &str, ticket: u64, mut child: Child) {
+fn send_lie(socket: BorrowedFd<'_>, lie: &str, ticket: u64, mut child: Child) {
     let handle = |process: Pid| pidfd_open(process, PidfdFlags::empty()).unwrap();
     let own = handle(Pid::from_child(&child));
     let say = |news: News, handles: &[&OwnedFd]| {
