@@ -63,13 +63,17 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Replaces all entries with `entries`; keeps leases, pins and owners.
+    /// Replaces all entries with `entries`; keeps leases, pins, owners and later uses.
     pub(crate) fn reload(&mut self, entries: &[Stored]) {
         let before = std::mem::take(self);
-        *self = Self { leases: before.leases, pinned: before.pinned, ..Self::default() };
+        let (leases, pinned, last_tick) = (before.leases, before.pinned, before.last_tick);
+        *self = Self { leases, pinned, last_tick, ..Self::default() };
         for stored in entries {
-            let owner = before.lines.get(&stored.id).and_then(|line| line.owner);
-            self.add(stored, owner);
+            let line = before.lines.get(&stored.id);
+            self.add(stored, line.and_then(|line| line.owner));
+            if let Some(line) = line.filter(|line| line.tick > stored.tick) {
+                self.move_to(stored.id, line.tick);
+            }
         }
     }
 
@@ -131,8 +135,13 @@ impl Account {
 
     fn move_to_end(&mut self, id: EntryId, read: u64) {
         let tick = self.next_tick();
+        if let Some(line) = self.lines.get(&id) {
+            self.move_to(id, tick | read | line.tick & READ);
+        }
+    }
+
+    fn move_to(&mut self, id: EntryId, tick: u64) {
         if let Some(line) = self.lines.get_mut(&id) {
-            let tick = tick | read | line.tick & READ;
             self.order.remove(&(line.tick, id));
             line.tick = tick;
             self.order.insert((tick, id));
@@ -387,6 +396,17 @@ mod tests {
         assert_eq!(touches, [Touch { id: stored(1, 0, 0).id, from: 7, to: READ | 9 }]);
         assert!(account.take_touches(10).is_empty());
         assert_eq!(account.remove(stored(1, 0, 0).id).map(|removal| removal.tick), Some(READ | 9));
+    }
+
+    #[test]
+    fn uses_that_are_not_written_outlive_a_rebuild() {
+        let (mut account, entries) = (Account::default(), [stored(1, 10, 7), stored(2, 10, 8)]);
+        account.reload(&entries);
+        account.touch(entries[0].id);
+        account.reload(&entries);
+        assert_eq!(account.newest_first()[0], entries[0].id);
+        assert_eq!(account.take_touches(10), [Touch { id: entries[0].id, from: 7, to: READ | 9 }]);
+        assert_eq!(account.next_tick(), 10);
     }
 
     #[test]

@@ -168,11 +168,10 @@ impl Ledger {
         if let Some(entry) = self.state().entries.get_mut(&ticket) {
             entry.handle = Some(handle);
             // It was said that all have one.
-            entry.condemned |= group.is_err();
-            entry.group = group.ok().flatten();
-            if entry.condemned {
-                entry.execute();
+            if entry.condemned || group.is_err() {
+                entry.condemn();
             }
+            entry.group = group.ok().flatten();
         }
         if self.groups.is_some() {
             self.news.notify_all();
@@ -235,9 +234,8 @@ impl Ledger {
     pub(crate) fn forget(&self, ticket: u64) {
         let mut state = self.state();
         if let Some(entry) = state.entries.get_mut(&ticket) {
-            entry.condemned = true;
+            entry.condemn();
             entry.forgotten = true;
-            entry.execute();
             if entry.fate.is_some() {
                 state.entries.remove(&ticket);
             }
@@ -377,8 +375,7 @@ impl Recalls for Ledger {
         for (ticket, turn) in jobs {
             let entry = state.entries.get_mut(ticket).filter(|entry| entry.turn == *turn);
             if let Some(entry) = entry {
-                entry.condemned = true;
-                entry.execute();
+                entry.condemn();
             }
         }
         drop(state);

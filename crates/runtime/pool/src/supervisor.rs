@@ -34,7 +34,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 /// A zygote is never older: longer times cannot be added to clocks.
 const AGE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
-/// A zygote that has not said for so long what became of a child that it was asked for hangs.
+/// A zygote that has not said for so long what became of a child hangs.
 const REPORT_WAIT_MAX: Duration = Duration::from_secs(60);
 /// How often that is looked at.
 const POLL_EVERY: Duration = Duration::from_secs(5);
@@ -115,6 +115,9 @@ impl<'a> Supervisor<'a> {
             tracing::error!(worker = %self.config.worker.display(), "zygote does not answer");
             self.lose();
         }
+        if let Some(zygote) = self.retired.take_if(|zygote| is_silent(zygote)) {
+            self.ledger.unlink(zygote.number);
+        }
         if self.coming.is_none() && self.is_due() {
             self.start();
         }
@@ -125,10 +128,7 @@ impl<'a> Supervisor<'a> {
         if present && !self.present.as_mut().is_some_and(|zygote| zygote.hear(self.ledger)) {
             self.lose();
         }
-        if retired
-            && let Some(zygote) = &mut self.retired
-            && !zygote.hear(self.ledger)
-        {
+        if retired && let Some(zygote) = self.retired.take_if(|zygote| !zygote.hear(self.ledger)) {
             self.ledger.unlink(zygote.number);
         }
         if let Some((_, until)) = &self.coming

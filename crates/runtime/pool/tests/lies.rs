@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A pool of workers that lie, under the name `name`.
 struct Liars {
     pool: Pool,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Liars {
@@ -41,7 +41,7 @@ impl Liars {
         let folder = tempfile::tempdir().unwrap();
         let path: PathBuf = folder.path().join(name);
         symlink(worker, &path).unwrap();
-        Self { pool: Pool::start(PoolConfig::new(path, 2)).unwrap(), _folder: folder }
+        Self { pool: Pool::start(PoolConfig::new(path, 2)).unwrap(), folder }
     }
 
     /// Has the lie told by `tell`. It is not believed, and counted.
@@ -263,5 +263,48 @@ fn what_a_worker_says_of_its_failure_is_a_line_and_no_more() {
         let Verdict::WorkerLost { detail } = &verdict else { panic!("{name}: {verdict:?}") };
         assert!(detail.len() < 700, "{name}: {} bytes", detail.len());
         assert!(!detail.contains(['\n', '\r', '\x1b', '\u{202e}']), "{name}: {detail:?}");
+    }
+}
+
+/// Of a zygote about its first child, as `zygote.rs` of the lying worker tells them.
+const ZYGOTES: [&str; 20] = [
+    "zygote-s-pid",
+    "supervisor-s-pid",
+    "somebody-else-s-pid",
+    "no-pid",
+    "no-handle",
+    "two-handles",
+    "dead-pid-twice",
+    "other-ticket",
+    "ticket-before",
+    "doubled",
+    "out-of-order",
+    "ended-and-lives",
+    "both",
+    "not-spawned-with-handle",
+    "ready-again",
+    "failed-later",
+    "garbage",
+    "cut",
+    "too-long",
+    "many-handles",
+];
+
+#[test]
+fn lies_of_zygotes() {
+    let honest = Liars::start("worker");
+    let serve = |pool: &Pool, tenant: &str| pool.of_tenant(tenant).run(&run(None), &elf(), None, until());
+    for lie in ZYGOTES {
+        let liars = Liars::start(&format!("zygote-{lie}"));
+        // No worker has read the job: the next zygote's does it. Other tenants are served here and elsewhere.
+        for (pool, tenant) in [(&liars.pool, "liar"), (&liars.pool, "other"), (&honest.pool, "other")] {
+            assert_eq!(serve(pool, tenant).unwrap(), Verdict::Done(lies::run()), "{lie}");
+        }
+        let stats = liars.pool.stats();
+        assert_eq!([stats.false_reports_total, stats.zygote_restarts_total], [1, 1], "{lie}");
+        assert_eq!((stats.busy, stats.resting), (0, 2), "{lie}: its worker's slot is free");
+        let told = liars.folder.path().join(format!("zygote-{lie}.told"));
+        let zygote = std::fs::read_to_string(told).unwrap();
+        assert!(!PathBuf::from(format!("/proc/{zygote}")).exists(), "{lie}: it is gone");
     }
 }

@@ -138,24 +138,21 @@ impl MachineSession {
         }
     }
 
+    /// As `change` makes it, unless the session is already shared.
+    fn changed(self: Arc<Self>, change: impl FnOnce(Self) -> Self) -> Arc<Self> {
+        Arc::try_unwrap(self).map_or_else(|session| session, |session| Arc::new(change(session)))
+    }
+
     /// Makes the session report code that is loaded at run time, from this number of interpreted cycles.
     #[must_use]
     pub fn reporting_loaded_code_from(self: Arc<Self>, cycles: u64) -> Arc<Self> {
-        match Arc::try_unwrap(self) {
-            Ok(session) => Arc::new(Self { loaded_cycles_min: cycles, ..session }),
-            // The session is already shared.
-            Err(session) => session,
-        }
+        self.changed(|session| Self { loaded_cycles_min: cycles, ..session })
     }
 
     /// Makes the session copy suspended VMs, as if they could not stay mapped.
     #[must_use]
     pub fn copying(self: Arc<Self>) -> Arc<Self> {
-        match Arc::try_unwrap(self) {
-            Ok(session) => Arc::new(Self { copies: true, ..session }),
-            // The session is already shared.
-            Err(session) => session,
-        }
+        self.changed(|session| Self { copies: true, ..session })
     }
 
     /// Whether a machine that interpreted `cycles` must report the code it loaded, if its run counts.
@@ -167,11 +164,7 @@ impl MachineSession {
     /// Makes the session sample attempts; libraries need [frames](crate::Library::with_frames).
     #[must_use]
     pub fn sampled(self: Arc<Self>, sampling: Sampling) -> Arc<Self> {
-        match Arc::try_unwrap(self) {
-            Ok(session) => Arc::new(Self { sampling: Some(sampling), ..session }),
-            // The session is already shared.
-            Err(session) => session,
-        }
+        self.changed(|session| Self { sampling: Some(sampling), ..session })
     }
 
     /// Returns the samples of the last attempt, which took `cycles`; `None` if the session is not sampled.
@@ -226,7 +219,17 @@ impl MachineSession {
     /// and `attempt` runs again with only the interpreter. Each call must recreate all state that scripts can
     /// change. Afterwards the session runs native code again.
     pub fn attempt<T>(self: &Arc<Self>, mut attempt: impl FnMut() -> T) -> T {
+        /// What an attempt changes for its time, also if it panics.
+        struct Changed<'a>(&'a MachineSession);
+        impl Drop for Changed<'_> {
+            fn drop(&mut self) {
+                self.0.parking.set_open(false);
+                let mut state = self.0.lock();
+                state.is_interpreting &= state.counts.restarted.is_none();
+            }
+        }
         self.begin();
+        let _changed = Changed(self);
         // Counting machines report their counters when they are dropped.
         self.parking.set_open(self.counters.is_none() && !self.copies);
         let mut result = self.enter(&mut attempt);
@@ -235,7 +238,6 @@ impl MachineSession {
             drop(result);
             self.interpret();
             result = self.enter(&mut attempt);
-            self.lock().is_interpreting = false;
         }
         self.lock().judge();
         result
@@ -493,3 +495,6 @@ impl fmt::Debug for MachineSession {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

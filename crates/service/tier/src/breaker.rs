@@ -48,6 +48,13 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Breaker(Mutex<State>);
 
+/// A request that was admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admitted {
+    Usual,
+    Probe,
+}
+
 impl Default for Breaker {
     fn default() -> Self {
         Self(Mutex::new(State {
@@ -66,25 +73,25 @@ impl Breaker {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a request is admitted. Each admitted request must end in [`Breaker::record`] or
-    /// [`Breaker::forget`].
-    pub(crate) fn admits(&self, now: Instant) -> bool {
+    /// Admits a request or not. Each admitted request must end in [`Breaker::record`] or [`Breaker::forget`].
+    pub(crate) fn admit(&self, now: Instant) -> Option<Admitted> {
         let mut state = self.lock();
         match state.until {
-            None => true,
-            Some(until) if now < until || state.is_probed => false,
+            None => Some(Admitted::Usual),
+            Some(until) if now < until || state.is_probed => None,
             Some(_) => {
                 state.is_probed = true;
-                true
+                Some(Admitted::Probe)
             }
         }
     }
 
-    /// Records the result of an admitted request.
-    pub(crate) fn record(&self, is_well: bool, now: Instant) {
+    /// Records the result of an admitted request. A late one of a request before the probe is not the probe's.
+    pub(crate) fn record(&self, admitted: Admitted, is_well: bool, now: Instant) {
         let mut state = self.lock();
+        let is_probe = admitted == Admitted::Probe;
         if is_well {
-            if state.is_probed {
+            if is_probe {
                 // Close the breaker; failures before the probe must not count twice.
                 (state.until, state.is_probed, state.lately) = (None, false, 0);
             }
@@ -101,16 +108,16 @@ impl Breaker {
         state.successes = 0;
         let is_bad = state.failures >= FAILURES_MAX || state.lately.count_ones() >= FAILURES_LATELY_MAX;
         // Requests in flight when the breaker opened do not extend the open time.
-        if state.is_probed || (is_bad && state.until.is_none()) {
+        if is_probe || (is_bad && state.until.is_none()) {
             state.until = Some(now + state.pause);
             state.pause = (state.pause * 2).min(PAUSE_MAX);
-            state.is_probed = false;
+            state.is_probed &= !is_probe;
         }
     }
 
     /// Records that an admitted request ended without a result, for example because its caller went away.
-    pub(crate) fn forget(&self) {
-        self.lock().is_probed = false;
+    pub(crate) fn forget(&self, admitted: Admitted) {
+        self.lock().is_probed &= admitted != Admitted::Probe;
     }
 
     pub(crate) fn state(&self) -> BreakerState {
@@ -125,37 +132,45 @@ impl Breaker {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        Admitted::{Probe, Usual},
+        *,
+    };
 
     #[test]
     fn it_opens_after_failures_in_a_row_and_probes_with_one_request() {
         let breaker = Breaker::default();
         let start = Instant::now();
         for is_well in [false, false, true, false, false] {
-            assert!(breaker.admits(start));
-            breaker.record(is_well, start);
+            assert_eq!(breaker.admit(start), Some(Usual));
+            breaker.record(Usual, is_well, start);
         }
         assert_eq!(breaker.state(), BreakerState::Closed);
-        breaker.record(false, start);
+        breaker.record(Usual, false, start);
         assert_eq!(breaker.state(), BreakerState::Open);
-        assert!(!breaker.admits(start));
+        assert_eq!(breaker.admit(start), None);
         let mut now = start;
         let mut pause = PAUSE_MIN;
         for _ in 0..8 {
             now += pause;
-            assert!(breaker.admits(now) && !breaker.admits(now), "one probe");
+            assert_eq!([breaker.admit(now), breaker.admit(now)], [Some(Probe), None]);
+            for is_well in [true, false] {
+                breaker.record(Usual, is_well, now);
+                breaker.forget(Usual);
+                assert_eq!(breaker.admit(now), None, "the probe is in progress");
+            }
             assert_eq!(breaker.state(), BreakerState::Probing);
-            breaker.record(false, now);
-            assert!(!breaker.admits(now));
+            breaker.record(Probe, false, now);
+            assert_eq!(breaker.admit(now), None);
             pause = (pause * 2).min(PAUSE_MAX);
-            assert!(!breaker.admits(now + pause - Duration::from_millis(1)));
+            assert_eq!(breaker.admit(now + pause - Duration::from_millis(1)), None);
         }
         now += pause;
-        assert!(breaker.admits(now));
-        breaker.forget();
-        assert!(breaker.admits(now), "a probe whose caller went away is made again");
-        breaker.record(true, now);
-        assert!(breaker.admits(now) && breaker.admits(now));
+        assert_eq!(breaker.admit(now), Some(Probe));
+        breaker.forget(Probe);
+        assert_eq!(breaker.admit(now), Some(Probe), "a probe whose caller went away is made again");
+        breaker.record(Probe, true, now);
+        assert_eq!([breaker.admit(now); 2], [Some(Usual); 2]);
     }
 
     #[test]
@@ -166,25 +181,25 @@ mod tests {
             let mut requests = 0;
             // Every third request fails.
             while breaker.state() == BreakerState::Closed {
-                breaker.record(requests % 3 != 0, now);
+                breaker.record(Usual, requests % 3 != 0, now);
                 requests += 1;
                 assert!(requests <= LATELY, "it is never left alone");
             }
             let begin = now;
-            while !breaker.admits(now) {
+            while breaker.admit(now).is_none() {
                 now += Duration::from_millis(100);
             }
             pauses.push(now - begin);
-            breaker.record(true, now);
+            breaker.record(Probe, true, now);
             assert_eq!(breaker.state(), BreakerState::Closed);
         }
         assert_eq!(pauses, [500, 1_000, 2_000, 4_000].map(Duration::from_millis), "longer each time");
         for _ in 0..=LATELY {
-            breaker.record(true, now);
+            breaker.record(Usual, true, now);
         }
         for _ in 0..FAILURES_MAX {
-            breaker.record(false, now);
+            breaker.record(Usual, false, now);
         }
-        assert!(breaker.admits(now + PAUSE_MIN), "it was well for long");
+        assert!(breaker.admit(now + PAUSE_MIN).is_some(), "it was well for long");
     }
 }

@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     CacheTier, ListedObject, SharedStats, Space, StoreLocation, TierError, Unsound,
-    breaker::{Breaker, BreakerState},
+    breaker::{Admitted, Breaker, BreakerState},
     failure::{Failure, FailureKind, Failures},
     found::{Found, hex},
     object::{HEAD_BYTES, digest_of, unwrap, wrap},
@@ -96,13 +96,14 @@ pub(crate) struct Inner {
 /// Reports a cancelled request to the breaker.
 struct Going<'a> {
     breaker: &'a Breaker,
+    admitted: Admitted,
     is_told: bool,
 }
 
 impl Drop for Going<'_> {
     fn drop(&mut self) {
         if !self.is_told {
-            self.breaker.forget();
+            self.breaker.forget(self.admitted);
         }
     }
 }
@@ -134,10 +135,8 @@ impl Inner {
         waits: &AtomicBool,
         request: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, TierError> {
-        if !self.breaker.admits(Instant::now()) {
-            return Err(TierError::LeftAlone);
-        }
-        let mut going = Going { breaker: &self.breaker, is_told: false };
+        let admitted = self.breaker.admit(Instant::now()).ok_or(TierError::LeftAlone)?;
+        let mut going = Going { breaker: &self.breaker, admitted, is_told: false };
         let asked = tokio::time::timeout(most, request).await;
         if asked.is_err() && waits.load(Relaxed) {
             // A timeout in our own queue says nothing about the store.
@@ -147,14 +146,14 @@ impl Inner {
         let deadline_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
         let (failure, is_late) = match asked {
             Ok(Ok(answer)) => {
-                self.breaker.record(true, Instant::now());
+                self.breaker.record(admitted, true, Instant::now());
                 self.failures.record_success(self.place.url());
                 return Ok(answer);
             }
             Ok(Err(failure)) => (failure, false),
             Err(_) => (Failure::new(FailureKind::Late, &format!("it took more than {deadline_ms} ms")), true),
         };
-        self.breaker.record(false, Instant::now());
+        self.breaker.record(admitted, false, Instant::now());
         self.failures.record(self.place.url(), operation, &failure);
         Err(match is_late {
             true => TierError::Deadline { deadline_ms },

@@ -156,10 +156,14 @@ impl WatchSession {
 
     /// Runs `run`, whose machines report to this session.
     pub fn during<T>(self: &Arc<Self>, run: impl FnOnce() -> T) -> T {
-        let before = CURRENT.replace(Some(self.clone()));
-        let done = run();
-        CURRENT.set(before);
-        done
+        struct Restore(Option<Arc<WatchSession>>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                CURRENT.set(self.0.take());
+            }
+        }
+        let _restore = Restore(CURRENT.replace(Some(self.clone())));
+        run()
     }
 
     /// The programs that ran, in the order of their start.
@@ -384,5 +388,29 @@ impl State {
 impl fmt::Debug for WatchedMachine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WatchedMachine").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    struct Blind;
+
+    impl Watcher for Blind {
+        fn functions(&mut self, _elf: &[u8]) -> Functions {
+            unreachable!()
+        }
+
+        fn steps(&mut self, _text: String) {}
+    }
+
+    #[test]
+    fn a_run_that_panics_is_watched_no_longer() {
+        let session = WatchSession::new(Watch::default(), Box::new(Blind));
+        catch_unwind(AssertUnwindSafe(|| session.during(|| unreachable!()))).unwrap_err();
+        assert!(CURRENT.with_borrow(Option::is_none));
     }
 }

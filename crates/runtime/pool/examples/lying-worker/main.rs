@@ -1,8 +1,19 @@
-//! A worker that lies on command: what the tests of reports let loose on a supervisor.
+//! A worker that lies on command, or a zygote that lies by its name: what the tests of reports let loose on a
+//! supervisor.
+
+use std::path::PathBuf;
 
 mod lies;
+#[path = "../../src/wire.rs"]
+#[allow(dead_code, reason = "the supervisor has its part of it")]
+mod wire;
 mod worker;
+mod zygote;
 
 fn main() {
-    worker::work();
+    let program = PathBuf::from(std::env::args().next().unwrap_or_default());
+    match program.file_name().and_then(|name| name.to_str()?.strip_prefix("zygote-")) {
+        Some(lie) => zygote::work(&program, lie),
+        None => worker::work(),
+    }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{Ledger, Link};
+use super::{Ledger, Link, state::Entry};
 use crate::wire::News;
 
 /// News that cannot be true, and why.
@@ -39,12 +39,17 @@ impl Ledger {
         }
     }
 
-    /// Whether the zygote `number` was asked for a child so long ago, and has not said what became of that.
+    /// Whether the zygote `number` was asked for a child so long ago, and has not said what became of that, or
+    /// has not said that a child ended which was killed then.
     pub(crate) fn is_overdue(&self, number: u64, long: Duration) -> bool {
-        let now = Instant::now();
+        let is_long_ago = |since: Instant| since.elapsed() >= long;
+        let is_due = |entry: &Entry| match &entry.handle {
+            None => true,
+            Some(handle) => entry.condemned && has_ended(handle),
+        };
         self.state().entries.values().any(|entry| {
-            let is_unanswered = entry.zygote == number && entry.handle.is_none() && entry.fate.is_none();
-            is_unanswered && entry.since.is_some_and(|since| now.saturating_duration_since(since) >= long)
+            let is_of = entry.zygote == number && entry.fate.is_none();
+            is_of && entry.since.is_some_and(is_long_ago) && is_due(entry)
         })
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Link {
 pub(super) struct Entry {
     /// Whose child it is.
     pub(super) zygote: u64,
-    /// When its zygote was asked for it.
+    /// When its zygote was asked for it, or when it was killed: from then on news are due.
     pub(super) since: Option<Instant>,
     pub(super) handle: Option<OwnedFd>,
     /// Where the kernel counts its memory, if workers have groups.
@@ -62,6 +62,15 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Kills the child, now or as soon as it exists.
+    pub(super) fn condemn(&mut self) {
+        if self.handle.is_some() && !self.condemned {
+            self.since = Some(Instant::now());
+        }
+        self.condemned = true;
+        self.execute();
+    }
+
     pub(super) fn execute(&self) {
         if let (Some(handle), None) = (&self.handle, &self.fate) {
             // The only failure is that it is dead already.
@@ -131,8 +140,7 @@ impl State {
         }
         let warm = self.resting.remove(0);
         if let Some(entry) = self.entries.get_mut(&warm.ticket) {
-            entry.condemned = true;
-            entry.execute();
+            entry.condemn();
         }
     }
 }

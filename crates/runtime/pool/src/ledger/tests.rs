@@ -360,7 +360,15 @@ fn a_zygote_that_says_nothing_is_silent() {
     assert!(!ledger.is_overdue(1, none));
     let ticket = admit(&ledger).unwrap();
     assert!(ledger.is_overdue(1, none) && !ledger.is_overdue(1, long) && !ledger.is_overdue(2, none));
-    let child = Sleeper::start();
+    let mut child = Sleeper::start();
     ledger.spawned(ticket, child.handle());
     assert!(!ledger.is_overdue(1, none));
+    // Nor of the end of a child that was killed, whose slot nobody else would have again.
+    ledger.forget(ticket);
+    let end = Instant::now() + Duration::from_secs(20);
+    while !ledger.is_overdue(1, none) {
+        assert!(Instant::now() < end, "the child has ended, and the zygote says nothing");
+    }
+    assert!(!ledger.is_overdue(1, long));
+    child.end();
 }

@@ -1,0 +1,92 @@
+//! The zygote that lies about its first child. It leaves a file beside itself: the next one is honest.
+
+use std::{
+    fs::{self, File},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
+    process::{Child, Command},
+    thread,
+};
+
+use antares_sandbox::{Layer, LayerStatus};
+use rustix::{
+    net::{SendFlags, send},
+    process::{Pid, PidfdFlags, getpid, getppid, pidfd_open},
+};
+
+use crate::{
+    wire::{self, End, NEWS_BYTES_MAX, News, SPAWN_BYTES_MAX, Spawn},
+    worker,
+};
+
+/// Lies `lie`, or works as an honest zygote if that was done.
+pub(crate) fn work(program: &Path, lie: &str) {
+    let told = program.with_extension("told");
+    if told.exists() {
+        return worker::work();
+    }
+    fs::write(told, getpid().as_raw_nonzero().to_string()).unwrap();
+    let socket = std::io::stdin();
+    let socket = socket.as_fd();
+    let layers = Layer::ALL.map(|layer| LayerStatus { layer, active: true, detail: String::new() });
+    wire::send(socket, &News::Ready { layers: layers.to_vec() }, &[]).unwrap();
+    let (spawn, given) = wire::receive::<Spawn, SPAWN_BYTES_MAX>(socket).unwrap().unwrap();
+    let child = Command::new("sleep").arg("60").spawn().unwrap();
+    send_lie(socket, lie, spawn.ticket, child);
+    drop(given);
+    loop {
+        thread::park();
+    }
+}
+
+fn send_lie(socket: BorrowedFd<'_>, lie: &str, ticket: u64, mut child: Child) {
+    let handle = |process: Pid| pidfd_open(process, PidfdFlags::empty()).unwrap();
+    let own = handle(Pid::from_child(&child));
+    let say = |news: News, handles: &[&OwnedFd]| {
+        let handles: Vec<_> = handles.iter().map(|handle| handle.as_fd()).collect();
+        wire::send(socket, &news, &handles).unwrap();
+    };
+    let spawned = News::Spawned { ticket };
+    let ended = News::Ended { ticket, end: End::Exit(0) };
+    let not_spawned = || News::NotSpawned { ticket, detail: String::new() };
+    let bytes = |bytes: &[u8]| {
+        send(socket, bytes, SendFlags::NOSIGNAL).unwrap();
+    };
+    match lie {
+        "zygote-s-pid" => say(spawned, &[&handle(getpid())]),
+        "supervisor-s-pid" => say(spawned, &[&handle(getppid().unwrap())]),
+        "somebody-else-s-pid" => say(spawned, &[&handle(Pid::INIT)]),
+        "no-pid" => say(spawned, &[&File::open("/dev/null").unwrap().into()]),
+        "no-handle" => say(spawned, &[]),
+        "two-handles" => say(spawned, &[&own, &own]),
+        "dead-pid-twice" => {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            say(spawned.clone(), &[&own]);
+            say(spawned, &[&own]);
+        }
+        "other-ticket" => say(News::Spawned { ticket: ticket + 1 }, &[&own]),
+        "ticket-before" => say(News::Spawned { ticket: 0 }, &[&own]),
+        "doubled" => (0..2).for_each(|_| say(spawned.clone(), &[&own])),
+        "out-of-order" => {
+            say(ended, &[]);
+            say(spawned, &[&own]);
+        }
+        "ended-and-lives" => {
+            say(spawned, &[&own]);
+            say(ended, &[]);
+        }
+        "both" => {
+            say(spawned, &[&own]);
+            say(not_spawned(), &[]);
+        }
+        "not-spawned-with-handle" => say(not_spawned(), &[&own]),
+        "ready-again" => say(News::Ready { layers: Vec::new() }, &[]),
+        "failed-later" => say(News::Failed { detail: "no".repeat(1000) }, &[]),
+        "garbage" => bytes(&[0xff; 64]),
+        "cut" => bytes(&[2]),
+        "too-long" => bytes(&[0; NEWS_BYTES_MAX + 1]),
+        "many-handles" => say(spawned, &[&own; wire::PACKET_FDS_MAX]),
+        _ => panic!("no such lie: {lie}"),
+    }
+}
