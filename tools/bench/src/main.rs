@@ -3,10 +3,8 @@
 //! `corpus` (published scripts of today) are compared with ckb-vm's `AsmMachine`. `profiling` measures the
 //! cost of always-on samples.
 //!
-//! These run only by name: `service` (pool and gRPC, with their targets), `service-transactions` (its
-//! transactions alone), `transactions-elsewhere` (transactions by the command line and by the crate
-//! `antares`), and `start` (whole processes, compared with the published ckb-debugger that `ANTARES_ORIGINAL`
-//! names).
+//! These run only by name: `service` (pool and gRPC, with their targets) and `service-transactions` (its
+//! transactions alone).
 //!
 //! `--quick` runs three rounds instead of fifteen. `--instructions` counts instructions with callgrind
 //! instead of time. Prints tables and writes JSON files to `target/bench`.
@@ -22,7 +20,6 @@ mod profiling;
 mod programs;
 mod report;
 mod service;
-mod start;
 mod transactions;
 mod twin;
 
@@ -37,13 +34,8 @@ const TRANSACTIONS: &str = "transactions";
 const CORPUS: &str = "corpus";
 const SERVICE: &str = "service";
 const SERVICE_TRANSACTIONS: &str = "service-transactions";
-/// For profilers: `service-calls NAME SECONDS`.
-const SERVICE_CALLS: &str = "service-calls";
-const TRANSACTIONS_ELSEWHERE: &str = "transactions-elsewhere";
 const PROFILING: &str = "profiling";
-const START: &str = "start";
-const FAMILIES: [&str; 7] =
-    [TRANSACTIONS, CORPUS, SERVICE, SERVICE_TRANSACTIONS, TRANSACTIONS_ELSEWHERE, PROFILING, START];
+const FAMILIES: [&str; 5] = [TRANSACTIONS, CORPUS, SERVICE, SERVICE_TRANSACTIONS, PROFILING];
 
 /// Measures the selected programs against their twins and peers.
 fn programs(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
@@ -85,15 +77,9 @@ fn write(file: &str, results: &[serde_json::Value]) -> Result<()> {
 
 /// Measures what runs only by name.
 fn when_named(is_named: &impl Fn(&str) -> bool, is_quick: bool) -> Result<()> {
-    if is_named(START) {
-        report::write("start.json", &serde_json::to_string_pretty(&start::measure(is_quick)?)?)?;
-    }
     // This benchmark uses all processors, so it cannot run concurrently with others.
     if is_named(SERVICE_TRANSACTIONS) {
         service::measure_transactions(is_quick)?;
-    }
-    if is_named(TRANSACTIONS_ELSEWHERE) {
-        service::measure_elsewhere(is_quick)?;
     }
     if is_named(SERVICE) {
         service::measure(is_quick)?;
@@ -108,9 +94,6 @@ fn main() -> Result<()> {
         .filter(|mode| [instructions::ONCE, instructions::ONCE_SAMPLED].contains(&mode.as_str()))
     {
         std::process::exit(instructions::run_once(mode, &wanted[1..])?);
-    }
-    if wanted.first().is_some_and(|mode| mode == SERVICE_CALLS) {
-        return service::call(&wanted[1..]);
     }
     let mut take = |switch: &str| {
         let before = wanted.len();

@@ -1,8 +1,6 @@
 //! `service`: measures the overhead of the pool and of gRPC, in addition to the script itself. Prints a table
 //! with the targets, and writes `target/bench/service.json`.
 
-mod command;
-mod facade;
 mod grpc;
 mod pool;
 mod scripts;
@@ -12,7 +10,7 @@ mod transactions;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde_json::json;
 
 use crate::report;
@@ -127,29 +125,11 @@ impl Results {
     }
 }
 
-/// Calls the server for one transaction repeatedly. Arguments: name of the transaction, number of seconds.
-pub(crate) fn call(words: &[String]) -> Result<()> {
-    let [name, seconds] = words else { bail!("which transaction, and for how many seconds?") };
-    transactions::call(name, Duration::from_secs(seconds.parse()?))
-}
-
-/// Measures transactions by the command line and by the crate `antares` in this process; fewer rounds if
-/// `is_quick`.
-pub(crate) fn measure_elsewhere(is_quick: bool) -> Result<()> {
-    elsewhere(if is_quick { 1 } else { 5 }, &mut Results::default())
-}
-
-fn elsewhere(rounds: usize, results: &mut Results) -> Result<()> {
-    facade::measure(Duration::from_millis(600 * rounds as u64), results)?;
-    command::measure(rounds, results)
-}
-
 /// Measures transactions alone; fewer rounds if `is_quick`.
 pub(crate) fn measure_transactions(is_quick: bool) -> Result<()> {
     let rounds = if is_quick { 1 } else { 5 };
     let mut results = Results::default();
-    transactions::measure(Duration::from_millis(600 * rounds as u64), &mut results)?;
-    elsewhere(rounds, &mut results)
+    transactions::measure(Duration::from_millis(600 * rounds as u64), &mut results)
 }
 
 /// Measures everything; fewer rounds if `is_quick`.
@@ -159,7 +139,6 @@ pub(crate) fn measure(is_quick: bool) -> Result<()> {
     pool::measure(rounds, &mut results)?;
     grpc::measure(Duration::from_millis(400 * rounds as u64), &mut results)?;
     transactions::measure(Duration::from_millis(600 * rounds as u64), &mut results)?;
-    elsewhere(rounds, &mut results)?;
     println!();
     for (name, value, sign, limit, is_reached) in results.targets() {
         let verdict = if is_reached { "ok" } else { "MISSED" };

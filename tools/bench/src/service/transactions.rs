@@ -52,13 +52,13 @@ const PARTS: [Part; 6] = [
 ];
 
 /// A transaction for the library and for the service.
-pub(super) struct Case {
-    pub(super) name: &'static str,
-    pub(super) mock: Mock,
+struct Case {
+    name: &'static str,
+    mock: Mock,
     request: v1::VerifyTransactionRequest,
 }
 
-pub(super) fn cases() -> Result<[Case; 3]> {
+fn cases() -> Result<[Case; 3]> {
     Ok([signed("mock_tx")?, signed("dynamic")?, nothing()?])
 }
 
@@ -72,46 +72,6 @@ pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
             one(&server, &channel, &case, time / ROUNDS, results).await.context(case.name)?;
         }
         sessions::measure(&server, &channel, time / ROUNDS, results).await.context("sessions")
-    })
-}
-
-/// Calls the server only for the transaction `name`, one call at a time, for profilers. Prints the server's
-/// process id and the time per call.
-pub(super) fn call(name: &str, time: Duration) -> Result<()> {
-    let case = cases()?.into_iter().find(|case| case.name == name).context("no such transaction")?;
-    let server = Server::start("calls", "")?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(async {
-        let channel = Endpoint::from_shared(format!("http://{}", server.address))?.connect().await?;
-        upload(&channel, &case.mock).await?;
-        let mut client = RunnerServiceClient::new(channel);
-        let mut calls = async |time: Duration| {
-            let (until, mut times) = (Instant::now() + time, Vec::new());
-            let mut parts = [const { Vec::new() }; PARTS.len()];
-            while Instant::now() < until {
-                let started = Instant::now();
-                let answer = client.verify_transaction(case.request.clone()).await?.into_inner();
-                times.push(started.elapsed());
-                check(&answer)?;
-                let timings = answer.timings.unwrap_or_default();
-                for (part, times) in PARTS.iter().zip(&mut parts) {
-                    times.push(Duration::from_micros((part.1)(&timings)));
-                }
-            }
-            Ok::<_, anyhow::Error>((times, parts))
-        };
-        calls(WARM_UP).await?;
-        println!("server {}", server.process());
-        let before = server.processor_nanos();
-        let (times, parts) = calls(time).await?;
-        let used = (server.processor_nanos() - before) as f64 / 1e3 / times.len() as f64;
-        println!("calls {}, server {used:.1} us each", times.len());
-        let mut results = Results::default();
-        results.latency(name, times);
-        for ((part, _), times) in PARTS.iter().zip(parts) {
-            results.latency(format!("{name}_{part}"), times);
-        }
-        Ok(())
     })
 }
 
