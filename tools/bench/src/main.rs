@@ -1,7 +1,6 @@
 //! `bench [--quick | --instructions] [NAME...]`: measures how fast scripts run, as ratios to peers in one
-//! interleaved loop. Programs are compared with the same C compiled for this machine. `transactions` and
-//! `corpus` (published scripts of today) are compared with ckb-vm's `AsmMachine`. `profiling` measures the
-//! cost of always-on samples.
+//! interleaved loop. Programs are compared with the same C compiled for this machine, and `corpus` (published
+//! scripts of today) with ckb-vm's `AsmMachine`. `profiling` measures the cost of always-on samples.
 //!
 //! These run only by name: `service` (pool and gRPC, with their targets) and `service-transactions` (its
 //! transactions alone).
@@ -20,7 +19,6 @@ mod profiling;
 mod programs;
 mod report;
 mod service;
-mod transactions;
 mod twin;
 
 use std::env;
@@ -30,12 +28,11 @@ use anyhow::{Result, bail};
 use crate::{measure::measure, programs::PROGRAMS, report::Report};
 
 /// Names of benchmarks other than programs.
-const TRANSACTIONS: &str = "transactions";
 const CORPUS: &str = "corpus";
 const SERVICE: &str = "service";
 const SERVICE_TRANSACTIONS: &str = "service-transactions";
 const PROFILING: &str = "profiling";
-const FAMILIES: [&str; 5] = [TRANSACTIONS, CORPUS, SERVICE, SERVICE_TRANSACTIONS, PROFILING];
+const FAMILIES: [&str; 4] = [CORPUS, SERVICE, SERVICE_TRANSACTIONS, PROFILING];
 
 /// Measures the selected programs against their twins and peers.
 fn programs(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
@@ -59,9 +56,6 @@ fn programs(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
 
 /// Measures what runs against `AsmMachine` in this process.
 fn in_process(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
-    if is_wanted(TRANSACTIONS) {
-        write("transactions.json", &transactions::measure()?)?;
-    }
     if is_wanted(PROFILING) {
         write("profiling.json", &profiling::measure(rounds)?)?;
     }
