@@ -15,7 +15,7 @@ use antares_proto::{
         operation_service_server::OperationServiceServer, store_service_server::StoreServiceServer,
     },
 };
-use antares_serve::admin::{ADMIN, AdminService, COST_MODEL, Signer};
+use antares_serve::admin::{ADMIN, AdminService, Signer};
 use antares_serve::{App, Health, Metrics, beat, blocking, keep};
 use antares_tier::LocationError;
 use antares_trust::{KeyError, Trust};
@@ -192,19 +192,6 @@ async fn supervise(compiler: Compiler, health: Health) {
         health.set(ADMIN, true).await;
         health.set_beyond_help("compile workers", compiler.shared.pool.is_beyond_help()).await;
     }
-}
-
-/// What `antares_build_info` says.
-#[must_use]
-pub fn build_facts() -> [(&'static str, String); 6] {
-    [
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("revision", option_env!("ANTARES_REVISION").unwrap_or("unknown").to_owned()),
-        ("engine", antares_abi::ENGINE_VERSION.to_string()),
-        ("llvm", antares_abi::LLVM_VERSION.to_owned()),
-        ("target_cpu", antares_abi::TARGET_CPU.to_owned()),
-        ("cost_model", COST_MODEL.to_owned()),
-    ]
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub(crate) async fn explained(
             artifact_key: key.to_string(),
             artifact_sha256: digest.to_string(),
             artifact_bytes: bytes.len() as u64,
-            refused: Refusal::Malformed.name().to_owned(),
+            refused: Refusal::Malformed.into_str().to_owned(),
             ..Default::default()
         };
         let Some(claimed) = Manifest::claimed(&signed) else { return told };
@@ -36,7 +36,7 @@ pub(crate) async fn explained(
             target_features: claimed.features,
             key_id: claimed.key_id,
             not_after_s: claimed.not_after,
-            refused: refused.map(Refusal::name).unwrap_or_default().to_owned(),
+            refused: refused.as_ref().map(Refusal::into_str).unwrap_or_default().to_owned(),
             ..told
         }
     };

@@ -148,7 +148,7 @@ impl Shared {
     /// Makes room for one that is ours.
     async fn drop_refused(&self, key: ArtifactKey, refusal: Refusal) {
         self.signing.record(refusal);
-        tracing::error!(%key, reason = refusal.name(), "a stored artifact is refused");
+        tracing::error!(%key, reason = refusal.into_str(), "a stored artifact is refused");
         self.tiers.forget(Space::Artifact, key.0);
         let cache = self.cache.clone();
         // If it stays, the next call refuses it again.

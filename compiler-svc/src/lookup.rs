@@ -112,7 +112,7 @@ impl Shared {
             Ok(Ok(found)) => Ok(Some(found)),
             Ok(Err(refusal)) => {
                 self.signing.record(refusal);
-                tracing::error!(%key, reason = refusal.name(), "an artifact of the shared tier is refused");
+                tracing::error!(%key, reason = refusal.into_str(), "an artifact of the shared tier is refused");
                 Ok(None)
             }
             Err(Panicked) => Err(CompileError::Internal),

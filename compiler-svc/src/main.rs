@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use antares_compiler_svc::app;
 use antares_config::{Config, Role};
-use antares_serve::{Host, Metrics, Options};
+use antares_serve::{Host, Metrics, Options, admin::build_facts};
 use anyhow::Context;
 use clap::Parser;
 
@@ -27,7 +27,7 @@ fn run(config: &Config) -> anyhow::Result<()> {
     let pool = app::start_pool(config).context("compile workers")?;
     let host = Host::start(config, Role::Compiler)?;
     let metrics = Metrics::new();
-    metrics.build_info(&app::build_facts());
+    metrics.build_info(&build_facts());
     for note in antares_pool::surroundings() {
         tracing::warn!(note, "the surroundings weaken a promise");
     }

@@ -6,14 +6,16 @@ use antares_abi::CodeTier;
 use antares_cache::{CacheState, CacheStats, Space};
 use antares_pool::Pool;
 use antares_serve::{
-    COMPILE_SECONDS, Metrics, RUN_SECONDS, WorkerNumbers, add_saturating, set_gauge, set_total,
+    COMPILE_SECONDS, Metrics, RUN_SECONDS, Row, WorkerNumbers, add_saturating, set_gauge, set_total,
 };
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
+use strum::{IntoStaticStr, VariantNames};
 
 use crate::artifact::{Artifact, CompileError};
 
 /// What became of a full compile that was to follow a baseline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum FollowerResult {
     Done,
     Failed,
@@ -21,20 +23,9 @@ pub(crate) enum FollowerResult {
     Dropped,
 }
 
-impl FollowerResult {
-    const ALL: [Self; 3] = [Self::Done, Self::Failed, Self::Dropped];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Dropped => "dropped",
-        }
-    }
-}
-
 /// What became of what a run had found out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum HintsResult {
     /// The next compile takes it.
     Learnt,
@@ -44,19 +35,6 @@ pub(crate) enum HintsResult {
     LeftAlone,
     /// The store could not take it.
     NotStored,
-}
-
-impl HintsResult {
-    const ALL: [Self; 4] = [Self::Learnt, Self::Known, Self::LeftAlone, Self::NotStored];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Learnt => "learnt",
-            Self::Known => "known",
-            Self::LeftAlone => "left_alone",
-            Self::NotStored => "not_stored",
-        }
-    }
 }
 
 /// Metrics of compiles.
@@ -77,29 +55,19 @@ pub(crate) struct CompilerMetrics {
 impl CompilerMetrics {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let queue = metrics.gauges("antares_queue_depth", "Work that waits for a worker.", &["role"]);
-        let by_result = |name: &str, help: &str| {
-            let counters = metrics.counters(name, help, &["result"]);
-            for result in RESULTS {
-                counters.with_label_values(&[result]);
-            }
-            counters
-        };
-        let followers = metrics.counters(
+        let by_result = |name: &str, help: &str| metrics.counters_of(name, help, "result", &RESULTS);
+        let followers = metrics.counters_of(
             "antares_follower_compiles_total",
             "Full compiles that followed a baseline, by how they ended.",
-            &["result"],
+            "result",
+            FollowerResult::VARIANTS,
         );
-        for result in FollowerResult::ALL {
-            followers.with_label_values(&[result.name()]);
-        }
-        let hints = metrics.counters(
+        let hints = metrics.counters_of(
             "antares_hints_total",
             "Reports of runs that left native code for places that it does not know, by what became of them.",
-            &["result"],
+            "result",
+            HintsResult::VARIANTS,
         );
-        for result in HintsResult::ALL {
-            hints.with_label_values(&[result.name()]);
-        }
         Self {
             compiles: by_result("antares_compiles_total", "Full compiles by how they ended."),
             baselines: by_result("antares_baseline_compiles_total", "Baseline compiles by how they ended."),
@@ -132,11 +100,11 @@ impl CompilerMetrics {
     }
 
     pub(crate) fn record_follower(&self, result: FollowerResult) {
-        self.followers.with_label_values(&[result.name()]).inc();
+        self.followers.with_label_values(&[result.into_str()]).inc();
     }
 
     pub(crate) fn record_hints(&self, result: HintsResult) {
-        self.hints.with_label_values(&[result.name()]).inc();
+        self.hints.with_label_values(&[result.into_str()]).inc();
     }
 
     pub(crate) fn record_withheld(&self) {
@@ -165,9 +133,8 @@ impl CompilerMetrics {
     }
 
     pub(crate) fn export_joins(&self, metrics: &Metrics, read: impl Fn() -> u64 + Send + 'static) {
-        let joins = metrics
-            .counter("antares_compile_joins_total", "Calls that found their compile in progress already.");
-        metrics.before_scrape(move || set_total(&joins, read()));
+        let help = "Calls that found their compile in progress already.";
+        metrics.watch([("antares_compile_joins_total", help, |now| *now)], read);
     }
 
     pub(crate) fn export_cache(&self, metrics: &Metrics, read: impl Fn() -> CacheStats + Send + 'static) {
@@ -175,29 +142,13 @@ impl CompilerMetrics {
         let hits = per_space("antares_cache_hits_total", "Reads answered with verified bytes.");
         let misses = per_space("antares_cache_misses_total", "Reads answered with nothing.");
         let entries = metrics.gauges("antares_cache_entries", "Entries stored.", &["space"]);
-        let bytes = metrics.gauge("antares_cache_bytes", "Payload bytes stored.");
         let charged = metrics.gauges(
             "antares_cache_charged_bytes",
             "What entries count against the budget: three bytes of disk for each byte stored.",
             &["space"],
         );
-        let budget =
-            metrics.gauge("antares_cache_budget_bytes", "What entries may count at most; see charged bytes.");
-        let disk = metrics.gauge("antares_cache_disk_bytes", "Bytes that the cache takes on disk.");
-        let blobs = metrics.gauge("antares_cache_blobs", "Blob files; anything but zero is a bug.");
         let state = metrics.gauges("antares_cache_state", "1 at the state that the store is in.", &["state"]);
-        let counter = |name: &str, help: &str| metrics.counter(name, help);
-        let corrupt = counter("antares_cache_corrupt_total", "Entries dropped because they did not verify.");
-        let evictions = counter("antares_cache_evictions_total", "Entries evicted to keep the budget.");
-        let rejected =
-            counter("antares_cache_rejected_total", "Entries that were not stored for lack of room.");
-        let errors = counter("antares_cache_store_errors_total", "Errors of the store under the cache.");
-        let set_aside = counter(
-            "antares_cache_set_aside_total",
-            "Stores that were damaged and set aside; the cache began empty.",
-        );
-        let rebuilds = counter("antares_cache_rebuilds_total", "Rebuilds of the store into a new directory.");
-        metrics.before_scrape(move || {
+        metrics.watch(CACHE, move || {
             let now = read();
             for (space, name) in [(Space::Script, "script"), (Space::Artifact, "artifact")] {
                 set_total(&hits.with_label_values(&[name]), *now.hits.of(space));
@@ -208,19 +159,30 @@ impl CompilerMetrics {
             for known in CacheState::ALL {
                 state.with_label_values(&[known.name()]).set((known == now.state).into());
             }
-            set_gauge(&bytes, now.logical_bytes);
-            set_gauge(&budget, now.budget_bytes);
-            set_gauge(&disk, now.disk_bytes);
-            set_gauge(&blobs, now.blobs);
-            set_total(&corrupt, now.corrupt);
-            set_total(&evictions, now.evictions);
-            set_total(&rejected, now.rejected);
-            set_total(&errors, now.store_errors);
-            set_total(&set_aside, now.set_aside);
-            set_total(&rebuilds, now.rebuilds);
+            now
         });
     }
 }
+
+/// The metrics of the store that have no labels.
+const CACHE: [Row<CacheStats>; 10] = [
+    ("antares_cache_bytes", "Payload bytes stored.", |now| now.logical_bytes),
+    ("antares_cache_budget_bytes", "What entries may count at most; see charged bytes.", |now| {
+        now.budget_bytes
+    }),
+    ("antares_cache_disk_bytes", "Bytes that the cache takes on disk.", |now| now.disk_bytes),
+    ("antares_cache_blobs", "Blob files; anything but zero is a bug.", |now| now.blobs),
+    ("antares_cache_corrupt_total", "Entries dropped because they did not verify.", |now| now.corrupt),
+    ("antares_cache_evictions_total", "Entries evicted to keep the budget.", |now| now.evictions),
+    ("antares_cache_rejected_total", "Entries that were not stored for lack of room.", |now| now.rejected),
+    ("antares_cache_store_errors_total", "Errors of the store under the cache.", |now| now.store_errors),
+    (
+        "antares_cache_set_aside_total",
+        "Stores that were damaged and set aside; the cache began empty.",
+        |now| now.set_aside,
+    ),
+    ("antares_cache_rebuilds_total", "Rebuilds of the store into a new directory.", |now| now.rebuilds),
+];
 
 /// A compile that is under way.
 pub(crate) struct UnderWay {

@@ -5,12 +5,14 @@ use std::{num::NonZeroU64, sync::Arc};
 use antares_abi::Sha256Digest;
 use antares_serve::Metrics;
 use prometheus::IntCounterVec;
+use strum::{IntoStaticStr, VariantNames};
 use tokio::sync::Semaphore;
 
 use crate::artifact::CompileError;
 
 /// How a second compile ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum Found {
     Equal,
     Different,
@@ -19,21 +21,11 @@ pub(crate) enum Found {
 }
 
 impl Found {
-    const ALL: [Self; 3] = [Self::Equal, Self::Different, Self::PassedOver];
-
     pub(crate) fn of(first: Sha256Digest, second: &Result<Sha256Digest, CompileError>) -> Self {
         match second {
             Ok(second) if *second == first => Self::Equal,
             Ok(_) => Self::Different,
             Err(_) => Self::PassedOver,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Equal => "equal",
-            Self::Different => "different",
-            Self::PassedOver => "passed_over",
         }
     }
 }
@@ -49,15 +41,12 @@ pub(crate) struct Recompiles {
 
 impl Recompiles {
     pub(crate) fn new(one_in: Option<NonZeroU64>, metrics: &Metrics) -> Self {
-        let results = metrics.counters(
+        let results = metrics.counters_of(
             "antares_recompiles_total",
             "Compiles that were made again, by whether the library was the same.",
-            &["result"],
+            "result",
+            Found::VARIANTS,
         );
-        // All there from the start, as zeros.
-        for found in Found::ALL {
-            results.with_label_values(&[found.name()]);
-        }
         Self { one_in, turn: Arc::new(Semaphore::new(1)), results }
     }
 
@@ -66,7 +55,7 @@ impl Recompiles {
     }
 
     pub(crate) fn record(&self, found: Found) {
-        self.results.with_label_values(&[found.name()]).inc();
+        self.results.with_label_values(&[found.into_str()]).inc();
     }
 }
 

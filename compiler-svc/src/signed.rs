@@ -12,6 +12,7 @@ use antares_serve::Metrics;
 use antares_trust::{Facts, Manifest, Refusal, Trust};
 use bytes::Bytes;
 use prometheus::IntCounterVec;
+use strum::VariantNames as _;
 
 use crate::artifact::CompileError;
 
@@ -35,12 +36,12 @@ pub(crate) struct Signing {
 impl Signing {
     /// With manifests that are taken for the time `valid`.
     pub(crate) fn new(trust: Arc<Trust>, valid: Duration, metrics: &Metrics) -> Self {
-        let refused = metrics.counters(
+        let refused = metrics.counters_of(
             "antares_artifacts_refused_total",
             "Artifacts that were refused for their manifests, by why.",
-            &["reason"],
+            "reason",
+            Refusal::VARIANTS,
         );
-        Refusal::ALL.iter().for_each(|refusal| drop(refused.with_label_values(&[refusal.name()])));
         Self { trust, valid, refused }
     }
 
@@ -69,7 +70,7 @@ impl Signing {
 
     /// Counts a refusal.
     pub(crate) fn record(&self, refusal: Refusal) {
-        self.refused.with_label_values(&[refusal.name()]).inc();
+        self.refused.with_label_values(&[refusal.into_str()]).inc();
     }
 }
 

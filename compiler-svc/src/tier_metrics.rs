@@ -5,29 +5,19 @@ use std::{sync::Arc, time::Instant};
 use antares_serve::{Metrics, set_gauge, set_total};
 use antares_tier::{BreakerState, FailureKind, Memory, Shared};
 use prometheus::{HistogramVec, IntCounterVec};
+use strum::{IntoStaticStr, VariantNames};
 
 /// Bounds of reads, seconds: from memory to an object store far away.
 const READ_SECONDS: &[f64] =
     &[0.000_01, 0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
 
 /// A tier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum Level {
     Memory,
     Sled,
     Shared,
-}
-
-impl Level {
-    const ALL: [Self; 3] = [Self::Memory, Self::Sled, Self::Shared];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Sled => "sled",
-            Self::Shared => "shared",
-        }
-    }
 }
 
 /// Counters by tier.
@@ -50,10 +40,10 @@ impl TierMetrics {
             READ_SECONDS,
             &["tier"],
         );
-        for level in Level::ALL {
-            seconds.with_label_values(&[level.name()]);
+        for level in Level::VARIANTS {
+            seconds.with_label_values(&[level]);
             for result in ["hit", "miss"] {
-                reads.with_label_values(&[level.name(), result]);
+                reads.with_label_values(&[level, result]);
             }
         }
         export(metrics, reads.clone(), shared, memory);
@@ -62,13 +52,13 @@ impl TierMetrics {
 
     /// A read of a tier whose own numbers are not exported.
     pub(crate) fn record(&self, level: Level, is_hit: bool, started: Instant) {
-        self.reads.with_label_values(&[level.name(), if is_hit { "hit" } else { "miss" }]).inc();
+        self.reads.with_label_values(&[level.into_str(), if is_hit { "hit" } else { "miss" }]).inc();
         self.record_time(level, is_hit, started);
     }
 
     pub(crate) fn record_time(&self, level: Level, is_hit: bool, started: Instant) {
         if is_hit {
-            self.seconds.with_label_values(&[level.name()]).observe(started.elapsed().as_secs_f64());
+            self.seconds.with_label_values(&[level.into_str()]).observe(started.elapsed().as_secs_f64());
         }
     }
 }
@@ -103,7 +93,7 @@ fn export(metrics: &Metrics, reads: IntCounterVec, shared: Shared, memory: Arc<M
             ("late", now.late),
             ("failed", now.failed),
         ] {
-            set_total(&reads.with_label_values(&[Level::Shared.name(), result]), total);
+            set_total(&reads.with_label_values(&[Level::Shared.into_str(), result]), total);
         }
         for (result, total) in [
             ("done", now.uploads.done),
@@ -114,17 +104,13 @@ fn export(metrics: &Metrics, reads: IntCounterVec, shared: Shared, memory: Arc<M
         ] {
             set_total(&writes.with_label_values(&[result]), total);
         }
-        for (kind, total) in FailureKind::ALL.into_iter().zip(now.failures) {
-            set_total(&failures.with_label_values(&[kind.name()]), total);
+        for (kind, total) in FailureKind::VARIANTS.iter().zip(now.failures) {
+            set_total(&failures.with_label_values(&[kind]), total);
         }
         set_gauge(&waiting, now.uploads.waiting);
         set_gauge(&waiting_bytes, now.uploads.waiting_bytes);
-        for (state, name) in [
-            (BreakerState::Closed, "closed"),
-            (BreakerState::Open, "open"),
-            (BreakerState::Probing, "probing"),
-        ] {
-            breaker.with_label_values(&[name]).set((state == now.breaker).into());
+        for state in BreakerState::VARIANTS {
+            breaker.with_label_values(&[state]).set((*state == now.breaker.into_str()).into());
         }
         set_gauge(&held, memory.bytes());
     });

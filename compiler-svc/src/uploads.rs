@@ -13,6 +13,7 @@ use antares_cache::{Cache, Incoming};
 use antares_config::CompilerSection;
 use antares_serve::{Metrics, chain, set_gauge};
 use prometheus::{IntCounter, IntCounterVec};
+use strum::{IntoStaticStr, VariantNames};
 use tokio::sync::Semaphore;
 
 /// Uploads that are read into memory at once, to be stored: the store takes one at a time.
@@ -39,7 +40,8 @@ pub(crate) enum UploadError {
 }
 
 /// Why a partial upload was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 enum Dropped {
     Expired,
     Room,
@@ -54,17 +56,6 @@ impl UploadError {
             Self::DiskFull => Some(REFUSED[0]),
             Self::NoRoom { .. } => Some(REFUSED[1]),
             Self::Offset { .. } | Self::Size { .. } | Self::TakenOver | Self::Internal => None,
-        }
-    }
-}
-
-impl Dropped {
-    const ALL: [Self; 2] = [Self::Expired, Self::Room];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Expired => "expired",
-            Self::Room => "room",
         }
     }
 }
@@ -120,18 +111,18 @@ pub(crate) struct Writing {
 
 impl Uploads {
     pub(crate) fn new(limits: &CompilerSection, metrics: &Metrics) -> Arc<Self> {
-        let dropped = metrics.counters(
+        let dropped = metrics.counters_of(
             "antares_uploads_dropped_total",
             "Uploads that broke off and were not gone on with, by why their bytes were dropped.",
-            &["reason"],
+            "reason",
+            Dropped::VARIANTS,
         );
-        Dropped::ALL.iter().for_each(|why| drop(dropped.with_label_values(&[why.name()])));
-        let refused = metrics.counters(
+        let refused = metrics.counters_of(
             "antares_uploads_refused_total",
             "Uploads that were refused for want of room, by what is full.",
-            &["reason"],
+            "reason",
+            &REFUSED,
         );
-        REFUSED.iter().for_each(|why| drop(refused.with_label_values(&[why])));
         let uploads = Arc::new(Self {
             bytes_max: limits.upload_bytes_max,
             partial_max: limits.partial_uploads_max as u64,
@@ -252,7 +243,7 @@ impl Uploads {
         let ids: Vec<u64> = state.partial.iter().filter(|(_, one)| expired(one)).map(|(id, _)| *id).collect();
         let gone: Vec<_> = ids.iter().filter_map(|id| state.partial.remove(id)).collect();
         drop(state);
-        self.dropped.with_label_values(&[Dropped::Expired.name()]).inc_by(gone.len() as u64);
+        self.dropped.with_label_values(&[Dropped::Expired.into_str()]).inc_by(gone.len() as u64);
     }
 
     /// Drops idle uploads, the oldest first, until `used` fits into `max` for all and a part of it for
@@ -278,7 +269,7 @@ impl Uploads {
         let idle = state.partial.iter().filter(|(_, one)| of(one));
         let (_, id) = idle.filter_map(|(id, one)| Some((one.idle_since?, *id))).min()?;
         state.partial.remove(&id);
-        self.dropped.with_label_values(&[Dropped::Room.name()]).inc();
+        self.dropped.with_label_values(&[Dropped::Room.into_str()]).inc();
         Some(())
     }
 

@@ -14,7 +14,7 @@ use antares_proto::{
         runner_service_server::RunnerServiceServer,
     },
 };
-use antares_serve::admin::{ADMIN, AdminService, COST_MODEL};
+use antares_serve::admin::{ADMIN, AdminService};
 use antares_serve::{App, Health, Metrics, beat, blocking, keep};
 use tonic::service::Routes;
 
@@ -175,19 +175,6 @@ async fn supervise(runner: Runner, health: Health) {
         health.set(PROFILES, true).await;
         health.set(ADMIN, true).await;
     }
-}
-
-/// What `antares_build_info` says.
-#[must_use]
-pub fn build_facts() -> [(&'static str, String); 6] {
-    [
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("revision", option_env!("ANTARES_REVISION").unwrap_or("unknown").to_owned()),
-        ("engine", antares_abi::ENGINE_VERSION.to_string()),
-        ("llvm", antares_abi::LLVM_VERSION.to_owned()),
-        ("target_cpu", antares_abi::TARGET_CPU.to_owned()),
-        ("cost_model", COST_MODEL.to_owned()),
-    ]
 }
 
 #[cfg(test)]

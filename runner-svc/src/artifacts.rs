@@ -27,7 +27,7 @@ use crate::{
         ready::{Ready, Used},
     },
     ended::{Ended, ExecuteError},
-    metrics::{RunnerMetrics, refused_artifacts},
+    metrics::{RunnerMetrics, export_ready, refused_artifacts},
     scheduler::lease::{FalseStart, Leased},
     source::{ArtifactSource, SourceError},
 };
@@ -68,7 +68,7 @@ impl Artifacts {
             metrics: counts.clone(),
         });
         let watched = artifacts.clone();
-        counts.export_ready(metrics, move || (watched.ready.stats(), watched.ready.quarantine.len()));
+        export_ready(metrics, move || (watched.ready.stats(), watched.ready.quarantine.len()));
         artifacts
     }
 

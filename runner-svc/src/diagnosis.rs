@@ -7,6 +7,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
+use strum::{IntoStaticStr, VariantNames};
+
 /// What a second run told of why the first failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Diagnosed {
@@ -15,7 +17,8 @@ pub(crate) enum Diagnosed {
 }
 
 /// Why there is no diagnosis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum Missing {
     /// The first run was ended from outside.
     Unfinished,
@@ -31,34 +34,6 @@ pub(crate) enum Missing {
     TooLong,
     /// The second run ended otherwise: native code was wrong, and is not run any more.
     Different,
-}
-
-impl Missing {
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Unfinished,
-        Self::NothingRan,
-        Self::TooMany,
-        Self::Quota,
-        Self::WorkersBusy,
-        Self::Deadline,
-        Self::WorkerLost,
-        Self::TooLong,
-        Self::Different,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Unfinished => "unfinished",
-            Self::NothingRan => "nothing_ran",
-            Self::TooMany => "too_many",
-            Self::Quota => "quota",
-            Self::WorkersBusy => "workers_busy",
-            Self::Deadline => "deadline",
-            Self::WorkerLost => "worker_lost",
-            Self::TooLong => "too_long",
-            Self::Different => "different",
-        }
-    }
 }
 
 /// How many runs of a call may still be told why they failed.

@@ -6,7 +6,7 @@ use antares_compiler_svc::app as compiler;
 use antares_config::{Config, ConfigError, ConfigFile, Role};
 use antares_pool::{PoolConfig, PoolError};
 use antares_proto::FILE_DESCRIPTOR_SET;
-use antares_serve::{App, Health, Host, HostError, Metrics};
+use antares_serve::{App, Health, Host, HostError, Metrics, admin::build_facts};
 use tonic::service::Routes;
 
 use crate::{app as runner, source::local::LocalSource};
@@ -73,7 +73,7 @@ pub fn start_pools(config: &Config) -> Result<Pools, EmbeddedError> {
 /// # Errors
 /// The store cannot be opened, or keys are of no use.
 pub fn build(config: &Config, pools: Pools, metrics: &Metrics) -> Result<Both, EmbeddedError> {
-    metrics.build_info(&runner::build_facts());
+    metrics.build_info(&build_facts());
     let compiler = compiler::build(config, pools.compile, metrics)?;
     let source = Arc::new(LocalSource(compiler.clone()));
     let runner = runner::build(config, pools.run, source, metrics)?;

@@ -8,6 +8,7 @@ use antares_pool::{
     job::{GroupReport, RunReport, VerifyOutcome},
 };
 use antares_serve::Fault;
+use strum::{IntoStaticStr, VariantNames};
 
 use crate::{
     artifacts::native::Origin,
@@ -80,22 +81,11 @@ pub(crate) struct Verified {
 }
 
 /// How a second run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum Found {
     Equal,
     Different,
     /// There was no room or no time for it.
     PassedOver,
-}
-
-impl Found {
-    pub(crate) const ALL: [Self; 3] = [Self::Equal, Self::Different, Self::PassedOver];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Equal => "equal",
-            Self::Different => "different",
-            Self::PassedOver => "passed_over",
-        }
-    }
 }

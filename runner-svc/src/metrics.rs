@@ -7,8 +7,10 @@ use antares_pool::{
     Pool,
     job::{RunOutcome, VerifyOutcome},
 };
-use antares_serve::{Metrics, RUN_SECONDS, WorkerNumbers, add_saturating, set_gauge, set_total};
+use antares_serve::{Metrics, RUN_SECONDS, Row, WorkerNumbers, add_saturating};
+use antares_trust::Refusal;
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
+use strum::{IntoStaticStr, VariantNames};
 
 use crate::{
     ended::{Ended, ExecuteError, Execution, Verified},
@@ -48,7 +50,8 @@ const VERIFICATIONS: [&str; 11] = [
 ];
 
 /// What became of a profile that was to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum PushResult {
     Sent,
     /// The receiver did not take it.
@@ -57,37 +60,14 @@ pub(crate) enum PushResult {
     Dropped,
 }
 
-impl PushResult {
-    const ALL: [Self; 3] = [Self::Sent, Self::Failed, Self::Dropped];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Failed => "failed",
-            Self::Dropped => "dropped",
-        }
-    }
-}
-
 /// What became of a program that was found hot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum HotResult {
     Compiled,
     Failed,
     /// The queue was full.
     Dropped,
-}
-
-impl HotResult {
-    const ALL: [Self; 3] = [Self::Compiled, Self::Failed, Self::Dropped];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Compiled => "compiled",
-            Self::Failed => "failed",
-            Self::Dropped => "dropped",
-        }
-    }
 }
 
 /// Metrics of executions.
@@ -120,32 +100,22 @@ impl Drop for Waiting {
     }
 }
 
-/// Artifacts that were refused for their manifests, all reasons there from the start.
+/// Artifacts that were refused for their manifests.
 pub(crate) fn refused_artifacts(metrics: &Metrics) -> IntCounterVec {
-    let refused = metrics.counters(
+    metrics.counters_of(
         "antares_artifacts_refused_total",
         "Artifacts that were refused for their manifests, by why.",
-        &["reason"],
-    );
-    antares_trust::Refusal::ALL.iter().for_each(|refusal| drop(refused.with_label_values(&[refusal.name()])));
-    refused
+        "reason",
+        Refusal::VARIANTS,
+    )
 }
 
 impl RunnerMetrics {
     pub(crate) fn new(metrics: &Metrics) -> Self {
-        let executions =
-            metrics.counters("antares_executions_total", "Executions by how they ended.", &["outcome"]);
-        for outcome in OUTCOMES {
-            executions.with_label_values(&[outcome]);
-        }
-        let verifications = metrics.counters(
-            "antares_verifications_total",
-            "Verifications of transactions by how they ended.",
-            &["outcome"],
-        );
-        for outcome in VERIFICATIONS {
-            verifications.with_label_values(&[outcome]);
-        }
+        let by = |name: &str, help: &str, label: &str, values: &[&str]| {
+            metrics.counters_of(name, help, label, values)
+        };
+        let times = |name: &str, help: &str| metrics.histogram(name, help, RUN_SECONDS);
         let cycles = metrics.counters(
             "antares_guest_cycles_total",
             "Guest cycles by the tier that ran them.",
@@ -153,37 +123,62 @@ impl RunnerMetrics {
         );
         let queue = metrics.gauges("antares_queue_depth", "Work that waits for a worker.", &["role"]);
         Self {
-            executions,
-            verifications,
+            executions: by("antares_executions_total", "Executions by how they ended.", "outcome", &OUTCOMES),
+            verifications: by(
+                "antares_verifications_total",
+                "Verifications of transactions by how they ended.",
+                "outcome",
+                &VERIFICATIONS,
+            ),
             native_cycles: cycles.with_label_values(&["native"]),
             interpreted_cycles: cycles.with_label_values(&["interpreter"]),
-            run_seconds: metrics.histogram(
-                "antares_run_seconds",
-                "Wall time of runs, in the worker.",
-                RUN_SECONDS,
-            ),
-            load_seconds: metrics.histogram(
+            run_seconds: times("antares_run_seconds", "Wall time of runs, in the worker."),
+            load_seconds: times(
                 "antares_load_seconds",
                 "Wall time of loading library and ELF, in the worker.",
-                RUN_SECONDS,
             ),
-            queue_seconds: metrics.histogram(
-                "antares_queue_seconds",
-                "Time that executions waited for a worker.",
-                RUN_SECONDS,
-            ),
-            overhead_seconds: metrics.histogram(
+            queue_seconds: times("antares_queue_seconds", "Time that executions waited for a worker."),
+            overhead_seconds: times(
                 "antares_overhead_seconds",
                 "Wall time of executions outside the run itself, without those that waited for a compile.",
-                RUN_SECONDS,
             ),
-            restarts: restarts(metrics),
-            native_runs: native_runs(metrics),
-            fallbacks: fallbacks(metrics),
-            hot: hot(metrics),
+            restarts: by(
+                "antares_native_exits_total",
+                "Executions, and script groups of transactions, whose native code was left before the end for the interpreter, by why.",
+                "reason",
+                &BailoutReason::ALL.map(BailoutReason::name),
+            ),
+            native_runs: by(
+                "antares_native_runs_total",
+                "Runs with native code (for verifications, programs with native code) by the generator that made it.",
+                "code_tier",
+                &CodeTier::ALL.map(CodeTier::name),
+            ),
+            fallbacks: by(
+                "antares_fallbacks_total",
+                "Executions of tier auto that had no native code, by why.",
+                "reason",
+                Fallback::VARIANTS,
+            ),
+            hot: by(
+                "antares_hot_programs_total",
+                "Programs without native code that proved hot, by what became of them.",
+                "result",
+                HotResult::VARIANTS,
+            ),
             queue_depth: queue.with_label_values(&["run"]),
-            profiled_runs: profiled_runs(metrics),
-            pushes: pushes(metrics),
+            profiled_runs: by(
+                "antares_profiled_runs_total",
+                "Runs that went into profiles, by whether a sample hit them.",
+                "sampled",
+                &["yes", "no"],
+            ),
+            pushes: by(
+                "antares_profile_pushes_total",
+                "Profiles that were to be sent to the collector, by result.",
+                "result",
+                PushResult::VARIANTS,
+            ),
             profile_mismatches: metrics.counter(
                 "antares_profile_cycle_mismatch_total",
                 "Runs whose samples do not add up to their cycles; above 0, Antares has a bug.",
@@ -202,7 +197,7 @@ impl RunnerMetrics {
     }
 
     pub(crate) fn record_fallback(&self, fallback: Fallback) {
-        self.fallbacks.with_label_values(&[fallback.name()]).inc();
+        self.fallbacks.with_label_values(&[fallback.into_str()]).inc();
     }
 
     /// Programs with native code that go along with `runs` runs.
@@ -211,7 +206,7 @@ impl RunnerMetrics {
     }
 
     pub(crate) fn record_hot(&self, result: HotResult) {
-        self.hot.with_label_values(&[result.name()]).inc();
+        self.hot.with_label_values(&[result.into_str()]).inc();
     }
 
     /// An execution that took `total` from the request to the answer.
@@ -291,109 +286,42 @@ impl RunnerMetrics {
 
     /// A profile that was to be pushed.
     pub(crate) fn record_push(&self, result: PushResult) {
-        self.pushes.with_label_values(&[result.name()]).inc();
+        self.pushes.with_label_values(&[result.into_str()]).inc();
     }
+}
 
-    pub(crate) fn export_profiles(
-        &self,
-        metrics: &Metrics,
-        read: impl Fn() -> ProfilesStats + Send + 'static,
-    ) {
-        let stacks = metrics.gauge("antares_profile_stacks", "Stacks of all stored profiles.");
-        let dropped = metrics.counter(
+/// Exports how much the profiles take, and what they lost.
+pub(crate) fn export_profiles(metrics: &Metrics, read: impl Fn() -> ProfilesStats + Send + 'static) {
+    let rows: [Row<ProfilesStats>; 3] = [
+        ("antares_profile_stacks", "Stacks of all stored profiles.", |now| now.nodes),
+        (
             "antares_profile_windows_dropped_total",
             "Windows of profiles that were dropped before their time for want of room.",
-        );
-        let unpushed = metrics.counter(
+            |now| now.windows_dropped,
+        ),
+        (
             "antares_profile_unpushed_runs_total",
             "Runs that no push has, because too many scripts and tenants waited for it.",
-        );
-        metrics.before_scrape(move || {
-            let now = read();
-            set_gauge(&stacks, now.nodes);
-            set_total(&dropped, now.windows_dropped);
-            set_total(&unpushed, now.unpushed);
-        });
-    }
+            |now| now.unpushed,
+        ),
+    ];
+    metrics.watch(rows, read);
+}
 
-    pub(crate) fn export_ready(
-        &self,
-        metrics: &Metrics,
-        read: impl Fn() -> (HotStats, u64) + Send + 'static,
-    ) {
-        let bytes = metrics.gauge("antares_ready_bytes", "Bytes of scripts and libraries cached in memory.");
-        let entries = metrics.gauge("antares_ready_entries", "Scripts and libraries cached in memory.");
-        let hits =
-            metrics.counter("antares_ready_hits_total", "Scripts and libraries that were ready in memory.");
-        let misses = metrics.counter("antares_ready_misses_total", "Scripts and libraries that were not.");
-        let quarantined = metrics.gauge(
+/// Exports what is ready in memory, and how many artifacts are not run any more.
+pub(crate) fn export_ready(metrics: &Metrics, read: impl Fn() -> (HotStats, u64) + Send + 'static) {
+    let rows: [Row<(HotStats, u64)>; 5] = [
+        ("antares_ready_bytes", "Bytes of scripts and libraries cached in memory.", |(now, _)| now.bytes),
+        ("antares_ready_entries", "Scripts and libraries cached in memory.", |(now, _)| now.entries),
+        ("antares_ready_hits_total", "Scripts and libraries that were ready in memory.", |(now, _)| now.hits),
+        ("antares_ready_misses_total", "Scripts and libraries that were not.", |(now, _)| now.misses),
+        (
             "antares_artifacts_quarantined",
             "Artifacts that are not run any more: a worker that ran one violated the sandbox policy.",
-        );
-        metrics.before_scrape(move || {
-            let (now, barred) = read();
-            set_gauge(&quarantined, barred);
-            set_gauge(&bytes, now.bytes);
-            set_gauge(&entries, now.entries);
-            set_total(&hits, now.hits);
-            set_total(&misses, now.misses);
-        });
-    }
-}
-
-fn profiled_runs(metrics: &Metrics) -> IntCounterVec {
-    let help = "Runs that went into profiles, by whether a sample hit them.";
-    let runs = metrics.counters("antares_profiled_runs_total", help, &["sampled"]);
-    for name in ["yes", "no"] {
-        runs.with_label_values(&[name]);
-    }
-    runs
-}
-
-fn pushes(metrics: &Metrics) -> IntCounterVec {
-    let help = "Profiles that were to be sent to the collector, by result.";
-    let pushes = metrics.counters("antares_profile_pushes_total", help, &["result"]);
-    for result in PushResult::ALL {
-        pushes.with_label_values(&[result.name()]);
-    }
-    pushes
-}
-
-fn fallbacks(metrics: &Metrics) -> IntCounterVec {
-    let help = "Executions of tier auto that had no native code, by why.";
-    let fallbacks = metrics.counters("antares_fallbacks_total", help, &["reason"]);
-    for fallback in Fallback::ALL {
-        fallbacks.with_label_values(&[fallback.name()]);
-    }
-    fallbacks
-}
-
-fn native_runs(metrics: &Metrics) -> IntCounterVec {
-    let help =
-        "Runs with native code (for verifications, programs with native code) by the generator that made it.";
-    let native_runs = metrics.counters("antares_native_runs_total", help, &["code_tier"]);
-    for tier in CodeTier::ALL {
-        native_runs.with_label_values(&[tier.name()]);
-    }
-    native_runs
-}
-
-fn restarts(metrics: &Metrics) -> IntCounterVec {
-    let help = "Executions, and script groups of transactions, whose native code was left before the end for the interpreter, by why.";
-    let restarts = metrics.counters("antares_native_exits_total", help, &["reason"]);
-    for reason in BailoutReason::ALL {
-        restarts.with_label_values(&[reason.name()]);
-    }
-    restarts
-}
-
-fn hot(metrics: &Metrics) -> IntCounterVec {
-    let help = "Programs without native code that proved hot, by what became of them.";
-    let hot = metrics.counters("antares_hot_programs_total", help, &["result"]);
-    for result in HotResult::ALL {
-        hot.with_label_values(&[result.name()]);
-    }
-    hot
+            |(_, barred)| *barred,
+        ),
+    ];
+    metrics.watch(rows, read);
 }
 
 fn error_name(error: &ExecuteError) -> &'static str {

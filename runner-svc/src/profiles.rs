@@ -14,7 +14,7 @@ use antares_serve::Metrics;
 use crate::{
     ended::Ended,
     limits::PROFILE_AGE_MAX,
-    metrics::RunnerMetrics,
+    metrics::{RunnerMetrics, export_profiles},
     profiles::{
         entry::{ProfileKey, RunCycles},
         store::ProfileStore,
@@ -38,7 +38,7 @@ impl Profiles {
             metrics: counts.clone(),
         });
         let watched = profiles.clone();
-        counts.export_profiles(metrics, move || watched.store.stats());
+        export_profiles(metrics, move || watched.store.stats());
         profiles
     }
 

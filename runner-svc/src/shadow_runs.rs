@@ -13,6 +13,7 @@ use std::{
 use antares_pool::Pool;
 use antares_serve::Metrics;
 use prometheus::IntCounterVec;
+use strum::VariantNames as _;
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -55,10 +56,7 @@ impl ShadowRuns {
         metrics: &Metrics,
     ) -> Self {
         let help = "Native runs that were run again in the interpreter, by what came of it.";
-        let results = metrics.counters("antares_rechecks_total", help, &["result"]);
-        for result in Found::ALL {
-            results.with_label_values(&[result.name()]);
-        }
+        let results = metrics.counters_of("antares_rechecks_total", help, "result", Found::VARIANTS);
         let (artifacts, scheduler) = (artifacts.clone(), scheduler.clone());
         Self { one_in, places: Arc::new(Semaphore::new(AT_ONCE)), results, artifacts, scheduler }
     }
@@ -139,6 +137,6 @@ impl ShadowRuns {
     }
 
     fn record(&self, result: Found) {
-        self.results.with_label_values(&[result.name()]).inc();
+        self.results.with_label_values(&[result.into_str()]).inc();
     }
 }

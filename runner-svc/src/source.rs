@@ -12,6 +12,7 @@ use antares_pool::Sealed;
 use antares_serve::Account;
 use antares_trust::Trust;
 use bytes::Bytes;
+use strum::{IntoStaticStr, VariantNames};
 use tonic::{Status, async_trait};
 
 /// A shared object as its source gives it.
@@ -113,7 +114,8 @@ pub enum SourceError {
 }
 
 /// Why a run that might have had native code had none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Fallback {
     /// The compiler refuses the script.
     CompileRefused,
@@ -135,39 +137,6 @@ pub enum Fallback {
     LeavesEarly,
     /// The interpreter, which began meanwhile, was done before the first compile.
     Compiling,
-}
-
-impl Fallback {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::CompileRefused,
-        Self::CompileTimeout,
-        Self::CompileFailed,
-        Self::SourceUnavailable,
-        Self::WorkersBusy,
-        Self::Quota,
-        Self::Deadline,
-        Self::Quarantined,
-        Self::LeavesEarly,
-        Self::Compiling,
-    ];
-
-    /// Name for answers and metrics.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::CompileRefused => "compile_refused",
-            Self::CompileTimeout => "compile_timeout",
-            Self::CompileFailed => "compile_failed",
-            Self::SourceUnavailable => "source_unavailable",
-            Self::WorkersBusy => "workers_busy",
-            Self::Quota => "quota",
-            Self::Deadline => "deadline",
-            Self::Quarantined => "quarantined",
-            Self::LeavesEarly => "leaves_early",
-            Self::Compiling => "compiling",
-        }
-    }
 }
 
 impl SourceError {

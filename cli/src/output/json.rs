@@ -98,7 +98,7 @@ impl<'a> GroupShape<'a> {
             why: &spot.why,
         };
         Self {
-            rule: group.rule.name(),
+            rule: group.rule.into_str(),
             cycles: group.cycles,
             saves_cycles: group.saves,
             advice: &group.advice,
@@ -126,7 +126,7 @@ pub(crate) struct FindingShape<'a> {
 impl<'a> FindingShape<'a> {
     pub(crate) fn of(finding: &'a Finding) -> Self {
         Self {
-            rule: finding.rule.name(),
+            rule: finding.rule.into_str(),
             function: &finding.function,
             place: finding.place.as_deref(),
             address: finding.address,

@@ -21,7 +21,7 @@ pub(crate) fn profile(url: &str, args: &TargetArgs) -> Result<Profiled, Failure>
     let request = v1::GetProfileRequest {
         selection: Some(selection),
         // With the scripts that it is about: everything else is made of it here.
-        format: Some(Format::Antares.name().to_owned()),
+        format: Some(Format::Antares.into_str().to_owned()),
     };
     let answer = Server::parse(url, &args.credentials)?.profile(request)?;
     let (profile, programs) = read_archive(&answer.profile)

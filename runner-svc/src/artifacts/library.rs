@@ -183,8 +183,8 @@ async fn take_library(
     match checked.await {
         Ok(Ok(library)) => Ok(library),
         Ok(Err(LibraryError::Refused(refusal))) => {
-            refused.with_label_values(&[refusal.name()]).inc();
-            tracing::error!(key = %facts.key, reason = refusal.name(), "native code is refused");
+            refused.with_label_values(&[refusal.into_str()]).inc();
+            tracing::error!(key = %facts.key, reason = refusal.into_str(), "native code is refused");
             Err(SourceError::Corrupt { detail: refusal.to_string() })
         }
         Ok(Err(error)) => {

@@ -120,7 +120,7 @@ impl Artifacts {
             Ok(Ok(native)) => return Ok((Some(native), None)),
             Ok(Err(error)) => {
                 let fallback = error.fallback().ok_or_else(|| error.clone())?;
-                tracing::info!(script = %script.digest, fallback = fallback.name(), error = chain(&error), "no native code");
+                tracing::info!(script = %script.digest, fallback = fallback.into_str(), error = chain(&error), "no native code");
                 fallback
             }
             Err(_) => Fallback::Deadline,

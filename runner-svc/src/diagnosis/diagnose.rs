@@ -17,6 +17,7 @@ use antares_pool::{
 use antares_profile::evidence::limits::{FOLLOWED_CYCLES, STEPS_DEFAULT, SYSTEM_CALLS_DEFAULT};
 use antares_serve::Metrics;
 use prometheus::IntCounterVec;
+use strum::VariantNames as _;
 use tokio::{sync::Semaphore, time::timeout};
 use tracing::Instrument;
 
@@ -53,10 +54,8 @@ impl Diagnoses {
         metrics: &Metrics,
     ) -> Self {
         let help = "Failed runs whose callers asked why, by what came of it.";
-        let results = metrics.counters("antares_diagnoses_total", help, &["result"]);
-        for result in std::iter::once("told").chain(Missing::ALL.map(Missing::name)) {
-            results.with_label_values(&[result]);
-        }
+        let values = [&["told"], Missing::VARIANTS].concat();
+        let results = metrics.counters_of("antares_diagnoses_total", help, "result", &values);
         // Half of the workers at most: others have runs that have not failed.
         let places = (workers_max / 2).clamp(1, DIAGNOSES_AT_ONCE_MAX);
         let (artifacts, scheduler) = (artifacts.clone(), scheduler.clone());
@@ -163,7 +162,7 @@ impl Diagnoses {
     }
 
     fn missing(&self, why: Missing) -> Diagnosed {
-        self.record(why.name());
+        self.record(why.into_str());
         Diagnosed::Missing(why)
     }
 

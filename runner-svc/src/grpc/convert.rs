@@ -218,7 +218,7 @@ fn diagnosis(diagnosed: Diagnosed) -> v1::Diagnosis {
     match diagnosed {
         Diagnosed::Told { summary, json } => v1::Diagnosis { summary, json, missing: String::new() },
         Diagnosed::Missing(why) => {
-            v1::Diagnosis { missing: why.name().to_owned(), ..v1::Diagnosis::default() }
+            v1::Diagnosis { missing: why.into_str().to_owned(), ..v1::Diagnosis::default() }
         }
     }
 }
@@ -254,7 +254,7 @@ fn artifact_use(native: Option<Origin>) -> v1::ArtifactUse {
 }
 
 fn fallback_name(fallback: Option<Fallback>) -> String {
-    fallback.map(|fallback| fallback.name().to_owned()).unwrap_or_default()
+    fallback.map(|fallback| fallback.into_str().to_owned()).unwrap_or_default()
 }
 
 /// A verdict, and what of the report does not go into it.

@@ -184,12 +184,7 @@ fn rows(limit: Option<u32>) -> Result<usize, Fault> {
 }
 
 fn format(name: Option<&str>) -> Result<Format, Fault> {
-    let name = name.unwrap_or(Format::Pprof.name());
-    let found = Format::ALL.into_iter().find(|format| format.name() == name);
-    found.ok_or_else(|| {
-        let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
-        invalid("format", &format!("must be one of {}", names.join(", ")))
-    })
+    name.map_or(Ok(Format::Pprof), str::parse).map_err(|problem| invalid("format", &problem))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share for people")]
@@ -310,7 +305,7 @@ impl profile_service_server::ProfileService for ProfileService {
         let cycles = named.profile.sum().cycles;
         let findings = work(move || insights(&named.view())).await?;
         let insights = findings.into_iter().map(|finding| v1::Insight {
-            rule: finding.rule.name().to_owned(),
+            rule: finding.rule.into_str().to_owned(),
             function: finding.function,
             place: finding.place.unwrap_or_default(),
             cycles: finding.cycles,

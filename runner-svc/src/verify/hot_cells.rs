@@ -11,9 +11,7 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_pool::{Sealed, digest};
-use antares_serve::{
-    Account, Fault, HeldBytes, Metrics, Namespace, RequestBytes, SingleFlight, set_gauge, set_total,
-};
+use antares_serve::{Account, Fault, HeldBytes, Metrics, Namespace, RequestBytes, Row, SingleFlight};
 use antares_transaction::data_hash;
 use bytes::Bytes;
 
@@ -205,18 +203,13 @@ fn locked(pinned: &Mutex<Pinned>) -> MutexGuard<'_, Pinned> {
 
 /// Exports what `read` gives at each scrape.
 pub(crate) fn export_hot_cells(metrics: &Metrics, read: impl Fn() -> HotStats + Send + 'static) {
-    let bytes = metrics.gauge("antares_hot_cells_bytes", "Bytes of cell data cached in memory.");
-    let entries = metrics.gauge("antares_hot_cells", "Cells whose data is cached in memory.");
-    let hits = metrics.counter("antares_hot_cells_hits_total", "Cells by reference that were hot.");
-    let misses =
-        metrics.counter("antares_hot_cells_misses_total", "Cells by reference that had to be fetched.");
-    metrics.before_scrape(move || {
-        let now = read();
-        set_gauge(&bytes, now.bytes);
-        set_gauge(&entries, now.entries);
-        set_total(&hits, now.hits);
-        set_total(&misses, now.misses);
-    });
+    let rows: [Row<HotStats>; 4] = [
+        ("antares_hot_cells_bytes", "Bytes of cell data cached in memory.", |now| now.bytes),
+        ("antares_hot_cells", "Cells whose data is cached in memory.", |now| now.entries),
+        ("antares_hot_cells_hits_total", "Cells by reference that were hot.", |now| now.hits),
+        ("antares_hot_cells_misses_total", "Cells by reference that had to be fetched.", |now| now.misses),
+    ];
+    metrics.watch(rows, read);
 }
 
 #[cfg(test)]

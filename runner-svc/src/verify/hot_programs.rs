@@ -96,7 +96,7 @@ impl Why {
             Self::New => "new",
             Self::QueueFull => "queue_full",
             Self::PassedOver => "passed_over",
-            Self::Failed(fallback) => fallback.name(),
+            Self::Failed(fallback) => fallback.into_str(),
         }
     }
 }

@@ -55,10 +55,7 @@ impl Lookups {
     /// Of the node in `section`. It is not asked yet.
     pub(crate) fn new(section: Option<&NodeSection>, metrics: &Metrics) -> Result<Self, NodeError> {
         let help = "Lookups of the cells of bare transactions at the node, by what came of them.";
-        let results = metrics.counters("antares_node_lookups_total", help, &["result"]);
-        for result in RESULTS {
-            results.with_label_values(&[result]);
-        }
+        let results = metrics.counters_of("antares_node_lookups_total", help, "result", &RESULTS);
         Ok(Self { node: section.map(Node::new).transpose()?, results })
     }
 

@@ -290,7 +290,7 @@ impl PendingCode for Natives {
 fn fallback(error: SourceError, tier: Tier) -> Result<Fallback, SourceError> {
     match error.fallback() {
         Some(why) if tier != Tier::Native || why == Fallback::CompileRefused => {
-            tracing::info!(fallback = why.name(), error = chain(&error), "no native code");
+            tracing::info!(fallback = why.into_str(), error = chain(&error), "no native code");
             Ok(why)
         }
         _ => Err(error),

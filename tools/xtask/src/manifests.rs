@@ -1,157 +1,45 @@
 //! Rules for Cargo.toml: allowed dependencies between crates, and versions only in the workspace's table.
 
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use serde::Deserialize;
 use toml::{Table, Value};
 
 use crate::{finding::Finding, tree::Tree};
 
-/// A folder of crates, listed from the bottom up, and the lower floors that its crates may depend on. Cargo
-/// itself rejects cycles within a floor.
+/// A folder of crates, and the lower floors that its crates may depend on.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Floor {
-    name: &'static str,
-    crates: &'static [&'static str],
-    below: &'static [&'static str],
+    name: String,
+    crates: Vec<String>,
+    below: Vec<String>,
 }
 
-const FLOORS: [Floor; 12] = [
-    Floor { name: "contract", crates: &["antares-abi", "antares-program"], below: &[] },
-    Floor {
-        name: "engine",
-        crates: &[
-            "antares-ir",
-            "antares-lift",
-            "antares-proof",
-            "antares-opt",
-            "antares-codegen",
-            "antares-baseline",
-            "antares-compiler",
-            "antares-codecheck",
-        ],
-        below: &["contract"],
-    },
-    Floor {
-        name: "insight",
-        crates: &["antares-profile", "antares-profile-view", "antares-diagnosis", "antares-analysis"],
-        below: &["contract"],
-    },
-    Floor { name: "hosted", crates: &["antares-hosted"], below: &[] },
-    Floor {
-        name: "transaction",
-        crates: &["antares-transaction", "antares-node", "antares-verifier"],
-        below: &["hosted"],
-    },
-    Floor {
-        name: "runtime",
-        crates: &[
-            "antares-vm",
-            "antares-sandbox",
-            "antares-pool",
-            "antares-compile-worker",
-            "antares-run-worker",
-        ],
-        below: &["contract", "engine", "insight", "hosted", "transaction"],
-    },
-    Floor { name: "cache", crates: &["antares-cache"], below: &["contract"] },
-    Floor { name: "proto", crates: &["antares-proto"], below: &[] },
-    Floor {
-        name: "service",
-        crates: &[
-            "antares-trust",
-            "antares-tls",
-            "antares-config",
-            "antares-client",
-            "antares-tier",
-            "antares-serve",
-        ],
-        below: &["contract", "cache", "proto"],
-    },
-    Floor {
-        name: "services",
-        crates: &["antares-compiler-svc", "antares-runner-svc"],
-        below: &["contract", "insight", "transaction", "runtime", "cache", "proto", "service"],
-    },
-    Floor {
-        name: "users",
-        crates: &["antares-cli", "antares"],
-        below: &[
-            "contract",
-            "engine",
-            "insight",
-            "hosted",
-            "transaction",
-            "runtime",
-            "proto",
-            "service",
-            "services",
-        ],
-    },
-    Floor {
-        name: "tools",
-        crates: &["antares-fuzz", "antares-optimise", "antares-debugger"],
-        below: &["contract", "engine", "insight", "hosted", "transaction", "runtime", "users"],
-    },
-];
+/// Crates that only `users` may depend on.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Restricted {
+    crates: Vec<String>,
+    users: Vec<String>,
+}
 
-/// Members that test others and may depend on all of them.
-const SEE_EVERYTHING: [&str; 6] = [
-    "antares-chain",
-    "antares-guests",
-    "antares-tests",
-    "antares-bench",
-    "antares-peers",
-    "antares-fuzz-targets",
-];
+/// The tables of `rules.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rules {
+    see_everything: Vec<String>,
+    outside: Vec<String>,
+    floor: Vec<Floor>,
+    restricted: Vec<Restricted>,
+    /// Words that are in no name, each with the field's.
+    pub(crate) words: BTreeMap<String, String>,
+}
 
-/// Members outside the floors.
-const OUTSIDE: [&str; 3] = ["xtask", "embedding", "without-llvm"];
-
-/// Crates that only the named ones may depend on. Services and commands must not reach code generators or the
-/// machine, which belong to the workers; a pass must not reach the reader of its own proof.
-const RESTRICTED: [(&[&str], &[&str]); 14] = [
-    (&["antares-codegen", "antares-baseline"], &["antares-compiler"]),
-    (&["antares-compiler"], &["antares-compile-worker", "antares"]),
-    (&["antares-lift"], &["antares-compiler", "antares-fuzz"]),
-    (&["antares-proof"], &["antares-compiler", "antares-opt"]),
-    (&["antares-opt"], &["antares-compiler", "antares-cli"]),
-    (&["antares-vm"], &["antares-run-worker", "antares", "antares-debugger", "antares-fuzz"]),
-    (&["inkwell", "llvm-sys"], &["antares-codegen"]),
-    (&["sled"], &["antares-cache"]),
-    (&["object_store"], &["antares-tier"]),
-    (&["seccompiler", "landlock"], &["antares-sandbox"]),
-    (&["ckb-vm"], &["antares-program", "antares-vm", "antares-verifier", "antares-debugger", "antares"]),
-    (
-        &["ckb-script", "ckb-chain-spec"],
-        // The benchmark uses it as a peer.
-        &["antares-verifier", "antares-debugger", "antares", "embedding", "antares-bench"],
-    ),
-    (
-        &["tokio", "tonic"],
-        &[
-            "antares-proto",
-            "antares-tls",
-            "antares-client",
-            "antares-node",
-            "antares-tier",
-            "antares-serve",
-            "antares-compiler-svc",
-            "antares-runner-svc",
-            "antares-cli",
-        ],
-    ),
-    (
-        &["anyhow"],
-        &[
-            "antares-cli",
-            "antares-compile-worker",
-            "antares-run-worker",
-            "antares-compiler-svc",
-            "antares-debugger",
-            "antares-fuzz",
-            "antares-optimise",
-            "antares-runner-svc",
-            "xtask",
-        ],
-    ),
-];
+/// The parsed tables. A test reads them, so they are well-formed.
+pub(crate) static RULES: LazyLock<Rules> = LazyLock::new(|| {
+    toml::from_str(include_str!("../rules.toml")).unwrap_or_else(|error| panic!("rules.toml: {error}"))
+});
 
 /// Tables of a manifest with restricted dependencies. Tests may depend on any of our crates.
 const DEPENDENCIES: [&str; 2] = ["dependencies", "build-dependencies"];
@@ -194,19 +82,18 @@ fn names<'a>(manifest: &'a Table, table: &str) -> impl Iterator<Item = &'a str> 
 
 /// Checks that `name` may depend on `dependency`.
 fn check_arrow(path: &str, name: &str, dependency: &str) -> Option<Finding> {
-    if SEE_EVERYTHING.contains(&name) {
+    let has = |list: &[String], item: &str| list.iter().any(|one| one == item);
+    if has(&RULES.see_everything, name) {
         return None;
     }
     if dependency.starts_with("antares-") {
-        let Some(floor) = FLOORS.iter().find(|floor| floor.crates.contains(&name)) else {
+        let Some(floor) = RULES.floor.iter().find(|floor| has(&floor.crates, name)) else {
             // Examples and tools outside of the floors have the dependencies of users.
-            return (!OUTSIDE.contains(&name)).then(|| {
-                Finding::of_file(path, format!("{name} is on no floor of tools/xtask/src/manifests.rs"))
-            });
+            return (!has(&RULES.outside, name))
+                .then(|| Finding::of_file(path, format!("{name} is on no floor of tools/xtask/rules.toml")));
         };
-        let is_below =
-            |below: &&Floor| below.crates.contains(&dependency) && floor.below.contains(&below.name);
-        if !floor.crates.contains(&dependency) && !FLOORS.iter().any(|below| is_below(&below)) {
+        let is_below = |below: &&Floor| has(&below.crates, dependency) && has(&floor.below, &below.name);
+        if !has(&floor.crates, dependency) && !RULES.floor.iter().any(|below| is_below(&below)) {
             let problem = format!(
                 "{name} must not depend on {dependency}; the floor {} may on {:?}",
                 floor.name, floor.below
@@ -214,8 +101,8 @@ fn check_arrow(path: &str, name: &str, dependency: &str) -> Option<Finding> {
             return Some(Finding::of_file(path, problem));
         }
     }
-    let (_, users) = RESTRICTED.iter().find(|(crates, _)| crates.contains(&dependency))?;
-    (!users.contains(&name)).then(|| {
+    let Restricted { users, .. } = RULES.restricted.iter().find(|rule| has(&rule.crates, dependency))?;
+    (!has(users, name)).then(|| {
         Finding::of_file(path, format!("{name} must not depend on {dependency}; only {users:?} may"))
     })
 }
@@ -291,8 +178,8 @@ mod tests {
 
     #[test]
     fn floors_depend_on_lower_ones_alone() {
-        for (level, floor) in FLOORS.iter().enumerate() {
-            let is_lower = |name: &&str| FLOORS[..level].iter().any(|lower| lower.name == *name);
+        for (level, floor) in RULES.floor.iter().enumerate() {
+            let is_lower = |name: &String| RULES.floor[..level].iter().any(|lower| lower.name == *name);
             assert!(floor.below.iter().all(is_lower), "{}", floor.name);
         }
     }

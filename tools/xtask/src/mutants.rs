@@ -1,10 +1,8 @@
-//! Mutation tests: applies known mutants to a copy of the engine, one at a time. The differential test must
-//! detect each of them.
+//! Mutation tests: applies the mutants of `mutants.toml` to a copy of the engine, one at a time. The campaign
+//! of each must detect it.
 //!
 //! `cargo xtask mutants [NAME]`, or `NAME..` for that mutant and all later ones. Not part of `make test`:
 //! each mutant rebuilds the engine.
-
-mod list;
 
 use std::{
     ffi::OsString,
@@ -13,8 +11,9 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context as _, ensure};
-use list::Mutant;
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+use toml::Table;
 
 /// Number of programs within which a mutant must be detected.
 const PROGRAMS: &str = "8000";
@@ -29,24 +28,32 @@ const TIMED_OUT: i32 = 124;
 /// Test binaries that do not start our other programs.
 const IN_ONE_PROCESS: [&str; 4] = ["lib", "bins", "filetests", "differential"];
 
-/// How a mutant is tested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Campaign {
-    Programs,
-    Transactions,
-    /// A test of the suite: its binary (`lib` or `bins` for unit tests) and its name.
-    Test([&'static str; 2]),
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mutant {
+    name: String,
+    file: String,
+    from: String,
+    to: String,
+    #[serde(default)]
+    test: Vec<String>,
 }
 
-impl Campaign {
+impl Mutant {
     /// Runs the campaign on the mutant in `copy`; returns the first line that describes a difference.
-    fn try_in(self, copy: &Path) -> anyhow::Result<Option<String>> {
-        match self {
-            Self::Programs => generate(copy, "differential", ["--programs", PROGRAMS, "--as-found"]),
-            Self::Transactions => generate(copy, "transactions", ["--scenarios", SCENARIOS, "--as-found"]),
-            Self::Test(test) => test_alone(copy, test),
+    fn try_in(&self, copy: &Path) -> anyhow::Result<Option<String>> {
+        match self.test.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [] => generate(copy, "differential", ["--programs", PROGRAMS, "--as-found"]),
+            ["transactions"] => generate(copy, "transactions", ["--scenarios", SCENARIOS, "--as-found"]),
+            [binary, name] => test_alone(copy, [binary, name]),
+            _ => bail!("a test has a binary and a name"),
         }
     }
+}
+
+fn all() -> anyhow::Result<Vec<Mutant>> {
+    let mut table: Table = include_str!("../mutants.toml").parse()?;
+    Ok(table.remove("mutant").context("no mutants")?.try_into()?)
 }
 
 /// Tests the mutants selected by `filter`.
@@ -58,14 +65,14 @@ pub(crate) fn run(filter: &str) -> anyhow::Result<()> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let copy = target.join("mutants");
     let mut missed = Vec::new();
-    let chosen = chosen(filter);
+    let chosen = chosen(all()?, filter);
     ensure!(!chosen.is_empty(), "no mistake is called {filter:?}");
-    for mutant in chosen {
+    for mutant in &chosen {
         renew(root, &copy)?;
-        let found = match apply(mutant, &copy).and_then(|()| mutant.campaign.try_in(&copy)) {
+        let found = match apply(mutant, &copy).and_then(|()| mutant.try_in(&copy)) {
             Ok(Some(found)) => found,
             other => {
-                missed.push(mutant.name);
+                missed.push(&mutant.name);
                 other.err().map_or_else(|| "NOT FOUND".to_owned(), |error| format!("NOT TRIED: {error:#}"))
             }
         };
@@ -76,10 +83,10 @@ pub(crate) fn run(filter: &str) -> anyhow::Result<()> {
 }
 
 /// The mutants whose names contain `filter`; `NAME..` selects that mutant and all later ones.
-fn chosen(filter: &str) -> Vec<&'static Mutant> {
+fn chosen(all: Vec<Mutant>, filter: &str) -> Vec<Mutant> {
     match filter.strip_suffix("..") {
-        Some(first) => list::all().skip_while(|mutant| mutant.name != first).collect(),
-        None => list::all().filter(|mutant| mutant.name.contains(filter)).collect(),
+        Some(first) => all.into_iter().skip_while(|mutant| mutant.name != first).collect(),
+        None => all.into_iter().filter(|mutant| mutant.name.contains(filter)).collect(),
     }
 }
 
@@ -103,11 +110,11 @@ fn renew(root: &Path, copy: &Path) -> anyhow::Result<()> {
 }
 
 fn apply(mutant: &Mutant, copy: &Path) -> anyhow::Result<()> {
-    let path = copy.join(mutant.file);
+    let path = copy.join(&mutant.file);
     let text = fs::read_to_string(&path)?;
-    let found = text.matches(mutant.from).count();
+    let found = text.matches(&mutant.from).count();
     ensure!(found == 1, "{}: expected once, found {found} times in {}", mutant.name, mutant.file);
-    fs::write(path, text.replacen(mutant.from, mutant.to, 1))?;
+    fs::write(path, text.replacen(&mutant.from, &mutant.to, 1))?;
     Ok(())
 }
 
@@ -193,7 +200,9 @@ mod tests {
 
     #[test]
     fn a_name_chooses_by_its_part_and_from_there_on() {
-        let names = |filter: &str| chosen(filter).iter().map(|mutant| mutant.name).collect::<Vec<_>>();
+        let names = |filter: &str| -> Vec<_> {
+            chosen(all().unwrap(), filter).into_iter().map(|mutant| mutant.name).collect()
+        };
         let all = names("");
         assert_eq!(names(&format!("{}..", all[3])), all[3..]);
         assert_eq!(names("links-known"), ["links-known"]);
@@ -204,14 +213,15 @@ mod tests {
     fn every_mistake_fits_once_and_has_a_name_of_its_own() {
         let root = crate::tree::root().unwrap();
         let (mut names, mut misfits) = (std::collections::BTreeSet::new(), Vec::new());
-        for mutant in list::all() {
-            let text = fs::read_to_string(root.join(mutant.file)).unwrap_or_default();
-            let found = text.matches(mutant.from).count();
+        for mutant in all().unwrap() {
+            let text = fs::read_to_string(root.join(&mutant.file)).unwrap_or_default();
+            let found = text.matches(&mutant.from).count();
             if found != 1 {
                 misfits.push(format!("{}: {} has it {found} times", mutant.name, mutant.file));
             }
             assert_ne!(mutant.from, mutant.to, "{}", mutant.name);
-            assert!(names.insert(mutant.name), "{}", mutant.name);
+            assert!(matches!(mutant.test.len(), 0..=2), "{}", mutant.name);
+            assert!(names.insert(mutant.name.clone()), "{}", mutant.name);
         }
         assert!(misfits.is_empty(), "{misfits:#?}");
     }

@@ -1,48 +1,6 @@
 //! A rule about names: the field's words, not words of our own. Names of tests are sentences, and are free.
 
-use crate::{finding::Finding, tree::Tree};
-
-/// Words that are in no name, each with the field's.
-const WORDS: [(&str, &str); 38] = [
-    ("apart", "isolated, separate"),
-    ("ask", "request, query"),
-    ("asked", "requested"),
-    ("asking", "requesting"),
-    ("behind", "after, background"),
-    ("beside", "extra, background"),
-    ("bring", "upload"),
-    ("brings", "uploads"),
-    ("brought", "uploaded"),
-    ("door", "acceptor"),
-    ("duties", "supervised tasks"),
-    ("duty", "supervised task"),
-    ("fence", "sandbox"),
-    ("fenced", "sandboxed"),
-    ("flights", "single-flight"),
-    ("holder", "owner"),
-    ("hurried", "woken"),
-    ("hurry", "wake"),
-    ("jail", "sandbox"),
-    ("jailed", "sandboxed"),
-    ("kept", "cached, stored"),
-    ("lend", "lease"),
-    ("lent", "leased"),
-    ("look", "poll, read"),
-    ("looked", "polled"),
-    ("looks", "polls"),
-    ("meanwhile", "background"),
-    ("mistake", "error, problem"),
-    ("mistakes", "errors, problems"),
-    ("note", "record"),
-    ("noted", "recorded"),
-    ("outrun", "circuit open"),
-    ("patience", "spin"),
-    ("room", "capacity, space"),
-    ("tell", "report, print, send"),
-    ("tells", "reports"),
-    ("told", "reported"),
-    ("whoever", "caller"),
-];
+use crate::{finding::Finding, manifests::RULES, tree::Tree};
 
 /// Words after which a name follows.
 const KEYWORDS: [&str; 8] = ["const", "enum", "fn", "mod", "static", "struct", "trait", "type"];
@@ -68,18 +26,13 @@ fn check_file(path: &str, text: &str) -> Vec<Finding> {
         if let Some(name) = declared(line)
             && !std::mem::take(&mut is_test)
         {
-            for (word, better) in words(name).into_iter().filter_map(|word| house_word(&word)) {
+            for (word, better) in words(name).iter().filter_map(|word| RULES.words.get_key_value(word)) {
                 let problem = format!("`{name}`: `{word}` is a word of our own; the field's: {better}");
                 findings.push(Finding::of_line(path, index, problem));
             }
         }
     }
     findings
-}
-
-/// The word of the table, unless the name is one of the language's own terms.
-fn house_word(word: &str) -> Option<(&'static str, &'static str)> {
-    WORDS.into_iter().find(|(house, _)| *house == word)
 }
 
 /// The name that a line of code declares.

@@ -10,9 +10,10 @@ mod pprof;
 mod sample_profile;
 mod speedscope;
 
-use std::{collections::BTreeMap, str::FromStr};
+use std::collections::BTreeMap;
 
 use antares_profile::ProfileError;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::{View, write_archive};
 
@@ -21,7 +22,8 @@ pub use lcov::write_lcov;
 pub use otlp::otlp_request;
 
 /// A format to write a profile in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case", const_into_str, parse_err_ty = String, parse_err_fn = unknown)]
 pub enum Format {
     /// Our own, which can be read again.
     Antares,
@@ -38,6 +40,7 @@ pub enum Format {
     /// A request of OpenTelemetry's profiles service (v1development), in protobuf.
     Otlp,
     /// Text for LLVM's `-fprofile-sample-use`.
+    #[strum(serialize = "llvm-sample")]
     SampleProfile,
     /// A page with an interactive flame graph that needs nothing else.
     Html,
@@ -58,35 +61,6 @@ pub enum FormatError {
 }
 
 impl Format {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::Antares,
-        Self::Pprof,
-        Self::Folded,
-        Self::Speedscope,
-        Self::Callgrind,
-        Self::Lcov,
-        Self::Otlp,
-        Self::SampleProfile,
-        Self::Html,
-    ];
-
-    /// Its name on command lines and in requests.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Antares => "antares",
-            Self::Pprof => "pprof",
-            Self::Folded => "folded",
-            Self::Speedscope => "speedscope",
-            Self::Callgrind => "callgrind",
-            Self::Lcov => "lcov",
-            Self::Otlp => "otlp",
-            Self::SampleProfile => "llvm-sample",
-            Self::Html => "html",
-        }
-    }
-
     /// Whether it is text that can go to a terminal.
     #[must_use]
     pub fn is_text(self) -> bool {
@@ -104,7 +78,7 @@ impl Format {
         labels: &BTreeMap<String, String>,
         before: Option<&View<'_>>,
     ) -> Result<Vec<u8>, FormatError> {
-        let no_lines = FormatError::NoLines { format: self.name() };
+        let no_lines = FormatError::NoLines { format: self.into_str() };
         Ok(match self {
             Self::Antares => write_archive(view.profile(), view.programs())?,
             Self::Pprof => pprof::write(view, labels),
@@ -119,12 +93,6 @@ impl Format {
     }
 }
 
-impl FromStr for Format {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let names = || Self::ALL.map(Self::name).join(", ");
-        let found = Self::ALL.into_iter().find(|format| format.name() == name);
-        found.ok_or_else(|| format!("must be one of {}", names()))
-    }
+fn unknown(_: &str) -> String {
+    format!("must be one of {}", Format::VARIANTS.join(", "))
 }

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use strum::VariantArray as _;
+
 use crate::{
     caller_role::{CallerRole, Roles},
     check::Checker,
@@ -183,11 +185,11 @@ impl RawRule {
             let letters = format!("1 to {TENANT_BYTES_MAX} letters, digits, '.', '_' or '-'");
             wrong(format!("tenant {:?} is no name of {letters}", self.tenant));
         }
-        for name in self.roles.iter().filter(|name| CallerRole::named(name).is_none()) {
-            let all = CallerRole::ALL.map(CallerRole::name).join(", ");
+        for name in self.roles.iter().filter(|name| name.parse::<CallerRole>().is_err()) {
+            let all = CallerRole::VARIANTS.iter().map(CallerRole::into_str).collect::<Vec<_>>().join(", ");
             wrong(format!("no role is called {name:?}; there are {all}"));
         }
-        let roles = self.roles.iter().filter_map(|name| CallerRole::named(name)).collect();
+        let roles = self.roles.iter().filter_map(|name| name.parse::<CallerRole>().ok()).collect();
         Some(AuthRule { fits, tenant: self.tenant.clone(), roles, any_tenant: self.any_tenant })
     }
 }

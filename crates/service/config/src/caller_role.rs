@@ -1,9 +1,10 @@
 //! Roles of callers.
 
-use std::fmt;
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// A role of a caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum CallerRole {
     /// Store scripts, and query which are stored.
     Upload,
@@ -17,35 +18,6 @@ pub enum CallerRole {
     Admin,
 }
 
-impl CallerRole {
-    /// All roles.
-    pub const ALL: [Self; 5] = [Self::Upload, Self::Compile, Self::Execute, Self::Profile, Self::Admin];
-
-    /// The name in the configuration.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Upload => "upload",
-            Self::Compile => "compile",
-            Self::Execute => "execute",
-            Self::Profile => "profile",
-            Self::Admin => "admin",
-        }
-    }
-
-    /// The role with this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.name() == name)
-    }
-}
-
-impl fmt::Display for CallerRole {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// A set of roles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Roles(u8);
@@ -54,7 +26,7 @@ impl Roles {
     /// The set of all roles.
     #[must_use]
     pub fn all() -> Self {
-        CallerRole::ALL.into_iter().collect()
+        CallerRole::VARIANTS.iter().copied().collect()
     }
 
     /// Whether the set contains `role`.
@@ -76,12 +48,12 @@ mod tests {
 
     #[test]
     fn names_and_sets() {
-        for role in CallerRole::ALL {
-            assert_eq!(CallerRole::named(role.name()), Some(role));
+        for role in CallerRole::VARIANTS.iter().copied() {
+            assert_eq!(role.to_string().parse(), Ok(role));
             let set: Roles = [role].into_iter().collect();
-            assert!(CallerRole::ALL.into_iter().all(|other| set.has(other) == (other == role)));
+            assert!(CallerRole::VARIANTS.iter().all(|other| set.has(*other) == (*other == role)));
             assert!(Roles::all().has(role) && !Roles::default().has(role));
         }
-        assert_eq!(CallerRole::named("root"), None);
+        assert!("root".parse::<CallerRole>().is_err());
     }
 }

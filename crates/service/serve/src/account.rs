@@ -408,12 +408,12 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     pub(crate) fn new(tenancy: &Tenancy, metrics: &Metrics) -> Self {
-        let refused = metrics.counters(
+        let refused = metrics.counters_of(
             "antares_quota_refused_total",
             "Refusals because a tenant has used up a quota.",
-            &["quota"],
+            "quota",
+            &QUOTAS,
         );
-        QUOTAS.iter().for_each(|quota| drop(refused.with_label_values(&[quota])));
         let metrics = TenantMetrics::new(metrics);
         let numbers = Numbers { counters: metrics.of("other"), refused: refused.clone() };
         Self {

@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status, async_trait};
 
 use crate::{CallContext, Fault, drain, is_operator, set_log_filter};
 
-pub use capabilities::{COST_MODEL, quotas, versions};
+pub use capabilities::{build_facts, quotas, versions};
 pub use errors::operation_error;
 
 /// Full name of the service, for health checks.

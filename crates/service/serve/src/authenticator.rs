@@ -157,7 +157,7 @@ impl Denied {
             }
             Self::Unknown => Fault::denied(reason, "no rule of this server is for these credentials"),
             Self::Role(role) => {
-                Fault::denied(reason, format!("the role {role} is needed")).metadata("role", role.name())
+                Fault::denied(reason, format!("the role {role} is needed")).metadata("role", role.into_str())
             }
             Self::Closed => Fault::denied(reason, "nobody may make this call"),
         }
@@ -183,12 +183,12 @@ impl Authenticator {
     /// Reads the keys of tokens, and again whenever their file changes. Call it within the runtime if there
     /// is one.
     pub(crate) fn new(auth: &Auth, metrics: &Metrics) -> Result<Self, JwksError> {
-        let refused = metrics.counters(
+        let refused = metrics.counters_of(
             "antares_auth_refused_total",
             "Calls that were refused for who made them, by why.",
-            &["reason"],
+            "reason",
+            &Denied::ALL.map(Denied::reason),
         );
-        Denied::ALL.iter().for_each(|denied| drop(refused.with_label_values(&[denied.reason()])));
         key_set::gauges(metrics);
         let keys = match auth.jwt.clone() {
             None => None,

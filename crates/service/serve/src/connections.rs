@@ -12,12 +12,14 @@ use std::{
 };
 
 use prometheus::{IntCounterVec, IntGaugeVec};
+use strum::{IntoStaticStr, VariantNames};
 use tokio::sync::Notify;
 
 use crate::{metrics::Metrics, peer::Peer};
 
 /// Why a connection is closed by this side or not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum Closed {
     /// It had no call for too long.
     Idle,
@@ -31,21 +33,6 @@ pub(crate) enum Closed {
     PeerFull,
     /// There is no place.
     Full,
-}
-
-impl Closed {
-    const ALL: [Self; 6] = [Self::Idle, Self::Age, Self::Unread, Self::Room, Self::PeerFull, Self::Full];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Age => "age",
-            Self::Unread => "unread",
-            Self::Room => "room",
-            Self::PeerFull => "peer_full",
-            Self::Full => "full",
-        }
-    }
 }
 
 /// The connections of a listener.
@@ -101,8 +88,8 @@ impl Connections {
             ),
         );
         // All there from the start, as zeros.
-        for why in Closed::ALL {
-            closed.with_label_values(&[listener, why.name()]);
+        for why in Closed::VARIANTS {
+            closed.with_label_values(&[listener, why]);
         }
         Self { max, per_peer_max, state: Mutex::default(), listener, open, closed }
     }
@@ -138,7 +125,7 @@ impl Connections {
 
     /// Counts a connection that was closed.
     pub(crate) fn record(&self, why: Closed) {
-        self.closed.with_label_values(&[self.listener, why.name()]).inc();
+        self.closed.with_label_values(&[self.listener, why.into_str()]).inc();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -51,12 +51,12 @@ pub(crate) struct Handshakes {
 impl Acceptor {
     /// Reads the files of `tls`, and again whenever they change. Call it within the runtime.
     pub(crate) fn new(tls: Option<&Tls>, metrics: &Metrics) -> Result<Self, TlsError> {
-        let done = metrics.counters(
+        let done = metrics.counters_of(
             "antares_tls_handshakes_total",
             "TLS handshakes, by how they ended.",
-            &["result"],
+            "result",
+            &RESULTS,
         );
-        RESULTS.iter().for_each(|result| drop(done.with_label_values(&[result])));
         reload::counters(metrics);
         let Some(tls) = tls.cloned() else { return Ok(Self::Open) };
         let config = Arc::new(ArcSwap::from_pointee(load(&tls)?));

@@ -22,7 +22,7 @@ use tracing_subscriber::fmt::{MakeWriter, format::Writer, time::FormatTime, time
 
 use crate::{
     log_rate,
-    metrics::{Metrics, set_total},
+    metrics::{Metrics, Row},
 };
 
 /// Lines that wait for the reader of standard output.
@@ -103,18 +103,19 @@ pub(crate) fn flush() {
 
 /// Exports how many lines were not written, and why.
 pub(crate) fn watch(metrics: &Metrics) {
-    let counter = metrics.counter(
-        "antares_log_lost_total",
-        "Lines of the log that found no room because standard output was not read.",
-    );
-    let left_out = metrics.counter(
-        "antares_log_left_out_total",
-        "Lines of the log that were left out because there were too many of their kind.",
-    );
-    metrics.before_scrape(move || {
-        set_total(&counter, LOST.load(Ordering::Relaxed));
-        set_total(&left_out, log_rate::omitted());
-    });
+    let rows: [Row<()>; 2] = [
+        (
+            "antares_log_lost_total",
+            "Lines of the log that found no room because standard output was not read.",
+            |()| LOST.load(Ordering::Relaxed),
+        ),
+        (
+            "antares_log_left_out_total",
+            "Lines of the log that were left out because there were too many of their kind.",
+            |()| log_rate::omitted(),
+        ),
+    ];
+    metrics.watch(rows, || ());
 }
 
 impl<'a> MakeWriter<'a> for LogWriter {

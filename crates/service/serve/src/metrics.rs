@@ -46,6 +46,9 @@ pub struct Metrics {
 
 type Hook = Box<dyn Fn() + Send>;
 
+/// A metric without labels: its name, its help, and its value among numbers that somebody else keeps.
+pub type Row<T> = (&'static str, &'static str, fn(&T) -> u64);
+
 impl Metrics {
     /// A registry with the metrics of the process itself (memory, file descriptors, CPU seconds).
     #[must_use]
@@ -82,6 +85,14 @@ impl Metrics {
     #[must_use]
     pub fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
         self.family(name, || IntCounterVec::new(Opts::new(name, help), labels))
+    }
+
+    /// Counters with one label, with all its `values` from the start, as zeros.
+    #[must_use]
+    pub fn counters_of(&self, name: &str, help: &str, label: &str, values: &[&str]) -> IntCounterVec {
+        let counters = self.counters(name, help, &[label]);
+        values.iter().for_each(|value| drop(counters.with_label_values(&[value])));
+        counters
     }
 
     /// Counters of fractions with labels.
@@ -127,6 +138,29 @@ impl Metrics {
         let family = self.histograms(name, help, bounds, labels);
         let exemplars = lock(&self.exemplars).entry(name.to_owned()).or_default().clone();
         TracedHistograms { family, bounds, exemplars }
+    }
+
+    /// Exports what `read` gives at every scrape: a gauge for each row of a name, a help and a value, or a
+    /// counter if the name ends so.
+    pub fn watch<T: 'static, const N: usize>(
+        &self,
+        rows: [Row<T>; N],
+        read: impl Fn() -> T + Send + 'static,
+    ) {
+        let rows = rows.map(|(name, help, value)| {
+            let set: Box<dyn Fn(&T) + Send> = if name.ends_with("_total") {
+                let counter = self.counter(name, help);
+                Box::new(move |now| set_total(&counter, value(now)))
+            } else {
+                let gauge = self.gauge(name, help);
+                Box::new(move |now| set_gauge(&gauge, value(now)))
+            };
+            set
+        });
+        self.before_scrape(move || {
+            let now = read();
+            rows.iter().for_each(|set| set(&now));
+        });
     }
 
     /// Calls `hook` before every scrape: it reads numbers that others keep and sets metrics to them.
@@ -218,11 +252,12 @@ mod tests {
     #[test]
     fn hooks_run_before_a_scrape_and_totals_do_not_add_up() {
         let metrics = Metrics::new();
-        let counter = metrics.counter("antares_test_total", "For the test.");
-        metrics.before_scrape(move || set_total(&counter, 7));
+        metrics
+            .watch([("antares_test_total", "T.", |now| *now), ("antares_test", "T.", |now| now + 1)], || 7);
         for _ in 0..2 {
             let text = String::from_utf8(metrics.text().unwrap()).unwrap();
             assert!(text.contains("\nantares_test_total 7\n"), "{text}");
+            assert!(text.contains("# TYPE antares_test gauge\nantares_test 8\n"), "{text}");
         }
     }
 

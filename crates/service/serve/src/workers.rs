@@ -2,111 +2,59 @@
 
 use crate::metrics::{Metrics, set_gauge, set_total};
 
-/// How a pool of workers does; counts are since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WorkerNumbers {
-    /// Workers with a job.
-    pub busy: u64,
-    /// Workers that wait for another job of their kind.
-    pub resting: u64,
-    /// Workers alive at once, at most.
-    pub workers_max: u64,
-    /// Workers started.
-    pub spawned_total: u64,
-    /// Jobs done by workers that had done one before.
-    pub reused_total: u64,
-    /// Workers that died without an answer.
-    pub lost_total: u64,
-    /// Workers killed because they broke a rule.
-    pub violations_total: u64,
-    /// Of these, workers whose native code touched memory far from all that it may touch.
-    pub wild_faults_total: u64,
-    /// Of these, workers whose report could not be true.
-    pub false_reports_total: u64,
-    /// Libraries whose machine code was refused.
-    pub code_refused_total: u64,
-    /// Workers killed because their time was up.
-    pub deadline_total: u64,
-    /// Workers that were looked at from outside.
-    pub inspected_total: u64,
-    /// Of these, workers whose fence was not whole.
-    pub unfenced_total: u64,
-    /// Looks from outside that found nobody.
-    pub blind_total: u64,
-    /// Workers that the kernel did not let be made.
-    pub not_forked_total: u64,
-    /// Times that the zygote was lost and replaced.
-    pub zygote_restarts_total: u64,
-    /// Times that the zygote was replaced because it had made enough workers, or was old.
-    pub zygote_renewals_total: u64,
+/// Declares the numbers of a pool, each with its metric.
+macro_rules! numbers {
+    ($($field:ident: $make:ident, $set:ident, $name:literal, $help:literal;)*) => {
+        /// The numbers of a pool of workers; totals are since its start.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct WorkerNumbers { $(#[doc = $help] pub $field: u64,)* }
+
+        impl Metrics {
+            /// Exports the numbers of the pool `role` (`compile`, `run`), read at every scrape.
+            pub fn watch_workers(&self, role: &'static str, read: impl Fn() -> WorkerNumbers + Send + 'static) {
+                $(let $field = self.$make($name, $help, &["role"]).with_label_values(&[role]);)*
+                self.before_scrape(move || {
+                    let now = read();
+                    $($set(&$field, now.$field);)*
+                });
+            }
+        }
+    };
+}
+
+numbers! {
+    busy: gauges, set_gauge, "antares_workers_busy", "Worker processes with a job.";
+    resting: gauges, set_gauge, "antares_workers_resting", "Worker processes that wait for another job.";
+    workers_max: gauges, set_gauge, "antares_workers_max", "Worker processes with a job at once, at most.";
+    spawned_total: counters, set_total, "antares_workers_spawned_total", "Worker processes started.";
+    reused_total: counters, set_total, "antares_workers_reused_total",
+        "Jobs done by workers that had done one before.";
+    lost_total: counters, set_total, "antares_workers_lost_total", "Workers that died without an answer.";
+    violations_total: counters, set_total, "antares_sandbox_violations_total",
+        "Workers killed because they broke a rule.";
+    false_reports_total: counters, set_total, "antares_false_reports_total",
+        "Violations by workers and zygotes whose report cannot be true.";
+    wild_faults_total: counters, set_total, "antares_wild_faults_total",
+        "Violations by native code that touched memory far from all that it may touch.";
+    code_refused_total: counters, set_total, "antares_code_refused_total",
+        "Compiled libraries whose machine code was refused.";
+    deadline_total: counters, set_total, "antares_workers_deadline_total",
+        "Workers killed because their time was up.";
+    inspected_total: counters, set_total, "antares_workers_inspected_total",
+        "Workers looked at, as the kernel sees them.";
+    unfenced_total: counters, set_total, "antares_workers_unfenced_total",
+        "Of these, workers with an incomplete sandbox.";
+    blind_total: counters, set_total, "antares_workers_blind_total",
+        "Looks at workers that saw nobody, not even the zygote: /proc hides them.";
+    not_forked_total: counters, set_total, "antares_workers_not_forked_total",
+        "Workers that the kernel did not let be made: too many processes, or too little memory.";
+    zygote_restarts_total: counters, set_total, "antares_zygote_restarts_total",
+        "Times that the zygote was lost and replaced.";
+    zygote_renewals_total: counters, set_total, "antares_zygote_renewals_total",
+        "Times that the zygote was replaced by a new one in time.";
 }
 
 impl Metrics {
-    /// Exports the numbers of the pool `role` (`compile`, `run`), read at every scrape.
-    pub fn watch_workers(&self, role: &'static str, read: impl Fn() -> WorkerNumbers + Send + 'static) {
-        let gauge = |name: &str, help: &str| self.gauges(name, help, &["role"]).with_label_values(&[role]);
-        let counter =
-            |name: &str, help: &str| self.counters(name, help, &["role"]).with_label_values(&[role]);
-        let busy = gauge("antares_workers_busy", "Worker processes with a job.");
-        let resting = gauge("antares_workers_resting", "Worker processes that wait for another job.");
-        let most = gauge("antares_workers_max", "Worker processes with a job at once, at most.");
-        let spawned = counter("antares_workers_spawned_total", "Worker processes started.");
-        let reused =
-            counter("antares_workers_reused_total", "Jobs done by workers that had done one before.");
-        let lost = counter("antares_workers_lost_total", "Workers that died without an answer.");
-        let violations =
-            counter("antares_sandbox_violations_total", "Workers killed because they broke a rule.");
-        let false_reports = counter(
-            "antares_false_reports_total",
-            "Violations by workers and zygotes whose report cannot be true.",
-        );
-        let wild = counter(
-            "antares_wild_faults_total",
-            "Violations by native code that touched memory far from all that it may touch.",
-        );
-        let refused =
-            counter("antares_code_refused_total", "Compiled libraries whose machine code was refused.");
-        let deadline = counter("antares_workers_deadline_total", "Workers killed because their time was up.");
-        let inspected =
-            counter("antares_workers_inspected_total", "Workers looked at, as the kernel sees them.");
-        let unfenced =
-            counter("antares_workers_unfenced_total", "Of these, workers with an incomplete sandbox.");
-        let blind = counter(
-            "antares_workers_blind_total",
-            "Looks at workers that saw nobody, not even the zygote: /proc hides them.",
-        );
-        let not_forked = counter(
-            "antares_workers_not_forked_total",
-            "Workers that the kernel did not let be made: too many processes, or too little memory.",
-        );
-        let restarts =
-            counter("antares_zygote_restarts_total", "Times that the zygote was lost and replaced.");
-        let renewals = counter(
-            "antares_zygote_renewals_total",
-            "Times that the zygote was replaced by a new one in time.",
-        );
-        self.before_scrape(move || {
-            let now = read();
-            set_gauge(&busy, now.busy);
-            set_gauge(&resting, now.resting);
-            set_gauge(&most, now.workers_max);
-            set_total(&spawned, now.spawned_total);
-            set_total(&reused, now.reused_total);
-            set_total(&lost, now.lost_total);
-            set_total(&violations, now.violations_total);
-            set_total(&wild, now.wild_faults_total);
-            set_total(&false_reports, now.false_reports_total);
-            set_total(&refused, now.code_refused_total);
-            set_total(&deadline, now.deadline_total);
-            set_total(&inspected, now.inspected_total);
-            set_total(&unfenced, now.unfenced_total);
-            set_total(&blind, now.blind_total);
-            set_total(&not_forked, now.not_forked_total);
-            set_total(&restarts, now.zygote_restarts_total);
-            set_total(&renewals, now.zygote_renewals_total);
-        });
-    }
-
     /// Exports which layers of the fence stand around the workers of `role`: 1 or 0 each.
     pub fn sandbox_layers<'a>(&self, role: &str, layers: impl IntoIterator<Item = (&'a str, bool)>) {
         let help = "Layers of the workers' sandbox: 1 if the layer is in place.";

@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use strum::{IntoStaticStr, VariantNames};
+
 /// Consecutive failures that open the breaker.
 const FAILURES_MAX: u32 = 3;
 
@@ -21,7 +23,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(15);
 
 /// Which requests a breaker admits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum BreakerState {
     /// All requests.
     Closed,

@@ -10,6 +10,7 @@ use std::{
 };
 
 use object_store::client::{HttpError, HttpErrorKind};
+use strum::{IntoStaticStr, VariantNames};
 
 /// Minimum time between two log lines of one kind of failure.
 const LINE_STEP: Duration = Duration::from_secs(60);
@@ -17,48 +18,32 @@ const LINE_STEP: Duration = Duration::from_secs(60);
 /// Maximum characters of a store's message in the log.
 const DETAIL_MAX: usize = 300;
 
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
-        /// Why a store failed.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum FailureKind { $($(#[$doc])* $kind,)* }
-
-        impl FailureKind {
-            /// All kinds.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$kind),*];
-
-            /// Name for metrics and logs.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$kind => $name,)* }
-            }
-        }
-    };
-}
-
-kinds! {
+/// Why a store failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum FailureKind {
     /// The credentials are invalid, expired or lack a permission.
-    Refused = "refused",
+    Refused,
     /// Our clock or the store's is wrong.
-    ClockSkew = "clock_skew",
+    ClockSkew,
     /// The bucket is in another region.
-    OtherRegion = "other_region",
+    OtherRegion,
     /// The bucket or container does not exist.
-    NoBucket = "no_bucket",
+    NoBucket,
     /// The store demands fewer requests.
-    Throttled = "throttled",
+    Throttled,
     /// The address is unreachable, or the connection breaks.
-    Unreachable = "unreachable",
+    Unreachable,
     /// The request exceeded its deadline.
-    Late = "late",
+    Late,
     /// The store reported a server error.
-    ServerError = "server_error",
+    ServerError,
     /// The store is full.
-    Full = "full",
+    Full,
     /// The server is not an object store.
-    NoStore = "no_store",
+    NoStore,
     /// Anything else.
-    Other = "other",
+    Other,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,8 +148,8 @@ struct Lines {
 /// Counts failures by kind, and logs each kind at a limited rate.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
-    counts: [AtomicU64; FailureKind::ALL.len()],
-    lines: [Mutex<Lines>; FailureKind::ALL.len()],
+    counts: [AtomicU64; FailureKind::VARIANTS.len()],
+    lines: [Mutex<Lines>; FailureKind::VARIANTS.len()],
     damaged: Mutex<Lines>,
     given_up: Mutex<Lines>,
     is_told: AtomicBool,
@@ -187,7 +172,7 @@ impl Failures {
         self.counts[index].fetch_add(1, Relaxed);
         if let Some(left_out) = turn(&self.lines[index]) {
             self.is_told.store(true, Relaxed);
-            let (kind, detail) = (failure.kind.name(), &failure.detail);
+            let (kind, detail) = (failure.kind.into_str(), &failure.detail);
             tracing::warn!(kind, operation, url, detail, left_out, "the shared tier fails");
         }
     }
@@ -211,8 +196,8 @@ impl Failures {
         }
     }
 
-    /// Counts by kind, in the order of [`FailureKind::ALL`].
-    pub(crate) fn counts(&self) -> [u64; FailureKind::ALL.len()] {
+    /// Counts by kind, in the order of its variants.
+    pub(crate) fn counts(&self) -> [u64; FailureKind::VARIANTS.len()] {
         std::array::from_fn(|index| self.counts[index].load(Relaxed))
     }
 }

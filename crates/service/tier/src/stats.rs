@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use strum::VariantNames as _;
+
 use crate::{BreakerState, FailureKind, TierError};
 
 /// Statistics of the shared tier since the start.
@@ -19,8 +21,8 @@ pub struct SharedStats {
     pub late: u64,
     /// Reads that failed.
     pub failed: u64,
-    /// Failed or late requests of any type, by kind, in the order of [`FailureKind::ALL`].
-    pub failures: [u64; FailureKind::ALL.len()],
+    /// Failed or late requests of any type, by kind, in the order of its variants.
+    pub failures: [u64; FailureKind::VARIANTS.len()],
     /// Writes.
     pub uploads: UploadStats,
     /// State of the circuit breaker.

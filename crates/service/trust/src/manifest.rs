@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use antares_abi::{ArtifactKey, ENGINE_VERSION, Sha256Digest, TARGET_CPU, TARGET_FEATURES};
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantNames};
 
 use crate::keyring::Keyring;
 
@@ -60,7 +61,8 @@ impl Manifest {
 }
 
 /// Why an artifact is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Refusal {
     /// The manifest is missing or truncated.
     #[error("it has no manifest that could be read")]
@@ -92,39 +94,6 @@ pub enum Refusal {
     /// The manifest has expired.
     #[error("its time is over")]
     Expired,
-}
-
-impl Refusal {
-    /// All reasons.
-    pub const ALL: [Self; 10] = [
-        Self::Malformed,
-        Self::KeyUnknown,
-        Self::KeyRevoked,
-        Self::Signature,
-        Self::OtherArtifact,
-        Self::OtherBytes,
-        Self::OtherEngine,
-        Self::OtherCpu,
-        Self::DigestRevoked,
-        Self::Expired,
-    ];
-
-    /// Name for metrics.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::KeyUnknown => "key_unknown",
-            Self::KeyRevoked => "key_revoked",
-            Self::Signature => "signature",
-            Self::OtherArtifact => "other_artifact",
-            Self::OtherBytes => "other_bytes",
-            Self::OtherEngine => "other_engine",
-            Self::OtherCpu => "other_cpu",
-            Self::DigestRevoked => "digest_revoked",
-            Self::Expired => "expired",
-        }
-    }
 }
 
 fn signed_text(manifest: &[u8]) -> Vec<u8> {

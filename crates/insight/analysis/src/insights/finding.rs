@@ -1,7 +1,10 @@
 //! A finding: one rule at one location.
 
+use strum::IntoStaticStr;
+
 /// The kind of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Rule {
     /// A known function or library with a faster replacement, recognised by name.
     KnownLibrary,
@@ -31,29 +34,6 @@ pub enum Rule {
     InlinableCall,
     /// Suspending and resuming VMs.
     VmSwitches,
-}
-
-impl Rule {
-    /// A short, stable name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::KnownLibrary => "known-library",
-            Self::NarrowLimbs => "narrow-limbs",
-            Self::ByteLoop => "byte-loop",
-            Self::SoftDivision => "soft-division",
-            Self::AliasedLoad => "aliased-load",
-            Self::Spill => "spill",
-            Self::ConstantDivision => "constant-division",
-            Self::MissingB => "missing-b",
-            Self::UnfusedWideMultiply => "unfused-wide-multiply",
-            Self::UnfusedDivision => "unfused-division",
-            Self::UnfusedCarry => "unfused-carry",
-            Self::UnfusedConstant => "unfused-constant",
-            Self::InlinableCall => "inlinable-call",
-            Self::VmSwitches => "vm-switches",
-        }
-    }
 }
 
 /// Code that could take fewer cycles.

@@ -71,7 +71,7 @@ pub fn markdown(groups: &[FindingGroup], cycles: u64, source: &SourceFinder<'_>)
         let _ = writeln!(
             text,
             "{number}. **{}**{count}: {} cycles, {}",
-            group.rule.name(),
+            group.rule.into_str(),
             group.cycles,
             share(group.cycles, cycles)
         );

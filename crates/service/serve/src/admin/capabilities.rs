@@ -5,7 +5,7 @@ use antares_abi::{ABI_VERSION, ENGINE_VERSION, LLVM_VERSION, TARGET_CPU, TARGET_
 use antares_proto::v1;
 
 /// Whose cycles are counted.
-pub const COST_MODEL: &str = "ckb-vm 0.24.15";
+const COST_MODEL: &str = "ckb-vm 0.24.15";
 
 /// What made this process, and what its native code is for.
 #[must_use]
@@ -20,6 +20,19 @@ pub fn versions() -> v1::EngineVersions {
         target_features: TARGET_FEATURES.to_owned(),
         cost_model: COST_MODEL.to_owned(),
     }
+}
+
+/// What `antares_build_info` has.
+#[must_use]
+pub fn build_facts() -> [(&'static str, String); 6] {
+    [
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("revision", option_env!("ANTARES_REVISION").unwrap_or("unknown").to_owned()),
+        ("engine", ENGINE_VERSION.to_string()),
+        ("llvm", LLVM_VERSION.to_owned()),
+        ("target_cpu", TARGET_CPU.to_owned()),
+        ("cost_model", COST_MODEL.to_owned()),
+    ]
 }
 
 /// The quotas of whoever asks.

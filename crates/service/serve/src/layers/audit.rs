@@ -47,7 +47,7 @@ impl Check for Audit {
 
 fn entry(auditor: &Arc<Auditor>, context: &CallContext) -> Entry {
     let role = match need(&context.method) {
-        Need::Role(role) => role.name(),
+        Need::Role(role) => role.into_str(),
         _ => "",
     };
     let (who, tenant) = match &context.caller {

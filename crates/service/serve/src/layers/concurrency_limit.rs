@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use antares_config::{Listen, TENANT_BYTES_MAX};
 use http::{HeaderMap, Request};
 use prometheus::IntCounterVec;
+use strum::{IntoStaticStr, VariantNames};
 use tonic::body::Body;
 
 use super::{check::Check, context::CallContext};
@@ -74,7 +75,8 @@ impl SharedPlaces {
 }
 
 /// Why a call gets no place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum Refused {
     Server,
     Peer,
@@ -82,35 +84,24 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Peer => "peer",
-            Self::Tenant => "tenant",
-        }
-    }
-
     fn fault(self) -> Fault {
         let words = match self {
             Self::Server => "too many calls are in progress on this server",
             Self::Peer => "too many calls of this peer are in progress",
             Self::Tenant => "too many calls of this tenant are in progress",
         };
-        Fault::exhausted("OVERLOADED", words, RETRY_AFTER).metadata("scope", self.name())
+        Fault::exhausted("OVERLOADED", words, RETRY_AFTER).metadata("scope", self.into_str())
     }
 }
 
 impl ConcurrencyLimit {
     pub(crate) fn new(listen: &Listen, metrics: &Metrics) -> Self {
-        let refused = metrics.counters(
+        let refused = metrics.counters_of(
             "antares_calls_refused_total",
             "Calls that found no place, by whose places were taken.",
-            &["scope"],
+            "scope",
+            Refused::VARIANTS,
         );
-        // All there from the start, as zeros.
-        for scope in [Refused::Server, Refused::Peer, Refused::Tenant] {
-            refused.with_label_values(&[scope.name()]);
-        }
         Self {
             calls: Arc::new(Budget::new(listen.calls_max as u64, listen.calls_per_peer_max() as u64)),
             tenants: Arc::new(Budget::new(u64::MAX, listen.calls_per_tenant_max() as u64)),
@@ -124,7 +115,7 @@ impl ConcurrencyLimit {
     fn admit(&self, peer: Peer, headers: &HeaderMap, exempt: bool) -> Result<Slots, Refused> {
         let admitted = self.slots(peer, headers, exempt);
         if let Err(refused) = &admitted {
-            self.refused.with_label_values(&[refused.name()]).inc();
+            self.refused.with_label_values(&[refused.into_str()]).inc();
         }
         admitted
     }
