@@ -1,5 +1,7 @@
 //! The zygote that lies about its first child. It leaves a file beside itself: the next one is honest.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::{
     fs::{self, File},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
