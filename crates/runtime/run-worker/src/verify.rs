@@ -16,7 +16,7 @@ use antares_pool::{
 };
 use antares_transaction::{Environment, Mock, MockError, SharedData};
 use antares_verifier::{
-    Engine, PrepareError, Prepared, StopHandle, TierCycles, TransactionLimits, TransactionReport, Verifier,
+    Engine, Prepared, StopHandle, TierCycles, TransactionLimits, TransactionReport, Verifier, VerifyError,
 };
 use antares_vm::{
     Library, MachineSession, NativeMachine, Program, Recording, Sampling, Unknown, prepare_thread,
@@ -194,7 +194,7 @@ pub(crate) fn verify(job: &VerifyJob, loaded: &mut Loaded) -> Result<VerifyRepor
     let limits = TransactionLimits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
     let session = engine.session.clone();
     let start = Instant::now();
-    let report = match Verifier::new(prepared, limits, engine, StopHandle::new()).verify(job.group.into()) {
+    let report = match Verifier::new(prepared, limits, engine, StopHandle::new()).verify(job.group) {
         Ok(report) => report,
         Err(error) => return Ok(refused(&error)),
     };
@@ -203,7 +203,7 @@ pub(crate) fn verify(job: &VerifyJob, loaded: &mut Loaded) -> Result<VerifyRepor
     let samples = profile::samples_of_groups(&report, samples.take()).map(Box::new);
     let found = Found { hot, seen: seen(&session, &libraries), ran: ran(&session, &libraries), samples };
     loaded.stays = !job.is_alone && !job.document.is_empty() && loaded.is_small();
-    to_report(report, found, read_us, run_us)
+    Ok(to_report(report, found, read_us, run_us))
 }
 
 impl Loaded {
@@ -345,10 +345,10 @@ pub(crate) fn environment(rules: Rules) -> Environment {
     Environment { vm_1_epoch, vm_2_epoch, epoch }
 }
 
-pub(crate) fn refused(error: &PrepareError) -> VerifyReport {
+pub(crate) fn refused(error: &VerifyError) -> VerifyReport {
     let path = match error {
-        PrepareError::NoSuchGroup { .. } => Some("group".to_owned()),
-        PrepareError::Resolve(_) => None,
+        VerifyError::NoSuchGroup { .. } => Some("group".to_owned()),
+        VerifyError::Resolve(_) | VerifyError::Cancelled => None,
     };
     VerifyReport::Refused { path, detail: cut_text(error.to_string()) }
 }
@@ -358,12 +358,9 @@ pub(crate) fn to_report(
     Found { hot, seen, ran, samples }: Found,
     read_us: u64,
     run_us: u64,
-) -> Result<VerifyReport, String> {
-    // A supervisor that no longer needs the result kills the child.
-    let cancelled = || "the verification was cancelled".to_owned();
-    let (outcome, cycles) = (report.outcome.to_wire().ok_or_else(cancelled)?, report.cycles);
-    let groups = report.into_wire_groups().ok_or_else(cancelled)?;
-    Ok(VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us })
+) -> VerifyReport {
+    let TransactionReport { outcome, cycles, groups } = report;
+    VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us }
 }
 
 pub(crate) fn micros(start: Instant) -> u64 {
