@@ -19,8 +19,8 @@ use antares_verifier::{
     Engine, Prepared, StopHandle, TierCycles, TransactionLimits, TransactionReport, Verifier, VerifyError,
 };
 use antares_vm::{
-    Library, MachineSession, NativeMachine, Program, Recording, Sampling, Unknown, prepare_thread,
-    reserve_heap, reserve_machines,
+    Library, MachineSession, NativeMachine, Program, Recording, Sampling, Unknown, count_unknown,
+    limits::UNKNOWN_PROGRAMS_MAX, prepare_thread, reserve_heap, reserve_machines,
 };
 use bytes::Bytes;
 
@@ -39,11 +39,9 @@ const HEAP_PER_TRANSACTION_BYTE: usize = 6;
 /// machines take less; an idle worker is accounted with this amount.
 const WARM_BYTES_MAX: u64 = 32 << 20;
 
-/// Maximum programs without native code that are remembered until the end.
-const UNKNOWN_MAX: usize = 64;
 /// Heap for the reported hot programs, their bytes and their frame, and for all code that scripts loaded, in
 /// the current group and in earlier ones.
-const HOT_HEAP_BYTES: usize = (4 * HOT_PROGRAMS_MAX + 2 * UNKNOWN_MAX) * HOT_BYTES_MAX;
+const HOT_HEAP_BYTES: usize = (4 * HOT_PROGRAMS_MAX + 2 * UNKNOWN_PROGRAMS_MAX) * HOT_BYTES_MAX;
 /// Minimum cycles of a program worth compiling: some milliseconds of interpretation.
 const HOT_CYCLES_MIN: u64 = 1_000_000;
 
@@ -319,14 +317,7 @@ impl Engine for Native {
         }
         let counts = self.session.take_counts();
         let mut unknown = self.unknown.borrow_mut();
-        for one in counts.unknown {
-            if let Some(same) = unknown.iter_mut().find(|other| other.elf == one.elf) {
-                same.cycles = same.cycles.saturating_add(one.cycles);
-                same.seen.join(one.seen);
-            } else if unknown.len() < UNKNOWN_MAX {
-                unknown.push(one);
-            }
-        }
+        counts.unknown.into_iter().for_each(|one| count_unknown(&mut unknown, one));
         let (native_cycles, interpreted_cycles) = (counts.native_cycles, counts.interpreted_cycles);
         let restarted = counts.restarted.map(|reason| reason.name());
         Some(TierCycles { native_cycles, interpreted_cycles, restarted })
