@@ -21,7 +21,7 @@ const EXIT_A0: &str = "li a7,93\necall\n";
 fn run(body: &str, others: &[Bytes], hash_type: ScriptHashType) -> (Option<String>, Vec<u64>) {
     let script = guests::script("BODY", &[&format!("BODY={body}")]).unwrap();
     let (error, report) = check(&script, others, hash_type);
-    let value = |line: &String| u64::from_str_radix(line.get(2..18)?, 16).ok();
+    let value = |line: &str| u64::from_str_radix(line.get(2..18)?, 16).ok();
     (error, report.groups[0].debug.iter().filter_map(value).collect())
 }
 

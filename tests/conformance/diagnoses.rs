@@ -12,7 +12,7 @@ use antares_tests::{
 };
 use antares_transaction::{Environment, Mock, programs};
 use antares_verifier::{
-    Engine, Prepared, Selection, StopHandle, TierCycles, TransactionLimits, TransactionOutcome, Verifier,
+    Engine, Prepared, StopHandle, TierCycles, TransactionLimits, TransactionReport, Verifier, VerifyOutcome,
     limits::SWITCH_CYCLES,
 };
 use antares_vm::{Limits, Machine, ProfileSession, ProfiledMachine, RunScript, Watching};
@@ -142,17 +142,17 @@ fn why(name: &str, mock: &Mock, environment: &Environment, follow_from: u64) -> 
     let limits = TransactionLimits { cycles_max: 100_000_000, debug_bytes_max: 1 << 20 };
     let prepared = Prepared::new(mock, environment).unwrap();
     let theirs = Verifier::new(prepared.clone(), limits, antares_verifier::Interpreter, StopHandle::new());
-    let theirs = theirs.verify(Selection::All).unwrap();
+    let theirs = theirs.verify(None).unwrap();
     let watched =
         Watched { session: ProfileSession::watching(watching(follow_from)), evidence: RefCell::default() };
-    let ours = Verifier::new(prepared, limits, &watched, StopHandle::new()).verify(Selection::All).unwrap();
+    let ours = Verifier::new(prepared, limits, &watched, StopHandle::new()).verify(None).unwrap();
     assert_eq!(
         (ours.outcome, ours.cycles, ours.error()),
         (theirs.outcome, theirs.cycles, theirs.error()),
         "{name}"
     );
-    let debug = |report: &antares_verifier::TransactionReport| -> Vec<String> {
-        report.groups.iter().flat_map(|group| group.debug.clone()).collect()
+    let debug = |report: &TransactionReport| -> Vec<_> {
+        report.groups.iter().map(|group| group.debug.clone()).collect()
     };
     assert_eq!(debug(&ours), debug(&theirs), "{name}");
     let evidence = watched.evidence.take().pop()?;
@@ -167,11 +167,11 @@ fn why(name: &str, mock: &Mock, environment: &Environment, follow_from: u64) -> 
         cells: &|source, index| mock.cell_data(source, index).map(Into::into),
         source: &|_| None,
         codes: &codes,
-        error: ours.error().and_then(|error| error.vm_error),
+        error: ours.error().and_then(|error| error.vm_error.as_deref()),
         code_hash: None,
     };
     let diagnosis = diagnose(&inputs);
-    if ours.outcome == TransactionOutcome::Ok { None } else { diagnosis }
+    if ours.outcome == VerifyOutcome::Ok { None } else { diagnosis }
 }
 
 /// A function that returns 8: `addi a0, zero, 8`, `ret`, and padding to eight bytes.

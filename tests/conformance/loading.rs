@@ -9,9 +9,7 @@ use antares_tests::{
     transactions::{Native, locked_by},
 };
 use antares_transaction::{Environment, Mock};
-use antares_verifier::{
-    Prepared, Selection, StopHandle, TransactionLimits, TransactionOutcome, TransactionReport, Verifier,
-};
+use antares_verifier::{Prepared, StopHandle, TransactionLimits, TransactionReport, Verifier, VerifyOutcome};
 use antares_vm::{Program, Tier, Unknown};
 use bytes::Bytes;
 use ckb_types::core::ScriptHashType;
@@ -60,7 +58,7 @@ impl Stage {
         let programs: Vec<_> = std::iter::once(lock).chain(loaded).collect();
         let engine = Native::of(Tier::Native, programs);
         let verifier = Verifier::new(prepared, limits, engine.clone(), StopHandle::new());
-        let report = verifier.verify(Selection::All).unwrap();
+        let report = verifier.verify(None).unwrap();
         for (program, seen) in engine.seen() {
             match self.loaded.iter_mut().find(|one| one.file == program.elf()) {
                 Some(one) => one.hints = one.hints.learn(&seen),
@@ -82,12 +80,12 @@ impl Stage {
             let report = self.run(LIMITS);
             assert_eq!(
                 (report.outcome, report.cycles),
-                (TransactionOutcome::Ok, expected),
+                (VerifyOutcome::Ok, expected),
                 "{:?}",
                 report.error()
             );
-            assert_eq!(report.groups[0].debug, lines);
-            let counts = &report.groups[0].counts;
+            let counts = &report.groups[0];
+            assert_eq!(Vec::from(counts.debug.clone()), lines);
             if counts.restarted.is_none() && counts.interpreted_cycles == 0 {
                 return run;
             }
@@ -120,7 +118,7 @@ fn a_loaded_library_is_native_from_the_third_run_on() {
             let (cycles, _) = oracle(&stage.mock, &Environment::default(), LIMITS);
             let cycles_max = cycles.unwrap();
             for (cycles_max, outcome) in
-                [(cycles_max, TransactionOutcome::Ok), (cycles_max - 1, TransactionOutcome::Failed)]
+                [(cycles_max, VerifyOutcome::Ok), (cycles_max - 1, VerifyOutcome::Failed)]
             {
                 assert_eq!(stage.run(TransactionLimits { cycles_max, ..LIMITS }).outcome, outcome);
             }

@@ -18,7 +18,7 @@ use antares_tests::{
 };
 use antares_transaction::{Environment, Mock, programs};
 use antares_verifier::{
-    Interpreter, Prepared, Selection, StopHandle, TierCycles, TransactionOutcome, TransactionReport, Verifier,
+    GroupReport, Interpreter, Prepared, StopHandle, TransactionReport, Verifier, VerifyOutcome,
 };
 use antares_vm::{Program, Tier};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -72,7 +72,7 @@ impl Code<'_> {
         }
         let engine = Native::of(Tier::Native, compiled);
         let verifier = Verifier::new(prepared, LIMITS, engine.clone(), StopHandle::new());
-        let (report, time) = timed(|| verifier.verify(Selection::All));
+        let (report, time) = timed(|| verifier.verify(None));
         for (program, seen) in engine.seen() {
             let hints = self.hints.entry(program.elf().clone()).or_default();
             *hints = hints.learn(&seen);
@@ -84,14 +84,14 @@ impl Code<'_> {
 fn interpret(mock: &Mock) -> Result<(TransactionReport, Duration)> {
     let prepared = Prepared::new(mock, &Environment::default())?;
     let verifier = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new());
-    let (report, time) = timed(|| verifier.verify(Selection::All));
+    let (report, time) = timed(|| verifier.verify(None));
     Ok((report?, time))
 }
 
 /// Native share of the executed cycles, in per mille; excludes ckb-script's cycles for loading a program.
 fn share(report: &TransactionReport) -> u64 {
-    let sum = |of: fn(&TierCycles) -> u64| report.groups.iter().map(|group| of(&group.counts)).sum::<u64>();
-    let (native, interpreted) = (sum(|counts| counts.native_cycles), sum(|counts| counts.interpreted_cycles));
+    let sum = |of: fn(&GroupReport) -> u64| report.groups.iter().map(of).sum::<u64>();
+    let (native, interpreted) = (sum(|group| group.native_cycles), sum(|group| group.interpreted_cycles));
     native * 1000 / (native + interpreted).max(1)
 }
 
@@ -109,7 +109,7 @@ fn check(compiled: &Compiled, passing: &Passing) -> Result<String> {
     let (expected, _) = oracle(&passing.mock, &Environment::default(), LIMITS);
     let expected = expected.map_err(|error| anyhow!("ckb-script: {error}"))?;
     let (interpreted, slow) = interpret(&passing.mock)?;
-    ensure!((interpreted.outcome, interpreted.cycles) == (TransactionOutcome::Ok, expected));
+    ensure!((interpreted.outcome, interpreted.cycles) == (VerifyOutcome::Ok, expected));
     let mut line = format!("{} | {} | {expected}", passing.build.name, passing.what);
     for tier in CodeTier::ALL {
         let mut code = Code { compiled, hints: HashMap::new() };
@@ -127,7 +127,7 @@ fn check(compiled: &Compiled, passing: &Passing) -> Result<String> {
         }
         let (forged, _) = code.run(&passing.forged, tier)?;
         let (wanted, _) = interpret(&passing.forged)?;
-        ensure!(wanted.outcome == TransactionOutcome::Failed, "a wrong signature passes");
+        ensure!(wanted.outcome == VerifyOutcome::Failed, "a wrong signature passes");
         ensure!(verdict(&forged) == verdict(&wanted), "{tier}, forged: {}", verdict(&forged));
         // A script that rejects exits normally: no second run in the interpreter is needed for exact cycles.
         ensure!(share(&forged) == 1000, "{tier}, forged: {} per mille native", share(&forged));

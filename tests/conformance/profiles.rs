@@ -10,7 +10,7 @@ use antares_tests::{
 };
 use antares_transaction::{Environment, Mock};
 use antares_verifier::{
-    Engine, Prepared, Selection, StopHandle, TierCycles, TransactionLimits, TransactionOutcome, Verifier,
+    Engine, Prepared, StopHandle, TierCycles, TransactionLimits, Verifier, VerifyOutcome,
     limits::SWITCH_CYCLES,
 };
 use antares_vm::{GroupRecording, Machine, ProfileSession, ProfiledMachine, RunScript};
@@ -121,14 +121,14 @@ fn check_transaction(name: &str, json: &[u8], environment: &Environment, cycles_
     let limits = TransactionLimits { cycles_max, debug_bytes_max: 1 << 20 };
     let prepared = Prepared::new(&mock, environment).unwrap();
     let theirs = Verifier::new(prepared.clone(), limits, antares_verifier::Interpreter, StopHandle::new());
-    let theirs = theirs.verify(Selection::All).unwrap();
+    let theirs = theirs.verify(None).unwrap();
     let profiled = Profiled::default();
-    let ours = Verifier::new(prepared, limits, &profiled, StopHandle::new()).verify(Selection::All).unwrap();
+    let ours = Verifier::new(prepared, limits, &profiled, StopHandle::new()).verify(None).unwrap();
     assert_eq!((ours.outcome, ours.cycles), (theirs.outcome, theirs.cycles), "{name}");
     let mut all = Profile::new();
     let groups = profiled.groups.take();
-    let ran = ours.groups.iter().filter(|group| group.outcome != TransactionOutcome::NotRun);
-    let programs = ran.filter(|group| group.counts.interpreted_cycles > 0);
+    let ran = ours.groups.iter().filter(|group| group.outcome != VerifyOutcome::NotRun);
+    let programs = ran.filter(|group| group.interpreted_cycles > 0);
     for (report, group) in programs.zip(&groups) {
         let profile = group.recording.to_profile();
         let switches = group.switches * SWITCH_CYCLES;

@@ -10,8 +10,7 @@ use antares_program::{read, recover};
 use antares_tests::{guests::debugger_examples, transactions::Native};
 use antares_transaction::{Environment, Mock, template};
 use antares_verifier::{
-    CellName, GroupKind, Prepared, Selection, StopHandle, TransactionLimits, TransactionOutcome,
-    TransactionReport, Verifier,
+    CellName, GroupKind, Prepared, StopHandle, TransactionLimits, TransactionReport, Verifier, VerifyOutcome,
 };
 use antares_vm::{Recording, Sampling, StackLocation, Tier};
 use bytes::Bytes;
@@ -156,16 +155,16 @@ impl Functions {
 
 fn verify<E: antares_verifier::Engine>(
     prepared: &Prepared,
-    selection: &Selection,
+    selection: Option<(GroupKind, CellName)>,
     engine: E,
 ) -> TransactionReport {
     let verifier = Verifier::new(prepared.clone(), LIMITS, engine, StopHandle::new());
-    verifier.verify(*selection).unwrap()
+    verifier.verify(selection).unwrap()
 }
 
 /// Compares samples of native code with exact profiles, group by group. Returns the number of programs
 /// started by other programs.
-fn check(name: &str, json: &[u8], selection: &Selection, how: How) -> usize {
+fn check(name: &str, json: &[u8], selection: Option<(GroupKind, CellName)>, how: How) -> usize {
     let How { period, seeds, .. } = how;
     let environment = Environment::default();
     let mock = Mock::from_json(json).unwrap();
@@ -184,12 +183,12 @@ fn check(name: &str, json: &[u8], selection: &Selection, how: How) -> usize {
         let report = verify(&prepared, selection, engine.clone());
         assert_eq!((report.outcome, report.cycles), (exact.outcome, exact.cycles), "{name}");
         let recordings = engine.samples();
-        let ran = report.groups.iter().filter(|group| group.outcome != TransactionOutcome::NotRun);
-        let ran: Vec<_> = ran.filter(|group| group.counts.native_cycles > 0).collect();
+        let ran = report.groups.iter().filter(|group| group.outcome != VerifyOutcome::NotRun);
+        let ran: Vec<_> = ran.filter(|group| group.native_cycles > 0).collect();
         assert_eq!((recordings.len(), ran.len()), (wanted.len(), wanted.len()), "{name}");
         made = 0;
         for (index, recording) in recordings.iter().enumerate() {
-            let counts = ran[index].counts;
+            let counts = ran[index];
             assert_eq!(counts.restarted, None, "{name}");
             assert_eq!(recording.cycles(), counts.native_cycles, "{name}: samples do not add up");
             let (shares, _) = functions.shares(recording);
@@ -229,20 +228,17 @@ fn check(name: &str, json: &[u8], selection: &Selection, how: How) -> usize {
 #[test]
 fn spawned_and_replaced_programs_stand_on_their_callers() {
     let folder = debugger_examples().unwrap();
-    let first = Selection::Group { kind: GroupKind::Lock, cell: CellName::Input(0) };
+    let first = Some((GroupKind::Lock, CellName::Input(0)));
     let template = |name: &str| {
         let text = fs::read_to_string(folder.join(name)).unwrap();
         template::expand(&text, &folder).unwrap().into_bytes()
     };
-    assert_eq!(check("exec.json", &template("exec.json"), &first, SHORT), 1);
-    assert_eq!(check("spawn.json", &template("spawn.json"), &first, SHORT), 1);
+    assert_eq!(check("exec.json", &template("exec.json"), first, SHORT), 1);
+    assert_eq!(check("spawn.json", &template("spawn.json"), first, SHORT), 1);
     let whole = |name: &str| fs::read(folder.join(name)).unwrap();
-    assert_eq!(
-        check("mock_tx.json", &whole("mock_tx.json"), &Selection::All, How { period: 2_000, ..SHORT }),
-        0
-    );
+    assert_eq!(check("mock_tx.json", &whole("mock_tx.json"), None, How { period: 2_000, ..SHORT }), 0);
     let many = How { period: 20_000, seeds: 6, puts_aside: true };
-    let spawns = check("spawns", &whole("spawn_cycle_mismatch_tx.json"), &Selection::All, many);
+    let spawns = check("spawns", &whole("spawn_cycle_mismatch_tx.json"), None, many);
     assert!(spawns > 1, "{spawns}");
 }
 
@@ -257,7 +253,7 @@ fn the_interpreter_changes_nothing_and_is_unknown() {
             Some(sampling) => engine.sampled(sampling),
             None => engine,
         };
-        (verify(&prepared, &Selection::All, engine.clone()), engine.samples())
+        (verify(&prepared, None, engine.clone()), engine.samples())
     };
     let (plain, none) = run(None);
     let (sampled, recordings) = run(Some(Sampling { period: 1000, seed: 7 }));

@@ -23,7 +23,7 @@ use ckb_types::{
 use crate::kept;
 
 /// The machine of antares-vm as an engine.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Native {
     session: Arc<MachineSession>,
     samples: Arc<Mutex<Vec<Recording>>>,

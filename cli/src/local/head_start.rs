@@ -13,7 +13,7 @@ use antares_pool::{
 };
 use antares_transaction::Mock;
 use antares_verifier::{
-    Prepared, QuickInterpreter, Selection, StopHandle, TransactionLimits, TransactionReport, Verifier,
+    Prepared, QuickInterpreter, StopHandle, TransactionLimits, TransactionReport, Verifier,
 };
 
 use crate::{
@@ -59,27 +59,18 @@ fn run(request: &Request, mock: &Mock, pipes: &HostPipes) {
         cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
         debug_bytes_max: DEBUG_BYTES_MAX,
     };
-    let selection = Selection::from(request.group);
     let read_us = micros(start);
     let start = Instant::now();
-    let verified = Verifier::new(prepared, limits, QuickInterpreter, StopHandle::new()).verify(selection);
-    let Some(report) = verified.ok().and_then(|report| to_report(report, read_us, micros(start))) else {
-        return;
-    };
+    let verified = Verifier::new(prepared, limits, QuickInterpreter, StopHandle::new()).verify(request.group);
+    let Ok(TransactionReport { outcome, cycles, groups }) = verified else { return };
+    let (run_us, (hot, seen, ran, samples)) = (micros(start), <_>::default());
+    let report = VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us };
     // Without the parent there is nothing left to do.
     let _ = pipes.send_verified(report);
 }
 
 fn micros(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
-}
-
-/// As a worker tells it; none of what is no end.
-fn to_report(report: TransactionReport, read_us: u64, run_us: u64) -> Option<VerifyReport> {
-    let (outcome, cycles) = (report.outcome.to_wire()?, report.cycles);
-    let groups = report.into_wire_groups()?;
-    let (hot, seen, ran, samples) = <_>::default();
-    Some(VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us })
 }
 
 #[cfg(test)]

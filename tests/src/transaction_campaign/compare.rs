@@ -9,9 +9,7 @@ use std::{
 
 use antares_abi::{CodeTier, Hints};
 use antares_transaction::Environment;
-use antares_verifier::{
-    Engine, Prepared, Selection, StopHandle, TransactionLimits, TransactionReport, Verifier,
-};
+use antares_verifier::{Engine, Prepared, StopHandle, TransactionLimits, TransactionReport, Verifier};
 use antares_vm::{Program, Tier};
 use anyhow::{Context, Result, anyhow};
 use ckb_chain_spec::consensus::{Consensus, ConsensusBuilder};
@@ -91,7 +89,7 @@ pub struct Agreed {
     /// Cycles in the interpreter.
     pub interpreted_cycles: u64,
     /// Reasons of restarted groups.
-    pub restarts: Vec<&'static str>,
+    pub restarts: Vec<String>,
     /// How often a VM was suspended and resumed.
     pub swaps: u64,
     /// How often the machine paused.
@@ -104,7 +102,7 @@ pub struct Agreed {
 struct Ran {
     native_cycles: u64,
     interpreted_cycles: u64,
-    restarts: Vec<&'static str>,
+    restarts: Vec<String>,
     pauses: usize,
 }
 
@@ -228,7 +226,8 @@ fn programs(images: &Images, scenario: &Scenario, who: Who) -> Result<Vec<Arc<Pr
 }
 
 fn difference(who: Who, oracle: &Verdict, report: &TransactionReport) -> Option<Difference> {
-    let debug: Vec<String> = report.groups.iter().flat_map(|group| group.debug.clone()).collect();
+    let debug: Vec<String> =
+        report.groups.iter().flat_map(|group| group.debug.iter()).map(ToOwned::to_owned).collect();
     let result = match report.error() {
         Some(error) => Err(error.to_string()),
         None => Ok(report.cycles),
@@ -325,7 +324,7 @@ impl Stage {
     fn ours(&self, cycles_max: u64, engine: Native) -> Result<TransactionReport> {
         let limits = TransactionLimits { cycles_max, debug_bytes_max: DEBUG_BYTES_MAX };
         let verifier = Verifier::new(self.prepared.clone(), limits, engine, StopHandle::new());
-        Ok(verifier.verify(Selection::All)?)
+        Ok(verifier.verify(None)?)
     }
 
     /// Runs `scenario` on machines of `engine`, also with its pauses, and compares.
@@ -337,11 +336,10 @@ impl Stage {
         expected: &Verdict,
     ) -> Result<Result<Ran, Difference>> {
         let report = self.ours(cycles_max, engine.clone())?;
-        let counts = || report.groups.iter().map(|group| &group.counts);
         let mut ran = Ran {
-            native_cycles: counts().map(|counts| counts.native_cycles).sum(),
-            interpreted_cycles: counts().map(|counts| counts.interpreted_cycles).sum(),
-            restarts: counts().filter_map(|counts| counts.restarted).collect(),
+            native_cycles: report.groups.iter().map(|group| group.native_cycles).sum(),
+            interpreted_cycles: report.groups.iter().map(|group| group.interpreted_cycles).sum(),
+            restarts: report.groups.iter().filter_map(|group| group.restarted.clone()).collect(),
             pauses: 0,
         };
         if let Some(difference) = difference(who, expected, &report) {

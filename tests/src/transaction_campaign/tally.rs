@@ -35,7 +35,7 @@ pub struct Tally {
     /// Scenarios in which loaded code ran natively.
     pub loaded: u64,
     /// Scenarios with a group that restarted in the interpreter, by reason.
-    pub restarts: BTreeMap<&'static str, u64>,
+    pub restarts: BTreeMap<String, u64>,
     /// Scenarios with suspended and resumed VMs.
     pub swapped: u64,
     /// Such scenarios with many suspensions.
@@ -68,7 +68,7 @@ impl Tally {
         self.native += u64::from(is_native);
         self.loaded += u64::from(agreed.has_native_loaded);
         for reason in BTreeSet::from_iter(&agreed.restarts) {
-            *self.restarts.entry(reason).or_default() += 1;
+            *self.restarts.entry(reason.clone()).or_default() += 1;
         }
         self.swaps += agreed.swaps;
         self.swapped += u64::from(agreed.swaps > 0);

@@ -6,8 +6,7 @@ use std::fs;
 use antares_tests::{guests::debugger_examples, stopwatch::timed, transactions::Native};
 use antares_transaction::{Environment, Mock};
 use antares_verifier::{
-    Engine, Interpreter, Prepared, Selection, StopHandle, TransactionLimits, TransactionOutcome,
-    TransactionReport, Verifier,
+    Engine, Interpreter, Prepared, StopHandle, TransactionLimits, TransactionReport, Verifier, VerifyOutcome,
 };
 use antares_vm::{Tier, reserve_machines};
 use anyhow::{Result, ensure};
@@ -45,7 +44,7 @@ fn one(name: &str) -> Result<Value> {
     let verify = |prepared: Prepared| verify(prepared, engine.clone());
     let first = verify(prepared.clone())?.0;
     let (native, interpreted) = first.groups.iter().fold((0, 0), |(native, interpreted), group| {
-        (native + group.counts.native_cycles, interpreted + group.counts.interpreted_cycles)
+        (native + group.native_cycles, interpreted + group.interpreted_cycles)
     });
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
@@ -85,9 +84,8 @@ fn one(name: &str) -> Result<Value> {
 
 /// Report and processor time of one verification, in seconds.
 fn verify<E: Engine>(prepared: Prepared, engine: E) -> Result<(TransactionReport, f64)> {
-    let (report, time) =
-        timed(|| Verifier::new(prepared, LIMITS, engine, StopHandle::new()).verify(Selection::All));
+    let (report, time) = timed(|| Verifier::new(prepared, LIMITS, engine, StopHandle::new()).verify(None));
     let report = report?;
-    ensure!(report.outcome == TransactionOutcome::Ok, "ended with {:?}", report.error());
+    ensure!(report.outcome == VerifyOutcome::Ok, "ended with {:?}", report.error());
     Ok((report, time.as_secs_f64()))
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use crate::job::FuzzJob;
 use antares_transaction::{Environment, FieldName, Mock};
 use antares_verifier::{
-    Engine, Prepared, Selection, StopHandle, TierCycles, TransactionLimits, TransactionOutcome,
-    TransactionReport, Verifier,
+    CellName, Engine, GroupKind, Prepared, StopHandle, TierCycles, TransactionLimits, TransactionReport,
+    Verifier, VerifyOutcome,
 };
 use antares_vm::{CountedMachine, CountingSession, MachineSession, NativeMachine};
 
 use crate::{FuzzError, FuzzInput};
 
 /// Who runs scripts and counts where they go.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Machines {
     /// Native code of counted builds.
     Native(Arc<MachineSession>),
@@ -36,7 +36,7 @@ pub enum End {
     /// A script failed.
     Failed {
         /// ckb-vm's name of the error, else ckb-script's.
-        error: &'static str,
+        error: String,
         /// The script.
         source: String,
         /// All that is known of it.
@@ -68,7 +68,7 @@ pub struct Executor {
     mock: Mock,
     names: Vec<FieldName>,
     environment: Environment,
-    selection: Selection,
+    selection: Option<(GroupKind, CellName)>,
     limits: TransactionLimits,
     machines: Machines,
 }
@@ -147,7 +147,7 @@ impl Executor {
     fn verify<E: Engine>(&self, prepared: Prepared, engine: E) -> Result<Ran, FuzzError> {
         let verifier = Verifier::new(prepared, self.limits, engine, StopHandle::new());
         let report = verifier.verify(self.selection).map_err(|error| FuzzError::Job(error.to_string()))?;
-        let is_native = report.groups.iter().all(|group| group.counts.interpreted_cycles == 0);
+        let is_native = report.groups.iter().all(|group| group.interpreted_cycles == 0);
         Ok(Ran { end: end_of(&report), cycles: report.cycles, is_native })
     }
 }
@@ -159,17 +159,17 @@ impl std::fmt::Debug for Executor {
 }
 
 fn end_of(report: &TransactionReport) -> End {
-    if report.outcome == TransactionOutcome::Ok {
+    if report.outcome == VerifyOutcome::Ok {
         return End::Accepted;
     }
     let failed = report.groups.iter().find_map(|group| Some((group, group.error.as_ref()?)));
     let Some((group, error)) = failed else { return End::Unresolved };
     let source = error.source.clone();
-    match (group.exit_code, error.name) {
+    match (group.exit_code, &*error.kind) {
         (Some(code), "ValidationFailure") => End::Exit { code, source },
         (_, "ExceededMaximumCycles") => End::Cycles { source },
         _ => {
-            let name = error.vm_error.unwrap_or(error.name);
+            let name = error.vm_error.as_ref().unwrap_or(&error.kind).clone();
             End::Failed { error: name, source, detail: error.detail.clone() }
         }
     }

@@ -96,7 +96,8 @@ mod tests {
     fn each_invariant_finds_what_it_forbids_and_nothing_else() {
         let source = || "Inputs[0].Lock".to_owned();
         let exit = End::Exit { code: 5, source: source() };
-        let failed = End::Failed { error: "MemOutOfBound", source: source(), detail: String::new() };
+        let failed =
+            End::Failed { error: "MemOutOfBound".to_owned(), source: source(), detail: String::new() };
         let changed = [FieldName::Witness(0)];
         let none = Invariants::default();
         for end in [&exit, &failed, &End::Accepted, &End::Unresolved] {

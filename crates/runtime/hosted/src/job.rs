@@ -4,6 +4,8 @@
 mod groups;
 mod lines;
 
+use std::fmt;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +30,15 @@ pub enum CellName {
     Input(u32),
     /// This output.
     Output(u32),
+}
+
+impl fmt::Display for CellName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input(index) => write!(f, "input.{index}"),
+            Self::Output(index) => write!(f, "output.{index}"),
+        }
+    }
 }
 
 /// A job of a hosted process.

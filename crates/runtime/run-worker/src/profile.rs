@@ -19,8 +19,8 @@ use antares_pool::{
 use antares_profile::evidence::Evidence;
 use antares_profile::{Frame, Profile, Value, limits::NODES_MAX};
 use antares_verifier::{
-    Engine, GroupKind, GroupReport, StopHandle, TierCycles, TransactionLimits, TransactionOutcome,
-    TransactionReport, Verifier, limits::SWITCH_CYCLES,
+    Engine, GroupKind, GroupReport, StopHandle, TierCycles, TransactionLimits, TransactionReport, Verifier,
+    VerifyOutcome, limits::SWITCH_CYCLES,
 };
 use antares_vm::{
     GroupRecording, ProfileSession, ProfiledMachine, Recording, RunScript, Watching,
@@ -147,7 +147,7 @@ impl RunWorker {
         // If a group failed, it is the last one that ran.
         let evidence = groups.last_mut().and_then(|group| group.evidence.take());
         let (profile, mismatch_cycles) = of_groups(&report, groups);
-        let report: VerifyReport = verify::to_report(report, verify::Found::default(), read_us, run_us)?;
+        let report: VerifyReport = verify::to_report(report, verify::Found::default(), read_us, run_us);
         let report = finish(ProfiledReport::Verify(report), &profile, mismatch_cycles)?;
         Ok(Recorded {
             report,
@@ -221,7 +221,7 @@ fn samples(
 fn claims_of_groups(report: &TransactionReport, recordings: &[Recording]) -> Profile {
     let mut all = Profile::new();
     let mut recordings = recordings.iter();
-    let ran = report.groups.iter().zip(0..).filter(|(group, _)| group.outcome != TransactionOutcome::NotRun);
+    let ran = report.groups.iter().zip(0..).filter(|(group, _)| group.outcome != VerifyOutcome::NotRun);
     for (group, index) in ran.filter(|(group, _)| !is_built_in(group)) {
         let claims = recordings.next().map(Recording::claims).filter(|claims| !claims.nodes().is_empty());
         if let Some(claims) = claims {
@@ -266,7 +266,7 @@ fn of_groups(report: &TransactionReport, recordings: Vec<GroupRecording>) -> (Pr
     let nodes_max = (NODES_MAX / recordings.len().max(1)).saturating_sub(FRAMES_OF_GROUP);
     let mut recordings = recordings.into_iter();
     for (group, index) in
-        report.groups.iter().zip(0..).filter(|(group, _)| group.outcome != TransactionOutcome::NotRun)
+        report.groups.iter().zip(0..).filter(|(group, _)| group.outcome != VerifyOutcome::NotRun)
     {
         let mut profile = if is_built_in(group) {
             let mut profile = Profile::new();
@@ -289,7 +289,7 @@ fn of_groups(report: &TransactionReport, recordings: Vec<GroupRecording>) -> (Pr
 /// Whether the group is the built-in type id script, which runs in no VM. A failed one has no cycles, and no
 /// group runs after it.
 fn is_built_in(group: &GroupReport) -> bool {
-    group.cycles > 0 && group.counts == TierCycles::default()
+    group.cycles > 0 && group.native_cycles == 0 && group.interpreted_cycles == 0 && group.restarted.is_none()
 }
 
 /// Adds the cycles of VM suspensions and resumptions. A group that ends in an error may not have been charged

@@ -16,11 +16,11 @@ use antares_pool::{
 };
 use antares_transaction::{Environment, Mock, MockError, SharedData};
 use antares_verifier::{
-    Engine, PrepareError, Prepared, StopHandle, TierCycles, TransactionLimits, TransactionReport, Verifier,
+    Engine, Prepared, StopHandle, TierCycles, TransactionLimits, TransactionReport, Verifier, VerifyError,
 };
 use antares_vm::{
-    Library, MachineSession, NativeMachine, Program, Recording, Sampling, Unknown, prepare_thread,
-    reserve_heap, reserve_machines,
+    Library, MachineSession, NativeMachine, Program, Recording, Sampling, Unknown, count_unknown,
+    limits::UNKNOWN_PROGRAMS_MAX, prepare_thread, reserve_heap, reserve_machines,
 };
 use bytes::Bytes;
 
@@ -39,11 +39,9 @@ const HEAP_PER_TRANSACTION_BYTE: usize = 6;
 /// machines take less; an idle worker is accounted with this amount.
 const WARM_BYTES_MAX: u64 = 32 << 20;
 
-/// Maximum programs without native code that are remembered until the end.
-const UNKNOWN_MAX: usize = 64;
 /// Heap for the reported hot programs, their bytes and their frame, and for all code that scripts loaded, in
 /// the current group and in earlier ones.
-const HOT_HEAP_BYTES: usize = (4 * HOT_PROGRAMS_MAX + 2 * UNKNOWN_MAX) * HOT_BYTES_MAX;
+const HOT_HEAP_BYTES: usize = (4 * HOT_PROGRAMS_MAX + 2 * UNKNOWN_PROGRAMS_MAX) * HOT_BYTES_MAX;
 /// Minimum cycles of a program worth compiling: some milliseconds of interpretation.
 const HOT_CYCLES_MIN: u64 = 1_000_000;
 
@@ -194,7 +192,7 @@ pub(crate) fn verify(job: &VerifyJob, loaded: &mut Loaded) -> Result<VerifyRepor
     let limits = TransactionLimits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
     let session = engine.session.clone();
     let start = Instant::now();
-    let report = match Verifier::new(prepared, limits, engine, StopHandle::new()).verify(job.group.into()) {
+    let report = match Verifier::new(prepared, limits, engine, StopHandle::new()).verify(job.group) {
         Ok(report) => report,
         Err(error) => return Ok(refused(&error)),
     };
@@ -203,7 +201,7 @@ pub(crate) fn verify(job: &VerifyJob, loaded: &mut Loaded) -> Result<VerifyRepor
     let samples = profile::samples_of_groups(&report, samples.take()).map(Box::new);
     let found = Found { hot, seen: seen(&session, &libraries), ran: ran(&session, &libraries), samples };
     loaded.stays = !job.is_alone && !job.document.is_empty() && loaded.is_small();
-    to_report(report, found, read_us, run_us)
+    Ok(to_report(report, found, read_us, run_us))
 }
 
 impl Loaded {
@@ -319,14 +317,7 @@ impl Engine for Native {
         }
         let counts = self.session.take_counts();
         let mut unknown = self.unknown.borrow_mut();
-        for one in counts.unknown {
-            if let Some(same) = unknown.iter_mut().find(|other| other.elf == one.elf) {
-                same.cycles = same.cycles.saturating_add(one.cycles);
-                same.seen.join(one.seen);
-            } else if unknown.len() < UNKNOWN_MAX {
-                unknown.push(one);
-            }
-        }
+        counts.unknown.into_iter().for_each(|one| count_unknown(&mut unknown, one));
         let (native_cycles, interpreted_cycles) = (counts.native_cycles, counts.interpreted_cycles);
         let restarted = counts.restarted.map(|reason| reason.name());
         Some(TierCycles { native_cycles, interpreted_cycles, restarted })
@@ -345,10 +336,10 @@ pub(crate) fn environment(rules: Rules) -> Environment {
     Environment { vm_1_epoch, vm_2_epoch, epoch }
 }
 
-pub(crate) fn refused(error: &PrepareError) -> VerifyReport {
+pub(crate) fn refused(error: &VerifyError) -> VerifyReport {
     let path = match error {
-        PrepareError::NoSuchGroup { .. } => Some("group".to_owned()),
-        PrepareError::Resolve(_) => None,
+        VerifyError::NoSuchGroup { .. } => Some("group".to_owned()),
+        VerifyError::Resolve(_) | VerifyError::Cancelled => None,
     };
     VerifyReport::Refused { path, detail: cut_text(error.to_string()) }
 }
@@ -358,12 +349,9 @@ pub(crate) fn to_report(
     Found { hot, seen, ran, samples }: Found,
     read_us: u64,
     run_us: u64,
-) -> Result<VerifyReport, String> {
-    // A supervisor that no longer needs the result kills the child.
-    let cancelled = || "the verification was cancelled".to_owned();
-    let (outcome, cycles) = (report.outcome.to_wire().ok_or_else(cancelled)?, report.cycles);
-    let groups = report.into_wire_groups().ok_or_else(cancelled)?;
-    Ok(VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us })
+) -> VerifyReport {
+    let TransactionReport { outcome, cycles, groups } = report;
+    VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us }
 }
 
 pub(crate) fn micros(start: Instant) -> u64 {

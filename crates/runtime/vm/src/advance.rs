@@ -151,9 +151,3 @@ impl Stepper {
         if trace.length == 0 { Err(Error::TraceLengthError) } else { Ok(Some(trace)) }
     }
 }
-
-impl std::fmt::Debug for Stepper {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Stepper")
-    }
-}

@@ -3,7 +3,6 @@
 
 use std::{
     cell::RefCell,
-    fmt,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -80,12 +79,6 @@ impl CountingSession {
         pairs.sort_unstable();
         pairs.dedup();
         pairs
-    }
-}
-
-impl fmt::Debug for CountingSession {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CountingSession").field("bits", &self.bits).finish_non_exhaustive()
     }
 }
 
@@ -196,10 +189,4 @@ fn way(instruction: u64, pc: u64, registers: &[u64]) -> Option<Way> {
     let behind = pc.wrapping_add(instruction_length(instruction).into());
     let (to, other) = if is_taken { (taken, behind) } else { (behind, taken) };
     Some(Way::Branch { to, other, values: values() })
-}
-
-impl fmt::Debug for CountedMachine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CountedMachine").field("session", &self.session).finish_non_exhaustive()
-    }
 }

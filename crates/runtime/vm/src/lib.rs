@@ -85,5 +85,5 @@ pub use runner::NativeMachine;
 pub use sampler::{Sampler, Sampling};
 pub use session::{Counts, Finder, MachineSession};
 pub use signals::prepare_thread;
-pub use unknown::Unknown;
+pub use unknown::{Unknown, count_unknown};
 pub use watch::Watching;

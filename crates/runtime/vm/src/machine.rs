@@ -411,12 +411,6 @@ impl Code for OneLibrary<'_> {
     }
 }
 
-impl std::fmt::Debug for Machine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Machine").field("pc", &self.pc()).field("stack", &self.stack).finish_non_exhaustive()
-    }
-}
-
 /// Validates the script's VM version and ISA flags.
 fn check(script: &RunScript<'_>) -> Result<(), VmError> {
     if script.vm_version > VERSION2 {

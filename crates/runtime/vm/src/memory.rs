@@ -10,7 +10,7 @@
 //! counters are accessible only in the machines of a counting session.
 
 use std::{
-    fmt, io,
+    io,
     mem::{ManuallyDrop, offset_of},
     ops::Range,
 };
@@ -419,12 +419,6 @@ impl Drop for Core {
             let wiper = std::mem::replace(&mut self.wiper, new_wiper());
             CORES.give(CoreMemory { mapping, wiper, counts: self.counts, is_open: true });
         }
-    }
-}
-
-impl fmt::Debug for Core {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core").field("mapping", &self.mapping).finish_non_exhaustive()
     }
 }
 

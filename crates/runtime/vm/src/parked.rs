@@ -142,7 +142,7 @@ impl Parking {
 }
 
 /// State of a machine between ckb-script's snapshots.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) enum Aside {
     /// Unused since its creation.
     #[default]

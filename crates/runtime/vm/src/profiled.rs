@@ -4,7 +4,7 @@
 use std::{
     cell::RefCell,
     collections::BTreeMap,
-    fmt, mem,
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -101,12 +101,6 @@ impl ProfileSession {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic elsewhere cannot leave it inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for ProfileSession {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProfileSession").field("calls", &self.lock().calls.len()).finish_non_exhaustive()
     }
 }
 
@@ -254,11 +248,5 @@ impl Drop for ProfiledMachine {
                 watch.end(&self.vm, &End { id, calls, result: &Err(Error::Yield) }, recording);
             }
         }
-    }
-}
-
-impl fmt::Debug for ProfiledMachine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProfiledMachine").field("id", &self.id).finish_non_exhaustive()
     }
 }

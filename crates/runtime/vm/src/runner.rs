@@ -470,9 +470,3 @@ impl Drop for NativeMachine {
         self.session.machine_gone(self.vm.machine.inner_mut());
     }
 }
-
-impl std::fmt::Debug for NativeMachine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NativeMachine").field("phase", &self.phase).finish_non_exhaustive()
-    }
-}

@@ -6,7 +6,6 @@
 
 use std::{
     cell::RefCell,
-    fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -421,7 +420,9 @@ impl MachineSession {
         self.lock().resumed.add(cycles);
     }
 
-    pub(crate) fn programs(&self) -> Vec<Arc<Program>> {
+    /// The programs with native code.
+    #[must_use]
+    pub fn programs(&self) -> Vec<Arc<Program>> {
         self.lock().programs.clone()
     }
 
@@ -483,16 +484,6 @@ fn seen_of(program: &Program, observed: &Observed) -> Seen {
         observed.seen_of_loaded(is_code, is_known)
     } else {
         observed.seen(is_code, is_known)
-    }
-}
-
-impl fmt::Debug for MachineSession {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.lock();
-        f.debug_struct("Session")
-            .field("programs", &state.programs.len())
-            .field("counts", &state.counts)
-            .finish_non_exhaustive()
     }
 }
 

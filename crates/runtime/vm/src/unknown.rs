@@ -17,8 +17,9 @@ pub struct Unknown {
     pub seen: Seen,
 }
 
-/// Adds `one` to `unknown`, merged with an entry of the same ELF.
-pub(crate) fn count_unknown(unknown: &mut Vec<Unknown>, one: Unknown) {
+/// Adds `one` to `unknown`, merged with an entry of the same ELF; drops it if there are
+/// [`UNKNOWN_PROGRAMS_MAX`] others.
+pub fn count_unknown(unknown: &mut Vec<Unknown>, one: Unknown) {
     if let Some(same) = unknown.iter_mut().find(|other| other.elf == one.elf) {
         same.cycles = same.cycles.saturating_add(one.cycles);
         same.seen.join(one.seen);

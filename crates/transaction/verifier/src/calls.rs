@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use antares_hosted::job::CallNode;
 use ckb_vm::{
     instructions::{
         Itype, Utype, extract_opcode, instruction_length,
@@ -18,24 +19,13 @@ const CALLS_MAX: usize = 8 << 20;
 
 /// The functions of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Functions {
+pub(crate) struct Functions {
     /// Addresses of the functions.
-    pub starts: HashSet<u64>,
+    pub(crate) starts: HashSet<u64>,
     /// Address of `_sbrk`; 0 if there is none.
-    pub sbrk: u64,
+    pub(crate) sbrk: u64,
     /// Start of the heap; 0 if unknown.
-    pub heap: u64,
-}
-
-/// A node of the call tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// Depth; 0 for the root.
-    pub depth: u32,
-    /// Address of the function.
-    pub address: u64,
-    /// Cycles of its own instructions.
-    pub cycles: u64,
+    pub(crate) heap: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -143,12 +133,12 @@ impl Calls {
     }
 
     /// All nodes, each after its parent.
-    pub(crate) fn into_tree(self) -> Vec<Call> {
+    pub(crate) fn into_tree(self) -> Vec<CallNode> {
         let mut tree = Vec::with_capacity(self.nodes.len());
         let mut open = vec![0];
         while let Some(at) = open.pop() {
             let Node { depth, address, cycles, first_child, next, .. } = self.nodes[at];
-            tree.push(Call { depth, address, cycles });
+            tree.push(CallNode { depth, address, cycles });
             open.extend([next, first_child].into_iter().filter(|index| *index != 0));
         }
         tree

@@ -1,11 +1,8 @@
 //! Cancels a verification from another thread.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use ckb_vm::machine::Pause;
@@ -48,11 +45,5 @@ impl StopHandle {
     /// The pause that machines poll.
     pub(crate) fn pause(&self) -> Pause {
         self.pause.clone()
-    }
-}
-
-impl fmt::Debug for StopHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cancel").field("wanted", &self.wanted).finish_non_exhaustive()
     }
 }

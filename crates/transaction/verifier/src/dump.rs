@@ -1,7 +1,7 @@
 //! Dumps the current state of a guest as an ELF: its memory, and a first page that restores its registers and
 //! resumes it.
 
-use crate::{Guest, GuestError};
+use crate::guest::{Guest, GuestError};
 
 /// Bytes of a page of the VM.
 const PAGE_BYTES: u64 = 4096;

@@ -1,18 +1,18 @@
 //! Access to a guest during a system call, for handlers of calls that ckb-script does not implement.
 
 use ckb_vm::{
-    Memory, Register, SupportMachine,
+    CoreMachine, Memory, Register, SupportMachine,
     memory::{FLAG_EXECUTABLE, FLAG_WXORX_BIT},
     registers::{A0, A7},
 };
 
-pub use ckb_vm::Error as GuestError;
+pub(crate) use ckb_vm::Error as GuestError;
 
 /// Maximum bytes of a text argument.
 const TEXT_BYTES_MAX: usize = 4096;
 
 /// Registers and memory of a guest that made a system call.
-pub trait Guest {
+pub(crate) trait Guest {
     /// The number of the system call.
     fn number(&self) -> u64;
     /// An argument of the call, index 0 to 5.
@@ -49,19 +49,19 @@ pub trait Guest {
 
 impl<M: SupportMachine> Guest for M {
     fn number(&self) -> u64 {
-        SupportMachineRegisters::get(self, A7)
+        CoreMachine::registers(self)[A7].to_u64()
     }
 
     fn argument(&self, index: usize) -> u64 {
-        SupportMachineRegisters::get(self, A0 + index)
+        CoreMachine::registers(self)[A0 + index].to_u64()
     }
 
     fn registers(&self) -> Vec<u64> {
-        ckb_vm::CoreMachine::registers(self).iter().map(Register::to_u64).collect()
+        CoreMachine::registers(self).iter().map(Register::to_u64).collect()
     }
 
     fn pc(&self) -> u64 {
-        ckb_vm::CoreMachine::pc(self).to_u64()
+        CoreMachine::pc(self).to_u64()
     }
 
     fn read(&mut self, at: u64, bytes: u64) -> Result<Vec<u8>, GuestError> {
@@ -97,16 +97,5 @@ impl<M: SupportMachine> Guest for M {
 
     fn memory_bytes(&self) -> u64 {
         self.memory().memory_size() as u64
-    }
-}
-
-/// Reads a register of any machine.
-trait SupportMachineRegisters {
-    fn get(&self, register: usize) -> u64;
-}
-
-impl<M: SupportMachine> SupportMachineRegisters for M {
-    fn get(&self, register: usize) -> u64 {
-        ckb_vm::CoreMachine::registers(self)[register].to_u64()
     }
 }

@@ -1,14 +1,18 @@
 //! The system calls that ckb-debugger offers in addition to ckb-script's. Converts registers and memory of a
 //! guest to host calls, and applies the answers. The guest sees no descriptor or address of the host.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use antares_hosted::{
     Link,
-    job::{HOST_CALL_BYTES_MAX, HostAnswer, HostCall, HostedNews},
+    job::{HOST_CALL_BYTES_MAX, HostAnswer, HostCall, HostedNews, Watched},
 };
 
-use crate::{Functions, Guest, GuestError, ScriptHost, dump};
+use crate::{
+    calls::Functions,
+    dump,
+    guest::{Guest, GuestError},
+};
 
 const CLOSE: u64 = 57;
 const SEEK: u64 = 62;
@@ -42,8 +46,9 @@ pub(crate) struct Parent {
     pub(crate) may_dump: bool,
 }
 
-impl ScriptHost for Parent {
-    fn call(&self, vm: u64, guest: &mut dyn Guest) -> Result<bool, GuestError> {
+impl Parent {
+    /// Serves the call of `guest`, the VM with this number. Returns false if it does not know the call.
+    pub(crate) fn call(&self, vm: u64, guest: &mut dyn Guest) -> Result<bool, GuestError> {
         let [a0, a1, a2, a3] = [0, 1, 2, 3].map(|index| guest.argument(index));
         match guest.number() {
             CLOSE => self.give(guest, HostCall::Close(int(a0)))?,
@@ -98,18 +103,22 @@ impl ScriptHost for Parent {
         Ok(true)
     }
 
-    fn line(&self, vm: u64, text: &str) {
+    /// Sends a line of debug output of the VM with this number.
+    pub(crate) fn line(&self, vm: u64, text: &str) {
         self.link.notify(HostedNews::Line { vm, text: text.to_owned() });
     }
-}
 
-impl Parent {
     fn request(&self, call: HostCall) -> Result<HostAnswer, GuestError> {
         let answer = self.link.request(call);
         match answer.error {
             Some(why) => Err(GuestError::External(why)),
             None => Ok(answer),
         }
+    }
+
+    /// Sends the next part of the step log.
+    pub(crate) fn steps(&self, text: String) {
+        self.link.notify(HostedNews::Watched(Watched::Steps(text)));
     }
 
     /// Requests the functions of a program.
@@ -155,12 +164,6 @@ impl Parent {
             bytes.extend(guest.read(from, length)?);
         }
         self.give(guest, HostCall::Write(to, bytes))
-    }
-}
-
-impl fmt::Debug for Parent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parent").finish_non_exhaustive()
     }
 }
 

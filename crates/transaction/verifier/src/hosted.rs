@@ -2,99 +2,52 @@
 
 use std::{mem, sync::Arc};
 
+use antares_hosted::job::HostedRun;
 use ckb_script::{
-    RunMode, ScriptError, generate_ckb_syscalls,
+    RunMode, generate_ckb_syscalls,
     types::{DebugPrinter, SgData, TerminatedResult, VmContext, VmId},
 };
-use ckb_types::bytes::Bytes;
 use ckb_vm::{DefaultMachineRunner, Error as VmError, SupportMachine, Syscalls};
 
 use crate::{
-    CellName, GroupKind, Guest, PrepareError, Prepared,
+    Prepared, Scheduled,
     cells::Cells,
-    verify::{script_hash, scripts_of},
+    host_calls::Parent,
+    scheduler,
     watched::{begin_with, watching},
 };
 
-/// The handler of system calls that ckb-script does not implement.
-pub trait ScriptHost: Send + Sync {
-    /// Serves the call of `guest`, the VM with this number. Returns false if it does not know the call
-    /// either.
-    ///
-    /// # Errors
-    /// The error that ends the guest.
-    fn call(&self, vm: u64, guest: &mut dyn Guest) -> Result<bool, VmError>;
-
-    /// Receives a line of debug output of the VM with this number.
-    fn line(&self, vm: u64, text: &str);
-}
-
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct HostedRun {
-    /// Lock or type.
-    pub kind: GroupKind,
-    /// A cell of the group.
-    pub cell: CellName,
-    /// Arguments of the first VM; on the chain it has none.
-    pub args: Vec<Bytes>,
-    /// Cycle limit.
-    pub cycles_max: u64,
-}
-
-/// How a group ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// Its script exited.
-    Exit {
-        /// The exit code.
-        code: i8,
-        /// Total cycles.
-        cycles: u64,
-    },
-    /// The VM ended the script; the text is the reason.
-    Error(String),
-    /// The group has no script that can start.
-    NotBegun(String),
-}
-
-/// Runs a group of `prepared` on machines of type `M`, with calls served by `host`.
+/// Runs the group of a cell of `prepared` on machines of type `M`, with calls served by `host`. Returns the exit
+/// code and cycles, or the VM's error text.
 ///
 /// # Errors
-/// If there is no such group.
-pub fn run_hosted<M: DefaultMachineRunner + 'static>(
+/// Why there is no group that can start.
+pub(crate) fn run_hosted<M: DefaultMachineRunner + 'static>(
     prepared: Prepared,
     run: &HostedRun,
-    host: Arc<dyn ScriptHost>,
-) -> Result<Ended, PrepareError> {
-    let scripts = scripts_of::<_, M>(prepared, generate::<M::Inner>, Context(host));
-    let hash = script_hash(&scripts, run.kind, run.cell)?;
-    let not_begun = |error: ScriptError| Ended::NotBegun(error.to_string());
-    let Some(group) = scripts.find_script_group(run.kind.into(), &hash) else {
-        return Ok(not_begun(ScriptError::ScriptNotFound(hash)));
+    host: Arc<Parent>,
+) -> Result<Result<(i8, u64), String>, String> {
+    let scheduled = scheduler::<_, M>(prepared, (run.kind, run.cell), generate::<M::Inner>, Context(host));
+    let mut scheduler = match scheduled.map_err(|error| error.to_string())? {
+        Scheduled::Ready(scheduler) => scheduler,
+        Scheduled::NotBegun(why) => return Err(why),
     };
-    let mut scheduler = match scripts.create_scheduler(group) {
-        Ok(scheduler) => scheduler,
-        Err(error) => return Ok(not_begun(error)),
-    };
-    if let Ok(dep) = scheduler.sg_data().tx_info.extract_referenced_dep_index(&group.script) {
+    let data = scheduler.sg_data();
+    let script = &data.sg_info.script_group.script;
+    if let Ok(dep) = data.tx_info.extract_referenced_dep_index(script) {
         begin_with(dep as u64);
     }
     scheduler.set_root_vm_args(run.args.clone());
     let ended = scheduler.run(RunMode::LimitCycles(run.cycles_max));
     // The process ends after this run, so freeing memory page by page is a waste of time.
     mem::forget(scheduler);
-    Ok(match ended {
-        Ok(TerminatedResult { exit_code, consumed_cycles }) => {
-            Ended::Exit { code: exit_code, cycles: consumed_cycles }
-        }
-        Err(error) => Ended::Error(error.to_string()),
-    })
+    let ended = ended.map(|TerminatedResult { exit_code, consumed_cycles }| (exit_code, consumed_cycles));
+    Ok(ended.map_err(|error| error.to_string()))
 }
 
 /// The host, as ckb-script's context.
 #[derive(Clone)]
-struct Context(Arc<dyn ScriptHost>);
+struct Context(Arc<Parent>);
 
 fn generate<M: SupportMachine>(
     vm: &VmId,
@@ -113,7 +66,7 @@ fn generate<M: SupportMachine>(
 /// The host's system calls for one VM.
 struct Served {
     vm: VmId,
-    host: Arc<dyn ScriptHost>,
+    host: Arc<Parent>,
 }
 
 impl<M: SupportMachine> Syscalls<M> for Served {

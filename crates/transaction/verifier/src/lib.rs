@@ -27,20 +27,16 @@ mod scheduled;
 mod served;
 mod verify;
 mod watched;
-mod wire;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod zeroed;
 
-pub use calls::{Call, Functions};
+pub use antares_hosted::job::{CellName, GroupError, GroupKind, GroupReport, VerifyOutcome};
 pub use cancel::StopHandle;
 pub use cells::Cells;
 pub use decode::decode;
 pub use engine::{Engine, Interpreter, TierCycles};
-pub use guest::{Guest, GuestError};
-pub use hosted::{Ended, HostedRun, ScriptHost, run_hosted};
 pub use quick::{QuickInterpreter, TalliedMachine};
-pub use report::{GroupError, GroupKind, GroupReport, TransactionOutcome, TransactionReport};
+pub use report::TransactionReport;
 pub use scheduled::{Scheduled, scheduler};
 pub use served::serve_job;
-pub use verify::{CellName, PrepareError, Prepared, Selection, TransactionLimits, Verifier};
-pub use watched::{Located, Stopped, Watch, WatchSession, WatchedMachine, WatchedVm, Watcher};
+pub use verify::{Prepared, TransactionLimits, Verifier, VerifyError};

@@ -1,9 +1,5 @@
 //! Limits of a verification, each with a unit.
 
-/// Maximum lines of debug output of all groups together, whatever their length. Each call sets its own limit
-/// in bytes.
-pub const DEBUG_LINES_MAX: usize = 65_536;
-
 /// Maximum bytes of an error's detail text. A script controls part of that text.
 pub const DETAIL_BYTES_MAX: usize = 4096;
 

@@ -5,16 +5,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use antares_hosted::job::{DEBUG_LINES_MAX, Lines, Omitted};
 use ckb_script::types::DebugPrinter;
-
-use crate::limits::DEBUG_LINES_MAX;
 
 /// The debug output of one verification, group by group.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Log(Arc<Mutex<Lines>>);
+pub(crate) struct Log(Arc<Mutex<Buffer>>);
 
 #[derive(Debug, Default)]
-struct Lines {
+struct Buffer {
     lines: Vec<String>,
     /// Bytes of this group's lines, plus one for the end of each.
     bytes: u64,
@@ -22,26 +21,17 @@ struct Lines {
     bytes_left: u64,
     lines_left: usize,
     /// Dropped lines of this group, and their bytes: the first that did not fit, and all after it.
-    lines_left_out: u64,
-    bytes_left_out: u64,
-}
-
-/// The output of a group.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Written {
-    pub(crate) lines: Vec<String>,
-    pub(crate) lines_left_out: u64,
-    pub(crate) bytes_left_out: u64,
+    left_out: Omitted,
 }
 
 impl Log {
     pub(crate) fn new(bytes_max: u64) -> Self {
-        let lines = Lines { bytes_left: bytes_max, lines_left: DEBUG_LINES_MAX, ..Lines::default() };
+        let lines = Buffer { bytes_left: bytes_max, lines_left: DEBUG_LINES_MAX, ..Buffer::default() };
         Self(Arc::new(Mutex::new(lines)))
     }
 
     /// Locks the log. A panic elsewhere cannot leave the lines inconsistent.
-    fn lock(&self) -> MutexGuard<'_, Lines> {
+    fn lock(&self) -> MutexGuard<'_, Buffer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -50,19 +40,15 @@ impl Log {
         let mut log = self.lock();
         log.lines.clear();
         log.bytes = 0;
-        (log.lines_left_out, log.bytes_left_out) = (0, 0);
+        log.left_out = Omitted::default();
     }
 
     /// Takes the output of the current group.
-    pub(crate) fn take(&self) -> Written {
+    pub(crate) fn take(&self) -> Lines {
         let mut log = self.lock();
         log.bytes_left -= mem::take(&mut log.bytes);
         log.lines_left -= log.lines.len();
-        Written {
-            lines: mem::take(&mut log.lines),
-            lines_left_out: mem::take(&mut log.lines_left_out),
-            bytes_left_out: mem::take(&mut log.bytes_left_out),
-        }
+        Lines::from(mem::take(&mut log.lines)).and_omitted(mem::take(&mut log.left_out))
     }
 
     /// The callback of ckb-script's debug syscall. Drops and counts the first line that does not fit, and all
@@ -73,12 +59,12 @@ impl Log {
             let mut log = log.lock();
             let bytes = line.len() as u64 + 1;
             let has_room = log.lines.len() < log.lines_left && log.bytes + bytes <= log.bytes_left;
-            if has_room && log.lines_left_out == 0 {
+            if has_room && log.left_out.lines == 0 {
                 log.bytes += bytes;
                 log.lines.push(line.to_owned());
             } else {
-                log.lines_left_out += 1;
-                log.bytes_left_out += bytes;
+                log.left_out.lines += 1;
+                log.left_out.bytes += bytes;
             }
         })
     }
@@ -99,12 +85,12 @@ mod tests {
         say("abc");
         log.begin();
         say("ab");
-        let written = |line: &str| Written { lines: vec![line.to_owned()], ..Written::default() };
+        let written = |line: &str| Lines::from(vec![line.to_owned()]);
         assert_eq!(log.take(), written("ab"));
         log.begin();
         say("a");
         say("bc");
         say("");
-        assert_eq!(log.take(), Written { lines_left_out: 2, bytes_left_out: 4, ..written("a") });
+        assert_eq!(log.take(), written("a").and_omitted(Omitted { lines: 2, bytes: 4 }));
     }
 }

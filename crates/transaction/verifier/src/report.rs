@@ -1,116 +1,18 @@
-//! Reports of a verification, as a whole and for each script group.
+//! Reports of a verification as a whole, and ckb's errors by name.
 
 use std::fmt::{self, Display, Write};
 
-use ckb_script::{ScriptError, ScriptGroup, ScriptGroupType};
+use antares_hosted::job::{GroupError, GroupReport, VerifyOutcome};
+use ckb_script::{ScriptError, ScriptGroup};
 use ckb_vm::Error as VmError;
 
-use crate::{TierCycles, limits::DETAIL_BYTES_MAX};
-
-/// Lock or type script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupKind {
-    /// Guards inputs.
-    Lock,
-    /// Guards inputs and outputs that have it.
-    Type,
-}
-
-impl From<ScriptGroupType> for GroupKind {
-    fn from(kind: ScriptGroupType) -> Self {
-        match kind {
-            ScriptGroupType::Lock => Self::Lock,
-            ScriptGroupType::Type => Self::Type,
-        }
-    }
-}
-
-impl From<GroupKind> for ScriptGroupType {
-    fn from(kind: GroupKind) -> Self {
-        match kind {
-            GroupKind::Lock => Self::Lock,
-            GroupKind::Type => Self::Type,
-        }
-    }
-}
-
-/// How a group or the whole verification ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TransactionOutcome {
-    /// All selected groups accepted the transaction.
-    Ok,
-    /// A script rejected it or failed.
-    Failed,
-    /// The verification was cancelled.
-    Cancelled,
-    /// Not run: an earlier group failed, or the group was not selected. Never the outcome of the whole.
-    NotRun,
-}
-
-/// Why a group failed, in ckb-script's terms.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupError {
-    /// Name of the variant of ckb-script's `ScriptError`.
-    pub name: &'static str,
-    /// For `VMInternalError`: name of the variant of ckb-vm's `Error`.
-    pub vm_error: Option<&'static str>,
-    /// The script, named by the first cell that has it: `Inputs[0].Lock`.
-    pub source: String,
-    /// The error's text, truncated to [`DETAIL_BYTES_MAX`] bytes.
-    pub detail: String,
-}
-
-impl GroupError {
-    pub(crate) fn new(error: &ScriptError, group: &ScriptGroup) -> Self {
-        let vm_error = match error {
-            ScriptError::VMInternalError(error) => Some(vm_error_name(error)),
-            _ => None,
-        };
-        Self { name: error_name(error), vm_error, source: source(group), detail: shorten(error) }
-    }
-}
-
-impl Display for GroupError {
-    /// Like ckb-script's `TransactionScriptError`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TransactionScriptError {{ source: {}, cause: {} }}", self.source, self.detail)
-    }
-}
-
-/// How one script group ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupReport {
-    /// Hash of the script.
-    pub script_hash: [u8; 32],
-    /// Lock or type.
-    pub kind: GroupKind,
-    /// How it ended.
-    pub outcome: TransactionOutcome,
-    /// The script's exit code, if it exited.
-    pub exit_code: Option<i8>,
-    /// Why the group failed, with [`TransactionOutcome::Failed`].
-    pub error: Option<GroupError>,
-    /// Cycles, up to the failure if there was one.
-    pub cycles: u64,
-    /// Cycles by tier. The built-in type id script runs in neither.
-    pub counts: TierCycles,
-    /// Lines of debug output, in order.
-    pub debug: Vec<String>,
-    /// Number of dropped lines: the first beyond the limit, and all after it.
-    pub debug_lines_left_out: u64,
-    /// Bytes of the dropped lines, plus one for the end of each.
-    pub debug_bytes_left_out: u64,
-    /// Inputs whose cells have the script.
-    pub inputs: Vec<usize>,
-    /// Outputs that have the script.
-    pub outputs: Vec<usize>,
-}
+use crate::limits::DETAIL_BYTES_MAX;
 
 /// How a verification ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionReport {
     /// How it ended.
-    pub outcome: TransactionOutcome,
+    pub outcome: VerifyOutcome,
     /// Cycles of all groups that ran.
     pub cycles: u64,
     /// All groups, in the order in which they run.
@@ -123,6 +25,16 @@ impl TransactionReport {
     pub fn error(&self) -> Option<&GroupError> {
         self.groups.iter().find_map(|group| group.error.as_ref())
     }
+}
+
+/// Why `group` failed, in ckb-script's terms.
+pub(crate) fn group_error(error: &ScriptError, group: &ScriptGroup) -> GroupError {
+    let vm_error = match error {
+        ScriptError::VMInternalError(error) => Some(vm_error_name(error).to_owned()),
+        _ => None,
+    };
+    let kind = error_name(error).to_owned();
+    GroupError { kind, vm_error, source: source(group), detail: shorten(error) }
 }
 
 fn error_name(error: &ScriptError) -> &'static str {

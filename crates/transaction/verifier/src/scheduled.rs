@@ -4,8 +4,8 @@ use ckb_script::{Scheduler, types::SyscallGenerator};
 use ckb_vm::DefaultMachineRunner;
 
 use crate::{
-    CellName, Cells, GroupKind, PrepareError, Prepared,
-    verify::{script_hash, scripts_of},
+    CellName, Cells, GroupKind, Prepared, VerifyError,
+    verify::{group_of, scripts_of},
 };
 
 /// The scheduler of a group, if it can start.
@@ -26,23 +26,11 @@ pub fn scheduler<V: Clone, M: DefaultMachineRunner>(
     (kind, cell): (GroupKind, CellName),
     generate: SyscallGenerator<Cells, V, M::Inner>,
     context: V,
-) -> Result<Scheduled<V, M>, PrepareError> {
+) -> Result<Scheduled<V, M>, VerifyError> {
     let scripts = scripts_of::<_, M>(prepared, generate, context);
-    let hash = script_hash(&scripts, kind, cell)?;
-    let Some(group) = scripts.find_script_group(kind.into(), &hash) else {
-        return Ok(Scheduled::NotBegun(format!("there is no script {hash}")));
-    };
+    let (_, group) = group_of(&scripts, kind, cell)?;
     Ok(match scripts.create_scheduler(group) {
         Ok(scheduler) => Scheduled::Ready(Box::new(scheduler)),
         Err(error) => Scheduled::NotBegun(error.to_string()),
     })
-}
-
-impl<V: Clone, M: DefaultMachineRunner> std::fmt::Debug for Scheduled<V, M> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Ready(_) => f.write_str("Ready"),
-            Self::NotBegun(why) => f.debug_tuple("NotBegun").field(why).finish(),
-        }
-    }
 }

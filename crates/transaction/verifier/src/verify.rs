@@ -5,10 +5,12 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use antares_hosted::job::Lines;
 use antares_transaction::{Environment, Mock};
 use ckb_chain_spec::consensus::{Consensus, ConsensusBuilder, TYPE_ID_CODE_HASH};
 use ckb_script::{
-    RunMode, ScriptError, ScriptGroup, TransactionScriptsVerifier, TxVerifyEnv, generate_ckb_syscalls,
+    RunMode, ScriptError, ScriptGroup, ScriptGroupType, TransactionScriptsVerifier, TxVerifyEnv,
+    generate_ckb_syscalls,
     types::{DebugPrinter, SyscallGenerator, TerminatedResult},
 };
 use ckb_types::{
@@ -24,15 +26,13 @@ use ckb_types::{
 use ckb_vm::{DefaultMachineRunner, Error as VmError};
 
 use crate::{
-    Engine, GroupError, GroupKind, GroupReport, StopHandle, TierCycles, TransactionOutcome,
-    TransactionReport,
-    cells::Cells,
-    log::{Log, Written},
+    CellName, Engine, GroupKind, GroupReport, StopHandle, TierCycles, TransactionReport, VerifyOutcome,
+    cells::Cells, log::Log, report::group_error,
 };
 
-/// Why a verification could not start.
+/// Why a verification has no result.
 #[derive(Debug, thiserror::Error)]
-pub enum PrepareError {
+pub enum VerifyError {
     /// ckb's own cell resolution rejects what our checks accept, such as too many cell deps.
     #[error("the cells of the transaction cannot be resolved: {0}")]
     Resolve(#[from] OutPointError),
@@ -44,38 +44,9 @@ pub enum PrepareError {
         /// `lock` or `type`.
         kind: &'static str,
     },
-}
-
-/// A cell of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CellName {
-    /// The cell that this input spends.
-    Input(usize),
-    /// This output.
-    Output(usize),
-}
-
-impl std::fmt::Display for CellName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Input(index) => write!(f, "input.{index}"),
-            Self::Output(index) => write!(f, "output.{index}"),
-        }
-    }
-}
-
-/// Which groups to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Selection {
-    /// All groups in order, until one fails.
-    All,
-    /// The group of one cell.
-    Group {
-        /// Lock or type.
-        kind: GroupKind,
-        /// A cell of the group.
-        cell: CellName,
-    },
+    /// Its [`StopHandle`] was used.
+    #[error("the verification was cancelled")]
+    Cancelled,
 }
 
 /// Limits of one verification.
@@ -100,7 +71,7 @@ impl Prepared {
     ///
     /// # Errors
     /// If ckb's resolution rejects the transaction.
-    pub fn new(mock: &Mock, environment: &Environment) -> Result<Self, PrepareError> {
+    pub fn new(mock: &Mock, environment: &Environment) -> Result<Self, VerifyError> {
         let cells = Cells::new(mock);
         let resolved =
             resolve_transaction(mock.as_ckb().core_transaction(), &mut HashSet::new(), &cells, &cells)?;
@@ -134,23 +105,22 @@ impl<E: Engine> Verifier<E> {
         Self { engine, scripts, cancel, log, limits }
     }
 
-    /// Runs the selected groups. Results, errors and cycles equal those of ckb-script's
+    /// Runs all groups in order until one fails, or only the group of a cell. Results, errors and cycles equal those of ckb-script's
     /// `TransactionScriptsVerifier::verify` (or `verify_single`) on ckb-vm's `AsmMachine`.
     ///
     /// # Errors
-    /// If the selected group does not exist.
-    pub fn verify(self, selection: Selection) -> Result<TransactionReport, PrepareError> {
+    /// If the selected group does not exist, or the verification was cancelled.
+    pub fn verify(self, selection: Option<(GroupKind, CellName)>) -> Result<TransactionReport, VerifyError> {
         let wanted = match selection {
-            Selection::All => None,
-            Selection::Group { kind, cell } => Some((kind, script_hash(&self.scripts, kind, cell)?)),
+            Some((kind, cell)) => Some((kind, group_of(&self.scripts, kind, cell)?.0)),
+            None => None,
         };
-        let mut report = TransactionReport { outcome: TransactionOutcome::Ok, cycles: 0, groups: Vec::new() };
+        let mut report = TransactionReport { outcome: VerifyOutcome::Ok, cycles: 0, groups: Vec::new() };
         for (kind, hash, group) in self.scripts.groups_with_type() {
-            let mut entry = not_run(kind.into(), hash, group);
-            let is_wanted =
-                wanted.as_ref().is_none_or(|(kind, wanted)| *kind == entry.kind && wanted == hash);
-            if is_wanted && report.outcome == TransactionOutcome::Ok {
-                self.run(group, self.limits.cycles_max - report.cycles, &mut entry);
+            let mut entry = not_run(kind_of(kind), hash, group);
+            let is_wanted = wanted.is_none_or(|(kind, wanted)| kind == entry.kind && wanted == hash);
+            if is_wanted && report.outcome == VerifyOutcome::Ok {
+                self.run(group, self.limits.cycles_max - report.cycles, &mut entry)?;
                 report.outcome = entry.outcome;
                 // No overflow: a group that exceeds its limit ends there, and a wrapping sum is a separate
                 // error.
@@ -161,10 +131,9 @@ impl<E: Engine> Verifier<E> {
         Ok(report)
     }
 
-    fn run(&self, group: &ScriptGroup, cycles_max: u64, entry: &mut GroupReport) {
+    fn run(&self, group: &ScriptGroup, cycles_max: u64, entry: &mut GroupReport) -> Result<(), VerifyError> {
         if self.cancel.is_wanted() {
-            entry.outcome = TransactionOutcome::Cancelled;
-            return;
+            return Err(VerifyError::Cancelled);
         }
         let result = if is_type_id(group) {
             self.run_type_id(group, cycles_max, entry)
@@ -173,16 +142,20 @@ impl<E: Engine> Verifier<E> {
         };
         let error = match result {
             Err(ScriptError::VMInternalError(VmError::Pause)) if self.cancel.is_wanted() => {
-                return entry.outcome = TransactionOutcome::Cancelled;
+                return Err(VerifyError::Cancelled);
             }
-            Ok(()) => return entry.outcome = TransactionOutcome::Ok,
+            Ok(()) => {
+                entry.outcome = VerifyOutcome::Ok;
+                return Ok(());
+            }
             Err(error) => error,
         };
         if let ScriptError::ValidationFailure(_, code) = error {
             entry.exit_code = Some(code);
         }
-        entry.outcome = TransactionOutcome::Failed;
-        entry.error = Some(GroupError::new(&error, group));
+        entry.outcome = VerifyOutcome::Failed;
+        entry.error = Some(group_error(&error, group));
+        Ok(())
     }
 
     /// Runs ckb's built-in type id script.
@@ -214,12 +187,12 @@ impl<E: Engine> Verifier<E> {
             (result.map_err(|error| script_error(error, cycles_max)), scheduler.consumed_cycles())
         };
         let (result, cycles) = self.engine.attempt(attempt);
-        let Written { lines, lines_left_out, bytes_left_out } = self.log.take();
-        entry.debug = lines;
-        (entry.debug_lines_left_out, entry.debug_bytes_left_out) = (lines_left_out, bytes_left_out);
+        entry.debug = self.log.take();
         entry.cycles = cycles;
         let interpreted = TierCycles { interpreted_cycles: cycles, ..TierCycles::default() };
-        entry.counts = self.engine.take_counts().unwrap_or(interpreted);
+        let counts = self.engine.take_counts().unwrap_or(interpreted);
+        (entry.native_cycles, entry.interpreted_cycles) = (counts.native_cycles, counts.interpreted_cycles);
+        entry.restarted = counts.restarted.map(ToOwned::to_owned);
         result.and_then(|TerminatedResult { exit_code, consumed_cycles }| {
             (entry.exit_code, entry.cycles) = (Some(exit_code), consumed_cycles);
             match exit_code {
@@ -245,23 +218,23 @@ pub(crate) fn scripts_of<V: Clone, M: DefaultMachineRunner>(
     TransactionScriptsVerifier::new_with_generator(resolved, cells, consensus, env, generate, context)
 }
 
-/// Hash of the script of `cell`.
-pub(crate) fn script_hash<V: Clone, M: DefaultMachineRunner>(
+/// The group of `cell`, and the hash of its script.
+pub(crate) fn group_of<V: Clone, M: DefaultMachineRunner>(
     scripts: &TransactionScriptsVerifier<Cells, V, M>,
     kind: GroupKind,
     cell: CellName,
-) -> Result<Byte32, PrepareError> {
+) -> Result<(&Byte32, &ScriptGroup), VerifyError> {
     let groups = scripts.groups_with_type();
-    let mut of_kind = groups.filter(|(found, ..)| GroupKind::from(*found) == kind);
+    let mut of_kind = groups.filter(|(found, ..)| kind_of(*found) == kind);
     let found = of_kind.find(|(_, _, group)| match cell {
-        CellName::Input(index) => group.input_indices.contains(&index),
-        CellName::Output(index) => group.output_indices.contains(&index),
+        CellName::Input(index) => group.input_indices.contains(&(index as usize)),
+        CellName::Output(index) => group.output_indices.contains(&(index as usize)),
     });
     let name = match kind {
         GroupKind::Lock => "lock",
         GroupKind::Type => "type",
     };
-    found.map(|(_, hash, _)| hash.clone()).ok_or(PrepareError::NoSuchGroup { cell, kind: name })
+    found.map(|(_, hash, group)| (hash, group)).ok_or(VerifyError::NoSuchGroup { cell, kind: name })
 }
 
 /// A consensus of which only the hard forks are visible to scripts. Creating its genesis block takes longer
@@ -285,19 +258,27 @@ fn is_type_id(group: &ScriptGroup) -> bool {
         && group.script.hash_type() == ScriptHashType::Type.into()
 }
 
+fn kind_of(kind: ScriptGroupType) -> GroupKind {
+    match kind {
+        ScriptGroupType::Lock => GroupKind::Lock,
+        ScriptGroupType::Type => GroupKind::Type,
+    }
+}
+
 fn not_run(kind: GroupKind, hash: &Byte32, group: &ScriptGroup) -> GroupReport {
+    let indices = |all: &[usize]| all.iter().map(|index| u32::try_from(*index).unwrap_or(u32::MAX)).collect();
     GroupReport {
         script_hash: hash.clone().into(),
         kind,
-        outcome: TransactionOutcome::NotRun,
+        outcome: VerifyOutcome::NotRun,
         exit_code: None,
         error: None,
         cycles: 0,
-        counts: TierCycles::default(),
-        debug: Vec::new(),
-        debug_lines_left_out: 0,
-        debug_bytes_left_out: 0,
-        inputs: group.input_indices.clone(),
-        outputs: group.output_indices.clone(),
+        native_cycles: 0,
+        interpreted_cycles: 0,
+        restarted: None,
+        debug: Lines::default(),
+        inputs: indices(&group.input_indices),
+        outputs: indices(&group.output_indices),
     }
 }

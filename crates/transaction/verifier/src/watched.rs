@@ -5,12 +5,12 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
-    fmt,
     fmt::Write as _,
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use antares_hosted::job::{CallNode, StoppedVm, Watch, WatchedVm};
 use ckb_script::types::Machine;
 use ckb_types::bytes::Bytes;
 use ckb_vm::{
@@ -23,10 +23,7 @@ use ckb_vm::{
     registers::{A0, A1, A3, A7, SP},
 };
 
-use crate::{
-    Functions,
-    calls::{Call, Calls},
-};
+use crate::{calls::Calls, host_calls::Parent};
 
 /// Numbers of the system calls that start a program.
 const EXEC: u64 = 2043;
@@ -43,80 +40,23 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<WatchSession>>> = const { RefCell::new(None) };
 }
 
-/// What to observe.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Watch {
-    /// The VM to observe in detail, as long as it runs its first program.
-    pub vm: u64,
-    /// Record its calls.
-    pub calls: bool,
-    /// Record the instructions that it reaches.
-    pub reached: bool,
-    /// Log its registers before each instruction.
-    pub steps: bool,
-    /// Stop if its stack overlaps its heap.
-    pub overlap: bool,
-    /// Cycle limit of the observation, after which the VM is treated as ended.
-    pub cycles_max: u64,
-}
-
-/// The receiver of observations.
-pub trait Watcher: Send {
-    /// Returns the functions of a program.
-    fn functions(&mut self, elf: &[u8]) -> Functions;
-    /// Receives the next part of the step log.
-    fn steps(&mut self, text: String);
-}
-
 /// The location of a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Located {
-    /// The list.
-    pub source: u64,
-    /// Index of the entry in the list.
-    pub index: u64,
-    /// Offset of the first byte.
-    pub offset: u64,
-    /// Number of bytes.
-    pub length: u64,
-}
-
-/// A program that ran in a VM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WatchedVm {
-    /// Number of the VM.
-    pub vm: u64,
-    /// Number of earlier programs of the VM.
-    pub generation: u64,
-    /// VM and generation of its creator.
-    pub parent: Option<(u64, u64)>,
-    /// Location of the program.
-    pub located: Located,
-    /// Cycles of its instructions, excluding loads and system calls.
-    pub cycles: u64,
-    /// Its exit code, if it exited.
-    pub exit_code: Option<i8>,
-}
-
-/// State of the VM at the end of its observation, if that was before the VM's end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stopped {
-    /// The reason.
-    pub error: Error,
-    /// Return addresses of its calls, outermost first, then its pc.
-    pub stack: Vec<u64>,
-    /// Its registers.
-    pub registers: String,
+#[derive(Clone, Copy, Default)]
+struct Located {
+    source: u64,
+    index: u64,
+    offset: u64,
+    length: u64,
 }
 
 /// The shared state of a script group's machines.
-pub struct WatchSession {
+pub(crate) struct WatchSession {
     watch: Watch,
     state: Mutex<State>,
 }
 
 struct State {
-    watcher: Box<dyn Watcher>,
+    parent: Arc<Parent>,
     vms: Vec<WatchedVm>,
     /// The VM whose machine is created next.
     next: u64,
@@ -125,7 +65,7 @@ struct State {
     spawning: Option<u64>,
     root: Located,
     close: Close,
-    stopped: Option<Stopped>,
+    stopped: Option<StoppedVm>,
 }
 
 /// The detailed observations of one VM.
@@ -138,11 +78,10 @@ struct Close {
 
 impl WatchSession {
     /// Creates an empty session.
-    #[must_use]
-    pub fn new(watch: Watch, watcher: Box<dyn Watcher>) -> Arc<Self> {
+    pub(crate) fn new(watch: Watch, parent: Arc<Parent>) -> Arc<Self> {
         let root = Located { source: CELL_DEP, ..Located::default() };
         let state = State {
-            watcher,
+            parent,
             vms: Vec::new(),
             next: 0,
             pending: BTreeMap::new(),
@@ -155,7 +94,7 @@ impl WatchSession {
     }
 
     /// Runs `run`, whose machines report to this session.
-    pub fn during<T>(self: &Arc<Self>, run: impl FnOnce() -> T) -> T {
+    pub(crate) fn during<T>(self: &Arc<Self>, run: impl FnOnce() -> T) -> T {
         struct Restore(Option<Arc<WatchSession>>);
         impl Drop for Restore {
             fn drop(&mut self) {
@@ -167,36 +106,30 @@ impl WatchSession {
     }
 
     /// The programs that ran, in the order of their start.
-    pub fn take_vms(&self) -> Vec<WatchedVm> {
+    pub(crate) fn take_vms(&self) -> Vec<WatchedVm> {
         mem::take(&mut self.lock().vms)
     }
 
     /// The calls, from the root.
-    pub fn take_calls(&self) -> Vec<Call> {
+    pub(crate) fn take_calls(&self) -> Vec<CallNode> {
         self.lock().close.calls.take().map(Calls::into_tree).unwrap_or_default()
     }
 
     /// The reached instructions.
-    pub fn take_reached(&self) -> Vec<u64> {
+    pub(crate) fn take_reached(&self) -> Vec<u64> {
         mem::take(&mut self.lock().close.reached).into_iter().collect()
     }
 
     /// State at the end of the observation, if that was before the VM's end. Sends the rest of the step log.
-    pub fn take_stopped(&self) -> Option<Stopped> {
+    pub(crate) fn take_stopped(&self) -> Option<StoppedVm> {
         let mut state = self.lock();
         let steps = mem::take(&mut state.close.steps);
-        state.watcher.steps(steps);
+        state.parent.steps(steps);
         state.stopped.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for WatchSession {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WatchSession").field("watch", &self.watch).finish_non_exhaustive()
     }
 }
 
@@ -241,7 +174,7 @@ impl<M: SupportMachine> Syscalls<M> for Watching {
 }
 
 /// A machine for ckb-script's `Scheduler` that reports to the [`WatchSession`] current at its creation.
-pub struct WatchedMachine {
+pub(crate) struct WatchedMachine {
     vm: DefaultMachine<Core>,
     session: Option<Arc<WatchSession>>,
     id: u64,
@@ -312,6 +245,14 @@ impl WatchedMachine {
     }
 }
 
+impl Located {
+    /// The entry of a VM that starts the program.
+    fn program(self, vm: u64, generation: u64, parent: Option<(u64, u64)>) -> WatchedVm {
+        let Self { source, index, offset, length } = self;
+        WatchedVm { vm, generation, parent, source, index, offset, length, cycles: 0, exit_code: None }
+    }
+}
+
 impl State {
     /// The current program of a VM.
     fn entry(&mut self, vm: u64) -> Option<&mut WatchedVm> {
@@ -328,9 +269,9 @@ impl State {
         let asked = by.and_then(|(by, _)| self.pending.remove(&by)).unwrap_or(self.root);
         let located = Located { length: program.len() as u64, ..asked };
         let generation = before.map_or(0, |(_, generation)| generation + 1);
-        self.vms.push(WatchedVm { vm, generation, parent: by, located, cycles: 0, exit_code: None });
+        self.vms.push(located.program(vm, generation, by));
         if vm == watch.vm && generation == 0 && (watch.calls || watch.reached) {
-            let functions = self.watcher.functions(program);
+            let functions = self.parent.functions(program);
             self.close.calls = watch.calls.then(|| Calls::new(functions, pc));
         }
     }
@@ -340,7 +281,7 @@ impl State {
         let by = self.entry(vm).map(|entry| (vm, entry.generation));
         let located = self.pending.remove(&vm).unwrap_or_default();
         let generation = by.map_or(0, |(_, generation)| generation + 1);
-        self.vms.push(WatchedVm { vm, generation, parent: by, located, cycles: 0, exit_code: None });
+        self.vms.push(located.program(vm, generation, by));
     }
 
     fn step(&mut self, watch: &Watch, vm: &DefaultMachine<Core>, (id, instruction, cycles): (u64, u64, u64)) {
@@ -375,19 +316,14 @@ impl State {
             let _ = write!(self.close.steps, "{vm}");
             if self.close.steps.len() > STEPS_BYTES {
                 let steps = mem::take(&mut self.close.steps);
-                self.watcher.steps(steps);
+                self.parent.steps(steps);
             }
         }
         if let Some(error) = error {
             let stack = self.close.calls.as_ref().map_or_else(|| vec![0, 0], Calls::stack);
-            self.stopped = Some(Stopped { error, stack, registers: vm.to_string() });
+            let (name, registers) = (format!("{error:?}"), vm.to_string());
+            self.stopped = Some(StoppedVm { error: error.to_string(), name, stack, registers });
         }
-    }
-}
-
-impl fmt::Debug for WatchedMachine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WatchedMachine").field("id", &self.id).finish_non_exhaustive()
     }
 }
 

@@ -4,7 +4,6 @@
 #![allow(unsafe_code, reason = "ckb-vm has no safe constructor of a machine that skips its own zeroing")]
 
 use std::{
-    fmt,
     mem::ManuallyDrop,
     sync::{Mutex, PoisonError},
 };
@@ -83,12 +82,6 @@ impl AsRef<Box<AsmCoreMachine>> for ZeroedMachine {
 impl AsMut<Box<AsmCoreMachine>> for ZeroedMachine {
     fn as_mut(&mut self) -> &mut Box<AsmCoreMachine> {
         &mut self.0
-    }
-}
-
-impl fmt::Debug for ZeroedMachine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZeroedMachine").field("pc", &self.0.pc).finish_non_exhaustive()
     }
 }
 

@@ -5,9 +5,7 @@
 use antares_transaction::{
     CellFields, DepFields, Environment, Fields, Mock, SharedData, data_hash, hashed_bytes,
 };
-use antares_verifier::{
-    Interpreter, Prepared, Selection, StopHandle, TransactionLimits, TransactionOutcome, Verifier,
-};
+use antares_verifier::{Interpreter, Prepared, StopHandle, TransactionLimits, Verifier, VerifyOutcome};
 use ckb_types::{
     bytes::Bytes,
     core::ScriptHashType,
@@ -80,8 +78,8 @@ fn shared_data_is_neither_copied_nor_hashed() {
             let found = prepared.find_data(&shared.data_hash).unwrap();
             assert_eq!(found.as_ptr(), shared.data.as_ptr(), "a copy");
         }
-        let report = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new()).verify(Selection::All);
-        assert_eq!(report.unwrap().outcome, TransactionOutcome::Ok);
+        let report = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new()).verify(None);
+        assert_eq!(report.unwrap().outcome, VerifyOutcome::Ok);
         assert_eq!(hashed_bytes(), (all + round * OWN_BYTES) as u64);
     }
 }

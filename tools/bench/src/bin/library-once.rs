@@ -4,9 +4,7 @@
 #![forbid(unsafe_code)]
 
 use antares_transaction::{Environment, Mock};
-use antares_verifier::{
-    Interpreter, Prepared, Selection, StopHandle, TransactionLimits, TransactionOutcome, Verifier,
-};
+use antares_verifier::{Interpreter, Prepared, StopHandle, TransactionLimits, Verifier, VerifyOutcome};
 use anyhow::{Context, Result, ensure};
 
 const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
@@ -15,8 +13,8 @@ fn main() -> Result<()> {
     let path = std::env::args_os().nth(1).context("which transaction?")?;
     let mock = Mock::from_json(&std::fs::read(path)?)?;
     let prepared = Prepared::new(&mock, &Environment::default())?;
-    let report = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new()).verify(Selection::All)?;
-    ensure!(report.outcome == TransactionOutcome::Ok, "{report:?}");
+    let report = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new()).verify(None)?;
+    ensure!(report.outcome == VerifyOutcome::Ok, "{report:?}");
     println!("{}", report.cycles);
     Ok(())
 }

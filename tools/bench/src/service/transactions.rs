@@ -16,9 +16,7 @@ use antares_proto::v1::{
 };
 use antares_tests::guests::debugger_examples;
 use antares_transaction::{Environment, Mock, SharedData, data_hash};
-use antares_verifier::{
-    Interpreter, Prepared, Selection, StopHandle, TransactionLimits, TransactionOutcome, Verifier,
-};
+use antares_verifier::{Interpreter, Prepared, StopHandle, TransactionLimits, Verifier, VerifyOutcome};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use ckb_types::prelude::*;
@@ -198,9 +196,8 @@ pub(super) fn library(mocks: &[Mock], threads: usize, time: Duration) -> Result<
             }
             let mock = Mock::from_document(document, &cells)?;
             let prepared = Prepared::new(&mock, &Environment::default())?;
-            let report =
-                Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new()).verify(Selection::All)?;
-            ensure!(report.outcome == TransactionOutcome::Ok, "{report:?}");
+            let report = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new()).verify(None)?;
+            ensure!(report.outcome == VerifyOutcome::Ok, "{report:?}");
             count += 1;
         }
         Ok(count)

@@ -1,13 +1,13 @@
 //! Why a debugger cannot go on.
 
-use antares_verifier::PrepareError;
+use antares_verifier::VerifyError;
 
 /// Why a debugger cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum DebugError {
     /// There is no such group.
     #[error(transparent)]
-    Prepare(#[from] PrepareError),
+    Prepare(#[from] VerifyError),
     /// Its script cannot begin.
     #[error("the script cannot begin: {0}")]
     NotBegun(String),

@@ -25,6 +25,6 @@ fn a_session_that_does_not_count_leaves_counted_code_alone() {
     let library = Library::load_counted(file(&counted(&elf)).as_fd()).unwrap();
     let program = antares_vm::Program::new(elf.into(), library).unwrap();
     let session = MachineSession::new(Tier::Auto, vec![program.into()]);
-    assert!(format!("{session:?}").contains("programs: 0"), "{session:?}");
+    assert!(session.programs().is_empty());
     assert!(!session.take_counters(|_| ()));
 }

@@ -1,5 +1,7 @@
 //! Reports on the script groups of a verification, in the form that processes exchange.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::lines::Lines;
@@ -79,6 +81,13 @@ pub struct GroupError {
     pub source: String,
     /// The error's text.
     pub detail: String,
+}
+
+impl fmt::Display for GroupError {
+    /// Like ckb-script's `TransactionScriptError`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TransactionScriptError {{ source: {}, cause: {} }}", self.source, self.detail)
+    }
 }
 
 /// How one script group ended.
