@@ -46,16 +46,22 @@ fn space(kind: i32) -> Result<Space, Fault> {
     }
 }
 
-/// The key that a page begins behind.
-fn page_start(page_token: &str) -> Result<Option<[u8; 32]>, Fault> {
+/// The key that a page of this kind begins behind.
+fn page_start(kind: i32, page_token: &str) -> Result<Option<[u8; 32]>, Fault> {
     if page_token.is_empty() {
         return Ok(None);
     }
-    let problem = "is not one of this server's";
+    let problem = "is not one of this list";
     let invalid = || {
         Fault::invalid("REQUEST_INVALID", format!("page_token {problem}")).violation("page_token", problem)
     };
-    page_token.parse::<Sha256Digest>().map(|key| Some(key.0)).map_err(|_| invalid())
+    let key = page_token.strip_prefix(&page_prefix(kind)).and_then(|key| key.parse::<Sha256Digest>().ok());
+    key.map(|key| Some(key.0)).ok_or_else(invalid)
+}
+
+/// A token of another list is none of this one.
+fn page_prefix(kind: i32) -> String {
+    format!("{kind}-")
 }
 
 /// Entries of a page of which `asked` were asked for.
@@ -108,14 +114,18 @@ impl store_service_server::StoreService for StoreService {
         request: Request<v1::ListStoredRequest>,
     ) -> Result<Response<v1::ListStoredResponse>, Status> {
         let space = admitted(&request, request.get_ref().kind)?;
-        let after = page_start(&request.get_ref().page_token)?;
+        let kind = request.get_ref().kind;
+        let after = page_start(kind, &request.get_ref().page_token)?;
         let entries_max = page_entries(request.get_ref().page_size);
         // One more, which tells whether another page follows.
         let list = move |cache: &Cache| cache.list(space, after, entries_max + 1);
         let mut listed = on_store(&self.0, list).await?;
         let has_more = listed.len() > entries_max;
         listed.truncate(entries_max);
-        let last = listed.last().filter(|_| has_more).map(|entry| Sha256Digest(entry.key).to_string());
+        let last = listed
+            .last()
+            .filter(|_| has_more)
+            .map(|entry| page_prefix(kind) + &Sha256Digest(entry.key).to_string());
         let entries = listed.into_iter().map(|entry| v1::StoredEntry {
             key: Sha256Digest(entry.key).to_string(),
             size_bytes: entry.bytes,

@@ -219,9 +219,8 @@ async fn what_is_stored_is_told_in_pages() {
     }
     expected.sort_unstable();
     let mut store = StoreServiceClient::new(channel(&server).await);
-    let mut page = async |page_size: u32, page_token: &str| {
-        let (kind, page_token) = (v1::StoredKind::Script.into(), page_token.to_owned());
-        let asked = v1::ListStoredRequest { kind, page_size, page_token };
+    let mut page = async |kind: v1::StoredKind, page_size: u32, page_token: &str| {
+        let asked = v1::ListStoredRequest { kind: kind.into(), page_size, page_token: page_token.to_owned() };
         let page = store.list_stored(asked).await?.into_inner();
         let keys: Vec<_> = page.entries.into_iter().map(|entry| entry.key).collect();
         Ok::<_, tonic::Status>((keys, page.next_page_token))
@@ -230,7 +229,7 @@ async fn what_is_stored_is_told_in_pages() {
     for (size, pages) in [(1, 5), (2, 3), (5, 1), (6, 1), (0, 1), (u32::MAX, 1)] {
         let (mut all, mut token, mut count) = (Vec::new(), String::new(), 0);
         loop {
-            let (keys, next) = page(size, &token).await.unwrap();
+            let (keys, next) = page(v1::StoredKind::Script, size, &token).await.unwrap();
             all.extend(keys);
             (token, count) = (next, count + 1);
             if token.is_empty() {
@@ -239,8 +238,11 @@ async fn what_is_stored_is_told_in_pages() {
         }
         assert_eq!((&all, count), (&expected, pages), "of {size}");
     }
-    let status = page(1, "x").await.unwrap_err();
-    assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
+    let (_, of_scripts) = page(v1::StoredKind::Script, 1, "").await.unwrap();
+    for token in ["x", &expected[0], &of_scripts] {
+        let status = page(v1::StoredKind::Artifact, 1, token).await.unwrap_err();
+        assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
+    }
 }
 
 /// Exit status and output of `antares WORDS`, with the token of a file.
