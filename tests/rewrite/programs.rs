@@ -33,7 +33,7 @@ const KINDS: [Kind; 11] = [
     kind("differences of labels", &["differences"], 0),
     kind("function tables of four widths", &["g0", "g1", "g2"], 100),
     kind("weak symbols", &["hook"], 30),
-    kind("virtual functions", &["_ZN5shape4areaEmm", "_ZN4cube4areaEmm"], 20),
+    kind("virtual functions", &["_ZN5shape4areaEmm", "_ZN4cube4areaEmm"], 10),
     kind("tail calls", &["tail"], 30),
     kind("conventions of their own, and fusion across labels", &["odd", "border"], 100),
 ];
