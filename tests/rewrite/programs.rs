@@ -1,4 +1,4 @@
-//! Programs in C with all that makes control hard to follow, made by chance, built by two compilers and two
+//! Programs in C and C++ with all that makes control hard to follow, made by chance, built by two compilers and two
 //! linkers with relocations, rewritten, and run on ckb-vm's own machine with several arguments.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::Command};
@@ -24,7 +24,7 @@ const fn kind(name: &'static str, functions: &'static [&'static str], rewritten:
     Kind { name, functions, rewritten }
 }
 
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 11] = [
     kind("setjmp and longjmp", &["attempt"], 50),
     kind("fibers", &["worker"], 50),
     kind("callbacks", &["fold", "main"], 50),
@@ -33,12 +33,18 @@ const KINDS: [Kind; 10] = [
     kind("differences of labels", &["differences"], 0),
     kind("function tables of four widths", &["g0", "g1", "g2"], 100),
     kind("weak symbols", &["hook"], 30),
+    kind("virtual functions", &["_ZN5shape4areaEmm", "_ZN4cube4areaEmm"], 10),
     kind("tail calls", &["tail"], 30),
     kind("conventions of their own, and fusion across labels", &["odd", "border"], 100),
 ];
 
 /// What all sources begin with.
 const TYPES: &str = r#"
+#ifdef __cplusplus
+extern "C" { typedef long distance;
+#else
+typedef int distance;
+#endif
 typedef unsigned long u64; typedef unsigned __int128 u128; typedef unsigned int u32;
 typedef unsigned short u16; typedef unsigned char u8; typedef u64 (*function)(u64, u64);
 #ifdef __clang__
@@ -57,7 +63,7 @@ static void say(u64 x) {
     ask(2177, (u64)(line + 3), 0, 0, 0);
 }
 static u64 parse(int argc, char **argv) {
-    u64 n = 0; for (char *c = argc ? argv[argc - 1] : ""; *c >= '0' && *c <= '9'; c++) n = n * 10 + *c - '0'; return n;
+    u64 n = 0; for (char *c = argc ? argv[argc - 1] : (char *)""; *c >= '0' && *c <= '9'; c++) n = n * 10 + *c - '0'; return n;
 }
 "#;
 
@@ -190,30 +196,51 @@ fn program(chance: &mut Chance) -> String {
          NOINLINE u64 attempt(u64 x, u64 y) {{ int r = setj(env); if (r) return r * {}; {} return f0(x, y) + tail(y, x) + f2(x, x) + f3(y, y); }}
          NOINLINE __attribute__((weak)) u64 hook(u64 x, u64 y) {{ {} return x + y; }}
          NOINLINE u64 pointers(u64 k, u64 x, u64 y) {{ static void *const way[] = {{ &&l0, &&l1, &&l2, &&l3 }}; goto *way[k & 3]; l0: {} l1: {} l2: {} l3: {} return x ^ y; }}
-         NOINLINE u64 differences(u64 k, u64 x, u64 y) {{ static const int way[] = {{ 0, &&l1 - &&l0, &&l2 - &&l0 }}; goto *(&&l0 + way[k % 3]); l0: {} l1: x += y; l2: x = x * 5 + y; return x + y; }}",
+         NOINLINE u64 differences(u64 k, u64 x, u64 y) {{ static const distance way[] = {{ 0, (char *)&&l1 - (char *)&&l0, (char *)&&l2 - (char *)&&l0 }}; goto *((char *)&&l0 + way[k % 3]); l0: {} l1: x += y; l2: x = x * 5 + y; return x + y; }}",
         step(0), 1 + chance.below(99), step(1), step(2), step(3), step(4), step(5), step(6), step(7)
     );
     text.push_str(
-        "NOINLINE u64 tables(u64 k, u64 x, u64 y) {
+        &"NOINLINE u64 tables(u64 k, u64 x, u64 y) {
              static const function way[] = { f0, f1, both };
              static const struct __attribute__((packed)) { char tag; function f; } packed[] = { { 1, f2 }, { 2, f3 }, { 3, both } };
              k %= 3; u64 s = way[k](x, y); s ^= packed[k].f(y, s);
              s += ((function)(u64)words[k])(s, x); s ^= ((function)((char *)g0 + halves[k]))(x, s);
              return s + ((function)((char *)g0 + bytes[k]))(s, y); }
          NOINLINE static void worker(u64 value) { u64 id = running; out += value; for (u64 i = 0;; i++) { u128 p = (u128)(id * 0x9e3779b97f4a7c15 + i) * (out + id); out = out * 31 + ((u64)(p >> 64) ^ (u64)p); out += switch_to(&contexts[id], &contexts[0], i); } }
+         CLASSES
          int main(int argc, char **argv) {
              u64 v[4], n = parse(argc, argv), s = n + 1; for (int i = 0; i < 4; i++) v[i] = 0x9e3779b97f4a7c15 * (i + 1) ^ s;
              for (int i = 1; i < 3; i++) { contexts[i].sp = (u64)&stacks[i][508] & ~15UL; contexts[i].ra = (u64)worker; }
              for (u64 i = 0; i < 6; i++) {
                  s = s * 31 + attempt(v[i & 3], s); if (failures > 9) break;
-                 s ^= pointers(i, s, n); s += differences(i, n, s); s ^= cases(i, s, v[0]) + hook(s, n); s += border(s, n);
+                 s ^= pointers(i, s, n); s += differences(i, n, s); s ^= cases(i, s, v[0]) + hook(s, n); s += border(s, n) + classes(s, n);
                  if (!setj(env)) s += tables(i, s, v[1]); if (!setj(env)) s ^= fold(v, 4, i & 1 ? f1 : both);
                  running = 1 + (i & 1); switch_to(&contexts[0], &contexts[running], s); say(s ^ out);
              }
-             return (s ^ s >> 7 ^ out) & 63; }\n",
+             return (s ^ s >> 7 ^ out) & 63; }\n"
+            .replace("CLASSES", CLASSES),
     );
     text
 }
+
+/// What programs in C++ have beside it: virtual functions, also behind a constructor that only a table names.
+const CLASSES: &str = r#"
+#ifdef __cplusplus
+}
+struct shape { u64 side; virtual u64 area(u64 x, u64 y); virtual ~shape(); void operator delete(void *, unsigned long) {} };
+u64 shape::area(u64 x, u64 y) { return (u64)((u128)x * y >> 64) ^ x * y ^ side; }
+shape::~shape() { out += side; }
+struct cube : shape { cube(u64 n) { side = n * 3 + running; } u64 area(u64 x, u64 y) override; };
+u64 cube::area(u64 x, u64 y) { u64 s = (u64)((u128)x * side >> 64) + x * side; return shape::area(s, y) + side; }
+extern "C" NOINLINE u64 virtually(shape *one, u64 x, u64 y) { u64 (shape::*member)(u64, u64) = &shape::area; return (one->*member)(x, y) + one->area(y, x); }
+extern "C" NOINLINE u64 classes(u64 x, u64 y) { cube one(x); shape two; two.side = y; return virtually(x & 1 ? &one : &two, x, y); }
+#else
+static u64 classes(u64 x, u64 y) { return x ^ y; }
+#endif
+#ifdef __cplusplus
+extern "C"
+#endif
+"#;
 
 fn pick<'a, const N: usize>(chance: &mut Chance, all: [&'a str; N]) -> &'a str {
     all[chance.below(N as u64) as usize]
@@ -226,7 +253,8 @@ fn build(source: &str, folder: &Path, chance: &mut Chance, is_library: bool) -> 
     let compiler = pick(chance, ["riscv64-unknown-elf-gcc", "clang-22"]);
     let relax = pick(chance, ["-mrelax", "-mno-relax"]);
     let mut command = Command::new(compiler);
-    command.args(guests::GUEST_FLAGS).args([
+    let language = if !source.contains("struct shape") { "c" } else { pick(chance, ["c", "c++"]) };
+    command.args(guests::GUEST_FLAGS).args(["-fno-exceptions", "-fno-rtti", "-fpermissive"]).args([
         pick(chance, ["-O1", "-O2", "-O3", "-Os"]),
         pick(chance, ["-march=rv64imc", "-march=rv64imc_zba_zbb_zbs", "-march=rv64im"]),
         relax,
@@ -250,7 +278,7 @@ fn build(source: &str, folder: &Path, chance: &mut Chance, is_library: bool) -> 
         let own = guests::source_folder();
         command.arg("-T").arg(own.join("guest.ld")).arg(own.join("start.S")).arg(own.join("words.c"));
     }
-    let output = command.arg(&path).arg("-o").arg(&elf).output().unwrap();
+    let output = command.args(["-x", language]).arg(&path).arg("-o").arg(&elf).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}\n{said}");
     (fs::read(elf).unwrap(), relax == "-mno-relax")

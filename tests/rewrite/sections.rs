@@ -49,8 +49,11 @@ fn link(tools: &[&str], flags: &[&str], text: &str, folder: &Path) -> Vec<u8> {
     fs::read(elf).unwrap()
 }
 
-#[test]
-fn what_linkers_make_is_rewritten_left_alone_or_refused() {
+/// A name, compilers, flags, the source, and what becomes of it.
+type Linking = (&'static str, &'static [&'static [&'static str]], &'static [&'static str], String, Then);
+
+#[allow(clippy::too_many_lines, reason = "a table")]
+fn linkings() -> Vec<Linking> {
     const KEPT: &[&str] = &["-Wl,-q"];
     const LIBRARY: &[&str] = &["-Wl,-q", "-Wl,-shared"];
     let call = "call work";
@@ -62,7 +65,7 @@ fn what_linkers_make_is_rewritten_left_alone_or_refused() {
     let recursion =
         ".option norelax\nfunction down\nbeqz a0,1f\naddi a0,a0,-1\ncall .Ldown\n1: ret\n.size down,.-down\n";
     let recursion = recursion.replace("function down\n", "function down\n.Ldown: ");
-    let cases: [(&str, &[&[&str]], &[&str], String, Then); 22] = [
+    vec![
         ("nothing else", BOTH, KEPT, source(call, ""), Rewritten),
         ("a library that calls through a table", ONLY_LLVM, LIBRARY, source(call, ""), Refused("-Bsymbolic")),
         (
@@ -133,10 +136,14 @@ fn what_linkers_make_is_rewritten_left_alone_or_refused() {
             source("lla a5,.Linside\ncall work", ""),
             Refused("-mno-relax"),
         ),
-    ];
+    ]
+}
+
+#[test]
+fn what_linkers_make_is_rewritten_left_alone_or_refused() {
     let folder = tempfile::tempdir().unwrap();
     let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
-    for (name, tools, flags, text, then) in cases {
+    for (name, tools, flags, text, then) in linkings() {
         for tools in tools {
             let elf = link(tools, flags, &text, folder.path());
             let made =

@@ -266,18 +266,21 @@ impl Linked {
                 self.data.insert(target);
             }
         }
-        let is_written = |(&(place, bits), sum): (&(u64, u32), &u64)| {
-            let mask = u64::MAX >> (64 - bits.min(64));
-            let written = if bits == ULEB128 {
-                uleb128(image, place)
-            } else {
-                image.bytes(place).map(u64::from_le_bytes)
-            };
-            written.is_some_and(|written| written & mask == sum & mask)
+        are_written(&differences, image)
+    }
+}
+
+/// Whether the bytes of `image` have these differences, by place and bits.
+fn are_written(differences: &BTreeMap<(u64, u32), u64>, image: &Image) -> Result<(), RewriteError> {
+    for (&(at, bits), sum) in differences {
+        let written = match bits {
+            ULEB128 => uleb128(image, at),
+            _ => image.bytes(at).map(u64::from_le_bytes),
         };
-        match differences.iter().find(|difference| !is_written(*difference)) {
-            Some((&(at, _), _)) => Err(RewriteError::Stale { kind: elf::R_RISCV_SUB32.0, at }),
-            None => Ok(()),
+        let mask = u64::MAX >> (64 - bits.min(64));
+        if written.is_none_or(|written| written & mask != sum & mask) {
+            return Err(RewriteError::Stale { kind: elf::R_RISCV_SUB32.0, at });
         }
     }
+    Ok(())
 }
