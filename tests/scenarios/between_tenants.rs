@@ -1,6 +1,11 @@
 //! What one tenant runs and stores is nothing to another: neither told nor given, compiled nor charged.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    os::unix::fs::FileExt as _,
+    time::Instant,
+};
 
 use antares_abi::Sha256Digest;
 use antares_proto::{
@@ -224,6 +229,45 @@ async fn asks_for_all(server: &Server, token: &str, a: &mut Tenant, script: &[u8
     assert!(!profiles.scripts.is_empty());
 }
 
+/// What tells `countdown(number)` from the other ones.
+fn mark(number: i32) -> Vec<u8> {
+    [li(6, number), li(10, 0), li(17, 93), 0x73].iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Which of `marks` the process has in an open file or in its memory.
+fn holds<const N: usize>(pid: u32, marks: &[Vec<u8>; N]) -> [bool; N] {
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let files =
+        files.filter_map(|file| fs::metadata(file.ok()?.path()).ok()?.is_file().then_some(file.unwrap()));
+    let mut parts: Vec<_> = files.filter_map(|file| fs::read(file.path()).ok()).collect();
+    let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
+    for line in fs::read_to_string(format!("/proc/{pid}/maps")).unwrap().lines() {
+        let (range, rest) = line.split_once(' ').unwrap();
+        let place = |text| u64::from_str_radix(text, 16).unwrap();
+        let (start, end) = range.split_once('-').map(|(start, end)| (place(start), place(end))).unwrap();
+        let mut bytes = vec![0; if rest.starts_with('r') { (end - start).min(64 << 20) as usize } else { 0 }];
+        if memory.read_at(&mut bytes, start).is_ok() {
+            parts.push(bytes);
+        }
+    }
+    marks.each_ref().map(|mark| parts.iter().any(|part| part.windows(16).any(|bytes| bytes == mark)))
+}
+
+/// While a program of `b` runs without end under the lock that both have, its worker has nothing of `a`.
+async fn assert_worker_is_own(server: &Server, b: &mut Tenant, marks: [i32; 3]) {
+    // A jump to itself before its mark.
+    let endless = elf(&[0x6f, li(6, marks[0]), li(10, 0), li(17, 93), 0x73]);
+    let (max_cycles, deadline_ms) = (Some(1_000_000_000_000), Some(50_000));
+    let limits = v1::RunLimits { max_cycles, deadline_ms, ..Default::default() };
+    let request = v1::VerifyTransactionRequest { limits: Some(limits), ..with_witness(&endless) };
+    let mut caller = b.clone();
+    let call = tokio::spawn(async move { caller.verify(request).await });
+    let pid = server.busy_worker("antares-run-worker");
+    let found = holds(pid, &marks.map(mark));
+    call.abort();
+    assert_eq!(found, [true, false, false], "its own, and nothing of another tenant");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn all_that_one_tenant_asks_changes_nothing_for_another() {
     for tenants in ["", "[tenants]\nsalted = true\n"] {
@@ -248,5 +292,10 @@ async fn all_that_one_tenant_asks_changes_nothing_for_another() {
         asks_for_all(&server, &token, &mut a, &run, &others).await;
         let second = heard(&server, &mut b, [&run, &private], &others).await;
         assert_eq!(first, second, "{tenants}");
+        let private_to_a = countdown(5);
+        for _ in 0..3 {
+            a.verify(with_witness(&private_to_a)).await.unwrap();
+        }
+        assert_worker_is_own(&server, &mut b, [4, 3, 5]).await;
     }
 }
