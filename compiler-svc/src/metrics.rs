@@ -6,7 +6,7 @@ use antares_abi::CodeTier;
 use antares_cache::{CacheState, CacheStats, Space};
 use antares_pool::Pool;
 use antares_serve::{
-    COMPILE_SECONDS, Metrics, RUN_SECONDS, Row, WorkerNumbers, add_saturating, set_gauge, set_total,
+    COMPILE_SECONDS, MetricRow, Metrics, RUN_SECONDS, WorkerNumbers, add_saturating, set_gauge, set_total,
 };
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 use strum::{IntoStaticStr, VariantNames};
@@ -165,7 +165,7 @@ impl CompilerMetrics {
 }
 
 /// The metrics of the store that have no labels.
-const CACHE: [Row<CacheStats>; 10] = [
+const CACHE: [MetricRow<CacheStats>; 10] = [
     ("antares_cache_bytes", "Payload bytes stored.", |now| now.logical_bytes),
     ("antares_cache_budget_bytes", "What entries may count at most; see charged bytes.", |now| {
         now.budget_bytes

@@ -7,7 +7,7 @@ use antares_pool::{
     Pool,
     job::{RunOutcome, VerifyOutcome},
 };
-use antares_serve::{Metrics, RUN_SECONDS, Row, WorkerNumbers, add_saturating};
+use antares_serve::{MetricRow, Metrics, RUN_SECONDS, WorkerNumbers, add_saturating};
 use antares_trust::Refusal;
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 use strum::{IntoStaticStr, VariantNames};
@@ -110,17 +110,17 @@ pub(crate) fn refused_artifacts(metrics: &Metrics) -> IntCounterVec {
     )
 }
 
+fn guest_cycles(metrics: &Metrics) -> IntCounterVec {
+    metrics.counters("antares_guest_cycles_total", "Guest cycles by the tier that ran them.", &["tier"])
+}
+
 impl RunnerMetrics {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let by = |name: &str, help: &str, label: &str, values: &[&str]| {
             metrics.counters_of(name, help, label, values)
         };
         let times = |name: &str, help: &str| metrics.histogram(name, help, RUN_SECONDS);
-        let cycles = metrics.counters(
-            "antares_guest_cycles_total",
-            "Guest cycles by the tier that ran them.",
-            &["tier"],
-        );
+        let cycles = guest_cycles(metrics);
         let queue = metrics.gauges("antares_queue_depth", "Work that waits for a worker.", &["role"]);
         Self {
             executions: by("antares_executions_total", "Executions by how they ended.", "outcome", &OUTCOMES),
@@ -292,7 +292,7 @@ impl RunnerMetrics {
 
 /// Exports how much the profiles take, and what they lost.
 pub(crate) fn export_profiles(metrics: &Metrics, read: impl Fn() -> ProfilesStats + Send + 'static) {
-    let rows: [Row<ProfilesStats>; 3] = [
+    let rows: [MetricRow<ProfilesStats>; 3] = [
         ("antares_profile_stacks", "Stacks of all stored profiles.", |now| now.nodes),
         (
             "antares_profile_windows_dropped_total",
@@ -310,7 +310,7 @@ pub(crate) fn export_profiles(metrics: &Metrics, read: impl Fn() -> ProfilesStat
 
 /// Exports what is ready in memory, and how many artifacts are not run any more.
 pub(crate) fn export_ready(metrics: &Metrics, read: impl Fn() -> (HotStats, u64) + Send + 'static) {
-    let rows: [Row<(HotStats, u64)>; 5] = [
+    let rows: [MetricRow<(HotStats, u64)>; 5] = [
         ("antares_ready_bytes", "Bytes of scripts and libraries cached in memory.", |(now, _)| now.bytes),
         ("antares_ready_entries", "Scripts and libraries cached in memory.", |(now, _)| now.entries),
         ("antares_ready_hits_total", "Scripts and libraries that were ready in memory.", |(now, _)| now.hits),

@@ -11,7 +11,7 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_pool::{Sealed, digest};
-use antares_serve::{Account, Fault, HeldBytes, Metrics, Namespace, RequestBytes, Row, SingleFlight};
+use antares_serve::{Account, Fault, HeldBytes, MetricRow, Metrics, Namespace, RequestBytes, SingleFlight};
 use antares_transaction::data_hash;
 use bytes::Bytes;
 
@@ -203,7 +203,7 @@ fn locked(pinned: &Mutex<Pinned>) -> MutexGuard<'_, Pinned> {
 
 /// Exports what `read` gives at each scrape.
 pub(crate) fn export_hot_cells(metrics: &Metrics, read: impl Fn() -> HotStats + Send + 'static) {
-    let rows: [Row<HotStats>; 4] = [
+    let rows: [MetricRow<HotStats>; 4] = [
         ("antares_hot_cells_bytes", "Bytes of cell data cached in memory.", |now| now.bytes),
         ("antares_hot_cells", "Cells whose data is cached in memory.", |now| now.entries),
         ("antares_hot_cells_hits_total", "Cells by reference that were hot.", |now| now.hits),

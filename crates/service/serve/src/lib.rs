@@ -61,7 +61,7 @@ pub use health::{Health, LIVENESS};
 pub use host::{Host, HostError};
 pub use key_set::JwksError;
 pub use layers::{AnsweredElsewhere, CALLER, CallContext, SharedPlaces};
-pub use metrics::{COMPILE_SECONDS, Metrics, RPC_SECONDS, RUN_SECONDS, Row};
+pub use metrics::{COMPILE_SECONDS, MetricRow, Metrics, RPC_SECONDS, RUN_SECONDS};
 pub use operator::is_operator;
 pub use options::{Options, Request, main};
 pub use page::{Page, PageAnswer};

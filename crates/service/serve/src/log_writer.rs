@@ -22,7 +22,7 @@ use tracing_subscriber::fmt::{MakeWriter, format::Writer, time::FormatTime, time
 
 use crate::{
     log_rate,
-    metrics::{Metrics, Row},
+    metrics::{MetricRow, Metrics},
 };
 
 /// Lines that wait for the reader of standard output.
@@ -103,7 +103,7 @@ pub(crate) fn flush() {
 
 /// Exports how many lines were not written, and why.
 pub(crate) fn watch(metrics: &Metrics) {
-    let rows: [Row<()>; 2] = [
+    let rows: [MetricRow<()>; 2] = [
         (
             "antares_log_lost_total",
             "Lines of the log that found no room because standard output was not read.",

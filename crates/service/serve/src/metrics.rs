@@ -47,7 +47,7 @@ pub struct Metrics {
 type Hook = Box<dyn Fn() + Send>;
 
 /// A metric without labels: its name, its help, and its value among numbers that somebody else keeps.
-pub type Row<T> = (&'static str, &'static str, fn(&T) -> u64);
+pub type MetricRow<T> = (&'static str, &'static str, fn(&T) -> u64);
 
 impl Metrics {
     /// A registry with the metrics of the process itself (memory, file descriptors, CPU seconds).
@@ -144,7 +144,7 @@ impl Metrics {
     /// counter if the name ends so.
     pub fn watch<T: 'static, const N: usize>(
         &self,
-        rows: [Row<T>; N],
+        rows: [MetricRow<T>; N],
         read: impl Fn() -> T + Send + 'static,
     ) {
         let rows = rows.map(|(name, help, value)| {
