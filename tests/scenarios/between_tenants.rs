@@ -237,9 +237,9 @@ fn mark(number: i32) -> Vec<u8> {
 /// Which of `marks` the process has in an open file or in its memory.
 fn holds<const N: usize>(pid: u32, marks: &[Vec<u8>; N]) -> [bool; N] {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
-    let files =
-        files.filter_map(|file| fs::metadata(file.ok()?.path()).ok()?.is_file().then_some(file.unwrap()));
-    let mut parts: Vec<_> = files.filter_map(|file| fs::read(file.path()).ok()).collect();
+    let files = files.filter_map(|file| Some(file.ok()?.path()));
+    let files = files.filter(|path| fs::metadata(path).is_ok_and(|file| file.is_file()));
+    let mut parts: Vec<_> = files.filter_map(|path| fs::read(path).ok()).collect();
     let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
     for line in fs::read_to_string(format!("/proc/{pid}/maps")).unwrap().lines() {
         let (range, rest) = line.split_once(' ').unwrap();

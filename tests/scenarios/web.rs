@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::{
     client::{Client, inline},
     identity::{Issuer, claims},
-    server::{PATIENCE, Server},
+    server::{PATIENCE, Server, until},
     tls::section,
     transactions::{elf, with_lock},
 };

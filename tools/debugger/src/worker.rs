@@ -47,7 +47,7 @@ fn debuggee(job: HostedDebug, pipes: &Arc<HostPipes>) -> Result<Debuggee, String
     let shared = run.cells.into_iter().map(|(data_hash, data)| SharedData { data, data_hash });
     let shared: Vec<_> = shared.collect();
     let mock = Mock::from_document(&run.document, &shared).map_err(|error| error.to_string())?;
-    let (kind, cell) = (run.kind.into(), run.cell.into());
+    let (kind, cell) = (run.kind, run.cell);
     let Rules { vm_1_epoch, vm_2_epoch, epoch } = run.rules;
     let target = Target {
         mock,

@@ -93,7 +93,7 @@ impl Executor {
             (job.rules, TransactionLimits { cycles_max: job.cycles_max, debug_bytes_max: 0 });
         let environment =
             Environment { vm_1_epoch: rules.vm_1_epoch, vm_2_epoch: rules.vm_2_epoch, epoch: rules.epoch };
-        let selection = job.group.into();
+        let selection = job.group;
         Ok(Self { mock, names, environment, selection, limits, machines })
     }
 

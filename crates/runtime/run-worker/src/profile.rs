@@ -137,8 +137,7 @@ impl RunWorker {
         let engine = Profiled { session, groups: groups.clone() };
         let limits = TransactionLimits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
         let start = Instant::now();
-        let report = match Verifier::new(prepared, limits, engine, StopHandle::new()).verify(job.group.into())
-        {
+        let report = match Verifier::new(prepared, limits, engine, StopHandle::new()).verify(job.group) {
             Ok(report) => report,
             Err(error) => return finish_refused(verify::refused(&error)),
         };
