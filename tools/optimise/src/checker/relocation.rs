@@ -43,24 +43,10 @@ pub(crate) fn reference(kind: RelocationType) -> Option<Reference> {
         | elf::R_RISCV_RELATIVE
         | elf::R_RISCV_JUMP_SLOT
         | elf::R_RISCV_IRELATIVE
-        | elf::R_RISCV_ADD8
-        | elf::R_RISCV_ADD16
-        | elf::R_RISCV_ADD32
-        | elf::R_RISCV_ADD64
-        | elf::R_RISCV_SUB6
-        | elf::R_RISCV_SUB8
-        | elf::R_RISCV_SUB16
-        | elf::R_RISCV_SUB32
-        | elf::R_RISCV_SUB64
-        | elf::R_RISCV_SET6
-        | elf::R_RISCV_SET8
-        | elf::R_RISCV_SET16
-        | elf::R_RISCV_SET32
         | elf::R_RISCV_32_PCREL
         | elf::R_RISCV_PLT32
-        | elf::R_RISCV_GOT32_PCREL
-        | elf::R_RISCV_SET_ULEB128
-        | elf::R_RISCV_SUB_ULEB128 => Reference::Address,
+        | elf::R_RISCV_GOT32_PCREL => Reference::Address,
+        _ if part_of_difference(kind).is_some() => Reference::Address,
         elf::R_RISCV_NONE
         | elf::R_RISCV_RELAX
         | elf::R_RISCV_ALIGN
