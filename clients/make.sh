@@ -82,6 +82,7 @@ make_npm() {
     npx proto-loader-gen-types --grpcLib=@grpc/grpc-js --outDir=src/generated --includeDirs=. --keepCase \
         --longs=String --enums=String --defaults --oneofs antares/v1/compiler.proto antares/v1/runner.proto >&2
     # Whole in the program, also where that is bundled.
+    # shellcheck disable=SC2016 # JavaScript, not the shell, reads it.
     node -e 'const root = new (require("protobufjs").Root)();
         root.resolvePath = (origin, path) => path;
         root.loadSync(["antares/v1/compiler.proto", "antares/v1/runner.proto"], { keepCase: true });

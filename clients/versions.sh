@@ -29,6 +29,7 @@ test_npm() {
     "$here/make.sh" npm "$folder/npm"
     cp -r "$folder/npm/installed" "$folder/npm/lowest"
     local lowest
+    # shellcheck disable=SC2016 # JavaScript, not the shell, reads it.
     mapfile -t lowest < <(node -p 'Object.entries(require(process.argv[1]).dependencies).map(([name, range]) =>
         `${name}@${range.replace("^", "")}`).join("\n")' "$here/node/package.json")
     (cd "$folder/npm/lowest" && npm install --silent --no-audit --no-fund --ignore-scripts "${lowest[@]}") || away npm
