@@ -67,7 +67,7 @@ static u64 parse(int argc, char **argv) {
 }
 "#;
 
-/// What programs have beside it.
+/// What programs have in addition.
 const HEAD: &str = r#"
 typedef u64 buffer[16];
 int setj(buffer) __attribute__((returns_twice)); void longj(buffer, long) __attribute__((noreturn));
@@ -223,7 +223,7 @@ fn program(chance: &mut Chance) -> String {
     text
 }
 
-/// What programs in C++ have beside it: virtual functions, also behind a constructor that only a table names.
+/// What programs in C++ have in addition: virtual functions, also behind a constructor that only a table names.
 const CLASSES: &str = r#"
 #ifdef __cplusplus
 }

@@ -22,7 +22,7 @@ const LLVM: &[&str] = &["clang-22", "--target=riscv64-unknown-elf", "-B/usr/lib/
 const BOTH: &[&[&str]] = &[GNU, LLVM];
 const ONLY_LLVM: &[&[&str]] = &[LLVM];
 
-/// A script that calls `work` as `call` says, with `more` beside it. Only relocations name the label.
+/// A script that calls `work` as `call` does, and has `more`. Only relocations name the label.
 fn source(call: &str, more: &str) -> String {
     format!(
         ".macro function name\n.type \\name,@function\n\\name:\n.endm\n.globl work, _start\nfunction _start\n\

@@ -144,7 +144,7 @@ class Retries:
 
 
 class Session:
-    """What is left of a session, whoever answers it."""
+    """What remains of a session, on any server."""
 
     def __init__(self, options: SessionOptions) -> None:
         self.start = runner_pb2.VerifySessionRequest(start=runner_pb2.VerifyShared(**options))
