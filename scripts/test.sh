@@ -102,6 +102,10 @@ sum() {
         END { print n + 0 }' "$log"
 }
 
+# Tests that meet a full disk fail without naming it.
+disk() { echo "disk: $(df --output=avail -BG . | tail -n 1 | tr -d ' G') GB free"; }
+
+disk
 step "cargo build" build
 if [ ${#steps_failed[@]} -eq 0 ]; then
     step "cargo test" run_tests
@@ -111,6 +115,7 @@ if [ ${#steps_failed[@]} -eq 0 ]; then
     step "pod" check_pod
 fi
 
+disk
 [ ${#steps_failed[@]} -eq 0 ] || show_failures
 # Suites that died in the middle have counted nothing.
 died=$(awk '/process didn.t exit successfully: .*\(signal: / { n++ } END { print n + 0 }' "$log")
