@@ -115,7 +115,7 @@ impl State {
 }
 
 /// Why native code bailed out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[repr(u64)]
 pub enum BailoutReason {
     /// The host's ecall function requested it (the script exited, or a syscall failed).

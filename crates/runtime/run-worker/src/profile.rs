@@ -32,7 +32,7 @@ use bytes::Bytes;
 use crate::{
     RunWorker, describe,
     explain::{Ran, RanTransaction, explain},
-    limits, to_report, verify,
+    limits, verify,
 };
 
 /// Maximum bytes of arguments that affect the seed.
@@ -113,7 +113,7 @@ impl RunWorker {
         let mismatch_cycles = balance(&mut profile, report.cycles);
         let elf = loaded.elf.clone();
         mem::forget((loaded, recording));
-        let report = finish(ProfiledReport::Run(to_report(report)), &profile, mismatch_cycles)?;
+        let report = finish(ProfiledReport::Run(report), &profile, mismatch_cycles)?;
         Ok(Recorded { report, evidence: Some(evidence), ran: Ran::Script(elf) })
     }
 

@@ -1,8 +1,5 @@
 //! Shared state of a transaction's machines: native code, tier, counters, and whether the attempt must
 //! restart.
-//!
-//! ckb-script creates machines itself and passes none of our data to them, so they take the session that is
-//! current on their thread.
 
 use std::{
     cell::RefCell,
@@ -19,6 +16,7 @@ use crate::{
     Program, Recording, Sampler, Sampling, Tier,
     budget::Budget,
     counters::{Counters, without_counted},
+    current::{self, Current},
     limits::{LOADED_CYCLES_MIN, OBSERVED_PROGRAMS_MAX},
     memory::Core,
     observed::Observed,
@@ -28,7 +26,7 @@ use crate::{
 };
 
 thread_local! {
-    static CURRENT: RefCell<Option<Arc<MachineSession>>> = const { RefCell::new(None) };
+    static CURRENT: Current<MachineSession> = const { RefCell::new(None) };
 }
 
 /// Finds a program by its ELF, VM version and ISA.
@@ -204,14 +202,7 @@ impl MachineSession {
 
     /// Runs `work` with this session as the current one of this thread.
     pub fn enter<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
-        struct Restore(Option<Arc<MachineSession>>);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                CURRENT.set(self.0.take());
-            }
-        }
-        let _restore = Restore(CURRENT.replace(Some(self.clone())));
-        work()
+        current::enter(&CURRENT, self, work)
     }
 
     /// Runs `attempt` with this session as the current one. If native code bails out, the result is invalid,
