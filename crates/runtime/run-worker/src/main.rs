@@ -14,7 +14,7 @@ use std::{collections::hash_map::RandomState, os::fd::AsFd, sync::Arc};
 
 use antares_abi::CompileOptions;
 use antares_pool::{
-    Files, ParentLink, REPORT_BYTES_MAX, Worker, is_hosted,
+    Files, ParentLink, REPORT_BYTES_MAX, Worker, describe, is_hosted,
     job::{
         DEBUG_BYTES_LEAST, RunJob, RunReport, RunWorkerJob, RunWorkerReport, Tier, VerifyJob, VerifyReport,
     },
@@ -175,12 +175,6 @@ struct Loaded {
 
 fn limits(cycles_max: u64, debug_bytes_max: u64) -> Limits {
     Limits { cycles_max, debug_bytes_max }
-}
-
-/// The error and its causes on one line.
-fn describe(error: &dyn std::error::Error) -> String {
-    std::iter::successors(error.source(), |error| error.source())
-        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{
 };
 
 use antares_pool::{
-    Files,
+    Files, describe,
     job::{
         DiagnosisJob, DiagnosisReport, ProfileJob, ProfileReport, ProfiledReport, RunJob, SAMPLES_BYTES_MAX,
         SAMPLES_NODES_MAX, Samples, VerifyJob, VerifyReport,
@@ -30,7 +30,7 @@ use antares_vm::{
 use bytes::Bytes;
 
 use crate::{
-    RunWorker, describe,
+    RunWorker,
     explain::{Ran, RanTransaction, explain},
     limits, verify,
 };

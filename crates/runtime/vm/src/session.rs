@@ -63,6 +63,7 @@ pub struct MachineSession {
     copies: bool,
 }
 
+#[derive(Default)]
 struct State {
     programs: Vec<Arc<Program>>,
     is_interpreting: bool,
@@ -92,36 +93,18 @@ impl MachineSession {
     /// Creates a session that may use `programs`, of any VM version.
     #[must_use]
     pub fn new(tier: Tier, programs: Vec<Arc<Program>>) -> Arc<Self> {
-        Arc::new(Self::make(tier, programs, None))
+        Arc::new(Self::make_of(tier, without_counted(programs), None))
     }
 
     /// Creates a session that queries `finder` for each loaded program.
     #[must_use]
     pub fn with_finder(tier: Tier, finder: Box<Finder>) -> Arc<Self> {
-        Arc::new(Self::make(tier, Vec::new(), Some(finder)))
-    }
-
-    fn make(tier: Tier, programs: Vec<Arc<Program>>, finder: Option<Box<Finder>>) -> Self {
-        Self::make_of(tier, without_counted(programs), finder)
+        Arc::new(Self::make_of(tier, Vec::new(), Some(finder)))
     }
 
     pub(crate) fn make_of(tier: Tier, programs: Vec<Arc<Program>>, finder: Option<Box<Finder>>) -> Self {
         let is_interpreting = tier == Tier::Interpreter;
-        let state = State {
-            programs,
-            is_interpreting,
-            has_lost_registers: false,
-            counts: Counts::default(),
-            sampler: None,
-            resumed: ResumedRuns::default(),
-            attempts: 0,
-            observed: Vec::new(),
-            loaded: Vec::new(),
-            at_work: Vec::new(),
-            to_blame: Vec::new(),
-            has_failed: false,
-            ran: Vec::new(),
-        };
+        let state = State { programs, is_interpreting, ..State::default() };
         Self {
             finder,
             machines: AtomicUsize::new(0),
