@@ -248,7 +248,7 @@ impl RunnerMetrics {
             add_saturating(&self.interpreted_cycles, report.interpreted_cycles);
             self.run_seconds.observe(Duration::from_micros(report.run_us).as_secs_f64());
             self.load_seconds.observe(Duration::from_micros(report.load_us).as_secs_f64());
-            self.record_restart(report.restarted.as_deref());
+            self.record_restart(report.restarted.map(BailoutReason::name));
         }
     }
 

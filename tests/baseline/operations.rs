@@ -18,14 +18,16 @@ enum Shape {
     FirstNumber,
     /// The second is a constant.
     SecondNumber,
+    /// Both are constants.
+    Numbers,
     /// Both are the same value.
     Same,
     /// In registers, and needed again.
     Kept,
 }
 
-const SHAPES: [Shape; 5] =
-    [Shape::Registers, Shape::FirstNumber, Shape::SecondNumber, Shape::Same, Shape::Kept];
+const SHAPES: [Shape; 6] =
+    [Shape::Registers, Shape::FirstNumber, Shape::SecondNumber, Shape::Numbers, Shape::Same, Shape::Kept];
 
 /// Registers whose guest registers the baseline keeps in the state and in host registers, mixed.
 fn registers(case: usize) -> [u8; 3] {
@@ -50,6 +52,7 @@ fn case(
     let operands = match shape {
         Shape::FirstNumber => (build.number(a), build.op(Op::Read(Reg(y)))),
         Shape::SecondNumber => (first(&mut build), build.number(b)),
+        Shape::Numbers => (build.number(a), build.number(b)),
         Shape::Same => {
             let value = first(&mut build);
             (value, value)

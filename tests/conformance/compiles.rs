@@ -23,38 +23,6 @@ fn a_library_is_the_same_every_time() {
     assert!(library() == library());
 }
 
-/// Checks the loaded segments among the program headers (ELF-64: offset at 32, number at 56, 56 bytes each,
-/// type first, then flags).
-#[test]
-fn nothing_in_a_library_is_writable() {
-    const LOAD: u32 = 1;
-    const WRITABLE: u32 = 2;
-    let library = native::output(&guests::bytes("interpreter-imc").unwrap(), script(2), Stage::Library);
-    let bytes = library.unwrap().bytes;
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    let (start, count) = (word(32) as usize, usize::from(bytes[56]));
-    let headers: Vec<_> =
-        (0..count).map(|index| start + 56 * index).map(|at| (word(at), word(at + 4))).collect();
-    assert_eq!(headers.iter().filter(|(kind, _)| *kind == LOAD).count(), 2);
-    assert!(headers.iter().all(|(kind, flags)| *kind != LOAD || flags & WRITABLE == 0), "{headers:?}");
-}
-
-#[test]
-fn a_library_is_the_same_in_parts() {
-    let elf = guests::bytes("secp256k1-imc").unwrap();
-    assert!(parts_of(elf.len() as u64) > 1);
-    let whole = native::output(&elf, script(2), Stage::Library).unwrap();
-    let request = Request {
-        options: script(2),
-        stage: Stage::Library,
-        hints: Hints::default(),
-        limits: CompileLimits::default(),
-    };
-    let parts = compile_in_parallel(&elf, &request, 2).unwrap();
-    assert!(whole.bytes == parts.bytes);
-    assert_eq!((whole.functions, whole.guest_code_bytes), (parts.functions, parts.guest_code_bytes));
-}
-
 /// One function of about `bytes` bytes: short blocks, each of which a branch may skip.
 fn giant(bytes: usize) -> Vec<u8> {
     const DATA: u64 = 0x30_0000;

@@ -4,7 +4,6 @@
 use antares_abi::{BailoutReason, CodeTier, CompileOptions, Hints};
 use antares_tests::{
     differential::{Equal, compare},
-    elf::Cut,
     guests, native,
     oracle::Case,
 };
@@ -87,25 +86,6 @@ fn hints_change_the_library_and_equal_hints_do_not() {
     };
     assert_eq!(output(&hints), output(&hints));
     assert_ne!(output(&hints), output(&Hints::default()));
-}
-
-/// Programs without symbols and section headers run entirely natively after at most two runs.
-#[test]
-fn stripped_programs_become_native() {
-    let programs =
-        ["lua-b", "rsa1024-imc", "secp256k1-b", "interpreter-imc", "blocks-b", "picolibc-blocks-imc"];
-    for name in programs {
-        let whole = guests::bytes(name).unwrap();
-        for cut in [Cut::Symbols, Cut::Sections] {
-            let (last, rounds) = learn(&cut.apply(&whole), &["-", "1"], script(2), CodeTier::Baseline);
-            eprintln!(
-                "{name} {cut:?}: {rounds} rounds, {} of {} cycles native",
-                last.native_cycles, last.cycles
-            );
-            assert_eq!(last.native_cycles, last.cycles, "{name} {cut:?} {:?}", last.restarted);
-            assert!(rounds <= 2, "{name} {cut:?}: {rounds} rounds");
-        }
-    }
 }
 
 /// The maximum number of wrong hints: the worst case is code without hints, and hints of earlier runs

@@ -4,10 +4,10 @@
 
 mod attacks;
 mod check;
+mod ckb_script;
 mod compiles;
 mod contract;
 mod corpus;
-mod coverage;
 mod decided;
 mod diagnoses;
 mod formats;
@@ -26,5 +26,4 @@ mod shapes;
 mod smaller;
 mod transaction_campaign;
 mod transactions;
-mod upstream;
 mod verdicts;

@@ -103,32 +103,3 @@ fn calls_through_tables_and_sorting_stay_native() {
         check_native("sort-imc", "1", script(version));
     }
 }
-
-#[test]
-fn fib_computes() {
-    check_exit("fib-imc", "10", script(2), "Exit(55)");
-}
-
-#[test]
-fn exit_codes_are_signed_bytes() {
-    for (argument, outcome) in [
-        ("0", "Exit(0)"),
-        ("255", "Exit(-1)"),
-        ("-128", "Exit(-128)"),
-        ("256", "Exit(0)"),
-        ("127", "Exit(127)"),
-    ] {
-        for version in 0..3 {
-            check_exit("exit-imc", argument, script(version), outcome);
-        }
-    }
-}
-
-#[test]
-fn debug_lines_are_equal() {
-    let elf = guests::bytes("debug-imc").unwrap();
-    for version in 0..3 {
-        let equal = check("debug-imc", &elf, &["über", "20"], script(version)).unwrap();
-        assert_eq!((equal.outcome.as_str(), equal.restarted), ("Exit(0)", None));
-    }
-}

@@ -43,7 +43,7 @@ const SHARE_MIN: f64 = 0.01;
 
 /// A unit of comparison: a function of a program, or everything below a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+pub(crate) enum Part {
     Function {
         program: usize,
         entry: u64,
@@ -59,7 +59,7 @@ enum Part {
 
 /// The programs of all recordings of a transaction: ELF and function entries.
 #[derive(Default)]
-struct Functions(Vec<(Bytes, BTreeSet<u64>)>);
+pub(crate) struct Functions(Vec<(Bytes, BTreeSet<u64>)>);
 
 impl Functions {
     /// Numbers of a recording's programs in this list.
@@ -115,7 +115,7 @@ impl Functions {
     }
 
     /// Shares of all parts including callees, and the total cycles.
-    fn shares(&mut self, recording: &Recording) -> (BTreeMap<Part, f64>, u64) {
+    pub(crate) fn shares(&mut self, recording: &Recording) -> (BTreeMap<Part, f64>, u64) {
         let numbers = self.numbers(recording);
         let mut spent: Vec<(BTreeSet<Part>, u64)> = Vec::new();
         for step in recording.steps() {
@@ -211,18 +211,26 @@ fn check(name: &str, json: &[u8], selection: Option<(GroupKind, CellName)>, how:
             made += callers.len();
         }
     }
-    for (index, wanted) in wanted.iter().enumerate() {
-        for (part, share) in wanted.iter().filter(|(_, share)| **share >= SHARE_MIN) {
-            if how.puts_aside && matches!(part, Part::Function { .. }) {
-                continue;
-            }
-            let sampled = found[index].get(part).copied().unwrap_or_default();
-            let deviation = (share * (1.0 - share) / samples[index] as f64).max(0.0).sqrt();
-            let place = format!("{name} {part:?}: {share} {sampled}");
-            assert!((share - sampled).abs() <= DEVIATIONS_MAX * deviation + SKID, "{place}");
-        }
+    for (index, mut wanted) in wanted.into_iter().enumerate() {
+        wanted.retain(|part, _| !(how.puts_aside && matches!(part, Part::Function { .. })));
+        assert_close(name, &wanted, (&found[index], samples[index]));
     }
     made
+}
+
+/// Compares the shares that samples have found with those of an exact profile.
+#[track_caller]
+pub(crate) fn assert_close(
+    name: &str,
+    wanted: &BTreeMap<Part, f64>,
+    (found, samples): (&BTreeMap<Part, f64>, u64),
+) {
+    for (part, share) in wanted.iter().filter(|(_, share)| **share >= SHARE_MIN) {
+        let sampled = found.get(part).copied().unwrap_or_default();
+        let deviation = (share * (1.0 - share) / samples as f64).max(0.0).sqrt();
+        let place = format!("{name} {part:?}: {share} {sampled}");
+        assert!((share - sampled).abs() <= DEVIATIONS_MAX * deviation + SKID, "{place}");
+    }
 }
 
 #[test]

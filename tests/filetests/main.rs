@@ -15,7 +15,6 @@ mod tampered;
 use std::{env, fs, path::PathBuf};
 
 use antares_abi::CodeTier;
-use antares_ir::Module;
 use case::Case;
 
 fn cases() -> Vec<PathBuf> {
@@ -55,7 +54,8 @@ fn the_ir_of_every_case_reads_back_as_it_was() {
         for tier in [CodeTier::Baseline, CodeTier::Full] {
             let module = case.module(tier).unwrap();
             let text = module.to_string();
-            let read: Module = text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let read =
+                antares_ir_text::module(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert!(
                 read.to_string() == text,
                 "{}:\n{}",

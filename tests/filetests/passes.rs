@@ -49,7 +49,7 @@ fn module(case: &PassCase) -> Module {
     let lines: Vec<&str> = case.given.lines().filter(|line| !line.starts_with(';')).collect();
     let head = if case.given.contains("module version") { "" } else { HEAD };
     let text = format!("{head}{}", lines.join("\n"));
-    text.parse().unwrap_or_else(|error| panic!("{}: {error}", case.title))
+    antares_ir_text::module(&text).unwrap_or_else(|error| panic!("{}: {error}", case.title))
 }
 
 fn number(text: &str) -> u64 {

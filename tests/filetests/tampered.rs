@@ -1,17 +1,23 @@
 //! The IR's verifier against IR that claims more than is true.
 
-use antares_abi::CodeTier;
+use antares_abi::{CodeTier, Hints};
+use antares_compiler::{CompileError, CompileLimits, Request, Stage, compile_by};
 use antares_ir::{
     BinaryOp, Block, Charge, LinearSum, LoopSpan, Module, Op, Terminator, Value, VersionedLoop,
 };
+use antares_opt::{Context, Level, optimize};
 use antares_program::BlockId;
 use antares_proof::refused;
 
 use crate::case::Case;
 
-fn module(name: &str) -> Module {
+fn case(name: &str) -> Case {
     let path = format!("{}/filetests/cases/{name}.S", env!("CARGO_MANIFEST_DIR"));
-    Case::parse(&std::fs::read_to_string(path).unwrap()).unwrap().module(CodeTier::Full).unwrap()
+    Case::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn module(name: &str) -> Module {
+    case(name).module(CodeTier::Full).unwrap()
 }
 
 /// Places of all operations that `is_wanted`.
@@ -24,6 +30,33 @@ fn places(module: &Module, is_wanted: impl Fn(&Op) -> bool) -> Vec<(usize, usize
         }
     }
     places
+}
+
+/// Claims that every check is proved.
+fn lie(module: &mut Module, context: Context, level: Level) {
+    optimize(module, context, level);
+    for op in module.functions.iter_mut().flat_map(|it| &mut it.blocks).flat_map(|it| &mut it.ops) {
+        if let Op::Check { access, base, low, high } = *op {
+            *op = Op::Proved { access, base, low, high };
+        }
+    }
+}
+
+#[test]
+fn what_the_verifier_refuses_is_compiled_from_the_plain_form() {
+    let case = case("checks_across_blocks");
+    let (elf, hints, limits) = (case.elf().unwrap(), Hints::default(), CompileLimits::default());
+    let request = Request { options: case.options, stage: Stage::Baseline, hints, limits };
+    let plain = compile_by(|it, context, _| optimize(it, context, Level::Plain), &elf, &request).unwrap();
+    let lied = |it: &mut Module, context: Context, level: Level| match level {
+        Level::Plain => optimize(it, context, level),
+        _ => lie(it, context, level),
+    };
+    let lied = compile_by(lied, &elf, &request).unwrap();
+    assert_eq!((plain.unproved_functions, lied.unproved_functions), (0, 1));
+    assert_eq!(lied.bytes, plain.bytes);
+    let failed = compile_by(lie, &elf, &request);
+    assert!(matches!(failed, Err(CompileError::Failed { detail }) if detail.contains("no address check")));
 }
 
 #[test]

@@ -9,8 +9,6 @@ pub use antares_guests::{self as guests, crates};
 pub mod asm;
 pub mod authorities;
 pub mod corpus;
-pub mod coverage;
-pub mod csmith;
 pub mod differential;
 pub mod elf;
 pub mod fuzzing;

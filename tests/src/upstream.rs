@@ -113,7 +113,10 @@ impl Suite {
     }
 
     /// Builds the tests offline if possible; otherwise fetches missing crates.
-    fn build(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// The suite cannot be built.
+    pub fn build(&self) -> Result<()> {
         let mut output = String::new();
         for offline in [true, false] {
             let mut command = cargo();

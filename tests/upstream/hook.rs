@@ -8,6 +8,7 @@ use std::{
     collections::HashMap,
     env, fs,
     io::Write,
+    os::fd::AsFd,
     path::{Path, PathBuf},
     process,
     sync::{
@@ -71,7 +72,8 @@ fn find(elf: &Bytes, vm_version: u32, isa: u8) -> Option<Arc<Program>> {
     let key = Sha256Digest::for_artifact(Sha256Digest::of(elf), options, CodeTier::Full);
     let mut programs = PROGRAMS.lock().expect("no compile panicked");
     let make = || {
-        let library = Library::load_path(&library(elf, options, &key)?).expect("a library");
+        let file = fs::File::open(library(elf, options, &key)?).expect("a library's file");
+        let library = Library::load(file.as_fd()).expect("a library");
         Some(Arc::new(Program::new(elf.clone(), library).expect("what the compiler read, ckb-vm reads")))
     };
     programs.entry(key).or_insert_with(make).clone()

@@ -73,7 +73,7 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     let mut verdict = pool.run(&job, &elf, library, Instant::now() + time).map_err(failed)?;
     if let PoolVerdict::Done(run) = &mut verdict {
         seen = run.seen.take();
-        used.inspect(|native| code.record_run(native, run.native_end()));
+        used.inspect(|native| code.record_run(native, (&*run).into()));
     }
     let mut report = report_of(request, verdict);
     report.code_tier = used.map(|native| native.tier);

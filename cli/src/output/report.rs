@@ -147,7 +147,7 @@ impl Report {
             load_cycles: run.load_cycles,
             native_cycles: run.native_cycles,
             interpreted_cycles: run.interpreted_cycles,
-            restarted: run.restarted,
+            restarted: run.restarted.map(|reason| reason.name().to_owned()),
             run_us: run.run_us,
             debug_lines_left_out: run.debug.omitted().lines,
             debug_bytes_left_out: run.debug.omitted().bytes,

@@ -29,14 +29,4 @@ pub enum Error {
     Sandbox(String),
 }
 
-/// An error with its chain of sources, on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    text
-}
+pub(crate) use antares_pool::describe as chain;

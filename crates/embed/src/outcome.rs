@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use antares_vm::Report;
+
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -20,6 +22,24 @@ pub struct Outcome {
     pub debug_lines_left_out: u64,
 }
 
+impl From<Report> for Outcome {
+    fn from(report: Report) -> Self {
+        let end = match report.outcome {
+            antares_vm::Outcome::Exit(code) => End::Exited(code),
+            antares_vm::Outcome::Error { name, detail } => End::Trapped(Trap { name, detail }),
+            antares_vm::Outcome::CyclesExceeded => End::CyclesExceeded,
+        };
+        Self {
+            end,
+            cycles: report.cycles,
+            load_cycles: report.load_cycles,
+            native_cycles: report.native_cycles,
+            debug_lines_left_out: report.debug.omitted().lines,
+            debug: report.debug.into(),
+        }
+    }
+}
+
 /// How a script ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -35,18 +55,14 @@ pub enum End {
 /// The error that ended a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trap {
-    name: String,
-    detail: Option<String>,
+    pub(crate) name: String,
+    pub(crate) detail: Option<String>,
 }
 
 impl Trap {
     /// A trap of your own system call, with a human-readable text.
     pub fn new(detail: impl Into<String>) -> Self {
         Self { name: "External".to_owned(), detail: Some(detail.into()) }
-    }
-
-    pub(crate) fn named(name: &str, detail: Option<String>) -> Self {
-        Self { name: name.to_owned(), detail }
     }
 
     /// Variant name of ckb-vm's `Error`: `MemOutOfBound`, `InvalidInstruction`, ...

@@ -8,10 +8,10 @@ use std::{
 
 use antares_pool::{
     Pool, PoolConfig, Sealed, Verdict,
-    job::{RunJob, RunOutcome, RunReport, Tier},
+    job::{RunJob, Tier},
 };
 
-use crate::{End, Error, Outcome, Run, Script, Trap, error::chain};
+use crate::{Error, Outcome, Run, Script, error::chain};
 
 /// Sandboxed processes for untrusted scripts: they can only compute, even if the native code is wrong.
 /// Threads may share a sandbox. Dropping it ends its processes.
@@ -58,7 +58,7 @@ impl Sandbox {
         let verdict =
             self.pool.run(&job, elf, library, until).map_err(|error| Error::Sandbox(chain(&error)))?;
         match verdict {
-            Verdict::Done(report) => Ok(outcome(report)),
+            Verdict::Done(report) => Ok(report.into()),
             Verdict::DeadlineExceeded => Err(refused("the run was not over in time")),
             Verdict::SandboxViolation { detail } | Verdict::FalseReport { detail } => {
                 Err(Error::Sandbox(format!("the process broke a rule, and was killed: {detail}")))
@@ -81,21 +81,4 @@ fn sealed(script: &Script) -> Result<&Sealed, Error> {
     }
     let elf = Sealed::new("script", &script.elf).map_err(|error| Error::Sandbox(chain(&error)))?;
     Ok(script.sealed.get_or_init(|| elf))
-}
-
-fn outcome(report: RunReport) -> Outcome {
-    let debug_lines_left_out = report.debug.omitted().lines;
-    let end = match report.outcome {
-        RunOutcome::Exit(code) => End::Exited(code),
-        RunOutcome::Error { name, detail } => End::Trapped(Trap::named(&name, detail)),
-        RunOutcome::CyclesExceeded => End::CyclesExceeded,
-    };
-    Outcome {
-        end,
-        cycles: report.cycles,
-        load_cycles: report.load_cycles,
-        native_cycles: report.native_cycles,
-        debug: report.debug.into(),
-        debug_lines_left_out,
-    }
 }

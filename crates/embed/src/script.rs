@@ -7,11 +7,11 @@ use std::{
 
 use antares_abi::{CompileOptions, Sha256Digest};
 use antares_pool::Sealed;
-use antares_vm::{Limits, Program, Report, RunScript, Tier};
+use antares_vm::{Limits, Program, RunScript, Tier};
 use bytes::Bytes;
 
 use crate::{
-    End, Error, Outcome, Run, Trap,
+    Error, Outcome, Run,
     error::chain,
     machines::{Mapped, with_machine},
 };
@@ -87,7 +87,7 @@ impl Script {
             let (script, limits) = (self.as_run(&run.args), limits(run.cycles_max, run.debug_bytes_max));
             let recorded = mapped.machine.profile(&script, &limits);
             let (report, recording) = recorded.map_err(|error| Error::Machine(chain(&error)))?;
-            Ok((outcome(report), crate::Profile::new(recording.to_profile(), &self.elf)))
+            Ok((report.into(), crate::Profile::new(recording.to_profile(), &self.elf)))
         })
     }
 
@@ -103,7 +103,7 @@ impl Script {
         let library = self.program.as_ref().map(|program| program.library());
         let report = mapped.machine.run(&script, &limits, tier, library);
         let report = report.map_err(|error| Error::Machine(chain(&error)))?;
-        Ok(outcome(report))
+        Ok(report.into())
     }
 }
 
@@ -117,20 +117,4 @@ impl fmt::Debug for Script {
 
 fn limits(cycles_max: u64, debug_bytes_max: u64) -> Limits {
     Limits { cycles_max, debug_bytes_max }
-}
-
-fn outcome(report: Report) -> Outcome {
-    let end = match report.outcome {
-        antares_vm::Outcome::Exit(code) => End::Exited(code),
-        antares_vm::Outcome::Error { name, detail } => End::Trapped(Trap::named(name, detail)),
-        antares_vm::Outcome::CyclesExceeded => End::CyclesExceeded,
-    };
-    Outcome {
-        end,
-        cycles: report.cycles,
-        load_cycles: report.load_cycles,
-        native_cycles: report.native_cycles,
-        debug: report.debug,
-        debug_lines_left_out: report.debug_lines_left_out,
-    }
 }

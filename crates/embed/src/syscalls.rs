@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use antares_vm::Core;
+use antares_vm::{Core, failure};
 use ckb_vm::{
     CoreMachine as _, Error as VmError, Memory as _, SupportMachine as _,
     registers::{A0, A7},
@@ -90,9 +90,11 @@ impl Guest<'_> {
 }
 
 fn to_trap(error: &VmError) -> Trap {
-    let text = format!("{error:?}");
-    let name = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    Trap::named(name, None)
+    let name = match failure(error.clone()) {
+        antares_vm::Outcome::Error { name, .. } => name,
+        _ => "CyclesExceeded".to_owned(),
+    };
+    Trap { name, detail: None }
 }
 
 fn to_vm_error(trap: &Trap) -> VmError {

@@ -54,7 +54,7 @@ impl Artifacts {
     /// Notes what a run says of its native code.
     pub(crate) fn record_end(&self, account: &Account, native: Option<Origin>, report: &RunReport) {
         if let Some(native) = native {
-            self.bailouts.record(TenantsCode::of(account, native.key), report.native_end());
+            self.bailouts.record(TenantsCode::of(account, native.key), report.into());
         }
     }
 

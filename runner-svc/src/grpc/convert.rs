@@ -6,7 +6,7 @@ pub(crate) mod transaction;
 
 use std::{num::NonZeroU64, time::Duration};
 
-use antares_abi::{CodeTier, CompileOptions, DEBUG_BYTES_MAX, Isa};
+use antares_abi::{BailoutReason, CodeTier, CompileOptions, DEBUG_BYTES_MAX, Isa};
 use antares_config::{RunnerSection, millis};
 use antares_pool::{
     LayerStatus,
@@ -236,7 +236,7 @@ fn tier_split(report: RunReport) -> v1::TierSplit {
     v1::TierSplit {
         native_cycles: report.native_cycles,
         interpreted_cycles: report.interpreted_cycles,
-        restarted: report.restarted.unwrap_or_default(),
+        restarted: report.restarted.map_or("", BailoutReason::name).to_owned(),
     }
 }
 

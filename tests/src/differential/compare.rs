@@ -68,12 +68,13 @@ pub fn compare(
     let limits = Limits { cycles_max: case.cycles_max, debug_bytes_max: DEBUG_BYTES_MAX };
     let tier = if library.is_some() { Tier::Native } else { Tier::Interpreter };
     let report = machine.run(&script, &limits, tier, library)?;
+    let debug = Vec::from(report.debug.clone());
     let (all, registers) = (machine.memory(), *machine.registers());
     let ours = Observed {
         outcome: outcome(&report),
         cycles: report.cycles,
         load_cycles: report.load_cycles,
-        debug: &report.debug,
+        debug: &debug,
         registers: &registers,
         is_native: report.native_cycles > 0,
     };
@@ -86,7 +87,7 @@ pub fn compare(
             native_cycles: report.native_cycles,
             restarted: report.restarted,
             seen: report.seen,
-            debug: report.debug,
+            debug,
         }),
     })
 }

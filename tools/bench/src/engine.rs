@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use antares_tests::{native, stopwatch::timed};
-use antares_vm::{
-    Library, Limits, Machine, Outcome, Report, RunScript, Sampling, Tier, limits::SAMPLE_CYCLES,
-};
+use antares_vm::{Library, Limits, Machine, Outcome, Report, RunScript, Tier};
 use anyhow::{Result, bail, ensure};
 use bytes::Bytes;
 
@@ -51,38 +49,11 @@ impl Engine {
         exit_code(&self.report(repetitions)?)
     }
 
-    /// As [`Engine::run`], sampled as by a runner, with a random `seed`. Also returns the number of samples.
-    pub(crate) fn run_sampled(&mut self, repetitions: u32, seed: u64) -> Result<(Run, u64)> {
-        let (sampled, time) = timed(|| self.sampled_report(repetitions, seed));
-        let (report, samples) = sampled?;
-        Ok((Run { code: exit_code(&report)?, cycles: report.cycles, time }, samples))
-    }
-
-    /// As [`Engine::run_untimed`], sampled.
-    pub(crate) fn run_sampled_untimed(&mut self, repetitions: u32) -> Result<i32> {
-        exit_code(&self.sampled_report(repetitions, 1)?.0)
-    }
-
-    fn sampled_report(&mut self, repetitions: u32, seed: u64) -> Result<(Report, u64)> {
-        let args = [Bytes::from(repetitions.to_string())];
-        let script = script(&self.elf, &args);
-        let sampling = Sampling { period: SAMPLE_CYCLES, seed };
-        let native = (Tier::Native, Some(&self.library));
-        let (report, recording) = self.machine.run_sampled(&script, &LIMITS, native, sampling)?;
-        ensure!(recording.cycles() == report.cycles, "samples do not add up to the cycles of the run");
-        let sampled = recording.contexts().iter().filter(|context| context.cycles > 0).count();
-        Ok((report, sampled as u64))
-    }
-
     fn report(&mut self, repetitions: u32) -> Result<Report> {
-        let args = [Bytes::from(repetitions.to_string())];
-        let script = script(&self.elf, &args);
+        let (elf, args) = (&self.elf, &[Bytes::from(repetitions.to_string())]);
+        let script = RunScript { elf, args, vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
         Ok(self.machine.run(&script, &LIMITS, Tier::Native, Some(&self.library))?)
     }
-}
-
-fn script<'a>(elf: &'a Bytes, args: &'a [Bytes]) -> RunScript<'a> {
-    RunScript { elf, args, vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 }
 }
 
 fn exit_code(report: &Report) -> Result<i32> {

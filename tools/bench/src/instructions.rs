@@ -19,8 +19,6 @@ use crate::{
 /// First argument of the counted process, which runs a library once. Further arguments: ELF, library,
 /// repetitions.
 pub(crate) const ONCE: &str = "--once";
-/// As [`ONCE`], for a sampled run.
-pub(crate) const ONCE_SAMPLED: &str = "--once-sampled";
 
 /// Divisor of the repetitions used for timing: callgrind slows everything down fifty times.
 const PART: u32 = 25;
@@ -58,33 +56,10 @@ pub(crate) fn measure(programs: &[&Program]) -> Result<()> {
     Ok(())
 }
 
-/// Main function of the process started with [`ONCE`] or [`ONCE_SAMPLED`].
-pub(crate) fn run_once(mode: &str, arguments: &[String]) -> Result<i32> {
-    let [elf, library, repetitions] = arguments else { bail!("{mode} ELF LIBRARY REPETITIONS") };
-    let mut engine = Engine::new(fs::read(elf)?, &fs::read(library)?)?;
-    match mode {
-        ONCE_SAMPLED => engine.run_sampled_untimed(repetitions.parse()?),
-        _ => engine.run_untimed(repetitions.parse()?),
-    }
-}
-
-/// Instructions that sampling adds to `repetitions` of a program, as a fraction of the unsampled
-/// instructions.
-pub(crate) fn sampled_part(program: &Program, repetitions: u32) -> Result<f64> {
-    fs::create_dir_all(folder())?;
-    let elf = guests::build(program.guest)?;
-    let library = library(program, &elf)?;
-    let count = |mode: &str, times: u32| -> Result<u64> {
-        let out = folder().join(format!("{}.{mode}.{times}", program.name));
-        let mut command = valgrind(&out);
-        command.arg(env::current_exe()?).arg(mode).args([&elf, &library]).arg(times.to_string());
-        callgrind(&mut command, &out)
-    };
-    let work = |mode| {
-        Ok::<_, anyhow::Error>(count(mode, 2 * repetitions)?.saturating_sub(count(mode, repetitions)?))
-    };
-    let (plain, sampled) = (work(ONCE)?, work(ONCE_SAMPLED)?);
-    Ok(sampled as f64 / plain as f64 - 1.0)
+/// Main function of the process started with [`ONCE`].
+pub(crate) fn run_once(arguments: &[String]) -> Result<i32> {
+    let [elf, library, repetitions] = arguments else { bail!("{ONCE} ELF LIBRARY REPETITIONS") };
+    Engine::new(fs::read(elf)?, &fs::read(library)?)?.run_untimed(repetitions.parse()?)
 }
 
 fn valgrind(out: &Path) -> Command {

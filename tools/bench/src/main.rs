@@ -1,12 +1,10 @@
 //! `bench [--quick | --instructions] [NAME...]`: measures how fast scripts run, as ratios to peers in one
-//! interleaved loop. Programs are compared with the same C compiled for this machine. `transactions` and
-//! `corpus` (published scripts of today) are compared with ckb-vm's `AsmMachine`. `profiling` measures the
-//! cost of always-on samples.
+//! interleaved loop. Programs are compared with the same C compiled for this machine. `corpus` (published
+//! scripts of today) is compared with ckb-vm's `AsmMachine`.
 //!
 //! These run only by name: `service` (pool and gRPC, with their targets), `service-transactions` (its
-//! transactions alone), `transactions-elsewhere` (transactions by the command line and by the crate
-//! `antares`), and `start` (whole processes, compared with the published ckb-debugger that `ANTARES_ORIGINAL`
-//! names).
+//! transactions alone), and `transactions-elsewhere` (transactions by the command line and by the crate
+//! `antares`).
 //!
 //! `--quick` runs three rounds instead of fifteen. `--instructions` counts instructions with callgrind
 //! instead of time. Prints tables and writes JSON files to `target/bench`.
@@ -18,12 +16,9 @@ mod engine;
 mod instructions;
 mod measure;
 mod peers;
-mod profiling;
 mod programs;
 mod report;
 mod service;
-mod start;
-mod transactions;
 mod twin;
 
 use std::env;
@@ -33,17 +28,11 @@ use anyhow::{Result, bail};
 use crate::{measure::measure, programs::PROGRAMS, report::Report};
 
 /// Names of benchmarks other than programs.
-const TRANSACTIONS: &str = "transactions";
 const CORPUS: &str = "corpus";
 const SERVICE: &str = "service";
 const SERVICE_TRANSACTIONS: &str = "service-transactions";
-/// For profilers: `service-calls NAME SECONDS`.
-const SERVICE_CALLS: &str = "service-calls";
 const TRANSACTIONS_ELSEWHERE: &str = "transactions-elsewhere";
-const PROFILING: &str = "profiling";
-const START: &str = "start";
-const FAMILIES: [&str; 7] =
-    [TRANSACTIONS, CORPUS, SERVICE, SERVICE_TRANSACTIONS, TRANSACTIONS_ELSEWHERE, PROFILING, START];
+const FAMILIES: [&str; 4] = [CORPUS, SERVICE, SERVICE_TRANSACTIONS, TRANSACTIONS_ELSEWHERE];
 
 /// Measures the selected programs against their twins and peers.
 fn programs(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
@@ -65,29 +54,8 @@ fn programs(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// Measures what runs against `AsmMachine` in this process.
-fn in_process(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
-    if is_wanted(TRANSACTIONS) {
-        write("transactions.json", &transactions::measure()?)?;
-    }
-    if is_wanted(PROFILING) {
-        write("profiling.json", &profiling::measure(rounds)?)?;
-    }
-    if is_wanted(CORPUS) {
-        write("corpus.json", &corpus::measure(rounds)?)?;
-    }
-    Ok(())
-}
-
-fn write(file: &str, results: &[serde_json::Value]) -> Result<()> {
-    report::write(file, &serde_json::to_string_pretty(results)?)
-}
-
 /// Measures what runs only by name.
 fn when_named(is_named: &impl Fn(&str) -> bool, is_quick: bool) -> Result<()> {
-    if is_named(START) {
-        report::write("start.json", &serde_json::to_string_pretty(&start::measure(is_quick)?)?)?;
-    }
     // This benchmark uses all processors, so it cannot run concurrently with others.
     if is_named(SERVICE_TRANSACTIONS) {
         service::measure_transactions(is_quick)?;
@@ -103,14 +71,8 @@ fn when_named(is_named: &impl Fn(&str) -> bool, is_quick: bool) -> Result<()> {
 
 fn main() -> Result<()> {
     let mut wanted: Vec<String> = env::args().skip(1).collect();
-    if let Some(mode) = wanted
-        .first()
-        .filter(|mode| [instructions::ONCE, instructions::ONCE_SAMPLED].contains(&mode.as_str()))
-    {
-        std::process::exit(instructions::run_once(mode, &wanted[1..])?);
-    }
-    if wanted.first().is_some_and(|mode| mode == SERVICE_CALLS) {
-        return service::call(&wanted[1..]);
+    if wanted.first().is_some_and(|mode| mode == instructions::ONCE) {
+        std::process::exit(instructions::run_once(&wanted[1..])?);
     }
     let mut take = |switch: &str| {
         let before = wanted.len();
@@ -131,7 +93,9 @@ fn main() -> Result<()> {
         return instructions::measure(&programs);
     }
     let rounds = if is_quick { measure::QUICK_ROUNDS } else { measure::ROUNDS };
-    in_process(&is_wanted, rounds)?;
+    if is_wanted(CORPUS) {
+        report::write("corpus.json", &serde_json::to_string_pretty(&corpus::measure(rounds)?)?)?;
+    }
     when_named(&is_named, is_quick)?;
     programs(&is_wanted, rounds)
 }

@@ -12,7 +12,7 @@ mod transactions;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde_json::json;
 
 use crate::report;
@@ -125,12 +125,6 @@ impl Results {
         });
         report::write("service.json", &serde_json::to_string_pretty(&json)?)
     }
-}
-
-/// Calls the server for one transaction repeatedly. Arguments: name of the transaction, number of seconds.
-pub(crate) fn call(words: &[String]) -> Result<()> {
-    let [name, seconds] = words else { bail!("which transaction, and for how many seconds?") };
-    transactions::call(name, Duration::from_secs(seconds.parse()?))
 }
 
 /// Measures transactions by the command line and by the crate `antares` in this process; fewer rounds if

@@ -7,7 +7,7 @@ use antares_fuzz::{
     Machines, Parent, fuzz,
     job::{FuzzJob, FuzzNews, FuzzRequest},
 };
-use antares_pool::{ParentPipes, in_memory, serve_standalone};
+use antares_pool::{ParentPipes, describe, in_memory, serve_standalone};
 use antares_vm::{CountingSession, Library, MachineSession, Program, prepare_thread, reserve_machines};
 
 /// Serves the parent that started this process.
@@ -19,12 +19,6 @@ pub(crate) fn serve() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// An error with what caused it.
-fn describe(error: &dyn std::error::Error) -> String {
-    std::iter::successors(error.source(), |error| error.source())
-        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Maps what the job's scripts run on.

@@ -41,7 +41,21 @@ pub type ArtifactKey = Sha256Digest;
 pub struct Isa(pub u8);
 
 /// The generator of a library. Both follow the same contract, so hosts need not distinguish them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum CodeTier {
     /// The tier with fast compiles.
     Baseline,
@@ -113,16 +127,7 @@ impl CodeTier {
     /// Name for keys, answers and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::Full => "full",
-        }
-    }
-}
-
-impl fmt::Display for CodeTier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.into_str()
     }
 }
 

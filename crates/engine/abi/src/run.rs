@@ -1,8 +1,7 @@
 //! The parameters of a run: the tiers that may run it, and the defaults.
 
-use std::{fmt, str::FromStr};
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
 
 /// Default maximum size of a script in bytes.
 pub const SCRIPT_BYTES_MAX: u64 = 16 << 20;
@@ -16,7 +15,11 @@ pub const DEADLINE_MS_DEFAULT: u64 = 60_000;
 pub const DEBUG_BYTES_MAX: u64 = 1 << 20;
 
 /// The tiers that may run a script.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Display, EnumString, IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(parse_err_ty = TierParseError, parse_err_fn = unknown)]
 pub enum Tier {
     /// Native code if available, ckb-vm's interpreter for the rest.
     #[default]
@@ -34,17 +37,7 @@ impl Tier {
     /// Name for command lines.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Native => "native",
-            Self::Interpreter => "interpreter",
-        }
-    }
-}
-
-impl fmt::Display for Tier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.into_str()
     }
 }
 
@@ -56,13 +49,8 @@ pub struct TierParseError {
     pub found: String,
 }
 
-impl FromStr for Tier {
-    type Err = TierParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|tier| tier.name() == text);
-        found.ok_or_else(|| TierParseError { found: text.to_owned() })
-    }
+fn unknown(text: &str) -> TierParseError {
+    TierParseError { found: text.to_owned() }
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@
 
 use std::mem::offset_of;
 
+use strum::{FromRepr, IntoStaticStr, VariantArray};
+
 /// Version of this contract. Hosts refuse a library with another version (a cache miss, never an error).
 pub const ABI_VERSION: u32 = 6;
 
@@ -115,7 +117,19 @@ impl State {
 }
 
 /// Why native code bailed out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    serde::Serialize,
+    serde::Deserialize,
+    FromRepr,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 #[repr(u64)]
 pub enum BailoutReason {
     /// The host's ecall function requested it (the script exited, or a syscall failed).
@@ -136,34 +150,12 @@ pub enum BailoutReason {
 
 impl BailoutReason {
     /// All reasons.
-    pub const ALL: [Self; 7] = [
-        Self::Ecall,
-        Self::Returned,
-        Self::UnknownTarget,
-        Self::Unsupported,
-        Self::OutOfCycles,
-        Self::BadAddress,
-        Self::StackOverflow,
-    ];
-
-    /// The reason with this number, if there is one.
-    #[must_use]
-    pub fn from_number(number: u64) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| *reason as u64 == number)
-    }
+    pub const ALL: [Self; 7] = *Self::VARIANTS.first_chunk().unwrap();
 
     /// Name for logs, metrics and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Ecall => "ecall",
-            Self::Returned => "returned",
-            Self::UnknownTarget => "unknown_target",
-            Self::Unsupported => "unsupported",
-            Self::OutOfCycles => "out_of_cycles",
-            Self::BadAddress => "bad_address",
-            Self::StackOverflow => "stack_overflow",
-        }
+        self.into_str()
     }
 }
 

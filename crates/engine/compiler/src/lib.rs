@@ -307,30 +307,3 @@ fn output(program: &Program, bytes: Vec<u8>) -> Output {
         refused_orders: 0,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A function that loads from `a0` after a check.
-    const PLAIN: &str = "module version 2 isa imc\ncode 0x10000..0x11000\nstores 0x11000..0x400000\n\
-        indirect {} changes {}\n\
-        function fn0 at 0x10000 {a0} -> {} exposed\n\
-        block0 at 0x10000 cycles 3 metered:\n\
-        v0 = read a0\ncheck.read v0+0..+8\nv2 = load.d v0+0\nreturn\n";
-
-    #[test]
-    fn what_the_verifier_refuses_is_compiled_from_the_plain_form() {
-        let plain: Module = PLAIN.parse().unwrap();
-        let lowered = believed(plain.clone(), || panic!("the optimised form is right")).unwrap();
-        assert_eq!((&lowered.module, lowered.unproved_functions), (&plain, 0));
-        let unproved: Module = PLAIN.replace("check.read", "proved.read").parse().unwrap();
-        let lowered = believed(unproved.clone(), || Ok(plain.clone())).unwrap();
-        assert_eq!((&lowered.module, lowered.unproved_functions), (&plain, 1));
-        let short: Module = PLAIN.replace("..+8", "..+7").parse().unwrap();
-        let failed = believed(unproved, || Ok(short));
-        assert!(
-            matches!(failed, Err(CompileError::Failed { detail }) if detail.contains("no address check"))
-        );
-    }
-}

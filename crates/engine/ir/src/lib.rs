@@ -13,7 +13,6 @@ mod dominators;
 mod linear;
 mod loop_nest;
 mod operators;
-mod parse;
 mod terminator;
 mod text;
 mod verify;
@@ -28,7 +27,6 @@ pub use dominators::DominatorTree;
 pub use linear::Linear;
 pub use loop_nest::{ENTRY_FREQUENCY, LoopNest, frequencies};
 pub use operators::{BinaryOp, UnaryOp};
-pub use parse::ParseError;
 pub use terminator::{JumpTable, Terminator};
 pub use verify::{FormRule, VerifyError, verify, verify_unsigned};
 pub use versioned::{LinearSum, LoopSpan, VersionedLoop};
@@ -63,7 +61,7 @@ pub enum Width {
 
 impl Width {
     /// All widths.
-    pub(crate) const ALL: [Self; 4] = [Self::Byte, Self::Half, Self::Word, Self::Double];
+    pub const ALL: [Self; 4] = [Self::Byte, Self::Half, Self::Word, Self::Double];
 
     /// Bytes of the access.
     #[must_use]

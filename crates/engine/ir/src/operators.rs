@@ -10,7 +10,9 @@ macro_rules! operators {
             /// All operators.
             pub const ALL: &[Self] = &[$(Self::$op,)*];
 
-            pub(crate) fn name(self) -> &'static str {
+            /// Name in the text form.
+            #[must_use]
+            pub fn name(self) -> &'static str {
                 match self { $(Self::$op => $text,)* }
             }
         }

@@ -15,7 +15,9 @@ impl fmt::Display for Value {
 }
 
 impl Width {
-    pub(crate) fn suffix(self) -> &'static str {
+    /// Name in the text form.
+    #[must_use]
+    pub fn suffix(self) -> &'static str {
         match self {
             Self::Byte => "b",
             Self::Half => "h",

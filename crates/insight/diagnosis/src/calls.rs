@@ -169,17 +169,9 @@ pub(crate) fn decode_call(call: &SystemCall, namer: &Namer<'_>) -> DecodedCall {
         result: call.result,
         result_name: call.result.and_then(|result| result_name(call.number, result)).map(Into::into),
         length: call.length,
-        data: if call.number == 2177 { String::new() } else { hex(&call.data) },
+        data: if call.number == 2177 { String::new() } else { hex::encode(&call.data) },
         cycles: call.cycles,
         cost: call.cost,
         place,
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

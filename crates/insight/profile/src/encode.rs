@@ -10,14 +10,14 @@ use crate::{
 /// Magic of every encoded profile; the last byte is the version of the format.
 const MAGIC: &[u8; 8] = b"antprof\x01";
 
-/// Why a profile cannot be decoded or encoded.
+/// Why a profile or evidence cannot be decoded or encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// The magic is wrong.
     #[error("this is not an Antares profile: it does not begin with its magic")]
     Magic,
     /// Too many bytes.
-    #[error("a profile of {found} bytes is over the limit of {max}")]
+    #[error("{found} bytes are over the limit of {max}")]
     Bytes {
         /// Bytes found.
         found: usize,
@@ -25,15 +25,15 @@ pub enum ProfileError {
         max: usize,
     },
     /// The content does not decode.
-    #[error("the profile is malformed behind its magic: {detail}")]
+    #[error("it is malformed: {detail}")]
     Malformed {
         /// The decoder's error.
         detail: String,
     },
-    /// Too many programs or nodes.
+    /// A list exceeds its limit.
     #[error("{found} {what} are over the limit of {max}")]
     TooMany {
-        /// `programs` or `nodes`.
+        /// Name of the list.
         what: &'static str,
         /// Number found.
         found: usize,

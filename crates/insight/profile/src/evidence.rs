@@ -10,5 +10,4 @@ mod encode;
 pub mod limits;
 pub mod records;
 
-pub use encode::EvidenceError;
 pub use records::Evidence;

@@ -3,14 +3,16 @@
 
 mod groups;
 mod lines;
+mod run;
 
 use std::fmt;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-pub use groups::{GroupError, GroupKind, GroupReport, SCRIPT_ERRORS, VM_ERRORS, VerifyOutcome};
-pub use lines::{DEBUG_LINES_MAX, Lines, Omitted};
+pub use groups::{GroupError, GroupKind, GroupReport, SCRIPT_ERRORS, VM_ERRORS, VerifyOutcome, variant_name};
+pub use lines::{DEBUG_LINES_MAX, DebugLog, Lines, Omitted};
+pub use run::{RunOutcome, RunReport, Samples};
 
 /// The consensus rules that apply to a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

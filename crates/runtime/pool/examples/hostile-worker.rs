@@ -12,6 +12,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
+use antares_abi::BailoutReason;
 use antares_pool::{
     Files, Worker,
     job::{RunOutcome, RunReport, RunWorkerJob, RunWorkerReport, VerifyReport},
@@ -111,7 +112,7 @@ impl Worker for Hostile {
         let mut report = report(what);
         match name.as_str() {
             "trapped" => report.outcome = RunOutcome::CyclesExceeded,
-            "restarted" => report.restarted = Some("bad_address".to_owned()),
+            "restarted" => report.restarted = Some(BailoutReason::BadAddress),
             _ => {}
         }
         Ok(RunWorkerReport::Run(report))

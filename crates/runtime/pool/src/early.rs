@@ -7,6 +7,7 @@
 //! end is tried in every run from then on. A run that leaves it costs a fraction more than one in the
 //! interpreter, a run that is not tried costs many times as much.
 
+use antares_hosted::job::{RunOutcome, RunReport};
 use serde::{Deserialize, Serialize};
 
 /// Runs that have left native code, none of which went on to its end, after which runs begin in the
@@ -25,6 +26,17 @@ pub enum NativeEnd {
     Left,
     /// Nothing: the script ended in an error or at a limit, or no native code ran.
     Unknown,
+}
+
+impl From<&RunReport> for NativeEnd {
+    /// What ends in an error would have gone no further natively.
+    fn from(report: &RunReport) -> Self {
+        match (report.restarted, &report.outcome) {
+            (None, _) if report.native_cycles > 0 => Self::Whole,
+            (Some(_), RunOutcome::Exit(_)) => Self::Left,
+            _ => Self::Unknown,
+        }
+    }
 }
 
 /// How the runs of a library went.

@@ -96,6 +96,13 @@ pub fn is_exhausted(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| errors.contains(&errno))
 }
 
+/// The error and its causes on one line.
+#[must_use]
+pub fn describe(error: &dyn std::error::Error) -> String {
+    std::iter::successors(error.source(), |error| error.source())
+        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
 impl PoolError {
     /// Whether a job may go well later that did not get as far as a worker.
     #[must_use]

@@ -26,6 +26,7 @@ use rustix::{
     pipe::{PipeFlags, pipe_with},
     process::{Pid, Signal, WaitOptions, getpid, getppid, kill_process, waitpid},
 };
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     PoolError,
@@ -39,7 +40,7 @@ const HOSTED_ARGUMENT: &str = "--hosted";
 /// Bytes of any frame, at most: the longest is a job with a transaction and a script beside it.
 const FRAME_BYTES_MAX: usize = 192 << 20;
 
-/// A hosted process, seen from its parent. Dropped, it is killed.
+/// A hosted process, seen from its parent.
 #[derive(Debug)]
 pub struct Hosted {
     process: Process,
@@ -47,20 +48,21 @@ pub struct Hosted {
     from: BufReader<File>,
 }
 
+/// Dropped, it is killed.
 #[derive(Debug)]
-enum Process {
+pub(crate) enum Process {
     /// A program that was started.
     Started(Child),
     /// A child that nobody else waits for.
     Forked(Pid),
 }
 
-/// Starts the program at `worker` with `words` and the number of this process, without an environment: the
+/// Starts the program at `worker` with `word` and the number of this process, without an environment: the
 /// process, and the pipes to its standard input and from its output.
-pub(crate) fn start_piped(worker: &Path, words: &[&str]) -> Result<(Child, OwnedFd, OwnedFd), PoolError> {
+pub(crate) fn start_piped(worker: &Path, word: &str) -> Result<(Process, OwnedFd, OwnedFd), PoolError> {
     let start = |source| PoolError::Start { path: worker.to_owned(), source };
     let mut process = Command::new(worker)
-        .args(words)
+        .arg(word)
         .arg(std::process::id().to_string())
         .env_clear()
         .current_dir("/")
@@ -70,7 +72,7 @@ pub(crate) fn start_piped(worker: &Path, words: &[&str]) -> Result<(Child, Owned
         .map_err(start)?;
     let pipes = process.stdin.take().zip(process.stdout.take());
     let Some((to, from)) = pipes else { return Err(start(io::ErrorKind::BrokenPipe.into())) };
-    Ok((process, to.into(), from.into()))
+    Ok((Process::Started(process), to.into(), from.into()))
 }
 
 impl Hosted {
@@ -79,8 +81,8 @@ impl Hosted {
     /// # Errors
     /// It cannot be started.
     pub fn start(worker: &Path) -> Result<Self, PoolError> {
-        let (process, to, from) = start_piped(worker, &[HOSTED_ARGUMENT])?;
-        Ok(Self::of(Process::Started(process), to, from))
+        let (process, to, from) = start_piped(worker, HOSTED_ARGUMENT)?;
+        Ok(Self::of(process, to, from))
     }
 
     /// Forks this process. The child locks itself in, does `work`, which has its job already, and ends. None
@@ -119,7 +121,7 @@ impl Hosted {
     /// # Errors
     /// It has ended.
     pub fn give(&mut self, job: &HostedJob) -> io::Result<()> {
-        self.send(job)
+        send(&mut self.to, job, FRAME_BYTES_MAX)
     }
 
     /// What it has verified, once that is told, but only until then; none if it was not.
@@ -180,7 +182,7 @@ impl Hosted {
     /// # Errors
     /// It has ended.
     pub fn answer(&mut self, answer: &HostAnswer) -> io::Result<()> {
-        self.send(answer)
+        send(&mut self.to, answer, FRAME_BYTES_MAX)
     }
 
     /// Its standard input, for whoever passes on what somebody else says to it.
@@ -199,16 +201,12 @@ impl Hosted {
             Process::Forked(pid) => pid.as_raw_nonzero().get().cast_unsigned(),
         }
     }
-
-    fn send<T: serde::Serialize>(&mut self, message: &T) -> io::Result<()> {
-        self.to.write_all(&frame::encode(message, FRAME_BYTES_MAX).map_err(to_io)?)
-    }
 }
 
-impl Drop for Hosted {
+impl Drop for Process {
     fn drop(&mut self) {
         // It may be gone already.
-        match &mut self.process {
+        match self {
             Process::Started(child) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -224,12 +222,15 @@ impl Drop for Hosted {
 
 /// The pipes to the parent, seen from a hosted process.
 #[derive(Debug)]
-pub struct HostPipes(Mutex<Pipes>);
+pub struct HostPipes(Mutex<ParentPipes>);
 
+/// The pipes to the parent at standard input and output, seen from a process of its own.
 #[derive(Debug)]
-struct Pipes {
+pub struct ParentPipes {
     from: ManuallyDrop<File>,
     to: ManuallyDrop<File>,
+    /// Bytes of any frame, at most.
+    bytes_max: usize,
 }
 
 impl HostPipes {
@@ -246,8 +247,7 @@ impl HostPipes {
     /// # Errors
     /// The parent is gone.
     pub fn send_verified(&self, report: VerifyReport) -> io::Result<()> {
-        let report = RunWorkerReport::Verify(report);
-        self.lock().to.write_all(&frame::encode(&report, REPORT_BYTES_MAX).map_err(to_io)?)
+        send(&mut self.lock().to, &RunWorkerReport::Verify(report), REPORT_BYTES_MAX)
     }
 
     /// Asks the parent to do what a guest wants.
@@ -257,7 +257,7 @@ impl HostPipes {
     pub fn request(&self, call: HostCall) -> io::Result<HostAnswer> {
         let mut pipes = self.lock();
         pipes.notify(&HostedNews::Call(call))?;
-        frame::read(&mut *pipes.from, FRAME_BYTES_MAX).map_err(to_io)
+        pipes.read()
     }
 
     /// Reads what somebody behind the parent says, at least one byte; none at the end.
@@ -273,12 +273,10 @@ impl HostPipes {
     /// # Errors
     /// The system cannot tell.
     pub fn is_heard(&self) -> io::Result<bool> {
-        let pipes = self.lock();
-        let mut asked = [PollFd::new(&*pipes.from, PollFlags::IN)];
-        Ok(poll(&mut asked, Some(&Timespec::default()))? > 0)
+        self.lock().is_heard()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Pipes> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ParentPipes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -299,23 +297,61 @@ impl Link for ParentLink {
     }
 }
 
-impl Pipes {
-    /// Those at standard input and output.
-    fn standard() -> Self {
+impl ParentPipes {
+    pub(crate) fn standard(bytes_max: usize) -> Self {
         // SAFETY: nothing else uses the standard descriptors, which are never closed.
         let pipe = |fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-        Self { from: pipe(0), to: pipe(1) }
+        Self { from: pipe(0), to: pipe(1), bytes_max }
     }
 
-    fn notify(&mut self, news: &HostedNews) -> io::Result<()> {
-        self.to.write_all(&frame::encode(news, FRAME_BYTES_MAX).map_err(to_io)?)
+    /// Tells the parent something.
+    ///
+    /// # Errors
+    /// The parent is gone.
+    pub fn notify<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
+        send(&mut self.to, message, self.bytes_max)
     }
+
+    /// Reads the next message.
+    pub(crate) fn read<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+        frame::read(&mut *self.from, self.bytes_max).map_err(to_io)
+    }
+
+    /// What the parent says, if it says something now.
+    ///
+    /// # Errors
+    /// The parent is gone.
+    pub fn hear<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        if self.is_heard()? { self.read().map(Some) } else { Ok(None) }
+    }
+
+    fn is_heard(&self) -> io::Result<bool> {
+        let mut asked = [PollFd::new(&*self.from, PollFlags::IN)];
+        Ok(poll(&mut asked, Some(&Timespec::default()))? > 0)
+    }
+}
+
+/// Sends a frame.
+pub(crate) fn send<T: Serialize>(to: &mut File, message: &T, bytes_max: usize) -> io::Result<()> {
+    to.write_all(&frame::encode(message, bytes_max).map_err(to_io)?)
 }
 
 /// In a program that may be one: whether it was started as a hosted process.
 #[must_use]
 pub fn is_hosted() -> bool {
-    std::env::args().nth(1).as_deref() == Some(HOSTED_ARGUMENT)
+    is_started_with(HOSTED_ARGUMENT)
+}
+
+pub(crate) fn is_started_with(word: &str) -> bool {
+    std::env::args().nth(1).as_deref() == Some(word)
+}
+
+/// Prepares a process that [`start_piped`] started: its parent.
+pub(crate) fn begin() -> io::Result<Pid> {
+    let parent = std::env::args().nth(2).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
+    let parent = parent.filter(|parent| getppid() == Some(*parent)).ok_or(io::ErrorKind::InvalidInput)?;
+    settle(ProcessKind::Zygote);
+    Ok(parent)
 }
 
 /// Locks the process in, and gives its job to `work`.
@@ -323,13 +359,11 @@ pub fn is_hosted() -> bool {
 /// # Errors
 /// It was not started by [`Hosted::start`], cannot be locked in, or its parent is gone.
 pub fn serve_hosted(work: impl FnOnce(HostedJob, HostPipes) -> io::Result<()>) -> io::Result<()> {
-    let parent = std::env::args().nth(2).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
-    let parent = parent.filter(|parent| getppid() == Some(*parent)).ok_or(io::ErrorKind::InvalidInput)?;
-    settle(ProcessKind::Zygote);
+    let parent = begin()?;
     // SAFETY: nothing in this process has opened a descriptor; the standard ones are kept.
     unsafe { lock_in(parent) }?;
-    let mut pipes = Pipes::standard();
-    let job = frame::read(&mut *pipes.from, FRAME_BYTES_MAX).map_err(to_io)?;
+    let mut pipes = ParentPipes::standard(FRAME_BYTES_MAX);
+    let job = pipes.read()?;
     work(job, HostPipes(Mutex::new(pipes)))
 }
 
@@ -354,7 +388,7 @@ fn serve_forked(
     if !is_whole {
         return Ok(());
     }
-    work(HostPipes(Mutex::new(Pipes::standard())));
+    work(HostPipes(Mutex::new(ParentPipes::standard(FRAME_BYTES_MAX))));
     Ok(())
 }
 
@@ -362,14 +396,14 @@ fn serve_forked(
 ///
 /// # Safety
 /// No other descriptor is used or closed by its owner after this call.
-unsafe fn lock_in(parent: Pid) -> io::Result<bool> {
+pub(crate) unsafe fn lock_in(parent: Pid) -> io::Result<bool> {
     let confinement = Confinement::new(Policy::hosted()).map_err(io::Error::other)?;
     // SAFETY: the caller vouches for the owners of descriptors.
     let layers = unsafe { confinement.lock_in(parent) }.map_err(io::Error::other)?;
     Ok(layers.iter().all(|status| status.active || !status.layer.is_required()))
 }
 
-fn to_io(error: FrameError) -> io::Error {
+pub(crate) fn to_io(error: FrameError) -> io::Error {
     match error {
         FrameError::Io(error) => error,
         other => io::Error::other(other),

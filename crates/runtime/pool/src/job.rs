@@ -7,14 +7,13 @@ mod batch;
 mod lease;
 mod profile;
 mod run;
-mod samples;
 mod verify;
 
 pub use antares_abi::{CompileLimits, Stage, Tier};
 use antares_abi::{CompileOptions, Hints, Sha256Digest};
 pub use antares_hosted::job::{
     CellName, DEBUG_LINES_MAX, GroupError, GroupKind, GroupReport, HostedJob, HostedNews, Lines, Omitted,
-    Rules, SCRIPT_ERRORS, VM_ERRORS, VerifyOutcome,
+    Rules, RunOutcome, RunReport, SCRIPT_ERRORS, Samples, VM_ERRORS, VerifyOutcome,
 };
 use serde::{Deserialize, Serialize};
 
@@ -23,12 +22,17 @@ pub use profile::{
     DiagnosisJob, DiagnosisReport, EVIDENCE_BYTES_MAX, PROFILE_BYTES_MAX, ProfileJob, ProfileReport,
     ProfiledReport,
 };
-pub use run::{RunJob, RunOutcome, RunReport};
-pub use samples::{SAMPLES_BYTES_MAX, SAMPLES_NODES_MAX, Samples};
+pub use run::RunJob;
 pub use verify::{
     DOCUMENT_BYTES_MAX, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, KnownGroup, LibraryOf, SharedCell,
     TransactionForm, VerifyFiles, VerifyJob, VerifyReport,
 };
+
+/// Bytes of a sampled profile, at most; a larger one is left out.
+pub const SAMPLES_BYTES_MAX: usize = 256 << 10;
+
+/// Stacks of a sampled profile, at most; what is in others counts as other.
+pub const SAMPLES_NODES_MAX: usize = 4096;
 
 /// What a run worker is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

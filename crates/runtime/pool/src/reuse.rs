@@ -1,8 +1,6 @@
 //! Which jobs may share a worker, which workers a zygote, and for how long.
 
 use std::{
-    fmt,
-    str::FromStr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -24,37 +22,6 @@ pub enum ReusePolicy {
     /// whose native code and shared cells the worker has.
     #[default]
     PerArtifact,
-}
-
-impl ReusePolicy {
-    /// All policies.
-    pub const ALL: [Self; 2] = [Self::PerExecution, Self::PerArtifact];
-
-    /// Name for configuration.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::PerExecution => "per_execution",
-            Self::PerArtifact => "per_artifact",
-        }
-    }
-}
-
-impl fmt::Display for ReusePolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for ReusePolicy {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|policy| policy.name() == text);
-        found.ok_or_else(|| {
-            format!("there is no reuse policy {text:?}; they are {}", Self::ALL.map(Self::name).join(", "))
-        })
-    }
 }
 
 /// How workers are used again. A worker is used again only after a run that came to its own end in one tier;
@@ -156,14 +123,6 @@ impl Warm {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn policy_names_round_trip() {
-        for policy in ReusePolicy::ALL {
-            assert_eq!(policy.name().parse(), Ok(policy));
-        }
-        assert!("per_moon".parse::<ReusePolicy>().is_err());
-    }
 
     #[test]
     fn only_the_same_tenant_script_and_code_share_a_worker() {

@@ -4,26 +4,17 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader, Write as _},
-    mem::ManuallyDrop,
-    os::fd::{AsFd as _, FromRawFd as _},
+    io::{self, BufReader},
+    os::fd::AsFd as _,
     path::Path,
-    process::Child,
     thread::JoinHandle,
 };
 
-use antares_sandbox::{Confinement, Policy};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, getppid},
-};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    PoolError,
-    frame::{self, FrameError},
-    hosted::start_piped,
-    process_state::{ProcessKind, settle},
+    PoolError, frame,
+    hosted::{ParentPipes, Process, begin, is_started_with, lock_in, send, start_piped, to_io},
 };
 
 /// The argument that makes a program a standalone worker; its parent's number follows.
@@ -34,7 +25,7 @@ const FRAME_BYTES_MAX: usize = 512 << 20;
 /// A standalone worker, seen from its parent. Dropped, it is killed.
 #[derive(Debug)]
 pub struct StandaloneWorker {
-    process: Child,
+    _process: Process,
     to: File,
 }
 
@@ -50,8 +41,8 @@ impl StandaloneWorker {
         job: &J,
         mut hear: impl FnMut(N) -> bool + Send + 'static,
     ) -> Result<(Self, JoinHandle<io::Result<()>>), PoolError> {
-        let (process, to, from) = start_piped(worker, &[STANDALONE_ARGUMENT])?;
-        let mut started = Self { process, to: to.into() };
+        let (process, to, from) = start_piped(worker, STANDALONE_ARGUMENT)?;
+        let mut started = Self { _process: process, to: to.into() };
         started.notify(job).map_err(|source| PoolError::Start { path: worker.to_owned(), source })?;
         let reader = std::thread::spawn(move || {
             let mut from = BufReader::new(File::from(from));
@@ -66,51 +57,14 @@ impl StandaloneWorker {
     /// # Errors
     /// It has ended.
     pub fn notify<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
-        self.to.write_all(&frame::encode(message, FRAME_BYTES_MAX).map_err(to_io)?)
-    }
-}
-
-impl Drop for StandaloneWorker {
-    fn drop(&mut self) {
-        // It may be gone already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// The pipes to the parent, seen from a standalone process.
-#[derive(Debug)]
-pub struct ParentPipes {
-    from: ManuallyDrop<File>,
-    to: ManuallyDrop<File>,
-}
-
-impl ParentPipes {
-    /// Tells the parent something.
-    ///
-    /// # Errors
-    /// The parent is gone.
-    pub fn notify<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
-        self.to.write_all(&frame::encode(message, FRAME_BYTES_MAX).map_err(to_io)?)
-    }
-
-    /// What the parent says, if it says something now.
-    ///
-    /// # Errors
-    /// The parent is gone.
-    pub fn hear<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        let mut asked = [PollFd::new(&*self.from, PollFlags::IN)];
-        match poll(&mut asked, Some(&Timespec::default()))? {
-            0 => Ok(None),
-            _ => frame::read(&mut *self.from, FRAME_BYTES_MAX).map(Some).map_err(to_io),
-        }
+        send(&mut self.to, message, FRAME_BYTES_MAX)
     }
 }
 
 /// Whether this process was started by [`StandaloneWorker::start`].
 #[must_use]
 pub fn is_standalone() -> bool {
-    std::env::args().nth(1).as_deref() == Some(STANDALONE_ARGUMENT)
+    is_started_with(STANDALONE_ARGUMENT)
 }
 
 /// Reads the job, which is the parent's, has `load` make of it what cannot be made later (code that is
@@ -123,26 +77,14 @@ pub fn serve_standalone<J: DeserializeOwned, L>(
     load: impl FnOnce(&J) -> Result<L, String>,
     work: impl FnOnce(J, Result<L, String>, ParentPipes) -> io::Result<()>,
 ) -> io::Result<()> {
-    let parent = std::env::args().nth(2).and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
-    let parent = parent.filter(|parent| getppid() == Some(*parent)).ok_or(io::ErrorKind::InvalidInput)?;
-    settle(ProcessKind::Zygote);
-    // SAFETY: nothing else uses the standard descriptors, which are never closed.
-    let pipe = |fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-    let mut pipes = ParentPipes { from: pipe(0), to: pipe(1) };
-    let job: J = frame::read(&mut *pipes.from, FRAME_BYTES_MAX).map_err(to_io)?;
+    let parent = begin()?;
+    let mut pipes = ParentPipes::standard(FRAME_BYTES_MAX);
+    let job: J = pipes.read()?;
     let loaded = load(&job);
-    let confinement = Confinement::new(Policy::hosted()).map_err(io::Error::other)?;
     // SAFETY: what `load` has opened is closed again, since its result holds no descriptor that anybody uses:
     // mapped code needs none. The standard ones are kept.
-    unsafe { confinement.lock_in(parent) }.map_err(io::Error::other)?;
+    unsafe { lock_in(parent) }?;
     work(job, loaded, pipes)
-}
-
-fn to_io(error: FrameError) -> io::Error {
-    match error {
-        FrameError::Io(error) => error,
-        other => io::Error::other(other),
-    }
 }
 
 /// A library in memory, for whoever loads it.

@@ -21,6 +21,7 @@ use rustix::{
 
 use crate::{
     child::{Worker, live},
+    describe,
     process_state::{ProcessKind, settle},
     spare::Spare,
     wire::{self, End, News, SPAWN_BYTES_MAX, Spawn},
@@ -121,16 +122,6 @@ fn lock_in(supervisor: Pid, speculation: Speculation) -> Result<Vec<LayerStatus>
     let layers = unsafe { confinement.lock_in(supervisor) }?;
     // SAFETY: `lock_in` counted one thread.
     unsafe { self_test(&layers) }
-}
-
-fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }
 
 /// A child that has not been reaped.

@@ -14,18 +14,15 @@ use std::{collections::hash_map::RandomState, os::fd::AsFd, sync::Arc};
 
 use antares_abi::CompileOptions;
 use antares_pool::{
-    Files, ParentLink, REPORT_BYTES_MAX, Worker, is_hosted,
+    Files, ParentLink, REPORT_BYTES_MAX, Worker, describe, is_hosted,
     job::{
-        DEBUG_BYTES_LEAST, Lines, Omitted, RunJob, RunOutcome, RunReport, RunWorkerJob, RunWorkerReport,
-        Tier, VerifyJob, VerifyReport,
+        DEBUG_BYTES_LEAST, RunJob, RunReport, RunWorkerJob, RunWorkerReport, Tier, VerifyJob, VerifyReport,
     },
     serve, serve_hosted,
 };
 use antares_sandbox::{Confinement, Policy, SandboxError};
 use antares_verifier::serve_job;
-use antares_vm::{
-    Library, Limits, Machine, Outcome, Report, RunScript, Sampling, limits::RUN_HEAP_BYTES, reserve_heap,
-};
+use antares_vm::{Library, Limits, Machine, RunScript, Sampling, limits::RUN_HEAP_BYTES, reserve_heap};
 use anyhow::Result;
 use bytes::Bytes;
 
@@ -158,14 +155,13 @@ impl RunWorker {
         let script = RunScript { elf: &loaded.elf, args, vm_version: options.vm_version, isa: options.isa.0 };
         let how = (tier, loaded.library.as_ref());
         if sample_cycles == 0 || tier == Tier::Interpreter {
-            let report = self.machine.run(&script, &limits, how.0, how.1);
-            return Ok(to_report(report.map_err(|error| describe(&error))?));
+            return self.machine.run(&script, &limits, how.0, how.1).map_err(|error| describe(&error));
         }
         let sampling = Sampling { period: sample_cycles, seed: profile::seed(args, salt) };
         let (report, recording) =
             self.machine.run_sampled(&script, &limits, how, sampling).map_err(|error| describe(&error))?;
         let samples = profile::samples_of_run(&recording, report.cycles);
-        Ok(RunReport { samples, ..to_report(report) })
+        Ok(RunReport { samples, ..report })
     }
 }
 
@@ -179,34 +175,6 @@ struct Loaded {
 
 fn limits(cycles_max: u64, debug_bytes_max: u64) -> Limits {
     Limits { cycles_max, debug_bytes_max }
-}
-
-fn to_report(report: Report) -> RunReport {
-    let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-    let left_out = Omitted { lines: report.debug_lines_left_out, bytes: report.debug_bytes_left_out };
-    RunReport {
-        outcome: match report.outcome {
-            Outcome::Exit(code) => RunOutcome::Exit(code),
-            Outcome::Error { name, detail } => RunOutcome::Error { name: name.to_owned(), detail },
-            Outcome::CyclesExceeded => RunOutcome::CyclesExceeded,
-        },
-        cycles: report.cycles,
-        load_cycles: report.load_cycles,
-        native_cycles: report.native_cycles,
-        interpreted_cycles: report.interpreted_cycles,
-        restarted: report.restarted.map(|reason| reason.name().to_owned()),
-        seen: report.seen,
-        debug: Lines::from(report.debug).and_omitted(left_out),
-        load_us: micros(report.load),
-        run_us: micros(report.run),
-        samples: None,
-    }
-}
-
-/// The error and its causes on one line.
-fn describe(error: &dyn std::error::Error) -> String {
-    std::iter::successors(error.source(), |error| error.source())
-        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{
 };
 
 use antares_pool::{
-    Files,
+    Files, describe,
     job::{
         DiagnosisJob, DiagnosisReport, ProfileJob, ProfileReport, ProfiledReport, RunJob, SAMPLES_BYTES_MAX,
         SAMPLES_NODES_MAX, Samples, VerifyJob, VerifyReport,
@@ -30,9 +30,9 @@ use antares_vm::{
 use bytes::Bytes;
 
 use crate::{
-    RunWorker, describe,
+    RunWorker,
     explain::{Ran, RanTransaction, explain},
-    limits, to_report, verify,
+    limits, verify,
 };
 
 /// Maximum bytes of arguments that affect the seed.
@@ -113,7 +113,7 @@ impl RunWorker {
         let mismatch_cycles = balance(&mut profile, report.cycles);
         let elf = loaded.elf.clone();
         mem::forget((loaded, recording));
-        let report = finish(ProfiledReport::Run(to_report(report)), &profile, mismatch_cycles)?;
+        let report = finish(ProfiledReport::Run(report), &profile, mismatch_cycles)?;
         Ok(Recorded { report, evidence: Some(evidence), ran: Ran::Script(elf) })
     }
 

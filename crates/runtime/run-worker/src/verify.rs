@@ -8,7 +8,7 @@ use std::{
 
 use antares_abi::{Seen, Sha256Digest};
 use antares_pool::{
-    Files, NativeEnd, cut_text,
+    Files, NativeEnd, cut_text, describe,
     job::{
         self, DEBUG_BYTES_LEAST, DOCUMENT_BYTES_MAX, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LibraryOf,
         Rules, SharedCell, Tier, TransactionForm, VerifyJob, VerifyReport,
@@ -24,7 +24,7 @@ use antares_vm::{
 };
 use bytes::Bytes;
 
-use crate::{DEBUG_HEAP_BYTES, HEAP_PER_DEBUG_BYTE, describe, profile};
+use crate::{DEBUG_HEAP_BYTES, HEAP_PER_DEBUG_BYTE, profile};
 
 /// Heap of a verification, excluding its transaction: thirteen suspended VMs with all their memory, a debug
 /// line that fills a VM's memory in the four forms in which an error holds it, ELF headers, tables.

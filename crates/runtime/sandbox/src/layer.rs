@@ -1,32 +1,50 @@
 //! The sandbox layers: their names, which of them are required, and their status.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
-/// One layer of the sandbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+/// One layer of the sandbox, in the order in which they are set up.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(parse_err_ty = LayerParseError, parse_err_fn = unknown)]
 pub enum Layer {
-    /// `PR_SET_NO_NEW_PRIVS`: no execve grants more privileges.
-    NoNewPrivs,
-    /// The seccomp allowlist, which kills by default.
-    Seccomp,
-    /// Landlock with nothing allowed: files, TCP ports, abstract sockets, signals.
-    Landlock,
-    /// No capability in any set.
-    Capabilities,
-    /// Resource limits.
-    Rlimits,
-    /// No file descriptors other than the given ones.
-    ClosedFds,
-    /// Not dumpable: no core file, `/proc/PID` closed to other processes of the same user.
-    NotDumpable,
-    /// The process dies when its parent dies.
-    ParentDeath,
-    /// Not root (user and group 65534 if the service runs as root).
-    UnprivilegedUser,
+    /// A control group for each worker: it counts all memory, including memory files.
+    ControlGroup,
     /// Its own network, IPC, UTS, mount and cgroup namespaces.
     Namespaces,
+    /// No capability in any set.
+    Capabilities,
+    /// Not root (user and group 65534 if the service runs as root).
+    UnprivilegedUser,
+    /// The process dies when its parent dies.
+    ParentDeath,
+    /// Not dumpable: no core file, `/proc/PID` closed to other processes of the same user.
+    NotDumpable,
+    /// No file descriptors other than the given ones.
+    ClosedFds,
+    /// Resource limits.
+    Rlimits,
+    /// `PR_SET_NO_NEW_PRIVS`: no execve grants more privileges.
+    NoNewPrivs,
+    /// Landlock with nothing allowed: files, TCP ports, abstract sockets, signals.
+    Landlock,
     /// `PR_SET_MDWE`: in addition to seccomp, no memory becomes executable any more.
     ExecutableMemory,
     /// `mseal`: code and constants cannot be unmapped or written to; calls outside of the policy can be
@@ -39,30 +57,13 @@ pub enum Layer {
     IndirectBranches,
     /// `PR_SCHED_CORE`: no other process runs on the threads of a worker's core while the worker does.
     CoreScheduling,
-    /// A control group for each worker: it counts all memory, including memory files.
-    ControlGroup,
+    /// The seccomp allowlist, which kills by default.
+    Seccomp,
 }
 
 impl Layer {
-    /// All layers, in the order in which they are set up.
-    pub const ALL: [Self; 16] = [
-        Self::ControlGroup,
-        Self::Namespaces,
-        Self::Capabilities,
-        Self::UnprivilegedUser,
-        Self::ParentDeath,
-        Self::NotDumpable,
-        Self::ClosedFds,
-        Self::Rlimits,
-        Self::NoNewPrivs,
-        Self::Landlock,
-        Self::ExecutableMemory,
-        Self::SealedCode,
-        Self::StoreBypass,
-        Self::IndirectBranches,
-        Self::CoreScheduling,
-        Self::Seccomp,
-    ];
+    /// All layers, in order.
+    pub const ALL: [Self; 16] = *Self::VARIANTS.first_chunk().unwrap();
 
     /// Whether a worker is refused without this layer, unless the operator explicitly allows its absence.
     #[must_use]
@@ -83,30 +84,7 @@ impl Layer {
     /// Name for configuration, logs, metrics and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::NoNewPrivs => "no_new_privs",
-            Self::Seccomp => "seccomp",
-            Self::Landlock => "landlock",
-            Self::Capabilities => "capabilities",
-            Self::Rlimits => "rlimits",
-            Self::ClosedFds => "closed_fds",
-            Self::NotDumpable => "not_dumpable",
-            Self::ParentDeath => "parent_death",
-            Self::UnprivilegedUser => "unprivileged_user",
-            Self::Namespaces => "namespaces",
-            Self::ExecutableMemory => "executable_memory",
-            Self::SealedCode => "sealed_code",
-            Self::StoreBypass => "store_bypass",
-            Self::IndirectBranches => "indirect_branches",
-            Self::CoreScheduling => "core_scheduling",
-            Self::ControlGroup => "control_group",
-        }
-    }
-}
-
-impl fmt::Display for Layer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.into_str()
     }
 }
 
@@ -118,13 +96,8 @@ pub struct LayerParseError {
     pub found: String,
 }
 
-impl FromStr for Layer {
-    type Err = LayerParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|layer| layer.name() == text);
-        found.ok_or_else(|| LayerParseError { found: text.to_owned() })
-    }
+fn unknown(text: &str) -> LayerParseError {
+    LayerParseError { found: text.to_owned() }
 }
 
 /// The status of a layer in a process.

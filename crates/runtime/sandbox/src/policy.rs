@@ -9,7 +9,8 @@ use crate::{
 };
 
 /// The role of a confined process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum ChildRole {
     /// The process that forks all others; it never reads a byte of a job.
     Zygote,
@@ -31,13 +32,7 @@ impl ChildRole {
     /// Name for logs, metrics and documents.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Zygote => "zygote",
-            Self::Compile => "compile",
-            Self::RunLoad => "run-load",
-            Self::Run => "run",
-            Self::Hosted => "hosted",
-        }
+        self.into_str()
     }
 
     /// Whether the role has no confined zygote as its origin.

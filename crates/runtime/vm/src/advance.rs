@@ -8,15 +8,13 @@ use ckb_vm::{
     CoreMachine as _, DefaultMachine, Error, Machine as _, SupportMachine as _,
     ckb_vm_definitions::{
         asm::{
-            RET_DECODE_TRACE, RET_DYNAMIC_JUMP, RET_EBREAK, RET_MAX_CYCLES_EXCEEDED, RET_SLOWPATH,
-            TRACE_ITEM_LENGTH, Trace, calculate_slot,
+            RET_DECODE_TRACE, RET_DYNAMIC_JUMP, RET_EBREAK, RET_MAX_CYCLES_EXCEEDED, RET_SLOWPATH, Trace,
+            calculate_slot,
         },
-        instructions::{Instruction, OP_CUSTOM_TRACE_END, OP_ECALL},
+        instructions::{Instruction, OP_ECALL},
     },
     decoder::{Decoder, build_decoder},
-    instructions::{
-        blank_instruction, execute, extract_opcode, instruction_length, is_basic_block_end_instruction,
-    },
+    instructions::{execute, extract_opcode},
     machine::asm::AsmCoreMachine,
 };
 
@@ -127,27 +125,10 @@ impl Stepper {
         vm: &mut Steppable,
         is_stop: &dyn Fn(u64, Instruction) -> bool,
     ) -> Result<Option<Trace>, Error> {
-        let start = *vm.pc();
-        let (mut trace, mut pc, mut count) = (Trace::default(), start, 0);
-        while count < TRACE_ITEM_LENGTH {
-            let Ok(instruction) = self.0.decode(vm.memory_mut(), pc) else { break };
-            if extract_opcode(instruction) == OP_ECALL || is_stop(pc, instruction) {
-                break;
-            }
-            pc += u64::from(instruction_length(instruction));
-            trace.cycles += vm.instruction_cycle_func()(instruction);
-            interpreter::set(&mut trace, count, instruction);
-            count += 1;
-            if is_basic_block_end_instruction(instruction) {
-                break;
-            }
-        }
-        if count == 0 {
-            return Ok(None);
-        }
-        interpreter::set(&mut trace, count, blank_instruction(OP_CUSTOM_TRACE_END));
-        trace.address = start;
-        trace.length = (pc - start).to_le_bytes()[0];
-        if trace.length == 0 { Err(Error::TraceLengthError) } else { Ok(Some(trace)) }
+        let ends_before = |pc, decoded: &Result<Instruction, Error>| {
+            decoded.as_ref().map_or(true, |it| extract_opcode(*it) == OP_ECALL || is_stop(pc, *it))
+        };
+        let trace = interpreter::decode_trace_until(vm, &mut self.0, ends_before)?;
+        Ok((trace.length > 0).then_some(trace))
     }
 }

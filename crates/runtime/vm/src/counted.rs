@@ -19,13 +19,17 @@ use ckb_vm::{
     registers::{RA, T0, ZERO},
 };
 
-use crate::{counters::Counters, memory::Core};
+use crate::{
+    counters::Counters,
+    current::{self, Current},
+    memory::Core,
+};
 
 /// Maximum number of compared pairs per run.
 const COMPARED_MAX: usize = 4096;
 
 thread_local! {
-    static CURRENT: RefCell<Option<Arc<CountingSession>>> = const { RefCell::new(None) };
+    static CURRENT: Current<CountingSession> = const { RefCell::new(None) };
 }
 
 /// What the machines of one transaction share.
@@ -49,14 +53,7 @@ impl CountingSession {
 
     /// Runs `attempt` with this session as the one its machines count in.
     pub fn attempt<T>(self: &Arc<Self>, attempt: impl FnOnce() -> T) -> T {
-        struct Restore(Option<Arc<CountingSession>>);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                CURRENT.set(self.0.take());
-            }
-        }
-        let _restore = Restore(CURRENT.replace(Some(self.clone())));
-        attempt()
+        current::enter(&CURRENT, self, attempt)
     }
 
     /// Passes the counters since the last call to `read`, and resets them.

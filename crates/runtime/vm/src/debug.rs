@@ -5,64 +5,24 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use antares_hosted::job::DebugLog;
 use ckb_vm::{
     CoreMachine, Error, SupportMachine, Syscalls,
     registers::{A0, A7},
 };
 
-use crate::{
-    limits::{DEBUG_LINES_MAX, DETAIL_BYTES_MAX},
-    memory::Core,
-};
+use crate::{limits::DETAIL_BYTES_MAX, memory::Core};
 
 /// Number of the syscall: a0 is the address of a NUL-terminated UTF-8 string.
 const DEBUG_PRINT: u64 = 2177;
 
-/// The debug output of one run.
-#[derive(Debug, Default)]
-pub(crate) struct Log {
-    pub(crate) lines: Vec<String>,
-    /// Bytes of the lines, plus one for the end of each.
-    bytes: u64,
-    bytes_max: u64,
-    /// Number of dropped lines: the first that did not fit, and all after it.
-    pub(crate) lines_left_out: u64,
-    /// Bytes of the dropped lines, plus one for the end of each.
-    pub(crate) bytes_left_out: u64,
-}
-
-impl Log {
-    pub(crate) fn new(bytes_max: u64) -> Self {
-        Self { bytes_max, ..Self::default() }
-    }
-
-    /// Whether a line of `bytes` still fits.
-    fn has_space(&self, bytes: usize) -> bool {
-        self.lines_left_out == 0
-            && self.lines.len() < DEBUG_LINES_MAX
-            && self.bytes + (bytes as u64) < self.bytes_max
-    }
-
-    /// Stores a line, or counts it as dropped.
-    fn push(&mut self, line: &str) {
-        let bytes = line.len() as u64 + 1;
-        if self.has_space(line.len()) {
-            self.bytes += bytes;
-            self.lines.push(line.to_owned());
-        } else {
-            self.lines_left_out += 1;
-            self.bytes_left_out += bytes;
-        }
-    }
-}
-
 /// The log of the current run, shared by the machine and its syscall.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SharedLog(Arc<Mutex<Log>>);
+pub(crate) struct SharedLog(Arc<Mutex<DebugLog>>);
 
 impl SharedLog {
     /// Locks the log; a panic elsewhere cannot leave it inconsistent.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Log> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, DebugLog> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -123,16 +83,5 @@ mod tests {
         assert_eq!(string_length(b"ab\0", 3), Err(Error::MemOutOfBound));
         assert_eq!(string_length(b"ab", 1), Err(Error::MemOutOfBound));
         assert_eq!(string_length(b"ab", u64::MAX), Err(Error::MemOutOfBound));
-    }
-
-    #[test]
-    fn room_counts_line_ends() {
-        let mut log = Log::new(4);
-        assert!(log.has_space(3) && !log.has_space(4));
-        log.push("ab");
-        assert!(log.has_space(0) && !log.has_space(1));
-        log.push("cde");
-        log.push("");
-        assert_eq!((log.lines.len(), log.lines_left_out, log.bytes_left_out), (1, 2, 5));
     }
 }

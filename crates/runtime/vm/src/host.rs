@@ -443,7 +443,7 @@ impl Stay<'_> {
             }
             None => {
                 let reason =
-                    BailoutReason::from_number(state.bailout_reason).unwrap_or(BailoutReason::Unsupported);
+                    BailoutReason::from_repr(state.bailout_reason).unwrap_or(BailoutReason::Unsupported);
                 let may_go_on = matches!(reason, BailoutReason::Returned | BailoutReason::UnknownTarget);
                 if !may_go_on || state.is_complete != 1 || !self.may_go_on_elsewhere() {
                     return Attempted::Bailout(Bailout { reason, ..Bailout::of(state) });

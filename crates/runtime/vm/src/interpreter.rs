@@ -3,8 +3,8 @@
 //! The assembly runs from trace to trace (straight-line code of up to 16 instructions) and requests unknown
 //! traces. For an address with native code it gets no trace, so it stops there each time.
 //!
-//! Only for VM version 2: in earlier versions, the assembly's behavior for a pc beyond 2^32 depends on its
-//! cached traces (ckb-vm issue 425).
+//! Only VM version 2 has such addresses: in earlier versions, the assembly's behavior for a pc beyond 2^32
+//! depends on its cached traces (ckb-vm issue 425).
 
 use ckb_vm::ckb_vm_definitions::instructions::{Instruction, OP_CUSTOM_TRACE_END};
 use ckb_vm::{
@@ -53,7 +53,7 @@ impl Interpreter {
         self.slots.into_iter().for_each(|slot| traces[slot] = Trace::default());
     }
 
-    /// Interprets from the machine's pc, which has no native code, and records jump targets.
+    /// Interprets from the machine's pc up to an address with native code, and records jump targets.
     ///
     /// # Errors
     /// Those of ckb-vm. After Yield and Pause the machine can resume. After others, cycles and registers
@@ -61,16 +61,25 @@ impl Interpreter {
     pub(crate) fn run(
         &mut self,
         vm: &mut DefaultMachine<Core>,
-        code: &mut dyn Code,
+        mut code: Option<&mut dyn Code>,
         mut observed: Option<&mut Observed>,
     ) -> Result<Stop, Error> {
         vm.set_running(true);
         while vm.running() {
-            let result = execute(vm);
-            match result {
-                RET_DECODE_TRACE if code.thunk(*vm.pc()).is_some() => return Ok(Stop::Native),
+            if vm.reset_signal() {
+                // Another program was loaded into the machine.
+                self.decoder.reset_instructions_cache();
+                observed = None;
+            }
+            match execute(vm) {
+                RET_DECODE_TRACE if code.as_ref().is_some_and(|code| code.thunk(*vm.pc()).is_some()) => {
+                    return Ok(Stop::Native);
+                }
                 RET_DECODE_TRACE => self.add_trace(vm, observed.as_deref_mut())?,
-                RET_ECALL => _ = call(vm, code)?,
+                RET_ECALL => match &mut code {
+                    Some(code) => _ = call(vm, *code)?,
+                    None => vm.ecall()?,
+                },
                 RET_EBREAK => vm.ebreak()?,
                 RET_DYNAMIC_JUMP => {}
                 RET_SLOWPATH => execute_slowly(vm, &mut self.decoder)?,
@@ -119,10 +128,23 @@ pub(crate) fn execute_slowly<R: AsmCoreMachineRevealer>(
 
 /// Decodes the trace at the machine's pc with the same bounds as ckb-vm's `AsmMachine`.
 pub(crate) fn decode_trace(vm: &mut DefaultMachine<Core>, decoder: &mut Decoder) -> Result<Trace, Error> {
+    decode_trace_until(vm, decoder, |_, _| false)
+}
+
+/// Like [`decode_trace`], but the trace ends before the first instruction that `is_stop` and may be empty.
+pub(crate) fn decode_trace_until<R: AsmCoreMachineRevealer>(
+    vm: &mut DefaultMachine<R>,
+    decoder: &mut Decoder,
+    is_stop: impl Fn(u64, &Result<Instruction, Error>) -> bool,
+) -> Result<Trace, Error> {
     let start = *vm.pc();
     let (mut trace, mut pc, mut count) = (Trace::default(), start, 0);
     while count < TRACE_ITEM_LENGTH {
-        let instruction = decoder.decode(vm.memory_mut(), pc)?;
+        let decoded = decoder.decode(vm.memory_mut(), pc);
+        if is_stop(pc, &decoded) {
+            break;
+        }
+        let instruction = decoded?;
         pc += u64::from(instruction_length(instruction));
         trace.cycles += vm.instruction_cycle_func()(instruction);
         set(&mut trace, count, instruction);
@@ -135,10 +157,7 @@ pub(crate) fn decode_trace(vm: &mut DefaultMachine<Core>, decoder: &mut Decoder)
     trace.address = start;
     // ckb-vm stores only the lowest byte and resumes at the start plus that byte; it refuses only 0.
     trace.length = (pc - start).to_le_bytes()[0];
-    if trace.length == 0 {
-        return Err(Error::TraceLengthError);
-    }
-    Ok(trace)
+    if trace.length == 0 && count > 0 { Err(Error::TraceLengthError) } else { Ok(trace) }
 }
 
 /// Whether the trace at the machine's pc can run.
@@ -153,7 +172,7 @@ pub(crate) fn check_next_trace(vm: &mut DefaultMachine<Core>) -> Result<(), Erro
 }
 
 /// Writes an instruction and the address of its assembly code into a trace.
-pub(crate) fn set(trace: &mut Trace, index: usize, instruction: Instruction) {
+fn set(trace: &mut Trace, index: usize, instruction: Instruction) {
     let labels = ckb_vm_asm_labels as *const () as *const u32;
     let opcode = usize::from(extract_opcode(instruction) & 0xff);
     // SAFETY: ckb-vm's table has an offset from its own start for each of the 256 possible opcode bytes.

@@ -21,9 +21,6 @@ pub const TABLE_ENTRIES_MAX: u32 = 1 << 20;
 /// Entries of the directory of a library's entry table: one for each 32 bytes of guest memory.
 pub const DIRECTORY_ENTRIES_MAX: u32 = 128 << 10;
 
-/// Maximum lines of debug output, whatever their length. Each run sets its own limit in bytes.
-pub const DEBUG_LINES_MAX: usize = 65_536;
-
 /// Bytes of an error's detail text. A script controls part of that text.
 pub const DETAIL_BYTES_MAX: usize = 4096;
 

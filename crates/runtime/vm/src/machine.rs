@@ -3,6 +3,7 @@
 use std::{ops::Range, time::Instant};
 
 use antares_abi::{BailoutReason, FrameAt, Seen, Tier};
+use antares_hosted::job::DebugLog;
 use antares_profile::evidence::Evidence;
 use bytes::Bytes;
 use ckb_vm::{
@@ -18,13 +19,14 @@ use crate::{
     bailout::Bailout,
     calls::Calls,
     code::Code,
-    debug::{DebugPrint, Log, SharedLog},
+    debug::{DebugPrint, SharedLog},
     enter,
     host::{self, Attempted, Start},
     limits::NATIVE_STACK_BYTES,
     loader,
     memory::Core,
     observed::{self, Observed},
+    outcome::failure,
     pages::Pages,
     prepare_thread,
     recording::{ROOT, Recorded},
@@ -71,6 +73,12 @@ struct Ended {
     restarted: Option<BailoutReason>,
     seen: Option<Seen>,
     native: bool,
+}
+
+impl Ended {
+    fn interpreted(outcome: Outcome) -> Self {
+        Self { outcome, restarted: None, seen: None, native: false }
+    }
 }
 
 impl Machine {
@@ -132,17 +140,27 @@ impl Machine {
     ) -> Result<Report, VmError> {
         check(script)?;
         let library = choose(script, tier, library)?;
+        self.report(script, limits, |machine| machine.execute(script, limits, library))
+    }
+
+    /// Loads the program, has `run` run it, and reports both.
+    fn report(
+        &mut self,
+        script: &RunScript<'_>,
+        limits: &Limits,
+        run: impl FnOnce(&mut Self) -> Ended,
+    ) -> Result<Report, VmError> {
         prepare_thread()?;
+        let micros = |since: Instant| u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
         let started = Instant::now();
         let loaded = self.load(script, limits);
-        let load = started.elapsed();
+        let load_us = micros(started);
         let started = Instant::now();
         let (load_cycles, ended) = match loaded {
-            Ok(bytes) => (bytes.div_ceil(4), self.execute(script, limits, library)),
-            Err(error) => (0, Ended { outcome: error.into(), restarted: None, seen: None, native: false }),
+            Ok(bytes) => (bytes.div_ceil(4), run(self)),
+            Err(error) => (0, Ended::interpreted(failure(error))),
         };
         let cycles = self.vm.machine.cycles();
-        let log = std::mem::take(&mut *self.log.lock());
         Ok(Report {
             outcome: ended.outcome,
             cycles,
@@ -151,11 +169,10 @@ impl Machine {
             interpreted_cycles: if ended.native { 0 } else { cycles },
             restarted: ended.restarted,
             seen: ended.seen,
-            debug: log.lines,
-            debug_lines_left_out: log.lines_left_out,
-            debug_bytes_left_out: log.bytes_left_out,
-            load,
-            run: started.elapsed(),
+            debug: self.log.lock().take(),
+            load_us,
+            run_us: micros(started),
+            samples: None,
         })
     }
 
@@ -220,32 +237,10 @@ impl Machine {
         watch: Option<&mut Watch>,
     ) -> Result<(Report, Recording), VmError> {
         check(script)?;
-        prepare_thread()?;
-        let started = Instant::now();
-        let loaded = self.load(script, limits);
-        let load = started.elapsed();
-        let started = Instant::now();
         let mut recording = Recording::default();
-        let outcome = match &loaded {
-            Ok(_) => self.trace(script, &mut recording, watch),
-            Err(error) => error.clone().into(),
-        };
-        let cycles = self.vm.machine.cycles();
-        let log = std::mem::take(&mut *self.log.lock());
-        let report = Report {
-            outcome,
-            cycles,
-            load_cycles: loaded.map_or(0, |bytes| bytes.div_ceil(4)),
-            native_cycles: 0,
-            interpreted_cycles: cycles,
-            restarted: None,
-            seen: None,
-            debug: log.lines,
-            debug_lines_left_out: log.lines_left_out,
-            debug_bytes_left_out: log.bytes_left_out,
-            load,
-            run: started.elapsed(),
-        };
+        let report = self.report(script, limits, |machine| {
+            Ended::interpreted(machine.trace(script, &mut recording, watch))
+        })?;
         Ok((report, recording))
     }
 
@@ -277,7 +272,7 @@ impl Machine {
     pub fn clear(&mut self) {
         self.vm.machine.inner_mut().clear();
         self.stack.wipe();
-        *self.log.lock() = Log::new(0);
+        *self.log.lock() = DebugLog::new(0);
     }
 
     /// Guest memory after the last run.
@@ -300,7 +295,7 @@ impl Machine {
 
     /// Clears the machine and loads the program. Returns the number of bytes loaded.
     fn load(&mut self, script: &RunScript<'_>, limits: &Limits) -> Result<u64, Error> {
-        *self.log.lock() = Log::new(limits.debug_bytes_max);
+        *self.log.lock() = DebugLog::new(limits.debug_bytes_max);
         let core = self.vm.machine.inner_mut();
         core.reset(script.isa, script.vm_version, limits.cycles_max);
         let metadata = parse_elf::<u64>(script.elf, script.vm_version)?;
@@ -324,9 +319,7 @@ impl Machine {
         }
         match self.load(script, limits) {
             Ok(_) => self.interpret_after(&bailout, library),
-            Err(error) => {
-                Ended { outcome: error.into(), restarted: Some(bailout.reason), seen: None, native: false }
-            }
+            Err(error) => Ended { restarted: Some(bailout.reason), ..Ended::interpreted(failure(error)) },
         }
     }
 
@@ -351,8 +344,7 @@ impl Machine {
     }
 
     fn interpret(&mut self) -> Ended {
-        let result = self.vm.run();
-        Ended { outcome: outcome(result), restarted: None, seen: None, native: false }
+        Ended::interpreted(outcome(self.vm.run()))
     }
 
     /// Runs the loaded program in the interpreter after a bailout, and collects the jump targets that native
@@ -372,7 +364,7 @@ impl Machine {
 
 /// Converts an interpreter result to an outcome.
 fn outcome(result: Result<i8, Error>) -> Outcome {
-    result.map_or_else(Outcome::from, Outcome::Exit)
+    result.map_or_else(failure, Outcome::Exit)
 }
 
 /// The code of a machine that runs a single script.

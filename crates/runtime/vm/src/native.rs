@@ -7,10 +7,9 @@ use std::{
     hash::{BuildHasher, Hasher},
     ops::Range,
     os::{
-        fd::{AsFd, AsRawFd, BorrowedFd},
+        fd::{AsRawFd, BorrowedFd},
         unix::fs::FileExt,
     },
-    path::Path,
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -84,15 +83,6 @@ impl Library {
         let directory = find_directory(address, &header, &segments)?;
         let text = only_text(&segments)?;
         Ok(Self { _object: object, header, table, directory, text, frames: FrameTable::default() })
-    }
-
-    /// Loads the shared object at `path`, like [`Library::load`].
-    ///
-    /// # Errors
-    /// Like [`Library::load`], and [`LibraryError::File`] if the file cannot be opened.
-    pub fn load_path(path: &Path) -> Result<Self, LibraryError> {
-        let file = File::open(path).map_err(LibraryError::File)?;
-        Self::load(file.as_fd())
     }
 
     /// Reads the frame table at the end of `file`, the file of this library; profiles need it. A missing or
@@ -303,7 +293,7 @@ fn only_text(segments: &[Segment]) -> Result<Range<usize>, LibraryError> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::stdin;
+    use std::{io::stdin, os::fd::AsFd as _, path::Path};
 
     use super::*;
 

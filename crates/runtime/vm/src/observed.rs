@@ -5,27 +5,20 @@
 
 use antares_abi::{GUEST_MEMORY_BYTES, Hints, Seen};
 use ckb_vm::{
-    CoreMachine, DefaultMachine, Error, ISA_MOP, Machine as _, SupportMachine,
+    CoreMachine, DefaultMachine, Error, ISA_MOP,
     ckb_vm_definitions::{
-        asm::{
-            RET_DECODE_TRACE, RET_DYNAMIC_JUMP, RET_EBREAK, RET_ECALL, RET_SLOWPATH, Trace, calculate_slot,
-        },
+        asm::Trace,
         instructions::{
             OP_ADDI, OP_BEQ, OP_BGE, OP_BGEU, OP_BLT, OP_BLTU, OP_BNE, OP_CUSTOM_TRACE_END, OP_FAR_JUMP_ABS,
             OP_FAR_JUMP_REL, OP_JAL, OP_JALR_VERSION0, OP_JALR_VERSION1,
         },
     },
-    decoder::{Decoder, build_decoder},
     instructions::{Itype, Stype, Utype, extract_opcode, instruction_length},
     machine::VERSION0,
     registers::{RA, SP},
 };
 
-use crate::{
-    bailout::Bailout,
-    interpreter::{decode_trace, error, execute, execute_slowly},
-    memory::Core,
-};
+use crate::{bailout::Bailout, interpreter::Interpreter, memory::Core};
 
 /// The link register of millicode.
 const T0: usize = 5;
@@ -264,42 +257,11 @@ fn is_called(vm: &DefaultMachine<Core>, pc: u64) -> bool {
 /// # Errors
 /// Those of `AsmMachine::run`.
 pub(crate) fn run(vm: &mut DefaultMachine<Core>, observed: &mut Observed) -> Result<i8, Error> {
-    let mut observed = Some(observed);
     if vm.isa() & ISA_MOP != 0 && vm.version() == VERSION0 {
         return Err(Error::InvalidVersion);
     }
-    let mut decoder = build_decoder::<u64>(vm.isa(), vm.version());
-    vm.set_running(true);
-    while vm.running() {
-        if vm.reset_signal() {
-            decoder.reset_instructions_cache();
-            // Another program was loaded into the machine.
-            observed = None;
-        }
-        match execute(vm) {
-            RET_DECODE_TRACE => add_trace(vm, &mut decoder, observed.as_deref_mut())?,
-            RET_ECALL => vm.ecall()?,
-            RET_EBREAK => vm.ebreak()?,
-            RET_DYNAMIC_JUMP => {}
-            RET_SLOWPATH => execute_slowly(vm, &mut decoder)?,
-            other => return Err(error(other, vm)),
-        }
-    }
+    Interpreter::new(vm).run(vm, None, Some(observed))?;
     Ok(vm.exit_code())
-}
-
-fn add_trace(
-    vm: &mut DefaultMachine<Core>,
-    decoder: &mut Decoder,
-    observed: Option<&mut Observed>,
-) -> Result<(), Error> {
-    let trace = decode_trace(vm, decoder)?;
-    if let Some(observed) = observed {
-        observed.record(vm, &trace);
-    }
-    let slot = calculate_slot(trace.address);
-    vm.inner_mut().as_mut().traces[slot] = trace;
-    Ok(())
 }
 
 #[cfg(test)]

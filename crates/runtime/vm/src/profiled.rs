@@ -18,6 +18,7 @@ use ckb_vm::{
 
 use crate::{
     calls::{Calls, above},
+    current::{self, Current},
     memory::Core,
     recording::{ROOT, Recorded, Recording, StackLocation},
     tracer::{Into, Tracer},
@@ -28,7 +29,7 @@ use crate::{
 const PROCESS_ID: u64 = 2603;
 
 thread_local! {
-    static CURRENT: RefCell<Option<Arc<ProfileSession>>> = const { RefCell::new(None) };
+    static CURRENT: Current<ProfileSession> = const { RefCell::new(None) };
 }
 
 /// Shared state of a script group's machines during profiling.
@@ -80,15 +81,8 @@ impl ProfileSession {
 
     /// Runs `attempt`, whose machines record into this session. Discards the previous recording.
     pub fn attempt<T>(self: &Arc<Self>, attempt: impl FnOnce() -> T) -> T {
-        struct Restore(Option<Arc<ProfileSession>>);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                CURRENT.set(self.0.take());
-            }
-        }
         *self.lock() = State { watch: self.watching.map(Watch::new), ..State::default() };
-        let _restore = Restore(CURRENT.replace(Some(self.clone())));
-        attempt()
+        current::enter(&CURRENT, self, attempt)
     }
 
     /// Returns the recording since the last attempt began.

@@ -108,7 +108,7 @@ impl NativeMachine {
         let stop = self.counted(|machine| {
             let Self { vm, programs, interpreter, .. } = machine;
             let interpreter = interpreter.get_or_insert_with(|| Interpreter::new(&vm.machine));
-            interpreter.run(&mut vm.machine, programs, observed.as_mut())
+            interpreter.run(&mut vm.machine, Some(programs), observed.as_mut())
         });
         self.give_observed(observed);
         match stop {

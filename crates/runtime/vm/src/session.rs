@@ -1,8 +1,5 @@
 //! Shared state of a transaction's machines: native code, tier, counters, and whether the attempt must
 //! restart.
-//!
-//! ckb-script creates machines itself and passes none of our data to them, so they take the session that is
-//! current on their thread.
 
 use std::{
     cell::RefCell,
@@ -19,6 +16,7 @@ use crate::{
     Program, Recording, Sampler, Sampling, Tier,
     budget::Budget,
     counters::{Counters, without_counted},
+    current::{self, Current},
     limits::{LOADED_CYCLES_MIN, OBSERVED_PROGRAMS_MAX},
     memory::Core,
     observed::Observed,
@@ -28,7 +26,7 @@ use crate::{
 };
 
 thread_local! {
-    static CURRENT: RefCell<Option<Arc<MachineSession>>> = const { RefCell::new(None) };
+    static CURRENT: Current<MachineSession> = const { RefCell::new(None) };
 }
 
 /// Finds a program by its ELF, VM version and ISA.
@@ -65,6 +63,7 @@ pub struct MachineSession {
     copies: bool,
 }
 
+#[derive(Default)]
 struct State {
     programs: Vec<Arc<Program>>,
     is_interpreting: bool,
@@ -94,36 +93,18 @@ impl MachineSession {
     /// Creates a session that may use `programs`, of any VM version.
     #[must_use]
     pub fn new(tier: Tier, programs: Vec<Arc<Program>>) -> Arc<Self> {
-        Arc::new(Self::make(tier, programs, None))
+        Arc::new(Self::make_of(tier, without_counted(programs), None))
     }
 
     /// Creates a session that queries `finder` for each loaded program.
     #[must_use]
     pub fn with_finder(tier: Tier, finder: Box<Finder>) -> Arc<Self> {
-        Arc::new(Self::make(tier, Vec::new(), Some(finder)))
-    }
-
-    fn make(tier: Tier, programs: Vec<Arc<Program>>, finder: Option<Box<Finder>>) -> Self {
-        Self::make_of(tier, without_counted(programs), finder)
+        Arc::new(Self::make_of(tier, Vec::new(), Some(finder)))
     }
 
     pub(crate) fn make_of(tier: Tier, programs: Vec<Arc<Program>>, finder: Option<Box<Finder>>) -> Self {
         let is_interpreting = tier == Tier::Interpreter;
-        let state = State {
-            programs,
-            is_interpreting,
-            has_lost_registers: false,
-            counts: Counts::default(),
-            sampler: None,
-            resumed: ResumedRuns::default(),
-            attempts: 0,
-            observed: Vec::new(),
-            loaded: Vec::new(),
-            at_work: Vec::new(),
-            to_blame: Vec::new(),
-            has_failed: false,
-            ran: Vec::new(),
-        };
+        let state = State { programs, is_interpreting, ..State::default() };
         Self {
             finder,
             machines: AtomicUsize::new(0),
@@ -204,14 +185,7 @@ impl MachineSession {
 
     /// Runs `work` with this session as the current one of this thread.
     pub fn enter<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
-        struct Restore(Option<Arc<MachineSession>>);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                CURRENT.set(self.0.take());
-            }
-        }
-        let _restore = Restore(CURRENT.replace(Some(self.clone())));
-        work()
+        current::enter(&CURRENT, self, work)
     }
 
     /// Runs `attempt` with this session as the current one. If native code bails out, the result is invalid,

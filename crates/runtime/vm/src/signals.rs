@@ -238,7 +238,7 @@ fn trap_number(text: &Range<usize>, pc: usize) -> Option<Bailout> {
     match bytes {
         [a, b, c, d, number] if [a, b, c, d] == UD1 => {
             let flag = number & (NAMES_TARGET | PAST_TABLE);
-            let reason = BailoutReason::from_number(u64::from(number - flag))?;
+            let reason = BailoutReason::from_repr(u64::from(number - flag))?;
             let names_one = reason == BailoutReason::UnknownTarget && flag != NAMES_TARGET | PAST_TABLE;
             (flag == 0 || names_one).then_some((reason, flag))
         }

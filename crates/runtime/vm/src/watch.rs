@@ -20,6 +20,7 @@ use crate::{
     addresses::Addresses,
     calls::Calls,
     memory::Core,
+    outcome::failure,
     recording::Recording,
     shadow::{Access, At, Registers, Shadow, access, atomic, base},
     witness::{self, Caller},
@@ -280,9 +281,9 @@ fn is_refused(vm: &Vm) -> bool {
 
 /// Converts an error to the evidence of an ending.
 fn ending_of(error: &Error, fault: Option<Fault>) -> Ending {
-    match Outcome::from(error.clone()) {
+    match failure(error.clone()) {
         _ if *error == Error::Yield => Ending::Error { name: REFUSED.to_owned(), detail: None, fault },
-        Outcome::Error { name, detail } => Ending::Error { name: name.to_owned(), detail, fault },
+        Outcome::Error { name, detail } => Ending::Error { name, detail, fault },
         _ => Ending::Error { name: "CyclesExceeded".to_owned(), detail: None, fault: Some(Fault::Cycles) },
     }
 }

@@ -2,9 +2,8 @@
 
 use std::fmt::{self, Display, Write};
 
-use antares_hosted::job::{GroupError, GroupReport, VerifyOutcome};
+use antares_hosted::job::{GroupError, GroupReport, SCRIPT_ERRORS, VM_ERRORS, VerifyOutcome, variant_name};
 use ckb_script::{ScriptError, ScriptGroup};
-use ckb_vm::Error as VmError;
 
 use crate::limits::DETAIL_BYTES_MAX;
 
@@ -30,57 +29,11 @@ impl TransactionReport {
 /// Why `group` failed, in ckb-script's terms.
 pub(crate) fn group_error(error: &ScriptError, group: &ScriptGroup) -> GroupError {
     let vm_error = match error {
-        ScriptError::VMInternalError(error) => Some(vm_error_name(error).to_owned()),
+        ScriptError::VMInternalError(error) => variant_name(error, &VM_ERRORS).map(str::to_owned),
         _ => None,
     };
-    let kind = error_name(error).to_owned();
+    let kind = variant_name(error, &SCRIPT_ERRORS).unwrap_or("Other").to_owned();
     GroupError { kind, vm_error, source: source(group), detail: shorten(error) }
-}
-
-fn error_name(error: &ScriptError) -> &'static str {
-    match error {
-        ScriptError::ScriptNotFound(_) => "ScriptNotFound",
-        ScriptError::ExceededMaximumCycles(_) => "ExceededMaximumCycles",
-        ScriptError::CyclesOverflow(..) => "CyclesOverflow",
-        ScriptError::MultipleMatches => "MultipleMatches",
-        ScriptError::ValidationFailure(..) => "ValidationFailure",
-        ScriptError::EncounteredKnownBugs(..) => "EncounteredKnownBugs",
-        ScriptError::InvalidScriptHashType(_) => "InvalidScriptHashType",
-        ScriptError::InvalidVmVersion(_) => "InvalidVmVersion",
-        ScriptError::VMInternalError(_) => "VMInternalError",
-        ScriptError::Interrupts => "Interrupts",
-        ScriptError::Other(_) => "Other",
-    }
-}
-
-fn vm_error_name(error: &VmError) -> &'static str {
-    match error {
-        VmError::Asm(_) => "Asm",
-        VmError::CyclesExceeded => "CyclesExceeded",
-        VmError::CyclesOverflow => "CyclesOverflow",
-        VmError::ElfBits => "ElfBits",
-        VmError::ElfParseError(_) => "ElfParseError",
-        VmError::ElfSegmentUnreadable => "ElfSegmentUnreadable",
-        VmError::ElfSegmentWritableAndExecutable => "ElfSegmentWritableAndExecutable",
-        VmError::ElfSegmentAddrOrSizeError => "ElfSegmentAddrOrSizeError",
-        VmError::External(_) => "External",
-        VmError::InvalidEcall(_) => "InvalidEcall",
-        VmError::InvalidInstruction { .. } => "InvalidInstruction",
-        VmError::InvalidOp(_) => "InvalidOp",
-        VmError::InvalidVersion => "InvalidVersion",
-        VmError::IO { .. } => "IO",
-        VmError::MemOutOfBound => "MemOutOfBound",
-        VmError::MemOutOfStack => "MemOutOfStack",
-        VmError::MemPageUnalignedAccess => "MemPageUnalignedAccess",
-        VmError::MemWriteOnExecutablePage => "MemWriteOnExecutablePage",
-        VmError::MemWriteOnFreezedPage => "MemWriteOnFreezedPage",
-        VmError::Pause => "Pause",
-        VmError::SnapshotDataLoadError => "SnapshotDataLoadError",
-        VmError::TraceLengthError => "TraceLengthError",
-        VmError::Unexpected(_) => "Unexpected",
-        VmError::Unimplemented => "Unimplemented",
-        VmError::Yield => "Yield",
-    }
 }
 
 /// ckb-script's name for the location of the script.
@@ -107,22 +60,9 @@ fn shorten(value: &impl Display) -> String {
 
 #[cfg(test)]
 mod tests {
-    use antares_hosted::job::{SCRIPT_ERRORS, VM_ERRORS};
+    use ckb_vm::Error as VmError;
 
     use super::*;
-
-    #[test]
-    fn the_names_that_supervisors_accept_are_these() {
-        let source = include_str!("report.rs");
-        let names = |function: &str| {
-            let body = source.split(function).nth(1).unwrap().split("\n}\n").next().unwrap();
-            let mut names: Vec<&str> = body.lines().filter_map(|line| line.split('"').nth(1)).collect();
-            names.sort_unstable();
-            names
-        };
-        assert_eq!(names("fn error_name("), SCRIPT_ERRORS);
-        assert_eq!(names("fn vm_error_name("), VM_ERRORS);
-    }
 
     #[test]
     fn long_texts_are_cut_at_a_character() {

@@ -177,7 +177,7 @@ impl<E: Engine> Verifier<E> {
         entry: &mut GroupReport,
     ) -> Result<(), ScriptError> {
         let attempt = || {
-            self.log.begin();
+            self.log.lock().clear();
             self.cancel.renew();
             let mut scheduler = match self.scripts.create_scheduler(group) {
                 Ok(scheduler) => scheduler,
@@ -187,7 +187,7 @@ impl<E: Engine> Verifier<E> {
             (result.map_err(|error| script_error(error, cycles_max)), scheduler.consumed_cycles())
         };
         let (result, cycles) = self.engine.attempt(attempt);
-        entry.debug = self.log.take();
+        entry.debug = self.log.lock().take();
         entry.cycles = cycles;
         let interpreted = TierCycles { interpreted_cycles: cycles, ..TierCycles::default() };
         let counts = self.engine.take_counts().unwrap_or(interpreted);

@@ -2,12 +2,7 @@
 //! the same resolved transactions, loop and number of threads. Each verification sorts the scripts into
 //! groups anew, as in a node.
 
-use std::{
-    collections::HashSet,
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use antares::{Engine, VmVersion};
 use antares_transaction::{Environment, Mock, programs};
@@ -27,7 +22,7 @@ use ckb_types::{
 
 use super::{
     Results,
-    transactions::{Case, ROUNDS, THREADS, cases},
+    transactions::{Case, ROUNDS, THREADS, cases, rate},
 };
 
 const CYCLES_MAX: u64 = 3_500_000_000;
@@ -128,8 +123,8 @@ pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
         for threads in THREADS {
             let (mut our_rate, mut their_rate) = (0.0, 0.0);
             for _ in 0..ROUNDS {
-                our_rate += rate(threads, time / ROUNDS, || case.ours().map(|verdict| verdict.cycles))?;
-                their_rate += rate(threads, time / ROUNDS, || case.theirs())?;
+                our_rate += rate(threads, time / ROUNDS, |_| case.ours().map(drop))?;
+                their_rate += rate(threads, time / ROUNDS, |_| case.theirs().map(drop))?;
             }
             let rounds = f64::from(ROUNDS);
             results.throughput(format!("{name}_facade_{threads}_threads"), our_rate / rounds);
@@ -138,25 +133,4 @@ pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Verifications per second on `threads` threads.
-fn rate(threads: usize, time: Duration, verify: impl Fn() -> Result<u64> + Sync) -> Result<f64> {
-    let started = Instant::now();
-    let again = || -> Result<u64> {
-        let mut count = 0;
-        while started.elapsed() < time {
-            verify()?;
-            count += 1;
-        }
-        Ok(count)
-    };
-    let counts = thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(again)).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("it does not panic"))
-            .collect::<Result<Vec<_>>>()
-    })?;
-    Ok(counts.iter().sum::<u64>() as f64 / started.elapsed().as_secs_f64())
 }

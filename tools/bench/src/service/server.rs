@@ -53,10 +53,6 @@ impl Server {
         Ok(server)
     }
 
-    pub(crate) fn process(&self) -> u32 {
-        self.process.id()
-    }
-
     /// Processor time of the server and all its workers, running or exited, in seconds.
     pub(crate) fn processor_seconds(&self) -> f64 {
         let mut processes = vec![self.process.id()];
@@ -70,22 +66,6 @@ impl Server {
             }
         }
         f64::from(ticks) / TICKS_PER_SECOND
-    }
-
-    /// Processor time of the server and its running workers in nanoseconds: exact for short intervals.
-    pub(crate) fn processor_nanos(&self) -> u64 {
-        let mut processes = vec![self.process.id()];
-        let mut nanos = 0;
-        while let Some(process) = processes.pop() {
-            let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-            for thread in threads {
-                let stat = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
-                nanos += stat.split(' ').next().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
-                let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-                processes.extend(children.split_whitespace().filter_map(|number| number.parse::<u32>().ok()));
-            }
-        }
-        nanos
     }
 }
 

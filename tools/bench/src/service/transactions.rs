@@ -73,46 +73,6 @@ pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
     })
 }
 
-/// Calls the server only for the transaction `name`, one call at a time, for profilers. Prints the server's
-/// process id and the time per call.
-pub(super) fn call(name: &str, time: Duration) -> Result<()> {
-    let case = cases()?.into_iter().find(|case| case.name == name).context("no such transaction")?;
-    let server = Server::start("calls", "")?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(async {
-        let channel = Endpoint::from_shared(format!("http://{}", server.address))?.connect().await?;
-        upload(&channel, &case.mock).await?;
-        let mut client = RunnerServiceClient::new(channel);
-        let mut calls = async |time: Duration| {
-            let (until, mut times) = (Instant::now() + time, Vec::new());
-            let mut parts = [const { Vec::new() }; PARTS.len()];
-            while Instant::now() < until {
-                let started = Instant::now();
-                let answer = client.verify_transaction(case.request.clone()).await?.into_inner();
-                times.push(started.elapsed());
-                check(&answer)?;
-                let timings = answer.timings.unwrap_or_default();
-                for (part, times) in PARTS.iter().zip(&mut parts) {
-                    times.push(Duration::from_micros((part.1)(&timings)));
-                }
-            }
-            Ok::<_, anyhow::Error>((times, parts))
-        };
-        calls(WARM_UP).await?;
-        println!("server {}", server.process());
-        let before = server.processor_nanos();
-        let (times, parts) = calls(time).await?;
-        let used = (server.processor_nanos() - before) as f64 / 1e3 / times.len() as f64;
-        println!("calls {}, server {used:.1} us each", times.len());
-        let mut results = Results::default();
-        results.latency(name, times);
-        for ((part, _), times) in PARTS.iter().zip(parts) {
-            results.latency(format!("{name}_{part}"), times);
-        }
-        Ok(())
-    })
-}
-
 /// Measures one transaction, alternating between library and service.
 async fn one(
     server: &Server,
@@ -187,29 +147,36 @@ async fn one(
 pub(super) fn library(mocks: &[Mock], threads: usize, time: Duration) -> Result<f64> {
     let cells = shared(&mocks[0]);
     let documents: Vec<_> = mocks.iter().map(|mock| document(mock, &cells)).collect();
+    rate(threads, time, |count| {
+        let mock = Mock::from_document(&documents[count % documents.len()], &cells)?;
+        let prepared = Prepared::new(&mock, &Environment::default())?;
+        let report = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new()).verify(None)?;
+        ensure!(report.outcome == VerifyOutcome::Ok, "{report:?}");
+        Ok(())
+    })
+}
+
+/// Verifications per second on `threads` threads; each numbers its own.
+pub(super) fn rate(
+    threads: usize,
+    time: Duration,
+    verify: impl Fn(usize) -> Result<()> + Sync,
+) -> Result<f64> {
     let started = Instant::now();
-    let verify = || -> Result<u64> {
+    let again = || -> Result<usize> {
         let mut count = 0;
-        for document in documents.iter().cycle() {
-            if started.elapsed() >= time {
-                break;
-            }
-            let mock = Mock::from_document(document, &cells)?;
-            let prepared = Prepared::new(&mock, &Environment::default())?;
-            let report = Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new()).verify(None)?;
-            ensure!(report.outcome == VerifyOutcome::Ok, "{report:?}");
+        while started.elapsed() < time {
+            verify(count)?;
             count += 1;
         }
         Ok(count)
     };
     let counts = thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(verify)).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("it does not panic"))
-            .collect::<Result<Vec<_>>>()
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(again)).collect();
+        let joined = threads.into_iter().map(|thread| thread.join().expect("it does not panic"));
+        joined.collect::<Result<Vec<_>>>()
     })?;
-    Ok(counts.iter().sum::<u64>() as f64 / started.elapsed().as_secs_f64())
+    Ok(counts.iter().sum::<usize>() as f64 / started.elapsed().as_secs_f64())
 }
 
 fn document(mock: &Mock, cells: &[SharedData]) -> Vec<u8> {

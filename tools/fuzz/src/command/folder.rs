@@ -95,7 +95,8 @@ impl Folder {
     /// Writes an input; whether it was not there.
     pub(crate) fn keep(&self, target: &Target, fields: &FieldBytes) -> Result<bool, Failure> {
         let pairs = target.names.iter().zip(fields);
-        let held: BTreeMap<_, _> = pairs.map(|(name, bytes)| (name.to_string(), hex(bytes))).collect();
+        let held: BTreeMap<_, _> =
+            pairs.map(|(name, bytes)| (name.to_string(), format!("0x{}", hex::encode(bytes)))).collect();
         let text = serde_json::to_string_pretty(&held).unwrap_or_default() + "\n";
         let digest = Sha256Digest::of(text.as_bytes()).to_string();
         let path = self.root.join(CORPUS).join(format!("{}.json", &digest[..DIGITS]));
@@ -138,7 +139,8 @@ fn explained(target: &Target, mock: &Mock, json: Vec<u8>) -> Result<String, Fail
     for name in &target.names {
         let (before, now) = (target.mock.field(*name), mock.field(*name));
         if before != now {
-            let [before, now] = [before, now].map(|bytes| hex(&bytes.unwrap_or_default()));
+            let [before, now] =
+                [before, now].map(|bytes| format!("0x{}", hex::encode(bytes.unwrap_or_default())));
             // Writing to a string does not fail.
             let _ = writeln!(text, "{name}: {now}\n  before: {before}");
         }
@@ -159,12 +161,4 @@ fn explained(target: &Target, mock: &Mock, json: Vec<u8>) -> Result<String, Fail
     let args = DiagnosisArgs { explain: true, ..DiagnosisArgs::default() };
     let found = diagnosis::or_hint(diagnosis::of_verdict(&request, &verdict, &args), &args)?;
     Ok(text + &verdict.to_text() + &diagnosis::to_text(&found, verdict.vm_error(), &args))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold("0x".to_owned(), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

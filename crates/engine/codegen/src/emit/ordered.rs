@@ -92,7 +92,7 @@ block1 at 0x10010 cycles 6 bounded:
 block2 at 0x10020 cycles 6:
     return\n"
         );
-        let module: ir::Module = text.parse().unwrap();
+        let module = antares_ir_text::module(&text).unwrap();
         [0, 1].map(|index| ordered_stores(&module.functions[0], index))
     }
 

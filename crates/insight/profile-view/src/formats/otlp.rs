@@ -15,11 +15,7 @@ use opentelemetry_proto::tonic::{
 };
 use prost::Message;
 
-use crate::{
-    View,
-    formats::{interned::Interned, pprof::hex},
-    limits::OTLP_SAMPLES_MAX,
-};
+use crate::{View, formats::interned::Interned, limits::OTLP_SAMPLES_MAX};
 
 /// What a receiver knows the service by.
 const SERVICE: &str = "antares-guest";
@@ -116,7 +112,7 @@ impl Tables {
             let symbols = view.symbols(index);
             let digest = program.elf.map_or("unknown".to_owned(), |digest| digest.to_string());
             let build_id = symbols.map(|symbols| symbols.build_id()).filter(|id| !id.is_empty());
-            let build_id = build_id.map_or(digest.clone(), hex);
+            let build_id = build_id.map_or(digest.clone(), hex::encode);
             let attribute = tables.attribute("process.executable.build_id.gnu", &build_id);
             let filename_strindex = tables.text(&digest);
             tables.dictionary.mapping_table.push(Mapping {

@@ -177,7 +177,7 @@ fn mapping_of(
     let extents = || symbols.into_iter().flat_map(|symbols| symbols.functions());
     let digest = program.elf.map(|digest| digest.to_string()).unwrap_or_default();
     let build_id = symbols.map(|symbols| symbols.build_id()).filter(|id| !id.is_empty());
-    let build_id = build_id.map_or(digest.clone(), hex);
+    let build_id = build_id.map_or(digest.clone(), hex::encode);
     let has_lines = symbols.is_some_and(|symbols| symbols.has_lines());
     Mapping {
         id: u64::from(index) + 1,
@@ -204,10 +204,6 @@ fn location_of(view: &View<'_>, frame: Frame, node: NodeId, id: u64) -> Location
         column: line.as_ref().map_or(0, |line| i64::from(line.column)),
     });
     Location { id, mapping_id, address, line: line.collect() }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// No profile comes near the limit.

@@ -1,53 +1,26 @@
 //! Encoding of evidence, between a worker and its supervisor.
 
+use crate::ProfileError;
+
 use super::{
     Evidence,
     limits::{EVIDENCE_BYTES_MAX, PROGRAMS_MAX, STEPS_MAX, SYSTEM_CALLS_MAX, VMS_MAX},
 };
-
-/// Why evidence cannot be decoded or encoded.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EvidenceError {
-    /// Too many bytes.
-    #[error("evidence of {found} bytes is over the limit of {max}")]
-    Bytes {
-        /// Bytes found.
-        found: usize,
-        /// Bytes allowed.
-        max: usize,
-    },
-    /// The content does not decode.
-    #[error("the evidence is malformed: {detail}")]
-    Malformed {
-        /// The decoder's error.
-        detail: String,
-    },
-    /// A list exceeds its limit.
-    #[error("{found} {what} are over the limit of {max}")]
-    TooMany {
-        /// Name of the list.
-        what: &'static str,
-        /// Number found.
-        found: usize,
-        /// Number allowed.
-        max: usize,
-    },
-}
 
 impl Evidence {
     /// Encodes the evidence; omits the instructions if it would exceed the limit.
     ///
     /// # Errors
     /// It exceeds the limit even without instructions.
-    pub fn encode(mut self) -> Result<Vec<u8>, EvidenceError> {
+    pub fn encode(mut self) -> Result<Vec<u8>, ProfileError> {
         loop {
             let bytes = postcard::to_stdvec(&self)
-                .map_err(|error| EvidenceError::Malformed { detail: error.to_string() })?;
+                .map_err(|error| ProfileError::Malformed { detail: error.to_string() })?;
             if bytes.len() <= EVIDENCE_BYTES_MAX {
                 return Ok(bytes);
             }
             if self.steps.is_empty() {
-                return Err(EvidenceError::Bytes { found: bytes.len(), max: EVIDENCE_BYTES_MAX });
+                return Err(ProfileError::Bytes { found: bytes.len(), max: EVIDENCE_BYTES_MAX });
             }
             self.steps.clear();
         }
@@ -57,12 +30,12 @@ impl Evidence {
     ///
     /// # Errors
     /// The bytes exceed a limit, or are malformed.
-    pub fn decode(bytes: &[u8]) -> Result<Self, EvidenceError> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, ProfileError> {
         if bytes.len() > EVIDENCE_BYTES_MAX {
-            return Err(EvidenceError::Bytes { found: bytes.len(), max: EVIDENCE_BYTES_MAX });
+            return Err(ProfileError::Bytes { found: bytes.len(), max: EVIDENCE_BYTES_MAX });
         }
         let evidence: Self = postcard::from_bytes(bytes)
-            .map_err(|error| EvidenceError::Malformed { detail: error.to_string() })?;
+            .map_err(|error| ProfileError::Malformed { detail: error.to_string() })?;
         let lengths = [
             ("programs", evidence.programs.len(), PROGRAMS_MAX),
             ("VMs", evidence.vms.len(), VMS_MAX),
@@ -71,7 +44,7 @@ impl Evidence {
             ("instructions", evidence.steps.len(), STEPS_MAX),
         ];
         match lengths.into_iter().find(|(_, found, max)| found > max) {
-            Some((what, found, max)) => Err(EvidenceError::TooMany { what, found, max }),
+            Some((what, found, max)) => Err(ProfileError::TooMany { what, found, max }),
             None => Ok(evidence),
         }
     }
@@ -92,7 +65,7 @@ mod tests {
         assert!(Evidence::decode(&bytes[..bytes.len() - 1]).is_err());
         let many = Evidence { steps: vec![step; STEPS_MAX + 1], ..evidence };
         let found = Evidence::decode(&many.encode().unwrap());
-        let expected = EvidenceError::TooMany { what: "instructions", found: STEPS_MAX + 1, max: STEPS_MAX };
+        let expected = ProfileError::TooMany { what: "instructions", found: STEPS_MAX + 1, max: STEPS_MAX };
         assert_eq!(found, Err(expected));
     }
 }

@@ -59,6 +59,23 @@ pub const SCRIPT_ERRORS: [&str; 11] = [
     "ValidationFailure",
 ];
 
+/// The variant of an `error` that is one of `names`. The error's fields are not formatted.
+#[must_use]
+pub fn variant_name(error: &impl fmt::Debug, names: &[&'static str]) -> Option<&'static str> {
+    struct First(String);
+    impl fmt::Write for First {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            let end = text.find(|c: char| !c.is_ascii_alphanumeric());
+            self.0.push_str(&text[..end.unwrap_or(text.len())]);
+            end.map_or(Ok(()), |_| Err(fmt::Error))
+        }
+    }
+    let mut first = First(String::new());
+    // An error means that the name has ended.
+    let _ = fmt::write(&mut first, format_args!("{error:?}"));
+    names.iter().find(|name| **name == first.0).copied()
+}
+
 /// How a group or the whole transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VerifyOutcome {
@@ -124,5 +141,25 @@ impl GroupReport {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.restarted.is_none() && (self.error.is_none() || self.exit_code.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variants_have_their_names() {
+        #[derive(Debug)]
+        #[allow(dead_code, reason = "only formatted")]
+        enum Error {
+            Pause,
+            Asm(u8),
+            IO { data: &'static str },
+            Else,
+        }
+        let errors = [Error::Pause, Error::Asm(3), Error::IO { data: "Asm" }, Error::Else];
+        let names = errors.map(|error| variant_name(&error, &VM_ERRORS));
+        assert_eq!(names, [Some("Pause"), Some("Asm"), Some("IO"), None]);
     }
 }

@@ -77,14 +77,55 @@ impl Lines {
     }
 }
 
+/// Debug output in the making, within a limit that all script groups of a verification share.
+#[derive(Debug, Default)]
+pub struct DebugLog {
+    lines: Lines,
+    count: usize,
+    /// Remaining limits for this group.
+    bytes_left: u64,
+    lines_left: usize,
+}
+
+impl DebugLog {
+    /// An empty log of at most `bytes_max`, with one byte for the end of each line.
+    #[must_use]
+    pub fn new(bytes_max: u64) -> Self {
+        Self { bytes_left: bytes_max, lines_left: DEBUG_LINES_MAX, ..Self::default() }
+    }
+
+    /// Adds a line without a NUL. Drops and counts the first one that does not fit, and all after it.
+    pub fn push(&mut self, line: &str) {
+        let Lines { text, left_out } = &mut self.lines;
+        let bytes = (text.len() + line.len() + END.len_utf8()) as u64;
+        if left_out.lines == 0 && self.count < self.lines_left && bytes <= self.bytes_left {
+            self.count += 1;
+            text.push_str(line);
+            text.push(END);
+        } else {
+            left_out.lines += 1;
+            left_out.bytes += (line.len() + END.len_utf8()) as u64;
+        }
+    }
+
+    /// Discards the output of the current group before another attempt.
+    pub fn clear(&mut self) {
+        (self.lines, self.count) = (Lines::default(), 0);
+    }
+
+    /// Takes the output of the current group.
+    pub fn take(&mut self) -> Lines {
+        self.bytes_left -= self.lines.bytes();
+        self.lines_left -= std::mem::take(&mut self.count);
+        std::mem::take(&mut self.lines)
+    }
+}
+
 impl From<Vec<String>> for Lines {
     fn from(lines: Vec<String>) -> Self {
         let bytes = lines.iter().map(|line| line.len() + END.len_utf8()).sum();
         let mut text = String::with_capacity(bytes);
-        for line in lines {
-            text.push_str(&line);
-            text.push(END);
-        }
+        lines.iter().for_each(|line| text.extend([line, "\0"]));
         Self { text, left_out: Omitted::default() }
     }
 }
@@ -119,5 +160,17 @@ mod tests {
         packed.cut(1);
         assert!(packed.iter().eq(["a"]));
         assert_eq!(packed.omitted(), Omitted { lines: 3, bytes: 7 });
+    }
+
+    #[test]
+    fn lines_are_limited_over_all_groups() {
+        let mut log = DebugLog::new(6);
+        let written = |line: &str| Lines::from(vec![line.to_owned()]);
+        log.push("abc");
+        log.clear();
+        log.push("ab");
+        assert_eq!(log.take(), written("ab"));
+        ["a", "bc", ""].iter().for_each(|line| log.push(line));
+        assert_eq!(log.take(), written("a").and_omitted(Omitted { lines: 2, bytes: 4 }));
     }
 }

@@ -1,6 +1,6 @@
 //! The lies: for each kind of job what is true, and what is not. Each name is a row of a test.
 
-use antares_abi::{CompileLimits, Hints, Seen, Sha256Digest};
+use antares_abi::{BailoutReason, CompileLimits, Hints, Seen, Sha256Digest};
 use antares_pool::NativeEnd;
 use antares_pool::job::{
     BatchReport, CompileReport, CompileSummary, DEBUG_LINES_MAX, DiagnosisReport, EVIDENCE_BYTES_MAX,
@@ -184,9 +184,7 @@ pub(crate) const RUNS: &[Row<RunReport>] = &[
     ("error-empty", || error("", None)),
     ("error-long-name", || error(&long(), None)),
     ("error-long", || error("External", Some(long()))),
-    ("restart-without", || RunReport { restarted: Some("bad_address".to_owned()), ..run() }),
-    ("restart-unknown", || RunReport { restarted: Some("\0".to_owned()), ..run() }),
-    ("restart-long", || RunReport { restarted: Some(long()), ..run() }),
+    ("restart-without", || RunReport { restarted: Some(BailoutReason::BadAddress), ..run() }),
     ("seen-without", || RunReport { seen: Some(Seen { left: Some(2), hints: Hints::default() }), ..run() }),
     ("samples-unasked", || RunReport { samples: Some(samples(Sha256Digest::of(SCRIPT))), ..run() }),
     ("debug-bytes", || RunReport { debug: vec!["y".repeat(debug_bytes())].into(), ..run() }),
@@ -208,10 +206,9 @@ fn omitted(lines: u64, bytes: u64) -> RunReport {
 /// Lies about runs that have native code and are sampled.
 pub(crate) const NATIVE_RUNS: &[Row<RunReport>] = &[
     ("both-tiers", || RunReport { cycles: 2 * CYCLES, native_cycles: CYCLES, ..run() }),
-    ("restart-native", || natively(|run| run.restarted = Some("ecall".to_owned()))),
-    ("restart-for-nothing", || RunReport { restarted: Some("boredom".to_owned()), ..run() }),
+    ("restart-native", || natively(|run| run.restarted = Some(BailoutReason::Ecall))),
     ("seen-elsewhere", || RunReport {
-        restarted: Some("bad_address".to_owned()),
+        restarted: Some(BailoutReason::BadAddress),
         seen: Some(Seen { left: None, hints: Hints::default() }),
         ..run()
     }),

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use antares_abi::BailoutReason;
+
 use super::{
-    Checked, KnownVerification, TEXT_BYTES_MAX, Terms, ensure, micros,
-    profiles::check_samples,
-    runs::{check_lines, check_restart},
+    Checked, KnownVerification, TEXT_BYTES_MAX, Terms, ensure, micros, profiles::check_samples,
+    runs::check_lines,
 };
 use crate::job::{
     CellName, GroupError, GroupKind, GroupReport, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, KnownGroup,
@@ -100,7 +101,11 @@ fn check_ran(group: &GroupReport, terms: Terms) -> Checked {
     let cycles = [group.cycles, group.native_cycles, group.interpreted_cycles];
     ensure(cycles.into_iter().all(|cycles| cycles <= terms.cycles_end()), "more cycles than the limit")?;
     ensure(group.native_cycles == 0 || terms.may_be_native, "native cycles without native code")?;
-    check_restart(group.restarted.as_deref(), terms)?;
+    if let Some(name) = &group.restarted {
+        ensure(terms.may_be_native, "a restart without native code")?;
+        let is_reason = BailoutReason::ALL.iter().any(|reason| reason.name() == name);
+        ensure(is_reason, "a restart for no reason that there is")?;
+    }
     check_lines(&group.debug, terms)
 }
 

@@ -32,7 +32,8 @@ pub(super) fn check(report: &RunReport, known: &KnownRun) -> Checked {
     ensure(native_cycles.checked_add(interpreted_cycles) == Some(cycles), "cycles that are no tier's")?;
     ensure(native_cycles == 0 || interpreted_cycles == 0, "a run in both tiers")?;
     ensure(native_cycles == 0 || terms.may_be_native, "native cycles without native code")?;
-    let reason = check_restart(report.restarted.as_deref(), terms)?;
+    let reason = report.restarted;
+    ensure(reason.is_none() || terms.may_be_native, "a restart without native code")?;
     ensure(native_cycles == 0 || reason.is_none(), "a restart that stayed in native code")?;
     check_seen(report.seen.as_ref(), reason)?;
     check_lines(&report.debug, terms)?;
@@ -41,17 +42,6 @@ pub(super) fn check(report: &RunReport, known: &KnownRun) -> Checked {
 
 pub(super) fn time(report: &RunReport) -> Duration {
     micros(report.load_us, report.run_us)
-}
-
-/// Why native code was left, if it was.
-pub(super) fn check_restart(
-    reason: Option<&str>,
-    terms: Terms,
-) -> Result<Option<BailoutReason>, &'static str> {
-    let Some(name) = reason else { return Ok(None) };
-    ensure(terms.may_be_native, "a restart without native code")?;
-    let found = BailoutReason::ALL.into_iter().find(|reason| reason.name() == name);
-    found.map(Some).ok_or("a restart for no reason that there is")
 }
 
 fn check_seen(seen: Option<&Seen>, reason: Option<BailoutReason>) -> Checked {

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    run::{RunJob, RunReport},
+    RunReport,
+    run::RunJob,
     verify::{VerifyJob, VerifyReport},
 };
 

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use antares_abi::{Seen, Sha256Digest, Tier};
-use antares_hosted::job::{CellName, GroupKind, GroupReport, Rules, VerifyOutcome};
+use antares_hosted::job::{CellName, GroupKind, GroupReport, Rules, Samples, VerifyOutcome};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::samples::Samples;
 use crate::{Sealed, early::NativeEnd};
 
 /// How a transaction is encoded.

@@ -1,6 +1,6 @@
 //! Guests and libraries built from assembly text with the compiler's tools: `clang-22` and `ld.lld-22`.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, os::fd::AsFd as _, path::Path, process::Command};
 
 use antares_abi::{
     ABI_VERSION, GUARD_BYTES, HOST_TABLE_OFFSET, HostTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, STATE_OFFSET,
@@ -129,7 +129,7 @@ pub(crate) fn load(bytes: &[u8]) -> Result<Library, antares_vm::LibraryError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("library.so");
     fs::write(&path, bytes).unwrap();
-    Library::load_path(&path)
+    Library::load(fs::File::open(&path).unwrap().as_fd())
 }
 
 #[track_caller]

@@ -1,5 +1,6 @@
 //! The interpreter tier against a stock `AsmMachine`: outcome, cycles, debug output, pc, registers, memory.
 
+use antares_hosted::job::Omitted;
 use antares_vm::{Limits, Machine, Outcome, RunScript, Tier, VmError};
 use bytes::Bytes;
 
@@ -60,10 +61,9 @@ fn debug_output_has_a_limit() {
     for (debug_bytes_max, lines) in [(0, 0), (5, 0), (6, 1), (17, 2), (18, 3)] {
         let limits = Limits { debug_bytes_max, ..ROOMY };
         let report = machine.run(&script(&elf), &limits, Tier::Interpreter, None).unwrap();
-        assert_eq!((&report.outcome, report.debug.len()), (&Outcome::Exit(2), lines));
+        assert_eq!((&report.outcome, report.debug.count()), (&Outcome::Exit(2), lines));
         let left_out = 4 - lines as u64;
-        let told = (report.debug_lines_left_out, report.debug_bytes_left_out);
-        assert_eq!(told, (left_out, 6 * left_out));
+        assert_eq!(report.debug.omitted(), Omitted { lines: left_out, bytes: 6 * left_out });
         let mut oracle = request(&script(&elf), limits.cycles_max);
         oracle.debug.truncate(lines);
         compare(&oracle, &machine, &report);
@@ -75,10 +75,9 @@ fn lines_have_a_limit_of_their_own() {
     let elf = guest("li a0, 0x200000\n li a7, 2177\n 1: ecall\n j 1b");
     let limits = Limits { cycles_max: 40_000_000, debug_bytes_max: u64::MAX };
     let report = Machine::new().unwrap().run(&script(&elf), &limits, Tier::Interpreter, None).unwrap();
-    assert_eq!((report.outcome, report.debug.len()), (Outcome::CyclesExceeded, 65_536));
-    assert!(
-        report.debug_lines_left_out > 10_000 && report.debug_lines_left_out == report.debug_bytes_left_out
-    );
+    assert_eq!((report.outcome, report.debug.count()), (Outcome::CyclesExceeded, 65_536));
+    let Omitted { lines, bytes } = report.debug.omitted();
+    assert!(lines > 10_000 && lines == bytes);
 }
 
 #[test]

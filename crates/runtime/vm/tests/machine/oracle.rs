@@ -68,7 +68,7 @@ pub(crate) fn request(script: &RunScript<'_>, cycles_max: u64) -> Oracle {
     let load_cycles = *loaded.as_ref().unwrap_or(&0);
     let outcome = match loaded.and_then(|_| vm.run()) {
         Ok(code) => Outcome::Exit(code),
-        Err(error) => error.into(),
+        Err(error) => antares_vm::failure(error),
     };
     let memory = vm.machine.memory_mut().load_bytes(0, RISCV_MAX_MEMORY as u64).unwrap().to_vec();
     let registers = vm.machine.registers().try_into().unwrap();
@@ -80,8 +80,9 @@ pub(crate) fn request(script: &RunScript<'_>, cycles_max: u64) -> Oracle {
 /// Panics unless `report` and the final state of `machine` equal those of ckb-vm.
 #[track_caller]
 pub(crate) fn compare(oracle: &Oracle, machine: &Machine, report: &Report) {
-    let ours = (&report.outcome, report.cycles, report.load_cycles, &report.debug, machine.pc());
-    assert_eq!(ours, (&oracle.outcome, oracle.cycles, oracle.load_cycles, &oracle.debug, oracle.pc));
+    let debug = Vec::from(report.debug.clone());
+    let ours = (&report.outcome, report.cycles, report.load_cycles, debug, machine.pc());
+    assert_eq!(ours, (&oracle.outcome, oracle.cycles, oracle.load_cycles, oracle.debug.clone(), oracle.pc));
     // Native code does not write other registers back when it exits.
     let registers = if report.native_cycles == 0 { 0..32 } else { 10..18 };
     assert_eq!(machine.registers()[registers.clone()], oracle.registers[registers]);

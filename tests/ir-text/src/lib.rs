@@ -1,16 +1,16 @@
-//! Parses the text form: `parse` returns the module that was printed.
+//! Parses the text form of the IR: [`module`] returns the module that was printed.
+#![forbid(unsafe_code)]
 
 use std::str::FromStr;
 
 use antares_abi::CompileOptions;
-use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
-
-use crate::{
+use antares_ir::{
     Access, BinaryOp, Block, Charge, Function, JumpTable, LinearSum, LoopSpan, Module, Op, Returns, SpAfter,
     Terminator, UnaryOp, Value, VersionedLoop, Width,
 };
+use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 
-/// A syntax error in a module's text. Texts come from tests and people, and may have any size.
+/// A syntax error in a module's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: expected {expected} at {rest:?}")]
 pub struct ParseError {
@@ -22,12 +22,12 @@ pub struct ParseError {
     pub rest: String,
 }
 
-impl FromStr for Module {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        Lines::of(text).module()
-    }
+/// Parses a module.
+///
+/// # Errors
+/// The first syntax error.
+pub fn module(text: &str) -> Result<Module, ParseError> {
+    Lines::of(text).module()
 }
 
 /// The remaining lines, without indents and empty lines.
