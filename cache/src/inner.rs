@@ -2,12 +2,14 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::SyncSender,
     },
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, RwLock};
 
 use crate::{
     account::Account,
@@ -73,7 +75,7 @@ impl Inner {
 
     /// The open store and the number of its directory.
     pub(crate) fn store(&self) -> Option<(Arc<dyn BlobStore>, u64)> {
-        let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+        let live = self.live.read();
         Some((Arc::clone(live.store.as_ref()?), live.number))
     }
 
@@ -100,9 +102,4 @@ pub(crate) fn load(
         tracing::info!(written, counted = account.charged_bytes(), "the total of the cache is counted anew");
     }
     Ok(())
-}
-
-/// Locks; ignores poisoning, because no critical section leaves inconsistent state after a panic.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,19 +1,17 @@
 //! Collects the statistics of a cache.
 
-use std::sync::PoisonError;
-
 use crate::{
     entry::Space,
-    inner::{Inner, locked},
+    inner::Inner,
     stats::{CacheStats, read},
 };
 
 impl Inner {
     pub(crate) fn stats(&self) -> CacheStats {
         let state = self.state();
-        let number = self.live.read().unwrap_or_else(PoisonError::into_inner).number;
-        let failures = locked(&self.writer).failures.len() as u64;
-        let account = locked(&self.account);
+        let number = self.live.read().number;
+        let failures = self.writer.lock().failures.len() as u64;
+        let account = self.account.lock();
         let mut stats = CacheStats {
             state,
             failures,

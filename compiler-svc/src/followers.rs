@@ -2,11 +2,11 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use antares_abi::ArtifactKey;
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::metrics::FollowerResult;
@@ -48,18 +48,14 @@ impl Followers {
         self.turns.acquire().await.ok()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether a compile failed lately that nobody waited for.
     pub(crate) fn has_failed(&self, key: ArtifactKey) -> bool {
-        self.state().has_failed(key)
+        self.state.lock().has_failed(key)
     }
 
     /// Takes a place in the queue; none if it is there already, failed lately, or there is no room.
     pub(crate) fn enter(&self, key: ArtifactKey, queue_max: u64) -> Result<(), Option<FollowerResult>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.has_failed(key) || state.queued.contains(&key) {
             return Err(None);
         }
@@ -71,7 +67,7 @@ impl Followers {
     }
 
     pub(crate) fn leave(&self, key: ArtifactKey, has_failed: bool) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.queued.remove(&key);
         if has_failed {
             if state.failed.len() >= FAILURES_MAX {

@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -17,6 +17,7 @@ use antares_tier::{
     CacheTier as _, LocationError, Memory, Shared as SharedStore, SharedConfig, StoreLocation,
 };
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use crate::{
     limits::TIER_MEMORY_BYTES_MAX,
@@ -59,7 +60,7 @@ pub(crate) struct LearnLookups(Mutex<HashMap<Sha256Digest, Instant>>);
 
 impl LearnLookups {
     pub(crate) fn is_due(&self, key: Sha256Digest) -> bool {
-        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.0.lock();
         if asked.get(&key).is_some_and(|last| last.elapsed() < LOOK_UP_AGAIN) {
             return false;
         }
