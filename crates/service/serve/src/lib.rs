@@ -43,7 +43,6 @@ mod roles;
 mod server;
 mod single_flight;
 mod status;
-mod stream;
 mod tasks;
 mod telemetry;
 mod tls;

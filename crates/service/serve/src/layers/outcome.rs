@@ -75,11 +75,7 @@ impl fmt::Debug for Ending {
 pub(crate) struct Outcome(pub(crate) Stopping);
 
 impl Around for Outcome {
-    fn around<F, E>(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> F) -> Answering<E>
-    where
-        F: Future<Output = Result<Response<Body>, E>> + Send + 'static,
-        E: Send + 'static,
-    {
+    fn around(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> Answering) -> Answering {
         let call = Call::begin(&mut request);
         let (rest, stopping) = (rest(request), self.0.clone());
         Box::pin(async move { Ok(call.answered(rest.await?, stopping)) })
@@ -248,7 +244,7 @@ mod tests {
 
     async fn answered(response: Response<Body>) -> (Response<Body>, Arc<Mutex<Vec<String>>>) {
         let (request, done) = call();
-        let rest = |_| std::future::ready(Ok::<_, Status>(response));
+        let rest = |_| Box::pin(std::future::ready(Ok(response))) as Answering;
         (Outcome(Stopping::default()).around(request, rest).await.unwrap(), done)
     }
 
@@ -270,7 +266,7 @@ mod tests {
         let (mut request, done) = call();
         let held = Arc::new(());
         CallContext::in_request(&mut request).ending.hold(held.clone());
-        let rest = |_| std::future::pending::<Result<Response<Body>, Status>>();
+        let rest = |_| Box::pin(std::future::pending()) as Answering;
         drop(Outcome(Stopping::default()).around(request, rest));
         assert_eq!(*done.lock(), ["first CANCELLED", "second CANCELLED"]);
         assert_eq!(Arc::strong_count(&held), 1);
@@ -281,7 +277,7 @@ mod tests {
         let (request, done) = call();
         let frames = tokio_stream::iter([Ok::<_, Status>(Frame::data(Bytes::from_static(b"a")))]);
         let body = http_body_util::StreamBody::new(frames.chain(tokio_stream::pending()));
-        let rest = |_| std::future::ready(Ok::<_, Status>(Response::new(Body::new(body))));
+        let rest = |_| Box::pin(std::future::ready(Ok(Response::new(Body::new(body))))) as Answering;
         let stopping = Stopping::default();
         let mut body = Outcome(stopping.clone()).around(request, rest).await.unwrap().into_body();
         assert!(body.frame().await.unwrap().unwrap().is_data());
