@@ -2,22 +2,22 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicBool, AtomicU64},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::{Mutex, RwLock};
 use sha2::{Digest, Sha256};
 
 use crate::{
     account::Account,
-    chore::{Chore, channel},
     config::CacheConfig,
     entry::{EntryId, Owner, Space},
     error::{CacheError, StoreError},
     failures::{FailureBook, is_valid},
-    inner::{Inner, Live, Writer, load, locked},
+    inner::{Chore, Inner, Live, Writer, channel, load},
     layout::Layout,
     lock::claim,
     manifest::{Failure, FailureRecord, Manifest},
@@ -165,7 +165,7 @@ impl Cache {
     /// Whether an entry is stored under `key`. Does not verify its bytes, read the disk or count as a use.
     #[must_use]
     pub fn contains(&self, space: Space, key: [u8; 32]) -> bool {
-        self.inner.store().is_some() && locked(&self.inner.account).contains(EntryId::new(space, key))
+        self.inner.store().is_some() && self.inner.account.lock().contains(EntryId::new(space, key))
     }
 
     /// As [`Cache::contains`], and counts as a use: the caller relies on the entry being there a moment
@@ -175,7 +175,7 @@ impl Cache {
         if !self.contains(space, key) {
             return false;
         }
-        locked(&self.inner.account).touch(EntryId::new(space, key));
+        self.inner.account.lock().touch(EntryId::new(space, key));
         true
     }
 
@@ -183,7 +183,7 @@ impl Cache {
     #[must_use]
     pub fn lease(&self, space: Space, key: [u8; 32]) -> Lease {
         let id = EntryId::new(space, key);
-        locked(&self.inner.account).lease(id);
+        self.inner.account.lock().lease(id);
         Lease { inner: Arc::clone(&self.inner), id }
     }
 
@@ -237,15 +237,15 @@ impl Cache {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        locked(&self.inner.account).release(self.id);
+        self.inner.account.lock().release(self.id);
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let live = self.live.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let live = self.live.get_mut();
         let Some(store) = live.store.take() else { return };
-        let touches = locked(&self.account).take_touches(usize::MAX);
+        let touches = self.account.lock().take_touches(usize::MAX);
         if let Err(failure) = store.touch(&touches) {
             tracing::warn!(error = %failure, "the cache's order of use was not written");
         }
@@ -263,15 +263,15 @@ impl Inner {
         if manifest.charged_bytes() > self.config.high_bytes() {
             return Put::Rejected(Rejection::TooLarge);
         }
-        let mut writer = locked(&self.writer);
+        let mut writer = self.writer.lock();
         self.revive(&mut writer);
         let Some((store, number)) = self.store() else { return Put::Rejected(Rejection::Unavailable) };
         if self.is_doubted(number) {
             self.request_again(&mut writer);
             return Put::Rejected(Rejection::Unavailable);
         }
-        if locked(&self.account).contains(id) {
-            locked(&self.account).renew(id);
+        if self.account.lock().contains(id) {
+            self.account.lock().renew(id);
             return Put::AlreadyThere;
         }
         if self.is_disk_full(manifest.total_bytes) {
@@ -303,24 +303,24 @@ impl Inner {
             return Ok(Put::Rejected(Rejection::BudgetInUse));
         }
         let (tick, touches, total_bytes) = {
-            let mut account = locked(&self.account);
+            let mut account = self.account.lock();
             let total_bytes = account.charged_bytes() + manifest.charged_bytes();
             (account.next_tick(), account.take_touches(TOUCHES_PER_WRITE), total_bytes)
         };
         store.touch(&touches)?;
         let stored = Stored { id, manifest, tick };
         store.insert(&stored, bytes, total_bytes)?;
-        locked(&self.account).add(&stored, owner);
+        self.account.lock().add(&stored, owner);
         Ok(Put::Stored)
     }
 
     fn get(&self, id: EntryId) -> Option<Vec<u8>> {
-        if !locked(&self.account).contains(id) {
+        if !self.account.lock().contains(id) {
             return None;
         }
         match self.try_read(|store| store.read(id, self.config.entry_bytes_max))? {
             Ok(bytes) => {
-                locked(&self.account).touch(id);
+                self.account.lock().touch(id);
                 Some(bytes)
             }
             Err(_) => self.get_again(id),
@@ -330,8 +330,8 @@ impl Inner {
     /// Reads once more while holding the writer lock. An entry evicted during the first read is only absent.
     /// An entry that is still in the account but does not verify is damaged and is dropped.
     fn get_again(&self, id: EntryId) -> Option<Vec<u8>> {
-        let mut writer = locked(&self.writer);
-        if !locked(&self.account).contains(id) {
+        let mut writer = self.writer.lock();
+        if !self.account.lock().contains(id) {
             return None;
         }
         let (store, number) = self.store()?;
@@ -356,14 +356,14 @@ impl Inner {
         count(&self.counters.corrupt);
         tracing::error!(entry = ?id, damage = damage.name(), "an entry of the cache does not verify and is dropped");
         let (removal, total_bytes) = {
-            let mut account = locked(&self.account);
+            let mut account = self.account.lock();
             (account.remove(id), account.charged_bytes())
         };
         store.remove(&[removal.unwrap_or(Removal { id, tick: 0 })], total_bytes)
     }
 
     fn put_failure(&self, key: [u8; 32], record: &FailureRecord, now: u64) {
-        let mut writer = locked(&self.writer);
+        let mut writer = self.writer.lock();
         self.revive(&mut writer);
         let Some((store, number)) = self.store() else { return };
         writer.failures.add(key, record.expires_at);
@@ -385,7 +385,7 @@ impl Inner {
         match result {
             Ok(value) => Some(value),
             Err(failure) => {
-                self.recover(&mut locked(&self.writer), number, &failure);
+                self.recover(&mut self.writer.lock(), number, &failure);
                 None
             }
         }

@@ -1,12 +1,11 @@
 //! Space for new entries: in the budget, on the volume, and in a directory that still exists.
 
-use std::sync::{PoisonError, atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::{
-    chore::Chore,
     entry::Space,
     error::StoreError,
-    inner::{Inner, locked},
+    inner::{Chore, Inner},
     stats::{CacheState, add},
     store::BlobStore,
 };
@@ -17,7 +16,7 @@ const EVICTION_GROUP: usize = 64;
 impl Inner {
     /// Evicts until `charge` more bytes fit the budget; false if entries in use prevent that.
     pub(crate) fn evict_for_space(&self, store: &dyn BlobStore, charge: u64) -> Result<bool, StoreError> {
-        let total_bytes = || locked(&self.account).charged_bytes();
+        let total_bytes = || self.account.lock().charged_bytes();
         if total_bytes().saturating_add(charge) <= self.config.high_bytes() {
             return Ok(true);
         }
@@ -43,7 +42,7 @@ impl Inner {
     /// of the stored bytes, so that uploaded scripts do not evict native code.
     fn evict(&self, store: &dyn BlobStore, bytes: u64) -> Result<usize, StoreError> {
         let (removals, total_bytes) = {
-            let mut account = locked(&self.account);
+            let mut account = self.account.lock();
             let charged = account.charged();
             let spaces = match charged.script >= charged.artifact {
                 true => [Space::Script, Space::Artifact],
@@ -83,7 +82,7 @@ impl Inner {
     }
 
     pub(crate) fn state(&self) -> CacheState {
-        let state = self.live.read().unwrap_or_else(PoisonError::into_inner).state;
+        let state = self.live.read().state;
         let now = if !self.lock.is_there(&self.config.dir) {
             CacheState::Lost
         } else if self.began_short.load(Ordering::Relaxed) && self.free_bytes() < self.config.free_bytes_min {
@@ -92,7 +91,7 @@ impl Inner {
             self.began_short.store(false, Ordering::Relaxed);
             state
         };
-        let before = std::mem::replace(&mut *locked(&self.told), now);
+        let before = std::mem::replace(&mut *self.told.lock(), now);
         if before != now && !now.is_well() {
             let dir = self.config.dir.display();
             tracing::error!(%dir, state = now.name(), "the cache cannot keep anything");

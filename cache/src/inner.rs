@@ -2,16 +2,17 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::SyncSender,
+        mpsc::{Receiver, SyncSender, sync_channel},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::{Mutex, RwLock};
+
 use crate::{
     account::Account,
-    chore::Chore,
     config::CacheConfig,
     error::StoreError,
     failures::FailureBook,
@@ -73,7 +74,7 @@ impl Inner {
 
     /// The open store and the number of its directory.
     pub(crate) fn store(&self) -> Option<(Arc<dyn BlobStore>, u64)> {
-        let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+        let live = self.live.read();
         Some((Arc::clone(live.store.as_ref()?), live.number))
     }
 
@@ -102,7 +103,17 @@ pub(crate) fn load(
     Ok(())
 }
 
-/// Locks; ignores poisoning, because no critical section leaves inconsistent state after a panic.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chore {
+    /// Remove chunks without a manifest.
+    Sweep,
+    /// Copy the live entries into a new directory.
+    Rebuild,
+    /// Check the store's files for damage.
+    Inspect,
+}
+
+/// The queue of tasks. It is short: if it is full, the next write requests its task again.
+pub(crate) fn channel() -> (SyncSender<Chore>, Receiver<Chore>) {
+    sync_channel(3)
 }

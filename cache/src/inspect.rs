@@ -12,9 +12,8 @@ use std::{
 use rustix::io::Errno;
 
 use crate::{
-    chore::Chore,
     error::StoreError,
-    inner::{Inner, locked},
+    inner::{Chore, Inner},
 };
 
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -31,7 +30,7 @@ const HEAD_BYTES: usize = 20;
 impl Inner {
     /// Requests an inspection, if the last one was at least `INTERVAL` ago.
     pub(crate) fn request_inspection(&self) {
-        let mut at = locked(&self.inspect_at);
+        let mut at = self.inspect_at.lock();
         let now = Instant::now();
         if at.is_none_or(|at| at <= now) {
             *at = Some(now + INTERVAL);
@@ -60,7 +59,7 @@ impl Inner {
             return true;
         }
         let detail = format!("{bad} segments are not what was written");
-        self.recover(&mut locked(&self.writer), number, &StoreError::Damaged { detail });
+        self.recover(&mut self.writer.lock(), number, &StoreError::Damaged { detail });
         false
     }
 }

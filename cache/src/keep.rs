@@ -5,7 +5,7 @@ use crate::{
     cache::Cache,
     entry::{EntryId, Space},
     error::StoreError,
-    inner::{Inner, locked},
+    inner::Inner,
     store::{BlobStore, Removal},
 };
 
@@ -27,7 +27,7 @@ impl Cache {
     /// Entries of a space with keys greater than `after`, sorted by key.
     #[must_use]
     pub fn list(&self, space: Space, after: Option<[u8; 32]>, limit: usize) -> Vec<Listed> {
-        locked(&self.inner.account).list(space, after, limit)
+        self.inner.account.lock().list(space, after, limit)
     }
 
     /// Removes an entry and its pin, even if it is leased; returns whether it existed. Callers that have read
@@ -37,7 +37,7 @@ impl Cache {
         let id = EntryId::new(space, key);
         let remove = |inner: &Inner, store: &dyn BlobStore| {
             let (removal, total_bytes) = {
-                let mut account = locked(&inner.account);
+                let mut account = inner.account.lock();
                 account.set_pinned(id, false);
                 (account.remove(id), account.charged_bytes())
             };
@@ -55,7 +55,7 @@ impl Cache {
         let id = EntryId::new(space, key);
         let pin = |inner: &Inner, store: &dyn BlobStore| {
             {
-                let mut account = locked(&inner.account);
+                let mut account = inner.account.lock();
                 let Some(charge) = account.charge(id) else { return Ok(Pinned::Absent) };
                 let taken = account.pinned_bytes(id).saturating_add(charge);
                 if is_pinned && taken > inner.config.budget_bytes / PINNED_PARTS {
@@ -74,7 +74,7 @@ impl Cache {
 impl Inner {
     /// Makes a change under the writer lock. `None` if there is no store, or if it failed and was recovered.
     fn change<T>(&self, change: impl FnOnce(&Self, &dyn BlobStore) -> Result<T, StoreError>) -> Option<T> {
-        let mut writer = locked(&self.writer);
+        let mut writer = self.writer.lock();
         self.revive(&mut writer);
         let (store, number) = self.store()?;
         let changed = change(self, &*store);

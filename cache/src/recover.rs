@@ -1,13 +1,13 @@
 //! Recovery from a failed store in an open cache: close it, then reopen it or replace it by an empty one.
 
 use std::{
-    sync::{PoisonError, atomic::Ordering},
+    sync::atomic::Ordering,
     time::{Duration, Instant},
 };
 
 use crate::{
     error::{CacheError, StoreError},
-    inner::{Inner, Live, Writer, load, locked},
+    inner::{Inner, Live, Writer, load},
     opening::{How, open_or_replace},
     stats::{CacheState, count},
     store::close,
@@ -22,7 +22,7 @@ impl Inner {
     pub(crate) fn recover(&self, writer: &mut Writer, number: u64, failure: &StoreError) {
         count(&self.counters.store_errors);
         let store = {
-            let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
+            let mut live = self.live.write();
             if live.number != number || live.store.is_none() {
                 return;
             }
@@ -58,7 +58,7 @@ impl Inner {
 
     fn reopen(&self, writer: &mut Writer) -> Result<(), CacheError> {
         let opened = open_or_replace(&self.layout)?;
-        let loaded = load(&*opened.store, &mut locked(&self.account), &mut writer.failures);
+        let loaded = load(&*opened.store, &mut self.account.lock(), &mut writer.failures);
         if let Err(source) = loaded {
             close(opened.store);
             self.set_aside(opened.number);
@@ -71,7 +71,7 @@ impl Inner {
             self.doubted.store(opened.number, Ordering::Relaxed);
         }
         let rebuilt = opened.how != How::Found;
-        let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
+        let mut live = self.live.write();
         let state = if rebuilt { CacheState::Rebuilt } else { CacheState::Ready };
         *live = Live { store: Some(opened.store), number: opened.number, state };
         Ok(())
@@ -80,7 +80,7 @@ impl Inner {
     /// Quarantines the files of a store and empties the account.
     fn set_aside(&self, number: u64) {
         count(&self.counters.set_aside);
-        locked(&self.account).reload(&[]);
+        self.account.lock().reload(&[]);
         if let Err(error) = self.layout.quarantine(number) {
             tracing::error!(%error, store = number, "the store could not be set aside and is removed");
             drop(self.layout.discard(number));

@@ -3,17 +3,17 @@
 use std::{
     collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, MutexGuard, PoisonError, Weak, atomic::Ordering, mpsc::Receiver},
+    sync::{Arc, Weak, atomic::Ordering, mpsc::Receiver},
     thread,
 };
 
+use parking_lot::MutexGuard;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    chore::Chore,
     entry::EntryId,
     error::{CacheError, StoreError},
-    inner::{Inner, Live, Writer, locked},
+    inner::{Chore, Inner, Live, Writer},
     manifest::Manifest,
     stats::{add, count, read},
     store::{BlobStore, Orphan, Removal, Stored, close},
@@ -52,7 +52,7 @@ pub(crate) fn start(inner: &Arc<Inner>, pending: Receiver<Chore>) -> Result<(), 
 /// quarter above the budget, the copy that a rebuild writes still fits into twice the budget.
 pub(crate) fn wants_rebuild(inner: &Inner, number: u64) -> bool {
     let disk_bytes = inner.layout.store_disk_bytes(number);
-    let charged_bytes = locked(&inner.account).charged_bytes();
+    let charged_bytes = inner.account.lock().charged_bytes();
     let budget_bytes = inner.config.budget_bytes;
     // The charge is three times the live bytes; four times exceeds what files reach in steady use.
     let loose = disk_bytes > inner.config.rebuild_bytes_min && disk_bytes > charged_bytes + charged_bytes / 3;
@@ -74,7 +74,7 @@ pub(crate) fn sweep(inner: &Inner) -> u64 {
     let mut swept = 0;
     let mut after: Option<EntryId> = None;
     loop {
-        let mut writer = locked(&inner.writer);
+        let mut writer = inner.writer.lock();
         let Some((store, number)) = inner.store() else { return swept };
         match sweep_group(inner, &*store, after) {
             Ok(Swept { removed, resume: Some(id) }) => {
@@ -99,7 +99,7 @@ struct Swept {
 }
 
 fn sweep_group(inner: &Inner, store: &dyn BlobStore, after: Option<EntryId>) -> Result<Swept, StoreError> {
-    let rightful_chunks = |id| locked(&inner.account).chunks(id);
+    let rightful_chunks = |id| inner.account.lock().chunks(id);
     match store.next_orphan(after, &rightful_chunks)? {
         Orphan::NoMore => Ok(Swept { removed: 0, resume: None }),
         Orphan::Paused { last } => Ok(Swept { removed: 0, resume: Some(last) }),
@@ -156,7 +156,7 @@ fn copy_all<'a>(
         }
         missing.into_iter().try_for_each(|id| copied.copy(inner, old, new, id))?;
     }
-    let writer = locked(&inner.writer);
+    let writer = inner.writer.lock();
     copied.missing(inner).into_iter().try_for_each(|id| copied.copy(inner, old, new, id))?;
     copied.drop_gone(inner, new)?;
     for (key, _) in old.failures()? {
@@ -179,7 +179,7 @@ struct Copied {
 impl Copied {
     /// Entries not copied yet, most recently used first.
     fn missing(&self, inner: &Inner) -> Vec<EntryId> {
-        locked(&inner.account).newest_first().into_iter().filter(|id| !self.ids.contains(id)).collect()
+        inner.account.lock().newest_first().into_iter().filter(|id| !self.ids.contains(id)).collect()
     }
 
     fn copy(
@@ -192,14 +192,14 @@ impl Copied {
         self.ids.insert(id);
         let Ok(bytes) = old.read(id, inner.config.entry_bytes_max)? else {
             // Evicted in the meantime, or damaged: do not copy it.
-            if locked(&inner.account).contains(id) {
+            if inner.account.lock().contains(id) {
                 count(&inner.counters.corrupt);
             }
             return Ok(());
         };
         let sha256 = Sha256::digest(&bytes).into();
         let Some(manifest) = Manifest::of(&bytes, sha256, inner.config.unix_seconds()) else { return Ok(()) };
-        let Some(tick) = locked(&inner.account).tick(id) else { return Ok(()) };
+        let Some(tick) = inner.account.lock().tick(id) else { return Ok(()) };
         self.charged_bytes += manifest.charged_bytes();
         new.import(&Stored { id, manifest, tick }, &bytes, self.charged_bytes)
     }
@@ -207,10 +207,10 @@ impl Copied {
     /// Removes entries from the copy that were evicted in the meantime.
     fn drop_gone(&self, inner: &Inner, new: &dyn BlobStore) -> Result<(), StoreError> {
         let gone: Vec<_> =
-            new.entries()?.into_iter().filter(|stored| !locked(&inner.account).contains(stored.id)).collect();
+            new.entries()?.into_iter().filter(|stored| !inner.account.lock().contains(stored.id)).collect();
         let removals: Vec<_> =
             gone.iter().map(|stored| Removal { id: stored.id, tick: stored.tick }).collect();
-        new.remove(&removals, locked(&inner.account).charged_bytes())
+        new.remove(&removals, inner.account.lock().charged_bytes())
     }
 }
 
@@ -228,10 +228,10 @@ fn swap(inner: &Inner, new: Arc<dyn BlobStore>, number: u64) -> Result<(), Cache
         }
     };
     let old = {
-        let mut live = inner.live.write().unwrap_or_else(PoisonError::into_inner);
+        let mut live = inner.live.write();
         let state = live.state;
         let old = std::mem::replace(&mut *live, Live { store: Some(new), number, state });
-        locked(&inner.account).reload(&entries);
+        inner.account.lock().reload(&entries);
         old
     };
     count(&inner.counters.rebuilds);

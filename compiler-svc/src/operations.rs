@@ -2,13 +2,14 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use antares_proto::v1;
 use antares_serve::Fault;
 use antares_serve::admin::operation_error;
+use parking_lot::Mutex;
 use tokio::{sync::watch, task::AbortHandle};
 
 /// How long an operation that has ended is kept.
@@ -67,15 +68,10 @@ struct Table {
     order: VecDeque<Arc<Operation>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code under these locks can panic half-way through a change.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Operation {
     /// Goes on to `state`, unless it has ended.
     pub(crate) fn go_on(&self, state: State) {
-        let mut times = lock(&self.times);
+        let mut times = self.times.lock();
         let now = Instant::now();
         self.state.send_if_modified(|current| {
             let is_news = !current.has_ended();
@@ -92,13 +88,13 @@ impl Operation {
 
     /// What does the work, so that it can be given up.
     pub(crate) fn of_task(&self, task: AbortHandle) {
-        *lock(&self.task) = Some(task);
+        *self.task.lock() = Some(task);
     }
 
     /// Gives it up, unless it has ended.
     pub(crate) fn cancel(&self) {
         self.go_on(State::Cancelled);
-        if let Some(task) = lock(&self.task).take() {
+        if let Some(task) = self.task.lock().take() {
             task.abort();
         }
     }
@@ -111,7 +107,7 @@ impl Operation {
 
     /// As callers see it.
     pub(crate) fn to_message(&self) -> v1::Operation {
-        let (state, times) = (self.state.borrow().clone(), *lock(&self.times));
+        let (state, times) = (self.state.borrow().clone(), *self.times.lock());
         let ms = |until: Option<Instant>| {
             let time = until.unwrap_or_else(Instant::now).saturating_duration_since(self.started);
             u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -153,7 +149,7 @@ impl Operations {
         script: String,
         priority: v1::Priority,
     ) -> Result<Arc<Operation>, Fault> {
-        let mut table = lock(&self.0);
+        let mut table = self.0.lock();
         table.forget(|_, age| age.is_some_and(|age| age >= KEEP));
         let own = table.order.iter().filter(|operation| operation.holder == holder).count();
         if own >= OPERATIONS_PER_TENANT_MAX {
@@ -183,14 +179,14 @@ impl Operations {
 
     /// The one of this name, if it is `holder`'s.
     pub(crate) fn find(&self, holder: [u8; 32], name: &str) -> Result<Arc<Operation>, Fault> {
-        let found = lock(&self.0).by_name.get(name).filter(|operation| operation.holder == holder).cloned();
+        let found = self.0.lock().by_name.get(name).filter(|operation| operation.holder == holder).cloned();
         let name: String = name.chars().take(80).collect();
         found.ok_or_else(|| Fault::not_found("OPERATION_NOT_FOUND", "operation", name))
     }
 
     /// Those of `holder`, the oldest first.
     pub(crate) fn list(&self, holder: [u8; 32]) -> Vec<Arc<Operation>> {
-        let table = lock(&self.0);
+        let table = self.0.lock();
         table.order.iter().filter(|operation| operation.holder == holder).cloned().collect()
     }
 }
@@ -201,7 +197,7 @@ impl Table {
         let now = Instant::now();
         let by_name = &mut self.by_name;
         self.order.retain(|operation| {
-            let age = lock(&operation.times).ended.map(|ended| now.saturating_duration_since(ended));
+            let age = operation.times.lock().ended.map(|ended| now.saturating_duration_since(ended));
             let is_kept = !is_enough(operation, age);
             if !is_kept {
                 by_name.remove(&operation.name);

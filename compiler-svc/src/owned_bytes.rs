@@ -2,11 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use antares_serve::{Account, Fault};
+use parking_lot::Mutex;
 
 /// How often the marks of a tenant that has too much are counted again.
 const RECOUNT: Duration = Duration::from_secs(1);
@@ -30,13 +30,9 @@ struct Usage {
 }
 
 impl Owned {
-    fn usage(&self) -> MutexGuard<'_, HashMap<[u8; 32], Usage>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reserves `more` for `account`, unless that is too much. None if its marks are to be counted first.
     pub(crate) fn take(&self, account: &Account, more: u64) -> Option<Result<(), Fault>> {
-        let mut usage = self.usage();
+        let mut usage = self.0.lock();
         let found = usage.get_mut(&account.owner())?;
         let counted_at = found.counted_at?;
         match account.stored_too_much(found.stored.saturating_add(found.reserved), more) {
@@ -51,14 +47,14 @@ impl Owned {
 
     /// Returns `bytes` that were reserved and are not stored.
     pub(crate) fn release(&self, holder: [u8; 32], bytes: u64) {
-        if let Some(found) = self.usage().get_mut(&holder) {
+        if let Some(found) = self.0.lock().get_mut(&holder) {
             found.reserved = found.reserved.saturating_sub(bytes);
         }
     }
 
     /// Counts `bytes` that were reserved as stored.
     pub(crate) fn settle(&self, holder: [u8; 32], bytes: u64) {
-        if let Some(found) = self.usage().get_mut(&holder) {
+        if let Some(found) = self.0.lock().get_mut(&holder) {
             found.reserved = found.reserved.saturating_sub(bytes);
             found.stored = found.stored.saturating_add(bytes);
             found.settled = found.settled.saturating_add(bytes);
@@ -67,7 +63,7 @@ impl Owned {
 
     /// Begins a count of the marks of `holder`. [`Owned::counted`] takes what this returns.
     pub(crate) fn begin_count(&self, holder: [u8; 32]) -> u64 {
-        let mut usage = self.usage();
+        let mut usage = self.0.lock();
         if usage.len() >= COUNTED_MAX {
             usage.retain(|_, usage| usage.reserved > 0);
         }
@@ -76,7 +72,7 @@ impl Owned {
 
     /// Ends a count that found `bytes`. What was settled since it began is added: the count may have missed it.
     pub(crate) fn counted(&self, holder: [u8; 32], begun: u64, bytes: u64) {
-        let mut usage = self.usage();
+        let mut usage = self.0.lock();
         let found = usage.entry(holder).or_default();
         found.stored = bytes.saturating_add(found.settled.saturating_sub(begun));
         found.counted_at = Some(Instant::now());
@@ -90,7 +86,7 @@ mod tests {
     const OWNER: [u8; 32] = [7; 32];
 
     fn of(owned: &Owned) -> (u64, u64) {
-        let usage = owned.usage()[&OWNER];
+        let usage = owned.0.lock()[&OWNER];
         (usage.stored, usage.reserved)
     }
 
@@ -99,7 +95,7 @@ mod tests {
         let owned = Owned::default();
         let [first, second] = [(); 2].map(|()| owned.begin_count(OWNER));
         owned.counted(OWNER, first, 100);
-        owned.usage().get_mut(&OWNER).unwrap().reserved = 30;
+        owned.0.lock().get_mut(&OWNER).unwrap().reserved = 30;
         // Another call counts at the same time.
         owned.counted(OWNER, second, 100);
         assert_eq!(of(&owned), (100, 30));
@@ -112,7 +108,7 @@ mod tests {
     fn what_is_stored_during_a_count_is_in_its_sum() {
         let owned = Owned::default();
         let begun = owned.begin_count(OWNER);
-        owned.usage().get_mut(&OWNER).unwrap().reserved = 30;
+        owned.0.lock().get_mut(&OWNER).unwrap().reserved = 30;
         owned.settle(OWNER, 30);
         owned.counted(OWNER, begun, 100);
         assert_eq!(of(&owned), (130, 0));
@@ -125,13 +121,13 @@ mod tests {
     fn many_tenants_displace_no_reservation() {
         let owned = Owned::default();
         owned.begin_count(OWNER);
-        owned.usage().get_mut(&OWNER).unwrap().reserved = 1;
+        owned.0.lock().get_mut(&OWNER).unwrap().reserved = 1;
         for number in 0..=COUNTED_MAX {
             let mut other = [0; 32];
             other[..8].copy_from_slice(&number.to_le_bytes());
             owned.begin_count(other);
         }
-        assert!(owned.usage().len() <= COUNTED_MAX);
+        assert!(owned.0.lock().len() <= COUNTED_MAX);
         assert_eq!(of(&owned), (0, 1));
     }
 }

@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -12,6 +12,7 @@ use antares_abi::Sha256Digest;
 use antares_cache::{Cache, Incoming};
 use antares_config::CompilerSection;
 use antares_serve::{Metrics, chain, set_gauge};
+use parking_lot::Mutex;
 use prometheus::{IntCounter, IntCounterVec};
 use strum::{IntoStaticStr, VariantNames};
 use tokio::sync::Semaphore;
@@ -143,7 +144,7 @@ impl Uploads {
         let shown = Arc::downgrade(&uploads);
         metrics.before_scrape(move || {
             let Some(uploads) = shown.upgrade() else { return };
-            let state = uploads.state();
+            let state = uploads.state.lock();
             set_gauge(&count, state.partial.len() as u64);
             set_gauge(&bytes, state.bytes(|_| true));
         });
@@ -181,7 +182,7 @@ impl Uploads {
             tracing::error!(error = chain(&error), "an upload has no place");
             UploadError::DiskFull
         })?;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // Who begins anew has no use for what broke off.
         state.partial.retain(|_, one| !one.is_of(holder, script) || one.idle_since.is_none());
         let count = |state: &State, of: &dyn Fn(&Partial) -> bool| {
@@ -204,11 +205,11 @@ impl Uploads {
         offset: u64,
     ) -> Result<Writing, UploadError> {
         let nothing = UploadError::Offset { offset, received: 0 };
-        let found = self.state().longest(holder, script).map(|(id, one)| (id, one.file.clone()));
+        let found = self.state.lock().longest(holder, script).map(|(id, one)| (id, one.file.clone()));
         let Some((id, file)) = found else { return Err(nothing) };
         // After what the call before it is still writing.
-        let held = locked(&file);
-        let mut state = self.state();
+        let held = file.lock();
+        let mut state = self.state.lock();
         let Some(partial) = state.partial.get_mut(&id) else { return Err(nothing) };
         if partial.size != size {
             return Err(UploadError::Size { said: size, began: partial.size });
@@ -227,18 +228,18 @@ impl Uploads {
 
     /// How far the upload of `script` has come.
     pub(crate) fn received(&self, holder: [u8; 32], script: Sha256Digest) -> Option<Received> {
-        let state = self.state();
+        let state = self.state.lock();
         state.longest(holder, script).map(|(_, one)| Received { bytes: one.bytes, size: one.size })
     }
 
     /// Bytes of what `holder` has sent of other scripts than `script`.
     pub(crate) fn bytes_of_others(&self, holder: [u8; 32], script: Sha256Digest) -> u64 {
-        self.state().bytes(|one| one.holder == holder && one.script != script)
+        self.state.lock().bytes(|one| one.holder == holder && one.script != script)
     }
 
     /// Drops what has lain there for too long.
     pub(crate) fn expire(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let expired = |one: &Partial| one.idle_since.is_some_and(|since| since.elapsed() >= self.keep);
         let ids: Vec<u64> = state.partial.iter().filter(|(_, one)| expired(one)).map(|(id, _)| *id).collect();
         let gone: Vec<_> = ids.iter().filter_map(|id| state.partial.remove(id)).collect();
@@ -272,10 +273,6 @@ impl Uploads {
         self.dropped.with_label_values(&[Dropped::Room.into_str()]).inc();
         Some(())
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        locked(&self.state)
-    }
 }
 
 impl State {
@@ -302,14 +299,14 @@ impl Writing {
     }
 
     fn added(&self, cache: &Cache, piece: &[u8]) -> Result<u64, UploadError> {
-        let mut file = locked(&self.file);
+        let mut file = self.file.lock();
         let more = piece.len() as u64;
         if !cache.has_free(more) {
             return Err(UploadError::DiskFull);
         }
         self.charge(more)?;
         let added = file.add(piece);
-        if let Some(partial) = self.uploads.state().partial.get_mut(&self.id) {
+        if let Some(partial) = self.uploads.state.lock().partial.get_mut(&self.id) {
             partial.bytes = file.bytes();
         }
         added.map(|()| file.bytes()).map_err(|error| {
@@ -320,7 +317,7 @@ impl Writing {
 
     fn charge(&self, more: u64) -> Result<(), UploadError> {
         let uploads = &self.uploads;
-        let mut state = uploads.state();
+        let mut state = uploads.state.lock();
         let mine = state.partial.get(&self.id).filter(|one| one.turn == self.turn);
         let holder = mine.ok_or(UploadError::TakenOver)?.holder;
         let used = |state: &State, of: &dyn Fn(&Partial) -> bool| state.bytes(of).saturating_add(more);
@@ -333,13 +330,13 @@ impl Writing {
 
     /// How many bytes are there, and their digest. Blocks on the disk.
     pub(crate) fn digest(&self) -> (u64, Sha256Digest) {
-        let file = locked(&self.file);
+        let file = self.file.lock();
         (file.bytes(), Sha256Digest(file.sha256()))
     }
 
     /// The first `most` bytes, or all. Blocks on the disk.
     pub(crate) fn read(&self, most: u64) -> Result<Vec<u8>, UploadError> {
-        locked(&self.file).read(most).map_err(|error| {
+        self.file.lock().read(most).map_err(|error| {
             tracing::error!(error = chain(&error), "an upload cannot be read");
             UploadError::Internal
         })
@@ -353,7 +350,7 @@ impl Writing {
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        let mut state = self.uploads.state();
+        let mut state = self.uploads.state.lock();
         let Some(partial) = state.partial.get_mut(&self.id) else { return };
         if self.is_over {
             state.partial.remove(&self.id);
@@ -366,9 +363,4 @@ impl Drop for Writing {
             }
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic of another holder leaves nothing half done that the next one could trip over.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,12 +6,13 @@
 use std::{
     collections::HashMap,
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use antares_pool::Sealed;
 use antares_serve::Namespace;
+use parking_lot::Mutex;
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter, unsync::Cache};
 
 /// Bytes that the kernel gives a file at a time; as many for the records of a file.
@@ -136,11 +137,11 @@ impl<K, V: Hot> Lifecycle<(Namespace, K), V> for Fair {
     type RequestState = ();
 
     fn is_pinned(&self, (namespace, _): &(Namespace, K), value: &V) -> bool {
-        value.is_pinned() || locked(&self.shares).is_within_share(namespace)
+        value.is_pinned() || self.shares.lock().is_within_share(namespace)
     }
 
     fn on_evict(&self, (): &mut (), (namespace, _): (Namespace, K), value: V) {
-        let mut shares = locked(&self.shares);
+        let mut shares = self.shares.lock();
         shares.bytes -= value.bytes();
         shares.leave(namespace, self.charges.of(&value));
     }
@@ -164,12 +165,12 @@ impl<K: Copy + Eq + Hash, V: Hot> TenantCache<K, V> {
 
     /// What the tenant keeps under `key`.
     pub(crate) fn get(&self, namespace: Namespace, key: K) -> Option<V> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         let found = state.entries.get(&(namespace, key)).cloned();
         let counted = if found.is_some() { &mut state.hits } else { &mut state.misses };
         *counted += 1;
         drop(state);
-        if let Some(tenant) = locked(&self.shares).tenants.get_mut(&namespace) {
+        if let Some(tenant) = self.shares.lock().tenants.get_mut(&namespace) {
             tenant.used = Instant::now();
         }
         found
@@ -177,7 +178,7 @@ impl<K: Copy + Eq + Hash, V: Hot> TenantCache<K, V> {
 
     /// What the tenant keeps and `is_wanted`; each counts as used.
     pub(crate) fn find(&self, namespace: Namespace, is_wanted: impl Fn(&V) -> bool) -> Vec<(K, V)> {
-        let state = locked(&self.state);
+        let state = self.state.lock();
         let own = state.entries.iter().filter(|((of, _), value)| *of == namespace && is_wanted(value));
         let found: Vec<_> = own.map(|((_, key), value)| (*key, value.clone())).collect();
         for (key, _) in &found {
@@ -190,13 +191,13 @@ impl<K: Copy + Eq + Hash, V: Hot> TenantCache<K, V> {
     /// entries leave no capacity for it.
     pub(crate) fn put(&self, namespace: Namespace, key: K, value: V) {
         let id = (namespace, key);
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         self.take_out(&mut state, &id);
         let (charge, bytes) = (self.charges.of(&value), value.bytes());
         if charge > self.bytes_max {
             return;
         }
-        let mut shares = locked(&self.shares);
+        let mut shares = self.shares.lock();
         shares.bytes += bytes;
         shares.enter(id.0, charge, self.bytes_max);
         drop(shares);
@@ -207,36 +208,31 @@ impl<K: Copy + Eq + Hash, V: Hot> TenantCache<K, V> {
     }
 
     pub(crate) fn remove(&self, namespace: Namespace, key: K) {
-        self.take_out(&mut locked(&self.state), &(namespace, key));
+        self.take_out(&mut self.state.lock(), &(namespace, key));
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&self) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.entries.clear();
-        let mut shares = locked(&self.shares);
+        let mut shares = self.shares.lock();
         shares.tenants.clear();
         shares.bytes = 0;
     }
 
     pub(crate) fn stats(&self) -> HotStats {
-        let state = locked(&self.state);
+        let state = self.state.lock();
         let entries = state.entries.len() as u64;
-        HotStats { bytes: locked(&self.shares).bytes, entries, hits: state.hits, misses: state.misses }
+        HotStats { bytes: self.shares.lock().bytes, entries, hits: state.hits, misses: state.misses }
     }
 
     fn take_out(&self, state: &mut TypedCache<K, V>, id: &(Namespace, K)) {
         if let Some((_, value)) = state.entries.remove(id) {
-            let mut shares = locked(&self.shares);
+            let mut shares = self.shares.lock();
             shares.bytes -= value.bytes();
             shares.leave(id.0, self.charges.of(&value));
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code under the lock can panic half-way through a change.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -307,7 +303,7 @@ mod tests {
     fn a_tenant_that_makes_no_calls_gives_way() {
         let (cache, [a, b]) = (cache(8), [[1; 32], [2; 32]]);
         put(&cache, b, 0..4);
-        for share in locked(&cache.shares).tenants.values_mut() {
+        for share in cache.shares.lock().tenants.values_mut() {
             share.used = Instant::now().checked_sub(SHARE_AGE_MAX).unwrap();
         }
         put(&cache, a, 0..1000);

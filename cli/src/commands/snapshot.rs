@@ -8,12 +8,12 @@ use std::{
     num::NonZero,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::{Mutex, PoisonError},
     thread,
 };
 
 use antares_profile_view::View;
 use anyhow::{Context as _, anyhow};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -109,7 +109,7 @@ fn take(args: &SnapshotArgs, file: &Path) -> Result<Snapshot, Failure> {
     found.retain(|path| path != file && path.file_name().is_none_or(|name| name != FILE));
     found.sort();
     let rest = Mutex::new(found.iter());
-    let next = || rest.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let next = || rest.lock().next();
     let some = || -> Result<Vec<(String, Entry)>, Failure> {
         let named = |path: &PathBuf| path.strip_prefix(&args.folder).unwrap_or(path).display().to_string();
         let entries =

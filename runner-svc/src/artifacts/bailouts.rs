@@ -1,14 +1,12 @@
 //! Bailouts: which native code is left before its end, run after run. Its script begins in the interpreter.
 //! Other native code of the script, as new hints give, has another key and begins anew.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::{Mutex, PoisonError},
-};
+use std::collections::{HashMap, VecDeque};
 
 use antares_abi::ArtifactKey;
 use antares_pool::{EarlyBailouts, NativeEnd};
 use antares_serve::Account;
+use parking_lot::Mutex;
 
 use crate::limits::EARLY_LIBRARIES_MAX;
 
@@ -39,13 +37,13 @@ struct State {
 impl Bailouts {
     /// Whether a run begins in the interpreter, though this library is there.
     pub(crate) fn begins_interpreted(&self, runs: TenantsCode) -> bool {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.known.get_mut(&runs).is_some_and(EarlyBailouts::begins_interpreted)
     }
 
     /// Notes what a run with a library says of it.
     pub(crate) fn record(&self, runs: TenantsCode, end: NativeEnd) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         if let Some(known) = state.known.get_mut(&runs) {
             *known = known.after(end);
             return;
@@ -104,7 +102,7 @@ mod tests {
             bailouts.record(library(usize::MAX), NativeEnd::Left);
         }
         assert!(bailouts.begins_interpreted(library(usize::MAX)));
-        let state = bailouts.0.lock().unwrap();
+        let state = bailouts.0.lock();
         assert_eq!((state.order.len(), state.known.len()), (EARLY_LIBRARIES_MAX, EARLY_LIBRARIES_MAX));
     }
 }

@@ -1,13 +1,11 @@
 //! What runs find out about scripts: where they went that native code did not know. The source of artifacts
 //! gets to know it, and gives better ones from then on.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{HashMap, VecDeque};
 
 use antares_abi::{CompileOptions, Sha256Digest};
 use antares_serve::Account;
+use parking_lot::Mutex;
 
 use crate::limits::{LEARNT_SCRIPTS_MAX, LEARNT_VAIN_MAX};
 
@@ -49,12 +47,12 @@ struct Known {
 impl KnownHints {
     /// The hints with which a script is compiled now.
     pub(crate) fn find(&self, subject: Subject) -> Option<Sha256Digest> {
-        self.state().subjects.get(&subject)?.hints
+        self.0.lock().subjects.get(&subject)?.hints
     }
 
     /// Notes with which hints a script is compiled.
     pub(crate) fn record(&self, subject: Subject, hints: Option<Sha256Digest>) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         if hints.is_none() && !state.subjects.contains_key(&subject) {
             return;
         }
@@ -66,7 +64,7 @@ impl KnownHints {
 
     /// Whether a report on a script is worth sending; then one is on its way.
     pub(crate) fn begin(&self, subject: Subject) -> bool {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let known = state.entry(subject);
         let is_worth_it = !known.is_telling && known.vain < LEARNT_VAIN_MAX;
         known.is_telling |= is_worth_it;
@@ -75,17 +73,13 @@ impl KnownHints {
 
     /// Notes what became of a report: the hints from then on, if they came.
     pub(crate) fn end(&self, subject: Subject, hints: Option<Option<Sha256Digest>>) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let known = state.entry(subject);
         known.is_telling = false;
         match hints {
             Some(hints) if hints != known.hints => (known.hints, known.vain) = (hints, 0),
             _ => known.vain = known.vain.saturating_add(1),
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -142,7 +136,7 @@ mod tests {
             hints.record(subject(number, OPTIONS), Some(digest(0)));
             hints.record(subject(number, CompileOptions { vm_version: 1, ..OPTIONS }), None);
         }
-        let state = hints.state();
+        let state = hints.0.lock();
         assert_eq!((state.subjects.len(), state.order.len()), (LEARNT_SCRIPTS_MAX, LEARNT_SCRIPTS_MAX));
     }
 }

@@ -6,13 +6,11 @@
 //! script shall not slow the script down for others. What broke rules for several tenants, each time with no
 //! other native code in its worker, is wrong for everybody.
 
-use std::{
-    collections::{BTreeSet, HashMap, HashSet, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use antares_abi::ArtifactKey;
 use antares_serve::{Account, Identity};
+use parking_lot::Mutex;
 
 use crate::{
     artifacts::bailouts::TenantsCode,
@@ -55,7 +53,7 @@ impl Quarantine {
     /// Takes `suspects`, which ran in one worker, out of use for their tenant: which one is to blame is not
     /// known.
     pub(crate) fn add(&self, suspects: &[Suspect], detail: &str) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         for suspect in suspects {
             let key = suspect.code.library;
             if state.bar(suspect.code) {
@@ -72,18 +70,14 @@ impl Quarantine {
 
     /// Whether `suspect` is not to be run.
     pub(crate) fn has(&self, suspect: Suspect) -> bool {
-        let state = self.state();
+        let state = self.0.lock();
         let is_shared = suspect.witness.is_some();
         state.barred.contains(&suspect.code) || (is_shared && state.is_barred_for_all(suspect.code.library))
     }
 
     /// How much code is barred, each for one tenant.
     pub(crate) fn len(&self) -> u64 {
-        self.state().barred.len() as u64
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().barred.len() as u64
     }
 }
 
@@ -177,7 +171,7 @@ mod tests {
         for number in 0..QUARANTINE_MAX + 9 {
             quarantine.add(&[of("a", number)], "a test");
         }
-        let state = quarantine.state();
+        let state = quarantine.0.lock();
         let lengths = [state.barred.len(), state.order.len(), state.witnesses.len(), state.witnessed.len()];
         assert_eq!(lengths, [QUARANTINE_MAX; 4]);
     }

@@ -2,12 +2,12 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use antares_abi::Sha256Digest;
 use antares_profile::Profile;
+use parking_lot::Mutex;
 
 use crate::{
     limits::{PROFILE_PENDING_MAX, PROFILE_WINDOWS_MAX, PROFILES_NODES_MAX},
@@ -76,7 +76,7 @@ impl ProfileStore {
     fn add_at(&self, now: Instant, key: &ProfileKey, run: RunCycles<'_>) -> u64 {
         let sampled = run.samples.and_then(decoded);
         let is_whole = sampled.as_ref().is_none_or(|sampled| sampled.profile.sum().cycles == run.cycles);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         self.evict_for_space(&mut state, now);
         let Some(window) = state.windows.back_mut() else { return 0 };
         let sampled = sampled.filter(|_| is_whole);
@@ -95,7 +95,7 @@ impl ProfileStore {
 
     /// What was run since the last time, to be pushed.
     pub(crate) fn take_pending(&self) -> BTreeMap<ProfileKey, Entry> {
-        std::mem::take(&mut self.lock().pending)
+        std::mem::take(&mut self.state.lock().pending)
     }
 
     /// The runs of `tenant`, or of all, in the last `window`: of one script, or of everything.
@@ -119,7 +119,7 @@ impl ProfileStore {
     /// of its answers, and nothing in two. None where there are too many readers.
     pub(crate) fn delta(&self, reader: Reader) -> Option<Profile> {
         let now = Instant::now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(since) = state.deltas.take(&reader, now) {
             drop(state);
             return Some(merged(since).unwrap_or_default());
@@ -161,7 +161,7 @@ impl ProfileStore {
 
     /// What is held.
     pub(crate) fn stats(&self) -> ProfilesStats {
-        let state = self.lock();
+        let state = self.state.lock();
         ProfilesStats {
             nodes: state.windows.iter().map(Window::nodes).sum::<usize>() as u64,
             windows_dropped: state.dropped,
@@ -176,7 +176,7 @@ impl ProfileStore {
         mut look: impl FnMut(&ProfileKey, &Entry),
     ) {
         let (now, window) = (Instant::now(), window.unwrap_or(self.keep));
-        let state = self.lock();
+        let state = self.state.lock();
         let is_in = |start: Instant| now.duration_since(start) <= window.saturating_add(self.window);
         for window in state.windows.iter().filter(|window| is_in(window.start)) {
             window
@@ -203,11 +203,6 @@ impl ProfileStore {
                 state.dropped += 1;
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere leaves it whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -263,7 +258,7 @@ mod tests {
             run(at, None);
         }
         assert_eq!(known(), (100, 160));
-        assert!(store.lock().windows.len() > 1);
+        assert!(store.state.lock().windows.len() > 1);
     }
 
     #[test]
@@ -301,7 +296,7 @@ mod tests {
         assert_eq!((own(0), own(64), profile.sum().cycles), (sum / 4 * 3, sum / 4, sum));
         assert!(store.stats().nodes <= PROFILE_NODES_MAX as u64);
         // Claims outlive the folding.
-        assert_eq!(store.lock().windows[0].entries[&key("a", 1)].claims.len(), 400);
+        assert_eq!(store.state.lock().windows[0].entries[&key("a", 1)].claims.len(), 400);
     }
 
     #[test]
@@ -311,7 +306,7 @@ mod tests {
         for tenant in 0..runs {
             store.add(&key(&tenant.to_string(), 1), run(None, 1));
         }
-        let entries: usize = store.lock().windows.iter().map(|window| window.entries.len()).sum();
+        let entries: usize = store.state.lock().windows.iter().map(|window| window.entries.len()).sum();
         assert!(entries <= PROFILE_SCRIPTS_MAX + PROFILE_TENANTS_MAX + 1, "{entries}");
         assert_eq!(store.get(None, None, None).unwrap().sum().cycles, runs);
     }
@@ -362,13 +357,13 @@ mod tests {
         for step in 0..1000 {
             store.add_at(start + Duration::from_secs(step), &key("a", 1), run(None, 1));
         }
-        assert!(store.lock().windows.len() <= PROFILE_WINDOWS_MAX + 1);
+        assert!(store.state.lock().windows.len() <= PROFILE_WINDOWS_MAX + 1);
         let late = start + Duration::from_secs(5000);
         for script in 0..u64::try_from(PROFILE_SCRIPTS_MAX + 10).unwrap() {
             let script = Some(Sha256Digest::of(&script.to_le_bytes()));
             store.add_at(late, &ProfileKey { tenant: "a".into(), script }, run(None, 1));
         }
-        let state = store.lock();
+        let state = store.state.lock();
         assert_eq!(state.windows.back().unwrap().entries.len(), PROFILE_SCRIPTS_MAX + 1);
     }
 }

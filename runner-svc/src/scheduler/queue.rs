@@ -7,11 +7,12 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use antares_serve::{Fault, Identity, RunEstimate};
+use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
@@ -75,14 +76,14 @@ impl Slot {
 
     /// Whether no other slot is taken, and nobody waits for one.
     pub(crate) fn is_alone(&self) -> bool {
-        let state = self.queue.state();
+        let state = self.queue.state.lock();
         state.free + 1 == state.slots && state.callers.count() == 0
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut state = self.queue.state();
+        let mut state = self.queue.state.lock();
         let now = self.queue.now();
         state.end(&self.key, self.since, now);
         drop(state);
@@ -96,11 +97,6 @@ impl Queue {
         Self { waiting_max, start: Instant::now(), state: Mutex::new(State::new(slots)) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<oneshot::Sender<Slot>>> {
-        // No code under the lock can panic half-way through a change.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn now(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
@@ -110,7 +106,7 @@ impl Queue {
         let key = Key::of(tenant);
         let _purge = Purge { queue: self, key: &key };
         let mut wait = self.enter(&key);
-        self.state().shed(&key, self.waiting_max);
+        self.state.lock().shed(&key, self.waiting_max);
         loop {
             match timeout(Duration::from_micros(RECENT_US), &mut wait).await {
                 Ok(slot) => return slot.map_err(|_| Full),
@@ -122,7 +118,7 @@ impl Queue {
 
     /// A slot for `tenant`, if one is free now.
     pub(crate) fn try_acquire(self: &Arc<Self>, tenant: &Tenant) -> Option<Slot> {
-        if self.state().free == 0 {
+        if self.state.lock().free == 0 {
             return None;
         }
         let key = Key::of(tenant);
@@ -132,7 +128,7 @@ impl Queue {
 
     fn enter(self: &Arc<Self>, key: &Key) -> oneshot::Receiver<Slot> {
         let (waiter, wait) = oneshot::channel();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let now = self.now();
         state.push(key, waiter, now);
         drop(state);
@@ -143,7 +139,7 @@ impl Queue {
     /// Hands free slots to those who are next.
     fn hand_out(self: &Arc<Self>) {
         loop {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let since = self.now();
             let Some((key, waiter)) = state.next(since) else { return };
             drop(state);
@@ -161,7 +157,7 @@ struct Purge<'a> {
 
 impl Drop for Purge<'_> {
     fn drop(&mut self) {
-        if let Some(calls) = self.queue.state().calls(self.key) {
+        if let Some(calls) = self.queue.state.lock().calls(self.key) {
             calls.retain(|waiter| !waiter.is_closed());
         }
     }

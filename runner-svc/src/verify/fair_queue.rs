@@ -1,12 +1,10 @@
 //! Background work of tenants, who take turns. When the queue is full, the tenant with the most work loses
 //! some: a tenant that brings work without end loses its own.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::VecDeque;
 
 use antares_serve::Namespace;
+use parking_lot::Mutex;
 
 /// The queue of one worker.
 pub(crate) struct FairQueue<T> {
@@ -37,7 +35,7 @@ impl<T> FairQueue<T> {
     /// Adds `work`, in the place of the latest of another tenant that has more than this one if the queue is
     /// full.
     pub(crate) fn push(&self, namespace: Namespace, work: T) -> Pushed {
-        let mut line = self.line();
+        let mut line = self.line.lock();
         let own = line.tenants.iter().find(|(of, _)| *of == namespace).map_or(0, |(_, works)| works.len());
         let all: usize = line.tenants.iter().map(|(_, works)| works.len()).sum();
         if all >= self.waiting_max {
@@ -56,7 +54,7 @@ impl<T> FairQueue<T> {
 
     /// The work that is next; none when the queue is empty, and then nobody works.
     pub(crate) fn next(&self) -> Option<T> {
-        let mut line = self.line();
+        let mut line = self.line.lock();
         let next = line.tenants.pop_front().and_then(|(namespace, mut works)| {
             let work = works.pop_front();
             if !works.is_empty() {
@@ -66,10 +64,6 @@ impl<T> FairQueue<T> {
         });
         line.is_worked = next.is_some();
         next
-    }
-
-    fn line(&self) -> MutexGuard<'_, Line<T>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
@@ -14,6 +14,7 @@ use antares_pool::{Sealed, digest};
 use antares_serve::{Account, Fault, HeldBytes, MetricRow, Metrics, Namespace, RequestBytes, SingleFlight};
 use antares_transaction::data_hash;
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use crate::{
     artifacts::seal::{seal, seal_known},
@@ -71,7 +72,7 @@ impl HotCell {
 
     /// Holds its bytes in `room`, unless a call does that already.
     pub(crate) fn hold(&self, room: Option<&RequestBytes>) -> Result<Arc<HeldBytes>, Fault> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         if let Some(held) = held.upgrade() {
             return Ok(held);
         }
@@ -156,7 +157,7 @@ impl HotCells {
     }
 
     fn pinned_for(&self, namespace: Namespace, cell: &Arc<HotCell>) -> Option<Pin> {
-        let mut pinned = locked(&self.pinned);
+        let mut pinned = self.pinned.lock();
         if cell.pins.load(Relaxed) == 0 {
             let own = pinned.get(&namespace).copied().unwrap_or(0) + cell.sealed.len();
             let all = pinned.values().sum::<u64>() + cell.sealed.len();
@@ -184,7 +185,7 @@ pub(crate) struct Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        let mut pinned = locked(&self.pinned);
+        let mut pinned = self.pinned.lock();
         if self.cell.pins.fetch_sub(1, Relaxed) > 1 {
             return;
         }
@@ -195,10 +196,6 @@ impl Drop for Pin {
             }
         }
     }
-}
-
-fn locked(pinned: &Mutex<Pinned>) -> MutexGuard<'_, Pinned> {
-    pinned.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Exports what `read` gives at each scrape.
@@ -330,6 +327,6 @@ mod tests {
         assert!(hot.pin(&greedy, &own).is_some());
         assert!(hot.pin(&calm, &own).is_none(), "it is another tenant's");
         drop(pins);
-        assert!(locked(&hot.pinned).is_empty());
+        assert!(hot.pinned.lock().is_empty());
     }
 }

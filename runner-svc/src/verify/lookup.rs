@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     error::Error,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -12,6 +12,7 @@ use antares_node::{BareTransaction, ChainNode, NodeError, NodeOptions, ResolveEr
 use antares_serve::{Fault, Metrics, chain};
 use bytes::Bytes;
 use ckb_types::{core::TransactionView, packed::Byte32, prelude::*};
+use parking_lot::Mutex;
 use prometheus::IntCounterVec;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -100,7 +101,7 @@ impl Node {
     }
 
     fn of_tenant(&self, tenant: &Tenant) -> Arc<Semaphore> {
-        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tenants = self.tenants.lock();
         let name = tenant.account.tenant();
         if let Some(known) = tenants.get(name).and_then(Weak::upgrade) {
             return known;
@@ -200,7 +201,7 @@ mod tests {
         drop(taken);
         drop((first, other));
         drop(of("third"));
-        assert_eq!(node.tenants.lock().unwrap().len(), 1, "who asks no more is forgotten");
+        assert_eq!(node.tenants.lock().len(), 1, "who asks no more is forgotten");
     }
 
     #[test]

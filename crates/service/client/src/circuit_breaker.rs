@@ -1,10 +1,9 @@
 //! The circuit breaker of a server that could not be reached. An open circuit refuses nothing: it puts the
 //! server after all others.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// For how long a circuit opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,27 +43,23 @@ impl CircuitBreaker {
     /// Whether the server comes last.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.lock().is_open(Instant::now())
+        self.state.lock().is_open(Instant::now())
     }
 
     /// The server has answered. A circuit that is open stays so for its time.
     pub fn answered(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !state.is_open(Instant::now()) {
             state.last = None;
         }
     }
 
     fn open_at(&self, now: Instant) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !state.is_open(now) {
             let open = state.last.map_or(self.settings.open, |last| (last * 2).min(self.settings.open_max));
             *state = State { until: Some(now + open), last: Some(open) };
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -98,10 +93,13 @@ mod tests {
             circuit.open_at(now);
             circuit.open_at(now + SECOND / 2);
             now += seconds * SECOND;
-            assert!(circuit.lock().is_open(now - SECOND / 4) && !circuit.lock().is_open(now), "{seconds}");
+            assert!(
+                circuit.state.lock().is_open(now - SECOND / 4) && !circuit.state.lock().is_open(now),
+                "{seconds}"
+            );
         }
         circuit.answered();
         circuit.open_at(now);
-        assert!(!circuit.lock().is_open(now + SECOND));
+        assert!(!circuit.state.lock().is_open(now + SECOND));
     }
 }

@@ -3,11 +3,12 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tonic::{
     Request, Status,
     metadata::{Ascii, MetadataMap, MetadataValue},
@@ -92,7 +93,7 @@ impl Token {
     /// What a call carries now. A file that is of no use leaves the last token in force.
     fn now(&self) -> MetadataValue<Ascii> {
         if let Some((path, read_at)) = &self.0.file {
-            let mut read_at = read_at.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut read_at = read_at.lock();
             if read_at.elapsed() >= FRESH {
                 *read_at = Instant::now();
                 read(path).into_iter().for_each(|value| self.set(value));
@@ -161,7 +162,7 @@ mod tests {
         let path = folder.path().join("token");
         fs::write(&path, "old").unwrap();
         let token = Token::file(path.clone()).unwrap();
-        let age = || *token.0.file.as_ref().unwrap().1.lock().unwrap() -= FRESH;
+        let age = || *token.0.file.as_ref().unwrap().1.lock() -= FRESH;
         fs::write(&path, "new").unwrap();
         age();
         assert_eq!(token.now(), "Bearer new");

@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -12,6 +12,7 @@ use std::{
 use antares_config::{Quota, Tenancy, is_tenant};
 use aws_lc_rs::digest::{Context, SHA256};
 use http::HeaderMap;
+use parking_lot::Mutex;
 use prometheus::IntCounterVec;
 
 use crate::{
@@ -450,7 +451,7 @@ impl Accounts {
     }
 
     fn use_of(&self, holder: Owner) -> Arc<Use> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(found) = known.get(&holder) {
             return found.clone();
         }
@@ -469,7 +470,7 @@ impl Accounts {
 
     /// Few tenants have a label, and no name that is not proven.
     fn label(&self, tenant: &str) -> Box<str> {
-        let mut labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut labels = self.labels.lock();
         match tenant {
             "" => "none".into(),
             _ if !self.tenancy.is_proven => "unproven".into(),

@@ -13,7 +13,7 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
@@ -22,6 +22,7 @@ use std::{
 };
 
 use antares_config::Audit;
+use parking_lot::Mutex;
 use prometheus::IntCounter;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -85,12 +86,12 @@ struct Fields {
 impl AuditFields {
     /// What the call is about.
     pub(crate) fn set_subject(&self, subject: &impl ToString) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).subject = cut(subject.to_string());
+        self.0.lock().subject = cut(subject.to_string());
     }
 
     /// The caller's own name for the call.
     pub(crate) fn set_request_id(&self, id: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).request_id = cut(id.to_owned());
+        self.0.lock().request_id = cut(id.to_owned());
     }
 }
 
@@ -110,7 +111,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// Writes what the call `used`, and how it ended; without an `outcome` what it used after its end.
     pub(crate) fn write(&self, used: &Amounts, outcome: Option<&str>, reason: Option<&str>) {
-        let fields = self.fields.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fields = self.fields.0.lock();
         let line = json!({
             "time_ms": now_ms(),
             "call": &*self.method,

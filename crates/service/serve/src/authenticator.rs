@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -11,6 +11,7 @@ use antares_config::{Auth, CallerRole, Fits, Roles};
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+use parking_lot::Mutex;
 use prometheus::IntCounterVec;
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
@@ -283,7 +284,7 @@ impl Authenticator {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         let now = SystemTime::now();
-        let tokens = || believed.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let tokens = || believed.tokens.lock();
         if let Some((caller, until)) = tokens().get(&hash)
             && now < *until
         {

@@ -5,12 +5,13 @@ use std::{
     collections::HashMap,
     hash::Hash,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use antares_config::{RESERVE_PARTS, open_max};
+use parking_lot::Mutex;
 
 /// One part in so many of the reserve is little.
 const NEWCOMERS: u64 = 4;
@@ -60,14 +61,14 @@ impl<K: Eq + Hash + Clone> Budget<K> {
 
     /// What is granted now, to all.
     pub(crate) fn total(&self) -> u64 {
-        self.state().total
+        self.state.lock().total
     }
 
     fn add(&self, holder: &K, amount: u64) -> Result<(), Spent> {
         if amount == 0 {
             return Ok(());
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let held = state.held.get(holder).copied().unwrap_or(0).saturating_add(amount);
         let total = state.total.saturating_add(amount);
         if held > self.share_max {
@@ -83,7 +84,7 @@ impl<K: Eq + Hash + Clone> Budget<K> {
     }
 
     fn give_back(&self, holder: &K, amount: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.total -= amount;
         if let Some(held) = state.held.get_mut(holder) {
             *held -= amount;
@@ -91,11 +92,6 @@ impl<K: Eq + Hash + Clone> Budget<K> {
                 state.held.remove(holder);
             }
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State<K>> {
-        // No code under the lock can panic half-way through a change.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -143,7 +139,7 @@ mod tests {
         assert_eq!(budget.total(), 16);
         second.grow(24).unwrap();
         drop((first, second));
-        assert_eq!((budget.total(), budget.state().held.len()), (0, 0));
+        assert_eq!((budget.total(), budget.state.lock().held.len()), (0, 0));
     }
 
     #[test]

@@ -5,12 +5,13 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use prometheus::{IntCounterVec, IntGaugeVec};
 use strum::{IntoStaticStr, VariantNames};
 use tokio::sync::Notify;
@@ -102,7 +103,7 @@ impl Connections {
             room_wanted: Notify::new(),
             is_ambiguous: AtomicBool::new(false),
         });
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let own = state.by_peer.get(&peer).map_or(0, Vec::len);
         let is_peer_full = own >= self.per_peer_max;
         let refused = if is_peer_full && !state.close_idle_of(peer) {
@@ -126,11 +127,6 @@ impl Connections {
     /// Counts a connection that was closed.
     pub(crate) fn record(&self, why: Closed) {
         self.closed.with_label_values(&[self.listener, why.into_str()]).inc();
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // No code under the lock can panic half-way through a change.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -183,7 +179,7 @@ impl Link {
 
     /// Notes that a call begins, which ends at `deadline`; its number.
     pub(crate) fn begin_call(&self, deadline: Option<Instant>) -> u64 {
-        let mut usage = self.usage();
+        let mut usage = self.usage.lock();
         usage.begun += 1;
         let number = usage.begun;
         usage.calls.insert(number, deadline);
@@ -192,21 +188,21 @@ impl Link {
 
     /// Notes that the call `number` has ended.
     pub(crate) fn end_call(&self, number: u64) {
-        let mut usage = self.usage();
+        let mut usage = self.usage.lock();
         usage.calls.remove(&number);
         usage.idle_since = Instant::now();
     }
 
     /// The first and the last end of the calls in progress; none of those without end.
     pub(crate) fn deadlines(&self) -> Option<(Instant, Instant)> {
-        let usage = self.usage();
+        let usage = self.usage.lock();
         let ends = || usage.calls.values().flatten().copied();
         ends().min().zip(ends().max())
     }
 
     /// Since when there is no call; none while there is one.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
-        let usage = self.usage();
+        let usage = self.usage.lock();
         usage.calls.is_empty().then_some(usage.idle_since)
     }
 
@@ -218,10 +214,6 @@ impl Link {
     /// Until another connection needs the place.
     pub(crate) async fn slot_wanted(&self) {
         self.room_wanted.notified().await;
-    }
-
-    fn usage(&self) -> MutexGuard<'_, Usage> {
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -235,7 +227,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.connections.open.with_label_values(&[self.connections.listener]).dec();
-        self.connections.state().remove(&self.link);
+        self.connections.state.lock().remove(&self.link);
     }
 }
 
@@ -263,9 +255,9 @@ mod tests {
         // A new one takes the place of an idle one.
         places[1].link.end_call(1);
         let third = connections.admit(peer(1)).unwrap();
-        assert_eq!(connections.state().total, 2);
+        assert_eq!(connections.state.lock().total, 2);
         drop((places, third));
-        let state = connections.state();
+        let state = connections.state.lock();
         assert_eq!((state.total, state.by_peer.len()), (0, 0));
     }
 
@@ -296,8 +288,8 @@ mod tests {
         assert!(connections.admit(peer(3)).is_none());
         places[2].link.end_call(1);
         drop(places);
-        assert_eq!(connections.state().total, 1);
+        assert_eq!(connections.state.lock().total, 1);
         drop(newcomer);
-        assert_eq!(connections.state().total, 0);
+        assert_eq!(connections.state.lock().total, 0);
     }
 }

@@ -9,6 +9,7 @@ use prometheus::IntCounterVec;
 use rustls::ServerConfig;
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_util::either::Either;
 
 use crate::{
     authenticator::ClientNames,
@@ -18,7 +19,6 @@ use crate::{
     metrics::Metrics,
     peer::Peer,
     reload,
-    stream::Stream,
     tls::{TlsError, files, load},
 };
 
@@ -33,6 +33,9 @@ pub(crate) enum Acceptor {
     /// After a handshake, which offers these protocols.
     Tls(Arc<Handshakes>, &'static [&'static [u8]]),
 }
+
+/// A connection, encrypted or not.
+pub(crate) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 /// What a listener for gRPC speaks.
 const GRPC: &[&[u8]] = &[b"h2"];
@@ -87,7 +90,7 @@ impl Acceptor {
     /// `stream` when it may speak, and the names in the certificate that its client showed.
     pub(crate) async fn pass(&self, stream: TcpStream, link: &Link) -> Option<(Stream, Option<ClientNames>)> {
         let (handshakes, protocols) = match self {
-            Self::Open => return Some((Stream::Plain(stream), None)),
+            Self::Open => return Some((Stream::Left(stream), None)),
             Self::Tls(handshakes, protocols) => (handshakes, *protocols),
         };
         let stream = tokio::select! {
@@ -96,7 +99,7 @@ impl Acceptor {
         };
         let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         let names = shown.map(ClientNames::of);
-        Some((Stream::Tls(Box::new(stream)), names))
+        Some((Stream::Right(Box::new(stream)), names))
     }
 }
 

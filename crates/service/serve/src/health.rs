@@ -2,10 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use futures_util::{StreamExt as _, stream};
+use parking_lot::Mutex;
 use tonic::{Request, Response, Status, async_trait, codegen::BoxStream};
 use tonic_health::{
     ServingStatus,
@@ -90,7 +91,7 @@ impl Health {
 
     /// Says whether `service` can do its work now. Once the process drains, nothing serves any more.
     pub async fn set(&self, service: &'static str, ready: bool) {
-        let before = self.state.lock().unwrap_or_else(PoisonError::into_inner).ready.insert(service, ready);
+        let before = self.state.lock().ready.insert(service, ready);
         if before != Some(ready) {
             tracing::info!(service, ready, "health changed");
         }
@@ -100,7 +101,7 @@ impl Health {
     /// Says whether `service`, which another server answers for, can be reached.
     pub async fn set_elsewhere(&self, service: &'static str, reached: bool) {
         {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state.lock();
             state.ready.remove(service);
             state.elsewhere.insert(service, reached);
         }
@@ -111,7 +112,7 @@ impl Health {
     /// the process anew.
     pub async fn set_beyond_help(&self, what: &'static str, is_beyond_help: bool) {
         let is_new = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state.lock();
             if is_beyond_help { state.beyond_help.insert(what) } else { state.beyond_help.remove(what) }
         };
         if is_new {
@@ -126,25 +127,25 @@ impl Health {
 
     /// What only a restart helps against, if there is something.
     pub(crate) fn ailment(&self) -> Option<&'static str> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         state.beyond_help.first().copied().or_else(tasks::stalled)
     }
 
     /// Nothing serves any more.
     pub(crate) async fn drain(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).draining = true;
+        self.state.lock().draining = true;
         self.publish().await;
     }
 
     /// Whether every service serves.
     pub(crate) fn is_serving(&self) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         !state.draining && state.ready.values().all(|&ready| ready)
     }
 
     /// The services, and whether each serves.
     pub(crate) fn services(&self) -> Vec<(&'static str, bool)> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         let all = state.ready.iter().chain(&state.elsewhere);
         all.map(|(&service, &ready)| (service, ready && !state.draining)).collect()
     }

@@ -4,24 +4,19 @@
 //! |---|---|
 //! | [`grpc_only`] | answers in HTTP what is no call of gRPC |
 //! | [`context`] | begins the [`CallContext`]: method, peer, deadline |
-//! | [`authenticate`] | finds out who calls, and whether they may |
-//! | [`tenant`] | finds the account that the call is on |
+//! | [`authenticate`] | finds out who calls, and whether they may; finds the account that the call is on |
 //! | [`outcome`] | sees how the call ends, and has done what those behind want then |
 //! | [`trace`] | a span within the caller's trace, a log line at the end |
 //! | [`metrics`] | calls in progress, durations by method and status |
 //! | [`audit`] | a line for calls that need a role, that are refused, or that used something |
-//! | [`quota`] | answers that a quota is used up come after a moment |
-//! | [`authorize`] | refuses strangers |
-//! | [`deadline`] | refuses a timeout that is none |
-//! | [`audit`] | refuses calls while their lines cannot be written |
-//! | [`concurrency_limit`] | gives the call its place among those of all, of its peer, of its tenant |
-//! | [`quota`] | and among those that its tenant may make |
+//! | [`authorize`] | refuses strangers, a timeout that is none, and calls while their lines cannot be written |
+//! | [`concurrency_limit`] | gives the call its place among those of all, of its peer, of its tenant; answers that a quota is used up come after a moment |
 //! | [`deadline`] | ends the call in time |
 //! | [`body_budget`] | charges the bytes of request and answer |
 //! | [`catch_panic`] | a panic fails its own call |
 //!
 //! Who is refused is traced, counted and written down as everybody is: what refuses stands behind what looks.
-//! A new layer is a file here with a [`check::Check`] or an [`around::Around`], a row above, and a line in
+//! A new layer is a file here with an [`around::Check`] or an [`around::Around`], a row above, and a line in
 //! [`Layers::around`].
 
 mod around;
@@ -30,19 +25,15 @@ mod authenticate;
 mod authorize;
 mod body_budget;
 mod catch_panic;
-mod check;
 mod concurrency_limit;
 mod context;
 mod deadline;
 mod grpc_only;
 mod metrics;
 mod outcome;
-mod quota;
-mod stopping;
-mod tenant;
 mod trace;
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use antares_config::Listen;
 use http::{Request, Response};
@@ -51,27 +42,24 @@ use tonic::body::Body;
 use tower::{Service, ServiceBuilder};
 
 use self::{
-    around::{Answering, Surround},
-    audit::{Audit, Audited},
+    around::{Answering, Checked, Surround},
+    audit::Audit,
     authenticate::Authenticate,
     authorize::Authorize,
     body_budget::BodyBudget,
     catch_panic::CatchPanic,
-    check::Checked,
     concurrency_limit::ConcurrencyLimit,
     context::Context,
-    deadline::{Deadline, KnownTimeout},
+    deadline::Deadline,
     grpc_only::GrpcOnly,
     metrics::Measure,
     outcome::Outcome,
-    quota::{Quota, QuotaPause},
-    stopping::Stopping,
-    tenant::Tenant,
     trace::Trace,
 };
 pub use self::{
     authenticate::CALLER, concurrency_limit::SharedPlaces, context::CallContext, outcome::AnsweredElsewhere,
 };
+use crate::layers::deadline::Stopping;
 use crate::{
     account::Accounts,
     audit::Auditor,
@@ -87,7 +75,6 @@ pub(crate) struct Layers {
     /// Tells sessions that the server stops.
     closing: Arc<watch::Sender<bool>>,
     authenticate: Authenticate,
-    accounts: Arc<Accounts>,
     measure: Measure,
     auditor: Option<Arc<Auditor>>,
     concurrency_limit: ConcurrencyLimit,
@@ -114,10 +101,10 @@ impl Layers {
             closing,
             concurrency_limit: ConcurrencyLimit::new(listen, metrics),
             body_budget: BodyBudget::new(listen, metrics),
-            accounts: Arc::new(Accounts::new(callers.tenancy, metrics)),
             auditor: Auditor::start(callers.audit, metrics).map_err(ServeError::Audit)?,
             authenticate: Authenticate::new(
                 Authenticator::new(callers.auth, metrics)?,
+                Accounts::new(callers.tenancy, metrics),
                 callers.admin.loopback,
             ),
             stopping: Stopping::default(),
@@ -128,33 +115,28 @@ impl Layers {
     pub(crate) fn around<S>(
         &self,
         service: S,
-    ) -> impl Service<Request<Body>, Response = Response<Body>, Error = S::Error, Future = Answering<S::Error>>
+    ) -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = Answering>
     + Clone
     + Send
     + use<S>
     where
-        S: Service<Request<Body>, Response = Response<Body>> + Clone + Send,
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send,
         S::Future: Send + 'static,
-        S::Error: Send + 'static,
     {
         ServiceBuilder::new()
             .layer(Surround(GrpcOnly))
-            .layer(Checked(self.context.clone()))
-            .layer(Checked(self.authenticate.clone()))
-            .layer(Checked(Tenant(self.accounts.clone())))
+            .layer(Surround(Checked(self.context.clone())))
+            .layer(Surround(Checked(self.authenticate.clone())))
             .layer(Surround(Outcome(self.stopping.clone())))
             .layer(Surround(Trace))
-            .layer(Checked(self.measure.clone()))
-            .layer(Checked(Audit(self.auditor.clone())))
-            .layer(Surround(QuotaPause))
-            .layer(Checked(Authorize))
-            .layer(Checked(KnownTimeout))
-            .layer(Checked(Audited(self.auditor.clone())))
-            .layer(Checked(self.concurrency_limit.clone()))
-            .layer(Checked(Quota))
+            .layer(Surround(Checked(self.measure.clone())))
+            .layer(Surround(Checked(Audit(self.auditor.clone()))))
+            .layer(Surround(Checked(Authorize(self.auditor.clone()))))
+            .layer(Surround(self.concurrency_limit.clone()))
             .layer(Surround(Deadline(self.stopping.clone())))
             .layer(Surround(self.body_budget.clone()))
             .layer(Surround(CatchPanic))
+            .map_future(|answering| Box::pin(answering) as Answering)
             .service(service)
     }
 
@@ -217,11 +199,11 @@ mod tests {
         String::from_utf8(metrics.text().unwrap()).unwrap()
     }
 
-    async fn ok(_: Request<Body>) -> Result<Response<Body>, Status> {
+    async fn ok(_: Request<Body>) -> Result<Response<Body>, Infallible> {
         Ok(Status::ok("").into_http())
     }
 
-    async fn panics(_: Request<Body>) -> Result<Response<Body>, Status> {
+    async fn panics(_: Request<Body>) -> Result<Response<Body>, Infallible> {
         panic!("for the test")
     }
 
@@ -282,7 +264,7 @@ mod tests {
         assert!(scrape(&metrics).contains("antares_calls_in_progress 0"));
     }
 
-    async fn never(_: Request<Body>) -> Result<Response<Body>, Status> {
+    async fn never(_: Request<Body>) -> Result<Response<Body>, Infallible> {
         std::future::pending().await
     }
 

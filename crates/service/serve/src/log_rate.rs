@@ -3,13 +3,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tracing::{
     Event, Level, Metadata, Subscriber, callsite::Identifier, level_filters::LevelFilter,
     subscriber::Interest,
@@ -44,7 +42,7 @@ impl LogRate {
 
     /// Whether one more of `kind` may be written at `now`.
     fn admits(&self, kind: Identifier, now: Instant) -> bool {
-        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kinds = self.kinds.lock();
         let kind = kinds.entry(kind).or_insert(Kind { since: now, lines: 0 });
         if now.saturating_duration_since(kind.since) >= PERIOD {
             *kind = Kind { since: now, lines: 0 };

@@ -4,10 +4,9 @@
 //! Libraries of rate limits refuse a charge that is more than what is left, which here would forget the
 //! dearest runs.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// A rate, such as cycles a second. What was saved up lasts for its period.
 #[derive(Debug)]
@@ -39,10 +38,6 @@ impl Meter {
         Self { amount, period, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether more may be used at `now`, or else in how long.
     pub(crate) fn admit(&self, now: Instant) -> Result<(), Duration> {
         self.begin(now).map(|expected| self.forgive(expected))
@@ -50,7 +45,7 @@ impl Meter {
 
     /// The same, and charges what is expected of one use: [`Meter::forgive`] takes that back.
     pub(crate) fn begin(&self, now: Instant) -> Result<Duration, Duration> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let latest = now + self.period;
         if let Some(paid_at) = state.paid_at.filter(|paid_at| *paid_at > latest) {
             return Err(paid_at - latest);
@@ -62,13 +57,13 @@ impl Meter {
 
     /// Takes a charge back.
     pub(crate) fn forgive(&self, expected: Duration) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.paid_at = state.paid_at.and_then(|paid_at| paid_at.checked_sub(expected));
     }
 
     /// Charges `used`.
     pub(crate) fn charge(&self, used: u64, now: Instant) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.add(self.time(used), now);
         let mean = state.mean.unwrap_or(used);
         state.mean = Some(mean - mean / MEAN_PARTS + used / MEAN_PARTS);
@@ -82,7 +77,7 @@ impl Meter {
 
     /// Whether nothing is to be paid any more.
     pub(crate) fn is_idle(&self, now: Instant) -> bool {
-        self.state().paid_at.is_none_or(|paid_at| paid_at <= now)
+        self.state.lock().paid_at.is_none_or(|paid_at| paid_at <= now)
     }
 }
 

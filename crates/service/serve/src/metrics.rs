@@ -1,12 +1,8 @@
 //! The registry behind `/metrics`, and gauges and counters that are read from elsewhere at every scrape.
 
-use std::{
-    any::Any,
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{any::Any, collections::HashMap, fmt, sync::Arc};
 
+use parking_lot::Mutex;
 use prometheus::{
     CounterVec, Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry, TextEncoder, core::Collector, process_collector::ProcessCollector,
@@ -136,7 +132,7 @@ impl Metrics {
         labels: &[&str],
     ) -> TracedHistograms {
         let family = self.histograms(name, help, bounds, labels);
-        let exemplars = lock(&self.exemplars).entry(name.to_owned()).or_default().clone();
+        let exemplars = self.exemplars.lock().entry(name.to_owned()).or_default().clone();
         TracedHistograms { family, bounds, exemplars }
     }
 
@@ -165,7 +161,7 @@ impl Metrics {
 
     /// Calls `hook` before every scrape: it reads numbers that others keep and sets metrics to them.
     pub fn before_scrape(&self, hook: impl Fn() + Send + 'static) {
-        lock(&self.hooks).push(Box::new(hook));
+        self.hooks.lock().push(Box::new(hook));
     }
 
     /// The text form of all metrics. Runs the hooks, which may block for as long as their locks do.
@@ -182,12 +178,12 @@ impl Metrics {
     #[must_use]
     pub fn open_metrics(&self) -> String {
         let families = self.gather();
-        openmetrics::text(&families, &lock(&self.exemplars))
+        openmetrics::text(&families, &self.exemplars.lock())
     }
 
     fn gather(&self) -> Vec<MetricFamily> {
         // One scrape at a time: a hook resets a counter before it sets it.
-        let hooks = lock(&self.hooks);
+        let hooks = self.hooks.lock();
         hooks.iter().for_each(|hook| hook());
         self.registry.gather()
     }
@@ -197,7 +193,7 @@ impl Metrics {
     where
         C: Collector + Clone + 'static,
     {
-        let mut families = lock(&self.families);
+        let mut families = self.families.lock();
         if let Some(family) = families.get(name).and_then(|family| family.downcast_ref::<C>()) {
             return family.clone();
         }
@@ -206,11 +202,6 @@ impl Metrics {
         families.insert(name.to_owned(), Box::new(family.clone()));
         family
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A hook that panicked has changed nothing that the next one relies on.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Sets `counter` to `total`, which somebody else counts.

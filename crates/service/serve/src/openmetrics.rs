@@ -4,11 +4,12 @@
 use std::{
     collections::HashMap,
     fmt::Write as _,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use opentelemetry::TraceId;
+use parking_lot::Mutex;
 use prometheus::{
     HistogramVec,
     proto::{Histogram, LabelPair, Metric, MetricFamily, MetricType},
@@ -44,7 +45,7 @@ impl TracedHistograms {
         self.family.with_label_values(labels).observe(value);
         let Some(trace) = trace else { return };
         let labels: Vec<String> = labels.iter().map(|&label| label.to_owned()).collect();
-        let mut exemplars = self.exemplars.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut exemplars = self.exemplars.lock();
         let buckets = exemplars.entry(labels).or_insert_with(|| vec![None; self.bounds.len() + 1]);
         let bucket = self.bounds.partition_point(|&bound| bound < value);
         buckets[bucket] = Some(Exemplar { trace, value, at: SystemTime::now() });
@@ -97,7 +98,7 @@ fn write_family(text: &mut String, family: &MetricFamily, exemplars: Option<&Exe
 
 /// The exemplars of one histogram; none for one that has none.
 fn exemplars_of(exemplars: Option<&Exemplars>, labels: &Vec<String>) -> Vec<Option<Exemplar>> {
-    let kept = exemplars.map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner));
+    let kept = exemplars.map(|kept| kept.lock());
     kept.and_then(|kept| kept.get(labels).cloned()).unwrap_or_default()
 }
 

@@ -2,13 +2,10 @@
 //! them swaps a symbolic link or writes a new file; both are found by looking at what the files say, and at
 //! once after SIGHUP.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use antares_tls::{ClientFiles, TlsClient, TlsError};
+use parking_lot::Mutex;
 use prometheus::IntCounterVec;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -65,7 +62,7 @@ async fn poll<F: FnMut() -> Result<(), String> + Send>(
     load: Load<F>,
 ) {
     let mut hangup = signal(SignalKind::hangup()).ok();
-    let load = || load.lock().unwrap_or_else(PoisonError::into_inner)();
+    let load = || load.lock()();
     let mut seen = contents(&files).await;
     // What was read at the start may have been older than that. If it is of no use, the next change tells.
     let _ = load();

@@ -5,11 +5,12 @@ use std::{
     future::Future,
     hash::Hash,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
     task::AbortHandle,
@@ -78,7 +79,7 @@ where
     /// Waits until the work under `key` has more callers than the one that began it, or [`SingleFlight::wake`] is
     /// called. For that work itself.
     pub async fn until_woken(&self, key: &K) {
-        let hurry = self.shared.flying().get(key).map(|flight| flight.hurry.clone());
+        let hurry = self.shared.flying.lock().get(key).map(|flight| flight.hurry.clone());
         if let Some(hurry) = hurry {
             hurry.notified().await;
         }
@@ -86,7 +87,7 @@ where
 
     /// Wakes the work under `key` if it waits to be hurried, now or later.
     pub fn wake(&self, key: &K) {
-        if let Some(flight) = self.shared.flying().get(key) {
+        if let Some(flight) = self.shared.flying.lock().get(key) {
             flight.hurry.notify_one();
         }
     }
@@ -101,7 +102,7 @@ where
     where
         F: Future<Output = V> + Send + 'static,
     {
-        let mut flying = self.shared.flying();
+        let mut flying = self.shared.flying.lock();
         if let Some(flight) = flying.get_mut(key) {
             self.shared.joined.fetch_add(1, Ordering::Relaxed);
             flight.waiters += 1;
@@ -126,7 +127,8 @@ where
             }
             .instrument(Span::current()),
         );
-        if let Some(flight) = self.shared.flying().get_mut(key).filter(|flight| flight.number == number) {
+        if let Some(flight) = self.shared.flying.lock().get_mut(key).filter(|flight| flight.number == number)
+        {
             flight.task = Some(task.abort_handle());
         }
         (number, result)
@@ -143,7 +145,7 @@ struct Waiter<K: Eq + Hash, V> {
 
 impl<K: Eq + Hash, V> Drop for Waiter<K, V> {
     fn drop(&mut self) {
-        let mut flying = self.shared.flying();
+        let mut flying = self.shared.flying.lock();
         let Some(flight) = flying.get_mut(&self.key).filter(|flight| flight.number == self.number) else {
             return;
         };
@@ -169,18 +171,14 @@ struct Landing<K: Eq + Hash, V> {
 
 impl<K: Eq + Hash, V> Drop for Landing<K, V> {
     fn drop(&mut self) {
-        let mut flying = self.shared.flying();
+        let mut flying = self.shared.flying.lock();
         if flying.get(&self.key).is_some_and(|flight| flight.number == self.number) {
             flying.remove(&self.key);
         }
     }
 }
 
-impl<K, V> Shared<K, V> {
-    fn flying(&self) -> MutexGuard<'_, HashMap<K, SharedCall<V>>> {
-        self.flying.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl<K, V> Shared<K, V> {}
 
 impl<K: Clone + Eq + Hash, V> Default for SingleFlight<K, V> {
     fn default() -> Self {
@@ -211,7 +209,7 @@ mod tests {
         let (go, gone) = oneshot::channel::<()>();
         let gone = Arc::new(Mutex::new(Some(gone)));
         let calls = (0..1_000).map(|_| {
-            let gone = gone.lock().unwrap().take();
+            let gone = gone.lock().take();
             let started = started.clone();
             Box::pin(flights.join(1, || async move {
                 gone.unwrap().await.unwrap();

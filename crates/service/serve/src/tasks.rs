@@ -5,11 +5,13 @@ use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Mutex, MutexGuard, Once, PoisonError,
+        Once,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use crate::metrics::{Metrics, set_gauge, set_total};
 
@@ -40,22 +42,17 @@ static TASKS: Mutex<BTreeMap<&'static str, Task>> = Mutex::new(BTreeMap::new());
 /// Panics of any thread.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-fn tasks() -> MutexGuard<'static, BTreeMap<&'static str, Task>> {
-    // Nothing panics while it is held.
-    TASKS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Keeps what `begin` makes going for as long as the runtime lives, under `name`. Call it within the runtime.
 pub fn keep<F: Future<Output = ()> + Send + 'static>(
     name: &'static str,
     mut begin: impl FnMut() -> F + Send + 'static,
 ) {
-    tasks().entry(name).or_default();
+    TASKS.lock().entry(name).or_default();
     tokio::spawn(async move {
         let mut pause = PAUSE_MIN;
         loop {
             let since = Instant::now();
-            tasks().entry(name).or_default().is_running = true;
+            TASKS.lock().entry(name).or_default().is_running = true;
             let ended = match catch_unwind(AssertUnwindSafe(&mut begin)) {
                 Ok(task) => tokio::spawn(task).await,
                 // The hook has told where.
@@ -67,7 +64,7 @@ pub fn keep<F: Future<Output = ()> + Send + 'static>(
             }
             let panicked = ended.is_err();
             {
-                let mut duties = tasks();
+                let mut duties = TASKS.lock();
                 let duty = duties.entry(name).or_default();
                 (duty.is_running, duty.ends) = (false, duty.ends + 1);
             }
@@ -81,13 +78,13 @@ pub fn keep<F: Future<Output = ()> + Send + 'static>(
 
 /// The task `name` goes on. One that has said so once is expected to go on saying it.
 pub fn beat(name: &'static str) {
-    tasks().entry(name).or_default().beat = Some(Instant::now());
+    TASKS.lock().entry(name).or_default().beat = Some(Instant::now());
 }
 
 /// A task that has not gone on for too long: only another process helps.
 pub(crate) fn stalled() -> Option<&'static str> {
     let is_stalled = |duty: &Task| duty.beat.is_some_and(|beat| beat.elapsed() > STALLED_AFTER);
-    tasks().iter().find(|(_, duty)| is_stalled(duty)).map(|(name, _)| *name)
+    TASKS.lock().iter().find(|(_, duty)| is_stalled(duty)).map(|(name, _)| *name)
 }
 
 /// Does `work`, which may block, on another thread, for a task that goes on whatever happens: none if there
@@ -109,7 +106,7 @@ pub(crate) fn watch(metrics: &Metrics) {
         metrics.gauges("antares_tasks_running", "1 while a task that must not end runs.", &["task"]);
     let panics = metrics.counter("antares_panics_total", "Panics of threads of the service's process.");
     metrics.before_scrape(move || {
-        for (name, duty) in tasks().iter() {
+        for (name, duty) in TASKS.lock().iter() {
             set_total(&ends.with_label_values(&[*name]), duty.ends);
             set_gauge(&running.with_label_values(&[*name]), duty.is_running.into());
         }
@@ -174,10 +171,10 @@ mod tests {
 
     #[test]
     fn who_never_beat_is_not_stalled() {
-        tasks().entry("quiet").or_default();
+        TASKS.lock().entry("quiet").or_default();
         assert_ne!(stalled(), Some("quiet"));
         let long_ago = Instant::now().checked_sub(2 * STALLED_AFTER);
-        tasks().entry("loud").or_default().beat = long_ago;
+        TASKS.lock().entry("loud").or_default().beat = long_ago;
         assert_eq!(stalled().is_some(), long_ago.is_some());
         beat("loud");
         assert_eq!(stalled(), None);

@@ -1,10 +1,8 @@
 //! What tenants use: counted for each at once, and added up for the line of each call in the audit log.
 
-use std::{
-    fmt, mem,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{fmt, mem};
 
+use parking_lot::Mutex;
 use prometheus::{Counter, CounterVec, IntCounter, IntCounterVec};
 
 use crate::metrics::{Metrics, add_saturating};
@@ -133,25 +131,20 @@ struct Unlogged {
 
 impl CallUsage {
     pub(crate) fn add(&self, more: &Amounts) {
-        self.unlogged().used.add(more);
+        self.0.lock().used.add(more);
     }
 
     /// What there is so far; `log` gets what still comes, if anything does.
     pub(crate) fn take(&self, log: impl FnOnce(Amounts) + Send + 'static) -> Amounts {
-        let mut unlogged = self.unlogged();
+        let mut unlogged = self.0.lock();
         unlogged.log = Some(Box::new(log));
         mem::take(&mut unlogged.used)
-    }
-
-    fn unlogged(&self) -> MutexGuard<'_, Unlogged> {
-        // No code under the lock can panic half-way through a change.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for CallUsage {
     fn drop(&mut self) {
-        let Unlogged { used, log } = mem::take(&mut *self.unlogged());
+        let Unlogged { used, log } = mem::take(&mut *self.0.lock());
         if let Some(log) = log.filter(|_| used != Amounts::default()) {
             log(used);
         }
@@ -160,7 +153,7 @@ impl Drop for CallUsage {
 
 impl fmt::Debug for CallUsage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CallUsage").field(&self.unlogged().used).finish()
+        f.debug_tuple("CallUsage").field(&self.0.lock().used).finish()
     }
 }
 
@@ -190,19 +183,19 @@ mod tests {
         let late = Arc::new(Mutex::new(Vec::new()));
         let log = || {
             let late = late.clone();
-            move |used| late.lock().unwrap().push(used)
+            move |used| late.lock().push(used)
         };
         let usage = CallUsage::default();
         usage.add(&runs(1));
         assert_eq!(usage.take(log()), runs(1));
         usage.add(&runs(2));
         usage.add(&runs(3));
-        assert!(late.lock().unwrap().is_empty());
+        assert!(late.lock().is_empty());
         drop(usage);
-        assert_eq!(*late.lock().unwrap(), [runs(5)]);
+        assert_eq!(*late.lock(), [runs(5)]);
         let nothing = CallUsage::default();
         nothing.take(log());
         drop(nothing);
-        assert_eq!(late.lock().unwrap().len(), 1);
+        assert_eq!(late.lock().len(), 1);
     }
 }

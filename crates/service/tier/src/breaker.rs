@@ -1,11 +1,9 @@
 //! Circuit breaker of a tier: opens after several failures in a row, or after too many recent failures even
 //! with successes between them.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use strum::{IntoStaticStr, VariantNames};
 
 /// Consecutive failures that open the breaker.
@@ -72,13 +70,9 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Admits a request or not. Each admitted request must end in [`Breaker::record`] or [`Breaker::forget`].
     pub(crate) fn admit(&self, now: Instant) -> Option<Admitted> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         match state.until {
             None => Some(Admitted::Usual),
             Some(until) if now < until || state.is_probed => None,
@@ -91,7 +85,7 @@ impl Breaker {
 
     /// Records the result of an admitted request. A late one of a request before the probe is not the probe's.
     pub(crate) fn record(&self, admitted: Admitted, is_well: bool, now: Instant) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let is_probe = admitted == Admitted::Probe;
         if is_well {
             if is_probe {
@@ -120,11 +114,11 @@ impl Breaker {
 
     /// Records that an admitted request ended without a result, for example because its caller went away.
     pub(crate) fn forget(&self, admitted: Admitted) {
-        self.lock().is_probed &= admitted != Admitted::Probe;
+        self.0.lock().is_probed &= admitted != Admitted::Probe;
     }
 
     pub(crate) fn state(&self) -> BreakerState {
-        let state = self.lock();
+        let state = self.0.lock();
         match state.until {
             None => BreakerState::Closed,
             Some(_) if state.is_probed => BreakerState::Probing,

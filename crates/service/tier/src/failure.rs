@@ -2,14 +2,12 @@
 
 use std::{
     error::Error as _,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
 use object_store::client::{HttpError, HttpErrorKind};
+use parking_lot::Mutex;
 use strum::{IntoStaticStr, VariantNames};
 
 /// Minimum time between two log lines of one kind of failure.
@@ -157,7 +155,7 @@ pub(crate) struct Failures {
 
 /// Number of lines suppressed since the last one; `None` if this line is to be suppressed too.
 fn turn(lines: &Mutex<Lines>) -> Option<u64> {
-    let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lines = lines.lock();
     if lines.last.is_some_and(|last| last.elapsed() < LINE_STEP) {
         lines.left_out += 1;
         return None;
@@ -245,7 +243,7 @@ mod tests {
     fn a_kind_has_one_line_in_a_while_and_every_failure_counts() {
         let lines = Mutex::default();
         assert_eq!((turn(&lines), turn(&lines), turn(&lines)), (Some(0), None, None));
-        lines.lock().unwrap().last = Instant::now().checked_sub(LINE_STEP);
+        lines.lock().last = Instant::now().checked_sub(LINE_STEP);
         assert_eq!(turn(&lines), Some(2));
         let failures = Failures::default();
         for _ in 0..3 {

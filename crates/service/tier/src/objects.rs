@@ -6,7 +6,7 @@
 use std::{
     collections::HashSet,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -15,6 +15,7 @@ use std::{
 use antares_abi::LIBRARY_BYTES_MAX;
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -114,12 +115,8 @@ impl Inner {
         format!("{}/{}", space.name(), hex(&key))
     }
 
-    fn known(&self) -> MutexGuard<'_, HashSet<(Space, [u8; 32])>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn remember(&self, space: Space, key: [u8; 32]) {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
@@ -229,13 +226,13 @@ impl Inner {
             }
             Ok(Some(Err(unsound))) => {
                 add(&self.reads.damaged);
-                self.known().remove(&(space, key));
+                self.known.lock().remove(&(space, key));
                 self.failures.record_damaged(&Self::name(space, key), &unsound.to_string());
                 Ok(None)
             }
             Ok(None) => {
                 add(&self.reads.misses);
-                self.known().remove(&(space, key));
+                self.known.lock().remove(&(space, key));
                 Ok(None)
             }
             Err(error) => {
@@ -299,7 +296,7 @@ impl Shared {
     /// Whether the entry existed when it was last read or written.
     #[must_use]
     pub fn knows(&self, space: Space, key: [u8; 32]) -> bool {
-        self.inner.known().contains(&(space, key))
+        self.inner.known.lock().contains(&(space, key))
     }
 
     /// Statistics since the start.
@@ -355,7 +352,7 @@ impl CacheTier for Shared {
 
     fn remove(&self, space: Space, key: [u8; 32]) -> BoxFuture<'_, Result<(), TierError>> {
         async move {
-            self.inner.known().remove(&(space, key));
+            self.inner.known.lock().remove(&(space, key));
             let remove = self.inner.place.remote.remove(space, key);
             self.inner.request("removal", self.inner.config.put_time_max, remove).await
         }

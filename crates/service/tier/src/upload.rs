@@ -3,13 +3,14 @@
 use std::{
     collections::HashSet,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::{Shared, SharedConfig, Space, TierError, UploadStats, objects::Inner, stats::add};
@@ -50,7 +51,7 @@ struct Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         let uploads = &self.inner.uploads;
-        let mut waiting = uploads.waiting();
+        let mut waiting = uploads.waiting.lock();
         waiting.ids.remove(&(self.space, self.key));
         waiting.bytes -= self.bytes.len();
         if waiting.ids.is_empty() {
@@ -73,13 +74,9 @@ impl Uploads {
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes a slot; false if the entry is queued already or the queue is full.
     fn enter(&self, config: &SharedConfig, space: Space, key: [u8; 32], bytes: usize) -> bool {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         if waiting.ids.contains(&(space, key)) {
             return false;
         }
@@ -95,7 +92,7 @@ impl Uploads {
 
     pub(crate) fn stats(&self) -> UploadStats {
         let (waiting, waiting_bytes) = {
-            let waiting = self.waiting();
+            let waiting = self.waiting.lock();
             (waiting.ids.len() as u64, waiting.bytes as u64)
         };
         UploadStats {
@@ -160,7 +157,7 @@ impl Shared {
                 let told = uploads.empty.notified();
                 tokio::pin!(told);
                 told.as_mut().enable();
-                if uploads.waiting().ids.is_empty() {
+                if uploads.waiting.lock().ids.is_empty() {
                     return;
                 }
                 told.await;

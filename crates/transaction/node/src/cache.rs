@@ -5,12 +5,12 @@ use std::{
     fs,
     io::Read as _,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     time::SystemTime,
 };
 
 use bytes::Bytes;
 use ckb_types::H256;
+use parking_lot::Mutex;
 use quick_cache::{Weighter, sync::Cache};
 
 use crate::limits::ANSWER_BYTES_MAX;
@@ -128,7 +128,7 @@ impl Disk {
         if put().is_err() {
             return;
         }
-        let mut all = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.bytes.lock();
         *all += bytes.len() as u64;
         if *all > self.bytes_max {
             *all = self.evict_oldest();

@@ -88,7 +88,7 @@ async fn a_full_queue_refuses_whoever_has_most() {
     calls.pop();
     // Two of one and one of the other: neither has a better right.
     assert!(matches!(queue.acquire(&few).await, Err(Full)));
-    assert_eq!(queue.state().callers.count(), 3);
+    assert_eq!(queue.state.lock().callers.count(), 3);
 }
 
 #[tokio::test]
@@ -100,11 +100,11 @@ async fn who_goes_away_leaves_its_place_and_its_slot() {
         let mut gone = [Box::pin(queue.acquire(&tenant))];
         assert!(ended(&mut gone).await.is_empty());
     }
-    assert_eq!(queue.state().callers.count(), 0);
+    assert_eq!(queue.state.lock().callers.count(), 0);
     // One that was given a slot, and went before it looked.
     let mut call = [Box::pin(queue.acquire(&tenant))];
     assert!(ended(&mut call).await.is_empty());
     drop(slot);
     drop(call);
-    assert_eq!(queue.state().free, 1);
+    assert_eq!(queue.state.lock().free, 1);
 }

@@ -76,8 +76,8 @@ fn labels_and_accounts_are_bounded() {
     for number in 0..METERED_MAX + 10 {
         of(&accounts, &format!("t{number}")).begin_call().unwrap();
     }
-    assert!(accounts.known.lock().unwrap().len() <= METERED_MAX);
-    assert_eq!(accounts.labels.lock().unwrap().len(), LABELS_MAX);
+    assert!(accounts.known.lock().len() <= METERED_MAX);
+    assert_eq!(accounts.labels.lock().len(), LABELS_MAX);
     assert_eq!(&*accounts.label("t0"), "t0");
     assert_eq!(&*accounts.label("late"), "other");
 }

@@ -1,28 +1,54 @@
-//! A layer that goes around the rest of a call: it sees the answer too, and may give another one.
+//! A layer goes around the rest of a call: it sees the request and the answer, and may give another one.
 
 use std::{
-    future::Future,
-    pin::Pin,
+    convert::Infallible,
+    future::ready,
     task::{Context, Poll},
 };
 
+use futures_util::future::BoxFuture;
 use http::{Request, Response};
-use tonic::body::Body;
+use tonic::{Status, body::Body};
 use tower::{Layer, Service};
+
+use crate::status::Fault;
+
+/// An answer that is on its way.
+pub(crate) type Answering = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
 /// What is done around the rest of a call.
 pub(crate) trait Around {
     /// Answers `request`, with `rest` or without.
-    fn around<F, E>(&self, request: Request<Body>, rest: impl FnOnce(Request<Body>) -> F) -> Answering<E>
-    where
-        F: Future<Output = Result<Response<Body>, E>> + Send + 'static,
-        E: Send + 'static;
+    fn around(&self, request: Request<Body>, rest: impl FnOnce(Request<Body>) -> Answering) -> Answering;
 }
 
-/// An answer that is on its way.
-pub(crate) type Answering<E> = Pin<Box<dyn Future<Output = Result<Response<Body>, E>> + Send>>;
+/// A layer that lets requests go on, or refuses them.
+pub(crate) trait Check {
+    /// Looks at `request`, or changes it.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    fn check(&self, request: &mut Request<Body>) -> Result<(), Fault>;
+}
 
-/// The layer that does it.
+/// A [`Check`] as a layer.
+#[derive(Clone, Debug)]
+pub(crate) struct Checked<C>(pub(crate) C);
+
+impl<C: Check> Around for Checked<C> {
+    fn around(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> Answering) -> Answering {
+        match self.0.check(&mut request) {
+            Ok(()) => rest(request),
+            Err(fault) => refused(fault),
+        }
+    }
+}
+
+pub(crate) fn refused(fault: Fault) -> Answering {
+    Box::pin(ready(Ok(Status::from(fault).into_http())))
+}
+
+/// The layer of an [`Around`].
 #[derive(Clone, Debug)]
 pub(crate) struct Surround<A>(pub(crate) A);
 
@@ -41,23 +67,19 @@ pub(crate) struct SurroundService<S, A> {
     around: A,
 }
 
-impl<S, A> Service<Request<Body>> for SurroundService<S, A>
+impl<S, A: Around> Service<Request<Body>> for SurroundService<S, A>
 where
-    S: Service<Request<Body>, Response = Response<Body>>,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    A: Around,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = Answering>,
 {
     type Response = Response<Body>;
-    type Error = S::Error;
-    type Future = Answering<S::Error>;
+    type Error = Infallible;
+    type Future = Answering;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let inner = &mut self.inner;
-        self.around.around(request, |request| inner.call(request))
+    fn call(&mut self, request: Request<Body>) -> Answering {
+        self.around.around(request, |request| self.inner.call(request))
     }
 }

@@ -1,14 +1,11 @@
 //! A line in the audit log for each call that needs a role, that is refused, or that used something.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use http::Request;
 use tonic::body::Body;
 
-use super::{check::Check, context::CallContext};
+use super::{around::Check, context::CallContext};
 use crate::{
     audit::{Auditor, Entry},
     roles::{Need, need},
@@ -16,16 +13,9 @@ use crate::{
     usage::Amounts,
 };
 
-/// How long a caller waits that found the audit log broken.
-const RETRY: Duration = Duration::from_secs(5);
-
 /// Has the line written when the call ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Audit(pub(crate) Option<Arc<Auditor>>);
-
-/// Refuses calls whose lines cannot be written, where they must be.
-#[derive(Clone, Debug)]
-pub(crate) struct Audited(pub(crate) Option<Arc<Auditor>>);
 
 impl Check for Audit {
     fn check(&self, request: &mut Request<Body>) -> Result<(), Fault> {
@@ -66,17 +56,6 @@ fn entry(auditor: &Arc<Auditor>, context: &CallContext) -> Entry {
     }
 }
 
-impl Check for Audited {
-    fn check(&self, request: &mut Request<Body>) -> Result<(), Fault> {
-        let is_exempt = CallContext::in_request(request).is_exempt;
-        if !is_exempt && self.0.as_ref().is_some_and(|auditor| !auditor.is_well()) {
-            let problem = "the audit log cannot be written, and calls are not answered without it";
-            return Err(Fault::unavailable("AUDIT_UNAVAILABLE", problem, RETRY));
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,21 +65,6 @@ mod tests {
         let mut request = Request::new(Body::empty());
         request.extensions_mut().insert(CallContext::new(Arc::from(method), false, Peer::UNKNOWN));
         request
-    }
-
-    #[test]
-    fn where_lines_must_be_written_nobody_is_answered_without() {
-        // Nobody reads the pipe.
-        let folder = tempfile::tempdir().unwrap();
-        let pipe = folder.path().join("audit");
-        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
-        assert!(made.success());
-        let section = antares_config::Audit { target: Some(Some(pipe)), is_required: true };
-        let auditor = Auditor::start(&section, &Metrics::new()).unwrap();
-        let refused = |method| Audited(auditor.clone()).check(&mut request(method)).err();
-        assert_eq!(refused("antares.v1.RunnerService/Execute").unwrap().reason(), "AUDIT_UNAVAILABLE");
-        assert!(refused("grpc.health.v1.Health/Check").is_none(), "probes are answered");
-        assert!(Audited(None).check(&mut request("antares.v1.RunnerService/Execute")).is_ok());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Who calls, and whether they may. Nobody is refused here: how a call of a stranger ends is traced, counted
+//! Who calls, for which tenant, and whether they may. Nobody is refused here: how a call of a stranger ends is traced, counted
 //! and written down first.
 
 use std::sync::Arc;
@@ -8,10 +8,11 @@ use http::Request;
 use tonic::body::Body;
 
 use super::{
-    check::Check,
+    around::Check,
     context::{CallContext, Proven},
 };
 use crate::{
+    account::Accounts,
     authenticator::{Authenticator, ByAdminSocket, Caller, ClientNames},
     roles::{Need, need},
     status::Fault,
@@ -25,13 +26,14 @@ pub const CALLER: &str = "antares-caller";
 #[derive(Clone, Debug)]
 pub(crate) struct Authenticate {
     authenticator: Arc<Authenticator>,
+    accounts: Arc<Accounts>,
     /// Whether peers on the loopback network are operators.
     loopback_operators: bool,
 }
 
 impl Authenticate {
-    pub(crate) fn new(authenticator: Authenticator, loopback_operators: bool) -> Self {
-        Self { authenticator: Arc::new(authenticator), loopback_operators }
+    pub(crate) fn new(authenticator: Authenticator, accounts: Accounts, loopback_operators: bool) -> Self {
+        Self { authenticator: Arc::new(authenticator), accounts: Arc::new(accounts), loopback_operators }
     }
 }
 
@@ -64,8 +66,9 @@ impl Check for Authenticate {
             any_tenant: known.is_some_and(|caller| caller.any_tenant),
             loopback: self.loopback_operators,
         };
+        let account = self.accounts.of(CallContext::in_request(request).peer, request.headers());
         let context = CallContext::in_request(request);
-        (context.caller, context.proven) = (caller, proven);
+        (context.caller, context.proven, context.account) = (caller, proven, Some(account));
         Ok(())
     }
 }
@@ -78,8 +81,10 @@ mod tests {
     use crate::{metrics::Metrics, peer::Peer};
 
     fn context(method: &str, is_by_socket: bool) -> CallContext {
-        let auth = ConfigFile::default().check(Role::Both, &[]).unwrap().auth;
-        let layer = Authenticate::new(Authenticator::new(&auth, &Metrics::new()).unwrap(), true);
+        let config = ConfigFile::default().check(Role::Both, &[]).unwrap();
+        let metrics = Metrics::new();
+        let authenticator = Authenticator::new(&config.auth, &metrics).unwrap();
+        let layer = Authenticate::new(authenticator, Accounts::new(&config.tenancy, &metrics), true);
         let mut request = Request::new(Body::empty());
         request.extensions_mut().insert(CallContext::new(Arc::from(method), false, Peer::UNKNOWN));
         if is_by_socket {

@@ -1,43 +1,71 @@
-//! Whoever was found to be a stranger, or to lack the role that the call needs, goes no further.
+//! Refuses strangers, callers that lack the role of the call, timeouts that are none, and calls whose lines in
+//! the audit log must be written and cannot be.
+
+use std::{sync::Arc, time::Duration};
 
 use http::Request;
 use tonic::body::Body;
 
-use super::{check::Check, context::CallContext};
-use crate::status::Fault;
+use super::{around::Check, context::CallContext, deadline::check_timeout};
+use crate::{audit::Auditor, status::Fault};
+
+/// How long a caller waits that found the audit log broken.
+const RETRY: Duration = Duration::from_secs(5);
 
 /// The layer.
 #[derive(Clone, Debug)]
-pub(crate) struct Authorize;
+pub(crate) struct Authorize(pub(crate) Option<Arc<Auditor>>);
 
 impl Check for Authorize {
     fn check(&self, request: &mut Request<Body>) -> Result<(), Fault> {
-        match &CallContext::in_request(request).caller {
-            Ok(_) => Ok(()),
-            Err(stopped) => Err(stopped.denied.fault()),
+        let CallContext { caller, is_exempt, .. } = CallContext::in_request(request);
+        if let Err(stopped) = caller {
+            return Err(stopped.denied.fault());
         }
+        let is_exempt = *is_exempt;
+        check_timeout(request.headers())?;
+        if !is_exempt && self.0.as_ref().is_some_and(|auditor| !auditor.is_well()) {
+            let problem = "the audit log cannot be written, and calls are not answered without it";
+            return Err(Fault::unavailable("AUDIT_UNAVAILABLE", problem, RETRY));
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{
         authenticator::{Denied, Stopped},
+        metrics::Metrics,
         peer::Peer,
     };
 
+    fn refused(layer: &Authorize, method: &str, caller: Result<(), Stopped>) -> Option<String> {
+        let context = CallContext::new(Arc::from(method), false, Peer::UNKNOWN);
+        let mut request = Request::new(Body::empty());
+        request.extensions_mut().insert(CallContext { caller: caller.map(|()| None), ..context });
+        layer.check(&mut request).err().map(|fault| fault.reason().to_owned())
+    }
+
     #[test]
-    fn strangers_are_refused_and_others_are_not() {
-        let ask = |caller| {
-            let context = CallContext::new(Arc::from("s/m"), false, Peer::UNKNOWN);
-            let mut request = Request::new(Body::empty());
-            request.extensions_mut().insert(CallContext { caller, ..context });
-            Authorize.check(&mut request).err().map(|fault| fault.reason().to_owned())
-        };
-        assert_eq!(ask(Ok(None)), None);
-        assert_eq!(ask(Err(Stopped::from(Denied::Missing))).as_deref(), Some("CREDENTIALS_MISSING"));
+    fn strangers_are_refused_and_all_where_lines_must_be_written_and_cannot_be() {
+        // Nobody reads the pipe.
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("audit");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let section = antares_config::Audit { target: Some(Some(pipe)), is_required: true };
+        let broken = Authorize(Auditor::start(&section, &Metrics::new()).unwrap());
+        let execute = "antares.v1.RunnerService/Execute";
+        for (layer, method, caller, expected) in [
+            (&Authorize(None), execute, Ok(()), None),
+            (&Authorize(None), execute, Err(Stopped::from(Denied::Missing)), Some("CREDENTIALS_MISSING")),
+            (&broken, execute, Ok(()), Some("AUDIT_UNAVAILABLE")),
+            // Probes are answered.
+            (&broken, "grpc.health.v1.Health/Check", Ok(()), None),
+        ] {
+            assert_eq!(refused(layer, method, caller).as_deref(), expected, "{method}");
+        }
     }
 }

@@ -1,14 +1,14 @@
 //! Bytes of requests and answers: charged to their peer while the server holds them, within limits of their
 //! own.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use antares_config::Listen;
-use http::{Request, Response};
-use tonic::{Status, body::Body};
+use http::Request;
+use tonic::body::Body;
 
 use super::{
-    around::{Answering, Around},
+    around::{Answering, Around, refused},
     context::CallContext,
 };
 use crate::{
@@ -51,19 +51,14 @@ impl BodyBudget {
 }
 
 impl Around for BodyBudget {
-    fn around<F, E>(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> F) -> Answering<E>
-    where
-        F: Future<Output = Result<Response<Body>, E>> + Send + 'static,
-        E: Send + 'static,
-    {
+    fn around(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> Answering) -> Answering {
         let slot = request.extensions().get::<BytesSlot>().cloned();
         let context = CallContext::in_request(&mut request);
         let (peer, is_stream, is_exempt) = (context.peer, context.is_stream, context.is_exempt);
         let charged = match self.bytes.take(&peer, 0) {
             Ok(nothing_yet) => Arc::new(nothing_yet),
             Err(spent) => {
-                let refusal = Status::from(over_budget(spent)).into_http();
-                return Box::pin(std::future::ready(Ok(refusal)));
+                return refused(over_budget(spent));
             }
         };
         // The message lives as long as the call does.
@@ -90,6 +85,7 @@ impl Around for BodyBudget {
 mod tests {
     use antares_config::{ConfigFile, Role};
     use http_body_util::BodyExt as _;
+    use tonic::Status;
 
     use super::*;
     use crate::status::code_in;
@@ -106,11 +102,11 @@ mod tests {
         let bytes = layer.bytes.clone();
         let rest = |mut request: Request<Body>| {
             assert!(CallContext::in_request(&mut request).bytes().is_some());
-            async move {
+            Box::pin(async move {
                 request.body_mut().collect().await.unwrap();
                 assert_eq!(bytes.total(), 8, "as long as the call lasts, though it was read");
-                Ok::<_, Status>(Status::ok("").into_http())
-            }
+                Ok(Status::ok("").into_http())
+            }) as Answering
         };
         let response = layer.around(request, rest).await.unwrap();
         assert_eq!(code_in(response.headers()), Some("OK"));

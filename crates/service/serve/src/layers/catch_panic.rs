@@ -1,9 +1,9 @@
 //! A wall against panics: one fails its own call, and no other.
 
-use std::{future::Future, panic::AssertUnwindSafe};
+use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
-use http::{Request, Response};
+use http::Request;
 use tonic::{Status, body::Body};
 
 use super::around::{Answering, Around};
@@ -14,11 +14,7 @@ use crate::status::Fault;
 pub(crate) struct CatchPanic;
 
 impl Around for CatchPanic {
-    fn around<F, E>(&self, request: Request<Body>, rest: impl FnOnce(Request<Body>) -> F) -> Answering<E>
-    where
-        F: Future<Output = Result<Response<Body>, E>> + Send + 'static,
-        E: Send + 'static,
-    {
+    fn around(&self, request: Request<Body>, rest: impl FnOnce(Request<Body>) -> Answering) -> Answering {
         let rest = AssertUnwindSafe(rest(request)).catch_unwind();
         Box::pin(async move {
             // The panic hook has told where. The connection and its other calls live on.

@@ -1,5 +1,5 @@
-//! Who may make a call now: places among the calls in progress, for each peer and for each tenant of a peer.
-//! What one peer can take leaves room for others.
+//! Who may make a call now: places among the calls in progress, for each peer and for each tenant of a peer,
+//! and the quota of the tenant. What one peer can take leaves room for others.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,18 +9,25 @@ use prometheus::IntCounterVec;
 use strum::{IntoStaticStr, VariantNames};
 use tonic::body::Body;
 
-use super::{check::Check, context::CallContext};
+use super::{
+    around::{Answering, Around, Check, refused},
+    context::CallContext,
+};
 use crate::{
-    account::{Identity, TENANT},
+    account::{Identity, QUOTA, TENANT},
     authenticator::ByAdminSocket,
     budget::{Budget, Grant, Spent},
     metrics::Metrics,
     peer::Peer,
-    status::Fault,
+    status::{Fault, code_in, reason_in},
 };
 
 /// How long a caller that found the server full should wait.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// How long a caller waits to hear that a quota is used up, by whatever: who asks again at once takes the
+/// machine from others.
+const QUOTA_PAUSE: Duration = Duration::from_millis(20);
 
 /// Health checks and reflection in progress at once; a watch is one for as long as it
 /// lasts.
@@ -142,10 +149,32 @@ impl Check for ConcurrencyLimit {
         // Who must repair a server that is full gets in.
         let is_by_socket = request.extensions().get::<ByAdminSocket>().is_some();
         let CallContext { peer, is_exempt, .. } = *CallContext::in_request(request);
-        let places =
-            self.admit(peer, request.headers(), is_exempt || is_by_socket).map_err(Refused::fault)?;
-        CallContext::in_request(request).ending.hold(places);
+        let is_exempt = is_exempt || is_by_socket;
+        let places = self.admit(peer, request.headers(), is_exempt).map_err(Refused::fault)?;
+        let context = CallContext::in_request(request);
+        context.ending.hold(places);
+        if !is_exempt {
+            context.ending.hold(context.account().begin_call()?);
+        }
         Ok(())
+    }
+}
+
+impl Around for ConcurrencyLimit {
+    fn around(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> Answering) -> Answering {
+        let answering = match self.check(&mut request) {
+            Ok(()) => rest(request),
+            Err(fault) => refused(fault),
+        };
+        Box::pin(async move {
+            let response = answering.await?;
+            if code_in(response.headers()) == Some("RESOURCE_EXHAUSTED")
+                && reason_in(response.headers()).is_some_and(|reason| reason == QUOTA)
+            {
+                tokio::time::sleep(QUOTA_PAUSE).await;
+            }
+            Ok(response)
+        })
     }
 }
 
@@ -161,6 +190,17 @@ mod tests {
 
     use super::*;
     use antares_config::{ConfigFile, Role};
+
+    #[tokio::test]
+    async fn who_has_used_up_a_quota_hears_it_after_a_moment() {
+        let listen = ConfigFile::default().check(Role::Both, &[]).unwrap().listen;
+        let mut request = Request::new(Body::empty());
+        request.extensions_mut().insert(CallContext::outside());
+        let began = std::time::Instant::now();
+        let rest = |_| refused(Fault::exhausted(QUOTA, "", Duration::ZERO));
+        ConcurrencyLimit::new(&listen, &Metrics::new()).around(request, rest).await.unwrap();
+        assert!(began.elapsed() >= QUOTA_PAUSE);
+    }
 
     #[test]
     fn one_peer_and_one_tenant_leave_room_for_others() {

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tonic::body::Body;
 use tracing::Span;
 
-use super::{check::Check, deadline::deadline_of, outcome::Ending};
+use super::{around::Check, deadline::deadline_of, outcome::Ending};
 use crate::{
     account::Account,
     audit::AuditFields,

@@ -1,37 +1,29 @@
 //! How long a call may take: its answer begins in time, or its caller hears that it does not.
 
-use std::{
-    future::Future,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use http::{HeaderMap, Request, Response};
-use tokio::time::timeout_at;
+use http::{HeaderMap, Request};
+use tokio::{sync::watch, time::timeout_at};
 use tonic::{Status, body::Body};
 
-use super::{
-    around::{Answering, Around},
-    check::Check,
-    context::CallContext,
-    stopping::Stopping,
+use crate::{
+    layers::{
+        around::{Answering, Around},
+        context::CallContext,
+    },
+    status::{Fault, closing},
 };
-use crate::status::{Fault, closing};
 
 /// Refuses a timeout that the protocol does not have: who sends one would wait for something else.
-#[derive(Clone, Debug)]
-pub(crate) struct KnownTimeout;
-
-impl Check for KnownTimeout {
-    fn check(&self, request: &mut Request<Body>) -> Result<(), Fault> {
-        let mut values = request.headers().get_all("grpc-timeout").iter();
-        let is_good = match (values.next(), values.next()) {
-            (None, _) => true,
-            (Some(value), None) => value.to_str().is_ok_and(|text| parse_timeout(text).is_some()),
-            _ => false,
-        };
-        let problem = "grpc-timeout must be once, 1 to 8 digits and one of H, M, S, m, u and n";
-        if is_good { Ok(()) } else { Err(Fault::invalid("TIMEOUT_MALFORMED", problem)) }
-    }
+pub(crate) fn check_timeout(headers: &HeaderMap) -> Result<(), Fault> {
+    let mut values = headers.get_all("grpc-timeout").iter();
+    let is_good = match (values.next(), values.next()) {
+        (None, _) => true,
+        (Some(value), None) => value.to_str().is_ok_and(|text| parse_timeout(text).is_some()),
+        _ => false,
+    };
+    let problem = "grpc-timeout must be once, 1 to 8 digits and one of H, M, S, m, u and n";
+    if is_good { Ok(()) } else { Err(Fault::invalid("TIMEOUT_MALFORMED", problem)) }
 }
 
 /// Ends a call whose time is over, or that of the process.
@@ -39,11 +31,7 @@ impl Check for KnownTimeout {
 pub(crate) struct Deadline(pub(crate) Stopping);
 
 impl Around for Deadline {
-    fn around<F, E>(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> F) -> Answering<E>
-    where
-        F: Future<Output = Result<Response<Body>, E>> + Send + 'static,
-        E: Send + 'static,
-    {
+    fn around(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> Answering) -> Answering {
         let deadline = CallContext::in_request(&mut request).deadline;
         let (rest, stopping) = (rest(request), self.0.clone());
         Box::pin(async move {
@@ -83,6 +71,29 @@ fn parse_timeout(text: &str) -> Option<Duration> {
         _ => return None,
     };
     Some(timeout)
+}
+
+/// Shared by all calls of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Stopping(watch::Sender<bool>);
+
+impl Default for Stopping {
+    fn default() -> Self {
+        Self(watch::Sender::new(false))
+    }
+}
+
+impl Stopping {
+    /// Ends all calls.
+    pub(crate) fn end_calls(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Until calls are ended.
+    pub(crate) async fn ends(self) {
+        // The sender is here.
+        let _ = self.0.subscribe().wait_for(|ends| *ends).await;
+    }
 }
 
 #[cfg(test)]

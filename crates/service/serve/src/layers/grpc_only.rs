@@ -1,6 +1,6 @@
 //! Only calls of gRPC go on: others hear so in HTTP.
 
-use std::future::{Future, ready};
+use std::future::ready;
 
 use http::{
     HeaderValue, Method, Request, Response, StatusCode,
@@ -18,14 +18,10 @@ const GRPC: &str = "application/grpc";
 pub(crate) struct GrpcOnly;
 
 impl Around for GrpcOnly {
-    fn around<F, E>(&self, request: Request<Body>, rest: impl FnOnce(Request<Body>) -> F) -> Answering<E>
-    where
-        F: Future<Output = Result<Response<Body>, E>> + Send + 'static,
-        E: Send + 'static,
-    {
+    fn around(&self, request: Request<Body>, rest: impl FnOnce(Request<Body>) -> Answering) -> Answering {
         match not_grpc(&request) {
             Some(answer) => Box::pin(ready(Ok(answer))),
-            None => Box::pin(rest(request)),
+            None => rest(request),
         }
     }
 }

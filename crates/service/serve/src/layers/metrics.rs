@@ -4,7 +4,7 @@ use http::Request;
 use prometheus::IntGauge;
 use tonic::body::Body;
 
-use super::{check::Check, context::CallContext};
+use super::{around::Check, context::CallContext};
 use crate::{
     metrics::{Metrics, RPC_SECONDS},
     openmetrics::TracedHistograms,

@@ -6,7 +6,7 @@ use std::{
     future::Future,
     mem,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -14,13 +14,14 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, header::CONTENT_TYPE};
 use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use tonic::body::Body;
 
 use super::{
     around::{Answering, Around},
     context::CallContext,
-    stopping::Stopping,
 };
+use crate::layers::deadline::Stopping;
 use crate::{
     account::Account,
     connections::Link,
@@ -49,7 +50,7 @@ pub(crate) struct Ending(Arc<Mutex<Vec<Act>>>);
 impl Ending {
     /// Has `act` done then, after what was asked for before.
     pub(crate) fn then(&self, act: impl FnOnce(&CallEnd) + Send + 'static) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(act));
+        self.0.lock().push(Box::new(act));
     }
 
     /// Keeps `held` until then.
@@ -58,7 +59,7 @@ impl Ending {
     }
 
     fn run(&self, end: &CallEnd) {
-        let acts = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let acts = mem::take(&mut *self.0.lock());
         acts.into_iter().for_each(|act| act(end));
     }
 }
@@ -74,11 +75,7 @@ impl fmt::Debug for Ending {
 pub(crate) struct Outcome(pub(crate) Stopping);
 
 impl Around for Outcome {
-    fn around<F, E>(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> F) -> Answering<E>
-    where
-        F: Future<Output = Result<Response<Body>, E>> + Send + 'static,
-        E: Send + 'static,
-    {
+    fn around(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> Answering) -> Answering {
         let call = Call::begin(&mut request);
         let (rest, stopping) = (rest(request), self.0.clone());
         Box::pin(async move { Ok(call.answered(rest.await?, stopping)) })
@@ -238,7 +235,7 @@ mod tests {
         let done = Arc::new(Mutex::new(Vec::new()));
         for act in ["first", "second"] {
             let done = done.clone();
-            context.ending.then(move |end| done.lock().unwrap().push(format!("{act} {}", end.code)));
+            context.ending.then(move |end| done.lock().push(format!("{act} {}", end.code)));
         }
         let mut request = Request::new(Body::empty());
         request.extensions_mut().insert(context);
@@ -247,21 +244,21 @@ mod tests {
 
     async fn answered(response: Response<Body>) -> (Response<Body>, Arc<Mutex<Vec<String>>>) {
         let (request, done) = call();
-        let rest = |_| std::future::ready(Ok::<_, Status>(response));
+        let rest = |_| Box::pin(std::future::ready(Ok(response))) as Answering;
         (Outcome(Stopping::default()).around(request, rest).await.unwrap(), done)
     }
 
     #[tokio::test]
     async fn acts_are_done_once_and_in_order_where_the_call_ends() {
         let (_, done) = answered(Status::not_found("").into_http()).await;
-        assert_eq!(*done.lock().unwrap(), ["first NOT_FOUND", "second NOT_FOUND"]);
+        assert_eq!(*done.lock(), ["first NOT_FOUND", "second NOT_FOUND"]);
         let trailers = Status::ok("").into_http::<Body>().headers().clone();
         let body = http_body_util::Full::new(Bytes::from_static(b"answer"));
         let body = body.with_trailers(async move { Some(Ok(trailers)) }).map_err(|error| match error {});
         let (response, done) = answered(Response::new(Body::new(body))).await;
-        assert!(done.lock().unwrap().is_empty(), "it goes on until its trailers");
+        assert!(done.lock().is_empty(), "it goes on until its trailers");
         response.into_body().collect().await.unwrap();
-        assert_eq!(*done.lock().unwrap(), ["first OK", "second OK"]);
+        assert_eq!(*done.lock(), ["first OK", "second OK"]);
     }
 
     #[tokio::test]
@@ -269,9 +266,9 @@ mod tests {
         let (mut request, done) = call();
         let held = Arc::new(());
         CallContext::in_request(&mut request).ending.hold(held.clone());
-        let rest = |_| std::future::pending::<Result<Response<Body>, Status>>();
+        let rest = |_| Box::pin(std::future::pending()) as Answering;
         drop(Outcome(Stopping::default()).around(request, rest));
-        assert_eq!(*done.lock().unwrap(), ["first CANCELLED", "second CANCELLED"]);
+        assert_eq!(*done.lock(), ["first CANCELLED", "second CANCELLED"]);
         assert_eq!(Arc::strong_count(&held), 1);
     }
 
@@ -280,7 +277,7 @@ mod tests {
         let (request, done) = call();
         let frames = tokio_stream::iter([Ok::<_, Status>(Frame::data(Bytes::from_static(b"a")))]);
         let body = http_body_util::StreamBody::new(frames.chain(tokio_stream::pending()));
-        let rest = |_| std::future::ready(Ok::<_, Status>(Response::new(Body::new(body))));
+        let rest = |_| Box::pin(std::future::ready(Ok(Response::new(Body::new(body))))) as Answering;
         let stopping = Stopping::default();
         let mut body = Outcome(stopping.clone()).around(request, rest).await.unwrap().into_body();
         assert!(body.frame().await.unwrap().unwrap().is_data());
@@ -288,6 +285,6 @@ mod tests {
         let trailers = body.frame().await.unwrap().unwrap().into_trailers().unwrap();
         assert_eq!(code_in(&trailers), Some("UNAVAILABLE"));
         assert!(body.frame().await.is_none());
-        assert_eq!(*done.lock().unwrap(), ["first UNAVAILABLE", "second UNAVAILABLE"]);
+        assert_eq!(*done.lock(), ["first UNAVAILABLE", "second UNAVAILABLE"]);
     }
 }

@@ -1,10 +1,10 @@
 //! The span of a call: what it is, whose, and which trace of the caller's it belongs to. And a log line at
 //! its end.
 
-use std::{future::Future, sync::Arc};
+use std::sync::Arc;
 
 use antares_config::TENANT_BYTES_MAX;
-use http::{Request, Response, header::HOST, uri::Authority};
+use http::{Request, header::HOST, uri::Authority};
 use tonic::body::Body;
 use tracing::{Instrument, Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
@@ -27,11 +27,7 @@ const TARGET: &str = "antares_serve::call";
 pub(crate) struct Trace;
 
 impl Around for Trace {
-    fn around<F, E>(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> F) -> Answering<E>
-    where
-        F: Future<Output = Result<Response<Body>, E>> + Send + 'static,
-        E: Send + 'static,
-    {
+    fn around(&self, mut request: Request<Body>, rest: impl FnOnce(Request<Body>) -> Answering) -> Answering {
         let (method, is_exempt) = {
             let context = CallContext::in_request(&mut request);
             (context.method.clone(), context.is_exempt)

@@ -78,7 +78,7 @@ impl Model {
                 }
             }
         }
-        let state = self.queue.state();
+        let state = self.queue.state.lock();
         assert_eq!(state.free + self.running.len(), SLOTS, "no slot is lost, none is given twice");
         assert_eq!(state.callers.count(), self.waiting.len());
         assert!(state.free <= 1 || self.waiting.is_empty(), "nobody waits where two are free");
@@ -96,7 +96,7 @@ fn no_slot_is_lost_and_nobody_waits_where_two_are_free() {
         }
         model.waiting.clear();
         model.running.clear();
-        let state = model.queue.state();
+        let state = model.queue.state.lock();
         assert_eq!((state.free, state.callers.count()), (SLOTS, 0));
     }
 }
