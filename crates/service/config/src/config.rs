@@ -9,6 +9,7 @@ use crate::{
     audit::Audit,
     auth::Auth,
     cache::StoreConfig,
+    callers::CallerSource,
     check::Checker,
     compiler::CompilerSection,
     config_error::ConfigError,
@@ -68,6 +69,8 @@ pub struct Config {
     pub compiler: CompilerSection,
     /// The runner service.
     pub runner: RunnerSection,
+    /// What is read again while the service runs, if the configuration has a file.
+    pub callers: Option<CallerSource>,
 }
 
 impl ConfigFile {
@@ -128,12 +131,13 @@ impl ConfigFile {
             node,
             compiler,
             runner,
+            callers: CallerSource::of(self, role, layers),
         })
     }
 
     /// Whether callers must authenticate.
     fn is_requested(&self) -> bool {
-        !self.tls.client_ca.is_empty() || !self.auth.jwks.is_empty()
+        !self.tls.client_ca.is_empty() || self.auth.has_tokens()
     }
 
     fn call_time_max(&self, role: Role) -> Duration {

@@ -1,13 +1,19 @@
 //! Who calls, and whether they may. Nobody is refused here: how a call of a stranger ends is traced, counted
 //! and written down first.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
 
-use antares_config::CallerRole;
-use http::Request;
+use antares_config::{AuthRule, CallerRole};
+use futures_util::future::Either;
+use http::{Request, Response};
 use tonic::body::Body;
+use tower::{Layer, Service, ServiceExt as _};
 
 use super::{
+    around::Answering,
     check::Check,
     context::{CallContext, Proven},
 };
@@ -32,6 +38,60 @@ pub(crate) struct Authenticate {
 impl Authenticate {
     pub(crate) fn new(authenticator: Authenticator, loopback_operators: bool) -> Self {
         Self { authenticator: Arc::new(authenticator), loopback_operators }
+    }
+
+    pub(crate) fn set_rules(&self, rules: Vec<AuthRule>) {
+        self.authenticator.set_rules(rules);
+    }
+
+    /// The layer in front, where calls wait for the keys of their tokens.
+    pub(crate) fn keys_first(&self) -> KeysFirst {
+        KeysFirst(self.authenticator.clone())
+    }
+}
+
+/// The layer in front of it.
+#[derive(Clone, Debug)]
+pub(crate) struct KeysFirst(Arc<Authenticator>);
+
+impl<S> Layer<S> for KeysFirst {
+    type Service = KeysFirstService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        KeysFirstService { inner, authenticator: self.0.clone() }
+    }
+}
+
+/// A service behind it.
+#[derive(Clone, Debug)]
+pub(crate) struct KeysFirstService<S> {
+    inner: S,
+    authenticator: Arc<Authenticator>,
+}
+
+impl<S> Service<Request<Body>> for KeysFirstService<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Either<S::Future, Answering<S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let Some(fetch) = self.authenticator.fetch_for(request.headers()) else {
+            return Either::Left(self.inner.call(request));
+        };
+        let inner = self.inner.clone();
+        Either::Right(Box::pin(async move {
+            fetch.await;
+            inner.oneshot(request).await
+        }))
     }
 }
 
