@@ -22,6 +22,7 @@ mod failing;
 mod fleet;
 mod hot_cells;
 mod identity;
+mod issuers;
 mod journey;
 mod kills;
 mod lasting;

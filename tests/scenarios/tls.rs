@@ -33,6 +33,10 @@ const RENEWALS_FOUND: usize = 3;
 /// Names of the servers of these tests.
 const SERVER: &str = "IP:127.0.0.1";
 
+/// Lets every certificate do everything.
+pub(crate) const ANYBODY: &str = "[[auth.rules]]\ncertificate = \"*\"\nany_tenant = true\n\
+    roles = [\"upload\", \"compile\", \"execute\", \"profile\", \"admin\"]\n";
+
 /// `[tls]` with a certificate and what else is given.
 pub(crate) fn section(pair: &Pair, more: &str) -> String {
     format!("[tls]\ncertificate = {:?}\nkey = {:?}\n{more}", pair.certificate, pair.key)
@@ -73,7 +77,7 @@ fn who_shows_the_right_certificate_is_let_in_and_nobody_else() {
     let expired = ours.issue_expired("expired", "DNS:client");
     let stranger = theirs.issue("stranger", "DNS:client");
     let list = ours.revoke(&[&revoked]);
-    let more = format!("client_ca = {ca:?}\nclient_crl = {list:?}\n");
+    let more = format!("client_ca = {ca:?}\nclient_crl = {list:?}\n{ANYBODY}");
     let server = Server::start_with(&data, &section(&ours.issue("server", SERVER), &more));
     let (url, by_name) =
         (format!("https://{}", server.address), server.address.replace("127.0.0.1", "localhost"));
@@ -120,7 +124,7 @@ fn who_shows_the_right_certificate_is_let_in_and_nobody_else() {
 fn certificates_and_lists_tell_when_they_end() {
     let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
     let (ca, pair) = (ours.certificate(), ours.issue_until("server", SERVER, "20491231235959Z"));
-    let more = format!("client_ca = {ca:?}\nclient_crl = {:?}\n", ours.revoke(&[]));
+    let more = format!("client_ca = {ca:?}\nclient_crl = {:?}\n{ANYBODY}", ours.revoke(&[]));
     let server = Server::start_with(&data, &section(&pair, &more));
     let end = |file: &str| {
         server.metric(&format!("antares_certificate_expiry_timestamp_seconds{{file=\"{file}\"}}"))
@@ -171,7 +175,7 @@ fn a_runner_believes_its_compiler_and_shows_who_it_is() {
     let (ca, runner, stranger) =
         (ours.certificate(), ours.issue("runner", "DNS:runner"), theirs.issue("stranger", "DNS:runner"));
     let folders: Vec<TempDir> = (0..4).map(|_| tempfile::tempdir().unwrap()).collect();
-    let sections = section(&ours.issue("compiler", SERVER), &format!("client_ca = {ca:?}\n"));
+    let sections = section(&ours.issue("compiler", SERVER), &format!("client_ca = {ca:?}\n{ANYBODY}"));
     let compiler = Server::start_program("antares-compiler-svc", &[], &folders[0], &sections);
     let elf = guests::build("exit-imc").unwrap();
     let trusting = |ca: &Path, pair: &Pair| {

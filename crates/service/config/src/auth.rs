@@ -1,7 +1,7 @@
 //! Sections `[auth]` and `[admin]`: accepted tokens, rules that map callers to tenants and roles, and who
 //! administers.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
@@ -10,12 +10,20 @@ use crate::{check::Checker, section::section};
 section! {
 /// Who may call.
 "auth": RawAuth {
-    /// JWKS file with the keys of whoever issues tokens; empty for no tokens.
+    /// JWKS file with the keys of the issuer of tokens; without it and `jwks_uri` there are no tokens.
     jwks: file;
+    /// The issuer's `jwks_uri` instead of a file; read again every five minutes, and for an unknown key.
+    jwks_uri: text;
+    /// PEM file with the authorities of `jwks_uri`; empty for those of the system.
+    jwks_ca: file;
+    /// How long the last keys are in force while `jwks_uri` fails.
+    jwks_age_ms_max: time = 86_400_000;
     /// Issuer (`iss`) that tokens must name.
     issuer: text;
     /// Audience (`aud`) that tokens must be for.
     audience: text;
+    /// Further audiences.
+    audiences: list;
     /// Who is which tenant with which roles; the first rule that fits counts.
     rules: rules;
 }
@@ -26,12 +34,17 @@ section! {
 "auth.rules": RawRule {
     /// Fits certificates with such a name: a URI or DNS name, in which one `*` stands for anything.
     certificate: text;
-    /// Fits tokens with such a subject (`sub`).
+    /// Fits tokens with such a subject (`sub`), or such a `claim`.
     token: text;
+    /// The claim instead of `sub`: a name such as `azp`, or a JSON pointer such as `/realm_access/roles`. Of a
+    /// list, one item must fit.
+    claim: text;
     /// The tenant; `*` for what the `*` above met.
     tenant: text;
     /// Some of `upload`, `compile`, `execute`, `profile`, `admin`.
     roles: list;
+    /// A claim with the caller's roles: the caller has those of `roles` that it names.
+    roles_claim: text;
     /// Whether `antares-tenant` may name another tenant.
     any_tenant: flag;
 }
@@ -42,6 +55,9 @@ const LEEWAY: Duration = Duration::from_secs(60);
 
 /// Maximum length of a tenant's name in bytes.
 pub const TENANT_BYTES_MAX: usize = 64;
+
+/// The claim that rules fit by default.
+const SUBJECT: &str = "sub";
 
 /// In a rule's tenant, stands for the part of the name that `*` matched.
 const MET: &str = "*";
@@ -60,14 +76,30 @@ pub struct Auth {
 /// Accepted tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jwt {
-    /// File with the issuer's keys (JWKS).
-    pub jwks: PathBuf,
+    /// Where the issuer's keys (JWKS) are.
+    pub keys: KeySource,
     /// The required `iss` claim.
     pub issuer: String,
-    /// The required audience in the `aud` claim.
-    pub audience: String,
+    /// The audiences, one of which the `aud` claim must have.
+    pub audiences: Vec<String>,
     /// Maximum clock difference.
     pub leeway: Duration,
+}
+
+/// Where an issuer's keys are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    /// A file.
+    File(PathBuf),
+    /// A URL.
+    Uri {
+        /// The issuer's `jwks_uri`.
+        url: String,
+        /// The authorities of its certificate, PEM; those of the system otherwise.
+        ca: Option<PathBuf>,
+        /// How long the last keys are in force without an answer.
+        age_max: Duration,
+    },
 }
 
 /// A validated rule.
@@ -78,6 +110,8 @@ pub struct AuthRule {
     tenant: String,
     /// Roles of these callers.
     pub roles: Roles,
+    /// The claim that must name a role too.
+    pub roles_claim: Option<String>,
     /// Whether these callers may name another tenant.
     pub any_tenant: bool,
 }
@@ -87,15 +121,20 @@ pub struct AuthRule {
 pub enum Fits {
     /// Certificates with this name.
     Certificate(String),
-    /// Tokens with this subject.
-    Token(String),
+    /// Tokens with this value of a claim.
+    Token {
+        /// A name, or a JSON pointer.
+        claim: String,
+        /// The value.
+        pattern: String,
+    },
 }
 
 impl AuthRule {
     /// The tenant of the caller `name`, if the rule matches and the result is a valid tenant name.
     #[must_use]
     pub fn tenant_of(&self, name: &str) -> Option<Arc<str>> {
-        let (Fits::Certificate(pattern) | Fits::Token(pattern)) = &self.fits;
+        let (Fits::Certificate(pattern) | Fits::Token { pattern, .. }) = &self.fits;
         let met = met(pattern, name)?;
         let tenant = if self.tenant == MET { met } else { &self.tenant };
         (tenant.is_empty() && self.tenant.is_empty() || is_tenant(tenant)).then(|| Arc::from(tenant))
@@ -129,21 +168,22 @@ impl Auth {
 impl RawAuth {
     /// `has_certificates`: whether clients must present certificates.
     pub(crate) fn check(&self, has_certificates: bool, checker: &mut Checker) -> Auth {
-        let jwt = (!self.jwks.is_empty()).then(|| Jwt {
-            jwks: PathBuf::from(&self.jwks),
+        let jwt = self.key_source(checker).map(|keys| Jwt {
+            keys,
             issuer: self.issuer.clone(),
-            audience: self.audience.clone(),
+            audiences: [&[self.audience.clone()], &self.audiences[..]].concat(),
             leeway: LEEWAY,
         });
         for (key, value) in [("auth.issuer", &self.issuer), ("auth.audience", &self.audience)] {
             match (&jwt, value.is_empty()) {
-                (Some(_), true) => checker.record(key, "is needed with auth.jwks"),
-                (None, false) => checker.record(key, "makes no sense without auth.jwks"),
+                (Some(_), true) => checker.record(key, "is needed with auth.jwks and auth.jwks_uri"),
+                (None, false) => checker.record(key, "makes no sense without auth.jwks or auth.jwks_uri"),
                 _ => {}
             }
         }
-        if jwt.is_some() && self.rules.is_empty() {
-            checker.record("auth.rules", "tokens let nobody in without a rule for them");
+        if (has_certificates || jwt.is_some()) && self.rules.is_empty() {
+            let problem = "certificates and tokens let nobody in without a rule for them";
+            checker.record("auth.rules", problem);
         }
         let mut auth = Auth { certificates: has_certificates, jwt, rules: Vec::new() };
         for (index, rule) in self.rules.iter().enumerate() {
@@ -151,6 +191,38 @@ impl RawAuth {
         }
         auth
     }
+
+    /// Whether tokens are accepted.
+    pub(crate) fn has_tokens(&self) -> bool {
+        !self.jwks.is_empty() || !self.jwks_uri.is_empty()
+    }
+
+    fn key_source(&self, checker: &mut Checker) -> Option<KeySource> {
+        let ca = checker.file("auth.jwks_ca", &self.jwks_ca);
+        let age_max = checker.time("auth.jwks_age_ms_max", &self.jwks_age_ms_max);
+        if self.jwks_uri.is_empty() {
+            if ca.is_some() {
+                checker.record("auth.jwks_ca", "makes no sense without auth.jwks_uri");
+            }
+            return checker.file("auth.jwks", &self.jwks).map(KeySource::File);
+        }
+        if !self.jwks.is_empty() {
+            checker.record("auth.jwks_uri", "makes no sense with auth.jwks");
+        }
+        // Whoever can change the answer can sign tokens.
+        if !is_local(&self.jwks_uri) {
+            checker.url_of("auth.jwks_uri", &self.jwks_uri, &["https"]);
+        }
+        Some(KeySource::Uri { url: self.jwks_uri.clone(), ca, age_max })
+    }
+}
+
+/// Whether `url` is plain HTTP to this machine.
+fn is_local(url: &str) -> bool {
+    let uri: Option<http::Uri> = url.parse().ok();
+    let host = uri.as_ref().filter(|uri| uri.scheme_str() == Some("http")).and_then(http::Uri::host);
+    let address = host.and_then(|host| host.trim_matches(['[', ']']).parse::<IpAddr>().ok());
+    address.is_some_and(|address| address.is_loopback())
 }
 
 impl RawRule {
@@ -159,7 +231,10 @@ impl RawRule {
         let mut wrong = |problem: String| checker.record(&format!("auth.rules[{index}]"), problem);
         let fits = match (self.certificate.is_empty(), self.token.is_empty()) {
             (false, true) => Fits::Certificate(self.certificate.clone()),
-            (true, false) => Fits::Token(self.token.clone()),
+            (true, false) => {
+                let claim = if self.claim.is_empty() { SUBJECT } else { &self.claim };
+                Fits::Token { claim: claim.to_owned(), pattern: self.token.clone() }
+            }
             _ => {
                 wrong("must have certificate or token, one of them".to_owned());
                 return None;
@@ -167,8 +242,12 @@ impl RawRule {
         };
         let (pattern, is_asked, needed) = match &fits {
             Fits::Certificate(pattern) => (pattern, auth.certificates, "tls.client_ca"),
-            Fits::Token(pattern) => (pattern, auth.jwt.is_some(), "auth.jwks"),
+            Fits::Token { pattern, .. } => (pattern, auth.jwt.is_some(), "auth.jwks or auth.jwks_uri"),
         };
+        let has_claim = !self.claim.is_empty() || !self.roles_claim.is_empty();
+        if has_claim && matches!(fits, Fits::Certificate(_)) {
+            wrong("a certificate has no claims".to_owned());
+        }
         if !is_asked {
             wrong(format!("fits nobody without {needed}"));
         }
@@ -187,7 +266,8 @@ impl RawRule {
             wrong(format!("no role is called {name:?}; there are {all}"));
         }
         let roles = self.roles.iter().filter_map(|name| name.parse::<CallerRole>().ok()).collect();
-        Some(AuthRule { fits, tenant: self.tenant.clone(), roles, any_tenant: self.any_tenant })
+        let roles_claim = (!self.roles_claim.is_empty()).then(|| self.roles_claim.clone());
+        Some(AuthRule { fits, tenant: self.tenant.clone(), roles, roles_claim, any_tenant: self.any_tenant })
     }
 }
 
@@ -283,9 +363,10 @@ mod tests {
             assert_eq!(met(pattern, text), None, "{pattern} {text}");
         }
         let rule = AuthRule {
-            fits: Fits::Token("u/*".to_owned()),
+            fits: Fits::Token { claim: SUBJECT.to_owned(), pattern: "u/*".to_owned() },
             tenant: MET.to_owned(),
             roles: Roles::all(),
+            roles_claim: None,
             any_tenant: false,
         };
         assert_eq!(rule.tenant_of("u/x.y").as_deref(), Some("x.y"));

@@ -7,6 +7,7 @@ use antares_abi::LIBRARY_BYTES_MAX;
 use crate::{
     audit::Audit,
     auth::{AdminAccess, Auth},
+    callers::CallerSource,
     check::{Checker, ConfigError},
     file::ConfigFile,
     listen::{Listen, message_bytes_max},
@@ -60,6 +61,8 @@ pub struct Config {
     pub compiler: CompilerSection,
     /// The runner service.
     pub runner: RunnerSection,
+    /// What is read again while the service runs, if the configuration has a file.
+    pub callers: Option<CallerSource>,
 }
 
 impl ConfigFile {
@@ -120,12 +123,13 @@ impl ConfigFile {
             node,
             compiler,
             runner,
+            callers: CallerSource::of(self, role, layers),
         })
     }
 
     /// Whether callers must authenticate.
     fn is_requested(&self) -> bool {
-        !self.tls.client_ca.is_empty() || !self.auth.jwks.is_empty()
+        !self.tls.client_ca.is_empty() || self.auth.has_tokens()
     }
 
     fn call_time_max(&self, role: Role) -> Duration {

@@ -52,6 +52,9 @@ pub struct ConfigFile {
     pub(crate) node: RawNode,
     pub(crate) compiler: RawCompiler,
     pub(crate) runner: RawRunner,
+    /// Where it was read.
+    #[serde(skip)]
+    pub(crate) path: Option<PathBuf>,
 }
 
 impl ConfigFile {
@@ -69,7 +72,7 @@ impl ConfigFile {
             Some(path) => {
                 let text = fs::read_to_string(path);
                 let text = text.map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-                Self::parse(&text, path)?
+                Self { path: Some(path.to_owned()), ..Self::parse(&text, path)? }
             }
             None => Self::default(),
         };

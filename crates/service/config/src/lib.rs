@@ -4,6 +4,7 @@
 
 mod audit;
 mod auth;
+mod callers;
 mod check;
 mod config;
 mod file;
@@ -22,8 +23,9 @@ mod trace;
 
 pub use audit::Audit;
 pub use auth::AdminAccess;
-pub use auth::{Auth, AuthRule, Fits, Jwt, TENANT_BYTES_MAX, is_tenant};
+pub use auth::{Auth, AuthRule, Fits, Jwt, KeySource, TENANT_BYTES_MAX, is_tenant};
 pub use auth::{CallerRole, Roles};
+pub use callers::CallerSource;
 pub use check::{ConfigError, ConfigProblem};
 pub use check::{WorkerReuse, millis};
 pub use config::Config;

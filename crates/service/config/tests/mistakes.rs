@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::io::Write as _;
+use std::{fs, io::Write as _};
 
 use antares_config::{Config, ConfigError, ConfigFile, Role};
 
@@ -130,7 +130,11 @@ fn an_open_listener_beyond_loopback_must_be_wanted() {
         ("0.0.0.0:1", "", false),
         ("[::]:1", "", false),
         ("192.0.2.1:1", "certificate = \"c\"\nkey = \"k\"", false),
-        ("192.0.2.1:1", "certificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"", true),
+        (
+            "192.0.2.1:1",
+            "certificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n[[auth.rules]]\ncertificate = \"*\"",
+            true,
+        ),
     ] {
         let listen = format!("[listen]\naddress = \"{address}\"\n");
         let closed = format!("{listen}[tls]\n{tls}\n");
@@ -145,7 +149,7 @@ fn an_open_listener_beyond_loopback_must_be_wanted() {
 fn halves_are_mistakes() {
     assert_eq!(mistakes("[tls]\ncertificate = \"c\""), ["tls.certificate"]);
     assert_eq!(mistakes("[tls]\nkey = \"k\""), ["tls.key"]);
-    assert_eq!(mistakes("[tls]\nclient_ca = \"a\""), ["tls.client_ca"]);
+    assert_eq!(mistakes("[tls]\nclient_ca = \"a\"\n[[auth.rules]]\ncertificate = \"*\""), ["tls.client_ca"]);
     let runner = "[runner]\ncompiler_url = \"https://c:1\"\ncompiler_certificate = \"c\"";
     assert_eq!(mistakes_of(runner, Role::Runner), ["runner.compiler_key"]);
     let plain = "[runner]\ncompiler_url = \"http://c:1\"\ncompiler_ca = \"c\"";
@@ -202,6 +206,7 @@ fn rules_fit_somebody_and_give_names_that_tenants_can_have() {
         ("[[auth.rules]]\ncertificate = \"a\"", &["auth.rules[0]"]),
         ("[[auth.rules]]", &["auth.rules[0]"]),
         ("[[auth.rules]]\ntoken = \"a\"\ncertificate = \"b\"", &["auth.rules[0]"]),
+        ("[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"", &["auth.rules"]),
     ] {
         assert_eq!(mistakes(text), expected, "{text}");
     }
@@ -211,12 +216,53 @@ fn rules_fit_somebody_and_give_names_that_tenants_can_have() {
         "certificate = \"a\"\ntenant = \"*\"",
         "certificate = \"a\"\ntenant = \"a b\"",
         "certificate = \"a\"\nroles = [\"root\"]",
+        "certificate = \"a\"\nroles_claim = \"roles\"",
     ] {
         assert_eq!(mistakes(&format!("{tls}{rule}")), ["auth.rules[0]"], "{rule}");
     }
 }
 
-const TLS: &str = "[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n";
+#[test]
+fn keys_come_from_one_place_that_nobody_can_change_on_the_way() {
+    let with = |keys: &str| {
+        mistakes(&format!("[auth]\nissuer = \"i\"\naudience = \"a\"\n{keys}\n[[auth.rules]]\ntoken = \"*\""))
+    };
+    for (keys, expected) in [
+        ("jwks_uri = \"https://issuer.test/keys\"", &[][..]),
+        ("jwks_uri = \"http://127.0.0.1:1/keys\"", &[]),
+        ("jwks_uri = \"http://[::1]:1/keys\"", &[]),
+        ("jwks_uri = \"http://issuer.test/keys\"", &["auth.jwks_uri"]),
+        ("jwks_uri = \"file:///keys\"", &["auth.jwks_uri"]),
+        ("jwks_uri = \"https://issuer.test/keys\"\njwks = \"f\"", &["auth.jwks_uri"]),
+        ("jwks = \"f\"\njwks_ca = \"c\"", &["auth.jwks_ca"]),
+        ("jwks = \"f\"\njwks_age_ms_max = 0", &["auth.jwks_age_ms_max"]),
+    ] {
+        assert_eq!(with(keys), expected, "{keys}");
+    }
+}
+
+#[test]
+fn rules_and_quotas_are_read_again_and_nothing_else() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let write = |calls: u32, more: &str| {
+        fs::write(file.path(), format!("{TLS}roles = [\"execute\"]\n[quotas]\ncalls_max = {calls}\n{more}"))
+            .unwrap();
+    };
+    write(1, "");
+    let address = "127.0.0.1:7".parse().ok();
+    let read = ConfigFile::read(Some(file.path()), address, None).unwrap();
+    let source = read.check(Role::Both, &LAYERS).unwrap().callers.unwrap();
+    write(2, "");
+    let (auth, tenancy, is_all) = source.read().unwrap();
+    assert_eq!((tenancy.quota("any").calls_max, auth.rules.len(), is_all), (Some(2), 1, true));
+    write(3, "[log]\nfilter = \"debug\"\n");
+    assert!(matches!(source.read(), Ok((_, _, false))));
+    write(3, "[[auth.rules]]\ntoken = \"a\"\n");
+    assert_eq!(keys(source.read().unwrap_err()), ["auth.rules[1]"]);
+}
+
+const TLS: &str =
+    "[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n[[auth.rules]]\ncertificate = \"*\"\n";
 
 #[test]
 fn a_tenant_has_its_own_quotas_and_else_those_of_all() {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use antares_config::{Quota, Tenancy, is_tenant};
+use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{Context, SHA256};
 use http::HeaderMap;
 use parking_lot::Mutex;
@@ -399,7 +400,7 @@ type Owner = (Option<Peer>, Box<str>);
 /// The tenants of a server.
 #[derive(Debug)]
 pub(crate) struct Accounts {
-    tenancy: Tenancy,
+    tenancy: ArcSwap<Tenancy>,
     known: Mutex<HashMap<Owner, Arc<Use>>>,
     labels: Mutex<HashSet<Box<str>>>,
     rest: Arc<Use>,
@@ -419,7 +420,7 @@ impl Accounts {
         let numbers = Numbers { counters: metrics.of("other"), refused: refused.clone() };
         Self {
             rest: Arc::new(Use::new(tenancy.quota(""), Some(numbers))),
-            tenancy: tenancy.clone(),
+            tenancy: ArcSwap::from_pointee(tenancy.clone()),
             known: Mutex::default(),
             labels: Mutex::default(),
             metrics,
@@ -427,25 +428,33 @@ impl Accounts {
         }
     }
 
+    /// Puts other quotas in force. Whose quota changes begins anew.
+    pub(crate) fn set_tenancy(&self, tenancy: Tenancy) {
+        let mut known = self.known.lock();
+        known.retain(|(_, tenant), use_| use_.quota == tenancy.quota(tenant));
+        self.tenancy.store(Arc::new(tenancy));
+    }
+
     /// The account of a call of `peer` with these `headers`. A name that is none counts as no name.
     pub(crate) fn of(&self, peer: Peer, headers: &HeaderMap) -> Account {
         let tenant = headers.get(TENANT).and_then(|name| name.to_str().ok()).filter(|name| is_tenant(name));
         let tenant = tenant.unwrap_or_default();
+        let tenancy = self.tenancy.load();
         // A name that nobody has proven is one of the peer that says it.
-        let peer = (!self.tenancy.is_proven).then_some(peer);
+        let peer = (!tenancy.is_proven).then_some(peer);
         let identity = peer.map_or_else(|| Identity::of_tenant(tenant), Identity::of_peer);
         let of_peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
         let holder = hashed(&[b"antares-tenant-v1\0", of_peer.as_bytes(), b"\0", tenant.as_bytes()]);
-        let is_shared = self.tenancy.is_proven || !tenant.is_empty();
+        let is_shared = tenancy.is_proven || !tenant.is_empty();
         let name: Arc<str> = tenant.into();
         Account {
             identity,
             holder,
             usage: Arc::default(),
             tenant: name,
-            namespace: self.tenancy.is_apart.then_some(holder),
-            salt: Salt(self.tenancy.is_salted.then_some(holder)),
-            timing_step_us: if is_shared { self.tenancy.timing_step_us.max(1) } else { 1 },
+            namespace: tenancy.is_apart.then_some(holder),
+            salt: Salt(tenancy.is_salted.then_some(holder)),
+            timing_step_us: if is_shared { tenancy.timing_step_us.max(1) } else { 1 },
             use_: self.use_of((peer, tenant.into())),
         }
     }
@@ -464,7 +473,7 @@ impl Accounts {
         }
         let label = self.label(&holder.1);
         let numbers = Numbers { counters: self.metrics.of(&label), refused: self.refused.clone() };
-        let quota = self.tenancy.quota(&holder.1);
+        let quota = self.tenancy.load().quota(&holder.1);
         known.entry(holder).or_insert_with(|| Arc::new(Use::new(quota, Some(numbers)))).clone()
     }
 
@@ -473,7 +482,7 @@ impl Accounts {
         let mut labels = self.labels.lock();
         match tenant {
             "" => "none".into(),
-            _ if !self.tenancy.is_proven => "unproven".into(),
+            _ if !self.tenancy.load().is_proven => "unproven".into(),
             _ if labels.contains(tenant) => tenant.into(),
             _ if labels.len() < LABELS_MAX => {
                 labels.insert(tenant.into());

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use antares_config::{Auth, CallerRole, Fits, Roles};
+use antares_config::{Auth, AuthRule, CallerRole, Fits, KeySource, Roles};
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
@@ -18,16 +18,21 @@ use webpki::EndEntityCert;
 
 use crate::{
     account::TENANT,
-    jwt::{TOKEN_BYTES_MAX, TokenError, check},
+    jwt::{Claims, TOKEN_BYTES_MAX, TokenError, check, key_id},
+    key_fetch::{self, KeyFetches},
     key_set::{self, JwksError, KeySet, Reader},
     metrics::Metrics,
     reload,
     roles::{Need, need},
     status::Fault,
+    tls::read,
 };
 
 /// How long a token that was checked is believed without looking again.
 const BELIEVED: Duration = Duration::from_secs(30);
+
+/// How long a caller waits while there are no keys.
+const RETRY_KEYS: Duration = Duration::from_secs(5);
 
 /// Tokens that are believed at once; more are checked at every call.
 const BELIEVED_MAX: usize = 4_096;
@@ -101,6 +106,7 @@ impl From<Denied> for Stopped {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
     Missing,
+    Keys,
     Token(TokenError),
     Unknown,
     Role(CallerRole),
@@ -108,8 +114,9 @@ pub(crate) enum Denied {
 }
 
 impl Denied {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Missing,
+        Self::Keys,
         Self::Token(TokenError::Invalid),
         Self::Token(TokenError::TooLong),
         Self::Token(TokenError::Expired),
@@ -125,6 +132,7 @@ impl Denied {
     fn reason(self) -> &'static str {
         match self {
             Self::Missing => "CREDENTIALS_MISSING",
+            Self::Keys => "KEYS_UNAVAILABLE",
             Self::Token(TokenError::Invalid) => "TOKEN_INVALID",
             Self::Token(TokenError::TooLong) => "TOKEN_TOO_LONG",
             Self::Token(TokenError::Expired) => "TOKEN_EXPIRED",
@@ -143,6 +151,7 @@ impl Denied {
         let reason = self.reason();
         match self {
             Self::Missing => Fault::unauthenticated(reason, "credentials are needed"),
+            Self::Keys => Fault::unavailable(reason, "the issuer's keys are not known", RETRY_KEYS),
             Self::Token(TokenError::Invalid) => Fault::unauthenticated(reason, "the token is not valid"),
             Self::Token(TokenError::TooLong) => {
                 Fault::unauthenticated(reason, format!("a token may have {TOKEN_BYTES_MAX} bytes"))
@@ -169,20 +178,28 @@ impl Denied {
 #[derive(Debug)]
 pub(crate) struct Authenticator {
     auth: Auth,
-    keys: Option<Arc<ArcSwap<Believed>>>,
+    believed: Arc<ArcSwap<Believed>>,
+    fetches: Option<Arc<KeyFetches>>,
     refused: IntCounterVec,
 }
 
-/// Keys, and the tokens that they were found to have signed.
+/// Keys and rules, and the tokens that they were found to be for.
 #[derive(Debug)]
 struct Believed {
-    keys: KeySet,
+    /// None if the issuer's were not fetched for too long.
+    keys: Option<Arc<KeySet>>,
+    rules: Arc<[AuthRule]>,
     tokens: Mutex<HashMap<[u8; 32], (Caller, SystemTime)>>,
 }
 
+impl Believed {
+    fn new(keys: Option<Arc<KeySet>>, rules: Arc<[AuthRule]>) -> Self {
+        Self { keys, rules, tokens: Mutex::default() }
+    }
+}
+
 impl Authenticator {
-    /// Reads the keys of tokens, and again whenever their file changes. Call it within the runtime if there
-    /// is one.
+    /// Reads the keys of tokens, and again whenever they change. Call it within the runtime if there is one.
     pub(crate) fn new(auth: &Auth, metrics: &Metrics) -> Result<Self, JwksError> {
         let refused = metrics.counters_of(
             "antares_auth_refused_total",
@@ -191,21 +208,42 @@ impl Authenticator {
             &Denied::ALL.map(Denied::reason),
         );
         key_set::gauges(metrics);
-        let keys = match auth.jwt.clone() {
+        let believed = Arc::new(ArcSwap::from_pointee(Believed::new(None, auth.rules.clone().into())));
+        let current = believed.clone();
+        let store = move |keys: Option<KeySet>| {
+            let keys = keys.map(Arc::new);
+            current.rcu(|old| Believed::new(keys.clone(), old.rules.clone()));
+        };
+        let fetches = match auth.jwt.as_ref().map(|jwt| (&jwt.keys, jwt)) {
             None => None,
-            Some(jwt) => {
-                let believed = |keys| Believed { keys, tokens: Mutex::default() };
-                let (mut reader, first) = Reader::open(&jwt, metrics)?;
-                let keys = Arc::new(ArcSwap::from_pointee(believed(first)));
-                let current = keys.clone();
-                reload::watch("jwks", vec![jwt.jwks], metrics, move || {
-                    current.store(Arc::new(believed(reader.read()?)));
+            Some((KeySource::Uri { .. }, jwt)) => Some(key_fetch::follow(jwt, metrics, store)),
+            Some((KeySource::File(path), jwt)) => {
+                let mut reader = Reader::new(jwt, metrics);
+                store(Some(reader.first(&read(path)?)?));
+                let path = path.clone();
+                reload::watch("jwks", vec![path.clone()], metrics, move || {
+                    store(Some(reader.read(&read(&path)?)?));
                     Ok::<_, JwksError>(())
                 });
-                Some(keys)
+                None
             }
         };
-        Ok(Self { auth: auth.clone(), keys, refused })
+        Ok(Self { auth: auth.clone(), believed, fetches, refused })
+    }
+
+    /// Puts `rules` in force.
+    pub(crate) fn set_rules(&self, rules: Vec<AuthRule>) {
+        let rules: Arc<[AuthRule]> = rules.into();
+        self.believed.rcu(|old| Believed::new(old.keys.clone(), rules.clone()));
+    }
+
+    /// Fetches for the key that the token in `headers` names, if it is unknown.
+    pub(crate) fn fetch_for(&self, headers: &HeaderMap) -> Option<impl Future<Output = ()> + use<>> {
+        let fetches = self.fetches.clone()?;
+        let (_, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+        let (id, believed) = (key_id(token)?, self.believed.clone());
+        let is_known = move || believed.load().keys.as_ref().is_some_and(|keys| keys.has(&id));
+        (!is_known()).then(|| async move { fetches.next(is_known).await })
     }
 
     /// Whether callers are asked who they are.
@@ -245,25 +283,20 @@ impl Authenticator {
     /// one.
     fn caller(&self, names: Option<&ClientNames>, headers: &HeaderMap) -> Result<Caller, Stopped> {
         let mut tokens = headers.get_all(AUTHORIZATION).iter();
-        match (&self.keys, tokens.next(), tokens.next()) {
-            (Some(keys), Some(value), None) => self.of_token(&keys.load(), value),
+        match (&self.auth.jwt, tokens.next(), tokens.next()) {
+            (Some(jwt), Some(value), None) => of_token(&self.believed.load(), value, jwt.leeway),
             (Some(_), Some(_), Some(_)) => Err(Denied::Token(TokenError::Invalid).into()),
             _ => self.of_names(names.ok_or(Denied::Missing)?),
         }
     }
 
     fn of_names(&self, names: &ClientNames) -> Result<Caller, Stopped> {
-        if self.auth.rules.is_empty() {
-            // The authorities of the configuration have signed it, and nothing else was said.
-            let who = names.0.first().map_or("", String::as_str).into();
-            return Ok(Caller { who, tenant: Arc::from(""), roles: Roles::all(), any_tenant: true });
-        }
-        let found = self.auth.rules.iter().find_map(|rule| {
+        let found = self.believed.load().rules.iter().find_map(|rule| {
             let found = match rule.fits {
                 Fits::Certificate(_) => {
                     names.0.iter().find_map(|name| Some((name.as_str(), rule.tenant_of(name)?)))
                 }
-                Fits::Token(_) => None,
+                Fits::Token { .. } => None,
             };
             found.map(|(who, tenant)| Caller {
                 who: who.into(),
@@ -274,45 +307,50 @@ impl Authenticator {
         });
         found.ok_or_else(|| Stopped::of(Denied::Unknown, names.0.first().map(String::as_str)))
     }
+}
 
-    fn of_token(&self, believed: &Believed, value: &HeaderValue) -> Result<Caller, Stopped> {
-        let invalid = Denied::Token(TokenError::Invalid);
-        let (scheme, token) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(invalid)?;
-        if !scheme.eq_ignore_ascii_case("bearer") {
-            return Err(invalid.into());
-        }
-        let mut hash = [0; 32];
-        hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
-        let now = SystemTime::now();
-        let tokens = || believed.tokens.lock();
-        if let Some((caller, until)) = tokens().get(&hash)
-            && now < *until
-        {
-            return Ok(caller.clone());
-        }
-        let claims = check(&believed.keys, token)
-            .map_err(|error| Stopped::of(Denied::Token(error), error.subject(token).as_deref()))?;
-        let found = self.auth.rules.iter().find_map(|rule| {
-            let tenant = match rule.fits {
-                Fits::Token(_) => rule.tenant_of(&claims.sub),
-                Fits::Certificate(_) => None,
-            };
-            let who = claims.sub.as_str().into();
-            tenant.map(|tenant| Caller { who, tenant, roles: rule.roles, any_tenant: rule.any_tenant })
-        });
-        let caller = found.ok_or_else(|| Stopped::of(Denied::Unknown, Some(&claims.sub)))?;
-        let leeway = self.auth.jwt.as_ref().map_or(Duration::ZERO, |jwt| jwt.leeway);
-        let end = UNIX_EPOCH.checked_add(Duration::from_secs(claims.exp));
-        let end = end.and_then(|end| end.checked_add(leeway)).unwrap_or(now + BELIEVED);
-        let mut tokens = tokens();
-        if tokens.len() >= BELIEVED_MAX {
-            tokens.retain(|_, (_, until)| now < *until);
-        }
-        if tokens.len() < BELIEVED_MAX {
-            tokens.insert(hash, (caller.clone(), end.min(now + BELIEVED)));
-        }
-        Ok(caller)
+fn of_token(believed: &Believed, value: &HeaderValue, leeway: Duration) -> Result<Caller, Stopped> {
+    let invalid = Denied::Token(TokenError::Invalid);
+    let (scheme, token) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(invalid)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(invalid.into());
     }
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+    let now = SystemTime::now();
+    let tokens = || believed.tokens.lock();
+    if let Some((caller, until)) = tokens().get(&hash)
+        && now < *until
+    {
+        return Ok(caller.clone());
+    }
+    let keys = believed.keys.as_ref().ok_or(Denied::Keys)?;
+    let claims = check(keys, token)
+        .map_err(|error| Stopped::of(Denied::Token(error), error.subject(token).as_deref()))?;
+    let found = believed.rules.iter().find_map(|rule| by_rule(rule, &claims));
+    let caller = found.ok_or_else(|| Stopped::of(Denied::Unknown, Some(&claims.sub)))?;
+    let end = UNIX_EPOCH.checked_add(Duration::from_secs(claims.exp));
+    let end = end.and_then(|end| end.checked_add(leeway)).unwrap_or(now + BELIEVED);
+    let mut tokens = tokens();
+    if tokens.len() >= BELIEVED_MAX {
+        tokens.retain(|_, (_, until)| now < *until);
+    }
+    if tokens.len() < BELIEVED_MAX {
+        tokens.insert(hash, (caller.clone(), end.min(now + BELIEVED)));
+    }
+    Ok(caller)
+}
+
+/// Who has `claims`, if `rule` is for them.
+fn by_rule(rule: &AuthRule, claims: &Claims) -> Option<Caller> {
+    let Fits::Token { claim, .. } = &rule.fits else { return None };
+    let tenant = claims.texts(claim).into_iter().find_map(|text| rule.tenant_of(text))?;
+    let named = |path: &String| claims.texts(path).into_iter().filter_map(|name| name.parse().ok());
+    let roles = rule
+        .roles_claim
+        .as_ref()
+        .map_or(rule.roles, |path| named(path).filter(|role: &CallerRole| rule.roles.has(*role)).collect());
+    Some(Caller { who: claims.sub.as_str().into(), tenant, roles, any_tenant: rule.any_tenant })
 }
 
 /// Puts the tenant where everything that follows looks for it. What the caller wrote there counts only if it

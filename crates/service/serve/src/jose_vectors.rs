@@ -1,9 +1,9 @@
 //! Tokens and key sets: the published examples of RFC 7515 to 7520, 7797 and 8037, sets as issuers publish
 //! them, and a table of attacks.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
-use antares_config::Jwt;
+use antares_config::{Jwt, KeySource};
 use aws_lc_rs::{
     rand::SystemRandom,
     signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     jwt::{TOKEN_BYTES_MAX, TokenError, check},
-    key_set::KeySet,
+    key_set::{JwksError, KeySet},
 };
 
 #[derive(Deserialize)]
@@ -45,19 +45,18 @@ fn vectors() -> Vectors {
     serde_json::from_str(include_str!("../vectors/jose.json")).unwrap()
 }
 
-fn jwt(path: &Path) -> Jwt {
-    Jwt {
-        jwks: path.to_owned(),
+fn parsed(text: &str) -> Result<KeySet, JwksError> {
+    let jwt = Jwt {
+        keys: KeySource::File("jwks.json".into()),
         issuer: "i".to_owned(),
-        audience: "a".to_owned(),
+        audiences: vec!["a".to_owned()],
         leeway: Duration::from_secs(1),
-    }
+    };
+    KeySet::parse(&jwt, text.as_bytes())
 }
 
 fn set(keys: &Value) -> KeySet {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), json!({ "keys": keys }).to_string()).unwrap();
-    KeySet::load(&jwt(file.path())).unwrap()
+    parsed(&json!({ "keys": keys }).to_string()).unwrap()
 }
 
 #[test]
@@ -191,13 +190,10 @@ fn sets_as_issuers_publish_them_give_every_key_that_signs() {
 
 #[test]
 fn what_is_no_set_is_told_from_an_empty_one() {
-    let file = tempfile::NamedTempFile::new().unwrap();
     for text in ["", "{", "{}", "[]", r#"{"keys":{}}"#, r#"{"keys":null}"#, r#"{"keys":[}"#, "null"] {
-        std::fs::write(file.path(), text).unwrap();
-        assert!(KeySet::load(&jwt(file.path())).is_err(), "{text}");
+        assert!(parsed(text).is_err(), "{text}");
     }
-    std::fs::write(file.path(), r#"{"keys":[], "more": 1}"#).unwrap();
-    assert_eq!(KeySet::load(&jwt(file.path())).unwrap().len(), 0);
+    assert_eq!(parsed(r#"{"keys":[], "more": 1}"#).unwrap().len(), 0);
 }
 
 /// Headers that none but their forger would write, all properly signed.

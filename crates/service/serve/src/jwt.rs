@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{dangerous::insecure_decode_claims, decode, decode_header, errors::ErrorKind};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use serde_json::Value;
 
 use crate::key_set::KeySet;
 
@@ -41,6 +42,26 @@ pub(crate) struct Claims {
     /// One string: the library takes a list too, which RFC 7519 does not have.
     #[serde(rename = "iss")]
     _issuer: String,
+    #[serde(flatten)]
+    others: Value,
+}
+
+impl Claims {
+    /// The texts of the claim `path`, a name or a JSON pointer: itself, the items of a list, the scopes between
+    /// spaces (RFC 8693, section 4.2). What is no text fits no rule.
+    pub(crate) fn texts<'a>(&'a self, path: &str) -> Vec<&'a str> {
+        let found = match path {
+            "sub" => return vec![&self.sub],
+            _ if path.starts_with('/') => self.others.pointer(path),
+            _ => self.others.get(path),
+        };
+        match found {
+            Some(Value::String(text)) if ["scope", "scp"].contains(&path) => text.split(' ').collect(),
+            Some(Value::String(text)) => vec![text],
+            Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
@@ -80,6 +101,12 @@ pub(crate) fn check(keys: &KeySet, token: &str) -> Result<Claims, TokenError> {
         }
     }
     found
+}
+
+/// The `kid` of a token that may be genuine.
+pub(crate) fn key_id(token: &str) -> Option<Option<String>> {
+    let header = (token.len() <= TOKEN_BYTES_MAX).then(|| decode_header(token).ok()).flatten();
+    header.map(|header| header.kid)
 }
 
 impl TokenError {

@@ -1,9 +1,8 @@
-//! The keys of an issuer as its file has them (JWKS): what verifies tokens is taken, the rest is skipped and
-//! named.
+//! The keys of an issuer (JWKS): what verifies tokens is taken, the rest is skipped and named.
 
-use std::{collections::HashMap, path::PathBuf};
+use std::collections::HashMap;
 
-use antares_config::Jwt;
+use antares_config::{Jwt, KeySource};
 use jsonwebtoken::{
     Algorithm, DecodingKey, DecodingKeyKind, Validation,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse},
@@ -13,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     metrics::{Metrics, set_gauge},
-    tls::{TlsError, read},
+    tls::TlsError,
 };
 
 /// Keys with one id, or without any, that tokens are tried with.
@@ -31,25 +30,41 @@ const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1024;
 /// What becomes of a key, as the metric has it.
 const STATES: [&str; 2] = ["skipped", "taken"];
 
-/// Why a JWKS file is of no use.
+/// Why a key set is of no use.
 #[derive(Debug, thiserror::Error)]
 pub enum JwksError {
     /// It cannot be read.
     #[error(transparent)]
     Read(#[from] TlsError),
+    /// Its URL does not answer.
+    #[error("{url} does not answer")]
+    Away {
+        /// The URL.
+        url: String,
+        /// The client's error.
+        source: reqwest::Error,
+    },
+    /// Its URL answers something else.
+    #[error("{url} answers {status}")]
+    Answer {
+        /// The URL.
+        url: String,
+        /// The status.
+        status: u16,
+    },
     /// It is no JWKS.
-    #[error("{path} is no JWKS: {problem}")]
+    #[error("{place} is no JWKS: {problem}")]
     Malformed {
-        /// The file.
-        path: PathBuf,
+        /// Where it is.
+        place: String,
         /// What is wrong.
         problem: String,
     },
     /// It is one, and no token can be verified with it.
-    #[error("{path} has no key that verifies tokens: {skipped}")]
+    #[error("{place} has no key that verifies tokens: {skipped}")]
     Useless {
-        /// The file.
-        path: PathBuf,
+        /// Where it is.
+        place: String,
         /// Its keys, and why each is skipped.
         skipped: String,
     },
@@ -72,11 +87,11 @@ pub(crate) struct KeySet {
 }
 
 impl KeySet {
-    /// What the file says now. No key may be in it that verifies: an issuer may take all of them back.
-    pub(crate) fn load(jwt: &Jwt) -> Result<Self, JwksError> {
-        let malformed = |problem: String| JwksError::Malformed { path: jwt.jwks.clone(), problem };
+    /// What `text` says. No key may be in it that verifies: an issuer may take all of them back.
+    pub(crate) fn parse(jwt: &Jwt, text: &[u8]) -> Result<Self, JwksError> {
+        let malformed = |problem: String| JwksError::Malformed { place: place(jwt), problem };
         let set: Map<String, Value> =
-            serde_json::from_slice(&read(&jwt.jwks)?).map_err(|error| malformed(error.to_string()))?;
+            serde_json::from_slice(text).map_err(|error| malformed(error.to_string()))?;
         let Some(Value::Array(keys)) = set.get("keys") else {
             return Err(malformed("it has no list of keys".to_owned()));
         };
@@ -107,6 +122,11 @@ impl KeySet {
         self.keys.get(&id).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether a token with this `kid` can be verified.
+    pub(crate) fn has(&self, id: &Option<String>) -> bool {
+        self.keys.contains_key(id)
+    }
+
     /// Keys that verify.
     pub(crate) fn len(&self) -> usize {
         self.keys.values().map(Vec::len).sum()
@@ -117,6 +137,14 @@ impl KeySet {
         let named: Vec<_> = self.skipped.iter().take(NAMED_MAX).map(String::as_str).collect();
         let more = self.skipped.len() - named.len();
         named.join("; ") + &if more > 0 { format!("; and {more} more") } else { String::new() }
+    }
+}
+
+/// Where the keys are, for people.
+fn place(jwt: &Jwt) -> String {
+    match &jwt.keys {
+        KeySource::File(path) => path.display().to_string(),
+        KeySource::Uri { url, .. } => url.clone(),
     }
 }
 
@@ -171,7 +199,7 @@ fn validation(jwt: &Jwt, algorithm: Algorithm) -> Validation {
     let mut validation = Validation::new(algorithm);
     validation.leeway = jwt.leeway.as_secs();
     validation.validate_nbf = true;
-    validation.set_audience(&[&jwt.audience]);
+    validation.set_audience(&jwt.audiences);
     validation.set_issuer(&[&jwt.issuer]);
     validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
     validation
@@ -185,7 +213,7 @@ pub(crate) fn gauges(metrics: &Metrics) -> IntGaugeVec {
     keys
 }
 
-/// Reads the file again and again, and says once what is skipped.
+/// Reads sets one after the other, and says once what is skipped.
 pub(crate) struct Reader {
     jwt: Jwt,
     keys: IntGaugeVec,
@@ -193,33 +221,41 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Reads a file of which at least one key must be of use.
-    pub(crate) fn open(jwt: &Jwt, metrics: &Metrics) -> Result<(Self, KeySet), JwksError> {
-        let mut reader = Self { jwt: jwt.clone(), keys: gauges(metrics), said: None };
-        let set = reader.read()?;
-        if set.len() == 0 {
-            return Err(JwksError::Useless { path: jwt.jwks.clone(), skipped: set.words() });
-        }
-        Ok((reader, set))
+    pub(crate) fn new(jwt: &Jwt, metrics: &Metrics) -> Self {
+        Self { jwt: jwt.clone(), keys: gauges(metrics), said: None }
     }
 
-    /// What it says now, whatever that is: keys that are gone count no longer.
-    pub(crate) fn read(&mut self) -> Result<KeySet, JwksError> {
-        let set = KeySet::load(&self.jwt)?;
+    /// Reads a set of which at least one key must be of use.
+    pub(crate) fn first(&mut self, text: &[u8]) -> Result<KeySet, JwksError> {
+        let set = self.read(text)?;
+        if set.len() == 0 {
+            return Err(JwksError::Useless { place: place(&self.jwt), skipped: set.words() });
+        }
+        Ok(set)
+    }
+
+    /// What `text` says, whatever that is: keys that are gone count no longer.
+    pub(crate) fn read(&mut self, text: &[u8]) -> Result<KeySet, JwksError> {
+        let set = KeySet::parse(&self.jwt, text)?;
+        self.report(&set);
+        Ok(set)
+    }
+
+    /// Shows and logs what is in force.
+    pub(crate) fn report(&mut self, set: &KeySet) {
         for (state, number) in STATES.iter().zip([set.skipped.len(), set.len()]) {
             set_gauge(&self.keys.with_label_values(&[state]), number as u64);
         }
         let (taken, words) = (set.len(), set.words());
         let said = format!("{taken} {words}");
         if self.said.as_ref() != Some(&said) {
-            let path = self.jwt.jwks.display();
+            let place = place(&self.jwt);
             if taken == 0 {
-                tracing::error!(%path, skipped = words, "no key verifies tokens any more: none is taken");
+                tracing::error!(place, skipped = words, "no key verifies tokens any more: none is taken");
             } else if !words.is_empty() {
-                tracing::warn!(%path, taken, skipped = words, "keys that verify no tokens are skipped");
+                tracing::warn!(place, taken, skipped = words, "keys that verify no tokens are skipped");
             }
             self.said = Some(said);
         }
-        Ok(set)
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`grpc_only`] | answers in HTTP what is no call of gRPC |
 //! | [`context`] | begins the [`CallContext`]: method, peer, deadline |
+//! | [`authenticate`] | waits for the key of a token that the issuer has just begun to use |
 //! | [`authenticate`] | finds out who calls, and whether they may; finds the account that the call is on |
 //! | [`outcome`] | sees how the call ends, and has done what those behind want then |
 //! | [`trace`] | a span within the caller's trace, a log line at the end |
@@ -35,7 +36,7 @@ mod trace;
 
 use std::{convert::Infallible, sync::Arc};
 
-use antares_config::Listen;
+use antares_config::{CallerSource, ConfigError, Listen};
 use http::{Request, Response};
 use tokio::sync::watch;
 use tonic::body::Body;
@@ -65,6 +66,7 @@ use crate::{
     audit::Auditor,
     authenticator::Authenticator,
     metrics::Metrics,
+    reload,
     server::{Callers, ServeError},
 };
 
@@ -95,6 +97,12 @@ impl Layers {
     ) -> Result<Self, ServeError> {
         let closing = Arc::new(watch::Sender::new(false));
         let context = Context::new(descriptors, listen.call_time_max, closing.subscribe())?;
+        let accounts = Arc::new(Accounts::new(callers.tenancy, metrics));
+        let authenticator = Authenticator::new(callers.auth, metrics)?;
+        let authenticate = Authenticate::new(authenticator, accounts.clone(), callers.admin.loopback);
+        if let Some(source) = callers.source {
+            follow(source, &authenticate, &accounts, metrics);
+        }
         Ok(Self {
             measure: Measure::new(metrics, context.own_methods()),
             context,
@@ -102,11 +110,7 @@ impl Layers {
             concurrency_limit: ConcurrencyLimit::new(listen, metrics),
             body_budget: BodyBudget::new(listen, metrics),
             auditor: Auditor::start(callers.audit, metrics).map_err(ServeError::Audit)?,
-            authenticate: Authenticate::new(
-                Authenticator::new(callers.auth, metrics)?,
-                Accounts::new(callers.tenancy, metrics),
-                callers.admin.loopback,
-            ),
+            authenticate,
             stopping: Stopping::default(),
         })
     }
@@ -120,12 +124,13 @@ impl Layers {
     + Send
     + use<S>
     where
-        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send,
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
         S::Future: Send + 'static,
     {
         ServiceBuilder::new()
             .layer(Surround(GrpcOnly))
             .layer(Surround(Checked(self.context.clone())))
+            .layer(self.authenticate.keys_first())
             .layer(Surround(Checked(self.authenticate.clone())))
             .layer(Surround(Outcome(self.stopping.clone())))
             .layer(Surround(Trace))
@@ -167,6 +172,20 @@ impl Layers {
     pub(crate) fn is_idle(&self) -> bool {
         self.concurrency_limit.is_idle()
     }
+}
+
+/// Has rules, quotas and isolation follow the configuration file.
+fn follow(source: &CallerSource, authenticate: &Authenticate, accounts: &Arc<Accounts>, metrics: &Metrics) {
+    let (source, authenticate, accounts) = (source.clone(), authenticate.clone(), accounts.clone());
+    reload::watch("rules", vec![source.path().to_owned()], metrics, move || {
+        let (auth, tenancy, is_all) = source.read()?;
+        authenticate.set_rules(auth.rules);
+        accounts.set_tenancy(tenancy);
+        if !is_all {
+            tracing::warn!("only auth.rules, [quotas] and [tenants] take force before the next start");
+        }
+        Ok::<_, ConfigError>(())
+    });
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod http;
 #[cfg(test)]
 mod jose_vectors;
 mod jwt;
+mod key_fetch;
 mod key_set;
 mod layers;
 mod limits;
@@ -35,6 +36,8 @@ mod openmetrics;
 mod options;
 mod page;
 mod peer;
+#[cfg(test)]
+mod providers;
 mod reload;
 mod request_lines;
 mod roles;

@@ -23,7 +23,7 @@ const STEP: Duration = Duration::from_secs(1);
 const RESULTS: [&str; 2] = ["failed", "reloaded"];
 
 /// Everything of which files are read again.
-const KINDS: [&str; 4] = ["client_tls", "jwks", "tls", "token"];
+const KINDS: [&str; 5] = ["client_tls", "jwks", "rules", "tls", "token"];
 
 /// Reads `files` again whenever they change, for as long as the runtime lives. Where `load` fails, nothing
 /// changes: what was good stays in force. Call it within the runtime.

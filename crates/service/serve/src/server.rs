@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use antares_config::{AdminAccess, Audit, Auth, Config, Listen, Tenancy, Tls};
+use antares_config::{AdminAccess, Audit, Auth, CallerSource, Config, Listen, Tenancy, Tls};
 use axum::middleware;
 use tokio::{net::TcpListener, time::Instant};
 use tonic::service::Routes;
@@ -72,14 +72,16 @@ pub struct Callers<'a> {
     pub tenancy: &'a Tenancy,
     /// Where the audit log goes.
     pub audit: &'a Audit,
+    /// Where rules and quotas are read again, if they are.
+    pub source: Option<&'a CallerSource>,
 }
 
 impl<'a> Callers<'a> {
     /// As `config` says.
     #[must_use]
     pub fn of(config: &'a Config) -> Self {
-        let Config { tls, auth, admin, tenancy, audit, .. } = config;
-        Self { tls: tls.as_ref(), auth, admin, tenancy, audit }
+        let Config { tls, auth, admin, tenancy, audit, callers, .. } = config;
+        Self { tls: tls.as_ref(), auth, admin, tenancy, audit, source: callers.as_ref() }
     }
 }
 

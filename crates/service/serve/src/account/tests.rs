@@ -5,9 +5,14 @@ use antares_config::{ConfigFile, Role};
 use tonic_types::StatusExt as _;
 
 fn accounts(sections: &str) -> Accounts {
-    let tls = "[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n";
+    Accounts::new(&tenancy(sections), &Metrics::new())
+}
+
+fn tenancy(sections: &str) -> Tenancy {
+    let tls =
+        "[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n[[auth.rules]]\ncertificate = \"*\"\n";
     let file: ConfigFile = format!("{tls}{sections}").parse().unwrap();
-    Accounts::new(&file.check(Role::Both, &[]).unwrap().tenancy, &Metrics::new())
+    file.check(Role::Both, &[]).unwrap().tenancy
 }
 
 fn of(accounts: &Accounts, tenant: &str) -> Account {
@@ -92,4 +97,20 @@ fn keys_of_tenants_are_apart_where_they_are_to_be() {
     assert_ne!(of(&salted, "a").salt().apply(key), of(&salted, "b").salt().apply(key));
     assert_eq!(of(&shared, "a").namespace(), of(&shared, "b").namespace());
     assert!(!of(&shared, "a").is_isolated());
+}
+
+#[test]
+fn other_quotas_take_force_for_whom_they_change() {
+    let quotas =
+        |a: u64| format!("[quotas]\ncalls_max = 1\n[[quotas.tenants]]\ntenant = \"a\"\ncalls_max = {a}\n");
+    let accounts = accounts(&quotas(1));
+    let held = [of(&accounts, "a").begin_call().unwrap(), of(&accounts, "b").begin_call().unwrap()];
+    assert!(of(&accounts, "a").begin_call().is_err());
+    accounts.set_tenancy(tenancy(&quotas(2)));
+    let more = [of(&accounts, "a").begin_call().unwrap(), of(&accounts, "a").begin_call().unwrap()];
+    assert!(of(&accounts, "a").begin_call().is_err() && of(&accounts, "b").begin_call().is_err());
+    drop((held, more));
+    assert!(of(&accounts, "b").begin_call().is_ok());
+    accounts.set_tenancy(tenancy("[tenants]\nshared = true\n"));
+    assert!(!of(&accounts, "a").is_isolated());
 }

@@ -1,14 +1,19 @@
-//! Who calls, for which tenant, and whether they may. Nobody is refused here: how a call of a stranger ends is traced, counted
-//! and written down first.
+//! Who calls, for which tenant, and whether they may. Nobody is refused here: how a call of a stranger ends is
+//! traced, counted and written down first.
 
-use std::sync::Arc;
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
-use antares_config::CallerRole;
-use http::Request;
+use antares_config::{AuthRule, CallerRole};
+use http::{Request, Response};
 use tonic::body::Body;
+use tower::{Layer, Service, ServiceExt as _};
 
 use super::{
-    around::Check,
+    around::{Answering, Check},
     context::{CallContext, Proven},
 };
 use crate::{
@@ -32,8 +37,63 @@ pub(crate) struct Authenticate {
 }
 
 impl Authenticate {
-    pub(crate) fn new(authenticator: Authenticator, accounts: Accounts, loopback_operators: bool) -> Self {
-        Self { authenticator: Arc::new(authenticator), accounts: Arc::new(accounts), loopback_operators }
+    pub(crate) fn new(authenticator: Authenticator, accounts: Arc<Accounts>, loopback_operators: bool) -> Self {
+        Self { authenticator: Arc::new(authenticator), accounts, loopback_operators }
+    }
+
+    pub(crate) fn set_rules(&self, rules: Vec<AuthRule>) {
+        self.authenticator.set_rules(rules);
+    }
+
+    /// The layer in front, where calls wait for the keys of their tokens.
+    pub(crate) fn keys_first(&self) -> KeysFirst {
+        KeysFirst(self.authenticator.clone())
+    }
+}
+
+/// The layer in front of it.
+#[derive(Clone, Debug)]
+pub(crate) struct KeysFirst(Arc<Authenticator>);
+
+impl<S> Layer<S> for KeysFirst {
+    type Service = KeysFirstService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        KeysFirstService { inner, authenticator: self.0.clone() }
+    }
+}
+
+/// A service behind it.
+#[derive(Clone, Debug)]
+pub(crate) struct KeysFirstService<S> {
+    inner: S,
+    authenticator: Arc<Authenticator>,
+}
+
+impl<S> Service<Request<Body>> for KeysFirstService<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = Answering>
+        + Clone
+        + Send
+        + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let Some(fetch) = self.authenticator.fetch_for(request.headers()) else {
+            return self.inner.call(request);
+        };
+        let inner = self.inner.clone();
+        Box::pin(async move {
+            fetch.await;
+            inner.oneshot(request).await
+        })
     }
 }
 
@@ -84,7 +144,7 @@ mod tests {
         let config = ConfigFile::default().check(Role::Both, &[]).unwrap();
         let metrics = Metrics::new();
         let authenticator = Authenticator::new(&config.auth, &metrics).unwrap();
-        let layer = Authenticate::new(authenticator, Accounts::new(&config.tenancy, &metrics), true);
+        let layer = Authenticate::new(authenticator, Arc::new(Accounts::new(&config.tenancy, &metrics)), true);
         let mut request = Request::new(Body::empty());
         request.extensions_mut().insert(CallContext::new(Arc::from(method), false, Peer::UNKNOWN));
         if is_by_socket {

@@ -1,0 +1,135 @@
+//! Issuers of tokens behind a URL, and rules that change while the server runs.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use antares_tests::authorities::token_key;
+use serde_json::{Value, json};
+use tonic::Code;
+
+use crate::{
+    client::reason,
+    identity::{bearer, call, claims, is_refused, plain, public, sign},
+    server::{Server, until},
+};
+
+const EXECUTE: &str = "antares.v1.RunnerService/Execute";
+
+const SECTION: &str = "issuer = \"https://issuer.test\"\naudience = \"antares\"\n";
+
+/// Rotations of the issuer's key under load.
+const ROTATIONS: usize = 5;
+
+/// Answers with the keys that it holds, or closes the connection.
+#[derive(Clone, Default)]
+struct Issuer(Arc<Mutex<Vec<Value>>>);
+
+impl Issuer {
+    /// Starts to answer; `[auth]` for it.
+    fn serve(&self) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let section =
+            format!("[auth]\njwks_uri = \"http://{}/keys\"\n{SECTION}", listener.local_addr().unwrap());
+        let keys = self.0.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, keys) = (stream.unwrap(), keys.lock().unwrap().clone());
+                let _ = stream.read(&mut [0; 4096]);
+                if keys.is_empty() {
+                    continue;
+                }
+                let body = json!({ "keys": keys }).to_string();
+                let head =
+                    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+                let _ = stream.write_all((head + &body).as_bytes());
+            }
+        });
+        section
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_issuer_rotates_its_keys_under_load_and_goes_away() {
+    let (issuer, data) = (Issuer::default(), tempfile::tempdir().unwrap());
+    let rule =
+        "[[auth.rules]]\nclaim = \"azp\"\ntoken = \"wallet\"\ntenant = \"wallet\"\nroles = [\"execute\"]\n";
+    // The issuer is away: nobody can be told from a stranger.
+    let server = Server::start_with(&data, &format!("{}{rule}", issuer.serve()));
+    let channel = plain(&server).await;
+    let body = claims("0b2f", |claims| claims["azp"] = json!("wallet"));
+    let key = token_key();
+    let token = Arc::new(Mutex::new(sign("0", &key, &body)));
+    let status = call(&channel, EXECUTE, &bearer(&token.lock().unwrap().clone()), None).await;
+    assert_eq!((status.code(), reason(&status).as_str()), (Code::Unavailable, "KEYS_UNAVAILABLE"));
+    issuer.0.lock().unwrap().push(public("0", &key));
+
+    let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let load: Vec<_> = (0..4)
+        .map(|_| {
+            let (stop, done) = (stop.clone(), done.clone());
+            let (token, channel) = (token.clone(), channel.clone());
+            tokio::spawn(async move {
+                while !stop.load(Ordering::Acquire) {
+                    let token = token.lock().unwrap().clone();
+                    let status = call(&channel, EXECUTE, &bearer(&token), None).await;
+                    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+                    done.fetch_add(1, Ordering::AcqRel);
+                }
+            })
+        })
+        .collect();
+    for number in 1..=ROTATIONS {
+        let (id, key, before) = (number.to_string(), token_key(), done.load(Ordering::Acquire));
+        // It signs with the new key at once, and publishes the last one beside it.
+        let last = issuer.0.lock().unwrap().last().cloned().into_iter();
+        let keys = last.chain([public(&id, &key)]).collect();
+        *issuer.0.lock().unwrap() = keys;
+        *token.lock().unwrap() = sign(&id, &key, &body);
+        until("calls go on", || done.load(Ordering::Acquire) > before + 20);
+    }
+    stop.store(true, Ordering::Release);
+    for task in load {
+        task.await.unwrap();
+    }
+    // Away: the last keys are in force, and a key that nobody knows is refused.
+    issuer.0.lock().unwrap().clear();
+    let known = token.lock().unwrap().clone();
+    let unknown = sign("unknown", &token_key(), &body);
+    let status = call(&channel, EXECUTE, &bearer(&unknown), None).await;
+    assert_eq!(reason(&status), "TOKEN_INVALID", "{status:?}");
+    assert!(server.metric("antares_reloads_total{kind=\"jwks\",result=\"failed\"}") >= 1.0);
+    assert!(!is_refused(&call(&channel, EXECUTE, &bearer(&known), None).await));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_tenant_needs_no_restart() {
+    let (issuer, data) = (Issuer::default(), tempfile::tempdir().unwrap());
+    let key = token_key();
+    issuer.0.lock().unwrap().push(public("k", &key));
+    let rule =
+        |name: &str| format!("[[auth.rules]]\ntoken = {name:?}\ntenant = {name:?}\nroles = [\"execute\"]\n");
+    let server = Server::start_with(&data, &format!("{}{}", issuer.serve(), rule("old")));
+    let channel = plain(&server).await;
+    let token = |subject: &str| bearer(&sign("k", &key, &claims(subject, |_| {})));
+    assert_eq!(reason(&call(&channel, EXECUTE, &token("new"), None).await), "CALLER_UNKNOWN");
+    let file = data.path().join("antares.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let count =
+        |result: &str| server.metric(&format!("antares_reloads_total{{kind=\"rules\",result={result:?}}}"));
+    fs::write(&file, format!("{text}[[auth.rules]]\n")).unwrap();
+    until("the broken file is refused", || count("failed") > 0.0);
+    assert!(!is_refused(&call(&channel, EXECUTE, &token("old"), None).await));
+    fs::write(&file, text.replace(&rule("old"), &rule("new"))).unwrap();
+    until("the rules are in force", || count("reloaded") > 0.0);
+    assert!(!is_refused(&call(&channel, EXECUTE, &token("new"), None).await));
+    // Also for who was believed a moment ago.
+    assert_eq!(reason(&call(&channel, EXECUTE, &token("old"), None).await), "CALLER_UNKNOWN");
+}
