@@ -1,7 +1,7 @@
 # The commands of the house. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo foreign test test-k8s images release bench bench-service docs lint setup clean
+.PHONY: help clients demo foreign test test-k8s images release bench bench-service docs lint setup clean
 
 help: ## List the commands
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 16
@@ -14,6 +14,12 @@ test: ## Set up, then run every test; ends with the counts
 	@echo "Two quiet cores take about an hour from nothing, half of it where all is built; here are $$(nproc)."
 	@scripts/setup.sh test
 	@scripts/test.sh
+
+clients: ## Set up, build, then test the packages with their lowest and newest versions, and every kind of client on one server, a split pair and three runners: about ten minutes; what cannot be fetched is skipped
+	@scripts/setup.sh test
+	@cargo build --workspace --all-targets
+	@clients/versions.sh || [ $$? -eq 77 ]
+	@clients/matrix.py || [ $$? -eq 77 ]
 
 test-k8s: ## Set up, then install the chart on a real Kubernetes API server, push a release and verify it; not part of `make test`, its tools take long to build
 	@scripts/setup.sh test

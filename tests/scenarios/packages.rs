@@ -31,8 +31,6 @@ use crate::{
 /// What make.sh says where something that it needs is not installed.
 const MISSING: i32 = 77;
 
-const MYPY: &str = "mypy==2.4.1";
-
 /// A client that is installed, and a runner for it, with a compiler that the client does not know.
 struct Place {
     folder: TempDir,
@@ -251,49 +249,10 @@ async fn package(language: &str) {
 
 /// The package's own tests, where it is installed.
 fn own_tests(language: &str, place: &Place) {
-    let (clients, folder) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients"), place.folder.path());
-    let mut command = match language {
-        "python" => {
-            check_types(place);
-            let mut command = Command::new(folder.join("installed/bin/python"));
-            command.args(["-m", "unittest", "discover"]).arg(clients.join("python/tests"));
-            command
-        }
-        "npm" => {
-            let test = folder.join("installed/client.test.js");
-            std::fs::copy(clients.join("node/test/client.test.js"), &test).unwrap();
-            let mut command = Command::new("node");
-            command.arg("--test").arg(test);
-            command
-        }
-        _ => {
-            let mut command = Command::new("go");
-            let is_racing = Command::new("cc").arg("--version").output().is_ok();
-            command
-                .arg("test")
-                .args(is_racing.then_some("-race"))
-                .arg(".")
-                .current_dir(folder.join("source"));
-            command
-        }
-    };
-    let output = command.env("PYTHONDONTWRITEBYTECODE", "1").output().unwrap();
+    let test = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/test.sh");
+    let output = Command::new(test).arg(language).arg(place.folder.path()).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
-}
-
-/// The wheel has types.
-#[track_caller]
-fn check_types(place: &Place) {
-    let program = |name: &str| Command::new(place.folder.path().join("installed/bin").join(name));
-    let installed = program("pip").args(["install", "--quiet", MYPY]).output().unwrap();
-    if !installed.status.success() {
-        println!("skipped: {}", String::from_utf8_lossy(&installed.stderr));
-        return;
-    }
-    let caller = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/python/tests/caller.py");
-    let checked = program("mypy").args(["--strict", "--cache-dir=/dev/null"]).arg(caller).output().unwrap();
-    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
 }
 
 /// The table of docs/clients.md has constants of the packages.

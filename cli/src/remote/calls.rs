@@ -56,9 +56,8 @@ impl Server {
     /// Takes what [`address::parse`] understands.
     pub(crate) fn parse(text: &str, credentials: &CredentialArgs) -> Result<Self, Failure> {
         let url = address::parse(text)?;
-        // Calls of the command have deadlines, and it ends with them.
         let tls = credentials::tls(&url, credentials)?;
-        let connector = Connector { tls, time_max: CONNECT_MAX, keepalive: None, window_bytes: None };
+        let connector = Connector { tls, time_max: CONNECT_MAX, ..Connector::default() };
         let credentials = credentials::credentials(&url, credentials)?;
         Ok(Self { url, connector, credentials })
     }

@@ -104,7 +104,7 @@ pub(crate) fn compilers(config: &Config, metrics: &Metrics) -> Result<[Balance; 
     tls.iter().for_each(|tls| watch_tls(tls, metrics));
     let urls = limits.compiler_urls.iter().map(|url| Url::parse(url)).collect::<Result<Vec<_>, _>>()?;
     let follow = |task, settings, window_bytes| {
-        let (time_max, keepalive) = (CONNECT_TIME_MAX, Some(KEEPALIVE));
+        let (time_max, keepalive) = (CONNECT_TIME_MAX, KEEPALIVE);
         let connector = Connector { tls: tls.clone(), time_max, keepalive, window_bytes };
         let resolver = Resolver::new(urls.clone(), settings, connector);
         let compilers = resolver.by_name()?;

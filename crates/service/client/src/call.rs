@@ -12,6 +12,7 @@ use tonic::{Request, Status};
 use crate::{
     Error,
     balance::{Balance, Lease, Server},
+    connect::KEEPALIVE,
     credentials::{Connection, Credentials},
     retry::{Budget, CALLS, Retry},
     status::{Advice, is_well, late},
@@ -63,6 +64,13 @@ impl Link {
     }
 }
 
+/// An attempt that did not get its answer: the first has the number 1.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) number: u32,
+    pub(crate) began: Instant,
+}
+
 impl Inner {
     /// Has `attempt` made until there is an answer, or none is to be had within `deadline`.
     pub(crate) async fn call<T, F>(
@@ -77,7 +85,7 @@ impl Inner {
         let mut attempts = 0;
         let mut last: Option<String> = None;
         loop {
-            let lease = self.servers.least_busy(last.as_deref());
+            let (lease, began) = (self.servers.least_busy(last.as_deref()), Instant::now());
             let link = Link { inner: self.clone(), server: lease.0.clone(), until };
             let answer = tokio::time::timeout_at(until.into(), attempt(link)).await;
             attempts += 1;
@@ -90,7 +98,8 @@ impl Inner {
                 Err(_) => late(),
             };
             let server = lease.0.name().to_owned();
-            match self.wait(&status, &lease, attempts).filter(|wait| Instant::now() + *wait < until) {
+            let wait = self.wait(&status, &lease, Attempt { number: attempts, began });
+            match wait.filter(|wait| Instant::now() + *wait < until) {
                 Some(wait) => {
                     // While it waits the server is nobody's burden.
                     drop(lease);
@@ -103,7 +112,8 @@ impl Inner {
     }
 
     /// How long to wait before the next attempt; none if `status` is the answer.
-    pub(crate) fn wait(&self, status: &Status, lease: &Lease, attempts: u32) -> Option<Duration> {
+    pub(crate) fn wait(&self, status: &Status, lease: &Lease, attempt: Attempt) -> Option<Duration> {
+        let Attempt { number, began } = attempt;
         let asked = match Advice::of(status) {
             Advice::No => {
                 if is_well(status) {
@@ -114,13 +124,18 @@ impl Inner {
             Advice::Elsewhere => {
                 lease.0.circuit().open();
                 // A server that dies loses all its calls at once, and each may ask another one.
-                if attempts == 1 {
+                if number == 1 {
                     return Some(CALLS.pause(0));
+                }
+                // A connection that keepalive ended says nothing of the next one: a process that is stopped
+                // accepts any number. The second silence is the answer.
+                if began.elapsed() >= KEEPALIVE * 2 {
+                    return None;
                 }
                 Duration::ZERO
             }
             Advice::Wait(time) => time,
         };
-        (self.budget.fail() && attempts < CALLS.attempts_max).then(|| asked + CALLS.pause(attempts - 1))
+        (self.budget.fail() && number < CALLS.attempts_max).then(|| asked + CALLS.pause(number - 1))
     }
 }

@@ -17,6 +17,9 @@ use crate::{
     resolve::{ResolveSettings, Resolver, Url},
 };
 
+/// Silence before a ping, and before its answer.
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(20);
+
 /// Time between two looks at names and files.
 const RENEW: Duration = Duration::from_secs(10);
 
@@ -39,8 +42,8 @@ pub struct Connector {
     /// Longest wait for a connection.
     pub time_max: Duration,
     /// A connection with calls on it that is silent for so long is pinged, and closed after as long without
-    /// an answer. None where its calls have deadlines that notice as much.
-    pub keepalive: Option<Duration>,
+    /// an answer.
+    pub keepalive: Duration,
     /// Bytes of an answer that are taken before they are read; of all answers on a connection together 256
     /// times as many. None for what the library takes.
     pub window_bytes: Option<u32>,
@@ -48,26 +51,19 @@ pub struct Connector {
 
 impl Default for Connector {
     fn default() -> Self {
-        Self {
-            tls: None,
-            time_max: Duration::from_secs(5),
-            keepalive: Some(Duration::from_secs(20)),
-            window_bytes: None,
-        }
+        Self { tls: None, time_max: Duration::from_secs(5), keepalive: KEEPALIVE, window_bytes: None }
     }
 }
 
 impl Connector {
     fn shape(&self, endpoint: Endpoint) -> Endpoint {
-        let endpoint = endpoint
+        endpoint
             .connect_timeout(self.time_max)
             .tcp_nodelay(true)
             .initial_stream_window_size(self.window_bytes)
-            .initial_connection_window_size(self.window_bytes.map(|bytes| bytes.saturating_mul(256)));
-        match self.keepalive {
-            Some(keepalive) => endpoint.http2_keep_alive_interval(keepalive).keep_alive_timeout(keepalive),
-            None => endpoint,
-        }
+            .initial_connection_window_size(self.window_bytes.map(|bytes| bytes.saturating_mul(256)))
+            .http2_keep_alive_interval(self.keepalive)
+            .keep_alive_timeout(self.keepalive)
     }
 
     /// A channel to `url`, or to one `address` of those that its name has. It connects when it is needed.

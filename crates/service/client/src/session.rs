@@ -17,7 +17,7 @@ use tonic::{Status, Streaming};
 
 use crate::{
     Error,
-    call::{Inner, Link},
+    call::{Attempt, Inner, Link},
     retry::CALLS,
     status::{Advice, ended_early, is_over, late},
 };
@@ -157,11 +157,12 @@ impl<K: Kind> Driver<K> {
                 End::Lost(status) => status,
             };
             attempts = if self.answered > before { 1 } else { attempts + 1 };
+            let attempt = Attempt { number: attempts, began };
             let wait = match self.kind.uploaded(&link, &status, began).await {
                 Ok(true) => Some(Duration::ZERO),
                 Ok(false) if self.answered > before && is_over(&status) => Some(CALLS.pause(0)),
-                Ok(false) => inner.wait(&status, &lease, attempts),
-                Err(status) => inner.wait(&status, &lease, attempts),
+                Ok(false) => inner.wait(&status, &lease, attempt),
+                Err(status) => inner.wait(&status, &lease, attempt),
             };
             let Some(wait) = wait else {
                 return self.fail(Error::Status { server, status: Box::new(status), attempts }).await;
