@@ -60,7 +60,7 @@ METRIC_NAME = re.compile(r"(?<![:\w])((?:antares|rpc_server|process)_[a-z0-9_]+)
 SELECTOR = re.compile(r"\b(?:up|(?:antares|rpc_server|process)_[a-z0-9_]+)\s*(\{[^}]*\})?")
 COMPARISON = re.compile(r"^(.*\S)\s*(?:==|!=|>=|<=|>|<)\s*[-+0-9.eE]+(?:\s*\*\s*[0-9.]+)?$", re.DOTALL)
 # A text in a file that declares metrics which is the name of one.
-DECLARED = re.compile(r'"((?:antares|rpc_server)_[a-z_]+)"')
+DECLARED = re.compile(r'"((?:antares|rpc_server)_[a-z0-9_]+)"')
 # Documents that name metrics.
 DOCUMENTS = ("docs/reference/metrics.md", "docs/operations.md", "docs/profiling.md", "deploy/RUNBOOK.md", "deploy/README.md", "helm/antares/README.md")
 HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
@@ -237,7 +237,7 @@ def check_written_names(findings):
     check_declared("rules", {family_of(name, declared) for name in names_in(" ".join(expressions))}, declared, findings)
     for document in DOCUMENTS:
         text = (ROOT / document).read_text(encoding="utf-8")
-        named = {family_of(name, declared) for name in re.findall(r"`(antares_[a-z_]+|rpc_server_[a-z_]+)[`{]", text)}
+        named = {family_of(name, declared) for name in re.findall(r"`((?:antares|rpc_server)_[a-z0-9_]+)[`{]", text)}
         check_declared(document, named, declared, findings)
     operations = (ROOT / DOCUMENTS[0]).read_text(encoding="utf-8")
     for name in sorted(declared):
