@@ -1,7 +1,7 @@
 # The commands of the house. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help clients demo foreign test test-k8s images release bench bench-service docs lint setup clean
+.PHONY: help clients demo foreign generated test test-k8s images release bench bench-service docs lint setup clean
 
 help: ## List the commands
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 16
@@ -52,6 +52,10 @@ foreign: ## Build ckb-debugger for WASI, ARM, Windows and macOS, and compare wha
 lint: ## Set up, then formatting, clippy, house rules, docs, licences, shell scripts
 	@scripts/setup.sh test
 	@scripts/lint.sh
+
+generated: ## Set up, then write every generated file: reference pages, code of the .proto files, schema, dashboards
+	@scripts/setup.sh test
+	@scripts/generated.sh
 
 setup: ## Install every system package that building and testing need
 	@scripts/setup.sh test

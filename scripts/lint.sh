@@ -70,6 +70,8 @@ step "cargo clippy, cli without the server feature" \
 # Alone: built with the others it has the form with both services in one process.
 step "cargo clippy, runner without the compiler" cargo clippy --quiet --package antares-runner-svc -- -D warnings
 step "cargo xtask tidy" cargo xtask tidy
+step "keys of the chart's schema" python3 deploy/check/config_schema.py helm/antares --check
+step "metrics in panels, rules and docs" python3 deploy/check/dashboard.py --static
 step "weight of the command line" check_weight
 step "cargo doc" check_docs
 if buf=$(deploy/check/tools.sh buf); then

@@ -108,7 +108,7 @@ def main():
     if "--check" not in sys.argv:
         path.write_text(after, encoding="utf-8")
     elif after != before:
-        raise SystemExit("values.schema.json is not what docs/reference/configuration.md says: run python3 deploy/check/config_schema.py helm/antares")
+        raise SystemExit("values.schema.json is not what docs/reference/configuration.md says: run `make generated`")
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def main():
     if "--check" not in sys.argv:
         readme.write_text(after, encoding="utf-8")
     elif after != before:
-        raise SystemExit("README.md is not what values.yaml says: run python3 deploy/check/values_table.py helm/antares")
+        raise SystemExit("README.md is not what values.yaml says: run `make generated`")
 
 
 if __name__ == "__main__":

@@ -672,7 +672,7 @@ def wrong_files():
     for name, text in wanted.items():
         path = FOLDER / name
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            wrong.append(f"{name}: not what dashboards.py makes; start it once")
+            wrong.append(f"{name}: not what dashboards.py makes; run `make generated`")
     return wrong
 
 

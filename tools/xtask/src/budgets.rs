@@ -50,9 +50,8 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         Err(error) => return vec![Finding::of_file(TABLE, error.to_string())],
     };
     let (code, tests) = count(tree, &budgets);
-    let words = tree.ending(".md").map(|(_, text)| text.split_whitespace().count()).sum();
     let floors = budgets.code.iter().map(|(floor, base)| (floor.as_str(), *base, code[floor.as_str()]));
-    let rest = [("tests", budgets.tests, tests), ("words", budgets.words, words)];
+    let rest = [("tests", budgets.tests, tests), ("words", budgets.words, words(tree))];
     let over = floors.chain(rest).filter_map(|(name, base, have)| {
         let limit = budgets.limit(name, base);
         (have > limit).then(|| Finding::of_file(TABLE, format!("{name}: {have}, the budget is {limit}")))
@@ -66,7 +65,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     over.chain(empty).chain(homeless).collect()
 }
 
-/// Prints the lines of each floor.
+/// Prints the lines of each floor, and the words of all pages.
 pub(crate) fn print(tree: &Tree) -> anyhow::Result<()> {
     let budgets: Budgets = toml::from_str(tree.get(TABLE).unwrap_or_default())?;
     let (code, tests) = count(tree, &budgets);
@@ -75,7 +74,12 @@ pub(crate) fn print(tree: &Tree) -> anyhow::Result<()> {
     }
     eprintln!("{:<24}{:>8}", "all code", code.values().sum::<usize>());
     eprintln!("{:<24}{tests:>8} of {}", "tests", budgets.limit("tests", budgets.tests));
+    eprintln!("{:<24}{:>8} of {}", "words", words(tree), budgets.limit("words", budgets.words));
     Ok(())
+}
+
+fn words(tree: &Tree) -> usize {
+    tree.ending(".md").map(|(_, text)| text.split_whitespace().count()).sum()
 }
 
 /// Counts the lines of code of each floor, and the lines of test code of all floors.
