@@ -21,6 +21,7 @@ mod mistakes;
 mod programs;
 mod refusals;
 mod sections;
+mod zig;
 
 /// Seeds: how many `variable` says, from `ANTARES_REWRITE_FIRST` on.
 fn seeds(variable: &str, few: u64) -> std::ops::Range<u64> {

@@ -242,7 +242,7 @@ extern "C"
 #endif
 "#;
 
-fn pick<'a, const N: usize>(chance: &mut Chance, all: [&'a str; N]) -> &'a str {
+pub(crate) fn pick<'a, const N: usize>(chance: &mut Chance, all: [&'a str; N]) -> &'a str {
     all[chance.below(N as u64) as usize]
 }
 
@@ -285,7 +285,7 @@ fn build(source: &str, folder: &Path, chance: &mut Chance, is_library: bool) -> 
 }
 
 /// The same behaviour of both for no more cycles. How many it saves.
-fn saved(before: &[u8], after: &[u8], code: [Option<&[u8]>; 2]) -> u64 {
+pub(crate) fn saved(before: &[u8], after: &[u8], code: [Option<&[u8]>; 2]) -> u64 {
     let mut saved = 0;
     for (argument, vm_version) in
         ["0", "3", "77", "123456789"].into_iter().flat_map(|text| [(text, 1), (text, 2)])
@@ -307,7 +307,7 @@ fn saved(before: &[u8], after: &[u8], code: [Option<&[u8]>; 2]) -> u64 {
 }
 
 /// What became of the file. None if the assembler kept a relocation to itself, which it may if `is_kept`.
-fn rewritten(elf: &[u8], is_kept: bool) -> Option<Optimised> {
+pub(crate) fn rewritten(elf: &[u8], is_kept: bool) -> Option<Optimised> {
     let machine = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     match optimise(elf, &Settings { machine, runs: None, takes_all: true }, |_, _| true) {
         Ok(made) => Some(made),

@@ -11,6 +11,8 @@ mod window;
 
 use std::{collections::BTreeMap, ops::Range};
 
+use antares_program::Instruction;
+
 use crate::{
     LinkedScript, Rewrite, Settings,
     checker::code::{Function, Piece},
@@ -61,19 +63,18 @@ pub(crate) fn propose(
     progress: impl Fn(usize, usize) -> bool,
 ) -> (Vec<Proposal>, usize) {
     let mut candidates: Vec<Candidate<'_>> =
-        script.code.functions.iter().flat_map(|function| candidates(function, settings)).collect();
+        script.code.functions.iter().flat_map(|function| candidates(script, function, settings)).collect();
     candidates.sort_by_key(|candidate| (std::cmp::Reverse(candidate.work()), candidate.window.pc));
     let work: u64 = candidates.iter().map(Candidate::work).fold(0, u64::saturating_add);
     let fusions = Fusions::of(settings.machine);
     let mut proposals = Vec::new();
     let mut tried = 0;
-    for Candidate { function, window, runs } in &candidates {
+    for candidate @ Candidate { function, window, runs } in &candidates {
         if !progress(tried, candidates.len()) {
             break;
         }
         tried += 1;
-        let is_hot =
-            settings.runs.is_some() && runs.saturating_mul(window.lines.len() as u64) >= work / HOT_SHARE;
+        let is_hot = settings.runs.is_some() && candidate.work() >= work / HOT_SHARE;
         let tries = if is_hot { TRIES } else { 0 };
         let Some(found) = search(window, Machine { fusions, tries }) else { continue };
         proposals.push(Proposal {
@@ -94,10 +95,10 @@ pub(crate) fn propose(
     (proposals, tried)
 }
 
-fn candidates<'a>(function: &'a Function, settings: &Settings) -> Vec<Candidate<'a>> {
+fn candidates<'a>(script: &LinkedScript, function: &'a Function, settings: &Settings) -> Vec<Candidate<'a>> {
     let liveness = Liveness::of(function);
     let pieces = function.pieces.values().filter(|piece| piece.may_change());
-    let windows = pieces.flat_map(|piece| windows(piece, &liveness));
+    let windows = pieces.flat_map(|piece| windows(script, piece, &liveness));
     let candidate = |window: Window| {
         // What is fused counts at its first instruction, which may be in front of the window.
         let inside = window.pc..window.pc + window.length as u64;
@@ -108,14 +109,20 @@ fn candidates<'a>(function: &'a Function, settings: &Settings) -> Vec<Candidate<
     windows.map(candidate).filter(|candidate| settings.takes_all || candidate.runs > 0).collect()
 }
 
-fn windows(piece: &Piece, liveness: &Liveness) -> Vec<Window> {
-    let rows = piece.row.chunks(INSTRUCTIONS_MAX).filter(|row| row.len() > 1);
-    let window = |row: &[(u64, antares_program::Instruction)]| {
+fn windows(script: &LinkedScript, piece: &Piece, liveness: &Liveness) -> Vec<Window> {
+    let rows = piece.row.chunks(INSTRUCTIONS_MAX).enumerate().filter(|(_, row)| row.len() > 1);
+    let window = |(number, row): (usize, &[(u64, Instruction)])| {
         let (pc, last) = (row.first()?.0, row.last()?);
         let end = last.0 + u64::from(last.1.length);
-        let lines = row.iter().map(|(_, instruction)| Line::of(instruction)).collect();
         let length = usize::try_from(end - pc).ok()?;
-        Some(Window { pc, length, lines, live_out: liveness.before(end) })
+        let at = script.offset(pc)?;
+        let bytes = script.elf.get(at..at + length)?;
+        let line = |(at, instruction): &(u64, Instruction)| {
+            Line::of(instruction, bytes.get(usize::try_from(at - pc).ok()?..)?)
+        };
+        let lines = row.iter().map(line).collect::<Option<_>>()?;
+        let live_out = liveness.before(piece, number * INSTRUCTIONS_MAX + row.len());
+        Some(Window { pc, length, lines, live_out })
     };
     rows.filter_map(window).collect()
 }

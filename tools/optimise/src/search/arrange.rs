@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::{
     cost::Fusions,
-    encode::{Form, Line, is_commutative, short, wide},
+    encode::{Form, Line, is_commutative, short},
     values::{Val, Values},
 };
 
@@ -25,7 +25,8 @@ pub(crate) struct Arranged {
 pub(crate) fn arrange(values: &Values, length: usize, fusions: Fusions, tries: u32) -> Option<Arranged> {
     let order = order(values)?;
     let mut best: Option<Arranged> = None;
-    for taste in Taste::ALL.into_iter().chain((0..tries).map(Taste::Chance)) {
+    let tastes = [Taste::Own, Taste::Operand, Taste::Lonely];
+    for taste in tastes.into_iter().chain((0..tries).map(Taste::Chance)) {
         let Some(registers) = registers(values, &order, taste) else { continue };
         let line = |&at: &usize| {
             let node = &values.nodes[at];
@@ -33,7 +34,7 @@ pub(crate) fn arrange(values: &Values, length: usize, fusions: Fusions, tries: u
                 Some(node) => registers[node],
                 None => value.register(),
             });
-            (Line { op: node.op, rd: registers[at], rs1, rs2, imm: node.imm }, node.is_pinned)
+            (Line { rd: registers[at], rs1, rs2, ..node.line }, node.is_pinned)
         };
         match lay_out(order.iter().map(line).collect(), length, fusions) {
             Some(found) if best.as_ref().is_none_or(|best| found.cycles < best.cycles) => best = Some(found),
@@ -54,10 +55,6 @@ enum Taste {
     Lonely,
     /// One by chance, of which this is the seed.
     Chance(u32),
-}
-
-impl Taste {
-    const ALL: [Self; 3] = [Self::Own, Self::Operand, Self::Lonely];
 }
 
 /// Nodes in an order in which each stands behind what it uses, memory is used in the old order, and units are
@@ -88,11 +85,11 @@ fn order(values: &Values) -> Option<Vec<usize>> {
     for (at, node) in values.alive() {
         node.srcs.iter().filter_map(|source| source.node()).for_each(|source| edge(source, at));
         match node.form {
-            Form::Load(_) => {
+            Form::Load => {
                 store.into_iter().for_each(|last| edge(last, at));
                 loads.push(at);
             }
-            Form::Store(_) => {
+            Form::Store => {
                 store.replace(at).into_iter().for_each(|last| edge(last, at));
                 loads.drain(..).for_each(|load| edge(load, at));
             }
@@ -149,25 +146,24 @@ fn chance(seed: u32, at: usize) -> u32 {
 fn wishes(values: &Values, at: usize, chosen: &[u8], taste: Taste) -> Vec<u8> {
     let node = &values.nodes[at];
     // The stack's pointer stays what it is, and short forms know it.
-    if !FREE.contains(&node.rd) {
-        return vec![node.rd];
+    if !FREE.contains(&node.line.rd) {
+        return vec![node.line.rd];
     }
     let of_partner =
-        |partner: usize| if chosen[partner] == 0 { values.nodes[partner].rd } else { chosen[partner] };
+        |partner: usize| if chosen[partner] == 0 { values.nodes[partner].line.rd } else { chosen[partner] };
     let mut wishes: Vec<u8> = node.partner.map(of_partner).into_iter().collect();
     let operands = node.srcs.map(|source| source.node().map_or(source.register(), |source| chosen[source]));
-    let count = if is_commutative(node.op) { 2 } else { 1 };
+    let count = if is_commutative(node.line.op) { 2 } else { 1 };
     let prefers_operands = match taste {
         Taste::Operand => true,
         Taste::Chance(seed) => chance(seed, at).is_multiple_of(3),
         Taste::Own | Taste::Lonely => false,
     };
+    let own = wishes.len();
+    wishes.push(node.line.rd);
+    wishes.extend(&operands[..count]);
     if prefers_operands {
-        wishes.extend(&operands[..count]);
-        wishes.push(node.rd);
-    } else {
-        wishes.push(node.rd);
-        wishes.extend(&operands[..count]);
+        wishes[own..].rotate_left(1);
     }
     if let Taste::Chance(seed) = taste {
         let from = chance(seed, at + values.nodes.len()) as usize % FREE.len();
@@ -214,11 +210,11 @@ fn registers(values: &Values, order: &[usize], taste: Taste) -> Option<Vec<u8>> 
     }
     let mut wanted = Taken(std::array::from_fn(|_| Vec::new()));
     if taste == Taste::Lonely {
-        order.iter().for_each(|at| wanted.take(values.nodes[*at].rd, span(*at)));
+        order.iter().for_each(|at| wanted.take(values.nodes[*at].line.rd, span(*at)));
     }
     for &at in order {
         let node = &values.nodes[at];
-        if chosen[at] != 0 || node.rd == 0 || matches!(node.form, Form::Store(_)) {
+        if chosen[at] != 0 || node.line.rd == 0 || matches!(node.form, Form::Store) {
             continue;
         }
         let mut wishes = wishes(values, at, &chosen, taste);
@@ -227,7 +223,7 @@ fn registers(values: &Values, order: &[usize], taste: Taste) -> Option<Vec<u8>> 
             others.sort_by_cached_key(|register| wanted.conflicts(*register, span(at)));
             wishes.extend(others);
         }
-        let may_have = |register: &u8| FREE.contains(register) || *register == node.rd;
+        let may_have = |register: &u8| FREE.contains(register) || *register == node.line.rd;
         let register = wishes
             .into_iter()
             .chain(FREE)
@@ -261,17 +257,14 @@ fn lay_out(mut lines: Vec<(Line, bool)>, length: usize, fusions: Fusions) -> Opt
     for ((line, _), short) in lines.iter().zip(&shorts) {
         match short {
             Some(word) => bytes.extend(word.to_le_bytes()),
-            None => bytes.extend(wide(*line)?.to_le_bytes()),
+            None => bytes.extend(line.wide().to_le_bytes()),
         }
     }
     let mut lines: Vec<Line> = lines.into_iter().map(|line| line.0).collect();
-    while spare > 0 {
+    let short_nop = (spare % 4 > 0).then_some([1, 0].as_slice());
+    for nop in std::iter::repeat_n([0x13, 0, 0, 0].as_slice(), spare / 4).chain(short_nop) {
         lines.push(Line::NOP);
-        let step = if spare >= 4 { 4 } else { 2 };
-        let word: [u8; 4] = if step == 4 { 0x13_u32.to_le_bytes() } else { 1_u32.to_le_bytes() };
-        bytes.extend(&word[..step]);
-        spare -= step;
+        bytes.extend(nop);
     }
-    let cycles = fusions.cycles(&lines);
-    Some(Arranged { bytes, cycles })
+    Some(Arranged { bytes, cycles: fusions.cycles(&lines) })
 }

@@ -45,10 +45,8 @@ impl Fusions {
             (Op::Mulh | Op::Mulhu | Op::Mulhsu, Op::Mul) if same && keeps => (2, 5),
             (Op::Div, Op::Rem) | (Op::Divu, Op::Remu) if same && keeps => (2, 32),
             (Op::Lui, Op::Addiw) if next.rs1 == next.rd && next.rd == head.rd => (2, 1),
-            (Op::Add, Op::Sltu) if is_adc(lines) => (5, 1),
             (Op::Add, Op::Sltu) if self.newer && is_add3(lines) => (3, 1),
             (Op::Add, Op::Sltu) if self.newer && is_sum_with_carry(head, *next) => (2, 1),
-            (Op::Sub, Op::Sltu) if is_sbb(lines) => (5, 1),
             (Op::Sub, Op::Sltu) if self.newer && same && ![head.rs1, head.rs2].contains(&head.rd) => (2, 1),
             _ => alone,
         }
@@ -78,31 +76,4 @@ fn is_add3(lines: &[Line]) -> bool {
     let common = last.op == Op::Add && carry.rs1 == r0 && carry.rs2 == r1 && last.rs1 == carry.rd;
     let apart = r0 != r1 && r0 != r4 && carry.rd != r4 && r0 != 0 && carry.rd != 0;
     common && apart && (sum.rs2 == r0 || carry.rd == r1 || last.rd == carry.rd)
-}
-
-fn is_adc(lines: &[Line]) -> bool {
-    let [head, next, neck, body, tail, ..] = lines else { return false };
-    let ops = neck.op == Op::Add && body.op == Op::Sltu && tail.op == Op::Or;
-    ops && head.rd == head.rs1
-        && head.rs1 != head.rs2
-        && (next.rd, next.rs1, next.rs2) == (head.rs2, head.rs1, head.rs2)
-        && (neck.rd, neck.rs1) == (head.rd, head.rd)
-        && ![head.rs1, head.rs2].contains(&neck.rs2)
-        && (body.rd, body.rs1, body.rs2) == (neck.rs2, neck.rs1, neck.rs2)
-        && (tail.rd, tail.rs1, tail.rs2) == (head.rs2, head.rs2, body.rs2)
-        && ![head.rd, next.rd, body.rd].contains(&0)
-}
-
-fn is_sbb(lines: &[Line]) -> bool {
-    let [head, next, neck, body, tail, ..] = lines else { return false };
-    let ops = neck.op == Op::Sub && body.op == Op::Sltu && tail.op == Op::Or;
-    ops && head.rd == head.rs2
-        && head.rs1 != head.rs2
-        && ![head.rs1, head.rs2].contains(&next.rd)
-        && next.rs1 == head.rs1
-        && (neck.rd, neck.rs1) == (head.rs1, head.rs2)
-        && ![head.rs1, head.rs2, next.rd].contains(&neck.rs2)
-        && (body.rd, body.rs1, body.rs2) == (neck.rs2, head.rs2, head.rs1)
-        && (tail.rd, tail.rs1, tail.rs2) == (head.rd, neck.rs2, next.rd)
-        && ![head.rs1, head.rs2, neck.rs2, next.rd].contains(&0)
 }

@@ -10,136 +10,88 @@ pub(crate) struct Line {
     pub(crate) rs1: u8,
     pub(crate) rs2: u8,
     pub(crate) imm: i64,
+    /// Its 32-bit form without registers.
+    pub(crate) word: u32,
 }
 
 impl Line {
-    pub(crate) const NOP: Self = Self { op: Op::Addi, rd: 0, rs1: 0, rs2: 0, imm: 0 };
+    pub(crate) const NOP: Self = Self { op: Op::Addi, rd: 0, rs1: 0, rs2: 0, imm: 0, word: 0x13 };
 
-    pub(crate) fn of(instruction: &Instruction) -> Self {
+    /// `instruction`, which `bytes` begin with. None if windows leave it alone.
+    pub(crate) fn of(instruction: &Instruction, bytes: &[u8]) -> Option<Self> {
         let Instruction { op, rd, rs1, rs2, imm, .. } = *instruction;
+        let word = match instruction.length {
+            4 => u32::from_le_bytes(*bytes.first_chunk()?),
+            _ => expanded(op, imm)?,
+        };
+        let line = Self { op, rd: rd.0, rs1: rs1.0, rs2: rs2.0, imm, word };
+        let registers = match line.form()? {
+            Form::Two => 0x01ff_8f80,
+            Form::One | Form::Load => 0x000f_8f80,
+            Form::Upper => 0x0f80,
+            Form::Store => 0x01ff_8000,
+        };
         // Operations on one register keep a part of their encoding where others have the second one.
-        let rs2 = if form(op).is_some_and(|form| !form.has_second()) { 0 } else { rs2.0 };
-        Self { op, rd: rd.0, rs1: rs1.0, rs2, imm }
+        let rs2 = if registers >> 20 == 0 { 0 } else { line.rs2 };
+        Some(Self { rs2, word: word & !registers, ..line })
+    }
+
+    pub(crate) fn form(self) -> Option<Form> {
+        Some(match self.word & 0x7f {
+            0x33 | 0x3b => Form::Two,
+            0x13 | 0x1b => Form::One,
+            0x37 => Form::Upper,
+            3 => Form::Load,
+            0x23 => Form::Store,
+            _ => return None,
+        })
+    }
+
+    /// The 32-bit form.
+    pub(crate) fn wide(self) -> u32 {
+        self.word | u32::from(self.rd) << 7 | u32::from(self.rs1) << 15 | u32::from(self.rs2) << 20
     }
 }
 
-/// Where the bits of an operation go.
+/// What an instruction names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Two registers: opcode, funct3, funct7.
-    Two(u32, u32, u32),
-    /// One register: opcode, funct3, and the twelve bits that tell which.
-    One(u32, u32, u32),
-    /// A register and twelve bits of a number: opcode, funct3.
-    Number(u32, u32),
-    /// A register and a distance to shift: opcode, funct3, the bits above it.
-    Shift(u32, u32, u32),
+    /// Two registers.
+    Two,
+    /// A register, and a number or none.
+    One,
     /// The upper bits of a number.
-    Upper(u32),
-    /// From memory: funct3.
-    Load(u32),
-    /// To memory: funct3.
-    Store(u32),
+    Upper,
+    /// A place in memory, from which it reads.
+    Load,
+    /// A place in memory, to which it writes.
+    Store,
 }
 
-impl Form {
-    pub(crate) fn has_second(self) -> bool {
-        matches!(self, Self::Two(..) | Self::Store(_))
-    }
-
-    pub(crate) fn is_memory(self) -> bool {
-        matches!(self, Self::Load(_) | Self::Store(_))
-    }
-}
-
-#[allow(clippy::too_many_lines, reason = "a table")]
-/// How `op` is written; none for what windows leave alone.
-pub(crate) fn form(op: Op) -> Option<Form> {
-    use Form::{Load, Number, One, Shift, Store, Two, Upper};
+/// The 32-bit form, without registers, of what has a 16-bit one.
+fn expanded(op: Op, imm: i64) -> Option<u32> {
+    let number = low(imm, 12) << 20;
     Some(match op {
-        Op::Add => Two(0x33, 0, 0),
-        Op::Sub => Two(0x33, 0, 0x20),
-        Op::Sll => Two(0x33, 1, 0),
-        Op::Slt => Two(0x33, 2, 0),
-        Op::Sltu => Two(0x33, 3, 0),
-        Op::Xor => Two(0x33, 4, 0),
-        Op::Srl => Two(0x33, 5, 0),
-        Op::Sra => Two(0x33, 5, 0x20),
-        Op::Or => Two(0x33, 6, 0),
-        Op::And => Two(0x33, 7, 0),
-        Op::Addw => Two(0x3b, 0, 0),
-        Op::Subw => Two(0x3b, 0, 0x20),
-        Op::Sllw => Two(0x3b, 1, 0),
-        Op::Srlw => Two(0x3b, 5, 0),
-        Op::Sraw => Two(0x3b, 5, 0x20),
-        Op::Mul => Two(0x33, 0, 1),
-        Op::Mulh => Two(0x33, 1, 1),
-        Op::Mulhsu => Two(0x33, 2, 1),
-        Op::Mulhu => Two(0x33, 3, 1),
-        Op::Div => Two(0x33, 4, 1),
-        Op::Divu => Two(0x33, 5, 1),
-        Op::Rem => Two(0x33, 6, 1),
-        Op::Remu => Two(0x33, 7, 1),
-        Op::Mulw => Two(0x3b, 0, 1),
-        Op::Divw => Two(0x3b, 4, 1),
-        Op::Divuw => Two(0x3b, 5, 1),
-        Op::Remw => Two(0x3b, 6, 1),
-        Op::Remuw => Two(0x3b, 7, 1),
-        Op::Sh1add => Two(0x33, 2, 0x10),
-        Op::Sh2add => Two(0x33, 4, 0x10),
-        Op::Sh3add => Two(0x33, 6, 0x10),
-        Op::Adduw => Two(0x3b, 0, 4),
-        Op::Sh1adduw => Two(0x3b, 2, 0x10),
-        Op::Sh2adduw => Two(0x3b, 4, 0x10),
-        Op::Sh3adduw => Two(0x3b, 6, 0x10),
-        Op::Andn => Two(0x33, 7, 0x20),
-        Op::Orn => Two(0x33, 6, 0x20),
-        Op::Xnor => Two(0x33, 4, 0x20),
-        Op::Min => Two(0x33, 4, 5),
-        Op::Minu => Two(0x33, 5, 5),
-        Op::Max => Two(0x33, 6, 5),
-        Op::Maxu => Two(0x33, 7, 5),
-        Op::Rol => Two(0x33, 1, 0x30),
-        Op::Ror => Two(0x33, 5, 0x30),
-        Op::Rolw => Two(0x3b, 1, 0x30),
-        Op::Rorw => Two(0x3b, 5, 0x30),
-        Op::Bext => Two(0x33, 5, 0x24),
-        Op::Zexth => One(0x3b, 4, 0x080),
-        Op::Sextb => One(0x13, 1, 0x604),
-        Op::Sexth => One(0x13, 1, 0x605),
-        Op::Clz => One(0x13, 1, 0x600),
-        Op::Ctz => One(0x13, 1, 0x601),
-        Op::Cpop => One(0x13, 1, 0x602),
-        Op::Rev8 => One(0x13, 5, 0x6b8),
-        Op::Addi => Number(0x13, 0),
-        Op::Slti => Number(0x13, 2),
-        Op::Sltiu => Number(0x13, 3),
-        Op::Xori => Number(0x13, 4),
-        Op::Ori => Number(0x13, 6),
-        Op::Andi => Number(0x13, 7),
-        Op::Addiw => Number(0x1b, 0),
-        Op::Slli => Shift(0x13, 1, 0),
-        Op::Srli => Shift(0x13, 5, 0),
-        Op::Srai => Shift(0x13, 5, 0x400),
-        Op::Slliw => Shift(0x1b, 1, 0),
-        Op::Srliw => Shift(0x1b, 5, 0),
-        Op::Sraiw => Shift(0x1b, 5, 0x400),
-        Op::Rori => Shift(0x13, 5, 0x600),
-        Op::Roriw => Shift(0x1b, 5, 0x600),
-        Op::Slliuw => Shift(0x1b, 1, 0x080),
-        Op::Bexti => Shift(0x13, 5, 0x480),
-        Op::Lui => Upper(0x37),
-        Op::Lb => Load(0),
-        Op::Lh => Load(1),
-        Op::Lw => Load(2),
-        Op::Ld => Load(3),
-        Op::Lbu => Load(4),
-        Op::Lhu => Load(5),
-        Op::Lwu => Load(6),
-        Op::Sb => Store(0),
-        Op::Sh => Store(1),
-        Op::Sw => Store(2),
-        Op::Sd => Store(3),
+        Op::Add => 0x33,
+        Op::Sub => 0x4000_0033,
+        Op::Xor => 0x4033,
+        Op::Or => 0x6033,
+        Op::And => 0x7033,
+        Op::Addw => 0x3b,
+        Op::Subw => 0x4000_003b,
+        Op::Addi => 0x13 | number,
+        Op::Slli => 0x1013 | number,
+        Op::Srli => 0x5013 | number,
+        Op::Srai => 0x4000_5013 | number,
+        Op::Andi => 0x7013 | number,
+        Op::Addiw => 0x1b | number,
+        Op::Lui => 0x37 | low(imm, 32) & 0xffff_f000,
+        Op::Lw => 0x2003 | number,
+        Op::Ld => 0x3003 | number,
+        Op::Sw | Op::Sd => {
+            let size = if op == Op::Sw { 0x2000 } else { 0x3000 };
+            low(imm >> 5, 7) << 25 | low(imm, 5) << 7 | size | 0x23
+        }
         _ => return None,
     })
 }
@@ -155,27 +107,6 @@ fn low(imm: i64, bits: u32) -> u32 {
     u32::try_from(imm.cast_unsigned() & ((1 << bits) - 1)).unwrap_or(0)
 }
 
-/// The 32-bit form.
-pub(crate) fn wide(line: Line) -> Option<u32> {
-    let Line { op, rd, rs1, rs2, imm } = line;
-    let (rd, rs1, rs2) = (u32::from(rd) << 7, u32::from(rs1) << 15, u32::from(rs2) << 20);
-    let fits = (-2048..2048).contains(&imm);
-    Some(match form(op)? {
-        Form::Two(opcode, funct3, funct7) => funct7 << 25 | rs2 | rs1 | funct3 << 12 | rd | opcode,
-        Form::One(opcode, funct3, which) => which << 20 | rs1 | funct3 << 12 | rd | opcode,
-        Form::Number(opcode, funct3) if fits => low(imm, 12) << 20 | rs1 | funct3 << 12 | rd | opcode,
-        Form::Shift(opcode, funct3, above) if (0..64).contains(&imm) => {
-            (above | low(imm, 6)) << 20 | rs1 | funct3 << 12 | rd | opcode
-        }
-        Form::Upper(opcode) => (low(imm, 32) & 0xffff_f000) | rd | opcode,
-        Form::Load(funct3) if fits => low(imm, 12) << 20 | rs1 | funct3 << 12 | rd | 3,
-        Form::Store(funct3) if fits => {
-            low(imm >> 5, 7) << 25 | rs2 | rs1 | funct3 << 12 | low(imm, 5) << 7 | 0x23
-        }
-        _ => return None,
-    })
-}
-
 /// Number of one of the eight registers that short forms can name.
 fn near(register: u8) -> Option<u32> {
     (8..16).contains(&register).then(|| u32::from(register - 8))
@@ -183,7 +114,7 @@ fn near(register: u8) -> Option<u32> {
 
 /// The 16-bit form, if there is one.
 pub(crate) fn short(line: Line) -> Option<u16> {
-    let Line { op, rd, rs1, rs2, imm } = line;
+    let Line { op, rd, rs1, rs2, imm, .. } = line;
     let bits = |from: u32, count: u32| low(imm >> from, count);
     let six = bits(5, 1) << 12 | bits(0, 5) << 2;
     let fits_six = (-32..32).contains(&imm);
@@ -230,7 +161,7 @@ pub(crate) fn short(line: Line) -> Option<u16> {
 }
 
 fn short_memory(line: Line) -> Option<u32> {
-    let Line { op, rd, rs1, rs2, imm } = line;
+    let Line { op, rd, rs1, rs2, imm, .. } = line;
     let bits = |from: u32, count: u32| low(imm >> from, count);
     let (is_word, is_load) = (matches!(op, Op::Lw | Op::Sw), matches!(op, Op::Lw | Op::Ld));
     let size = if is_word { 4 } else { 8 };

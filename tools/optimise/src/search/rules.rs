@@ -30,7 +30,7 @@ pub enum RewriteRule {
 pub(crate) fn pairings(values: &Values) -> Vec<(RewriteRule, Vec<usize>)> {
     let mut found = Vec::new();
     for (at, node) in values.alive() {
-        let partners = match node.op {
+        let partners = match node.line.op {
             Op::Mulh | Op::Mulhu | Op::Mulhsu => Some((RewriteRule::WideMultiply, Op::Mul)),
             Op::Div => Some((RewriteRule::WideDivide, Op::Rem)),
             Op::Divu => Some((RewriteRule::WideDivide, Op::Remu)),
@@ -38,26 +38,26 @@ pub(crate) fn pairings(values: &Values) -> Vec<(RewriteRule, Vec<usize>)> {
             _ => None,
         };
         if let Some((rule, op)) = partners {
-            let may_swap = matches!(node.op, Op::Mulh | Op::Mulhu);
+            let may_swap = matches!(node.line.op, Op::Mulh | Op::Mulhu);
             let is_same =
                 |other: &[Val; 2]| *other == node.srcs || may_swap && [other[1], other[0]] == node.srcs;
-            let others = values.alive().filter(|(_, other)| other.op == op && is_same(&other.srcs));
+            let others = values.alive().filter(|(_, other)| other.line.op == op && is_same(&other.srcs));
             found.extend(others.map(|(other, _)| (rule, vec![at, other])));
         }
-        if node.op == Op::Lui {
+        if node.line.op == Op::Lui {
             let rests =
-                values.alive().filter(|(_, rest)| rest.op == Op::Addiw && rest.uses(Val::of_node(at)));
+                values.alive().filter(|(_, rest)| rest.line.op == Op::Addiw && rest.uses(Val::of_node(at)));
             found.extend(rests.map(|(rest, _)| (RewriteRule::Constant, vec![at, rest])));
         }
-        if node.op == Op::Sltu {
-            let Some(sum) = node.srcs[0].node().filter(|sum| values.nodes[*sum].op == Op::Add) else {
+        if node.line.op == Op::Sltu {
+            let Some(sum) = node.srcs[0].node().filter(|sum| values.nodes[*sum].line.op == Op::Add) else {
                 continue;
             };
             if !values.nodes[sum].uses(node.srcs[1]) {
                 continue;
             }
             let carry = Val::of_node(at);
-            let lasts = values.alive().filter(|(_, last)| last.op == Op::Add && last.uses(carry));
+            let lasts = values.alive().filter(|(_, last)| last.line.op == Op::Add && last.uses(carry));
             found.extend(lasts.map(|(last, _)| (RewriteRule::AddThree, vec![sum, at, last])));
             found.push((RewriteRule::Carry, vec![sum, at]));
         }
@@ -79,10 +79,7 @@ pub(crate) fn paired(values: &Values, rule: RewriteRule, members: &[usize], plac
         [high, low] if rule == RewriteRule::WideMultiply => values.nodes[low].srcs = values.nodes[high].srcs,
         [sum, carry, ..] if matches!(rule, RewriteRule::Carry | RewriteRule::AddThree) => {
             let first = values.nodes[carry].srcs[1];
-            let sum = &mut values.nodes[sum];
-            if sum.srcs[0] != first {
-                sum.srcs = [sum.srcs[1], sum.srcs[0]];
-            }
+            values.nodes[sum].lead(first);
         }
         [upper, rest] if rule == RewriteRule::Constant => {
             values.nodes[upper].partner = Some(rest);
@@ -92,11 +89,8 @@ pub(crate) fn paired(values: &Values, rule: RewriteRule, members: &[usize], plac
     }
     if let [_, carry, last] = *members {
         let value = Val::of_node(carry);
-        let node = &mut values.nodes[last];
-        if node.srcs[0] != value {
-            node.srcs = [node.srcs[1], node.srcs[0]];
-        }
-        node.partner = Some(carry);
+        values.nodes[last].lead(value);
+        values.nodes[last].partner = Some(carry);
         values.nodes[carry].partner = Some(last);
     }
     for &member in members {
@@ -110,7 +104,8 @@ pub(crate) fn paired(values: &Values, rule: RewriteRule, members: &[usize], plac
 pub(crate) fn without_moves(values: &Values, failed: &HashSet<usize>) -> Vec<(usize, Values)> {
     let is_free =
         |at: &usize| !failed.contains(at) && !values.units.iter().any(|unit| unit.members.contains(at));
-    let moves = values.alive().filter_map(|(at, node)| Some((at, moved(node.op, node.srcs, node.imm)?)));
+    let moves =
+        values.alive().filter_map(|(at, node)| Some((at, moved(node.line.op, node.srcs, node.line.imm)?)));
     moves
         .filter(|(at, _)| is_free(at))
         .filter_map(|(at, source)| Some((at, without(values, at, source)?)))

@@ -1,8 +1,8 @@
 //! A window as values: which instruction's result each instruction uses, and which values live on behind it.
 
-use antares_program::{Op, RegSet};
+use antares_program::RegSet;
 
-use super::encode::{Form, Line, form};
+use super::encode::{Form, Line};
 
 /// What a register held at the start (below 32; 0 is zero), or the result of node `value - 32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,12 +33,10 @@ impl Val {
 /// An instruction whose operands are values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
-    pub(crate) op: Op,
+    /// With the registers that it named, as hints.
+    pub(crate) line: Line,
     pub(crate) form: Form,
     pub(crate) srcs: [Val; 2],
-    pub(crate) imm: i64,
-    /// The register that it wrote, as a hint; 0 if it wrote none.
-    pub(crate) rd: u8,
     /// Its operands stand in an order that a fusion wants.
     pub(crate) is_pinned: bool,
     /// A result that wants the same register.
@@ -49,6 +47,13 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn uses(&self, value: Val) -> bool {
         self.srcs.contains(&value)
+    }
+
+    /// Puts `value`, one of its operands, first.
+    pub(crate) fn lead(&mut self, value: Val) {
+        if self.srcs[0] != value {
+            self.srcs.reverse();
+        }
     }
 }
 
@@ -75,13 +80,11 @@ impl Values {
         (1..32).for_each(|register| held[usize::from(register)] = Val::of_register(register));
         let mut nodes = Vec::with_capacity(lines.len());
         for (at, line) in lines.iter().enumerate() {
-            let form = form(line.op)?;
+            let form = line.form()?;
             let srcs = [line.rs1, line.rs2].map(|register| held[usize::from(register)]);
-            let rd = if matches!(form, Form::Store(_)) { 0 } else { line.rd };
-            let (op, imm) = (line.op, line.imm);
-            nodes.push(Node { op, form, srcs, imm, rd, is_pinned: false, partner: None, is_alive: true });
-            if rd != 0 {
-                held[usize::from(rd)] = Val::of_node(at);
+            nodes.push(Node { line: *line, form, srcs, is_pinned: false, partner: None, is_alive: true });
+            if line.rd != 0 {
+                held[usize::from(line.rd)] = Val::of_node(at);
             }
         }
         let outs = live_out.iter().map(|register| (register.0, held[register.index()])).collect();
@@ -98,7 +101,7 @@ impl Values {
         let mut unused: Vec<usize> = (0..self.nodes.len()).filter(|at| users[*at] == 0).collect();
         while let Some(at) = unused.pop() {
             let node = &mut self.nodes[at];
-            if !node.is_alive || node.form.is_memory() {
+            if !node.is_alive || matches!(node.form, Form::Load | Form::Store) {
                 continue;
             }
             node.is_alive = false;

@@ -1,0 +1,124 @@
+//! Programs in Zig, made by chance: errors, slices, tables of functions and tail calls. Skipped where there is no
+//! `zig` (PyPI's `ziglang` has it).
+
+use std::{fs, path::Path, process::Command};
+
+use antares_guests as guests;
+
+use crate::{
+    chance::Chance,
+    programs::{pick, rewritten, saved},
+};
+
+/// What all programs have. `STATEMENTS` stands for some on `x` and `y`.
+const PROGRAM: &str = r"
+noinline fn wide(x: u64, y: u64) struct { high: u64, low: u64 } {
+    const product = @as(u128, x) * y;
+    return .{ .high = @truncate(product >> 64), .low = @truncate(product) };
+}
+noinline fn f0(a: u64, b: u64) u64 { var x = a; var y = b; STATEMENTS return x ^ y; }
+noinline fn f1(a: u64, b: u64) u64 { var x = a; var y = b; STATEMENTS const p = wide(x, y); return p.high +% p.low; }
+noinline fn odd(a: u64, b: u64) error{ Odd, Even }!u64 {
+    var x = a; var y = b; STATEMENTS
+    if (x & 7 == 3) return error.Odd;
+    if (y & 7 == 4) return error.Even;
+    return x *% y;
+}
+noinline fn tail(a: u64, b: u64) u64 { var x = a; var y = b; STATEMENTS return @call(.always_tail, f0, .{ y, x }); }
+noinline fn cases(k: u64, a: u64, b: u64) u64 {
+    var x = a; var y = b; STATEMENTS
+    return switch (k & 7) { 0 => x +% y, 1 => x ^ 5, 2 => f0(y, x), 3 => x -% y, 4 => y ^ x >> 7, 5 => x *% y, 6 => y, else => f1(x, y) };
+}
+noinline fn fold(v: []const u64, comptime f: fn (u64, u64) u64) u64 {
+    var s: u64 = 1;
+    for (v) |b| { var x = s; var y = b; STATEMENTS s = s *% 31 +% f(x, y); }
+    return s;
+}
+var table = [_]*const fn (u64, u64) u64{ &f0, &f1, &tail };
+export fn main(argc: usize, argv: [*]const [*:0]const u8) c_int {
+    var n: u64 = 0;
+    var at: usize = 0;
+    while (argv[argc - 1][at] != 0) : (at += 1) n = n *% 10 +% argv[argc - 1][at];
+    var v: [4]u64 = undefined;
+    for (&v, 1..) |*one, i| one.* = 0x9e3779b97f4a7c15 *% i ^ n;
+    var s = n +% 1;
+    for (0..6) |i| {
+        s = s *% 31 +% (odd(s, i) catch |why| if (why == error.Odd) @as(u64, 9) else 11);
+        s ^= table[i % 3](s, n) +% cases(i, s, n) +% fold(v[i % 4 ..], f1);
+    }
+    return @intCast((s ^ s >> 7) & 63);
+}
+";
+
+fn statements(chance: &mut Chance) -> String {
+    let number = chance.next() >> chance.below(60);
+    let mut text =
+        format!("x ^= @as(u64, @truncate(@as(u128, x) * y >> 64)) +% x *% y *% {number}; y ^= x; ");
+    for _ in 0..1 + chance.below(4) {
+        text.push_str(pick(
+            chance,
+            [
+                "{ const sum = @addWithOverflow(x, y); x = sum[0]; y +%= sum[1]; } ",
+                "{ const rest = @subWithOverflow(y, x); y = rest[0]; x +%= rest[1]; } ",
+                "x = x / (y | 1) +% x % (y | 1); ",
+                "for (0..3) |i| { y = (x << 13 | x >> 51) +% y +% i; x *%= y; } ",
+                "if (y & 3 == 1) { x = @truncate(@as(u128, x) + y >> 1); } ",
+                "y = @truncate((@as(u128, y) << 64 | x) *% y >> 64); ",
+            ],
+        ));
+    }
+    text
+}
+
+/// The ELF of `source`, with relocations.
+fn build(source: &str, folder: &Path, chance: &mut Chance) -> Vec<u8> {
+    let [path, object, elf] = ["program.zig", "program.o", "program"].map(|name| folder.join(name));
+    fs::write(&path, source).unwrap();
+    let done = |command: &mut Command| {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    };
+    done(
+        Command::new("zig")
+            .args(["build-obj", "-target", "riscv64-freestanding-none", "-mcmodel=medany", "-fstrip"])
+            .args(["-mcpu", pick(chance, ["generic_rv64+m+c+relax", "generic_rv64+m+c+relax+zba+zbb+zbs"])])
+            .args(["-O", pick(chance, ["ReleaseFast", "ReleaseSmall"])])
+            .arg(format!("-femit-bin={}", object.display()))
+            .arg(&path)
+            .envs(["ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"].map(|name| (name, folder.join("cache")))),
+    );
+    let own = guests::source_folder();
+    done(
+        Command::new("riscv64-unknown-elf-gcc")
+            .args(guests::GUEST_FLAGS)
+            .args(["-march=rv64imc", "-Wl,-q", "-T"])
+            .args(["guest.ld", "start.S", "words.c"].map(|name| own.join(name)))
+            .arg(&object)
+            .arg("-o")
+            .arg(&elf),
+    );
+    fs::read(elf).unwrap()
+}
+
+#[test]
+fn programs_in_zig_do_the_same() {
+    if Command::new("zig").arg("version").output().is_err() {
+        println!("skipped: there is no zig (pip install ziglang)");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (mut all, seeds) = (0, crate::seeds("ANTARES_REWRITE_PROGRAMS", 10));
+    for seed in seeds.clone() {
+        println!("seed {seed}");
+        let mut chance = Chance(seed);
+        let parts: Vec<&str> = PROGRAM.split("STATEMENTS").collect();
+        let source =
+            parts[1..].iter().fold(parts[0].to_owned(), |text, part| text + &statements(&mut chance) + part);
+        let elf = build(&source, folder.path(), &mut chance);
+        let made = rewritten(&elf, false).unwrap();
+        let saves = saved(&elf, &made.elf, [None, None]);
+        assert!(saves > 0, "seed {seed}");
+        all += saves;
+    }
+    println!("programs in Zig of {seeds:?}: {all} cycles fewer in all");
+}
