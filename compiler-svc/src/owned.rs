@@ -163,7 +163,8 @@ impl Compiler {
         }
         if account.quota().stored_bytes_max.is_some() {
             loop {
-                match self.shared.owned.take(account, bytes) {
+                let too_much = |has| account.stored_too_much(has, bytes);
+                match self.shared.owned.take(account.owner(), bytes, too_much) {
                     Some(taken) => break taken?,
                     None => {
                         let (cache, holder) = (self.cache().clone(), account.owner());
