@@ -163,8 +163,7 @@ impl Compiler {
         }
         if account.quota().stored_bytes_max.is_some() {
             loop {
-                let too_much = |has| account.stored_too_much(has, bytes);
-                match self.shared.owned.take(account.owner(), bytes, too_much) {
+                match self.shared.owned.take(account.owner(), bytes, |has| account.stored_too_much(has, bytes)) {
                     Some(taken) => break taken?,
                     None => {
                         let (cache, holder) = (self.cache().clone(), account.owner());
