@@ -163,7 +163,7 @@ impl Compiler {
         }
         if account.quota().stored_bytes_max.is_some() {
             loop {
-                match self.shared.owned.take(account, bytes) {
+                match self.shared.owned.take(account.owner(), bytes, |has| account.stored_too_much(has, bytes)) {
                     Some(taken) => break taken?,
                     None => {
                         let (cache, holder) = (self.cache().clone(), account.owner());

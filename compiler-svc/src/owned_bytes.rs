@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_serve::{Account, Fault};
+use antares_serve::Fault;
 use parking_lot::Mutex;
 
 /// How often the marks of a tenant that has too much are counted again.
@@ -30,12 +30,18 @@ struct Usage {
 }
 
 impl Owned {
-    /// Reserves `more` for `account`, unless that is too much. None if its marks are to be counted first.
-    pub(crate) fn take(&self, account: &Account, more: u64) -> Option<Result<(), Fault>> {
+    /// Reserves `more` for `holder`, unless `too_much` says of what it has that this is too much. None if its
+    /// marks are to be counted first.
+    pub(crate) fn take(
+        &self,
+        holder: [u8; 32],
+        more: u64,
+        too_much: impl Fn(u64) -> Option<Fault>,
+    ) -> Option<Result<(), Fault>> {
         let mut usage = self.0.lock();
-        let found = usage.get_mut(&account.owner())?;
+        let found = usage.get_mut(&holder)?;
         let counted_at = found.counted_at?;
-        match account.stored_too_much(found.stored.saturating_add(found.reserved), more) {
+        match too_much(found.stored.saturating_add(found.reserved)) {
             Some(_) if counted_at.elapsed() >= RECOUNT => None,
             Some(fault) => Some(Err(fault)),
             None => {
@@ -115,6 +121,22 @@ mod tests {
         let begun = owned.begin_count(OWNER);
         owned.counted(OWNER, begun, 130);
         assert_eq!(of(&owned), (130, 0));
+    }
+
+    #[test]
+    fn what_is_reserved_and_what_is_stored_count() {
+        let owned = Owned::default();
+        owned.counted(OWNER, 0, 40);
+        let take = |more| {
+            let too_much = |has| (has + more > 100).then(|| Fault::unauthenticated("FULL", "full"));
+            matches!(owned.take(OWNER, more, too_much), Some(Ok(())))
+        };
+        assert!(take(60));
+        assert!(!take(1), "an upload is in progress");
+        owned.release(OWNER, 30);
+        assert!(take(30));
+        owned.settle(OWNER, 60);
+        assert!(!take(1), "all is stored");
     }
 
     #[test]

@@ -132,6 +132,11 @@ fn products_whose_halves_are_not_fused_are_found() {
     assert_eq!(of(&[mulhu(13), mul(12)], wide), None, "fused");
     assert_eq!(of(&[mulhu(13), change_a0, mul(12)], wide), None, "not the same operands");
     assert_eq!(of(&[mulhu(13), mulhu(14)], wide), None, "no low half");
+    // An address inside of the loop is a function too, since it is computed.
+    let (here, second) = (10 << 7 | 0x17, 20 << 20 | 10 << 15 | 10 << 7 | 0x13);
+    let (found, _) = findings(&in_a_loop(&[here, second, mul(12), mulhu(13), nop, mul(14), mulhu(15)]));
+    let cycles = found.iter().filter(|finding| finding.rule == wide).map(|finding| finding.cycles);
+    assert_eq!(cycles.sum::<u64>(), 2000, "each pair counts once");
     assert_eq!(of(&[rem(12), div(13)], Rule::UnfusedDivision), Some(6400));
     assert_eq!(of(&[div(13), rem(12)], Rule::UnfusedDivision), None);
     let elf = in_a_loop(&[mulhu(13), nop, mul(12)]);

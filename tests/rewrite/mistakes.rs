@@ -196,6 +196,30 @@ fn control_enters_nowhere_but_at_the_start_of_a_piece() {
 }
 
 #[test]
+fn words_of_data_are_entries_if_they_may_be_addresses() {
+    let (low, high, word) = (mul(A2, A0, A1), mulhu(A3, A0, A1), CODE + 8);
+    let behind = |start: &[u8], zeros: usize| [start, &vec![0; zeros], &word.to_le_bytes()].concat();
+    for (name, data, is_named, is_entry) in [
+        ("aligned", behind(&[], 4), false, true),
+        ("not aligned", behind(&[], 2), false, false),
+        ("not aligned, of a symbol", behind(&[], 2), true, true),
+        ("of a symbol alone", Vec::new(), true, false),
+        ("in the header of a file", behind(b"\x7fELF", 36), false, false),
+        ("behind the header of a file", behind(b"\x7fELF", 60), false, true),
+    ] {
+        let of = |code: [u32; 4]| {
+            let mut linked = Linked::of(&code);
+            linked.data.clone_from(&data);
+            linked.symbols.extend(is_named.then_some(("label", 2, 0, LABEL)));
+            linked.bytes()
+        };
+        let script = LinkedScript::read(&of([low, high, NOP, RET])).unwrap();
+        let found = script.differences(&of([high, low, NOP, RET])).unwrap();
+        assert_eq!(!found.is_empty(), is_entry, "{name}: {found:?}");
+    }
+}
+
+#[test]
 fn what_is_no_code_of_a_function_stays() {
     let (low, high) = (mul(A2, A0, A1), mulhu(A3, A0, A1));
     for (name, head) in [

@@ -18,6 +18,9 @@ use super::{
 };
 use crate::RewriteError;
 
+/// Bytes of an ELF file's header.
+const HEADER_BYTES: u64 = 64;
+
 type Sections<'a> = SectionTable<'a, FileHeader64<Little>>;
 type Symbols<'a> = SymbolTable<'a, FileHeader64<Little>>;
 
@@ -110,11 +113,17 @@ impl Linked {
         self.taken.entry(target).or_insert(place);
     }
 
-    /// Takes words of data for addresses if they could be: linker scripts write some without relocations.
+    /// Takes words of data for addresses if they could be: linker scripts write some without relocations,
+    /// sums of symbols and numbers. What is not aligned is one if something else names the place, too.
     fn take_unrelocated(&mut self, image: &Image) {
-        let places = image.segments.iter().flat_map(|(start, end)| *start..*end);
+        // The file's header, which may be loaded, has numbers that are no addresses.
+        let header = |start: u64| u64::from(image.bytes(start) == Some(elf::ELFMAG)) * HEADER_BYTES;
+        let places = image.segments.iter().flat_map(|(start, end)| start + header(*start)..*end);
         let word = |place: u64| Some((image.bytes(place).map(u64::from_le_bytes)?, place));
-        let is_taken = |(word, place): &(u64, u64)| self.is_code(*word) && !self.is_code(*place);
+        let is_taken = |&(word, place): &(u64, u64)| {
+            let may_be = place.is_multiple_of(4) || self.labels.contains(&word);
+            may_be && self.is_code(word) && !self.is_code(place)
+        };
         let found: Vec<(u64, u64)> = places.filter_map(word).filter(is_taken).collect();
         found.into_iter().for_each(|(word, place)| self.take(word, place));
     }

@@ -9,11 +9,6 @@ use super::encode::{Form, Line};
 pub(crate) struct Val(pub(crate) u32);
 
 impl Val {
-    /// What register `register` held at the start.
-    pub(crate) fn of_register(register: u8) -> Self {
-        Self(u32::from(register))
-    }
-
     /// The register that held it at the start; 0 for results.
     pub(crate) fn register(self) -> u8 {
         u8::try_from(self.0).unwrap_or(0) & 31
@@ -76,8 +71,7 @@ pub(crate) struct Values {
 impl Values {
     /// None if an instruction is one that windows leave alone.
     pub(crate) fn of(lines: &[Line], live_out: RegSet) -> Option<Self> {
-        let mut held = [Val::ZERO; 32];
-        (1..32).for_each(|register| held[usize::from(register)] = Val::of_register(register));
+        let mut held: Vec<Val> = (0..32).map(Val).collect();
         let mut nodes = Vec::with_capacity(lines.len());
         for (at, line) in lines.iter().enumerate() {
             let form = line.form()?;

@@ -1,6 +1,6 @@
 //! The code of a program with its costs: functions, loops, instructions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use antares_abi::{CompileLimits, CompileOptions, Hints, Isa};
 use antares_profile::{Frame, Value};
@@ -58,7 +58,12 @@ impl<'a> Code<'a> {
         let elf = view.programs().elf(&known.elf?)?;
         let options = CompileOptions { vm_version: known.vm_version, isa: Isa(known.isa) };
         let image = read(elf, options, &CompileLimits::DEFAULT).ok()?;
-        let code = recover(&image, &CompileLimits::DEFAULT, &Hints::default()).ok()?;
+        let mut code = recover(&image, &CompileLimits::DEFAULT, &Hints::default()).ok()?;
+        // Functions overlap where one returns by both ra and t0, or an address inside of it is taken.
+        let mut seen = HashSet::new();
+        for block in code.functions.iter_mut().flat_map(|function| &mut function.blocks) {
+            block.instructions.retain(|(pc, _)| seen.insert(*pc));
+        }
         let mut costs: BTreeMap<u64, Value> = BTreeMap::new();
         for node in view.profile().nodes() {
             if let Frame::Code { program: own, pc } = node.frame
@@ -116,9 +121,6 @@ impl<'a> Code<'a> {
             }
             loops.extend(inner.into_iter().filter_map(|(start, end)| self.inside(function, start, end)));
         }
-        // Recovery finds a function twice if it returns by both ra and t0; its loops are then duplicates.
-        loops.sort_by_key(|found: &Loop| (found.start, found.instructions.len()));
-        loops.dedup_by_key(|found| found.start);
         loops
     }
 

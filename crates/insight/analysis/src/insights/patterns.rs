@@ -136,7 +136,8 @@ fn scaled(last: &Instruction, a: Option<At>, b: Option<At>) -> Option<(&'static 
 /// A leaf function of a few instructions.
 fn inlinable(code: &Code<'_>, function: &Function) -> Option<Finding> {
     let [block] = function.blocks.as_slice() else { return None };
-    if block.instructions.len() > INLINABLE_MAX || !matches!(block.terminator, Terminator::Return { .. }) {
+    let is_small = (1..=INLINABLE_MAX).contains(&block.instructions.len());
+    if !is_small || !matches!(block.terminator, Terminator::Return { .. }) {
         return None;
     }
     let times = code.cost(function.entry.0).instructions;
