@@ -23,6 +23,7 @@ WELL, LATEST = 60, 10
 STATES = {
     "a process is gone, or does not start (configuration, a missing layer)": ("AntaresDown", {"up{}": ("1", "0")}),
     "all targets are gone": ("AntaresAbsent", {"up{}": ("1", "stale"), "antares_build_info{}": ("1", "stale"), 'antares_serving{service="antares.v1.RunnerService"}': ("1", "stale")}),
+    "all runners leave the discovery while a compiler lives": ("AntaresGone", {'antares_serving{service="antares.v1.RunnerService"}': ("1", "stale"), 'antares_serving{service="antares.v1.CompilerService"}': ("1", "1")}),
     "the store cannot be opened (`unavailable`)": ("AntaresCacheUnavailable", {'antares_cache_state{state="unavailable"}': ("0", "1"), 'antares_serving{service="antares.v1.CompilerService"}': ("1", "0")}),
     "the store's directory is gone (`lost`)": ("AntaresNotServing", {'antares_cache_state{state="lost"}': ("0", "1"), 'antares_serving{service="antares.v1.CompilerService"}': ("1", "0")}),
     "no space under the store (`no_space`)": ("AntaresNotServing", {'antares_cache_state{state="no_space"}': ("0", "1"), 'antares_serving{service="antares.v1.CompilerService"}': ("1", "0")}),

@@ -219,6 +219,13 @@ class Chart(unittest.TestCase):
 
         before, after = annotations({}), annotations({"runner": {"workers": 7}})
         self.assertEqual([a == b for a, b in zip(before, after, strict=True)], [True, False])
+        rule = {"certificate": "antares-runner", "roles": ["compile"]}
+        clients = {"tls": {"secret": "tls"}, "auth": {"rules": [rule]}}
+        before = annotations(clients)
+        self.assertNotEqual(before, annotations(clients | {"log": {"filter": "debug"}}))
+        # These are read again in place.
+        others = {"auth": {"rules": [rule, rule]}, "quotas": {"calls_max": 3, "tenants": [{"tenant": "a"}]}, "tenants": {"shared": True}}
+        self.assertEqual(before, annotations(clients | others))
 
     def test_selectors_and_claims_do_not_change_with_the_version(self):
         """They are immutable: an upgrade that changed them would be refused."""

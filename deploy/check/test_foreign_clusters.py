@@ -83,7 +83,7 @@ class ForeignClusters(unittest.TestCase):
             return {port["appProtocol"] for (kind, _), thing in render(values).items() if kind == "Service" for port in thing["spec"]["ports"] if port["name"] == "grpc"}
 
         self.assertEqual(told({}), {"kubernetes.io/h2c"})
-        self.assertEqual(told({"tls": {"secret": "tls"}}), {"https"})
+        self.assertEqual(told({"tls": {"secret": "tls", "clients": False}}), {"https"})
         self.assertEqual(told(SETS["protocol"]), {"grpc"})
 
     def test_what_policies_let_out(self):

@@ -59,7 +59,7 @@ def in_all_places(text):
         "runner": own,
         "serviceAccount": {"annotations": {"role": text}},
         "monitoring": {"labels": {"release": text}, "podMonitor": {"enabled": True}, "rules": {"enabled": True}},
-        "tls": {"secret": "tls"},
+        "tls": {"secret": "tls", "clients": False},
     }
 
 

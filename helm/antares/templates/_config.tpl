@@ -106,7 +106,7 @@ request_bytes_max: {{ mul 1048576 (int .requestsMiB) }}
 {{- define "antares.sharedConfig" -}}
 listen:
   address: {{ include "antares.listenAddress" (dict "root" . "port" 50051) | quote }}
-  allow_open: {{ not (and .Values.tls.secret (or .Values.tls.clients .Values.auth.jwksSecret)) }}
+  allow_open: {{ not (and .Values.tls.secret (or .Values.tls.clients .Values.auth.jwksSecret .Values.auth.jwksUri)) }}
   drain_delay_ms: {{ mul 1000 (int .Values.drain.delaySeconds) }}
   drain_grace_ms: {{ mul 1000 (int .Values.drain.graceSeconds) }}
 {{- if (.Values.web | default dict).enabled }}
@@ -122,14 +122,28 @@ tls:
   client_ca: /etc/antares-tls/ca.crt
   {{- end }}
 {{- end }}
-{{- if or .Values.auth.jwksSecret .Values.auth.rules }}
+{{- $auth := .Values.auth }}
+{{- $isAsked := or $auth.jwksSecret $auth.jwksUri (and .Values.tls.secret .Values.tls.clients) }}
+{{- if and $isAsked (not $auth.rules) }}
+{{- fail "auth.rules: certificates and tokens let nobody in without a rule for them" }}
+{{- end }}
+{{- if and $auth.jwksSecret $auth.jwksUri }}
+{{- fail "auth.jwksUri makes no sense with auth.jwksSecret" }}
+{{- end }}
+{{- if or $isAsked $auth.rules }}
 auth:
-  {{- with .Values.auth.jwksSecret }}
+  {{- if $auth.jwksSecret }}
   jwks: /etc/antares-jwks/jwks.json
-  issuer: {{ $.Values.auth.issuer | quote }}
-  audience: {{ $.Values.auth.audience | quote }}
   {{- end }}
-  rules: {{ .Values.auth.rules | toJson }}
+  {{- with $auth.jwksUri }}
+  jwks_uri: {{ . | quote }}
+  {{- end }}
+  {{- if or $auth.jwksSecret $auth.jwksUri }}
+  issuer: {{ $auth.issuer | quote }}
+  audience: {{ $auth.audience | quote }}
+  audiences: {{ $auth.audiences | toJson }}
+  {{- end }}
+  rules: {{ $auth.rules | toJson }}
 {{- end }}
 {{- with .Values.quotas }}
 quotas: {{ toJson . }}
@@ -189,4 +203,9 @@ sandbox:
 
 {{- define "antares.serverConfig" -}}
 {{- include "antares.sections" (list (include "antares.sharedConfig" . | fromYaml) .Values.runner.config .Values.compiler.config (include "antares.running" . | fromJson) (include "antares.compiling" . | fromJson)) -}}
+{{- end -}}
+
+{{/* What of a configuration takes force with a restart only: the rest is read again where it stands. */}}
+{{- define "antares.restartConfig" -}}
+{{- regexReplaceAll "\\n+" (regexReplaceAll "(?m)^rules = .*$|^\\[(quotas|tenants)\\]\\n(.+\\n)*" . "") "\n" -}}
 {{- end -}}

@@ -29,12 +29,12 @@ use crate::{
 /// Starts to send `runner`'s profiles, if its configuration wants that. Call it within the runtime.
 pub(crate) fn start(runner: &Runner) {
     let Some(settings) = runner.profiles.push.clone() else { return };
-    match Otlp::new(&settings.endpoint, runner.limits().sample_cycles.map_or(0, NonZeroU64::get)) {
+    match Otlp::new(&settings.receiver, runner.limits().sample_cycles.map_or(0, NonZeroU64::get)) {
         Ok(otlp) => {
             let (runner, otlp) = (runner.clone(), Arc::new(otlp));
             keep("profile push", move || push_for_ever(runner.clone(), otlp.clone(), settings.clone()));
         }
-        Err(error) => tracing::error!(endpoint = settings.endpoint, %error, "no profiles are sent there"),
+        Err(error) => tracing::error!(endpoint = settings.receiver.endpoint, %error, "no profiles are sent there"),
     }
 }
 

@@ -201,10 +201,6 @@ impl Checker {
 
 /// URLs, which some keys require only in combination with others.
 impl Checker {
-    pub(crate) fn url(&mut self, key: &str, text: &str) {
-        self.url_of(key, text, &["http"]);
-    }
-
     /// Validates the URLs of gRPC services, separated by commas: with TLS for all of them or for none.
     pub(crate) fn service_urls(&mut self, key: &str, text: &str) {
         for url in text.split(',') {

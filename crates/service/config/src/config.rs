@@ -85,8 +85,8 @@ impl ConfigFile {
         let compiler_tls = self.tls.of_client(&self.runner, checker);
         let metrics = self.metrics.check(&self.listen.address, checker);
         let log = self.log.check(checker);
-        let trace = self.trace.section(checker);
-        let profile_push = self.profile_push.check(&self.trace, self.runner.sample_cycles, checker);
+        let trace = self.trace.section(|name| std::env::var(name).ok(), checker);
+        let profile_push = self.profile_push.check(trace.as_ref(), self.runner.sample_cycles, checker);
         let cache = self.cache.check(checker);
         let shared = self.shared.section(self.signing.keys.is_empty(), checker);
         let signing = self.signing.check(&self.cache.dir);

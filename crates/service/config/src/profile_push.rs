@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{check::Checker, section::section, trace::RawTrace};
+use crate::{check::Checker, section::section, trace::Trace};
 
 section! {
 /// Profiles that are sent to others: what was run since the last time, one for each script and tenant.
@@ -22,7 +22,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfilePush {
     /// An OTLP receiver over gRPC.
-    pub endpoint: String,
+    pub receiver: Trace,
     /// Interval between pushes.
     pub interval: Duration,
     /// Timeout of one profile.
@@ -33,17 +33,17 @@ impl RawProfilePush {
     /// `None` if no receiver is configured.
     pub(crate) fn check(
         &self,
-        trace: &RawTrace,
+        trace: Option<&Trace>,
         sample_cycles: u64,
         checker: &mut Checker,
     ) -> Option<ProfilePush> {
-        let push = ProfilePush { endpoint: trace.endpoint.clone(), interval: INTERVAL, timeout: TIMEOUT };
-        if self.otlp && push.endpoint.is_empty() {
+        if self.otlp && trace.is_none() {
             checker.record("profile_push.otlp", "needs trace.endpoint");
         }
         if self.otlp && sample_cycles == 0 {
             checker.record("profile_push", "makes no sense where runner.sample_cycles is 0");
         }
-        self.otlp.then_some(push)
+        let push = |receiver: &Trace| ProfilePush { receiver: receiver.clone(), interval: INTERVAL, timeout: TIMEOUT };
+        trace.filter(|_| self.otlp).map(push)
     }
 }

@@ -116,6 +116,7 @@ impl Host {
         let result = self.runtime.block_on(async {
             let stop =
                 stop_signal().map_err(|source| HostError::System { step: "listen for signals", source })?;
+            self.telemetry.watch(&metrics);
             let server =
                 Server::bind(&config.listen, Callers::of(config), config.metrics, app, metrics).await?;
             keep("hangup", hear_hangups);

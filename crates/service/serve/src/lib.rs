@@ -43,6 +43,7 @@ mod request_lines;
 mod roles;
 mod server;
 mod single_flight;
+mod spans;
 mod status;
 mod tasks;
 mod telemetry;
@@ -72,7 +73,7 @@ pub use server::{App, Callers, ServeError, Server, drain, stop_signal};
 pub use single_flight::{OnDrop, SingleFlight};
 pub use status::{CALL_DEADLINE, ERROR_DOMAIN, Fault, caller_s, chain, closing};
 pub use tasks::{beat, blocking, keep};
-pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span, set_log_filter};
+pub use telemetry::{Telemetry, TelemetryError, fact, inject, otlp_channel, past_span, set_log_filter};
 pub use workers::{layer_names, pool_config};
 
 pub use crate::metrics::{add_saturating, set_gauge, set_total};

@@ -2,32 +2,38 @@
 
 use std::{
     borrow::Cow,
-    env, fs, io,
+    env, fmt, fs, io,
     sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, SystemTime},
 };
 
 use antares_config::{Config, Log, Trace};
+use antares_tls::{ClientFiles, TlsClient, TlsError};
 use http::HeaderMap;
 use opentelemetry::{
     Context, InstrumentationScope, KeyValue, global,
     propagation::{Extractor, Injector, TextMapPropagator},
-    trace::{Span as _, SpanKind, TraceContextExt, TraceId, Tracer, TracerProvider},
+    trace::{Span as _, SpanContext, SpanKind, TraceContextExt, TraceId, Tracer, TracerProvider},
 };
-use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig};
+use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig, WithTonicConfig as _};
 use opentelemetry_sdk::{
     Resource,
     propagation::TraceContextPropagator,
     resource::{EnvResourceDetector, TelemetryResourceDetector},
     trace::{BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider},
 };
-use tonic::metadata::{MetadataKey, MetadataMap};
-use tracing::Span;
+use tonic::{
+    metadata::{MetadataKey, MetadataMap},
+    transport::{Channel, Endpoint},
+};
+use tracing::{Dispatch, Event, Span, dispatcher};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::{
     EnvFilter, Layer,
     filter::{FilterExt as _, filter_fn},
+    fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
     layer::SubscriberExt,
+    registry::LookupSpan,
     util::SubscriberInitExt,
 };
 
@@ -35,6 +41,9 @@ use crate::{
     limits::{LOG_LINES_PER_SECOND, SPAN_EXPORT_TIME_MAX, SPANS_WAITING_MAX},
     log_rate::LogRate,
     log_writer::{self, LogWriter},
+    metrics::Metrics,
+    reload,
+    spans::{self, Bounded, Counted},
 };
 
 /// Name of the instrumentation in exported spans.
@@ -69,6 +78,17 @@ pub enum TelemetryError {
     /// There is no thread that could write the log.
     #[error("cannot start the thread that writes the log")]
     Thread(#[source] io::Error),
+    /// The endpoint is no URL.
+    #[error("trace.endpoint {endpoint:?}")]
+    Endpoint {
+        /// The endpoint as configured.
+        endpoint: String,
+        /// What is wrong with it.
+        source: tonic::transport::Error,
+    },
+    /// Files of TLS are of no use.
+    #[error("[trace]")]
+    Tls(#[from] TlsError),
     /// The exporter cannot be made.
     #[error("trace.endpoint {endpoint:?}")]
     Exporter {
@@ -84,6 +104,8 @@ pub enum TelemetryError {
 #[must_use = "spans are sent until it is stopped"]
 pub struct Telemetry {
     provider: Option<SdkTracerProvider>,
+    /// Of an encrypted receiver.
+    client: Option<TlsClient>,
 }
 
 impl Telemetry {
@@ -93,7 +115,10 @@ impl Telemetry {
     /// # Errors
     /// A wrong filter or endpoint, or a second call.
     pub fn start(config: &Config, service: &'static str) -> Result<Self, TelemetryError> {
-        let provider = config.trace.as_ref().map(|trace| provider(trace, service)).transpose()?;
+        let channel = config.trace.as_ref().map(otlp_channel).transpose()?;
+        let (channel, client) = channel.map_or((None, None), |(channel, client)| (Some(channel), client));
+        let traced = config.trace.as_ref().zip(channel);
+        let provider = traced.map(|(trace, channel)| provider(trace, channel, service)).transpose()?;
         let exported = provider.as_ref().map(|provider| {
             tracing_opentelemetry::layer()
                 .with_tracer(provider.tracer_with_scope(scope()))
@@ -111,7 +136,15 @@ impl Telemetry {
         if let Some(provider) = &provider {
             global::set_tracer_provider(provider.clone());
         }
-        Ok(Self { provider })
+        Ok(Self { provider, client })
+    }
+
+    /// Exports how many spans were sent and lost, and follows the files of TLS. Call it within the runtime.
+    pub(crate) fn watch(&self, metrics: &Metrics) {
+        spans::watch(metrics);
+        if let Some(client) = &self.client {
+            reload::watch_client(client, metrics);
+        }
     }
 
     /// Sends the spans that wait, and writes the lines that do, for at most two seconds each. Blocks.
@@ -147,7 +180,7 @@ pub fn set_log_filter(filter: &str) -> Result<String, String> {
 fn log_layer<S>(log: &Log) -> Result<(BoxedLayer<S>, Change), TelemetryError>
 where
     S: tracing::Subscriber
-        + for<'span> tracing_subscriber::registry::LookupSpan<'span>
+        + for<'span> LookupSpan<'span>
         + Send
         + Sync
         + 'static,
@@ -164,6 +197,7 @@ where
             .flatten_event(true)
             .with_current_span(false)
             .with_span_list(true)
+            .map_event_format(WithTrace)
             .with_filter(filter)
             .boxed()
     } else {
@@ -172,17 +206,35 @@ where
     Ok((layer, Box::new(move |filter| handle.reload(filter))))
 }
 
-fn provider(trace: &Trace, service: &'static str) -> Result<SdkTracerProvider, TelemetryError> {
+/// A channel to the receiver of traces and profiles, which connects on demand; and its client if it is encrypted.
+/// Call it within the runtime.
+///
+/// # Errors
+/// The URL or a file is of no use.
+pub fn otlp_channel(trace: &Trace) -> Result<(Channel, Option<TlsClient>), TelemetryError> {
+    let Trace { ca, certificate, key, endpoint, .. } = trace.clone();
+    let wrong = |source| TelemetryError::Endpoint { endpoint: endpoint.clone(), source };
+    if !endpoint.starts_with("https://") {
+        return Ok((Endpoint::from_shared(endpoint.clone()).map_err(wrong)?.connect_lazy(), None));
+    }
+    let client = TlsClient::load(&ClientFiles { ca, certificate, key })?;
+    let channel = client.channel(&endpoint, |shape| shape).map_err(wrong)?;
+    Ok((channel, Some(client)))
+}
+
+fn provider(trace: &Trace, channel: Channel, service: &'static str) -> Result<SdkTracerProvider, TelemetryError> {
+    // Headers are those of OTEL_EXPORTER_OTLP_HEADERS.
     let exporter = SpanExporter::builder()
         .with_tonic()
-        .with_endpoint(trace.endpoint.as_str())
+        .with_channel(channel)
         .with_timeout(SPAN_EXPORT_TIME_MAX)
         .build()
         .map_err(|source| TelemetryError::Exporter { endpoint: trace.endpoint.clone(), source })?;
     // The queue is bounded and the calls never wait for it: a dead collector costs spans and nothing else.
     let batch = BatchConfigBuilder::default().with_max_queue_size(SPANS_WAITING_MAX).build();
+    let processor = BatchSpanProcessor::builder(Counted(exporter)).with_batch_config(batch).build();
     Ok(SdkTracerProvider::builder()
-        .with_span_processor(BatchSpanProcessor::builder(exporter).with_batch_config(batch).build())
+        .with_span_processor(Bounded(processor))
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(trace.sample_ratio))))
         .with_resource(resource(service))
         .build())
@@ -271,6 +323,32 @@ pub fn past_span(name: &'static str, started: SystemTime, took: Duration, facts:
 #[must_use]
 pub fn fact(name: &'static str, value: u64) -> KeyValue {
     KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+/// Lines of JSON with the trace and the span that they belong to, where traces are on.
+struct WithTrace<F>(F);
+
+impl<S, N, F> FormatEvent<S, N> for WithTrace<F>
+where
+    S: tracing::Subscriber + for<'span> LookupSpan<'span>,
+    N: for<'writer> FormatFields<'writer> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(&self, event_in: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let span = event_in.lookup_current().and_then(|span| {
+            let of_span = |dispatch: &Dispatch| tracing_opentelemetry::get_otel_context(&span.id(), dispatch);
+            dispatcher::get_default(of_span).map(|context| context.span().span_context().clone())
+        });
+        let mut line = String::new();
+        self.0.format_event(event_in, Writer::new(&mut line), event)?;
+        if let Some(span) = span.filter(SpanContext::is_valid)
+            && let Some(rest) = line.strip_prefix('{')
+        {
+            let (trace, id) = (span.trace_id(), span.span_id());
+            return write!(writer, r#"{{"trace_id":"{trace}","span_id":"{id}",{rest}"#);
+        }
+        writer.write_str(&line)
+    }
 }
 
 struct Headers<'a>(&'a HeaderMap);

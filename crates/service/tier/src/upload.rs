@@ -131,7 +131,10 @@ impl Entry {
                 let name = Inner::name(self.space, self.key);
                 return self.inner.failures.record_given_up(&name, &error.to_string());
             }
-            add(&uploads.retried);
+            // The circuit makes all of them wait: only requests that were made are counted.
+            if error != TierError::LeftAlone {
+                add(&uploads.retried);
+            }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }

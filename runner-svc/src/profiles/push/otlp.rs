@@ -2,11 +2,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use antares_config::Trace;
 use antares_profile_view::otlp_request;
+use antares_serve::{TelemetryError, otlp_channel};
 use opentelemetry_proto::tonic::collector::profiles::v1development::{
     ExportProfilesServiceRequest, profiles_service_client::ProfilesServiceClient,
 };
-use tonic::transport::{Channel, Endpoint, Error};
+use tonic::transport::Channel;
 
 use crate::grpc::profile_service::Named;
 
@@ -36,9 +38,9 @@ pub(crate) struct Otlp {
 }
 
 impl Otlp {
-    /// The receiver at `endpoint`. Call it within a runtime.
-    pub(crate) fn new(endpoint: &str, sample_cycles: u64) -> Result<Self, Error> {
-        let channel = Endpoint::from_shared(endpoint.to_owned())?.connect_lazy();
+    /// The receiver of `trace`. Call it within a runtime.
+    pub(crate) fn new(trace: &Trace, sample_cycles: u64) -> Result<Self, TelemetryError> {
+        let (channel, _) = otlp_channel(trace)?;
         let period = i64::try_from(sample_cycles).unwrap_or(i64::MAX);
         Ok(Self { client: ProfilesServiceClient::new(channel), period })
     }

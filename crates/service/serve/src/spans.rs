@@ -1,0 +1,96 @@
+//! Spans on their way to the collector: those that it does not get are counted.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use opentelemetry::Context;
+use opentelemetry_sdk::{
+    Resource,
+    error::OTelSdkResult,
+    trace::{Span, SpanData, SpanExporter, SpanProcessor},
+};
+
+use crate::{
+    limits::SPANS_WAITING_MAX,
+    metrics::{Metrics, set_total},
+};
+
+/// Spans that wait to be sent.
+static WAITING: AtomicU64 = AtomicU64::new(0);
+
+/// Spans by what became of them.
+static RESULTS: [(&str, AtomicU64); 3] =
+    [("dropped", AtomicU64::new(0)), ("failed", AtomicU64::new(0)), ("sent", AtomicU64::new(0))];
+
+fn count(result: usize, spans: u64) {
+    RESULTS[result].1.fetch_add(spans, Ordering::Relaxed);
+}
+
+/// Exports them.
+pub(crate) fn watch(metrics: &Metrics) {
+    let help = "Spans by what became of them: dropped ones found a full queue, failed ones no collector.";
+    let spans = metrics.counters("antares_trace_spans_total", help, &["result"]);
+    metrics.before_scrape(move || {
+        for (result, number) in &RESULTS {
+            set_total(&spans.with_label_values(&[*result]), number.load(Ordering::Relaxed));
+        }
+    });
+}
+
+/// Drops spans that find as many waiting as may wait.
+#[derive(Debug)]
+pub(crate) struct Bounded<P>(pub(crate) P);
+
+impl<P: SpanProcessor> SpanProcessor for Bounded<P> {
+    fn on_start(&self, span: &mut Span, context: &Context) {
+        self.0.on_start(span, context);
+    }
+
+    fn on_end(&self, span: SpanData) {
+        if WAITING.fetch_add(1, Ordering::AcqRel) < SPANS_WAITING_MAX as u64 {
+            return self.0.on_end(span);
+        }
+        WAITING.fetch_sub(1, Ordering::AcqRel);
+        count(0, 1);
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.0.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.0.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.0.set_resource(resource);
+    }
+}
+
+/// Counts what an exporter sends.
+#[derive(Debug)]
+pub(crate) struct Counted<E>(pub(crate) E);
+
+impl<E: SpanExporter> SpanExporter for Counted<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len() as u64;
+        WAITING.fetch_sub(spans, Ordering::AcqRel);
+        let result = self.0.export(batch).await;
+        count(if result.is_ok() { 2 } else { 1 }, spans);
+        result
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.0.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.0.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.0.set_resource(resource);
+    }
+}
