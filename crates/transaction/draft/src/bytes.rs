@@ -11,9 +11,6 @@ use crate::{
     system::type_id_args,
 };
 
-pub(crate) const FORMS: &str = "data FILE, hash FILE, code-hash CELL, pubkey-hash KEY, multisig M KEY..., \
-    multisig-hash M KEY..., type-id OUTPUT and sign secp256k1 KEY";
-
 /// Known bytes, or a signature, which is made last.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {

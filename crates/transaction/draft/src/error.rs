@@ -5,6 +5,9 @@ use std::ops::Range;
 use antares_transaction::template::TemplateProblem;
 use toml::Spanned;
 
+const PLACEHOLDERS: &str = "data FILE, hash FILE, code-hash CELL, pubkey-hash KEY, multisig M KEY..., \
+    multisig-hash M KEY..., type-id OUTPUT and sign secp256k1 KEY";
+
 /// A file that describes no transaction.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}{}{field}: {problem}", if field.is_empty() { "" } else { ", " })]
@@ -33,7 +36,7 @@ pub enum DraftProblem {
         text: String,
     },
     /// A placeholder that does not exist, or has other arguments.
-    #[error("{text:?} is no placeholder; there are {}", super::bytes::FORMS)]
+    #[error("{text:?} is no placeholder; there are {}", PLACEHOLDERS)]
     Placeholder {
         /// What was found.
         text: String,

@@ -88,7 +88,7 @@ const ERRORS: &[(&str, &str, &str)] = &[
     ("expect =", "expects =", "line 2: unknown field `expects`, expected one of"),
     ("expect = \"", "expect = ", "line 2: "),
     ("\"0x0101", "\"0x", "line 5, keys.alice: has 30 bytes, not 32"),
-    (&"02", "00", "line 6, keys.bob: is no secret key"),
+    ("02", "00", "line 6, keys.bob: is no secret key"),
     ("180+1/4", "180+4/4", "line 10, headers[0].epoch: \"180+4/4\" is not an epoch: N, or N+I/L"),
     ("data = \"0x00\"", "file = \"none\"", "line 14, cells[0].file: cannot read "),
     ("data = \"0x00\"\n", "", "line 13, cells[0]: a cell has one of file, data and system"),
